@@ -1,0 +1,5 @@
+import sys
+
+from bakery.cli import main
+
+sys.exit(main())

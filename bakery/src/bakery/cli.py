@@ -1,0 +1,170 @@
+"""The command line: `bakery create`, `bakery build`, `bakery doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import textwrap
+from pathlib import Path
+
+from bakery import __version__
+from bakery.build import build
+from bakery.create import create
+from bakery.errors import BakeryError
+from bakery.languages import FLAGS, ORDER, Language, load
+from bakery.project import open_project
+from bakery.report import Report, Style
+
+_INTERRUPTED = 130
+
+_EXAMPLES = """\
+examples:
+  bakery create my-app                        a new Rust inferlet in ./my-app
+  bakery create my-app --python               the same in Python (also --ts, --cpp)
+  bakery build my-app -o my-app.wasm          build it into a component
+  pie run --dummy --path my-app.wasm --manifest my-app/Pie.toml
+  bakery doctor                               which languages can be built here
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command. Answers 0, 1 for a fault, 2 for wrong usage, 130 for Ctrl-C."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    args = _parser().parse_args(argv)
+    try:
+        return args.command(args)
+    except BakeryError as error:
+        _print_error(error)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        return 1
+
+
+def _as_interrupt(*_: object) -> None:
+    """Ends a `kill` as Ctrl-C ends: temporary files go, the tool that runs is stopped."""
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="bakery",
+        description="Makes inferlets: programs that run inside the engine, next to the model.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"bakery {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    creating = commands.add_parser(
+        "create",
+        help="make a new project from a template",
+        description="Makes a project that builds and runs as it is.",
+        epilog="examples:\n  bakery create my-app\n  bakery create chat-bot --ts -o bots/chat-bot\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    creating.add_argument("name", metavar="NAME", help="lowercase words joined by hyphens")
+    creating.add_argument("-o", "--output", metavar="DIR", type=Path, help="default: ./NAME")
+    _add_language_flags(creating, "default")
+    creating.set_defaults(command=_create)
+
+    building = commands.add_parser(
+        "build",
+        help="build a project into a component",
+        description="Builds the project in DIR; its language is told by the files in it.",
+        epilog="examples:\n  bakery build my-app -o my-app.wasm\n"
+        "  bakery build . --debug                  keeps names, so that traces can be read\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    building.add_argument(
+        "dir", metavar="DIR", type=Path, help="folder with a Pie.toml, or a source file in it"
+    )
+    building.add_argument(
+        "-o", "--output", metavar="OUT.wasm", type=Path, help="default: NAME.wasm, here"
+    )
+    building.add_argument("--debug", action="store_true", help="build without optimisation")
+    building.add_argument("-v", "--verbose", action="store_true", help="show what the tools say")
+    building.add_argument("-q", "--quiet", action="store_true", help="show faults only")
+    _add_language_flags(building, "told by the files")
+    building.set_defaults(command=_build)
+
+    doctor = commands.add_parser(
+        "doctor", aliases=["check"], help="say which languages can be built here"
+    )
+    doctor.set_defaults(command=_doctor)
+    return parser
+
+
+def _add_language_flags(parser: argparse.ArgumentParser, default: str) -> None:
+    group = parser.add_argument_group(f"language ({default}{': rust' * (default == 'default')})")
+    choice = group.add_mutually_exclusive_group()
+    titles = {"rust": "Rust", "python": "Python", "ts": "TypeScript", "cpp": "C++"}
+    for flag in FLAGS:
+        choice.add_argument(
+            f"--{flag}", dest="flag", action="store_const", const=flag, help=titles[flag]
+        )
+
+
+def _create(args: argparse.Namespace) -> int:
+    _, template = FLAGS[args.flag or "rust"]
+    root: Path = args.output or Path(args.name)
+    files = create(args.name, template, root)
+    style = Style(sys.stdout)
+    print(f"{style.green('created')} {root}: {', '.join(str(file) for file in files)}\n")
+    print("next:")
+    print(f"  {style.bold(f'bakery build {root} -o {args.name}.wasm')}")
+    manifest = root / "Pie.toml"
+    run = f"pie run --dummy --path {args.name}.wasm --manifest {manifest}"
+    print(f"  {style.bold(run)}")
+    return 0
+
+
+def _build(args: argparse.Namespace) -> int:
+    project = open_project(args.dir)
+    language: Language | None = load(FLAGS[args.flag][0]) if args.flag else None
+    out: Path = args.output or Path(f"{project.manifest.name}.wasm")
+    report = Report(verbose=args.verbose, quiet=args.quiet)
+    try:
+        built = build(project, out, language=language, debug=args.debug, report=report)
+    except BaseException:
+        report.close(failed=True)
+        raise
+    report.close()
+    if not args.quiet:
+        done = Style(sys.stdout).green("built")
+        size = _human_size(built.size_bytes)
+        print(f"{done} {built.out} ({built.language}, {size}, {built.seconds:.1f} s)")
+    return 0
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    style = Style(sys.stdout)
+    ready = 0
+    for name in ORDER:
+        language = load(name)
+        absent = language.missing()
+        ready += not absent
+        state = style.yellow("incomplete") if absent else style.green("ready")
+        print(f"{language.TITLE:<24} {state}")
+        for part in absent:
+            print(f"  {part.tool}: {part.why}\n    {style.bold(part.install)}")
+    return 0 if ready == len(ORDER) else 1
+
+
+def _print_error(error: BakeryError) -> None:
+    style = Style(sys.stderr)
+    lines = [f"{style.red('error:')} {error.message}"]
+    if error.where:
+        lines.append(f"  {style.dim('at')} {error.where}")
+    if error.hint:
+        lines.append(f"  {style.bold('hint:')} " + textwrap.indent(error.hint, " " * 8).lstrip())
+    print("\n".join(lines), file=sys.stderr)
+
+
+def _human_size(size_bytes: int) -> str:
+    if size_bytes < 1_000_000:
+        return f"{size_bytes / 1000:.0f} KB"
+    return f"{size_bytes / 1_000_000:.1f} MB"

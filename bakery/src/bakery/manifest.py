@@ -1,0 +1,211 @@
+"""Reading Pie.toml: every fault is reported with the line it is on."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bakery import names
+from bakery.errors import BakeryError
+
+FILE_NAME = "Pie.toml"
+PARAMETER_TYPES = ("string", "int", "float", "bool")
+
+_KNOWN = {
+    "package": ("name", "version", "description", "authors"),
+    "runtime": ("core", "instruct", "mcp", "zo"),
+}
+_SECTIONS = ("package", "runtime", "parameters", "dependencies")
+_PARAMETER_KEYS = ("type", "optional", "description")
+
+# https://semver.org, its own expression.
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
+    r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?\Z"
+)
+_REQUIREMENT = re.compile(r"\s*(\^|~|=|>=|<=|>|<)?\s*(\*|\d+(\.(\d+|\*)){0,2}[0-9A-Za-z.+-]*)\s*\Z")
+_PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A Pie.toml that holds."""
+
+    name: str
+    version: str
+    description: str
+    parameters: dict[str, dict[str, Any]]
+    authors: tuple[str, ...] = ()
+    runtime: dict[str, str] = field(default_factory=dict)
+    dependencies: dict[str, str] = field(default_factory=dict)
+
+
+def read(path: Path) -> Manifest:
+    """Parses and validates `path`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise BakeryError(f"{FILE_NAME} is not UTF-8 text", where=f"{path}:1") from None
+    except OSError as error:
+        raise BakeryError(f"cannot read {path}: {error.strerror}") from None
+    return _Reader(path, text).manifest()
+
+
+class _Reader:
+    """One pass over one manifest; keeps the text, so that faults can name their line."""
+
+    def __init__(self, path: Path, text: str):
+        self._path = path
+        self._lines = text.splitlines()
+        try:
+            self._data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise self._syntax_error(str(error)) from None
+
+    def manifest(self) -> Manifest:
+        self._check_sections()
+        package = self._data.get("package")
+        if package is None:
+            raise self._fault(
+                "[package] is missing", hint='[package] needs name = "my-app" and version = "0.1.0"'
+            )
+        return Manifest(
+            name=self._name(package),
+            version=self._version(package),
+            description=self._text(package, "description"),
+            parameters=self._parameters(),
+            authors=self._authors(package),
+            runtime=self._requirements("runtime"),
+            dependencies=self._requirements("dependencies"),
+        )
+
+    def _check_sections(self) -> None:
+        for section, value in self._data.items():
+            if section not in _SECTIONS:
+                raise self._unknown(section, _SECTIONS, section, what="section")
+            if not isinstance(value, dict):
+                raise self._fault(f"{section} must be a table, written [{section}]", section)
+            for key in value:
+                if section in _KNOWN and key not in _KNOWN[section]:
+                    raise self._unknown(
+                        key, _KNOWN[section], section, key, what=f"key in [{section}]"
+                    )
+
+    def _name(self, package: dict[str, Any]) -> str:
+        name = self._text(package, "name", required=True)
+        if problem := names.problem_with(name):
+            better = names.suggestion_for(name)
+            raise self._fault(problem, "package", "name", hint=better and f'try name = "{better}"')
+        return name
+
+    def _version(self, package: dict[str, Any]) -> str:
+        version = self._text(package, "version", required=True)
+        if not _SEMVER.match(version):
+            raise self._fault(
+                f"version {version!r} is not a semantic version",
+                "package",
+                "version",
+                hint='write three numbers, such as version = "0.1.0"',
+            )
+        return version
+
+    def _text(self, package: dict[str, Any], key: str, *, required: bool = False) -> str:
+        value = package.get(key)
+        if value is None and not required:
+            return ""
+        if value is None:
+            raise self._fault(f"[package] has no {key}", "package")
+        if not isinstance(value, str):
+            raise self._fault(f"{key} must be text in quotes", "package", key)
+        return value
+
+    def _authors(self, package: dict[str, Any]) -> tuple[str, ...]:
+        authors = package.get("authors", [])
+        if not isinstance(authors, list) or not all(isinstance(name, str) for name in authors):
+            raise self._fault('authors must be a list of texts: ["Ada"]', "package", "authors")
+        return tuple(authors)
+
+    def _parameters(self) -> dict[str, dict[str, Any]]:
+        parameters = self._data.get("parameters", {})
+        for name, spec in parameters.items():
+            at = ("parameters", name)
+            if not _PARAMETER_NAME.match(name):
+                raise self._fault(f"parameter {name!r} must be one word, such as max_tokens", *at)
+            if not isinstance(spec, dict):
+                raise self._fault(
+                    f"parameter {name} must be a table", *at, hint=f'{name} = {{ type = "string" }}'
+                )
+            for key in spec:
+                if key not in _PARAMETER_KEYS:
+                    raise self._unknown(key, _PARAMETER_KEYS, *at, what=f"key in parameter {name}")
+            self._check_parameter(name, spec)
+        return parameters
+
+    def _check_parameter(self, name: str, spec: dict[str, Any]) -> None:
+        at = ("parameters", name)
+        kinds = ", ".join(PARAMETER_TYPES)
+        if "type" not in spec:
+            raise self._fault(f"parameter {name} has no type", *at, hint=f"one of: {kinds}")
+        if spec["type"] not in PARAMETER_TYPES:
+            raise self._fault(
+                f"parameter {name} has unknown type {spec['type']!r}", *at, hint=f"one of: {kinds}"
+            )
+        if not isinstance(spec.get("optional", False), bool):
+            raise self._fault(f"parameter {name}: optional must be true or false", *at)
+        if not isinstance(spec.get("description", ""), str):
+            raise self._fault(f"parameter {name}: description must be text in quotes", *at)
+
+    def _requirements(self, section: str) -> dict[str, str]:
+        table = self._data.get(section, {})
+        for key, value in table.items():
+            if not isinstance(value, str) or not all(
+                _REQUIREMENT.match(part) for part in value.split(",")
+            ):
+                raise self._fault(
+                    f"{key} = {value!r} in [{section}] is not a version requirement",
+                    section,
+                    key,
+                    hint=f'such as {key} = "^0.2.0"',
+                )
+        return table
+
+    def _unknown(self, key: str, known: tuple[str, ...], *at: str, what: str) -> BakeryError:
+        close = difflib.get_close_matches(key, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+        return self._fault(f"unknown {what}: {key}", *at, hint=hint)
+
+    def _fault(self, message: str, *at: str, hint: str | None = None) -> BakeryError:
+        return BakeryError(message, hint=hint, where=f"{self._path}:{self._line_of(*at)}")
+
+    def _syntax_error(self, text: str) -> BakeryError:
+        found = re.search(r"\s*\(at (?:line (\d+), column \d+|end of document)\)", text)
+        line = found.group(1) if found and found.group(1) else str(max(1, len(self._lines)))
+        message = text[: found.start()] if found else text
+        return BakeryError(f"not valid TOML: {message}", where=f"{self._path}:{line}")
+
+    def _line_of(self, section: str | None = None, key: str | None = None) -> int:
+        """The line of a key, else of its section, else the first: close enough to click on."""
+        header = re.compile(rf"\s*\[\s*{re.escape(section or '')}\s*([\].])")
+        entry = re.compile(rf"\s*[\"']?{re.escape(key or section or '')}[\"']?\s*[=.]")
+        sub_header = re.compile(
+            rf"\s*\[\s*{re.escape(section or '')}\s*\.\s*[\"']?{re.escape(key or '')}"
+        )
+        at_section = 1
+        inside = False
+        for number, line in enumerate(self._lines, start=1):
+            if line.lstrip().startswith("["):
+                inside = bool(header.match(line))
+                if inside and key and sub_header.match(line):
+                    return number
+                if inside:
+                    at_section = number
+                    if key is None:
+                        return number
+            elif (inside and key or at_section == 1 and not key) and entry.match(line):
+                return number
+        return at_section

@@ -1,0 +1,35 @@
+"""What an inferlet may be called."""
+
+from __future__ import annotations
+
+import re
+
+# Packages of the contract, and `wasi`: an inferlet of that name would collide with them.
+RESERVED = frozenset({"core", "instruct", "mcp", "zo", "plus", "inferlet", "wasi"})
+MAX_LENGTH = 64
+
+# WIT's own rule: words of lowercase letters and digits, each beginning with a letter.
+_KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z][a-z0-9]*)*\Z")
+
+
+def problem_with(name: str) -> str | None:
+    """Why `name` cannot be an inferlet's name, or None when it can."""
+    if not _KEBAB.match(name):
+        return (
+            f"{name!r} is no inferlet name: use lowercase words joined by hyphens, each beginning "
+            "with a letter, such as my-app"
+        )
+    if len(name) > MAX_LENGTH:
+        return f"{name!r} is too long: an inferlet name has at most {MAX_LENGTH} characters"
+    if name in RESERVED:
+        return f"{name!r} is reserved: pie:{name} is a package of its own"
+    return None
+
+
+def suggestion_for(name: str) -> str | None:
+    """The nearest allowed name, such as my-app for MyApp or my_app."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
+    words = re.sub(r"[^a-z0-9]+", "-", words.lower())
+    words = re.sub(r"-(?=[0-9])", "", words).strip("-0123456789") or ""
+    candidate = words if problem_with(words) is None else f"my-{words}"
+    return candidate if problem_with(candidate) is None else None
