@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         "create",
         help="make a new project from a template",
         description="Makes a project that builds and runs as it is.",
-        epilog="examples:\n  bakery create my-app\n  bakery create chat-bot --ts -o bots/chat-bot\n",
+        epilog="examples:\n  bakery create my-app\n  bakery create bot --ts -o bots/bot\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     creating.add_argument("name", metavar="NAME", help="lowercase words joined by hyphens")

@@ -29,6 +29,8 @@ _SEMVER = re.compile(
     r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?\Z"
 )
 _REQUIREMENT = re.compile(r"\s*(\^|~|=|>=|<=|>|<)?\s*(\*|\d+(\.(\d+|\*)){0,2}[0-9A-Za-z.+-]*)\s*\Z")
+_HEADER = re.compile(r"\s*\[\s*([^\]]+?)\s*\]")
+_ENTRY = re.compile(r"\s*[\"']?([A-Za-z0-9_-]+)[\"']?\s*[=.]")
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
@@ -190,22 +192,18 @@ class _Reader:
 
     def _line_of(self, section: str | None = None, key: str | None = None) -> int:
         """The line of a key, else of its section, else the first: close enough to click on."""
-        header = re.compile(rf"\s*\[\s*{re.escape(section or '')}\s*([\].])")
-        entry = re.compile(rf"\s*[\"']?{re.escape(key or section or '')}[\"']?\s*[=.]")
-        sub_header = re.compile(
-            rf"\s*\[\s*{re.escape(section or '')}\s*\.\s*[\"']?{re.escape(key or '')}"
-        )
-        at_section = 1
-        inside = False
+        section_line = 1
+        current: str | None = None
         for number, line in enumerate(self._lines, start=1):
-            if line.lstrip().startswith("["):
-                inside = bool(header.match(line))
-                if inside and key and sub_header.match(line):
+            if header := _HEADER.match(line):
+                current = header[1]
+                if key and current == f"{section}.{key}":
                     return number
-                if inside:
-                    at_section = number
-                    if key is None:
-                        return number
-            elif (inside and key or at_section == 1 and not key) and entry.match(line):
-                return number
-        return at_section
+                if current == section:
+                    section_line = number
+            elif entry := _ENTRY.match(line):
+                if key and current == section and entry[1] == key:
+                    return number
+                if current is None and entry[1] == section:
+                    section_line = number
+        return section_line

@@ -43,7 +43,7 @@ def wit_root() -> Path:
 
 
 def cache_dir(name: str) -> Path:
-    """A folder of our cache, made when absent. Use `lock` for anything two builds may both write."""
+    """A folder of our cache, made when absent. Take `lock` where two builds may write at once."""
     path = _cache_root() / name
     path.mkdir(parents=True, exist_ok=True)
     return path

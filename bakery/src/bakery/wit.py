@@ -11,19 +11,11 @@ from bakery.toolchain import wit_root
 
 WORLD = "inferlet"
 
-# Words of the WIT language; as a package name they need a leading `%`.
-_KEYWORDS = frozenset(
-    "as async bool borrow char constructor enum error-context export f32 f64 flags from func future"
-    " import include interface list map option own package record resource result s16 s32 s64 s8"
-    " static stream string tuple type u16 u32 u64 u8 use variant with world".split()
-)
-
 
 def world_text(name: str) -> str:
     """The package, interface and world that an inferlet called `name` is built against."""
-    package = f"%{name}" if name in _KEYWORDS else name
     return (
-        f"package pie:{package};\n\n"
+        f"package pie:%{name};\n\n"  # `%`: a name such as `list` is a word of WIT itself
         "interface run {\n"
         "  run: func(input: string) -> result<string, string>;\n"
         "}\n\n"
