@@ -1,0 +1,268 @@
+#!/usr/bin/env bash
+# Makes this machine ready to build Pie and inferlets. Installs only what is missing; safe to run
+# again at any time, by several people at once.
+#
+#   scripts/setup.sh          what building and testing need
+#   scripts/setup.sh check    also what `make check` needs: clang-format, clang-tidy, clippy
+#
+# System packages come from apt (as root, or with sudo). Everything else goes to the cache folder
+# ($PIE_CACHE, else $XDG_CACHE_HOME/pie, else ~/.cache/pie) and to build/ of this checkout. What
+# cannot be installed is named with the command that mends it. The full log is build/setup.log.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+cache=${PIE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pie}
+phase=${1:-build}
+log=build/setup.log
+mkdir -p build/bin "$cache/locks"
+
+rust_minimum=1.95   # what the wasmtime of bridge/Cargo.toml asks for
+node_minimum=18
+python_minimum=3.11
+
+build_packages=(cmake ninja-build g++ mold pkg-config libcli11-dev nlohmann-json3-dev
+  libtomlplusplus-dev libspdlog-dev libfmt-dev libgtest-dev)
+check_packages=(clang-format-19 clang-tidy-19)
+
+warnings=()   # something will not work; the rest does
+faults=()     # nothing can be built before this is mended
+
+say()   { printf '  %-10s %s\n' "$1" "$2"; }
+warn()  { warnings+=("$1"); }
+fault() { faults+=("$1"); }
+have()  { command -v "$1" >/dev/null 2>&1; }
+short_hash() { sha256sum | cut -c1-16; }
+at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }  # at_least HAVE WANT
+
+# Runs a command with its output in the log; shows the end of the log when it fails.
+logged() {
+  printf '\n$ %s\n' "$*" >>"$log"
+  "$@" >>"$log" 2>&1 && return
+  echo "    failed: $*" >&2
+  tail -n 8 "$log" | sed 's/^/    | /' >&2
+  return 1
+}
+
+# --- system packages -----------------------------------------------------------------------------
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif have sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+    sudo "$@"
+  else
+    return 1
+  fi
+}
+
+absent_packages() {
+  local package
+  for package in "$@"; do
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+      echo "$package"
+  done
+}
+
+install_packages() {  # install_packages PACKAGE…: true when all of them are there afterwards
+  if ! have apt-get; then
+    fault "this is no Debian or Ubuntu: install with your own package manager what they call
+      $*"
+    return 1
+  fi
+  local absent
+  mapfile -t absent < <(absent_packages "$@")
+  [ ${#absent[@]} -gt 0 ] || return 0
+  say apt "installing ${absent[*]}"
+  as_root true 2>>"$log" || { fault "not root and no sudo here. Run:
+      apt-get install -y ${absent[*]}"; return 1; }
+  [ -n "${lists_fresh:-}" ] || { logged as_root apt-get update -qq && lists_fresh=1; }
+  logged as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -q --no-install-recommends "${absent[@]}" ||
+    { fault "apt could not install them (see $log). Run:
+      apt-get install -y ${absent[*]}"; return 1; }
+}
+
+setup_packages() {
+  local wanted=("${build_packages[@]}")
+  [ "$phase" = check ] && wanted+=("${check_packages[@]}")
+  have curl || wanted+=(ca-certificates)
+  install_packages "${wanted[@]}" && say apt "${#wanted[@]} packages present"
+}
+
+# --- Rust: the bridge, and Rust inferlets --------------------------------------------------------
+
+setup_rust() {
+  # rustup's own folder is on PATH only in login shells.
+  have cargo || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH="$HOME/.cargo/bin:$PATH"
+  have cargo || install_packages rustc-web cargo-web || return 0
+  local version
+  version=$(rustc --version 2>>"$log" | cut -d' ' -f2)
+  if ! at_least "${version%%-*}" $rust_minimum; then
+    local mend="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+    have rustup && mend="rustup update stable"
+    fault "Rust ${version:-?} is too old, $rust_minimum is needed. Run:
+      $mend"
+    return 0
+  fi
+  if have rustup && ! rustup target list --installed 2>>"$log" | grep -qx wasm32-wasip2; then
+    say rust "adding the target wasm32-wasip2"
+    logged rustup target add wasm32-wasip2 || true
+  fi
+  if [ "$phase" = check ]; then setup_rust_checkers; fi
+  if [ -d "$(rustc --print sysroot)/lib/rustlib/wasm32-wasip2/lib" ]; then
+    say rust "$version with wasm32-wasip2"
+    return 0
+  fi
+  say rust "$version without wasm32-wasip2"
+  if have rustup; then
+    warn "Rust inferlets cannot be built: the target wasm32-wasip2 is missing. Run:
+      rustup target add wasm32-wasip2"
+  else
+    warn "Rust inferlets cannot be built: this Rust comes without the target wasm32-wasip2 (Debian
+    has no package of it). The engine itself builds. Run:
+      curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y -t wasm32-wasip2"
+  fi
+}
+
+setup_rust_checkers() {
+  if cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1; then return 0; fi
+  if have rustup; then
+    say rust "adding rustfmt and clippy"
+    logged rustup component add rustfmt clippy ||
+      warn "make check needs rustfmt and clippy. Run:
+      rustup component add rustfmt clippy"
+  else
+    install_packages rust-web-clippy || true
+  fi
+}
+
+# --- Python: bakery and its tools ----------------------------------------------------------------
+
+find_python() {
+  if ! have python3; then install_packages python3 python3-venv || return 1; fi
+  python3 -c "import sys; sys.exit(sys.version_info < (${python_minimum/./, }))" ||
+    { fault "$(python3 --version) is too old, $python_minimum is needed. Put a newer python3 first on PATH"
+      return 1; }
+  # Debian keeps venv's insides in a package of its own.
+  python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages python3-venv
+}
+
+venv_path() {
+  local interpreter
+  interpreter=$(python3 -c 'import sys; print(sys.version, sys.base_prefix)')
+  echo "$cache/venv-$(printf '%s' "$interpreter" | cat bakery/requirements.txt - | short_hash)"
+}
+
+setup_venv() {
+  find_python || return 0
+  venv=$(venv_path)
+  if [ ! -e "$venv/.complete" ]; then
+    say python "installing $(grep -o '^[a-z0-9-]*==[^ ]*' bakery/requirements.txt | paste -sd' ')"
+    rm -rf "$venv"
+    if ! { logged python3 -m venv "$venv" &&
+           logged "$venv/bin/python" -m pip install --disable-pip-version-check \
+             -r bakery/requirements.txt; }; then
+      fault "bakery's Python packages could not be installed (see $log). Run again:
+      make setup"
+      return 0
+    fi
+    touch "$venv/.complete"
+  fi
+  say python "$("$venv/bin/python" -V | cut -d' ' -f2), $(grep -c '^[a-z]' bakery/requirements.txt) packages in ${venv/#$HOME/\~}"
+  write_launcher
+}
+
+# A launcher rather than an installed package: edits of bakery/src are live.
+write_launcher() {
+  local text
+  text=$(cat <<SCRIPT
+#!/bin/sh
+# Written by scripts/setup.sh: runs bakery from this checkout.
+root=\$(dirname -- "\$(readlink -f -- "\$0")")/../..
+python='$venv/bin/python'
+[ -x "\$python" ] || { echo "bakery's environment is gone; make it again: make setup" >&2; exit 1; }
+PYTHONPATH="\$(cd -- "\$root" && pwd)/bakery/src" exec "\$python" -m bakery "\$@"
+SCRIPT
+  )
+  if [ "$(cat build/bin/bakery 2>/dev/null)" != "$text" ]; then
+    printf '%s\n' "$text" >"build/bin/.bakery.$$"
+    chmod +x "build/bin/.bakery.$$"
+    mv -f "build/bin/.bakery.$$" build/bin/bakery
+  fi
+  ln -sfn "$venv" build/venv
+}
+
+# --- Node: JavaScript and TypeScript inferlets ---------------------------------------------------
+
+js_path() {  # bakery's toolchain.node_modules() computes the same name
+  echo "$cache/js-$(short_hash <bakery/js/package-lock.json)"
+}
+
+setup_node() {
+  [ -f bakery/js/package-lock.json ] || return 0
+  have node || install_packages nodejs || return 0
+  have npm || install_packages npm || return 0
+  local version
+  version=$(node --version | tr -d v)
+  if ! at_least "$version" $node_minimum; then
+    warn "JavaScript and TypeScript inferlets cannot be built: node $version is too old,
+    $node_minimum is needed. Put a newer node first on PATH, then run:
+      make setup"
+    return 0
+  fi
+  local js
+  js=$(js_path)
+  if [ ! -e "$js/.complete" ]; then
+    say node "installing the packages of bakery/js"
+    rm -rf "$js"
+    mkdir -p "$js"
+    cp bakery/js/package.json bakery/js/package-lock.json "$js/"
+    if ! logged npm ci --prefix "$js" --no-audit --no-fund --loglevel=error; then
+      warn "JavaScript and TypeScript inferlets cannot be built: npm failed (see $log). Run again:
+      make setup"
+      return 0
+    fi
+    touch "$js/.complete"
+  fi
+  say node "$version, packages in ${js/#$HOME/\~}"
+}
+
+# -------------------------------------------------------------------------------------------------
+
+# All that decides what this script would do. When it is as it was, there is nothing to do.
+fingerprint() {
+  {
+    cat "$0" bakery/requirements.txt bakery/js/package-lock.json 2>/dev/null
+    echo "$cache" "$root" "$(command -v python3 cargo node | paste -sd:)"
+    cat /var/lib/dpkg/status 2>/dev/null | sha256sum
+  } | short_hash
+}
+
+up_to_date() {
+  local stamp=build/.setup-$phase
+  [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(fingerprint)" ] && [ -x build/bin/bakery ] &&
+    [ -e build/venv/.complete ] &&
+    { [ ! -f bakery/js/package-lock.json ] || [ -e "$(js_path)/.complete" ]; }
+}
+
+case $phase in build | check) ;; *) echo "usage: $0 [check]" >&2; exit 2 ;; esac
+if up_to_date; then
+  echo "setup: nothing to do"
+  exit 0
+fi
+
+echo "setup: what is missing is installed; log in $log"
+: >"$log"
+exec 9>"$cache/locks/setup.lock"
+flock -n 9 || { say wait "another setup is running"; flock 9; }
+setup_packages || true
+setup_rust
+setup_venv
+setup_node
+
+for text in "${warnings[@]+"${warnings[@]}"}"; do printf '\nwarning: %s\n' "$text" >&2; done
+for text in "${faults[@]+"${faults[@]}"}"; do printf '\nerror: %s\n' "$text" >&2; done
+[ ${#faults[@]} -eq 0 ] || exit 1
+[ ${#warnings[@]} -gt 0 ] || fingerprint >"build/.setup-$phase"
+echo "setup: done"
