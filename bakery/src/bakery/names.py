@@ -30,6 +30,6 @@ def suggestion_for(name: str) -> str | None:
     """The nearest allowed name, such as my-app for MyApp or my_app."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
     words = re.sub(r"[^a-z0-9]+", "-", words.lower())
-    words = re.sub(r"-(?=[0-9])", "", words).strip("-0123456789") or ""
+    words = re.sub(r"-(?=[0-9])", "", words).lstrip("-0123456789").rstrip("-")
     candidate = words if problem_with(words) is None else f"my-{words}"
     return candidate if problem_with(candidate) is None else None

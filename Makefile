@@ -1,0 +1,81 @@
+# Every task of the project. `make help` lists them.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+MAKEFLAGS += --no-print-directory
+
+PYTHON := build/venv/bin/python
+export PYTHONPATH := $(CURDIR)/bakery/src
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+CPP_FILES = $(shell find src bench tests -name '*.h' -o -name '*.cc' -o -name '*.cu' 2>/dev/null)
+CRATES = $(wildcard bridge/Cargo.toml sdk/rust/Cargo.toml)
+PROMPT ?= Tell me about pie.
+
+##@ Use
+.PHONY: build setup demo
+build: setup ## build everything, optimised: build/bin/pie and build/bin/bakery (the default)
+	@test -f build/release/build.ninja || cmake --preset release
+	@cmake --build build/release
+
+setup: ## install what is missing; takes no time when nothing is
+	@scripts/setup.sh
+
+demo: build ## build an inferlet and run it on the dummy model, streaming (PROMPT="…")
+	@$(PYTHON) scripts/build_guests.py text-completion-rust
+	build/bin/pie run --dummy --path build/guests/text-completion-rust.wasm \
+	  --manifest inferlets/text-completion/rust/Pie.toml --stdout -- --prompt "$(PROMPT)"
+
+##@ Work
+.PHONY: test guests bench format bindings clean help
+test: build ## all tests: C++, bakery, and inferlets of every language end to end
+	@$(PYTHON) scripts/run_tests.py
+
+guests: build ## build all inferlets of this tree into build/guests/
+	@$(PYTHON) scripts/build_guests.py
+
+bench: build ## measure
+	@$(PYTHON) scripts/build_guests.py --under bench
+	@$(PYTHON) bench/run.py
+
+format: setup-check ## rewrite the sources in the house style
+	@clang-format-19 -i $(CPP_FILES)
+	@$(PYTHON) -m ruff check --quiet --fix . ; $(PYTHON) -m ruff format .
+	@for crate in $(CRATES); do cargo fmt --manifest-path $$crate; done
+
+bindings: setup ## regenerate from wit/ the bindings that are kept in the tree
+	@for script in $(wildcard sdk/*/scripts/generate_bindings.*); do echo "$$script"; $$script; done
+
+clean: ## remove build/; the cache outside the tree stays
+	rm -rf build
+
+##@ Check
+.PHONY: check setup-check check-format check-layers check-python check-rust check-typescript check-tidy
+check: check-layers check-format check-python check-rust check-typescript check-tidy ## all below
+	@echo "check: all well"
+
+setup-check:
+	@scripts/setup.sh check
+
+check-layers: ## includes of src/ point down
+	@python3 scripts/check_layers.py
+
+check-format: setup-check ## C++ is in the house style
+	@clang-format-19 --dry-run -Werror $(CPP_FILES)
+
+check-python: setup-check ## ruff
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+
+check-rust: setup-check ## rustfmt and clippy
+	@scripts/check_rust.sh $(CRATES)
+
+check-typescript: setup ## tsc, strict
+	@scripts/check_typescript.sh
+
+check-tidy: setup-check build ## clang-tidy, on what changed since it last passed
+	@$(PYTHON) scripts/check_tidy.py
+
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

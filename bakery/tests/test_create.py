@@ -1,0 +1,52 @@
+"""New projects: from every template, never over something that is there."""
+
+import pytest
+
+from bakery import manifest
+from bakery.create import create, render
+from bakery.errors import BakeryError
+from bakery.languages import FLAGS, detect
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_every_template_makes_a_project_of_its_language(tmp_path, flag):
+    module, template = FLAGS[flag]
+    root = tmp_path / "fresh"
+    files = create("my-app", template, root)
+    read = manifest.read(root / "Pie.toml")
+    assert read.name == "my-app"
+    assert "my-app" in read.description
+    assert module == detect(root).NAME
+    for file in files:
+        assert "{{name}}" not in (root / file).read_text()
+        assert "{{description}}" not in (root / file).read_text()
+
+
+def test_an_empty_folder_will_do(tmp_path):
+    create("my-app", "rust", tmp_path)
+    assert (tmp_path / "Pie.toml").is_file()
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(BakeryError, match="not an empty folder"):
+        create("my-app", "rust", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_file_in_the_way_is_left_alone(tmp_path):
+    path = tmp_path / "my-app"
+    path.write_text("x")
+    with pytest.raises(BakeryError, match="already exists"):
+        create("my-app", "rust", path)
+
+
+def test_a_wrong_name_makes_nothing(tmp_path):
+    with pytest.raises(BakeryError, match="no inferlet name") as caught:
+        create("My App", "rust", tmp_path / "x")
+    assert caught.value.hint == "try `bakery create my-app`"
+    assert not (tmp_path / "x").exists()
+
+
+def test_rendering_leaves_other_braces_alone():
+    assert render("fn {{name}}() {{ x }} {y}", {"name": "f"}) == "fn f() {{ x }} {y}"

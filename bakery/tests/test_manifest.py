@@ -1,0 +1,102 @@
+"""Pie.toml: what holds is read, what does not is reported with the line it is on."""
+
+import pytest
+
+from bakery import manifest
+from bakery.errors import BakeryError
+
+_GOOD = """\
+# an inferlet
+[package]
+name = "my-app"
+version = "0.1.0"
+description = "Says hello"
+authors = ["Ada"]
+
+[runtime]
+core = "^0.2.0"
+
+[parameters]
+prompt = { type = "string", optional = true, description = "What to say" }
+max_tokens = { type = "int" }
+"""
+
+
+def _read(tmp_path, text: str):
+    path = tmp_path / "Pie.toml"
+    path.write_text(text)
+    return manifest.read(path)
+
+
+def _fault(tmp_path, text: str) -> BakeryError:
+    with pytest.raises(BakeryError) as caught:
+        _read(tmp_path, text)
+    return caught.value
+
+
+def test_a_whole_manifest_is_read(tmp_path):
+    read = _read(tmp_path, _GOOD)
+    assert (read.name, read.version, read.description) == ("my-app", "0.1.0", "Says hello")
+    assert read.authors == ("Ada",)
+    assert read.runtime == {"core": "^0.2.0"}
+    assert read.parameters["prompt"]["optional"] is True
+    assert list(read.parameters) == ["prompt", "max_tokens"]
+
+
+def test_name_and_version_are_enough(tmp_path):
+    read = _read(tmp_path, '[package]\nname = "a"\nversion = "1.2.3-rc.1+build.5"\n')
+    assert read.description == ""
+    assert read.parameters == {}
+
+
+@pytest.mark.parametrize(
+    ("find", "put", "line", "said"),
+    [
+        ('"my-app"', '"My_App"', 3, "'My_App' is no inferlet name"),
+        ('"my-app"', '"core"', 3, "'core' is reserved"),
+        ('"my-app"', "7", 3, "name must be text in quotes"),
+        ('"0.1.0"', '"0.1"', 4, "'0.1' is not a semantic version"),
+        ('"0.1.0"', '"01.0.0"', 4, "not a semantic version"),
+        ('["Ada"]', '"Ada"', 6, "authors must be a list"),
+        ("authors", "author", 6, "unknown key in [package]: author"),
+        ("[runtime]", "[run-time]", 8, "unknown section: run-time"),
+        ('"^0.2.0"', '"newest"', 9, "'newest' in [runtime] is not a version requirement"),
+        ('"int"', '"integer"', 13, "parameter max_tokens has unknown type 'integer'"),
+        ('type = "int"', "", 13, "parameter max_tokens has no type"),
+        ("optional = true", "optional = 1", 12, "optional must be true or false"),
+        ("optional = true", "default = 1", 12, "unknown key in parameter prompt: default"),
+        ('{ type = "int" }', '"int"', 13, "parameter max_tokens must be a table"),
+        ('= "Says hello"', '= "Says hello', 5, "not valid TOML"),
+    ],
+)
+def test_each_fault_has_its_line(tmp_path, find, put, line, said):
+    fault = _fault(tmp_path, _GOOD.replace(find, put, 1))
+    assert said in fault.message
+    assert fault.where == f"{tmp_path / 'Pie.toml'}:{line}"
+
+
+def test_a_parameter_in_a_table_of_its_own_has_its_line(tmp_path):
+    text = '[package]\nname = "a"\nversion = "0.1.0"\n\n[parameters.n]\ntype = "number"\n'
+    assert _fault(tmp_path, text).where.endswith("Pie.toml:5")
+
+
+def test_a_near_miss_is_guessed(tmp_path):
+    fault = _fault(tmp_path, _GOOD.replace("description", "descripton", 1))
+    assert fault.hint == "did you mean description?"
+
+
+def test_a_better_name_is_offered(tmp_path):
+    assert "my-app" in _fault(tmp_path, _GOOD.replace("my-app", "MyApp")).hint
+
+
+def test_an_empty_file_says_what_is_needed(tmp_path):
+    fault = _fault(tmp_path, "")
+    assert fault.message == "[package] is missing"
+    assert fault.where.endswith("Pie.toml:1")
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "Pie.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(BakeryError, match="not UTF-8"):
+        manifest.read(path)

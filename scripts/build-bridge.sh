@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Builds bridge/ and leaves libpie_bridge.a and pie_bridge.h in a folder; called by CMake.
+#
+#   scripts/build-bridge.sh OUT_DIR [release|dev]
+#
+# The cargo target folder is in the cache, keyed by the lock file and the compiler, so that a second
+# checkout compiles only the bridge itself. Files in OUT_DIR change only when their content does:
+# an unchanged bridge makes ninja relink nothing.
+set -euo pipefail
+
+out=${1:?usage: build-bridge.sh OUT_DIR [release|dev]}
+profile=${2:-release}
+root=$(cd "$(dirname "$0")/.." && pwd)
+cache=${PIE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pie}
+mkdir -p "$out" "$cache/locks"
+out=$(cd "$out" && pwd)
+
+command -v cargo >/dev/null || PATH="$HOME/.cargo/bin:$PATH"
+command -v cargo >/dev/null || { echo "cargo is missing: run make setup" >&2; exit 1; }
+
+case $profile in
+  release) flags=(--release) folder=release ;;
+  dev) flags=() folder=debug ;;
+  *) echo "unknown profile $profile: release or dev" >&2; exit 2 ;;
+esac
+
+short_hash() { sha256sum | cut -c1-16; }
+export CARGO_TARGET_DIR
+CARGO_TARGET_DIR=$cache/cargo/$({ cat "$root/bridge/Cargo.lock"; rustc -vV; } | short_hash)
+
+# The header lives with cargo's own record of having made it; one a checkout.
+header_dir=$CARGO_TARGET_DIR/headers/$(printf '%s' "$root" | short_hash)
+mkdir -p "$header_dir"
+export PIE_BRIDGE_HEADER=$header_dir/pie_bridge.h
+
+# cargo locks while it compiles, but another checkout may replace the library before we copy it.
+exec 9>"$cache/locks/bridge.lock"
+flock -n 9 || { echo "waiting for another build of the bridge" >&2; flock 9; }
+
+cargo build --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}"
+if [ ! -f "$PIE_BRIDGE_HEADER" ]; then
+  touch "$root/bridge/build.rs"  # the header was cleaned away; only a rerun brings it back
+  cargo build --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}"
+fi
+
+put() {  # put FROM TO: copies when the content differs. Size and time are looked at before content.
+  local from=$1 to=$2 seen
+  seen=$(stat -c '%i %s %y' "$from")
+  [ -f "$to" ] && [ "$(cat "$to.from" 2>/dev/null)" = "$seen" ] && return
+  if ! cmp -s "$from" "$to"; then
+    cp --reflink=auto "$from" "$to.new"
+    mv -f "$to.new" "$to"
+  fi
+  echo "$seen" >"$to.from"
+}
+put "$CARGO_TARGET_DIR/$folder/libpie_bridge.a" "$out/libpie_bridge.a"
+put "$PIE_BRIDGE_HEADER" "$out/pie_bridge.h"

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Holds src/ to its layers: a folder includes only what lies below it.
+
+    scripts/check_layers.py [ROOT]
+
+Reads every `#include "…"` under ROOT/src. Includes are written from src/ on ("kv/page_pool.h").
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+# Folder → the folders it may include. Itself is always allowed.
+_BELOW_HOST = ("base", "model", "kv", "grammar", "backend", "sched", "wasm")
+LAYERS: dict[str, tuple[str, ...]] = {
+    "base": (),
+    "model": ("base",),
+    "kv": ("base",),
+    "grammar": ("base",),
+    "backend": ("base", "model", "kv"),
+    "sched": ("base", "model", "kv", "backend"),
+    "wasm": ("base",),
+    "host": _BELOW_HOST,
+    "server": (*_BELOW_HOST, "host"),
+    "cli": (*_BELOW_HOST, "host", "server"),
+}
+
+# Backends are chosen at run time: none may know another, and only they know themselves, save for
+# the layers that pick one.
+SIBLINGS = ("backend/cpu", "backend/cuda", "backend/dummy")
+
+# The bridge's generated header is the one thing from outside src/, and these are its doors.
+OUTSIDE = {"pie_bridge.h": ("wasm", "grammar", "model")}
+
+_INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
+_SOURCES = {".h", ".cc", ".cpp", ".cu", ".cuh"}
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An include that points the wrong way."""
+
+    file: Path
+    line: int
+    included: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f'{self.file}:{self.line}: #include "{self.included}": {self.reason}'
+
+
+def check(root: Path) -> list[Violation]:
+    """All violations under root/src, in the order of the files."""
+    src = root / "src"
+    found: list[Violation] = []
+    for path in sorted(path for path in src.rglob("*") if path.suffix in _SOURCES):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            include = _INCLUDE.match(line)
+            if include and (reason := problem(src, path.relative_to(src), include[1])):
+                found.append(Violation(path.relative_to(root), number, include[1], reason))
+    return found
+
+
+def problem(src: Path, file: Path, included: str) -> str | None:
+    """Why `file` (relative to src) may not include `included`, or None."""
+    layer = file.parts[0]
+    if layer not in LAYERS:
+        return f"src/{layer} has no layer; add it to LAYERS in scripts/check_layers.py"
+    name = included.rsplit("/", 1)[-1]
+    if name in OUTSIDE:
+        doors = OUTSIDE[name]
+        return None if layer in doors else f"only {' and '.join(doors)} may see the bridge"
+    target = included.split("/", 1)[0]
+    if target not in LAYERS or "/" not in included:
+        return f'write it from src/ on, such as "{layer}/{name}", or with <…> when it is not ours'
+    if not (src / included).is_file():
+        return f"src/{included} does not exist"
+    if target != layer and target not in LAYERS[layer]:
+        may = ", ".join(LAYERS[layer]) or "nothing"
+        return f"{layer} may include {may}, but {target} is not below it"
+    return _sibling_problem(file.as_posix(), included, layer)
+
+
+def _sibling_problem(file: str, included: str, layer: str) -> str | None:
+    target = next((name for name in SIBLINGS if included.startswith(f"{name}/")), None)
+    if target is None or file.startswith(f"{target}/"):
+        return None
+    if layer == "backend":
+        return f"{target} is private to itself; other backends go through backend/backend.h"
+    return None
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[1]
+    violations = check(root)
+    for violation in violations:
+        print(violation, file=sys.stderr)
+    if violations:
+        print(f"{len(violations)} includes break the layers of src/", file=sys.stderr)
+        return 1
+    print("layers: every include points down")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# rustfmt and clippy over the given Cargo.toml files. Builds in the cache, beside the real builds.
+set -euo pipefail
+
+cache=${PIE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pie}
+for manifest in "$@"; do
+  echo "rust: $manifest"
+  cargo fmt --manifest-path "$manifest" --check
+  crate=$(dirname "$manifest")
+  target=()
+  # The bridge runs on this machine; the SDK exists only inside components.
+  [ "$crate" = bridge ] || target=(--target wasm32-wasip2)
+  CARGO_TARGET_DIR="$cache/cargo/clippy-${crate//\//-}" \
+    cargo clippy --manifest-path "$manifest" --quiet --workspace "${target[@]}" -- -D warnings
+done

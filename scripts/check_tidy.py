@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""clang-tidy over src/ and bench/, only on files that changed since they last passed.
+
+What a file's verdict rests on is the file, every header of ours, its compile command and
+.clang-tidy; their hash is remembered in build/tidy/ once it passed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DATABASE = ROOT / "build" / "release" / "compile_commands.json"
+PASSED = ROOT / "build" / "tidy"
+
+
+def entries() -> list[dict[str, str]]:
+    """The compile commands of our own sources. Tests are left out: gtest's macros cost most."""
+    return [
+        entry
+        for entry in json.loads(DATABASE.read_text())
+        if Path(entry["file"]).is_relative_to(ROOT / "src")
+        and not entry["file"].endswith("_test.cc")
+    ]
+
+
+def headers_hash() -> str:
+    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
+    for path in sorted((ROOT / "src").rglob("*.h")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def tidy(entry: dict[str, str], common: str) -> str:
+    """The complaints about one file; empty when there are none."""
+    file = Path(entry["file"])
+    key = hashlib.sha256(f"{common}{entry.get('command')}".encode() + file.read_bytes()).hexdigest()
+    stamp = PASSED / key
+    if stamp.exists():
+        return ""
+    done = subprocess.run(
+        ["clang-tidy-19", "--quiet", "-p", DATABASE.parent, file],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        stamp.touch()
+        return ""
+    return done.stdout or done.stderr
+
+
+def main() -> int:
+    if not DATABASE.is_file():
+        print(f"{DATABASE} is missing: run make", file=sys.stderr)
+        return 1
+    PASSED.mkdir(parents=True, exist_ok=True)
+    common = headers_hash()
+    todo = entries()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        complaints = [text for text in pool.map(lambda entry: tidy(entry, common), todo) if text]
+    print("\n".join(complaints), end="")
+    print(f"tidy: {len(todo)} files, {len(complaints)} with complaints")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
