@@ -1,0 +1,117 @@
+//! The interfaces of `wit/`, forwarded to C++ one function at a time: unwrap, call, wrap. One file a package interface.
+mod context;
+mod inference;
+mod instruct;
+mod io;
+mod rest;
+mod table;
+
+use table::HandleKind;
+pub use table::HostTable;
+
+use crate::wasm::Guest;
+use wasmtime::component::{HasSelf, Linker, Resource};
+use wasmtime::Result;
+use wasmtime_wasi::p2::DynPollable;
+
+/// Types that stand for C++ objects: a resource's rep is the C++ handle.
+pub mod handles {
+    pub struct Model;
+    pub struct Tokenizer;
+    pub struct Context;
+    pub struct ForwardPass;
+    pub struct FutureOutput;
+    pub struct FutureText;
+    pub struct FutureBlob;
+    pub struct Child;
+    pub struct Subscription;
+    pub struct ChatDecoder;
+    pub struct ReasoningDecoder;
+    pub struct ToolDecoder;
+    pub struct Grammar;
+    pub struct Matcher;
+    pub struct Adapter;
+    pub struct McpSession;
+}
+
+mod bindings {
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        world: "pie:inferlet/imports",
+        imports: { default: trappable },
+        exports: { default: async },
+        with: {
+            "wasi:io/poll": wasmtime_wasi::p2::bindings::io::poll,
+            "wasi:clocks/monotonic-clock": wasmtime_wasi::p2::bindings::clocks::monotonic_clock,
+            "pie:core/model.model": super::handles::Model,
+            "pie:core/model.tokenizer": super::handles::Tokenizer,
+            "pie:core/context.context": super::handles::Context,
+            "pie:core/inference.forward-pass": super::handles::ForwardPass,
+            "pie:core/inference.future-output": super::handles::FutureOutput,
+            "pie:core/inference.grammar": super::handles::Grammar,
+            "pie:core/inference.matcher": super::handles::Matcher,
+            "pie:core/types.future-string": super::handles::FutureText,
+            "pie:core/types.future-blob": super::handles::FutureBlob,
+            "pie:core/runtime.child": super::handles::Child,
+            "pie:core/messaging.subscription": super::handles::Subscription,
+            "pie:core/adapter.adapter": super::handles::Adapter,
+            "pie:instruct/chat.decoder": super::handles::ChatDecoder,
+            "pie:instruct/reasoning.decoder": super::handles::ReasoningDecoder,
+            "pie:instruct/tool-use.decoder": super::handles::ToolDecoder,
+            "pie:mcp/client.session": super::handles::McpSession,
+        },
+    });
+}
+pub use bindings::pie;
+pub use bindings::pie::core::inference::SlotOutput;
+
+pub fn add_to_linker(linker: &mut Linker<Guest>) -> Result<()> {
+    use pie::{core, instruct, mcp, plus, zo};
+    // Each interface by itself: the world's own function would link WASI a second time.
+    macro_rules! link {
+        ($($interface:path),* $(,)?) => {{
+            $({ use $interface as interface;
+                interface::add_to_linker::<_, HasSelf<Guest>>(linker, |guest| guest)?; })*
+        }};
+    }
+    link!(
+        core::types,
+        core::runtime,
+        core::model,
+        core::context,
+        core::inference,
+        core::adapter,
+        core::scheduling,
+        core::messaging,
+        core::session,
+        instruct::chat,
+        instruct::reasoning,
+        instruct::tool_use,
+        mcp::types,
+        mcp::client,
+        zo::zo,
+        plus::sampling,
+        plus::outcome,
+    );
+    Ok(())
+}
+
+/// What a WIT `result<_, error>` becomes.
+type Answer<T> = Result<std::result::Result<T, String>>;
+
+fn own<T: 'static>(handle: u32) -> Resource<T> {
+    Resource::new_own(handle)
+}
+
+impl Guest {
+    fn drop_handle(&mut self, kind: HandleKind, handle: u32) -> Result<()> {
+        self.must(|t, g, out| (t.handle_drop)(g, kind, handle, out))?;
+        Ok(())
+    }
+
+    fn subscribe(&mut self, kind: HandleKind, handle: u32) -> Result<Resource<DynPollable>> {
+        let mut signal = std::ptr::null();
+        self.must(|t, g, out| (t.handle_signal)(g, kind, handle, &mut signal, out))?;
+        crate::wasm::subscribe(&mut self.table, signal)
+    }
+}

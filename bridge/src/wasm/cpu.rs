@@ -1,0 +1,121 @@
+//! A guest's processor time: measured around every poll of its task, checked at every epoch.
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use wasmtime::Engine;
+
+/// How long a guest runs before others get a turn.
+pub const TICK: Duration = Duration::from_millis(2);
+
+/// What the task (who measures) and the epoch callback (who judges) share.
+pub struct CpuMeter {
+    start: Instant,
+    /// Nanoseconds of finished slices.
+    used_ns: AtomicU64,
+    /// When the running slice began, in nanoseconds since `start`.
+    slice_ns: AtomicU64,
+    pub killed: AtomicBool,
+}
+
+impl CpuMeter {
+    pub fn new() -> Self {
+        CpuMeter {
+            start: Instant::now(),
+            used_ns: AtomicU64::new(0),
+            slice_ns: AtomicU64::new(0),
+            killed: AtomicBool::new(false),
+        }
+    }
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+    /// Time in the slice that is running now.
+    pub fn slice(&self) -> Duration {
+        Duration::from_nanos(self.now_ns().saturating_sub(self.slice_ns.load(Relaxed)))
+    }
+    /// All the time, the running slice included.
+    pub fn used(&self) -> Duration {
+        Duration::from_nanos(self.used_ns.load(Relaxed)) + self.slice()
+    }
+}
+
+/// A future whose polls are measured, and seen by the ticker.
+pub struct Metered<F> {
+    pub inner: Pin<Box<F>>,
+    pub meter: Arc<CpuMeter>,
+    pub ticker: Arc<Ticker>,
+}
+
+impl<F: Future> Future for Metered<F> {
+    type Output = F::Output;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.ticker.guest_starts();
+        let begin = self.meter.now_ns();
+        self.meter.slice_ns.store(begin, Relaxed);
+        let polled = self.inner.as_mut().poll(cx);
+        let end = self.meter.now_ns();
+        self.meter.used_ns.fetch_add(end - begin, Relaxed);
+        self.meter.slice_ns.store(end, Relaxed);
+        self.ticker.guest_stops();
+        polled
+    }
+}
+
+/// Moves the engines' epochs while guests run, and sleeps while none does.
+#[derive(Default)]
+pub struct Ticker {
+    running: AtomicU32,
+    asleep: AtomicBool,
+    stopped: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Ticker {
+    fn guest_starts(&self) {
+        self.running.fetch_add(1, SeqCst);
+        if self.asleep.load(SeqCst) {
+            let _guard = self.stopped.lock();
+            self.wake.notify_one();
+        }
+    }
+    fn guest_stops(&self) {
+        self.running.fetch_sub(1, Relaxed);
+    }
+    pub fn stop(&self) {
+        if let Ok(mut stopped) = self.stopped.lock() {
+            *stopped = true;
+        }
+        self.wake.notify_all();
+    }
+
+    /// The ticker thread. Sleeps once no guest has run for a while.
+    pub fn run(&self, engines: &[Engine]) {
+        let mut idle_ticks = 0;
+        let Ok(mut stopped) = self.stopped.lock() else {
+            return;
+        };
+        while !*stopped {
+            self.asleep.store(idle_ticks > 20, SeqCst);
+            let idle = self.running.load(SeqCst) == 0;
+            idle_ticks = if idle { idle_ticks + 1 } else { 0 };
+            let pause = if idle_ticks > 21 {
+                Duration::from_secs(1)
+            } else {
+                TICK
+            };
+            let Ok((guard, timeout)) = self.wake.wait_timeout(stopped, pause) else {
+                return;
+            };
+            stopped = guard;
+            self.asleep.store(false, SeqCst);
+            if !timeout.timed_out() {
+                idle_ticks = 0;
+            }
+            engines.iter().for_each(Engine::increment_epoch);
+        }
+    }
+}

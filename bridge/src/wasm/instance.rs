@@ -1,0 +1,179 @@
+//! An instance: one run of a program in a store of its own, from launch to `on_exit`.
+use super::cpu::{CpuMeter, Metered};
+use super::program::Program;
+use super::runtime::{ExitKind, Runtime};
+use super::stdio::Stdio;
+use super::store::{new_store, Guest};
+use crate::abi::{guarded, GuestPtr, Str};
+use futures_util::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use wasmtime::{Store, WasmBacktrace};
+
+/// The handle that C++ holds.
+pub struct Instance {
+    meter: Arc<CpuMeter>,
+    cancel: Arc<Notify>,
+}
+
+struct Launch {
+    program: Arc<Program>,
+    guest: GuestPtr,
+    input: String,
+    scratch_dir: Option<String>,
+    meter: Arc<CpuMeter>,
+    cancel: Arc<Notify>,
+}
+unsafe impl Send for Launch {}
+unsafe impl Sync for Launch {}
+
+type Ended = (ExitKind, String);
+
+impl Launch {
+    fn trapped(text: impl Into<String>) -> Ended {
+        (ExitKind::Trapped, text.into())
+    }
+
+    /// Waits for a place, runs the guest, and drops its store before it returns.
+    async fn run(&self, runtime: &Runtime) -> Ended {
+        let Ok(_place) = runtime.places.acquire().await else {
+            return Self::trapped("the engine is stopping");
+        };
+        let stdio = Stdio::new(
+            self.guest,
+            runtime.callbacks.on_output,
+            runtime.limits.max_output_bytes,
+        );
+        let code = self.program.code();
+        let store = new_store(
+            code.pre.engine(),
+            runtime.host,
+            self.guest,
+            &runtime.limits,
+            self.scratch_dir.as_deref(),
+            &stdio,
+            self.meter.clone(),
+        );
+        let mut store = match store {
+            Ok(store) => store,
+            Err(e) => return Self::trapped(format!("cannot prepare /scratch: {e:#}")),
+        };
+        let result: wasmtime::Result<Result<String, String>> = async {
+            let instance = code.pre.instantiate_async(&mut store).await?;
+            let run = instance
+                .get_typed_func::<(&str,), (Result<String, String>,)>(&mut store, &code.run)?;
+            Ok(run.call_async(&mut store, (&self.input,)).await?.0)
+        }
+        .await;
+        match result {
+            Ok(Ok(text)) => (ExitKind::Returned, text),
+            Ok(Err(text)) => (ExitKind::Failed, text),
+            Err(e) if self.meter.killed.load(Relaxed) => (ExitKind::Cancelled, format!("{e}")),
+            Err(e) => Self::trapped(describe(&e, &store, &stdio)),
+        }
+    }
+
+    async fn run_until_cancelled(&self, runtime: &Runtime) -> Ended {
+        let mut stopping = runtime.stopping.subscribe();
+        let cancelled = (ExitKind::Cancelled, "cancelled".to_string());
+        tokio::select! {
+            biased;
+            ended = self.run(runtime) => ended,
+            () = self.cancel.notified() => cancelled,
+            _ = stopping.wait_for(|stop| *stop) => cancelled,
+        }
+    }
+}
+
+/// A trap for a person: the cause, the guest's own last words, where it happened.
+fn describe(error: &wasmtime::Error, store: &Store<Guest>, stdio: &Stdio) -> String {
+    if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
+        return format!("the inferlet called exit({}) instead of returning", exit.0);
+    }
+    let mut text = match &store.data().refused {
+        Some(refused) => refused.clone(),
+        None => error.root_cause().to_string(),
+    };
+    let last_words = stdio.stderr_tail();
+    if !last_words.is_empty() {
+        text += &format!("\nits last words on stderr:\n{last_words}");
+    }
+    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+        text += "\nwasm backtrace:";
+        for (i, frame) in backtrace.frames().iter().take(16).enumerate() {
+            let name = frame.func_name().unwrap_or("<unnamed>");
+            text += &format!("\n  {i}: {:#}", rustc_demangle::demangle(name));
+        }
+    }
+    text
+}
+
+/// Run a program. `guest` is handed to every callback and host call until `on_exit`. Free the handle with
+/// `pie_instance_free`. An empty `scratch_dir` means no filesystem.
+#[no_mangle]
+pub unsafe extern "C" fn pie_instance_launch(
+    program: *const Program,
+    guest: GuestPtr,
+    input: Str,
+    scratch_dir: Str,
+) -> *mut Instance {
+    guarded(std::ptr::null_mut(), || {
+        Arc::increment_strong_count(program);
+        let program = Arc::from_raw(program);
+        let runtime = program.runtime.clone();
+        let scratch = scratch_dir.to_string_lossy();
+        let launch = Launch {
+            program,
+            guest,
+            input: input.to_string_lossy(),
+            scratch_dir: (!scratch.is_empty()).then_some(scratch),
+            meter: Arc::new(CpuMeter::new()),
+            cancel: Arc::new(Notify::new()),
+        };
+        let handle = Instance {
+            meter: launch.meter.clone(),
+            cancel: launch.cancel.clone(),
+        };
+        runtime.live.enter();
+        let spawned_on = runtime.clone();
+        spawned_on.tokio.spawn(async move {
+            let launch = launch; // whole, for its `Send`
+            let metered = Metered {
+                inner: Box::pin(launch.run_until_cancelled(&runtime)),
+                meter: launch.meter.clone(),
+                ticker: runtime.ticker.clone(),
+            };
+            let (kind, text) = AssertUnwindSafe(metered)
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|_| {
+                    Launch::trapped(
+                        "the engine failed inside this inferlet's host call (a bug in Pie)",
+                    )
+                });
+            (runtime.callbacks.on_exit)(launch.guest, kind, Str::of(&text));
+            // The runtime must not be dropped on one of its own threads: let go of it before it may end.
+            let live = runtime.live.clone();
+            drop((launch, runtime));
+            live.leave();
+        });
+        Box::into_raw(Box::new(handle))
+    })
+}
+
+/// Stop it: at once while it waits, within a tick while it computes. `on_exit` still comes.
+#[no_mangle]
+pub unsafe extern "C" fn pie_instance_cancel(instance: &Instance) {
+    guarded((), || {
+        instance.meter.killed.store(true, Relaxed);
+        instance.cancel.notify_one();
+    })
+}
+
+/// Drop the handle; the instance runs on.
+#[no_mangle]
+pub unsafe extern "C" fn pie_instance_free(instance: *mut Instance) {
+    guarded((), || drop(Box::from_raw(instance)))
+}

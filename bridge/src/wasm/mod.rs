@@ -1,0 +1,13 @@
+//! wasmtime: programs compiled and cached, instances run, limited and swept. Knows nothing of language models: the
+//! interfaces that a guest imports are linked in by `crate::host`.
+mod cache;
+mod cpu;
+mod instance;
+mod program;
+mod runtime;
+mod signal;
+mod stdio;
+mod store;
+
+pub use signal::{subscribe, Signal};
+pub use store::Guest;

@@ -1,0 +1,217 @@
+//! A program: a component, compiled, linked, with its `run` found. Quick code may run first while better code is made.
+use super::runtime::{Runtime, Tier};
+use super::store::Guest;
+use crate::abi::{guarded, pie_out_text, Out, Str};
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, RwLock};
+use std::thread::JoinHandle;
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
+use wasmtime::{bail, Result};
+
+/// What a load is doing, for whoever shows progress.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum LoadPhase {
+    /// Found in the code cache.
+    Cached,
+    /// Compiling; seconds for a Python or JavaScript component.
+    Compiling,
+}
+
+/// Code of one tier, ready to be instantiated.
+pub struct Code {
+    pub pre: InstancePre<Guest>,
+    pub run: ComponentExportIndex,
+}
+
+pub struct Program {
+    pub runtime: Arc<Runtime>,
+    /// The best code there is by now.
+    code: RwLock<Arc<Code>>,
+    /// Makes the better code.
+    optimiser: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Components below this size compile at once in well under a second.
+const QUICK_TIER_BYTES: usize = 2 << 20;
+
+impl Program {
+    pub fn code(&self) -> Arc<Code> {
+        self.code.read().unwrap().clone()
+    }
+
+    fn load(
+        runtime: Arc<Runtime>,
+        bytes: &[u8],
+        phase: impl Fn(LoadPhase),
+    ) -> Result<Arc<Program>> {
+        check_header(bytes)?;
+        let cached = runtime
+            .cache
+            .as_ref()
+            .and_then(|c| c.find(&runtime.optimised.engine, bytes));
+        if let Some(component) = cached {
+            phase(LoadPhase::Cached);
+            let code = Code::link(&runtime.optimised, &component)?;
+            return Ok(Program::new(runtime, code));
+        }
+        phase(LoadPhase::Compiling);
+        if bytes.len() >= QUICK_TIER_BYTES {
+            // Code that Winch cannot make is left to Cranelift; a bad component is reported by it as well.
+            let quick = runtime.quick.as_ref();
+            let first = quick.and_then(|t| Some((t, Component::new(&t.engine, bytes).ok()?)));
+            if let Some((tier, component)) = first {
+                let code = Code::link(tier, &component)?;
+                let program = Program::new(runtime, code);
+                program.optimise_later(bytes.to_vec())?;
+                return Ok(program);
+            }
+        }
+        let component = compile(&runtime, bytes)?;
+        let code = Code::link(&runtime.optimised, &component)?;
+        Ok(Program::new(runtime, code))
+    }
+
+    fn new(runtime: Arc<Runtime>, code: Code) -> Arc<Program> {
+        let code = RwLock::new(Arc::new(code));
+        Arc::new(Program {
+            runtime,
+            code,
+            optimiser: Mutex::new(None),
+        })
+    }
+
+    fn optimise_later(self: &Arc<Self>, bytes: Vec<u8>) -> Result<()> {
+        let program = Arc::downgrade(self);
+        let runtime = self.runtime.clone();
+        let optimiser = std::thread::Builder::new()
+            .name("pie-compile".into())
+            .spawn(move || {
+                let better =
+                    compile(&runtime, &bytes).and_then(|c| Code::link(&runtime.optimised, &c));
+                if let (Ok(better), Some(program)) = (better, program.upgrade()) {
+                    *program.code.write().unwrap() = Arc::new(better);
+                }
+            })?;
+        *self.optimiser.lock().unwrap() = Some(optimiser);
+        Ok(())
+    }
+}
+
+impl Code {
+    fn link(tier: &Tier, component: &Component) -> Result<Code> {
+        let run = find_run(tier, component)?;
+        let pre = tier.linker.instantiate_pre(component).map_err(|e| {
+            wasmtime::format_err!(
+                "the component imports something that this engine does not offer: {}",
+                e.root_cause()
+            )
+        })?;
+        Ok(Code { pre, run })
+    }
+}
+
+/// Compile with Cranelift, through the cache.
+fn compile(runtime: &Runtime, bytes: &[u8]) -> Result<Component> {
+    let engine = &runtime.optimised.engine;
+    let code = engine
+        .precompile_component(bytes)
+        .map_err(|e| wasmtime::format_err!("not a valid component: {e:#}"))?;
+    if let Some(cache) = &runtime.cache {
+        if cache.keep(engine, bytes, &code).is_ok() {
+            // From the file, so that its pages are shared and reclaimable.
+            if let Some(component) = cache.find(engine, bytes) {
+                return Ok(component);
+            }
+        }
+    }
+    unsafe { Component::deserialize(engine, &code) }
+}
+
+fn check_header(bytes: &[u8]) -> Result<()> {
+    match bytes {
+        [0, b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(()),
+        [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => bail!(
+            "this is a core WebAssembly module, not a component; build the inferlet with `bakery build`"
+        ),
+        [] => bail!("the file is empty; build the inferlet with `bakery build`"),
+        _ => bail!("this is not a WebAssembly component; build the inferlet with `bakery build`"),
+    }
+}
+
+/// The export `pie:<package>/run` and the function `run` in it.
+fn find_run(tier: &Tier, component: &Component) -> Result<ComponentExportIndex> {
+    let mut exports = vec![];
+    for (name, item) in component.component_type().exports(&tier.engine) {
+        let bare = name.split('@').next().unwrap_or(name);
+        if bare.starts_with("pie:") && bare.ends_with("/run") {
+            if let ComponentItem::ComponentInstance(_) = item.ty {
+                let Some(interface) = component.get_export_index(None, name) else {
+                    continue;
+                };
+                let Some(run) = component.get_export_index(Some(&interface), "run") else {
+                    bail!("the component exports `{name}`, but there is no function `run` in it");
+                };
+                return Ok(run);
+            }
+        }
+        exports.push(name.to_string());
+    }
+    if exports
+        .iter()
+        .any(|e| e.starts_with("wasi:http/incoming-handler"))
+    {
+        bail!("this is an HTTP inferlet (it exports wasi:http/incoming-handler): it has no `run` to call");
+    }
+    let seen = if exports.is_empty() {
+        "nothing".to_string()
+    } else {
+        exports.join(", ")
+    };
+    bail!("the component has no entry point: it should export `pie:<package-name>/run` and exports {seen}")
+}
+
+/// Load a component; null with the reason in `error`. Blocks while it compiles. `on_phase` is called on this thread.
+#[no_mangle]
+pub unsafe extern "C" fn pie_program_load(
+    runtime: *const Runtime,
+    component: Str,
+    on_phase: extern "C" fn(*mut c_void, LoadPhase),
+    phase_data: *mut c_void,
+    error: *mut Out,
+) -> *const Program {
+    guarded(std::ptr::null(), || {
+        Arc::increment_strong_count(runtime);
+        let runtime = Arc::from_raw(runtime);
+        let loaded = Program::load(runtime, component.as_bytes(), |phase| {
+            on_phase(phase_data, phase)
+        });
+        match loaded {
+            Ok(program) => Arc::into_raw(program),
+            Err(e) => {
+                pie_out_text(error, Str::of(&format!("{e:#}")));
+                std::ptr::null()
+            }
+        }
+    })
+}
+
+/// Is better code still being made?
+#[no_mangle]
+pub unsafe extern "C" fn pie_program_optimising(program: &Program) -> bool {
+    guarded(false, || {
+        program
+            .optimiser
+            .lock()
+            .unwrap()
+            .as_ref()
+            .is_some_and(|o| !o.is_finished())
+    })
+}
+
+/// Drop this handle. Instances that run keep what they need.
+#[no_mangle]
+pub unsafe extern "C" fn pie_program_free(program: *const Program) {
+    guarded((), || drop(Arc::from_raw(program)))
+}

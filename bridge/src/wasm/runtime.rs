@@ -1,0 +1,256 @@
+//! The runtime: two compilers (Cranelift for speed, Winch for a quick first start), one executor, one ticker.
+use super::cache::CodeCache;
+use super::cpu::Ticker;
+use super::stdio::OnOutput;
+use super::store::Guest;
+use crate::abi::{guarded, pie_out_text, GuestPtr, Out, Str};
+use crate::host::HostTable;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use wasmtime::component::Linker;
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Strategy,
+    WasmBacktraceDetails,
+};
+
+/// What one guest may use.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Limits {
+    pub max_memory_bytes: u64,
+    pub max_table_elements: u64,
+    /// Live WASI handles (pollables, streams, …).
+    pub max_handles: u32,
+    /// Processor time over the whole run; 0 = no limit.
+    pub cpu_budget_ms: u64,
+    /// Bytes written to stdout and stderr together.
+    pub max_output_bytes: u64,
+}
+
+/// How a run ended.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExitKind {
+    /// The text is the return value.
+    Returned,
+    /// The guest itself reported an error: the text.
+    Failed,
+    /// The guest trapped, hit a limit or could not be started: the text says why.
+    Trapped,
+    Cancelled,
+}
+
+/// Called on executor threads. After `on_exit` the bridge never touches the guest's object again.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Callbacks {
+    pub on_output: OnOutput,
+    pub on_exit: extern "C" fn(GuestPtr, ExitKind, Str),
+}
+
+#[repr(C)]
+pub struct RuntimeConfig {
+    /// Threads that run guests; 0 = one a core.
+    pub worker_threads: u32,
+    /// Guests alive at once; more wait their turn.
+    pub max_instances: u32,
+    pub limits: Limits,
+    /// Where compiled code is kept; empty = nowhere.
+    pub cache_dir: Str,
+    pub callbacks: Callbacks,
+}
+
+/// One compiler with what it links to.
+pub struct Tier {
+    pub engine: Engine,
+    pub linker: Linker<Guest>,
+}
+
+pub struct Runtime {
+    pub optimised: Tier,
+    /// Compiles several times faster, to slower code. None where the processor has no Winch.
+    pub quick: Option<Tier>,
+    pub cache: Option<CodeCache>,
+    pub tokio: tokio::runtime::Runtime,
+    pub ticker: Arc<Ticker>,
+    pub host: &'static HostTable,
+    pub limits: Limits,
+    pub callbacks: Callbacks,
+    pub places: Arc<Semaphore>,
+    /// Instances between launch and `on_exit`.
+    pub live: Arc<Live>,
+    pub stopping: tokio::sync::watch::Sender<bool>,
+}
+
+/// Counts instances, and lets a thread wait for the last.
+#[derive(Default)]
+pub struct Live {
+    count: Mutex<usize>,
+    none: Condvar,
+}
+
+impl Live {
+    pub fn enter(&self) {
+        *self.count.lock().unwrap() += 1;
+    }
+    pub fn leave(&self) {
+        let mut count = self.count.lock().unwrap();
+        *count -= 1;
+        if *count == 0 {
+            self.none.notify_all();
+        }
+    }
+    fn count(&self) -> usize {
+        *self.count.lock().unwrap()
+    }
+    fn wait_for_none(&self) {
+        let count = self.count.lock().unwrap();
+        drop(self.none.wait_while(count, |count| *count > 0));
+    }
+}
+
+/// A guest gets this much stack, and host calls on top of it the rest of the fiber.
+const WASM_STACK: usize = 1 << 20;
+const FIBER_STACK: usize = 2 << 20;
+
+fn base_config() -> Config {
+    let mut config = Config::new();
+    config
+        .epoch_interruption(true)
+        .max_wasm_stack(WASM_STACK)
+        .async_stack_size(FIBER_STACK)
+        .concurrency_support(false)
+        .wasm_backtrace_details(WasmBacktraceDetails::Enable);
+    config
+}
+
+fn pooled(max_instances: u32, limits: &Limits) -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::default();
+    pool.total_component_instances(max_instances)
+        .total_core_instances(max_instances.saturating_mul(64))
+        .total_memories(max_instances)
+        .total_tables(max_instances.saturating_mul(4))
+        .total_stacks(max_instances)
+        .max_core_instances_per_component(256)
+        .max_memories_per_component(4)
+        .max_tables_per_component(64)
+        .table_elements(limits.max_table_elements as usize)
+        .max_memory_size(limits.max_memory_bytes as usize)
+        .max_component_instance_size(8 << 20)
+        .max_core_instance_size(8 << 20)
+        .linear_memory_keep_resident(128 << 10)
+        .table_keep_resident(64 << 10)
+        .async_stack_keep_resident(32 << 10)
+        .max_unused_warm_slots(max_instances.min(256))
+        .pagemap_scan(Enabled::Auto);
+    pool
+}
+
+impl Tier {
+    fn new(config: &Config) -> wasmtime::Result<Tier> {
+        let engine = Engine::new(config)?;
+        let mut linker = Linker::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+        wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+        crate::host::add_to_linker(&mut linker)?;
+        Ok(Tier { engine, linker })
+    }
+}
+
+impl Runtime {
+    fn new(config: &RuntimeConfig, host: &'static HostTable) -> wasmtime::Result<Arc<Runtime>> {
+        let mut fast = base_config();
+        fast.allocation_strategy(InstanceAllocationStrategy::Pooling(pooled(
+            config.max_instances,
+            &config.limits,
+        )));
+        let mut quick = base_config();
+        quick.strategy(Strategy::Winch);
+        let mut executor = tokio::runtime::Builder::new_multi_thread();
+        executor.enable_time().thread_name("pie-guest");
+        if config.worker_threads > 0 {
+            executor.worker_threads(config.worker_threads as usize);
+        }
+        let cache_dir = unsafe { config.cache_dir.to_string_lossy() };
+        let runtime = Arc::new(Runtime {
+            optimised: Tier::new(&fast)?,
+            quick: Tier::new(&quick).ok(),
+            cache: (!cache_dir.is_empty()).then(|| CodeCache::new(PathBuf::from(cache_dir))),
+            tokio: executor.build()?,
+            ticker: Arc::default(),
+            host,
+            limits: config.limits,
+            callbacks: config.callbacks,
+            places: Arc::new(Semaphore::new(config.max_instances as usize)),
+            live: Arc::default(),
+            stopping: tokio::sync::watch::Sender::new(false),
+        });
+        let ticker = runtime.ticker.clone();
+        let engines: Vec<Engine> = std::iter::once(&runtime.optimised)
+            .chain(&runtime.quick)
+            .map(|tier| tier.engine.clone())
+            .collect();
+        std::thread::Builder::new()
+            .name("pie-ticker".into())
+            .spawn(move || ticker.run(&engines))?;
+        Ok(runtime)
+    }
+}
+
+/// Start a runtime; null with the reason in `error`. `host` lives as long as the process.
+#[no_mangle]
+pub unsafe extern "C" fn pie_runtime_new(
+    config: &RuntimeConfig,
+    host: &'static HostTable,
+    error: *mut Out,
+) -> *const Runtime {
+    guarded(std::ptr::null(), || match Runtime::new(config, host) {
+        Ok(runtime) => Arc::into_raw(runtime),
+        Err(e) => {
+            pie_out_text(
+                error,
+                Str::of(&format!("cannot start the WebAssembly runtime: {e:#}")),
+            );
+            std::ptr::null()
+        }
+    })
+}
+
+/// Cancel every instance, wait until all have called `on_exit`, and stop.
+#[no_mangle]
+pub unsafe extern "C" fn pie_runtime_free(runtime: *const Runtime) {
+    guarded((), || {
+        let runtime = Arc::from_raw(runtime);
+        runtime.stopping.send_replace(true);
+        runtime.live.wait_for_none();
+        runtime.ticker.stop();
+        if let Ok(owned) = Arc::try_unwrap(runtime) {
+            owned.tokio.shutdown_timeout(Duration::from_secs(1));
+        }
+    })
+}
+
+/// Instances between launch and exit.
+#[no_mangle]
+pub unsafe extern "C" fn pie_runtime_live(runtime: &Runtime) -> usize {
+    runtime.live.count()
+}
+
+/// An `Out` for C++ to pass where it needs one; free it with `pie_out_free`.
+#[no_mangle]
+pub extern "C" fn pie_out_new() -> *mut Out {
+    Box::into_raw(Box::default())
+}
+
+/// The text that it holds, valid until it is freed or written again.
+#[no_mangle]
+pub unsafe extern "C" fn pie_out_read(out: *const Out) -> Str {
+    Str::bytes(&(*out).text)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn pie_out_free(out: *mut Out) {
+    drop(Box::from_raw(out))
+}

@@ -1,0 +1,84 @@
+//! A signal that C++ fires from any thread and a guest awaits as a `wasi:io/poll` pollable.
+use crate::abi::guarded;
+use futures_util::task::AtomicWaker;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::task::Poll;
+use wasmtime::component::{Resource, ResourceTable};
+use wasmtime_wasi::p2::{DynPollable, Pollable};
+
+/// Shared by C++ (who fires) and the pollables of one instance (who wait). Firing after the instance is gone is harmless.
+#[derive(Default)]
+pub struct Signal {
+    fired: AtomicBool,
+    waker: AtomicWaker,
+}
+
+pub struct SignalPollable(pub Arc<Signal>);
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for SignalPollable {
+    async fn ready(&mut self) {
+        poll_fn(|cx| {
+            if self.0.fired.load(Ordering::Acquire) {
+                return Poll::Ready(());
+            }
+            self.0.waker.register(cx.waker());
+            // Fired between the look and the registration?
+            if self.0.fired.load(Ordering::Acquire) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+/// A pollable on the signal that C++ named. Null means ready for ever.
+pub fn subscribe(
+    table: &mut ResourceTable,
+    signal: *const Signal,
+) -> wasmtime::Result<Resource<DynPollable>> {
+    let signal = if signal.is_null() {
+        Arc::new(Signal {
+            fired: AtomicBool::new(true),
+            waker: AtomicWaker::new(),
+        })
+    } else {
+        // C++ keeps its own reference for the length of this call.
+        unsafe {
+            Arc::increment_strong_count(signal);
+            Arc::from_raw(signal)
+        }
+    };
+    let source = table.push(SignalPollable(signal))?;
+    wasmtime_wasi::p2::subscribe(table, source)
+}
+
+/// A signal that has not been fired. Free it with `pie_signal_free`.
+#[no_mangle]
+pub extern "C" fn pie_signal_new() -> *const Signal {
+    Arc::into_raw(Arc::new(Signal::default()))
+}
+
+/// Make it ready and wake who waits.
+#[no_mangle]
+pub unsafe extern "C" fn pie_signal_fire(signal: *const Signal) {
+    guarded((), || {
+        (*signal).fired.store(true, Ordering::Release);
+        (*signal).waker.wake();
+    })
+}
+
+/// Make it unready again.
+#[no_mangle]
+pub unsafe extern "C" fn pie_signal_clear(signal: *const Signal) {
+    (*signal).fired.store(false, Ordering::Release);
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn pie_signal_free(signal: *const Signal) {
+    guarded((), || drop(Arc::from_raw(signal)))
+}

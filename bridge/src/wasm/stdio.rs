@@ -1,0 +1,109 @@
+//! A guest's stdout and stderr, handed to C++ as they are written.
+use crate::abi::{GuestPtr, Str};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
+
+/// How much of stderr an error report quotes.
+const TAIL_BYTES: usize = 2048;
+/// The most that one write may carry.
+const WRITE_BYTES: usize = 64 << 10;
+
+pub type OnOutput = extern "C" fn(GuestPtr, is_stderr: bool, Str);
+
+struct Shared {
+    guest: usize,
+    on_output: OnOutput,
+    left_bytes: u64,
+    limit_bytes: u64,
+    stderr_tail: VecDeque<u8>,
+}
+
+/// Both streams of one instance; they share one allowance.
+#[derive(Clone)]
+pub struct Stdio(Arc<Mutex<Shared>>);
+
+impl Stdio {
+    pub fn new(guest: GuestPtr, on_output: OnOutput, limit_bytes: u64) -> Self {
+        Stdio(Arc::new(Mutex::new(Shared {
+            guest: guest as usize,
+            on_output,
+            left_bytes: limit_bytes,
+            limit_bytes,
+            stderr_tail: VecDeque::new(),
+        })))
+    }
+    pub fn stream(&self, is_stderr: bool) -> Stream {
+        Stream {
+            stdio: self.clone(),
+            is_stderr,
+        }
+    }
+    /// The last lines of stderr: a guest's own words on why it died.
+    pub fn stderr_tail(&self) -> String {
+        let shared = self.0.lock().unwrap();
+        let bytes: Vec<u8> = shared.stderr_tail.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).trim().to_string()
+    }
+
+    fn write(&self, is_stderr: bool, bytes: &[u8]) -> StreamResult<()> {
+        let mut shared = self.0.lock().unwrap();
+        if bytes.len() as u64 > shared.left_bytes {
+            return Err(StreamError::Trap(wasmtime::format_err!(
+                "output limit: the inferlet wrote more than {} MiB to stdout and stderr",
+                shared.limit_bytes >> 20
+            )));
+        }
+        shared.left_bytes -= bytes.len() as u64;
+        if is_stderr {
+            shared.stderr_tail.extend(bytes);
+            let excess = shared.stderr_tail.len().saturating_sub(TAIL_BYTES);
+            shared.stderr_tail.drain(..excess);
+        }
+        let (guest, on_output) = (shared.guest as GuestPtr, shared.on_output);
+        drop(shared);
+        on_output(guest, is_stderr, Str::bytes(bytes));
+        Ok(())
+    }
+}
+
+#[derive(Clone)]
+pub struct Stream {
+    stdio: Stdio,
+    is_stderr: bool,
+}
+
+impl IsTerminal for Stream {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Stream {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(tokio::io::sink()) // WASI 0.3 only, which is not linked
+    }
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+impl OutputStream for Stream {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.stdio.write(self.is_stderr, &bytes)
+    }
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(WRITE_BYTES)
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Stream {
+    async fn ready(&mut self) {}
+}
