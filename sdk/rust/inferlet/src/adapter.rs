@@ -1,0 +1,52 @@
+//! LoRA overlays on a model.
+
+use std::sync::Arc;
+
+use crate::model::Model;
+use crate::pie::core::adapter::Adapter as RawAdapter;
+use crate::Result;
+
+/// A LoRA overlay. Cloning shares the handle; `fork` copies the weights.
+#[derive(Clone)]
+pub struct Adapter(Arc<RawAdapter>);
+
+impl Adapter {
+    fn wrap(raw: RawAdapter) -> Self {
+        Self(Arc::new(raw))
+    }
+
+    /// A new overlay, scoped to the model.
+    pub fn create(model: &Model, name: &str) -> Result<Adapter> {
+        RawAdapter::create(model.inner(), name).map(Self::wrap)
+    }
+
+    /// An existing overlay, if there is one of that name.
+    pub fn open(model: &Model, name: &str) -> Option<Adapter> {
+        RawAdapter::open(model.inner(), name).map(Self::wrap)
+    }
+
+    /// A copy under a new name.
+    pub fn fork(&self, new_name: &str) -> Adapter {
+        Self::wrap(self.0.fork(new_name))
+    }
+
+    /// Writes the weights to disk.
+    pub fn save(&self, path: &str) -> Result<()> {
+        self.0.save(path)
+    }
+
+    /// Reads weights from disk.
+    pub fn load(&self, path: &str) -> Result<()> {
+        self.0.load(path)
+    }
+
+    /// Removes the overlay from the engine.
+    pub fn destroy(&self) {
+        self.0.destroy()
+    }
+
+    /// The underlying resource.
+    pub fn inner(&self) -> &RawAdapter {
+        &self.0
+    }
+}

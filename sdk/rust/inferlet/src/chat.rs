@@ -1,0 +1,73 @@
+//! Chat turns as the model's own template writes them.
+
+use crate::model::Model;
+use crate::pie::instruct::chat as raw;
+use crate::Result;
+
+/// Tokens of a system message.
+pub fn system(model: &Model, text: &str) -> Vec<u32> {
+    raw::system(model.inner(), text)
+}
+
+/// Tokens of a user message.
+pub fn user(model: &Model, text: &str) -> Vec<u32> {
+    raw::user(model.inner(), text)
+}
+
+/// Tokens of an assistant turn that is already written.
+pub fn assistant(model: &Model, text: &str) -> Vec<u32> {
+    raw::assistant(model.inner(), text)
+}
+
+/// What stands before the model's own turn.
+pub fn cue(model: &Model) -> Vec<u32> {
+    raw::cue(model.inner())
+}
+
+/// What closes it.
+pub fn seal(model: &Model) -> Vec<u32> {
+    raw::seal(model.inner())
+}
+
+/// Ids that end a turn.
+pub fn stop_tokens(model: &Model) -> Vec<u32> {
+    raw::stop_tokens(model.inner())
+}
+
+/// What a batch of tokens meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Text that became visible.
+    Delta(String),
+    /// The turn has ended; its whole text.
+    Done(String),
+    /// Nothing to show yet.
+    Idle,
+    /// A control token that the text does not show.
+    Interrupt(u32),
+}
+
+/// Turns tokens into visible text. Call `reset` between turns.
+pub struct Decoder(raw::Decoder);
+
+impl Decoder {
+    pub fn new(model: &Model) -> Self {
+        Self(raw::create_decoder(model.inner()))
+    }
+
+    pub fn feed(&mut self, tokens: &[u32]) -> Result<Event> {
+        if tokens.is_empty() {
+            return Ok(Event::Idle);
+        }
+        Ok(match self.0.feed(tokens)? {
+            raw::Event::Delta(text) if text.is_empty() => Event::Idle,
+            raw::Event::Delta(text) => Event::Delta(text),
+            raw::Event::Done(text) => Event::Done(text),
+            raw::Event::Interrupt(token) => Event::Interrupt(token),
+        })
+    }
+
+    pub fn reset(&mut self) {
+        self.0.reset()
+    }
+}

@@ -1,0 +1,141 @@
+//! Constraints: which tokens may come next.
+
+use crate::inference::{Grammar, Matcher};
+use crate::model::Model;
+use crate::Result;
+
+/// Restricts a generation, step by step.
+pub trait Constrain: Send {
+    /// Advances by the tokens just accepted (none at the first call), then gives the mask of the next
+    /// position: BRLE over the vocabulary, true = allowed. An empty mask restricts nothing.
+    fn step(&mut self, accepted: &[u32]) -> &[u32];
+
+    /// Whether the text is complete: the generation ends before the next step.
+    fn is_finished(&self) -> bool {
+        false
+    }
+
+    /// Why the constraint can go no further, if so: the generation fails with this text.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl<C: Constrain + ?Sized> Constrain for Box<C> {
+    fn step(&mut self, accepted: &[u32]) -> &[u32] {
+        (**self).step(accepted)
+    }
+    fn is_finished(&self) -> bool {
+        (**self).is_finished()
+    }
+    fn failure(&self) -> Option<&str> {
+        (**self).failure()
+    }
+}
+
+/// A description of the wanted text that can be made into a constraint.
+pub trait Schema {
+    fn build_constraint(&self, model: &Model) -> Result<GrammarConstraint>;
+}
+
+/// Any JSON text.
+#[derive(Clone, Copy, Debug)]
+pub struct AnyJson;
+
+/// JSON that a JSON Schema describes.
+#[derive(Clone, Copy, Debug)]
+pub struct JsonSchema<'a>(pub &'a str);
+
+/// Text that a regular expression matches.
+#[derive(Clone, Copy, Debug)]
+pub struct Regex<'a>(pub &'a str);
+
+/// Text of a grammar in Lark's notation.
+#[derive(Clone, Copy, Debug)]
+pub struct Ebnf<'a>(pub &'a str);
+
+impl Schema for AnyJson {
+    fn build_constraint(&self, model: &Model) -> Result<GrammarConstraint> {
+        Ok(GrammarConstraint::json(model))
+    }
+}
+
+impl Schema for JsonSchema<'_> {
+    fn build_constraint(&self, model: &Model) -> Result<GrammarConstraint> {
+        GrammarConstraint::from_json_schema(self.0, model)
+    }
+}
+
+impl Schema for Regex<'_> {
+    fn build_constraint(&self, model: &Model) -> Result<GrammarConstraint> {
+        GrammarConstraint::from_regex(self.0, model)
+    }
+}
+
+impl Schema for Ebnf<'_> {
+    fn build_constraint(&self, model: &Model) -> Result<GrammarConstraint> {
+        GrammarConstraint::from_ebnf(self.0, model)
+    }
+}
+
+impl Schema for &Grammar {
+    fn build_constraint(&self, model: &Model) -> Result<GrammarConstraint> {
+        Ok(GrammarConstraint::from_grammar(self, model))
+    }
+}
+
+/// A constraint that follows a grammar.
+pub struct GrammarConstraint {
+    matcher: Matcher,
+    mask: Vec<u32>,
+    failure: Option<String>,
+}
+
+impl GrammarConstraint {
+    pub fn new(matcher: Matcher) -> Self {
+        Self { matcher, mask: Vec::new(), failure: None }
+    }
+
+    /// Any JSON text.
+    pub fn json(model: &Model) -> Self {
+        Self::from_grammar(&Grammar::json(), model)
+    }
+
+    pub fn from_grammar(grammar: &Grammar, model: &Model) -> Self {
+        Self::new(Matcher::new(grammar, model.tokenizer()))
+    }
+
+    pub fn from_json_schema(schema: &str, model: &Model) -> Result<Self> {
+        Ok(Self::from_grammar(&Grammar::from_json_schema(schema)?, model))
+    }
+
+    pub fn from_regex(pattern: &str, model: &Model) -> Result<Self> {
+        Ok(Self::from_grammar(&Grammar::from_regex(pattern)?, model))
+    }
+
+    /// A Lark or GBNF grammar.
+    pub fn from_ebnf(source: &str, model: &Model) -> Result<Self> {
+        Ok(Self::from_grammar(&Grammar::from_ebnf(source)?, model))
+    }
+}
+
+impl Constrain for GrammarConstraint {
+    fn step(&mut self, accepted: &[u32]) -> &[u32] {
+        if !accepted.is_empty() {
+            self.failure = self.matcher.accept_tokens(accepted).err();
+        }
+        self.mask = match self.failure.is_some() || self.matcher.is_terminated() {
+            true => Vec::new(),
+            false => self.matcher.next_token_logit_mask(),
+        };
+        &self.mask
+    }
+
+    fn is_finished(&self) -> bool {
+        self.matcher.is_terminated()
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}

@@ -1,0 +1,152 @@
+//! Token generation: a loop over forward passes that the program can collect, step through or override.
+//!
+//! A [`Generator`] and the [`GenStep`]s it gives out share one state, so that the body of a loop may use both:
+//! inspect the generator while a step is at hand, or accept tokens after it ran.
+
+mod collect;
+mod cut;
+mod state;
+mod step;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::adapter::Adapter;
+use crate::chat;
+use crate::constrain::{Constrain, Schema};
+use crate::context::Context;
+use crate::output::ProbeHandle;
+use crate::pass::Request;
+use crate::sample::{Probe, Sampler};
+use crate::spec::{Drafter, Speculator};
+use crate::Result;
+
+use state::{Options, State};
+pub use step::GenStep;
+
+/// Continues a context token by token. It neither cues nor stops by itself: call `ctx.cue()` before, and
+/// [`stop`](Generator::stop) or [`max_tokens`](Generator::max_tokens) here.
+#[must_use = "a generator does nothing until it is collected or stepped"]
+pub struct Generator<'ctx> {
+    state: Rc<RefCell<State<'ctx>>>,
+}
+
+impl<'ctx> Generator<'ctx> {
+    pub(crate) fn new(ctx: &'ctx mut Context, sampler: Sampler) -> Self {
+        Self { state: Rc::new(RefCell::new(State::new(ctx, sampler))) }
+    }
+
+    fn with(self, set: impl FnOnce(&mut Options)) -> Self {
+        set(&mut self.state.borrow_mut().options);
+        self
+    }
+
+    /// Ends after `n` accepted tokens.
+    pub fn max_tokens(self, n: usize) -> Self {
+        self.with(|options| options.max_tokens = Some(n))
+    }
+
+    /// Ends at these tokens and at those that end a turn of the model. They are not among the accepted ones.
+    pub fn stop(self, tokens: &[u32]) -> Self {
+        {
+            let state = &mut *self.state.borrow_mut();
+            for token in chat::stop_tokens(state.ctx.model()).iter().chain(tokens) {
+                if !state.options.stops.contains(token) {
+                    state.options.stops.push(*token);
+                }
+            }
+        }
+        self
+    }
+
+    /// The same as [`stop`](Generator::stop): each call adds.
+    pub fn add_stop(self, tokens: &[u32]) -> Self {
+        self.stop(tokens)
+    }
+
+    /// Restricts the tokens. Several constraints apply together.
+    pub fn constrain(self, constraint: impl Constrain + 'static) -> Self {
+        self.with(|options| options.constraints.push(Box::new(constraint)))
+    }
+
+    /// Restricts the text to a schema, regular expression or grammar.
+    pub fn constrain_with(self, schema: impl Schema) -> Result<Self> {
+        let constraint = schema.build_constraint(self.state.borrow().ctx.model())?;
+        Ok(self.constrain(constraint))
+    }
+
+    /// A fixed mask for every step, beside the constraints: BRLE over the vocabulary, true = allowed.
+    pub fn logit_mask(self, brle: &[u32]) -> Self {
+        self.with(|options| options.logit_mask = brle.to_vec())
+    }
+
+    /// Verifies this drafter's guesses.
+    pub fn speculator(self, speculator: impl Speculator + 'static) -> Self {
+        self.with(|options| options.drafter = Drafter::Custom(Box::new(speculator)))
+    }
+
+    /// Verifies the guesses of the engine's own drafter.
+    pub fn system_speculation(self) -> Self {
+        let (tokens, positions) = Default::default();
+        self.with(|options| options.drafter = Drafter::Engine { tokens, positions })
+    }
+
+    pub fn adapter(self, adapter: &Adapter) -> Self {
+        self.with(|options| options.adapter = Some(adapter.clone()))
+    }
+
+    /// Perturbs the adapter by an Evolution Strategies seed in every step.
+    pub fn zo_seed(self, seed: i64) -> Self {
+        self.with(|options| options.zo_seed = Some(seed))
+    }
+
+    /// Makes the random choices reproducible: step i draws from `seed + i`.
+    pub fn seed(self, seed: u64) -> Self {
+        self.with(|options| options.seed = Some(seed))
+    }
+
+    /// How long the output will be, as far as one knows: spreads the bids.
+    pub fn horizon(self, n: usize) -> Self {
+        self.with(|options| options.horizon = Some(n))
+    }
+
+    /// Probes every step. Index 0 is the row that is sampled, the following ones its drafts.
+    pub fn probe_each_step<P: Probe>(&mut self, index: u32, probe: P) -> ProbeHandle<P> {
+        let each_step = &mut self.state.borrow_mut().options.each_step;
+        each_step.push(Request::probe(index, &probe));
+        // Request 0 is the step's own sampler.
+        ProbeHandle::new(each_step.len())
+    }
+
+    /// True after the generation has ended.
+    pub fn is_done(&self) -> bool {
+        self.state.borrow().done
+    }
+
+    /// Tokens accepted so far.
+    pub fn tokens_generated(&self) -> usize {
+        self.state.borrow().generated
+    }
+
+    /// Overrides the bid of the next step, like `ctx.set_bid`.
+    pub fn set_bid(&self, value: f64) {
+        self.state.borrow().ctx.set_bid(value)
+    }
+
+    /// The next step, or None at the end.
+    #[allow(clippy::should_implement_trait)] // `Iterator::next` could not report an error this way
+    pub fn next(&mut self) -> Result<Option<GenStep<'ctx>>> {
+        let mut state = self.state.borrow_mut();
+        state.advance()?;
+        if state.done {
+            return Ok(None);
+        }
+        Ok(Some(GenStep::new(self.state.clone(), state.options.each_step.len())))
+    }
+
+    /// Continues with these tokens: in place of what the step's own sampler chose, or, after
+    /// `clear_sampler()`, as the step's tokens. Returns those that stop and max-tokens cuts left.
+    pub fn accept(&mut self, tokens: &[u32]) -> Vec<u32> {
+        self.state.borrow_mut().accept(tokens)
+    }
+}

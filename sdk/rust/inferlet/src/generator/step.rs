@@ -1,0 +1,52 @@
+//! One step of a generation.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::output::{Output, ProbeHandle};
+use crate::pass::Request;
+use crate::sample::Probe;
+use crate::Result;
+
+use super::state::{State, StepRequests};
+
+/// A step that has not run yet.
+#[must_use = "a step does nothing until it is executed"]
+pub struct GenStep<'ctx> {
+    state: Rc<RefCell<State<'ctx>>>,
+    requests: StepRequests,
+}
+
+impl<'ctx> GenStep<'ctx> {
+    pub(super) fn new(state: Rc<RefCell<State<'ctx>>>, each_step: usize) -> Self {
+        Self { state, requests: StepRequests { samples: true, each_step, probes: Vec::new() } }
+    }
+
+    /// Drops the sampler: read a probe, choose a token and hand it to `g.accept`.
+    pub fn clear_sampler(&mut self) -> &mut Self {
+        self.requests.samples = false;
+        self
+    }
+
+    /// Probes an input row of this step. A step after the first has one row, 0; the first has a row for
+    /// every buffered token.
+    pub fn probe<P: Probe>(&mut self, index: u32, probe: P) -> ProbeHandle<P> {
+        self.requests.probes.push(Request::probe(index, &probe));
+        // Request 0 is the sampler, then come the probes of every step.
+        ProbeHandle::new(self.requests.each_step + self.requests.probes.len())
+    }
+
+    /// Runs the pass. What its sampler chose is accepted, unless `g.accept` says otherwise afterwards.
+    pub async fn execute(self) -> Result<Output> {
+        let submitted = self.state.borrow_mut().submit(&self.requests)?;
+        let answer = submitted.pass.output().await;
+        let mut state = self.state.borrow_mut();
+        match answer {
+            Ok(raw) => state.settle(submitted, raw),
+            Err(error) => {
+                state.undo(submitted);
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Write programs that run inside Pie, next to the model.
+//!
+//! ```ignore
+//! use inferlet::prelude::*;
+//!
+//! #[inferlet::main]
+//! async fn main(prompt: String) -> Result<String> {
+//!     let model = Model::load(&runtime::models()[0])?;
+//!     let mut ctx = Context::new(&model)?;
+//!     ctx.user(&prompt).cue();
+//!     ctx.generate(Sampler::top_p(0.6, 0.95)).max_tokens(256).collect_text().await
+//! }
+//! ```
+//!
+//! Where to look: [`Context`] holds a token sequence, [`Generator`] extends it, [`Forward`] runs one pass of
+//! your own making, [`Output`] is what a pass gave. [`executor`] waits; everything else is the engine's API
+//! with Rust's manners. The raw bindings are under [`pie`] and [`wasi`].
+
+mod bindings {
+    #![allow(clippy::all, missing_docs)]
+    wit_bindgen::generate!({ path: "../../../wit", world: "imports", generate_all });
+}
+
+pub mod adapter;
+mod args;
+mod brle;
+pub mod chat;
+mod constrain;
+mod context;
+#[doc(hidden)]
+pub mod entry;
+pub mod executor;
+mod forward;
+mod generator;
+pub mod inference;
+mod market;
+pub mod mcp;
+pub mod model;
+mod output;
+mod pass;
+pub mod prelude;
+pub mod reasoning;
+pub mod sample;
+pub mod scheduling;
+pub mod spec;
+pub mod time;
+pub mod tools;
+mod wait;
+pub mod zo;
+
+pub use bindings::pie::core::{messaging, runtime, session};
+pub use bindings::{pie, wasi};
+
+pub use adapter::Adapter;
+pub use args::{parse_args, Arguments};
+pub use constrain::{AnyJson, Constrain, Ebnf, GrammarConstraint, JsonSchema, Regex, Schema};
+pub use context::{Context, Idle};
+pub use executor::{block_on, yield_now};
+pub use forward::Forward;
+pub use generator::{GenStep, Generator};
+pub use inference::{Grammar, Matcher};
+pub use inferlet_macros::main;
+pub use model::{Model, Tokenizer};
+pub use output::{Output, ProbeHandle, SampleHandle};
+pub use sample::{Probe, Sampler};
+pub use spec::Speculator;
+pub use wait::{
+    ChildExt, ForwardPassExt, FutureBlobExt, FutureOutputExt, FutureStringExt, SubscriptionExt,
+};
+
+pub use pie::core::context::Context as RawContext;
+pub use pie::core::inference::Output as RawOutput;
+
+// What inferlets commonly need beside the SDK, in the versions that it was built with.
+pub use {futures, schemars, serde, serde_json};
+
+#[doc(hidden)]
+pub use wit_bindgen;
+
+/// What fallible calls return: an error is a text for the person who reads it.
+pub type Result<T> = std::result::Result<T, String>;

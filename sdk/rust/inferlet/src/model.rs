@@ -1,0 +1,72 @@
+//! Loaded models and their tokenizers.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::pie::core::model::{Model as RawModel, Tokenizer as RawTokenizer};
+use crate::Result;
+
+/// A model that the engine has loaded. Cloning shares the handle.
+#[derive(Clone)]
+pub struct Model(Arc<Inner>);
+
+struct Inner {
+    // Before `raw`: fields are dropped in order, and a tokenizer comes from its model.
+    tokenizer: OnceLock<Tokenizer>,
+    raw: RawModel,
+}
+
+impl Model {
+    /// Binds to a model by its name in the engine's configuration (see `runtime::models()`).
+    pub fn load(name: &str) -> Result<Model> {
+        Ok(Self(Arc::new(Inner { tokenizer: OnceLock::new(), raw: RawModel::load(name)? })))
+    }
+
+    /// The model's tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        self.0
+            .tokenizer
+            .get_or_init(|| Tokenizer { raw: self.0.raw.tokenizer(), split_regex: OnceLock::new() })
+    }
+
+    /// The underlying resource.
+    pub fn inner(&self) -> &RawModel {
+        &self.0.raw
+    }
+}
+
+/// Text to token ids and back.
+pub struct Tokenizer {
+    raw: RawTokenizer,
+    split_regex: OnceLock<String>,
+}
+
+impl Tokenizer {
+    pub fn encode(&self, text: &str) -> Vec<u32> {
+        self.raw.encode(text)
+    }
+
+    /// Fails on an id outside the vocabulary.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        self.raw.decode(ids)
+    }
+
+    /// Every token id with its bytes.
+    pub fn vocabs(&self) -> (Vec<u32>, Vec<Vec<u8>>) {
+        self.raw.vocabs()
+    }
+
+    /// The ids that stand for no text of their own (BOS, EOS, …), with their names.
+    pub fn special_tokens(&self) -> (Vec<u32>, Vec<Vec<u8>>) {
+        self.raw.special_tokens()
+    }
+
+    /// The regular expression that splits text before merges apply.
+    pub fn split_regex(&self) -> &str {
+        self.split_regex.get_or_init(|| self.raw.split_regex())
+    }
+
+    /// The underlying resource.
+    pub fn inner(&self) -> &RawTokenizer {
+        &self.raw
+    }
+}

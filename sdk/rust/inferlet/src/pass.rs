@@ -1,0 +1,151 @@
+//! One forward pass from plan to settled pages; what `flush`, `Forward` and `Generator` share.
+//!
+//! [`Plan::submit`] reserves pages and queues the pass, [`InFlight::output`] waits, [`InFlight::settle`]
+//! commits the pages that filled up. Splitting the three lets the caller hold no borrow while it waits.
+
+use crate::adapter::Adapter;
+use crate::context::Context;
+use crate::pie::core::inference::{
+    ForwardPass, FutureOutput, Output as RawOutput, Sampler as RawSampler,
+};
+use crate::pie::plus::sampling;
+use crate::pie::zo::zo;
+use crate::sample::{Probe, Sampler};
+use crate::wait::FutureOutputExt;
+use crate::Result;
+
+/// What to read, and at which rows.
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub rows: Vec<u32>,
+    pub raw: RawSampler,
+    pub slots: usize,
+}
+
+impl Request {
+    pub fn sample(rows: &[u32], sampler: Sampler) -> Self {
+        let slots = rows.len() * sampler.slots_per_row();
+        Self { rows: rows.to_vec(), raw: sampler.to_raw(), slots }
+    }
+
+    pub fn probe(row: u32, probe: &impl Probe) -> Self {
+        Self { rows: vec![row], raw: probe.to_raw(), slots: 1 }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Plan {
+    pub tokens: Vec<u32>,
+    pub positions: Vec<u32>,
+    /// How many of the last tokens are only scored: they leave the context again.
+    pub scored: u32,
+    pub attention: Vec<Vec<u32>>,
+    pub logit_mask: Vec<u32>,
+    /// None keeps a place: a sampler that was cleared.
+    pub requests: Vec<Option<Request>>,
+    pub adapter: Option<Adapter>,
+    pub zo_seed: Option<i64>,
+    pub seed: Option<u64>,
+    /// Ask the engine to draft the tokens after this pass.
+    pub wants_drafts: bool,
+}
+
+impl Plan {
+    /// Appends tokens that continue the sequence from `start`.
+    pub fn input(&mut self, tokens: &[u32], start: u32) {
+        self.tokens.extend_from_slice(tokens);
+        self.positions.extend((start..).take(tokens.len()));
+    }
+
+    /// Where the slots of each request end in the output.
+    pub fn slot_ends(&self) -> Vec<usize> {
+        let mut end = 0;
+        let slots = self.requests.iter().map(|request| {
+            end += request.as_ref().map_or(0, |request| request.slots);
+            end
+        });
+        slots.collect()
+    }
+
+    pub fn submit(&self, ctx: &Context) -> Result<InFlight> {
+        let raw = ctx.inner();
+        let tokens_before = raw.working_page_token_count();
+        let tokens_after = tokens_before + self.tokens.len() as u32;
+        let pages = tokens_after.div_ceil(ctx.page_size());
+        let missing = pages.saturating_sub(raw.working_page_count());
+        if missing > 0 {
+            raw.reserve_working_pages(missing)?;
+        }
+
+        let pass = ForwardPass::new(ctx.model().inner());
+        pass.context(raw);
+        if !self.tokens.is_empty() {
+            pass.input_tokens(&self.tokens, &self.positions);
+        }
+        if !self.attention.is_empty() {
+            pass.attention_mask(&self.attention);
+        }
+        if !self.logit_mask.is_empty() {
+            pass.logit_mask(&self.logit_mask);
+        }
+        for request in self.requests.iter().flatten() {
+            pass.sampler(&request.rows, &request.raw);
+        }
+        if let Some(adapter) = &self.adapter {
+            pass.adapter(adapter.inner());
+        }
+        if let Some(seed) = self.zo_seed {
+            zo::adapter_seed(&pass, seed);
+        }
+        if let Some(seed) = self.seed {
+            sampling::seed(&pass, seed);
+        }
+        if self.wants_drafts {
+            pass.output_speculative_tokens(true);
+        }
+        let future = pass.execute()?;
+        let slots = self.slot_ends().last().copied().unwrap_or(0);
+        Ok(InFlight { future, _pass: pass, slots, tokens_before, tokens_after })
+    }
+}
+
+/// A queued pass. Field order is drop order: the future goes before the pass it came from.
+pub(crate) struct InFlight {
+    future: FutureOutput,
+    _pass: ForwardPass,
+    slots: usize,
+    tokens_before: u32,
+    tokens_after: u32,
+}
+
+impl InFlight {
+    pub async fn output(&self) -> Result<RawOutput> {
+        let output = self.future.wait_async().await?;
+        if output.slots.len() < self.slots {
+            let (given, asked) = (output.slots.len(), self.slots);
+            return Err(format!("the engine answered {given} of the {asked} slots of a pass"));
+        }
+        Ok(output)
+    }
+
+    /// Forgets the last `dropped` tokens of the pass, then commits the working pages that are full without
+    /// the last `held_back` of the remaining ones (which the caller may still want to forget).
+    pub fn settle(&self, ctx: &Context, dropped: u32, held_back: u32) -> Result<()> {
+        if dropped > 0 {
+            ctx.inner().truncate_working_page_tokens(dropped);
+        }
+        let settled = self.tokens_after.saturating_sub(dropped + held_back);
+        match settled / ctx.page_size() {
+            0 => Ok(()),
+            pages => ctx.inner().commit_working_pages(pages),
+        }
+    }
+
+    /// After a failure: the context forgets the pass's tokens, where the engine has not done so already.
+    pub fn undo(&self, ctx: &Context) {
+        let left = ctx.inner().working_page_token_count().saturating_sub(self.tokens_before);
+        if left > 0 {
+            ctx.inner().truncate_working_page_tokens(left);
+        }
+    }
+}

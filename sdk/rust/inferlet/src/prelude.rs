@@ -1,0 +1,12 @@
+//! The names that most inferlets use: `use inferlet::prelude::*;`.
+
+pub use crate::adapter::Adapter;
+pub use crate::context::Context;
+pub use crate::forward::Forward;
+pub use crate::generator::{GenStep, Generator};
+pub use crate::model::Model;
+pub use crate::output::{Output, ProbeHandle, SampleHandle};
+pub use crate::sample::{Probe, Sampler};
+pub use crate::spec::Speculator;
+pub use crate::wait::{ForwardPassExt, FutureStringExt, SubscriptionExt};
+pub use crate::{chat, main, messaging, reasoning, runtime, tools, Result, Schema};

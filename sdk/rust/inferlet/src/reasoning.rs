@@ -1,0 +1,43 @@
+//! The model's reasoning, apart from its answer.
+
+use crate::model::Model;
+use crate::pie::instruct::reasoning as raw;
+use crate::Result;
+
+/// What a batch of tokens meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// No reasoning in these tokens.
+    Idle,
+    /// A reasoning block begins.
+    Start,
+    /// Reasoning text.
+    Delta(String),
+    /// The block ends; its whole text.
+    End(String),
+}
+
+/// Follows reasoning blocks. Call `reset` between turns.
+pub struct Decoder(raw::Decoder);
+
+impl Decoder {
+    pub fn new(model: &Model) -> Self {
+        Self(raw::create_decoder(model.inner()))
+    }
+
+    pub fn feed(&mut self, tokens: &[u32]) -> Result<Event> {
+        if tokens.is_empty() {
+            return Ok(Event::Idle);
+        }
+        Ok(match self.0.feed(tokens)? {
+            raw::Event::Start => Event::Start,
+            raw::Event::Delta(text) if text.is_empty() => Event::Idle,
+            raw::Event::Delta(text) => Event::Delta(text),
+            raw::Event::Complete(text) => Event::End(text),
+        })
+    }
+
+    pub fn reset(&mut self) {
+        self.0.reset()
+    }
+}

@@ -1,0 +1,127 @@
+//! What to read at an output row: a [`Sampler`] chooses a token, a [`Probe`] looks at the distribution.
+
+use crate::pie::core::inference::Sampler as RawSampler;
+
+/// Chooses one token a slot. Temperature 0 is greedy for every variant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sampler {
+    /// The likeliest token.
+    Argmax,
+    /// The smallest set of tokens whose probabilities reach `p`.
+    TopP { temperature: f32, p: f32 },
+    /// The `k` likeliest tokens.
+    TopK { temperature: f32, k: u32 },
+    /// Tokens at least `p` times as likely as the likeliest one.
+    MinP { temperature: f32, p: f32 },
+    /// The `k` likeliest tokens, then the nucleus of these.
+    TopKTopP { temperature: f32, k: u32, p: f32 },
+    /// `draws` independent draws from the whole distribution.
+    Multinomial { temperature: f32, draws: u32 },
+}
+
+impl Sampler {
+    pub const fn top_p(temperature: f32, p: f32) -> Self {
+        Self::TopP { temperature, p }
+    }
+
+    pub const fn top_k(temperature: f32, k: u32) -> Self {
+        Self::TopK { temperature, k }
+    }
+
+    pub const fn min_p(temperature: f32, p: f32) -> Self {
+        Self::MinP { temperature, p }
+    }
+
+    pub const fn top_k_top_p(temperature: f32, k: u32, p: f32) -> Self {
+        Self::TopKTopP { temperature, k, p }
+    }
+
+    pub const fn multinomial(temperature: f32, draws: u32) -> Self {
+        Self::Multinomial { temperature, draws }
+    }
+
+    pub(crate) fn to_raw(self) -> RawSampler {
+        match self {
+            Self::Argmax => RawSampler::TopK((0.0, 1)),
+            Self::TopP { temperature, p } => RawSampler::TopP((temperature, p)),
+            Self::TopK { temperature, k } => RawSampler::TopK((temperature, k)),
+            Self::MinP { temperature, p } => RawSampler::MinP((temperature, p)),
+            Self::TopKTopP { temperature, k, p } => RawSampler::TopKTopP((temperature, k, p)),
+            Self::Multinomial { temperature, draws } => {
+                RawSampler::Multinomial((temperature, draws))
+            }
+        }
+    }
+
+    /// Slots that one row fills.
+    pub(crate) fn slots_per_row(self) -> usize {
+        match self {
+            Self::Multinomial { draws, .. } => draws.max(1) as usize,
+            _ => 1,
+        }
+    }
+}
+
+/// Reads the distribution at a position without choosing a token.
+pub trait Probe {
+    #[doc(hidden)]
+    fn to_raw(&self) -> RawSampler;
+}
+
+/// All logits before the softmax: `out.logits(h)`, packed `f32`.
+#[derive(Clone, Copy, Debug)]
+pub struct Logits;
+
+/// The `k` likeliest tokens and their probabilities at `temperature`; `k = 0` for the whole vocabulary.
+#[derive(Clone, Copy, Debug)]
+pub struct Distribution {
+    pub temperature: f32,
+    pub k: u32,
+}
+
+/// The log-probability of one token.
+#[derive(Clone, Copy, Debug)]
+pub struct Logprob(pub u32);
+
+/// The log-probabilities of several tokens, in their order.
+#[derive(Clone, Copy, Debug)]
+pub struct Logprobs<T = Vec<u32>>(pub T);
+
+/// The Shannon entropy of the unscaled distribution.
+#[derive(Clone, Copy, Debug)]
+pub struct Entropy;
+
+impl Probe for Logits {
+    fn to_raw(&self) -> RawSampler {
+        RawSampler::RawLogits
+    }
+}
+
+impl Probe for Distribution {
+    fn to_raw(&self) -> RawSampler {
+        RawSampler::Dist((self.temperature, self.k))
+    }
+}
+
+impl Probe for Logprob {
+    fn to_raw(&self) -> RawSampler {
+        RawSampler::Logprob(self.0)
+    }
+}
+
+impl<T: AsRef<[u32]>> Probe for Logprobs<T> {
+    fn to_raw(&self) -> RawSampler {
+        RawSampler::Logprobs(self.0.as_ref().to_vec())
+    }
+}
+
+impl Probe for Entropy {
+    fn to_raw(&self) -> RawSampler {
+        RawSampler::Entropy
+    }
+}
+
+/// The probes that `out.logprobs` reads: [`Logprob`] and [`Logprobs`].
+pub trait GivesLogprobs: Probe {}
+impl GivesLogprobs for Logprob {}
+impl<T: AsRef<[u32]>> GivesLogprobs for Logprobs<T> {}

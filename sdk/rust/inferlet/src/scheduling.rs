@@ -1,0 +1,30 @@
+//! The market for KV pages, read from inside.
+
+use crate::context::Context;
+use crate::model::Model;
+use crate::pie::core::scheduling as raw;
+
+/// Credits a new KV page costs.
+pub fn price() -> f64 {
+    raw::price()
+}
+
+/// The clearing price of the last auction.
+pub fn rent(ctx: &Context) -> f64 {
+    raw::rent(ctx.inner())
+}
+
+/// This inferlet's share of the last revenue.
+pub fn dividend(model: &Model) -> f64 {
+    raw::dividend(model.inner())
+}
+
+/// Seconds a tick takes.
+pub fn latency(ctx: &Context) -> f64 {
+    raw::latency(ctx.inner())
+}
+
+/// Credits that this inferlet has left.
+pub fn balance(model: &Model) -> f64 {
+    raw::balance(model.inner())
+}

@@ -1,0 +1,71 @@
+//! Tools in the model's native format.
+
+use crate::inference::{Grammar, Matcher};
+use crate::model::Model;
+use crate::pie::instruct::tool_use as raw;
+use crate::Result;
+
+/// What a batch of tokens meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A tool call is being assembled.
+    Start,
+    /// A complete call: the tool's name and its arguments as JSON.
+    Call(String, String),
+}
+
+/// Finds tool calls. Call `reset` between turns.
+pub struct Decoder(raw::Decoder);
+
+impl Decoder {
+    pub fn new(model: &Model) -> Self {
+        Self(raw::create_decoder(model.inner()))
+    }
+
+    pub fn feed(&mut self, tokens: &[u32]) -> Result<Event> {
+        Ok(match self.0.feed(tokens)? {
+            raw::Event::Start => Event::Start,
+            raw::Event::Call((name, args)) => Event::Call(name, args),
+        })
+    }
+
+    pub fn reset(&mut self) {
+        self.0.reset()
+    }
+}
+
+/// Tokens that tell the model which tools (JSON schemas) it has.
+pub fn equip_prefix<S: AsRef<str>>(model: &Model, schemas: &[S]) -> Result<Vec<u32>> {
+    raw::equip(model.inner(), &owned(schemas))
+}
+
+/// Tokens that give a tool's result back to the model.
+pub fn answer_prefix(model: &Model, name: &str, result_json: &str) -> Vec<u32> {
+    raw::answer(model.inner(), name, result_json)
+}
+
+/// The call in a finished text, if there is one: (name, arguments as JSON).
+pub fn parse_call(model: &Model, text: &str) -> Option<(String, String)> {
+    let tokens = model.tokenizer().encode(text);
+    match Decoder::new(model).feed(&tokens) {
+        Ok(Event::Call(name, args)) => Some((name, args)),
+        _ => None,
+    }
+}
+
+/// A grammar of the model's native call format; None where it has none.
+pub fn native_grammar<S: AsRef<str>>(model: &Model, schemas: &[S]) -> Option<Grammar> {
+    raw::format(model.inner(), &owned(schemas)).map(Grammar::wrap)
+}
+
+/// A matcher over the native call format, for `GrammarConstraint::new`; None where the model has none.
+pub fn native_matcher<S: AsRef<str>>(model: &Model, schemas: &[S]) -> Option<Matcher> {
+    let schemas = owned(schemas);
+    // The engine's matcher has no way to say "none": ask for the format first.
+    raw::format(model.inner(), &schemas)?;
+    Some(Matcher::wrap(raw::create_matcher(model.inner(), &schemas)))
+}
+
+fn owned<S: AsRef<str>>(schemas: &[S]) -> Vec<String> {
+    schemas.iter().map(|schema| schema.as_ref().to_string()).collect()
+}

@@ -1,0 +1,33 @@
+//! Zeroth-order optimisation: adapters moved by seeds and the scores they earned.
+
+use crate::adapter::Adapter;
+use crate::pie::zo::zo;
+use crate::Result;
+
+/// How an adapter is to be searched.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    pub rank: u32,
+    pub alpha: f32,
+    pub population_size: u32,
+    pub mu_fraction: f32,
+    pub initial_sigma: f32,
+}
+
+/// Prepares an adapter for the search.
+pub fn initialize(adapter: &Adapter, search: Search) -> Result<()> {
+    let Search { rank, alpha, population_size, mu_fraction, initial_sigma } = search;
+    zo::initialize(adapter.inner(), rank, alpha, population_size, mu_fraction, initial_sigma)
+}
+
+/// Moves the adapter towards the seeds that scored well. Passes were perturbed by `zo_seed`.
+pub fn update(adapter: &Adapter, scores: &[f32], seeds: &[i64], max_sigma: f32) -> Result<()> {
+    if scores.len() != seeds.len() {
+        return Err(format!(
+            "a score for each seed: {} scores, {} seeds",
+            scores.len(),
+            seeds.len()
+        ));
+    }
+    zo::update(adapter.inner(), scores, seeds, max_sigma)
+}
