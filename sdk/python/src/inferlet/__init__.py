@@ -1,0 +1,88 @@
+"""Python SDK for Pie inferlets. See README.md for the two styles, awaiting and blocking."""
+
+from . import (
+    brle,
+    chat,
+    mcp,
+    messaging,
+    reasoning,
+    runtime,
+    scheduling,
+    session,
+    spec,
+    tools,
+    zo,
+)
+from .adapter import Adapter
+from .constraint import (
+    AnyJson,
+    Constraint,
+    Ebnf,
+    GrammarConstraint,
+    JsonSchema,
+    Regex,
+    Schema,
+)
+from .context import Context
+from .errors import McpError, PieError
+from .events import Decoder, Event, EventStream
+from .forward import Forward, ForwardPass
+from .generator import Generator, GenStep, TokenStream
+from .grammar import Grammar, Matcher
+from .mcp import McpSession
+from .messaging import Subscription
+from .model import Model, Tokenizer
+from .output import Output, ProbeHandle, SampleHandle
+from .probes import Distribution, Entropy, Logits, Logprob, Logprobs, Probe
+from .sampler import Sampler
+from .spec import Speculator
+
+__all__ = [
+    "Adapter",
+    "AnyJson",
+    "Constraint",
+    "Context",
+    "Decoder",
+    "Distribution",
+    "Ebnf",
+    "Entropy",
+    "Event",
+    "EventStream",
+    "Forward",
+    "ForwardPass",
+    "GenStep",
+    "Generator",
+    "Grammar",
+    "GrammarConstraint",
+    "JsonSchema",
+    "Logits",
+    "Logprob",
+    "Logprobs",
+    "Matcher",
+    "McpError",
+    "McpSession",
+    "Model",
+    "Output",
+    "PieError",
+    "Probe",
+    "ProbeHandle",
+    "Regex",
+    "SampleHandle",
+    "Sampler",
+    "Schema",
+    "Speculator",
+    "Subscription",
+    "TokenStream",
+    "Tokenizer",
+    "brle",
+    "chat",
+    "mcp",
+    "messaging",
+    "reasoning",
+    "runtime",
+    "scheduling",
+    "session",
+    "spec",
+    "tools",
+    "zo",
+]

@@ -1,0 +1,85 @@
+"""Waiting. All that an inferlet waits for is a `wasi:io/poll` pollable; here is how.
+
+Two ways, chosen by how the program is written:
+
+* in an `async def main`, a small asyncio event loop (`Loop`) polls everything that its tasks
+  wait for at once;
+* in a plain `def main` or a script there is no loop, and the same SDK functions block
+  (`waits`, `block_on`).
+
+One thread. A pollable is dropped by the one who waits on it, before the future it came from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import types
+from asyncio.events import _get_running_loop
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, ParamSpec, TypeVar
+
+from ._loop import Loop
+
+__all__ = ["Loop", "block_on", "outcome_of", "ready", "run", "waits"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_blocking = 0  # depth of block_on calls
+
+
+@types.coroutine
+def ready(pollable: Any) -> Generator[Any, None, None]:
+    """Waits until `pollable` is ready, and drops it also when the wait is cancelled."""
+    if _blocking:
+        with pollable:
+            yield pollable
+        return
+    loop = asyncio.get_running_loop()
+    future = loop.until(pollable)
+    try:
+        yield from future
+    finally:
+        loop.forget(future)
+        pollable.__exit__(None, None, None)
+
+
+async def outcome_of(future: Any) -> Any:
+    """The value of a WIT future (`pollable`, `get`), or None when its source is gone. Drops it."""
+    with future:
+        value = future.get()
+        if value is None:
+            await ready(future.pollable())
+            value = future.get()
+        return value
+
+
+def block_on(coro: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine of this SDK to its end without a loop: each wait blocks the inferlet."""
+    global _blocking
+    _blocking += 1
+    try:
+        while True:
+            coro.send(None).block()
+    except StopIteration as end:
+        return end.value
+    finally:
+        _blocking -= 1
+        coro.close()
+
+
+def waits(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Awaitable[T]]:
+    """Marks a function that waits: a coroutine to await inside a loop, a blocking call outside."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        coro = function(*args, **kwargs)
+        return block_on(coro) if _get_running_loop() is None else coro
+
+    return call
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Runs a program on a fresh loop; tasks it leaves behind are cancelled."""
+    return Loop().run(main)

@@ -1,0 +1,90 @@
+"""Chat turns as the model's own template writes them, and the decoder of the model's turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wit_world.imports import chat as wit
+
+from .errors import ask
+from .model import Model
+
+
+class Event:
+    """What a batch of tokens meant; match on `Event.Delta(text=t)` and the like."""
+
+    @dataclass(frozen=True, slots=True)
+    class Idle:
+        """Nothing to show."""
+
+    @dataclass(frozen=True, slots=True)
+    class Delta:
+        """Text that became visible."""
+
+        text: str
+
+    @dataclass(frozen=True, slots=True)
+    class Done:
+        """The turn has ended; its whole text."""
+
+        text: str
+
+    @dataclass(frozen=True, slots=True)
+    class Interrupt:
+        """A control token that the text does not show."""
+
+        token: int
+
+
+IDLE = Event.Idle()
+
+
+class Decoder:
+    """Turns tokens into text, whole characters only."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, model: Model) -> None:
+        self._raw = wit.create_decoder(model._raw)
+
+    def feed(self, tokens: list[int]) -> Event.Idle | Event.Delta | Event.Done | Event.Interrupt:
+        if not tokens:
+            return IDLE
+        event = ask(self._raw.feed, tokens)
+        kind = type(event)
+        if kind is wit.Event_Delta:
+            return Event.Delta(event.value) if event.value else IDLE
+        if kind is wit.Event_Done:
+            return Event.Done(event.value)
+        return Event.Interrupt(event.value)
+
+    def reset(self) -> None:
+        """Ready for the next turn."""
+        self._raw.reset()
+
+
+def system(model: Model, message: str) -> list[int]:
+    return wit.system(model._raw, message)
+
+
+def user(model: Model, message: str) -> list[int]:
+    return wit.user(model._raw, message)
+
+
+def assistant(model: Model, message: str) -> list[int]:
+    return wit.assistant(model._raw, message)
+
+
+def cue(model: Model) -> list[int]:
+    """What stands before the model's turn."""
+    return wit.cue(model._raw)
+
+
+def seal(model: Model) -> list[int]:
+    """What closes it."""
+    return wit.seal(model._raw)
+
+
+def stop_tokens(model: Model) -> list[int]:
+    """Ids that end a turn."""
+    return wit.stop_tokens(model._raw)

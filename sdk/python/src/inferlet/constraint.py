@@ -1,0 +1,137 @@
+"""What restricts the tokens of a generation.
+
+A *Constraint* has `step(accepted) -> mask`: it learns what was accepted since it was last asked
+(nothing at first) and answers with a BRLE mask of what may come next; `[]` restricts nothing. A
+*Schema* has `build_constraint(model)`: a description that becomes a constraint with the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from . import brle
+from .grammar import Grammar, Matcher
+from .model import Model
+
+
+@runtime_checkable
+class Constraint(Protocol):
+    def step(self, accepted: list[int]) -> list[int]: ...
+
+
+@runtime_checkable
+class Schema(Protocol):
+    def build_constraint(self, model: Model) -> Constraint: ...
+
+
+class GrammarConstraint:
+    """A matcher as a constraint."""
+
+    __slots__ = ("_matcher",)
+
+    def __init__(self, matcher: Matcher) -> None:
+        self._matcher = matcher
+
+    @classmethod
+    def from_grammar(cls, grammar: Grammar, model: Model) -> GrammarConstraint:
+        return cls(Matcher(grammar, model.tokenizer()))
+
+    @classmethod
+    def from_json_schema(cls, schema: str, model: Model) -> GrammarConstraint:
+        return cls.from_grammar(Grammar.from_json_schema(schema), model)
+
+    @classmethod
+    def json(cls, model: Model) -> GrammarConstraint:
+        return cls.from_grammar(Grammar.json(), model)
+
+    @classmethod
+    def from_regex(cls, pattern: str, model: Model) -> GrammarConstraint:
+        return cls.from_grammar(Grammar.from_regex(pattern), model)
+
+    @classmethod
+    def from_ebnf(cls, source: str, model: Model) -> GrammarConstraint:
+        return cls.from_grammar(Grammar.from_ebnf(source), model)
+
+    @property
+    def is_terminated(self) -> bool:
+        return self._matcher.is_terminated
+
+    def step(self, accepted: list[int]) -> list[int]:
+        if accepted:
+            self._matcher.accept_tokens(accepted)
+        return self._matcher.next_token_logit_mask()
+
+
+@dataclass(frozen=True)
+class AnyJson:
+    """Any valid JSON."""
+
+    def build_constraint(self, model: Model) -> GrammarConstraint:
+        return GrammarConstraint.json(model)
+
+
+@dataclass(frozen=True)
+class JsonSchema:
+    """JSON that conforms to a JSON Schema (its text)."""
+
+    schema: str
+
+    def build_constraint(self, model: Model) -> GrammarConstraint:
+        return GrammarConstraint.from_json_schema(self.schema, model)
+
+
+@dataclass(frozen=True)
+class Regex:
+    """Text that matches a regular expression."""
+
+    pattern: str
+
+    def build_constraint(self, model: Model) -> GrammarConstraint:
+        return GrammarConstraint.from_regex(self.pattern, model)
+
+
+@dataclass(frozen=True)
+class Ebnf:
+    """Text of a grammar in Lark's EBNF (or GBNF)."""
+
+    source: str
+
+    def build_constraint(self, model: Model) -> GrammarConstraint:
+        return GrammarConstraint.from_ebnf(self.source, model)
+
+
+class StaticMask:
+    """The same mask at every step."""
+
+    __slots__ = ("_mask",)
+
+    def __init__(self, mask: list[int]) -> None:
+        self._mask = mask
+
+    def step(self, accepted: list[int]) -> list[int]:
+        return self._mask
+
+
+def as_constraint(given: Any, model: Model) -> Any:
+    """A constraint, from a constraint, a schema or a grammar."""
+    if isinstance(given, Grammar):
+        return GrammarConstraint.from_grammar(given, model)
+    if hasattr(given, "build_constraint"):
+        return given.build_constraint(model)
+    if hasattr(given, "step"):
+        return given
+    raise TypeError(
+        f"{type(given).__name__} is no constraint: it has neither step(accepted) nor "
+        f"build_constraint(model)"
+    )
+
+
+def next_mask(constraints: list[Any], accepted: list[int]) -> list[int]:
+    """Tells every constraint what was accepted and ANDs what they allow next."""
+    mask: list[int] = []
+    for constraint in constraints:
+        allowed = constraint.step(accepted)
+        if allowed:
+            mask = brle.intersect(mask, allowed) if mask else allowed
+    return mask

@@ -1,0 +1,242 @@
+"""Context: a token sequence with its KV cache, and a buffer of tokens that are not in it yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from wit_world.imports import chat as wit_chat
+from wit_world.imports import context as wit
+from wit_world.imports import inference as wit_inference
+
+from . import tools
+from ._async import block_on, waits
+from ._pages import Pages
+from .errors import PieError, ask
+from .events import EventStream
+from .forward import Forward, run_pass
+from .generator import Generator
+from .model import Model
+from .sampler import Sampler
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Context:
+    """Fill it (`system`, `user`, `append`, …), then `generate` or run passes of your own.
+
+    Filling only buffers; tokens reach the model with `flush`, or with the first generated step.
+    Pages are given back when the object goes: at once with `release` or at the end of a `with`.
+    """
+
+    def __init__(self, model: Model, name: str | None = None, *, _raw: Any = None) -> None:
+        self.model = model
+        self.name = name
+        """A label of yours, and the default name for `save`."""
+        self._raw = ask(wit.Context.create, model._raw) if _raw is None else _raw
+        self._pages = Pages(self._raw)
+        self._buffer: list[int] = []
+        self._in_pass = False
+        self._idle = 0
+        self._bid_held = False  # set_bid: the Generator leaves the next pass's bid alone
+        self._bid_stale = True  # the Generator bids again before its next pass
+
+    # Construction and lifecycle.
+
+    @classmethod
+    def open(cls, model: Model, name: str) -> Self | None:
+        """A copy of a saved snapshot, or None if there is none of that name."""
+        return cls._saved(wit.Context.open, model, name)
+
+    @classmethod
+    def take(cls, model: Model, name: str) -> Self | None:
+        """Like `open`, and the snapshot is gone."""
+        return cls._saved(wit.Context.take, model, name)
+
+    @classmethod
+    def _saved(cls, how: Any, model: Model, name: str) -> Self | None:
+        try:
+            return cls(model, name, _raw=ask(how, model._raw, name))
+        except PieError:
+            return None
+
+    @staticmethod
+    def delete(model: Model, name: str) -> None:
+        """Removes a saved snapshot."""
+        ask(wit.Context.delete, model._raw, name)
+
+    def fork(self, name: str | None = None) -> Self:
+        """A copy-on-write clone, with a copy of the buffer."""
+        clone = type(self)(self.model, name, _raw=ask(self._live().fork))
+        clone._buffer = self._buffer.copy()
+        return clone
+
+    def save(self, name: str | None = None) -> None:
+        """Keeps the present state under a name (this context's own by default); not the buffer."""
+        name = self.name if name is None else name
+        if name is None:
+            raise ValueError("save() needs a name: ctx.save('name')")
+        ask(self._live().save, name)
+
+    def snapshot(self) -> str:
+        """Keeps it under a fresh name, which is returned."""
+        return ask(self._live().snapshot)
+
+    def release(self) -> None:
+        """Gives all pages back now. Doing it twice is fine."""
+        if self._raw is not None:
+            raw, self._raw = self._raw, None
+            raw.destroy()
+            raw.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _live(self) -> Any:
+        if self._raw is None:
+            raise PieError("this context was released")
+        return self._raw
+
+    # Filling.
+
+    def system(self, text: str) -> Self:
+        """Adds a system message."""
+        return self.append(wit_chat.system(self.model._raw, text))
+
+    def user(self, text: str) -> Self:
+        """Adds a user message."""
+        return self.append(wit_chat.user(self.model._raw, text))
+
+    def assistant(self, text: str) -> Self:
+        """Adds an assistant's turn, as if the model had said it."""
+        return self.append(wit_chat.assistant(self.model._raw, text))
+
+    def cue(self) -> Self:
+        """Starts the model's turn."""
+        return self.append(wit_chat.cue(self.model._raw))
+
+    def seal(self) -> Self:
+        """Closes the model's turn."""
+        return self.append(wit_chat.seal(self.model._raw))
+
+    def append(self, tokens: Iterable[int]) -> Self:
+        """Adds token ids."""
+        self._buffer.extend(tokens)
+        return self
+
+    def fill(self, text: str) -> Self:
+        """Adds plain text, outside any chat turn."""
+        return self.append(self.model.tokenizer().encode(text))
+
+    fill_tokens = append
+
+    def equip_tools(self, schemas: Iterable[Any]) -> Self:
+        """Tells the model which tools it has."""
+        return self.append(tools.equip_prefix(self.model, schemas))
+
+    def answer_tool(self, name: str, value: Any) -> Self:
+        """Gives a tool's answer back."""
+        return self.append(tools.answer_prefix(self.model, name, value))
+
+    @waits
+    async def flush(self) -> None:
+        """Runs the model over the buffer and commits full pages. On failure nothing moves."""
+        await self._flush()
+
+    async def _flush(self) -> None:
+        count = len(self._buffer)
+        if not count:
+            return
+        start = self.seq_len
+        with wit_inference.ForwardPass(self.model._raw) as raw:
+            raw.context(self._live())
+            raw.input_tokens(self._buffer, list(range(start, start + count)))
+            await run_pass(self, raw, count, 0)
+        del self._buffer[:count]
+        self._pages.commit()
+        self._bid_used()
+
+    # Inspection.
+
+    @property
+    def page_size(self) -> int:
+        """Tokens a page."""
+        return self._pages.page_size
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens in the cache, committed and working; the buffer does not count."""
+        return self._pages.seq_len
+
+    def buffer(self) -> list[int]:
+        """Tokens that are not flushed yet."""
+        return self._buffer.copy()
+
+    def truncate(self, n: int) -> None:
+        """Drops the last `n` tokens of the working pages. Committed pages stay."""
+        self._live()
+        if not 0 <= n <= self._pages.tokens:
+            raise ValueError(
+                f"cannot truncate {n} tokens: {self._pages.tokens} are in working pages, "
+                f"the others are committed for good"
+            )
+        self._pages.forget(n)
+
+    # Scheduling.
+
+    def set_bid(self, value: float) -> None:
+        """Overrides the bid of the next pass."""
+        self._live().bid(value)
+        self._bid_held = True
+
+    @contextmanager
+    def idle(self) -> Iterator[None]:
+        """Bids nothing in this scope: `with ctx.idle(): await something_slow()`."""
+        self._live().bid(0.0)
+        self._idle += 1
+        try:
+            yield
+        finally:
+            self._idle -= 1
+            self._bid_stale = True
+
+    def suspend(self) -> None:
+        """Gives the pages back until the next pass, which restores them."""
+        ask(self._live().suspend)
+
+    def _bid_used(self) -> None:
+        """After a pass: an override has served."""
+        if self._bid_held:
+            self._bid_held = False
+            self._bid_stale = True
+
+    # Running.
+
+    def forward(self) -> Forward:
+        """A pass of your own."""
+        return Forward(self)
+
+    def generate(
+        self,
+        sampler: Sampler,
+        *,
+        decode: bool = False,
+        reasoning: bool = False,
+        tool_use: bool = False,
+        **options: Any,
+    ) -> Any:
+        """A `Generator` (the options are there); with `decode=True`, an `EventStream` over it."""
+        generator = Generator(self, sampler, **options)
+        if decode:
+            return EventStream(generator, reasoning=reasoning, tool_use=tool_use)
+        return generator
+
+    def generate_text(self, sampler: Sampler | None = None, **options: Any) -> str:
+        """Generates and returns the text, blocking until it is there."""
+        generator = Generator(self, Sampler.top_p() if sampler is None else sampler, **options)
+        return block_on(generator._collect_text())

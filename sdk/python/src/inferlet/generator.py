@@ -1,0 +1,253 @@
+"""Generator: the public face of the generation loop (`_step.py` is the loop)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from wit_world.imports import chat as wit_chat
+
+from ._async import block_on, waits
+from ._step import StepLoop
+from .adapter import Adapter
+from .chat import Decoder, Event
+from .constraint import AnyJson, JsonSchema, StaticMask, as_constraint
+from .errors import PieError
+from .output import Output, ProbeHandle
+from .probes import Probe
+from .sampler import Sampler
+from .spec import Speculator
+
+if TYPE_CHECKING:
+    from .context import Context
+
+
+class Generator(StepLoop):
+    """Made by `ctx.generate(sampler, **options)`; driven by a collector or `async for step in g`.
+
+    Options:
+        max_tokens: stop after so many accepted tokens.
+        stop: ids that end it; under `auto_flush`, the chat template's by default.
+        constrain: a Constraint or Schema, or a list of them.
+        logit_mask: a BRLE mask for every step.
+        speculator, system_speculation: your drafter, or the engine's.
+        adapter, zo_seed: for every pass.
+        horizon: the expected length, for bids.
+        seed: makes the choices reproducible; step i draws from seed + i.
+        auto_flush: cue the model's turn now, and stop where the chat template does.
+
+    Afterwards the last token waits in the context's buffer, so that a conversation simply goes on
+    with `ctx.seal()` or `ctx.user(...)`.
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        sampler: Sampler,
+        *,
+        max_tokens: int | None = None,
+        stop: Iterable[int] | None = None,
+        constrain: Any = None,
+        logit_mask: list[int] | None = None,
+        speculator: Speculator | None = None,
+        system_speculation: bool = False,
+        adapter: Adapter | None = None,
+        zo_seed: int | None = None,
+        horizon: int | None = None,
+        seed: int | None = None,
+        auto_flush: bool = True,
+    ) -> None:
+        if speculator is not None and system_speculation:
+            raise ValueError("speculator and system_speculation exclude each other")
+        super().__init__(ctx, sampler)
+        self._limit = max_tokens
+        self._speculator = speculator
+        self._system_speculation = system_speculation
+        self._adapter = adapter
+        self._zo_seed = zo_seed
+        self._horizon = horizon
+        if seed is not None:
+            self._seed = seed
+        self._open_step = False
+
+        if auto_flush:
+            ctx.cue()
+            if stop is None:
+                stop = wit_chat.stop_tokens(ctx.model._raw)
+        self._stop = frozenset(() if stop is None else stop)
+        if logit_mask:
+            self._constraints.append(StaticMask(list(logit_mask)))
+        if constrain is not None:
+            for given in constrain if isinstance(constrain, (list, tuple)) else (constrain,):
+                self.constrain(given)
+
+    # Builders.
+
+    def max_tokens(self, n: int) -> Generator:
+        self._limit = n
+        return self
+
+    def stop(self, tokens: Iterable[int]) -> Generator:
+        """Replaces the stop set."""
+        self._stop = frozenset(tokens)
+        return self
+
+    def add_stop(self, tokens: Iterable[int]) -> Generator:
+        self._stop |= frozenset(tokens)
+        return self
+
+    def constrain(self, constraint: Any) -> Generator:
+        """Adds a Constraint or a Schema; all of them hold together."""
+        self._constraints.append(as_constraint(constraint, self._ctx.model))
+        return self
+
+    def horizon(self, n: int) -> Generator:
+        self._horizon = n
+        return self
+
+    def adapter(self, adapter: Adapter) -> Generator:
+        self._adapter = adapter
+        return self
+
+    def zo_seed(self, seed: int) -> Generator:
+        self._zo_seed = seed
+        return self
+
+    def seed(self, seed: int) -> Generator:
+        """Makes the choices reproducible: step i draws from seed + i."""
+        self._seed = seed
+        return self
+
+    def probe_each_step(self, idx: int, probe: Probe) -> ProbeHandle:
+        """Reads a probe at every step; `idx` 0 is the row that the step samples."""
+        self._probes.append((idx, probe.wit()))
+        return ProbeHandle(len(self._probes) - 1)
+
+    # Inspection.
+
+    @property
+    def tokens_generated(self) -> int:
+        return self._count
+
+    @property
+    def is_done(self) -> bool:
+        return self._done
+
+    # Collectors.
+
+    @waits
+    async def collect_tokens(self) -> list[int]:
+        """Runs to the end; all accepted tokens."""
+        return await self._collect_tokens()
+
+    @waits
+    async def collect_text(self) -> str:
+        """Runs to the end; the text as the chat decoder shows it."""
+        return await self._collect_text()
+
+    @waits
+    async def collect_json(
+        self, *, schema: Any = None, parse: Callable[[str], Any] | None = None
+    ) -> Any:
+        """Runs to the end under a schema (text, dict, Schema; none: any JSON) and parses."""
+        if schema is None:
+            schema = AnyJson()
+        elif isinstance(schema, str):
+            schema = JsonSchema(schema)
+        elif isinstance(schema, dict):
+            schema = JsonSchema(json.dumps(schema))
+        self.constrain(schema)
+        text = await self._collect_text()
+        return json.loads(text) if parse is None else parse(text)
+
+    async def _collect_tokens(self) -> list[int]:
+        tokens: list[int] = []
+        while self._begin():
+            tokens += (await self._run()).tokens
+        return tokens
+
+    async def _collect_text(self) -> str:
+        decoder = Decoder(self._ctx.model)
+        parts: list[str] = []
+        while self._begin():
+            match decoder.feed((await self._run()).tokens):
+                case Event.Delta(text):
+                    parts.append(text)
+                case Event.Done(text):
+                    self._done = True
+                    return text
+        return "".join(parts)
+
+    # Step by step.
+
+    def __aiter__(self) -> Generator:
+        return self
+
+    async def __anext__(self) -> GenStep:
+        if self._open_step:
+            raise PieError("the last step was not executed: `out = await step.execute()`")
+        if not self._begin():
+            raise StopAsyncIteration
+        self._open_step = True
+        return GenStep(self)
+
+    def accept(self, tokens: Iterable[int]) -> list[int]:
+        """Takes tokens that you chose (after `clear_sampler`). They are cut like the loop's own;
+        returns what was accepted, on which the next step runs."""
+        accepted = self._register(list(tokens))
+        self._ctx._buffer += accepted
+        return accepted
+
+    # The older face: blocking iteration over token lists.
+
+    def __iter__(self) -> Generator:
+        return self
+
+    def __next__(self) -> list[int]:
+        while self._begin():
+            tokens = block_on(self._run()).tokens
+            if tokens:
+                return tokens
+        raise StopIteration
+
+    def text(self) -> str:
+        """Blocks until the end; the text."""
+        return block_on(self._collect_text())
+
+    def tokens(self) -> list[int]:
+        """Blocks until the end; the tokens."""
+        return block_on(self._collect_tokens())
+
+
+class GenStep:
+    """One iteration, not run yet."""
+
+    __slots__ = ("_cleared", "_generator", "_probes")
+
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
+        self._cleared = False
+        self._probes: list[tuple[int, Any]] = []
+
+    def clear_sampler(self) -> GenStep:
+        """Chooses nothing in this step: read a probe, pick a token, `g.accept([token])`."""
+        self._cleared = True
+        return self
+
+    def probe(self, idx: int, probe: Probe) -> ProbeHandle:
+        """Reads a probe at input row `idx` in this step only."""
+        self._probes.append((idx, probe.wit()))
+        return ProbeHandle(len(self._generator._probes) + len(self._probes) - 1)
+
+    @waits
+    async def execute(self) -> Output:
+        """Runs the pass and folds the result into the generator's state."""
+        if self._generator is None:
+            raise PieError("this step has been executed")
+        generator, self._generator = self._generator, None
+        generator._open_step = False
+        return await generator._run(self)
+
+
+TokenStream = Generator  # the older name

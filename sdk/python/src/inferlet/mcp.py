@@ -1,0 +1,64 @@
+"""Model Context Protocol servers. Answers are the raw JSON of the protocol's results."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from wit_world.imports import client as wit
+
+from .errors import PieError, ask
+
+
+def available_servers() -> list[str]:
+    return wit.available_servers()
+
+
+def connect(name: str) -> McpSession:
+    return McpSession(ask(wit.connect, name))
+
+
+class McpSession:
+    """`args` is JSON text or a dict. Errors are `McpError`s with the server's code."""
+
+    def __init__(self, raw: Any) -> None:
+        self._handle = raw
+
+    @property
+    def _raw(self) -> Any:
+        if self._handle is None:
+            raise PieError("this MCP session is closed")
+        return self._handle
+
+    def list_tools(self) -> str:
+        return ask(self._raw.list_tools)
+
+    def call_tool(self, name: str, args: Any = None) -> str:
+        return ask(self._raw.call_tool, name, _json(args))
+
+    def list_resources(self) -> str:
+        return ask(self._raw.list_resources)
+
+    def read_resource(self, uri: str) -> str:
+        return ask(self._raw.read_resource, uri)
+
+    def list_prompts(self) -> str:
+        return ask(self._raw.list_prompts)
+
+    def get_prompt(self, name: str, args: Any = None) -> str:
+        return ask(self._raw.get_prompt, name, _json(args))
+
+    def close(self) -> None:
+        if self._handle is not None:
+            raw, self._handle = self._handle, None
+            raw.__exit__(None, None, None)
+
+    def __enter__(self) -> McpSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _json(args: Any) -> str:
+    return args if isinstance(args, str) else json.dumps({} if args is None else args)

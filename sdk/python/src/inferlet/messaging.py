@@ -1,0 +1,88 @@
+"""Messages between inferlets of one engine: queues (push, pull) and broadcasts (subscribe)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wit_world.imports import messaging as wit
+
+from ._async import block_on, outcome_of, ready, waits
+
+
+def push(topic: str, message: str) -> None:
+    """Appends to a queue; one `pull` takes each message."""
+    wit.push(topic, message)
+
+
+@waits
+async def pull(topic: str) -> str:
+    """The next message of a queue."""
+    message = await outcome_of(wit.pull(topic))
+    if message is None:
+        raise ConnectionError(f"the queue {topic!r} is closed; nothing more will arrive")
+    return message
+
+
+def broadcast(topic: str, message: str) -> None:
+    """Hands a message to every present subscriber."""
+    wit.broadcast(topic, message)
+
+
+def subscribe(topic: str) -> Subscription:
+    return Subscription(wit.subscribe(topic))
+
+
+class Subscription:
+    """`async for message in sub`, or `for` outside a loop. Leaving a `with` block unsubscribes."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self._open = True
+
+    @waits
+    async def next(self) -> str | None:
+        """The next broadcast; None after `unsubscribe`."""
+        return await self._next()
+
+    async def _next(self) -> str | None:
+        while self._open:
+            message = self._raw.get()
+            if message is not None:
+                return message
+            await ready(self._raw.pollable())
+        return None
+
+    def unsubscribe(self) -> None:
+        if self._open:
+            self._open = False
+            self._raw.unsubscribe()  # wakes those who wait in next()
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> str:
+        message = await self._next()
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+    def __iter__(self) -> Subscription:
+        return self
+
+    def __next__(self) -> str:
+        message = block_on(self._next())
+        if message is None:
+            raise StopIteration
+        return message
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unsubscribe()
+
+    async def __aenter__(self) -> Subscription:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.unsubscribe()

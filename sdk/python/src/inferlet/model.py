@@ -1,0 +1,55 @@
+"""Loaded models and their tokenizers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wit_world.imports import model as wit
+from wit_world.imports import runtime as wit_runtime
+
+from .errors import ask
+
+
+class Tokenizer:
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def encode(self, text: str) -> list[int]:
+        """Text to token ids."""
+        return self._raw.encode(text)
+
+    def decode(self, tokens: list[int]) -> str:
+        """Token ids to text."""
+        return ask(self._raw.decode, list(tokens))
+
+    def vocabs(self) -> tuple[list[int], list[bytes]]:
+        """The whole vocabulary: ids, and the bytes of each."""
+        return self._raw.vocabs()
+
+    def special_tokens(self) -> tuple[list[int], list[bytes]]:
+        """Ids that stand for no text of their own (BOS, EOS, …), and their names."""
+        return self._raw.special_tokens()
+
+    def split_regex(self) -> str:
+        """The expression that splits text before merges apply."""
+        return self._raw.split_regex()
+
+
+class Model:
+    __slots__ = ("_raw", "_tokenizer")
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self._tokenizer: Tokenizer | None = None
+
+    @classmethod
+    def load(cls, name: str | None = None) -> Model:
+        """Binds to a model that the engine has loaded; without a name, to its default one."""
+        return cls(ask(wit.Model.load, wit_runtime.models()[0] if name is None else name))
+
+    def tokenizer(self) -> Tokenizer:
+        if self._tokenizer is None:
+            self._tokenizer = Tokenizer(self._raw.tokenizer())
+        return self._tokenizer

@@ -1,0 +1,97 @@
+"""What a pass gave back, read by the handles that `sample` and `probe` returned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wit_world.imports import inference as wit
+
+
+class SampleHandle:
+    """Where a sampler's slots are: `count` of them from `start`."""
+
+    __slots__ = ("count", "start")
+
+    def __init__(self, start: int, count: int) -> None:
+        self.start = start
+        self.count = count
+
+    def __repr__(self) -> str:
+        return f"SampleHandle(start={self.start}, count={self.count})"
+
+
+class ProbeHandle:
+    """Where a probe's slot is, counted from `Output.probe_base`."""
+
+    __slots__ = ("start",)
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+
+    def __repr__(self) -> str:
+        return f"ProbeHandle(start={self.start})"
+
+
+Handle = SampleHandle | ProbeHandle
+
+
+class Output:
+    """The slots of one pass. Reading a slot as what it is not gives None."""
+
+    __slots__ = ("auto_sampler", "probe_base", "raw", "tokens")
+
+    def __init__(
+        self,
+        raw: Any,
+        *,
+        tokens: list[int] | None = None,
+        auto_sampler: SampleHandle | None = None,
+        probe_base: int = 0,
+    ) -> None:
+        self.raw = raw
+        """The contract's own output: slots and the speculative side channel."""
+        self.tokens: list[int] = [] if tokens is None else tokens
+        """Tokens the Generator accepted in this step; empty for a plain `Forward`."""
+        self.auto_sampler = auto_sampler
+        """The Generator's own sampler; None for a plain `Forward` and after `clear_sampler`."""
+        self.probe_base = probe_base
+
+    def token(self, handle: Handle) -> int | None:
+        """The token of a single-row sampler (the first of several)."""
+        return self._read(handle, wit.SlotOutput_Token) if _samples(handle) else None
+
+    def tokens_at(self, handle: Handle) -> list[int]:
+        """All tokens of a sampler: row by row, and each row's draws together."""
+        if not _samples(handle):
+            return []
+        slots = self.raw.slots[handle.start : handle.start + handle.count]
+        return [slot.value for slot in slots if type(slot) is wit.SlotOutput_Token]
+
+    def distribution(self, handle: Handle) -> tuple[list[int], list[float]] | None:
+        """(ids, probabilities), likeliest first."""
+        return self._read(handle, wit.SlotOutput_Distribution)
+
+    def logits(self, handle: Handle) -> bytes | None:
+        """Native-endian f32, one a token: `array.array("f", out.logits(h))`."""
+        return self._read(handle, wit.SlotOutput_Logits)
+
+    def logprobs(self, handle: Handle) -> list[float] | None:
+        return self._read(handle, wit.SlotOutput_Logprobs)
+
+    def entropy(self, handle: Handle) -> float | None:
+        return self._read(handle, wit.SlotOutput_Entropy)
+
+    def embedding(self, handle: Handle) -> bytes | None:
+        """The hidden state that `Sampler.embedding()` asked for."""
+        return self._read(handle, wit.SlotOutput_Embedding)
+
+    def _read(self, handle: Handle, kind: type) -> Any:
+        index = handle.start if _samples(handle) else self.probe_base + handle.start
+        slots = self.raw.slots
+        if index < len(slots) and type(slots[index]) is kind:
+            return slots[index].value
+        return None
+
+
+def _samples(handle: Handle) -> bool:
+    return type(handle) is SampleHandle

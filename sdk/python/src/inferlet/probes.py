@@ -1,0 +1,61 @@
+"""Probes read the model's distribution at a row without choosing a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from wit_world.imports import inference as wit
+
+
+class Probe(Protocol):
+    def wit(self) -> Any:
+        """The probe as the contract spells it."""
+
+
+@dataclass(frozen=True)
+class Logits:
+    """Raw logits: `out.logits(h)`, native-endian f32, one a token of the vocabulary."""
+
+    def wit(self) -> Any:
+        return wit.Sampler_RawLogits()
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The `k` likeliest tokens with probabilities (0: all of them): `out.distribution(h)`."""
+
+    temperature: float = 1.0
+    k: int = 0
+
+    def wit(self) -> Any:
+        return wit.Sampler_Dist((float(self.temperature), self.k))
+
+
+@dataclass(frozen=True)
+class Logprob:
+    """The log probability of one token: `out.logprobs(h)`, length 1."""
+
+    token_id: int
+
+    def wit(self) -> Any:
+        return wit.Sampler_Logprob(self.token_id)
+
+
+@dataclass(frozen=True)
+class Logprobs:
+    """Log probabilities of several tokens, in this order: `out.logprobs(h)`."""
+
+    token_ids: Iterable[int]
+
+    def wit(self) -> Any:
+        return wit.Sampler_Logprobs(list(self.token_ids))
+
+
+@dataclass(frozen=True)
+class Entropy:
+    """Shannon entropy of the unscaled distribution: `out.entropy(h)`."""
+
+    def wit(self) -> Any:
+        return wit.Sampler_Entropy()

@@ -1,0 +1,77 @@
+"""The engine around this inferlet, and other inferlets that it starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from typing import Any
+
+from wit_world.imports import runtime as wit
+
+from ._async import ready, waits
+from .errors import ask, from_wit
+
+
+def version() -> str:
+    """The engine's version."""
+    return wit.version()
+
+
+def instance_id() -> str:
+    """The id of this running inferlet."""
+    return wit.instance_id()
+
+
+def username() -> str:
+    """The user who launched it."""
+    return wit.username()
+
+
+def models() -> list[str]:
+    """Names of the loaded models, the default one first."""
+    return wit.models()
+
+
+def launch(program: str, input: Any = None) -> Child:
+    """Starts another inferlet (`name` or `name@X.Y.Z`) as the same user. A string goes in as it is,
+    anything else as JSON."""
+    text = input if isinstance(input, str) else json.dumps({} if input is None else input)
+    return Child(ask(wit.launch, program, text))
+
+
+spawn = launch  # the older name
+
+
+class Child:
+    """A launched inferlet. `result = await child`; it runs on when nobody waits."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    @property
+    def pid(self) -> str:
+        """Its instance id."""
+        return self._raw.pid()
+
+    def cancel(self) -> None:
+        """Stops it."""
+        self._raw.cancel()
+
+    @waits
+    async def wait(self) -> str:
+        """What it returned; its error is raised."""
+        return await self._wait()
+
+    def __await__(self) -> Generator[Any, Any, str]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> str:
+        result = self._raw.get()
+        if result is None:
+            await ready(self._raw.pollable())
+            result = self._raw.get()
+        if isinstance(result, BaseException):
+            raise from_wit(result.value)
+        if result is None:
+            raise ConnectionError("the child is gone and left no result")
+        return result.value

@@ -1,0 +1,102 @@
+"""How a token is chosen. Temperature 0 is greedy for every sampler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wit_world.imports import inference as wit
+
+
+class Sampler:
+    """Immutable; make one with the constructors below and use it as often as you like."""
+
+    __slots__ = ("chooses", "draws", "raw", "seed")
+
+    def __init__(
+        self, raw: Any, *, draws: int = 1, seed: int | None = None, chooses: bool = True
+    ) -> None:
+        self.raw = raw  # the contract's variant, built once so that a step allocates none
+        self.draws = draws  # output slots a row
+        self.seed = seed
+        self.chooses = chooses  # a token, as against an embedding or a distribution
+
+    def __repr__(self) -> str:
+        return f"Sampler({self.raw!r})"
+
+    @staticmethod
+    def argmax() -> Sampler:
+        """Greedy."""
+        return Sampler(wit.Sampler_TopK((0.0, 1)))
+
+    greedy = argmax
+
+    @staticmethod
+    def top_p(
+        temperature: float = 0.6,
+        p: float = 0.95,
+        *,
+        top_p: float | None = None,
+        seed: int | None = None,
+    ) -> Sampler:
+        """Nucleus sampling. `top_p=` is the older name of `p=`."""
+        p = p if top_p is None else top_p
+        return Sampler(wit.Sampler_TopP((float(temperature), float(p))), seed=seed)
+
+    @staticmethod
+    def top_k(
+        temperature: float = 0.6,
+        k: int = 50,
+        *,
+        top_k: int | None = None,
+        seed: int | None = None,
+    ) -> Sampler:
+        """The `k` likeliest tokens. `top_k=` is the older name of `k=`."""
+        k = k if top_k is None else top_k
+        return Sampler(wit.Sampler_TopK((float(temperature), k)), seed=seed)
+
+    @staticmethod
+    def min_p(
+        temperature: float = 0.6,
+        p: float = 0.1,
+        *,
+        min_p: float | None = None,
+        seed: int | None = None,
+    ) -> Sampler:
+        """Tokens at least `p` times as likely as the likeliest. `min_p=` is the older name."""
+        p = p if min_p is None else min_p
+        return Sampler(wit.Sampler_MinP((float(temperature), float(p))), seed=seed)
+
+    @staticmethod
+    def top_k_top_p(
+        temperature: float = 0.6,
+        k: int = 50,
+        p: float = 0.95,
+        *,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+    ) -> Sampler:
+        """Top-k, then nucleus."""
+        k = k if top_k is None else top_k
+        p = p if top_p is None else top_p
+        return Sampler(wit.Sampler_TopKTopP((float(temperature), k, float(p))), seed=seed)
+
+    @staticmethod
+    def multinomial(
+        temperature: float = 1.0, draws: int = 1, *, seed: int | None = None
+    ) -> Sampler:
+        """`draws` independent draws at each row: `out.tokens_at(h)` holds them all."""
+        if draws < 1:
+            raise ValueError(f"multinomial needs at least one draw, not {draws}")
+        return Sampler(wit.Sampler_Multinomial((float(temperature), draws)), draws=draws, seed=seed)
+
+    @staticmethod
+    def embedding() -> Sampler:
+        """The hidden state instead of a token: `out.embedding(h)`."""
+        return Sampler(wit.Sampler_Embedding(), chooses=False)
+
+    @staticmethod
+    def dist(temperature: float = 1.0, seed: int | None = None) -> Sampler:
+        """The whole distribution instead of a token: `out.distribution(h)`. Nothing is drawn, so
+        `seed`, a parameter of the older API, changes nothing."""
+        return Sampler(wit.Sampler_Dist((float(temperature), 0)), chooses=False)

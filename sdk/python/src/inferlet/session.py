@@ -1,0 +1,37 @@
+"""The channel to the client that launched this inferlet."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from wit_world.imports import session as wit
+
+from ._async import outcome_of, waits
+
+
+def send(message: Any) -> None:
+    """Sends a string as it is, anything else as JSON."""
+    wit.send(message if isinstance(message, str) else json.dumps(message, ensure_ascii=False))
+
+
+def send_file(data: bytes) -> None:
+    wit.send_file(bytes(data))
+
+
+@waits
+async def receive() -> str:
+    """The client's next message or signal. ConnectionError once the client is gone for good."""
+    return _present(await outcome_of(wit.receive()))
+
+
+@waits
+async def receive_file() -> bytes:
+    """The client's next file."""
+    return _present(await outcome_of(wit.receive_file()))
+
+
+def _present(value: Any) -> Any:
+    if value is None:
+        raise ConnectionError("the client is gone; nothing more will arrive")
+    return value

@@ -1,0 +1,87 @@
+"""Tools in the model's native format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from wit_world.imports import tool_use as wit
+
+from .errors import PieError, ask
+from .grammar import Grammar, Matcher
+from .model import Model
+
+
+class Event:
+    @dataclass(frozen=True, slots=True)
+    class Idle:
+        """No tool call in this batch."""
+
+    @dataclass(frozen=True, slots=True)
+    class Start:
+        """A call is being written."""
+
+    @dataclass(frozen=True, slots=True)
+    class Call:
+        """A whole call; `args` is JSON text."""
+
+        name: str
+        args: str
+
+
+IDLE = Event.Idle()
+
+
+class Decoder:
+    __slots__ = ("_raw",)
+
+    def __init__(self, model: Model) -> None:
+        self._raw = wit.create_decoder(model._raw)
+
+    def feed(self, tokens: list[int]) -> Event.Idle | Event.Start | Event.Call:
+        if not tokens:
+            return IDLE
+        try:
+            event = ask(self._raw.feed, tokens)
+        except PieError as error:
+            if not str(error):  # the contract has no case for "nothing": an empty error says it
+                return IDLE
+            raise
+        if type(event) is wit.Event_Call:
+            return Event.Call(*event.value)
+        return Event.Start()
+
+    def reset(self) -> None:
+        self._raw.reset()
+
+
+def equip_prefix(model: Model, schemas: Iterable[Any]) -> list[int]:
+    """Tokens that tell the model which tools it has. A schema is JSON text or a dict."""
+    return ask(wit.equip, model._raw, _texts(schemas))
+
+
+def answer_prefix(model: Model, name: str, value: Any) -> list[int]:
+    """Tokens that give a tool's answer back; what is not a string is JSON-encoded."""
+    return wit.answer(model._raw, name, _text(value))
+
+
+def native_grammar(model: Model, schemas: Iterable[Any]) -> Grammar | None:
+    """The grammar of the model's own call format, if it has one."""
+    raw = wit.format(model._raw, _texts(schemas))
+    return None if raw is None else Grammar(raw)
+
+
+def native_matcher(model: Model, schemas: Iterable[Any]) -> Matcher | None:
+    """A matcher over the model's own call format, or None: `GrammarConstraint(matcher)`."""
+    grammar = native_grammar(model, schemas)
+    return None if grammar is None else Matcher(grammar, model.tokenizer())
+
+
+def _texts(schemas: Iterable[Any]) -> list[str]:
+    return [_text(schema) for schema in schemas]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
