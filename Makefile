@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON := build/venv/bin/python
 export PYTHONPATH := $(CURDIR)/bakery/src
-export PATH := $(PATH):$(HOME)/.cargo/bin
+export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 CPP_FILES = $(shell find src bench tests -name '*.h' -o -name '*.cc' -o -name '*.cu' 2>/dev/null)
 CRATES = $(wildcard bridge/Cargo.toml sdk/rust/Cargo.toml)

@@ -21,8 +21,8 @@ rust_minimum=1.95   # what the wasmtime of bridge/Cargo.toml asks for
 node_minimum=18
 python_minimum=3.11
 
-build_packages=(cmake ninja-build g++ mold pkg-config libcli11-dev nlohmann-json3-dev
-  libtomlplusplus-dev libspdlog-dev libfmt-dev libgtest-dev)
+build_packages=(ca-certificates cmake ninja-build g++ mold pkg-config libcli11-dev
+  nlohmann-json3-dev libtomlplusplus-dev libspdlog-dev libfmt-dev libgtest-dev)
 check_packages=(clang-format-19 clang-tidy-19)
 
 warnings=()   # something will not work; the rest does
@@ -64,6 +64,18 @@ absent_packages() {
   done
 }
 
+refresh_lists() {
+  [ -n "${lists_fresh:-}" ] || logged as_root apt-get update -qq || true
+  lists_fresh=1
+}
+
+apt_offers() {  # apt_offers PACKAGE
+  have apt-cache || return 1
+  apt-cache show "$1" >/dev/null 2>&1 && return
+  refresh_lists
+  apt-cache show "$1" >/dev/null 2>&1
+}
+
 install_packages() {  # install_packages PACKAGE…: true when all of them are there afterwards
   if ! have apt-get; then
     fault "this is no Debian or Ubuntu: install with your own package manager what they call
@@ -76,7 +88,7 @@ install_packages() {  # install_packages PACKAGE…: true when all of them are t
   say apt "installing ${absent[*]}"
   as_root true 2>>"$log" || { fault "not root and no sudo here. Run:
       apt-get install -y ${absent[*]}"; return 1; }
-  [ -n "${lists_fresh:-}" ] || { logged as_root apt-get update -qq && lists_fresh=1; }
+  refresh_lists
   logged as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -q --no-install-recommends "${absent[@]}" ||
     { fault "apt could not install them (see $log). Run:
@@ -86,20 +98,33 @@ install_packages() {  # install_packages PACKAGE…: true when all of them are t
 setup_packages() {
   local wanted=("${build_packages[@]}")
   [ "$phase" = check ] && wanted+=("${check_packages[@]}")
-  have curl || wanted+=(ca-certificates)
   install_packages "${wanted[@]}" && say apt "${#wanted[@]} packages present"
 }
 
 # --- Rust: the bridge, and Rust inferlets --------------------------------------------------------
 
+rustup_command="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y -t wasm32-wasip2"
+
+# Where rustup is not, Debian's newest Rust does for the engine: the package made for browsers.
+install_rust() {
+  if ! apt_offers rustc-web; then
+    fault "Rust is missing and apt has none that is new enough. Run:
+      $rustup_command"
+    return 1
+  fi
+  local packages=(rustc-web cargo-web)
+  apt_offers libstd-rust-web-dev-wasm32 && packages+=(libstd-rust-web-dev-wasm32)
+  install_packages "${packages[@]}"
+}
+
 setup_rust() {
   # rustup's own folder is on PATH only in login shells.
-  have cargo || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH="$HOME/.cargo/bin:$PATH"
-  have cargo || install_packages rustc-web cargo-web || return 0
+  [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH="$HOME/.cargo/bin:$PATH"
+  have cargo || install_rust || return 0
   local version
   version=$(rustc --version 2>>"$log" | cut -d' ' -f2)
   if ! at_least "${version%%-*}" $rust_minimum; then
-    local mend="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+    local mend=$rustup_command
     have rustup && mend="rustup update stable"
     fault "Rust ${version:-?} is too old, $rust_minimum is needed. Run:
       $mend"
@@ -115,14 +140,11 @@ setup_rust() {
     return 0
   fi
   say rust "$version without wasm32-wasip2"
-  if have rustup; then
-    warn "Rust inferlets cannot be built: the target wasm32-wasip2 is missing. Run:
-      rustup target add wasm32-wasip2"
-  else
-    warn "Rust inferlets cannot be built: this Rust comes without the target wasm32-wasip2 (Debian
-    has no package of it). The engine itself builds. Run:
-      curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y -t wasm32-wasip2"
-  fi
+  local mend=$rustup_command
+  have rustup && mend="rustup target add wasm32-wasip2"
+  warn "Rust inferlets cannot be built: this Rust lacks the target wasm32-wasip2. The engine and
+    inferlets in other languages can. Run:
+      $mend"
 }
 
 setup_rust_checkers() {
@@ -235,7 +257,7 @@ fingerprint() {
   {
     cat "$0" bakery/requirements.txt bakery/js/package-lock.json 2>/dev/null
     echo "$cache" "$root" "$(command -v python3 cargo node | paste -sd:)"
-    cat /var/lib/dpkg/status 2>/dev/null | sha256sum
+    sha256sum /var/lib/dpkg/status 2>/dev/null || true
   } | short_hash
 }
 
