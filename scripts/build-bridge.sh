@@ -3,8 +3,8 @@
 #
 #   scripts/build-bridge.sh OUT_DIR [release|dev]
 #
-# The cargo target folder is in the cache, keyed by the lock file and the compiler, so that a second
-# checkout compiles only the bridge itself. Files in OUT_DIR change only when their content does:
+# The cargo target folder is in the cache, one a compiler, so that a second checkout, or another
+# lock file, compiles only what is new. Files in OUT_DIR change only when their content does:
 # an unchanged bridge makes ninja relink nothing.
 set -euo pipefail
 
@@ -26,7 +26,7 @@ esac
 
 short_hash() { sha256sum | cut -c1-16; }
 export CARGO_TARGET_DIR
-CARGO_TARGET_DIR=$cache/cargo/$({ cat "$root/bridge/Cargo.lock"; rustc -vV; } | short_hash)
+CARGO_TARGET_DIR=$cache/cargo/bridge-$(rustc -vV | short_hash)
 
 # The header lives with cargo's own record of having made it; one a checkout.
 header_dir=$CARGO_TARGET_DIR/headers/$(printf '%s' "$root" | short_hash)
