@@ -1,0 +1,192 @@
+#include "backend/dummy/dummy_backend.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <thread>
+
+#include "backend/sampling.h"
+#include "base/brle.h"
+#include "base/random.h"
+#include "model/dummy_vocab.h"
+
+namespace pie {
+namespace {
+
+// Logits are whole multiples of 2^-16 below 2^8, so a float holds them exactly.
+constexpr int32_t kOne = 1 << 16;
+constexpr int kNoiseBits = 19;  // noise is uniform in [0, 8)
+
+// How likely a token is before the noise. With 8 of noise, one point is a lot for greedy text,
+// where the largest of 28 noises wins: they crowd just below 8.
+int32_t Bias(uint32_t token) {
+  if (token == dummy::kImEnd) return -kOne / 4;  // about one greedy step in fifty
+  if (token >= dummy::kByteTokens) return -40 * kOne;
+  if (token == ' ') return kOne * 3 / 4;
+  constexpr std::string_view kFrequent = "aeinorst";
+  constexpr std::string_view kRare = "jqxz";
+  if (token >= 'a' && token <= 'z') {
+    if (kFrequent.find(static_cast<char>(token)) != std::string_view::npos) return kOne / 4;
+    if (kRare.find(static_cast<char>(token)) != std::string_view::npos) return -kOne;
+    return 0;
+  }
+  if (token >= ' ' && token < 0x7F) return -16 * kOne;
+  return -24 * kOne;
+}
+
+uint64_t SlotHash(uint32_t token, uint32_t position) {
+  return Mix(token, position);
+}
+
+// state → logits. Keeps per-token constants so that a row costs a few operations a token.
+class LogitTable {
+ public:
+  LogitTable(uint64_t seed, uint32_t vocab_size) : seed_(seed), tokens_(vocab_size) {
+    for (uint32_t id = 0; id < vocab_size; ++id) {
+      tokens_[id] = {Bias(id), static_cast<uint32_t>(Mix(id))};
+    }
+  }
+  uint32_t vocab_size() const { return static_cast<uint32_t>(tokens_.size()); }
+
+  void Fill(uint64_t state, std::span<float> logits) const {
+    const uint64_t mixed = Mix(seed_, state);
+    const auto low = static_cast<uint32_t>(mixed);
+    const auto high = static_cast<uint32_t>(mixed >> 32);
+    for (size_t id = 0; id < tokens_.size(); ++id) {
+      uint32_t x = (tokens_[id].hash ^ low) * 0x85EBCA6BU;
+      x ^= x >> 15;
+      x = (x + high) * 0xC2B2AE35U;
+      x ^= x >> 16;
+      const auto noise = static_cast<int32_t>(x >> (32 - kNoiseBits));
+      logits[id] = static_cast<float>(tokens_[id].bias + noise) * (1.0F / kOne);
+    }
+  }
+
+ private:
+  struct Token {
+    int32_t bias;
+    uint32_t hash;
+  };
+  uint64_t seed_;
+  std::vector<Token> tokens_;
+};
+
+uint32_t VocabSize(const DummyOptions& options) {
+  return std::max(options.vocab_size, dummy::kVocabSize);
+}
+
+class DummyBackend final : public Backend {
+ public:
+  explicit DummyBackend(DummyOptions options)
+      : options_(options),
+        info_{.name = "dummy",
+              .vocab_size = VocabSize(options),
+              .page_tokens = std::max(options.page_tokens, 1U),
+              .total_pages = options.total_pages,
+              .max_batch_tokens = std::max(options.max_batch_tokens, 1U),
+              .max_batch_members = std::max(options.max_batch_members, 1U),
+              .max_positions = options.max_positions},
+        table_(options.seed, info_.vocab_size),
+        kv_(size_t{info_.total_pages} * info_.page_tokens),
+        logits_(info_.vocab_size) {}
+
+  const BackendInfo& info() const override { return info_; }
+
+  Result<Ticket> Submit(const Batch& batch) override {
+    ready_at_ = std::chrono::steady_clock::now() + std::chrono::microseconds(options_.latency_us);
+    ++ticket_;
+    for (const Batch::Copy& copy : batch.copies) {
+      std::copy_n(Page(copy.from), info_.page_tokens, Page(copy.to));
+    }
+    output_ = {};
+    output_.slots.resize(batch.members.size());
+    for (uint32_t i = 0; i < batch.members.size(); ++i) {
+      Status status = Run(batch, batch.members[i], output_.slots[i]);
+      if (!status) output_.failures.push_back({i, std::move(status.error())});
+    }
+    return ticket_;
+  }
+
+  Result<BatchOutput> Wait(Ticket ticket) override {
+    PIE_CHECK(ticket == ticket_);
+    if (options_.latency_us > 0) std::this_thread::sleep_until(ready_at_);
+    if (options_.fail_every > 0 && ticket % options_.fail_every == 0) {
+      return Fail(Code::kInternal, "the dummy device failed batch {}, as it was told to", ticket);
+    }
+    return std::move(output_);
+  }
+
+ private:
+  uint64_t* Page(PageId page) { return &kv_[size_t{page.value} * info_.page_tokens]; }
+
+  Status Run(const Batch& batch, const Batch::Member& member, std::vector<Slot>& slots) {
+    const auto pages = std::span(batch.pages).subspan(member.first_page, member.pages);
+    PIE_CHECK(uint64_t{member.kv_tokens} + member.rows <=
+              uint64_t{member.pages} * info_.page_tokens);
+    for (uint32_t i = 0; i < member.rows; ++i) {
+      const uint32_t slot = member.kv_tokens + i;
+      const uint32_t row = member.first_row + i;
+      Page(pages[slot / info_.page_tokens])[slot % info_.page_tokens] =
+          SlotHash(batch.tokens[row], batch.positions[row]);
+    }
+    return sampling_.ReadMember(
+        member,
+        [&](uint32_t row) {
+          table_.Fill(State(pages, member, row), logits_);
+          return std::span<const float>(logits_);
+        },
+        slots);
+  }
+
+  uint64_t State(std::span<const PageId> pages, const Batch::Member& member, uint32_t row) {
+    const uint32_t causal_end = member.kv_tokens + row + 1;
+    const uint32_t mask_row = member.attention_row + row;
+    if (member.attention == nullptr || mask_row >= member.attention->size()) {
+      return Sum(pages, 0, causal_end);
+    }
+    uint64_t state = 0;
+    ForEachTrueRun((*member.attention)[mask_row], causal_end,
+                   [&](uint32_t begin, uint32_t end) { state += Sum(pages, begin, end); });
+    return state;
+  }
+
+  uint64_t Sum(std::span<const PageId> pages, uint32_t begin, uint32_t end) {
+    uint64_t sum = 0;
+    while (begin < end) {
+      const uint32_t offset = begin % info_.page_tokens;
+      const uint32_t count = std::min(end - begin, info_.page_tokens - offset);
+      const uint64_t* slots = Page(pages[begin / info_.page_tokens]) + offset;
+      for (uint32_t i = 0; i < count; ++i) sum += slots[i];
+      begin += count;
+    }
+    return sum;
+  }
+
+  const DummyOptions options_;
+  const BackendInfo info_;
+  const LogitTable table_;
+  std::vector<uint64_t> kv_;   // [total_pages, page_tokens]
+  std::vector<float> logits_;  // [vocab], of the row being read
+  Sampling sampling_;
+  BatchOutput output_;
+  Ticket ticket_ = 0;
+  std::chrono::steady_clock::time_point ready_at_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeDummyBackend(DummyOptions options) {
+  return std::make_unique<DummyBackend>(options);
+}
+
+std::vector<float> DummyLogits(const DummyOptions& options,
+                               const std::vector<DummySlot>& attended) {
+  uint64_t state = 0;
+  for (const DummySlot& slot : attended) state += SlotHash(slot.token, slot.position);
+  const LogitTable table(options.seed, VocabSize(options));
+  std::vector<float> logits(table.vocab_size());
+  table.Fill(state, logits);
+  return logits;
+}
+
+}  // namespace pie

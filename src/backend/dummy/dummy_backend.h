@@ -1,0 +1,40 @@
+// The dummy device: no weights, no arithmetic worth the name, but every rule of a real one.
+//
+// A KV slot holds a hash of (token, position). A row's state is the sum of the slots it attends to,
+// so a wrong page, a missed copy or a mask that is off by one changes the text. The logits are a
+// pure function of (seed, state): lowercase gibberish that now and then ends a turn. The same
+// tokens come out whatever the batch, the page size, the chunking and the history of forks.
+// Logits are fixed-point numbers that a float holds exactly: the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace pie {
+
+struct DummyOptions {
+  uint64_t seed = 0;        // another seed, another model
+  uint32_t vocab_size = 0;  // 0 = the dummy model's own
+  uint32_t page_tokens = 16;
+  uint32_t total_pages = 4096;
+  uint32_t max_batch_tokens = 2048;
+  uint32_t max_batch_members = 256;
+  uint32_t max_positions = 32'768;
+  uint32_t latency_us = 0;  // that a batch takes at least
+  uint32_t fail_every = 0;  // every n-th batch fails; 0 = none
+};
+
+std::unique_ptr<Backend> MakeDummyBackend(DummyOptions options);
+
+// What the device computes, spelled out for one row: the logits after the slots (token, position)
+// that it attends to. The tests' oracle.
+struct DummySlot {
+  uint32_t token;
+  uint32_t position;
+};
+std::vector<float> DummyLogits(const DummyOptions& options, const std::vector<DummySlot>& attended);
+
+}  // namespace pie

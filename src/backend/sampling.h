@@ -1,0 +1,96 @@
+// Sampling: logits of one row → the slots that a SampleSpec asks for. Shared by all backends that
+// sample on the CPU, and the reference for those that do not.
+//
+// Order: logit mask → temperature → softmax → filter (top-k, top-p, min-p) → draw.
+//  - Temperature 0 (or less, or NaN) is greedy: the largest logit, of equals the lowest id. Greedy,
+//    the argmax of the logits and the first id of a Distribution are always the same token.
+//  - top-k with k = 0 keeps everything; top-p keeps the smallest set of likeliest tokens whose
+//    probabilities reach p, at least one; min-p keeps tokens with at least p times the best
+//    probability; top-k-top-p cuts to k, renormalises, then applies top-p.
+//  - Probes read what the model said: Logits, Logprobs and Entropy see neither mask nor
+//  temperature.
+//    Distribution shows what a sampler would draw from: it sees both, leaves masked tokens out, and
+//    its probabilities are of the whole (allowed) vocabulary also when k cuts the list.
+//  - Random choices are pure functions of (seed, spec, row, draw), so they depend neither on the
+//    rest of the batch nor on how a prefill was chunked.
+// Logits that are NaN count as -inf.
+//
+// One owner, one thread: it keeps its buffers. Cost: one pass over the logits for greedy, a few for
+// the rest; sorting only as far as a filter needs. Fails if a mask leaves nothing to choose.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backend/batch.h"
+#include "base/result.h"
+
+namespace pie {
+
+struct SampleKey {    // names one random choice
+  uint64_t seed = 0;  // of the Forward
+  uint32_t spec = 0;  // index among its SampleSpecs
+  uint32_t row = 0;   // index among its tokens
+};
+
+// The largest logit, of equals the lowest id; nullopt if there is none that is allowed.
+std::optional<uint32_t> Argmax(std::span<const float> logits, const Brle* mask);
+
+// Slots that `spec` gives at each of its rows.
+uint32_t SlotsPerRow(const SampleSpec& spec);
+
+class Sampling {
+ public:
+  // Appends the slots of `spec` at one row. `logits` is [vocab]; a null mask allows everything.
+  Status Read(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
+              SampleKey key, std::vector<Slot>& slots);
+
+  // Reads everything that a member asks for. `logits_of(i)` gives the logits of the member's row i,
+  // valid until its next call; it is not called twice in a row for the same one.
+  template <class LogitsOf>
+  Status ReadMember(const Batch::Member& member, LogitsOf&& logits_of, std::vector<Slot>& slots);
+
+ private:
+  struct Candidate {
+    uint32_t id;
+    float logit;
+    float weight;  // exp((logit - best) / temperature), so the best has 1
+  };
+
+  Status Sample(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
+                SampleKey key, std::vector<Slot>& slots);
+  Status Distribution(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
+                      std::vector<Slot>& slots);
+  // Fills candidates_ with the allowed tokens and their weights; returns the sum of the weights.
+  Result<double> Weigh(float temperature, std::span<const float> logits, const Brle* mask);
+  // Brings the `count` likeliest candidates to the front, in order.
+  void SortTop(size_t count);
+  void KeepTopK(uint32_t k);
+  void KeepTopP(float p);
+  void KeepMinP(float p);
+  double TotalWeight() const;
+
+  std::vector<Candidate> candidates_;
+};
+
+template <class LogitsOf>
+Status Sampling::ReadMember(const Batch::Member& member, LogitsOf&& logits_of,
+                            std::vector<Slot>& slots) {
+  if (member.samples == nullptr) return {};
+  std::span<const float> logits;
+  std::optional<uint32_t> at;  // the row that `logits` is of
+  for (uint32_t spec = 0; spec < member.samples->size(); ++spec) {
+    const SampleSpec& sample = (*member.samples)[spec];
+    for (uint32_t row : sample.rows) {
+      if (row < member.sample_row_offset || row - member.sample_row_offset >= member.rows) continue;
+      if (at != row) logits = logits_of(row - member.sample_row_offset);
+      at = row;
+      PIE_RETURN_IF_ERROR(Read(sample, logits, member.logit_mask, {member.seed, spec, row}, slots));
+    }
+  }
+  return {};
+}
+
+}  // namespace pie

@@ -1,0 +1,61 @@
+// Result<T>: how everything that a user, file, network, guest or device can cause is reported.
+// Our own bugs stop the process instead (PIE_CHECK). No exceptions cross a folder's boundary.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <expected>
+#include <string>
+#include <utility>
+
+namespace pie {
+
+enum class Code {
+  kInvalid,      // the caller asked for something that makes no sense
+  kNotFound,     // a name that nobody has
+  kExhausted,    // a limit was reached
+  kUnavailable,  // this build or device cannot do it
+  kCancelled,    // somebody stopped it
+  kInternal,     // a device or library failed
+};
+
+// `text` is for a person: what was wrong and what to do.
+struct Error {
+  Code code = Code::kInternal;
+  std::string text;
+};
+
+template <class T>
+using Result = std::expected<T, Error>;
+using Status = Result<void>;
+
+template <class... Args>
+std::unexpected<Error> Fail(Code code, fmt::format_string<Args...> format, Args&&... args) {
+  return std::unexpected(Error{code, fmt::format(format, std::forward<Args>(args)...)});
+}
+
+}  // namespace pie
+
+// For our own bugs only: no input may reach it.
+#define PIE_CHECK(condition)                                                                 \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]] {                                                         \
+      std::fprintf(stderr, "%s:%d: broken invariant: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                          \
+    }                                                                                        \
+  } while (false)
+
+// Evaluates to the value of a Result, or returns its error from the enclosing function.
+#define PIE_TRY(expression)                                              \
+  ({                                                                     \
+    auto pie_try_result = (expression);                                  \
+    if (!pie_try_result) return std::unexpected(pie_try_result.error()); \
+    *std::move(pie_try_result);                                          \
+  })
+// The same for a Status.
+#define PIE_RETURN_IF_ERROR(expression)                                                          \
+  do {                                                                                           \
+    if (auto pie_status = (expression); !pie_status) return std::unexpected(pie_status.error()); \
+  } while (false)

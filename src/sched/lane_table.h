@@ -1,0 +1,125 @@
+// LaneTable: every sequence with the operations that wait on it, each in its turn.
+//
+// A lane is a sequence's line: passes, forks and truncations happen in the order in which they were
+// asked for. A fork's child exists at once, so that commands for it can line up, and starts when
+// the parent's line reaches the fork. A lane whose pass failed is broken: it holds no pages, and
+// everything behind the failure (forks included) fails with the same error.
+//
+// A dropped lane goes away with all that waits in it, except what a live fork still waits for: that
+// runs, unseen, until the fork has what it was promised.
+//
+// Owner: the step thread. `done` callbacks are called from here; they may push commands but cannot
+// reach the table.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "kv/page_pool.h"
+#include "kv/sequence.h"
+#include "sched/pass.h"
+#include "sched/queue.h"
+
+namespace pie {
+
+struct Operation {
+  enum class Kind : uint8_t { kPass, kFork, kTruncate };
+  Kind kind = Kind::kPass;
+  uint32_t tokens = 0;              // kTruncate
+  uint64_t ticket = 0;              // order of arrival
+  SequenceId child = {};            // kFork
+  std::unique_ptr<Pass> pass = {};  // kPass
+};
+
+struct Lane {
+  Lane(SequenceId lane_id, Sequence sequence) : id(lane_id), kv(std::move(sequence)) {}
+
+  const SequenceId id;
+  Sequence kv;
+  std::unique_ptr<Pass> current;      // at the head of the line: waiting for a batch, or in one
+  bool in_batch = false;              // of the batch that is built, or runs
+  bool on_device = false;             // of the batch that runs
+  bool awaits_fork = false;           // the parent's line has not reached it yet
+  bool dropped = false;               // nobody knows it by its id any more
+  bool runnable = false;              // in LaneTable's list of lanes to look at
+  std::optional<Error> broken;        // what every later pass fails with
+  std::optional<Error> closed;        // the line is too long: newcomers fail with this
+  std::vector<Operation> operations;  // [head, end) wait; the vector is reused
+  size_t head = 0;
+
+  size_t waiting() const { return operations.size() - head; }
+  void Compact() {  // of a line that never gets empty, the spent part goes now and then
+    if (waiting() > 0 && (head < 64 || head < waiting())) return;
+    operations.erase(operations.begin(), operations.begin() + static_cast<std::ptrdiff_t>(head));
+    head = 0;
+  }
+};
+
+class LaneTable {
+ public:
+  LaneTable(const BackendInfo& info, PagePool& pool) : info_(info), pool_(pool) {}
+
+  void Apply(Command command);
+
+  // Lanes whose current pass waits for a batch, oldest pass first. The step loop removes those that
+  // it takes, and sets in_batch.
+  std::vector<Lane*>& ready() { return ready_; }
+
+  // The lane's chunk ran. Ends its pass if that was the last one, else it is ready again.
+  void Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, uint32_t rows);
+  // The lane's pass failed, in a batch or waiting for one.
+  void Break(Lane& lane, const Error& error);
+
+  size_t sequences() const { return lanes_.size(); }
+  uint64_t passes() const { return passes_; }  // asked for, not ended
+  // Sequences that hold pages.
+  size_t holders() const;
+  // Signals the fences behind which nothing is left. Call when stats are up to date.
+  void SignalFences();
+  Status CheckIntegrity() const;
+
+ private:
+  struct PendingFence {
+    std::shared_ptr<Fence> fence;
+    uint64_t ticket = 0;
+    uint64_t operations_left = 0;  // that came before it
+  };
+
+  Lane* Find(SequenceId id) const;             // null if unknown or dropped
+  Lane* FindEvenDropped(SequenceId id) const;  // null if nobody needs it any more
+  Lane& Add(SequenceId id);
+  bool Admit(Lane& lane);  // false: its line is closed
+  void Line(Lane& lane, Operation operation);
+  void Execute(Lane* lane, std::unique_ptr<Pass> pass);
+  void Fork(Lane* parent, SequenceId child_id);
+  void Drop(Lane& lane);
+  void Erase(Lane& lane);
+  void MakeReady(Lane& lane);
+  void EndPass(Lane& lane, Result<std::vector<Slot>> result);
+  void CountEnded(uint64_t ticket);
+
+  // Lanes are looked at from a list, not by recursion: a guest can queue forks of forks of forks.
+  void Wake(Lane& lane);
+  void RunRunnable();
+  void Advance(Lane& lane);
+  void Begin(Lane& lane);
+  void Materialise(Lane& parent, SequenceId child_id);
+
+  const BackendInfo& info_;
+  PagePool& pool_;
+  std::unordered_map<SequenceId, std::unique_ptr<Lane>> lanes_;
+  std::vector<Lane*> ready_;
+  std::vector<Lane*> runnable_;
+  std::vector<PendingFence> fences_;
+  uint64_t next_ticket_ = 0;
+  uint64_t operations_ = 0;  // in lines or current
+  uint64_t passes_ = 0;
+};
+
+}  // namespace pie

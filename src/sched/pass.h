@@ -1,0 +1,35 @@
+// Pass: a Forward on its way through the scheduler, with what became of it so far. It lives on the
+// heap from Execute to `done`, so that a batch can point into it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "sched/scheduler.h"
+
+namespace pie {
+
+struct Pass {
+  Forward forward;
+  std::optional<Error> rejected;  // found wrong before it was queued; fails in its turn
+  uint64_t ticket = 0;            // order of arrival
+  uint32_t rows_done = 0;         // rows that ran, or run now
+  std::vector<Slot> slots;        // of a chunked pass: what its chunks gave so far
+
+  uint32_t rows() const { return static_cast<uint32_t>(forward.tokens.size()); }
+  uint32_t rows_left() const { return rows() - rows_done; }
+};
+
+// What is wrong with a pass that no device and no amount of memory could run. Pure, any thread:
+// called where the pass is asked for, so that the step thread need not look at every token.
+std::optional<Error> FindFault(const Forward& forward, const BackendInfo& info);
+
+// Slots that all samples of the pass give together.
+uint64_t SlotCount(const std::vector<SampleSpec>& samples);
+
+// Puts what the chunk of rows [first_row, first_row + rows) gave into its places in pass.slots.
+void PlaceSlots(Pass& pass, uint32_t first_row, uint32_t rows, std::vector<Slot> slots);
+
+}  // namespace pie

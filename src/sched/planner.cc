@@ -1,0 +1,76 @@
+#include "sched/planner.h"
+
+#include <algorithm>
+
+namespace pie {
+namespace {
+
+// Up to here a pass is a decode step (with a few drafted tokens), which is never cut.
+constexpr uint32_t kShortTokens = 8;
+// The first long pass gets at least this part of the batch, whoever waits behind it.
+constexpr uint32_t kLongShare = 4;
+
+bool IsShort(const PlanRequest& request, const PlanBudget& whole) {
+  return request.tokens_left <= std::min(kShortTokens, whole.tokens);
+}
+
+void PlanInOrder(std::span<const PlanRequest> waiting, const PlanBudget& whole,
+                 std::vector<Planned>& planned) {
+  PlanBudget left = whole;
+  // What the short passes from here on would take.
+  uint64_t short_tokens = whole.expected_tokens;
+  uint64_t short_pages = 0;
+  for (const PlanRequest& request : waiting) {
+    if (!IsShort(request, whole)) continue;
+    short_tokens += request.tokens_left;
+    short_pages += request.pages_needed;
+  }
+
+  uint32_t share = std::max(whole.tokens / kLongShare, 1U);
+  bool long_waits_for_pages = false;
+  for (uint32_t i = 0; i < waiting.size() && left.members > 0 && left.tokens > 0; ++i) {
+    const PlanRequest& request = waiting[i];
+    uint32_t tokens = request.tokens_left;
+    if (IsShort(request, whole)) {
+      short_tokens -= request.tokens_left;
+      short_pages -= request.pages_needed;
+      if (tokens > left.tokens || request.pages_needed > left.pages_free) continue;
+    } else {
+      if (request.pages_needed > 0) {
+        if (request.pages_needed + short_pages > left.pages_free) long_waits_for_pages = true;
+        if (long_waits_for_pages) continue;
+      }
+      const auto spare =
+          static_cast<uint32_t>(left.tokens - std::min<uint64_t>(short_tokens, left.tokens));
+      tokens = std::min({tokens, std::max(spare, share), left.tokens});
+      if (tokens == 0) continue;
+      share = 0;
+    }
+    planned.push_back({.request = i, .tokens = tokens});
+    left.tokens -= tokens;
+    left.pages_free -= request.pages_needed;
+    --left.members;
+  }
+}
+
+void PlanWhateverFits(std::span<const PlanRequest> waiting, PlanBudget left,
+                      std::vector<Planned>& planned) {
+  for (uint32_t i = 0; i < waiting.size() && left.members > 0 && left.tokens > 0; ++i) {
+    if (waiting[i].pages_needed > left.pages_free) continue;
+    const uint32_t tokens = std::min(waiting[i].tokens_left, left.tokens);
+    planned.push_back({.request = i, .tokens = tokens});
+    left.tokens -= tokens;
+    left.pages_free -= waiting[i].pages_needed;
+    --left.members;
+  }
+}
+
+}  // namespace
+
+void Plan(std::span<const PlanRequest> waiting, PlanBudget budget, std::vector<Planned>& planned) {
+  planned.clear();
+  PlanInOrder(waiting, budget, planned);
+  if (planned.empty() && budget.device_idle) PlanWhateverFits(waiting, budget, planned);
+}
+
+}  // namespace pie

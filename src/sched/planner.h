@@ -1,0 +1,41 @@
+// Planner: which waiting passes run in the next batch, and how much of each. A pure function: no
+// clock, no memory of earlier steps, no pages touched.
+//
+// Oldest first. Short passes (decodes) that wait behind a long one (a prefill) keep their room:
+// the long one is cut into chunks around them, but the first one always gets a share, so neither
+// kind starves the other. A pass gets all of its pages when it starts, or does not start: two
+// half-done passes can then never wait for each other's pages. A long pass that waits for pages is
+// not overtaken by younger long ones, which would keep taking what it waits for.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace pie {
+
+struct PlanRequest {
+  uint32_t tokens_left = 0;   // at least 1
+  uint32_t pages_needed = 0;  // free pages to take; 0 once started
+};
+
+struct PlanBudget {
+  uint32_t tokens = 0;
+  uint32_t members = 0;
+  uint32_t pages_free = 0;
+  // Short passes that are likely to arrive before the batch starts: those that run right now.
+  uint32_t expected_tokens = 0;
+  // Nothing runs, so nothing gets better by waiting: rather than an empty plan, take whatever fits.
+  bool device_idle = false;
+};
+
+struct Planned {
+  uint32_t request = 0;  // index
+  uint32_t tokens = 0;   // of it, in this batch
+  friend bool operator==(const Planned&, const Planned&) = default;
+};
+
+// `waiting` is oldest first. Replaces `planned`, in the same order.
+void Plan(std::span<const PlanRequest> waiting, PlanBudget budget, std::vector<Planned>& planned);
+
+}  // namespace pie

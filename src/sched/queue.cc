@@ -1,0 +1,79 @@
+#include "sched/queue.h"
+
+#include <utility>
+
+namespace pie {
+
+void Fence::Signal() {
+  // Under the lock: the waiter may be gone, and the fence with it, as soon as it is released.
+  const std::lock_guard lock(mutex_);
+  signalled_ = true;
+  changed_.notify_all();
+}
+
+bool Fence::WaitFor(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, timeout, [this] { return signalled_; });
+}
+
+void CommandQueue::Push(Command command) {
+  bool wake = false;
+  {
+    std::unique_lock lock(mutex_);
+    if (commands_.size() >= limit_ && std::this_thread::get_id() != consumer_) {
+      ++waiting_callers_;
+      space_.wait(lock, [this] { return commands_.size() < limit_ || closed(); });
+      --waiting_callers_;
+    }
+    if (closed()) return;
+    commands_.push_back(std::move(command));
+    pending_.store(true, std::memory_order_release);
+    wake = std::exchange(sleeping_, false);
+  }
+  if (wake) work_.notify_one();
+}
+
+void CommandQueue::Close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_.store(true, std::memory_order_release);
+    pending_.store(true, std::memory_order_release);
+    sleeping_ = false;
+  }
+  work_.notify_all();
+  space_.notify_all();
+}
+
+void CommandQueue::SetConsumer(std::thread::id id) {
+  const std::lock_guard lock(mutex_);
+  consumer_ = id;
+}
+
+bool CommandQueue::Drain(std::vector<Command>& commands) {
+  commands.clear();
+  if (!pending()) return false;
+  bool was_full = false;
+  {
+    const std::lock_guard lock(mutex_);
+    commands.swap(commands_);
+    pending_.store(closed(), std::memory_order_release);
+    was_full = waiting_callers_ > 0;
+  }
+  if (was_full) space_.notify_all();
+  return !commands.empty();
+}
+
+void CommandQueue::Sleep(std::optional<std::chrono::nanoseconds> timeout) {
+  std::unique_lock lock(mutex_);
+  const auto woken = [this] { return pending(); };
+  if (woken()) return;
+  sleeping_ = true;
+  if (timeout) {
+    work_.wait_for(lock, *timeout, woken);
+  } else {
+    work_.wait(lock, woken);
+  }
+  sleeping_ = false;
+}
+
+}  // namespace pie

@@ -1,0 +1,76 @@
+// CommandQueue: from any thread to the step thread. Commands come out in the order they went in.
+//
+// Bounded: a caller that finds it full waits until the step thread has drained it, which takes at
+// most a step; the step thread itself (a `done` callback that asks for the next pass) never waits.
+// Cost: an uncontended lock a push, one lock a drain however many commands there are. A push makes
+// a system call only when the step thread sleeps.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/limits.h"
+#include "sched/pass.h"
+
+namespace pie {
+
+// One-shot: the step thread signals, somebody waits.
+class Fence {
+ public:
+  void Signal();
+  bool WaitFor(std::chrono::milliseconds timeout);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool signalled_ = false;
+};
+
+struct Command {
+  enum class Kind : uint8_t { kCreate, kFork, kTruncate, kDrop, kExecute, kFence };
+
+  Kind kind = Kind::kCreate;
+  SequenceId sequence = {};
+  SequenceId child = {};              // kFork
+  uint32_t tokens = 0;                // kTruncate
+  std::unique_ptr<Pass> pass = {};    // kExecute
+  std::shared_ptr<Fence> fence = {};  // kFence
+};
+
+class CommandQueue {
+ public:
+  explicit CommandQueue(size_t limit = limits::kQueuedCommands) : limit_(limit) {}
+
+  // Any thread. After Close, commands are destroyed unread.
+  void Push(Command command);
+  void Close();  // wakes everybody
+
+  // Step thread.
+  void SetConsumer(std::thread::id id);
+  bool Drain(std::vector<Command>& commands);  // replaces what is there; false: nothing came
+  bool pending() const { return pending_.load(std::memory_order_acquire); }  // work, or closed
+  bool closed() const { return closed_.load(std::memory_order_acquire); }
+  void Sleep(std::optional<std::chrono::nanoseconds> timeout);  // until pending, or the timeout
+
+ private:
+  const size_t limit_;
+  std::mutex mutex_;
+  std::condition_variable work_;   // for the step thread
+  std::condition_variable space_;  // for callers
+  std::vector<Command> commands_;
+  std::thread::id consumer_;
+  uint32_t waiting_callers_ = 0;
+  bool sleeping_ = false;
+  std::atomic<bool> pending_ = false;
+  std::atomic<bool> closed_ = false;
+};
+
+}  // namespace pie

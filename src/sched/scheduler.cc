@@ -1,0 +1,83 @@
+#include "sched/scheduler.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "sched/queue.h"
+#include "sched/step_loop.h"
+
+namespace pie {
+
+struct Scheduler::Impl {
+  Impl(std::unique_ptr<Backend> device, const SchedulerOptions& options)
+      : backend(std::move(device)),
+        loop(*backend, options, queue, SteadyClock::Get()),
+        thread([this] {
+          pthread_setname_np(pthread_self(), "pie-step");
+          queue.SetConsumer(std::this_thread::get_id());
+          loop.Run();
+        }) {}
+  ~Impl() {
+    queue.Close();
+    thread.join();
+  }
+
+  const std::unique_ptr<Backend> backend;
+  CommandQueue queue;
+  StepLoop loop;
+  std::atomic<uint64_t> next_sequence = 1;
+  std::thread thread;  // last: it uses the rest
+};
+
+Scheduler::Scheduler(std::unique_ptr<Backend> backend, SchedulerOptions options)
+    : impl_(std::make_unique<Impl>(std::move(backend), options)) {}
+Scheduler::~Scheduler() = default;
+
+const BackendInfo& Scheduler::info() const {
+  return impl_->backend->info();
+}
+
+SequenceId Scheduler::Create() {
+  const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
+  impl_->queue.Push({.kind = Command::Kind::kCreate, .sequence = id});
+  return id;
+}
+
+SequenceId Scheduler::Fork(SequenceId parent) {
+  const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
+  impl_->queue.Push({.kind = Command::Kind::kFork, .sequence = parent, .child = id});
+  return id;
+}
+
+void Scheduler::Truncate(SequenceId sequence, uint32_t tokens) {
+  impl_->queue.Push({.kind = Command::Kind::kTruncate, .sequence = sequence, .tokens = tokens});
+}
+
+void Scheduler::Drop(SequenceId sequence) {
+  impl_->queue.Push({.kind = Command::Kind::kDrop, .sequence = sequence});
+}
+
+void Scheduler::Execute(Forward forward) {
+  auto pass = std::make_unique<Pass>();
+  pass->rejected = FindFault(forward, info());
+  pass->forward = std::move(forward);
+  const SequenceId sequence = pass->forward.sequence;
+  impl_->queue.Push(
+      {.kind = Command::Kind::kExecute, .sequence = sequence, .pass = std::move(pass)});
+}
+
+SchedulerStats Scheduler::stats() const {
+  return impl_->loop.stats();
+}
+
+bool Scheduler::WaitIdle(int timeout_ms) {
+  auto fence = std::make_shared<Fence>();
+  impl_->queue.Push({.kind = Command::Kind::kFence, .fence = fence});
+  return fence->WaitFor(std::chrono::milliseconds(timeout_ms));
+}
+
+}  // namespace pie

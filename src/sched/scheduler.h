@@ -1,0 +1,81 @@
+// Scheduler: the queue in front of one device, and the step thread behind it.
+//
+// Any thread may call; calls never wait for the device. The step thread owns all KV metadata:
+// callers speak of sequences by id, and operations on a sequence happen in the order in which they
+// were asked for, each after the passes queued before it. So a caller can keep its own count of
+// tokens and pages, and validate against that, without ever asking the step thread.
+//
+// Failure: a Forward's `done` is called exactly once, on the step thread, unless its sequence was
+// dropped or the scheduler is destroyed before the pass ran; then it is destroyed without being
+// called. A pass that fails leaves its sequence broken: it gives its pages back, and every later
+// pass on it (and on its forks) fails with the same error.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace pie {
+
+// One pass, as asked for. The tokens extend the sequence.
+struct Forward {
+  SequenceId sequence;
+  std::vector<uint32_t> tokens;     // never empty
+  std::vector<uint32_t> positions;  // one a token
+  std::vector<Brle> attention;      // empty = causal; else one a token
+  Brle logit_mask;                  // empty = everything allowed
+  std::vector<SampleSpec> samples;  // rows < tokens.size()
+  uint64_t seed = 0;
+  // Takes the result on the step thread: be quick, never block.
+  std::move_only_function<void(Result<std::vector<Slot>>)> done;
+};
+
+struct SchedulerOptions {
+  uint32_t max_batch_tokens = 0;  // 0 = the device's own
+  uint32_t max_batch_members = 0;
+  uint32_t spin_us = 20;        // how long the step thread spins for work before it sleeps
+  uint32_t page_wait_ms = 100;  // how long a pass waits for pages while nothing runs; then it fails
+  bool check_integrity = false;  // count all pages after every step (tests)
+};
+
+// A moment's counts, for tests, metrics and the sweep after a guest.
+struct SchedulerStats {
+  uint64_t sequences = 0;
+  uint64_t pages_used = 0;
+  uint64_t pages_total = 0;
+  uint64_t queued = 0;
+  uint64_t steps = 0;
+  uint64_t tokens = 0;
+  double last_step_seconds = 0;
+};
+
+class Scheduler {
+ public:
+  Scheduler(std::unique_ptr<Backend> backend, SchedulerOptions options);
+  ~Scheduler();  // stops the step thread after the batch under way; queued passes are dropped
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  const BackendInfo& info() const;
+
+  SequenceId Create();                         // empty
+  SequenceId Fork(SequenceId parent);          // copy-on-write
+  void Truncate(SequenceId, uint32_t tokens);  // keep the first `tokens`
+  void Drop(SequenceId);                       // gives its pages back; queued passes on it vanish
+  void Execute(Forward forward);
+
+  SchedulerStats stats() const;  // may trail the step thread by a step
+  // Waits until everything asked for so far is done (tests, shutdown). False after `timeout_ms`.
+  bool WaitIdle(int timeout_ms);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pie

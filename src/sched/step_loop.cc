@@ -1,0 +1,241 @@
+#include "sched/step_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace pie {
+namespace {
+
+void CpuRelax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+uint32_t Limit(uint32_t wanted, uint32_t device) {
+  return wanted == 0 ? device : std::min(wanted, device);
+}
+
+// The device's limits, and the configured ones within them.
+BackendInfo Limited(BackendInfo info, const SchedulerOptions& options) {
+  info.max_batch_tokens = Limit(options.max_batch_tokens, info.max_batch_tokens);
+  info.max_batch_members = Limit(options.max_batch_members, info.max_batch_members);
+  PIE_CHECK(info.max_batch_tokens > 0 && info.max_batch_members > 0 && info.page_tokens > 0);
+  return info;
+}
+
+}  // namespace
+
+StepLoop::StepLoop(Backend& backend, const SchedulerOptions& options, CommandQueue& queue,
+                   const Clock& clock)
+    : backend_(backend),
+      info_(Limited(backend.info(), options)),
+      options_(options),
+      queue_(queue),
+      clock_(clock),
+      pool_(info_.total_pages),
+      lanes_(info_, pool_) {}
+
+void StepLoop::Run() {
+  Flight flights[2];
+  Flight* next = &flights[0];
+  Flight* other = &flights[1];
+  while (true) {
+    DrainCommands();
+    if (queue_.closed()) return;
+    Assemble(*next, *other);
+    if (next->empty()) {
+      Idle();
+      continue;
+    }
+    RunBatch(*next, *other);
+    std::swap(next, other);
+  }
+}
+
+void StepLoop::DrainCommands() {
+  if (!queue_.Drain(commands_)) return;
+  for (Command& command : commands_) lanes_.Apply(std::move(command));
+  commands_.clear();
+}
+
+void StepLoop::RunBatch(Flight& flight, Flight& next) {
+  const int64_t start_ns = clock_.NowNs();
+  starving_since_ns_.reset();
+  for (const Flight::Member& member : flight.members) member.lane->on_device = true;
+  Result<Backend::Ticket> ticket = backend_.Submit(flight.batch);
+  DrainCommands();
+  Assemble(next, flight);
+  Result<BatchOutput> output =
+      ticket ? backend_.Wait(*ticket) : std::unexpected(std::move(ticket.error()));
+  ++steps_;
+  tokens_ += flight.batch.tokens.size();
+  counts_.last_step_seconds.store(static_cast<double>(clock_.NowNs() - start_ns) * 1e-9,
+                                  std::memory_order_relaxed);
+  Settle(flight, std::move(output));
+  flight.Clear();
+  Publish();
+}
+
+void StepLoop::Assemble(Flight& flight, const Flight& running) {
+  std::vector<Lane*>& ready = lanes_.ready();
+  if (ready.empty()) return;
+  requests_.clear();
+  for (const Lane* lane : ready) {
+    const uint32_t rows_left = lane->current->rows_left();
+    requests_.push_back({rows_left, lane->kv.PagesNeeded(rows_left)});
+  }
+  const PlanBudget budget = {
+      .tokens = info_.max_batch_tokens - static_cast<uint32_t>(flight.batch.tokens.size()),
+      .members = info_.max_batch_members - static_cast<uint32_t>(flight.members.size()),
+      .pages_free = pool_.pages_free(),
+      .expected_tokens = static_cast<uint32_t>(running.members.size()),
+      .device_idle = running.empty() && flight.empty(),
+  };
+  Plan(requests_, budget, planned_);
+  for (const Planned& planned : planned_) {
+    Board(flight, *std::exchange(ready[planned.request], nullptr), planned.tokens);
+  }
+  if (!planned_.empty()) std::erase(ready, nullptr);
+}
+
+void StepLoop::Board(Flight& flight, Lane& lane, uint32_t rows) {
+  Pass& pass = *lane.current;
+  const Forward& forward = pass.forward;
+  Batch& batch = flight.batch;
+
+  // All of the pass's pages with its first chunk; later chunks find them there.
+  std::optional<PageCopy> copy;
+  PIE_CHECK(lane.kv.Reserve(pass.rows_left(), copy));
+  if (copy) batch.copies.push_back({copy->from, copy->to});
+
+  const uint32_t kv_tokens = lane.kv.tokens();
+  const auto pages = lane.kv.PagesOf(kv_tokens + rows);
+  batch.members.push_back({
+      .first_row = static_cast<uint32_t>(batch.tokens.size()),
+      .rows = rows,
+      .first_page = static_cast<uint32_t>(batch.pages.size()),
+      .pages = static_cast<uint32_t>(pages.size()),
+      .kv_tokens = kv_tokens,
+      .seed = forward.seed,
+      .attention = forward.attention.empty() ? nullptr : &forward.attention,
+      .attention_row = pass.rows_done,
+      .logit_mask = forward.logit_mask.empty() ? nullptr : &forward.logit_mask,
+      .samples = forward.samples.empty() ? nullptr : &forward.samples,
+      .sample_row_offset = pass.rows_done,
+  });
+  const auto first = static_cast<std::ptrdiff_t>(pass.rows_done);
+  const auto last = first + static_cast<std::ptrdiff_t>(rows);
+  batch.tokens.insert(batch.tokens.end(), forward.tokens.begin() + first,
+                      forward.tokens.begin() + last);
+  batch.positions.insert(batch.positions.end(), forward.positions.begin() + first,
+                         forward.positions.begin() + last);
+  batch.pages.insert(batch.pages.end(), pages.begin(), pages.end());
+  flight.members.push_back({&lane, pass.rows_done, rows});
+
+  lane.kv.Advance(rows);
+  pass.rows_done += rows;
+  lane.in_batch = true;
+}
+
+void StepLoop::Settle(Flight& flight, Result<BatchOutput> output) {
+  if (output && output->slots.size() != flight.members.size()) {
+    output = Fail(Code::kInternal, "the device {} answered {} of {} members", info_.name,
+                  output->slots.size(), flight.members.size());
+  }
+  if (!output) {
+    for (const Flight::Member& member : flight.members) lanes_.Break(*member.lane, output.error());
+    return;
+  }
+  for (const BatchOutput::Failure& failure : output->failures) {
+    if (failure.member >= flight.members.size()) continue;
+    Lane*& lane = flight.members[failure.member].lane;
+    if (lane != nullptr) lanes_.Break(*std::exchange(lane, nullptr), failure.error);
+  }
+  for (size_t i = 0; i < flight.members.size(); ++i) {
+    const Flight::Member& member = flight.members[i];
+    if (member.lane == nullptr) continue;
+    lanes_.Settle(*member.lane, std::move(output->slots[i]), member.first_row, member.rows);
+  }
+}
+
+void StepLoop::Idle() {
+  Publish();
+  const bool starving = !lanes_.ready().empty();
+  const int64_t now_ns = clock_.NowNs();
+  std::optional<std::chrono::nanoseconds> timeout;
+  if (starving) {
+    if (!starving_since_ns_ || starving_pages_free_ != pool_.pages_free()) {
+      starving_since_ns_ = now_ns;
+      starving_pages_free_ = pool_.pages_free();
+    }
+    const int64_t left_ns = *starving_since_ns_ + options_.page_wait_ms * 1'000'000LL - now_ns;
+    if (left_ns <= 0) {
+      FailOldest();
+      return;
+    }
+    timeout = std::chrono::nanoseconds(left_ns);
+  }
+  const int64_t spin_end_ns = now_ns + options_.spin_us * 1'000LL;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (queue_.pending()) return;
+      CpuRelax();
+    }
+  } while (clock_.NowNs() < spin_end_ns);
+  queue_.Sleep(timeout);
+}
+
+// Better one honest failure, which gives its pages to the others, than all waiting for ever.
+void StepLoop::FailOldest() {
+  Lane& lane = *lanes_.ready().front();
+  const uint32_t needed = lane.kv.PagesNeeded(lane.current->rows_left());
+  lanes_.Break(lane,
+               {Code::kExhausted,
+                fmt::format("out of KV pages: the pass needs {}, {} of {} are free, {} are held by "
+                            "{} sequences; drop or truncate some contexts",
+                            needed, pool_.pages_free(), pool_.pages_total(), pool_.pages_used(),
+                            lanes_.holders())});
+}
+
+void StepLoop::Publish() {
+  if (options_.check_integrity) {
+    const Status status = lanes_.CheckIntegrity();
+    if (!status) fmt::print(stderr, "{}\n", status.error().text);
+    PIE_CHECK(status.has_value());
+  }
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  counts_.sequences.store(lanes_.sequences(), kRelaxed);
+  counts_.pages_used.store(pool_.pages_used(), kRelaxed);
+  counts_.queued.store(lanes_.passes(), kRelaxed);
+  counts_.steps.store(steps_, kRelaxed);
+  counts_.tokens.store(tokens_, kRelaxed);
+  lanes_.SignalFences();
+}
+
+SchedulerStats StepLoop::stats() const {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  return {
+      .sequences = counts_.sequences.load(kRelaxed),
+      .pages_used = counts_.pages_used.load(kRelaxed),
+      .pages_total = pool_.pages_total(),
+      .queued = counts_.queued.load(kRelaxed),
+      .steps = counts_.steps.load(kRelaxed),
+      .tokens = counts_.tokens.load(kRelaxed),
+      .last_step_seconds = counts_.last_step_seconds.load(kRelaxed),
+  };
+}
+
+void StepLoop::Flight::Clear() {
+  members.clear();
+  batch.tokens.clear();
+  batch.positions.clear();
+  batch.pages.clear();
+  batch.copies.clear();
+  batch.members.clear();
+}
+
+}  // namespace pie

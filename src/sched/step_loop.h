@@ -1,0 +1,85 @@
+// StepLoop: what the step thread does. drain → plan → reserve pages → run → settle, and while the
+// device runs one batch, the next is planned and built.
+//
+// It owns all KV metadata: the pool, the page tables, the lanes. Nothing here is locked; the queue
+// in front and the counts behind are all that other threads see.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "kv/page_pool.h"
+#include "sched/lane_table.h"
+#include "sched/planner.h"
+#include "sched/queue.h"
+#include "sched/scheduler.h"
+
+namespace pie {
+
+class StepLoop {
+ public:
+  StepLoop(Backend& backend, const SchedulerOptions& options, CommandQueue& queue,
+           const Clock& clock);
+
+  void Run();  // on the step thread, until the queue is closed
+
+  SchedulerStats stats() const;  // any thread
+
+ private:
+  // A batch with the lanes that are its members.
+  struct Flight {
+    struct Member {
+      Lane* lane = nullptr;
+      uint32_t first_row = 0;  // of the pass
+      uint32_t rows = 0;
+    };
+    Batch batch;
+    std::vector<Member> members;
+
+    bool empty() const { return members.empty(); }
+    void Clear();
+  };
+
+  void DrainCommands();
+  // Adds what is ready to a batch that has not started yet. `running` is what the device runs now.
+  void Assemble(Flight& flight, const Flight& running);
+  void Board(Flight& flight, Lane& lane, uint32_t rows);
+  void RunBatch(Flight& flight, Flight& next);
+  void Settle(Flight& flight, Result<BatchOutput> output);
+  // Nothing runs and nothing can start: waits for work, and for pages only so long.
+  void Idle();
+  void FailOldest();
+  void Publish();
+
+  Backend& backend_;
+  const BackendInfo info_;
+  const SchedulerOptions options_;
+  CommandQueue& queue_;
+  const Clock& clock_;
+  PagePool pool_;
+  LaneTable lanes_;
+
+  std::vector<Command> commands_;  // buffers that are reused
+  std::vector<PlanRequest> requests_;
+  std::vector<Planned> planned_;
+
+  std::optional<int64_t> starving_since_ns_;
+  uint32_t starving_pages_free_ = 0;
+  uint64_t steps_ = 0;
+  uint64_t tokens_ = 0;
+
+  struct Counts {
+    std::atomic<uint64_t> sequences = 0;
+    std::atomic<uint64_t> pages_used = 0;
+    std::atomic<uint64_t> queued = 0;
+    std::atomic<uint64_t> steps = 0;
+    std::atomic<uint64_t> tokens = 0;
+    std::atomic<double> last_step_seconds = 0;
+  } counts_;
+};
+
+}  // namespace pie
