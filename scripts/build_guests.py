@@ -133,8 +133,8 @@ def _language_key(language: str) -> str:
     bakery = ROOT / "bakery"
     parts = [
         *(_tree_hash(ROOT / folder) for folder in ("wit", f"sdk/{language}")),
-        *(_file_hash(path) for path in sorted((bakery / "src/bakery").glob("*.py"))),
-        _file_hash(bakery / "src/bakery/languages" / f"{language}.py"),
+        *(_file_hash(path) for path in sorted(bakery.glob("src/bakery/*.py"))),
+        *(_file_hash(path) for path in sorted(bakery.glob(f"src/bakery/languages/{language}*"))),
         _tree_hash(bakery / "js"),
         _file_hash(bakery / "requirements.txt"),
     ]

@@ -128,6 +128,7 @@ class Report:
 
 def _columns() -> int:
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError):
-        return 80
+        columns = 0
+    return columns or 80  # a terminal that does not know its size says 0
