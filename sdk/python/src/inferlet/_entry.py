@@ -1,12 +1,7 @@
-"""Between the component's `run(input) -> result` and the program's `main`.
-
-bakery generates a module that imports the program and calls `run` or `run_script` here. That
-module's imports happen at build time: the component is a snapshot of the interpreter after them.
-"""
+"""Between the component's `run(input) -> result` and the program: JSON in, JSON out, failures."""
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import inspect
 import json
@@ -17,69 +12,42 @@ from typing import Any
 
 from componentize_py_types import Err
 
-from . import _async, _runtime_modules  # noqa: F401  (what the standard library imports late)
+from . import _async
 
-__all__ = ["prepare", "run", "run_script"]
-
-_sources_at = ""
+sources_at = ""  # the folder of the program's files; tracebacks are shown from there on
 
 
-class _Policy(
-    asyncio.events._AbstractEventLoopPolicy
-    if sys.version_info >= (3, 14)
-    else asyncio.AbstractEventLoopPolicy
-):
-    """So that `asyncio.run` inside a plain program uses our loop."""
-
-    def new_event_loop(self) -> _async.Loop:
-        return _async.Loop()
-
-
-def prepare(sources_at: str) -> None:
-    """At build time. `sources_at`: the folder of the program's sources, to shorten tracebacks."""
-    global _sources_at
-    _sources_at = sources_at
-    asyncio.events._event_loop_policy = _Policy()
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # nobody flushes for us when `run` returns
-
-
-def run(main: Callable[..., Any], text: str) -> str:
+def run(main: Callable[..., Any], takes_input: bool, text: str) -> str:
     """Calls `main` with the parsed input; its result as text. Failures become the WIT error."""
-    _wake_up()
-    try:
-        return _as_text(_complete(main(*_arguments(main, text))))
-    except BaseException as error:
-        return _fail(error)
-    finally:
-        _flush()
+    return _guarded(lambda: _as_text(_complete(main(_parse(text)) if takes_input else main())))
 
 
 def run_script(code: Any, text: str) -> str:
     """Runs a program without a `main`: its module's code, with `input` as a global."""
-    _wake_up()
-    try:
+
+    def work() -> str:
         _complete(eval(code, {"__name__": "__main__", "input": _parse(text)}))
         return ""
-    except BaseException as error:
-        return _fail(error)
-    finally:
-        _flush()
+
+    return _guarded(work)
 
 
-def _wake_up() -> None:
-    """What the snapshot froze and every run needs afresh: the seed of `random`."""
+def _guarded(work: Callable[[], str]) -> str:
+    """An exception that is not `Err` would trap, and a trap tells the client nothing."""
     if "random" in sys.modules:
-        sys.modules["random"].seed()
-
-
-def _arguments(main: Callable[..., Any], text: str) -> tuple[Any, ...]:
-    """The parsed input; nothing for a `main()` that takes none."""
-    takes = inspect.signature(main).parameters.values()
-    wants_input = any(
-        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in takes
-    )
-    return (_parse(text),) if wants_input else ()
+        sys.modules["random"].seed()  # the snapshot froze it: all runs would draw the same
+    try:
+        return work()
+    except SystemExit as end:
+        if end.code in (None, 0):
+            return ""
+        raise Err(f"exit status {end.code}" if isinstance(end.code, int) else end.code) from None
+    except BaseException as error:
+        _print_traceback(error)
+        raise Err(_message(error)) from None
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
 
 
 def _parse(text: str) -> Any:
@@ -92,9 +60,8 @@ def _parse(text: str) -> Any:
 
 
 def _complete(result: Any) -> Any:
-    if inspect.iscoroutine(result):
-        return _async.run(result)
-    return result
+    """An `async def main` has only begun when it returns."""
+    return _async.run(result) if inspect.iscoroutine(result) else result
 
 
 def _as_text(result: Any) -> str:
@@ -110,20 +77,8 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if isinstance(value, (set, frozenset)):
-        return sorted(value)
+        return list(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
-
-
-# Failures.
-
-
-def _fail(error: BaseException) -> str:
-    if isinstance(error, SystemExit):
-        if error.code in (None, 0):
-            return ""
-        raise Err(str(error.code)) from None
-    _print_traceback(error)
-    raise Err(_message(error)) from None
 
 
 def _message(error: BaseException) -> str:
@@ -131,12 +86,9 @@ def _message(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(dict.fromkeys(_message(part) for part in _leaves(error)))
     text = str(error)
-    # A KeyError's text is the bare key, and some exceptions have none.
-    return (
-        f"{type(error).__name__}: {text}".rstrip(": ")
-        if isinstance(error, KeyError) or not text
-        else text
-    )
+    if isinstance(error, KeyError) or not text:  # the text is the bare key, or nothing
+        return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text
 
 
 def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
@@ -148,26 +100,18 @@ def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
 
 
 def _print_traceback(error: BaseException) -> None:
-    """To stderr, with paths as in the program's folder, from the program's first frame on."""
+    """To stderr, from the program's first frame on, with paths as in the program's folder."""
     report = traceback.TracebackException.from_exception(error)
     _shorten(report)
     print("".join(report.format()), end="", file=sys.stderr)
 
 
-def _shorten(report: Any) -> None:
-    for part in (report, *(report.exceptions or ())):
-        frames = part.stack
-        first = next((i for i, f in enumerate(frames) if f.filename.startswith(_sources_at)), 0)
-        del frames[:first]
-        for frame in frames:
-            frame.filename = frame.filename.removeprefix(_sources_at)
-        if part is not report:
+def _shorten(report: traceback.TracebackException) -> None:
+    frames = report.stack
+    first = next((i for i, f in enumerate(frames) if f.filename.startswith(sources_at)), 0)
+    del frames[:first]
+    for frame in frames:
+        frame.filename = frame.filename.removeprefix(sources_at)
+    for part in (report.__cause__, report.__context__, *(report.exceptions or ())):
+        if part is not None:
             _shorten(part)
-    for chained in (report.__cause__, report.__context__):
-        if chained is not None:
-            _shorten(chained)
-
-
-def _flush() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()

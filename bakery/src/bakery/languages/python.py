@@ -1,0 +1,167 @@
+"""Python → component, by componentize-py.
+
+The component is a snapshot of an interpreter that has imported the program: module-level code runs
+here, at build time, and nothing can be imported later. So bakery stages the sources, finds late
+imports, and generates a module that imports all of it and exports `run` (`inferlet._build`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from bakery.errors import BakeryError
+from bakery.languages import python_imports, python_packages
+from bakery.project import Project
+from bakery.report import Report
+from bakery.toolchain import Missing, find, run, sdk_root
+from bakery.wit import WORLD, write_world
+
+NAME = "python"
+TITLE = "Python"
+
+ENTRIES = ("main.py", "src/main.py", "app.py", "src/app.py")
+_APP = "_pie_app"
+_RESERVED = {"inferlet", "wit_world", "componentize_py_types", "componentize_py_runtime", _APP}
+_NOT_STAGED = shutil.ignore_patterns(
+    ".*", "__pycache__", "node_modules", "venv", "target", "build", "dist", "*.wasm", "*.egg-info"
+)
+# The folders given with -p appear in the component as /0, /1, …: ours first, then the user's.
+_USER_MOUNT = 1
+_FRAME = re.compile(r'File "/(\d+)/([^"]+)", line (\d+)')
+_NO_MODULE = re.compile(r"No module named '([^']+)'")
+
+
+@dataclass(frozen=True)
+class Program:
+    """The user's entry file, and the folder from which its modules are imported."""
+
+    entry: Path
+    folder: Path
+    is_script: bool
+
+
+def detects(root: Path) -> bool:
+    return (root / "pyproject.toml").is_file() or (root / "main.py").is_file()
+
+
+def missing() -> list[Missing]:
+    if find("componentize-py") is None:
+        return [Missing("componentize-py", "it makes components of Python programs", "make setup")]
+    return []
+
+
+def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
+    program = _find_program(project)
+    packages = python_packages.install(python_packages.requirements(project), report=report)
+    report.step("Snapshotting the Python program")
+    found = python_imports.scan(
+        program.entry, program.folder, [packages] if packages else [], script=program.is_script
+    )
+    scratch = Path(tempfile.mkdtemp(prefix="bakery-python-"))
+    try:
+        wit = write_world(project, scratch / "wit")
+        app = scratch / "app"
+        app.mkdir()
+        (app / f"{_APP}.py").write_text(_app_source(program, found), encoding="utf-8")
+        staged = scratch / "program"
+        shutil.copytree(program.folder, staged, ignore=_NOT_STAGED)
+        paths = [app, staged, *([packages] if packages else []), sdk_root() / "python" / "src"]
+        made = scratch / "component.wasm"
+        command = [
+            *(find("componentize-py"), "--quiet", "-d", wit, "-w", WORLD, "componentize"),
+            *(argument for path in paths for argument in ("-p", path)),
+            *(_APP, "-o", made),
+        ]
+        result = run(command, cwd=scratch, env=_clean_environment(scratch), report=report)
+        if result.returncode != 0:
+            raise _explain(result.stderr + result.stdout, program, found)
+        shutil.move(made, out)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _find_program(project: Project) -> Program:
+    entry = next((project.root / name for name in ENTRIES if (project.root / name).is_file()), None)
+    if entry is None:
+        raise BakeryError(
+            f"{project.root} has no entry file",
+            hint="write a main.py with `async def main(input):`; looked for " + ", ".join(ENTRIES),
+        )
+    folder = entry.parent
+    for name in sorted(_RESERVED):
+        if (folder / f"{name}.py").exists() or (folder / name).is_dir():
+            raise BakeryError(
+                f"a module of yours is called {name}, which is the name of one that bakery brings",
+                where=str(folder / name),
+                hint="give it another name",
+            )
+    try:
+        source = entry.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BakeryError(f"not UTF-8: {error}", where=f"{entry}:1") from None
+    return Program(entry, folder, is_script=not python_imports.defines_main(source))
+
+
+def _app_source(program: Program, found: python_imports.Scan) -> str:
+    kind = "script" if program.is_script else "program"
+    late = [(module, names, required) for (module, names), required in found.late.items()]
+    lines = "".join(f"    {item!r},\n" for item in late)
+    return (
+        '"""Made by bakery: imports the program into the snapshot and exports it."""\n\n'
+        "from inferlet import _build\n"
+        "from wit_world import exports\n\n"
+        f"LATE = [\n{lines}]\n"
+        f"_run = _build.{kind}({program.entry.stem!r}, LATE)\n\n\n"
+        "class Run(exports.Run):\n"
+        "    def run(self, input: str) -> str:\n"
+        "        return _run(input)\n"
+    )
+
+
+def _clean_environment(scratch: Path) -> dict[str, str | None]:
+    """No trace of this machine's Python: not its settings, and not its site-packages."""
+    nowhere = scratch / "no-packages"
+    (nowhere / "lib" / f"python{python_packages.GUEST_PYTHON}" / "site-packages").mkdir(
+        parents=True
+    )
+    environment: dict[str, str | None] = {
+        key: None for key in os.environ if key.startswith(("PYTHON", "PIPENV", "CONDA"))
+    }
+    return {**environment, "VIRTUAL_ENV": str(nowhere), "RUST_BACKTRACE": "0"}
+
+
+def _explain(output: str, program: Program, found: python_imports.Scan) -> BakeryError:
+    """componentize-py's report as one error at the user's own line."""
+    report = output.split("Stack backtrace:")[0].split("\n\nCaused by:")[0]
+    report = report.split("AssertionError: ", 1)[-1].strip()
+    lines = [line for line in report.splitlines() if line.strip()]
+    message = lines[-1].strip() if lines else "componentize-py failed and did not say why"
+    where = None
+    for mount, path, line in _FRAME.findall(report):
+        if int(mount) == _USER_MOUNT:
+            where = f"{program.folder / path}:{line}"
+    absent = _NO_MODULE.search(message)
+    if absent is None:
+        return BakeryError(message, where=where, hint=_hint(message))
+    if where is None and absent[1] in found.where:
+        path, number = found.where[absent[1]]
+        where = f"{path}:{number}"
+    return BakeryError(
+        message,
+        where=where,
+        hint=f"if {absent[1].split('.')[0]} is on PyPI, add it to [project].dependencies in "
+        "pyproject.toml; packages with compiled parts do not work in a component",
+    )
+
+
+def _hint(message: str) -> str | None:
+    if message.startswith(("SyntaxError", "IndentationError", "TabError")):
+        return None
+    if "asks the engine" in message:
+        return "without a main(), the whole file runs at launch instead"
+    return "module-level code runs while the component is built; a run's work goes into main()"

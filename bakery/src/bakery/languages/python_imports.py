@@ -1,0 +1,144 @@
+"""Which modules a Python program imports, and where.
+
+A component holds only what was imported while it was built, so imports inside functions have to be
+found and done up front. The scan starts at the entry file and follows imports into the program's
+own files and its dependencies. It reads, and never runs, the code.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_DEFINES_MAIN = re.compile(r"^(async\s+def|def)\s+main\b|^main\s*=|^from\s.+\bmain\b", re.M)
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import: `names` are those of `from module import names`."""
+
+    module: str
+    names: tuple[str, ...]
+    line: int
+    late: bool  # inside a function, so that importing the file does not do it
+    guarded: bool  # in a try or an if, so that it may well be absent
+
+
+@dataclass
+class Scan:
+    """What the program imports. `where` finds a module's first import in the user's own files."""
+
+    late: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)  # → required?
+    where: dict[str, tuple[Path, int]] = field(default_factory=dict)
+
+
+def defines_main(source: str) -> bool:
+    """Whether a module has a top-level `main`; else it is a script."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:  # perhaps newer syntax than this interpreter knows
+        return bool(_DEFINES_MAIN.search(source))
+    return any("main" in _names_bound_by(statement) for statement in body)
+
+
+def _names_bound_by(statement: ast.stmt) -> list[str]:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [target.id for target in targets if isinstance(target, ast.Name)]
+        case ast.ImportFrom(names=aliases) | ast.Import(names=aliases):
+            return [alias.asname or alias.name for alias in aliases]
+    return []
+
+
+def scan(entry: Path, own: Path, others: list[Path], *, script: bool) -> Scan:
+    """Follows imports from `entry`. `own` is the folder of the user's modules, `others` those of
+    dependencies. A script's imports all count as late: none of its code runs at build time."""
+    found = Scan()
+    todo = [entry]
+    seen: set[Path] = set()
+    while todo:
+        path = todo.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        mine = path.is_relative_to(own)
+        package = _package_of(path, [own, *others])
+        for item in _imports_in(path, package):
+            if item.late or (script and path == entry):
+                key = (item.module, item.names)
+                required = mine and not item.guarded
+                found.late[key] = found.late.get(key, False) or required
+            if mine:
+                found.where.setdefault(item.module, (path, item.line))
+            for module in (item.module, *(f"{item.module}.{name}" for name in item.names)):
+                todo += _files_of(module, [own, *others])
+    return found
+
+
+def _package_of(path: Path, roots: list[Path]) -> list[str]:
+    """The package that relative imports in `path` start from."""
+    root = next(root for root in roots if path.is_relative_to(root))
+    return list(path.relative_to(root).parent.parts)
+
+
+def _files_of(module: str, roots: list[Path]) -> Iterator[Path]:
+    """The files that importing `module` runs, if it is among `roots`."""
+    parts = module.split(".")
+    for root in roots:
+        if not ((root / parts[0]).is_dir() or (root / f"{parts[0]}.py").is_file()):
+            continue
+        for depth in range(1, len(parts) + 1):
+            base = root.joinpath(*parts[:depth])
+            for path in (base / "__init__.py", base.with_name(base.name + ".py")):
+                if path.is_file():
+                    yield path
+        return
+
+
+def _imports_in(path: Path, package: list[str]) -> Iterator[Import]:
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return  # the component's own interpreter is the judge of syntax
+    yield from _walk(tree, package, late=False, guarded=False)
+
+
+def _walk(node: ast.AST, package: list[str], *, late: bool, guarded: bool) -> Iterator[Import]:
+    match node:
+        case ast.Import(names=aliases):
+            for alias in aliases:
+                yield Import(alias.name, (), node.lineno, late, guarded)
+            return
+        case ast.ImportFrom(module=module, names=aliases, level=level):
+            names = tuple(alias.name for alias in aliases if alias.name != "*")
+            base = package[: len(package) - level + 1] if level else []
+            full = ".".join([*base, *([module] if module else [])])
+            if full:
+                yield Import(full, names, node.lineno, late, guarded)
+            return
+        case ast.Call(
+            func=ast.Attribute(attr="import_module") | ast.Name(id="import_module" | "__import__"),
+            args=[ast.Constant(value=str(name)), *_],
+        ):
+            yield Import(name, (), node.lineno, late, True)
+        case ast.If(test=test, orelse=orelse) if _is_type_checking(test):
+            for child in orelse:
+                yield from _walk(child, package, late=late, guarded=guarded)
+            return
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            late = True
+        case ast.Try() | ast.TryStar() | ast.If():
+            guarded = True
+    for child in ast.iter_child_nodes(node):
+        yield from _walk(child, package, late=late, guarded=guarded)
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )

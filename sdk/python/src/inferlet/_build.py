@@ -1,0 +1,122 @@
+"""Runs while a component is being built: imports the program, so that the snapshot holds it.
+
+The module that bakery generates calls `program` or `script` and hands `run` to the result. Nothing
+here runs again later.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib
+import importlib.util
+import inspect
+import linecache
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import componentize_py_runtime
+
+from . import _async, _entry, _runtime_modules  # noqa: F401  (late imports of the stdlib)
+
+Late = tuple[str, tuple[str, ...], bool]  # module, names taken from it, must it exist?
+
+
+def program(name: str, late: Iterable[Late]) -> Callable[[str], str]:
+    """`run` for a module that defines `main`."""
+    with _no_engine():
+        module = importlib.import_module(name)
+        _import_late(late)
+    main = getattr(module, "main", None)
+    if not callable(main):
+        raise TypeError(f"{name}.main is no function; write `async def main(input):`")
+    _settle(module.__file__)
+    return partial(_entry.run, main, _takes_input(main))
+
+
+def script(name: str, late: Iterable[Late]) -> Callable[[str], str]:
+    """`run` for a module without `main`: its code is kept and runs with every launch."""
+    path = importlib.util.find_spec(name).origin
+    with open(path, encoding="utf-8") as file:
+        source = file.read()
+    code = compile(source, path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    with _no_engine():
+        _import_late(late)
+    _settle(path)
+    return partial(_entry.run_script, code)
+
+
+@contextmanager
+def _no_engine() -> Iterator[None]:
+    """There is no engine yet: a call of it says so instead of trapping without a line number."""
+
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError(
+            "this asks the engine, but module-level code runs while the component is built; "
+            "move it into main()"
+        )
+
+    call = componentize_py_runtime.call_import
+    componentize_py_runtime.call_import = refuse
+    try:
+        yield
+    finally:
+        componentize_py_runtime.call_import = call
+
+
+def _import_late(late: Iterable[Late]) -> None:
+    """Imports what the program imports inside functions: at run time there are no files."""
+    for name, wanted, required in late:
+        try:
+            module = importlib.import_module(name)
+            for attribute in wanted:
+                if not hasattr(module, attribute):
+                    importlib.import_module(f"{name}.{attribute}")
+        except Exception as error:
+            # `from x import y` may ask for a y that appears at run time only.
+            if required and isinstance(error, ModuleNotFoundError) and error.name == name:
+                raise
+
+
+def _takes_input(main: Callable[..., Any]) -> bool:
+    kinds = {parameter.kind for parameter in inspect.signature(main).parameters.values()}
+    return bool(
+        kinds
+        & {
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            inspect.Parameter.VAR_POSITIONAL,
+        }
+    )
+
+
+class _Policy(asyncio.events._AbstractEventLoopPolicy):
+    """So that `asyncio.run` in a plain program uses our loop."""
+
+    def new_event_loop(self) -> _async.Loop:
+        return _async.Loop()
+
+
+def _settle(program_file: str) -> None:
+    """What the snapshot should hold besides modules."""
+    asyncio.events._event_loop_policy = _Policy()
+    sys.argv = [os.path.basename(program_file)]
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # nobody flushes for us when `run` returns
+    folder = os.path.dirname(program_file) + "/"
+    _entry.sources_at = folder
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None) or ""
+        if path.startswith(folder) and path.endswith(".py"):
+            _keep_source(path)
+    _keep_source(program_file)
+
+
+def _keep_source(path: str) -> None:
+    """Source lines for tracebacks. No modification time: that entry is never checked for files."""
+    lines = linecache.getlines(path)
+    linecache.cache[path] = (sum(map(len, lines)), None, lines, path)
