@@ -1,0 +1,64 @@
+// Improves the bindings that componentize-js 0.23 generates, before they go into the component.
+//
+// Each change is a search in generated text; one that finds nothing means that componentize-js has
+// changed, and fails the build rather than being lost in silence.
+
+/** The script runs in a realm of its own: what it makes must be the program's own kind of thing. */
+const SHARED_GLOBALS = ['Error', 'TypeError', 'Uint8Array', 'Uint32Array', 'Float32Array'];
+
+const FREE_ARGUMENTS = `
+const $reallocKept = $realloc;
+const $arguments = [];
+$realloc = (pointer, size, alignment, newSize) => {
+  const memory = $reallocKept(pointer, size, alignment, newSize);
+  if (newSize > 0) $arguments.push(memory);
+  return memory;
+};
+function $freeArguments() {
+  while ($arguments.length > 0) $dealloc($arguments.pop());
+}
+`;
+
+export function tune(bindings) {
+  const [imports, rest] = halves(bindings);
+  return (
+    edit(imports, [
+      // `error instanceof Error` and `tokens instanceof Uint32Array` hold.
+      [
+        /^let \{ TextEncoder, TextDecoder \} = contentGlobal;/m,
+        `let { TextEncoder, TextDecoder, ${SHARED_GLOBALS.join(', ')} } = contentGlobal;`,
+      ],
+      // Lists and strings passed to the engine are copied into memory that nobody freed.
+      [/^delete globalThis\.\$bindings;\n/m, (line) => line + FREE_ARGUMENTS],
+      [/^( *)(?:ret = )?\$import_[\w$]+\(.*\);\n/gm, (line, indent) => `${line}${indent}$freeArguments();\n`],
+      // A handle that was merely lent would no longer be dropped when it is collected.
+      [/^ *finalizationRegistry_[\w$]+\.unregister\((?:arg\d+|e)\);\n/gm, ''],
+      // Two objects a call for a log that nobody can turn on here.
+      [/^ *_debugLog\('\[Instruction::[^;]*?\}\);\n/gm, ''],
+    ]) + edit(rest, [
+      // What `run` returns must outlive it.
+      [/\$realloc\b/g, '$reallocKept'],
+      [/^ *_debugLog\('\[Instruction::[^;]*?\}\);\n/gm, ''],
+    ])
+  );
+}
+
+/** The functions that call the engine come first, then those that it calls. */
+function halves(bindings) {
+  const at = bindings.search(/^(async )?function export_/m);
+  if (at < 0) throw changed('the exported function');
+  return [bindings.slice(0, at), bindings.slice(at)];
+}
+
+function edit(text, changes) {
+  for (const [pattern, replacement] of changes) {
+    const edited = text.replace(pattern, replacement);
+    if (edited === text) throw changed(String(pattern));
+    text = edited;
+  }
+  return text;
+}
+
+function changed(what) {
+  return new Error(`componentize-js generates other bindings than bakery knows: no ${what}`);
+}

@@ -1,0 +1,75 @@
+// Builds one TypeScript or JavaScript inferlet. bakery calls it as
+//
+//   node build.mjs '{"project": …, "wit": …, "sdk": …, "modules": …, "out": …, "debug": false}'
+//
+// project: the user's folder; wit: the inferlet's own WIT folder; sdk: sdk/javascript; modules: the
+// node_modules of package.json beside this file; out: the component to write, in a scratch folder.
+// A fault of the user's code is printed as one JSON object {message, where?, hint?} with status 1.
+import { createRequire } from 'node:module';
+import { readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { bundle } from './bundle.mjs';
+import { Fault } from './fault.mjs';
+import { sourceLineTable, whereInSource } from './source_lines.mjs';
+import { tune } from './bindings.mjs';
+
+const WORLD = 'inferlet';
+const BUNDLE_NAME = 'inferlet.js';
+
+async function build({ project, wit, sdk, modules, out, debug }) {
+  const esbuild = createRequire(join(modules, 'x.js'))('esbuild');
+  const { code, map } = await bundle(esbuild, { project, sdk, debug });
+  const table = sourceLineTable(map, project, sdk);
+  const source = join(dirname(out), BUNDLE_NAME);
+  // Behind the bundle, so that its lines keep their numbers.
+  await writeFile(source, `${code}\nglobalThis.__pieSourceLines = ${JSON.stringify(table)};\n`);
+  await writeFile(out, await componentize(modules, source, wit, table));
+}
+
+async function componentize(modules, sourcePath, witPath, table) {
+  const home = join(modules, '@bytecodealliance', 'componentize-js');
+  const load = (file) => import(pathToFileURL(join(home, file)).href);
+  const { splicer } = await load('lib/spidermonkey-embedding-splicer.js');
+  const splice = splicer.spliceBindings;
+  splicer.spliceBindings = (...args) => {
+    const spliced = splice(...args);
+    return { ...spliced, jsBindings: tune(spliced.jsBindings) };
+  };
+  const { componentize: run } = await load('src/componentize.js');
+  try {
+    const disableFeatures = ['http', 'fetch-event'];
+    const made = await run({ sourcePath, witPath, worldName: WORLD, disableFeatures });
+    return made.component;
+  } catch (error) {
+    throw startFault(error, table);
+  }
+}
+
+/** componentize runs the module once and keeps the result: that is where module-level code fails. */
+function startFault(error, table) {
+  const text = String(error?.message ?? error);
+  const thrown = /(?:Exception while evaluating|Error:|error:)[^\n]*/.exec(text);
+  if (!text.includes('Failed to initialize component')) return error;
+  const frame = /@?inferlet\.js:(\d+)/.exec(text);
+  return new Fault(`the module failed while it was loaded:\n${readable(text, thrown)}`, {
+    where: frame ? whereInSource(table, Number(frame[1])) : undefined,
+    hint:
+      'module-level code runs once, while the inferlet is built, without an engine: ' +
+      'move calls of the SDK into main()',
+  });
+}
+
+function readable(text, thrown) {
+  const lines = text.split('\n').map((line) => line.trim());
+  const told = lines.filter((line) => line && !/initializer\.js|wasm backtrace|wizer/i.test(line));
+  return thrown ? thrown[0] : told.slice(0, 6).join('\n');
+}
+
+try {
+  await build(JSON.parse(process.argv[2] ?? (await readFile('/dev/stdin', 'utf8'))));
+} catch (error) {
+  if (!(error instanceof Fault)) throw error;
+  console.log(JSON.stringify({ message: error.message, where: error.where, hint: error.hint }));
+  process.exitCode = 1;
+}

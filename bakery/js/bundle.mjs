@@ -1,0 +1,119 @@
+// The user's modules, their npm packages and the SDK → one ES module that exports `run`.
+import { existsSync, readFileSync } from 'node:fs';
+import { builtinModules } from 'node:module';
+import { join } from 'node:path';
+import { Fault } from './fault.mjs';
+
+const ENTRY_NAMES = ['index', 'main', 'src/index', 'src/main'].flatMap((stem) =>
+  ['.ts', '.mts', '.js', '.mjs'].map((extension) => stem + extension),
+);
+const GLUE = '<inferlet>';
+const SHOWN_ERRORS = 5;
+
+/** What the user's project starts with, relative to its folder. */
+function findEntry(project) {
+  const manifest = join(project, 'package.json');
+  const main = existsSync(manifest) ? readManifest(manifest).main : undefined;
+  if (main !== undefined) {
+    if (existsSync(join(project, main))) return main;
+    throw new Fault(`package.json says "main": "${main}", which does not exist`, {
+      where: 'package.json',
+    });
+  }
+  const entry = ENTRY_NAMES.find((name) => existsSync(join(project, name)));
+  if (entry) return entry;
+  throw new Fault('there is no index.ts, main.ts or src/index.ts', {
+    hint: 'add one that exports main, or name your file as "main" in package.json',
+  });
+}
+
+function readManifest(path) {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw new Fault(`package.json is not JSON: ${error.message}`, { where: 'package.json' });
+  }
+}
+
+export async function bundle(esbuild, { project, sdk, debug }) {
+  const entry = findEntry(project);
+  const sdkFile = (name) => JSON.stringify(join(sdk, 'src', name));
+  // timers.ts first: libraries that keep a reference to setTimeout must find ours.
+  const glue = `
+    import ${sdkFile('timers.ts')};
+    import { serve } from ${sdkFile('entry.ts')};
+    import { main } from ${JSON.stringify(join(project, entry))};
+    export const run = { run: (input) => serve(main, input) };`;
+  try {
+    const result = await esbuild.build({
+      stdin: { contents: glue, resolveDir: project, sourcefile: GLUE },
+      absWorkingDir: project,
+      outfile: 'inferlet.js',
+      write: false,
+      bundle: true,
+      format: 'esm',
+      target: 'es2022',
+      platform: 'neutral',
+      mainFields: ['module', 'main'],
+      conditions: ['worker', 'module'],
+      alias: { inferlet: join(sdk, 'src', 'index.ts') },
+      define: { 'process.env.NODE_ENV': debug ? '"development"' : '"production"' },
+      charset: 'utf8',
+      sourcemap: 'external',
+      sourcesContent: false,
+      logLevel: 'silent',
+      plugins: [hostModules, nodeModules],
+    });
+    const output = (suffix) => result.outputFiles.find((file) => file.path.endsWith(suffix)).text;
+    return { code: output('.js'), map: JSON.parse(output('.map')) };
+  } catch (error) {
+    if (!error.errors) throw error;
+    throw asFault(error.errors, entry);
+  }
+}
+
+/** The engine provides `pie:…` and `wasi:…`. What is not used is not imported. */
+const hostModules = {
+  name: 'host-modules',
+  setup({ onResolve }) {
+    onResolve({ filter: /^(pie|wasi):/ }, ({ path }) => ({
+      path,
+      external: true,
+      sideEffects: false,
+    }));
+  },
+};
+
+const nodeModules = {
+  name: 'node-modules',
+  setup({ onResolve }) {
+    const builtins = new Set(builtinModules);
+    onResolve({ filter: /^(node:)?[a-z_]+(\/[a-z]+)?$/ }, ({ path, importer }) => {
+      const isBuiltin = path.startsWith('node:') || (builtins.has(path) && !importer.includes('node_modules'));
+      if (!isBuiltin) return undefined;
+      const text = `${path} is a module of Node, and an inferlet does not run in Node`;
+      return { errors: [{ text, notes: [{ text: 'use the web platform\'s API, or an npm package' }] }] };
+    });
+  },
+};
+
+function asFault(errors, entry) {
+  const [first] = errors;
+  if (first.location?.file === GLUE && /No matching export .* for import "main"/.test(first.text)) {
+    return new Fault(`${entry} does not export main`, {
+      where: `${entry}:1`,
+      hint: 'export async function main(input) { … }',
+    });
+  }
+  const others = errors.slice(1, SHOWN_ERRORS).map((error) => `${place(error)}: ${error.text}`);
+  if (errors.length > SHOWN_ERRORS) others.push(`and ${errors.length - SHOWN_ERRORS} more`);
+  const lines = [first.text, first.location?.lineText?.trim(), ...others];
+  return new Fault(lines.filter(Boolean).join('\n'), {
+    where: place(first),
+    hint: first.notes?.[0]?.text,
+  });
+}
+
+function place({ location }) {
+  return location ? `${location.file}:${location.line}` : undefined;
+}

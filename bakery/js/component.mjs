@@ -1,0 +1,25 @@
+// Makes a component of a core module. bakery calls it as
+//
+//   node component.mjs '{"core": …, "wit": …, "modules": …, "out": …}'
+//
+// core: a WASI reactor module that imports and exports by the names of the canonical ABI; wit: the
+// inferlet's own WIT folder; modules: the node_modules of package.json beside this file.
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const WORLD = 'inferlet';
+
+const { core, wit, modules, out } = JSON.parse(process.argv[2]);
+const jco = await import(pathToFileURL(join(modules, '@bytecodealliance/jco/src/api.js')).href);
+
+try {
+  const binary = await readFile(core);
+  const typed = await jco.componentEmbed({ binary, witPath: wit, world: WORLD });
+  const adapter = await readFile(jco.preview1AdapterReactorPath());
+  await writeFile(out, await jco.componentNew(typed, [['wasi_snapshot_preview1', adapter]]));
+} catch (error) {
+  // jco throws what its tools throw: an object whose payload is the text.
+  console.error(String(error?.payload ?? error?.message ?? error));
+  process.exit(1);
+}

@@ -1,0 +1,120 @@
+"""TypeScript and JavaScript: esbuild bundles, componentize-js makes the component.
+
+The work is done by `bakery/js/build.mjs` under Node; this module finds Node, installs the project's
+own npm packages, and turns what Node says into a BakeryError.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from bakery import wit
+from bakery.errors import BakeryError
+from bakery.project import Project
+from bakery.report import Report
+from bakery.toolchain import Missing, find, node_modules, run, sdk_root
+
+NAME = "javascript"
+TITLE = "TypeScript"
+
+_SCRIPT = Path(__file__).resolve().parents[3] / "js" / "build.mjs"
+_SETUP = "make setup"
+_ENTRIES = [
+    f"{folder}{stem}{suffix}"
+    for folder in ("", "src/")
+    for stem in ("index", "main")
+    for suffix in (".ts", ".mts", ".js", ".mjs")
+]
+
+
+def detects(root: Path) -> bool:
+    return (root / "package.json").is_file() or any((root / name).is_file() for name in _ENTRIES)
+
+
+def missing() -> list[Missing]:
+    absent = []
+    if not find("node"):
+        absent.append(Missing("node", "runs the build", "sudo apt-get install -y nodejs npm"))
+    elif not (node_modules() / ".package-lock.json").is_file():
+        absent.append(
+            Missing("componentize-js", "the npm packages of bakery/js are not installed", _SETUP)
+        )
+    return absent
+
+
+def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
+    _install_dependencies(project.root, report)
+    report.step("Bundling and making the component")
+    world = wit.write_world(project, out.parent / "wit")
+    sdk = sdk_root() / "javascript"
+    order = {
+        "project": str(project.root),
+        "wit": str(world),
+        "sdk": str(sdk.resolve()),
+        "modules": str(node_modules()),
+        "out": str(out),
+        "debug": debug,
+    }
+    done = run(["node", _SCRIPT, json.dumps(order)], cwd=out.parent, report=report)
+    if done.returncode != 0:
+        raise _failure(project.root, done.stdout, done.stderr)
+    _link_types(project.root, sdk)
+
+
+def _failure(root: Path, stdout: str, stderr: str) -> BakeryError:
+    """build.mjs prints faults of the user's code as JSON; anything else is a fault of ours."""
+    try:
+        fault = json.loads(stdout.strip().splitlines()[-1])
+        message = fault["message"]
+    except (IndexError, ValueError, TypeError, KeyError):
+        return BakeryError(
+            f"the build script failed:\n{(stderr or stdout).strip()}",
+            hint="this is a fault of bakery or of its tools, not of your code",
+        )
+    where = fault.get("where")
+    return BakeryError(message, where=str(root / where) if where else None, hint=fault.get("hint"))
+
+
+def _install_dependencies(root: Path, report: Report) -> None:
+    manifest = root / "package.json"
+    if not manifest.is_file():
+        return
+    try:
+        packages = json.loads(manifest.read_text(encoding="utf-8")).get("dependencies", {})
+    except (ValueError, AttributeError):
+        return  # build.mjs says what is wrong with it
+    if all((root / "node_modules" / name).exists() for name in packages):
+        return
+    if not find("npm"):
+        raise BakeryError(
+            f"npm is missing: {manifest} has dependencies that are not installed",
+            hint="install it with\nsudo apt-get install -y npm",
+        )
+    report.step(f"Installing {', '.join(packages)}")
+    done = run(["npm", "install", "--no-audit", "--no-fund"], cwd=root, report=report)
+    if done.returncode != 0:
+        raise BakeryError(
+            f"npm could not install the dependencies:\n{_last_lines(done.stderr)}",
+            where=str(manifest),
+            hint=f"see what it says: cd {root} && npm install",
+        )
+
+
+def _link_types(root: Path, sdk: Path) -> None:
+    """Lets editors and `tsc` find the SDK's types, in projects that have a tsconfig.json."""
+    link = root / "node_modules" / "inferlet"
+    if not (root / "tsconfig.json").is_file() or sdk.resolve().parents[1] in root.parents:
+        return
+    try:
+        link.parent.mkdir(exist_ok=True)
+        if link.is_symlink():
+            link.unlink()
+        if not link.exists():
+            link.symlink_to(sdk.resolve())
+    except OSError:
+        pass  # a convenience: the component is there
+
+
+def _last_lines(text: str, count: int = 12) -> str:
+    return "\n".join(text.strip().splitlines()[-count:])

@@ -1,0 +1,40 @@
+/// <reference path="./interfaces/pie-core-adapter.d.ts" />
+/// <reference path="./interfaces/pie-core-context.d.ts" />
+/// <reference path="./interfaces/pie-core-inference.d.ts" />
+/// <reference path="./interfaces/pie-core-messaging.d.ts" />
+/// <reference path="./interfaces/pie-core-model.d.ts" />
+/// <reference path="./interfaces/pie-core-runtime.d.ts" />
+/// <reference path="./interfaces/pie-core-scheduling.d.ts" />
+/// <reference path="./interfaces/pie-core-session.d.ts" />
+/// <reference path="./interfaces/pie-core-types.d.ts" />
+/// <reference path="./interfaces/pie-instruct-chat.d.ts" />
+/// <reference path="./interfaces/pie-instruct-reasoning.d.ts" />
+/// <reference path="./interfaces/pie-instruct-tool-use.d.ts" />
+/// <reference path="./interfaces/pie-mcp-client.d.ts" />
+/// <reference path="./interfaces/pie-mcp-types.d.ts" />
+/// <reference path="./interfaces/pie-plus-outcome.d.ts" />
+/// <reference path="./interfaces/pie-plus-sampling.d.ts" />
+/// <reference path="./interfaces/pie-zo-zo.d.ts" />
+/// <reference path="./interfaces/wasi-clocks-monotonic-clock.d.ts" />
+/// <reference path="./interfaces/wasi-io-poll.d.ts" />
+declare module 'pie:inferlet/imports' {
+  export type * as PieCoreAdapter from 'pie:core/adapter'; // import pie:core/adapter
+  export type * as PieCoreContext from 'pie:core/context'; // import pie:core/context
+  export type * as PieCoreInference from 'pie:core/inference'; // import pie:core/inference
+  export type * as PieCoreMessaging from 'pie:core/messaging'; // import pie:core/messaging
+  export type * as PieCoreModel from 'pie:core/model'; // import pie:core/model
+  export type * as PieCoreRuntime from 'pie:core/runtime'; // import pie:core/runtime
+  export type * as PieCoreScheduling from 'pie:core/scheduling'; // import pie:core/scheduling
+  export type * as PieCoreSession from 'pie:core/session'; // import pie:core/session
+  export type * as PieCoreTypes from 'pie:core/types'; // import pie:core/types
+  export type * as PieInstructChat from 'pie:instruct/chat'; // import pie:instruct/chat
+  export type * as PieInstructReasoning from 'pie:instruct/reasoning'; // import pie:instruct/reasoning
+  export type * as PieInstructToolUse from 'pie:instruct/tool-use'; // import pie:instruct/tool-use
+  export type * as PieMcpClient from 'pie:mcp/client'; // import pie:mcp/client
+  export type * as PieMcpTypes from 'pie:mcp/types'; // import pie:mcp/types
+  export type * as PiePlusOutcome from 'pie:plus/outcome'; // import pie:plus/outcome
+  export type * as PiePlusSampling from 'pie:plus/sampling'; // import pie:plus/sampling
+  export type * as PieZoZo from 'pie:zo/zo'; // import pie:zo/zo
+  export type * as WasiClocksMonotonicClock0212 from 'wasi:clocks/monotonic-clock@0.2.12'; // import wasi:clocks/monotonic-clock@0.2.12
+  export type * as WasiIoPoll0212 from 'wasi:io/poll@0.2.12'; // import wasi:io/poll@0.2.12
+}

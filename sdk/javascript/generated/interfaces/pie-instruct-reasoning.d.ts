@@ -1,0 +1,29 @@
+/// <reference path="./pie-core-model.d.ts" />
+/// <reference path="./pie-core-types.d.ts" />
+declare module 'pie:instruct/reasoning' {
+  export function createDecoder(model: Model): Decoder;
+  export type Error = import('pie:core/types').Error;
+  export type Model = import('pie:core/model').Model;
+  export type Event = EventStart | EventDelta | EventComplete;
+  export interface EventStart {
+    tag: 'start',
+  }
+  export interface EventDelta {
+    tag: 'delta',
+    val: string,
+  }
+  export interface EventComplete {
+    tag: 'complete',
+    val: string,
+  }
+  
+  export class Decoder implements Disposable {
+    /**
+     * This type does not have a public constructor.
+     */
+    private constructor();
+    feed(tokens: Uint32Array): Event;
+    reset(): void;
+    [Symbol.dispose](): void;
+  }
+}

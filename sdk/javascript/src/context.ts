@@ -1,0 +1,201 @@
+/** A token sequence with its KV cache, and the buffer of tokens that have not been computed yet. */
+import { Context as RawContext } from 'pie:core/context';
+import * as rawChat from 'pie:instruct/chat';
+import { Forward } from './forward.ts';
+import { Generator, type GenerateOptions } from './generator.ts';
+import type { Model } from './model.ts';
+import { Pages } from './pages.ts';
+import { runPass } from './pass.ts';
+import type { Sampler } from './sampler.ts';
+import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
+
+export class Context implements Disposable {
+  readonly model: Model;
+  /** @internal */ readonly pages: Pages;
+  /** @internal Tokens that wait for the next pass. */ readonly pending = new TokenList();
+  #raw: RawContext | undefined;
+  #bid: number | undefined;
+  #idle = 0;
+
+  /** A fresh, anonymous context. */
+  constructor(model: Model);
+  /** @internal */
+  constructor(model: Model, raw: RawContext);
+  constructor(model: Model, raw: RawContext = RawContext.create(model.raw)) {
+    this.model = model;
+    this.#raw = raw;
+    this.pages = new Pages(raw);
+  }
+
+  // ── snapshots and clones ────────────────────────────────────────────────────────────────────────
+
+  /** A copy of a saved snapshot; undefined where there is none. */
+  static open(model: Model, name: string): Context | undefined {
+    return fromSnapshot(model, () => RawContext.open(model.raw, name));
+  }
+
+  /** Like `open`, and the snapshot is gone. */
+  static take(model: Model, name: string): Context | undefined {
+    return fromSnapshot(model, () => RawContext.take(model.raw, name));
+  }
+
+  /** Drops a saved snapshot. */
+  static delete(model: Model, name: string): void {
+    RawContext.delete(model.raw, name);
+  }
+
+  /** A copy-on-write clone, with the buffered tokens too. */
+  fork(): Context {
+    const clone = new Context(this.model, this.raw.fork());
+    clone.pending.push(this.buffer());
+    return clone;
+  }
+
+  /** Keeps the computed tokens under a name. Buffered ones are not part of it: `flush` first. */
+  save(name: string): void {
+    this.raw.save(name);
+  }
+
+  /** Keeps them under a fresh name, which is returned. */
+  snapshot(): string {
+    return this.raw.snapshot();
+  }
+
+  /** Gives all pages back now. Any later use is an error. */
+  release(): void {
+    if (!this.#raw) return;
+    this.#raw.destroy();
+    this.#raw[Symbol.dispose]();
+    this.#raw = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.release();
+  }
+
+  // ── filling ─────────────────────────────────────────────────────────────────────────────────────
+
+  system(text: string): this {
+    return this.append(rawChat.system(this.model.raw, text));
+  }
+
+  user(text: string): this {
+    return this.append(rawChat.user(this.model.raw, text));
+  }
+
+  assistant(text: string): this {
+    return this.append(rawChat.assistant(this.model.raw, text));
+  }
+
+  /** What stands before the model's own turn. */
+  cue(): this {
+    return this.append(rawChat.cue(this.model.raw));
+  }
+
+  /** Closes the model's turn. */
+  seal(): this {
+    return this.append(rawChat.seal(this.model.raw));
+  }
+
+  append(tokens: Tokens): this {
+    this.pending.push(toU32(tokens));
+    return this;
+  }
+
+  appendText(text: string): this {
+    return this.append(this.model.tokenizer().encode(text));
+  }
+
+  /** Computes the buffered tokens and commits the pages that they fill. */
+  async flush(): Promise<void> {
+    if (this.pending.length === 0) return;
+    const tokens = this.buffer();
+    await runPass(this, { tokens, positions: positionsFrom(this.seqLen, tokens.length) });
+    this.pending.drop(tokens.length);
+    this.pages.commitFull();
+  }
+
+  // ── inspection ──────────────────────────────────────────────────────────────────────────────────
+
+  /** Tokens a KV page holds. */
+  get pageSize(): number {
+    return this.pages.size;
+  }
+
+  /** Computed tokens, without the buffered ones. */
+  get seqLen(): number {
+    return this.pages.length;
+  }
+
+  /** The tokens that have not been computed yet. */
+  buffer(): Uint32Array {
+    return this.pending.toArray();
+  }
+
+  /** Drops the last `n` computed tokens. Committed pages stay. */
+  truncate(n: number): void {
+    void this.raw;
+    this.pages.truncate(n);
+  }
+
+  // ── running ─────────────────────────────────────────────────────────────────────────────────────
+
+  generate(sampler: Sampler, options: GenerateOptions = {}): Generator {
+    return new Generator(this, sampler, options);
+  }
+
+  /** A single pass, put together by hand. */
+  forward(): Forward {
+    return new Forward(this);
+  }
+
+  // ── the market for pages ────────────────────────────────────────────────────────────────────────
+
+  /** Bids this for a page instead of the default. */
+  setBid(value: number): void {
+    this.#bid = value;
+    this.raw.bid(value);
+  }
+
+  /** Bids nothing until the returned scope ends: `using _ = ctx.idle();` */
+  idle(): Disposable {
+    this.#idle++;
+    this.raw.bid(0);
+    let over = false;
+    return {
+      [Symbol.dispose]: () => {
+        if (over) return;
+        over = true;
+        this.#idle--;
+        if (this.#idle === 0 && this.#bid !== undefined) this.#raw?.bid(this.#bid);
+      },
+    };
+  }
+
+  /** @internal Whether the generator sets the bid: neither `setBid` nor `idle` has. */
+  get bidsByDefault(): boolean {
+    return this.#bid === undefined && this.#idle === 0;
+  }
+
+  /** @internal */
+  get released(): boolean {
+    return this.#raw === undefined;
+  }
+
+  /** @internal */
+  get raw(): RawContext {
+    if (!this.#raw) throw new Error('this context was released');
+    return this.#raw;
+  }
+}
+
+/** The engine answers a missing name with an error, this SDK with undefined. */
+function fromSnapshot(model: Model, take: () => RawContext): Context | undefined {
+  let raw: RawContext;
+  try {
+    raw = take();
+  } catch {
+    return undefined;
+  }
+  return new Context(model, raw);
+}

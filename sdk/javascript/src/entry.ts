@@ -1,0 +1,29 @@
+/** What bakery exports as the component's `run`: JSON in, `main`, JSON (or a string) out. */
+import { encode } from './json.ts';
+import { drive } from './reactor.ts';
+import { describe } from './failure.ts';
+import { startTimers } from './timers.ts';
+
+export type Main = (input: never) => unknown;
+
+/** Rejects with a *string*: that becomes the WIT error; an Error object would abort the instance. */
+export async function serve(main: Main, text: string): Promise<string> {
+  startTimers();
+  try {
+    const input = parseInput(text) as never;
+    return encode(await drive(Promise.resolve().then(() => main(input))));
+  } catch (error) {
+    const failure = describe(error);
+    if (failure.stack) console.error(failure.stack);
+    throw failure.message;
+  }
+}
+
+function parseInput(text: string): unknown {
+  if (text.trim() === '') return {};
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`the input is not JSON: ${(error as Error).message}`);
+  }
+}

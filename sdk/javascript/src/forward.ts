@@ -1,0 +1,115 @@
+/** A single forward pass over a context, put together by hand. */
+import type { Adapter } from './adapter.ts';
+import type { Brle } from './brle.ts';
+import type { Context } from './context.ts';
+import { Output, type ProbeHandle, type SampleHandle } from './output.ts';
+import { Requests, runPass, type Seed } from './pass.ts';
+import type { Probe } from './probe.ts';
+import type { Sampler } from './sampler.ts';
+import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
+
+export class Forward {
+  readonly #context: Context;
+  readonly #start: number;
+  readonly #requests = new Requests();
+  readonly #tokens = new TokenList();
+  readonly #positions = new TokenList();
+  /** How many of the tokens, all at the end, came by `inputAt`. */
+  #scored = 0;
+  #attentionMask: Brle[] | undefined;
+  #logitMask: Brle | undefined;
+  #adapter: Adapter | undefined;
+  #seed: Seed | undefined;
+  #zoSeed: Seed | undefined;
+  #executed = false;
+
+  /** @internal Use `ctx.forward()`. */
+  constructor(context: Context) {
+    this.#context = context;
+    this.#start = context.seqLen;
+  }
+
+  /** The position that the first token of `input` gets. */
+  startPosition(): number {
+    return this.#start;
+  }
+
+  /** Tokens that extend the context. */
+  input(tokens: Tokens): this {
+    if (this.#scored > 0) throw new Error('call input() before inputAt(), not after it');
+    const ids = toU32(tokens);
+    this.#positions.push(positionsFrom(this.#start + this.#tokens.length, ids.length));
+    this.#tokens.push(ids);
+    return this;
+  }
+
+  /** Tokens at positions of your own, for scoring: the context does not keep them. */
+  inputAt(tokens: Tokens, positions: Tokens): this {
+    const ids = toU32(tokens);
+    const at = toU32(positions);
+    if (ids.length !== at.length) {
+      throw new Error(`inputAt got ${ids.length} tokens but ${at.length} positions`);
+    }
+    this.#tokens.push(ids);
+    this.#positions.push(at);
+    this.#scored += ids.length;
+    return this;
+  }
+
+  /** One mask an input token, over the positions before and at it; true = attend. */
+  attentionMask(masks: Iterable<Tokens>): this {
+    this.#attentionMask = Array.from(masks, toU32);
+    return this;
+  }
+
+  /** A logit mask for every sampled row; true = allowed. */
+  mask(brle: Tokens): this {
+    this.#logitMask = toU32(brle);
+    return this;
+  }
+
+  /** Chooses tokens at these input rows. */
+  sample(indices: Tokens, sampler: Sampler): SampleHandle {
+    return this.#requests.sample(toU32(indices), sampler);
+  }
+
+  /** Reads something else at an input row. */
+  probe(index: number, probe: Probe): ProbeHandle {
+    return this.#requests.probe(index, probe);
+  }
+
+  adapter(adapter: Adapter): this {
+    this.#adapter = adapter;
+    return this;
+  }
+
+  /** Makes this pass's random choices reproducible. */
+  seed(seed: Seed): this {
+    this.#seed = seed;
+    return this;
+  }
+
+  /** An Evolution Strategies seed for this pass. */
+  zoSeed(seed: Seed): this {
+    this.#zoSeed = seed;
+    return this;
+  }
+
+  async execute(): Promise<Output> {
+    if (this.#executed) throw new Error('a Forward is executed once: ask ctx.forward() for another');
+    this.#executed = true;
+    const raw = await runPass(this.#context, {
+      tokens: this.#tokens.toArray(),
+      positions: this.#positions.toArray(),
+      requests: this.#requests,
+      attentionMask: this.#attentionMask,
+      logitMask: this.#logitMask,
+      adapter: this.#adapter,
+      seed: this.#seed,
+      zoSeed: this.#zoSeed,
+    });
+    this.#context.pages.truncate(this.#scored);
+    this.#context.pages.commitFull();
+    return new Output(raw, this.#requests.layout);
+  }
+}

@@ -1,0 +1,344 @@
+/** The generation loop: buffer → pass → choose → cut → accept, until done. */
+import * as rawChat from 'pie:instruct/chat';
+import { balance, dividend } from 'pie:core/scheduling';
+import type { Adapter } from './adapter.ts';
+import { defaultBid } from './bid.ts';
+import { intersect, type Brle } from './brle.ts';
+import { Decoder } from './chat.ts';
+import { toConstraint, type Constraint, type Schema } from './constraint.ts';
+import type { Context } from './context.ts';
+import { anyJson, GrammarConstraint, jsonSchema } from './grammar.ts';
+import { Output, SlotHandle, tokensIn, type ProbeHandle } from './output.ts';
+import { Requests, runPass, type Seed } from './pass.ts';
+import type { Probe } from './probe.ts';
+import type { Sampler } from './sampler.ts';
+import { agreed, draftsKept, type Speculator } from './speculation.ts';
+import { GenStep, type StepProbe } from './step.ts';
+import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
+
+export interface GenerateOptions {
+  /** Stop after this many tokens. */
+  maxTokens?: number | undefined;
+  /** Ids that end the generation. With `autoFlush` the chat template's, unless given. */
+  stop?: Tokens | undefined;
+  /** Constraints, which hold together. */
+  constrain?: Schema | Constraint | readonly (Schema | Constraint)[] | undefined;
+  /** A mask for every step; it holds together with the constraints. */
+  logitMask?: Tokens | undefined;
+  /** A drafter of your own. */
+  speculator?: Speculator | undefined;
+  /** The engine's own drafter. */
+  systemSpeculation?: boolean | undefined;
+  /** A LoRA adapter for every step. */
+  adapter?: Adapter | undefined;
+  /** An Evolution Strategies seed for every step. */
+  zoSeed?: Seed | undefined;
+  /** Makes the random choices reproducible: step i draws from `seed + i`. */
+  seed?: Seed | undefined;
+  /** The expected length, from which the bid for pages follows. */
+  horizon?: number | undefined;
+  /** Cue the model's turn now, and stop where the chat template does. Default true. */
+  autoFlush?: boolean | undefined;
+}
+
+const NO_TOKENS = new Uint32Array();
+
+/** Made by `ctx.generate()`; driven by a collector or `for await (const step of g)`. */
+export class Generator implements AsyncIterable<GenStep> {
+  readonly #context: Context;
+  readonly #sampler: Sampler;
+  readonly #speculator: Speculator | undefined;
+  readonly #systemSpeculation: boolean;
+  readonly #constraints: Constraint[] = [];
+  readonly #everyStep: StepProbe[] = [];
+  #stops: Set<number>;
+  #limit: number | undefined;
+  #logitMask: Brle = NO_TOKENS;
+  #adapter: Adapter | undefined;
+  #zoSeed: Seed | undefined;
+  #seed: Seed | undefined;
+  #horizon: number | undefined;
+
+  #generated = 0;
+  #steps = 0;
+  #done = false;
+  /** It ended by a stop id, not by the limit. */
+  #stopped = false;
+  #openStep = false;
+  #mask: Brle = NO_TOKENS;
+  #bidIsStale = true;
+  /** Accepted, and not yet told to the constraints. */
+  readonly #untold = new TokenList();
+  #engineDrafts: Uint32Array = NO_TOKENS;
+
+  /** @internal Use `ctx.generate()`. */
+  constructor(context: Context, sampler: Sampler, options: GenerateOptions) {
+    if (options.speculator && options.systemSpeculation) {
+      throw new Error('speculator and systemSpeculation exclude each other: choose one');
+    }
+    this.#context = context;
+    this.#sampler = sampler;
+    this.#speculator = options.speculator;
+    this.#systemSpeculation = options.systemSpeculation ?? false;
+    this.#limit = options.maxTokens;
+    this.#adapter = options.adapter;
+    this.#zoSeed = options.zoSeed;
+    this.#seed = options.seed;
+    this.#horizon = options.horizon;
+    const constraints = options.constrain ?? [];
+    for (const given of isList(constraints) ? constraints : [constraints]) this.constrain(given);
+    if (options.logitMask) this.#logitMask = toU32(options.logitMask);
+
+    let stops = options.stop;
+    if (options.autoFlush ?? true) {
+      context.cue();
+      stops ??= rawChat.stopTokens(context.model.raw);
+    }
+    this.#stops = new Set(stops);
+  }
+
+  // ── builders ────────────────────────────────────────────────────────────────────────────────────
+
+  maxTokens(n: number): this {
+    this.#limit = n;
+    return this;
+  }
+
+  /** Replaces the stop set. */
+  stop(tokens: Tokens): this {
+    this.#stops = new Set(tokens);
+    return this;
+  }
+
+  addStop(tokens: Tokens): this {
+    for (const token of tokens) this.#stops.add(token);
+    return this;
+  }
+
+  constrain(constraint: Schema | Constraint): this {
+    this.#constraints.push(toConstraint(constraint, this.#context.model));
+    return this;
+  }
+
+  horizon(n: number): this {
+    this.#horizon = n;
+    return this;
+  }
+
+  adapter(adapter: Adapter): this {
+    this.#adapter = adapter;
+    return this;
+  }
+
+  zoSeed(seed: Seed): this {
+    this.#zoSeed = seed;
+    return this;
+  }
+
+  /** Makes the random choices reproducible: step i draws from `seed + i`. */
+  seed(seed: Seed): this {
+    this.#seed = seed;
+    return this;
+  }
+
+  /** Reads a probe in every step; index 0 is the row that the step samples. */
+  probeEachStep(index: number, probe: Probe): ProbeHandle {
+    const handle = new SlotHandle(1);
+    this.#everyStep.push({ row: index, probe, handle });
+    return handle;
+  }
+
+  // ── inspection ──────────────────────────────────────────────────────────────────────────────────
+
+  /** Tokens accepted so far. */
+  get tokensGenerated(): number {
+    return this.#generated;
+  }
+
+  get isDone(): boolean {
+    return this.#done;
+  }
+
+  // ── collectors ──────────────────────────────────────────────────────────────────────────────────
+
+  /** Runs to the end; all accepted tokens. */
+  async collectTokens(): Promise<Uint32Array> {
+    const tokens = new TokenList();
+    for (let step = this.#next(); step; step = this.#next()) {
+      tokens.push((await step.execute()).tokens);
+    }
+    return tokens.toArray();
+  }
+
+  /** Runs to the end; the text as the chat decoder shows it. */
+  async collectText(): Promise<string> {
+    using decoder = new Decoder(this.#context.model);
+    let text = '';
+    for (let step = this.#next(); step; step = this.#next()) {
+      const event = decoder.feed((await step.execute()).tokens);
+      if (event.type === 'delta') text += event.text;
+      if (event.type === 'done') {
+        this.#done = true;
+        return event.text;
+      }
+    }
+    return text;
+  }
+
+  /** Runs to the end under a JSON Schema (without one: any JSON), then parses. */
+  async collectJson<T = unknown>(
+    options: { schema?: string | object; parse?: (value: unknown) => T } = {},
+  ): Promise<T> {
+    this.constrain(options.schema === undefined ? anyJson() : jsonSchema(options.schema));
+    const value: unknown = JSON.parse(await this.collectText());
+    return options.parse ? options.parse(value) : (value as T);
+  }
+
+  // ── step by step ────────────────────────────────────────────────────────────────────────────────
+
+  async *[Symbol.asyncIterator](): AsyncIterator<GenStep> {
+    for (let step = this.#next(); step; step = this.#next()) yield step;
+  }
+
+  /** Takes tokens that you chose yourself, after `step.clearSampler()`. Gives those that stay. */
+  accept(tokens: Tokens): Uint32Array {
+    const accepted = this.#register(toU32(tokens));
+    this.#context.pending.push(accepted);
+    return accepted;
+  }
+
+  /** The next step, if there is one. Here the constraints learn what was accepted. */
+  #next(): GenStep | undefined {
+    if (this.#openStep) throw new Error('the last step was not executed: await step.execute()');
+    if (this.#limit !== undefined && this.#generated >= this.#limit) this.#done = true;
+    if (this.#done) return undefined;
+    this.#mask = this.#nextMask();
+    if (this.#constraints.some((c) => c instanceof GrammarConstraint && c.isTerminated())) {
+      this.#done = true;
+      return undefined;
+    }
+    this.#openStep = true;
+    return new GenStep((probes, sample) => this.#run(probes, sample));
+  }
+
+  async #run(ownProbes: readonly StepProbe[], sample: boolean): Promise<Output> {
+    this.#openStep = false;
+    const context = this.#context;
+    const pending = context.buffer();
+    if (pending.length === 0) {
+      throw new Error(
+        'empty input: nothing to generate from. Fill the context (ctx.user, ctx.append, ctx.cue), ' +
+          'or accept() a token after clearSampler()',
+      );
+    }
+    const drafts = sample && this.#constraints.length === 0 ? this.#drafts() : NO_TOKENS;
+    const tokens = drafts.length === 0 ? pending : concat(pending, drafts);
+    const sampledRow = pending.length - 1;
+
+    const requests = new Requests();
+    const auto = sample
+      ? requests.sample(positionsFrom(sampledRow, drafts.length + 1), this.#sampler)
+      : undefined;
+    for (const { row, probe, handle } of this.#everyStep) {
+      requests.probe(sampledRow + row, probe, handle);
+    }
+    for (const { row, probe, handle } of ownProbes) requests.probe(row, probe, handle);
+
+    this.#bid();
+    const raw = await runPass(context, {
+      tokens,
+      positions: positionsFrom(context.seqLen, tokens.length),
+      requests,
+      logitMask: this.#mask,
+      adapter: this.#adapter,
+      seed: this.#seed === undefined ? undefined : BigInt(this.#seed) + BigInt(this.#steps),
+      zoSeed: this.#zoSeed,
+      wantsDrafts: this.#systemSpeculation,
+    });
+    this.#steps++;
+    context.pending.drop(pending.length);
+    this.#engineDrafts = raw.specTokens;
+
+    let accepted: Uint32Array = NO_TOKENS;
+    if (auto) {
+      const chosen = tokensIn(raw.slots, 0, auto.count);
+      accepted = this.#settle(drafts, everyNth(chosen, this.#sampler.draws));
+    }
+    if (context.pages.commitFull()) this.#bidIsStale = true;
+    return new Output(raw, requests.layout, accepted, auto);
+  }
+
+  /** Accepts what the model chose, and forgets the drafts that it did not agree with. */
+  #settle(drafts: Uint32Array, chosen: Uint32Array): Uint32Array {
+    const verified = agreed(drafts, chosen);
+    const accepted = this.#register(verified);
+    const kept = draftsKept(verified.length, accepted.length, this.#stopped);
+    this.#context.pages.truncate(drafts.length - kept);
+    this.#context.pending.unshift(accepted.subarray(kept));
+    if (this.#speculator) {
+      if (kept < drafts.length) this.#speculator.rollback(drafts.length - kept);
+      if (accepted.length > 0) this.#speculator.accept(accepted);
+    }
+    return accepted;
+  }
+
+  /** Cuts at the first stop id, which is not part of the text, then at the limit. */
+  #register(tokens: Uint32Array): Uint32Array {
+    const stop = tokens.findIndex((token) => this.#stops.has(token));
+    const room = (this.#limit ?? Infinity) - this.#generated;
+    const beforeStop = stop < 0 ? tokens.length : stop;
+    const accepted = tokens.subarray(0, Math.min(beforeStop, Math.max(0, room)));
+    this.#stopped = stop >= 0 && stop < room;
+    if (stop >= 0 || accepted.length >= room) this.#done = true;
+    this.#generated += accepted.length;
+    if (this.#constraints.length > 0) this.#untold.push(accepted);
+    return accepted;
+  }
+
+  #nextMask(): Brle {
+    if (this.#constraints.length === 0) return this.#logitMask;
+    const accepted = this.#untold.take();
+    return this.#constraints.reduce(
+      (mask, constraint) => intersect(mask, toU32(constraint.step(accepted))),
+      this.#logitMask,
+    );
+  }
+
+  #drafts(): Uint32Array {
+    if (this.#systemSpeculation) return this.#engineDrafts;
+    return this.#speculator ? toU32(this.#speculator.draft()[0]) : NO_TOKENS;
+  }
+
+  /** Renewed when a page was filled: in between neither the pages held nor the outlook change much. */
+  #bid(): void {
+    const context = this.#context;
+    if (!this.#bidIsStale || !context.bidsByDefault) return;
+    this.#bidIsStale = false;
+    const bid = defaultBid({
+      balance: balance(context.model.raw),
+      dividend: dividend(context.model.raw),
+      pagesHeld: context.pages.held,
+      pageSize: context.pageSize,
+      generated: this.#generated,
+      maxTokens: this.#limit,
+      horizon: this.#horizon,
+    });
+    context.raw.bid(bid);
+  }
+}
+
+function isList<T>(value: T | readonly T[]): value is readonly T[] {
+  return Array.isArray(value);
+}
+
+function concat(a: Uint32Array, b: Uint32Array): Uint32Array {
+  const joined = new Uint32Array(a.length + b.length);
+  joined.set(a);
+  joined.set(b, a.length);
+  return joined;
+}
+
+/** The first of each row's draws. */
+function everyNth(tokens: Uint32Array, n: number): Uint32Array {
+  return n === 1 ? tokens : tokens.filter((_, index) => index % n === 0);
+}

@@ -1,0 +1,153 @@
+/** Grammars, walkers over them, and the schemas that name them. */
+import {
+  Grammar as RawGrammar,
+  Matcher as RawMatcher,
+} from 'pie:core/inference';
+import type { Brle } from './brle.ts';
+import type { Constraint, Schema } from './constraint.ts';
+import type { Model, Tokenizer } from './model.ts';
+import { toU32, type Tokens } from './tokens.ts';
+
+export class Grammar implements Disposable {
+  /** @internal */ readonly raw: RawGrammar;
+
+  private constructor(raw: RawGrammar) {
+    this.raw = raw;
+  }
+
+  /** JSON that conforms to a JSON Schema (its text, or the object). */
+  static fromJsonSchema(schema: string | object): Grammar {
+    return new Grammar(RawGrammar.fromJsonSchema(schemaText(schema)));
+  }
+
+  /** Any JSON. */
+  static json(): Grammar {
+    return new Grammar(RawGrammar.json());
+  }
+
+  static fromRegex(pattern: string): Grammar {
+    return new Grammar(RawGrammar.fromRegex(pattern));
+  }
+
+  /** Lark or GBNF. */
+  static fromEbnf(source: string): Grammar {
+    return new Grammar(RawGrammar.fromEbnf(source));
+  }
+
+  toString(): string {
+    return this.raw.toString();
+  }
+
+  [Symbol.dispose](): void {
+    this.raw[Symbol.dispose]();
+  }
+}
+
+/** A walker over a grammar, token by token. */
+export class Matcher implements Disposable {
+  readonly #raw: RawMatcher;
+
+  constructor(grammar: Grammar, tokenizer: Tokenizer);
+  /** @internal */
+  constructor(raw: RawMatcher);
+  constructor(from: Grammar | RawMatcher, tokenizer?: Tokenizer) {
+    this.#raw = from instanceof Grammar ? new RawMatcher(from.raw, tokenizer!.raw) : from;
+  }
+
+  acceptTokens(tokens: Tokens): void {
+    this.#raw.acceptTokens(toU32(tokens));
+  }
+
+  nextTokenLogitMask(): Brle {
+    return this.#raw.nextTokenLogitMask();
+  }
+
+  isTerminated(): boolean {
+    return this.#raw.isTerminated();
+  }
+
+  reset(): void {
+    this.#raw.reset();
+  }
+
+  [Symbol.dispose](): void {
+    this.#raw[Symbol.dispose]();
+  }
+}
+
+/** Keeps a generation inside a grammar. */
+export class GrammarConstraint implements Constraint {
+  readonly #matcher: Matcher;
+
+  constructor(matcher: Matcher) {
+    this.#matcher = matcher;
+  }
+
+  static fromGrammar(grammar: Grammar, model: Model): GrammarConstraint {
+    return new GrammarConstraint(new Matcher(grammar, model.tokenizer()));
+  }
+
+  static fromJsonSchema(schema: string | object, model: Model): GrammarConstraint {
+    return ofTemporary(Grammar.fromJsonSchema(schema), model);
+  }
+
+  static json(model: Model): GrammarConstraint {
+    return ofTemporary(Grammar.json(), model);
+  }
+
+  static fromRegex(pattern: string, model: Model): GrammarConstraint {
+    return ofTemporary(Grammar.fromRegex(pattern), model);
+  }
+
+  static fromEbnf(source: string, model: Model): GrammarConstraint {
+    return ofTemporary(Grammar.fromEbnf(source), model);
+  }
+
+  step(accepted: Uint32Array): Brle {
+    if (accepted.length > 0) this.#matcher.acceptTokens(accepted);
+    return this.#matcher.nextTokenLogitMask();
+  }
+
+  /** Whether nothing can follow any more. */
+  isTerminated(): boolean {
+    return this.#matcher.isTerminated();
+  }
+}
+
+/** A matcher does not need its grammar once it has been made. */
+function ofTemporary(grammar: Grammar, model: Model): GrammarConstraint {
+  try {
+    return GrammarConstraint.fromGrammar(grammar, model);
+  } finally {
+    grammar[Symbol.dispose]();
+  }
+}
+
+/** Any valid JSON. */
+export const anyJson = (): Schema => ({
+  buildConstraint: (model) => GrammarConstraint.json(model),
+});
+
+/** JSON that conforms to a JSON Schema (its text, or the object). */
+export const jsonSchema = (schema: string | object): Schema => ({
+  buildConstraint: (model) => GrammarConstraint.fromJsonSchema(schema, model),
+});
+
+/** Text that matches a regular expression. */
+export const regex = (pattern: string): Schema => ({
+  buildConstraint: (model) => GrammarConstraint.fromRegex(pattern, model),
+});
+
+/** Text of a Lark or GBNF grammar. */
+export const ebnf = (source: string): Schema => ({
+  buildConstraint: (model) => GrammarConstraint.fromEbnf(source, model),
+});
+
+/** Text of a grammar that was built before. */
+export const grammar = (built: Grammar): Schema => ({
+  buildConstraint: (model) => GrammarConstraint.fromGrammar(built, model),
+});
+
+function schemaText(schema: string | object): string {
+  return typeof schema === 'string' ? schema : JSON.stringify(schema);
+}

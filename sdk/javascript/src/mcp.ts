@@ -1,0 +1,74 @@
+/** Model Context Protocol servers that the client or the engine registered. */
+import * as raw from 'pie:mcp/client';
+import type { Error as RpcError } from 'pie:mcp/types';
+import { encode } from './json.ts';
+
+/** A JSON-RPC error of a server. */
+export class McpError extends Error {
+  readonly code: number;
+  /** JSON, if the server sent any. */
+  readonly data: string | undefined;
+
+  constructor(error: RpcError) {
+    super(error.message);
+    this.name = 'McpError';
+    this.code = error.code;
+    this.data = error.data;
+  }
+}
+
+/** Names of the registered servers. */
+export const availableServers = (): string[] => raw.availableServers();
+
+export function connect(name: string): McpSession {
+  return new McpSession(attempt(() => raw.connect(name)));
+}
+
+/** Every method gives the server's raw result, as JSON. */
+export class McpSession implements Disposable {
+  readonly #raw: raw.Session;
+
+  /** @internal Use `mcp.connect`. */
+  constructor(session: raw.Session) {
+    this.#raw = session;
+  }
+
+  listTools(): string {
+    return attempt(() => this.#raw.listTools());
+  }
+
+  /** `args`: JSON text, or an object. */
+  callTool(name: string, args: unknown = {}): string {
+    return attempt(() => this.#raw.callTool(name, encode(args)));
+  }
+
+  listResources(): string {
+    return attempt(() => this.#raw.listResources());
+  }
+
+  readResource(uri: string): string {
+    return attempt(() => this.#raw.readResource(uri));
+  }
+
+  listPrompts(): string {
+    return attempt(() => this.#raw.listPrompts());
+  }
+
+  /** `args`: JSON text, or an object. */
+  getPrompt(name: string, args: unknown = {}): string {
+    return attempt(() => this.#raw.getPrompt(name, encode(args)));
+  }
+
+  [Symbol.dispose](): void {
+    this.#raw[Symbol.dispose]();
+  }
+}
+
+function attempt<T>(call: () => T): T {
+  try {
+    return call();
+  } catch (error) {
+    const payload = (error as { payload?: RpcError }).payload;
+    throw payload ? new McpError(payload) : error;
+  }
+}

@@ -1,0 +1,75 @@
+/** Messages between inferlets of one engine. */
+import * as raw from 'pie:core/messaging';
+import { arrival, shared } from './inbox.ts';
+import { encode } from './json.ts';
+import { ready } from './reactor.ts';
+
+/** Hands a message to every present subscriber. What is not a string is sent as JSON. */
+export function broadcast(topic: string, message: unknown): void {
+  raw.broadcast(topic, encode(message));
+}
+
+export function subscribe(topic: string): Subscription {
+  return new Subscription(raw.subscribe(topic));
+}
+
+/** Appends to a queue; one `pull` takes each message. What is not a string is sent as JSON. */
+export function push(topic: string, message: unknown): void {
+  raw.push(topic, encode(message));
+}
+
+/** The next message of a queue. `signal` takes the wait back, so that it swallows no message. */
+export async function pull(topic: string, options: { signal?: AbortSignal } = {}): Promise<string> {
+  const message = await arrival(raw.pull(topic), options.signal);
+  if (message === undefined) throw new Error(`the queue ${topic} is gone`);
+  return message;
+}
+
+export class Subscription implements AsyncIterable<string>, Disposable {
+  readonly #raw: raw.Subscription;
+  #open = true;
+  #pending = 0;
+
+  /** @internal Use `messaging.subscribe`. */
+  constructor(subscription: raw.Subscription) {
+    this.#raw = subscription;
+  }
+
+  /** The next broadcast; undefined after `unsubscribe`. Calls that wait at once get the same one. */
+  readonly next: () => Promise<string | undefined> = shared(async () => {
+    this.#pending++;
+    try {
+      while (this.#open) {
+        const message = this.#raw.get();
+        if (message !== undefined) return message;
+        await ready(this.#raw.pollable());
+      }
+      return undefined;
+    } finally {
+      this.#pending--;
+      this.#dropWhenOver();
+    }
+  });
+
+  unsubscribe(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#raw.unsubscribe();
+    this.#dropWhenOver();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncIterator<string> {
+    for (let message = await this.next(); message !== undefined; message = await this.next()) {
+      yield message;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.unsubscribe();
+  }
+
+  /** Not before `next` has let go of its pollable, which belongs to the handle. */
+  #dropWhenOver(): void {
+    if (!this.#open && this.#pending === 0) this.#raw[Symbol.dispose]();
+  }
+}

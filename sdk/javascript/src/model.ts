@@ -1,0 +1,59 @@
+/** A loaded model, and its tokenizer. */
+import { Model as RawModel, type Tokenizer as RawTokenizer } from 'pie:core/model';
+import { toU32, type Tokens } from './tokens.ts';
+
+export class Model implements Disposable {
+  /** @internal */ readonly raw: RawModel;
+  #tokenizer: Tokenizer | undefined;
+
+  private constructor(raw: RawModel) {
+    this.raw = raw;
+  }
+
+  /** Binds to a model that the engine has loaded (see `runtime.models()`). */
+  static load(name: string): Model {
+    return new Model(RawModel.load(name));
+  }
+
+  /** The model's tokenizer; every call gives the same one. */
+  tokenizer(): Tokenizer {
+    return (this.#tokenizer ??= new Tokenizer(this.raw.tokenizer()));
+  }
+
+  [Symbol.dispose](): void {
+    this.#tokenizer?.raw[Symbol.dispose]();
+    this.raw[Symbol.dispose]();
+  }
+}
+
+export class Tokenizer {
+  /** @internal */ readonly raw: RawTokenizer;
+
+  /** @internal Use `model.tokenizer()`. */
+  constructor(raw: RawTokenizer) {
+    this.raw = raw;
+  }
+
+  encode(text: string): Uint32Array {
+    return this.raw.encode(text);
+  }
+
+  decode(tokens: Tokens): string {
+    return this.raw.decode(toU32(tokens));
+  }
+
+  /** Every token id with its bytes, as parallel arrays. */
+  vocabs(): [Uint32Array, Uint8Array[]] {
+    return this.raw.vocabs();
+  }
+
+  /** The ids that stand for no text of their own, with their names. */
+  specialTokens(): [Uint32Array, Uint8Array[]] {
+    return this.raw.specialTokens();
+  }
+
+  /** The regular expression that splits text before merges apply. */
+  splitRegex(): string {
+    return this.raw.splitRegex();
+  }
+}

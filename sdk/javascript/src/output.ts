@@ -1,0 +1,86 @@
+/** What a pass answered. Handles, given out while it was put together, find their slots here. */
+import type { Output as RawOutput, SlotOutput } from 'pie:core/inference';
+
+/** Marks what a sampler or probe asked for; it means nothing but to the outputs it was made for. */
+export class SlotHandle {
+  /** @internal How many slots it covers. */ readonly count: number;
+
+  /** @internal */
+  constructor(count: number) {
+    this.count = count;
+  }
+}
+
+export type SampleHandle = SlotHandle;
+export type ProbeHandle = SlotHandle;
+
+/** @internal Where each handle's slots begin. */
+export type Layout = ReadonlyMap<SlotHandle, number>;
+
+/** What a slot of each kind holds. */
+type SlotValues = { [Slot in SlotOutput as Slot['tag']]: Slot['val'] };
+
+const NO_TOKENS = new Uint32Array();
+
+/** @internal The tokens among `count` slots. */
+export function tokensIn(slots: readonly SlotOutput[], first: number, count: number): Uint32Array {
+  const tokens: number[] = [];
+  for (let i = first; i < first + count; i++) {
+    const slot = slots[i];
+    if (slot?.tag === 'token') tokens.push(slot.val);
+  }
+  return Uint32Array.from(tokens);
+}
+
+export class Output {
+  /** The engine's answer as it came: slots, and the drafts beside them. */
+  readonly raw: RawOutput;
+  /** Tokens that the generator accepted in this step; empty for a plain `Forward`. */
+  readonly tokens: Uint32Array;
+  /** The generator's own sampler; undefined for a plain `Forward` and after `clearSampler()`. */
+  readonly autoSampler: SampleHandle | undefined;
+  readonly #layout: Layout;
+
+  /** @internal */
+  constructor(raw: RawOutput, layout: Layout, tokens?: Uint32Array, autoSampler?: SampleHandle) {
+    this.raw = raw;
+    this.tokens = tokens ?? NO_TOKENS;
+    this.autoSampler = autoSampler;
+    this.#layout = layout;
+  }
+
+  /** The (first) sampled token; undefined where `handle` is no sampler's. */
+  token(handle: SampleHandle): number | undefined {
+    return this.#read(handle, 'token');
+  }
+
+  /** All sampled tokens: a row after the other, and a row's draws together. */
+  tokensAt(handle: SampleHandle): Uint32Array {
+    const first = this.#layout.get(handle);
+    return first === undefined ? NO_TOKENS : tokensIn(this.raw.slots, first, handle.count);
+  }
+
+  /** Token ids and their probabilities, likeliest first. */
+  distribution(handle: ProbeHandle): [Uint32Array, Float32Array] | undefined {
+    return this.#read(handle, 'distribution');
+  }
+
+  /** `vocab_size × 4` bytes of little-endian f32. */
+  logits(handle: ProbeHandle): Uint8Array | undefined {
+    return this.#read(handle, 'logits');
+  }
+
+  logprobs(handle: ProbeHandle): Float32Array | undefined {
+    return this.#read(handle, 'logprobs');
+  }
+
+  entropy(handle: ProbeHandle): number | undefined {
+    return this.#read(handle, 'entropy');
+  }
+
+  #read<Tag extends keyof SlotValues>(handle: SlotHandle, tag: Tag): SlotValues[Tag] | undefined {
+    const first = this.#layout.get(handle);
+    const slot = first === undefined ? undefined : this.raw.slots[first];
+    return slot?.tag === tag ? (slot.val as SlotValues[Tag]) : undefined;
+  }
+}

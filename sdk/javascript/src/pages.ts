@@ -1,0 +1,76 @@
+/**
+ * The pages of one context, as the SDK keeps them: reserved before a pass, committed after it.
+ *
+ * The counts are mirrored here, so that a step does not ask the engine for what it already knows; after
+ * a failure they are read again.
+ */
+import type { Context as RawContext } from 'pie:core/context';
+
+export class Pages {
+  /** Tokens a page holds. */
+  readonly size: number;
+  readonly #context: RawContext;
+  #committed = 0;
+  #reserved = 0;
+  #tokens = 0;
+
+  constructor(context: RawContext) {
+    this.#context = context;
+    this.size = context.tokensPerPage();
+    this.resync();
+  }
+
+  /** Tokens in the context, in committed and in working pages. */
+  get length(): number {
+    return this.#committed * this.size + this.#tokens;
+  }
+
+  /** Pages held, committed and working. */
+  get held(): number {
+    return this.#committed + this.#reserved;
+  }
+
+  /** Makes room for `count` more tokens. */
+  reserve(count: number): void {
+    const wanted = Math.ceil((this.#tokens + count) / this.size) - this.#reserved;
+    if (wanted <= 0) return;
+    this.#context.reserveWorkingPages(wanted);
+    this.#reserved += wanted;
+  }
+
+  /** A pass with `count` input tokens was queued: they have their slots. */
+  filled(count: number): void {
+    this.#tokens += count;
+  }
+
+  /** Forgets the last `count` tokens. Committed ones stay. */
+  truncate(count: number): void {
+    const forgotten = Math.min(count, this.#tokens);
+    if (forgotten <= 0) return;
+    this.#context.truncateWorkingPageTokens(forgotten);
+    this.#tokens -= forgotten;
+  }
+
+  /** Commits the working pages that are full. Says whether there were any. */
+  commitFull(): boolean {
+    const full = Math.floor(this.#tokens / this.size);
+    if (full === 0) return false;
+    this.#context.commitWorkingPages(full);
+    this.#committed += full;
+    this.#reserved -= full;
+    this.#tokens -= full * this.size;
+    return true;
+  }
+
+  /** After a pass that did not run: the context is `length` tokens long again. */
+  restore(length: number): void {
+    this.resync();
+    this.truncate(this.length - length);
+  }
+
+  resync(): void {
+    this.#committed = this.#context.committedPageCount();
+    this.#reserved = this.#context.workingPageCount();
+    this.#tokens = this.#context.workingPageTokenCount();
+  }
+}

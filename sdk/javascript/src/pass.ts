@@ -1,0 +1,108 @@
+/** One forward pass, from its parts to the engine's answer. Both `Forward` and `Generator` end here. */
+import { ForwardPass, type FutureOutput, type Output as RawOutput } from 'pie:core/inference';
+import { failure } from 'pie:plus/outcome';
+import { seed as seedPass } from 'pie:plus/sampling';
+import { adapterSeed } from 'pie:zo/zo';
+import type { Adapter } from './adapter.ts';
+import type { Brle } from './brle.ts';
+import type { Context } from './context.ts';
+import { SlotHandle } from './output.ts';
+import type { Probe } from './probe.ts';
+import { ready } from './reactor.ts';
+import type { Sampler } from './sampler.ts';
+
+/** A seed; numbers must be whole. */
+export type Seed = number | bigint;
+
+/** What the samplers and probes of a pass ask for, in the order of their slots. */
+export class Requests {
+  readonly layout = new Map<SlotHandle, number>();
+  slots = 0;
+  readonly #attach: ((pass: ForwardPass) => void)[] = [];
+
+  sample(rows: Uint32Array, sampler: Sampler): SlotHandle {
+    const handle = new SlotHandle(rows.length * sampler.draws);
+    return this.#add(handle, (pass) => pass.sampler(rows, sampler.raw));
+  }
+
+  /** `handle` is given when one handle stands for the same probe in every step. */
+  probe(row: number, probe: Probe, handle = new SlotHandle(1)): SlotHandle {
+    const rows = Uint32Array.of(row);
+    return this.#add(handle, (pass) => pass.sampler(rows, probe.raw));
+  }
+
+  attachTo(pass: ForwardPass): void {
+    for (const attach of this.#attach) attach(pass);
+  }
+
+  #add(handle: SlotHandle, attach: (pass: ForwardPass) => void): SlotHandle {
+    this.#attach.push(attach);
+    this.layout.set(handle, this.slots);
+    this.slots += handle.count;
+    return handle;
+  }
+}
+
+export interface PassPlan {
+  readonly tokens: Uint32Array;
+  readonly positions: Uint32Array;
+  readonly requests?: Requests;
+  readonly logitMask?: Brle | undefined;
+  readonly attentionMask?: readonly Brle[] | undefined;
+  readonly adapter?: Adapter | undefined;
+  readonly seed?: Seed | undefined;
+  readonly zoSeed?: Seed | undefined;
+  /** Ask the engine to draft what may come next. */
+  readonly wantsDrafts?: boolean;
+}
+
+/**
+ * Runs the pass. Afterwards the context holds all of its tokens, with nothing committed yet: the caller
+ * first truncates what must not stay. If the pass fails the context is as it was before.
+ */
+export async function runPass(context: Context, plan: PassPlan): Promise<RawOutput> {
+  const pages = context.pages;
+  const before = pages.length;
+  // Not `using`: this is the hot path, and what that compiles to costs more than the two calls.
+  const pass = new ForwardPass(context.model.raw);
+  let future: FutureOutput | undefined;
+  try {
+    pages.reserve(plan.tokens.length);
+    describe(pass, context, plan);
+    future = pass.execute();
+    pages.filled(plan.tokens.length);
+    await ready(future.pollable());
+    return answer(future, plan.requests?.slots ?? 0);
+  } catch (error) {
+    if (!context.released) pages.restore(before);
+    throw error;
+  } finally {
+    future?.[Symbol.dispose]();
+    pass[Symbol.dispose]();
+  }
+}
+
+function describe(pass: ForwardPass, context: Context, plan: PassPlan): void {
+  pass.context(context.raw);
+  if (plan.tokens.length > 0) pass.inputTokens(plan.tokens, plan.positions);
+  if (plan.attentionMask) pass.attentionMask([...plan.attentionMask]);
+  if (plan.logitMask && plan.logitMask.length > 0) pass.logitMask(plan.logitMask);
+  if (plan.adapter) pass.adapter(plan.adapter.raw);
+  if (plan.seed !== undefined) seedPass(pass, BigInt.asUintN(64, BigInt(plan.seed)));
+  if (plan.zoSeed !== undefined) adapterSeed(pass, BigInt.asIntN(64, BigInt(plan.zoSeed)));
+  if (plan.wantsDrafts) pass.outputSpeculativeTokens(true);
+  plan.requests?.attachTo(pass);
+}
+
+function answer(future: FutureOutput, slots: number): RawOutput {
+  const output = future.get();
+  if (output && output.slots.length >= slots) {
+    // Only a pass that asked for nothing can have failed without its slots saying so.
+    const why = slots === 0 ? failure(future) : undefined;
+    if (why === undefined) return output;
+    throw new Error(why);
+  }
+  throw new Error(
+    failure(future) ?? `the pass gave ${output?.slots.length ?? 0} of ${slots} results`,
+  );
+}

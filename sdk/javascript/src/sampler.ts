@@ -1,0 +1,40 @@
+/** How a token is chosen at an output row. Temperature 0 is greedy for every sampler. */
+import type { Sampler as RawSampler } from 'pie:core/inference';
+
+export class Sampler {
+  /** @internal */ readonly raw: RawSampler;
+  /** @internal Tokens that it gives per row. */ readonly draws: number;
+
+  private constructor(raw: RawSampler, draws = 1) {
+    this.raw = raw;
+    this.draws = draws;
+  }
+
+  static argmax(): Sampler {
+    return new Sampler({ tag: 'top-k', val: [0, 1] });
+  }
+
+  /** The smallest set of likeliest tokens whose probabilities reach `p`. */
+  static topP(temperature: number, p: number): Sampler {
+    return new Sampler({ tag: 'top-p', val: [temperature, p] });
+  }
+
+  static topK(temperature: number, k: number): Sampler {
+    return new Sampler({ tag: 'top-k', val: [temperature, k] });
+  }
+
+  /** Tokens at least `p` times as likely as the likeliest. */
+  static minP(temperature: number, p: number): Sampler {
+    return new Sampler({ tag: 'min-p', val: [temperature, p] });
+  }
+
+  /** Top-k first, then nucleus. */
+  static topKTopP(temperature: number, k: number, p: number): Sampler {
+    return new Sampler({ tag: 'top-k-top-p', val: [temperature, k, p] });
+  }
+
+  /** `draws` independent draws at each row. */
+  static multinomial(temperature: number, draws: number): Sampler {
+    return new Sampler({ tag: 'multinomial', val: [temperature, draws] }, Math.max(1, draws));
+  }
+}

@@ -1,0 +1,41 @@
+/** One step of a generation, handed to the user before it runs. */
+import { SlotHandle, type Output, type ProbeHandle } from './output.ts';
+import type { Probe } from './probe.ts';
+
+export interface StepProbe {
+  readonly row: number;
+  readonly probe: Probe;
+  readonly handle: ProbeHandle;
+}
+
+export class GenStep {
+  readonly #run: (probes: readonly StepProbe[], sample: boolean) => Promise<Output>;
+  readonly #probes: StepProbe[] = [];
+  #sample = true;
+  #executed = false;
+
+  /** @internal */
+  constructor(run: (probes: readonly StepProbe[], sample: boolean) => Promise<Output>) {
+    this.#run = run;
+  }
+
+  /** Chooses nothing in this step: read a probe, then give your own choice to `g.accept`. */
+  clearSampler(): this {
+    this.#sample = false;
+    return this;
+  }
+
+  /** Reads a probe at an input row of this step. */
+  probe(index: number, probe: Probe): ProbeHandle {
+    const handle = new SlotHandle(1);
+    this.#probes.push({ row: index, probe, handle });
+    return handle;
+  }
+
+  /** Runs the pass and folds its result into the generator. */
+  async execute(): Promise<Output> {
+    if (this.#executed) throw new Error('a step is executed once: take the next one');
+    this.#executed = true;
+    return this.#run(this.#probes, this.#sample);
+  }
+}

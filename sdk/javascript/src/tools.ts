@@ -1,0 +1,60 @@
+/** Tools in the model's native format. */
+import * as raw from 'pie:instruct/tool-use';
+import { Matcher } from './grammar.ts';
+import { encode } from './json.ts';
+import type { Model } from './model.ts';
+import { toU32, type Tokens } from './tokens.ts';
+
+/** A tool's JSON schema: its text, or the object. */
+export type ToolSchema = string | object;
+
+export type Event =
+  /** A tool call begins, or goes on. */
+  | { readonly type: 'start' }
+  /** The call is complete; `args` is JSON. */
+  | { readonly type: 'call'; readonly name: string; readonly args: string };
+
+/** Tokens that tell the model which tools it has: append them before the user's message. */
+export function equipPrefix(model: Model, schemas: Iterable<ToolSchema>): Uint32Array {
+  return raw.equip(model.raw, Array.from(schemas, encode));
+}
+
+/** Tokens that give a tool's answer back. What is not a string is sent as JSON. */
+export function answerPrefix(model: Model, name: string, value: unknown): Uint32Array {
+  return raw.answer(model.raw, name, encode(value));
+}
+
+/**
+ * A matcher of the model's own call format, for `new GrammarConstraint(matcher)`. Undefined where the
+ * model has none that can be enforced: generate freely and parse for yourself.
+ */
+export function nativeMatcher(model: Model, schemas: Iterable<ToolSchema>): Matcher | undefined {
+  const tools = Array.from(schemas, encode);
+  const format = raw.format(model.raw, tools);
+  if (!format) return undefined;
+  format[Symbol.dispose]();
+  return new Matcher(raw.createMatcher(model.raw, tools));
+}
+
+export class Decoder implements Disposable {
+  readonly #raw: raw.Decoder;
+
+  constructor(model: Model) {
+    this.#raw = raw.createDecoder(model.raw);
+  }
+
+  feed(tokens: Tokens): Event {
+    const event = this.#raw.feed(toU32(tokens));
+    if (event.tag === 'start') return { type: 'start' };
+    const [name, args] = event.val;
+    return { type: 'call', name, args };
+  }
+
+  reset(): void {
+    this.#raw.reset();
+  }
+
+  [Symbol.dispose](): void {
+    this.#raw[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,29 @@
+/** Zeroth-order optimisation: adapters moved by seeds and scores. */
+import * as raw from 'pie:zo/zo';
+import type { Adapter } from './adapter.ts';
+import type { Seed } from './pass.ts';
+
+export interface ZoSettings {
+  rank: number;
+  alpha: number;
+  populationSize: number;
+  /** The share of the population that counts as its best. */
+  muFraction: number;
+  initialSigma: number;
+}
+
+export function initialize(adapter: Adapter, settings: ZoSettings): void {
+  const { rank, alpha, populationSize, muFraction, initialSigma } = settings;
+  raw.initialize(adapter.raw, rank, alpha, populationSize, muFraction, initialSigma);
+}
+
+/** One step: the score that each seed's perturbation reached. */
+export function update(
+  adapter: Adapter,
+  scores: Iterable<number>,
+  seeds: Iterable<Seed>,
+  maxSigma: number,
+): void {
+  const seedList = BigInt64Array.from(Array.from(seeds, BigInt));
+  raw.update(adapter.raw, Float32Array.from(scores), seedList, maxSigma);
+}
