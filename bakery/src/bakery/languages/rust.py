@@ -1,0 +1,223 @@
+"""Rust: cargo makes the component itself; bakery lends it this checkout's SDK and a shared cache.
+
+All projects share one cargo target folder, so that dependencies compile once. Cargo tells crates of
+the same name and version apart by neither path nor content there: one would pass for the other. So
+the crate's own compilation carries a stamp of the project's place and files (`-C metadata`), and
+its component is kept under that stamp for when cargo says that nothing had to be compiled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from bakery.errors import BakeryError
+from bakery.project import Project
+from bakery.report import Report
+from bakery.toolchain import Missing, cache_dir, find, lock, run, sdk_root
+
+NAME = "rust"
+TITLE = "Rust"
+
+_TARGET = "wasm32-wasip2"
+_SHOWN_ERRORS = 3
+_CDYLIB = '[lib]\ncrate-type = ["cdylib"]'
+_NOT_SOURCE = {"target", ".git", "node_modules"}
+# Small components load and instantiate faster; a project's own [profile.release] comes first.
+_RELEASE_PROFILE = {
+    "opt-level": '"s"',
+    "lto": "true",
+    "codegen-units": "1",
+    "panic": '"abort"',
+    "strip": "true",
+}
+
+
+def detects(root: Path) -> bool:
+    """A Rust project has a Cargo.toml."""
+    return (root / "Cargo.toml").is_file()
+
+
+def missing() -> list[Missing]:
+    """Cargo, or its target for components."""
+    cargo = _find("cargo")
+    if cargo is None:
+        return [
+            Missing(
+                "cargo",
+                "compiles Rust",
+                "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh",
+            )
+        ]
+    if _has_target():
+        return []
+    why = f"the target {_TARGET} makes components"
+    if _find("rustup") is None:
+        why += "; it is added by rustup, which is not here either (https://rustup.rs)"
+    return [Missing(_TARGET, why, f"rustup target add {_TARGET}")]
+
+
+def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
+    """Writes the component to `out`, or raises a BakeryError pointing at the user's line."""
+    settings = _read_cargo_toml(project.root / "Cargo.toml")
+    profile = "debug" if debug else "release"
+    stamp = _stamp(project.root)
+    kept = _kept_component(project.root, profile, stamp)
+    report.step(f"compiling {project.manifest.name} ({profile})")
+    # Until the component is copied, no other project may build over it.
+    with lock(f"rust-{profile}"):
+        artifact = _cargo_build(project, settings, stamp, debug=debug, report=report)
+        if artifact["fresh"] and not kept.is_file():
+            once = f"{stamp}-{time.time_ns()}"
+            artifact = _cargo_build(project, settings, once, debug=debug, report=report)
+        if not artifact["fresh"]:
+            for old in kept.parent.glob(f"{kept.name.partition('-')[0]}-*"):
+                old.unlink()
+            shutil.copyfile(_component_of(artifact), kept)
+        shutil.copyfile(kept, out)
+
+
+def _find(tool: str) -> Path | None:
+    if found := find(tool):
+        return found
+    # rustup's own folder is on PATH only in login shells.
+    home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+    return home / "bin" / tool if os.access(home / "bin" / tool, os.X_OK) else None
+
+
+def _has_target() -> bool:
+    rustc = _find("rustc")
+    if rustc is None:
+        return False
+    done = subprocess.run(
+        [rustc, "--print", "target-libdir", "--target", _TARGET],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    libraries = Path(done.stdout.strip())
+    return done.returncode == 0 and any(libraries.glob("libstd-*.rlib"))
+
+
+def _read_cargo_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BakeryError(f"Cargo.toml is not valid TOML: {error}", where=str(path)) from None
+
+
+def _stamp(root: Path) -> str:
+    """Changes with the project's place and with every change to one of its files."""
+    digest = hashlib.sha256(str(root).encode())
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in _NOT_SOURCE)
+        for name in sorted(files):
+            path = Path(folder) / name
+            if path.suffix != ".wasm" and name != "Cargo.lock" and path.exists():
+                state = path.stat()
+                digest.update(f"{path}\0{state.st_size}\0{state.st_mtime_ns}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+def _kept_component(root: Path, profile: str, stamp: str) -> Path:
+    place = hashlib.sha256(str(root).encode()).hexdigest()[:16]
+    return cache_dir(f"guests/rust/components/{profile}") / f"{place}-{stamp}.wasm"
+
+
+def _cargo_build(
+    project: Project, settings: dict[str, Any], stamp: str, *, debug: bool, report: Report
+) -> dict[str, Any]:
+    """Compiles the project and returns cargo's message about its library."""
+    arguments = ["rustc", "--lib", "--target", _TARGET, "--message-format=json"]
+    own_profiles = settings.get("profile", {})
+    if not debug:
+        arguments.append("--release")
+        if "release" not in own_profiles:
+            for key, value in _RELEASE_PROFILE.items():
+                arguments += ["--config", f"profile.release.{key}={value}"]
+    done = _cargo(
+        [*arguments, "--config", _sdk_patch(), "--", "-C", f"metadata={stamp}"], project, report
+    )
+    messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode != 0:
+        raise _failure(project, messages, done.stderr)
+    for message in messages:
+        is_own = message.get("manifest_path") == str(project.root / "Cargo.toml")
+        is_artifact = is_own and message["reason"] == "compiler-artifact"
+        if is_artifact and "cdylib" in message["target"]["crate_types"]:
+            return message
+    raise BakeryError(
+        "this crate makes no component: its library is no cdylib",
+        hint=f"put this into Cargo.toml:\n{_CDYLIB}",
+        where=str(project.root / "Cargo.toml"),
+    )
+
+
+def _sdk_patch() -> str:
+    """Puts this checkout's SDK in the place of the published one."""
+    sdk = sdk_root() / "rust" / "inferlet"
+    return f"patch.crates-io.inferlet.path={json.dumps(str(sdk))}"
+
+
+def _cargo(
+    arguments: list[str], project: Project, report: Report
+) -> subprocess.CompletedProcess[str]:
+    environment = {
+        "CARGO_TARGET_DIR": str(cache_dir("guests/rust/target")),
+        "CARGO_TERM_COLOR": "never",
+        "CARGO_TERM_PROGRESS_WHEN": "never",
+    }
+    command = [str(_find("cargo") or "cargo"), *arguments]
+    return run(command, cwd=project.root, env=environment, report=_PlainLines(report))
+
+
+class _PlainLines(Report):
+    """Passes on what cargo says to people, and keeps what it says to programs."""
+
+    def __init__(self, report: Report):
+        super().__init__(quiet=True)
+        self._report = report
+
+    def detail(self, text: str) -> None:
+        if not text.startswith("{"):
+            self._report.detail(text)
+
+
+def _component_of(artifact: dict[str, Any]) -> Path:
+    return next(Path(name) for name in artifact["filenames"] if name.endswith(".wasm"))
+
+
+def _failure(project: Project, messages: list[dict[str, Any]], stderr: str) -> BakeryError:
+    """What rustc said about the user's code; what cargo said, where there is none of that."""
+    errors = [
+        message["message"]
+        for message in messages
+        if message["reason"] == "compiler-message" and message["message"]["level"] == "error"
+    ]
+    located = [error for error in errors if error["spans"]]
+    if not located:
+        return _cargo_failure(project, stderr)
+    shown = [error["rendered"].strip() for error in located[:_SHOWN_ERRORS]]
+    if len(located) > _SHOWN_ERRORS:
+        shown.append(f"… and {len(located) - _SHOWN_ERRORS} more errors")
+    span = next((s for s in located[0]["spans"] if s["is_primary"]), located[0]["spans"][0])
+    where = f"{project.root / span['file_name']}:{span['line_start']}"
+    return BakeryError("\n\n".join(["the crate does not compile", *shown]), where=where)
+
+
+def _cargo_failure(project: Project, stderr: str) -> BakeryError:
+    text = stderr.strip()
+    said = text[text.index("error") :] if "error" in text else text
+    hint = None
+    if "no library targets found" in said:
+        hint = f"an inferlet is a library: src/lib.rs, and in Cargo.toml\n{_CDYLIB}"
+    elif "failed to get" in said or "failed to download" in said or "Could not resolve" in said:
+        hint = "the first build of a project downloads its dependencies; is there a network?"
+    return BakeryError(f"cargo failed: {said}", hint=hint, where=str(project.root / "Cargo.toml"))
