@@ -1,0 +1,491 @@
+"""A make-believe engine, so that the SDK's own logic can be tested without one.
+
+`install()` registers it as the modules that componentize-py generates. Time is virtual: polling
+moves the clock to the next event. Resources keep the rules of the real thing and say when they are
+broken: dropped once, children before parents, no pass on what was dropped. The model is a hash.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import sys
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, make_dataclass
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+PAGE = 4
+IM_START, IM_END = 256, 257
+VOCAB = 258
+PASS_NS = 1_000_000
+STOP_AFTER = 24  # the model ends its turn at this length
+
+state = SimpleNamespace()
+
+
+def reset() -> None:
+    state.now = 0
+    state.live = Counter()
+    state.calls = defaultdict(int)
+    state.queues = defaultdict(deque)
+    state.subscriptions = defaultdict(list)
+    state.inbox = deque()
+    state.client_gone = False
+    state.sent = []
+    state.snapshots = {}
+    state.fail_next = None
+    state.bids = []
+
+
+@dataclass(frozen=True)
+class Err(Exception):
+    value: Any
+
+
+@dataclass
+class Ok:
+    value: Any
+
+
+class Resource:
+    def __init__(self, parent: Resource | None = None) -> None:
+        self.dropped = False
+        self.children = 0
+        self.parent = parent
+        if parent is not None:
+            parent.use()
+            parent.children += 1
+        state.live[type(self).__name__] += 1
+
+    def use(self) -> None:
+        assert not self.dropped, f"{type(self).__name__} was dropped"
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.use()
+        assert not self.children, f"{type(self).__name__} dropped before its children"
+        self.dropped = True
+        state.live[type(self).__name__] -= 1
+        if self.parent is not None:
+            self.parent.children -= 1
+
+    def __del__(self) -> None:
+        if not self.dropped and not self.children:
+            self.__exit__()
+
+
+class Pollable(Resource):
+    """Ready once `due()` (a time in ns, or None for never) has come."""
+
+    def __init__(self, due: Any, parent: Resource | None = None) -> None:
+        super().__init__(parent)
+        self.due = due
+
+    def ready(self) -> bool:
+        self.use()
+        state.calls["ready"] += 1
+        due = self.due()
+        return due is not None and due <= state.now
+
+    def block(self) -> None:
+        poll([self])
+
+
+def poll(pollables: list[Pollable]) -> list[int]:
+    assert pollables, "poll of an empty list traps"
+    state.calls["poll"] += 1
+    for pollable in pollables:
+        pollable.use()
+    dues = [pollable.due() for pollable in pollables]
+    times = [due for due in dues if due is not None]
+    assert times, "the inferlet would wait for ever"
+    state.now = max(state.now, min(times))
+    return [i for i, due in enumerate(dues) if due is not None and due <= state.now]
+
+
+class Future(Resource):
+    """A value that `take()` gives once `due()` has come."""
+
+    def __init__(self, due: Any, take: Any, parent: Resource | None = None) -> None:
+        super().__init__(parent)
+        self.due, self.take = due, take
+
+    def pollable(self) -> Pollable:
+        return Pollable(self.due, self)
+
+    def get(self) -> Any:
+        self.use()
+        due = self.due()
+        return self.take() if due is not None and due <= state.now else None
+
+
+# Model and chat.
+
+
+class Tokenizer(Resource):
+    def encode(self, text: str) -> list[int]:
+        return list(text.encode())
+
+    def decode(self, tokens: list[int]) -> str:
+        if any(token >= VOCAB for token in tokens):
+            raise Err(f"token {max(tokens)} is outside the vocabulary of {VOCAB}")
+        return bytes(token for token in tokens if token < 256).decode(errors="replace")
+
+
+class Model(Resource):
+    @classmethod
+    def load(cls, name: str) -> Model:
+        if name != "dummy":
+            raise Err(f"no model {name}; there is dummy")
+        return cls()
+
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer(self)
+
+
+def turn(role: str) -> Any:
+    def tokens(_model: Model, message: str) -> list[int]:
+        return [IM_START, *f"{role}\n{message}".encode(), IM_END]
+
+    return tokens
+
+
+class ChatDecoder(Resource):
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = b""
+        self.shown = 0
+
+    def feed(self, tokens: list[int]) -> Any:
+        for token in tokens:
+            if token == IM_END:
+                return MODULES["chat"].Event_Done(self.text.decode(errors="ignore"))
+            if token >= 256:
+                return MODULES["chat"].Event_Interrupt(token)
+            self.text += bytes([token])
+        text = self.text.decode(errors="ignore")
+        delta, self.shown = text[self.shown :], len(text)
+        return MODULES["chat"].Event_Delta(delta)
+
+    def reset(self) -> None:
+        self.text, self.shown = b"", 0
+
+
+# Contexts and passes.
+
+
+class Context(Resource):
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.committed: list[int] = []
+        self.working: list[int] = []
+        self.pages = 0
+
+    @classmethod
+    def create(cls, model: Model) -> Context:
+        return cls(model)
+
+    @classmethod
+    def open(cls, model: Model, name: str) -> Context:
+        if name not in state.snapshots:
+            raise Err(f"no snapshot {name}")
+        context = cls(model)
+        context.committed, context.working, context.pages = state.snapshots[name]
+        context.working = context.working.copy()
+        return context
+
+    @classmethod
+    def take(cls, model: Model, name: str) -> Context:
+        context = cls.open(model, name)
+        del state.snapshots[name]
+        return context
+
+    @classmethod
+    def delete(cls, model: Model, name: str) -> None:
+        if state.snapshots.pop(name, None) is None:
+            raise Err(f"no snapshot {name}")
+
+    def fork(self) -> Context:
+        self.save("fork")
+        return Context.take(self.parent, "fork")
+
+    def save(self, name: str) -> None:
+        self.use()
+        state.snapshots[name] = (self.committed.copy(), self.working.copy(), self.pages)
+
+    def snapshot(self) -> str:
+        self.save("auto")
+        return "auto"
+
+    def destroy(self) -> None:
+        self.use()
+
+    def tokens_per_page(self) -> int:
+        return PAGE
+
+    def committed_page_count(self) -> int:
+        return len(self.committed) // PAGE
+
+    def working_page_count(self) -> int:
+        return self.pages
+
+    def working_page_token_count(self) -> int:
+        return len(self.working)
+
+    def reserve_working_pages(self, n: int) -> None:
+        self.pages += n
+
+    def commit_working_pages(self, n: int) -> None:
+        assert len(self.working) >= n * PAGE, "only full pages can be committed"
+        self.committed += self.working[: n * PAGE]
+        del self.working[: n * PAGE]
+        self.pages -= n
+
+    def truncate_working_page_tokens(self, n: int) -> None:
+        assert 0 < n <= len(self.working), f"cannot truncate {n} of {len(self.working)}"
+        del self.working[-n:]
+
+    def suspend(self) -> None:
+        self.use()
+
+    def bid(self, value: float) -> None:
+        state.bids.append(value)
+
+
+def logits(history: list[int]) -> list[float]:
+    """Lower-case gibberish, then the end of the turn."""
+    draw = random.Random(str(history))
+    row = [draw.random() + (2.0 if 97 <= token < 123 else 0.0) for token in range(VOCAB)]
+    if len(history) >= STOP_AFTER:
+        row[IM_END] = 9.0
+    return row
+
+
+class ForwardPass(Resource):
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.tokens: list[int] = []
+        self.positions: list[int] = []
+        self.samplers: list[tuple[list[int], Any]] = []
+        self.mask: list[int] = []
+        self.seed: int | None = None
+        self.ctx: Context | None = None
+
+    def context(self, context: Context) -> None:
+        context.use()
+        self.ctx = context
+
+    def input_tokens(self, tokens: list[int], positions: list[int]) -> None:
+        assert len(tokens) == len(positions)
+        self.tokens += tokens
+        self.positions += positions
+
+    def attention_mask(self, rows: list[list[int]]) -> None:
+        assert len(rows) == len(self.tokens)
+
+    def logit_mask(self, mask: list[int]) -> None:
+        self.mask = mask
+
+    def sampler(self, indices: list[int], sampler: Any) -> None:
+        self.samplers.append((indices, sampler))
+
+    def execute(self) -> Future:
+        self.use()
+        state.calls["execute"] += 1
+        if not self.tokens:
+            raise Err("empty input: the pass has no tokens")
+        ctx = self.ctx
+        room = ctx.pages * PAGE - len(ctx.working)
+        assert room >= len(self.tokens), f"{len(self.tokens)} tokens but room for {room}"
+        history = ctx.committed + ctx.working
+        ctx.working += self.tokens
+        slots = []
+        for indices, sampler in self.samplers:
+            for row in indices:
+                assert 0 <= row < len(self.tokens), f"no row {row}"
+                slots += self.read(logits(history + self.tokens[: row + 1]), sampler, row)
+        failure, state.fail_next = state.fail_next, None
+        if failure is not None:
+            slots = []
+        output = MODULES["inference"].Output(slots, [], [])
+        due = state.now + PASS_NS
+        future = Future(lambda: due, lambda: output, self)
+        future.failure = failure
+        return future
+
+    def read(self, row: list[float], sampler: Any, index: int) -> list[Any]:
+        wit = MODULES["inference"]
+        match type(sampler).__name__:
+            case "Sampler_RawLogits":
+                return [wit.SlotOutput_Logits(struct.pack(f"{VOCAB}f", *row))]
+            case "Sampler_Entropy":
+                return [wit.SlotOutput_Entropy(sum(row))]
+            case "Sampler_Logprob":
+                return [wit.SlotOutput_Logprobs([row[sampler.value]])]
+            case "Sampler_Logprobs":
+                return [wit.SlotOutput_Logprobs([row[t] for t in sampler.value])]
+            case "Sampler_Dist":
+                best = sorted(range(VOCAB), key=lambda t: -row[t])[: sampler.value[1] or VOCAB]
+                return [wit.SlotOutput_Distribution((best, [row[t] for t in best]))]
+        allowed = allowed_by(self.mask)
+        draws = sampler.value[1] if type(sampler).__name__ == "Sampler_Multinomial" else 1
+        tokens = [max(allowed, key=lambda t: row[t])] * draws
+        if sampler.value[0] > 0:
+            source = random.Random(f"{self.seed} {index}" if self.seed is not None else None)
+            tokens = [source.choice(allowed) for _ in range(draws)]
+        return [wit.SlotOutput_Token(token) for token in tokens]
+
+
+def allowed_by(mask: list[int]) -> list[int]:
+    if not mask:
+        return list(range(VOCAB))
+    found, at = [], 0
+    for index, run in enumerate(mask):
+        if index & 1:
+            found += range(at, at + run)
+        at += run
+    return found
+
+
+# Messages.
+
+
+def queue_future(queue: deque[Any]) -> Future:
+    def due() -> int | None:
+        return state.now if queue or (queue is state.inbox and state.client_gone) else None
+
+    return Future(due, lambda: queue.popleft() if queue else None)
+
+
+class Subscription(Resource):
+    def __init__(self, topic: str) -> None:
+        super().__init__()
+        self.waiting: deque[str] = deque()
+        self.open = True
+        state.subscriptions[topic].append(self)
+
+    def pollable(self) -> Pollable:
+        return Pollable(lambda: state.now if self.waiting or not self.open else None, self)
+
+    def get(self) -> str | None:
+        return self.waiting.popleft() if self.waiting else None
+
+    def unsubscribe(self) -> None:
+        self.open = False
+
+
+def broadcast(topic: str, message: str) -> None:
+    for subscription in state.subscriptions[topic]:
+        subscription.waiting.append(message)
+
+
+def unavailable(*_: Any) -> Any:
+    raise Err("not available here")
+
+
+def left_behind() -> list[str]:
+    """Resources that should have been dropped by now; models live as long as the program."""
+    lasting = {"Model", "Tokenizer", "Subscription"}
+    return sorted(kind for kind, count in state.live.items() if count and kind not in lasting)
+
+
+# The generated modules.
+
+
+def variants(prefix: str, *cases: str) -> dict[str, type]:
+    """`Case` without a value, `Case!` with one."""
+    made = {}
+    for case in cases:
+        name = f"{prefix}_{case.rstrip('!')}"
+        made[name] = make_dataclass(name, ["value"] if case.endswith("!") else [])
+    return made
+
+
+MODULES: dict[str, ModuleType] = {}
+
+
+def module(name: str, **content: Any) -> None:
+    MODULES[name] = ModuleType(f"wit_world.imports.{name}")
+    vars(MODULES[name]).update(content)
+
+
+def install() -> None:
+    reset()
+    module("poll", Pollable=Pollable, poll=poll)
+    module(
+        "monotonic_clock",
+        now=lambda: state.now,
+        subscribe_instant=lambda when: Pollable(lambda: when),
+    )
+    module("runtime", models=lambda: ["dummy"], version=lambda: "0", launch=unavailable)
+    module("model", Model=Model, Tokenizer=Tokenizer)
+    module("context", Context=Context)
+    module(
+        "inference",
+        ForwardPass=ForwardPass,
+        Output=make_dataclass("Output", ["slots", "spec_tokens", "spec_positions"]),
+        Grammar=SimpleNamespace(from_regex=unavailable, json=unavailable),
+        **variants("Sampler", "Multinomial!", "TopK!", "TopP!", "MinP!", "TopKTopP!", "Embedding"),
+        **variants("Sampler", "Dist!", "RawLogits", "Logprob!", "Logprobs!", "Entropy"),
+        **variants("SlotOutput", "Token!", "Distribution!", "Logits!", "Logprobs!", "Entropy!"),
+        **variants("SlotOutput", "Embedding!"),
+    )
+    module("sampling", seed=lambda raw, seed: setattr(raw, "seed", seed))
+    module("outcome", failure=lambda future: future.failure)
+    module("adapter", Adapter=SimpleNamespace(create=unavailable))
+    module(
+        "scheduling",
+        price=lambda: 1.0,
+        rent=lambda ctx: 0.0,
+        latency=lambda ctx: 0.001,
+        dividend=lambda model: 0.0,
+        balance=lambda model: 64.0,
+    )
+    module(
+        "messaging",
+        push=lambda topic, message: state.queues[topic].append(message),
+        pull=lambda topic: queue_future(state.queues[topic]),
+        broadcast=broadcast,
+        subscribe=Subscription,
+    )
+    module(
+        "session",
+        send=lambda message: state.sent.append(message),
+        send_file=lambda data: state.sent.append(data),
+        receive=lambda: queue_future(state.inbox),
+        receive_file=lambda: queue_future(state.inbox),
+    )
+    module(
+        "chat",
+        system=turn("system"),
+        user=turn("user"),
+        assistant=turn("assistant"),
+        cue=lambda model: [IM_START, 97],
+        seal=lambda model: [IM_END],
+        stop_tokens=lambda model: [IM_END],
+        create_decoder=lambda model: ChatDecoder(),
+        **variants("Event", "Delta!", "Interrupt!", "Done!"),
+    )
+    module(
+        "reasoning",
+        create_decoder=unavailable,
+        **variants("Event", "Start", "Delta!", "Complete!"),
+    )
+    module("tool_use", create_decoder=unavailable, **variants("Event", "Start", "Call!"))
+    module("client", available_servers=lambda: [], connect=unavailable)
+    module("zo", adapter_seed=lambda raw, seed: None)
+
+    types = ModuleType("componentize_py_types")
+    types.Err, types.Ok = Err, Ok
+    world = ModuleType("wit_world")
+    world.imports = ModuleType("wit_world.imports")
+    vars(world.imports).update(MODULES)
+    sys.modules |= {
+        "componentize_py_types": types,
+        "wit_world": world,
+        "wit_world.imports": world.imports,
+        **{made.__name__: made for made in MODULES.values()},
+    }

@@ -1,0 +1,166 @@
+import asyncio
+
+import engine
+import pytest
+
+from inferlet import (
+    Context,
+    Entropy,
+    Logits,
+    Logprobs,
+    PieError,
+    Sampler,
+    _async,
+    scheduling,
+    session,
+)
+
+GREEDY = Sampler.argmax()
+
+
+def filled(model, count):
+    ctx = Context(model).append(range(97, 97 + count))
+    ctx.flush()
+    return ctx
+
+
+def test_filling_buffers_and_flush_commits_full_pages(model):
+    with Context(model) as ctx:
+        ctx.append([1, 2, 3]).fill("ab").fill_tokens([4])
+        assert ctx.buffer() == [1, 2, 3, 97, 98, 4] and ctx.seq_len == 0
+        ctx.flush()
+        assert ctx.buffer() == [] and ctx.seq_len == 6
+        assert ctx._raw.committed_page_count() == 1 and ctx._raw.working_page_token_count() == 2
+        ctx.flush()  # nothing to do
+        assert engine.state.calls["execute"] == 1
+
+
+def test_truncate_reaches_working_tokens_only(model):
+    with filled(model, 7) as ctx:
+        ctx.truncate(2)
+        assert ctx.seq_len == 5
+        with pytest.raises(ValueError, match="committed"):
+            ctx.truncate(2)
+
+
+def test_a_failed_pass_leaves_everything_as_it_was(model):
+    with filled(model, 3) as ctx:
+        ctx.append([97, 98])
+        engine.state.fail_next = "out of pages"
+        with pytest.raises(PieError, match="out of pages"):
+            ctx.flush()
+        assert (ctx.seq_len, ctx.buffer()) == (3, [97, 98])
+        ctx.flush()
+        assert ctx.seq_len == 5
+
+
+def test_a_cancelled_flush_can_be_tried_again(model):
+    async def main():
+        with Context(model) as ctx:
+            ctx.append([97] * 6)
+            task = asyncio.create_task(ctx.flush())
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (ctx.seq_len, len(ctx.buffer())) == (0, 6)
+            await ctx.flush()
+            return ctx.seq_len
+
+    assert _async.run(main()) == 6
+
+
+def test_one_pass_at_a_time(model):
+    async def main():
+        with Context(model) as ctx:
+            ctx.append([97])
+            first = asyncio.create_task(ctx.flush())
+            await asyncio.sleep(0)
+            with pytest.raises(PieError, match="fork"):
+                await ctx.forward().input([98]).execute()
+            await first
+
+    _async.run(main())
+
+
+def test_forward_reads_samplers_and_probes(model):
+    with Context(model) as ctx:
+        fwd = ctx.forward().input([97, 98, 99])
+        rows = fwd.sample([0, 2], GREEDY)
+        draws = fwd.sample([2], Sampler.multinomial(1.0, 4, seed=1))
+        logits = fwd.probe(2, Logits())
+        logprobs = fwd.probe(2, Logprobs([97, 98]))
+        entropy = fwd.probe(2, Entropy())
+        assert fwd.start_position() == 0
+        out = fwd.execute()
+        assert len(out.tokens_at(rows)) == 2 and out.token(rows) == out.tokens_at(rows)[0]
+        assert len(out.tokens_at(draws)) == 4
+        assert len(out.logits(logits)) == engine.VOCAB * 4
+        assert len(out.logprobs(logprobs)) == 2
+        assert isinstance(out.entropy(entropy), float)
+        assert out.token(entropy) is None and out.logits(entropy) is None
+        assert out.tokens == [] and out.auto_sampler is None
+        assert ctx.seq_len == 3
+        with pytest.raises(PieError, match="executed"):
+            fwd.execute()
+
+
+def test_input_at_does_not_advance(model):
+    with filled(model, 3) as ctx:
+        fwd = ctx.forward().input([97]).input_at([98, 99], [4, 5])
+        handle = fwd.sample([2], GREEDY)
+        assert fwd.execute().token(handle) is not None
+        assert ctx.seq_len == 4
+        with pytest.raises(ValueError, match="before input_at"):
+            ctx.forward().input_at([97], [4]).input([98])
+
+
+def test_empty_pass(model):
+    with Context(model) as ctx, pytest.raises(PieError, match="empty input"):
+        ctx.forward().execute()
+
+
+def test_snapshots(model):
+    with filled(model, 6) as ctx:
+        ctx.save("mine")
+        with Context.open(model, "mine") as copy:
+            assert copy.seq_len == 6
+        Context.take(model, "mine").release()
+        assert Context.open(model, "mine") is None
+        Context.delete(model, ctx.snapshot())
+        with pytest.raises(PieError):
+            Context.delete(model, "mine")
+
+
+def test_fork_copies_the_buffer(model):
+    with filled(model, 5).append([1, 2]) as ctx, ctx.fork() as fork:
+        fork.append([3])
+        assert (fork.seq_len, fork.buffer(), ctx.buffer()) == (5, [1, 2, 3], [1, 2])
+
+
+def test_a_released_context_says_so(model):
+    ctx = Context(model)
+    ctx.release()
+    ctx.release()
+    with pytest.raises(PieError, match="released"):
+        ctx.fork()
+
+
+def test_older_argument_names():
+    assert Sampler.top_p(temperature=0.5, top_p=0.9).raw.value == (0.5, 0.9)
+    assert Sampler.top_k(temperature=0.5, top_k=7).raw.value == (0.5, 7)
+    assert Sampler.min_p(min_p=0.2).raw.value == (0.6, 0.2)
+    assert Sampler.top_k_top_p().raw.value == (0.6, 50, 0.95)
+    assert Sampler.multinomial(1.0, 3).draws == 3
+    assert Sampler.greedy().raw == GREEDY.raw
+
+
+def test_session_sends_text_as_it_is_and_the_rest_as_json():
+    session.send("hé")
+    session.send({"n": [1, "é"]})
+    assert engine.state.sent == ["hé", '{"n": [1, "é"]}']
+
+
+def test_scheduling_reads_numbers(model):
+    with Context(model) as ctx:
+        assert scheduling.rent(ctx) == 0.0 and scheduling.balance(model) == 64.0

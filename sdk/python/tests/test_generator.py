@@ -1,0 +1,256 @@
+import array
+import asyncio
+
+import engine
+import pytest
+
+from inferlet import (
+    Context,
+    Distribution,
+    Entropy,
+    Event,
+    Logits,
+    PieError,
+    Sampler,
+    _async,
+    brle,
+    chat,
+)
+
+GREEDY = Sampler.argmax()
+
+
+def run(coro):
+    return _async.run(coro)
+
+
+def greedy_tokens(model, **options):
+    with Context(model) as ctx:
+        return ctx.user("hi").generate(GREEDY, **options).collect_tokens()
+
+
+def test_tokens_text_and_steps_agree(model):
+    async def main():
+        with Context(model) as a, Context(model) as b, Context(model) as c:
+            tokens = await a.user("hi").generate(GREEDY, max_tokens=9).collect_tokens()
+            text = await b.user("hi").generate(GREEDY, max_tokens=9).collect_text()
+            joined = []
+            generator = c.user("hi").generate(GREEDY, max_tokens=9)
+            async for step in generator:
+                out = await step.execute()
+                assert out.tokens == [out.token(out.auto_sampler)]
+                joined += out.tokens
+            assert generator.is_done and generator.tokens_generated == 9
+            return tokens, text, joined
+
+    tokens, text, joined = run(main())
+    assert len(tokens) == 9 and tokens == joined
+    assert text == bytes(tokens).decode()
+
+
+def test_blocking_face_gives_the_same(model):
+    tokens = greedy_tokens(model, max_tokens=5)
+    with Context(model) as ctx:
+        assert ctx.user("hi").generate_text(GREEDY, max_tokens=5) == bytes(tokens).decode()
+    with Context(model) as ctx:
+        assert [t for [t] in ctx.user("hi").generate(GREEDY, max_tokens=5)] == tokens
+    with Context(model) as ctx:
+        assert ctx.user("hi").generate(GREEDY, max_tokens=5).tokens() == tokens
+
+
+def test_the_chat_stop_is_cut_off(model):
+    tokens = greedy_tokens(model)
+    assert tokens and engine.IM_END not in tokens
+    with Context(model) as ctx:
+        generator = ctx.user("hi").generate(GREEDY)
+        generator.collect_tokens()
+        assert generator.is_done
+        assert ctx.buffer() == []  # the last real token went into the pass that chose the stop
+        assert generator.tokens_generated == len(tokens)
+
+
+def test_stops_can_be_replaced_and_added(model):
+    tokens = greedy_tokens(model, max_tokens=6)
+    stop = tokens[3]
+    until = tokens[: tokens.index(stop)]
+    assert greedy_tokens(model, max_tokens=6, stop=[stop]) == until
+    with Context(model) as ctx:
+        ctx.user("hi")
+        assert ctx.generate(GREEDY).max_tokens(6).add_stop([stop]).collect_tokens() == until
+
+
+def test_the_last_token_waits_in_the_buffer(model):
+    with Context(model) as ctx:
+        tokens = ctx.user("hi").generate(GREEDY, max_tokens=3).collect_tokens()
+        assert ctx.buffer() == tokens[-1:]
+
+
+def test_manual_choice_equals_the_samplers(model):
+    async def main():
+        with Context(model) as ctx:
+            generator = ctx.user("hi").generate(GREEDY, max_tokens=7)
+            tokens = []
+            row = len(ctx.buffer()) - 1
+            async for step in generator:
+                handle = step.clear_sampler().probe(row, Logits())
+                out = await step.execute()
+                assert out.auto_sampler is None and out.tokens == []
+                values = array.array("f", out.logits(handle))
+                tokens += generator.accept([max(range(len(values)), key=values.__getitem__)])
+                row = 0
+            return tokens
+
+    assert run(main()) == greedy_tokens(model, max_tokens=7)
+
+
+def test_a_cleared_step_without_accept_says_what_to_do(model):
+    async def main():
+        with Context(model) as ctx:
+            async for step in ctx.user("hi").generate(GREEDY):
+                await step.clear_sampler().execute()
+
+    with pytest.raises(PieError, match=r"accept\(\)"):
+        run(main())
+
+
+def test_steps_must_be_executed(model):
+    async def main():
+        with Context(model) as ctx:
+            async for _ in ctx.user("hi").generate(GREEDY):
+                pass
+
+    with pytest.raises(PieError, match="not executed"):
+        run(main())
+
+
+def test_constraints_are_told_and_obeyed(model):
+    class Only:
+        def __init__(self, ids):
+            self.mask, self.told = brle.allow(ids), []
+
+        def step(self, accepted):
+            self.told.append(accepted)
+            return self.mask
+
+    both = Only([97, 98, 99])
+    with Context(model) as ctx:
+        ctx.user("hi")
+        tokens = ctx.generate(
+            GREEDY, max_tokens=4, constrain=[both, Only([98, 99])], logit_mask=brle.allow([99, 97])
+        ).collect_tokens()
+    assert tokens == [99] * 4
+    assert both.told == [[], [99], [99], [99]]
+
+
+def test_probes_of_every_step_follow_the_sampler(model):
+    async def main():
+        with Context(model) as ctx:
+            generator = ctx.user("hi").generate(GREEDY, max_tokens=3)
+            every = generator.probe_each_step(0, Entropy())
+            seen = []
+            async for step in generator:
+                once = step.probe(0, Distribution(1.0, 5))
+                out = await step.execute()
+                assert len(out.distribution(once)[0]) == 5
+                assert out.token(every) is None and out.entropy(once) is None
+                seen.append(out.entropy(every))
+            return seen
+
+    assert all(isinstance(entropy, float) for entropy in run(main()))
+
+
+def test_seeds(model):
+    def draw(seed):
+        with Context(model) as ctx:
+            g = ctx.user("hi").generate(Sampler.top_p(1.0, 0.95), seed=seed, max_tokens=6, stop=[])
+            return g.collect_tokens()
+
+    assert draw(2**64 - 1) == draw(2**64 - 1)
+    assert draw(3) != draw(4)
+
+
+class Oracle:
+    """Drafts what greedy decoding will say, with a mistake at every third place."""
+
+    def __init__(self, truth):
+        self.truth, self.at, self.rolled = truth, 0, 0
+
+    def draft(self):
+        ahead = self.truth[self.at : self.at + 4]
+        return [t if (self.at + i) % 3 else 98 for i, t in enumerate(ahead)], []
+
+    def accept(self, tokens):
+        self.at += len(tokens)
+
+    def rollback(self, n):
+        self.rolled += n
+
+    def reset(self):
+        self.at = 0
+
+
+@pytest.mark.parametrize("options", [{}, {"max_tokens": 6}, {"max_tokens": 7}, {"max_tokens": 8}])
+def test_speculation_changes_nothing_but_the_passes(model, options):
+    truth = greedy_tokens(model, **options)
+    plain_passes = engine.state.calls["execute"]
+    with Context(model) as plain, Context(model) as ctx:
+        plain.user("hi").generate(GREEDY, **options).collect_tokens()
+        engine.state.calls.clear()
+        oracle = Oracle(truth)
+        ctx.user("hi")
+        assert ctx.generate(GREEDY, speculator=oracle, **options).collect_tokens() == truth
+        assert engine.state.calls["execute"] < plain_passes
+        assert oracle.rolled > 0
+        assert (ctx.seq_len, ctx.buffer()) == (plain.seq_len, plain.buffer())
+
+
+def test_events_end_with_done(model):
+    with Context(model) as ctx:
+        events = list(ctx.user("hi").generate(GREEDY, decode=True, max_tokens=4))
+    assert [type(event) for event in events] == [Event.Text] * 4 + [Event.Done]
+    assert events[-1].text == "".join(event.text for event in events[:-1])
+
+
+def test_forks_generate_at_once(model):
+    async def main():
+        with Context(model) as ctx:
+            await ctx.user("hi").flush()
+            forks = [ctx.fork().append([97 + i]) for i in range(3)]
+            before = engine.state.now
+            texts = await asyncio.gather(
+                *(fork.generate(GREEDY, max_tokens=4).collect_text() for fork in forks)
+            )
+            assert engine.state.now - before == 4 * engine.PASS_NS
+            for fork in forks:
+                fork.release()
+            return texts
+
+    assert len(set(run(main()))) == 3
+
+
+def test_a_decoder_event_matches(model):
+    match chat.Decoder(model).feed([97, 98]):
+        case chat.Event.Delta(text=text):
+            assert text == "ab"
+        case _:
+            raise AssertionError
+
+
+def test_samplers_that_choose_nothing_are_refused(model):
+    with Context(model) as ctx, pytest.raises(ValueError, match="chooses no token"):
+        ctx.generate(Sampler.embedding())
+
+
+def test_bids_are_paced_by_pages_and_can_be_overridden(model):
+    with Context(model) as ctx:
+        ctx.user("hi").generate(GREEDY, max_tokens=8).collect_tokens()
+        auto = len(engine.state.bids)
+        assert 0 < auto < 8
+        engine.state.bids.clear()
+        ctx.set_bid(7.0)
+        ctx.generate(GREEDY, max_tokens=2, auto_flush=False).collect_tokens()
+        assert engine.state.bids[0] == 7.0 and engine.state.bids[1] != 7.0
+        engine.state.bids.clear()
+        with ctx.idle():
+            ctx.generate(GREEDY, max_tokens=8, auto_flush=False).collect_tokens()
+        assert engine.state.bids == [0.0]
