@@ -16,7 +16,7 @@ export async function main(input: Input): Promise<string[]> {
 
   const answer = async (): Promise<string> => {
     using ctx = prefix.fork();
-    return ctx.generate(Sampler.topP(0.8, 0.95), { maxTokens }).collectText();
+    return await ctx.generate(Sampler.topP(0.8, 0.95), { maxTokens }).collectText();
   };
   return Promise.all(Array.from({ length: n }, answer));
 }

@@ -72,6 +72,12 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
     future = pass.execute();
     pages.filled(plan.tokens.length);
     await ready(future.pollable());
+    if (context.released) {
+      throw new Error(
+        'the context was released while a pass was running. ' +
+          'Where it is declared with `using`, write `return await …`, not `return …`',
+      );
+    }
     return answer(future, plan.requests?.slots ?? 0);
   } catch (error) {
     if (!context.released) pages.restore(before);

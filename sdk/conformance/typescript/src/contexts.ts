@@ -1,0 +1,76 @@
+/** Cases about contexts, clones and snapshots. */
+import { Context, Sampler } from 'inferlet';
+import { contextWith, encode, loadModel, sameTokens, type Cases } from './case.ts';
+
+export const contextCases: Cases = {
+  context: async ({ text }) => {
+    const model = loadModel();
+    using ctx = new Context(model);
+    ctx.append(encode(model, text));
+    const buffered = ctx.buffer().length;
+    const before = ctx.seqLen;
+    await ctx.flush();
+    const after = ctx.seqLen;
+    ctx.truncate(2);
+    return { page_size: ctx.pageSize, buffered, before, after, truncated: ctx.seqLen };
+  },
+
+  flush_empty: async () => {
+    using ctx = new Context(loadModel());
+    await ctx.flush();
+    return { seq_len: ctx.seqLen };
+  },
+
+  fork: async ({ prompt, max_tokens }) => {
+    const model = loadModel();
+    using parent = new Context(model);
+    parent.user(prompt!);
+    await parent.flush();
+    using fork = parent.fork();
+    const greedy = (ctx: Context): Promise<Uint32Array> =>
+      ctx.generate(Sampler.argmax(), { maxTokens: max_tokens }).collectTokens();
+    const [a, b] = await Promise.all([greedy(parent), greedy(fork)]);
+    fork.append([97]);
+    await fork.flush();
+    return { same: sameTokens(a, b), parent_len: parent.seqLen, fork_len: fork.seqLen };
+  },
+
+  fork_parallel: async ({ prompt, n, max_tokens }) => {
+    const model = loadModel();
+    using parent = new Context(model);
+    parent.user(prompt!);
+    await parent.flush();
+    return Promise.all(
+      Array.from({ length: n! }, async (_, index) => {
+        using ctx = parent.fork();
+        ctx.append([97 + index]);
+        const options = { maxTokens: max_tokens };
+        return await ctx.generate(Sampler.argmax(), options).collectTokens();
+      }),
+    );
+  },
+
+  save_open: async ({ name, text }) => {
+    const model = loadModel();
+    using ctx = await contextWith(model, text);
+    ctx.save(name!);
+    using copy = Context.open(model, name!)!;
+    const same_len = ctx.seqLen === copy.seqLen;
+    const same_token = (await nextToken(ctx)) === (await nextToken(copy));
+    const missing = Context.open(model, `${name}-missing`) === undefined;
+    using taken = Context.take(model, name!);
+    const taken_missing = taken !== undefined && Context.open(model, name!) === undefined;
+    const snapshot = ctx.snapshot();
+    Context.delete(model, snapshot);
+    return { same_len, same_token, missing, taken_missing, named: snapshot !== '' };
+  },
+};
+
+/** What greedily follows the token 97. */
+async function nextToken(ctx: Context): Promise<number | undefined> {
+  const forward = ctx.forward();
+  const at = ctx.seqLen;
+  const handle = forward.inputAt([97], [at]).sample([0], Sampler.argmax());
+  return (await forward.execute()).token(handle);
+}
+

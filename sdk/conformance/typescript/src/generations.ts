@@ -1,0 +1,92 @@
+/** Cases about generation. */
+import {
+  allowOnly,
+  Context,
+  Entropy,
+  Logits,
+  Sampler,
+  type Constraint,
+  type GenerateOptions,
+  type Generator,
+} from 'inferlet';
+import { argmax, loadModel, sameTokens, type Cases, type Input } from './case.ts';
+
+/** Runs `use` on a generation from the prompt, greedy unless told otherwise. */
+async function withGenerator<T>(
+  { prompt, max_tokens }: Input,
+  use: (generator: Generator, ctx: Context) => Promise<T>,
+  options: GenerateOptions = {},
+  sampler = Sampler.argmax(),
+): Promise<T> {
+  using ctx = new Context(loadModel());
+  ctx.user(prompt!);
+  return await use(ctx.generate(sampler, { maxTokens: max_tokens, ...options }), ctx);
+}
+
+const allTokens = (generator: Generator): Promise<Uint32Array> => generator.collectTokens();
+
+class OnlyThese implements Constraint {
+  readonly calls: number[][] = [];
+  readonly #mask: Uint32Array;
+
+  constructor(allowed: number[]) {
+    this.#mask = allowOnly(allowed);
+  }
+
+  step(accepted: Uint32Array): Uint32Array {
+    this.calls.push([...accepted]);
+    return this.#mask;
+  }
+}
+
+export const generateCases: Cases = {
+  generate_tokens: (input) => withGenerator(input, allTokens),
+
+  generate_text: (input) => withGenerator(input, (generator) => generator.collectText()),
+
+  generate_steps: (input) =>
+    withGenerator(input, async (generator) => {
+      const tokens: number[] = [];
+      for await (const step of generator) tokens.push(...(await step.execute()).tokens);
+      return { tokens, generated: generator.tokensGenerated, done: generator.isDone };
+    }),
+
+  generate_manual: (input) =>
+    withGenerator(input, async (generator, ctx) => {
+      const tokens: number[] = [];
+      for await (const step of generator) {
+        const logits = step.clearSampler().probe(ctx.buffer().length - 1, Logits());
+        const out = await step.execute();
+        tokens.push(...generator.accept([argmax(out.logits(logits)!)]));
+      }
+      return tokens;
+    }),
+
+  generate_constrained: async (input) => {
+    const constraint = new OnlyThese(input.allowed!);
+    const options = { constrain: constraint, stop: [] };
+    const tokens = await withGenerator(input, allTokens, options);
+    return { tokens, calls: constraint.calls.slice(0, 3) };
+  },
+
+  generate_masked: (input) =>
+    withGenerator(input, allTokens, { logitMask: allowOnly(input.allowed!), stop: [] }),
+
+  generate_probed: (input) =>
+    withGenerator(input, async (generator) => {
+      const entropy = generator.probeEachStep(0, Entropy());
+      const entropies: number[] = [];
+      for await (const step of generator) entropies.push((await step.execute()).entropy(entropy)!);
+      return entropies;
+    }),
+
+  generate_seeded: async (input) => {
+    const run = (seed: number): Promise<Uint32Array> =>
+      withGenerator(input, allTokens, { seed }, Sampler.topP(1.0, 0.95));
+    const first = await run(input.seed!);
+    return {
+      same: sameTokens(first, await run(input.seed!)),
+      differs: !sameTokens(first, await run(input.seed! + 1)),
+    };
+  },
+};

@@ -1,0 +1,78 @@
+/** Cases about the runtime, models, tokenizers and chat templates. */
+import { chat, runtime, scheduling, Adapter, Context, Grammar, mcp } from 'inferlet';
+import { asText, encode, failureOf, loadModel, type Cases } from './case.ts';
+
+export const modelCases: Cases = {
+  echo: ({ value }) => value,
+
+  runtime: () => ({
+    models: runtime.models(),
+    username: runtime.username(),
+    version: runtime.version() !== '',
+    instance_id: runtime.instanceId() !== '',
+  }),
+
+  tokenizer: ({ text }) => {
+    const tokenizer = loadModel().tokenizer();
+    const tokens = tokenizer.encode(text!);
+    return { tokens, text: tokenizer.decode(tokens) };
+  },
+
+  tokenizer_bad: ({ tokens }) => loadModel().tokenizer().decode(tokens!),
+
+  vocab: () => {
+    const model = loadModel();
+    const tokenizer = model.tokenizer();
+    const [ids, bytes] = tokenizer.vocabs();
+    const [, names] = tokenizer.specialTokens();
+    return {
+      count: ids.length,
+      dense: ids.every((id, index) => id === index),
+      a: asText(bytes[encode(model, 'a')[0]!]!),
+      special: names.map(asText).sort(),
+      split_regex: tokenizer.splitRegex(),
+    };
+  },
+
+  chat_tokens: ({ system, user, assistant }) => {
+    const model = loadModel();
+    return {
+      system: chat.system(model, system!),
+      user: chat.user(model, user!),
+      assistant: chat.assistant(model, assistant!),
+      cue: chat.cue(model),
+      seal: chat.seal(model),
+      stop: chat.stopTokens(model),
+    };
+  },
+
+  chat_decoder: ({ tokens }) => {
+    using decoder = new chat.Decoder(loadModel());
+    return tokens!.map((token) => {
+      const event = decoder.feed([token]);
+      if (event.type === 'idle') return [event.type, null];
+      return [event.type, event.type === 'interrupt' ? event.token : event.text];
+    });
+  },
+
+  scheduling: () => {
+    const model = loadModel();
+    using ctx = new Context(model);
+    return {
+      price: Number.isFinite(scheduling.price()),
+      rent: Number.isFinite(scheduling.rent(ctx)),
+      dividend: Number.isFinite(scheduling.dividend(model)),
+      latency: Number.isFinite(scheduling.latency(ctx)),
+      balance: Number.isFinite(scheduling.balance(model)),
+    };
+  },
+
+  unavailable: async () => {
+    const model = loadModel();
+    return {
+      adapter: (await failureOf(() => Adapter.create(model, 'conformance'))) !== '',
+      mcp: (await failureOf(() => mcp.connect('none'))) !== '',
+      grammar: (await failureOf(() => Grammar.fromRegex('a+'))) !== '',
+    };
+  },
+};
