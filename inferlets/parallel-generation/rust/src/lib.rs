@@ -14,7 +14,11 @@ struct Input {
 
 impl Default for Input {
     fn default() -> Self {
-        Self { prompt: "Tell me about pie.".into(), n: 4, max_tokens: 32 }
+        Self {
+            prompt: "Tell me about pie.".into(),
+            n: 4,
+            max_tokens: 32,
+        }
     }
 }
 
@@ -22,10 +26,14 @@ impl Default for Input {
 async fn main(input: Input) -> Result<Vec<String>> {
     let model = Model::load(&runtime::models()[0])?;
     let mut prefix = Context::new(&model)?;
-    prefix.system("You are a helpful assistant.").user(&input.prompt);
+    prefix
+        .system("You are a helpful assistant.")
+        .user(&input.prompt);
     prefix.flush().await?;
 
-    let mut forks = (0..input.n).map(|_| prefix.fork()).collect::<Result<Vec<Context>>>()?;
+    let mut forks = (0..input.n)
+        .map(|_| prefix.fork())
+        .collect::<Result<Vec<Context>>>()?;
     let answers = forks.iter_mut().map(|ctx| {
         ctx.cue()
             .generate(Sampler::top_p(0.8, 0.95))

@@ -13,7 +13,10 @@ struct Input {
 
 impl Default for Input {
     fn default() -> Self {
-        Self { prompt: "Tell me about pie.".into(), max_tokens: 64 }
+        Self {
+            prompt: "Tell me about pie.".into(),
+            max_tokens: 64,
+        }
     }
 }
 
@@ -26,7 +29,9 @@ struct Answer {
 async fn main(input: Input) -> Result<Answer> {
     let model = Model::load(&runtime::models()[0])?;
     let mut ctx = Context::new(&model)?;
-    ctx.system("You are a helpful assistant.").user(&input.prompt).cue();
+    ctx.system("You are a helpful assistant.")
+        .user(&input.prompt)
+        .cue();
 
     let text = ctx
         .generate(Sampler::top_p(0.6, 0.95))

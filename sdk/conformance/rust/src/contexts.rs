@@ -1,0 +1,111 @@
+//! Cases about contexts, clones and snapshots.
+
+use futures::future::try_join_all;
+use inferlet::prelude::*;
+use serde_json::{json, Value};
+
+use crate::{model, Input};
+
+pub async fn context(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let mut ctx = Context::new(&model)?;
+    ctx.append(&model.tokenizer().encode(&input.text));
+    let (buffered, before) = (ctx.buffer().len(), ctx.seq_len());
+    ctx.flush().await?;
+    let after = ctx.seq_len();
+    ctx.truncate(2)?;
+    Ok(json!({
+        "page_size": ctx.page_size(),
+        "buffered": buffered,
+        "before": before,
+        "after": after,
+        "truncated": ctx.seq_len(),
+    }))
+}
+
+pub async fn flush_empty() -> Result<Value> {
+    let mut ctx = Context::new(&model()?)?;
+    ctx.flush().await?;
+    Ok(json!({ "seq_len": ctx.seq_len() }))
+}
+
+pub async fn fork(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let mut parent = Context::new(&model)?;
+    parent.user(&input.prompt);
+    parent.flush().await?;
+    let mut fork = parent.fork()?;
+
+    let stop = chat::stop_tokens(&model);
+    let (a, b) = futures::try_join!(
+        greedy(&mut parent, &stop, input.max_tokens),
+        greedy(&mut fork, &stop, input.max_tokens)
+    )?;
+    fork.append(&[97]);
+    fork.flush().await?;
+    Ok(json!({ "same": a == b, "parent_len": parent.seq_len(), "fork_len": fork.seq_len() }))
+}
+
+pub async fn fork_parallel(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let mut parent = Context::new(&model)?;
+    parent.user(&input.prompt);
+    parent.flush().await?;
+
+    let mut forks = (0..input.n)
+        .map(|index| {
+            let mut fork = parent.fork()?;
+            fork.append(&[97 + index]);
+            Ok(fork)
+        })
+        .collect::<Result<Vec<Context>>>()?;
+    let stop = chat::stop_tokens(&model);
+    let runs = forks
+        .iter_mut()
+        .map(|fork| greedy(fork, &stop, input.max_tokens));
+    Ok(json!(try_join_all(runs).await?))
+}
+
+async fn greedy(ctx: &mut Context, stop: &[u32], max_tokens: usize) -> Result<Vec<u32>> {
+    ctx.cue()
+        .generate(Sampler::Argmax)
+        .stop(stop)
+        .max_tokens(max_tokens)
+        .collect_tokens()
+        .await
+}
+
+pub async fn save_open(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let mut ctx = Context::new(&model)?;
+    ctx.append(&model.tokenizer().encode(&input.text));
+    ctx.flush().await?;
+
+    ctx.save(&input.name)?;
+    let mut copy = Context::open(&model, &input.name)?;
+    let same_len = copy.seq_len() == ctx.seq_len();
+    let same_token = next_token(&mut copy).await? == next_token(&mut ctx).await?;
+    let missing = Context::open(&model, &format!("{}-missing", input.name)).is_err();
+    let taken = Context::take(&model, &input.name)?;
+    let taken_missing =
+        taken.seq_len() == ctx.seq_len() && Context::open(&model, &input.name).is_err();
+    let snapshot = ctx.snapshot()?;
+    Context::delete(&model, &snapshot)?;
+    Ok(json!({
+        "same_len": same_len,
+        "same_token": same_token,
+        "missing": missing,
+        "taken_missing": taken_missing,
+        "named": !snapshot.is_empty(),
+    }))
+}
+
+/// What greedily follows the token 97, which the context then forgets.
+async fn next_token(ctx: &mut Context) -> Result<Option<u32>> {
+    let mut forward = ctx.forward();
+    let position = forward.start_position();
+    let handle = forward
+        .input_at(&[97], &[position])
+        .sample(&[0], Sampler::Argmax);
+    Ok(forward.execute().await?.token(handle))
+}

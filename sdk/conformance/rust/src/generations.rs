@@ -1,0 +1,130 @@
+//! Cases about generation.
+
+use std::sync::{Arc, Mutex};
+
+use inferlet::prelude::*;
+use inferlet::sample::{Entropy, Logits};
+use inferlet::Constrain;
+use serde_json::{json, Value};
+
+use crate::{allow_only, argmax, model, Input};
+
+/// A fresh context that asks the prompt and waits for the model's turn.
+fn asked(input: &Input) -> Result<Context> {
+    let mut ctx = Context::new(&model()?)?;
+    ctx.user(&input.prompt).cue();
+    Ok(ctx)
+}
+
+/// Greedy, up to the end of the turn.
+fn greedy<'ctx>(ctx: &'ctx mut Context, input: &Input) -> Generator<'ctx> {
+    let stop = chat::stop_tokens(ctx.model());
+    ctx.generate(Sampler::Argmax)
+        .max_tokens(input.max_tokens)
+        .stop(&stop)
+}
+
+pub async fn tokens(input: &Input) -> Result<Value> {
+    Ok(json!(
+        greedy(&mut asked(input)?, input).collect_tokens().await?
+    ))
+}
+
+pub async fn text(input: &Input) -> Result<Value> {
+    Ok(json!(
+        greedy(&mut asked(input)?, input).collect_text().await?
+    ))
+}
+
+pub async fn steps(input: &Input) -> Result<Value> {
+    let mut ctx = asked(input)?;
+    let mut generator = greedy(&mut ctx, input);
+    let mut tokens = Vec::new();
+    while let Some(step) = generator.next()? {
+        tokens.extend(step.execute().await?.tokens);
+    }
+    Ok(json!({
+        "tokens": tokens,
+        "generated": generator.tokens_generated(),
+        "done": generator.is_done(),
+    }))
+}
+
+pub async fn manual(input: &Input) -> Result<Value> {
+    let mut ctx = asked(input)?;
+    // The first step has a row for every buffered token, each later one just one.
+    let mut last_row = ctx.buffer().len() as u32 - 1;
+    let mut generator = greedy(&mut ctx, input);
+    let mut tokens = Vec::new();
+    while let Some(mut step) = generator.next()? {
+        step.clear_sampler();
+        let logits = step.probe(last_row, Logits);
+        let out = step.execute().await?;
+        tokens.extend(generator.accept(&[argmax(out.logits(logits).ok_or("no logits")?)]));
+        last_row = 0;
+    }
+    Ok(json!(tokens))
+}
+
+struct OnlyThese {
+    mask: Vec<u32>,
+    calls: Arc<Mutex<Vec<Vec<u32>>>>,
+}
+
+impl Constrain for OnlyThese {
+    fn step(&mut self, accepted: &[u32]) -> &[u32] {
+        self.calls.lock().unwrap().push(accepted.to_vec());
+        &self.mask
+    }
+}
+
+pub async fn constrained(input: &Input) -> Result<Value> {
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let constraint = OnlyThese {
+        mask: allow_only(&input.allowed),
+        calls: calls.clone(),
+    };
+    let mut ctx = asked(input)?;
+    let generator = ctx.generate(Sampler::Argmax).max_tokens(input.max_tokens);
+    let tokens = generator.constrain(constraint).collect_tokens().await?;
+    let calls = calls.lock().unwrap();
+    Ok(json!({ "tokens": tokens, "calls": calls[..calls.len().min(3)] }))
+}
+
+pub async fn masked(input: &Input) -> Result<Value> {
+    let mut ctx = asked(input)?;
+    let generator = ctx.generate(Sampler::Argmax).max_tokens(input.max_tokens);
+    Ok(json!(
+        generator
+            .logit_mask(&allow_only(&input.allowed))
+            .collect_tokens()
+            .await?
+    ))
+}
+
+pub async fn probed(input: &Input) -> Result<Value> {
+    let mut ctx = asked(input)?;
+    let mut generator = greedy(&mut ctx, input);
+    let entropy = generator.probe_each_step(0, Entropy);
+    let mut entropies = Vec::new();
+    while let Some(step) = generator.next()? {
+        entropies.push(step.execute().await?.entropy(entropy));
+    }
+    Ok(json!(entropies))
+}
+
+pub async fn seeded(input: &Input) -> Result<Value> {
+    let first = sampled(input, input.seed).await?;
+    let again = sampled(input, input.seed).await?;
+    let other = sampled(input, input.seed + 1).await?;
+    Ok(json!({ "same": first == again, "differs": first != other }))
+}
+
+async fn sampled(input: &Input, seed: u64) -> Result<Vec<u32>> {
+    let mut ctx = asked(input)?;
+    let stop = chat::stop_tokens(ctx.model());
+    let generator = ctx
+        .generate(Sampler::top_p(1.0, 0.95))
+        .max_tokens(input.max_tokens);
+    generator.stop(&stop).seed(seed).collect_tokens().await
+}

@@ -1,0 +1,164 @@
+//! The conformance table in Rust: see ../../README.md for what each case does.
+
+mod contexts;
+mod forwards;
+mod generations;
+mod messages;
+mod models;
+
+use inferlet::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[derive(Deserialize)]
+struct Table {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    case: String,
+    #[serde(default)]
+    input: Input,
+}
+
+/// The input of a case. Which fields there are depends on the case.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Input {
+    value: Value,
+    text: String,
+    prompt: String,
+    system: String,
+    user: String,
+    assistant: String,
+    name: String,
+    topic: String,
+    token: u32,
+    tokens: Vec<u32>,
+    allowed: Vec<u32>,
+    max_tokens: usize,
+    seed: u64,
+    ms: u64,
+    n: u32,
+}
+
+#[derive(Serialize)]
+struct Results {
+    results: Vec<Answer>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Ok { case: String, ok: Value },
+    Error { case: String, error: String },
+}
+
+#[inferlet::main]
+async fn main(table: Table) -> Result<Results> {
+    let mut results = Vec::new();
+    for Case { case, input } in table.cases {
+        results.push(match run(&case, &input).await {
+            Ok(ok) => Answer::Ok {
+                case,
+                ok: rounded(ok),
+            },
+            Err(error) => Answer::Error { case, error },
+        });
+    }
+    Ok(Results { results })
+}
+
+async fn run(case: &str, input: &Input) -> Result<Value> {
+    match case {
+        "echo" => Ok(input.value.clone()),
+        "runtime" => models::runtime_facts(),
+        "tokenizer" => models::tokenizer(input),
+        "tokenizer_bad" => models::tokenizer_bad(input),
+        "vocab" => models::vocab(),
+        "chat_tokens" => models::chat_tokens(input),
+        "chat_decoder" => models::chat_decoder(input),
+        "scheduling" => models::market(),
+        "unavailable" => models::unavailable(),
+        "context" => contexts::context(input).await,
+        "flush_empty" => contexts::flush_empty().await,
+        "fork" => contexts::fork(input).await,
+        "fork_parallel" => contexts::fork_parallel(input).await,
+        "save_open" => contexts::save_open(input).await,
+        "forward" => forwards::forward(input).await,
+        "forward_rows" => forwards::forward_rows(input).await,
+        "forward_empty" => forwards::forward_empty().await,
+        "forward_mask" => forwards::forward_mask(input).await,
+        "attention_mask" => forwards::attention_mask(input).await,
+        "input_at" => forwards::input_at(input).await,
+        "draws" => forwards::draws(input).await,
+        "generate_tokens" => generations::tokens(input).await,
+        "generate_text" => generations::text(input).await,
+        "generate_steps" => generations::steps(input).await,
+        "generate_manual" => generations::manual(input).await,
+        "generate_constrained" => generations::constrained(input).await,
+        "generate_masked" => generations::masked(input).await,
+        "generate_probed" => generations::probed(input).await,
+        "generate_seeded" => generations::seeded(input).await,
+        "sleep_order" => messages::sleep_order().await,
+        "timeout" => messages::timeout(input).await,
+        "push_pull" => messages::push_pull(input).await,
+        "broadcast" => messages::broadcast(input).await,
+        _ => Err(format!("there is no case {case}")),
+    }
+}
+
+/// The engine's first model.
+fn model() -> Result<Model> {
+    Model::load(&runtime::models()[0])
+}
+
+/// A mask that allows these tokens only.
+fn allow_only(tokens: &[u32]) -> Vec<u32> {
+    let mut sorted = tokens.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut end = 0;
+    let runs = sorted.into_iter().flat_map(|token| {
+        let gap = token - end;
+        end = token + 1;
+        [gap, 1]
+    });
+    runs.collect()
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes
+        .chunks_exact(4)
+        .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect()
+}
+
+/// The index of the largest logit; the first of equal ones.
+fn argmax(logits: &[u8]) -> u32 {
+    let values = floats(logits);
+    let mut best = 0;
+    for (index, value) in values.iter().enumerate() {
+        if *value > values[best] {
+            best = index;
+        }
+    }
+    best as u32
+}
+
+/// Floats to 4 places, everywhere.
+fn rounded(value: Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let value = number.as_f64().unwrap_or_default();
+            ((value * 1e4).round() / 1e4).into()
+        }
+        Value::Array(items) => items.into_iter().map(rounded).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(key, value)| (key, rounded(value)))
+            .collect(),
+        other => other,
+    }
+}
