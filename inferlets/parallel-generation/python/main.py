@@ -1,4 +1,4 @@
-"""Several answers to one prompt at once. The prompt is computed once: the forks share its pages."""
+"""Several answers to one prompt: it is computed once, its forks share the pages and run at once."""
 
 import asyncio
 
@@ -9,14 +9,13 @@ async def main(input: dict) -> list[str]:
     model = Model.load(runtime.models()[0])
     with Context(model) as prefix:
         prefix.system("You are a helpful assistant.")
-        prefix.user(input.get("prompt", "Name a kind of pie."))
+        prefix.user(input.get("prompt", "Tell me about pie."))
         await prefix.flush()
 
         async def answer() -> str:
             with prefix.fork() as ctx:
-                generator = ctx.generate(
-                    Sampler.top_p(1.0, 0.95), max_tokens=input.get("max_tokens", 64)
-                )
+                sampler = Sampler.top_p(0.8, 0.95)
+                generator = ctx.generate(sampler, max_tokens=input.get("max_tokens", 32))
                 return await generator.collect_text()
 
-        return await asyncio.gather(*(answer() for _ in range(input.get("n", 3))))
+        return await asyncio.gather(*(answer() for _ in range(input.get("n", 4))))

@@ -1,0 +1,91 @@
+"""Cases about contexts, clones and snapshots."""
+
+import asyncio
+
+from table import GREEDY, case, context_with, encode, load_model
+
+from inferlet import Context
+
+
+@case
+async def context(text: str) -> dict:
+    model = load_model()
+    with Context(model) as ctx:
+        ctx.append(encode(model, text))
+        buffered, before = len(ctx.buffer()), ctx.seq_len
+        await ctx.flush()
+        after = ctx.seq_len
+        ctx.truncate(2)
+        return {
+            "page_size": ctx.page_size,
+            "buffered": buffered,
+            "before": before,
+            "after": after,
+            "truncated": ctx.seq_len,
+        }
+
+
+@case
+async def flush_empty() -> dict:
+    with Context(load_model()) as ctx:
+        await ctx.flush()
+        return {"seq_len": ctx.seq_len}
+
+
+@case
+async def fork(prompt: str, max_tokens: int) -> dict:
+    with Context(load_model()) as parent:
+        await parent.user(prompt).flush()
+        with parent.fork() as child:
+            ours, theirs = await asyncio.gather(
+                parent.generate(GREEDY, max_tokens=max_tokens).collect_tokens(),
+                child.generate(GREEDY, max_tokens=max_tokens).collect_tokens(),
+            )
+            await child.append([97]).flush()
+            return {
+                "same": ours == theirs,
+                "parent_len": parent.seq_len,
+                "fork_len": child.seq_len,
+            }
+
+
+@case
+async def fork_parallel(prompt: str, n: int, max_tokens: int) -> list:
+    with Context(load_model()) as parent:
+        await parent.user(prompt).flush()
+
+        async def branch(index: int) -> list[int]:
+            with parent.fork() as ctx:
+                ctx.append([97 + index])
+                return await ctx.generate(GREEDY, max_tokens=max_tokens).collect_tokens()
+
+        return await asyncio.gather(*map(branch, range(n)))
+
+
+@case
+async def save_open(name: str, text: str) -> dict:
+    model = load_model()
+    with await context_with(model, text) as ctx:
+        ctx.save(name)
+        with Context.open(model, name) as copy:
+            same_len = ctx.seq_len == copy.seq_len
+            same_token = await next_token(ctx) == await next_token(copy)
+        missing = Context.open(model, f"{name}-missing") is None
+        taken = Context.take(model, name)
+        taken_missing = taken is not None and Context.open(model, name) is None
+        snapshot = ctx.snapshot()
+        Context.delete(model, snapshot)
+        return {
+            "same_len": same_len,
+            "same_token": same_token,
+            "missing": missing,
+            "taken_missing": taken_missing,
+            "named": snapshot != "",
+        }
+
+
+async def next_token(ctx: Context) -> int | None:
+    """What greedily follows the token 97; the context stays as it is."""
+    forward = ctx.forward().input_at([97], [ctx.seq_len])
+    handle = forward.sample([0], GREEDY)
+    return (await forward.execute()).token(handle)

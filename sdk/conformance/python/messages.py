@@ -1,0 +1,41 @@
+"""Cases about waiting: timers, the session, messages."""
+
+import asyncio
+
+from table import case
+
+from inferlet import messaging, session
+
+
+@case
+async def sleep_order() -> list[int]:
+    ended: list[int] = []
+
+    async def nap(ms: int) -> None:
+        await asyncio.sleep(ms / 1000)
+        ended.append(ms)
+
+    await asyncio.gather(nap(30), nap(10), nap(20))
+    return ended
+
+
+@case
+async def timeout(ms: int) -> str:
+    try:
+        return await asyncio.wait_for(session.receive(), ms / 1000)
+    except TimeoutError:
+        return "timeout"
+
+
+@case
+async def push_pull(topic: str) -> list[str]:
+    messaging.push(topic, "one")
+    messaging.push(topic, "two")
+    return [await messaging.pull(topic), await messaging.pull(topic)]
+
+
+@case
+async def broadcast(topic: str) -> str | None:
+    with messaging.subscribe(topic) as sub:
+        messaging.broadcast(topic, "x")
+        return await sub.next()
