@@ -37,7 +37,8 @@ BAKERY = ROOT / "build" / "bin" / "bakery"
 
 # Where guests live → what their names begin with.
 _PLACES = {"inferlets": "", "sdk/conformance": "conformance-", "tests": "", "bench": "bench-"}
-_NOT_SOURCE = {"target", "node_modules", "build", "dist", "__pycache__", ".pytest_cache"}
+_NOT_SOURCE = {"target", "node_modules", "build", "dist", "__pycache__", ".pytest_cache", "tests"}
+_NOT_CODE = {".md", ".wasm"}
 _CACHE_LIMIT_BYTES = 2_000_000_000
 _CACHE_KEEP_S = 3600  # entries this young are not pruned: another build may be about to copy them
 
@@ -100,8 +101,9 @@ def make(guest: Guest) -> Outcome:
     )
     if done.returncode != 0:
         return Outcome(guest, error=done.stdout.strip())
-    _copy(guest.out, kept)
-    stamp.write_text(key)
+    if _key_of(guest) == key:  # else something was edited meanwhile, and what this is nobody knows
+        _copy(guest.out, kept)
+        stamp.write_text(key)
     return Outcome(guest, f"built in {time.monotonic() - began:.1f} s")
 
 
@@ -128,26 +130,33 @@ def _key_of(guest: Guest) -> str:
     return digest.hexdigest()[:32]
 
 
-@cache
 def _language_key(language: str) -> str:
     bakery = ROOT / "bakery"
-    parts = [
-        *(_tree_hash(ROOT / folder) for folder in ("wit", f"sdk/{language}")),
-        *(_file_hash(path) for path in sorted(bakery.glob("src/bakery/*.py"))),
-        *(_file_hash(path) for path in sorted(bakery.glob(f"src/bakery/languages/{language}*"))),
-        _tree_hash(bakery / "js"),
-        _file_hash(bakery / "requirements.txt"),
+    sources = [
+        *(
+            bakery / "src/bakery" / f"{name}.py"
+            for name in ("build", "manifest", "toolchain", "wit")
+        ),
+        *sorted(bakery.glob(f"src/bakery/languages/{language}*")),
+        bakery / "requirements.txt",
     ]
-    if language == "rust":
-        parts.append(subprocess.run(["rustc", "-vV"], capture_output=True, text=True).stdout)
+    parts = [_file_hash(path) for path in sources]
+    parts += [_tree_hash(ROOT / folder) for folder in ("wit", f"sdk/{language}", "bakery/js")]
+    parts += [_rust_version() if language == "rust" else ""]
     return " ".join(parts)
+
+
+@cache
+def _rust_version() -> str:
+    return subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
 
 
 def _tree_hash(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
-        if path.is_file() and not _NOT_SOURCE & set(relative.parts) and path.suffix != ".wasm":
+        is_code = not _NOT_SOURCE & set(relative.parts) and path.suffix not in _NOT_CODE
+        if is_code and path.is_file():
             digest.update(f"{relative}\0{_file_hash(path)}\0".encode())
     return digest.hexdigest()
 
