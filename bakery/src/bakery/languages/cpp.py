@@ -1,0 +1,269 @@
+"""C++: zig's clang compiles and links, jco makes the component.
+
+`ziglang` (a wheel of bakery's environment) brings clang, lld, libc++ and wasi-libc. The SDK is
+compiled once into a static library in the cache, under a key of its sources and the compiler; a
+build then compiles the user's files alone. zig keeps its own cache, of libc++ and of every object.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+from bakery import wit
+from bakery.errors import BakeryError
+from bakery.project import Project
+from bakery.report import Report
+from bakery.toolchain import Missing, cache_dir, find, lock, node_modules, run, sdk_root
+
+NAME = "cpp"
+TITLE = "C++"
+
+_SCRIPT = Path(__file__).resolve().parents[3] / "js" / "component.mjs"
+_SUFFIXES = {".cpp", ".cc", ".cxx"}
+_SHOWN_ERRORS = 3
+_SHOWN_LINES = 8  # of each
+_COMPILE = [
+    "-target", "wasm32-wasi", "-std=c++23", "-fno-exceptions", "-fno-sanitize=undefined",
+    "-fno-color-diagnostics",
+]  # fmt: skip
+_MODE = {False: ["-Os", "-DNDEBUG"], True: ["-O0", "-g"]}
+_LINK = ["-mexec-model=reactor", "-Wl,--gc-sections"]
+_STACK_BYTES = 1 << 20  # lld's own choice of 64 KiB is little for recursion
+
+_DIAGNOSTIC = re.compile(
+    r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):\d+: (?:fatal )?(?P<kind>error|warning|note): "
+)
+_SUMMARY = re.compile(r"\d+ (?:warnings?|errors?)(?: and \d+ errors?)? generated\.")
+_UNDEFINED = re.compile(r"undefined symbol: (?P<symbol>.+)$", re.MULTILINE)
+
+
+def detects(root: Path) -> bool:
+    """A C++ project has a CMakeLists.txt (for editors: bakery does not run it) or C++ sources."""
+    return (root / "CMakeLists.txt").is_file() or bool(_sources(root))
+
+
+def missing() -> list[Missing]:
+    """The compiler, or what makes the component."""
+    absent = []
+    if importlib.util.find_spec("ziglang") is None:
+        absent.append(
+            Missing("ziglang", "compiles C++; bakery's environment lacks it", "make setup")
+        )
+    if not find("node"):
+        absent.append(
+            Missing("node", "runs jco, which makes the component", "apt-get install -y nodejs npm")
+        )
+    elif not (node_modules() / "@bytecodealliance" / "jco").is_dir():
+        absent.append(
+            Missing("jco", "makes the component; the npm packages of bakery/js", "make setup")
+        )
+    return absent
+
+
+def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
+    """Writes the component to `out`, or raises a BakeryError pointing at the user's line."""
+    sources = _sources(project.root)
+    if not sources:
+        raise BakeryError(
+            f"{project.root} has no C++ sources",
+            hint="put a main.cpp beside Pie.toml, or into src/",
+        )
+    library = _sdk_library(debug=debug, report=report)
+    report.step(f"Compiling {', '.join(str(path) for path in sources)}")
+    core = out.with_suffix(".core.wasm")
+    command = [
+        *_compiler(),
+        *_COMPILE,
+        *_MODE[debug],
+        *_LINK,
+        *([] if debug else ["-s"]),
+        f"-Wl,-z,stack-size={_STACK_BYTES}",
+        f'-DPIE_PACKAGE="{project.manifest.name}"',
+        *_warnings(),
+        *_sdk_includes(),
+        *_project_includes(project.root),
+        *sources,
+        library,
+        "-o",
+        core,
+    ]  # fmt: skip
+    done = run(command, cwd=project.root, env=_zig_environment(), report=report)
+    if done.returncode != 0:
+        raise _compile_failure(project.root, done.stderr or done.stdout)
+    report.step("Making the component")
+    _componentize(project, core, out, report)
+
+
+def _sources(root: Path) -> list[Path]:
+    """Relative to the root: what lies beside Pie.toml, and everything under src/."""
+    found = [*root.glob("*"), *root.glob("src/**/*")]
+    return sorted(
+        path.relative_to(root) for path in found if path.suffix in _SUFFIXES and path.is_file()
+    )
+
+
+def _compiler() -> list[str]:
+    return [sys.executable, "-m", "ziglang", "c++"]
+
+
+def _warnings() -> list[str]:
+    return ["-Wall", "-Wextra"]
+
+
+def _sdk() -> Path:
+    return sdk_root().resolve() / "cpp"
+
+
+def _sdk_includes() -> list[str]:
+    return ["-isystem", str(_sdk() / "include"), "-isystem", str(_sdk() / "generated")]
+
+
+def _project_includes(root: Path) -> list[str]:
+    folders = [root, root / "include", root / "src"]
+    return [f"-I{folder}" for folder in folders if folder.is_dir()]
+
+
+def _zig_environment() -> dict[str, str | None]:
+    return {
+        "ZIG_GLOBAL_CACHE_DIR": str(cache_dir("guests/cpp/zig")),
+        "ZIG_LOCAL_CACHE_DIR": str(cache_dir("guests/cpp/objects")),
+    }
+
+
+# --- the SDK -------------------------------------------------------------------------------------
+
+
+def _sdk_library(*, debug: bool, report: Report) -> Path:
+    """The SDK and the bindings as a static library; compiled when it is not in the cache."""
+    kept = cache_dir("guests/cpp/sdk") / f"libinferlet-{_sdk_key(debug=debug)}.a"
+    if kept.is_file():
+        return kept
+    with lock("cpp-sdk"):
+        if not kept.is_file():
+            report.step("Compiling the C++ SDK, once (the first time with libc++: a minute or two)")
+            _compile_sdk(kept, debug=debug, report=report)
+    return kept
+
+
+def _sdk_key(*, debug: bool) -> str:
+    digest = hashlib.sha256()
+    digest.update(json.dumps([metadata.version("ziglang"), _COMPILE, _MODE[debug]]).encode())
+    for folder in ("include", "src", "generated"):
+        for path in sorted((_sdk() / folder).rglob("*")):
+            if path.is_file():
+                digest.update(f"{path.relative_to(_sdk())}\0".encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _compile_sdk(into: Path, *, debug: bool, report: Report) -> None:
+    sources = sorted([*(_sdk() / "src").glob("*.cc"), *(_sdk() / "generated").glob("*.cpp")])
+    scratch = Path(tempfile.mkdtemp(prefix="sdk-", dir=into.parent))
+    try:
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            objects = list(
+                pool.map(lambda source: _object(source, scratch, debug, report), sources)
+            )
+        archive = scratch / "lib.a"
+        command = [sys.executable, "-m", "ziglang", "ar", "rcs", archive, *objects]
+        done = run(command, cwd=scratch, env=_zig_environment(), report=report)
+        if done.returncode != 0:
+            raise BakeryError(f"the C++ SDK could not be archived:\n{done.stderr.strip()}")
+        os.replace(archive, into)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _object(source: Path, folder: Path, debug: bool, report: Report) -> Path:
+    made = folder / f"{source.stem}.o"
+    # The generated code writes handles over the pointers that it was given.
+    command = [
+        *_compiler(), *_COMPILE, *_MODE[debug], "-fno-strict-aliasing", *_sdk_includes(),
+        "-c", source, "-o", made,
+    ]  # fmt: skip
+    done = run(command, cwd=folder, env=_zig_environment(), report=report)
+    if done.returncode != 0:
+        raise BakeryError(
+            f"the C++ SDK does not compile:\n{done.stderr.strip()}",
+            hint="this is a fault of the SDK or of its compiler, not of your code",
+        )
+    return made
+
+
+# --- the component -------------------------------------------------------------------------------
+
+
+def _componentize(project: Project, core: Path, out: Path, report: Report) -> None:
+    order = {
+        "core": str(core),
+        "wit": str(wit.write_world(project, out.parent / "wit")),
+        "modules": str(node_modules()),
+        "out": str(out),
+    }
+    done = run(["node", _SCRIPT, json.dumps(order)], cwd=out.parent, report=report)
+    if done.returncode == 0:
+        return
+    told = done.stderr.strip()
+    if f"pie:{project.manifest.name}/run" in told:
+        raise BakeryError(
+            "the program has no entry point",
+            hint="end one source file with PIE_MAIN(Main), where Main is your coroutine\n"
+            "Task<Result<Json>> Main(Json input)",
+        )
+    raise BakeryError(f"no component could be made of the program:\n{told}")
+
+
+# --- what the compiler says ----------------------------------------------------------------------
+
+
+def _compile_failure(root: Path, told: str) -> BakeryError:
+    """The first errors as clang writes them; `where` is the user's line of the first one."""
+    blocks = _error_blocks(told)
+    if blocks:
+        where = _user_line(root, blocks[0])
+        if where:  # it says where; the first line need not
+            blocks[0][0] = _DIAGNOSTIC.sub("", blocks[0][0])
+        shown = ["\n".join(block[:_SHOWN_LINES]) for block in blocks[:_SHOWN_ERRORS]]
+        if len(blocks) > _SHOWN_ERRORS:
+            shown.append(f"and {len(blocks) - _SHOWN_ERRORS} more errors")
+        return BakeryError("\n".join(shown), where=where)
+    if symbols := list(dict.fromkeys(_UNDEFINED.findall(told))):
+        return BakeryError(
+            "declared but nowhere defined: " + ", ".join(symbols[:10]),
+            hint="sources are compiled when they lie beside Pie.toml or under src/",
+        )
+    return BakeryError(f"the compiler failed:\n{told.strip()}")
+
+
+def _error_blocks(told: str) -> list[list[str]]:
+    """Each error with the lines that belong to it: its source line, and its notes."""
+    blocks: list[list[str]] = []
+    for line in told.splitlines():
+        found = _DIAGNOSTIC.match(line)
+        if found and found["kind"] == "error":
+            blocks.append([])
+        if blocks and not line.startswith("In file included from ") and not _SUMMARY.match(line):
+            blocks[-1].append(line)
+    return blocks
+
+
+def _user_line(root: Path, block: list[str]) -> str | None:
+    """An error within a template of a library is told with a note that names the user's line."""
+    for line in block:
+        found = _DIAGNOSTIC.match(line)
+        if found is None:
+            continue
+        path = (root / found["file"]).resolve()
+        if path.is_relative_to(root) and path.is_file():
+            return f"{path}:{found['line']}"
+    return None

@@ -1,0 +1,75 @@
+// Forward: one forward pass, built by hand.
+//
+//   Forward forward = context.Forward();
+//   forward.Input(tokens);
+//   SampleHandle handle = forward.Sample({last}, Sampler::Argmax());
+//   Output out = PIE_TRY(co_await forward.Execute());
+//
+// Pages are reserved, positions counted and full pages committed for you. Rows are numbered by the
+// order of the inputs. The context's buffer is not part of it.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "inferlet/output.h"
+#include "inferlet/result.h"
+#include "inferlet/sample.h"
+#include "inferlet/task.h"
+
+namespace inferlet {
+
+class Adapter;
+
+namespace detail {
+struct ContextState;
+struct PassState;
+}  // namespace detail
+
+class Forward {
+ public:
+  explicit Forward(std::shared_ptr<detail::ContextState> context);
+
+  // Tokens that extend the context.
+  Forward& Input(std::span<const uint32_t> tokens);
+  Forward& Input(std::initializer_list<uint32_t> tokens) {
+    return Input(std::span(tokens.begin(), tokens.size()));
+  }
+  // Tokens at positions of your own, for scoring: the context forgets them after the pass. They
+  // come after all Input tokens.
+  Forward& InputAt(std::span<const uint32_t> tokens, std::span<const uint32_t> positions);
+  // One BRLE row an input token; true = attend.
+  Forward& AttentionMask(std::span<const std::vector<uint32_t>> rows);
+  // BRLE over the vocabulary; true = allowed.
+  Forward& Mask(std::span<const uint32_t> brle);
+  SampleHandle Sample(std::span<const uint32_t> rows, Sampler sampler);
+  SampleHandle Sample(std::initializer_list<uint32_t> rows, Sampler sampler) {
+    return Sample(std::span(rows.begin(), rows.size()), sampler);
+  }
+  template <class P>
+  ProbeHandle<P> Probe(uint32_t row, P probe) {
+    return {AddProbe(row, std::move(probe))};
+  }
+  Forward& Adapter(const inferlet::Adapter& adapter);
+  // Perturbs the pass's adapter (evolution strategies).
+  Forward& ZoSeed(int64_t seed);
+  // Draws this pass's random choices from `seed` alone.
+  Forward& Seed(uint64_t seed);
+
+  // Runs the pass, once. An error leaves the context as it was.
+  Task<Result<Output>> Execute();
+
+  // The position of the first Input token: the context's SeqLen() when this was made.
+  uint32_t StartPosition() const;
+  uint32_t PageSize() const;
+
+ private:
+  SlotHandle AddProbe(uint32_t row, inferlet::Probe probe);
+
+  std::shared_ptr<detail::PassState> state_;
+};
+
+}  // namespace inferlet

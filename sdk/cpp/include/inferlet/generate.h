@@ -1,0 +1,129 @@
+// Generator: tokens, one step after another.
+//
+//   auto text = PIE_TRY(co_await context.Generate(Sampler::TopP(0.6, 0.95))
+//                           .MaxTokens(256).Stop(chat::StopTokens(model)).CollectText());
+//
+// Each step runs the context's buffer, samples on its last row, and puts the accepted token into
+// the buffer. Nothing is cued and nothing stops the loop that was not asked for. A Generator is a
+// handle, as its builder methods need it: copies mean the same generation, and keep its context alive.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inferlet/constrain.h"
+#include "inferlet/json.h"
+#include "inferlet/output.h"
+#include "inferlet/result.h"
+#include "inferlet/sample.h"
+#include "inferlet/spec.h"
+#include "inferlet/task.h"
+
+namespace inferlet {
+
+class Adapter;
+class GenStep;
+
+namespace detail {
+struct ContextState;
+struct GeneratorState;
+struct StepState;
+}  // namespace detail
+
+class Generator {
+ public:
+  Generator(std::shared_ptr<detail::ContextState> context, Sampler sampler);
+
+  // Ends after `n` accepted tokens.
+  Generator& MaxTokens(size_t n);
+  // Ids that end the generation; they are not accepted. Stop replaces them, AddStop adds to them.
+  Generator& Stop(Tokens tokens);
+  Generator& AddStop(Tokens tokens);
+  // Restricts the choice at every step. Several constraints hold together.
+  template <class C>
+  Generator& Constrain(C constraint) {
+    return AddConstraint(std::make_unique<detail::ConstraintOf<C>>(std::move(constraint)));
+  }
+  // The same by a schema. An error when it cannot be compiled.
+  template <class Schema>
+  Result<Generator> ConstrainWith(const Schema& schema) {
+    if constexpr (std::same_as<Schema, Grammar>) {
+      return Constrain(GrammarConstraint::FromGrammar(schema, ContextModel()));
+    } else {
+      return Constrain(PIE_TRY_SYNC(schema.BuildConstraint(ContextModel())));
+    }
+  }
+  // The same mask (BRLE) at every step.
+  Generator& LogitMask(std::vector<uint32_t> brle);
+  // Drafts to confirm in each step. Not used in steps that a constraint restricts.
+  Generator& Speculator(std::unique_ptr<inferlet::Speculator> speculator);
+  // The engine's own drafter.
+  Generator& SystemSpeculation();
+  Generator& Adapter(const inferlet::Adapter& adapter);
+  Generator& ZoSeed(int64_t seed);
+  // Step i draws from `seed + i` alone: the same seed gives the same tokens.
+  Generator& Seed(uint64_t seed);
+  // How many tokens you expect, for bidding.
+  Generator& Horizon(size_t n);
+  // Reads row `row` of every step's input.
+  template <class P>
+  ProbeHandle<P> ProbeEachStep(uint32_t row, P probe) {
+    return {AddProbe(row, std::move(probe))};
+  }
+
+  // Run to the end.
+  Task<Result<std::vector<uint32_t>>> CollectTokens();
+  // Decoded as the chat template says; ends also when that says the turn is over.
+  Task<Result<std::string>> CollectText();
+  // Restricted to JSON of this schema (any JSON when it is empty), and parsed.
+  Task<Result<Json>> CollectJson(std::string_view schema = {});
+
+  // The next step, or none when the generation has ended:
+  //   while (auto step = PIE_TRY(generator.Next())) { Output out = PIE_TRY(co_await step->Execute()); … }
+  Result<std::optional<GenStep>> Next();
+  // Takes your tokens for this step's, after ClearSampler or in place of what it chose. Gives those
+  // that are left after stop tokens and the limit.
+  std::vector<uint32_t> Accept(Tokens tokens);
+  std::vector<uint32_t> Accept(std::initializer_list<uint32_t> tokens) {
+    return Accept(std::span(tokens.begin(), tokens.size()));
+  }
+
+  bool IsDone() const;
+  size_t TokensGenerated() const;
+
+ private:
+  Generator& AddConstraint(std::unique_ptr<detail::Constraint> constraint);
+  SlotHandle AddProbe(uint32_t row, Probe probe);
+  const Model& ContextModel() const;
+
+  std::shared_ptr<detail::GeneratorState> state_;
+};
+
+// One step of a Generator.
+class GenStep {
+ public:
+  explicit GenStep(std::shared_ptr<detail::GeneratorState> generator);
+
+  // Chooses no token: read a probe and call Generator::Accept.
+  GenStep& ClearSampler();
+  // Reads row `row` of this step's input.
+  template <class P>
+  ProbeHandle<P> Probe(uint32_t row, P probe) {
+    return {AddProbe(row, std::move(probe))};
+  }
+  // Runs the pass and accepts what it chose: `tokens` of the output.
+  Task<Result<Output>> Execute();
+
+ private:
+  SlotHandle AddProbe(uint32_t row, inferlet::Probe probe);
+
+  std::shared_ptr<detail::StepState> state_;
+};
+
+}  // namespace inferlet

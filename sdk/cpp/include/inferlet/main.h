@@ -1,0 +1,95 @@
+// PIE_MAIN(Main): makes `Main` what the engine runs.
+//
+//   Task<Result<Json>> Main(Json input) { … }
+//   PIE_MAIN(Main)
+//
+// `Main` may be a coroutine or a plain function that returns Result<Output>. Input and Output are
+//   Json          parsed and written; a returned Json string goes out as plain text
+//   std::string   the text itself, untouched
+//   any type      with `static Result<T> FromJson(const Json&)` (input), `Json ToJson() const` (output)
+// An error becomes the Error event that the client receives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "inferlet/json.h"
+#include "inferlet/reactor.h"
+#include "inferlet/result.h"
+#include "inferlet/task.h"
+
+// bakery defines the package name of Pie.toml; an editor that reads the code does not need it.
+#ifndef PIE_PACKAGE
+#define PIE_PACKAGE "inferlet"
+#endif
+
+namespace inferlet::detail {
+
+template <class T>
+Result<T> Decode(std::string_view text) {
+  if constexpr (std::same_as<T, std::string>) {
+    return std::string(text);
+  } else {
+    Result<Json> json = text.empty() ? Json() : Json::Parse(text);
+    if (!json) return Error("the input is not JSON: " + json.error());
+    if constexpr (std::same_as<T, Json>) {
+      return json;
+    } else {
+      Result<T> value = T::FromJson(*json);
+      if (!value) return Error("the input does not fit: " + value.error());
+      return value;
+    }
+  }
+}
+
+template <class T>
+std::string Encode(T value) {
+  if constexpr (std::same_as<T, std::string>) {
+    return value;
+  } else if constexpr (std::same_as<T, Json>) {
+    return value.IsString() ? *value.template As<std::string>() : value.Dump();
+  } else {
+    return value.ToJson().Dump();
+  }
+}
+
+template <class Input, class Output>
+Result<std::string> Call(Task<Result<Output>> (*main)(Input), std::string_view text) {
+  Input input = PIE_TRY_SYNC(Decode<std::remove_cvref_t<Input>>(text));
+  Result<Output> output = PIE_TRY_SYNC(BlockOn(main(std::move(input))));
+  return Encode(PIE_TRY_SYNC(std::move(output)));
+}
+
+template <class Input, class Output>
+Result<std::string> Call(Result<Output> (*main)(Input), std::string_view text) {
+  Input input = PIE_TRY_SYNC(Decode<std::remove_cvref_t<Input>>(text));
+  return Encode(PIE_TRY_SYNC(main(std::move(input))));
+}
+
+// The canonical ABI's side of `run: func(input: string) -> result<string, string>`.
+struct ReturnArea {
+  uint8_t is_error;
+  char* text;
+  size_t size;
+};
+void BeforeMain();
+ReturnArea* AfterMain(Result<std::string> result);
+void Free(ReturnArea* area);
+
+}  // namespace inferlet::detail
+
+#define PIE_MAIN(function)                                                                  \
+  extern "C" [[gnu::used, clang::export_name("pie:" PIE_PACKAGE "/run#run")]]               \
+  ::inferlet::detail::ReturnArea* PieRun(char* text, size_t size) {                         \
+    ::inferlet::detail::BeforeMain();                                                       \
+    auto result = ::inferlet::detail::Call(&(function), std::string_view(text, size));      \
+    if (size > 0) std::free(text);                                                          \
+    return ::inferlet::detail::AfterMain(std::move(result));                                \
+  }                                                                                         \
+  extern "C" [[gnu::used, clang::export_name("cabi_post_pie:" PIE_PACKAGE "/run#run")]]     \
+  void PieRunFree(::inferlet::detail::ReturnArea* area) {                                   \
+    ::inferlet::detail::Free(area);                                                         \
+  }

@@ -1,0 +1,61 @@
+// Models and their tokenizers. Both are handles: copies mean the same model.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inferlet/bindings.h"
+#include "inferlet/result.h"
+
+namespace inferlet {
+
+// Token ids beside their bytes.
+struct Vocabulary {
+  std::vector<uint32_t> ids;
+  std::vector<std::string> bytes;  // not always UTF-8
+};
+
+class Tokenizer {
+ public:
+  explicit Tokenizer(raw::Tokenizer raw);
+
+  std::vector<uint32_t> Encode(std::string_view text) const;
+  // An error for ids outside the vocabulary.
+  Result<std::string> Decode(std::span<const uint32_t> tokens) const;
+  // Every token. Large: keep what you need of it.
+  Vocabulary Vocabs() const;
+  // The ids that stand for no text of their own, with their names.
+  Vocabulary SpecialTokens() const;
+  // The regular expression that splits text before merges apply.
+  std::string SplitRegex() const;
+
+  const raw::Tokenizer& Inner() const { return *raw_; }
+
+ private:
+  std::shared_ptr<raw::Tokenizer> raw_;
+};
+
+class Model {
+ public:
+  // Binds to a model that the engine has loaded; `runtime::Models()` names them.
+  static Result<Model> Load(std::string_view name);
+
+  const inferlet::Tokenizer& Tokenizer() const { return state_->tokenizer; }
+  const raw::Model& Inner() const { return state_->raw; }
+
+ private:
+  struct State {
+    explicit State(raw::Model model) : raw(std::move(model)), tokenizer(raw.Tokenizer()) {}
+    raw::Model raw;
+    inferlet::Tokenizer tokenizer;
+  };
+  explicit Model(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace inferlet

@@ -1,0 +1,55 @@
+// Output: what a forward pass gave.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "inferlet/bindings.h"
+#include "inferlet/sample.h"
+
+namespace inferlet {
+
+// Accessors answer nothing for a handle of another kind (a probe's for Token, a sampler's for
+// Logits). Spans live as long as the Output.
+class Output {
+ public:
+  // Which slots belong to the handle whose id is the index here.
+  struct SlotRange {
+    uint32_t first = 0;
+    uint32_t count = 0;
+  };
+
+  Output(raw::Output raw, std::vector<SlotRange> ranges, std::optional<SampleHandle> auto_sampler)
+      : raw_(std::move(raw)), ranges_(std::move(ranges)), auto_sampler_(auto_sampler) {}
+
+  // The token of a single-row sampler; the first one of several.
+  std::optional<uint32_t> Token(SlotHandle handle) const;
+  // All tokens of a sampler: row by row, draw by draw.
+  std::vector<uint32_t> TokensAt(SlotHandle handle) const;
+  // Token ids and their probabilities, the likeliest first.
+  std::optional<std::pair<std::span<const uint32_t>, std::span<const float>>> Distribution(
+      SlotHandle handle) const;
+  std::optional<std::span<const float>> Logits(SlotHandle handle) const;
+  std::optional<std::span<const float>> Logprobs(SlotHandle handle) const;
+  std::optional<float> Entropy(SlotHandle handle) const;
+
+  // What the Generator accepted in this step, after stop tokens and the limit. Empty for a Forward.
+  std::vector<uint32_t> tokens;
+
+  // The sampler that the Generator attached; none for a Forward and after ClearSampler.
+  std::optional<SampleHandle> AutoSampler() const { return auto_sampler_; }
+  // All slots, and the engine's draft tokens.
+  const raw::Output& Raw() const { return raw_; }
+
+ private:
+  const pie::core::inference::SlotOutput* First(SlotHandle handle) const;
+
+  raw::Output raw_;
+  std::vector<SlotRange> ranges_;
+  std::optional<SampleHandle> auto_sampler_;
+};
+
+}  // namespace inferlet

@@ -1,0 +1,56 @@
+// Results: a value, or a text for a person that says what was wrong.
+//
+// The SDK throws nothing (inferlets are built with -fno-exceptions). What can fail returns
+// `Result<T>`; PIE_TRY takes the value out or ends the coroutine with the error.
+#pragma once
+
+#include <expected>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace inferlet {
+
+template <class T>
+using Result = std::expected<T, std::string>;
+
+// `return Error("…")` and `co_return Error("…")` fail a function or coroutine.
+inline std::unexpected<std::string> Error(std::string message) {
+  return std::unexpected(std::move(message));
+}
+
+namespace detail {
+
+// Error texts of the bindings are no std::string; they know how to become one.
+template <class E>
+std::string ErrorText(E&& error) {
+  if constexpr (std::is_convertible_v<E, std::string>) {
+    return std::forward<E>(error);
+  } else {
+    return error.to_string();
+  }
+}
+
+template <class T, class E>
+T ValueOf(std::expected<T, E>&& result) {
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+}  // namespace detail
+}  // namespace inferlet
+
+// In a coroutine: the value of a Result, or the end of the coroutine with its error.
+//   auto text = PIE_TRY(co_await generator.CollectText());
+#define PIE_TRY(...) PIE_TRY_WITH_(co_return, __VA_ARGS__)
+
+// The same in a function that is no coroutine.
+#define PIE_TRY_SYNC(...) PIE_TRY_WITH_(return, __VA_ARGS__)
+
+#define PIE_TRY_WITH_(leave, ...)                                                       \
+  ({                                                                                    \
+    auto pie_result_ = (__VA_ARGS__);                                                   \
+    if (!pie_result_.has_value()) {                                                     \
+      leave ::inferlet::Error(::inferlet::detail::ErrorText(std::move(pie_result_).error())); \
+    }                                                                                   \
+    ::inferlet::detail::ValueOf(std::move(pie_result_));                                \
+  })

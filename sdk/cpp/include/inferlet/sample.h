@@ -1,0 +1,85 @@
+// What to read from a forward pass: a Sampler chooses tokens, a probe reads the distribution.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "inferlet/bindings.h"
+
+namespace inferlet {
+
+// Chooses one token a row. A temperature of 0 is greedy.
+class Sampler {
+ public:
+  // The likeliest token.
+  static constexpr Sampler Argmax() { return Sampler(Kind::kTopK, 0, 1, 0); }
+  // Nucleus sampling: the likeliest tokens whose probabilities add up to `p`.
+  static constexpr Sampler TopP(float temperature, float p) {
+    return Sampler(Kind::kTopP, temperature, 0, p);
+  }
+  static constexpr Sampler TopK(float temperature, uint32_t k) {
+    return Sampler(Kind::kTopK, temperature, k, 0);
+  }
+  // Tokens at least `p` times as likely as the likeliest.
+  static constexpr Sampler MinP(float temperature, float p) {
+    return Sampler(Kind::kMinP, temperature, 0, p);
+  }
+  // The k likeliest, then the nucleus of these.
+  static constexpr Sampler TopKTopP(float temperature, uint32_t k, float p) {
+    return Sampler(Kind::kTopKTopP, temperature, k, p);
+  }
+  // From the whole distribution; `draws` independent tokens at each row.
+  static constexpr Sampler Multinomial(float temperature, uint32_t draws = 1) {
+    return Sampler(Kind::kMultinomial, temperature, draws, 0);
+  }
+
+  // How many tokens a row gives.
+  uint32_t SlotsPerRow() const { return kind_ == Kind::kMultinomial && k_ > 1 ? k_ : 1; }
+  pie::core::inference::Sampler ToRaw() const;
+
+ private:
+  enum class Kind { kMultinomial, kTopK, kTopP, kMinP, kTopKTopP };
+  constexpr Sampler(Kind kind, float temperature, uint32_t k, float p)
+      : kind_(kind), temperature_(temperature), k_(k), p_(p) {}
+
+  Kind kind_;
+  float temperature_;
+  uint32_t k_;  // the draws of a multinomial sampler
+  float p_;
+};
+
+// Every logit of a row, before the softmax. Read with Output::Logits.
+struct Logits {};
+// The k likeliest tokens of the temperature-scaled distribution; 0 for all. Output::Distribution.
+struct Distribution {
+  float temperature = 1;
+  uint32_t k = 0;
+};
+// log p(token). Output::Logprobs, of length 1.
+struct Logprob {
+  uint32_t token;
+};
+// log p of each candidate, in this order. Output::Logprobs.
+struct Logprobs {
+  std::vector<uint32_t> tokens;
+};
+// Shannon entropy of the unscaled distribution. Output::Entropy.
+struct Entropy {};
+
+using Probe = std::variant<Logits, Distribution, Logprob, Logprobs, Entropy>;
+
+namespace detail {
+pie::core::inference::Sampler ToRaw(const Probe& probe);
+}  // namespace detail
+
+// Where in an Output a sampler's or probe's answer is. Valid for the outputs of the pass, or of the
+// generator, that gave it.
+struct SlotHandle {
+  uint32_t id;
+};
+struct SampleHandle : SlotHandle {};
+template <class P>
+struct ProbeHandle : SlotHandle {};
+
+}  // namespace inferlet

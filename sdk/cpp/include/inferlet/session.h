@@ -1,0 +1,30 @@
+// The channel to the client that launched this inferlet.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inferlet/json.h"
+#include "inferlet/task.h"
+
+namespace inferlet::session {
+
+// Arrives at the client as a Stdout event.
+void Send(std::string_view message);
+inline void Send(const char* message) { Send(std::string_view(message)); }
+inline void Send(const std::string& message) { Send(std::string_view(message)); }
+// A string goes out as it is, everything else as JSON.
+void Send(const Json& message);
+// Arrives as a File event.
+void SendFile(std::span<const uint8_t> data);
+
+// The client's next message or signal; none once the client is gone for good. It is asked for when
+// the function is called, and waits as long as it takes: see Timeout.
+Task<std::optional<std::string>> Receive();
+Task<std::optional<std::vector<uint8_t>>> ReceiveFile();
+
+}  // namespace inferlet::session

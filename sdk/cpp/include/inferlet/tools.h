@@ -1,0 +1,49 @@
+// Tools in the model's native format.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "inferlet/bindings.h"
+#include "inferlet/constrain.h"
+#include "inferlet/model.h"
+#include "inferlet/result.h"
+
+namespace inferlet::tools {
+
+// Tokens that tell the model which tools (JSON schemas) it has.
+Result<std::vector<uint32_t>> EquipPrefix(const Model& model, std::span<const std::string> schemas);
+// Tokens that give a tool's result back.
+std::vector<uint32_t> AnswerPrefix(const Model& model, std::string_view name,
+                                   std::string_view result_json);
+
+struct Start {};  // a call is being assembled
+struct Call {
+  std::string name;
+  std::string arguments;  // JSON
+};
+using Event = std::variant<Start, Call>;
+
+class Decoder {
+ public:
+  explicit Decoder(const Model& model);
+  Result<Event> Feed(std::span<const uint32_t> tokens);
+  void Reset();
+
+ private:
+  pie::instruct::tool_use::Decoder raw_;
+};
+
+// The one call in a finished text, if there is one.
+std::optional<Call> ParseCall(const Model& model, std::string_view text);
+// A grammar of the native call format; none when the model has no such format.
+std::optional<Grammar> NativeGrammar(const Model& model, std::span<const std::string> schemas);
+// The same as a matcher, for GrammarConstraint.
+std::optional<Matcher> NativeMatcher(const Model& model, std::span<const std::string> schemas);
+
+}  // namespace inferlet::tools

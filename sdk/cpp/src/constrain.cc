@@ -1,0 +1,119 @@
+#include "inferlet/constrain.h"
+
+#include <algorithm>
+
+namespace inferlet {
+
+namespace brle {
+
+std::vector<uint32_t> Only(std::vector<uint32_t> ids) {
+  std::sort(ids.begin(), ids.end());
+  std::vector<uint32_t> mask;
+  uint32_t end = 0;  // where the runs so far end
+  for (const uint32_t id : ids) {
+    if (id < end) continue;  // a duplicate
+    if (id == end && !mask.empty()) {
+      ++mask.back();
+    } else {
+      mask.push_back(id - end);
+      mask.push_back(1);
+    }
+    end = id + 1;
+  }
+  if (mask.empty()) mask.push_back(UINT32_MAX);  // nothing is allowed
+  return mask;
+}
+
+std::vector<uint32_t> And(std::span<const uint32_t> a, std::span<const uint32_t> b) {
+  if (a.empty()) return {b.begin(), b.end()};
+  if (b.empty()) return {a.begin(), a.end()};
+  std::vector<uint32_t> mask;
+  size_t i = 0, j = 0;
+  uint32_t left_a = a[0], left_b = b[0];
+  bool run_allowed = false;  // the value of the run at the end of `mask`
+  mask.push_back(0);
+  while (i < a.size() && j < b.size()) {
+    const uint32_t length = std::min(left_a, left_b);
+    const bool allowed = i % 2 == 1 && j % 2 == 1;
+    if (length > 0 && allowed != run_allowed) {
+      mask.push_back(0);
+      run_allowed = allowed;
+    }
+    mask.back() += length;
+    left_a -= length;
+    left_b -= length;
+    if (left_a == 0 && ++i < a.size()) left_a = a[i];
+    if (left_b == 0 && ++j < b.size()) left_b = b[j];
+  }
+  return mask;
+}
+
+}  // namespace brle
+
+using detail::Lift;
+
+namespace {
+
+Result<Grammar> ToGrammar(std::expected<raw::Grammar, wit::string> made) {
+  return Lift(std::move(made), [](raw::Grammar grammar) { return Grammar(std::move(grammar)); });
+}
+
+Result<GrammarConstraint> ToConstraint(Result<Grammar> grammar, const Model& model) {
+  return GrammarConstraint::FromGrammar(PIE_TRY_SYNC(std::move(grammar)), model);
+}
+
+}  // namespace
+
+Result<Grammar> Grammar::FromJsonSchema(std::string_view schema) {
+  return ToGrammar(raw::Grammar::FromJsonSchema(schema));
+}
+Grammar Grammar::Json() { return Grammar(raw::Grammar::Json()); }
+Result<Grammar> Grammar::FromRegex(std::string_view pattern) {
+  return ToGrammar(raw::Grammar::FromRegex(pattern));
+}
+Result<Grammar> Grammar::FromEbnf(std::string_view source) {
+  return ToGrammar(raw::Grammar::FromEbnf(source));
+}
+std::string Grammar::ToString() const { return detail::Text(raw_->ToString()); }
+
+Result<void> Matcher::AcceptTokens(Tokens tokens) { return Lift(raw_.AcceptTokens(tokens)); }
+std::vector<uint32_t> Matcher::NextTokenLogitMask() const {
+  return detail::List(raw_.NextTokenLogitMask());
+}
+
+GrammarConstraint GrammarConstraint::FromGrammar(const Grammar& grammar, const Model& model) {
+  return GrammarConstraint(Matcher(grammar, model.Tokenizer()));
+}
+GrammarConstraint GrammarConstraint::Json(const Model& model) {
+  return FromGrammar(Grammar::Json(), model);
+}
+Result<GrammarConstraint> GrammarConstraint::FromJsonSchema(std::string_view schema,
+                                                            const Model& model) {
+  return ToConstraint(Grammar::FromJsonSchema(schema), model);
+}
+Result<GrammarConstraint> GrammarConstraint::FromRegex(std::string_view pattern, const Model& model) {
+  return ToConstraint(Grammar::FromRegex(pattern), model);
+}
+Result<GrammarConstraint> GrammarConstraint::FromEbnf(std::string_view source, const Model& model) {
+  return ToConstraint(Grammar::FromEbnf(source), model);
+}
+
+Result<std::vector<uint32_t>> GrammarConstraint::Step(Tokens accepted) {
+  if (!accepted.empty()) PIE_TRY_SYNC(matcher_.AcceptTokens(accepted));
+  return matcher_.NextTokenLogitMask();
+}
+
+Result<GrammarConstraint> AnyJson::BuildConstraint(const Model& model) const {
+  return GrammarConstraint::Json(model);
+}
+Result<GrammarConstraint> JsonSchema::BuildConstraint(const Model& model) const {
+  return GrammarConstraint::FromJsonSchema(schema, model);
+}
+Result<GrammarConstraint> Regex::BuildConstraint(const Model& model) const {
+  return GrammarConstraint::FromRegex(pattern, model);
+}
+Result<GrammarConstraint> Ebnf::BuildConstraint(const Model& model) const {
+  return GrammarConstraint::FromEbnf(source, model);
+}
+
+}  // namespace inferlet

@@ -1,0 +1,116 @@
+#include "inferlet/context.h"
+
+#include "inferlet/chat.h"
+#include "inferlet/forward.h"
+#include "inferlet/generate.h"
+#include "inferlet/scheduling.h"
+#include "pass.h"
+
+namespace inferlet {
+
+using detail::ContextState;
+using detail::Lift;
+
+Result<Context> Context::Adopt(const inferlet::Model& model,
+                               std::expected<raw::Context, wit::string> made) {
+  return Lift(std::move(made), [&](raw::Context raw) {
+    return Context(std::make_shared<ContextState>(std::move(raw), model));
+  });
+}
+
+Result<Context> Context::New(const inferlet::Model& model) {
+  return Adopt(model, raw::Context::Create(model.Inner()));
+}
+Result<Context> Context::Open(const inferlet::Model& model, std::string_view name) {
+  return Adopt(model, raw::Context::Open(model.Inner(), name));
+}
+Result<Context> Context::Take(const inferlet::Model& model, std::string_view name) {
+  return Adopt(model, raw::Context::Take(model.Inner(), name));
+}
+Result<void> Context::Delete(const inferlet::Model& model, std::string_view name) {
+  return Lift(raw::Context::Delete(model.Inner(), name));
+}
+
+Result<void> Context::Save(std::string_view name) const { return Lift(state_->raw.Save(name)); }
+Result<std::string> Context::Snapshot() const { return detail::LiftText(state_->raw.Snapshot()); }
+Result<Context> Context::Fork() const {
+  Context fork = PIE_TRY_SYNC(Adopt(state_->model, state_->raw.Fork()));
+  fork.state_->buffer = state_->buffer;
+  return fork;
+}
+void Context::Release() { state_->raw.Destroy(); }
+
+Context& Context::System(std::string_view text) { return Append(chat::System(Model(), text)); }
+Context& Context::User(std::string_view text) { return Append(chat::User(Model(), text)); }
+Context& Context::Assistant(std::string_view text) { return Append(chat::Assistant(Model(), text)); }
+Context& Context::Cue() { return Append(chat::Cue(Model())); }
+Context& Context::Seal() { return Append(chat::Seal(Model())); }
+Context& Context::Append(std::span<const uint32_t> tokens) {
+  state_->buffer.insert(state_->buffer.end(), tokens.begin(), tokens.end());
+  return *this;
+}
+
+namespace {
+
+// Takes the state by value: a Context may be moved or destroyed while its flush runs.
+Task<Result<void>> FlushBuffer(std::shared_ptr<ContextState> context) {
+  if (context->buffer.empty()) co_return {};
+  auto pass = std::make_shared<detail::PassState>(context);
+  pass->AddInput(context->buffer);
+  context->buffer.clear();
+  Result<raw::Output> output = co_await detail::RunPass(pass);
+  if (!output) {
+    context->buffer.insert(context->buffer.begin(), pass->tokens.begin(), pass->tokens.end());
+    co_return Error(std::move(output).error());
+  }
+  co_return context->Settle(0);
+}
+
+}  // namespace
+
+Task<Result<void>> Context::Flush() { return FlushBuffer(state_); }
+
+Result<void> Context::Truncate(uint32_t n) {
+  const uint32_t working = state_->raw.WorkingPageTokenCount();
+  if (n > working) {
+    return Error("cannot truncate " + std::to_string(n) + " tokens: only the last " +
+                 std::to_string(working) + " are in working pages, committed pages stay");
+  }
+  if (n > 0) state_->raw.TruncateWorkingPageTokens(n);
+  return {};
+}
+
+Generator Context::Generate(Sampler sampler) { return Generator(state_, sampler); }
+inferlet::Forward Context::Forward() { return inferlet::Forward(state_); }
+
+const inferlet::Model& Context::Model() const { return state_->model; }
+uint32_t Context::PageSize() const { return state_->page_size; }
+uint32_t Context::SeqLen() const { return state_->SeqLen(); }
+const std::vector<uint32_t>& Context::Buffer() const { return state_->buffer; }
+const raw::Context& Context::Inner() const { return state_->raw; }
+
+void Context::SetBid(double value) { state_->bid = value; }
+Idle Context::Idle() { return inferlet::Idle(state_); }
+Result<void> Context::Suspend() { return Lift(state_->raw.Suspend()); }
+
+Idle::Idle(std::shared_ptr<ContextState> state) : state_(std::move(state)) {
+  ++state_->idle_guards;
+  state_->raw.Bid(0);
+}
+
+Idle::~Idle() {
+  if (state_) --state_->idle_guards;
+}
+
+namespace scheduling {
+
+namespace host = pie::core::scheduling;
+
+double Price() { return host::Price(); }
+double Rent(const Context& context) { return host::Rent(context.Inner()); }
+double Dividend(const Model& model) { return host::Dividend(model.Inner()); }
+double Latency(const Context& context) { return host::Latency(context.Inner()); }
+double Balance(const Model& model) { return host::Balance(model.Inner()); }
+
+}  // namespace scheduling
+}  // namespace inferlet

@@ -1,0 +1,124 @@
+// Chat, reasoning and tools: thin over the bindings.
+#include "inferlet/chat.h"
+#include "inferlet/reasoning.h"
+#include "inferlet/tools.h"
+
+namespace inferlet {
+
+using detail::Lift;
+using detail::List;
+using detail::Text;
+
+namespace chat {
+
+namespace host = pie::instruct::chat;
+
+std::vector<uint32_t> System(const Model& model, std::string_view message) {
+  return List(host::System(model.Inner(), message));
+}
+std::vector<uint32_t> User(const Model& model, std::string_view message) {
+  return List(host::User(model.Inner(), message));
+}
+std::vector<uint32_t> Assistant(const Model& model, std::string_view message) {
+  return List(host::Assistant(model.Inner(), message));
+}
+std::vector<uint32_t> Cue(const Model& model) { return List(host::Cue(model.Inner())); }
+std::vector<uint32_t> Seal(const Model& model) { return List(host::Seal(model.Inner())); }
+std::vector<uint32_t> StopTokens(const Model& model) { return List(host::StopTokens(model.Inner())); }
+
+Decoder::Decoder(const Model& model) : raw_(host::CreateDecoder(model.Inner())) {}
+
+Result<Event> Decoder::Feed(std::span<const uint32_t> tokens) {
+  return Lift(raw_.Feed(tokens), [](host::Event event) -> Event {
+    if (auto* delta = std::get_if<host::Event::Delta>(&event.variants)) {
+      if (delta->value.empty()) return Idle{};
+      return Delta{Text(delta->value)};
+    }
+    if (auto* done = std::get_if<host::Event::Done>(&event.variants)) {
+      return Done{Text(done->value)};
+    }
+    return Interrupt{std::get<host::Event::Interrupt>(event.variants).value};
+  });
+}
+
+void Decoder::Reset() { raw_.Reset(); }
+
+}  // namespace chat
+
+namespace reasoning {
+
+namespace host = pie::instruct::reasoning;
+
+Decoder::Decoder(const Model& model) : raw_(host::CreateDecoder(model.Inner())) {}
+
+Result<Event> Decoder::Feed(std::span<const uint32_t> tokens) {
+  return Lift(raw_.Feed(tokens), [](host::Event event) -> Event {
+    if (auto* delta = std::get_if<host::Event::Delta>(&event.variants)) {
+      if (delta->value.empty()) return Idle{};
+      return Delta{Text(delta->value)};
+    }
+    if (auto* end = std::get_if<host::Event::Complete>(&event.variants)) {
+      return End{Text(end->value)};
+    }
+    return Start{};
+  });
+}
+
+void Decoder::Reset() { raw_.Reset(); }
+
+}  // namespace reasoning
+
+namespace tools {
+
+namespace host = pie::instruct::tool_use;
+
+namespace {
+
+std::vector<std::string_view> Views(std::span<const std::string> texts) {
+  return std::vector<std::string_view>(texts.begin(), texts.end());
+}
+
+}  // namespace
+
+Result<std::vector<uint32_t>> EquipPrefix(const Model& model, std::span<const std::string> schemas) {
+  return Lift(host::Equip(model.Inner(), Views(schemas)), List<uint32_t>);
+}
+
+std::vector<uint32_t> AnswerPrefix(const Model& model, std::string_view name,
+                                   std::string_view result_json) {
+  return List(host::Answer(model.Inner(), name, result_json));
+}
+
+Decoder::Decoder(const Model& model) : raw_(host::CreateDecoder(model.Inner())) {}
+
+Result<Event> Decoder::Feed(std::span<const uint32_t> tokens) {
+  return Lift(raw_.Feed(tokens), [](host::Event event) -> Event {
+    if (auto* call = std::get_if<host::Event::Call>(&event.variants)) {
+      return Call{Text(std::get<0>(call->value)), Text(std::get<1>(call->value))};
+    }
+    return Start{};
+  });
+}
+
+void Decoder::Reset() { raw_.Reset(); }
+
+std::optional<Call> ParseCall(const Model& model, std::string_view text) {
+  Decoder decoder(model);
+  Result<Event> event = decoder.Feed(model.Tokenizer().Encode(text));
+  if (!event || !std::holds_alternative<Call>(*event)) return std::nullopt;
+  return std::get<Call>(*std::move(event));
+}
+
+std::optional<Grammar> NativeGrammar(const Model& model, std::span<const std::string> schemas) {
+  std::optional<raw::Grammar> grammar = host::Format(model.Inner(), Views(schemas));
+  if (!grammar) return std::nullopt;
+  return Grammar(*std::move(grammar));
+}
+
+std::optional<Matcher> NativeMatcher(const Model& model, std::span<const std::string> schemas) {
+  if (!host::Format(model.Inner(), Views(schemas))) return std::nullopt;
+  return Matcher(host::CreateMatcher(model.Inner(), Views(schemas)));
+}
+
+}  // namespace tools
+}  // namespace inferlet

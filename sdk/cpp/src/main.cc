@@ -1,0 +1,33 @@
+#include "inferlet/main.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+// The world's type is embedded by bakery, with the inferlet's own export in it. The bindings ask for
+// an object file that carries the type of the imports alone; nothing stands in for it.
+extern "C" void __component_type_object_force_link_imports() {}
+
+namespace inferlet::detail {
+
+// A reactor has no exit that would flush, and a stream that is no terminal is fully buffered.
+void BeforeMain() { std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); }
+
+ReturnArea* AfterMain(Result<std::string> result) {
+  std::fflush(stdout);
+  const std::string& text = result ? *result : result.error();
+  auto* area = static_cast<ReturnArea*>(std::malloc(sizeof(ReturnArea)));
+  *area = {.is_error = !result, .text = nullptr, .size = text.size()};
+  if (!text.empty()) {
+    area->text = static_cast<char*>(std::malloc(text.size()));
+    std::memcpy(area->text, text.data(), text.size());
+  }
+  return area;
+}
+
+void Free(ReturnArea* area) {
+  std::free(area->text);
+  std::free(area);
+}
+
+}  // namespace inferlet::detail

@@ -1,0 +1,125 @@
+#include "pass.h"
+
+#include "inferlet/reactor.h"
+
+namespace inferlet::detail {
+namespace {
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+void Attach(const Reader& reader, const raw::ForwardPass& pass) {
+  if (reader.rows.empty()) return;
+  pass.Sampler(reader.rows, std::visit(Overloaded{
+                                           [](const Sampler& sampler) { return sampler.ToRaw(); },
+                                           [](const Probe& probe) { return ToRaw(probe); },
+                                       },
+                                       reader.what));
+}
+
+void PlaceBid(const PassState& pass) {
+  ContextState& context = *pass.context;
+  if (context.idle_guards > 0) return context.raw.Bid(0);
+  if (context.bid) return context.raw.Bid(*std::exchange(context.bid, std::nullopt));
+  if (pass.bid) context.raw.Bid(*pass.bid);
+}
+
+raw::ForwardPass Build(const PassState& state) {
+  raw::ForwardPass pass(state.context->model.Inner());
+  pass.Context(state.context->raw);
+  if (!state.tokens.empty()) pass.InputTokens(state.tokens, state.positions);
+  if (!state.attention.empty()) {
+    std::vector<std::span<const uint32_t>> rows(state.attention.begin(), state.attention.end());
+    pass.AttentionMask(rows);
+  }
+  if (!state.mask.empty()) pass.LogitMask(state.mask);
+  for (const Reader& reader : state.readers) Attach(reader, pass);
+  if (state.adapter) pass.Adapter(state.adapter->Inner());
+  if (state.zo_seed) pie::zo::zo::AdapterSeed(pass, *state.zo_seed);
+  if (state.seed) pie::plus::sampling::Seed(pass, *state.seed);
+  if (state.engine_drafts) pass.OutputSpeculativeTokens(true);
+  return pass;
+}
+
+uint32_t SlotsWanted(const PassState& pass) {
+  uint32_t wanted = 0;
+  for (const Reader& reader : pass.readers) wanted += reader.SlotCount();
+  return wanted;
+}
+
+Task<Result<raw::Output>> Await(raw::FutureOutput future, uint32_t slots_wanted) {
+  std::optional<raw::Output> output = future.Get();
+  if (!output) {
+    co_await Ready(future.Pollable());
+    output = future.Get();
+  }
+  // A pass that failed after it was queued gives no slots; one that asked for none looks the same.
+  if (!output || output->slots.size() < slots_wanted || slots_wanted == 0) {
+    if (const auto failure = pie::plus::outcome::Failure(future)) co_return Error(Text(*failure));
+  }
+  if (!output || output->slots.size() < slots_wanted) {
+    co_return Error("the engine answered " + std::to_string(output ? output->slots.size() : 0) +
+                    " of " + std::to_string(slots_wanted) + " slots and told no reason");
+  }
+  co_return *std::move(output);
+}
+
+}  // namespace
+
+Result<void> ContextState::Reserve(uint32_t tokens) {
+  const uint32_t capacity = raw.WorkingPageCount() * page_size;
+  const uint32_t needed = raw.WorkingPageTokenCount() + tokens;
+  if (needed <= capacity) return {};
+  return Lift(raw.ReserveWorkingPages((needed - capacity + page_size - 1) / page_size));
+}
+
+Result<void> ContextState::Settle(uint32_t forgotten) {
+  if (forgotten > 0) raw.TruncateWorkingPageTokens(forgotten);
+  const uint32_t full = raw.WorkingPageTokenCount() / page_size;
+  if (full == 0) return {};
+  return Lift(raw.CommitWorkingPages(full));
+}
+
+uint32_t Reader::SlotCount() const {
+  const auto* sampler = std::get_if<Sampler>(&what);
+  return static_cast<uint32_t>(rows.size()) * (sampler ? sampler->SlotsPerRow() : 1);
+}
+
+void PassState::AddInput(std::span<const uint32_t> more) {
+  for (const uint32_t token : more) {
+    positions.push_back(start + static_cast<uint32_t>(tokens.size()));
+    tokens.push_back(token);
+  }
+}
+
+Task<Result<raw::Output>> RunPass(std::shared_ptr<PassState> state) {
+  ContextState& context = *state->context;
+  if (!state->fault.empty()) co_return Error(state->fault);
+  if (std::exchange(state->executed, true)) co_return Error("a pass is executed once: make another");
+  PIE_TRY(context.Reserve(state->tokens.size()));
+  PlaceBid(*state);
+
+  const uint32_t length_before = context.SeqLen();
+  const raw::ForwardPass pass = Build(*state);
+  auto future = PIE_TRY(pass.Execute());
+  Result<raw::Output> output = co_await Await(std::move(future), SlotsWanted(*state));
+  if (!output) {
+    const uint32_t length = context.SeqLen();
+    if (length > length_before) context.raw.TruncateWorkingPageTokens(length - length_before);
+  }
+  co_return output;
+}
+
+Output ToOutput(raw::Output raw, const PassState& pass, std::optional<SampleHandle> auto_sampler) {
+  std::vector<Output::SlotRange> ranges;
+  uint32_t next = 0;
+  for (const Reader& reader : pass.readers) {
+    ranges.push_back({.first = next, .count = reader.SlotCount()});
+    next += reader.SlotCount();
+  }
+  return Output(std::move(raw), std::move(ranges), auto_sampler);
+}
+
+}  // namespace inferlet::detail

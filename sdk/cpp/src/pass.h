@@ -1,0 +1,78 @@
+// What Context, Forward and Generator share: the state of a context, and the one way to run a pass.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "inferlet/adapter.h"
+#include "inferlet/bindings.h"
+#include "inferlet/model.h"
+#include "inferlet/output.h"
+#include "inferlet/result.h"
+#include "inferlet/sample.h"
+#include "inferlet/task.h"
+
+namespace inferlet::detail {
+
+struct ContextState {
+  ContextState(raw::Context context, Model its_model)
+      : raw(std::move(context)), model(std::move(its_model)), page_size(raw.TokensPerPage()) {}
+
+  uint32_t SeqLen() const {
+    return raw.CommittedPageCount() * page_size + raw.WorkingPageTokenCount();
+  }
+  // Makes room for `tokens` more in the working pages.
+  Result<void> Reserve(uint32_t tokens);
+  // After a pass: forgets the last `forgotten` tokens, then commits the pages that are full.
+  Result<void> Settle(uint32_t forgotten);
+
+  raw::Context raw;
+  Model model;
+  uint32_t page_size;
+  std::vector<uint32_t> buffer;  // not run yet
+  std::optional<double> bid;     // set by hand, for the next pass
+  int idle_guards = 0;
+};
+
+// A sampler or probe and the rows that it reads; without rows it gives no slots.
+struct Reader {
+  std::vector<uint32_t> rows;
+  std::variant<Sampler, Probe> what;
+
+  uint32_t SlotCount() const;
+};
+
+struct PassState {
+  explicit PassState(std::shared_ptr<ContextState> of)
+      : context(std::move(of)), start(context->SeqLen()) {}
+
+  void AddInput(std::span<const uint32_t> more);
+
+  std::shared_ptr<ContextState> context;
+  uint32_t start;
+  std::vector<uint32_t> tokens;
+  std::vector<uint32_t> positions;
+  uint32_t scored = 0;  // how many of the last tokens the context must forget again
+  std::vector<std::vector<uint32_t>> attention;
+  std::vector<uint32_t> mask;
+  std::vector<Reader> readers;  // in the order of handle ids
+  std::optional<Adapter> adapter;
+  std::optional<int64_t> zo_seed;
+  std::optional<uint64_t> seed;
+  std::optional<double> bid;
+  bool engine_drafts = false;
+  std::string fault;  // found while building, told by Execute
+  bool executed = false;
+};
+
+// Runs the pass; the caller settles. On an error the context is as it was before.
+Task<Result<raw::Output>> RunPass(std::shared_ptr<PassState> pass);
+
+// The output with the slots of each reader found.
+Output ToOutput(raw::Output raw, const PassState& pass, std::optional<SampleHandle> auto_sampler);
+
+}  // namespace inferlet::detail

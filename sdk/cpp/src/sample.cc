@@ -1,0 +1,96 @@
+#include "inferlet/sample.h"
+
+#include "inferlet/output.h"
+
+namespace inferlet {
+
+namespace host = pie::core::inference;
+
+host::Sampler Sampler::ToRaw() const {
+  switch (kind_) {
+    case Kind::kMultinomial: return {host::Sampler::Multinomial{{temperature_, k_}}};
+    case Kind::kTopK: return {host::Sampler::TopK{{temperature_, k_}}};
+    case Kind::kTopP: return {host::Sampler::TopP{{temperature_, p_}}};
+    case Kind::kMinP: return {host::Sampler::MinP{{temperature_, p_}}};
+    case Kind::kTopKTopP: return {host::Sampler::TopKTopP{{temperature_, k_, p_}}};
+  }
+  std::unreachable();
+}
+
+host::Sampler detail::ToRaw(const Probe& probe) {
+  if (auto* distribution = std::get_if<Distribution>(&probe)) {
+    return {host::Sampler::Dist{{distribution->temperature, distribution->k}}};
+  }
+  if (auto* logprob = std::get_if<Logprob>(&probe)) return {host::Sampler::Logprob{logprob->token}};
+  if (auto* logprobs = std::get_if<Logprobs>(&probe)) {
+    const std::span<const uint32_t> tokens = logprobs->tokens;
+    return {host::Sampler::Logprobs{wit::vector<uint32_t>::from_view(tokens)}};
+  }
+  if (std::holds_alternative<Entropy>(probe)) return {host::Sampler::Entropy{}};
+  return {host::Sampler::RawLogits{}};
+}
+
+namespace {
+
+template <class T>
+std::span<const T> View(const wit::vector<T>& list) {
+  return std::span(list.data(), list.size());
+}
+
+}  // namespace
+
+const host::SlotOutput* Output::First(SlotHandle handle) const {
+  if (handle.id >= ranges_.size() || ranges_[handle.id].count == 0) return nullptr;
+  return &raw_.slots[ranges_[handle.id].first];
+}
+
+std::optional<uint32_t> Output::Token(SlotHandle handle) const {
+  const host::SlotOutput* slot = First(handle);
+  const auto* token = slot ? std::get_if<host::SlotOutput::Token>(&slot->variants) : nullptr;
+  if (!token) return std::nullopt;
+  return token->value;
+}
+
+std::vector<uint32_t> Output::TokensAt(SlotHandle handle) const {
+  std::vector<uint32_t> found;
+  if (handle.id >= ranges_.size()) return found;
+  const SlotRange range = ranges_[handle.id];
+  for (uint32_t i = range.first; i < range.first + range.count; ++i) {
+    const auto* token = std::get_if<host::SlotOutput::Token>(&raw_.slots[i].variants);
+    if (token) found.push_back(token->value);
+  }
+  return found;
+}
+
+std::optional<std::pair<std::span<const uint32_t>, std::span<const float>>> Output::Distribution(
+    SlotHandle handle) const {
+  const host::SlotOutput* slot = First(handle);
+  const auto* found = slot ? std::get_if<host::SlotOutput::Distribution>(&slot->variants) : nullptr;
+  if (!found) return std::nullopt;
+  return std::pair(View(std::get<0>(found->value)), View(std::get<1>(found->value)));
+}
+
+std::optional<std::span<const float>> Output::Logits(SlotHandle handle) const {
+  const host::SlotOutput* slot = First(handle);
+  const auto* found = slot ? std::get_if<host::SlotOutput::Logits>(&slot->variants) : nullptr;
+  if (!found) return std::nullopt;
+  // The bytes stand in a malloc'ed block of their own: aligned for a float, as WebAssembly orders it.
+  return std::span(reinterpret_cast<const float*>(found->value.data()),
+                   found->value.size() / sizeof(float));
+}
+
+std::optional<std::span<const float>> Output::Logprobs(SlotHandle handle) const {
+  const host::SlotOutput* slot = First(handle);
+  const auto* found = slot ? std::get_if<host::SlotOutput::Logprobs>(&slot->variants) : nullptr;
+  if (!found) return std::nullopt;
+  return View(found->value);
+}
+
+std::optional<float> Output::Entropy(SlotHandle handle) const {
+  const host::SlotOutput* slot = First(handle);
+  const auto* found = slot ? std::get_if<host::SlotOutput::Entropy>(&slot->variants) : nullptr;
+  if (!found) return std::nullopt;
+  return found->value;
+}
+
+}  // namespace inferlet
