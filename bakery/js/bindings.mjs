@@ -6,7 +6,7 @@
 /** The script runs in a realm of its own: what it makes must be the program's own kind of thing. */
 const SHARED_GLOBALS = ['Error', 'TypeError', 'Uint8Array', 'Uint32Array', 'Float32Array'];
 
-const FREE_ARGUMENTS = `
+const HELPERS = `
 const $reallocKept = $realloc;
 const $arguments = [];
 $realloc = (pointer, size, alignment, newSize) => {
@@ -17,31 +17,44 @@ $realloc = (pointer, size, alignment, newSize) => {
 function $freeArguments() {
   while ($arguments.length > 0) $dealloc($arguments.pop());
 }
+let $started = false;
+function $tooEarly() {
+  throw new Error('the engine was called while the inferlet is still being built');
+}
 `;
 
 export function tune(bindings) {
-  const [imports, rest] = halves(bindings);
-  return (
-    edit(imports, [
-      // `error instanceof Error` and `tokens instanceof Uint32Array` hold.
-      [
-        /^let \{ TextEncoder, TextDecoder \} = contentGlobal;/m,
-        `let { TextEncoder, TextDecoder, ${SHARED_GLOBALS.join(', ')} } = contentGlobal;`,
-      ],
-      // Lists and strings passed to the engine are copied into memory that nobody freed.
-      [/^delete globalThis\.\$bindings;\n/m, (line) => line + FREE_ARGUMENTS],
-      [/^( *)(?:ret = )?\$import_[\w$]+\(.*\);\n/gm, (line, indent) => `${line}${indent}$freeArguments();\n`],
-      // A handle that was merely lent would no longer be dropped when it is collected.
-      [/^ *finalizationRegistry_[\w$]+\.unregister\((?:arg\d+|e)\);\n/gm, ''],
-      // Two objects a call for a log that nobody can turn on here.
-      [/^ *_debugLog\('\[Instruction::[^;]*?\}\);\n/gm, ''],
-    ]) + edit(rest, [
-      // What `run` returns must outlive it.
-      [/\$realloc\b/g, '$reallocKept'],
-      [/^ *_debugLog\('\[Instruction::[^;]*?\}\);\n/gm, ''],
-    ])
-  );
+  const [imports, exports] = halves(bindings);
+  return edit(imports, IMPORT_CHANGES) + edit(exports, EXPORT_CHANGES);
 }
+
+// Two objects a call for a log that nobody can turn on here.
+const NO_LOG = [/^ *_debugLog\('\[Instruction::[^;]*?\}\);\n/gm, ''];
+
+const IMPORT_CHANGES = [
+  NO_LOG,
+  // `error instanceof Error` and `tokens instanceof Uint32Array` hold.
+  [
+    /^let \{ TextEncoder, TextDecoder \} = contentGlobal;/m,
+    `let { TextEncoder, TextDecoder, ${SHARED_GLOBALS.join(', ')} } = contentGlobal;`,
+  ],
+  [/^delete globalThis\.\$bindings;\n/m, (line) => line + HELPERS],
+  // A call before `run` would abort the build without a word of where it stands. And lists and
+  // strings passed to the engine are copied into memory that nobody freed.
+  [
+    /^( *)(?:ret = )?\$import_[\w$]+\(.*\);\n/gm,
+    (call, indent) => `${indent}$started || $tooEarly();\n${call}${indent}$freeArguments();\n`,
+  ],
+  // A handle that was merely lent would no longer be dropped when it is collected.
+  [/^ *finalizationRegistry_[\w$]+\.unregister\((?:arg\d+|e)\);\n/gm, ''],
+];
+
+const EXPORT_CHANGES = [
+  NO_LOG,
+  [/^(?:async )?function export_.*\{\n/m, (line) => `${line}  $started = true;\n`],
+  // What `run` returns must outlive it.
+  [/\$realloc\b/g, '$reallocKept'],
+];
 
 /** The functions that call the engine come first, then those that it calls. */
 function halves(bindings) {

@@ -6,7 +6,7 @@
 // node_modules of package.json beside this file; out: the component to write, in a scratch folder.
 // A fault of the user's code is printed as one JSON object {message, where?, hint?} with status 1.
 import { createRequire } from 'node:module';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { bundle } from './bundle.mjs';
@@ -49,25 +49,20 @@ async function componentize(modules, sourcePath, witPath, table) {
 /** componentize runs the module once and keeps the result: that is where module-level code fails. */
 function startFault(error, table) {
   const text = String(error?.message ?? error);
-  const thrown = /(?:Exception while evaluating|Error:|error:)[^\n]*/.exec(text);
   if (!text.includes('Failed to initialize component')) return error;
-  const frame = /@?inferlet\.js:(\d+)/.exec(text);
-  return new Fault(`the module failed while it was loaded:\n${readable(text, thrown)}`, {
-    where: frame ? whereInSource(table, Number(frame[1])) : undefined,
+  const thrown =
+    /^\S+\.js:\d+:\d+ (.*)$/m.exec(text) ?? /^uncaught exception: (.*)$/m.exec(text);
+  const frames = [...text.matchAll(/inferlet\.js:(\d+)/g)];
+  return new Fault(`module-level code failed: ${thrown ? thrown[1] : text}`, {
+    where: frames.map((frame) => whereInSource(table, Number(frame[1]))).find(Boolean),
     hint:
-      'module-level code runs once, while the inferlet is built, without an engine: ' +
-      'move calls of the SDK into main()',
+      'code outside of functions runs once, while the inferlet is built, without engine and ' +
+      'timers; move what needs them into main()',
   });
 }
 
-function readable(text, thrown) {
-  const lines = text.split('\n').map((line) => line.trim());
-  const told = lines.filter((line) => line && !/initializer\.js|wasm backtrace|wizer/i.test(line));
-  return thrown ? thrown[0] : told.slice(0, 6).join('\n');
-}
-
 try {
-  await build(JSON.parse(process.argv[2] ?? (await readFile('/dev/stdin', 'utf8'))));
+  await build(JSON.parse(process.argv[2]));
 } catch (error) {
   if (!(error instanceof Fault)) throw error;
   console.log(JSON.stringify({ message: error.message, where: error.where, hint: error.hint }));

@@ -1,13 +1,13 @@
 // The user's modules, their npm packages and the SDK → one ES module that exports `run`.
 import { existsSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
-import { join } from 'node:path';
+import { join, normalize } from 'node:path';
 import { Fault } from './fault.mjs';
 
 const ENTRY_NAMES = ['index', 'main', 'src/index', 'src/main'].flatMap((stem) =>
   ['.ts', '.mts', '.js', '.mjs'].map((extension) => stem + extension),
 );
-const GLUE = '<inferlet>';
+export const GLUE = 'pie-entry.js';
 const SHOWN_ERRORS = 5;
 
 /** What the user's project starts with, relative to its folder. */
@@ -62,8 +62,11 @@ export async function bundle(esbuild, { project, sdk, debug }) {
       sourcemap: 'external',
       sourcesContent: false,
       logLevel: 'silent',
+      metafile: true,
       plugins: [hostModules, nodeModules],
     });
+    // A file without any export or require is no module at all: esbuild lets that pass.
+    if (!result.metafile.inputs[normalize(entry)]?.format) throw noMain(entry);
     const output = (suffix) => result.outputFiles.find((file) => file.path.endsWith(suffix)).text;
     return { code: output('.js'), map: JSON.parse(output('.map')) };
   } catch (error) {
@@ -89,10 +92,12 @@ const nodeModules = {
   setup({ onResolve }) {
     const builtins = new Set(builtinModules);
     onResolve({ filter: /^(node:)?[a-z_]+(\/[a-z]+)?$/ }, ({ path, importer }) => {
-      const isBuiltin = path.startsWith('node:') || (builtins.has(path) && !importer.includes('node_modules'));
-      if (!isBuiltin) return undefined;
+      // A package may depend on another of the same name as a builtin (events, buffer, …).
+      const bare = builtins.has(path) && !importer.includes('node_modules');
+      if (!path.startsWith('node:') && !bare) return undefined;
       const text = `${path} is a module of Node, and an inferlet does not run in Node`;
-      return { errors: [{ text, notes: [{ text: 'use the web platform\'s API, or an npm package' }] }] };
+      const notes = [{ text: 'use the API of the web platform, or an npm package' }];
+      return { errors: [{ text, notes }] };
     });
   },
 };
@@ -100,18 +105,28 @@ const nodeModules = {
 function asFault(errors, entry) {
   const [first] = errors;
   if (first.location?.file === GLUE && /No matching export .* for import "main"/.test(first.text)) {
-    return new Fault(`${entry} does not export main`, {
-      where: `${entry}:1`,
-      hint: 'export async function main(input) { … }',
-    });
+    return noMain(entry);
   }
   const others = errors.slice(1, SHOWN_ERRORS).map((error) => `${place(error)}: ${error.text}`);
   if (errors.length > SHOWN_ERRORS) others.push(`and ${errors.length - SHOWN_ERRORS} more`);
   const lines = [first.text, first.location?.lineText?.trim(), ...others];
   return new Fault(lines.filter(Boolean).join('\n'), {
     where: place(first),
-    hint: first.notes?.[0]?.text,
+    hint: hintFor(first),
   });
+}
+
+function noMain(entry) {
+  return new Fault(`${entry} does not export main`, {
+    where: `${entry}:1`,
+    hint: 'export async function main(input) { … }',
+  });
+}
+
+function hintFor({ text, notes }) {
+  const unresolved = /^Could not resolve "([^"]+)"/.exec(text)?.[1];
+  if (unresolved === undefined) return notes?.[0]?.text;
+  return /^[./]/.test(unresolved) ? 'there is no such file' : `npm install ${unresolved}`;
 }
 
 function place({ location }) {

@@ -3,6 +3,7 @@
 // The table travels inside the inferlet, where the SDK turns the stack of an error into the user's
 // own file:line. Lines are enough for that, and much smaller than a source map.
 import { resolve, sep } from 'node:path';
+import { GLUE } from './bundle.mjs';
 
 const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 const DIGITS = new Map([...BASE64].map((character, value) => [character, value]));
@@ -12,7 +13,7 @@ export function sourceLineTable(map, project, sdk) {
   const files = [];
   const indices = map.sources.map((source) => {
     const path = resolve(project, source);
-    if (source.includes('<') || path.startsWith(sdk + sep)) return -1;
+    if (source === GLUE || path.startsWith(sdk + sep)) return -1;
     return files.push(source) - 1;
   });
   const lines = [];

@@ -7,31 +7,28 @@
  */
 import { addTimer, cancelTimer } from './reactor.ts';
 
-const native = {
-  setTimeout: globalThis.setTimeout,
-  setInterval: globalThis.setInterval,
-  clearTimeout: globalThis.clearTimeout,
-};
-
 type Callback = (...args: unknown[]) => void;
 
-/** While the inferlet is being built there is no reactor: module-level timers are the engine's. */
 let running = false;
 /** An interval's id → the timer that stands for its next round. */
 const intervals = new Map<number, number>();
 
-/** From here on timers belong to the reactor. */
+/** From here on there is a reactor. */
 export function startTimers(): void {
   running = true;
 }
 
+function requireReactor(): void {
+  if (!running) throw new Error('there are no timers while the inferlet is still being built');
+}
+
 function setTimeout(callback: Callback, delay_ms = 0, ...args: unknown[]): number {
-  if (!running) return native.setTimeout(callback, delay_ms, ...args);
+  requireReactor();
   return addTimer(Number(delay_ms) || 0, () => callback(...args));
 }
 
 function setInterval(callback: Callback, delay_ms = 0, ...args: unknown[]): number {
-  if (!running) return native.setInterval(callback, delay_ms, ...args);
+  requireReactor();
   const pause_ms = Math.max(1, Number(delay_ms) || 0);
   const round = (): void => {
     intervals.set(id, addTimer(pause_ms, round));
@@ -44,7 +41,6 @@ function setInterval(callback: Callback, delay_ms = 0, ...args: unknown[]): numb
 
 function clearTimer(id?: number): void {
   if (id === undefined) return;
-  if (!running) return native.clearTimeout(id);
   cancelTimer(intervals.get(id) ?? id);
   intervals.delete(id);
 }

@@ -35,7 +35,7 @@ export async function main(input: {
 /** Floats to 4 places, everywhere; undefined as null. */
 function rounded(value: unknown): unknown {
   if (value === undefined) return null;
-  if (typeof value === 'number') return Math.round(value * 1e4) / 1e4;
+  if (typeof value === 'number' && !Number.isInteger(value)) return Math.round(value * 1e4) / 1e4;
   if (Array.isArray(value)) return value.map(rounded);
   if (ArrayBuffer.isView(value)) return Array.from(value as Float32Array, rounded);
   if (typeof value !== 'object' || value === null) return value;

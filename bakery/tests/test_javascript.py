@@ -1,0 +1,82 @@
+"""TypeScript projects: what bakery says about their faults, and the SDK's own tests under Node."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from bakery.errors import BakeryError
+from bakery.languages import javascript
+from bakery.project import Manifest, Project
+from bakery.report import Report
+from bakery.toolchain import node_modules, sdk_root
+
+pytestmark = pytest.mark.skipif(
+    bool(javascript.missing()), reason="Node or the packages of bakery/js are missing"
+)
+
+
+def _fault(tmp_path, source: str, name: str = "index.ts") -> BakeryError:
+    (tmp_path / name).write_text(source)
+    project = Project(tmp_path, Manifest("my-app", "0.1.0", "", {}))
+    scratch = tmp_path / "out"
+    scratch.mkdir()
+    with pytest.raises(BakeryError) as caught:
+        javascript.build(project, scratch / "my-app.wasm", debug=False, report=Report(quiet=True))
+    return caught.value
+
+
+def test_a_syntax_error_is_shown_at_its_line(tmp_path):
+    fault = _fault(tmp_path, "export async function main() {\n  const x = ;\n}\n")
+    assert fault.where == str(tmp_path / "index.ts") + ":2"
+    assert "const x = ;" in fault.message
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path):
+    fault = _fault(tmp_path, 'import x from "no-such-package";\nexport const main = x;\n')
+    assert fault.where == str(tmp_path / "index.ts") + ":1"
+    assert fault.hint == "npm install no-such-package"
+
+
+def test_a_name_that_the_sdk_does_not_have(tmp_path):
+    fault = _fault(
+        tmp_path, "import { Contxt } from 'inferlet';\nexport const main = () => new Contxt();\n"
+    )
+    assert fault.where == str(tmp_path / "index.ts") + ":1"
+    assert "Contxt" in fault.message
+
+
+def test_main_must_be_exported(tmp_path):
+    fault = _fault(tmp_path, "async function main() {}\n", "main.ts")
+    assert fault.message == "main.ts does not export main"
+
+
+def test_modules_of_node_are_not_there(tmp_path):
+    fault = _fault(tmp_path, "import fs from 'node:fs';\nexport const main = () => fs;\n")
+    assert "node:fs" in fault.message
+    assert fault.where == str(tmp_path / "index.ts") + ":1"
+
+
+def test_package_json_names_the_entry(tmp_path):
+    (tmp_path / "package.json").write_text('{"main": "lib/app.ts"}')
+    fault = _fault(tmp_path, "export const main = 1;\n")
+    assert "lib/app.ts" in fault.message
+
+
+def test_calling_the_engine_outside_of_main_is_shown_at_its_line(tmp_path):
+    source = "import { runtime } from 'inferlet';\n\nconst names = runtime.models();\n"
+    fault = _fault(tmp_path, source + "export const main = () => names;\n")
+    assert fault.where == str(tmp_path / "index.ts") + ":3"
+    assert "main()" in fault.hint
+
+
+def test_the_sdk_passes_its_own_tests():
+    script = sdk_root() / "javascript" / "test" / "run.mjs"
+    done = subprocess.run(
+        ["node", script, node_modules(), "--test-reporter=spec"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

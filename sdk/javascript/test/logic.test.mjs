@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { defaultBid } from '../src/bid.ts';
+import { allowOnly, intersect } from '../src/brle.ts';
+import { describe } from '../src/failure.ts';
+import { encode } from '../src/json.ts';
+import { agreed, draftsKept } from '../src/speculation.ts';
+import { TokenList } from '../src/tokens.ts';
+
+const expand = (mask) => Array.from(mask).flatMap((length, run) => Array(length).fill(run % 2 === 1));
+const u32 = (...values) => Uint32Array.from(values);
+
+test('allowOnly is true at the given ids alone', () => {
+  assert.deepEqual([...allowOnly([5, 2, 3, 2])], [2, 2, 1, 1]);
+  assert.deepEqual([...allowOnly([0])], [0, 1]);
+});
+
+test('intersect is the AND of both masks', () => {
+  let state = 1;
+  const random = (below) => (state = (state * 48271) % 2147483647) % below;
+  for (let round = 0; round < 500; round++) {
+    const make = () => Uint32Array.from({ length: 1 + random(6) }, () => random(4));
+    const [a, b] = [make(), make()];
+    const [x, y] = [expand(a), expand(b)];
+    const got = expand(intersect(a, b));
+    for (let i = 0; i < Math.max(x.length, y.length); i++) {
+      assert.equal(got[i] ?? false, Boolean(x[i] && y[i]), `${a} & ${b} at ${i}`);
+    }
+  }
+});
+
+test('an empty mask restricts nothing; masks that exclude each other allow nothing', () => {
+  assert.deepEqual([...intersect(u32(), u32(1, 2))], [1, 2]);
+  assert.deepEqual([...intersect(u32(1, 2), u32())], [1, 2]);
+  const none = intersect(allowOnly([1]), allowOnly([2]));
+  assert.ok(none.length > 0 && !expand(none).includes(true));
+});
+
+test('drafts are accepted as far as the model agrees, plus its own next token', () => {
+  assert.deepEqual([...agreed(u32(1, 2, 3), u32(1, 2, 9, 4))], [1, 2, 9]);
+  assert.deepEqual([...agreed(u32(1, 2), u32(1, 2, 3))], [1, 2, 3]);
+  assert.deepEqual([...agreed(u32(), u32(7))], [7]);
+});
+
+test('of the drafts the cache keeps what the context would hold without them', () => {
+  assert.equal(draftsKept(1, 1, false), 0); // no draft was right: the token waits in the buffer
+  assert.equal(draftsKept(3, 3, false), 2); // two were; the third token is the model's own
+  assert.equal(draftsKept(3, 2, false), 1); // cut by the limit: the last accepted one waits
+  assert.equal(draftsKept(3, 2, true), 2); // cut by a stop: both accepted ones are computed
+  assert.equal(draftsKept(3, 0, true), 0);
+});
+
+test('the default bid spends the balance over the steps that remain', () => {
+  const outlook = { balance: 64, dividend: 0, pagesHeld: 4, pageSize: 16, generated: 0 };
+  assert.equal(defaultBid({ ...outlook, horizon: 32 }), 2 / (4 + 1));
+  assert.equal(defaultBid({ ...outlook, maxTokens: 32 }), 2 / (4 + 2));
+  assert.equal(defaultBid(outlook), 1 / (4 + 4));
+  assert.ok(Number.isFinite(defaultBid({ ...outlook, maxTokens: 8, generated: 8 })));
+});
+
+test('strings leave verbatim, tokens as arrays, nothing as null', () => {
+  assert.equal(encode('a "b"'), 'a "b"');
+  assert.equal(encode({ tokens: u32(1, 2), logprobs: Float32Array.of(0.5) }), '{"tokens":[1,2],"logprobs":[0.5]}');
+  assert.equal(encode(undefined), 'null');
+});
+
+test('a stack names the user\'s files, and only those', () => {
+  globalThis.__pieSourceLines = { files: ['index.ts'], lines: [-1, 0, 0, 12] };
+  const error = new TypeError('wrong');
+  error.stack = 'deep@inferlet.js:2:7\nsdk@inferlet.js:1:1\nrun@/x/initializer.js:2:3\n';
+  assert.deepEqual(describe(error), {
+    message: 'wrong',
+    stack: 'TypeError: wrong\n    at deep (index.ts:12)',
+  });
+  assert.deepEqual(describe('text'), { message: 'text', stack: undefined });
+  assert.equal(describe({ code: 3 }).message, '{"code":3}');
+});
+
+test('a token list takes long prompts', () => {
+  const list = new TokenList();
+  list.push(new Uint32Array(300_000).fill(7));
+  list.unshift(u32(1));
+  list.drop(1);
+  assert.equal(list.length, 300_000);
+  assert.equal(list.take()[0], 7);
+  assert.equal(list.length, 0);
+});
