@@ -37,9 +37,9 @@ struct SampleSpec {
   uint32_t k = 0;      // top-k; distribution: 0 = the whole vocabulary
   float p = 1;         // top-p, min-p
   uint32_t draws = 1;  // multinomial: independent draws, one slot each
-  std::vector<uint32_t>
-      rows;  // indices into the Forward's own input tokens, one (or `draws`) slots a row
-  std::vector<uint32_t> ids;  // logprobs: the tokens asked for, in order
+  // Indices into the Forward's own input tokens, one (or `draws`) slots a row.
+  std::vector<uint32_t> rows = {};
+  std::vector<uint32_t> ids = {};  // logprobs: the tokens asked for, in order
 };
 
 // Results, one a slot.
@@ -73,8 +73,8 @@ struct Batch {
     uint32_t pages = 0;
     uint32_t kv_tokens = 0;
     uint64_t seed = 0;  // of every random choice in this member
-    const std::vector<Brle>* attention =
-        nullptr;                       // null = causal; else one row an input token of the Forward
+    // Null = causal; else one row an input token of the Forward.
+    const std::vector<Brle>* attention = nullptr;
     uint32_t attention_row = 0;        // the Brle of this member's first row (chunked prefill)
     const Brle* logit_mask = nullptr;  // null = everything allowed
     // Null or empty: nothing is read. SampleSpec rows count from the Forward's first token; those

@@ -47,12 +47,16 @@ std::unexpected<Error> Fail(Code code, fmt::format_string<Args...> format, Args&
     }                                                                                        \
   } while (false)
 
-// Evaluates to the value of a Result, or returns its error from the enclosing function.
-#define PIE_TRY(expression)                                              \
-  ({                                                                     \
-    auto pie_try_result = (expression);                                  \
-    if (!pie_try_result) return std::unexpected(pie_try_result.error()); \
-    *std::move(pie_try_result);                                          \
+// Evaluates to the value of a Result, or returns its error from the enclosing function. The counter
+// lets one stand in another.
+#define PIE_TRY(expression) PIE_TRY_COUNTED(expression, __COUNTER__)
+#define PIE_TRY_COUNTED(expression, counter) PIE_TRY_PASTED(expression, counter)
+#define PIE_TRY_PASTED(expression, counter) PIE_TRY_NAMED(expression, pie_try_##counter)
+#define PIE_TRY_NAMED(expression, name)              \
+  ({                                                 \
+    auto name = (expression);                        \
+    if (!name) return std::unexpected(name.error()); \
+    *std::move(name);                                \
   })
 // The same for a Status.
 #define PIE_RETURN_IF_ERROR(expression)                                                          \

@@ -1,0 +1,89 @@
+#include "base/brle.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace pie {
+namespace {
+
+using Runs = std::vector<uint32_t>;
+using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
+
+Pairs TrueRuns(const Runs& runs, uint32_t limit) {
+  Pairs pairs;
+  ForEachTrueRun(runs, limit,
+                 [&](uint32_t begin, uint32_t end) { pairs.emplace_back(begin, end); });
+  return pairs;
+}
+
+TEST(Brle, WalksTrueRunsAndClipsThem) {
+  EXPECT_EQ(TrueRuns({}, 10), Pairs{});
+  EXPECT_EQ(TrueRuns({5}, 10), Pairs{});
+  EXPECT_EQ(TrueRuns({0, 4}, 10), (Pairs{{0, 4}}));
+  EXPECT_EQ(TrueRuns({2, 3, 1, 4}, 100), (Pairs{{2, 5}, {6, 10}}));
+  EXPECT_EQ(TrueRuns({2, 3, 1, 4}, 7), (Pairs{{2, 5}, {6, 7}}));
+  EXPECT_EQ(TrueRuns({2, 3, 1, 4}, 6), (Pairs{{2, 5}}));
+  EXPECT_EQ(TrueRuns({2, 3}, 0), Pairs{});
+  EXPECT_EQ(TrueRuns({0, 0, 0, 0, 3, 2}, 10), (Pairs{{3, 5}}));
+}
+
+TEST(Brle, SurvivesRunsThatPassTwoToThe32) {
+  const Runs huge = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+  EXPECT_EQ(BrleLength(huge), 4ULL * UINT32_MAX);
+  EXPECT_EQ(TrueRuns(huge, 1000), Pairs{});
+  EXPECT_EQ(TrueRuns({1, UINT32_MAX, 5, UINT32_MAX}, UINT32_MAX), (Pairs{{1, UINT32_MAX}}));
+  EXPECT_FALSE(BrleTest(huge, UINT32_MAX - 1));
+  EXPECT_TRUE(BrleTest(huge, UINT32_MAX));
+  EXPECT_EQ(BrleAnd(huge, huge), Runs{});
+  EXPECT_EQ(BrleAnd(Runs{0, UINT32_MAX, 0, UINT32_MAX}, Runs{0, UINT32_MAX}),
+            (Runs{0, UINT32_MAX}));
+}
+
+TEST(Brle, StopsEarlyWhenAsked) {
+  int calls = 0;
+  ForEachTrueRun(Runs{0, 1, 1, 1, 1, 1}, 10, [&](uint32_t, uint32_t) { return ++calls < 2; });
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(Brle, FindsTheFirstAndCounts) {
+  EXPECT_EQ(BrleFirst(Runs{7, 2}, 100), 7);
+  EXPECT_EQ(BrleFirst(Runs{7, 2}, 7), std::nullopt);
+  EXPECT_EQ(BrleFirst(Runs{7, 0, 3}, 100), std::nullopt);
+  EXPECT_EQ(BrleCount(Runs{2, 3, 1, 4}, 7), 4U);
+}
+
+TEST(Brle, BuilderJoinsRunsThatTouch) {
+  BrleBuilder builder;
+  builder.AddTrue(0, 2);
+  builder.AddTrue(2, 3);
+  builder.AddTrue(3, 3);
+  builder.AddTrue(5, 6);
+  EXPECT_EQ(std::move(builder).Take(), (Runs{0, 3, 2, 1}));
+}
+
+TEST(Brle, AgreesWithPlainBits) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 500; ++round) {
+    const auto make = [&] {
+      Runs runs(random() % 8);
+      for (uint32_t& run : runs) run = random() % 6;
+      return runs;
+    };
+    const Runs a = make();
+    const Runs b = make();
+    const Runs both = BrleAnd(a, b);
+    std::vector<bool> walked(64);
+    ForEachTrueRun(a, 64, [&](uint32_t begin, uint32_t end) {
+      EXPECT_LT(begin, end);
+      for (uint32_t i = begin; i < end; ++i) walked[i] = true;
+    });
+    for (uint32_t bit = 0; bit < 64; ++bit) {
+      EXPECT_EQ(walked[bit], BrleTest(a, bit));
+      EXPECT_EQ(BrleTest(both, bit), BrleTest(a, bit) && BrleTest(b, bit));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pie
