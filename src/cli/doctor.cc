@@ -1,0 +1,113 @@
+#include "cli/doctor.h"
+
+#include <fmt/format.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "cli/bakery.h"
+#include "cli/config.h"
+#include "cli/terminal.h"
+
+namespace pie::cli {
+namespace {
+
+class Report {
+ public:
+  void Good(std::string_view what, std::string_view detail) {
+    fmt::print("{} {:<18} {}\n", Green("✓"), what, detail);
+  }
+  void Bad(std::string_view what, std::string_view detail, std::string_view mend) {
+    fmt::print("{} {:<18} {}\n  {} {}\n", Red("✗"), what, detail, "mend:", mend);
+    ++bad_;
+  }
+  int bad() const { return bad_; }
+
+ private:
+  int bad_ = 0;
+};
+
+void CheckMachine(Report& report) {
+  struct sysinfo info{};
+  sysinfo(&info);
+  const double gib = static_cast<double>(info.totalram) * info.mem_unit / (1ull << 30);
+  report.Good("machine",
+              fmt::format("{} cores, {:.1f} GiB memory", std::thread::hardware_concurrency(), gib));
+}
+
+void CheckCache(Report& report) {
+  std::string dir = CacheDir() + "/code";
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  std::string probe = fmt::format("{}/.doctor-{}", dir, getpid());
+  std::ofstream file(probe);
+  file << "x";
+  file.close();
+  const bool writable = !error && file.good();
+  std::filesystem::remove(probe, error);
+  if (writable) {
+    report.Good("code cache", dir);
+  } else {
+    report.Bad(
+        "code cache", dir + " cannot be written, so every first launch compiles again",
+        "mkdir -p " + dir + " && chmod u+rwx " + dir + ", or set PIE_CACHE to another folder");
+  }
+}
+
+void CheckConfig(Report& report) {
+  auto config = ReadConfig("");
+  std::string path = HomeDir() + "/config.toml";
+  if (!config) {
+    report.Bad("config", config.error().text, "correct that line, or move the file away");
+  } else {
+    report.Good("config", std::filesystem::exists(path) ? path : "none needed: defaults");
+  }
+}
+
+void CheckEngine(Report& report) {
+  Config config;
+  config.driver = "dummy";
+  auto engine = StartEngine(config);
+  if (engine) {
+    report.Good("engine", fmt::format("pie {}, starts on the dummy model", PIE_VERSION));
+  } else {
+    report.Bad("engine", engine.error().text,
+               "the engine reserves address space: try `ulimit -v unlimited`, or a smaller "
+               "runtime.wasm_max_instances in " +
+                   HomeDir() + "/config.toml");
+  }
+}
+
+void CheckBakery(Report& report) {
+  std::string bakery = FindBakery();
+  if (bakery.empty()) {
+    report.Bad("bakery", "not found beside pie or on the PATH: inferlets can be run, not built",
+               "make setup");
+    return;
+  }
+  report.Good("bakery", bakery);
+  std::fflush(stdout);
+  // Its own report follows: one line a guest language.
+  const int status = std::system((bakery + " doctor").c_str());
+  if (status != 0) report.Bad("guest languages", "see above", "make setup");
+}
+
+}  // namespace
+
+int Doctor() {
+  Report report;
+  CheckMachine(report);
+  CheckCache(report);
+  CheckConfig(report);
+  CheckEngine(report);
+  CheckBakery(report);
+  if (report.bad() == 0) fmt::print("all is well\n");
+  return report.bad() == 0 ? 0 : 1;
+}
+
+}  // namespace pie::cli

@@ -1,0 +1,258 @@
+#include "cli/run.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <thread>
+
+#include "cli/arguments.h"
+#include "cli/config.h"
+#include "cli/terminal.h"
+
+namespace pie::cli {
+namespace {
+
+constexpr size_t kMaxComponentBytes = 512ull << 20;
+constexpr int kInterrupted = 130;
+
+// Writes what the inferlet says to this process's own streams, as it comes.
+class Printer final : public host::Listener {
+ public:
+  explicit Printer(bool stream) : stream_(stream) {}
+
+  void OnMessage(std::string_view text) override { Write(text); }
+  void OnFile(std::string_view bytes) override {
+    fmt::print(stderr, "{}\n", Dim(fmt::format("[a file of {} bytes]", bytes.size())));
+  }
+  void OnOutput(bool is_stderr, std::string_view bytes) override {
+    if (is_stderr) {
+      std::fwrite(bytes.data(), 1, bytes.size(), stderr);
+    } else {
+      Write(bytes);
+    }
+  }
+  void OnExit(const wasm::Exit&) override {}
+
+  void Return(std::string_view text) {
+    std::lock_guard lock(mutex_);
+    if (!at_line_start_) std::fputc('\n', stdout);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (!text.ends_with('\n')) std::fputc('\n', stdout);
+    std::fflush(stdout);
+  }
+
+ private:
+  void Write(std::string_view text) {
+    if (!stream_ || text.empty()) return;
+    std::lock_guard lock(mutex_);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+    at_line_start_ = text.ends_with('\n');
+  }
+  bool stream_;
+  std::mutex mutex_;
+  bool at_line_start_ = true;
+};
+
+// Lines with a time, to a file; nowhere without one.
+class LogFile {
+ public:
+  static Result<LogFile> Open(const std::string& path) {
+    LogFile log;
+    if (path.empty()) return log;
+    log.file_.open(path, std::ios::app);
+    if (!log.file_) return Fail(Code::kInvalid, "cannot write the log file {}", path);
+    return log;
+  }
+  template <class... Args>
+  void Line(fmt::format_string<Args...> format, Args&&... args) {
+    if (!file_.is_open()) return;
+    const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    file_ << fmt::format("{:%FT%TZ} ", fmt::gmtime(now))
+          << fmt::format(format, std::forward<Args>(args)...) << std::endl;
+  }
+
+ private:
+  std::ofstream file_;
+};
+
+// Ctrl-C and SIGTERM, taken by a thread instead of a handler. The first cancels, the second leaves
+// at once.
+class Interrupts {
+ public:
+  Interrupts() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGINT);
+    sigaddset(&set_, SIGTERM);
+    sigaddset(&set_, SIGUSR1);  // our own: stop listening
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+    thread_ = std::thread([this] { Listen(); });
+  }
+  ~Interrupts() {
+    done_ = true;
+    pthread_kill(thread_.native_handle(), SIGUSR1);
+    thread_.join();
+  }
+  void Watch(std::shared_ptr<host::Process> process) {
+    std::lock_guard lock(mutex_);
+    process_ = std::move(process);
+    if (interrupted_ && process_) process_->Cancel();
+  }
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  void Listen() {
+    while (true) {
+      int signal = 0;
+      sigwait(&set_, &signal);
+      if (done_) return;
+      if (interrupted_.exchange(true)) _exit(kInterrupted);
+      std::lock_guard lock(mutex_);
+      if (process_) process_->Cancel();
+    }
+  }
+  sigset_t set_;
+  std::atomic<bool> interrupted_ = false;
+  std::atomic<bool> done_ = false;
+  std::mutex mutex_;
+  std::shared_ptr<host::Process> process_;
+  std::thread thread_;
+};
+
+Result<std::string> ReadComponent(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error)
+    return Fail(Code::kNotFound, "cannot read the component {}: {}", path, error.message());
+  if (size > kMaxComponentBytes) {
+    return Fail(Code::kExhausted, "{} has {} MiB; a component has at most {}", path, size >> 20,
+                kMaxComponentBytes >> 20);
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Fail(Code::kNotFound, "cannot read the component {}", path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// The manifest that was named, or one beside the component, or none.
+Result<host::Manifest> FindManifest(const RunOptions& options) {
+  if (!options.manifest.empty()) return host::ReadManifest(options.manifest);
+  auto beside = std::filesystem::path(options.path).parent_path() / "Pie.toml";
+  if (std::filesystem::exists(beside)) return host::ReadManifest(beside.string());
+  host::Manifest manifest;
+  manifest.name = std::filesystem::path(options.path).stem().string();
+  manifest.version = "0.0.0";
+  return manifest;
+}
+
+Result<nlohmann::json> MakeInput(const RunOptions& options, const host::Manifest& manifest) {
+  nlohmann::json input = nlohmann::json::object();
+  if (!options.input.empty()) {
+    input = PIE_TRY(ReadInput(options.input, host::Limits{}.max_input_bytes));
+  }
+  if (!options.arguments.empty()) {
+    nlohmann::json trailing = ParseArguments(options.arguments);
+    if (!input.is_object()) {
+      return Fail(Code::kInvalid,
+                  "--input is not an object, so arguments behind -- cannot join it");
+    }
+    input.update(trailing);
+  }
+  PIE_RETURN_IF_ERROR(manifest.Check(input));
+  return input;
+}
+
+void PrintCounts(host::Engine& engine) {
+  engine.WaitIdle(2000);
+  host::EngineStats stats = engine.stats();
+  fmt::print(stderr,
+             "counts: instances={} handles={} contexts={} pages={} snapshots={} topics={}\n",
+             stats.instances, stats.handles, stats.sequences - stats.snapshots, stats.pages,
+             stats.snapshots, stats.topics);
+}
+
+// Code that the first run compiled quickly is compiled well before we leave, so that later runs
+// start with it.
+void AwaitOptimiser(host::Engine& engine, const std::string& program, const Interrupts& interrupts,
+                    bool quiet) {
+  if (!engine.Optimising(program)) return;
+  Spinner spinner("keeping optimised code for the next run (Ctrl-C skips)", !quiet);
+  while (engine.Optimising(program) && !interrupts.interrupted()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  if (interrupts.interrupted()) _exit(0);
+}
+
+Result<int> RunChecked(const RunOptions& options) {
+  if (options.path.empty()) {
+    return Fail(Code::kInvalid, "which component? Give its file: pie run --path OUT.wasm");
+  }
+  LogFile log = PIE_TRY(LogFile::Open(options.log));
+  std::string component = PIE_TRY(ReadComponent(options.path));
+  host::Manifest manifest = PIE_TRY(FindManifest(options));
+  nlohmann::json input = PIE_TRY(MakeInput(options, manifest));
+  Config config = PIE_TRY(ReadConfig(options.config));
+  if (options.dummy) config.driver = "dummy";
+
+  Interrupts interrupts;
+  auto engine = PIE_TRY(StartEngine(config));
+  {
+    std::unique_ptr<Spinner> spinner;
+    auto on_compile = [&] {
+      log.Line("compiling {}", options.path);
+      spinner = std::make_unique<Spinner>("compiling " + manifest.name + " (first run only)",
+                                          !options.quiet);
+    };
+    PIE_RETURN_IF_ERROR(engine->AddProgram(manifest, component, on_compile));
+  }
+  component.clear();
+  component.shrink_to_fit();
+
+  auto printer = std::make_shared<Printer>(options.stream);
+  auto process = PIE_TRY(engine->Launch(manifest.id(), input.dump(), {.listener = printer}));
+  process->CloseInbox();  // a terminal sends no messages
+  log.Line("launched {} as {}", manifest.id(), process->id());
+  interrupts.Watch(process);
+  wasm::Exit exit = process->Wait();
+  interrupts.Watch(nullptr);
+  log.Line("{} ended: {}", process->id(),
+           exit.kind == wasm::Exit::Kind::kReturned ? "ok" : exit.text);
+
+  int code = 0;
+  switch (exit.kind) {
+    case wasm::Exit::Kind::kReturned:
+      printer->Return(exit.text);
+      break;
+    case wasm::Exit::Kind::kCancelled:
+      if (!options.quiet) fmt::print(stderr, "\n{}\n", Dim("stopped"));
+      code = kInterrupted;
+      break;
+    case wasm::Exit::Kind::kFailed:
+    case wasm::Exit::Kind::kTrapped:
+      std::fflush(stdout);
+      code = ReportError(exit.text);
+      break;
+  }
+  if (options.debug) PrintCounts(*engine);
+  if (code != kInterrupted) AwaitOptimiser(*engine, manifest.id(), interrupts, options.quiet);
+  return code;
+}
+
+}  // namespace
+
+int Run(const RunOptions& options) {
+  auto code = RunChecked(options);
+  if (!code) return ReportError(code.error().text);
+  return *code;
+}
+
+}  // namespace pie::cli

@@ -1,0 +1,67 @@
+#include "cli/terminal.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+namespace pie::cli {
+namespace {
+
+std::string Coloured(std::string_view code, std::string_view text) {
+  if (!IsTerminal(STDERR_FILENO)) return std::string(text);
+  return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+}
+
+}  // namespace
+
+bool IsTerminal(int fd) {
+  const char* term = std::getenv("TERM");
+  const char* no_color = std::getenv("NO_COLOR");
+  if (no_color != nullptr && *no_color != '\0') return false;
+  return isatty(fd) != 0 && (term == nullptr || std::string_view(term) != "dumb");
+}
+
+std::string Red(std::string_view text) {
+  return Coloured("31", text);
+}
+std::string Green(std::string_view text) {
+  return Coloured("32", text);
+}
+std::string Dim(std::string_view text) {
+  return Coloured("2", text);
+}
+
+int ReportError(std::string_view text) {
+  fmt::print(stderr, "{} {}\n", Red("error:"), text);
+  return 1;
+}
+
+Spinner::Spinner(std::string text, bool enabled) : text_(std::move(text)) {
+  if (!enabled || !IsTerminal(STDERR_FILENO)) return;
+  thread_ = std::thread([this] {
+    static constexpr const char* kFrames[] = {"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"};
+    const auto start = std::chrono::steady_clock::now();
+    bool shown = false;
+    for (int i = 0; !stop_; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(80));
+      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+      if (spent.count() < 0.2 || stop_) continue;
+      fmt::print(stderr, "\r\x1b[K{} {} {}", kFrames[i % 10], text_,
+                 Dim(fmt::format("{:.0f} s", spent.count())));
+      std::fflush(stderr);
+      shown = true;
+    }
+    if (shown) fmt::print(stderr, "\r\x1b[K");
+    std::fflush(stderr);
+  });
+}
+
+Spinner::~Spinner() {
+  stop_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace pie::cli

@@ -1,0 +1,35 @@
+// What a person sees: colours and spinners on a terminal, plain lines elsewhere.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace pie::cli {
+
+bool IsTerminal(int fd);  // and NO_COLOR is not set, and TERM is not dumb
+std::string Red(std::string_view text);
+std::string Green(std::string_view text);
+std::string Dim(std::string_view text);
+
+// `error: …` on stderr. Returns the exit code of a failure.
+int ReportError(std::string_view text);
+
+// A line on stderr that turns while something takes long. Shows nothing off a terminal, nor when it
+// is over in a moment.
+class Spinner {
+ public:
+  explicit Spinner(std::string text, bool enabled = true);
+  ~Spinner();
+  Spinner(const Spinner&) = delete;
+  Spinner& operator=(const Spinner&) = delete;
+
+ private:
+  std::string text_;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace pie::cli

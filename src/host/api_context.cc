@@ -1,0 +1,160 @@
+// pie:core/context
+#include "host/api.h"
+
+namespace pie::host {
+namespace {
+
+Result<Context*> ContextOf(Process& process, uint32_t handle) {
+  Context* context = PIE_TRY(process.handles().contexts.Get(handle));
+  PIE_RETURN_IF_ERROR(context->CheckAlive());
+  return context;
+}
+
+}  // namespace
+
+bool ContextCreate(void* guest, uint32_t model, uint32_t* context, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    uint32_t* index = PIE_TRY(process.handles().models.Get(model));
+    Scheduler* scheduler = process.engine().models()[*index].scheduler.get();
+    auto made = std::make_unique<Context>(scheduler, *index, scheduler->Create(), Extent{});
+    *context = PIE_TRY(process.handles().contexts.Insert(std::move(made)));
+    return {};
+  });
+}
+
+bool ContextOpen(void* guest, uint32_t model, Str name, uint32_t* context, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    uint32_t* index = PIE_TRY(process.handles().models.Get(model));
+    auto opened =
+        PIE_TRY(process.engine().snapshots().Open(process.options().username, *index, View(name)));
+    *context = PIE_TRY(process.handles().contexts.Insert(std::move(opened)));
+    return {};
+  });
+}
+
+bool ContextTake(void* guest, uint32_t model, Str name, uint32_t* context, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    uint32_t* index = PIE_TRY(process.handles().models.Get(model));
+    auto taken =
+        PIE_TRY(process.engine().snapshots().Take(process.options().username, *index, View(name)));
+    *context = PIE_TRY(process.handles().contexts.Insert(std::move(taken)));
+    return {};
+  });
+}
+
+bool ContextDelete(void* guest, uint32_t model, Str name, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    uint32_t* index = PIE_TRY(process.handles().models.Get(model));
+    return process.engine().snapshots().Delete(process.options().username, *index, View(name));
+  });
+}
+
+bool ContextFork(void* guest, uint32_t context, uint32_t* child, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    auto forked = PIE_TRY(PIE_TRY(ContextOf(process, context))->Fork());
+    *child = PIE_TRY(process.handles().contexts.Insert(std::move(forked)));
+    return {};
+  });
+}
+
+bool ContextSave(void* guest, uint32_t context, Str name, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    Context* saved = PIE_TRY(ContextOf(process, context));
+    return process.engine().snapshots().Save(process.options().username, View(name), *saved);
+  });
+}
+
+bool ContextSnapshot(void* guest, uint32_t context, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    Context* saved = PIE_TRY(ContextOf(process, context));
+    PutText(out,
+            PIE_TRY(process.engine().snapshots().SaveUnnamed(process.options().username, *saved)));
+    return {};
+  });
+}
+
+bool ContextDestroy(void* guest, uint32_t context, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    PIE_TRY(process.handles().contexts.Get(context))->Destroy();
+    return {};
+  });
+}
+
+bool ContextTokensPerPage(void* guest, uint32_t context, uint32_t* value, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    *value = PIE_TRY(process.handles().contexts.Get(context))->page_tokens();
+    return {};
+  });
+}
+
+bool ContextModel(void* guest, uint32_t context, uint32_t* model, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    uint32_t index = PIE_TRY(process.handles().contexts.Get(context))->model();
+    *model = PIE_TRY(process.handles().models.Emplace(index));
+    return {};
+  });
+}
+
+bool ContextCommittedPageCount(void* guest, uint32_t context, uint32_t* value, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    *value = PIE_TRY(ContextOf(process, context))->extent().committed_pages;
+    return {};
+  });
+}
+
+bool ContextWorkingPageCount(void* guest, uint32_t context, uint32_t* value, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    *value = PIE_TRY(ContextOf(process, context))->extent().working_pages;
+    return {};
+  });
+}
+
+bool ContextWorkingPageTokenCount(void* guest, uint32_t context, uint32_t* value, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    *value = PIE_TRY(ContextOf(process, context))->extent().working_tokens;
+    return {};
+  });
+}
+
+bool ContextCommitWorkingPages(void* guest, uint32_t context, uint32_t n, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    return PIE_TRY(ContextOf(process, context))->Commit(n);
+  });
+}
+
+bool ContextReserveWorkingPages(void* guest, uint32_t context, uint32_t n, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    return PIE_TRY(ContextOf(process, context))->Reserve(n);
+  });
+}
+
+bool ContextReleaseWorkingPages(void* guest, uint32_t context, uint32_t n, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    return PIE_TRY(ContextOf(process, context))->Release(n);
+  });
+}
+
+bool ContextTruncateWorkingPageTokens(void* guest, uint32_t context, uint32_t n, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    return PIE_TRY(ContextOf(process, context))->Truncate(n);
+  });
+}
+
+bool ContextSuspend(void* guest, uint32_t context, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    PIE_RETURN_IF_ERROR(ContextOf(process, context));
+    return Fail(Code::kUnavailable,
+                "suspend: this engine does not take pages back from a context yet; destroy it, or "
+                "save a snapshot, to free memory");
+  });
+}
+
+bool ContextBid(void* guest, uint32_t context, double value, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    PIE_RETURN_IF_ERROR(ContextOf(process, context));
+    if (!(value >= 0)) return Fail(Code::kInvalid, "a bid is a number of credits, 0 or more");
+    return {};  // pages have one price while memory is not auctioned
+  });
+}
+
+}  // namespace pie::host

@@ -1,0 +1,288 @@
+// pie:core/inference: forward passes and what they give; and pie:plus.
+#include <algorithm>
+#include <cmath>
+
+#include "host/api.h"
+
+namespace pie::host {
+namespace {
+
+// The pass, if it may still be changed.
+Result<Pass*> OpenPass(Process& process, uint32_t handle) {
+  Pass* pass = PIE_TRY(process.handles().passes.Get(handle));
+  if (pass->executed) {
+    return Fail(Code::kInvalid, "this pass was executed already; make a new one");
+  }
+  return pass;
+}
+
+Result<SampleSpec> ToSpec(const pie_bridge::Sampler& sampler, uint32_t vocab_size) {
+  using In = pie_bridge::SamplerKind;
+  using Kind = SampleSpec::Kind;
+  SampleSpec spec{.temperature = sampler.temperature, .k = sampler.count, .p = sampler.p};
+  switch (sampler.kind) {
+    case In::Multinomial:
+      spec.kind = Kind::kMultinomial;
+      spec.draws = std::max(sampler.count, 1u);
+      spec.k = 0;
+      break;
+    case In::TopK:
+      spec.kind = Kind::kTopK;
+      break;
+    case In::TopP:
+      spec.kind = Kind::kTopP;
+      break;
+    case In::MinP:
+      spec.kind = Kind::kMinP;
+      break;
+    case In::TopKTopP:
+      spec.kind = Kind::kTopKTopP;
+      break;
+    case In::Embedding:
+      return Fail(Code::kUnavailable, "embedding: this model gives no embeddings");
+    case In::Distribution:
+      spec.kind = Kind::kDistribution;
+      break;
+    case In::Logits:
+      spec.kind = Kind::kLogits;
+      break;
+    case In::Logprobs:
+      spec.kind = Kind::kLogprobs;
+      for (uint32_t token : View(sampler.tokens)) {
+        if (token >= vocab_size) {
+          return Fail(Code::kInvalid, "logprobs: token {} is not in the vocabulary of {}", token,
+                      vocab_size);
+        }
+        spec.ids.push_back(token);
+      }
+      break;
+    case In::Entropy:
+      spec.kind = Kind::kEntropy;
+      break;
+  }
+  if (!std::isfinite(spec.temperature) || spec.temperature < 0) {
+    return Fail(Code::kInvalid, "the temperature must be 0 or more, not {}", spec.temperature);
+  }
+  if (!(spec.p >= 0 && spec.p <= 1)) {
+    return Fail(Code::kInvalid, "p must be between 0 and 1, not {}", spec.p);
+  }
+  return spec;
+}
+
+// Everything that a pass asks for, checked before it is queued.
+Status Validate(const Pass& pass, const BackendInfo& info) {
+  const Forward& forward = pass.forward;
+  if (!pass.refusal.empty()) return Fail(Code::kUnavailable, "{}", pass.refusal);
+  if (forward.tokens.empty()) {
+    return Fail(Code::kInvalid, "empty input: a pass needs at least one token");
+  }
+  for (uint32_t token : forward.tokens) {
+    if (token >= info.vocab_size) {
+      return Fail(Code::kInvalid, "token {} is not in the vocabulary of {}", token,
+                  info.vocab_size);
+    }
+  }
+  for (uint32_t position : forward.positions) {
+    if (position >= info.max_positions) {
+      return Fail(Code::kInvalid, "position {} is past this model's {} positions", position,
+                  info.max_positions);
+    }
+  }
+  if (!forward.attention.empty() && forward.attention.size() != forward.tokens.size()) {
+    return Fail(Code::kInvalid, "{} attention rows for {} input tokens", forward.attention.size(),
+                forward.tokens.size());
+  }
+  for (const SampleSpec& spec : forward.samples) {
+    for (uint32_t row : spec.rows) {
+      if (row >= forward.tokens.size()) {
+        return Fail(Code::kInvalid, "row {} is sampled, but there are {} input tokens", row,
+                    forward.tokens.size());
+      }
+    }
+  }
+  return {};
+}
+
+void PutSlots(Out* out, const std::vector<Slot>& slots) {
+  struct {
+    Out* out;
+    void operator()(const TokenSlot& s) { pie_bridge::pie_slot_token(out, s.token); }
+    void operator()(const DistributionSlot& s) {
+      pie_bridge::pie_slot_distribution(out, s.ids.data(), s.probs.data(), s.ids.size());
+    }
+    void operator()(const LogitsSlot& s) {
+      pie_bridge::pie_slot_logits(out, s.logits.data(), s.logits.size());
+    }
+    void operator()(const LogprobsSlot& s) {
+      pie_bridge::pie_slot_logprobs(out, s.logprobs.data(), s.logprobs.size());
+    }
+    void operator()(const EntropySlot& s) { pie_bridge::pie_slot_entropy(out, s.entropy); }
+  } put{out};
+  for (const Slot& slot : slots) std::visit(put, slot);
+}
+
+}  // namespace
+
+bool PassNew(void* guest, uint32_t model, uint32_t* pass, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    uint32_t* index = PIE_TRY(process.handles().models.Get(model));
+    auto made = std::make_unique<Pass>();
+    made->model = *index;
+    *pass = PIE_TRY(process.handles().passes.Insert(std::move(made)));
+    return {};
+  });
+}
+
+bool PassContext(void* guest, uint32_t pass, uint32_t context, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    Pass* open = PIE_TRY(OpenPass(process, pass));
+    Context* chosen = PIE_TRY(process.handles().contexts.Get(context));
+    if (chosen->model() != open->model) {
+      return Fail(Code::kInvalid, "the context belongs to another model than the pass");
+    }
+    open->context = context;
+    return {};
+  });
+}
+
+bool PassInputTokens(void* guest, uint32_t pass, Words tokens, Words positions, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    Pass* open = PIE_TRY(OpenPass(process, pass));
+    if (tokens.len != positions.len) {
+      return Fail(Code::kInvalid, "{} tokens with {} positions", tokens.len, positions.len);
+    }
+    Forward& forward = open->forward;
+    if (forward.tokens.size() + tokens.len > process.engine().limits().max_pass_tokens) {
+      return Fail(Code::kExhausted, "a pass has at most {} input tokens",
+                  process.engine().limits().max_pass_tokens);
+    }
+    forward.tokens.insert(forward.tokens.end(), tokens.ptr, tokens.ptr + tokens.len);
+    forward.positions.insert(forward.positions.end(), positions.ptr, positions.ptr + positions.len);
+    return {};
+  });
+}
+
+bool PassInputSpeculativeTokens(void* guest, uint32_t pass, Words tokens, Words, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    Pass* open = PIE_TRY(OpenPass(process, pass));
+    if (tokens.len > 0) {
+      open->refusal = "speculation: this engine does not verify drafts yet; pass them as input";
+    }
+    return {};
+  });
+}
+
+bool PassOutputSpeculativeTokens(void* guest, uint32_t pass, bool enable, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    Pass* open = PIE_TRY(OpenPass(process, pass));
+    if (enable) open->refusal = "speculation: this engine has no drafter of its own yet";
+    return {};
+  });
+}
+
+bool PassAttentionMask(void* guest, uint32_t pass, const Words* rows, size_t count, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    Pass* open = PIE_TRY(OpenPass(process, pass));
+    if (count > process.engine().limits().max_pass_tokens) {
+      return Fail(Code::kExhausted, "{} attention rows are too many", count);
+    }
+    auto& attention = open->forward.attention;
+    attention.clear();
+    for (const Words& row : std::span(rows, count)) {
+      attention.emplace_back(row.ptr, row.ptr + row.len);
+    }
+    return {};
+  });
+}
+
+bool PassLogitMask(void* guest, uint32_t pass, Words mask, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    Pass* open = PIE_TRY(OpenPass(process, pass));
+    open->forward.logit_mask.assign(mask.ptr, mask.ptr + mask.len);
+    return {};
+  });
+}
+
+bool PassSampler(void* guest, uint32_t pass, Words rows, const pie_bridge::Sampler* sampler,
+                 Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    Pass* open = PIE_TRY(OpenPass(process, pass));
+    const BackendInfo& info = process.engine().models()[open->model].scheduler->info();
+    auto spec = ToSpec(*sampler, info.vocab_size);
+    if (!spec) {
+      // Not here, where an error would trap, but from `execute`, where the guest can handle it.
+      open->refusal = spec.error().text;
+      return {};
+    }
+    spec->rows.assign(rows.ptr, rows.ptr + rows.len);
+    open->slots += uint64_t{spec->draws} * rows.len;
+    if (open->slots > process.engine().limits().max_pass_slots) {
+      open->refusal = fmt::format("a pass gives at most {} slots, this one asks for {}",
+                                  process.engine().limits().max_pass_slots, open->slots);
+      return {};
+    }
+    open->forward.samples.push_back(*std::move(spec));
+    return {};
+  });
+}
+
+bool PassSeed(void* guest, uint32_t pass, uint64_t seed, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    Pass* open = PIE_TRY(OpenPass(process, pass));
+    open->forward.seed = seed;
+    open->seeded = true;
+    return {};
+  });
+}
+
+bool PassExecute(void* guest, uint32_t pass, uint32_t* future, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    Pass* open = PIE_TRY(OpenPass(process, pass));
+    const BackendInfo& info = process.engine().models()[open->model].scheduler->info();
+    PIE_RETURN_IF_ERROR(Validate(*open, info));
+    if (!open->context) return Fail(Code::kInvalid, "the pass has no context");
+    Context* context = PIE_TRY(process.handles().contexts.Get(*open->context));
+
+    auto output = std::make_shared<PassOutput>();
+    uint32_t handle = PIE_TRY(process.handles().outputs.Emplace(output));
+    Forward forward = std::move(open->forward);
+    if (!open->seeded) forward.seed = process.NextSeed();
+    forward.done = [output](Result<std::vector<Slot>> result) {
+      output->result = std::move(result);
+      output->ready.store(true, std::memory_order_release);
+      output->signal.Fire();
+    };
+    open->executed = true;
+    if (Status queued = context->Execute(std::move(forward)); !queued) {
+      process.handles().outputs.Remove(handle);
+      return queued;
+    }
+    *future = handle;
+    return {};
+  });
+}
+
+bool OutputGet(void* guest, uint32_t future, bool* ready, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    PassOutput& output = **PIE_TRY(process.handles().outputs.Get(future));
+    *ready = output.ready.load(std::memory_order_acquire) && !output.taken;
+    if (!*ready) return {};
+    if (output.result) {
+      PutSlots(out, *output.result);
+      output.result->clear();
+      output.taken = true;
+    }
+    return {};
+  });
+}
+
+bool OutputFailure(void* guest, uint32_t future, bool* failed, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    PassOutput& output = **PIE_TRY(process.handles().outputs.Get(future));
+    *failed = output.ready.load(std::memory_order_acquire) && !output.result;
+    if (*failed) PutText(out, output.result.error().text);
+    return {};
+  });
+}
+
+}  // namespace pie::host

@@ -1,0 +1,129 @@
+#include "host/engine.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "base/random.h"
+#include "host/host_table.h"
+
+namespace pie::host {
+
+Engine::Engine(EngineOptions options)
+    : options_(std::move(options)), hub_(options_.limits), snapshots_(options_.limits) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  id_ = fmt::format("{:08x}", static_cast<uint32_t>(Mix(static_cast<uint64_t>(now), getpid(), 0)));
+}
+
+Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
+  if (options.models.empty()) return Fail(Code::kInvalid, "the engine needs a model");
+  options.runtime.host = &HostFunctions();
+  auto engine = std::unique_ptr<Engine>(new Engine(std::move(options)));
+  engine->runtime_ = PIE_TRY(wasm::Runtime::Start(engine->options_.runtime));
+  return engine;
+}
+
+Engine::~Engine() {
+  std::vector<std::shared_ptr<Process>> running;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [id, process] : running_) running.push_back(process->shared_from_this());
+    programs_.clear();
+  }
+  for (auto& process : running) process->Cancel();
+  running.clear();
+  runtime_.reset();  // waits for the last exit
+}
+
+Status Engine::AddProgram(const Manifest& manifest, std::string_view component,
+                          const std::function<void()>& on_compile) {
+  auto program = PIE_TRY(runtime_->Load(component, on_compile));
+  std::lock_guard lock(mutex_);
+  latest_[manifest.name] = manifest.id();
+  programs_[manifest.id()] = std::move(program);
+  return {};
+}
+
+Result<std::shared_ptr<wasm::Program>> Engine::Find(std::string_view program, std::string* id) {
+  std::lock_guard lock(mutex_);
+  auto latest = latest_.find(program);
+  auto found = programs_.find(latest != latest_.end() ? std::string_view(latest->second) : program);
+  if (found == programs_.end()) {
+    return Fail(Code::kNotFound, "no program is named '{}'; install it first", program);
+  }
+  *id = found->first;
+  return found->second;
+}
+
+bool Engine::Optimising(std::string_view program) {
+  std::string id;
+  auto found = Find(program, &id);
+  return found && (*found)->optimising();
+}
+
+Result<std::string> Engine::MakeScratch(InstanceId id) const {
+  auto dir = std::filesystem::path(options_.scratch_root) / fmt::format("{}-{}", id_, id.value);
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  if (error) {
+    return Fail(Code::kInternal, "cannot make the scratch folder {}: {}", dir.string(),
+                error.message());
+  }
+  return dir.string();
+}
+
+Result<std::shared_ptr<Process>> Engine::Launch(std::string_view program, std::string_view input,
+                                                Process::Options options) {
+  if (input.size() > limits().max_input_bytes) {
+    return Fail(Code::kExhausted, "the input has {} bytes; at most {} MiB are allowed",
+                input.size(), limits().max_input_bytes >> 20);
+  }
+  if (options.depth > limits().max_launch_depth) {
+    return Fail(Code::kExhausted, "inferlets launch one another {} deep; {} is the limit",
+                options.depth, limits().max_launch_depth);
+  }
+  auto code = PIE_TRY(Find(program, &options.program));
+  InstanceId id{next_instance_++};
+  auto process = std::make_shared<Process>(this, id, std::move(options));
+  if (options_.allow_fs) process->scratch_dir_ = PIE_TRY(MakeScratch(id));
+  {
+    std::lock_guard lock(mutex_);
+    running_[id.value] = process.get();
+  }
+  // It may end before Launch returns: it keeps itself alive, and forgets itself at its exit.
+  process->self_ = process;
+  auto instance = code->Launch(process.get(), input, process->scratch_dir_);
+  std::lock_guard lock(process->mutex_);
+  if (process->cancelled_) instance->Cancel();
+  process->instance_ = std::move(instance);
+  return process;
+}
+
+void Engine::Forget(const Process& process) {
+  std::lock_guard lock(mutex_);
+  running_.erase(process.id_.value);
+}
+
+EngineStats Engine::stats() {
+  EngineStats stats;
+  stats.instances = runtime_->live_instances();
+  stats.handles = live_handles_.load();
+  stats.snapshots = snapshots_.size();
+  stats.topics = hub_.topics();
+  for (auto& loaded : options_.models) {
+    SchedulerStats scheduler = loaded.scheduler->stats();
+    stats.sequences += scheduler.sequences;
+    stats.pages += scheduler.pages_used;
+  }
+  return stats;
+}
+
+bool Engine::WaitIdle(int timeout_ms) {
+  for (auto& loaded : options_.models) {
+    if (!loaded.scheduler->WaitIdle(timeout_ms)) return false;
+  }
+  return true;
+}
+
+}  // namespace pie::host

@@ -1,0 +1,100 @@
+// Engine: models with their schedulers, programs, and the processes that run them. The root that
+// owns everything; any thread may use it. Destroying it cancels what runs and waits for it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "host/hub.h"
+#include "host/limits.h"
+#include "host/manifest.h"
+#include "host/process.h"
+#include "host/snapshots.h"
+#include "model/model.h"
+#include "sched/scheduler.h"
+#include "wasm/runtime.h"
+
+namespace pie::host {
+
+// A model and the device it runs on.
+struct LoadedModel {
+  Model model;
+  std::unique_ptr<Scheduler> scheduler;
+};
+
+struct EngineOptions {
+  std::vector<LoadedModel> models;  // the first is the default
+  wasm::RuntimeOptions runtime;     // its host table is filled in by the engine
+  Limits limits;
+  uint64_t seed = 0;
+  bool allow_fs = false;     // give each process a /scratch
+  std::string scratch_root;  // below which scratch folders are made
+};
+
+// A moment's counts; all zero but for snapshots when nothing runs.
+struct EngineStats {
+  size_t instances = 0;
+  int64_t handles = 0;
+  uint64_t sequences = 0;  // contexts and snapshots
+  uint64_t pages = 0;
+  size_t snapshots = 0;
+  size_t topics = 0;
+};
+
+class Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> Start(EngineOptions options);
+  ~Engine();
+
+  // Compiles and keeps a program under its manifest's id. Blocks; `on_compile` is called if it has
+  // to compile.
+  Status AddProgram(const Manifest& manifest, std::string_view component,
+                    const std::function<void()>& on_compile);
+  // `program` is `name` or `name@version`; without a version, the latest added.
+  Result<std::shared_ptr<Process>> Launch(std::string_view program, std::string_view input,
+                                          Process::Options options);
+  // Is better code of it still being made?
+  bool Optimising(std::string_view program);
+
+  // For host calls.
+  const std::string& id() const { return id_; }
+  uint64_t seed() const { return options_.seed; }
+  const Limits& limits() const { return options_.limits; }
+  std::atomic<int64_t>* live_handles() { return &live_handles_; }
+  std::vector<LoadedModel>& models() { return options_.models; }
+  Hub& hub() { return hub_; }
+  Snapshots& snapshots() { return snapshots_; }
+  void Forget(const Process& process);
+
+  EngineStats stats();
+  // Waits until the schedulers have done what was asked. False after `timeout_ms`.
+  bool WaitIdle(int timeout_ms);
+
+ private:
+  explicit Engine(EngineOptions options);
+  Result<std::shared_ptr<wasm::Program>> Find(std::string_view program, std::string* id);
+  Result<std::string> MakeScratch(InstanceId id) const;
+
+  EngineOptions options_;
+  std::string id_;  // unlike that of other engines
+  std::atomic<int64_t> live_handles_ = 0;
+  std::atomic<uint64_t> next_instance_ = 1;
+  Hub hub_;
+  Snapshots snapshots_;
+
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<wasm::Program>, std::less<>> programs_;  // by name@version
+  std::map<std::string, std::string, std::less<>> latest_;  // name → name@version
+  std::unordered_map<uint64_t, Process*> running_;
+  std::unique_ptr<wasm::Runtime> runtime_;
+};
+
+}  // namespace pie::host

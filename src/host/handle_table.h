@@ -1,0 +1,71 @@
+// HandleTable: the objects of one kind that a guest holds, by number. Owned by a Process, used by
+// one thread at a time. Whatever is still in it when the Process ends is destroyed with it: that is
+// the sweep.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+
+namespace pie::host {
+
+template <class T>
+class HandleTable {
+ public:
+  // `kind` names the objects in errors; `live` counts handles over all tables of the engine.
+  HandleTable(const char* kind, uint32_t limit, std::atomic<int64_t>* live)
+      : kind_(kind), limit_(limit), live_(live) {}
+  ~HandleTable() { live_->fetch_sub(size_, std::memory_order_relaxed); }
+  HandleTable(const HandleTable&) = delete;
+  HandleTable& operator=(const HandleTable&) = delete;
+
+  Result<uint32_t> Insert(std::unique_ptr<T> object) {
+    if (size_ >= limit_) {
+      return Fail(Code::kExhausted, "handle limit: the inferlet holds {} objects of kind {}", size_,
+                  kind_);
+    }
+    ++size_;
+    live_->fetch_add(1, std::memory_order_relaxed);
+    if (!free_.empty()) {
+      uint32_t handle = free_.back();
+      free_.pop_back();
+      objects_[handle] = std::move(object);
+      return handle;
+    }
+    objects_.push_back(std::move(object));
+    return static_cast<uint32_t>(objects_.size() - 1);
+  }
+
+  template <class... Args>
+  Result<uint32_t> Emplace(Args&&... args) {
+    return Insert(std::make_unique<T>(std::forward<Args>(args)...));
+  }
+
+  Result<T*> Get(uint32_t handle) {
+    if (handle >= objects_.size() || !objects_[handle]) {
+      return Fail(Code::kNotFound, "no {} has handle {}", kind_, handle);
+    }
+    return objects_[handle].get();
+  }
+
+  void Remove(uint32_t handle) {
+    if (handle >= objects_.size() || !objects_[handle]) return;
+    objects_[handle].reset();
+    free_.push_back(handle);
+    --size_;
+    live_->fetch_sub(1, std::memory_order_relaxed);
+  }
+
+ private:
+  const char* kind_;
+  uint32_t limit_;
+  std::atomic<int64_t>* live_;
+  uint32_t size_ = 0;
+  std::vector<std::unique_ptr<T>> objects_;
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace pie::host

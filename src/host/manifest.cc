@@ -1,0 +1,161 @@
+#include "host/manifest.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+namespace pie::host {
+namespace {
+
+constexpr std::string_view kReserved[] = {"core", "instruct", "mcp", "zo", "plus", "inferlet"};
+
+class Reader {
+ public:
+  Reader(std::string_view path) : path_(path) {}
+
+  template <class... Args>
+  std::unexpected<Error> FailAt(const toml::node& node, fmt::format_string<Args...> format,
+                                Args&&... args) const {
+    return Fail(Code::kInvalid, "{}:{}: {}", path_, node.source().begin.line,
+                fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  Result<std::string> Text(const toml::table& table, std::string_view key, bool required) const {
+    const toml::node* node = table.get(key);
+    if (node == nullptr) {
+      if (required) return FailAt(table, "[package] has no '{}'", key);
+      return std::string();
+    }
+    if (!node->is_string()) return FailAt(*node, "'{}' must be a text in quotes", key);
+    return node->as_string()->get();
+  }
+
+  Result<Parameter> ReadParameter(std::string_view name, const toml::node& node) const {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) {
+      return FailAt(node, "parameter '{}' must be a table, like {{ type = \"string\" }}", name);
+    }
+    Parameter parameter{.name = std::string(name)};
+    const toml::node* type = table->get("type");
+    std::string text = type != nullptr && type->is_string() ? type->as_string()->get() : "";
+    if (text == "string") {
+      parameter.type = Parameter::Type::kString;
+    } else if (text == "int") {
+      parameter.type = Parameter::Type::kInt;
+    } else if (text == "float") {
+      parameter.type = Parameter::Type::kFloat;
+    } else if (text == "bool") {
+      parameter.type = Parameter::Type::kBool;
+    } else {
+      return FailAt(node, "parameter '{}' needs a type: string, int, float or bool", name);
+    }
+    parameter.optional = (*table)["optional"].value_or(false);
+    parameter.description = (*table)["description"].value_or(std::string());
+    return parameter;
+  }
+
+ private:
+  std::string path_;
+};
+
+std::string_view TypeName(Parameter::Type type) {
+  switch (type) {
+    case Parameter::Type::kString:
+      return "string";
+    case Parameter::Type::kInt:
+      return "int";
+    case Parameter::Type::kFloat:
+      return "float";
+    case Parameter::Type::kBool:
+      break;
+  }
+  return "bool";
+}
+
+bool Fits(Parameter::Type type, const nlohmann::json& value) {
+  switch (type) {
+    case Parameter::Type::kString:
+      return value.is_string();
+    case Parameter::Type::kInt:
+      return value.is_number_integer();
+    case Parameter::Type::kFloat:
+      return value.is_number();
+    case Parameter::Type::kBool:
+      break;
+  }
+  return value.is_boolean();
+}
+
+}  // namespace
+
+Status Manifest::Check(const nlohmann::json& input) const {
+  for (const Parameter& parameter : parameters) {
+    auto found = input.is_object() ? input.find(parameter.name) : input.end();
+    if (found == input.end() || found->is_null()) {
+      if (parameter.optional) continue;
+      return Fail(Code::kInvalid, "parameter '{}' ({}) is missing{}{}", parameter.name,
+                  TypeName(parameter.type), parameter.description.empty() ? "" : ": ",
+                  parameter.description);
+    }
+    if (!Fits(parameter.type, *found)) {
+      return Fail(Code::kInvalid, "parameter '{}' must be of type {}, not {}", parameter.name,
+                  TypeName(parameter.type), found->dump().substr(0, 80));
+    }
+  }
+  return {};
+}
+
+Result<Manifest> ParseManifest(std::string_view text, std::string_view path) {
+  toml::table root;
+  try {
+    root = toml::parse(text, path);
+  } catch (const toml::parse_error& error) {
+    return Fail(Code::kInvalid, "{}:{}: {}", path, error.source().begin.line, error.description());
+  }
+  Reader reader(path);
+  const toml::table* package = root["package"].as_table();
+  if (package == nullptr) {
+    return Fail(Code::kInvalid, "{}: there is no [package] table with a name and a version", path);
+  }
+  Manifest manifest;
+  manifest.name = PIE_TRY(reader.Text(*package, "name", true));
+  manifest.version = PIE_TRY(reader.Text(*package, "version", true));
+  manifest.description = PIE_TRY(reader.Text(*package, "description", false));
+  static const std::regex kName("[a-z][a-z0-9]*(-[a-z0-9]+)*");
+  if (manifest.name.size() > 128 || !std::regex_match(manifest.name, kName)) {
+    return reader.FailAt(*package->get("name"),
+                         "the name '{}' must be small letters, digits and single hyphens",
+                         manifest.name);
+  }
+  if (std::ranges::find(kReserved, manifest.name) != std::end(kReserved)) {
+    return reader.FailAt(*package->get("name"), "'{}' is a name of Pie's own; choose another",
+                         manifest.name);
+  }
+  static const std::regex kVersion(
+      R"((0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})([-+][0-9A-Za-z.+-]{1,64})?)");
+  if (!std::regex_match(manifest.version, kVersion)) {
+    return reader.FailAt(*package->get("version"), "the version '{}' must be like 1.2.3",
+                         manifest.version);
+  }
+  if (const toml::node* node = root.get("parameters")) {
+    const toml::table* table = node->as_table();
+    if (table == nullptr) return reader.FailAt(*node, "'parameters' must be a table");
+    for (const auto& [name, value] : *table) {
+      manifest.parameters.push_back(PIE_TRY(reader.ReadParameter(name.str(), value)));
+    }
+  }
+  return manifest;
+}
+
+Result<Manifest> ReadManifest(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return Fail(Code::kNotFound, "cannot read the manifest {}", path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return ParseManifest(text.str(), path);
+}
+
+}  // namespace pie::host

@@ -1,0 +1,36 @@
+// Manifest: Pie.toml, which names an inferlet and its parameters.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace pie::host {
+
+struct Parameter {
+  enum class Type { kString, kInt, kFloat, kBool };
+  std::string name;
+  Type type = Type::kString;
+  bool optional = false;
+  std::string description;
+};
+
+struct Manifest {
+  std::string name;
+  std::string version;
+  std::string description;
+  std::vector<Parameter> parameters;
+
+  std::string id() const { return name + "@" + version; }
+  // Does this input give every required parameter, each of its type? Unknown keys pass.
+  Status Check(const nlohmann::json& input) const;
+};
+
+// `path` is for error messages, which name the line.
+Result<Manifest> ParseManifest(std::string_view text, std::string_view path);
+Result<Manifest> ReadManifest(const std::string& path);
+
+}  // namespace pie::host

@@ -1,0 +1,102 @@
+#include "host/process.h"
+
+#include <filesystem>
+
+#include "base/random.h"
+#include "host/engine.h"
+
+namespace pie::host {
+
+Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live)
+    : models("model", limit, live),
+      tokenizers("tokenizer", limit, live),
+      contexts("context", limit, live),
+      passes("forward pass", limit, live),
+      outputs("output", limit, live),
+      texts("future string", limit, live),
+      blobs("future blob", limit, live),
+      children("child", limit, live),
+      subscriptions("subscription", limit, live),
+      chat_decoders("decoder", limit, live) {}
+
+Process::Process(Engine* engine, InstanceId id, Options options)
+    : engine_(engine),
+      id_(id),
+      id_text_(fmt::format("{}-{}", engine->id(), id.value)),
+      options_(std::move(options)),
+      handles_(std::make_unique<Handles>(engine->limits().max_handles, engine->live_handles())) {
+  const Limits& limits = engine->limits();
+  inbox_ = std::make_shared<Mailbox>(limits.max_queued_messages, limits.max_queued_bytes);
+  files_ = std::make_shared<Mailbox>(limits.max_queued_messages, limits.max_queued_bytes);
+}
+
+Process::~Process() = default;
+
+uint64_t Process::NextSeed() {
+  return Mix(engine_->seed(), id_.value, passes_++);
+}
+
+Status Process::SendMessage(std::string text) {
+  if (text.size() > engine_->limits().max_message_bytes) {
+    return Fail(Code::kExhausted, "a message has at most {} MiB",
+                engine_->limits().max_message_bytes >> 20);
+  }
+  return inbox_->Push(std::move(text));
+}
+
+Status Process::SendFile(std::string bytes) {
+  if (bytes.size() > engine_->limits().max_message_bytes) {
+    return Fail(Code::kExhausted, "a file has at most {} MiB",
+                engine_->limits().max_message_bytes >> 20);
+  }
+  return files_->Push(std::move(bytes));
+}
+
+void Process::CloseInbox() {
+  inbox_->Close();
+  files_->Close();
+}
+
+void Process::Cancel() {
+  std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  if (instance_ && !exit_) instance_->Cancel();
+}
+
+std::optional<wasm::Exit> Process::exit() const {
+  std::lock_guard lock(mutex_);
+  return exit_;
+}
+
+wasm::Exit Process::Wait() {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [this] { return exit_.has_value(); });
+  return *exit_;
+}
+
+void Process::OnOutput(bool is_stderr, std::string_view bytes) {
+  if (Listener* l = listener()) l->OnOutput(is_stderr, bytes);
+}
+
+void Process::OnExit(wasm::Exit exit) {
+  // The sweep first, so that whoever hears of the end finds nothing left behind.
+  handles_.reset();
+  CloseInbox();
+  if (!scratch_dir_.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(scratch_dir_, ignored);
+  }
+  engine_->Forget(*this);
+  if (Listener* l = listener()) l->OnExit(exit);
+  std::shared_ptr<Process> self;
+  {
+    std::lock_guard lock(mutex_);
+    exit_ = std::move(exit);
+    self = std::move(self_);
+    // Under the lock: a waiter may delete the engine as soon as it can lock again.
+    ended_.notify_all();
+    exit_signal_.Fire();
+  }
+}
+
+}  // namespace pie::host

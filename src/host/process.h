@@ -1,0 +1,129 @@
+// Process: one running inferlet as the engine sees it: what it holds, what it hears, how it ended.
+//
+// Host calls use the handle tables from the guest's thread, one at a time. The inbox, the exit and
+// the signal are for any thread. Kept alive by its own run until OnExit, and by whoever holds a
+// reference (a session, a parent's child handle).
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "host/context.h"
+#include "host/handle_table.h"
+#include "host/hub.h"
+#include "host/mailbox.h"
+#include "model/chat_decoder.h"
+#include "wasm/runtime.h"
+#include "wasm/signal.h"
+
+namespace pie::host {
+
+class Engine;
+struct LoadedModel;
+
+// Where a process's words go. Called on the engine's threads, in order; `OnExit` last.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void OnMessage(std::string_view text) = 0;  // session.send
+  virtual void OnFile(std::string_view bytes) = 0;    // session.send_file
+  virtual void OnOutput(bool is_stderr, std::string_view bytes) = 0;
+  virtual void OnExit(const wasm::Exit& exit) = 0;
+};
+
+// A pass being put together by a guest.
+struct Pass {
+  uint32_t model = 0;
+  std::optional<uint32_t> context;  // handle
+  Forward forward;
+  uint64_t slots = 0;  // that it asks for
+  bool seeded = false;
+  bool executed = false;
+  std::string refusal;  // why it cannot be executed: something it asked for that is not available
+};
+
+// The result of a pass, written once by the step thread, read by the guest.
+struct PassOutput {
+  wasm::Signal signal;
+  std::atomic<bool> ready = false;
+  bool taken = false;
+  Result<std::vector<Slot>> result;
+};
+
+class Process final : public wasm::Guest, public std::enable_shared_from_this<Process> {
+ public:
+  struct Options {
+    std::string program;  // name@version
+    std::string username = "local";
+    std::shared_ptr<Listener> listener;  // null: nobody listens
+    uint32_t depth = 0;                  // of launches by launches
+  };
+
+  Process(Engine* engine, InstanceId id, Options options);
+  ~Process() override;
+
+  const std::string& id() const { return id_text_; }
+  const Options& options() const { return options_; }
+  Engine& engine() { return *engine_; }
+  uint64_t NextSeed();
+
+  // What a client can do.
+  Status SendMessage(std::string text);
+  Status SendFile(std::string bytes);
+  void CloseInbox();  // the client is gone for good
+  void Cancel();
+  // How it ended, once it has.
+  std::optional<wasm::Exit> exit() const;
+  wasm::Signal& exit_signal() { return exit_signal_; }
+  // Blocks until it has ended.
+  wasm::Exit Wait();
+
+  // wasm::Guest
+  void OnOutput(bool is_stderr, std::string_view bytes) override;
+  void OnExit(wasm::Exit exit) override;
+
+  // What the guest holds. Null once it has ended.
+  struct Handles {
+    Handles(uint32_t limit, std::atomic<int64_t>* live);
+    HandleTable<uint32_t> models, tokenizers;  // index of the engine's model
+    HandleTable<Context> contexts;
+    HandleTable<Pass> passes;
+    HandleTable<std::shared_ptr<PassOutput>> outputs;
+    HandleTable<std::shared_ptr<Letter>> texts, blobs;
+    HandleTable<std::shared_ptr<Process>> children;
+    HandleTable<std::shared_ptr<Subscription>> subscriptions;
+    HandleTable<ChatDecoder> chat_decoders;
+  };
+  Handles& handles() { return *handles_; }
+  Listener* listener() { return options_.listener.get(); }
+  Mailbox& inbox() { return *inbox_; }
+  Mailbox& files() { return *files_; }
+
+ private:
+  friend class Engine;
+  Engine* engine_;
+  InstanceId id_;
+  std::string id_text_;
+  Options options_;
+  std::unique_ptr<Handles> handles_;
+  std::shared_ptr<Mailbox> inbox_, files_;
+  uint64_t passes_ = 0;  // made so far: each draws its own random numbers
+  std::string scratch_dir_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  std::optional<wasm::Exit> exit_;
+  std::unique_ptr<wasm::Instance> instance_;
+  bool cancelled_ = false;
+  std::shared_ptr<Process> self_;  // while it runs
+  wasm::Signal exit_signal_;
+};
+
+}  // namespace pie::host

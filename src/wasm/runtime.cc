@@ -1,0 +1,118 @@
+#include "wasm/runtime.h"
+
+namespace pie::wasm {
+namespace {
+
+pie_bridge::Str ToStr(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+std::string_view FromStr(pie_bridge::Str text) {
+  return {reinterpret_cast<const char*>(text.ptr), text.len};
+}
+
+// An Out to receive an error's text.
+class ErrorText {
+ public:
+  ErrorText() : out_(pie_bridge::pie_out_new()) {}
+  ~ErrorText() { pie_bridge::pie_out_free(out_); }
+  ErrorText(const ErrorText&) = delete;
+  ErrorText& operator=(const ErrorText&) = delete;
+  pie_bridge::Out* get() { return out_; }
+  std::string text() const {
+    std::string text(FromStr(pie_bridge::pie_out_read(out_)));
+    return text.empty() ? "the WebAssembly runtime failed (a bug in Pie)" : text;
+  }
+
+ private:
+  pie_bridge::Out* out_;
+};
+
+void OnOutput(void* guest, bool is_stderr, pie_bridge::Str bytes) {
+  static_cast<Guest*>(guest)->OnOutput(is_stderr, FromStr(bytes));
+}
+
+void OnExit(void* guest, pie_bridge::ExitKind kind, pie_bridge::Str text) {
+  auto to_kind = [](pie_bridge::ExitKind k) {
+    switch (k) {
+      case pie_bridge::ExitKind::Returned:
+        return Exit::Kind::kReturned;
+      case pie_bridge::ExitKind::Failed:
+        return Exit::Kind::kFailed;
+      case pie_bridge::ExitKind::Cancelled:
+        return Exit::Kind::kCancelled;
+      case pie_bridge::ExitKind::Trapped:
+        break;
+    }
+    return Exit::Kind::kTrapped;
+  };
+  static_cast<Guest*>(guest)->OnExit({to_kind(kind), std::string(FromStr(text))});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runtime>> Runtime::Start(const RuntimeOptions& options) {
+  PIE_CHECK(options.host != nullptr);
+  const Limits& limits = options.limits;
+  pie_bridge::RuntimeConfig config{
+      .worker_threads = options.worker_threads,
+      .max_instances = options.max_instances,
+      .limits = {.max_memory_bytes = limits.max_memory_bytes,
+                 .max_table_elements = limits.max_table_elements,
+                 .max_handles = limits.max_handles,
+                 .cpu_budget_ms = limits.cpu_budget_ms,
+                 .max_output_bytes = limits.max_output_bytes},
+      .cache_dir = ToStr(options.cache_dir),
+      .callbacks = {.on_output = OnOutput, .on_exit = OnExit},
+  };
+  ErrorText error;
+  const auto* raw = pie_bridge::pie_runtime_new(&config, options.host, error.get());
+  if (raw == nullptr) return Fail(Code::kUnavailable, "{}", error.text());
+  return std::unique_ptr<Runtime>(new Runtime(raw));
+}
+
+Runtime::~Runtime() {
+  pie_bridge::pie_runtime_free(raw_);
+}
+
+Result<std::shared_ptr<Program>> Runtime::Load(std::string_view component,
+                                               const std::function<void()>& on_compile) {
+  auto on_phase = [](void* data, pie_bridge::LoadPhase phase) {
+    const auto& report = *static_cast<const std::function<void()>*>(data);
+    if (phase == pie_bridge::LoadPhase::Compiling && report) report();
+  };
+  ErrorText error;
+  const auto* raw =
+      pie_bridge::pie_program_load(raw_, ToStr(component), on_phase,
+                                   const_cast<std::function<void()>*>(&on_compile), error.get());
+  if (raw == nullptr) return Fail(Code::kInvalid, "{}", error.text());
+  return std::shared_ptr<Program>(new Program(raw));
+}
+
+size_t Runtime::live_instances() const {
+  return pie_bridge::pie_runtime_live(raw_);
+}
+
+Program::~Program() {
+  pie_bridge::pie_program_free(raw_);
+}
+
+std::unique_ptr<Instance> Program::Launch(Guest* guest, std::string_view input,
+                                          std::string_view scratch_dir) {
+  auto* raw = pie_bridge::pie_instance_launch(raw_, guest, ToStr(input), ToStr(scratch_dir));
+  PIE_CHECK(raw != nullptr);
+  return std::unique_ptr<Instance>(new Instance(raw));
+}
+
+bool Program::optimising() const {
+  return pie_bridge::pie_program_optimising(raw_);
+}
+
+Instance::~Instance() {
+  pie_bridge::pie_instance_free(raw_);
+}
+
+void Instance::Cancel() {
+  pie_bridge::pie_instance_cancel(raw_);
+}
+
+}  // namespace pie::wasm
