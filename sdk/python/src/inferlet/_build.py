@@ -28,7 +28,7 @@ Late = tuple[str, tuple[str, ...], bool]  # module, names taken from it, must it
 
 def program(name: str, late: Iterable[Late]) -> Callable[[str], str]:
     """`run` for a module that defines `main`."""
-    with _no_engine():
+    with _importing():
         module = importlib.import_module(name)
         _import_late(late)
     main = getattr(module, "main", None)
@@ -44,15 +44,16 @@ def script(name: str, late: Iterable[Late]) -> Callable[[str], str]:
     with open(path, encoding="utf-8") as file:
         source = file.read()
     code = compile(source, path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    with _no_engine():
+    with _importing():
         _import_late(late)
     _settle(path)
     return partial(_entry.run_script, code)
 
 
 @contextmanager
-def _no_engine() -> Iterator[None]:
-    """There is no engine yet: a call of it says so instead of trapping without a line number."""
+def _importing() -> Iterator[None]:
+    """There is no engine yet: a call of it says so instead of trapping without a line number. An
+    exit says so too, instead of ending the build."""
 
     def refuse(*_: Any) -> Any:
         raise RuntimeError(
@@ -64,6 +65,8 @@ def _no_engine() -> Iterator[None]:
     componentize_py_runtime.call_import = refuse
     try:
         yield
+    except SystemExit as end:
+        raise RuntimeError(f"the program exits ({end.code}) while it is being imported") from end
     finally:
         componentize_py_runtime.call_import = call
 
@@ -97,14 +100,23 @@ def _takes_input(main: Callable[..., Any]) -> bool:
 class _Policy(asyncio.events._AbstractEventLoopPolicy):
     """So that `asyncio.run` in a plain program uses our loop."""
 
+    _loop: _async.Loop | None = None
+
     def new_event_loop(self) -> _async.Loop:
         return _async.Loop()
+
+    def set_event_loop(self, loop: Any) -> None:
+        self._loop = loop
+
+    def get_event_loop(self) -> Any:
+        if self._loop is None:
+            raise RuntimeError("there is no event loop here; write `async def main(input)`")
+        return self._loop
 
 
 def _settle(program_file: str) -> None:
     """What the snapshot should hold besides modules."""
     asyncio.events._event_loop_policy = _Policy()
-    sys.argv = [os.path.basename(program_file)]
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # nobody flushes for us when `run` returns
     folder = os.path.dirname(program_file) + "/"
