@@ -20,7 +20,7 @@ Task<Result<Json>> Main(Json input) {
     answers.push_back(fork.Cue()
                           .Generate(Sampler::TopP(0.8, 0.95))
                           .MaxTokens(max_tokens)
-                          .Stop(chat::StopTokens(model))
+                          .Stop()
                           .CollectText());
   }
   co_return PIE_TRY(Collect(co_await WhenAll(std::move(answers))));

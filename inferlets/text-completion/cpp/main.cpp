@@ -14,7 +14,7 @@ Task<Result<Json>> Main(Json input) {
 
   Generator generator = context.Generate(Sampler::TopP(0.6, 0.95))
                             .MaxTokens(max_tokens)
-                            .Stop(chat::StopTokens(model));
+                            .Stop();
   chat::Decoder decoder(model);
   std::string text;
   while (auto step = PIE_TRY(generator.Next())) {

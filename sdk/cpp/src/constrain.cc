@@ -6,7 +6,7 @@ namespace inferlet {
 
 namespace brle {
 
-std::vector<uint32_t> Only(std::vector<uint32_t> ids) {
+std::vector<uint32_t> Allow(std::vector<uint32_t> ids) {
   std::sort(ids.begin(), ids.end());
   std::vector<uint32_t> mask;
   uint32_t end = 0;  // where the runs so far end
@@ -24,7 +24,7 @@ std::vector<uint32_t> Only(std::vector<uint32_t> ids) {
   return mask;
 }
 
-std::vector<uint32_t> And(std::span<const uint32_t> a, std::span<const uint32_t> b) {
+std::vector<uint32_t> Intersect(std::span<const uint32_t> a, std::span<const uint32_t> b) {
   if (a.empty()) return {b.begin(), b.end()};
   if (b.empty()) return {a.begin(), a.end()};
   std::vector<uint32_t> mask;
@@ -98,8 +98,11 @@ Result<GrammarConstraint> GrammarConstraint::FromEbnf(std::string_view source, c
   return ToConstraint(Grammar::FromEbnf(source), model);
 }
 
+bool GrammarConstraint::IsFinished() const { return matcher_.IsTerminated(); }
+
 Result<std::vector<uint32_t>> GrammarConstraint::Step(Tokens accepted) {
   if (!accepted.empty()) PIE_TRY_SYNC(matcher_.AcceptTokens(accepted));
+  if (matcher_.IsTerminated()) return std::vector<uint32_t>();
   return matcher_.NextTokenLogitMask();
 }
 

@@ -4,6 +4,7 @@
 #include "inferlet/forward.h"
 #include "inferlet/generate.h"
 #include "inferlet/scheduling.h"
+#include "bid.h"
 #include "pass.h"
 
 namespace inferlet {
@@ -89,7 +90,11 @@ uint32_t Context::SeqLen() const { return state_->SeqLen(); }
 const std::vector<uint32_t>& Context::Buffer() const { return state_->buffer; }
 const raw::Context& Context::Inner() const { return state_->raw; }
 
-void Context::SetBid(double value) { state_->bid = value; }
+void Context::SetBid(double value) {
+  state_->raw.Bid(value);
+  state_->bid = value;
+  state_->bid_by_hand = true;
+}
 Idle Context::Idle() { return inferlet::Idle(state_); }
 Result<void> Context::Suspend() { return Lift(state_->raw.Suspend()); }
 
@@ -99,7 +104,9 @@ Idle::Idle(std::shared_ptr<ContextState> state) : state_(std::move(state)) {
 }
 
 Idle::~Idle() {
-  if (state_) --state_->idle_guards;
+  if (!state_ || --state_->idle_guards > 0) return;
+  if (!state_->bid) state_->bid = detail::DefaultBid(*state_, {});
+  state_->raw.Bid(*state_->bid);
 }
 
 namespace scheduling {

@@ -19,13 +19,6 @@ void Attach(const Reader& reader, const raw::ForwardPass& pass) {
                                        reader.what));
 }
 
-void PlaceBid(const PassState& pass) {
-  ContextState& context = *pass.context;
-  if (context.idle_guards > 0) return context.raw.Bid(0);
-  if (context.bid) return context.raw.Bid(*std::exchange(context.bid, std::nullopt));
-  if (pass.bid) context.raw.Bid(*pass.bid);
-}
-
 raw::ForwardPass Build(const PassState& state) {
   raw::ForwardPass pass(state.context->model.Inner());
   pass.Context(state.context->raw);
@@ -75,9 +68,9 @@ Result<void> ContextState::Reserve(uint32_t tokens) {
   return Lift(raw.ReserveWorkingPages((needed - capacity + page_size - 1) / page_size));
 }
 
-Result<void> ContextState::Settle(uint32_t forgotten) {
+Result<void> ContextState::Settle(uint32_t forgotten, uint32_t revocable) {
   if (forgotten > 0) raw.TruncateWorkingPageTokens(forgotten);
-  const uint32_t full = raw.WorkingPageTokenCount() / page_size;
+  const uint32_t full = (raw.WorkingPageTokenCount() - revocable) / page_size;
   if (full == 0) return {};
   return Lift(raw.CommitWorkingPages(full));
 }
@@ -99,7 +92,6 @@ Task<Result<raw::Output>> RunPass(std::shared_ptr<PassState> state) {
   if (!state->fault.empty()) co_return Error(state->fault);
   if (std::exchange(state->executed, true)) co_return Error("a pass is executed once: make another");
   PIE_TRY(context.Reserve(state->tokens.size()));
-  PlaceBid(*state);
 
   const uint32_t length_before = context.SeqLen();
   const raw::ForwardPass pass = Build(*state);

@@ -27,14 +27,20 @@ struct ContextState {
   }
   // Makes room for `tokens` more in the working pages.
   Result<void> Reserve(uint32_t tokens);
-  // After a pass: forgets the last `forgotten` tokens, then commits the pages that are full.
-  Result<void> Settle(uint32_t forgotten);
+  // After a pass: forgets the last `forgotten` tokens, then commits the pages that are full, but for
+  // those with one of the last `revocable` tokens.
+  Result<void> Settle(uint32_t forgotten, uint32_t revocable = 0);
+  uint32_t PageCount() const { return raw.CommittedPageCount() + raw.WorkingPageCount(); }
 
   raw::Context raw;
   Model model;
   uint32_t page_size;
   std::vector<uint32_t> buffer;  // not run yet
-  std::optional<double> bid;     // set by hand, for the next pass
+
+  // The bid in force, by whom it was set, and for how many pages.
+  std::optional<double> bid;
+  bool bid_by_hand = false;
+  uint32_t bid_pages = 0;
   int idle_guards = 0;
 };
 
@@ -63,7 +69,6 @@ struct PassState {
   std::optional<Adapter> adapter;
   std::optional<int64_t> zo_seed;
   std::optional<uint64_t> seed;
-  std::optional<double> bid;
   bool engine_drafts = false;
   std::string fault;  // found while building, told by Execute
   bool executed = false;

@@ -2,7 +2,8 @@
 //
 // A constraint is any type with `std::vector<uint32_t> Step(std::span<const uint32_t> accepted)`, or a
 // lambda of that signature. It takes in the tokens just accepted (none at first) and gives the BRLE
-// logit mask of the next position; an empty mask restricts nothing. It may also return a Result.
+// logit mask of the next position; an empty mask restricts nothing. It may also return a Result. A type
+// with `bool IsFinished()` ends the generation when that says so.
 //
 // A schema is any type with `Result<GrammarConstraint> BuildConstraint(const Model&) const`.
 #pragma once
@@ -28,9 +29,9 @@ using Tokens = std::span<const uint32_t>;
 namespace brle {
 
 // Allows these token ids only.
-std::vector<uint32_t> Only(std::vector<uint32_t> ids);
+std::vector<uint32_t> Allow(std::vector<uint32_t> ids);
 // Allows what both allow. An empty mask restricts nothing.
-std::vector<uint32_t> And(std::span<const uint32_t> a, std::span<const uint32_t> b);
+std::vector<uint32_t> Intersect(std::span<const uint32_t> a, std::span<const uint32_t> b);
 
 }  // namespace brle
 
@@ -78,6 +79,7 @@ class GrammarConstraint {
   static Result<GrammarConstraint> FromEbnf(std::string_view source, const Model& model);
 
   Result<std::vector<uint32_t>> Step(Tokens accepted);
+  bool IsFinished() const;  // the text is complete
 
  private:
   Matcher matcher_;
@@ -107,6 +109,7 @@ class Constraint {
  public:
   virtual ~Constraint() = default;
   virtual Result<std::vector<uint32_t>> Step(Tokens accepted) = 0;
+  virtual bool IsFinished() = 0;
 };
 
 template <class C>
@@ -119,6 +122,10 @@ class ConstraintOf final : public Constraint {
     } else {
       return constraint_.Step(accepted);
     }
+  }
+  bool IsFinished() override {
+    if constexpr (requires { constraint_.IsFinished(); }) return constraint_.IsFinished();
+    return false;
   }
 
  private:

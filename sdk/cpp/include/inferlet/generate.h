@@ -1,7 +1,7 @@
 // Generator: tokens, one step after another.
 //
 //   auto text = PIE_TRY(co_await context.Generate(Sampler::TopP(0.6, 0.95))
-//                           .MaxTokens(256).Stop(chat::StopTokens(model)).CollectText());
+//                           .MaxTokens(256).Stop().CollectText());
 //
 // Each step runs the context's buffer, samples on its last row, and puts the accepted token into
 // the buffer. Nothing is cued and nothing stops the loop that was not asked for. A Generator is a
@@ -42,9 +42,10 @@ class Generator {
 
   // Ends after `n` accepted tokens.
   Generator& MaxTokens(size_t n);
-  // Ids that end the generation; they are not accepted. Stop replaces them, AddStop adds to them.
-  Generator& Stop(Tokens tokens);
-  Generator& AddStop(Tokens tokens);
+  // Ends at these tokens and at those that end a turn of the model; they are not accepted. Each call
+  // adds, whichever name it uses.
+  Generator& Stop(Tokens tokens = {});
+  Generator& AddStop(Tokens tokens) { return Stop(tokens); }
   // Restricts the choice at every step. Several constraints hold together.
   template <class C>
   Generator& Constrain(C constraint) {
@@ -61,7 +62,7 @@ class Generator {
   }
   // The same mask (BRLE) at every step.
   Generator& LogitMask(std::vector<uint32_t> brle);
-  // Drafts to confirm in each step. Not used in steps that a constraint restricts.
+  // Drafts to confirm in each step. Not used beside a mask, which holds for one position only.
   Generator& Speculator(std::unique_ptr<inferlet::Speculator> speculator);
   // The engine's own drafter.
   Generator& SystemSpeculation();
@@ -71,15 +72,15 @@ class Generator {
   Generator& Seed(uint64_t seed);
   // How many tokens you expect, for bidding.
   Generator& Horizon(size_t n);
-  // Reads row `row` of every step's input.
+  // Reads every step: index 0 is the row that is sampled, the next ones are its drafts.
   template <class P>
-  ProbeHandle<P> ProbeEachStep(uint32_t row, P probe) {
-    return {AddProbe(row, std::move(probe))};
+  ProbeHandle<P> ProbeEachStep(uint32_t index, P probe) {
+    return {AddProbe(index, std::move(probe))};
   }
 
   // Run to the end.
   Task<Result<std::vector<uint32_t>>> CollectTokens();
-  // Decoded as the chat template says; ends also when that says the turn is over.
+  // What a reader of the chat would see; ends also when the template says that the turn is over.
   Task<Result<std::string>> CollectText();
   // Restricted to JSON of this schema (any JSON when it is empty), and parsed.
   Task<Result<Json>> CollectJson(std::string_view schema = {});
@@ -99,7 +100,7 @@ class Generator {
 
  private:
   Generator& AddConstraint(std::unique_ptr<detail::Constraint> constraint);
-  SlotHandle AddProbe(uint32_t row, Probe probe);
+  SlotHandle AddProbe(uint32_t index, Probe probe);
   const Model& ContextModel() const;
 
   std::shared_ptr<detail::GeneratorState> state_;
@@ -112,7 +113,7 @@ class GenStep {
 
   // Chooses no token: read a probe and call Generator::Accept.
   GenStep& ClearSampler();
-  // Reads row `row` of this step's input.
+  // Reads a row of this step's input: a row for every token of the context's buffer.
   template <class P>
   ProbeHandle<P> Probe(uint32_t row, P probe) {
     return {AddProbe(row, std::move(probe))};

@@ -14,7 +14,7 @@ Task<Result<Json>> Main(Json input) {
 
   const std::string text = PIE_TRY(co_await context.Generate(Sampler::TopP(0.6, 0.95))
                                        .MaxTokens(max_tokens)
-                                       .Stop(chat::StopTokens(model))
+                                       .Stop()
                                        .CollectText());
   co_return Json::Object({{"text", text}});
 }

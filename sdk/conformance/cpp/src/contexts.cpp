@@ -1,0 +1,106 @@
+// Cases about contexts, clones and snapshots.
+#include "cases.h"
+
+using namespace inferlet;
+
+namespace {
+
+Task<Result<Json>> ContextCase(const Json& input) {
+  Model model = PIE_TRY(FirstModel());
+  Context context = PIE_TRY(Context::New(model));
+  context.Append(model.Tokenizer().Encode(PIE_TRY(input.Get<std::string>("text"))));
+  const size_t buffered = context.Buffer().size();
+  const uint32_t before = context.SeqLen();
+  PIE_TRY(co_await context.Flush());
+  const uint32_t after = context.SeqLen();
+  PIE_TRY(context.Truncate(2));
+  co_return Json::Object({{"page_size", context.PageSize()},
+                          {"buffered", buffered},
+                          {"before", before},
+                          {"after", after},
+                          {"truncated", context.SeqLen()}});
+}
+
+Task<Result<Json>> FlushEmpty(const Json&) {
+  Context context = PIE_TRY(Context::New(PIE_TRY(FirstModel())));
+  PIE_TRY(co_await context.Flush());
+  co_return Json::Object({{"seq_len", context.SeqLen()}});
+}
+
+Task<Result<std::vector<uint32_t>>> Greedy(Context& context, size_t max_tokens) {
+  return context.Cue().Generate(Sampler::Argmax()).Stop().MaxTokens(max_tokens).CollectTokens();
+}
+
+Task<Result<Context>> Flushed(const Json& input) {
+  Context context = PIE_TRY(Context::New(PIE_TRY(FirstModel())));
+  context.User(PIE_TRY(input.Get<std::string>("prompt")));
+  PIE_TRY(co_await context.Flush());
+  co_return context;
+}
+
+Task<Result<Json>> Fork(const Json& input) {
+  const auto max_tokens = PIE_TRY(input.Get<size_t>("max_tokens"));
+  Context parent = PIE_TRY(co_await Flushed(input));
+  Context fork = PIE_TRY(parent.Fork());
+  auto [ours, theirs] = co_await WhenAll(Greedy(parent, max_tokens), Greedy(fork, max_tokens));
+  const bool same = PIE_TRY(std::move(ours)) == PIE_TRY(std::move(theirs));
+  PIE_TRY(co_await fork.Append({97}).Flush());
+  co_return Json::Object(
+      {{"same", same}, {"parent_len", parent.SeqLen()}, {"fork_len", fork.SeqLen()}});
+}
+
+Task<Result<Json>> ForkParallel(const Json& input) {
+  const auto n = PIE_TRY(input.Get<uint32_t>("n"));
+  const auto max_tokens = PIE_TRY(input.Get<size_t>("max_tokens"));
+  Context parent = PIE_TRY(co_await Flushed(input));
+  std::vector<Task<Result<std::vector<uint32_t>>>> branches;
+  for (uint32_t i = 0; i < n; ++i) {
+    Context fork = PIE_TRY(parent.Fork());
+    branches.push_back(Greedy(fork.Append({97 + i}), max_tokens));
+  }
+  co_return PIE_TRY(Collect(co_await WhenAll(std::move(branches))));
+}
+
+// What greedily follows the token 97, which the context then forgets.
+Task<Result<std::optional<uint32_t>>> NextToken(Context& context) {
+  Forward forward = context.Forward();
+  forward.InputAt({{97u}}, {{forward.StartPosition()}});
+  const SampleHandle handle = forward.Sample({0}, Sampler::Argmax());
+  const Output out = PIE_TRY(co_await forward.Execute());
+  co_return out.Token(handle);
+}
+
+Task<Result<Json>> SaveOpen(const Json& input) {
+  const auto name = PIE_TRY(input.Get<std::string>("name"));
+  Model model = PIE_TRY(FirstModel());
+  Context context = PIE_TRY(Context::New(model));
+  context.Append(model.Tokenizer().Encode(PIE_TRY(input.Get<std::string>("text"))));
+  PIE_TRY(co_await context.Flush());
+
+  PIE_TRY(context.Save(name));
+  Context copy = PIE_TRY(Context::Open(model, name));
+  const bool same_len = copy.SeqLen() == context.SeqLen();
+  const auto copys = PIE_TRY(co_await NextToken(copy));
+  const auto ours = PIE_TRY(co_await NextToken(context));
+  const bool missing = !Context::Open(model, name + "-missing");
+  Context taken = PIE_TRY(Context::Take(model, name));
+  const bool taken_missing =
+      taken.SeqLen() == context.SeqLen() && !Context::Open(model, name).has_value();
+  const std::string snapshot = PIE_TRY(context.Snapshot());
+  PIE_TRY(Context::Delete(model, snapshot));
+  co_return Json::Object({{"same_len", same_len},
+                          {"same_token", copys == ours},
+                          {"missing", missing},
+                          {"taken_missing", taken_missing},
+                          {"named", !snapshot.empty()}});
+}
+
+}  // namespace
+
+Cases ContextCases() {
+  return {{"context", ContextCase},
+          {"flush_empty", FlushEmpty},
+          {"fork", Fork},
+          {"fork_parallel", ForkParallel},
+          {"save_open", SaveOpen}};
+}

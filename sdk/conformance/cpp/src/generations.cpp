@@ -1,0 +1,128 @@
+// Cases about generation.
+#include <algorithm>
+
+#include "cases.h"
+
+using namespace inferlet;
+
+namespace {
+
+// A fresh context that asks the prompt and waits for the model's turn.
+Result<Context> Asked(const Json& input) {
+  Context context = PIE_TRY_SYNC(Context::New(PIE_TRY_SYNC(FirstModel())));
+  context.User(PIE_TRY_SYNC(input.Get<std::string>("prompt"))).Cue();
+  return context;
+}
+
+Result<Generator> GreedyWithoutStops(Context& context, const Json& input) {
+  const auto max_tokens = PIE_TRY_SYNC(input.Get<size_t>("max_tokens"));
+  return context.Generate(Sampler::Argmax()).MaxTokens(max_tokens);
+}
+
+Result<Generator> Greedy(Context& context, const Json& input) {
+  return PIE_TRY_SYNC(GreedyWithoutStops(context, input)).Stop();
+}
+
+Task<Result<Json>> CollectedTokens(const Json& input) {
+  Context context = PIE_TRY(Asked(input));
+  co_return PIE_TRY(co_await PIE_TRY(Greedy(context, input)).CollectTokens());
+}
+
+Task<Result<Json>> CollectedText(const Json& input) {
+  Context context = PIE_TRY(Asked(input));
+  co_return PIE_TRY(co_await PIE_TRY(Greedy(context, input)).CollectText());
+}
+
+Task<Result<Json>> Steps(const Json& input) {
+  Context context = PIE_TRY(Asked(input));
+  Generator generator = PIE_TRY(Greedy(context, input));
+  std::vector<uint32_t> tokens;
+  while (auto step = PIE_TRY(generator.Next())) {
+    tokens.append_range(PIE_TRY(co_await step->Execute()).tokens);
+  }
+  co_return Json::Object({{"tokens", tokens},
+                          {"generated", generator.TokensGenerated()},
+                          {"done", generator.IsDone()}});
+}
+
+Task<Result<Json>> Manual(const Json& input) {
+  Context context = PIE_TRY(Asked(input));
+  Generator generator = PIE_TRY(Greedy(context, input));
+  std::vector<uint32_t> tokens;
+  while (auto step = PIE_TRY(generator.Next())) {
+    const uint32_t last_row = context.Buffer().size() - 1;
+    const auto handle = step->ClearSampler().Probe(last_row, Logits{});
+    const Output out = PIE_TRY(co_await step->Execute());
+    const std::span<const float> logits = out.Logits(handle).value();
+    const uint32_t best = std::ranges::max_element(logits) - logits.begin();
+    tokens.append_range(generator.Accept({best}));
+  }
+  co_return tokens;
+}
+
+// Allows some ids, and notes what it is told.
+struct OnlyThese {
+  std::vector<uint32_t> mask;
+  Json& calls;
+
+  std::vector<uint32_t> Step(std::span<const uint32_t> accepted) {
+    if (calls.Size() < 3) calls.Append(ToJson(accepted));
+    return mask;
+  }
+};
+
+Task<Result<Json>> Constrained(const Json& input) {
+  const auto allowed = PIE_TRY(input.Get<std::vector<uint32_t>>("allowed"));
+  Context context = PIE_TRY(Asked(input));
+  Generator generator = PIE_TRY(GreedyWithoutStops(context, input));
+  Json calls = Json::Array();
+  generator.Constrain(OnlyThese{brle::Allow(allowed), calls});
+  const auto tokens = PIE_TRY(co_await generator.CollectTokens());
+  co_return Json::Object({{"tokens", tokens}, {"calls", calls}});
+}
+
+Task<Result<Json>> Masked(const Json& input) {
+  const auto allowed = PIE_TRY(input.Get<std::vector<uint32_t>>("allowed"));
+  Context context = PIE_TRY(Asked(input));
+  Generator generator = PIE_TRY(GreedyWithoutStops(context, input));
+  co_return PIE_TRY(co_await generator.LogitMask(brle::Allow(allowed)).CollectTokens());
+}
+
+Task<Result<Json>> Probed(const Json& input) {
+  Context context = PIE_TRY(Asked(input));
+  Generator generator = PIE_TRY(Greedy(context, input));
+  const auto entropy = generator.ProbeEachStep(0, Entropy{});
+  Json entropies = Json::Array();
+  while (auto step = PIE_TRY(generator.Next())) {
+    entropies.Append(PIE_TRY(co_await step->Execute()).Entropy(entropy));
+  }
+  co_return entropies;
+}
+
+Task<Result<std::vector<uint32_t>>> Sampled(const Json& input, uint64_t seed) {
+  Context context = PIE_TRY(Asked(input));
+  const auto max_tokens = PIE_TRY(input.Get<size_t>("max_tokens"));
+  Generator generator = context.Generate(Sampler::TopP(1.0, 0.95)).MaxTokens(max_tokens).Stop();
+  co_return co_await generator.Seed(seed).CollectTokens();
+}
+
+Task<Result<Json>> Seeded(const Json& input) {
+  const auto seed = PIE_TRY(input.Get<uint64_t>("seed"));
+  const auto first = PIE_TRY(co_await Sampled(input, seed));
+  const auto again = PIE_TRY(co_await Sampled(input, seed));
+  const auto other = PIE_TRY(co_await Sampled(input, seed + 1));
+  co_return Json::Object({{"same", first == again}, {"differs", first != other}});
+}
+
+}  // namespace
+
+Cases GenerationCases() {
+  return {{"generate_tokens", CollectedTokens},
+          {"generate_text", CollectedText},
+          {"generate_steps", Steps},
+          {"generate_manual", Manual},
+          {"generate_constrained", Constrained},
+          {"generate_masked", Masked},
+          {"generate_probed", Probed},
+          {"generate_seeded", Seeded}};
+}

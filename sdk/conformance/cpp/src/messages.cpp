@@ -1,0 +1,52 @@
+// Cases about waiting: timers, the session, messages.
+#include <chrono>
+
+#include "cases.h"
+
+using namespace inferlet;
+using namespace std::chrono_literals;
+
+namespace {
+
+Task<void> Nap(int ms, Json& ended) {
+  co_await Sleep(ms * 1ms);
+  ended.Append(ms);
+}
+
+Task<Result<Json>> SleepOrder(const Json&) {
+  Json ended = Json::Array();
+  co_await WhenAll(Nap(30, ended), Nap(10, ended), Nap(20, ended));
+  co_return ended;
+}
+
+Task<Result<Json>> TimeoutCase(const Json& input) {
+  const auto ms = PIE_TRY(input.Get<int>("ms"));
+  const auto message = co_await Timeout(session::Receive(), ms * 1ms);
+  if (!message) co_return "timeout";
+  co_return Json(*message);
+}
+
+Task<Result<Json>> PushPull(const Json& input) {
+  const auto topic = PIE_TRY(input.Get<std::string>("topic"));
+  messaging::Push(topic, "one");
+  messaging::Push(topic, "two");
+  const auto first = co_await messaging::Pull(topic);
+  const auto second = co_await messaging::Pull(topic);
+  co_return Json::Array({first, second});
+}
+
+Task<Result<Json>> Broadcast(const Json& input) {
+  const auto topic = PIE_TRY(input.Get<std::string>("topic"));
+  messaging::Subscription subscription = messaging::Subscribe(topic);
+  messaging::Broadcast(topic, "x");
+  co_return co_await subscription.Next();
+}
+
+}  // namespace
+
+Cases MessageCases() {
+  return {{"sleep_order", SleepOrder},
+          {"timeout", TimeoutCase},
+          {"push_pull", PushPull},
+          {"broadcast", Broadcast}};
+}

@@ -1,0 +1,114 @@
+// Cases about the runtime, models, tokenizers, chat templates and what is not available yet.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "cases.h"
+
+using namespace inferlet;
+
+namespace {
+
+Task<Result<Json>> Echo(const Json& input) { co_return input["value"]; }
+
+Task<Result<Json>> RuntimeFacts(const Json&) {
+  co_return Json::Object({{"models", runtime::Models()},
+                          {"username", runtime::Username()},
+                          {"version", !runtime::Version().empty()},
+                          {"instance_id", !runtime::InstanceId().empty()}});
+}
+
+Task<Result<Json>> TokenizerCase(const Json& input) {
+  Model model = PIE_TRY(FirstModel());
+  const auto tokens = model.Tokenizer().Encode(PIE_TRY(input.Get<std::string>("text")));
+  const std::string text = PIE_TRY(model.Tokenizer().Decode(tokens));
+  co_return Json::Object({{"tokens", tokens}, {"text", text}});
+}
+
+Task<Result<Json>> TokenizerBad(const Json& input) {
+  Model model = PIE_TRY(FirstModel());
+  const auto tokens = PIE_TRY(input.Get<std::vector<uint32_t>>("tokens"));
+  co_return PIE_TRY(model.Tokenizer().Decode(tokens));
+}
+
+Task<Result<Json>> Vocab(const Json&) {
+  Model model = PIE_TRY(FirstModel());
+  const Tokenizer& tokenizer = model.Tokenizer();
+  const Vocabulary vocabulary = tokenizer.Vocabs();
+  std::vector<uint32_t> dense(vocabulary.ids.size());
+  std::iota(dense.begin(), dense.end(), 0);
+  std::vector<std::string> special = tokenizer.SpecialTokens().bytes;
+  std::sort(special.begin(), special.end());
+  co_return Json::Object({{"count", vocabulary.ids.size()},
+                          {"dense", vocabulary.ids == dense},
+                          {"a", vocabulary.bytes[tokenizer.Encode("a").front()]},
+                          {"special", special},
+                          {"split_regex", tokenizer.SplitRegex()}});
+}
+
+Task<Result<Json>> ChatTokens(const Json& input) {
+  Model model = PIE_TRY(FirstModel());
+  const auto system = PIE_TRY(input.Get<std::string>("system"));
+  const auto user = PIE_TRY(input.Get<std::string>("user"));
+  const auto assistant = PIE_TRY(input.Get<std::string>("assistant"));
+  co_return Json::Object({{"system", chat::System(model, system)},
+                          {"user", chat::User(model, user)},
+                          {"assistant", chat::Assistant(model, assistant)},
+                          {"cue", chat::Cue(model)},
+                          {"seal", chat::Seal(model)},
+                          {"stop", chat::StopTokens(model)}});
+}
+
+Json ToJson(const chat::Event& event) {
+  if (const auto* delta = std::get_if<chat::Delta>(&event)) return Json::Array({"delta", delta->text});
+  if (const auto* done = std::get_if<chat::Done>(&event)) return Json::Array({"done", done->text});
+  if (const auto* control = std::get_if<chat::Interrupt>(&event)) {
+    return Json::Array({"interrupt", control->token});
+  }
+  return Json::Array({"idle", nullptr});
+}
+
+Task<Result<Json>> ChatDecoder(const Json& input) {
+  chat::Decoder decoder(PIE_TRY(FirstModel()));
+  Json events = Json::Array();
+  for (const uint32_t token : PIE_TRY(input.Get<std::vector<uint32_t>>("tokens"))) {
+    events.Append(ToJson(PIE_TRY(decoder.Feed({{token}}))));
+  }
+  co_return events;
+}
+
+Task<Result<Json>> Market(const Json&) {
+  Model model = PIE_TRY(FirstModel());
+  Context context = PIE_TRY(Context::New(model));
+  co_return Json::Object({{"price", std::isfinite(scheduling::Price())},
+                          {"rent", std::isfinite(scheduling::Rent(context))},
+                          {"dividend", std::isfinite(scheduling::Dividend(model))},
+                          {"latency", std::isfinite(scheduling::Latency(context))},
+                          {"balance", std::isfinite(scheduling::Balance(model))}});
+}
+
+template <class T>
+bool SaysWhy(const Result<T>& result) {
+  return !result && !result.error().empty();
+}
+
+Task<Result<Json>> Unavailable(const Json&) {
+  Model model = PIE_TRY(FirstModel());
+  co_return Json::Object({{"adapter", SaysWhy(Adapter::Create(model, "conformance"))},
+                          {"mcp", SaysWhy(mcp::Connect("none"))},
+                          {"grammar", SaysWhy(Grammar::FromRegex("a+"))}});
+}
+
+}  // namespace
+
+Cases ModelCases() {
+  return {{"echo", Echo},
+          {"runtime", RuntimeFacts},
+          {"tokenizer", TokenizerCase},
+          {"tokenizer_bad", TokenizerBad},
+          {"vocab", Vocab},
+          {"chat_tokens", ChatTokens},
+          {"chat_decoder", ChatDecoder},
+          {"scheduling", Market},
+          {"unavailable", Unavailable}};
+}

@@ -1,0 +1,80 @@
+// The state that a Generator and its steps share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "inferlet/generate.h"
+#include "pass.h"
+
+namespace inferlet::detail {
+
+struct ProbeAt {
+  uint32_t index;
+  Probe probe;
+};
+
+// Draft tokens and their positions; without positions, the ones that follow.
+struct Drafts {
+  std::vector<uint32_t> tokens;
+  std::vector<uint32_t> positions;
+};
+
+struct GeneratorState {
+  GeneratorState(std::shared_ptr<ContextState> of, Sampler chooser)
+      : context(std::move(of)), sampler(chooser) {}
+
+  // What the builder methods set.
+  std::shared_ptr<ContextState> context;
+  Sampler sampler;
+  std::optional<size_t> max_tokens;
+  std::optional<size_t> horizon;
+  std::vector<uint32_t> stops;
+  std::vector<std::unique_ptr<Constraint>> constraints;
+  std::vector<uint32_t> static_mask;
+  std::unique_ptr<Speculator> speculator;
+  bool engine_drafts = false;
+  std::optional<Adapter> adapter;
+  std::optional<int64_t> zo_seed;
+  std::optional<uint64_t> seed;
+  std::vector<ProbeAt> probes;
+
+  uint64_t steps = 0;
+  size_t generated = 0;
+  bool done = false;
+  std::vector<uint32_t> fresh;  // accepted; constraints and speculator do not know them yet
+  std::optional<std::vector<uint32_t>> mask;  // of the next step; none before the first
+  Drafts drafts_of_engine;                    // for the next step
+  // How to take back what a step accepted by itself, as long as Accept may replace it.
+  struct Revocable {
+    uint32_t buffered;  // tokens in the context's buffer
+    uint32_t cached;    // confirmed drafts, in its pages
+  };
+  std::optional<Revocable> revocable;
+
+  // Before a step: tells constraints and speculator what was accepted, and works out the mask.
+  // False at the end of the generation.
+  Result<bool> Advance();
+  // The tokens before the first stop id, as many as the limit allows. Counts them, and notes the end.
+  std::vector<uint32_t> Cut(Tokens tokens);
+  // The guesses to verify in this step.
+  Drafts NextDrafts();
+  void Enter(Tokens tokens);
+};
+
+struct StepState {
+  explicit StepState(std::shared_ptr<GeneratorState> of)
+      : generator(std::move(of)), each_step(generator->probes.size()) {}
+
+  std::shared_ptr<GeneratorState> generator;
+  size_t each_step;             // how many of the generator's probes this step has
+  std::vector<ProbeAt> probes;  // its own
+  bool cleared = false;
+  bool executed = false;
+};
+
+Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step);
+
+}  // namespace inferlet::detail
