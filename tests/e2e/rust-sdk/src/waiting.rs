@@ -1,0 +1,106 @@
+//! The executor: timers, cancellation, many things at once.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use futures::future::{select, Either};
+use futures::stream::{FuturesUnordered, StreamExt};
+use inferlet::prelude::*;
+use inferlet::time::{sleep, timeout as within};
+use inferlet::yield_now;
+use serde_json::{json, Value};
+
+use crate::asked;
+
+const SHORT: Duration = Duration::from_millis(5);
+
+pub async fn timeout() -> Result<Value> {
+    let late = within(SHORT, messaging::pull("never").wait_async()).await;
+    let text: String = late.unwrap_err().into();
+    let in_time = within(Duration::from_secs(60), async { 7 }).await?;
+    Ok(json!([text, in_time]))
+}
+
+/// A wait that was given up takes no message away from the next one.
+pub async fn cancelled_pull() -> Result<Value> {
+    let given_up = within(SHORT, messaging::pull("cancelled").wait_async())
+        .await
+        .is_err();
+    messaging::push("cancelled", "kept");
+    let message = within(
+        Duration::from_secs(5),
+        messaging::pull("cancelled").wait_async(),
+    )
+    .await?;
+    Ok(json!([given_up, message]))
+}
+
+/// A generation that is dropped in the middle of a step leaves a usable context.
+pub async fn cancelled_step() -> Result<Value> {
+    let mut ctx = asked()?;
+    {
+        let run = ctx
+            .generate(Sampler::Argmax)
+            .max_tokens(1_000_000)
+            .collect_tokens();
+        if let Either::Left(_) = select(Box::pin(run), Box::pin(sleep(SHORT))).await {
+            return Err("a million tokens in no time".into());
+        }
+    }
+    let length = ctx.seq_len();
+    ctx.append(&[97]);
+    let tokens = ctx
+        .generate(Sampler::Argmax)
+        .max_tokens(5)
+        .collect_tokens()
+        .await?;
+    Ok(json!({ "tokens": tokens.len(), "grew": ctx.seq_len() > length }))
+}
+
+/// Fifty waits of several kinds at once end in the order of their times, not of their making.
+pub async fn many_waits() -> Result<Value> {
+    let begun = Instant::now();
+    let mut waits = FuturesUnordered::new();
+    for index in (0..50u64).rev() {
+        waits.push(async move {
+            sleep(Duration::from_millis(index * 2)).await;
+            index
+        });
+    }
+    let mut ended = Vec::new();
+    while let Some(index) = waits.next().await {
+        ended.push(index);
+    }
+    let sorted = ended.windows(2).all(|pair| pair[0] <= pair[1]);
+    Ok(
+        json!({ "count": ended.len(), "sorted": sorted, "at_once": begun.elapsed().as_millis() < 1000 }),
+    )
+}
+
+/// A task that never rests does not keep a timer from ending.
+pub async fn busy_neighbour() -> Result<Value> {
+    let over = Cell::new(false);
+    let mut turns = 0u32;
+    futures::join!(
+        async {
+            sleep(SHORT).await;
+            over.set(true);
+        },
+        async {
+            while !over.get() {
+                turns += 1;
+                yield_now().await;
+            }
+        }
+    );
+    Ok(json!(turns > 1))
+}
+
+pub fn launch_unknown() -> Result<Value> {
+    Ok(runtime::launch("no-such-inferlet", "{}").err().into())
+}
+
+pub async fn stuck() -> Result<Value> {
+    std::future::pending::<()>().await;
+    Ok(Value::Null)
+}
