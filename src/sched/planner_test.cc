@@ -1,0 +1,166 @@
+#include "sched/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <random>
+#include <string>
+
+namespace pie {
+
+void PrintTo(const Planned& planned, std::ostream* out) {
+  *out << "#" << planned.request << ":" << planned.tokens;
+}
+
+namespace {
+
+struct Scenario {
+  std::string name;
+  std::vector<PlanRequest> waiting;  // {tokens left, pages needed}, oldest first
+  PlanBudget budget;
+  std::vector<Planned> expected;  // {request, tokens}
+};
+
+const std::vector<Scenario> kScenarios = {
+    {"nothing waits", {}, {.tokens = 8, .members = 8, .pages_free = 8}, {}},
+    {"all decodes go",
+     {{1, 0}, {1, 1}, {1, 0}},
+     {.tokens = 8, .members = 8, .pages_free = 8},
+     {{0, 1}, {1, 1}, {2, 1}}},
+    {"members are counted",
+     {{1, 0}, {1, 0}, {1, 0}},
+     {.tokens = 8, .members = 2, .pages_free = 8},
+     {{0, 1}, {1, 1}}},
+    {"tokens are counted",
+     {{1, 0}, {1, 0}, {1, 0}},
+     {.tokens = 2, .members = 8, .pages_free = 8},
+     {{0, 1}, {1, 1}}},
+    {"a full batch takes nobody", {{1, 0}}, {.tokens = 0, .members = 8, .pages_free = 8}, {}},
+    {"a prefill that fits goes whole",
+     {{100, 7}},
+     {.tokens = 128, .members = 8, .pages_free = 8},
+     {{0, 100}}},
+    {"a longer one is cut",
+     {{1000, 8}},
+     {.tokens = 128, .members = 8, .pages_free = 8},
+     {{0, 128}}},
+    {"its later chunks need no pages",
+     {{872, 0}},
+     {.tokens = 128, .members = 8, .pages_free = 0},
+     {{0, 128}}},
+    {"decodes behind a prefill keep their room",
+     {{1000, 8}, {1, 0}, {1, 0}},
+     {.tokens = 128, .members = 8, .pages_free = 8},
+     {{0, 126}, {1, 1}, {2, 1}}},
+    {"drafts are decodes too",
+     {{1000, 8}, {6, 0}, {5, 0}},
+     {.tokens = 128, .members = 8, .pages_free = 8},
+     {{0, 117}, {1, 6}, {2, 5}}},
+    {"so do those that run and will be back",
+     {{1000, 8}},
+     {.tokens = 128, .members = 8, .pages_free = 8, .expected_tokens = 28},
+     {{0, 100}}},
+    {"however many decodes there are, a prefill gets a share",
+     {{100, 1}, {1, 0}, {1, 0}, {1, 0}, {1, 0}},
+     {.tokens = 4, .members = 8, .pages_free = 8},
+     {{0, 1}, {1, 1}, {2, 1}, {3, 1}}},
+    {"but only the first one",
+     {{100, 1}, {100, 1}, {1, 0}, {1, 0}, {1, 0}},
+     {.tokens = 4, .members = 8, .pages_free = 8},
+     {{0, 1}, {2, 1}, {3, 1}, {4, 1}}},
+    {"prefills share what is left, oldest first",
+     {{100, 1}, {100, 1}, {100, 1}},
+     {.tokens = 128, .members = 8, .pages_free = 8},
+     {{0, 100}, {1, 28}}},
+    {"a decode without a page waits, others go on",
+     {{1, 1}, {1, 0}},
+     {.tokens = 8, .members = 8, .pages_free = 0},
+     {{1, 1}}},
+    {"pages are counted over the batch",
+     {{1, 1}, {1, 1}, {1, 1}},
+     {.tokens = 8, .members = 8, .pages_free = 2},
+     {{0, 1}, {1, 1}}},
+    {"a prefill leaves the decodes their pages",
+     {{64, 4}, {1, 1}},
+     {.tokens = 128, .members = 8, .pages_free = 4},
+     {{1, 1}}},
+    {"no prefill overtakes one that waits for pages",
+     {{64, 4}, {16, 1}, {1, 0}},
+     {.tokens = 128, .members = 8, .pages_free = 2},
+     {{2, 1}}},
+    {"unless it has its pages already",
+     {{64, 4}, {16, 0}},
+     {.tokens = 128, .members = 8, .pages_free = 2},
+     {{1, 16}}},
+    {"unless nothing runs, so that waiting helps nobody",
+     {{64, 4}, {16, 1}, {16, 1}},
+     {.tokens = 128, .members = 8, .pages_free = 1, .device_idle = true},
+     {{1, 16}}},
+    {"an idle device still plans in order when it can",
+     {{64, 4}, {16, 1}, {1, 0}},
+     {.tokens = 128, .members = 8, .pages_free = 2, .device_idle = true},
+     {{2, 1}}},
+    {"an idle device does not keep pages for decodes that cannot use them",
+     {{64, 4}, {8, 8}},
+     {.tokens = 128, .members = 8, .pages_free = 5, .device_idle = true},
+     {{0, 64}}},
+    {"nothing fits",
+     {{64, 4}, {1, 1}},
+     {.tokens = 128, .members = 8, .pages_free = 0, .device_idle = true},
+     {}},
+    {"a batch smaller than a draft cuts it",
+     {{5, 0}},
+     {.tokens = 2, .members = 8, .pages_free = 0},
+     {{0, 2}}},
+};
+
+TEST(Planner, Scenarios) {
+  for (const Scenario& scenario : kScenarios) {
+    std::vector<Planned> planned = {{9, 9}};  // replaced
+    Plan(scenario.waiting, scenario.budget, planned);
+    EXPECT_EQ(planned, scenario.expected) << scenario.name;
+  }
+}
+
+// Whatever waits: no budget is passed, nobody is chosen twice, order is kept, and with an idle
+// device somebody runs whenever anybody could.
+TEST(Planner, NeverPassesItsBudget) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 20'000; ++round) {
+    std::vector<PlanRequest> waiting(random() % 12);
+    for (PlanRequest& request : waiting) {
+      request.tokens_left = 1 + (random() % 3 == 0 ? random() % 300 : random() % 3);
+      request.pages_needed = random() % 4 == 0 ? 0 : request.tokens_left / 4 + 1;
+    }
+    const PlanBudget budget = {.tokens = static_cast<uint32_t>(random() % 64),
+                               .members = static_cast<uint32_t>(random() % 6),
+                               .pages_free = static_cast<uint32_t>(random() % 30),
+                               .expected_tokens = static_cast<uint32_t>(random() % 8),
+                               .device_idle = random() % 2 == 0};
+    std::vector<Planned> planned;
+    Plan(waiting, budget, planned);
+    uint64_t tokens = 0;
+    uint64_t pages = 0;
+    for (size_t i = 0; i < planned.size(); ++i) {
+      if (i > 0) {
+        EXPECT_LT(planned[i - 1].request, planned[i].request);
+      }
+      ASSERT_LT(planned[i].request, waiting.size());
+      EXPECT_GE(planned[i].tokens, 1U);
+      EXPECT_LE(planned[i].tokens, waiting[planned[i].request].tokens_left);
+      tokens += planned[i].tokens;
+      pages += waiting[planned[i].request].pages_needed;
+    }
+    EXPECT_LE(tokens, budget.tokens);
+    EXPECT_LE(pages, budget.pages_free);
+    EXPECT_LE(planned.size(), budget.members);
+    if (planned.empty() && budget.device_idle && budget.tokens > 0 && budget.members > 0) {
+      for (const PlanRequest& request : waiting) {
+        EXPECT_GT(request.pages_needed, budget.pages_free);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pie

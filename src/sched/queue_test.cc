@@ -1,0 +1,105 @@
+#include "sched/queue.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace pie {
+namespace {
+
+using namespace std::chrono_literals;
+
+Command Numbered(uint64_t sequence, uint32_t number) {
+  return {.kind = Command::Kind::kTruncate, .sequence = {sequence}, .tokens = number};
+}
+
+TEST(CommandQueue, KeepsTheOrderOfEveryCaller) {
+  CommandQueue queue(64);
+  constexpr uint32_t kCallers = 4;
+  constexpr uint32_t kEach = 5000;
+  std::vector<std::thread> callers;
+  for (uint32_t caller = 0; caller < kCallers; ++caller) {
+    callers.emplace_back([&queue, caller] {
+      for (uint32_t i = 0; i < kEach; ++i) queue.Push(Numbered(caller, i));
+    });
+  }
+  queue.SetConsumer(std::this_thread::get_id());
+  uint32_t next[kCallers] = {};
+  uint32_t total = 0;
+  std::vector<Command> commands;
+  while (total < kCallers * kEach) {
+    queue.Sleep(1s);
+    queue.Drain(commands);
+    EXPECT_LE(commands.size(), 64U);
+    for (const Command& command : commands) {
+      ASSERT_EQ(command.tokens, next[command.sequence.value]++);
+      ++total;
+    }
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_FALSE(queue.pending());
+}
+
+TEST(CommandQueue, AFullQueueMakesCallersWaitButNotItsReader) {
+  CommandQueue queue(2);
+  std::atomic<bool> pushed = false;
+  queue.Push(Numbered(1, 0));
+  queue.Push(Numbered(1, 1));
+  std::thread caller([&] {
+    queue.Push(Numbered(1, 2));
+    pushed = true;
+  });
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(pushed);
+  queue.SetConsumer(std::this_thread::get_id());
+  queue.Push(Numbered(1, 3));  // a `done` callback may always ask for more
+  std::vector<Command> commands;
+  EXPECT_TRUE(queue.Drain(commands));
+  EXPECT_EQ(commands.size(), 3U);
+  caller.join();
+  EXPECT_TRUE(queue.Drain(commands));
+  EXPECT_EQ(commands.size(), 1U);
+  EXPECT_EQ(commands[0].tokens, 2U);
+}
+
+TEST(CommandQueue, SleepEndsWithWorkOrInTime) {
+  CommandQueue queue;
+  const auto start = std::chrono::steady_clock::now();
+  queue.Sleep(5ms);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 5ms);
+  std::thread caller([&] {
+    std::this_thread::sleep_for(5ms);
+    queue.Push(Numbered(1, 0));
+  });
+  queue.Sleep(std::nullopt);
+  EXPECT_TRUE(queue.pending());
+  caller.join();
+}
+
+TEST(CommandQueue, CloseWakesEverybody) {
+  CommandQueue queue(1);
+  queue.Push(Numbered(1, 0));
+  std::thread caller([&] { queue.Push(Numbered(1, 1)); });
+  std::this_thread::sleep_for(5ms);
+  queue.Close();
+  caller.join();
+  queue.Sleep(std::nullopt);
+  EXPECT_TRUE(queue.closed());
+  std::vector<Command> commands;
+  queue.Drain(commands);
+  EXPECT_EQ(commands.size(), 1U);  // what came after Close was destroyed
+  queue.Push(Numbered(1, 2));
+  EXPECT_FALSE(queue.Drain(commands));
+}
+
+TEST(Fence, TellsOnceForAll) {
+  Fence fence;
+  EXPECT_FALSE(fence.WaitFor(1ms));
+  std::thread signaller([&] { fence.Signal(); });
+  EXPECT_TRUE(fence.WaitFor(5s));
+  signaller.join();
+  EXPECT_TRUE(fence.WaitFor(0ms));
+}
+
+}  // namespace
+}  // namespace pie

@@ -1,0 +1,536 @@
+#include "sched/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "base/limits.h"
+#include "sched/testing.h"
+
+namespace pie {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Gate;
+using testing::GatedBackend;
+using testing::Mirror;
+using testing::Outcome;
+using Kind = SampleSpec::Kind;
+using Tokens = std::vector<uint32_t>;
+
+class SchedulerTest : public ::testing::Test {
+ protected:
+  void Start(DummyOptions device, SchedulerOptions options = {.check_integrity = true}) {
+    device_ = device;
+    scheduler_ =
+        std::make_unique<Scheduler>(std::make_unique<GatedBackend>(device, gate_), options);
+  }
+  void TearDown() override { gate_->Open(); }
+
+  Mirror Create() { return {scheduler_->Create(), {}}; }
+  Mirror Fork(const Mirror& parent) { return {scheduler_->Fork(parent.id), parent.slots}; }
+  void Truncate(Mirror& mirror, uint32_t tokens) {
+    scheduler_->Truncate(mirror.id, tokens);
+    mirror.slots.resize(tokens);
+  }
+  Outcome Run(Forward forward) {
+    Outcome outcome;
+    forward.done = outcome.Callback();
+    scheduler_->Execute(std::move(forward));
+    return outcome;
+  }
+  Outcome Append(Mirror& mirror, const Tokens& tokens) { return Run(mirror.Append(tokens)); }
+  void ExpectAppend(Mirror& mirror, const Tokens& tokens) {
+    const uint32_t token = Append(mirror, tokens).Token();
+    EXPECT_EQ(token, Greedy(mirror));
+  }
+  uint32_t Greedy(const Mirror& mirror) const { return mirror.Greedy(device_); }
+  uint64_t pages_used() const { return scheduler_->stats().pages_used; }
+  // Keeps the device busy with somebody else's pass, so that what follows queues up.
+  Mirror Block() {
+    Mirror blocker = Create();
+    gate_->Hold();
+    Append(blocker, {'#'});
+    EXPECT_TRUE(gate_->WaitBusy());
+    return blocker;
+  }
+  bool Idle() { return scheduler_->WaitIdle(20'000); }
+
+  DummyOptions device_;
+  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+TEST_F(SchedulerTest, RunsPassesOneAfterTheOther) {
+  Start({.seed = 3, .page_tokens = 4});
+  Mirror mirror = Create();
+  uint32_t token = Append(mirror, {'h', 'e', 'l', 'l', 'o'}).Token();
+  for (int i = 0; i < 30; ++i) {
+    ASSERT_EQ(token, Greedy(mirror));
+    token = Append(mirror, {token}).Token();
+  }
+}
+
+TEST_F(SchedulerTest, PassesAskedForAtOnceKeepTheirOrder) {
+  Start({.page_tokens = 4});
+  Mirror mirror = Create();
+  std::vector<Outcome> outcomes;
+  std::vector<uint32_t> expected;
+  for (uint32_t i = 0; i < 50; ++i) {
+    outcomes.push_back(Append(mirror, Tokens(i % 7 + 1, 'a' + i % 26)));
+    expected.push_back(Greedy(mirror));
+  }
+  for (size_t i = 0; i < outcomes.size(); ++i) EXPECT_EQ(outcomes[i].Token(), expected[i]);
+}
+
+TEST_F(SchedulerTest, BatchesWhatWaitsTogether) {
+  Start({});
+  Block();
+  std::vector<Mirror> mirrors;
+  std::vector<Outcome> outcomes;
+  for (uint32_t i = 0; i < 10; ++i) {
+    mirrors.push_back(Create());
+    outcomes.push_back(Append(mirrors.back(), {'a' + i}));
+  }
+  gate_->Open();
+  for (size_t i = 0; i < 10; ++i) EXPECT_EQ(outcomes[i].Token(), Greedy(mirrors[i]));
+  ASSERT_TRUE(Idle());
+  EXPECT_LE(gate_->batches().size(),
+            3U);  // the blocker's, the next, and what came while it was built
+}
+
+TEST_F(SchedulerTest, LongPassesAreChunkedAndTheirSlotsPutTogether) {
+  Start({.page_tokens = 4, .max_batch_tokens = 8});
+  Mirror mirror = Create();
+  Tokens prompt(50);
+  std::iota(prompt.begin(), prompt.end(), 'A');
+  Forward forward = mirror.Append(prompt);
+  forward.samples = {{.rows = {49, 0, 20}},
+                     {.kind = Kind::kMultinomial, .temperature = 1, .draws = 3, .rows = {7, 8}},
+                     {.kind = Kind::kLogits, .rows = {8}}};
+  forward.seed = 77;
+  const auto slots = Run(std::move(forward)).Get().value().value();
+  ASSERT_EQ(slots.size(), 10U);
+  const auto logits = [&](size_t row) {
+    return DummyLogits(device_, {mirror.slots.begin(), mirror.slots.begin() + row + 1});
+  };
+  const auto token = [&](size_t slot) { return std::get<TokenSlot>(slots[slot]).token; };
+  EXPECT_EQ(token(0), *Argmax(logits(49), nullptr));
+  EXPECT_EQ(token(1), *Argmax(logits(0), nullptr));
+  EXPECT_EQ(token(2), *Argmax(logits(20), nullptr));
+  EXPECT_EQ(std::get<LogitsSlot>(slots[9]).logits, logits(8));
+  Sampling sampling;
+  std::vector<Slot> drawn;
+  ASSERT_TRUE(sampling.Read({.kind = Kind::kMultinomial, .temperature = 1, .draws = 3}, logits(8),
+                            nullptr, {77, 1, 8}, drawn));
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(token(6 + i), std::get<TokenSlot>(drawn[i]).token);
+
+  for (const auto& batch : gate_->batches()) EXPECT_EQ(batch.size(), 1U);
+  EXPECT_EQ(gate_->batches().size(), 7U);
+  ExpectAppend(mirror, {'z'});
+}
+
+TEST_F(SchedulerTest, AttentionRowsFollowTheChunks) {
+  Start({.page_tokens = 4, .max_batch_tokens = 4});
+  Mirror mirror = Create();
+  Forward forward = mirror.Append({'a', 'b', 'c', 'd', 'e', 'f'});
+  forward.attention.assign(6, {0, 100});
+  forward.attention[5] = {1, 1, 2, 9};  // b, e and f
+  EXPECT_EQ(Run(std::move(forward)).Token(),
+            *Argmax(DummyLogits(device_, {{'b', 1}, {'e', 4}, {'f', 5}}), nullptr));
+}
+
+TEST_F(SchedulerTest, DecodesDoNotWaitForAPrefillToEnd) {
+  Start({.page_tokens = 4, .max_batch_tokens = 16});
+  Mirror decoder = Create();
+  Append(decoder, {'a'}).Token();
+  Block();
+  Mirror prefiller = Create();
+  const Outcome prefill = Append(prefiller, Tokens(1000, 'x'));
+  const Outcome decode = Append(decoder, {'b'});
+  gate_->Open();
+  EXPECT_EQ(decode.Token(), Greedy(decoder));
+  EXPECT_FALSE(prefill.ended());
+  EXPECT_EQ(prefill.Token(), Greedy(prefiller));
+}
+
+TEST_F(SchedulerTest, ForksShareTheirPastAndGoTheirOwnWays) {
+  Start({.page_tokens = 4});
+  Mirror parent = Create();
+  Append(parent, Tokens(10, 'p')).Token();
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(pages_used(), 3U);
+  std::vector<Mirror> children;
+  for (int i = 0; i < 5; ++i) children.push_back(Fork(parent));
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(pages_used(), 3U);
+  std::vector<Outcome> outcomes;
+  for (uint32_t i = 0; i < 5; ++i) outcomes.push_back(Append(children[i], {'a' + i}));
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(outcomes[i].Token(), Greedy(children[i]));
+  ExpectAppend(parent, {'q'});
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(pages_used(), 2U + 6U);
+  for (const Mirror& child : children) scheduler_->Drop(child.id);
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(pages_used(), 3U);
+  EXPECT_EQ(scheduler_->stats().sequences, 1U);
+}
+
+TEST_F(SchedulerTest, AForkSeesThePassesQueuedBeforeItAndNoLaterOnes) {
+  Start({.page_tokens = 4});
+  Block();
+  Mirror parent = Create();
+  Append(parent, {'a', 'b', 'c'});
+  Mirror child = Fork(parent);
+  Append(parent, {'d'});
+  const Outcome of_child = Append(child, {'x'});
+  Mirror grandchild = Fork(child);
+  const Outcome of_grandchild = Append(grandchild, {'y'});
+  const Outcome of_parent = Append(parent, {'e'});
+  gate_->Open();
+  EXPECT_EQ(of_child.Token(), Greedy(child));
+  EXPECT_EQ(of_grandchild.Token(), Greedy(grandchild));
+  EXPECT_EQ(of_parent.Token(), Greedy(parent));
+}
+
+TEST_F(SchedulerTest, TruncationWaitsForItsTurn) {
+  Start({.page_tokens = 4});
+  Mirror mirror = Create();
+  std::vector<Outcome> outcomes;
+  std::vector<uint32_t> expected;
+  for (uint32_t i = 0; i < 20; ++i) {
+    outcomes.push_back(Append(mirror, Tokens(9, 'a' + i)));
+    expected.push_back(Greedy(mirror));
+    Truncate(mirror, 5 + i % 3);
+  }
+  for (size_t i = 0; i < outcomes.size(); ++i) EXPECT_EQ(outcomes[i].Token(), expected[i]);
+  scheduler_->Truncate(mirror.id, 1000);  // longer than it is: nothing
+  ExpectAppend(mirror, {'z'});
+  Truncate(mirror, 0);
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(pages_used(), 0U);
+}
+
+TEST_F(SchedulerTest, LongChainsOfForksUnrollWithoutRecursion) {
+  Start({.page_tokens = 4, .total_pages = 10}, {.page_wait_ms = 60'000, .check_integrity = false});
+  Mirror holder = Create();
+  Append(holder, Tokens(40, 'h')).Token();
+  Mirror root = Create();
+  Append(root, {'r'});  // waits for a page, and everything below for it
+  std::vector<SequenceId> chain = {root.id};
+  for (int i = 0; i < 50'000; ++i) chain.push_back(scheduler_->Fork(chain.back()));
+  Mirror last{chain.back(), root.slots};
+  const Outcome outcome = Append(last, {'x'});
+  // Only the last is still wanted, but it needs all that lead to it.
+  for (size_t i = 0; i + 1 < chain.size(); ++i) scheduler_->Drop(chain[i]);
+  scheduler_->Drop(holder.id);
+  EXPECT_EQ(outcome.Token(), Greedy(last));
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(scheduler_->stats().sequences, 1U);
+  EXPECT_EQ(pages_used(), 1U);
+}
+
+TEST_F(SchedulerTest, QueuedPassesOfADroppedSequenceVanish) {
+  Start({});
+  Block();
+  Mirror mirror = Create();
+  const Outcome first = Append(mirror, {'a'});
+  const Outcome second = Append(mirror, {'b'});
+  scheduler_->Drop(mirror.id);
+  const Outcome third = Append(mirror, {'c'});
+  gate_->Open();
+  EXPECT_TRUE(first.Vanished());
+  EXPECT_TRUE(second.Vanished());
+  EXPECT_TRUE(third.Vanished());
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(scheduler_->stats().sequences, 1U);
+}
+
+TEST_F(SchedulerTest, ASequenceDroppedInFlightKeepsItsPagesUntilThePassIsOver) {
+  Start({.page_tokens = 4});
+  Mirror mirror = Create();
+  gate_->Hold();
+  const Outcome flying = Append(mirror, Tokens(9, 'a'));
+  ASSERT_TRUE(gate_->WaitBusy());
+  const Outcome queued = Append(mirror, {'b'});
+  scheduler_->Drop(mirror.id);
+  EXPECT_FALSE(scheduler_->WaitIdle(20));
+  gate_->Open();
+  EXPECT_EQ(
+      flying.Token(),
+      *Argmax(DummyLogits(device_, {mirror.slots.begin(), mirror.slots.begin() + 9}), nullptr));
+  EXPECT_TRUE(queued.Vanished());
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(pages_used(), 0U);
+  EXPECT_EQ(scheduler_->stats().sequences, 0U);
+}
+
+TEST_F(SchedulerTest, AHalfPrefilledSequenceCanBeDropped) {
+  Start({.page_tokens = 4, .max_batch_tokens = 8});
+  Mirror mirror = Create();
+  gate_->Hold();
+  const Outcome outcome = Append(mirror, Tokens(100, 'a'));
+  ASSERT_TRUE(gate_->WaitBusy());
+  scheduler_->Drop(mirror.id);
+  gate_->Open();
+  EXPECT_TRUE(outcome.Vanished());
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(pages_used(), 0U);
+}
+
+TEST_F(SchedulerTest, AForkGetsWhatItWasPromisedThoughItsParentIsGone) {
+  Start({.page_tokens = 4});
+  Block();
+  Mirror parent = Create();
+  const Outcome promised = Append(parent, {'a', 'b', 'c', 'd', 'e'});
+  Mirror child = Fork(parent);
+  const Outcome unwanted = Append(parent, {'f'});
+  const Outcome of_child = Append(child, {'x'});
+  scheduler_->Drop(parent.id);
+  gate_->Open();
+  EXPECT_EQ(of_child.Token(), Greedy(child));
+  EXPECT_TRUE(promised.Vanished());  // ran, but nobody is told
+  EXPECT_TRUE(unwanted.Vanished());
+  scheduler_->Drop(child.id);
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(scheduler_->stats().sequences, 1U);
+}
+
+TEST_F(SchedulerTest, AForkThatIsDroppedBeforeItStartsLeavesNothing) {
+  Start({.page_tokens = 4});
+  Block();
+  Mirror parent = Create();
+  Append(parent, {'a'});
+  Mirror child = Fork(parent);
+  const Outcome of_child = Append(child, {'x'});
+  scheduler_->Drop(child.id);
+  gate_->Open();
+  EXPECT_TRUE(of_child.Vanished());
+  ExpectAppend(parent, {'b'});
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(scheduler_->stats().sequences, 2U);
+}
+
+TEST_F(SchedulerTest, ForkingWhatIsGoneFails) {
+  Start({});
+  const SequenceId gone = scheduler_->Create();
+  scheduler_->Drop(gone);
+  Mirror child{scheduler_->Fork(gone), {}};
+  EXPECT_EQ(Append(child, {'a'}).Failure().code, Code::kNotFound);
+  scheduler_->Drop(gone);  // harmless
+  scheduler_->Truncate(gone, 0);
+}
+
+TEST_F(SchedulerTest, AFailedBatchBreaksItsMembersAndNobodyElse) {
+  Start({.page_tokens = 4, .fail_every = 2});
+  Mirror bystander = Create();
+  ExpectAppend(bystander, Tokens(9, 'a'));  // batch 1
+  Mirror victim = Create();
+  const Error error = Append(victim, Tokens(9, 'a')).Failure();  // batch 2
+  EXPECT_EQ(error.code, Code::kInternal);
+  EXPECT_EQ(error.text, "the dummy device failed batch 2, as it was told to");
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(pages_used(), 3U);  // a broken sequence holds none
+  Mirror child = Fork(victim);
+  EXPECT_EQ(Append(victim, {'b'}).Failure().text, error.text);
+  EXPECT_EQ(Append(child, {'b'}).Failure().text, error.text);
+  scheduler_->Truncate(victim.id, 0);
+  EXPECT_EQ(Append(victim, {'b'}).Failure().text, error.text);
+  ExpectAppend(bystander, {'b'});  // batch 3
+}
+
+TEST_F(SchedulerTest, QueuedPassesBehindAFailureFailInTheirTurn) {
+  Start({.fail_every = 2});
+  Mirror mirror = Create();
+  Block();  // batch 1
+  const Outcome first = Append(mirror, {'a'});
+  const Outcome second = Append(mirror, {'b'});
+  Mirror child = Fork(mirror);
+  const Outcome of_child = Append(child, {'c'});
+  gate_->Open();
+  EXPECT_EQ(first.Failure().code, Code::kInternal);
+  EXPECT_EQ(second.Failure().text, first.Failure().text);
+  EXPECT_EQ(of_child.Failure().text, first.Failure().text);
+}
+
+TEST_F(SchedulerTest, AWrongPassFailsAloneAndBreaksItsSequence) {
+  Start({});
+  Block();
+  Mirror good = Create();
+  Mirror bad = Create();
+  const Outcome of_good = Append(good, {'a'});
+  Forward wrong = bad.Append({'a'});
+  wrong.logit_mask = {1000};
+  const Outcome of_bad = Run(std::move(wrong));
+  const Outcome later = Append(bad, {'b'});
+  gate_->Open();
+  EXPECT_EQ(of_good.Token(), Greedy(good));
+  EXPECT_EQ(of_bad.Failure().code, Code::kInvalid);
+  EXPECT_EQ(later.Failure().text, of_bad.Failure().text);
+}
+
+TEST_F(SchedulerTest, WhatCanNeverFitFailsAtOnce) {
+  Start({.page_tokens = 4, .total_pages = 10, .max_positions = 1000},
+        {.page_wait_ms = 60'000, .check_integrity = true});
+  Mirror mirror = Create();
+  const Error error = Append(mirror, Tokens(41, 'a')).Failure();
+  EXPECT_EQ(error.code, Code::kExhausted);
+  EXPECT_EQ(error.text,
+            "the sequence would have 41 tokens, the KV memory holds 40 (10 pages of 4 tokens)");
+  Mirror fits = Create();
+  ExpectAppend(fits, Tokens(40, 'a'));
+  EXPECT_EQ(Append(fits, {'b'}).Failure().code, Code::kExhausted);
+}
+
+TEST_F(SchedulerTest, SequencesEndWithTheModelsPositions) {
+  Start({.max_positions = 20});
+  Mirror mirror = Create();
+  Append(mirror, Tokens(15, 'a')).Token();
+  Forward forward = mirror.Append(Tokens(6, 'b'));
+  forward.positions = {0, 1, 2, 3, 4, 5};  // positions that would do
+  EXPECT_EQ(Run(std::move(forward)).Failure().text,
+            "the sequence would have 21 tokens, this model takes at most 20");
+}
+
+TEST_F(SchedulerTest, WithoutPagesThePassThatWaitedLongestFails) {
+  Start({.page_tokens = 4, .total_pages = 10}, {.page_wait_ms = 20, .check_integrity = true});
+  Mirror holder = Create();
+  Append(holder, Tokens(32, 'a')).Token();
+  Mirror oldest = Create();
+  Mirror younger = Create();
+  const Outcome of_oldest = Append(oldest, Tokens(12, 'b'));
+  const Outcome of_younger = Append(younger, Tokens(8, 'c'));  // fits: may overtake, nothing runs
+  EXPECT_EQ(of_younger.Token(), Greedy(younger));
+  EXPECT_EQ(of_oldest.Failure().code, Code::kExhausted);
+  EXPECT_EQ(of_oldest.Failure().text,
+            "out of KV pages: the pass needs 3, 0 of 10 are free, 10 are held by 2 sequences; "
+            "drop or truncate some contexts");
+  EXPECT_EQ(Append(holder, {'b'}).Failure().code, Code::kExhausted);
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(pages_used(), 2U);  // the holder's went with its failure
+}
+
+TEST_F(SchedulerTest, APassWaitsForPagesThatAreGivenBackInTime) {
+  Start({.page_tokens = 4, .total_pages = 10}, {.page_wait_ms = 60'000, .check_integrity = true});
+  Mirror holder = Create();
+  Append(holder, Tokens(40, 'a')).Token();
+  Mirror waiter = Create();
+  const Outcome outcome = Append(waiter, Tokens(40, 'b'));
+  EXPECT_FALSE(scheduler_->WaitIdle(20));
+  scheduler_->Drop(holder.id);
+  EXPECT_EQ(outcome.Token(), Greedy(waiter));
+}
+
+TEST_F(SchedulerTest, CallbacksMayAskForMore) {
+  Start({.page_tokens = 4});
+  Mirror mirror = Create();
+  constexpr int kSteps = 200;
+  std::vector<uint32_t> tokens;
+  std::function<void(uint32_t)> step = [&](uint32_t token) {
+    Forward forward = mirror.Append({token});
+    forward.done = [&](Result<std::vector<Slot>> slots) {
+      tokens.push_back(std::get<TokenSlot>(slots.value().at(0)).token);
+      if (tokens.size() < kSteps) step(tokens.back());
+    };
+    scheduler_->Execute(std::move(forward));
+  };
+  step('s');
+  while (scheduler_->stats().tokens < kSteps) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(Idle());
+  ASSERT_EQ(tokens.size(), static_cast<size_t>(kSteps));
+  EXPECT_EQ(tokens.back(), Greedy(mirror));
+}
+
+TEST_F(SchedulerTest, OneSequenceCannotQueueForEver) {
+  Start({});
+  Block();
+  Mirror mirror = Create();
+  std::vector<Outcome> outcomes;
+  for (uint32_t i = 0; i < limits::kOperationsPerSequence + 10; ++i) {
+    outcomes.push_back(Append(mirror, {'a'}));
+  }
+  Mirror child = Fork(mirror);
+  const Outcome of_child = Append(child, {'a'});
+  gate_->Open();
+  EXPECT_EQ(outcomes.back().Failure().code, Code::kExhausted);
+  EXPECT_EQ(of_child.Failure().code, Code::kExhausted);
+  for (uint32_t i = 0; i < limits::kOperationsPerSequence; ++i) outcomes[i].Token();  // let in
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(Append(mirror, {'a'}).Failure().code, Code::kExhausted);
+}
+
+TEST_F(SchedulerTest, DestructionDropsWhatIsQueued) {
+  Start({});
+  Mirror flying = Create();
+  Mirror waiting = Create();
+  gate_->Hold();
+  const Outcome first = Append(flying, {'a'});
+  ASSERT_TRUE(gate_->WaitBusy());
+  const Outcome second = Append(waiting, {'b'});
+  std::thread opener([&] {
+    std::this_thread::sleep_for(20ms);
+    gate_->Open();
+  });
+  scheduler_.reset();
+  opener.join();
+  EXPECT_EQ(first.Token(), Greedy(flying));  // the batch under way ends
+  EXPECT_TRUE(second.Vanished());
+}
+
+TEST_F(SchedulerTest, SampledTokensDoNotDependOnTheCompany) {
+  const auto sample = [&](uint32_t max_batch_tokens, int company) {
+    Start({.page_tokens = 4, .max_batch_tokens = max_batch_tokens});
+    Block();
+    std::vector<Mirror> others(static_cast<size_t>(company));
+    for (Mirror& other : others) {
+      other = Create();
+      Append(other, {'x', 'y'});
+    }
+    Mirror mirror = Create();
+    Forward forward = mirror.Append(Tokens(20, 'm'));
+    forward.samples[0] = {
+        .kind = Kind::kTopP, .temperature = 1, .p = 0.95F, .rows = {3, 9, 15, 19}};
+    forward.seed = 1234;
+    const Outcome outcome = Run(std::move(forward));
+    gate_->Open();
+    Tokens tokens;
+    for (size_t i = 0; i < 4; ++i) tokens.push_back(outcome.Token(i));
+    return tokens;
+  };
+  const Tokens alone = sample(1000, 0);
+  EXPECT_EQ(alone, sample(1000, 30));
+  EXPECT_EQ(alone, sample(3, 0));
+  EXPECT_EQ(alone, sample(7, 10));
+}
+
+TEST_F(SchedulerTest, CountsWhatItDoes) {
+  Start({.page_tokens = 4, .total_pages = 50});
+  Mirror mirror = Create();
+  Append(mirror, Tokens(9, 'a')).Token();
+  ASSERT_TRUE(Idle());
+  const SchedulerStats stats = scheduler_->stats();
+  EXPECT_EQ(stats.sequences, 1U);
+  EXPECT_EQ(stats.pages_used, 3U);
+  EXPECT_EQ(stats.pages_total, 50U);
+  EXPECT_EQ(stats.queued, 0U);
+  EXPECT_EQ(stats.steps, 1U);
+  EXPECT_EQ(stats.tokens, 9U);
+  EXPECT_GT(stats.last_step_seconds, 0);
+  EXPECT_EQ(scheduler_->info().page_tokens, 4U);
+}
+
+TEST_F(SchedulerTest, IdleMeansEverythingAskedForSoFar) {
+  Start({});
+  Mirror mirror = Create();
+  gate_->Hold();
+  const Outcome outcome = Append(mirror, {'a'});
+  EXPECT_FALSE(scheduler_->WaitIdle(10));
+  gate_->Open();
+  EXPECT_TRUE(Idle());
+  EXPECT_TRUE(outcome.ended());
+}
+
+}  // namespace
+}  // namespace pie

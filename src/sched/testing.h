@@ -1,0 +1,163 @@
+// For the scheduler's tests: a device that can be held, and a `done` that can be waited for.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "backend/dummy/dummy_backend.h"
+#include "backend/sampling.h"
+#include "sched/scheduler.h"
+
+namespace pie::testing {
+
+// Holds batches on the device for as long as the test likes, and remembers them.
+class Gate {
+ public:
+  void Hold() { Set(true); }
+  void Open() { Set(false); }
+  // The device has a batch and waits at the gate.
+  bool WaitBusy() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return at_gate_; });
+  }
+  std::vector<std::vector<uint32_t>> batches() {  // rows of each member of each batch
+    const std::lock_guard lock(mutex_);
+    return batches_;
+  }
+
+  void Record(const Batch& batch) {
+    const std::lock_guard lock(mutex_);
+    auto& rows = batches_.emplace_back();
+    for (const Batch::Member& member : batch.members) rows.push_back(member.rows);
+  }
+  void Pass() {
+    std::unique_lock lock(mutex_);
+    at_gate_ = held_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !held_; });
+    at_gate_ = false;
+  }
+
+ private:
+  void Set(bool held) {
+    const std::lock_guard lock(mutex_);
+    held_ = held;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool held_ = false;
+  bool at_gate_ = false;
+  std::vector<std::vector<uint32_t>> batches_;
+};
+
+class GatedBackend final : public Backend {
+ public:
+  GatedBackend(const DummyOptions& options, std::shared_ptr<Gate> gate)
+      : dummy_(MakeDummyBackend(options)), gate_(std::move(gate)) {}
+  const BackendInfo& info() const override { return dummy_->info(); }
+  Result<Ticket> Submit(const Batch& batch) override {
+    gate_->Record(batch);
+    return dummy_->Submit(batch);
+  }
+  Result<BatchOutput> Wait(Ticket ticket) override {
+    gate_->Pass();
+    return dummy_->Wait(ticket);
+  }
+
+ private:
+  std::unique_ptr<Backend> dummy_;
+  std::shared_ptr<Gate> gate_;
+};
+
+// What became of one pass: its result, or nothing if `done` was destroyed without a call.
+class Outcome {
+ public:
+  using Slots = Result<std::vector<Slot>>;
+
+  // The callback to give away. Calls after the first fail the test.
+  auto Callback() {
+    return [held = Held(state_)](Slots slots) mutable {
+      const std::lock_guard lock(held.state->mutex);
+      EXPECT_FALSE(held.state->result) << "done was called twice";
+      held.state->result = std::move(slots);
+    };
+  }
+  // Waits until the callback was called or destroyed.
+  std::optional<Slots> Get() const {
+    std::unique_lock lock(state_->mutex);
+    const bool ended =
+        state_->changed.wait_for(lock, std::chrono::seconds(30), [&] { return state_->destroyed; });
+    EXPECT_TRUE(ended) << "done was neither called nor destroyed";
+    return state_->result;
+  }
+  uint32_t Token(size_t slot = 0) const {
+    const auto result = Get();
+    EXPECT_TRUE(result && *result) << (result ? result->error().text : "vanished");
+    if (!result || !*result || (*result)->size() <= slot) return UINT32_MAX;
+    return std::get<TokenSlot>((**result)[slot]).token;
+  }
+  Error Failure() const {
+    const auto result = Get();
+    EXPECT_TRUE(result && !*result) << "it did not fail";
+    return result && !*result ? result->error() : Error{};
+  }
+  bool Vanished() const { return !Get(); }
+  bool ended() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->destroyed;
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<Slots> result;
+    bool destroyed = false;
+  };
+  struct Held {
+    explicit Held(std::shared_ptr<State> s) : state(std::move(s)) {}
+    Held(Held&&) = default;
+    ~Held() {
+      if (!state) return;
+      const std::lock_guard lock(state->mutex);
+      state->destroyed = true;
+      state->changed.notify_all();
+    }
+    std::shared_ptr<State> state;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// A sequence as its owner sees it: what was appended, and what the device must say about it.
+struct Mirror {
+  SequenceId id;
+  std::vector<DummySlot> slots;
+
+  uint32_t Greedy(const DummyOptions& options) const {
+    return *Argmax(DummyLogits(options, slots), nullptr);
+  }
+  // A pass that appends `tokens` and reads the greedy token of its last row.
+  Forward Append(const std::vector<uint32_t>& tokens) {
+    Forward forward;
+    forward.sequence = id;
+    forward.tokens = tokens;
+    for (uint32_t token : tokens) {
+      const auto position = static_cast<uint32_t>(slots.size());
+      forward.positions.push_back(position);
+      slots.push_back({token, position});
+    }
+    forward.samples = {{.rows = {static_cast<uint32_t>(tokens.size()) - 1}}};
+    return forward;
+  }
+};
+
+}  // namespace pie::testing
