@@ -12,9 +12,7 @@ Task<Result<Json>> Main(Json input) {
   Context context = PIE_TRY(Context::New(model));
   context.System(system).User(prompt).Cue();
 
-  Generator generator = context.Generate(Sampler::TopP(0.6, 0.95))
-                            .MaxTokens(max_tokens)
-                            .Stop();
+  Generator generator = context.Generate(Sampler::TopP(0.6, 0.95)).MaxTokens(max_tokens).Stop();
   chat::Decoder decoder(model);
   std::string text;
   while (auto step = PIE_TRY(generator.Next())) {

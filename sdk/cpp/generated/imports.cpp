@@ -644,7 +644,7 @@ wit::vector<wit::string> pie::core::runtime::Models()
     auto _e2 = wit::string((char const*)(*((uint8_t**) (_base + 0))), _len1);
     _result2.initialize(i, std::move(_e2));
   }
-  if (_len2 > 0) free(_base2);  // added by generate.sh
+  if (_len2 > 0) free(_base2);  // added by generate_bindings.sh
   auto result3 = std::move(_result2);
   return result3;
 }
@@ -731,7 +731,7 @@ std::tuple<wit::vector<uint32_t>, wit::vector<wit::vector<uint8_t>>> pie::core::
     auto _e3 = wit::vector<uint8_t>((uint8_t*)(*((uint8_t**) (_base + 0))), _len2);
     _result3.initialize(i, std::move(_e3));
   }
-  if (_len3 > 0) free(_base3);  // added by generate.sh
+  if (_len3 > 0) free(_base3);  // added by generate_bindings.sh
   auto tuple4 = std::tuple<wit::vector<uint32_t>, wit::vector<wit::vector<uint8_t>>>(wit::vector<uint32_t>((uint32_t*)(*((uint8_t**) (ptr0 + 0))), _len1), std::move(_result3));
   auto result5 = std::move(tuple4);
   return result5;
@@ -751,7 +751,7 @@ std::tuple<wit::vector<uint32_t>, wit::vector<wit::vector<uint8_t>>> pie::core::
     auto _e3 = wit::vector<uint8_t>((uint8_t*)(*((uint8_t**) (_base + 0))), _len2);
     _result3.initialize(i, std::move(_e3));
   }
-  if (_len3 > 0) free(_base3);  // added by generate.sh
+  if (_len3 > 0) free(_base3);  // added by generate_bindings.sh
   auto tuple4 = std::tuple<wit::vector<uint32_t>, wit::vector<wit::vector<uint8_t>>>(wit::vector<uint32_t>((uint32_t*)(*((uint8_t**) (ptr0 + 0))), _len1), std::move(_result3));
   auto result5 = std::move(tuple4);
   return result5;
@@ -1216,7 +1216,7 @@ inference::SlotOutput variant8 = std::move(*variant8_opt);
 auto _e9 = std::move(variant8);
 _result9.initialize(i, std::move(_e9));
 }
-  if (_len9 > 0) free(_base9);  // added by generate.sh
+  if (_len9 > 0) free(_base9);  // added by generate_bindings.sh
 auto _len10 = *((size_t*) (ptr0 + (4*sizeof(void*))));
 auto _len11 = *((size_t*) (ptr0 + (6*sizeof(void*))));
 
@@ -2205,7 +2205,7 @@ wit::vector<wit::string> pie::mcp::client::AvailableServers()
     auto _e2 = wit::string((char const*)(*((uint8_t**) (_base + 0))), _len1);
     _result2.initialize(i, std::move(_e2));
   }
-  if (_len2 > 0) free(_base2);  // added by generate.sh
+  if (_len2 > 0) free(_base2);  // added by generate_bindings.sh
   auto result3 = std::move(_result2);
   return result3;
 }

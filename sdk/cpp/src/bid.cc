@@ -12,11 +12,12 @@ double DefaultBid(const ContextState& context, const Expectation& expected) {
     steps = *expected.horizon > expected.generated ? *expected.horizon - expected.generated : 1;
     spread = 0;
   } else if (expected.max_tokens) {
-    steps = *expected.max_tokens > expected.generated ? *expected.max_tokens - expected.generated : 1;
+    steps =
+        *expected.max_tokens > expected.generated ? *expected.max_tokens - expected.generated : 1;
   }
   const raw::Model& model = context.model.Inner();
-  const double budget = pie::core::scheduling::Balance(model) / steps +
-                        pie::core::scheduling::Dividend(model);
+  const double budget =
+      pie::core::scheduling::Balance(model) / steps + pie::core::scheduling::Dividend(model);
   const double growth = steps * (1 + spread) / (2.0 * context.page_size);
   return budget / (context.PageCount() + growth);
 }

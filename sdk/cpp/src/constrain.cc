@@ -67,16 +67,22 @@ Result<GrammarConstraint> ToConstraint(Result<Grammar> grammar, const Model& mod
 Result<Grammar> Grammar::FromJsonSchema(std::string_view schema) {
   return ToGrammar(raw::Grammar::FromJsonSchema(schema));
 }
-Grammar Grammar::Json() { return Grammar(raw::Grammar::Json()); }
+Grammar Grammar::Json() {
+  return Grammar(raw::Grammar::Json());
+}
 Result<Grammar> Grammar::FromRegex(std::string_view pattern) {
   return ToGrammar(raw::Grammar::FromRegex(pattern));
 }
 Result<Grammar> Grammar::FromEbnf(std::string_view source) {
   return ToGrammar(raw::Grammar::FromEbnf(source));
 }
-std::string Grammar::ToString() const { return detail::Text(raw_->ToString()); }
+std::string Grammar::ToString() const {
+  return detail::Text(raw_->ToString());
+}
 
-Result<void> Matcher::AcceptTokens(Tokens tokens) { return Lift(raw_.AcceptTokens(tokens)); }
+Result<void> Matcher::AcceptTokens(Tokens tokens) {
+  return Lift(raw_.AcceptTokens(tokens));
+}
 std::vector<uint32_t> Matcher::NextTokenLogitMask() const {
   return detail::List(raw_.NextTokenLogitMask());
 }
@@ -91,14 +97,17 @@ Result<GrammarConstraint> GrammarConstraint::FromJsonSchema(std::string_view sch
                                                             const Model& model) {
   return ToConstraint(Grammar::FromJsonSchema(schema), model);
 }
-Result<GrammarConstraint> GrammarConstraint::FromRegex(std::string_view pattern, const Model& model) {
+Result<GrammarConstraint> GrammarConstraint::FromRegex(std::string_view pattern,
+                                                       const Model& model) {
   return ToConstraint(Grammar::FromRegex(pattern), model);
 }
 Result<GrammarConstraint> GrammarConstraint::FromEbnf(std::string_view source, const Model& model) {
   return ToConstraint(Grammar::FromEbnf(source), model);
 }
 
-bool GrammarConstraint::IsFinished() const { return matcher_.IsTerminated(); }
+bool GrammarConstraint::IsFinished() const {
+  return matcher_.IsTerminated();
+}
 
 Result<std::vector<uint32_t>> GrammarConstraint::Step(Tokens accepted) {
   if (!accepted.empty()) PIE_TRY_SYNC(matcher_.AcceptTokens(accepted));

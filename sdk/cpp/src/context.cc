@@ -1,10 +1,10 @@
 #include "inferlet/context.h"
 
+#include "bid.h"
 #include "inferlet/chat.h"
 #include "inferlet/forward.h"
 #include "inferlet/generate.h"
 #include "inferlet/scheduling.h"
-#include "bid.h"
 #include "pass.h"
 
 namespace inferlet {
@@ -32,20 +32,36 @@ Result<void> Context::Delete(const inferlet::Model& model, std::string_view name
   return Lift(raw::Context::Delete(model.Inner(), name));
 }
 
-Result<void> Context::Save(std::string_view name) const { return Lift(state_->raw.Save(name)); }
-Result<std::string> Context::Snapshot() const { return detail::LiftText(state_->raw.Snapshot()); }
+Result<void> Context::Save(std::string_view name) const {
+  return Lift(state_->raw.Save(name));
+}
+Result<std::string> Context::Snapshot() const {
+  return detail::LiftText(state_->raw.Snapshot());
+}
 Result<Context> Context::Fork() const {
   Context fork = PIE_TRY_SYNC(Adopt(state_->model, state_->raw.Fork()));
   fork.state_->buffer = state_->buffer;
   return fork;
 }
-void Context::Release() { state_->raw.Destroy(); }
+void Context::Release() {
+  state_->raw.Destroy();
+}
 
-Context& Context::System(std::string_view text) { return Append(chat::System(Model(), text)); }
-Context& Context::User(std::string_view text) { return Append(chat::User(Model(), text)); }
-Context& Context::Assistant(std::string_view text) { return Append(chat::Assistant(Model(), text)); }
-Context& Context::Cue() { return Append(chat::Cue(Model())); }
-Context& Context::Seal() { return Append(chat::Seal(Model())); }
+Context& Context::System(std::string_view text) {
+  return Append(chat::System(Model(), text));
+}
+Context& Context::User(std::string_view text) {
+  return Append(chat::User(Model(), text));
+}
+Context& Context::Assistant(std::string_view text) {
+  return Append(chat::Assistant(Model(), text));
+}
+Context& Context::Cue() {
+  return Append(chat::Cue(Model()));
+}
+Context& Context::Seal() {
+  return Append(chat::Seal(Model()));
+}
 Context& Context::Append(std::span<const uint32_t> tokens) {
   state_->buffer.insert(state_->buffer.end(), tokens.begin(), tokens.end());
   return *this;
@@ -69,7 +85,9 @@ Task<Result<void>> FlushBuffer(std::shared_ptr<ContextState> context) {
 
 }  // namespace
 
-Task<Result<void>> Context::Flush() { return FlushBuffer(state_); }
+Task<Result<void>> Context::Flush() {
+  return FlushBuffer(state_);
+}
 
 Result<void> Context::Truncate(uint32_t n) {
   const uint32_t working = state_->raw.WorkingPageTokenCount();
@@ -81,22 +99,40 @@ Result<void> Context::Truncate(uint32_t n) {
   return {};
 }
 
-Generator Context::Generate(Sampler sampler) { return Generator(state_, sampler); }
-inferlet::Forward Context::Forward() { return inferlet::Forward(state_); }
+Generator Context::Generate(Sampler sampler) {
+  return Generator(state_, sampler);
+}
+inferlet::Forward Context::Forward() {
+  return inferlet::Forward(state_);
+}
 
-const inferlet::Model& Context::Model() const { return state_->model; }
-uint32_t Context::PageSize() const { return state_->page_size; }
-uint32_t Context::SeqLen() const { return state_->SeqLen(); }
-const std::vector<uint32_t>& Context::Buffer() const { return state_->buffer; }
-const raw::Context& Context::Inner() const { return state_->raw; }
+const inferlet::Model& Context::Model() const {
+  return state_->model;
+}
+uint32_t Context::PageSize() const {
+  return state_->page_size;
+}
+uint32_t Context::SeqLen() const {
+  return state_->SeqLen();
+}
+const std::vector<uint32_t>& Context::Buffer() const {
+  return state_->buffer;
+}
+const raw::Context& Context::Inner() const {
+  return state_->raw;
+}
 
 void Context::SetBid(double value) {
   state_->raw.Bid(value);
   state_->bid = value;
   state_->bid_by_hand = true;
 }
-Idle Context::Idle() { return inferlet::Idle(state_); }
-Result<void> Context::Suspend() { return Lift(state_->raw.Suspend()); }
+Idle Context::Idle() {
+  return inferlet::Idle(state_);
+}
+Result<void> Context::Suspend() {
+  return Lift(state_->raw.Suspend());
+}
 
 Idle::Idle(std::shared_ptr<ContextState> state) : state_(std::move(state)) {
   ++state_->idle_guards;
@@ -113,11 +149,21 @@ namespace scheduling {
 
 namespace host = pie::core::scheduling;
 
-double Price() { return host::Price(); }
-double Rent(const Context& context) { return host::Rent(context.Inner()); }
-double Dividend(const Model& model) { return host::Dividend(model.Inner()); }
-double Latency(const Context& context) { return host::Latency(context.Inner()); }
-double Balance(const Model& model) { return host::Balance(model.Inner()); }
+double Price() {
+  return host::Price();
+}
+double Rent(const Context& context) {
+  return host::Rent(context.Inner());
+}
+double Dividend(const Model& model) {
+  return host::Dividend(model.Inner());
+}
+double Latency(const Context& context) {
+  return host::Latency(context.Inner());
+}
+double Balance(const Model& model) {
+  return host::Balance(model.Inner());
+}
 
 }  // namespace scheduling
 }  // namespace inferlet

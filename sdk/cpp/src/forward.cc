@@ -71,9 +71,15 @@ Task<Result<Output>> ExecutePass(std::shared_ptr<PassState> pass) {
 
 }  // namespace
 
-Task<Result<Output>> Forward::Execute() { return ExecutePass(state_); }
+Task<Result<Output>> Forward::Execute() {
+  return ExecutePass(state_);
+}
 
-uint32_t Forward::StartPosition() const { return state_->start; }
-uint32_t Forward::PageSize() const { return state_->context->page_size; }
+uint32_t Forward::StartPosition() const {
+  return state_->start;
+}
+uint32_t Forward::PageSize() const {
+  return state_->context->page_size;
+}
 
 }  // namespace inferlet

@@ -57,7 +57,9 @@ SlotHandle Generator::AddProbe(uint32_t index, Probe probe) {
   state_->probes.push_back({index, std::move(probe)});
   return {.id = static_cast<uint32_t>(state_->probes.size())};  // 0 is the sampler's
 }
-const Model& Generator::ContextModel() const { return state_->context->model; }
+const Model& Generator::ContextModel() const {
+  return state_->context->model;
+}
 
 Result<std::optional<GenStep>> Generator::Next() {
   if (!PIE_TRY_SYNC(state_->Advance())) return std::nullopt;
@@ -80,8 +82,12 @@ std::vector<uint32_t> Generator::Accept(Tokens tokens) {
   return accepted;
 }
 
-bool Generator::IsDone() const { return state_->done; }
-size_t Generator::TokensGenerated() const { return state_->generated; }
+bool Generator::IsDone() const {
+  return state_->done;
+}
+size_t Generator::TokensGenerated() const {
+  return state_->generated;
+}
 
 namespace {
 
@@ -120,12 +126,18 @@ Task<Result<Json>> ParsedJson(State generator) {
   co_return json;
 }
 
-Task<Result<Json>> FailedJson(std::string error) { co_return Error(std::move(error)); }
+Task<Result<Json>> FailedJson(std::string error) {
+  co_return Error(std::move(error));
+}
 
 }  // namespace
 
-Task<Result<std::vector<uint32_t>>> Generator::CollectTokens() { return DrainedTokens(state_); }
-Task<Result<std::string>> Generator::CollectText() { return DecodedText(state_); }
+Task<Result<std::vector<uint32_t>>> Generator::CollectTokens() {
+  return DrainedTokens(state_);
+}
+Task<Result<std::string>> Generator::CollectText() {
+  return DecodedText(state_);
+}
 Task<Result<Json>> Generator::CollectJson(std::string_view schema) {
   Result<Generator> constrained =
       schema.empty() ? ConstrainWith(AnyJson{}) : ConstrainWith(JsonSchema{std::string(schema)});
@@ -148,6 +160,8 @@ SlotHandle GenStep::AddProbe(uint32_t row, inferlet::Probe probe) {
   return {.id = static_cast<uint32_t>(state_->each_step + state_->probes.size())};
 }
 
-Task<Result<Output>> GenStep::Execute() { return detail::ExecuteStep(state_); }
+Task<Result<Output>> GenStep::Execute() {
+  return detail::ExecuteStep(state_);
+}
 
 }  // namespace inferlet

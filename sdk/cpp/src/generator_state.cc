@@ -86,7 +86,8 @@ std::shared_ptr<PassState> BuildPass(const StepState& step, const Drafts& drafts
   return pass;
 }
 
-// How many drafts the model would have chosen itself. `chosen` has one token more than drafts match.
+// How many drafts the model would have chosen itself. `chosen` has one token more than drafts
+// match.
 size_t CountConfirmed(std::span<const uint32_t> chosen, std::span<const uint32_t> drafts) {
   return std::mismatch(drafts.begin(), drafts.end(), chosen.begin(), chosen.end()).first -
          drafts.begin();
@@ -100,7 +101,8 @@ std::vector<uint32_t> FirstDraws(const std::vector<uint32_t>& tokens, uint32_t d
 }
 
 // Accepts what the sampler chose and settles the pages.
-Result<void> Accept(GeneratorState& generator, const std::vector<uint32_t>& drafts, Output& output) {
+Result<void> Accept(GeneratorState& generator, const std::vector<uint32_t>& drafts,
+                    Output& output) {
   std::vector<uint32_t> chosen =
       FirstDraws(output.TokensAt(kAutoSampler), generator.sampler.SlotsPerRow());
   const size_t confirmed = CountConfirmed(chosen, drafts);
@@ -108,12 +110,13 @@ Result<void> Accept(GeneratorState& generator, const std::vector<uint32_t>& draf
   output.tokens = generator.Cut(chosen);
   const size_t accepted = output.tokens.size();
 
-  // Confirmed drafts are in the pages already. The last token is left for the next pass to run, as it
-  // is without drafts; only in front of a stop token nothing is left.
+  // Confirmed drafts are in the pages already. The last token is left for the next pass to run, as
+  // it is without drafts; only in front of a stop token nothing is left.
   const bool more_was_chosen = accepted < chosen.size();
   const bool at_limit = generator.max_tokens && generator.generated >= *generator.max_tokens;
   const bool stopped = more_was_chosen && !at_limit;
-  const uint32_t cached = std::min(confirmed, stopped ? accepted : std::max<size_t>(accepted, 1) - 1);
+  const uint32_t cached =
+      std::min(confirmed, stopped ? accepted : std::max<size_t>(accepted, 1) - 1);
   PIE_TRY_SYNC(generator.context->Settle(drafts.size() - cached, cached));
   const Tokens to_run = std::span(output.tokens).subspan(cached);
   generator.Enter(to_run);
@@ -130,7 +133,8 @@ Result<void> Accept(GeneratorState& generator, const std::vector<uint32_t>& draf
 Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step) {
   GeneratorState& generator = *step->generator;
   ContextState& context = *generator.context;
-  if (std::exchange(step->executed, true)) co_return Error("a step runs once: ask for the Next one");
+  if (std::exchange(step->executed, true))
+    co_return Error("a step runs once: ask for the Next one");
 
   const Drafts drafts = step->cleared ? Drafts() : generator.NextDrafts();
   const auto pass = BuildPass(*step, drafts);

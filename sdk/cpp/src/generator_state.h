@@ -57,7 +57,8 @@ struct GeneratorState {
   // Before a step: tells constraints and speculator what was accepted, and works out the mask.
   // False at the end of the generation.
   Result<bool> Advance();
-  // The tokens before the first stop id, as many as the limit allows. Counts them, and notes the end.
+  // The tokens before the first stop id, as many as the limit allows. Counts them, and notes the
+  // end.
   std::vector<uint32_t> Cut(Tokens tokens);
   // The guesses to verify in this step.
   Drafts NextDrafts();

@@ -22,9 +22,15 @@ std::vector<uint32_t> User(const Model& model, std::string_view message) {
 std::vector<uint32_t> Assistant(const Model& model, std::string_view message) {
   return List(host::Assistant(model.Inner(), message));
 }
-std::vector<uint32_t> Cue(const Model& model) { return List(host::Cue(model.Inner())); }
-std::vector<uint32_t> Seal(const Model& model) { return List(host::Seal(model.Inner())); }
-std::vector<uint32_t> StopTokens(const Model& model) { return List(host::StopTokens(model.Inner())); }
+std::vector<uint32_t> Cue(const Model& model) {
+  return List(host::Cue(model.Inner()));
+}
+std::vector<uint32_t> Seal(const Model& model) {
+  return List(host::Seal(model.Inner()));
+}
+std::vector<uint32_t> StopTokens(const Model& model) {
+  return List(host::StopTokens(model.Inner()));
+}
 
 Decoder::Decoder(const Model& model) : raw_(host::CreateDecoder(model.Inner())) {}
 
@@ -41,7 +47,9 @@ Result<Event> Decoder::Feed(std::span<const uint32_t> tokens) {
   });
 }
 
-void Decoder::Reset() { raw_.Reset(); }
+void Decoder::Reset() {
+  raw_.Reset();
+}
 
 }  // namespace chat
 
@@ -64,7 +72,9 @@ Result<Event> Decoder::Feed(std::span<const uint32_t> tokens) {
   });
 }
 
-void Decoder::Reset() { raw_.Reset(); }
+void Decoder::Reset() {
+  raw_.Reset();
+}
 
 }  // namespace reasoning
 
@@ -80,7 +90,8 @@ std::vector<std::string_view> Views(std::span<const std::string> texts) {
 
 }  // namespace
 
-Result<std::vector<uint32_t>> EquipPrefix(const Model& model, std::span<const std::string> schemas) {
+Result<std::vector<uint32_t>> EquipPrefix(const Model& model,
+                                          std::span<const std::string> schemas) {
   return Lift(host::Equip(model.Inner(), Views(schemas)), List<uint32_t>);
 }
 
@@ -100,7 +111,9 @@ Result<Event> Decoder::Feed(std::span<const uint32_t> tokens) {
   });
 }
 
-void Decoder::Reset() { raw_.Reset(); }
+void Decoder::Reset() {
+  raw_.Reset();
+}
 
 std::optional<Call> ParseCall(const Model& model, std::string_view text) {
   Decoder decoder(model);

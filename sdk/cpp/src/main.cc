@@ -4,14 +4,16 @@
 #include <cstdlib>
 #include <cstring>
 
-// The world's type is embedded by bakery, with the inferlet's own export in it. The bindings ask for
-// an object file that carries the type of the imports alone; nothing stands in for it.
+// The world's type is embedded by bakery, with the inferlet's own export in it. The bindings ask
+// for an object file that carries the type of the imports alone; nothing stands in for it.
 extern "C" void __component_type_object_force_link_imports() {}
 
 namespace inferlet::detail {
 
 // A reactor has no exit that would flush, and a stream that is no terminal is fully buffered.
-void BeforeMain() { std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); }
+void BeforeMain() {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+}
 
 ReturnArea* AfterMain(Result<std::string> result) {
   std::fflush(stdout);

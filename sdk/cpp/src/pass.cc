@@ -90,7 +90,8 @@ void PassState::AddInput(std::span<const uint32_t> more) {
 Task<Result<raw::Output>> RunPass(std::shared_ptr<PassState> state) {
   ContextState& context = *state->context;
   if (!state->fault.empty()) co_return Error(state->fault);
-  if (std::exchange(state->executed, true)) co_return Error("a pass is executed once: make another");
+  if (std::exchange(state->executed, true))
+    co_return Error("a pass is executed once: make another");
   PIE_TRY(context.Reserve(state->tokens.size()));
 
   const uint32_t length_before = context.SeqLen();

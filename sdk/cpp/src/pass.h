@@ -27,8 +27,8 @@ struct ContextState {
   }
   // Makes room for `tokens` more in the working pages.
   Result<void> Reserve(uint32_t tokens);
-  // After a pass: forgets the last `forgotten` tokens, then commits the pages that are full, but for
-  // those with one of the last `revocable` tokens.
+  // After a pass: forgets the last `forgotten` tokens, then commits the pages that are full, but
+  // for those with one of the last `revocable` tokens.
   Result<void> Settle(uint32_t forgotten, uint32_t revocable = 0);
   uint32_t PageCount() const { return raw.CommittedPageCount() + raw.WorkingPageCount(); }
 

@@ -81,6 +81,8 @@ Task<void> Sleep(std::chrono::nanoseconds duration) {
   co_await Ready(wasi::clocks::monotonic_clock::SubscribeDuration(wait));
 }
 
-bool detail::Turn() { return TheReactor().Turn(); }
+bool detail::Turn() {
+  return TheReactor().Turn();
+}
 
 }  // namespace inferlet

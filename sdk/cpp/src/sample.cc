@@ -8,11 +8,16 @@ namespace host = pie::core::inference;
 
 host::Sampler Sampler::ToRaw() const {
   switch (kind_) {
-    case Kind::kMultinomial: return {host::Sampler::Multinomial{{temperature_, k_}}};
-    case Kind::kTopK: return {host::Sampler::TopK{{temperature_, k_}}};
-    case Kind::kTopP: return {host::Sampler::TopP{{temperature_, p_}}};
-    case Kind::kMinP: return {host::Sampler::MinP{{temperature_, p_}}};
-    case Kind::kTopKTopP: return {host::Sampler::TopKTopP{{temperature_, k_, p_}}};
+    case Kind::kMultinomial:
+      return {host::Sampler::Multinomial{{temperature_, k_}}};
+    case Kind::kTopK:
+      return {host::Sampler::TopK{{temperature_, k_}}};
+    case Kind::kTopP:
+      return {host::Sampler::TopP{{temperature_, p_}}};
+    case Kind::kMinP:
+      return {host::Sampler::MinP{{temperature_, p_}}};
+    case Kind::kTopKTopP:
+      return {host::Sampler::TopKTopP{{temperature_, k_, p_}}};
   }
   std::unreachable();
 }
@@ -74,7 +79,8 @@ std::optional<std::span<const float>> Output::Logits(SlotHandle handle) const {
   const host::SlotOutput* slot = First(handle);
   const auto* found = slot ? std::get_if<host::SlotOutput::Logits>(&slot->variants) : nullptr;
   if (!found) return std::nullopt;
-  // The bytes stand in a malloc'ed block of their own: aligned for a float, as WebAssembly orders it.
+  // The bytes stand in a malloc'ed block of their own: aligned for a float, as WebAssembly orders
+  // it.
   return std::span(reinterpret_cast<const float*>(found->value.data()),
                    found->value.size() / sizeof(float));
 }

@@ -69,7 +69,8 @@ Task<Result<Json>> ForwardMask(const Json& input) {
 }
 
 // All that one sees of the last row under a mask: its logits, then its entropy.
-Task<Result<std::vector<float>>> LastRow(const Json& input, std::vector<std::vector<uint32_t>> mask) {
+Task<Result<std::vector<float>>> LastRow(const Json& input,
+                                         std::vector<std::vector<uint32_t>> mask) {
   auto [context, tokens, last] = PIE_TRY(Prepare(input));
   Forward forward = context.Forward();
   forward.Input(tokens);
@@ -91,7 +92,8 @@ Task<Result<Json>> AttentionMask(const Json& input) {
   const auto plain = PIE_TRY(co_await LastRow(input, {}));
   const auto hidden = PIE_TRY(co_await LastRow(input, last_only));
   const auto visible = PIE_TRY(co_await LastRow(input, all_true));
-  co_return Json::Object({{"hidden_differs", hidden != plain}, {"all_true_same", visible == plain}});
+  co_return Json::Object(
+      {{"hidden_differs", hidden != plain}, {"all_true_same", visible == plain}});
 }
 
 Task<Result<Json>> InputAt(const Json& input) {

@@ -9,7 +9,9 @@ using namespace inferlet;
 
 namespace {
 
-Task<Result<Json>> Echo(const Json& input) { co_return input["value"]; }
+Task<Result<Json>> Echo(const Json& input) {
+  co_return input["value"];
+}
 
 Task<Result<Json>> RuntimeFacts(const Json&) {
   co_return Json::Object({{"models", runtime::Models()},
@@ -60,7 +62,8 @@ Task<Result<Json>> ChatTokens(const Json& input) {
 }
 
 Json ToJson(const chat::Event& event) {
-  if (const auto* delta = std::get_if<chat::Delta>(&event)) return Json::Array({"delta", delta->text});
+  if (const auto* delta = std::get_if<chat::Delta>(&event))
+    return Json::Array({"delta", delta->text});
   if (const auto* done = std::get_if<chat::Done>(&event)) return Json::Array({"done", done->text});
   if (const auto* control = std::get_if<chat::Interrupt>(&event)) {
     return Json::Array({"interrupt", control->token});

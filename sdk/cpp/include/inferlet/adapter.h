@@ -35,8 +35,8 @@ class Adapter {
 // Zeroth-order optimisation: adapters moved by seeds and scores.
 namespace zo {
 
-Result<void> Initialize(const Adapter& adapter, uint32_t rank, float alpha, uint32_t population_size,
-                        float mu_fraction, float initial_sigma);
+Result<void> Initialize(const Adapter& adapter, uint32_t rank, float alpha,
+                        uint32_t population_size, float mu_fraction, float initial_sigma);
 Result<void> Update(const Adapter& adapter, std::span<const float> scores,
                     std::span<const int64_t> seeds, float max_sigma);
 

@@ -30,7 +30,9 @@ using pie::core::model::Tokenizer;
 
 namespace detail {
 
-inline std::string Text(const wit::string& text) { return text.to_string(); }
+inline std::string Text(const wit::string& text) {
+  return text.to_string();
+}
 
 template <class T>
 std::vector<T> List(const wit::vector<T>& list) {

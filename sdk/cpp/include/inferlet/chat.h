@@ -26,10 +26,10 @@ std::vector<uint32_t> StopTokens(const Model& model);
 struct Delta {  // text that became visible
   std::string text;
 };
-struct Done {  // the turn has ended
+struct Done {        // the turn has ended
   std::string text;  // all of it
 };
-struct Idle {};       // nothing to tell
+struct Idle {};     // nothing to tell
 struct Interrupt {  // a control token that the text does not show
   uint32_t token;
 };

@@ -1,9 +1,9 @@
 // Constraints: which tokens a Generator may choose at each step.
 //
-// A constraint is any type with `std::vector<uint32_t> Step(std::span<const uint32_t> accepted)`, or a
-// lambda of that signature. It takes in the tokens just accepted (none at first) and gives the BRLE
-// logit mask of the next position; an empty mask restricts nothing. It may also return a Result. A type
-// with `bool IsFinished()` ends the generation when that says so.
+// A constraint is any type with `std::vector<uint32_t> Step(std::span<const uint32_t> accepted)`,
+// or a lambda of that signature. It takes in the tokens just accepted (none at first) and gives the
+// BRLE logit mask of the next position; an empty mask restricts nothing. It may also return a
+// Result. A type with `bool IsFinished()` ends the generation when that says so.
 //
 // A schema is any type with `Result<GrammarConstraint> BuildConstraint(const Model&) const`.
 #pragma once

@@ -5,7 +5,8 @@
 //
 // Each step runs the context's buffer, samples on its last row, and puts the accepted token into
 // the buffer. Nothing is cued and nothing stops the loop that was not asked for. A Generator is a
-// handle, as its builder methods need it: copies mean the same generation, and keep its context alive.
+// handle, as its builder methods need it: copies mean the same generation, and keep its context
+// alive.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +43,8 @@ class Generator {
 
   // Ends after `n` accepted tokens.
   Generator& MaxTokens(size_t n);
-  // Ends at these tokens and at those that end a turn of the model; they are not accepted. Each call
-  // adds, whichever name it uses.
+  // Ends at these tokens and at those that end a turn of the model; they are not accepted. Each
+  // call adds, whichever name it uses.
   Generator& Stop(Tokens tokens = {});
   Generator& AddStop(Tokens tokens) { return Stop(tokens); }
   // Restricts the choice at every step. Several constraints hold together.
@@ -86,7 +87,8 @@ class Generator {
   Task<Result<Json>> CollectJson(std::string_view schema = {});
 
   // The next step, or none when the generation has ended:
-  //   while (auto step = PIE_TRY(generator.Next())) { Output out = PIE_TRY(co_await step->Execute()); … }
+  //   while (auto step = PIE_TRY(generator.Next())) { Output out = PIE_TRY(co_await
+  //   step->Execute()); … }
   Result<std::optional<GenStep>> Next();
   // Takes your tokens for this step's, after ClearSampler or in place of what it chose. Gives those
   // that are left after stop tokens and the limit.

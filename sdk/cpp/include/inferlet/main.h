@@ -6,7 +6,8 @@
 // `Main` may be a coroutine or a plain function that returns Result<Output>. Input and Output are
 //   Json          parsed and written; a returned Json string goes out as plain text
 //   std::string   the text itself, untouched
-//   any type      with `static Result<T> FromJson(const Json&)` (input), `Json ToJson() const` (output)
+//   any type      with `static Result<T> FromJson(const Json&)` (input), `Json ToJson() const`
+//   (output)
 // An error becomes the Error event that the client receives.
 #pragma once
 
@@ -81,15 +82,15 @@ void Free(ReturnArea* area);
 
 }  // namespace inferlet::detail
 
-#define PIE_MAIN(function)                                                                  \
-  extern "C" [[gnu::used, clang::export_name("pie:" PIE_PACKAGE "/run#run")]]               \
-  ::inferlet::detail::ReturnArea* PieRun(char* text, size_t size) {                         \
-    ::inferlet::detail::BeforeMain();                                                       \
-    auto result = ::inferlet::detail::Call(&(function), std::string_view(text, size));      \
-    if (size > 0) std::free(text);                                                          \
-    return ::inferlet::detail::AfterMain(std::move(result));                                \
-  }                                                                                         \
-  extern "C" [[gnu::used, clang::export_name("cabi_post_pie:" PIE_PACKAGE "/run#run")]]     \
-  void PieRunFree(::inferlet::detail::ReturnArea* area) {                                   \
-    ::inferlet::detail::Free(area);                                                         \
+#define PIE_MAIN(function)                                                              \
+  extern "C" [[gnu::used, clang::export_name("pie:" PIE_PACKAGE "/run#run")]]           \
+  ::inferlet::detail::ReturnArea* PieRun(char* text, size_t size) {                     \
+    ::inferlet::detail::BeforeMain();                                                   \
+    auto result = ::inferlet::detail::Call(&(function), std::string_view(text, size));  \
+    if (size > 0) std::free(text);                                                      \
+    return ::inferlet::detail::AfterMain(std::move(result));                            \
+  }                                                                                     \
+  extern "C" [[gnu::used, clang::export_name("cabi_post_pie:" PIE_PACKAGE "/run#run")]] \
+  void PieRunFree(::inferlet::detail::ReturnArea* area) {                               \
+    ::inferlet::detail::Free(area);                                                     \
   }

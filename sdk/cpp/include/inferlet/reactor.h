@@ -14,8 +14,8 @@
 
 namespace inferlet {
 
-// `co_await Ready(pollable)` waits for a pollable of the bindings. Destroying the awaiting coroutine
-// ends the wait and drops the pollable.
+// `co_await Ready(pollable)` waits for a pollable of the bindings. Destroying the awaiting
+// coroutine ends the wait and drops the pollable.
 class [[nodiscard]] Ready {
  public:
   explicit Ready(wasi::io::poll::Pollable pollable) : pollable_(std::move(pollable)) {}
@@ -38,7 +38,8 @@ Task<void> Sleep(std::chrono::nanoseconds duration);
 
 namespace detail {
 
-// Waits until at least one pollable is ready and resumes those who wait for it. False: nobody waits.
+// Waits until at least one pollable is ready and resumes those who wait for it. False: nobody
+// waits.
 bool Turn();
 
 // Waits until a future of the bindings has an answer. A future whose pollable is ready and which
@@ -61,7 +62,8 @@ template <class T>
 Result<detail::ValueOrUnit<T>> BlockOn(Task<T> task) {
   task.Start(nullptr);
   while (!task.Ended()) {
-    if (!detail::Turn()) return Error("deadlock: this inferlet waits, but for nothing that can happen");
+    if (!detail::Turn())
+      return Error("deadlock: this inferlet waits, but for nothing that can happen");
   }
   return task.TakeValue();
 }

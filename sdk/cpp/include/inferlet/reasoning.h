@@ -17,7 +17,7 @@ struct Start {};  // a reasoning block begins
 struct Delta {
   std::string text;
 };
-struct End {  // the block has ended
+struct End {         // the block has ended
   std::string text;  // all of it
 };
 using Event = std::variant<Idle, Start, Delta, End>;

@@ -46,11 +46,11 @@ T ValueOf(std::expected<T, E>&& result) {
 // The same in a function that is no coroutine.
 #define PIE_TRY_SYNC(...) PIE_TRY_WITH_(return, __VA_ARGS__)
 
-#define PIE_TRY_WITH_(leave, ...)                                                       \
-  ({                                                                                    \
-    auto pie_result_ = (__VA_ARGS__);                                                   \
-    if (!pie_result_.has_value()) {                                                     \
+#define PIE_TRY_WITH_(leave, ...)                                                             \
+  ({                                                                                          \
+    auto pie_result_ = (__VA_ARGS__);                                                         \
+    if (!pie_result_.has_value()) {                                                           \
       leave ::inferlet::Error(::inferlet::detail::ErrorText(std::move(pie_result_).error())); \
-    }                                                                                   \
-    ::inferlet::detail::ValueOf(std::move(pie_result_));                                \
+    }                                                                                         \
+    ::inferlet::detail::ValueOf(std::move(pie_result_));                                      \
   })

@@ -6,10 +6,10 @@
 
 namespace inferlet::scheduling {
 
-double Price();                         // credits that a new page costs
-double Rent(const Context& context);    // the clearing price of the last auction
-double Dividend(const Model& model);    // this inferlet's share of the last revenue
-double Latency(const Context& context); // seconds a tick takes
-double Balance(const Model& model);     // credits left
+double Price();                          // credits that a new page costs
+double Rent(const Context& context);     // the clearing price of the last auction
+double Dividend(const Model& model);     // this inferlet's share of the last revenue
+double Latency(const Context& context);  // seconds a tick takes
+double Balance(const Model& model);      // credits left
 
 }  // namespace inferlet::scheduling

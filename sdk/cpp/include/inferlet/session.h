@@ -15,8 +15,12 @@ namespace inferlet::session {
 
 // Arrives at the client as a Stdout event.
 void Send(std::string_view message);
-inline void Send(const char* message) { Send(std::string_view(message)); }
-inline void Send(const std::string& message) { Send(std::string_view(message)); }
+inline void Send(const char* message) {
+  Send(std::string_view(message));
+}
+inline void Send(const std::string& message) {
+  Send(std::string_view(message));
+}
 // A string goes out as it is, everything else as JSON.
 void Send(const Json& message);
 // Arrives as a File event.

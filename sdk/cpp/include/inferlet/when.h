@@ -80,9 +80,7 @@ template <class... T>
 Task<std::tuple<detail::ValueOrUnit<T>...>> WhenAll(Task<T>... task) {
   std::tuple<Task<T>...> tasks(std::move(task)...);
   detail::Join join(sizeof...(T));
-  co_await join.Of([&] {
-    std::apply([&](auto&... each) { (each.Start(&join), ...); }, tasks);
-  });
+  co_await join.Of([&] { std::apply([&](auto&... each) { (each.Start(&join), ...); }, tasks); });
   co_return std::apply(
       [](auto&... each) { return std::tuple<detail::ValueOrUnit<T>...>(each.TakeValue()...); },
       tasks);

@@ -1,0 +1,47 @@
+#include "inferlet/model.h"
+
+namespace inferlet {
+
+using detail::Lift;
+using detail::LiftText;
+using detail::List;
+using detail::Text;
+
+namespace {
+
+Vocabulary ToVocabulary(
+    const std::tuple<wit::vector<uint32_t>, wit::vector<wit::vector<uint8_t>>>& raw) {
+  const auto& [ids, bytes] = raw;
+  Vocabulary vocabulary{.ids = List(ids), .bytes = {}};
+  vocabulary.bytes.reserve(bytes.size());
+  for (const wit::vector<uint8_t>& token : bytes.get_view()) {
+    vocabulary.bytes.emplace_back(token.data(), token.data() + token.size());
+  }
+  return vocabulary;
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(raw::Tokenizer raw) : raw_(std::make_shared<raw::Tokenizer>(std::move(raw))) {}
+std::vector<uint32_t> Tokenizer::Encode(std::string_view text) const {
+  return List(raw_->Encode(text));
+}
+Result<std::string> Tokenizer::Decode(std::span<const uint32_t> tokens) const {
+  return LiftText(raw_->Decode(tokens));
+}
+Vocabulary Tokenizer::Vocabs() const {
+  return ToVocabulary(raw_->Vocabs());
+}
+Vocabulary Tokenizer::SpecialTokens() const {
+  return ToVocabulary(raw_->SpecialTokens());
+}
+std::string Tokenizer::SplitRegex() const {
+  return Text(raw_->SplitRegex());
+}
+
+Result<Model> Model::Load(std::string_view name) {
+  return Lift(raw::Model::Load(name),
+              [](raw::Model model) { return Model(std::make_shared<State>(std::move(model))); });
+}
+
+}  // namespace inferlet
