@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "base/random.h"
 #include "host/host_table.h"
@@ -120,6 +121,11 @@ EngineStats Engine::stats() {
 }
 
 bool Engine::WaitIdle(int timeout_ms) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  while (runtime_->live_instances() > 0) {  // one that has just ended leaves a moment later
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
   for (auto& loaded : options_.models) {
     if (!loaded.scheduler->WaitIdle(timeout_ms)) return false;
   }

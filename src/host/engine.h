@@ -75,7 +75,7 @@ class Engine {
   void Forget(const Process& process);
 
   EngineStats stats();
-  // Waits until the schedulers have done what was asked. False after `timeout_ms`.
+  // Waits until nothing runs and the schedulers have done what was asked. False after `timeout_ms`.
   bool WaitIdle(int timeout_ms);
 
  private:

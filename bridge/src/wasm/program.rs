@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 use wasmtime::component::types::ComponentItem;
-use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Type};
 use wasmtime::{bail, Result};
 
 /// What a load is doing, for whoever shows progress.
@@ -150,9 +150,14 @@ fn find_run(tier: &Tier, component: &Component) -> Result<ComponentExportIndex> 
                 let Some(interface) = component.get_export_index(None, name) else {
                     continue;
                 };
-                let Some(run) = component.get_export_index(Some(&interface), "run") else {
+                let Some((item, run)) = component.get_export(Some(&interface), "run") else {
                     bail!("the component exports `{name}`, but there is no function `run` in it");
                 };
+                if !is_run(&item) {
+                    bail!(
+                        "`run` in `{name}` should be func(input: string) -> result<string, string>"
+                    );
+                }
                 return Ok(run);
             }
         }
@@ -170,6 +175,22 @@ fn find_run(tier: &Tier, component: &Component) -> Result<ComponentExportIndex> 
         exports.join(", ")
     };
     bail!("the component has no entry point: it should export `pie:<package-name>/run` and exports {seen}")
+}
+
+/// Has it the type of an entry point?
+fn is_run(item: &ComponentItem) -> bool {
+    let ComponentItem::ComponentFunc(run) = item else {
+        return false;
+    };
+    let takes: Vec<Type> = run.params().map(|(_, ty)| ty).collect();
+    let gives: Vec<Type> = run.results().collect();
+    let ([Type::String], [Type::Result(result)]) = (takes.as_slice(), gives.as_slice()) else {
+        return false;
+    };
+    matches!(
+        (result.ok(), result.err()),
+        (Some(Type::String), Some(Type::String))
+    )
 }
 
 /// Load a component; null with the reason in `error`. Blocks while it compiles. `on_phase` is called on this thread.

@@ -1,0 +1,76 @@
+//! Measures host calls from inside a guest, and runs the stepped generation loop.
+
+use inferlet::pie::core::inference::{ForwardPass, Sampler as RawSampler};
+use inferlet::prelude::*;
+use serde::Deserialize;
+use std::time::Instant;
+
+#[derive(Deserialize)]
+struct Input {
+    mode: String,
+    /// Calls, or tokens.
+    n: u32,
+    #[serde(default)]
+    model: usize,
+}
+
+/// Nanoseconds a call (or 0 for modes that are timed from outside).
+#[inferlet::main]
+async fn main(input: Input) -> Result<f64> {
+    let model = Model::load(&runtime::models()[input.model])?;
+    let mut ctx = Context::new(&model)?;
+    match input.mode.as_str() {
+        "call_u32" => {
+            let start = Instant::now();
+            let mut sum = 0;
+            for _ in 0..input.n {
+                sum += ctx.inner().committed_page_count();
+            }
+            Ok(each(start, input.n) + f64::from(sum))
+        }
+        "call_list" => {
+            let pass = ForwardPass::new(model.inner());
+            let list: Vec<u32> = (0..1000).collect();
+            let start = Instant::now();
+            for _ in 0..input.n {
+                pass.logit_mask(&list);
+            }
+            Ok(each(start, input.n))
+        }
+        "call_logits" => logits(&model, &mut ctx, input.n).await,
+        "generate" => {
+            ctx.append(&[97]);
+            let mut g = ctx.generate(Sampler::Argmax).max_tokens(input.n as usize);
+            while let Some(step) = g.next()? {
+                step.execute().await?;
+            }
+            Ok(0.0)
+        }
+        mode => Err(format!("no mode is called {mode}")),
+    }
+}
+
+fn each(start: Instant, n: u32) -> f64 {
+    start.elapsed().as_nanos() as f64 / f64::from(n)
+}
+
+/// The time of `get` alone, once the logits wait at the host.
+async fn logits(model: &Model, ctx: &mut Context, n: u32) -> Result<f64> {
+    let mut total = 0;
+    ctx.inner().reserve_working_pages(1 + n / ctx.page_size())?;
+    for position in 0..n {
+        let pass = ForwardPass::new(model.inner());
+        pass.context(ctx.inner());
+        pass.input_tokens(&[97], &[position]);
+        pass.sampler(&[0], &RawSampler::RawLogits);
+        let future = pass.execute()?;
+        future.pollable().block();
+        let start = Instant::now();
+        let output = future.get();
+        total += start.elapsed().as_nanos();
+        if output.is_none_or(|o| o.slots.len() != 1) {
+            return Err("the pass gave no logits".into());
+        }
+    }
+    Ok(total as f64 / f64::from(n))
+}

@@ -1,0 +1,4 @@
+(component
+  (component $nothing)
+  (instance $empty (instantiate $nothing))
+  (export "pie:broken/run" (instance $empty)))

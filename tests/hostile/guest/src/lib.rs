@@ -1,0 +1,195 @@
+//! Does what no inferlet should, one mode at a time. `hostile.cc` says what must come of each.
+
+use inferlet::pie::core::inference::{ForwardPass, Sampler as RawSampler};
+use inferlet::pie::core::{messaging, runtime as raw_runtime, session};
+use inferlet::prelude::*;
+use inferlet::wasi::clocks::monotonic_clock;
+use inferlet::wasi::io::poll::poll;
+use serde::Deserialize;
+use std::hint::black_box;
+
+#[derive(Deserialize)]
+struct Input {
+    mode: String,
+}
+
+#[inferlet::main]
+async fn main(input: Input) -> Result<String> {
+    let model = Model::load(&runtime::models()[0])?;
+    match input.mode.as_str() {
+        // Well behaved: what runs beside the others.
+        "steady" => {
+            let mut ctx = Context::new(&model)?;
+            ctx.append(&[97]);
+            let tokens = ctx.generate(Sampler::Argmax).max_tokens(200).collect_tokens().await?;
+            Ok(format!("{} tokens", tokens.len()))
+        }
+        "loop" => loop {
+            black_box(0);
+        },
+        "recurse" => Ok(recurse(0).to_string()),
+        "grow" => {
+            let mut hoard = vec![];
+            loop {
+                hoard.push(vec![1u8; 1 << 20]);
+                black_box(&hoard);
+            }
+        }
+        "contexts" => loop {
+            std::mem::forget(Context::new(&model)?);
+        },
+        "passes" => loop {
+            std::mem::forget(ForwardPass::new(model.inner()));
+        },
+        "pollables" => loop {
+            std::mem::forget(monotonic_clock::subscribe_duration(1));
+        },
+        "subscriptions" => loop {
+            std::mem::forget(messaging::subscribe("leak"));
+        },
+        "queue" => loop {
+            messaging::push("never-read", "more");
+        },
+        "flood" => loop {
+            println!("{}", "flood ".repeat(1000));
+        },
+        "panic" => panic!("the guest's own message"),
+        "fail" => Err("the guest's own error".into()),
+        "exit" => {
+            // In the middle of a pass: its result will find nobody.
+            let _in_flight = pass(&model, &mut Context::new(&model)?, 97)?;
+            std::process::exit(3)
+        }
+        "abandon" => {
+            let mut contexts = vec![];
+            for _ in 0..32 {
+                let mut ctx = Context::new(&model)?;
+                std::mem::forget(pass(&model, &mut ctx, 97)?);
+                contexts.push(ctx);
+            }
+            std::mem::forget(contexts);
+            Ok("left everything behind".into())
+        }
+        "panic_holding" => {
+            let mut ctx = Context::new(&model)?;
+            ctx.append(&(0..100).collect::<Vec<u32>>());
+            ctx.flush().await?;
+            let _fork = ctx.fork()?;
+            let _sub = messaging::subscribe("held");
+            let _receive = session::receive();
+            let _in_flight = pass(&model, &mut ctx, 97)?;
+            panic!("with hands full")
+        }
+        "sleep" => {
+            monotonic_clock::subscribe_duration(3_600_000_000_000).block();
+            Ok("woke".into())
+        }
+        "wait_for_pass_forever" => {
+            // Passes without end, so that a cancel meets one under way.
+            let mut ctx = Context::new(&model)?;
+            ctx.append(&[97]);
+            ctx.generate(Sampler::Argmax).collect_tokens().await?;
+            Ok("ended".into())
+        }
+        "poll_nothing" => {
+            poll(&[]);
+            Ok("polled".into())
+        }
+        "use_destroyed" => {
+            let ctx = Context::new(&model)?;
+            ctx.inner().destroy();
+            ctx.inner().fork().map(|_| "forked".into())
+        }
+        "bad_calls" => Ok(bad_calls(&model)?.join("\n")),
+        "launch_self" => {
+            let child = raw_runtime::launch("hostile", r#"{"mode": "launch_self"}"#)?;
+            child.pollable().block();
+            child.get().unwrap_or(Err("no answer".into()))
+        }
+        "read_secrets" => {
+            let env: Vec<_> = std::env::vars().collect();
+            let files = ["/etc/passwd", "/proc/self/environ", "..", "/"];
+            let opened = files.iter().filter(|f| std::fs::metadata(f).is_ok()).count();
+            let net = std::net::TcpStream::connect("127.0.0.1:22").is_ok();
+            Ok(format!("env {} files {opened} net {net}", env.len()))
+        }
+        mode => Err(format!("no mode is called {mode}")),
+    }
+}
+
+fn recurse(depth: u64) -> u64 {
+    let ballast = black_box([depth; 64]);
+    1 + recurse(depth + 1) + ballast[(depth % 64) as usize]
+}
+
+type Future = inferlet::pie::core::inference::FutureOutput;
+
+fn pass(model: &Model, ctx: &mut Context, token: u32) -> Result<Future> {
+    let pass = ForwardPass::new(model.inner());
+    let position = ctx.seq_len();
+    ctx.inner().reserve_working_pages(1)?;
+    pass.context(ctx.inner());
+    pass.input_tokens(&[token], &[position]);
+    pass.sampler(&[0], &RawSampler::TopK((0.0, 1)));
+    pass.execute()
+}
+
+/// Calls with arguments that make no sense; each must answer with an error of its own.
+fn bad_calls(model: &Model) -> Result<Vec<String>> {
+    let ctx = Context::new(model)?;
+    let raw = ctx.inner();
+    raw.reserve_working_pages(1)?;
+    let mut errors = vec![];
+    let mut expect = |what: &str, answer: Result<()>| match answer {
+        Ok(()) => errors.push(format!("{what}: ACCEPTED")),
+        Err(text) => errors.push(format!("{what}: {text}")),
+    };
+    let execute = |edit: &dyn Fn(&ForwardPass)| {
+        let pass = ForwardPass::new(model.inner());
+        edit(&pass);
+        pass.execute().map(|_| ())
+    };
+    expect("model", Model::load("nonsense").map(|_| ()));
+    expect("commit", raw.commit_working_pages(1));
+    expect("reserve", raw.reserve_working_pages(u32::MAX));
+    expect("open", Context::open(model, "nonsense").map(|_| ()));
+    expect("delete", Context::delete(model, "nonsense"));
+    expect("save", raw.save(""));
+    expect("launch", raw_runtime::launch("nonsense", "{}").map(|_| ()));
+    expect("decode", model.tokenizer().decode(&[u32::MAX]).map(|_| ()));
+    expect("empty", execute(&|p| p.context(raw)));
+    expect("no context", execute(&|p| p.input_tokens(&[97], &[0])));
+    expect("token", execute(&|p| {
+        p.context(raw);
+        p.input_tokens(&[u32::MAX], &[0]);
+    }));
+    expect("position", execute(&|p| {
+        p.context(raw);
+        p.input_tokens(&[97], &[u32::MAX]);
+    }));
+    expect("row", execute(&|p| {
+        p.context(raw);
+        p.input_tokens(&[97], &[0]);
+        p.sampler(&[7], &RawSampler::RawLogits);
+    }));
+    expect("temperature", execute(&|p| {
+        p.context(raw);
+        p.input_tokens(&[97], &[0]);
+        p.sampler(&[0], &RawSampler::TopP((f32::NAN, 0.5)));
+    }));
+    expect("draws", execute(&|p| {
+        p.context(raw);
+        p.input_tokens(&[97], &[0]);
+        p.sampler(&[0], &RawSampler::Multinomial((1.0, u32::MAX)));
+    }));
+    expect("attention rows", execute(&|p| {
+        p.context(raw);
+        p.input_tokens(&[97], &[0]);
+        p.attention_mask(&[vec![0, 1], vec![0, 1]]);
+    }));
+    expect("room", execute(&|p| {
+        p.context(raw);
+        p.input_tokens(&[97; 100], &(0..100).collect::<Vec<u32>>());
+    }));
+    Ok(errors)
+}
