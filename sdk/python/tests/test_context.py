@@ -83,6 +83,23 @@ def test_one_pass_at_a_time(model):
     _async.run(main())
 
 
+def test_release_during_a_pass(model):
+    async def main():
+        ctx = Context(model).append([97])
+        cancelled = asyncio.create_task(ctx.flush())
+        other = Context(model).append([97])
+        finished = asyncio.create_task(other.flush())
+        await asyncio.sleep(0)
+        ctx.release()
+        other.release()
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        await finished
+
+    _async.run(main())
+
+
 def test_forward_reads_samplers_and_probes(model):
     with Context(model) as ctx:
         fwd = ctx.forward().input([97, 98, 99])

@@ -26,7 +26,7 @@ def bid(ctx: Context, generated: int, horizon: int | None, limit: int | None) ->
         steps_left=steps_left(generated, horizon, limit),
         spread=0.0 if horizon is not None else 1.0,
     )
-    ctx._raw.bid(value)
+    ctx._live().bid(value)
     ctx._bid_stale = False
 
 

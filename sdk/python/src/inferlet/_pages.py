@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import ask
+from .errors import PieError, ask
+
+
+class _Released:
+    """Stands in for a context's handle once it is dropped: using that handle would be a trap."""
+
+    def __getattr__(self, _: str) -> Any:
+        raise PieError("this context was released")
+
+
+RELEASED = _Released()
 
 
 class Pages:
@@ -58,5 +68,7 @@ class Pages:
 
     def roll_back(self, tokens: int) -> None:
         """After a pass that failed or was cancelled: back to `tokens` working tokens."""
+        if self.raw is RELEASED:  # meanwhile; nothing is left to put right
+            return
         self.sync()
         self.forget(self.tokens - tokens if self.tokens > tokens else 0)

@@ -12,7 +12,7 @@ from wit_world.imports import inference as wit_inference
 
 from . import tools
 from ._async import block_on, waits
-from ._pages import Pages
+from ._pages import RELEASED, Pages
 from .errors import PieError, ask
 from .events import EventStream
 from .forward import Forward, run_pass
@@ -88,6 +88,7 @@ class Context:
         """Gives all pages back now. Doing it twice is fine."""
         if self._raw is not None:
             raw, self._raw = self._raw, None
+            self._pages.raw = RELEASED
             raw.destroy()
             raw.__exit__(None, None, None)
 
