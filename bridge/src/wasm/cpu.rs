@@ -11,6 +11,9 @@ use wasmtime::Engine;
 /// How long a guest runs before others get a turn.
 pub const TICK: Duration = Duration::from_millis(2);
 
+/// A slice ends soon after a tick; what a clock on the wall shows beyond that was spent by others on a busy machine.
+const LONGEST_SLICE: Duration = Duration::from_millis(4);
+
 /// What the task (who measures) and the epoch callback (who judges) share.
 pub struct CpuMeter {
     start: Instant,
@@ -39,7 +42,7 @@ impl CpuMeter {
     }
     /// All the time, the running slice included.
     pub fn used(&self) -> Duration {
-        Duration::from_nanos(self.used_ns.load(Relaxed)) + self.slice()
+        Duration::from_nanos(self.used_ns.load(Relaxed)) + self.slice().min(LONGEST_SLICE)
     }
 }
 
@@ -58,7 +61,8 @@ impl<F: Future> Future for Metered<F> {
         self.meter.slice_ns.store(begin, Relaxed);
         let polled = self.inner.as_mut().poll(cx);
         let end = self.meter.now_ns();
-        self.meter.used_ns.fetch_add(end - begin, Relaxed);
+        let spent = (end - begin).min(LONGEST_SLICE.as_nanos() as u64);
+        self.meter.used_ns.fetch_add(spent, Relaxed);
         self.meter.slice_ns.store(end, Relaxed);
         self.ticker.guest_stops();
         polled

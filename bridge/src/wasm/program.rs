@@ -103,10 +103,7 @@ impl Code {
     fn link(tier: &Tier, component: &Component) -> Result<Code> {
         let run = find_run(tier, component)?;
         let pre = tier.linker.instantiate_pre(component).map_err(|e| {
-            wasmtime::format_err!(
-                "the component imports something that this engine does not offer: {}",
-                e.root_cause()
-            )
+            wasmtime::format_err!("the component wants what this engine does not offer: {e:#}")
         })?;
         Ok(Code { pre, run })
     }

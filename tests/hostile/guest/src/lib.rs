@@ -27,7 +27,8 @@ async fn main(input: Input) -> Result<String> {
         "loop" => loop {
             black_box(0);
         },
-        "recurse" => Ok(recurse(0).to_string()),
+        "recurse" => Ok(recurse(black_box(1)).to_string()),
+        "recurse_with_locals" => Ok(recurse_with_locals(0).to_string()),
         "grow" => {
             let mut hoard = vec![];
             loop {
@@ -117,9 +118,19 @@ async fn main(input: Input) -> Result<String> {
     }
 }
 
+/// Uses the engine's stack alone.
+#[inline(never)]
 fn recurse(depth: u64) -> u64 {
+    if depth == 0 {
+        return 0;
+    }
+    recurse(depth.wrapping_add(1)).wrapping_mul(depth) ^ depth
+}
+
+/// Uses the guest's own stack, in its memory, too.
+fn recurse_with_locals(depth: u64) -> u64 {
     let ballast = black_box([depth; 64]);
-    1 + recurse(depth + 1) + ballast[(depth % 64) as usize]
+    1 + recurse_with_locals(depth + 1) + ballast[(depth % 64) as usize]
 }
 
 type Future = inferlet::pie::core::inference::FutureOutput;
