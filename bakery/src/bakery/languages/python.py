@@ -27,9 +27,6 @@ TITLE = "Python"
 ENTRIES = ("main.py", "src/main.py", "app.py", "src/app.py")
 _APP = "_pie_app"
 _RESERVED = {"inferlet", "wit_world", "componentize_py_types", "componentize_py_runtime", _APP}
-_NOT_STAGED = shutil.ignore_patterns(
-    ".*", "__pycache__", "node_modules", "venv", "target", "build", "dist", "*.wasm", "*.egg-info"
-)
 # The folders given with -p appear in the component as /0, /1, …: ours first, then the user's.
 _USER_MOUNT = 1
 _FRAME = re.compile(r'File "/(\d+)/([^"]+)", line (\d+)')
@@ -69,7 +66,7 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
         app.mkdir()
         (app / f"{_APP}.py").write_text(_app_source(program, found), encoding="utf-8")
         staged = scratch / "program"
-        shutil.copytree(program.folder, staged, ignore=_NOT_STAGED)
+        shutil.copytree(program.folder, staged, ignore=_not_staged)
         paths = [app, staged, *([packages] if packages else []), sdk_root() / "python" / "src"]
         made = scratch / "component.wasm"
         command = [
@@ -105,6 +102,18 @@ def _find_program(project: Project) -> Program:
     except UnicodeDecodeError as error:
         raise BakeryError(f"not UTF-8: {error}", where=f"{entry}:1") from None
     return Program(entry, folder, is_script=not python_imports.defines_main(source))
+
+
+def _not_staged(folder: str, names: list[str]) -> set[str]:
+    """Hidden files, caches, virtual environments, components: componentize-py would walk them."""
+    return {
+        name
+        for name in names
+        if name.startswith(".")
+        or name in ("__pycache__", "node_modules")
+        or name.endswith(".wasm")
+        or os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
+    }
 
 
 def _app_source(program: Program, found: python_imports.Scan) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from wit_world.imports import chat as wit_chat
 from wit_world.imports import context as wit
@@ -16,7 +16,7 @@ from ._pages import RELEASED, Pages
 from .errors import PieError, ask
 from .events import EventStream
 from .forward import Forward, run_pass
-from .generator import Generator
+from .generator import GenerateOptions, Generator
 from .model import Model
 from .sampler import Sampler
 
@@ -222,6 +222,20 @@ class Context:
         """A pass of your own."""
         return Forward(self)
 
+    @overload
+    def generate(self, sampler: Sampler, **options: Unpack[GenerateOptions]) -> Generator: ...
+
+    @overload
+    def generate(
+        self,
+        sampler: Sampler,
+        *,
+        decode: Literal[True],
+        reasoning: bool = False,
+        tool_use: bool = False,
+        **options: Unpack[GenerateOptions],
+    ) -> EventStream: ...
+
     def generate(
         self,
         sampler: Sampler,
@@ -230,14 +244,16 @@ class Context:
         reasoning: bool = False,
         tool_use: bool = False,
         **options: Any,
-    ) -> Any:
+    ) -> Generator | EventStream:
         """A `Generator` (the options are there); with `decode=True`, an `EventStream` over it."""
         generator = Generator(self, sampler, **options)
         if decode:
             return EventStream(generator, reasoning=reasoning, tool_use=tool_use)
         return generator
 
-    def generate_text(self, sampler: Sampler | None = None, **options: Any) -> str:
+    def generate_text(
+        self, sampler: Sampler | None = None, **options: Unpack[GenerateOptions]
+    ) -> str:
         """Generates and returns the text, blocking until it is there."""
         generator = Generator(self, Sampler.top_p() if sampler is None else sampler, **options)
         return block_on(generator._collect_text())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from wit_world.imports import chat as wit_chat
 
@@ -21,6 +21,22 @@ from .spec import Speculator
 
 if TYPE_CHECKING:
     from .context import Context
+
+
+class GenerateOptions(TypedDict, total=False):
+    """The keyword arguments of `ctx.generate`, for editors; `Generator` says what they mean."""
+
+    max_tokens: int | None
+    stop: Iterable[int] | None
+    constrain: Any
+    logit_mask: list[int] | None
+    speculator: Speculator | None
+    system_speculation: bool
+    adapter: Adapter | None
+    zo_seed: int | None
+    horizon: int | None
+    seed: int | None
+    auto_flush: bool
 
 
 class Generator(StepLoop):
