@@ -41,7 +41,7 @@ bench: build ## measure
 format: setup-check ## rewrite the sources in the house style
 	@clang-format-19 -i $(CPP_FILES)
 	@$(PYTHON) -m ruff check --quiet --fix . ; $(PYTHON) -m ruff format .
-	@for crate in $(CRATES); do cargo fmt --manifest-path $$crate; done
+	@for crate in $(CRATES); do cargo fmt --all --manifest-path $$crate; done
 
 bindings: setup ## regenerate from wit/ the bindings that are kept in the tree
 	@for script in $(wildcard sdk/*/scripts/generate_bindings.*); do echo "$$script"; $$script; done

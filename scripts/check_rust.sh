@@ -5,7 +5,7 @@ set -euo pipefail
 cache=${PIE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pie}
 for manifest in "$@"; do
   echo "rust: $manifest"
-  cargo fmt --manifest-path "$manifest" --check
+  cargo fmt --all --manifest-path "$manifest" --check
   crate=$(dirname "$manifest")
   target=()
   # The bridge runs on this machine; the SDK exists only inside components.

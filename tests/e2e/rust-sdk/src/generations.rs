@@ -60,7 +60,7 @@ struct Oracle {
 impl Speculator for Oracle {
     fn draft(&mut self) -> (Vec<u32>, Vec<u32>) {
         let end = self.text.len().min(self.at + 6);
-        let wrong = |index: usize| self.wrong_every > 0 && index % self.wrong_every == 0;
+        let wrong = |index: usize| self.wrong_every > 0 && index.is_multiple_of(self.wrong_every);
         let tokens = (self.at..end)
             .map(|i| if wrong(i) { 1 } else { self.text[i] })
             .collect();
