@@ -45,8 +45,12 @@ const IMPORT_CHANGES = [
     /^( *)(?:ret = )?\$import_[\w$]+\(.*\);\n/gm,
     (call, indent) => `${indent}$started || $tooEarly();\n${call}${indent}$freeArguments();\n`,
   ],
-  // A handle that was merely lent would no longer be dropped when it is collected.
-  [/^ *finalizationRegistry_[\w$]+\.unregister\((?:arg\d+|e)\);\n/gm, ''],
+  // The engine never calls back for what was collected; keeping the books costs three steps a pass.
+  [/^ *finalizationRegistry_[\w$]+\.(?:un)?register\(.*\);\n/gm, ''],
+  [
+    /Object\.defineProperty\((\w+), symbolRscHandle, \{ writable: true, value: (\w+)\s*\}\);/g,
+    '$1[symbolRscHandle] = $2;',
+  ],
 ];
 
 const EXPORT_CHANGES = [

@@ -213,7 +213,7 @@ export class Generator implements AsyncIterable<GenStep> {
     if (this.#limit !== undefined && this.#generated >= this.#limit) this.#done = true;
     if (this.#done) return undefined;
     this.#mask = this.#nextMask();
-    if (this.#constraints.some((c) => c instanceof GrammarConstraint && c.isTerminated())) {
+    if (this.#constraints.length > 0 && this.#constraints.some(isTerminated)) {
       this.#done = true;
       return undefined;
     }
@@ -284,12 +284,13 @@ export class Generator implements AsyncIterable<GenStep> {
 
   /** Cuts at the first stop id, which is not part of the text, then at the limit. */
   #register(tokens: Uint32Array): Uint32Array {
-    const stop = tokens.findIndex((token) => this.#stops.has(token));
+    let stop = 0;
+    while (stop < tokens.length && !this.#stops.has(tokens[stop]!)) stop++;
+    const stopFound = stop < tokens.length;
     const room = (this.#limit ?? Infinity) - this.#generated;
-    const beforeStop = stop < 0 ? tokens.length : stop;
-    const accepted = tokens.subarray(0, Math.min(beforeStop, Math.max(0, room)));
-    this.#stopped = stop >= 0 && stop < room;
-    if (stop >= 0 || accepted.length >= room) this.#done = true;
+    const accepted = tokens.subarray(0, Math.min(stop, Math.max(0, room)));
+    this.#stopped = stopFound && stop < room;
+    if (stopFound || accepted.length >= room) this.#done = true;
     this.#generated += accepted.length;
     if (this.#constraints.length > 0) this.#untold.push(accepted);
     return accepted;
@@ -325,6 +326,10 @@ export class Generator implements AsyncIterable<GenStep> {
     });
     context.raw.bid(bid);
   }
+}
+
+function isTerminated(constraint: Constraint): boolean {
+  return constraint instanceof GrammarConstraint && constraint.isTerminated();
 }
 
 function isList<T>(value: T | readonly T[]): value is readonly T[] {

@@ -29,7 +29,7 @@ export function tokensIn(slots: readonly SlotOutput[], first: number, count: num
     const slot = slots[i];
     if (slot?.tag === 'token') tokens.push(slot.val);
   }
-  return Uint32Array.from(tokens);
+  return new Uint32Array(tokens);
 }
 
 export class Output {

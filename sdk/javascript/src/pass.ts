@@ -27,12 +27,12 @@ export class Requests {
 
   /** `handle` is given when one handle stands for the same probe in every step. */
   probe(row: number, probe: Probe, handle = new SlotHandle(1)): SlotHandle {
-    const rows = Uint32Array.of(row);
+    const rows = new Uint32Array([row]);
     return this.#add(handle, (pass) => pass.sampler(rows, probe.raw));
   }
 
   attachTo(pass: ForwardPass): void {
-    for (const attach of this.#attach) attach(pass);
+    for (let i = 0; i < this.#attach.length; i++) this.#attach[i]!(pass);
   }
 
   #add(handle: SlotHandle, attach: (pass: ForwardPass) => void): SlotHandle {

@@ -80,7 +80,8 @@ export async function drive<T>(task: Promise<T>): Promise<T> {
 
 /** Waits until something is ready and wakes it. */
 function turn(): void {
-  const pollables = waits.map((wait) => wait.pollable);
+  const pollables: Pollable[] = [];
+  for (let i = 0; i < waits.length; i++) pollables.push(waits[i]!.pollable);
   const clock = nextAlarm();
   if (clock) pollables.push(clock);
   if (pollables.length === 0) {
@@ -88,23 +89,22 @@ function turn(): void {
       'main waits for a promise that nothing can resolve: no timer, pass or message is pending',
     );
   }
-  const hits = poll(pollables);
+  const hits = poll(pollables); // in no particular order
+  const isReady = new Uint8Array(pollables.length);
+  for (let i = 0; i < hits.length; i++) isReady[hits[i]!] = 1;
 
-  const pending = waits;
-  const woken: Wait[] = [];
-  let clockRang = false;
-  for (const index of hits) {
-    const wait = pending[index];
-    if (wait) woken.push(wait);
-    else clockRang = true;
+  const polled = waits;
+  waits = [];
+  for (let i = 0; i < polled.length; i++) {
+    const wait = polled[i]!;
+    if (isReady[i] === 0) {
+      waits.push(wait);
+    } else {
+      wait.pollable[Symbol.dispose]();
+      wait.wake();
+    }
   }
-  if (woken.length === pending.length) waits = [];
-  else if (woken.length > 0) waits = pending.filter((wait) => !woken.includes(wait));
-  for (const wait of woken) {
-    wait.pollable[Symbol.dispose]();
-    wait.wake();
-  }
-  if (clockRang) fireDueTimers();
+  if (clock && isReady[polled.length] === 1) fireDueTimers();
 }
 
 /** The pollable of the earliest timer, kept from turn to turn while that timer stays the earliest. */

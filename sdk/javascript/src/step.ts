@@ -33,8 +33,10 @@ export class GenStep {
   }
 
   /** Runs the pass and folds its result into the generator. */
-  async execute(): Promise<Output> {
-    if (this.#executed) throw new Error('a step is executed once: take the next one');
+  execute(): Promise<Output> {
+    if (this.#executed) {
+      return Promise.reject(new Error('a step is executed once: take the next one'));
+    }
     this.#executed = true;
     return this.#run(this.#probes, this.#sample);
   }

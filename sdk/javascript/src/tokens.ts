@@ -1,8 +1,16 @@
+/**
+ * Lists of token ids.
+ *
+ * These run in every step, on an interpreter: plain loops and `new Uint32Array(array)` are ten times as
+ * fast there as iterators and `Uint32Array.from`.
+ */
+
 /** Anything that gives token ids: the arrays that the SDK returns, plain arrays, sets, generators. */
 export type Tokens = Iterable<number>;
 
 export function toU32(values: Tokens): Uint32Array {
-  return values instanceof Uint32Array ? values : Uint32Array.from(values);
+  if (values instanceof Uint32Array) return values;
+  return Array.isArray(values) ? new Uint32Array(values) : Uint32Array.from(values);
 }
 
 /** `count` successive positions. */
@@ -14,36 +22,38 @@ export function positionsFrom(start: number, count: number): Uint32Array {
 
 /** A list that grows. (`push(...tokens)` would overflow the stack on a long prompt.) */
 export class TokenList {
-  #items: number[] = [];
+  private items: number[] = [];
 
   get length(): number {
-    return this.#items.length;
+    return this.items.length;
   }
 
-  push(values: Tokens): void {
-    for (const value of values) this.#items.push(value);
+  push(values: Uint32Array): void {
+    for (let i = 0; i < values.length; i++) this.items.push(values[i]!);
   }
 
   /** Puts `values` in front of what is there. */
   unshift(values: Uint32Array): void {
-    const behind = this.#items;
-    this.#items = Array.from(values);
-    this.push(behind);
+    const behind = this.items;
+    this.items = [];
+    this.push(values);
+    if (behind.length > 0) this.items = this.items.concat(behind);
   }
 
   /** Removes the first `count`. */
   drop(count: number): void {
-    this.#items.splice(0, count);
+    if (count === this.items.length) this.items = [];
+    else this.items.splice(0, count);
   }
 
   toArray(): Uint32Array {
-    return Uint32Array.from(this.#items);
+    return new Uint32Array(this.items);
   }
 
   /** Everything, leaving the list empty. */
   take(): Uint32Array {
     const items = this.toArray();
-    this.#items = [];
+    this.items = [];
     return items;
   }
 }
