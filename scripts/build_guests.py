@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -112,7 +112,8 @@ def make_all(guests: Iterable[Guest]) -> list[Outcome]:
     OUT.mkdir(parents=True, exist_ok=True)
     outcomes = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for outcome in pool.map(make, guests):
+        for future in as_completed([pool.submit(make, guest) for guest in guests]):
+            outcome = future.result()
             outcomes.append(outcome)
             if outcome.error:
                 print(f"  {outcome.guest.name}: FAILED\n{_indented(outcome.error)}", flush=True)

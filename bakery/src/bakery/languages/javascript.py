@@ -35,7 +35,7 @@ def detects(root: Path) -> bool:
 def missing() -> list[Missing]:
     absent = []
     if not find("node"):
-        absent.append(Missing("node", "runs the build", "sudo apt-get install -y nodejs npm"))
+        absent.append(Missing("node", "runs the build", _SETUP))
     elif not (node_modules() / ".package-lock.json").is_file():
         absent.append(
             Missing("componentize-js", "the npm packages of bakery/js are not installed", _SETUP)
