@@ -219,7 +219,6 @@ Result<int> RunChecked(const RunOptions& options) {
 
   auto printer = std::make_shared<Printer>(options.stream);
   auto process = PIE_TRY(engine->Launch(manifest.id(), input.dump(), {.listener = printer}));
-  process->CloseInbox();  // a terminal sends no messages
   log.Line("launched {} as {}", manifest.id(), process->id());
   interrupts.Watch(process);
   wasm::Exit exit = process->Wait();

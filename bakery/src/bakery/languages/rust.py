@@ -36,7 +36,7 @@ _RELEASE_PROFILE = {
     "lto": "true",
     "codegen-units": "1",
     "panic": '"abort"',
-    "strip": "true",
+    "strip": '"debuginfo"',  # names stay: a trap tells where
 }
 
 
