@@ -51,7 +51,7 @@ def test_answers(name, expected):
 
 
 def test_a_context_runs_one_pass_at_a_time():
-    assert "fork()" in answer("two_passes_on_one_context")
+    assert "fork()" in run("python-sdk", {"do": "two_passes_on_one_context"}).stdout
 
 
 def test_the_snapshot_does_not_freeze_randomness():

@@ -9,7 +9,8 @@ from inferlet import chat, mcp, messaging, reasoning, runtime, scheduling, sessi
 
 CURRENT = """
 Adapter AnyJson Context Distribution Ebnf Entropy Grammar GrammarConstraint JsonSchema Logits
-Logprob Logprobs Matcher Model Regex Sampler chat mcp messaging reasoning runtime scheduling session tools
+Logprob Logprobs Matcher Model Regex Sampler chat mcp messaging reasoning runtime scheduling
+session tools
 """
 OLDER = """
 Model Tokenizer Context TokenStream EventStream Sampler Event Decoder ForwardPass Grammar Matcher
