@@ -135,7 +135,7 @@ void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, 
   const bool last = pass.rows_left() == 0;
   if (rows < pass.rows()) {
     PlaceSlots(pass, first_row, rows, std::move(slots));
-    if (last) slots = std::move(pass.slots);
+    slots = last ? std::move(pass.slots) : std::vector<Slot>();
   }
   if (lane.dropped && lane.waiting() == 0) {
     // Its pages go first: whoever is told that the pass ended finds them free.

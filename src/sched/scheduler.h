@@ -70,7 +70,8 @@ class Scheduler {
   void Execute(Forward forward);
 
   SchedulerStats stats() const;  // may trail the step thread by a step
-  // Waits until everything asked for so far is done (tests, shutdown). False after `timeout_ms`.
+  // Waits until everything asked for so far is done (tests, shutdown); never
+  // from `done`. False after `timeout_ms`.
   bool WaitIdle(int timeout_ms);
 
  private:

@@ -20,7 +20,7 @@ constexpr int kNoiseBits = 19;  // noise is uniform in [0, 8)
 // How likely a token is before the noise. With 8 of noise, one point is a lot for greedy text,
 // where the largest of 28 noises wins: they crowd just below 8.
 int32_t Bias(uint32_t token) {
-  if (token == dummy::kImEnd) return -kOne / 4;  // about one greedy step in fifty
+  if (token == dummy::kImEnd) return -kOne / 4;  // about one greedy step in eighty
   if (token >= dummy::kByteTokens) return -40 * kOne;
   if (token == ' ') return kOne * 3 / 4;
   constexpr std::string_view kFrequent = "aeinorst";

@@ -17,7 +17,7 @@ using Kind = SampleSpec::Kind;
 // A batch by hand: one member after the other, each with its own pages.
 class Builder {
  public:
-  Batch::Member& Add(std::vector<uint32_t> tokens, std::vector<uint32_t> pages,
+  Batch::Member& Add(const std::vector<uint32_t>& tokens, const std::vector<uint32_t>& pages,
                      uint32_t kv_tokens = 0) {
     Batch::Member member;
     member.first_row = static_cast<uint32_t>(batch.tokens.size());
