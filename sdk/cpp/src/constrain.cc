@@ -80,7 +80,7 @@ std::string Grammar::ToString() const {
   return detail::Text(raw_->ToString());
 }
 
-Result<void> Matcher::AcceptTokens(Tokens tokens) {
+Result<void> Matcher::AcceptTokens(std::span<const uint32_t> tokens) {
   return Lift(raw_.AcceptTokens(tokens));
 }
 std::vector<uint32_t> Matcher::NextTokenLogitMask() const {
@@ -109,7 +109,7 @@ bool GrammarConstraint::IsFinished() const {
   return matcher_.IsTerminated();
 }
 
-Result<std::vector<uint32_t>> GrammarConstraint::Step(Tokens accepted) {
+Result<std::vector<uint32_t>> GrammarConstraint::Step(std::span<const uint32_t> accepted) {
   if (!accepted.empty()) PIE_TRY_SYNC(matcher_.AcceptTokens(accepted));
   if (matcher_.IsTerminated()) return std::vector<uint32_t>();
   return matcher_.NextTokenLogitMask();

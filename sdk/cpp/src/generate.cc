@@ -12,7 +12,7 @@ Generator& Generator::MaxTokens(size_t n) {
   state_->max_tokens = n;
   return *this;
 }
-Generator& Generator::Stop(Tokens tokens) {
+Generator& Generator::Stop(std::span<const uint32_t> tokens) {
   const std::vector<uint32_t> turn_ends = chat::StopTokens(ContextModel());
   state_->stops.insert(state_->stops.end(), turn_ends.begin(), turn_ends.end());
   state_->stops.insert(state_->stops.end(), tokens.begin(), tokens.end());
@@ -66,7 +66,7 @@ Result<std::optional<GenStep>> Generator::Next() {
   return GenStep(state_);
 }
 
-std::vector<uint32_t> Generator::Accept(Tokens tokens) {
+std::vector<uint32_t> Generator::Accept(std::span<const uint32_t> tokens) {
   if (const auto revocable = std::exchange(state_->revocable, std::nullopt)) {
     detail::ContextState& context = *state_->context;
     context.buffer.resize(context.buffer.size() - revocable->buffered);

@@ -22,7 +22,7 @@ Result<bool> GeneratorState::Advance() {
   return !done;
 }
 
-std::vector<uint32_t> GeneratorState::Cut(Tokens tokens) {
+std::vector<uint32_t> GeneratorState::Cut(std::span<const uint32_t> tokens) {
   const auto stop = std::find_first_of(tokens.begin(), tokens.end(), stops.begin(), stops.end());
   std::vector<uint32_t> accepted(tokens.begin(), stop);
   done = stop != tokens.end();
@@ -46,7 +46,7 @@ Drafts GeneratorState::NextDrafts() {
   return drafts;
 }
 
-void GeneratorState::Enter(Tokens tokens) {
+void GeneratorState::Enter(std::span<const uint32_t> tokens) {
   context->buffer.insert(context->buffer.end(), tokens.begin(), tokens.end());
 }
 
@@ -118,7 +118,7 @@ Result<void> Accept(GeneratorState& generator, const std::vector<uint32_t>& draf
   const uint32_t cached =
       std::min(confirmed, stopped ? accepted : std::max<size_t>(accepted, 1) - 1);
   PIE_TRY_SYNC(generator.context->Settle(drafts.size() - cached, cached));
-  const Tokens to_run = std::span(output.tokens).subspan(cached);
+  const std::span<const uint32_t> to_run = std::span(output.tokens).subspan(cached);
   generator.Enter(to_run);
   generator.fresh = output.tokens;
   generator.revocable = {.buffered = static_cast<uint32_t>(to_run.size()), .cached = cached};

@@ -59,10 +59,10 @@ struct GeneratorState {
   Result<bool> Advance();
   // The tokens before the first stop id, as many as the limit allows. Counts them, and notes the
   // end.
-  std::vector<uint32_t> Cut(Tokens tokens);
+  std::vector<uint32_t> Cut(std::span<const uint32_t> tokens);
   // The guesses to verify in this step.
   Drafts NextDrafts();
-  void Enter(Tokens tokens);
+  void Enter(std::span<const uint32_t> tokens);
 };
 
 struct StepState {

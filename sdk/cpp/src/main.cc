@@ -8,6 +8,11 @@
 // for an object file that carries the type of the imports alone; nothing stands in for it.
 extern "C" void __component_type_object_force_link_imports() {}
 
+// The host allocates the input with this. It stands beside the bindings, which a program that calls
+// no host function would not link.
+extern "C" void* cabi_realloc(void* old, size_t old_size, size_t align, size_t new_size);
+[[gnu::used]] static void* (*const kLinked)(void*, size_t, size_t, size_t) = &cabi_realloc;
+
 namespace inferlet::detail {
 
 // A reactor has no exit that would flush, and a stream that is no terminal is fully buffered.

@@ -32,11 +32,21 @@ _SCRIPT = Path(__file__).resolve().parents[3] / "js" / "component.mjs"
 _SUFFIXES = {".cpp", ".cc", ".cxx"}
 _SHOWN_ERRORS = 3
 _SHOWN_LINES = 8  # of each
+# libc++'s checks turn a wrong index or an empty optional into an Error event, not into nonsense.
+# zig defines both macros, and the second one so that a failed check is ignored.
+_CHECKED = [
+    "-U_LIBCPP_HARDENING_MODE",
+    "-U_LIBCPP_ASSERTION_SEMANTIC_DEFAULT",
+    "-D_LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_ENFORCE",
+]
 _COMPILE = [
     "-target", "wasm32-wasi", "-std=c++23", "-fno-exceptions", "-fno-sanitize=undefined",
-    "-fno-color-diagnostics",
+    "-fno-color-diagnostics", *_CHECKED,
 ]  # fmt: skip
-_MODE = {False: ["-Os", "-DNDEBUG"], True: ["-O0", "-g"]}
+_MODE = {
+    False: ["-Os", "-DNDEBUG", "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_FAST"],
+    True: ["-O0", "-g", "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_DEBUG"],
+}
 _LINK = ["-mexec-model=reactor", "-Wl,--gc-sections"]
 _STACK_BYTES = 1 << 20  # lld's own choice of 64 KiB is little for recursion
 
@@ -83,7 +93,6 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     core = out.with_suffix(".core.wasm")
     command = [
         *_compiler(),
-        *_COMPILE,
         *_MODE[debug],
         *_LINK,
         *([] if debug else ["-s"]),
@@ -113,7 +122,16 @@ def _sources(root: Path) -> list[Path]:
 
 
 def _compiler() -> list[str]:
-    return [sys.executable, "-m", "ziglang", "c++"]
+    return [sys.executable, "-m", "ziglang", "c++", *_COMPILE, *_short_paths()]
+
+
+def _short_paths() -> list[str]:
+    """Failed checks name a file: that of the SDK or libc++, not where this machine keeps it."""
+    ziglang = importlib.util.find_spec("ziglang")
+    folders = {_sdk(): "sdk/cpp"}
+    if ziglang and ziglang.origin:
+        folders[Path(ziglang.origin).parent / "lib" / "libcxx" / "include"] = "libc++"
+    return [f"-ffile-prefix-map={folder}={short}" for folder, short in folders.items()]
 
 
 def _warnings() -> list[str]:
@@ -188,7 +206,7 @@ def _object(source: Path, folder: Path, debug: bool, report: Report) -> Path:
     made = folder / f"{source.stem}.o"
     # The generated code writes handles over the pointers that it was given.
     command = [
-        *_compiler(), *_COMPILE, *_MODE[debug], "-fno-strict-aliasing", *_sdk_includes(),
+        *_compiler(), *_MODE[debug], "-fno-strict-aliasing", *_sdk_includes(),
         "-c", source, "-o", made,
     ]  # fmt: skip
     done = run(command, cwd=folder, env=_zig_environment(), report=report)

@@ -23,8 +23,6 @@
 
 namespace inferlet {
 
-using Tokens = std::span<const uint32_t>;
-
 // Masks as run lengths: forbidden, allowed, forbidden, … The first run may be 0.
 namespace brle {
 
@@ -58,7 +56,7 @@ class Matcher {
       : raw_(grammar.Inner(), tokenizer.Inner()) {}
   explicit Matcher(raw::Matcher raw) : raw_(std::move(raw)) {}
 
-  Result<void> AcceptTokens(Tokens tokens);
+  Result<void> AcceptTokens(std::span<const uint32_t> tokens);
   std::vector<uint32_t> NextTokenLogitMask() const;
   bool IsTerminated() const { return raw_.IsTerminated(); }
   void Reset() { raw_.Reset(); }
@@ -78,7 +76,7 @@ class GrammarConstraint {
   static Result<GrammarConstraint> FromRegex(std::string_view pattern, const Model& model);
   static Result<GrammarConstraint> FromEbnf(std::string_view source, const Model& model);
 
-  Result<std::vector<uint32_t>> Step(Tokens accepted);
+  Result<std::vector<uint32_t>> Step(std::span<const uint32_t> accepted);
   bool IsFinished() const;  // the text is complete
 
  private:
@@ -108,7 +106,7 @@ namespace detail {
 class Constraint {
  public:
   virtual ~Constraint() = default;
-  virtual Result<std::vector<uint32_t>> Step(Tokens accepted) = 0;
+  virtual Result<std::vector<uint32_t>> Step(std::span<const uint32_t> accepted) = 0;
   virtual bool IsFinished() = 0;
 };
 
@@ -116,8 +114,8 @@ template <class C>
 class ConstraintOf final : public Constraint {
  public:
   explicit ConstraintOf(C constraint) : constraint_(std::move(constraint)) {}
-  Result<std::vector<uint32_t>> Step(Tokens accepted) override {
-    if constexpr (std::invocable<C&, Tokens>) {
+  Result<std::vector<uint32_t>> Step(std::span<const uint32_t> accepted) override {
+    if constexpr (std::invocable<C&, std::span<const uint32_t>>) {
       return constraint_(accepted);
     } else {
       return constraint_.Step(accepted);

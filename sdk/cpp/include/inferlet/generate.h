@@ -45,8 +45,8 @@ class Generator {
   Generator& MaxTokens(size_t n);
   // Ends at these tokens and at those that end a turn of the model; they are not accepted. Each
   // call adds, whichever name it uses.
-  Generator& Stop(Tokens tokens = {});
-  Generator& AddStop(Tokens tokens) { return Stop(tokens); }
+  Generator& Stop(std::span<const uint32_t> tokens = {});
+  Generator& AddStop(std::span<const uint32_t> tokens) { return Stop(tokens); }
   // Restricts the choice at every step. Several constraints hold together.
   template <class C>
   Generator& Constrain(C constraint) {
@@ -92,7 +92,7 @@ class Generator {
   Result<std::optional<GenStep>> Next();
   // Takes your tokens for this step's, after ClearSampler or in place of what it chose. Gives those
   // that are left after stop tokens and the limit.
-  std::vector<uint32_t> Accept(Tokens tokens);
+  std::vector<uint32_t> Accept(std::span<const uint32_t> tokens);
   std::vector<uint32_t> Accept(std::initializer_list<uint32_t> tokens) {
     return Accept(std::span(tokens.begin(), tokens.size()));
   }

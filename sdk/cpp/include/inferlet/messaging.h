@@ -22,6 +22,8 @@ class Subscription {
  public:
   explicit Subscription(pie::core::messaging::Subscription raw);
 
+  // Ready when a message is here.
+  wasi::io::poll::Pollable Pollable() const { return raw_->Pollable(); }
   // The next message if one is here already.
   std::optional<std::string> Get() const;
   // Waits for the next message; none after Unsubscribe.

@@ -1,0 +1,66 @@
+"""What bakery makes of what clang says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bakery.languages import cpp
+
+_OWN_ERROR = """\
+main.cpp:5:7: error: cannot initialize a variable of type 'int' with an lvalue
+    5 |   int x = "a";
+      |       ^   ~~~
+src/other.cpp:6:27: error: no member named 'Lod' in 'inferlet::Model'
+    6 |   auto m = PIE_TRY(Model::Lod("x"));
+2 errors generated.
+"""
+
+_WITHIN_A_TEMPLATE = """\
+In file included from main.cpp:1:
+In file included from /sdk/inferlet.h:4:
+/libcxx/include/vector:302:5: error: no matching function for call to '__construct_at'
+  302 |     std::__construct_at(__p);
+/libcxx/include/vector:973:22: note: in instantiation of function template specialization
+main.cpp:7:56: note: in instantiation of member function 'std::vector<int>::vector' requested here
+1 error generated.
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    for name in ("main.cpp", "src/other.cpp", "src/notes.txt", "helper.cc"):
+        (tmp_path / name).write_text("")
+    return tmp_path.resolve()
+
+
+def test_sources_lie_beside_the_manifest_and_under_src(root: Path):
+    assert [str(path) for path in cpp._sources(root)] == ["helper.cc", "main.cpp", "src/other.cpp"]
+
+
+def test_an_error_points_at_its_line(root: Path):
+    error = cpp._compile_failure(root, _OWN_ERROR)
+    assert error.where == f"{root / 'main.cpp'}:5"
+    assert error.message.startswith("cannot initialize a variable")
+    assert "src/other.cpp:6:27: error: no member named 'Lod'" in error.message
+    assert "generated" not in error.message
+
+
+def test_an_error_within_a_template_points_at_the_line_that_uses_it(root: Path):
+    assert cpp._compile_failure(root, _WITHIN_A_TEMPLATE).where == f"{root / 'main.cpp'}:7"
+
+
+def test_a_missing_definition_is_named(root: Path):
+    told = "wasm-ld: error: /cache/o/1/main.o: undefined symbol: helper(int)\n"
+    error = cpp._compile_failure(root, told * 2)
+    assert error.message == "declared but nowhere defined: helper(int)"
+    assert error.where is None
+
+
+def test_anything_else_is_passed_on(root: Path):
+    assert (
+        "LLVM ERROR: out of memory"
+        in cpp._compile_failure(root, "LLVM ERROR: out of memory").message
+    )
