@@ -71,7 +71,7 @@ def missing() -> list[Missing]:
         )
     if not find("node"):
         absent.append(
-            Missing("node", "runs jco, which makes the component", "apt-get install -y nodejs npm")
+            Missing("node", "runs jco, which makes the component", "make setup")
         )
     elif not (node_modules() / "@bytecodealliance" / "jco").is_dir():
         absent.append(

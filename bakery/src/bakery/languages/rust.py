@@ -27,6 +27,7 @@ NAME = "rust"
 TITLE = "Rust"
 
 _TARGET = "wasm32-wasip2"
+_RUSTUP = f"curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y -t {_TARGET}"
 _SHOWN_ERRORS = 3
 _CDYLIB = '[lib]\ncrate-type = ["cdylib"]'
 _NOT_SOURCE = {"target", ".git", "node_modules"}
@@ -49,19 +50,13 @@ def missing() -> list[Missing]:
     """Cargo, or its target for components."""
     cargo = _find("cargo")
     if cargo is None:
-        return [
-            Missing(
-                "cargo",
-                "compiles Rust",
-                "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh",
-            )
-        ]
+        return [Missing("cargo", "compiles Rust", _RUSTUP)]
     if _has_target():
         return []
-    why = f"the target {_TARGET} makes components"
     if _find("rustup") is None:
-        why += "; it is added by rustup, which is not here either (https://rustup.rs)"
-    return [Missing(_TARGET, why, f"rustup target add {_TARGET}")]
+        why = "makes components; only rustup can add it, and this Rust came without"
+        return [Missing(_TARGET, why, _RUSTUP)]
+    return [Missing(_TARGET, "makes components", f"rustup target add {_TARGET}")]
 
 
 def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
