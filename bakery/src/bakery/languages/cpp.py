@@ -70,9 +70,7 @@ def missing() -> list[Missing]:
             Missing("ziglang", "compiles C++; bakery's environment lacks it", "make setup")
         )
     if not find("node"):
-        absent.append(
-            Missing("node", "runs jco, which makes the component", "make setup")
-        )
+        absent.append(Missing("node", "runs jco, which makes the component", "make setup"))
     elif not (node_modules() / "@bytecodealliance" / "jco").is_dir():
         absent.append(
             Missing("jco", "makes the component; the npm packages of bakery/js", "make setup")
