@@ -1,0 +1,297 @@
+"""The documents say what the commands, headers and files say.
+
+Marks that the documents carry:
+
+* a shell block whose fence says `sh run` is run, in the root of the tree, with build/bin on PATH; a
+  `text output` block right behind it is what it must print;
+* a comment `from: PATH` before a block says that the block is that file;
+* comments such as `bench` and `/bench` enclose a table (or block) that is compared with the source.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+_LIMIT_S = 120  # a run of a component that is not in the code cache compiles it first
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: what its fence says, where it is, what the comment before it says."""
+
+    page: Path
+    line: int
+    info: str
+    text: str
+    comment: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+@cache
+def text_of(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+@cache
+def blocks(page: Path) -> tuple[Block, ...]:
+    found = []
+    lines = page.read_text(encoding="utf-8").splitlines()
+    number = 0
+    while number < len(lines):
+        if lines[number].startswith("```"):
+            end = lines.index("```", number + 1)
+            before = re.fullmatch(r"<!-- (.*) -->", lines[number - 1]) if number else None
+            info = lines[number].removeprefix("```").strip()
+            text = "\n".join(lines[number + 1 : end])
+            found.append(Block(page, number + 1, info, text, before[1] if before else ""))
+            number = end
+        number += 1
+    return tuple(found)
+
+
+@cache
+def prose(page: Path) -> str:
+    """The page without its blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+
+
+def marked(page: str, mark: str) -> str:
+    """What stands between `<!-- mark -->` and its end."""
+    end = mark.split(":")[0].split()[0]
+    found = re.search(rf"<!-- {re.escape(mark)} -->\n(.*?)<!-- /{end} -->", text_of(page), re.S)
+    assert found, f"{page} has no {mark!r}"
+    return found[1]
+
+
+def rows(table: str) -> list[list[str]]:
+    """The cells of a table, without its head."""
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def code(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+def runnable() -> Iterator[tuple[Block, str | None]]:
+    for page in PAGES:
+        of_page = blocks(page)
+        for index, block in enumerate(of_page):
+            if block.info == "sh run":
+                behind = of_page[index + 1] if index + 1 < len(of_page) else None
+                shows = behind is not None and behind.info == "text output"
+                yield block, behind.text if behind and shows else None
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"), list(runnable()), ids=[str(block) for block, _ in runnable()]
+)
+def test_commands_do_what_is_shown(block: Block, expected: str | None, tmp_path: Path):
+    environment = {
+        **os.environ,
+        "PATH": f"{ROOT / 'build' / 'bin'}:{os.environ['PATH']}",
+        "PIE_HOME": str(tmp_path),  # not the config of whoever runs the tests
+    }
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block.text],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
+    if expected is not None:
+        assert done.stdout.strip() == expected.strip(), str(block)
+
+
+@every_page
+def test_make_targets_exist(page: Path):
+    targets = set(re.findall(r"^([a-z-]+):", text_of("Makefile"), re.M))
+    shell = "\n".join(block.text for block in blocks(page) if block.info.startswith("sh"))
+    inline = " ".join(f"{words};" for words in code(prose(page)))
+    named = set(re.findall(r"(?:^|[\s&;])make ([a-z][a-z-]*)", shell, re.M))
+    named |= set(re.findall(r"(?:^|[\s&;])make ([a-z][a-z-]*)", inline))
+    assert named <= targets, f"no such target: {sorted(named - targets)}"
+
+
+def test_flags_of_pie_run_are_all_there():
+    source = text_of("src/cli/main.cc")
+    declared = re.findall(r'add_(?:option|flag)\(\s*"(-[^"]+)"', source)
+    actual = {flag for names in declared for flag in names.split(",")}
+    table = rows(marked("docs/guide/running.md", "flags of pie run"))
+    assert {flag for row in table for flag in code(row[0])} == actual
+
+
+def test_config_keys_are_those_that_are_read():
+    source = text_of("src/cli/config.cc")
+    read = set(re.findall(r'\.Read\("(\w+)"', source))
+    config = tomllib.loads(
+        marked("docs/guide/running.md", "config").replace("```toml", "").replace("```", "")
+    )
+    model = config["model"][0]
+    driver = dict(model["driver"])
+    options = driver.pop("options")
+    shown = {*config["runtime"], *driver, *options, *(set(model) - {"driver"})}
+    assert shown == read
+
+
+@every_page
+def test_toml_blocks_parse(page: Path):
+    for block in blocks(page):
+        if block.info == "toml":
+            tomllib.loads(block.text)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+@every_page
+def test_quoted_files_are_quoted_as_they_are(page: Path):
+    for block in blocks(page):
+        if block.comment.startswith("from: "):
+            path = block.comment.removeprefix("from: ")
+            assert block.text.strip() == text_of(path).strip(), f"{block} differs from {path}"
+
+
+@every_page
+def test_links_lead_somewhere(page: Path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if target.startswith(("https://", "http://")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{page.name}: {target}"
+        assert file.is_relative_to(ROOT), f"{page.name}: {target} leaves the tree"
+        if anchor:
+            assert anchor in anchors(file), f"{page.name}: {target}"
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", prose(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@every_page
+def test_paths_in_backticks_exist(page: Path):
+    tops = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")} - {"build"}
+    absent = []
+    for words in code(prose(page)):
+        if re.search(r"[\s<>…@$:]", words) or words.split("/")[0] not in tops:
+            continue
+        exists = any(ROOT.glob(words)) if "*" in words else (ROOT / words).exists()
+        if not exists:
+            absent.append(words)
+    assert not absent, f"no such file: {absent}"
+
+
+@every_page
+def test_nothing_of_one_machine(page: Path):
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"(?<![\w.~])/(?:root|home|work|Users|mnt)/", text)
+    assert "\t" not in text
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def test_figures_have_the_keys_and_aims_of_the_benchmarks():
+    table = rows(marked("README.md", "bench"))
+    keys = re.findall(r'results\["(\w+)"\] =', text_of("bench/bench.cc"))
+    assert [code(row[0])[0] for row in table] == keys
+    aims = re.findall(r'"(\w+)": \("([<>]=)", ([\d._]+)\)', text_of("bench/run.py"))
+    actual = {key: (sign, float(number)) for key, sign, number in aims}
+    shown = {}
+    for row in table:
+        if row[3]:
+            sign, number = row[3].split()
+            shown[code(row[0])[0]] = (sign, float(number.replace(",", "")))
+    assert shown == actual
+
+
+@pytest.mark.parametrize("header", ["src/base/limits.h", "src/host/limits.h", "src/wasm/limits.h"])
+def test_limits_are_those_of_the_headers(header: str):
+    shown = {
+        code(row[0])[0]: int(row[1].replace(",", ""))
+        for row in rows(marked("docs/reference/limits.md", f"limits: {header}"))
+    }
+    assert shown == limits_of(header)
+
+
+def limits_of(header: str) -> dict[str, int]:
+    """Fields and constants with a value: `max_topics = 65'536`, `kValuesPerPass = 1ULL << 25`."""
+    found = re.findall(r"\b(\w+) = ([\d'a-zA-Z< ]+);", text_of(header))
+    assert len(found) == len(re.findall(r"^(?!\s*//).*=.*;", text_of(header), re.M))
+    return {name: value_of(text) for name, text in found}
+
+
+def value_of(text: str) -> int:
+    number, _, shift = re.sub(r"['uUlL]", "", text).partition("<<")
+    return int(number) << int(shift or 0)
+
+
+def test_host_api_is_that_of_the_contract():
+    shown: dict[str, Any] = {}
+    for row in rows(marked("docs/reference/wit.md", "wit")):
+        parts = [part for part in row[2].split("; ") if part]
+        shown[code(row[0])[0]] = {
+            (name[1] if (name := re.match(r"\*\*([\w-]+)\*\*", part)) else ""): code(part)
+            for part in parts
+        }
+    assert shown == dict(interfaces())
+
+
+def interfaces() -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Each interface of ours with its functions ("") and its resources' methods, in order."""
+    for file in sorted(ROOT.glob("wit/deps/*/*.wit")):
+        text = re.sub(r"//.*", "", file.read_text(encoding="utf-8"))
+        package = re.search(r"package ([\w:-]+)", text)
+        if package is None or not package[1].startswith("pie:"):
+            continue
+        for name, body in re.findall(r"^interface ([\w-]+) \{(.*?)^\}", text, re.S | re.M):
+            resources = dict(re.findall(r"^  resource ([\w-]+) \{(.*?)^  \}", body, re.S | re.M))
+            functions = re.findall(r"^  ([\w-]+): func", body, re.M)
+            members = {"": functions} if functions else {}
+            for resource, methods in resources.items():
+                members[resource] = re.findall(r"^    ([\w-]+)(?::|\()", methods, re.M)
+            yield f"{package[1]}/{name}", members
+
+
+def test_requirements_name_every_package_of_setup():
+    packages = re.search(r"build_packages=\((.*?)\)", text_of("scripts/setup.sh"), re.S)
+    assert packages
+    assert set(packages[1].split()) <= set(code(prose(ROOT / "README.md")))
+    for name in ("rust", "python", "node"):
+        least = re.search(rf"^{name}_minimum=([\d.]+)", text_of("scripts/setup.sh"), re.M)
+        assert least and f"**{name.title()} {least[1]}**" in text_of("README.md")
+
+
+def test_decisions_are_numbered_and_listed():
+    pages = sorted(path.name for path in ROOT.glob("docs/decisions/[0-9]*.md"))
+    assert [name[:4] for name in pages] == [f"{number:04}" for number in range(1, len(pages) + 1)]
+    for name in pages:
+        text = text_of(f"docs/decisions/{name}")
+        title = text.splitlines()[0].removeprefix(f"# {name[:4]}. ")
+        assert f"| [{name[:4]}]({name}) | {title} |" in text_of("docs/decisions/README.md")
+        assert len(text.splitlines()) <= 20, f"{name}: ten lines, not an essay"
