@@ -65,6 +65,16 @@ def test_a_faulty_cargo_toml_is_named(tmp_path, find, replace, says):
     assert caught.value.where.startswith(str(cargo_toml.resolve()))
 
 
-def test_the_target_is_named_with_the_command_that_adds_it(monkeypatch):
+@pytest.mark.parametrize(
+    ("here", "command"),
+    [
+        ({"cargo", "rustup"}, "rustup target add wasm32-wasip2"),
+        ({"cargo"}, "https://sh.rustup.rs | sh -s -- -y -t wasm32-wasip2"),
+        (set(), "https://sh.rustup.rs | sh -s -- -y -t wasm32-wasip2"),
+    ],
+)
+def test_what_is_missing_is_named_with_the_command_that_adds_it(monkeypatch, here, command):
     monkeypatch.setattr(rust, "_has_target", lambda: False)
-    assert [part.install for part in rust.missing()] == ["rustup target add wasm32-wasip2"]
+    monkeypatch.setattr(rust, "_find", lambda tool: tool if tool in here else None)
+    (part,) = rust.missing()
+    assert part.install.endswith(command)
