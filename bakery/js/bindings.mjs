@@ -21,6 +21,10 @@ let $started = false;
 function $tooEarly() {
   throw new Error('the engine was called while the inferlet is still being built');
 }
+function $gone(resource) {
+  const kind = resource.constructor.name.replace(/^.*\\$/, '');
+  throw new Error(\`this \${kind} was used after it had been disposed\`);
+}
 `;
 
 export function tune(bindings) {
@@ -44,6 +48,16 @@ const IMPORT_CHANGES = [
   [
     /^( *)(?:ret = )?\$import_[\w$]+\(.*\);\n/gm,
     (call, indent) => `${indent}$started || $tooEarly();\n${call}${indent}$freeArguments();\n`,
+  ],
+  // A handle that is gone would be a trap.
+  [
+    /^( *)var (handle\d+) = (\w+)\[symbolRscHandle\];\n/gm,
+    (line, indent, handle, resource) =>
+      `${line}${indent}if (${handle} === undefined) $gone(${resource});\n`,
+  ],
+  [
+    /^( *)(\$resource_import\$[\w$]+\(this\[symbolRscHandle\]\);)/gm,
+    '$1if (this[symbolRscHandle] === undefined) return;\n$1$2',
   ],
   // The engine never calls back for what was collected; keeping the books costs three steps a pass.
   [/^ *finalizationRegistry_[\w$]+\.(?:un)?register\(.*\);\n/gm, ''],

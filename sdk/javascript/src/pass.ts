@@ -1,4 +1,5 @@
 /** One forward pass, from its parts to the engine's answer. Both `Forward` and `Generator` end here. */
+import type { Context as RawContext } from 'pie:core/context';
 import { ForwardPass, type FutureOutput, type Output as RawOutput } from 'pie:core/inference';
 import { failure } from 'pie:plus/outcome';
 import { seed as seedPass } from 'pie:plus/sampling';
@@ -61,6 +62,7 @@ export interface PassPlan {
  * first truncates what must not stay. If the pass fails the context is as it was before.
  */
 export async function runPass(context: Context, plan: PassPlan): Promise<RawOutput> {
+  const rawContext = context.raw;
   const pages = context.pages;
   const before = pages.length;
   // Not `using`: this is the hot path, and what that compiles to costs more than the two calls.
@@ -68,7 +70,7 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
   let future: FutureOutput | undefined;
   try {
     pages.reserve(plan.tokens.length);
-    describe(pass, context, plan);
+    describe(pass, rawContext, plan);
     future = pass.execute();
     pages.filled(plan.tokens.length);
     await ready(future.pollable());
@@ -88,8 +90,8 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
   }
 }
 
-function describe(pass: ForwardPass, context: Context, plan: PassPlan): void {
-  pass.context(context.raw);
+function describe(pass: ForwardPass, context: RawContext, plan: PassPlan): void {
+  pass.context(context);
   if (plan.tokens.length > 0) pass.inputTokens(plan.tokens, plan.positions);
   if (plan.attentionMask) pass.attentionMask([...plan.attentionMask]);
   if (plan.logitMask && plan.logitMask.length > 0) pass.logitMask(plan.logitMask);
