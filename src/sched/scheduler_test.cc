@@ -152,8 +152,8 @@ TEST_F(SchedulerTest, DecodesDoNotWaitForAPrefillToEnd) {
   const Outcome decode = Append(decoder, {'b'});
   gate_->Open();
   EXPECT_EQ(decode.Token(), Greedy(decoder));
-  EXPECT_FALSE(prefill.ended());
   EXPECT_EQ(prefill.Token(), Greedy(prefiller));
+  EXPECT_EQ(gate_->batches().at(2), (std::vector<uint32_t>{15, 1}));  // in the first chunk's batch
 }
 
 TEST_F(SchedulerTest, ForksShareTheirPastAndGoTheirOwnWays) {
@@ -395,21 +395,23 @@ TEST_F(SchedulerTest, SequencesEndWithTheModelsPositions) {
 }
 
 TEST_F(SchedulerTest, WithoutPagesThePassThatWaitedLongestFails) {
-  Start({.page_tokens = 4, .total_pages = 10}, {.page_wait_ms = 20, .check_integrity = true});
+  Start({.page_tokens = 4, .total_pages = 12}, {.page_wait_ms = 20, .check_integrity = true});
   Mirror holder = Create();
-  Append(holder, Tokens(32, 'a')).Token();
+  Append(holder, Tokens(32, 'a')).Token();  // 8 pages
+  Block();                                  // 1
   Mirror oldest = Create();
   Mirror younger = Create();
-  const Outcome of_oldest = Append(oldest, Tokens(12, 'b'));
-  const Outcome of_younger = Append(younger, Tokens(8, 'c'));  // fits: may overtake, nothing runs
+  const Outcome of_oldest = Append(oldest, Tokens(16, 'b'));
+  const Outcome of_younger = Append(younger, Tokens(12, 'c'));  // may overtake: nothing runs
+  gate_->Open();
   EXPECT_EQ(of_younger.Token(), Greedy(younger));
   EXPECT_EQ(of_oldest.Failure().code, Code::kExhausted);
   EXPECT_EQ(of_oldest.Failure().text,
-            "out of KV pages: the pass needs 3, 0 of 10 are free, 10 are held by 2 sequences; "
+            "out of KV pages: the pass needs 4, 0 of 12 are free, 12 are held by 3 sequences; "
             "drop or truncate some contexts");
   EXPECT_EQ(Append(holder, {'b'}).Failure().code, Code::kExhausted);
   ASSERT_TRUE(Idle());
-  EXPECT_EQ(pages_used(), 2U);  // the holder's went with its failure
+  EXPECT_EQ(pages_used(), 4U);  // the holder's went with its failure
 }
 
 TEST_F(SchedulerTest, APassWaitsForPagesThatAreGivenBackInTime) {
