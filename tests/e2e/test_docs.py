@@ -24,6 +24,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+FOLDERS = ("bakery", "bench", "inferlets", "sdk", "tests", "wit")  # have pages of their own
+ALL_PAGES = [
+    *PAGES,
+    *sorted(
+        page
+        for folder in FOLDERS
+        for page in (ROOT / folder).rglob("*.md")
+        if "node_modules" not in page.parts
+    ),
+]
 _LIMIT_S = 120  # a run of a component that is not in the code cache compiles it first
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -136,11 +146,29 @@ def test_make_targets_exist(page: Path):
 
 
 def test_flags_of_pie_run_are_all_there():
-    source = text_of("src/cli/main.cc")
-    declared = re.findall(r'add_(?:option|flag)\(\s*"(-[^"]+)"', source)
-    actual = {flag for names in declared for flag in names.split(",")}
     table = rows(marked("docs/guide/running.md", "flags of pie run"))
-    assert {flag for row in table for flag in code(row[0])} == actual
+    assert {flag for row in table for flag in code(row[0])} == run_flags()
+
+
+@cache
+def run_flags() -> set[str]:
+    declared = re.findall(r'add_(?:option|flag)\(\s*"(-[^"]+)"', text_of("src/cli/main.cc"))
+    return {flag for names in declared for flag in names.split(",")}
+
+
+@every_page
+def test_commands_are_known(page: Path):
+    """Also those that are not run: `pie` has the command, `pie run` the flags before `--`."""
+    known = set(re.findall(r'add_subcommand\(\s*"(\w+)"', text_of("src/cli/main.cc")))
+    shell = [block.text for block in blocks(page) if block.info.startswith("sh")]
+    lines = [line for text in [*shell, *code(prose(page))] for line in text.splitlines()]
+    for line in lines:
+        for command, arguments in re.findall(r"(?:^|[|;&(] ?)pie ([a-z]+)((?: [^|;&#)]*)?)", line):
+            assert command in known, f"no such command: {line}"
+            own = f"{arguments} ".split(" -- ")[0].split()
+            used = {word for word in own if re.match(r"--?[a-z]", word)}
+            if command == "run":
+                assert used <= run_flags(), f"no such flag: {line}"
 
 
 def test_config_keys_are_those_that_are_read():
@@ -174,7 +202,7 @@ def test_quoted_files_are_quoted_as_they_are(page: Path):
             assert block.text.strip() == text_of(path).strip(), f"{block} differs from {path}"
 
 
-@every_page
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path):
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if target.startswith(("https://", "http://")):
