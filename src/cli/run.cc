@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -27,10 +30,11 @@ constexpr int kInterrupted = 130;
 // Writes what the inferlet says to this process's own streams, as it comes.
 class Printer final : public host::Listener {
  public:
-  explicit Printer(bool stream) : stream_(stream) {}
+  Printer(bool stream, bool quiet) : stream_(stream), quiet_(quiet) {}
 
   void OnMessage(std::string_view text) override { Write(text); }
   void OnFile(std::string_view bytes) override {
+    if (quiet_) return;
     fmt::print(stderr, "{}\n", Dim(fmt::format("[a file of {} bytes]", bytes.size())));
   }
   void OnOutput(bool is_stderr, std::string_view bytes) override {
@@ -42,12 +46,13 @@ class Printer final : public host::Listener {
   }
   void OnExit(const wasm::Exit&) override {}
 
-  void Return(std::string_view text) {
+  Status Return(std::string_view text) {
     std::lock_guard lock(mutex_);
     if (!at_line_start_) std::fputc('\n', stdout);
     std::fwrite(text.data(), 1, text.size(), stdout);
     if (!text.ends_with('\n')) std::fputc('\n', stdout);
-    std::fflush(stdout);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+    return Fail(Code::kInternal, "cannot write to stdout: {}", std::strerror(errno));
   }
 
  private:
@@ -58,7 +63,7 @@ class Printer final : public host::Listener {
     std::fflush(stdout);
     at_line_start_ = text.ends_with('\n');
   }
-  bool stream_;
+  const bool stream_, quiet_;
   std::mutex mutex_;
   bool at_line_start_ = true;
 };
@@ -85,8 +90,9 @@ class LogFile {
   std::ofstream file_;
 };
 
-// Ctrl-C and SIGTERM, taken by a thread instead of a handler. The first cancels, the second leaves
-// at once.
+// Ctrl-C and SIGTERM, taken by a thread instead of a handler. While nothing is launched, which can
+// take long where code must be compiled, it ends this process; later the first cancels the inferlet
+// and the second leaves at once.
 class Interrupts {
  public:
   Interrupts() {
@@ -106,7 +112,6 @@ class Interrupts {
   void Watch(std::shared_ptr<host::Process> process) {
     std::lock_guard lock(mutex_);
     process_ = std::move(process);
-    if (interrupted_ && process_) process_->Cancel();
   }
   bool interrupted() const { return interrupted_; }
 
@@ -116,10 +121,15 @@ class Interrupts {
       int signal = 0;
       sigwait(&set_, &signal);
       if (done_) return;
-      if (interrupted_.exchange(true)) _exit(kInterrupted);
       std::lock_guard lock(mutex_);
-      if (process_) process_->Cancel();
+      // Before it runs (while its code compiles, say) there is nothing to stop in good order.
+      if (interrupted_.exchange(true) || !process_) LeaveAtOnce();
+      process_->Cancel();
     }
+  }
+  [[noreturn]] static void LeaveAtOnce() {
+    if (IsTerminal(STDERR_FILENO)) std::fputs("\r\x1b[K", stderr);  // a spinner may stand there
+    _exit(kInterrupted);
   }
   sigset_t set_;
   std::atomic<bool> interrupted_ = false;
@@ -160,7 +170,7 @@ Result<nlohmann::json> MakeInput(const RunOptions& options, const host::Manifest
     input = PIE_TRY(ReadInput(options.input, host::Limits{}.max_input_bytes));
   }
   if (!options.arguments.empty()) {
-    nlohmann::json trailing = ParseArguments(options.arguments);
+    nlohmann::json trailing = PIE_TRY(ParseArguments(options.arguments));
     if (!input.is_object()) {
       return Fail(Code::kInvalid,
                   "--input is not an object, so arguments behind -- cannot join it");
@@ -183,13 +193,15 @@ void PrintCounts(host::Engine& engine) {
 // Code that the first run compiled quickly is compiled well before we leave, so that later runs
 // start with it.
 void AwaitOptimiser(host::Engine& engine, const std::string& program, const Interrupts& interrupts,
-                    bool quiet) {
+                    bool quiet, int code) {
   if (!engine.Optimising(program)) return;
   Spinner spinner("keeping optimised code for the next run (Ctrl-C skips)", !quiet);
   while (engine.Optimising(program) && !interrupts.interrupted()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  if (interrupts.interrupted()) _exit(0);
+  if (!interrupts.interrupted()) return;
+  std::fflush(stdout);
+  _exit(code);  // the compiler's threads are still at work: nothing to be undone in good order
 }
 
 Result<int> RunChecked(const RunOptions& options) {
@@ -217,19 +229,20 @@ Result<int> RunChecked(const RunOptions& options) {
   component.clear();
   component.shrink_to_fit();
 
-  auto printer = std::make_shared<Printer>(options.stream);
+  auto printer = std::make_shared<Printer>(options.stream, options.quiet);
   auto process = PIE_TRY(engine->Launch(manifest.id(), input.dump(), {.listener = printer}));
   log.Line("launched {} as {}", manifest.id(), process->id());
   interrupts.Watch(process);
   wasm::Exit exit = process->Wait();
-  interrupts.Watch(nullptr);
   log.Line("{} ended: {}", process->id(),
            exit.kind == wasm::Exit::Kind::kReturned ? "ok" : exit.text);
 
   int code = 0;
   switch (exit.kind) {
     case wasm::Exit::Kind::kReturned:
-      printer->Return(exit.text);
+      if (Status printed = printer->Return(exit.text); !printed) {
+        code = ReportError(printed.error().text);
+      }
       break;
     case wasm::Exit::Kind::kCancelled:
       if (!options.quiet) fmt::print(stderr, "\n{}\n", Dim("stopped"));
@@ -242,16 +255,21 @@ Result<int> RunChecked(const RunOptions& options) {
       break;
   }
   if (options.debug) PrintCounts(*engine);
-  if (code != kInterrupted) AwaitOptimiser(*engine, manifest.id(), interrupts, options.quiet);
+  if (code != kInterrupted) {
+    AwaitOptimiser(*engine, manifest.id(), interrupts, options.quiet, code);
+  }
   return code;
 }
 
 }  // namespace
 
 int Run(const RunOptions& options) {
-  auto code = RunChecked(options);
-  if (!code) return ReportError(code.error().text);
-  return *code;
+  try {
+    auto code = RunChecked(options);
+    return code ? *code : ReportError(code.error().text);
+  } catch (const std::exception& error) {  // of a library: no memory, no such folder
+    return ReportError(error.what());
+  }
 }
 
 }  // namespace pie::cli
