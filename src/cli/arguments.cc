@@ -1,26 +1,36 @@
 #include "cli/arguments.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <regex>
+#include <string_view>
+
+#include "base/utf8.h"
 
 namespace pie::cli {
 namespace {
 
+// Deeper JSON is no input that a person means, and every parser has its end.
+constexpr size_t kMaxDepth = 512;
+
 nlohmann::json ByShape(const std::string& text) {
   if (text == "true") return true;
   if (text == "false") return false;
-  static const std::regex kInt(R"([+-]?\d{1,18})");
+  // Longer ones are no numbers that a person types; and std::regex wants a stack for them.
+  if (text.size() >= 64) return text;
+  static const std::regex kInt(R"([+-]?\d+)");
   static const std::regex kFloat(R"([+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?)");
-  if (std::regex_match(text, kInt)) return std::stoll(text);
-  if (text.size() < 64 && std::regex_match(text, kFloat)) {
-    double value = 0;
-    const char* begin = text.data() + (text[0] == '+' ? 1 : 0);
-    auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
-    if (error == std::errc()) return value;
+  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const char* end = text.data() + text.size();
+  if (std::regex_match(text, kInt)) {
+    if (int64_t value = 0; std::from_chars(begin, end, value).ec == std::errc()) return value;
+    if (uint64_t value = 0; std::from_chars(begin, end, value).ec == std::errc()) return value;
+  }
+  if (std::regex_match(text, kFloat)) {
+    if (double value = 0; std::from_chars(begin, end, value).ec == std::errc()) return value;
   }
   return text;
 }
@@ -35,9 +45,46 @@ std::string SnakeCase(std::string text) {
   return text;
 }
 
+// All of a stream, or one byte more than `max_bytes`.
+std::string ReadUpTo(std::istream& stream, size_t max_bytes) {
+  std::string text;
+  std::array<char, 65'536> buffer;
+  while (text.size() <= max_bytes && stream.good()) {
+    const size_t wanted = std::min(buffer.size(), max_bytes + 1 - text.size());
+    stream.read(buffer.data(), static_cast<std::streamsize>(wanted));
+    text.append(buffer.data(), static_cast<size_t>(stream.gcount()));
+  }
+  return text;
+}
+
+// How deep the brackets of a JSON text go, right for every valid text.
+size_t Depth(std::string_view text) {
+  size_t depth = 0, deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
 }  // namespace
 
-nlohmann::json ParseArguments(const std::vector<std::string>& arguments) {
+Result<nlohmann::json> ParseArguments(const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    if (std::string text = ToValidUtf8(argument); text != argument) {
+      return Fail(Code::kInvalid, "the argument '{}' is not UTF-8 text", text);
+    }
+  }
   nlohmann::json input = nlohmann::json::object();
   nlohmann::json positional = nlohmann::json::array();
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -61,20 +108,27 @@ nlohmann::json ParseArguments(const std::vector<std::string>& arguments) {
 Result<nlohmann::json> ReadInput(const std::string& input, size_t max_bytes) {
   std::string text = input;
   if (input == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+    text = ReadUpTo(std::cin, max_bytes);
   } else if (input.starts_with('@')) {
     std::ifstream file(input.substr(1), std::ios::binary);
     if (!file) return Fail(Code::kNotFound, "cannot read the input file {}", input.substr(1));
-    text.assign(std::istreambuf_iterator<char>(file), {});
+    text = ReadUpTo(file, max_bytes);
+    if (file.bad()) return Fail(Code::kInvalid, "cannot read the input file {}", input.substr(1));
   }
   if (text.size() > max_bytes) {
-    return Fail(Code::kExhausted, "the input has {} bytes; at most {} MiB are allowed", text.size(),
+    return Fail(Code::kExhausted, "the input is too large: at most {} MiB are allowed",
                 max_bytes >> 20);
+  }
+  if (Depth(text) > kMaxDepth) {
+    return Fail(Code::kExhausted, "--input nests more than {} levels deep", kMaxDepth);
   }
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    return Fail(Code::kInvalid, "--input is not valid JSON: {}", error.what());
+    // Without the library's own "[json.exception.parse_error.101] ".
+    std::string_view why = error.what();
+    if (size_t bracket = why.find("] "); bracket != why.npos) why.remove_prefix(bracket + 2);
+    return Fail(Code::kInvalid, "--input is not valid JSON: {}", why);
   }
 }
 

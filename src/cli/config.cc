@@ -2,8 +2,13 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
+#include <new>
+#include <system_error>
+#include <utility>
 
 namespace pie::cli {
 namespace {
@@ -13,33 +18,58 @@ std::string Env(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+std::string TempDir() {
+  std::error_code error;  // TMPDIR may name a folder that is not there
+  auto dir = std::filesystem::temp_directory_path(error);
+  return error ? "/tmp" : dir.string();
+}
+
 std::string InHome(const char* folder) {
   std::string home = Env("HOME");
-  return (home.empty() ? std::filesystem::temp_directory_path().string() : home) + "/" + folder;
+  return (home.empty() ? TempDir() : home) + "/" + folder;
 }
+
+// What a number in the file may be, and what one of it means.
+struct Range {
+  uint64_t least = 0;
+  uint64_t most = INT64_MAX;  // a TOML integer goes no further
+  uint64_t scale = 1;
+};
 
 // Reads typed values out of one table, and remembers the first that is wrong.
 class Table {
  public:
-  Table(const toml::table* table, std::string path) : table_(table), path_(std::move(path)) {}
+  // `node` is the table `name` of the file at `path`, if there is one.
+  Table(const toml::node* node, std::string_view name, std::string path)
+      : table_(node == nullptr ? nullptr : node->as_table()), path_(std::move(path)) {
+    if (node != nullptr && table_ == nullptr) {
+      Complain(*node, name, fmt::format("a table, written [{}]", name));
+    }
+  }
+
+  const toml::node* Get(std::string_view key) const {
+    return table_ == nullptr ? nullptr : table_->get(key);
+  }
 
   template <class T>
-  void Read(std::string_view key, T* into, uint64_t scale = 1) {
-    const toml::node* node = table_ == nullptr ? nullptr : table_->get(key);
+  void Read(std::string_view key, T* into, Range range = {}) {
+    const toml::node* node = Get(key);
     if (node == nullptr) return;
     if constexpr (std::is_same_v<T, std::string>) {
-      if (auto value = node->value<std::string>()) return void(*into = *value);
-      Complain(*node, key, "a text");
+      if (node->is_string()) return void(*into = node->as_string()->get());
+      Complain(*node, key, "a text in quotes");
     } else if constexpr (std::is_same_v<T, bool>) {
       if (node->is_boolean()) return void(*into = node->as_boolean()->get());
       Complain(*node, key, "true or false");
     } else {
-      const auto value = node->is_integer() ? node->as_integer()->get() : -1;
-      const auto most = static_cast<uint64_t>(std::numeric_limits<T>::max()) / scale;
-      if (value >= 0 && static_cast<uint64_t>(value) <= most) {
-        return void(*into = static_cast<T>(static_cast<uint64_t>(value) * scale));
+      const int64_t value = node->is_integer() ? node->as_integer()->get() : -1;
+      const uint64_t fits = static_cast<uint64_t>(std::numeric_limits<T>::max()) / range.scale;
+      const uint64_t most = std::min(range.most, fits);
+      if (value >= 0 && std::cmp_greater_equal(value, range.least) &&
+          std::cmp_less_equal(value, most)) {
+        return void(*into = static_cast<T>(static_cast<uint64_t>(value) * range.scale));
       }
-      Complain(*node, key, "a whole number, 0 or more");
+      Complain(*node, key, fmt::format("a whole number from {} to {}", range.least, most));
     }
   }
   const std::string& problem() const { return problem_; }
@@ -54,22 +84,20 @@ class Table {
   std::string problem_;
 };
 
-Status ReadModel(const toml::table& model, const std::string& path, Config* config) {
-  const toml::table* driver = model["driver"].as_table();
-  Table top(&model, path), drive(driver, path);
-  Table options(driver == nullptr ? nullptr : (*driver)["options"].as_table(), path);
+Status ReadModel(const toml::node& model, const std::string& path, Config* config) {
+  Table top(&model, "[model]", path);
+  Table driver(top.Get("driver"), "model.driver", path);
+  Table options(driver.Get("options"), "model.driver.options", path);
+  DummyOptions& dummy = config->dummy;
   top.Read("name", &config->model_name);
-  drive.Read("type", &config->driver);
-  drive.Read("random_seed", &config->dummy.seed);
-  options.Read("kv_page_size", &config->dummy.page_tokens);
-  options.Read("total_pages", &config->dummy.total_pages);
-  options.Read("max_forward_tokens", &config->dummy.max_batch_tokens);
-  options.Read("max_forward_requests", &config->dummy.max_batch_members);
-  for (const Table* table : {&top, &drive, &options}) {
+  driver.Read("type", &config->driver);
+  driver.Read("random_seed", &dummy.seed);
+  options.Read("kv_page_size", &dummy.page_tokens, {.least = 1, .most = 1 << 16});
+  options.Read("total_pages", &dummy.total_pages, {.least = 1, .most = 1 << 26});
+  options.Read("max_forward_tokens", &dummy.max_batch_tokens, {.least = 1, .most = 1 << 20});
+  options.Read("max_forward_requests", &dummy.max_batch_members, {.least = 1, .most = 1 << 20});
+  for (const Table* table : {&top, &driver, &options}) {
     if (!table->problem().empty()) return Fail(Code::kInvalid, "{}", table->problem());
-  }
-  if (config->dummy.page_tokens == 0 || config->dummy.total_pages == 0) {
-    return Fail(Code::kInvalid, "{}: kv_page_size and total_pages must be 1 or more", path);
   }
   return {};
 }
@@ -90,9 +118,10 @@ std::string HomeDir() {
 Result<Config> ReadConfig(const std::string& given) {
   Config config;
   config.runtime.cache_dir = CacheDir() + "/code";
-  config.scratch_root = std::filesystem::temp_directory_path() / "pie-scratch";
+  config.scratch_root = TempDir() + "/pie-scratch";
   std::string path = given.empty() ? HomeDir() + "/config.toml" : given;
-  if (!std::filesystem::exists(path)) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
     if (given.empty()) return config;
     return Fail(Code::kNotFound, "there is no config file {}", path);
   }
@@ -102,22 +131,22 @@ Result<Config> ReadConfig(const std::string& given) {
   } catch (const toml::parse_error& error) {
     return Fail(Code::kInvalid, "{}:{}: {}", path, error.source().begin.line, error.description());
   }
-  Table runtime(root["runtime"].as_table(), path);
+  Table runtime(root.get("runtime"), "runtime", path);
   wasm::Limits& limits = config.runtime.limits;
-  runtime.Read("worker_threads", &config.runtime.worker_threads);
-  runtime.Read("wasm_max_instances", &config.runtime.max_instances);
-  runtime.Read("wasm_max_memory_mb", &limits.max_memory_bytes, 1 << 20);
-  runtime.Read("max_output_mb", &limits.max_output_bytes, 1 << 20);
+  runtime.Read("worker_threads", &config.runtime.worker_threads, {.most = 1024});
+  runtime.Read("wasm_max_instances", &config.runtime.max_instances, {.least = 1});
+  runtime.Read("wasm_max_memory_mb", &limits.max_memory_bytes, {1, 4096, 1 << 20});
+  runtime.Read("max_output_mb", &limits.max_output_bytes, {.scale = 1 << 20});
   runtime.Read("cpu_budget_ms", &limits.cpu_budget_ms);
   runtime.Read("allow_fs", &config.allow_fs);
   runtime.Read("fs_scratch_dir", &config.scratch_root);
   if (!runtime.problem().empty()) return Fail(Code::kInvalid, "{}", runtime.problem());
-  if (config.runtime.max_instances == 0) {
-    return Fail(Code::kInvalid, "{}: wasm_max_instances must be 1 or more", path);
-  }
-  const toml::array* models = root["model"].as_array();
-  if (models != nullptr && !models->empty() && (*models)[0].is_table()) {
-    PIE_RETURN_IF_ERROR(ReadModel(*(*models)[0].as_table(), path, &config));
+  if (const toml::node* models = root.get("model")) {
+    if (!models->is_array_of_tables()) {
+      return Fail(Code::kInvalid, "{}:{}: write each model as [[model]]", path,
+                  models->source().begin.line);
+    }
+    PIE_RETURN_IF_ERROR(ReadModel((*models->as_array())[0], path, &config));
   }
   return config;
 }
@@ -131,7 +160,14 @@ Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config) {
         config.driver.empty() ? "" : " (driver '" + config.driver + "' is not in this build)");
   }
   host::EngineOptions options;
-  auto backend = MakeDummyBackend(config.dummy);
+  std::unique_ptr<Backend> backend;
+  try {
+    backend = MakeDummyBackend(config.dummy);
+  } catch (const std::bad_alloc&) {
+    return Fail(Code::kExhausted,
+                "no memory for {} KV pages of {} tokens: lower total_pages or kv_page_size",
+                config.dummy.total_pages, config.dummy.page_tokens);
+  }
   options.models.push_back({MakeDummyModel(config.model_name, config.dummy.vocab_size),
                             std::make_unique<Scheduler>(std::move(backend), SchedulerOptions{})});
   options.runtime = config.runtime;

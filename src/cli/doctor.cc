@@ -20,10 +20,10 @@ namespace {
 class Report {
  public:
   void Good(std::string_view what, std::string_view detail) {
-    fmt::print("{} {:<18} {}\n", Green("✓"), what, detail);
+    fmt::print("{} {:<18} {}\n", Green("✓", STDOUT_FILENO), what, detail);
   }
   void Bad(std::string_view what, std::string_view detail, std::string_view mend) {
-    fmt::print("{} {:<18} {}\n  {} {}\n", Red("✗"), what, detail, "mend:", mend);
+    fmt::print("{} {:<18} {}\n  {} {}\n", Red("✗", STDOUT_FILENO), what, detail, "mend:", mend);
     ++bad_;
   }
   int bad() const { return bad_; }
@@ -83,6 +83,13 @@ void CheckEngine(Report& report) {
   }
 }
 
+// As one word for the shell, whatever is in it.
+std::string Quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 void CheckBakery(Report& report) {
   std::string bakery = FindBakery();
   if (bakery.empty()) {
@@ -93,7 +100,7 @@ void CheckBakery(Report& report) {
   report.Good("bakery", bakery);
   std::fflush(stdout);
   // Its own report follows: one line a guest language.
-  const int status = std::system((bakery + " doctor").c_str());
+  const int status = std::system(Quoted(bakery).append(" doctor").c_str());
   if (status != 0) report.Bad("guest languages", "see above", "make setup");
 }
 

@@ -10,8 +10,8 @@
 namespace pie::cli {
 namespace {
 
-std::string Coloured(std::string_view code, std::string_view text) {
-  if (!IsTerminal(STDERR_FILENO)) return std::string(text);
+std::string Coloured(std::string_view code, std::string_view text, int fd) {
+  if (!IsTerminal(fd)) return std::string(text);
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }
 
@@ -24,14 +24,14 @@ bool IsTerminal(int fd) {
   return isatty(fd) != 0 && (term == nullptr || std::string_view(term) != "dumb");
 }
 
-std::string Red(std::string_view text) {
-  return Coloured("31", text);
+std::string Red(std::string_view text, int fd) {
+  return Coloured("31", text, fd);
 }
-std::string Green(std::string_view text) {
-  return Coloured("32", text);
+std::string Green(std::string_view text, int fd) {
+  return Coloured("32", text, fd);
 }
-std::string Dim(std::string_view text) {
-  return Coloured("2", text);
+std::string Dim(std::string_view text, int fd) {
+  return Coloured("2", text, fd);
 }
 
 int ReportError(std::string_view text) {

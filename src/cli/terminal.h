@@ -1,6 +1,8 @@
 // What a person sees: colours and spinners on a terminal, plain lines elsewhere.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -10,9 +12,10 @@
 namespace pie::cli {
 
 bool IsTerminal(int fd);  // and NO_COLOR is not set, and TERM is not dumb
-std::string Red(std::string_view text);
-std::string Green(std::string_view text);
-std::string Dim(std::string_view text);
+// Coloured if `fd`, where it will be printed, is a terminal.
+std::string Red(std::string_view text, int fd = STDERR_FILENO);
+std::string Green(std::string_view text, int fd = STDERR_FILENO);
+std::string Dim(std::string_view text, int fd = STDERR_FILENO);
 
 // `error: …` on stderr. Returns the exit code of a failure.
 int ReportError(std::string_view text);

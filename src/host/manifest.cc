@@ -3,9 +3,12 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <sstream>
+
+#include "base/utf8.h"
 
 namespace pie::host {
 namespace {
@@ -52,8 +55,13 @@ class Reader {
     } else {
       return FailAt(node, "parameter '{}' needs a type: string, int, float or bool", name);
     }
-    parameter.optional = (*table)["optional"].value_or(false);
-    parameter.description = (*table)["description"].value_or(std::string());
+    if (const toml::node* optional = table->get("optional")) {
+      if (!optional->is_boolean()) {
+        return FailAt(*optional, "parameter '{}': 'optional' must be true or false", name);
+      }
+      parameter.optional = optional->as_boolean()->get();
+    }
+    parameter.description = PIE_TRY(Text(*table, "description", false));
     return parameter;
   }
 
@@ -89,6 +97,12 @@ bool Fits(Parameter::Type type, const nlohmann::json& value) {
   return value.is_boolean();
 }
 
+// A value for an error message: its beginning, as valid text.
+std::string Excerpt(const nlohmann::json& value) {
+  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return text.size() <= 80 ? text : ToValidUtf8(std::string_view(text).substr(0, 80)) + "…";
+}
+
 }  // namespace
 
 Status Manifest::Check(const nlohmann::json& input) const {
@@ -102,7 +116,7 @@ Status Manifest::Check(const nlohmann::json& input) const {
     }
     if (!Fits(parameter.type, *found)) {
       return Fail(Code::kInvalid, "parameter '{}' must be of type {}, not {}", parameter.name,
-                  TypeName(parameter.type), found->dump().substr(0, 80));
+                  TypeName(parameter.type), Excerpt(*found));
     }
   }
   return {};
@@ -155,6 +169,9 @@ Result<Manifest> ReadManifest(const std::string& path) {
   if (!file) return Fail(Code::kNotFound, "cannot read the manifest {}", path);
   std::stringstream text;
   text << file.rdbuf();
+  if (file.bad() || std::filesystem::is_directory(path)) {
+    return Fail(Code::kInvalid, "cannot read the manifest {}: give the Pie.toml itself", path);
+  }
   return ParseManifest(text.str(), path);
 }
 
