@@ -96,7 +96,8 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
         *([] if debug else ["-s"]),
         f"-Wl,-z,stack-size={_STACK_BYTES}",
         f'-DPIE_PACKAGE="{project.manifest.name}"',
-        *_warnings(),
+        "-Wall",
+        "-Wextra",
         *_sdk_includes(),
         *_project_includes(project.root),
         *sources,
@@ -130,10 +131,6 @@ def _short_paths() -> list[str]:
     if ziglang and ziglang.origin:
         folders[Path(ziglang.origin).parent / "lib" / "libcxx" / "include"] = "libc++"
     return [f"-ffile-prefix-map={folder}={short}" for folder, short in folders.items()]
-
-
-def _warnings() -> list[str]:
-    return ["-Wall", "-Wextra"]
 
 
 def _sdk() -> Path:
