@@ -52,6 +52,20 @@ async def generate_manual(prompt: str, max_tokens: int) -> list[int]:
         return tokens
 
 
+@case
+async def generate_override(prompt: str, token: int, max_tokens: int) -> dict:
+    with generator_for(prompt, max_tokens=max_tokens) as generator:
+        tokens = []
+        async for step in generator:
+            await step.execute()
+            tokens += generator.accept([token])
+        return {
+            "tokens": tokens,
+            "generated": generator.tokens_generated,
+            "done": generator.is_done,
+        }
+
+
 class OnlyThese:
     """Allows some ids, and notes what it is told."""
 

@@ -67,8 +67,10 @@ Result<std::optional<GenStep>> Generator::Next() {
 }
 
 std::vector<uint32_t> Generator::Accept(std::span<const uint32_t> tokens) {
-  if (const auto revocable = std::exchange(state_->revocable, std::nullopt)) {
-    detail::ContextState& context = *state_->context;
+  detail::ContextState& context = *state_->context;
+  const auto revocable = std::exchange(state_->revocable, std::nullopt);
+  // What the program has flushed since stays.
+  if (revocable && context.buffer.size() >= revocable->buffered) {
     context.buffer.resize(context.buffer.size() - revocable->buffered);
     if (revocable->cached > 0) context.raw.TruncateWorkingPageTokens(revocable->cached);
     state_->generated -= state_->fresh.size();

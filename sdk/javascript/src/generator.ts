@@ -43,6 +43,16 @@ export interface GenerateOptions {
 
 const NO_TOKENS = new Uint32Array();
 
+/** What a step accepted by itself, and where it is: `accept` may take it back. */
+interface OwnChoice {
+  readonly tokens: number;
+  /** Of them, at the front of the context's buffer. */
+  readonly buffered: number;
+  /** Drafts among them, in its working pages. */
+  readonly cached: number;
+  readonly seqLen: number;
+}
+
 /** Made by `ctx.generate()`; driven by a collector or `for await (const step of g)`. */
 export class Generator implements AsyncIterable<GenStep> {
   readonly #context: Context;
@@ -67,8 +77,9 @@ export class Generator implements AsyncIterable<GenStep> {
   #openStep = false;
   #mask: Brle = NO_TOKENS;
   #bidIsStale = true;
-  /** Accepted, and not yet told to the constraints. */
+  /** Accepted, and not yet told to the constraints and the speculator. */
   readonly #untold = new TokenList();
+  #ownChoice: OwnChoice | undefined;
   #engineDrafts: Uint32Array = NO_TOKENS;
 
   /** @internal Use `ctx.generate()`. */
@@ -200,19 +211,49 @@ export class Generator implements AsyncIterable<GenStep> {
     for (let step = this.#next(); step; step = this.#next()) yield step;
   }
 
-  /** Takes tokens that you chose yourself, after `step.clearSampler()`. Gives those that stay. */
+  /**
+   * Continues with these tokens: in place of what the step's own sampler chose or, after
+   * `step.clearSampler()`, as the step's tokens. Further calls in the same step add to them. Gives
+   * those that stop ids and the limit leave.
+   */
   accept(tokens: Tokens): Uint32Array {
+    const inItsPlace = this.#takeBack();
+    if (this.#done) return NO_TOKENS;
     const accepted = this.#register(toU32(tokens));
-    this.#context.pending.push(accepted);
+    if (inItsPlace) this.#context.pending.unshift(accepted);
+    else this.#context.pending.push(accepted);
     return accepted;
   }
 
-  /** The next step, if there is one. Here the constraints learn what was accepted. */
+  /**
+   * Undoes what the step accepted by itself. Not if there is nothing to undo, nor once the program has
+   * computed it (`ctx.flush()`).
+   */
+  #takeBack(): boolean {
+    const own = this.#ownChoice;
+    this.#ownChoice = undefined;
+    const context = this.#context;
+    if (!own || own.seqLen !== context.seqLen) return false;
+    context.pending.drop(own.buffered);
+    context.pages.truncate(own.cached);
+    this.#untold.shorten(own.tokens);
+    this.#generated -= own.tokens;
+    this.#done = false;
+    return true;
+  }
+
+  /**
+   * The next step, if there is one. What was accepted is final now: constraints and speculator learn
+   * of it.
+   */
   #next(): GenStep | undefined {
     if (this.#openStep) throw new Error('the last step was not executed: await step.execute()');
+    this.#ownChoice = undefined;
     if (this.#limit !== undefined && this.#generated >= this.#limit) this.#done = true;
+    const accepted = this.#untold.take();
+    if (accepted.length > 0) this.#speculator?.accept(accepted);
     if (this.#done) return undefined;
-    this.#mask = this.#nextMask();
+    this.#mask = this.#nextMask(accepted);
     if (this.#constraints.length > 0 && this.#constraints.some(isTerminated)) {
       this.#done = true;
       return undefined;
@@ -264,7 +305,7 @@ export class Generator implements AsyncIterable<GenStep> {
       const chosen = tokensIn(raw.slots, 0, auto.count);
       accepted = this.#settle(drafts, everyNth(chosen, this.#sampler.draws));
     }
-    if (context.pages.commitFull()) this.#bidIsStale = true;
+    if (context.pages.commitFull(this.#ownChoice?.cached)) this.#bidIsStale = true;
     return new Output(raw, requests.layout, accepted, auto);
   }
 
@@ -273,12 +314,16 @@ export class Generator implements AsyncIterable<GenStep> {
     const verified = agreed(drafts, chosen);
     const accepted = this.#register(verified);
     const kept = draftsKept(verified.length, accepted.length, this.#stopped);
-    this.#context.pages.truncate(drafts.length - kept);
-    this.#context.pending.unshift(accepted.subarray(kept));
-    if (this.#speculator) {
-      if (kept < drafts.length) this.#speculator.rollback(drafts.length - kept);
-      if (accepted.length > 0) this.#speculator.accept(accepted);
-    }
+    const context = this.#context;
+    context.pages.truncate(drafts.length - kept);
+    context.pending.unshift(accepted.subarray(kept));
+    this.#ownChoice = {
+      tokens: accepted.length,
+      buffered: accepted.length - kept,
+      cached: kept,
+      seqLen: context.seqLen,
+    };
+    if (kept < drafts.length) this.#speculator?.rollback(drafts.length - kept);
     return accepted;
   }
 
@@ -292,13 +337,12 @@ export class Generator implements AsyncIterable<GenStep> {
     this.#stopped = stopFound && stop < room;
     if (stopFound || accepted.length >= room) this.#done = true;
     this.#generated += accepted.length;
-    if (this.#constraints.length > 0) this.#untold.push(accepted);
+    this.#untold.push(accepted);
     return accepted;
   }
 
-  #nextMask(): Brle {
+  #nextMask(accepted: Uint32Array): Brle {
     if (this.#constraints.length === 0) return this.#logitMask;
-    const accepted = this.#untold.take();
     return this.#constraints.reduce(
       (mask, constraint) => intersect(mask, toU32(constraint.step(accepted))),
       this.#logitMask,

@@ -51,10 +51,13 @@ export class Pages {
     this.#tokens -= forgotten;
   }
 
-  /** Commits the working pages that are full. Says whether there were any. */
-  commitFull(): boolean {
-    const full = Math.floor(this.#tokens / this.size);
-    if (full === 0) return false;
+  /**
+   * Commits the working pages that are full without the last `heldBack` tokens, which may still be
+   * forgotten. Says whether there were any.
+   */
+  commitFull(heldBack = 0): boolean {
+    const full = Math.floor((this.#tokens - heldBack) / this.size);
+    if (full <= 0) return false;
     this.#context.commitWorkingPages(full);
     this.#committed += full;
     this.#reserved -= full;

@@ -46,6 +46,11 @@ export class TokenList {
     else this.items.splice(0, count);
   }
 
+  /** Removes the last `count`. */
+  shorten(count: number): void {
+    this.items.length = Math.max(0, this.items.length - count);
+  }
+
   toArray(): Uint32Array {
     return new Uint32Array(this.items);
   }

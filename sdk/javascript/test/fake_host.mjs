@@ -26,3 +26,5 @@ export function poll(pollables) {
   }
   return Uint32Array.from(ready());
 }
+
+export * from './fake_engine.mjs';

@@ -113,6 +113,89 @@ def test_a_cleared_step_without_accept_says_what_to_do(model):
         run(main())
 
 
+class Told:
+    """A constraint that allows everything and notes what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def step(self, accepted):
+        self.told.append(accepted)
+        return []
+
+
+def test_accept_takes_the_place_of_what_the_step_chose(model):
+    async def main():
+        constraint = Told()
+        with Context(model) as ctx:
+            generator = ctx.user("hi").generate(GREEDY, max_tokens=3, constrain=constraint)
+            start = len(ctx.buffer())
+            async for step in generator:
+                before = generator.tokens_generated
+                out = await step.execute()
+                assert out.tokens != [122]
+                assert generator.accept([122]) == [122]
+                assert generator.tokens_generated == before + 1
+                assert ctx.buffer() == [122]
+            assert generator.is_done and generator.tokens_generated == 3
+            assert ctx.seq_len == start + 2
+        return constraint.told
+
+    assert run(main()) == [[], [122], [122]]
+
+
+def test_accept_can_go_on_after_a_stop_and_stop_in_place_of_a_token(model):
+    async def main():
+        with Context(model) as ctx:
+            generator = ctx.user("hi").generate(GREEDY)
+            accepted = []
+            async for step in generator:
+                out = await step.execute()
+                if out.tokens:
+                    continue
+                assert generator.is_done  # the model chose to stop
+                accepted += generator.accept([122])
+                assert not generator.is_done and ctx.buffer() == [122]
+                break
+            async for step in generator:
+                await step.execute()
+                accepted += generator.accept([engine.IM_END])
+            assert generator.is_done and ctx.buffer() == []
+        return accepted
+
+    assert run(main()) == [122]
+
+
+def test_further_accepts_add_up_to_the_end(model):
+    async def main():
+        with Context(model) as ctx:
+            generator = ctx.user("hi").generate(GREEDY, max_tokens=3)
+            async for step in generator:
+                await step.execute()
+                assert generator.accept([97, 98]) == [97, 98]
+                assert generator.accept([99, 100]) == [99]
+                assert generator.accept([101]) == [] and generator.is_done
+                assert ctx.buffer() == [97, 98, 99]
+            assert generator.tokens_generated == 3
+            assert generator.accept([97]) == []
+
+    run(main())
+
+
+def test_what_was_flushed_cannot_be_replaced(model):
+    async def main():
+        with Context(model) as ctx:
+            generator = ctx.user("hi").generate(GREEDY, max_tokens=4)
+            async for step in generator:
+                out = await step.execute()
+                await ctx.flush()
+                assert generator.accept([122]) == [122]
+                assert ctx.buffer() == [122]
+            assert generator.tokens_generated == 4 and out.tokens != [122]
+
+    run(main())
+
+
 def test_steps_must_be_executed(model):
     async def main():
         with Context(model) as ctx:
@@ -202,6 +285,45 @@ def test_speculation_changes_nothing_but_the_passes(model, options):
         assert engine.state.calls["execute"] < plain_passes
         assert oracle.rolled > 0
         assert (ctx.seq_len, ctx.buffer()) == (plain.seq_len, plain.buffer())
+
+
+def test_accept_takes_kept_drafts_back_too(model):
+    class AllRight(Oracle):
+        """Drafts a whole page, and more, that the model agrees with."""
+
+        def __init__(self, truth):
+            super().__init__(truth)
+            self.told = []
+
+        def draft(self):
+            return self.truth[self.at : self.at + engine.PAGE + 2], []
+
+        def accept(self, tokens):
+            super().accept(tokens)
+            self.told.append(tokens)
+
+    async def main(truth):
+        drafter = AllRight(truth)
+        with Context(model) as ctx:
+            ctx.user("hi")
+            generator = ctx.generate(GREEDY, max_tokens=12, speculator=drafter)
+            start = len(ctx.buffer())
+            async for step in generator:
+                out = await step.execute()
+                assert len(out.tokens) == engine.PAGE + 3
+                assert ctx.seq_len == start + engine.PAGE + 2
+                assert generator.accept([122]) == [122]
+                assert (ctx.seq_len, ctx.buffer()) == (start, [122])
+                assert generator.tokens_generated == 1
+                break
+            drafter.draft = lambda: ([], [])
+            async for step in generator:
+                assert drafter.told == [[122]]
+                await step.execute()
+                assert ctx.seq_len == start + 1
+                break
+
+    run(main(greedy_tokens(model, max_tokens=12)))
 
 
 def test_events_end_with_done(model):

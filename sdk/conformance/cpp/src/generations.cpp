@@ -60,6 +60,20 @@ Task<Result<Json>> Manual(const Json& input) {
   co_return tokens;
 }
 
+Task<Result<Json>> Overridden(const Json& input) {
+  const auto token = PIE_TRY(input.Get<uint32_t>("token"));
+  Context context = PIE_TRY(Asked(input));
+  Generator generator = PIE_TRY(Greedy(context, input));
+  std::vector<uint32_t> tokens;
+  while (auto step = PIE_TRY(generator.Next())) {
+    PIE_TRY(co_await step->Execute());
+    tokens.append_range(generator.Accept({token}));
+  }
+  co_return Json::Object({{"tokens", tokens},
+                          {"generated", generator.TokensGenerated()},
+                          {"done", generator.IsDone()}});
+}
+
 // Allows some ids, and notes what it is told.
 struct OnlyThese {
   std::vector<uint32_t> mask;
@@ -121,6 +135,7 @@ Cases GenerationCases() {
           {"generate_text", CollectedText},
           {"generate_steps", Steps},
           {"generate_manual", Manual},
+          {"generate_override", Overridden},
           {"generate_constrained", Constrained},
           {"generate_masked", Masked},
           {"generate_probed", Probed},

@@ -66,6 +66,21 @@ pub async fn manual(input: &Input) -> Result<Value> {
     Ok(json!(tokens))
 }
 
+pub async fn overridden(input: &Input) -> Result<Value> {
+    let mut ctx = asked(input)?;
+    let mut generator = greedy(&mut ctx, input);
+    let mut tokens = Vec::new();
+    while let Some(step) = generator.next()? {
+        step.execute().await?;
+        tokens.extend(generator.accept(&[input.token]));
+    }
+    Ok(json!({
+        "tokens": tokens,
+        "generated": generator.tokens_generated(),
+        "done": generator.is_done(),
+    }))
+}
+
 struct OnlyThese {
     mask: Vec<u32>,
     calls: Arc<Mutex<Vec<Vec<u32>>>>,

@@ -97,6 +97,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "generate_text" => generations::text(input).await,
         "generate_steps" => generations::steps(input).await,
         "generate_manual" => generations::manual(input).await,
+        "generate_override" => generations::overridden(input).await,
         "generate_constrained" => generations::constrained(input).await,
         "generate_masked" => generations::masked(input).await,
         "generate_probed" => generations::probed(input).await,

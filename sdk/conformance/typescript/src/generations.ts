@@ -62,6 +62,16 @@ export const generateCases: Cases = {
       return tokens;
     }),
 
+  generate_override: (input) =>
+    withGenerator(input, async (generator) => {
+      const tokens: number[] = [];
+      for await (const step of generator) {
+        await step.execute();
+        tokens.push(...generator.accept([input.token!]));
+      }
+      return { tokens, generated: generator.tokensGenerated, done: generator.isDone };
+    }),
+
   generate_constrained: async (input) => {
     const constraint = new OnlyThese(input.allowed!);
     const options = { constrain: constraint, stop: [] };

@@ -2,7 +2,7 @@
 
 A step would otherwise ask the host four questions whose answers it knows: only this SDK moves the
 counts, so they are read once (`sync`) and kept up. Invariants: `tokens <= reserved * page_size`,
-and between passes fewer than `page_size` tokens are uncommitted.
+and between passes fewer than `page_size` tokens are uncommitted, drafts just kept not counted.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ class Pages:
             self.raw.truncate_working_page_tokens(count)
             self.tokens -= count
 
-    def commit(self) -> None:
-        """Makes full working pages immutable, so that others can share them."""
-        full = self.tokens // self.page_size
-        if full:
+    def commit(self, held_back: int = 0) -> None:
+        """Makes full working pages immutable, so that others can share them; not those with the
+        last `held_back` tokens, which may still be forgotten."""
+        full = (self.tokens - held_back) // self.page_size
+        if full > 0:
             ask(self.raw.commit_working_pages, full)
             self.committed += full
             self.reserved -= full

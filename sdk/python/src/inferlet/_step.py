@@ -6,7 +6,7 @@ The context's buffer is the input of the next pass; what was accepted last goes 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wit_world.imports import inference as wit
 from wit_world.imports import sampling
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from .context import Context
     from .sampler import Sampler
     from .spec import Speculator
+
+
+class OwnChoice(NamedTuple):
+    """What a step accepted by itself, and where it is: `accept` may take it back."""
+
+    tokens: int
+    buffered: int  # of them, at the front of the buffer
+    cached: int  # drafts among them, in the working pages
+    seq_len: int
 
 
 class StepLoop:
@@ -47,22 +56,27 @@ class StepLoop:
         self._steps = 0
         self._done = False
         self._mask: list[int] = []
-        self._fresh: list[int] = []  # accepted, and not yet told to the constraints
+        self._fresh: list[int] = []  # accepted; constraints and speculator do not know yet
+        self._own_choice: OwnChoice | None = None
         self._engine_drafts: tuple[list[int], list[int]] = ([], [])
 
     def _begin(self) -> bool:
-        """Is there another step? Tells the constraints what was accepted, and takes their mask."""
+        """Is there another step? What was accepted is final now: tells it to the constraints and
+        the speculator, and takes the mask."""
+        self._own_choice = None
         if self._limit is not None and self._count >= self._limit:
             self._done = True
-        if self._done:
-            return False
-        if not self._ctx._buffer:
+        if not self._done and not self._ctx._buffer:
             raise PieError(
                 "empty input: nothing to generate from; fill the context (ctx.user, ctx.append, "
                 "ctx.cue), or accept() a token after clear_sampler()"
             )
+        fresh, self._fresh = self._fresh, []
+        if fresh and self._speculator is not None:
+            self._speculator.accept(fresh)
+        if self._done:
+            return False
         if self._constraints:
-            fresh, self._fresh = self._fresh, []
             self._mask = next_mask(self._constraints, fresh)
             for constraint in self._constraints:
                 if type(constraint) is GrammarConstraint and constraint.is_terminated:
@@ -102,14 +116,19 @@ class StepLoop:
 
         self._steps += 1
         del ctx._buffer[:pending]
+        waiting = len(ctx._buffer)
         # Drafts of the engine that it kept come as further tokens in front.
         own_slots += len(output.slots) - slots
         chosen = [slot.value for slot in output.slots[: own_slots : sampler.draws]]
         if self._system_speculation:
-            tokens = self._settle_engine_drafts(output, chosen)
+            tokens, cached = self._settle_engine_drafts(output, chosen, start + pending)
         else:
-            tokens = self._settle(drafts, chosen)
-        ctx._pages.commit()
+            tokens, cached = self._settle(drafts, chosen)
+        if rows:
+            self._own_choice = OwnChoice(
+                len(tokens), len(ctx._buffer) - waiting, cached, ctx.seq_len
+            )
+        ctx._pages.commit(held_back=cached)
         ctx._bid_used()
         return Output(
             output,
@@ -143,9 +162,22 @@ class StepLoop:
             tokens = tokens[: self._limit - self._count]
             self._done = True
         self._count += len(tokens)
-        if self._constraints:
-            self._fresh += tokens
+        self._fresh += tokens
         return tokens
+
+    def _take_back(self) -> bool:
+        """Undoes what the step accepted by itself. Not if there is nothing to undo, nor once the
+        program has computed it (`ctx.flush()`)."""
+        own, self._own_choice = self._own_choice, None
+        if own is None or own.seq_len != self._ctx.seq_len:
+            return False
+        del self._ctx._buffer[: own.buffered]
+        self._ctx._pages.forget(own.cached)
+        if own.tokens:
+            del self._fresh[-own.tokens :]
+        self._count -= own.tokens
+        self._done = False
+        return True
 
     # Speculation.
 
@@ -160,9 +192,10 @@ class StepLoop:
             raise ValueError(f"draft() gave {len(tokens)} tokens but {len(positions)} positions")
         return list(tokens), list(positions)
 
-    def _settle(self, drafts: list[int], chosen: list[int]) -> list[int]:
+    def _settle(self, drafts: list[int], chosen: list[int]) -> tuple[list[int], int]:
         """Accepts what the model chose, keeps the drafts that it agreed with, forgets the others.
-        `chosen` is empty after `clear_sampler`: the program accepts for itself."""
+        `chosen` is empty after `clear_sampler`: the program accepts for itself.
+        Gives the accepted tokens, and how many of them are drafts in the cache."""
         ctx = self._ctx
         verified = agreed(drafts, chosen) if chosen else []
         tokens = self._register(verified)
@@ -174,15 +207,15 @@ class StepLoop:
             ctx._pages.forget(len(drafts) - kept)
             if len(drafts) > kept:
                 self._speculator.rollback(len(drafts) - kept)
-        if self._speculator is not None and tokens:
-            self._speculator.accept(tokens)
         ctx._buffer[:0] = tokens[kept:]
-        return tokens
+        return tokens, kept
 
-    def _settle_engine_drafts(self, output: Any, chosen: list[int]) -> list[int]:
+    def _settle_engine_drafts(
+        self, output: Any, chosen: list[int], without_drafts: int
+    ) -> tuple[list[int], int]:
         """The engine verified its own drafts and moved the context itself."""
         tokens = self._register(chosen)
         self._engine_drafts = (output.spec_tokens, output.spec_positions)
         self._ctx._pages.sync()
         self._ctx._buffer[:0] = tokens[-1:]
-        return tokens
+        return tokens, self._ctx.seq_len - without_drafts

@@ -209,10 +209,15 @@ class Generator(StepLoop):
         return GenStep(self)
 
     def accept(self, tokens: Iterable[int]) -> list[int]:
-        """Takes tokens that you chose (after `clear_sampler`). They are cut like the loop's own;
-        returns what was accepted, on which the next step runs."""
+        """Continues with these tokens: in place of what the step's own sampler chose or, after
+        `clear_sampler`, as the step's tokens. Further calls in the same step add to them. They are
+        cut like the loop's own; returns those that are left."""
+        buffer = self._ctx._buffer
+        at = 0 if self._take_back() else len(buffer)
+        if self._done:
+            return []
         accepted = self._register(list(tokens))
-        self._ctx._buffer += accepted
+        buffer[at:at] = accepted
         return accepted
 
     # The older face: blocking iteration over token lists.

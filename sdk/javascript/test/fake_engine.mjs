@@ -1,0 +1,100 @@
+// Contexts and passes of an engine without a model: the next token follows from those before it.
+// Greedy samplers only. It keeps the rules of the pages, and says when they are broken.
+import { after_ms } from './fake_host.mjs';
+
+export const PAGE = 4;
+export const STOP = 257;
+const TURN_ENDS_AT = 24; // the model stops once a context is so long
+
+const nextToken = (history) =>
+  history.length >= TURN_ENDS_AT
+    ? STOP
+    : 97 + (history.reduce((sum, token) => (sum * 31 + token) % 9973, 7) % 25);
+
+function rule(holds, text) {
+  if (!holds) throw new Error(`rule of the engine: ${text}`);
+}
+
+export class Model {
+  static load = () => new Model();
+  [Symbol.dispose]() {}
+}
+
+export class Context {
+  committed = [];
+  working = [];
+  pages = 0;
+
+  static create = () => new Context();
+  tokensPerPage = () => PAGE;
+  committedPageCount = () => this.committed.length / PAGE;
+  workingPageCount = () => this.pages;
+  workingPageTokenCount = () => this.working.length;
+  reserveWorkingPages(count) {
+    this.pages += count;
+  }
+  commitWorkingPages(count) {
+    rule(this.working.length >= count * PAGE, 'only full pages can be committed');
+    this.committed.push(...this.working.splice(0, count * PAGE));
+    this.pages -= count;
+  }
+  truncateWorkingPageTokens(count) {
+    rule(count > 0 && count <= this.working.length, 'only working tokens can be truncated');
+    this.working.length -= count;
+  }
+  bid() {}
+  destroy() {}
+  [Symbol.dispose]() {}
+}
+
+export class ForwardPass {
+  #tokens = [];
+  #rows = [];
+  #context;
+
+  context(context) {
+    this.#context = context;
+  }
+  inputTokens(tokens) {
+    this.#tokens.push(...tokens);
+  }
+  sampler(rows) {
+    this.#rows.push(...rows);
+  }
+  execute() {
+    const { committed, working, pages } = this.#context;
+    const history = [...committed, ...working];
+    working.push(...this.#tokens);
+    rule(working.length <= pages * PAGE, 'tokens need pages');
+    const slots = this.#rows.map((row) => ({
+      tag: 'token',
+      val: nextToken([...history, ...this.#tokens.slice(0, row + 1)]),
+    }));
+    return {
+      pollable: () => after_ms(1),
+      get: () => ({ slots, specTokens: new Uint32Array(), specPositions: new Uint32Array() }),
+      [Symbol.dispose]() {},
+    };
+  }
+  [Symbol.dispose]() {}
+}
+
+export const failure = () => undefined;
+export const seed = () => {};
+export const adapterSeed = () => {};
+export const balance = () => 64;
+export const dividend = () => 0;
+
+export const user = (_model, text) => Uint32Array.from(text, (letter) => letter.charCodeAt(0));
+export const system = user;
+export const assistant = user;
+export const cue = () => Uint32Array.of(256);
+export const seal = () => Uint32Array.of(STOP);
+export const stopTokens = seal;
+
+function unavailable() {
+  throw new Error('not available here');
+}
+export const createDecoder = unavailable;
+export const Grammar = { json: unavailable };
+export const Matcher = unavailable;

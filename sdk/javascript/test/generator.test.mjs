@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Context } from '../src/context.ts';
+import { Model } from '../src/model.ts';
+import { drive } from '../src/reactor.ts';
+import { Sampler } from '../src/sampler.ts';
+import { PAGE, STOP } from './fake_host.mjs';
+
+const run = (main) => drive(Promise.resolve().then(main));
+const Z = 122;
+
+/** A greedy generation after "hi". */
+function generation(options) {
+  const ctx = new Context(Model.load('fake')).user('hi');
+  return { ctx, g: ctx.generate(Sampler.argmax(), options) };
+}
+
+async function nextStep(g) {
+  for await (const step of g) return step;
+  return undefined;
+}
+
+const greedyTokens = (options) => run(() => generation(options).g.collectTokens());
+
+test('a generation ends in front of the stop id, or at the limit', async () => {
+  const tokens = [...(await greedyTokens())];
+  assert.ok(tokens.length > 6 && !tokens.includes(STOP));
+  assert.deepEqual([...(await greedyTokens({ maxTokens: 6 }))], tokens.slice(0, 6));
+});
+
+test('accept takes the place of what the step chose', () =>
+  run(async () => {
+    const told = [];
+    const constraint = { step: (accepted) => (told.push([...accepted]), new Uint32Array()) };
+    const { ctx, g } = generation({ maxTokens: 3, constrain: constraint });
+    const start = ctx.buffer().length;
+    let steps = 0;
+    for await (const step of g) {
+      const out = await step.execute();
+      assert.notDeepEqual([...out.tokens], [Z]);
+      assert.deepEqual([...g.accept([Z])], [Z]);
+      assert.equal(g.tokensGenerated, ++steps);
+      assert.deepEqual([...ctx.buffer()], [Z]);
+    }
+    assert.ok(g.isDone && steps === 3);
+    assert.equal(ctx.seqLen, start + 2);
+    assert.deepEqual(told, [[], [Z], [Z]]);
+  }));
+
+test('after clearSampler it is the step\'s tokens', () =>
+  run(async () => {
+    const { ctx, g } = generation({ maxTokens: 2 });
+    for await (const step of g) {
+      const out = await step.clearSampler().execute();
+      assert.equal(out.tokens.length, 0);
+      assert.deepEqual([...g.accept([Z])], [Z]);
+      assert.deepEqual([...ctx.buffer()], [Z]);
+    }
+    assert.equal(g.tokensGenerated, 2);
+  }));
+
+test('a token in place of a stop goes on, a stop in place of a token ends', () =>
+  run(async () => {
+    const { ctx, g } = generation();
+    while (!g.isDone) await (await nextStep(g)).execute();
+    assert.deepEqual([...g.accept([Z])], [Z]);
+    assert.equal(g.isDone, false);
+    assert.deepEqual([...ctx.buffer()], [Z]);
+    await (await nextStep(g)).execute();
+    assert.equal(g.accept([STOP]).length, 0);
+    assert.equal(g.isDone, true);
+    assert.equal(ctx.buffer().length, 0);
+  }));
+
+test('further accepts in a step add up to the limit', () =>
+  run(async () => {
+    const { ctx, g } = generation({ maxTokens: 3 });
+    await (await nextStep(g)).execute();
+    assert.deepEqual([...g.accept([97, 98])], [97, 98]);
+    assert.deepEqual([...g.accept([99, 100])], [99]);
+    assert.deepEqual([...g.accept([101])], []);
+    assert.deepEqual([...ctx.buffer()], [97, 98, 99]);
+    assert.ok(g.isDone && g.tokensGenerated === 3);
+  }));
+
+test('what was flushed cannot be replaced', () =>
+  run(async () => {
+    const { ctx, g } = generation({ maxTokens: 4 });
+    await (await nextStep(g)).execute();
+    await ctx.flush();
+    assert.deepEqual([...g.accept([Z])], [Z]);
+    assert.equal(g.tokensGenerated, 2);
+    assert.deepEqual([...ctx.buffer()], [Z]);
+  }));
+
+test('drafts that were kept are taken back too', async () => {
+  const truth = await greedyTokens({ maxTokens: 12 });
+  await run(async () => {
+    const told = [];
+    let drafts = truth.subarray(0, PAGE + 2);
+    const speculator = {
+      draft: () => [drafts, new Uint32Array()],
+      accept: (tokens) => told.push([...tokens]),
+      rollback: () => assert.fail('every draft is right'),
+      reset() {},
+    };
+    const { ctx, g } = generation({ maxTokens: 12, speculator });
+    const start = ctx.buffer().length;
+    const out = await (await nextStep(g)).execute();
+    assert.deepEqual(out.tokens, truth.subarray(0, PAGE + 3));
+    assert.equal(ctx.seqLen, start + PAGE + 2);
+    g.accept([Z]);
+    assert.equal(ctx.seqLen, start);
+    assert.deepEqual([...ctx.buffer()], [Z]);
+    assert.equal(g.tokensGenerated, 1);
+
+    drafts = new Uint32Array();
+    await (await nextStep(g)).execute();
+    assert.equal(ctx.seqLen, start + 1);
+    assert.deepEqual(told, [[Z]]);
+  });
+});
