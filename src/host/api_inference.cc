@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "host/api.h"
+#include "sched/pass.h"
 
 namespace pie::host {
 namespace {
@@ -69,6 +70,56 @@ Result<SampleSpec> ToSpec(const pie_bridge::Sampler& sampler, uint32_t vocab_siz
   return spec;
 }
 
+// Counts what the pass keeps in the engine until it has run. Past the limit it is refused by
+// `execute`, where the guest can handle it.
+bool Keep(Process& process, Pass& pass, size_t bytes) {
+  if (pass.charge.Grow(bytes)) return true;
+  pass.refusal =
+      fmt::format("memory limit: the passes and unread results of an inferlet have {} MiB",
+                  process.engine().limits().max_pass_bytes >> 20);
+  return false;
+}
+
+// What the results of a pass take, about.
+size_t ResultBytes(const Forward& forward, uint32_t vocab_size) {
+  size_t bytes = 0;
+  for (const SampleSpec& spec : forward.samples) {
+    size_t values = 0;
+    if (spec.kind == SampleSpec::Kind::kLogits) values = vocab_size;
+    if (spec.kind == SampleSpec::Kind::kDistribution) {
+      values = 2 * size_t{spec.k == 0 ? vocab_size : std::min(spec.k, vocab_size)};
+    }
+    if (spec.kind == SampleSpec::Kind::kLogprobs) values = spec.ids.size();
+    bytes += spec.rows.size() * spec.draws * (sizeof(Slot) + values * sizeof(float));
+  }
+  return bytes;
+}
+
+// Takes the result of a pass on the step thread. One that never ran (its context was destroyed)
+// fails: whoever waits must hear of it.
+class Completion {
+ public:
+  Completion(std::shared_ptr<PassOutput> output, Charge input)
+      : output_(std::move(output)), input_(std::move(input)) {}
+  Completion(Completion&&) noexcept = default;
+  Completion& operator=(Completion&&) = delete;
+  ~Completion() {
+    if (output_) {
+      (*this)(Fail(Code::kCancelled, "the context was destroyed before this pass had run"));
+    }
+  }
+  void operator()(Result<std::vector<Slot>> result) {
+    const auto output = std::move(output_);
+    output->result = std::move(result);
+    output->ready.store(true, std::memory_order_release);
+    output->signal.Fire();
+  }
+
+ private:
+  std::shared_ptr<PassOutput> output_;
+  Charge input_;
+};
+
 // Everything that a pass asks for, checked before it is queued.
 Status Validate(const Pass& pass, const BackendInfo& info) {
   const Forward& forward = pass.forward;
@@ -100,6 +151,8 @@ Status Validate(const Pass& pass, const BackendInfo& info) {
       }
     }
   }
+  // What the scheduler would find: there it would cost the context.
+  if (auto fault = FindFault(forward, info)) return std::unexpected(*std::move(fault));
   return {};
 }
 
@@ -128,6 +181,8 @@ bool PassNew(void* guest, uint32_t model, uint32_t* pass, Out* out) {
     uint32_t* index = PIE_TRY(process.handles().models.Get(model));
     auto made = std::make_unique<Pass>();
     made->model = *index;
+    made->charge = process.NewCharge();
+    if (!Keep(process, *made, sizeof(Pass))) return Fail(Code::kExhausted, "{}", made->refusal);
     *pass = PIE_TRY(process.handles().passes.Insert(std::move(made)));
     return {};
   });
@@ -156,6 +211,7 @@ bool PassInputTokens(void* guest, uint32_t pass, Words tokens, Words positions, 
       return Fail(Code::kExhausted, "a pass has at most {} input tokens",
                   process.engine().limits().max_pass_tokens);
     }
+    if (!Keep(process, *open, 2 * tokens.len * sizeof(uint32_t))) return {};
     forward.tokens.insert(forward.tokens.end(), tokens.ptr, tokens.ptr + tokens.len);
     forward.positions.insert(forward.positions.end(), positions.ptr, positions.ptr + positions.len);
     return {};
@@ -186,6 +242,9 @@ bool PassAttentionMask(void* guest, uint32_t pass, const Words* rows, size_t cou
     if (count > process.engine().limits().max_pass_tokens) {
       return Fail(Code::kExhausted, "{} attention rows are too many", count);
     }
+    size_t bytes = 0;
+    for (const Words& row : std::span(rows, count)) bytes += sizeof(Brle) + row.len * 4;
+    if (!Keep(process, *open, bytes)) return {};
     auto& attention = open->forward.attention;
     attention.clear();
     for (const Words& row : std::span(rows, count)) {
@@ -198,6 +257,7 @@ bool PassAttentionMask(void* guest, uint32_t pass, const Words* rows, size_t cou
 bool PassLogitMask(void* guest, uint32_t pass, Words mask, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     Pass* open = PIE_TRY(OpenPass(process, pass));
+    if (!Keep(process, *open, mask.len * sizeof(uint32_t))) return {};
     open->forward.logit_mask.assign(mask.ptr, mask.ptr + mask.len);
     return {};
   });
@@ -214,6 +274,8 @@ bool PassSampler(void* guest, uint32_t pass, Words rows, const pie_bridge::Sampl
       open->refusal = spec.error().text;
       return {};
     }
+    const size_t words = rows.len + spec->ids.size();
+    if (!Keep(process, *open, sizeof(SampleSpec) + words * sizeof(uint32_t))) return {};
     spec->rows.assign(rows.ptr, rows.ptr + rows.len);
     open->slots += uint64_t{spec->draws} * rows.len;
     if (open->slots > process.engine().limits().max_pass_slots) {
@@ -244,14 +306,16 @@ bool PassExecute(void* guest, uint32_t pass, uint32_t* future, Out* out) {
     Context* context = PIE_TRY(process.handles().contexts.Get(*open->context));
 
     auto output = std::make_shared<PassOutput>();
+    output->charge = process.NewCharge();
+    if (!output->charge.Grow(sizeof(PassOutput) + ResultBytes(open->forward, info.vocab_size))) {
+      return Fail(Code::kExhausted,
+                  "memory limit: the passes and unread results of an inferlet have {} MiB",
+                  process.engine().limits().max_pass_bytes >> 20);
+    }
     uint32_t handle = PIE_TRY(process.handles().outputs.Emplace(output));
     Forward forward = std::move(open->forward);
     if (!open->seeded) forward.seed = process.NextSeed();
-    forward.done = [output](Result<std::vector<Slot>> result) {
-      output->result = std::move(result);
-      output->ready.store(true, std::memory_order_release);
-      output->signal.Fire();
-    };
+    forward.done = Completion(output, std::move(open->charge));
     open->executed = true;
     if (Status queued = context->Execute(std::move(forward)); !queued) {
       process.handles().outputs.Remove(handle);
@@ -270,6 +334,7 @@ bool OutputGet(void* guest, uint32_t future, bool* ready, Out* out) {
     if (output.result) {
       PutSlots(out, *output.result);
       output.result->clear();
+      output.charge.Release();
       output.taken = true;
     }
     return {};

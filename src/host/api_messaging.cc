@@ -52,9 +52,8 @@ bool MessagingPull(void* guest, Str topic, uint32_t* future, Out* out) {
 bool MessagingBroadcast(void* guest, Str topic, Str message, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     PIE_RETURN_IF_ERROR(CheckSize(process, message));
-    process.engine().hub().Broadcast(process.options().username, View(topic),
-                                     std::string(View(message)));
-    return {};
+    return process.engine().hub().Broadcast(process.options().username, View(topic),
+                                            std::string(View(message)));
   });
 }
 

@@ -12,7 +12,10 @@
 namespace pie::host {
 
 Engine::Engine(EngineOptions options)
-    : options_(std::move(options)), hub_(options_.limits), snapshots_(options_.limits) {
+    : options_(std::move(options)),
+      hub_(options_.limits),
+      snapshots_(options_.limits),
+      inputs_(std::make_shared<ByteBudget>(options_.limits.max_inputs_bytes)) {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   id_ = fmt::format("{:08x}", static_cast<uint32_t>(Mix(static_cast<uint64_t>(now), getpid(), 0)));
 }
@@ -87,10 +90,26 @@ Result<std::shared_ptr<Process>> Engine::Launch(std::string_view program, std::s
   auto code = PIE_TRY(Find(program, &options.program));
   InstanceId id{next_instance_++};
   auto process = std::make_shared<Process>(this, id, std::move(options));
-  if (options_.allow_fs) process->scratch_dir_ = PIE_TRY(MakeScratch(id));
+  process->input_ = Charge(inputs_);
+  if (!process->input_.Grow(input.size())) {
+    return Fail(Code::kExhausted, "the inputs of what runs have {} MiB already; try again later",
+                inputs_->used() >> 20);
+  }
   {
     std::lock_guard lock(mutex_);
+    if (running_.size() >= limits().max_processes) {
+      return Fail(Code::kExhausted, "{} inferlets run or wait already; try again later",
+                  running_.size());
+    }
     running_[id.value] = process.get();
+  }
+  if (options_.allow_fs) {
+    auto scratch = MakeScratch(id);
+    if (!scratch) {
+      Forget(*process);
+      return std::unexpected(scratch.error());
+    }
+    process->scratch_dir_ = *std::move(scratch);
   }
   // It may end before Launch returns: it keeps itself alive, and forgets itself at its exit.
   process->self_ = process;

@@ -89,6 +89,7 @@ class Engine {
   std::atomic<uint64_t> next_instance_ = 1;
   Hub hub_;
   Snapshots snapshots_;
+  std::shared_ptr<ByteBudget> inputs_;  // of what runs
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<wasm::Program>, std::less<>> programs_;  // by name@version

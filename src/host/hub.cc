@@ -4,22 +4,22 @@
 
 namespace pie::host {
 
-void Subscription::Offer(const std::string& message) {
+void Subscription::Offer(std::shared_ptr<const Broadcast> message) {
   std::lock_guard lock(mutex_);
   if (closed_) return;
-  messages_.push_back(message);
-  bytes_ += message.size();
+  bytes_ += message->text.size();
+  messages_.push_back(std::move(message));
   while (messages_.size() > limits_.max_queued_messages || bytes_ > limits_.max_queued_bytes) {
-    bytes_ -= messages_.front().size();
+    bytes_ -= messages_.front()->text.size();
     messages_.pop_front();
   }
-  signal_.Fire();
+  if (!messages_.empty()) signal_.Fire();
 }
 
 std::optional<std::string> Subscription::Take() {
   std::lock_guard lock(mutex_);
   if (messages_.empty()) return std::nullopt;
-  std::string message = std::move(messages_.front());
+  std::string message = messages_.front()->text;
   messages_.pop_front();
   bytes_ -= message.size();
   if (messages_.empty() && !closed_) signal_.Clear();
@@ -44,38 +44,44 @@ bool Hub::Topic::idle() const {
 
 Status Hub::Push(std::string_view user, std::string_view topic, std::string message) {
   std::lock_guard lock(mutex_);
-  Topic* found = PIE_TRY(Find(user, topic));
-  if (!found->queue) {
-    found->queue = std::make_shared<Mailbox>(limits_.max_queued_messages, limits_.max_queued_bytes);
-  }
-  return found->queue->Push(std::move(message));
+  return PIE_TRY(FindQueue(user, topic))->Push(std::move(message));
 }
 
 Result<std::shared_ptr<Letter>> Hub::Pull(std::string_view user, std::string_view topic) {
   std::lock_guard lock(mutex_);
-  Topic* found = PIE_TRY(Find(user, topic));
-  if (!found->queue) {
-    found->queue = std::make_shared<Mailbox>(limits_.max_queued_messages, limits_.max_queued_bytes);
-  }
-  return found->queue->Receive();
+  return PIE_TRY(FindQueue(user, topic))->Receive();
 }
 
-void Hub::Broadcast(std::string_view user, std::string_view topic, const std::string& message) {
+Status Hub::Broadcast(std::string_view user, std::string_view topic, std::string message) {
   std::lock_guard lock(mutex_);
   auto found = topics_.find(Key(user, topic));
-  if (found == topics_.end()) return;
+  if (found == topics_.end()) return {};
+  std::vector<std::shared_ptr<Subscription>> present;
   std::erase_if(found->second.subscribers, [&](const auto& weak) {
     auto subscription = weak.lock();
     if (!subscription || subscription->closed()) return true;
-    subscription->Offer(message);
+    present.push_back(std::move(subscription));
     return false;
   });
+  if (present.empty()) return {};
+  auto shared = std::make_shared<host::Broadcast>(std::move(message), Charge(BudgetOf(user)));
+  if (!shared->charge.Grow(shared->text.size())) {
+    return Fail(Code::kExhausted, "messaging: {} MiB wait to be read in all topics",
+                BudgetOf(user)->used() >> 20);
+  }
+  for (auto& subscription : present) subscription->Offer(shared);
+  return {};
 }
 
 Result<std::shared_ptr<Subscription>> Hub::Subscribe(std::string_view user,
                                                      std::string_view topic) {
   std::lock_guard lock(mutex_);
   Topic* found = PIE_TRY(Find(user, topic));
+  // Subscribers who left are noticed by the next broadcast, which may never come.
+  if (found->subscribers.size() >= found->drop_expired_at) {
+    std::erase_if(found->subscribers, [](const auto& weak) { return weak.expired(); });
+    found->drop_expired_at = std::max<size_t>(64, found->subscribers.size() * 2);
+  }
   auto subscription = std::make_shared<Subscription>(limits_);
   found->subscribers.push_back(subscription);
   return subscription;
@@ -94,6 +100,10 @@ Result<Hub::Topic*> Hub::Find(std::string_view user, std::string_view topic) {
     Prune();
     prune_at_ = std::max<size_t>(256, topics_.size() * 2);
   }
+  if (topic.size() > limits_.max_topic_bytes) {
+    return Fail(Code::kInvalid, "a topic's name has at most {} bytes, this one {}",
+                limits_.max_topic_bytes, topic.size());
+  }
   Key key(user, topic);
   if (topics_.size() >= limits_.max_topics && !topics_.contains(key)) {
     return Fail(Code::kExhausted, "messaging: {} topics are in use", topics_.size());
@@ -101,8 +111,28 @@ Result<Hub::Topic*> Hub::Find(std::string_view user, std::string_view topic) {
   return &topics_[key];
 }
 
+Result<Mailbox*> Hub::FindQueue(std::string_view user, std::string_view topic) {
+  Topic* found = PIE_TRY(Find(user, topic));
+  if (!found->queue) {
+    found->queue = std::make_shared<Mailbox>(limits_.max_queued_messages, limits_.max_queued_bytes,
+                                             BudgetOf(user));
+  }
+  return found->queue.get();
+}
+
+std::shared_ptr<ByteBudget> Hub::BudgetOf(std::string_view user) {
+  auto found = budgets_.find(user);
+  if (found == budgets_.end()) {
+    auto budget = std::make_shared<ByteBudget>(limits_.max_messaging_bytes);
+    found = budgets_.emplace(std::string(user), std::move(budget)).first;
+  }
+  return found->second;
+}
+
 void Hub::Prune() {
   std::erase_if(topics_, [](const auto& entry) { return entry.second.idle(); });
+  // One that somebody else holds counts something still.
+  std::erase_if(budgets_, [](const auto& entry) { return entry.second.use_count() == 1; });
 }
 
 }  // namespace pie::host

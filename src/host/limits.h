@@ -10,14 +10,19 @@ namespace pie::host {
 struct Limits {
   uint32_t max_handles = 65'536;         // of each kind (contexts, passes, futures, …), an inferlet
   size_t max_input_bytes = 16ull << 20;  // the JSON an inferlet is launched with
-  size_t max_message_bytes = 16ull << 20;  // one message or file
-  size_t max_queued_messages = 4'096;      // in one queue, inbox or subscription
-  size_t max_queued_bytes = 64ull << 20;   // in one queue, inbox or subscription
-  size_t max_topics = 65'536;              // messaging topics alive at once
-  size_t max_snapshots = 4'096;            // saved contexts, a user
-  uint32_t max_pass_tokens = 1u << 20;     // input tokens of one pass
-  uint32_t max_pass_slots = 65'536;        // sampled rows of one pass, draws counted
-  uint32_t max_launch_depth = 8;           // inferlets that launch inferlets that …
+  size_t max_message_bytes = 16ull << 20;   // one message or file
+  size_t max_queued_messages = 4'096;       // in one queue, inbox or subscription
+  size_t max_queued_bytes = 64ull << 20;    // in one queue, inbox or subscription
+  size_t max_topics = 65'536;               // messaging topics alive at once
+  size_t max_topic_bytes = 1'024;           // a topic's name
+  size_t max_messaging_bytes = 1ull << 30;  // unread in all topics of a user
+  size_t max_snapshots = 4'096;             // saved contexts, a user
+  uint32_t max_pass_tokens = 1u << 20;      // input tokens of one pass
+  uint32_t max_pass_slots = 65'536;         // sampled rows of one pass, draws counted
+  size_t max_pass_bytes = 256ull << 20;     // passes being made or under way and unread results
+  uint32_t max_launch_depth = 8;            // inferlets that launch inferlets that …
+  size_t max_processes = 16'384;            // inferlets that run or wait for their turn
+  size_t max_inputs_bytes = 1ull << 30;     // the inputs of all of those
 };
 
 }  // namespace pie::host

@@ -1,5 +1,7 @@
 #include "host/mailbox.h"
 
+#include <algorithm>
+
 namespace pie::host {
 
 Letter::~Letter() {
@@ -9,17 +11,27 @@ Letter::~Letter() {
 
 std::optional<std::string> Letter::Take() {
   std::lock_guard lock(box_->mutex_);
+  if (message_) box_->Forget(message_->size());
   return std::exchange(message_, std::nullopt);
+}
+
+Mailbox::~Mailbox() {
+  if (budget_) budget_->Give(bytes_);
 }
 
 Status Mailbox::Push(std::string message) {
   Served served;
   std::lock_guard lock(mutex_);
   if (closed_) return Fail(Code::kCancelled, "nobody will read this message: the reader has ended");
-  if (messages_.size() >= max_messages_ || bytes_ + message.size() > max_bytes_) {
-    return Fail(Code::kExhausted, "the queue is full: {} messages, {} KiB wait to be read",
-                messages_.size(), bytes_ >> 10);
+  if (kept_ >= max_messages_ || bytes_ + message.size() > max_bytes_) {
+    return Fail(Code::kExhausted, "the queue is full: {} messages, {} KiB wait to be read", kept_,
+                bytes_ >> 10);
   }
+  if (budget_ && !budget_->Take(message.size())) {
+    return Fail(Code::kExhausted, "the queue is full: {} MiB wait to be read in all topics",
+                budget_->used() >> 20);
+  }
+  ++kept_;
   bytes_ += message.size();
   messages_.push_back(std::move(message));
   Deliver(served);
@@ -29,7 +41,6 @@ Status Mailbox::Push(std::string message) {
 void Mailbox::PutBack(std::string message) {
   Served served;
   std::lock_guard lock(mutex_);
-  bytes_ += message.size();
   messages_.push_front(std::move(message));
   Deliver(served);
 }
@@ -38,10 +49,28 @@ std::shared_ptr<Letter> Mailbox::Receive() {
   auto letter = std::make_shared<Letter>(shared_from_this());
   Served served;
   std::lock_guard lock(mutex_);
+  DropExpired();
   waiting_.push_back(letter);
   Deliver(served);
-  if (closed_) letter->signal_.Fire();
+  if (closed_) {
+    letter->signal_.Fire();
+    waiting_.clear();
+  }
   return letter;
+}
+
+void Mailbox::Forget(size_t bytes) {
+  --kept_;
+  bytes_ -= bytes;
+  if (budget_) budget_->Give(bytes);
+}
+
+// Letters that were let go before they got anything still have their place in the line. Looking for
+// those costs, so only when the line has doubled.
+void Mailbox::DropExpired() {
+  if (waiting_.size() < drop_expired_at_) return;
+  std::erase_if(waiting_, [](const auto& letter) { return letter.expired(); });
+  drop_expired_at_ = std::max<size_t>(64, waiting_.size() * 2);
 }
 
 void Mailbox::Close() {
@@ -55,7 +84,7 @@ void Mailbox::Close() {
 
 bool Mailbox::idle() const {
   std::lock_guard lock(mutex_);
-  if (!messages_.empty()) return false;
+  if (kept_ > 0) return false;
   for (const auto& waiting : waiting_) {
     if (!waiting.expired()) return false;
   }
@@ -67,7 +96,6 @@ void Mailbox::Deliver(Served& served) {
     auto letter = waiting_.front().lock();
     waiting_.pop_front();
     if (!letter) continue;
-    bytes_ -= messages_.front().size();
     letter->message_ = std::move(messages_.front());
     messages_.pop_front();
     letter->signal_.Fire();

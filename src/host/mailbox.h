@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "host/byte_budget.h"
 #include "wasm/signal.h"
 
 namespace pie::host {
@@ -41,15 +42,17 @@ class Letter {
 
 class Mailbox : public std::enable_shared_from_this<Mailbox> {
  public:
-  Mailbox(size_t max_messages, size_t max_bytes)
-      : max_messages_(max_messages), max_bytes_(max_bytes) {}
+  // `budget` is shared with other boxes of the same user.
+  Mailbox(size_t max_messages, size_t max_bytes, std::shared_ptr<ByteBudget> budget = nullptr)
+      : max_messages_(max_messages), max_bytes_(max_bytes), budget_(std::move(budget)) {}
+  ~Mailbox();
 
   Status Push(std::string message);
   // The next message, or the promise of one. Letters are served in the order they were asked for.
   std::shared_ptr<Letter> Receive();
   // No more messages will come: those who wait get nothing.
   void Close();
-  // Nobody waits and nothing is kept.
+  // Nobody waits, and no message is kept here or in a letter, from which it may come back.
   bool idle() const;
 
  private:
@@ -59,12 +62,17 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   using Served = std::vector<std::shared_ptr<Letter>>;
   void Deliver(Served& served);
   void PutBack(std::string message);
+  void Forget(size_t bytes);
+  void DropExpired();
 
-  size_t max_messages_, max_bytes_;
+  const size_t max_messages_, max_bytes_;
+  const std::shared_ptr<ByteBudget> budget_;
   mutable std::mutex mutex_;
   std::deque<std::string> messages_;
-  size_t bytes_ = 0;
+  size_t kept_ = 0;   // messages here and in unread letters
+  size_t bytes_ = 0;  // of those
   std::deque<std::weak_ptr<Letter>> waiting_;
+  size_t drop_expired_at_ = 64;
   bool closed_ = false;
 };
 

@@ -26,6 +26,7 @@ Process::Process(Engine* engine, InstanceId id, Options options)
       options_(std::move(options)),
       handles_(std::make_unique<Handles>(engine->limits().max_handles, engine->live_handles())) {
   const Limits& limits = engine->limits();
+  pass_bytes_ = std::make_shared<ByteBudget>(limits.max_pass_bytes);
   inbox_ = std::make_shared<Mailbox>(limits.max_queued_messages, limits.max_queued_bytes);
   files_ = std::make_shared<Mailbox>(limits.max_queued_messages, limits.max_queued_bytes);
 }
@@ -81,6 +82,7 @@ void Process::OnOutput(bool is_stderr, std::string_view bytes) {
 void Process::OnExit(wasm::Exit exit) {
   // The sweep first, so that whoever hears of the end finds nothing left behind.
   handles_.reset();
+  input_.Release();
   CloseInbox();
   if (!scratch_dir_.empty()) {
     std::error_code ignored;

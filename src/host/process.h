@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "host/byte_budget.h"
 #include "host/context.h"
 #include "host/handle_table.h"
 #include "host/hub.h"
@@ -44,6 +45,7 @@ struct Pass {
   std::optional<uint32_t> context;  // handle
   Forward forward;
   uint64_t slots = 0;  // that it asks for
+  Charge charge;       // for what it holds
   bool seeded = false;
   bool executed = false;
   std::string refusal;  // why it cannot be executed: something it asked for that is not available
@@ -54,6 +56,7 @@ struct PassOutput {
   wasm::Signal signal;
   std::atomic<bool> ready = false;
   bool taken = false;
+  Charge charge;  // for the result
   Result<std::vector<Slot>> result;
 };
 
@@ -73,6 +76,8 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   const Options& options() const { return options_; }
   Engine& engine() { return *engine_; }
   uint64_t NextSeed();
+  // For passes and their results.
+  Charge NewCharge() { return Charge(pass_bytes_); }
 
   // What a client can do.
   Status SendMessage(std::string text);
@@ -114,7 +119,9 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   Options options_;
   std::unique_ptr<Handles> handles_;
   std::shared_ptr<Mailbox> inbox_, files_;
-  uint64_t passes_ = 0;  // made so far: each draws its own random numbers
+  Charge input_;                            // what it was launched with
+  std::shared_ptr<ByteBudget> pass_bytes_;  // what its passes and unread results hold
+  uint64_t passes_ = 0;                     // made so far: each draws its own random numbers
   std::string scratch_dir_;
 
   mutable std::mutex mutex_;

@@ -10,13 +10,14 @@ Status Snapshots::Save(std::string_view user, std::string_view name, const Conte
   }
   std::lock_guard lock(mutex_);
   Key key(user, context.model(), name);
-  size_t& count = per_user_[std::string(user)];
+  auto counted = per_user_.find(user);
+  const size_t count = counted == per_user_.end() ? 0 : counted->second;
   if (!kept_.contains(key) && count >= limits_.max_snapshots) {
     return Fail(Code::kExhausted, "user {} has {} snapshots already; delete some", user, count);
   }
   auto copy = PIE_TRY(context.Fork());
   auto [place, fresh] = kept_.insert_or_assign(std::move(key), std::move(copy));
-  count += fresh ? 1 : 0;
+  if (fresh) ++per_user_[std::string(user)];
   return {};
 }
 
@@ -24,7 +25,9 @@ Result<std::string> Snapshots::SaveUnnamed(std::string_view user, const Context&
   std::string name;
   {
     std::lock_guard lock(mutex_);
-    name = fmt::format("snapshot-{}", next_unnamed_++);
+    do {
+      name = fmt::format("snapshot-{}", next_unnamed_++);
+    } while (kept_.contains(Key(user, context.model(), name)));
   }
   PIE_RETURN_IF_ERROR(Save(user, name, context));
   return name;
