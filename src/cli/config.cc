@@ -125,6 +125,9 @@ Result<Config> ReadConfig(const std::string& given) {
     if (given.empty()) return config;
     return Fail(Code::kNotFound, "there is no config file {}", path);
   }
+  if (std::filesystem::is_directory(path, ignored)) {
+    return Fail(Code::kInvalid, "{} is a folder: give the config file in it", path);
+  }
   toml::table root;
   try {
     root = toml::parse_file(path);

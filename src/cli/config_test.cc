@@ -1,0 +1,141 @@
+#include "cli/config.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace pie::cli {
+namespace {
+
+class ConfigTest : public testing::Test {
+ protected:
+  ConfigTest() { std::filesystem::create_directories(dir_); }
+  ~ConfigTest() override { std::filesystem::remove_all(dir_); }
+
+  Result<Config> Read(std::string_view text) {
+    std::ofstream(path_) << text;
+    return ReadConfig(path_);
+  }
+  // The error without the path.
+  std::string ErrorOf(std::string_view text) {
+    auto config = Read(text);
+    EXPECT_FALSE(config) << text;
+    return config ? "" : config.error().text.substr(path_.size());
+  }
+
+  const std::filesystem::path dir_ =
+      std::filesystem::path(testing::TempDir()) / fmt::format("pie-config-{}", getpid());
+  const std::string path_ = dir_ / "config.toml";
+};
+
+TEST_F(ConfigTest, ReadsEverything) {
+  auto config = Read(R"(
+[runtime]
+worker_threads = 3
+wasm_max_instances = 10
+wasm_max_memory_mb = 256
+max_output_mb = 1
+cpu_budget_ms = 1000
+allow_fs = true
+fs_scratch_dir = "/tmp/here"
+
+[[model]]
+name = "tiny"
+[model.driver]
+type = "dummy"
+random_seed = 9
+[model.driver.options]
+kv_page_size = 8
+total_pages = 100
+max_forward_tokens = 64
+max_forward_requests = 4
+)");
+  ASSERT_TRUE(config) << config.error().text;
+  EXPECT_EQ(config->runtime.worker_threads, 3u);
+  EXPECT_EQ(config->runtime.max_instances, 10u);
+  EXPECT_EQ(config->runtime.limits.max_memory_bytes, 256u << 20);
+  EXPECT_EQ(config->runtime.limits.max_output_bytes, 1u << 20);
+  EXPECT_EQ(config->runtime.limits.cpu_budget_ms, 1000u);
+  EXPECT_TRUE(config->allow_fs);
+  EXPECT_EQ(config->scratch_root, "/tmp/here");
+  EXPECT_EQ(config->model_name, "tiny");
+  EXPECT_EQ(config->driver, "dummy");
+  EXPECT_EQ(config->dummy.seed, 9u);
+  EXPECT_EQ(config->dummy.page_tokens, 8u);
+  EXPECT_EQ(config->dummy.total_pages, 100u);
+  EXPECT_EQ(config->dummy.max_batch_tokens, 64u);
+  EXPECT_EQ(config->dummy.max_batch_members, 4u);
+}
+
+TEST_F(ConfigTest, EmptyFileGivesTheDefaults) {
+  auto config = Read("");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->model_name, "default");
+  EXPECT_EQ(config->driver, "");
+  EXPECT_EQ(config->dummy.page_tokens, DummyOptions{}.page_tokens);
+}
+
+TEST_F(ConfigTest, FaultsNameTheirLine) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[runtime", ":1: "},
+      {"runtime = 3", ":1: 'runtime' must be a table, written [runtime]"},
+      {"[runtime]\nworker_threads = \"two\"", ":2: 'worker_threads' must be a whole number"},
+      {"[runtime]\nworker_threads = -1", ":2: 'worker_threads' must be a whole number"},
+      {"[runtime]\nworker_threads = 5000", ":2: 'worker_threads' must be a whole number"},
+      {"[runtime]\n\nwasm_max_instances = 0", ":3: 'wasm_max_instances' must be a whole number"},
+      {"[runtime]\nwasm_max_instances = 99999999999", ":2: 'wasm_max_instances' must be"},
+      {"[runtime]\nwasm_max_memory_mb = 0", ":2: 'wasm_max_memory_mb' must be a whole number from"},
+      {"[runtime]\nallow_fs = 1", ":2: 'allow_fs' must be true or false"},
+      {"[runtime]\nfs_scratch_dir = 1", ":2: 'fs_scratch_dir' must be a text in quotes"},
+      {"[model]\nname = \"x\"", ":1: write each model as [[model]]"},
+      {"model = []", ":1: write each model as [[model]]"},
+      {"[[model]]\nname = 1", ":2: 'name' must be a text in quotes"},
+      {"[[model]]\ndriver = \"dummy\"", ":2: 'model.driver' must be a table"},
+      {"[[model]]\n[model.driver]\ntype = 1", ":3: 'type' must be a text in quotes"},
+      {"[[model]]\n[model.driver.options]\nkv_page_size = 0", ":3: 'kv_page_size' must be"},
+      {"[[model]]\n[model.driver.options]\ntotal_pages = 0", ":3: 'total_pages' must be"},
+      {"[[model]]\n[model.driver.options]\nmax_forward_tokens = 0", ":3: 'max_forward_tokens'"},
+      {"[[model]]\n[model.driver.options]\nmax_forward_requests = 1.5",
+       ":3: 'max_forward_requests'"},
+  };
+  for (const auto& [text, wanted] : cases) {
+    const std::string error = ErrorOf(text);
+    EXPECT_TRUE(error.starts_with(wanted)) << text << "\ngave: " << error;
+  }
+}
+
+TEST_F(ConfigTest, NamedFileMustBeThere) {
+  EXPECT_EQ(ReadConfig("/nowhere.toml").error().text, "there is no config file /nowhere.toml");
+  EXPECT_FALSE(ReadConfig(dir_.string())) << "a folder";
+}
+
+TEST_F(ConfigTest, FoldersComeFromTheEnvironment) {
+  setenv("PIE_HOME", dir_.c_str(), 1);
+  setenv("PIE_CACHE", "/tmp/some-cache", 1);
+  EXPECT_EQ(HomeDir(), dir_);
+  EXPECT_EQ(CacheDir(), "/tmp/some-cache");
+  EXPECT_TRUE(ReadConfig("")) << "no file there: the defaults";
+  std::ofstream(path_) << "[runtime]\nallow_fs = true";
+  EXPECT_TRUE(ReadConfig("")->allow_fs);
+  EXPECT_EQ(ReadConfig("")->runtime.cache_dir, "/tmp/some-cache/code");
+  unsetenv("PIE_CACHE");
+  setenv("XDG_CACHE_HOME", "/tmp/xdg", 1);
+  EXPECT_EQ(CacheDir(), "/tmp/xdg/pie");
+  setenv("TMPDIR", "/nowhere", 1);
+  EXPECT_TRUE(ReadConfig(""));
+  for (const char* name : {"PIE_HOME", "XDG_CACHE_HOME", "TMPDIR"}) unsetenv(name);
+}
+
+TEST_F(ConfigTest, EngineNeedsAModel) {
+  Config config;
+  EXPECT_NE(StartEngine(config).error().text.find("add --dummy"), std::string::npos);
+  config.driver = "cuda";
+  EXPECT_NE(StartEngine(config).error().text.find("driver 'cuda' is not in this build"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace pie::cli
