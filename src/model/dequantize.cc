@@ -1,0 +1,279 @@
+#include "model/dequantize.h"
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "model/half.h"
+
+namespace pie {
+namespace {
+
+// A block function reads one block at `in` and writes its numbers to `out`. Layouts are given as
+// the fields in their order; f16 fields are little-endian.
+using Block = const uint8_t*;
+using BlockFunction = void (*)(Block in, float* out);
+
+uint16_t U16(Block in) {
+  return static_cast<uint16_t>(in[0] | in[1] << 8);
+}
+
+uint32_t U32(Block in) {
+  return U16(in) | static_cast<uint32_t>(U16(in + 2)) << 16;
+}
+
+float Half(Block in) {
+  return HalfToFloat(U16(in));
+}
+
+// Number i of 32 in 16 bytes: the low halves are the first 16 numbers, the high ones the rest.
+int Nibble(Block packed, int i) {
+  return i < 16 ? packed[i] & 0xF : packed[i - 16] >> 4;
+}
+
+void F32(Block in, float* out) {
+  std::memcpy(out, in, sizeof(float));
+}
+void F16(Block in, float* out) {
+  *out = Half(in);
+}
+void BF16(Block in, float* out) {
+  *out = BFloatToFloat(U16(in));
+}
+
+// f16 d, i8 q[32]: d × q
+void Q8_0(Block in, float* out) {
+  const float d = Half(in);
+  for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(static_cast<int8_t>(in[2 + i]));
+}
+
+// f16 d, u4 q[32]: d × (q - 8)
+void Q4_0(Block in, float* out) {
+  const float d = Half(in);
+  for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(Nibble(in + 2, i) - 8);
+}
+
+// f16 d, f16 m, u4 q[32]: d × q + m
+void Q4_1(Block in, float* out) {
+  const float d = Half(in);
+  const float m = Half(in + 2);
+  for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(Nibble(in + 4, i)) + m;
+}
+
+// f16 d, u1 high[32], u4 low[32]: d × (q - 16)
+void Q5_0(Block in, float* out) {
+  const float d = Half(in);
+  const uint32_t high = U32(in + 2);
+  for (int i = 0; i < 32; ++i) {
+    const int q = Nibble(in + 6, i) | static_cast<int>((high >> i) & 1) << 4;
+    out[i] = d * static_cast<float>(q - 16);
+  }
+}
+
+// f16 d, f16 m, u1 high[32], u4 low[32]: d × q + m
+void Q5_1(Block in, float* out) {
+  const float d = Half(in);
+  const float m = Half(in + 2);
+  const uint32_t high = U32(in + 4);
+  for (int i = 0; i < 32; ++i) {
+    const int q = Nibble(in + 8, i) | static_cast<int>((high >> i) & 1) << 4;
+    out[i] = d * static_cast<float>(q) + m;
+  }
+}
+
+// The K types have 256 numbers a block in groups of 16 or 32, each group with a small integer scale
+// (and minimum) that d (and dmin) multiply.
+
+// Number i of 256 two-bit ones: 32 bytes hold 128 numbers, as four runs of 32 by bit position.
+int TwoBits(Block packed, int i) {
+  return (packed[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
+}
+
+// u4 (scale, min)[16], u2 q[256], f16 d, f16 dmin; groups of 16: d × scale × q - dmin × min
+void Q2_K(Block in, float* out) {
+  const Block scales = in;
+  const Block packed = in + 16;
+  const float d = Half(in + 80);
+  const float dmin = Half(in + 82);
+  for (int i = 0; i < 256; ++i) {
+    const float scale = d * static_cast<float>(scales[i / 16] & 0xF);
+    const float min = dmin * static_cast<float>(scales[i / 16] >> 4);
+    out[i] = scale * static_cast<float>(TwoBits(packed, i)) - min;
+  }
+}
+
+// u1 high[256], u2 low[256], u6 scale[16], f16 d; groups of 16: d × (scale - 32) × (q - 4)
+void Q3_K(Block in, float* out) {
+  const Block high = in;
+  const Block low = in + 32;
+  const Block scales = in + 96;
+  const float d = Half(in + 108);
+  for (int i = 0; i < 256; ++i) {
+    const int group = i / 16;
+    // Four low bits in bytes 0–7, two high ones in bytes 8–11.
+    const int scale = ((scales[group % 8] >> (group / 8 * 4)) & 0xF) |
+                      ((scales[8 + group % 4] >> (group / 4 * 2)) & 3) << 4;
+    const int q = TwoBits(low, i) | ((high[i % 32] >> (i / 32)) & 1) << 2;
+    out[i] = d * static_cast<float>(scale - 32) * static_cast<float>(q - 4);
+  }
+}
+
+struct ScaleAndMin {
+  float scale;
+  float min;
+};
+
+// Eight six-bit scales and minimums in 12 bytes: the first four of each lie whole in the low bits
+// of bytes 0–3 and 4–7, whose two upper bits complete the nibbles of bytes 8–11 to the last four.
+ScaleAndMin SixBits(Block packed, int group) {
+  if (group < 4) {
+    return {static_cast<float>(packed[group] & 63), static_cast<float>(packed[group + 4] & 63)};
+  }
+  const int nibbles = packed[group + 4];
+  return {static_cast<float>((nibbles & 0xF) | packed[group - 4] >> 6 << 4),
+          static_cast<float>(nibbles >> 4 | packed[group] >> 6 << 4)};
+}
+
+// Number i of 256 four-bit ones: 32 bytes hold 64 numbers, low halves first.
+int FourBits(Block packed, int i) {
+  return (packed[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4)) & 0xF;
+}
+
+// f16 d, f16 dmin, u6 (scale, min)[8], u4 q[256]; groups of 32: d × scale × q - dmin × min
+void Q4_K(Block in, float* out) {
+  const float d = Half(in);
+  const float dmin = Half(in + 2);
+  for (int i = 0; i < 256; ++i) {
+    const ScaleAndMin group = SixBits(in + 4, i / 32);
+    out[i] = d * group.scale * static_cast<float>(FourBits(in + 16, i)) - dmin * group.min;
+  }
+}
+
+// f16 d, f16 dmin, u6 (scale, min)[8], u1 high[256], u4 low[256]; as Q4_K
+void Q5_K(Block in, float* out) {
+  const float d = Half(in);
+  const float dmin = Half(in + 2);
+  const Block high = in + 16;
+  for (int i = 0; i < 256; ++i) {
+    const ScaleAndMin group = SixBits(in + 4, i / 32);
+    const int q = FourBits(in + 48, i) | ((high[i % 32] >> (i / 32)) & 1) << 4;
+    out[i] = d * group.scale * static_cast<float>(q) - dmin * group.min;
+  }
+}
+
+// u4 low[256], u2 high[256], i8 scale[16], f16 d; groups of 16: d × scale × (q - 32)
+void Q6_K(Block in, float* out) {
+  const Block scales = in + 192;
+  const float d = Half(in + 208);
+  for (int i = 0; i < 256; ++i) {
+    // 64 bytes hold the low bits of 128 numbers: low halves first.
+    const int low = (in[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4)) & 0xF;
+    const int q = low | TwoBits(in + 128, i) << 4;
+    const float scale = d * static_cast<float>(static_cast<int8_t>(scales[i / 16]));
+    out[i] = scale * static_cast<float>(q - 32);
+  }
+}
+
+// IQ4's sixteen steps: finer near zero, where most weights are.
+constexpr std::array<int8_t, 16> kIq4Steps = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                              1,    13,   25,  38,  53,  69,  89,  113};
+
+// f16 d, u4 step[32]: d × steps[step]
+void IQ4_NL(Block in, float* out) {
+  const float d = Half(in);
+  for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(kIq4Steps[Nibble(in + 2, i)]);
+}
+
+// f16 d, u2 high[8], u4 low[8], u4 step[256]; groups of 32: d × (scale - 32) × steps[step]
+void IQ4_XS(Block in, float* out) {
+  const float d = Half(in);
+  const uint32_t high = U16(in + 2);
+  for (int group = 0; group < 8; ++group) {
+    const int low = (in[4 + group / 2] >> (group % 2 * 4)) & 0xF;
+    const int scale = low | static_cast<int>((high >> (group * 2)) & 3) << 4;
+    const float step = d * static_cast<float>(scale - 32);
+    const Block packed = in + 8 + group * 16;
+    for (int i = 0; i < 32; ++i) {
+      out[group * 32 + i] = step * static_cast<float>(kIq4Steps[Nibble(packed, i)]);
+    }
+  }
+}
+
+// The values of a 4-bit float (1 sign, 2 exponent, 1 fraction bit), doubled to be whole.
+constexpr std::array<int8_t, 16> kE2M1Doubled = {0, 1,  2,  3,  4,  6,  8,  12,
+                                                 0, -1, -2, -3, -4, -6, -8, -12};
+
+// u8 e, f4 q[32]: 2^(e - 127) × q
+void MXFP4(Block in, float* out) {
+  const int exponent = in[0] - 128;  // one less, for the doubled values
+  // 2^-127 and 2^-128 are subnormal floats.
+  const float scale = exponent >= -126 ? std::bit_cast<float>((exponent + 127U) << 23)
+                                       : std::bit_cast<float>(0x200000U << in[0]);
+  for (int i = 0; i < 32; ++i) out[i] = scale * static_cast<float>(kE2M1Doubled[Nibble(in + 1, i)]);
+}
+
+BlockFunction FunctionOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return F32;
+    case DType::kF16:
+      return F16;
+    case DType::kBF16:
+      return BF16;
+    case DType::kQ8_0:
+      return Q8_0;
+    case DType::kQ4_0:
+      return Q4_0;
+    case DType::kQ4_1:
+      return Q4_1;
+    case DType::kQ5_0:
+      return Q5_0;
+    case DType::kQ5_1:
+      return Q5_1;
+    case DType::kQ2_K:
+      return Q2_K;
+    case DType::kQ3_K:
+      return Q3_K;
+    case DType::kQ4_K:
+      return Q4_K;
+    case DType::kQ5_K:
+      return Q5_K;
+    case DType::kQ6_K:
+      return Q6_K;
+    case DType::kIQ4_NL:
+      return IQ4_NL;
+    case DType::kIQ4_XS:
+      return IQ4_XS;
+    case DType::kMXFP4:
+      return MXFP4;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+bool CanDequantize(DType dtype) {
+  return FunctionOf(dtype) != nullptr;
+}
+
+Status Dequantize(DType dtype, std::span<const std::byte> data, std::span<float> out) {
+  const DTypeInfo& info = InfoOf(dtype);
+  const BlockFunction function = FunctionOf(dtype);
+  if (function == nullptr) {
+    return Fail(Code::kUnavailable, "{} cannot be turned into floats by this build", info.name);
+  }
+  const size_t blocks = data.size() / info.block_bytes;
+  if (data.size() % info.block_bytes != 0 || out.size() != blocks * info.block_elements) {
+    return Fail(Code::kInvalid, "{} bytes of {} are not {} numbers", data.size(), info.name,
+                out.size());
+  }
+  const auto* in = reinterpret_cast<Block>(data.data());
+  for (size_t block = 0; block < blocks; ++block) {
+    function(in + block * info.block_bytes, out.data() + block * info.block_elements);
+  }
+  return {};
+}
+
+}  // namespace pie
