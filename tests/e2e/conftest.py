@@ -1,0 +1,59 @@
+"""What the end-to-end tests share: the engine's program, the inferlets of this tree, one runner."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+_LIMIT_S = 240  # the first run of a Python or JavaScript component compiles it
+
+Completed = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="session")
+def pie() -> Path:
+    """The program. $PIE_BINARY names another one, such as a sanitizer build."""
+    program = Path(os.environ.get("PIE_BINARY", ROOT / "build" / "bin" / "pie"))
+    assert program.is_file(), f"{program} is missing: run `make`"
+    return program
+
+
+@pytest.fixture(scope="session")
+def guest() -> Callable[[str], list[str | Path]]:
+    """`--path … --manifest …` of an inferlet, by the name of its file in build/guests."""
+    manifests = {
+        f"{example}-{language}": ROOT / "inferlets" / example / language / "Pie.toml"
+        for example in ("hello", "text-completion", "parallel-generation")
+        for language in ("rust", "python", "typescript", "cpp")
+    }
+    manifests["hostile-guest"] = ROOT / "tests" / "hostile" / "guest" / "Pie.toml"
+
+    def arguments(name: str) -> list[str | Path]:
+        component = ROOT / "build" / "guests" / f"{name}.wasm"
+        assert component.is_file(), f"{component} is missing: run `make guests`"
+        return ["--path", component, "--manifest", manifests[name]]
+
+    return arguments
+
+
+@pytest.fixture(scope="session")
+def run(pie: Path) -> Callable[..., Completed]:
+    """Runs `pie …` to its end and gives what it wrote, as text."""
+
+    def run_pie(*arguments: str | Path, env: dict[str, str] | None = None, stdin="") -> Completed:
+        return subprocess.run(
+            [pie, *arguments],
+            env={**os.environ, **(env or {})},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+            check=False,
+        )
+
+    return run_pie

@@ -1,0 +1,399 @@
+"""`pie run` and its siblings as a person meets them: real components, exit codes, streams, signals.
+
+Python and JavaScript components compile for seconds when they are new, so each runs once here; what
+does not depend on the language is shown with Rust components.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LANGUAGES = ("rust", "python", "typescript", "cpp")
+every_language = pytest.mark.parametrize("language", LANGUAGES)
+
+
+def assert_fails(done: subprocess.CompletedProcess[str], words: str) -> None:
+    """It ended with an error of its own: one line that says `words`, and nothing on stdout."""
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: "), done.stderr
+    assert words in done.stderr
+    assert "terminate called" not in done.stderr
+
+
+# What the examples answer.
+
+
+@every_language
+def test_hello_greets_by_name(run, guest, language):
+    done = run("run", "--dummy", *guest(f"hello-{language}"), "--", "--name", "Ada")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Hello, Ada!\n", "")
+
+
+@every_language
+def test_text_completion_streams_before_it_returns(pie, guest, language):
+    # A socket that keeps the borders between writes shows whether the text came piece by piece.
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    program = guest(f"text-completion-{language}")
+    with subprocess.Popen(
+        [pie, "run", "--dummy", *program, "--stdout", "--", "--prompt", "Hi", "--max-tokens", "64"],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        theirs.close()
+        ours.settimeout(240)
+        writes = list(iter(lambda: ours.recv(1 << 16).decode(), ""))
+        assert child.wait() == 0, child.stderr.read()
+    *deltas, returned = writes
+    assert len(deltas) > 3
+    assert returned == "\n" + "".join(deltas) + "\n"
+
+
+@every_language
+def test_parallel_generation_returns_as_many_as_asked_for(run, guest, language):
+    program = guest(f"parallel-generation-{language}")
+    done = run("run", "--dummy", *program, "--debug", "--", "--n", "3", "--max-tokens", "12")
+    assert done.returncode == 0, done.stderr
+    texts = json.loads(done.stdout)
+    assert len(texts) == 3
+    assert all(isinstance(text, str) and text for text in texts)
+    assert len(set(texts)) > 1, "each draws for itself"
+    assert done.stderr == (
+        "counts: instances=0 handles=0 contexts=0 pages=0 snapshots=0 topics=0\n"
+    )
+
+
+# What goes where.
+
+
+def test_without_stdout_only_the_return_value_is_printed(run, guest):
+    program = guest("text-completion-rust")
+    quiet = run("run", "--dummy", *program, "--", "--prompt", "Hi")
+    streamed = run("run", "--dummy", *program, "--stdout", "--", "--prompt", "Hi")
+    assert quiet.returncode == streamed.returncode == 0
+    assert streamed.stdout == quiet.stdout * 2, "the same text, streamed and then returned"
+
+
+def test_stderr_is_mirrored_and_a_trap_is_an_error(run, guest):
+    done = run("run", "--dummy", *guest("hostile-guest"), "--input", '{"mode": "panic"}')
+    assert done.returncode == 1
+    assert done.stdout == ""
+    mirrored, _, error = done.stderr.partition("error: ")
+    assert "the guest's own message" in mirrored
+    assert "wasm backtrace" in error
+
+
+def test_error_of_the_inferlet_is_the_error(run, guest):
+    done = run("run", "--dummy", *guest("hostile-guest"), "--input", '{"mode": "fail"}')
+    assert_fails(done, "the guest's own error")
+
+
+def test_nothing_is_left_after_a_panic_with_hands_full(run, guest):
+    program = guest("hostile-guest")
+    done = run("run", "--dummy", *program, "--debug", "--input", '{"mode": "panic_holding"}')
+    assert done.returncode == 1
+    assert "counts: instances=0 handles=0 contexts=0 pages=0 snapshots=0 topics=0" in done.stderr
+
+
+def test_stdout_that_cannot_be_written_is_an_error(pie, guest):
+    with open("/dev/full", "w") as full:
+        command = [pie, "run", "--dummy", *guest("hello-rust")]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert "cannot write to stdout" in done.stderr
+
+
+def test_colours_are_for_terminals(pie, run, guest, tmp_path):
+    command = [pie, "run", "--dummy", "--path", tmp_path / "none.wasm"]
+    assert "\x1b" not in run(*command[1:]).stderr
+
+    def on_a_terminal(env: dict[str, str]) -> str:
+        ours, theirs = pty.openpty()
+        subprocess.run(command, stderr=theirs, env={**os.environ, **env}, check=False)
+        os.close(theirs)
+        text = os.read(ours, 1 << 16).decode()
+        os.close(ours)
+        return text
+
+    assert "\x1b[31merror:" in on_a_terminal({"TERM": "xterm", "NO_COLOR": ""})
+    assert "\x1b" not in on_a_terminal({"TERM": "xterm", "NO_COLOR": "1"})
+    assert "\x1b" not in on_a_terminal({"TERM": "dumb", "NO_COLOR": ""})
+
+
+def test_log_file_is_appended_to(run, guest, tmp_path):
+    log = tmp_path / "pie.log"
+    for _ in range(2):
+        run("run", "--dummy", *guest("hello-rust"), "--log", log)
+    run("run", "--dummy", *guest("hostile-guest"), "--log", log, "--input", '{"mode": "fail"}')
+    lines = [line for line in log.read_text().splitlines() if "compiling" not in line]
+    assert len(lines) == 6
+    assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", line) for line in lines)
+    assert "launched hello@0.1.0 as" in lines[0]
+    assert lines[1].endswith("ended: ok")
+    assert lines[5].endswith("ended: the guest's own error")
+    assert_fails(
+        run("run", "--dummy", *guest("hello-rust"), "--log", tmp_path / "no" / "log"),
+        "cannot write the log file",
+    )
+
+
+# Input.
+
+
+def test_input_as_json_file_and_standard_input(run, guest, tmp_path):
+    hello = ("run", "--dummy", *guest("hello-rust"), "--input")
+    file = tmp_path / "input.json"
+    file.write_text('{"name": "file"}')
+    assert run(*hello, '{"name": "json"}').stdout == "Hello, json!\n"
+    assert run(*hello, f"@{file}").stdout == "Hello, file!\n"
+    assert run(*hello, "-", stdin='{"name": "pipe"}').stdout == "Hello, pipe!\n"
+    done = run(*hello, '{"name": "json"}', "--", "--name=arguments")
+    assert done.stdout == "Hello, arguments!\n", "arguments join the input, and win"
+
+
+def test_input_that_is_no_input(run, guest, tmp_path):
+    hello = ("run", "--dummy", *guest("hello-rust"), "--input")
+    assert_fails(run(*hello, '{"name": '), "--input is not valid JSON: parse error at line 1")
+    assert_fails(run(*hello, "-"), "--input is not valid JSON")
+    assert_fails(run(*hello, "@" + str(tmp_path / "none")), "cannot read the input file")
+    assert_fails(run(*hello, "[1]", "--", "--name", "x"), "--input is not an object")
+    deep = tmp_path / "deep.json"
+    deep.write_text("[" * 200_000 + "]" * 200_000)
+    assert_fails(run(*hello, f"@{deep}"), "512 levels deep")
+
+
+def test_input_over_the_limit(run, guest, tmp_path):
+    big = tmp_path / "big.json"
+    big.write_text(json.dumps({"name": "x" * (17 << 20)}))
+    done = run("run", "--dummy", *guest("hello-rust"), "--input", f"@{big}")
+    assert_fails(done, "at most 16 MiB")
+    assert_fails(run("run", "--dummy", *guest("hello-rust"), "--input", "@/dev/zero"), "16 MiB")
+
+
+def test_parameters_are_checked_before_anything_runs(run, guest):
+    complete = ("run", "--dummy", *guest("text-completion-rust"))
+    assert_fails(run(*complete), "parameter 'prompt' (string) is missing: What to ask the model")
+    assert_fails(run(*complete, "--", "--prompt", "3"), "must be of type string, not 3")
+    done = run(*complete, "--", "--prompt", "x", "--max-tokens", "many")
+    assert_fails(done, "parameter 'max_tokens' must be of type int")
+
+
+def test_arguments_that_are_not_text(pie, guest):
+    command = [pie, "run", "--dummy", *guest("hello-rust"), "--", "--name", b"\xff"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"is not UTF-8" in done.stderr
+
+
+# Files that are not what they should be.
+
+
+def test_component_that_is_none(run, tmp_path):
+    for content, words in {
+        b"": "empty",
+        b"hello": "not a WebAssembly component",
+        b"\0asm\x01\0\0\0": "core WebAssembly module",
+        b"\0asm\x0d\0\x01\0garbage": "not a valid component",
+    }.items():
+        file = tmp_path / "x.wasm"
+        file.write_bytes(content)
+        assert_fails(run("run", "--dummy", "--path", file), words)
+    assert_fails(run("run", "--dummy", "--path", tmp_path / "none.wasm"), "none.wasm")
+    assert_fails(run("run", "--dummy", "--path", tmp_path), "cannot read the component")
+    assert_fails(run("run", "--dummy"), "pie run --path OUT.wasm")
+
+
+def test_manifest_faults_name_their_line(run, guest, tmp_path):
+    component = guest("hello-rust")[:2]
+    manifest = tmp_path / "Pie.toml"
+    manifest.write_text('[package]\nname = "My App"\nversion = "1.0.0"\n')
+    done = run("run", "--dummy", *component, "--manifest", manifest)
+    assert_fails(done, f"{manifest}:2: the name 'My App'")
+    manifest.write_text("[package\n")
+    assert_fails(run("run", "--dummy", *component, "--manifest", manifest), f"{manifest}:1: ")
+    missing = run("run", "--dummy", *component, "--manifest", tmp_path / "none.toml")
+    assert_fails(missing, "cannot read the manifest")
+    assert_fails(run("run", "--dummy", *component, "--manifest", tmp_path), "the Pie.toml itself")
+
+
+def test_manifest_beside_the_component_is_found(run, guest, tmp_path):
+    (tmp_path / "hello.wasm").symlink_to(guest("hello-rust")[1])
+    assert run("run", "--dummy", "--path", tmp_path / "hello.wasm").stdout == "Hello, world!\n"
+    (tmp_path / "Pie.toml").write_text(
+        '[package]\nname = "a"\nversion = "1.0.0"\n[parameters]\nneeded = { type = "int" }\n'
+    )
+    done = run("run", "--dummy", "--path", tmp_path / "hello.wasm")
+    assert_fails(done, "parameter 'needed' (int) is missing")
+
+
+def test_config_faults_name_their_line(run, guest, tmp_path):
+    config = tmp_path / "config.toml"
+    hello = ("run", *guest("hello-rust"), "--config", config)
+    assert_fails(run(*hello), "there is no config file")
+    config.write_text('[runtime]\nallow_fs = "yes"\n')
+    assert_fails(run(*hello), f"{config}:2: 'allow_fs' must be true or false")
+    config.write_text('[[model]]\nname = "tiny"\n[model.driver]\ntype = "dummy"\n')
+    assert run(*hello).stdout == "Hello, world!\n", "a config with a model needs no --dummy"
+    config.write_text("")
+    assert_fails(run(*hello), "add --dummy")
+
+
+def test_config_of_the_user(run, guest, tmp_path):
+    (tmp_path / "config.toml").write_text("[runtime]\nworker_threads = -1\n")
+    done = run("run", "--dummy", *guest("hello-rust"), env={"PIE_HOME": str(tmp_path)})
+    assert_fails(done, "config.toml:2: 'worker_threads'")
+
+
+def test_folders_that_are_not_there(run, guest, tmp_path):
+    env = {"TMPDIR": str(tmp_path / "no"), "PIE_CACHE": "/proc/no", "PIE_HOME": "/proc/no"}
+    done = run("run", "--dummy", *guest("hello-rust"), env=env)
+    assert (done.returncode, done.stdout) == (0, "Hello, world!\n"), done.stderr
+
+
+# Ctrl-C.
+
+
+class Interrupted:
+    """A run that gets SIGINT once `log` says that it has come so far."""
+
+    def __init__(self, pie, log: Path, moment: str, *arguments, env=None):
+        command = [pie, "run", "--dummy", *arguments, "--log", log]
+        self.child = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(env or {})},
+        )
+        deadline = time.monotonic() + 60
+        while not (log.is_file() and moment in log.read_text()):
+            assert self.child.poll() is None, self.child.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+
+    def end(self) -> tuple[int, str, str, float]:
+        """Exit code, stdout, stderr, and how long it took to leave."""
+        start = time.monotonic()
+        self.child.send_signal(signal.SIGINT)
+        stdout, stderr = self.child.communicate(timeout=60)
+        return self.child.returncode, stdout, stderr, time.monotonic() - start
+
+
+@pytest.mark.parametrize("mode", ["loop", "sleep", "wait_for_pass_forever"])
+def test_ctrl_c_stops_whatever_it_does(pie, guest, tmp_path, mode):
+    program = guest("hostile-guest")
+    arguments = (*program, "--debug", "--input", json.dumps({"mode": mode}))
+    run = Interrupted(pie, tmp_path / "log", "launched", *arguments)
+    code, stdout, stderr, took = run.end()
+    assert code == 130, stderr
+    assert took < 2
+    assert stdout == ""
+    assert stderr == (
+        "\nstopped\ncounts: instances=0 handles=0 contexts=0 pages=0 snapshots=0 topics=0\n"
+    )
+
+
+def test_ctrl_c_quietly(pie, guest, tmp_path):
+    arguments = (*guest("hostile-guest"), "--quiet", "--input", '{"mode": "sleep"}')
+    code, stdout, stderr, _ = Interrupted(pie, tmp_path / "log", "launched", *arguments).end()
+    assert (code, stdout, stderr) == (130, "", "")
+
+
+# Two compilers: quick code first, good code for the next time.
+
+
+def test_first_run_starts_on_quick_code_and_keeps_good_code(pie, guest, run, tmp_path):
+    env = {"PIE_CACHE": str(tmp_path / "cache")}
+    program = guest("hello-typescript")
+
+    def kept() -> list[Path]:
+        return list((tmp_path / "cache" / "code").glob("*/*.cwasm"))
+
+    # Ctrl-C while it compiles ends it, though there is nothing to cancel yet.
+    early = Interrupted(pie, tmp_path / "early", "compiling", *program, env=env)
+    code, stdout, stderr, took = early.end()
+    assert (code, stdout, stderr) == (130, "", "")
+    assert took < 2
+
+    log = tmp_path / "log"
+    command = [pie, "run", "--dummy", *program, "--log", log]
+    with subprocess.Popen(
+        command, env={**os.environ, **env}, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout.readline() == "Hello, world!\n"
+        assert not kept(), "it answered before the good code was there"
+        assert child.wait(timeout=240) == 0
+    assert len(kept()) == 1
+    assert log.read_text().count("compiling") == 1
+
+    again = run(*command[1:], env=env)
+    assert (again.returncode, again.stdout) == (0, "Hello, world!\n")
+    assert log.read_text().count("compiling") == 1, "the second run compiled nothing"
+
+
+def test_ctrl_c_after_the_answer_skips_the_good_code(pie, guest, tmp_path):
+    env = {"PIE_CACHE": str(tmp_path / "cache")}
+    program = guest("hello-typescript")
+    run = Interrupted(pie, tmp_path / "log", "ended: ok", *program, env=env)
+    code, stdout, stderr, took = run.end()
+    assert (code, stdout, stderr) == (0, "Hello, world!\n", "")
+    assert took < 2
+
+
+# The other commands.
+
+
+def test_help_shows_examples(run):
+    for arguments, example in {
+        ("--help",): "pie run --dummy -p my-app.wasm",
+        (): "pie new my-app",
+        ("run", "--help"): "pie run --dummy --path hello.wasm",
+    }.items():
+        done = run(*arguments)
+        assert done.returncode == 0
+        assert example in done.stdout
+    assert "Exit codes: 0, 1 for an error, 130" in run("run", "--help").stdout
+    assert re.fullmatch(r"pie \d+\.\d+\.\d+\n", run("--version").stdout)
+
+
+def test_mistyped_commands(run):
+    for arguments in (("rnu",), ("run", "--dumy"), ("run", "--path")):
+        done = run(*arguments)
+        assert done.returncode == 1
+        assert "Run with --help for more information." in done.stderr
+
+
+def test_doctor_is_well_here(run):
+    done = run("doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all is well" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_doctor_names_a_broken_config(run, tmp_path):
+    (tmp_path / "config.toml").write_text("[runtime\n")
+    done = run("doctor", env={"PIE_HOME": str(tmp_path)})
+    assert done.returncode == 1
+    assert f"{tmp_path}/config.toml:1" in done.stdout
+    assert "all is well" not in done.stdout
+
+
+def test_new_and_build_are_bakerys(run, tmp_path):
+    project = tmp_path / "my-app"
+    assert run("new", "my-app", "--cpp", "-o", project).returncode == 0
+    assert (project / "Pie.toml").is_file()
+    done = run("build", tmp_path / "nowhere", "-o", tmp_path / "x.wasm")
+    assert done.returncode == 1
+    assert "does not exist" in done.stderr
