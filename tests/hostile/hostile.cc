@@ -45,6 +45,8 @@ class Hostile : public testing::Test {
                               .max_output_bytes = 4 << 20};
     options.limits.max_handles = 2'000;
     options.limits.max_queued_messages = 1'000;
+    options.limits.max_messaging_bytes = 32 << 20;
+    options.limits.max_pass_bytes = 16 << 20;
     auto engine = Engine::Start(std::move(options));
     ASSERT_TRUE(engine) << engine.error().text;
     engine_ = engine->release();
@@ -127,6 +129,20 @@ TEST_F(Hostile, SubscriptionsEndAtTheHandleLimit) {
 }
 TEST_F(Hostile, QueuesHaveAnEnd) {
   ExpectEnds(RunBeside("queue"), Kind::kTrapped, "queue is full");
+}
+TEST_F(Hostile, MemoryOfPassesHasAnEnd) {
+  ExpectEnds(RunBeside("hoard_passes"), Kind::kFailed, "memory limit");
+}
+TEST_F(Hostile, MemoryOfAllQueuesHasAnEnd) {
+  ExpectEnds(RunBeside("hoard_messages"), Kind::kTrapped, "wait to be read in all topics");
+  ExpectEnds(RunBeside("hoard_letters"), Kind::kTrapped, "wait to be read in all topics");
+  ExpectEnds(RunBeside("hoard_broadcasts"), Kind::kTrapped, "wait to be read in all topics");
+}
+TEST_F(Hostile, LaunchesHaveAnEnd) {
+  ExpectEnds(RunBeside("launch_many"), Kind::kFailed, "handle limit");
+}
+TEST_F(Hostile, PassesEndThoughTheirContextIsGone) {
+  ExpectEnds(RunBeside("wait_after_destroy"), Kind::kReturned, "waited");
 }
 TEST_F(Hostile, OutputHasAnEnd) {
   ExpectEnds(RunBeside("flood"), Kind::kTrapped, "output limit");

@@ -51,6 +51,49 @@ async fn main(input: Input) -> Result<String> {
         "queue" => loop {
             messaging::push("never-read", "more");
         },
+        "hoard_passes" => loop {
+            // Few handles, much memory of the engine's.
+            let pass = ForwardPass::new(model.inner());
+            pass.input_tokens(&[97; 100_000], &[0; 100_000]);
+            match pass.execute() {
+                Err(refused) if refused.contains("memory limit") => return Err(refused),
+                _ => std::mem::forget(pass),
+            }
+        },
+        "hoard_messages" => {
+            for i in 0.. {
+                messaging::push(&format!("topic {i}"), &"x".repeat(1 << 20));
+            }
+            Ok("pushed".into())
+        }
+        "hoard_letters" => loop {
+            // Each message goes to one who asked for it and never reads it.
+            std::mem::forget(messaging::pull("asked for"));
+            messaging::push("asked for", &"x".repeat(1 << 20));
+        },
+        "hoard_broadcasts" => {
+            for i in 0.. {
+                let topic = format!("news {i}");
+                std::mem::forget(messaging::subscribe(&topic));
+                messaging::broadcast(&topic, &"x".repeat(1 << 20));
+            }
+            Ok("told".into())
+        }
+        "launch_many" => loop {
+            std::mem::forget(raw_runtime::launch("hostile", r#"{"mode": "fail"}"#)?);
+        },
+        "wait_after_destroy" => {
+            // Whatever became of the passes, each must come to an end.
+            for _ in 0..100 {
+                let mut ctx = Context::new(&model)?;
+                let futures = [pass(&model, &mut ctx, 97)?, pass(&model, &mut ctx, 98)?];
+                drop(ctx);
+                for future in futures {
+                    future.pollable().block();
+                }
+            }
+            Ok("waited".into())
+        }
         "flood" => loop {
             println!("{}", "flood ".repeat(1000));
         },
