@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the benchmarks and writes build/bench.json, one flat object; shows each figure and its aim."""
+"""Runs the benchmarks, writes build/bench.json (one flat object), shows each figure and its aim."""
 
 from __future__ import annotations
 
