@@ -1,0 +1,29 @@
+// What a model file may ask of us before it is taken for broken. Real models stay far below.
+#pragma once
+
+#include <cstdint>
+
+namespace pie::limits {
+
+inline constexpr uint64_t kGgufMetadata = 65'536;  // key-value pairs
+inline constexpr uint64_t kGgufTensors = 65'536;
+inline constexpr uint64_t kGgufNameBytes = 65'535;  // of a key or a tensor's name
+inline constexpr uint32_t kGgufArrayDepth = 4;      // arrays of arrays
+inline constexpr uint32_t kGgufDimensions = 4;
+inline constexpr uint32_t kGgufAlignment = 1 << 20;
+
+inline constexpr uint64_t kSafetensorsHeaderBytes = 32 << 20;
+inline constexpr uint64_t kSafetensorsDimensions = 8;
+inline constexpr uint64_t kSafetensorsShards = 4'096;
+inline constexpr uint64_t kConfigBytes = 16 << 20;  // config.json and index files
+
+inline constexpr uint32_t kLayers = 1'024;
+inline constexpr uint32_t kHiddenSize = 1 << 17;
+inline constexpr uint32_t kHeads = 1'024;
+inline constexpr uint32_t kHeadDim = 1'024;
+inline constexpr uint32_t kFfnSize = 1 << 20;
+inline constexpr uint32_t kVocabSize = 1 << 22;
+inline constexpr uint32_t kExperts = 4'096;
+inline constexpr uint32_t kContextLength = 1 << 28;
+
+}  // namespace pie::limits
