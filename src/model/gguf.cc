@@ -5,9 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "base/utf8.h"
 #include "model/gguf_layout.h"
 #include "model/limits.h"
+#include "model/shown.h"
 
 namespace pie {
 namespace {
@@ -17,15 +17,6 @@ constexpr uint64_t kDefaultAlignment = 32;
 // The least that a key with its value, and a tensor's entry, take in a file.
 constexpr uint64_t kLeastMetadataBytes = 8 + 4 + 1;
 constexpr uint64_t kLeastTensorBytes = 8 + 4 + 4 + 8;
-
-// A name from a file as an error may show it: whole characters, one line, not too long.
-std::string Shown(std::string_view name) {
-  constexpr size_t kLongest = 80;
-  std::string shown = ToValidUtf8(name.substr(0, kLongest));
-  std::ranges::replace_if(
-      shown, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7F'; }, '?');
-  return name.size() > kLongest ? shown + "…" : shown;
-}
 
 }  // namespace
 
