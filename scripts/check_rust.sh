@@ -2,6 +2,7 @@
 # rustfmt and clippy over the given Cargo.toml files. Builds in the cache, beside the real builds.
 set -euo pipefail
 
+status=0
 cache=${PIE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pie}
 for manifest in "$@"; do
   echo "rust: $manifest"
@@ -11,5 +12,7 @@ for manifest in "$@"; do
   # The bridge runs on this machine; the SDK exists only inside components.
   [ "$crate" = bridge ] || target=(--target wasm32-wasip2)
   CARGO_TARGET_DIR="$cache/cargo/clippy-${crate//\//-}" \
-    cargo clippy --manifest-path "$manifest" --quiet --workspace "${target[@]}" -- -D warnings
+    cargo clippy --manifest-path "$manifest" --quiet --workspace "${target[@]}" -- -D warnings ||
+    status=1
 done
+exit $status
