@@ -1,0 +1,154 @@
+#include "backend/cpu/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/simd.h"
+#include "base/result.h"
+
+namespace pie::cpu {
+namespace {
+
+// Blocks below this are zero: 127 / max would leave the range of float.
+constexpr float kTiny = 1e-30F;
+
+struct RowOut {
+  int8_t* values;
+  float* scales;
+  int32_t* sums;
+  float* real_sums;
+};
+
+struct Scale {
+  float scale;
+  float inverse;
+};
+
+Scale ScaleFor(float max) {
+  if (max < kTiny) return {0, 0};
+  return {max / 127.0F, 127.0F / max};
+}
+
+void Finish(const RowOut& out, uint32_t block, float scale, int32_t sum) {
+  out.scales[block] = scale;
+  out.sums[block] = sum;
+  out.real_sums[block] = scale * static_cast<float>(sum);
+}
+
+void QuantizeScalar(const float* x, uint32_t blocks, const RowOut& out) {
+  for (uint32_t b = 0; b < blocks; ++b, x += kQuantBlock) {
+    // As integers, magnitudes order like floats, and a NaN is the largest of all.
+    uint32_t max_bits = 0;
+    for (uint32_t i = 0; i < kQuantBlock; ++i) {
+      max_bits = std::max(max_bits, std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFFU);
+    }
+    const Scale s = ScaleFor(std::bit_cast<float>(max_bits));
+    int32_t sum = 0;
+    for (uint32_t i = 0; i < kQuantBlock; ++i) {
+      const auto q = static_cast<int8_t>(std::clamp(std::lrint(x[i] * s.inverse), -128L, 127L));
+      out.values[b * kQuantBlock + i] = q;
+      sum += q;
+    }
+    Finish(out, b, s.scale, sum);
+  }
+}
+
+PIE_AVX2 void QuantizeAvx2(const float* x, uint32_t blocks, const RowOut& out) {
+  const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
+  // The two packs work within halves and leave groups of four in this order.
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  for (uint32_t b = 0; b < blocks; ++b, x += kQuantBlock) {
+    __m256 v[4];
+    __m256i max = _mm256_setzero_si256();
+    for (int i = 0; i < 4; ++i) {
+      v[i] = _mm256_loadu_ps(x + 8 * i);
+      max = _mm256_max_epi32(max, _mm256_and_si256(_mm256_castps_si256(v[i]), magnitude));
+    }
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4E));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xB1));
+    const Scale s = ScaleFor(_mm_cvtss_f32(_mm_castsi128_ps(m)));
+
+    __m256i q[4];
+    for (int i = 0; i < 4; ++i) {
+      q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], _mm256_set1_ps(s.inverse)));
+    }
+    const __m256i bytes = _mm256_permutevar8x32_epi32(
+        _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3])), order);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.values + b * kQuantBlock), bytes);
+
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
+    const __m256i fours = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    __m128i t = _mm_add_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
+    t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4E));
+    t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0xB1));
+    Finish(out, b, s.scale, _mm_cvtsi128_si32(t));
+  }
+}
+
+PIE_AVX512 void QuantizeAvx512(const float* x, uint32_t blocks, const RowOut& out) {
+  const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
+  for (uint32_t b = 0; b < blocks; ++b, x += kQuantBlock) {
+    const __m512 v0 = _mm512_loadu_ps(x);
+    const __m512 v1 = _mm512_loadu_ps(x + 16);
+    const __m512i max = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(v0), magnitude),
+                                         _mm512_and_si512(_mm512_castps_si512(v1), magnitude));
+    const __m256i half =
+        _mm256_max_epi32(_mm512_castsi512_si256(max), _mm512_extracti32x8_epi32(max, 1));
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4E));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xB1));
+    const Scale s = ScaleFor(_mm_cvtss_f32(_mm_castsi128_ps(m)));
+
+    const __m512 inverse = _mm512_set1_ps(s.inverse);
+    const __m512i q0 = _mm512_cvtps_epi32(_mm512_mul_ps(v0, inverse));
+    const __m512i q1 = _mm512_cvtps_epi32(_mm512_mul_ps(v1, inverse));
+    const __m128i b0 = _mm512_cvtsepi32_epi8(q0);
+    const __m128i b1 = _mm512_cvtsepi32_epi8(q1);
+    int8_t* const values = out.values + b * kQuantBlock;
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(values), b0);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(values + 16), b1);
+
+    // Bytes made unsigned, so that one instruction adds eight of them.
+    const __m128i flip = _mm_set1_epi8(-128);
+    const __m128i zero = _mm_setzero_si128();
+    const __m128i t = _mm_add_epi64(_mm_sad_epu8(_mm_xor_si128(b0, flip), zero),
+                                    _mm_sad_epu8(_mm_xor_si128(b1, flip), zero));
+    const int32_t sum = _mm_cvtsi128_si32(_mm_add_epi64(t, _mm_unpackhi_epi64(t, t))) - 32 * 128;
+    Finish(out, b, s.scale, sum);
+  }
+}
+
+}  // namespace
+
+void QuantizedRows::Resize(uint32_t new_rows, uint32_t new_columns) {
+  PIE_CHECK(new_columns % kQuantBlock == 0);
+  rows = new_rows;
+  columns = new_columns;
+  const size_t count = static_cast<size_t>(rows) * columns;
+  if (values.size() < count) values.resize(count);
+  const size_t all_blocks = count / kQuantBlock;
+  if (scales.size() < all_blocks) {
+    scales.resize(all_blocks);
+    sums.resize(all_blocks);
+    real_sums.resize(all_blocks);
+  }
+}
+
+void QuantizeRow(CpuLevel level, const float* x, QuantizedRows& out, uint32_t row) {
+  const size_t first = static_cast<size_t>(row) * out.blocks();
+  const RowOut to{out.values.data() + first * kQuantBlock, out.scales.data() + first,
+                  out.sums.data() + first, out.real_sums.data() + first};
+  if (level >= CpuLevel::kAvx512) return QuantizeAvx512(x, out.blocks(), to);
+  if (level >= CpuLevel::kAvx2) return QuantizeAvx2(x, out.blocks(), to);
+  QuantizeScalar(x, out.blocks(), to);
+}
+
+void QuantizeRows(CpuLevel level, const float* x, size_t stride, uint32_t rows, uint32_t columns,
+                  QuantizedRows& out) {
+  out.Resize(rows, columns);
+  for (uint32_t row = 0; row < rows; ++row) QuantizeRow(level, x + row * stride, out, row);
+}
+
+}  // namespace pie::cpu

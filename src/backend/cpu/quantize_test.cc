@@ -1,0 +1,87 @@
+#include "backend/cpu/quantize.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "backend/cpu/simd.h"
+#include "backend/cpu/testing.h"
+#include "model/half.h"
+
+namespace pie::cpu {
+namespace {
+
+class QuantizeAtLevel : public AtLevel {};
+PIE_TEST_AT_ALL_LEVELS(QuantizeAtLevel);
+
+TEST_P(QuantizeAtLevel, IsWithinHalfAStepAndSumsAreExact) {
+  for (const uint32_t columns : {32U, 64U, 96U, 576U}) {
+    const uint32_t rows = 3;
+    const size_t stride = columns + 5;
+    const auto x = RandomFloats(rows * stride, columns, 3.0F);
+    QuantizedRows q;
+    QuantizeRows(GetParam(), x.data(), stride, rows, columns, q);
+    for (uint32_t row = 0; row < rows; ++row) {
+      for (uint32_t b = 0; b < q.blocks(); ++b) {
+        const size_t at = row * q.blocks() + b;
+        const int8_t* const values = q.values.data() + at * 32;
+        for (uint32_t i = 0; i < 32; ++i) {
+          const float value = x[row * stride + b * 32 + i];
+          EXPECT_NEAR(q.scales[at] * static_cast<float>(values[i]), value, q.scales[at] * 0.5001F);
+        }
+        EXPECT_EQ(q.sums[at], std::accumulate(values, values + 32, 0));
+        EXPECT_EQ(q.real_sums[at], q.scales[at] * static_cast<float>(q.sums[at]));
+      }
+    }
+  }
+}
+
+TEST_P(QuantizeAtLevel, GivesTheBytesOfTheReference) {
+  auto x = RandomFloats(32 * 40, 7, 1e4F);
+  for (size_t i = 0; i < 32; ++i) x[i] = 0;                            // zeros
+  for (size_t i = 32; i < 64; ++i) x[i] *= 1e-40F;                     // too small
+  for (size_t i = 64; i < 96; ++i) x[i] = static_cast<float>(i) - 80;  // ties and the like
+  QuantizedRows expected;
+  QuantizedRows q;
+  QuantizeRows(CpuLevel::kScalar, x.data(), 0, 1, 32 * 40, expected);
+  QuantizeRows(GetParam(), x.data(), 0, 1, 32 * 40, q);
+  EXPECT_EQ(q.values, expected.values);
+  EXPECT_EQ(q.scales, expected.scales);
+  EXPECT_EQ(q.sums, expected.sums);
+  EXPECT_EQ(q.scales[0], 0);
+  EXPECT_EQ(q.scales[1], 0);
+}
+
+TEST_P(QuantizeAtLevel, ANumberThatIsNoneShows) {
+  auto x = RandomFloats(96, 1, 1);
+  x[5] = std::numeric_limits<float>::quiet_NaN();
+  x[40] = -std::numeric_limits<float>::infinity();
+  QuantizedRows q;
+  QuantizeRows(GetParam(), x.data(), 0, 1, 96, q);
+  EXPECT_TRUE(std::isnan(q.scales[0]));
+  EXPECT_TRUE(std::isinf(q.scales[1]));
+  EXPECT_TRUE(std::isfinite(q.scales[2]));
+}
+
+TEST(Half, GoesThereAndBack) {
+  for (uint32_t half = 0; half < 0x10000; ++half) {
+    const float value = HalfToFloat(static_cast<uint16_t>(half));
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(HalfToFloat(FloatToHalf(value))));
+    } else {
+      EXPECT_EQ(FloatToHalf(value), half);
+    }
+  }
+  EXPECT_EQ(FloatToHalf(65519.0F), 0x7BFF);
+  EXPECT_EQ(FloatToHalf(65520.0F), 0x7C00);
+  EXPECT_EQ(FloatToHalf(1.0F + 0x1p-11F), 0x3C00);  // halfway: to even
+  EXPECT_EQ(FloatToHalf(1.0F + 3 * 0x1p-11F), 0x3C02);
+  EXPECT_EQ(FloatToHalf(0x1p-25F), 0);
+  EXPECT_EQ(FloatToHalf(-0x1.8p-25F), 0x8001);
+}
+
+}  // namespace
+}  // namespace pie::cpu
