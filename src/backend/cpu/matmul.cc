@@ -1,0 +1,134 @@
+#include "backend/cpu/matmul.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "backend/cpu/matmul_kernels.h"
+#include "base/result.h"
+#include "model/half.h"
+
+namespace pie::cpu {
+namespace matmul {
+namespace {
+
+float HalfAt(const std::byte* p) {
+  uint16_t half;
+  std::memcpy(&half, p, sizeof half);
+  return HalfToFloat(half);
+}
+
+}  // namespace
+
+// The reference: one output after the other, straight from the definition in repack.h.
+void QuantizedScalar(const PackedMatrix& w, const QuantizedRows& x, const Output& out) {
+  const bool nibbles = w.dtype() != DType::kQ8_0;
+  const bool has_min = w.dtype() == DType::kQ4_1;
+  const uint32_t block_bytes = PanelBlockOf(w.dtype()).bytes;
+  const uint32_t scale_at = nibbles ? 256 : 512;
+  for (uint32_t row = out.range.row_begin; row < out.range.row_end; ++row) {
+    for (uint32_t panel = out.range.panel_begin; panel < out.range.panel_end; ++panel) {
+      for (uint32_t lane = 0; lane < LanesOf(w, panel); ++lane) {
+        float sum = 0;
+        const std::byte* block = w.Panel(panel);
+        for (uint32_t b = 0; b < x.blocks(); ++b, block += block_bytes) {
+          const size_t at = size_t{row} * x.blocks() + b;
+          const int8_t* const values = x.values.data() + at * kQuantBlock;
+          int32_t dot = 0;
+          for (uint32_t i = 0; i < kQuantBlock; ++i) {
+            const uint32_t byte_of = nibbles ? i % 16 : i;
+            const int byte =
+                static_cast<uint8_t>(block[64 * (byte_of / 4) + 4 * lane + byte_of % 4]);
+            const int weight = !nibbles ? byte : i < 16 ? byte & 0xF : byte >> 4;
+            dot += weight * values[i];
+          }
+          if (!has_min) dot -= (nibbles ? 8 : 128) * x.sums[at];
+          const float scale = HalfAt(block + scale_at + 2 * lane);
+          sum += scale * x.scales[at] * static_cast<float>(dot);
+          if (has_min) sum += HalfAt(block + scale_at + 32 + 2 * lane) * x.real_sums[at];
+        }
+        out.y[row * out.y_stride + panel * kPanelRows + lane] = sum;
+      }
+    }
+  }
+}
+
+void FloatScalar(const PackedMatrix& w, const FloatRows& x, const Output& out) {
+  std::vector<float> weights(w.columns());
+  const uint32_t end = std::min(out.range.panel_end * kPanelRows, w.rows());
+  for (uint32_t n = out.range.panel_begin * kPanelRows; n < end; ++n) {
+    w.UnpackRow(n, weights);
+    for (uint32_t row = out.range.row_begin; row < out.range.row_end; ++row) {
+      float sum = 0;
+      for (uint32_t k = 0; k < x.columns; ++k) sum += weights[k] * x.data[row * x.stride + k];
+      out.y[row * out.y_stride + n] = sum;
+    }
+  }
+}
+
+}  // namespace matmul
+
+namespace {
+
+// A part reads at least this much of W, so that handing it out costs little, …
+constexpr size_t kPartBytes = 32 << 10;
+// … and rows of x that stay in the second-level cache while panels pass by.
+constexpr size_t kChunkBytes = 512 << 10;
+
+// Cuts the work into parts and runs part(range) for each. Panels go in pairs where they can: tiles
+// are two wide.
+template <class Part>
+void ForParts(ThreadPool& pool, const PackedMatrix& w, uint32_t rows, size_t row_bytes,
+              Part&& part) {
+  if (rows == 0) return;
+  const auto chunk =
+      static_cast<uint32_t>(std::clamp<size_t>(kChunkBytes / row_bytes, 6, rows + 6));
+  const uint32_t chunks = (rows + chunk - 1) / chunk;
+  const size_t least = (kPartBytes + w.panel_bytes() - 1) / w.panel_bytes();
+  const uint32_t fair = w.panels() / (pool.threads() * 4) + 1;
+  uint32_t panels = std::max(fair, rows < 8 ? static_cast<uint32_t>(least) : 1U);
+  panels = std::min(panels + panels % 2, w.panels());
+  const uint32_t strips = (w.panels() + panels - 1) / panels;
+  pool.ParallelFor(chunks * strips, [&](uint32_t i) {
+    const uint32_t row = i / strips * chunk;
+    const uint32_t panel = i % strips * panels;
+    part(
+        MatMulRange{row, std::min(row + chunk, rows), panel, std::min(panel + panels, w.panels())});
+  });
+}
+
+}  // namespace
+
+void MatMulPart(CpuLevel level, const PackedMatrix& w, const QuantizedRows& x, MatMulRange range,
+                float* y, size_t y_stride) {
+  PIE_CHECK(w.quantized() && w.columns() == x.columns && range.row_end <= x.rows &&
+            range.panel_end <= w.panels());
+  const matmul::Output out{range, y, y_stride};
+  if (level >= CpuLevel::kAvx512Vnni) return matmul::QuantizedAvx512Vnni(w, x, out);
+  if (level >= CpuLevel::kAvx2) return matmul::QuantizedAvx2(w, x, out);
+  matmul::QuantizedScalar(w, x, out);
+}
+
+void MatMulPart(CpuLevel level, const PackedMatrix& w, const FloatRows& x, MatMulRange range,
+                float* y, size_t y_stride) {
+  PIE_CHECK(!w.quantized() && w.columns() == x.columns && range.row_end <= x.rows &&
+            range.panel_end <= w.panels());
+  const matmul::Output out{range, y, y_stride};
+  if (level >= CpuLevel::kAvx512) return matmul::FloatAvx512(w, x, out);
+  if (level >= CpuLevel::kAvx2) return matmul::FloatAvx2(w, x, out);
+  matmul::FloatScalar(w, x, out);
+}
+
+void MatMul(CpuLevel level, ThreadPool& pool, const PackedMatrix& w, const QuantizedRows& x,
+            float* y, size_t y_stride) {
+  ForParts(pool, w, x.rows, x.columns,
+           [&](const MatMulRange& range) { MatMulPart(level, w, x, range, y, y_stride); });
+}
+
+void MatMul(CpuLevel level, ThreadPool& pool, const PackedMatrix& w, const FloatRows& x, float* y,
+            size_t y_stride) {
+  ForParts(pool, w, x.rows, x.columns * sizeof(float),
+           [&](const MatMulRange& range) { MatMulPart(level, w, x, range, y, y_stride); });
+}
+
+}  // namespace pie::cpu

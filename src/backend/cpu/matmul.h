@@ -1,0 +1,49 @@
+// y [m, n] = x [m, k] · W [n, k]ᵀ: nearly all of a forward pass.
+//
+// Few rows are bound by reading W, many rows by arithmetic; one tile kernel serves both, and W is
+// read once for all rows that fit the cache. Each output is summed in one order at a given level,
+// whatever m, the tile or the number of threads, so a row's result does not depend on what else is
+// in the batch.
+//
+// Threads: MatMul spreads its work over the pool and returns when y is complete; MatMulPart runs on
+// the calling thread, for callers that put several matrices into one parallel loop. Shapes are the
+// caller's to get right (checked).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/cpu_features.h"
+#include "backend/cpu/quantize.h"
+#include "backend/cpu/repack.h"
+#include "backend/cpu/thread_pool.h"
+
+namespace pie::cpu {
+
+// Float rows, `stride` numbers apart. A view.
+struct FloatRows {
+  const float* data = nullptr;
+  size_t stride = 0;
+  uint32_t rows = 0;
+  uint32_t columns = 0;
+};
+
+// A part of the work: output rows of x and panels of W, ends excluded.
+struct MatMulRange {
+  uint32_t row_begin, row_end;
+  uint32_t panel_begin, panel_end;
+};
+
+// For w.quantized().
+void MatMul(CpuLevel level, ThreadPool& pool, const PackedMatrix& w, const QuantizedRows& x,
+            float* y, size_t y_stride);
+void MatMulPart(CpuLevel level, const PackedMatrix& w, const QuantizedRows& x, MatMulRange range,
+                float* y, size_t y_stride);
+
+// For the rest: F16, BF16, F32.
+void MatMul(CpuLevel level, ThreadPool& pool, const PackedMatrix& w, const FloatRows& x, float* y,
+            size_t y_stride);
+void MatMulPart(CpuLevel level, const PackedMatrix& w, const FloatRows& x, MatMulRange range,
+                float* y, size_t y_stride);
+
+}  // namespace pie::cpu
