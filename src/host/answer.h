@@ -12,6 +12,7 @@
 #include "host/engine.h"
 #include "host/process.h"
 #include "pie_bridge.h"
+#include "wasm/turn.h"
 
 namespace pie::host {
 
@@ -49,6 +50,7 @@ inline Process& ProcessOf(void* guest) {
 // `out` and false.
 template <class Body>
 bool Answer(void* guest, Out* out, Body&& body) noexcept {
+  const wasm::Turn turn(guest);
   try {
     Status status = body(ProcessOf(guest));
     if (status) return true;

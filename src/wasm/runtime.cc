@@ -1,5 +1,7 @@
 #include "wasm/runtime.h"
 
+#include "wasm/turn.h"
+
 namespace pie::wasm {
 namespace {
 
@@ -28,6 +30,7 @@ class ErrorText {
 };
 
 void OnOutput(void* guest, bool is_stderr, pie_bridge::Str bytes) {
+  const Turn turn(guest);
   static_cast<Guest*>(guest)->OnOutput(is_stderr, FromStr(bytes));
 }
 
@@ -45,6 +48,7 @@ void OnExit(void* guest, pie_bridge::ExitKind kind, pie_bridge::Str text) {
     }
     return Exit::Kind::kTrapped;
   };
+  const Turn turn(guest);
   static_cast<Guest*>(guest)->OnExit({to_kind(kind), std::string(FromStr(text))});
 }
 
@@ -98,6 +102,9 @@ Program::~Program() {
 
 std::unique_ptr<Instance> Program::Launch(Guest* guest, std::string_view input,
                                           std::string_view scratch_dir) {
+  {
+    const Turn turn(guest);
+  }  // what was done to it so far
   auto* raw = pie_bridge::pie_instance_launch(raw_, guest, ToStr(input), ToStr(scratch_dir));
   PIE_CHECK(raw != nullptr);
   return std::unique_ptr<Instance>(new Instance(raw));

@@ -39,6 +39,7 @@ class Hostile : public testing::Test {
         {MakeDummyModel("default"),
          std::make_unique<Scheduler>(MakeDummyBackend({.total_pages = 512}), SchedulerOptions{})});
     options.runtime.cache_dir = Env("PIE_HOSTILE_CACHE");
+    options.runtime.max_instances = 64;  // sanitizers leave little address space
     options.runtime.limits = {.max_memory_bytes = 64 << 20,
                               .max_handles = 2'000,
                               .cpu_budget_ms = kCpuBudgetMs,
@@ -275,6 +276,7 @@ TEST_F(Hostile, EngineEndsWhileGuestsRun) {
   options.models.push_back({MakeDummyModel("default"),
                             std::make_unique<Scheduler>(MakeDummyBackend({}), SchedulerOptions{})});
   options.runtime.cache_dir = Env("PIE_HOSTILE_CACHE");
+  options.runtime.max_instances = 64;
   auto engine = Engine::Start(std::move(options));
   ASSERT_TRUE(engine) << engine.error().text;
   Manifest manifest;
