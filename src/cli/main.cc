@@ -3,12 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <vector>
 
 #include "cli/bakery.h"
 #include "cli/doctor.h"
 #include "cli/run.h"
+#include "cli/terminal.h"
 
 namespace {
 
@@ -51,9 +53,7 @@ CLI::App* AddRun(CLI::App& app, pie::cli::RunOptions& run, int& port) {
   return command;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Main(int argc, char** argv) {
   if (argc >= 2 && std::string(argv[1]) == "new") return Forward("create", argc, argv);
   if (argc >= 2 && std::string(argv[1]) == "build") return Forward("build", argc, argv);
 
@@ -87,4 +87,14 @@ int main(int argc, char** argv) {
   if (*doctor) return pie::cli::Doctor();
   fmt::print("{}", app.help());
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& error) {
+    return pie::cli::ReportError(error.what());
+  }
 }

@@ -13,11 +13,12 @@
 namespace pie::host {
 namespace {
 
-constexpr std::string_view kReserved[] = {"core", "instruct", "mcp", "zo", "plus", "inferlet"};
+constexpr std::string_view kReserved[] = {"core", "instruct", "mcp", "zo",
+                                          "plus", "inferlet", "wasi"};
 
 class Reader {
  public:
-  Reader(std::string_view path) : path_(path) {}
+  explicit Reader(std::string_view path) : path_(path) {}
 
   template <class... Args>
   std::unexpected<Error> FailAt(const toml::node& node, fmt::format_string<Args...> format,

@@ -95,13 +95,10 @@ impl context::HostContext for Guest {
         Ok(saved.map(|out| out.into_text()))
     }
     fn destroy(&mut self, context: Resource<Context>) -> Result<()> {
-        self.must(|t, g, out| (t.context_destroy)(g, context.rep(), out))
-            .map(|_| ())
+        self.value(|t, g, (), out| (t.context_destroy)(g, context.rep(), out))
     }
     fn tokens_per_page(&mut self, context: Resource<Context>) -> Result<u32> {
-        let mut value = 0;
-        self.must(|t, g, out| (t.context_tokens_per_page)(g, context.rep(), &mut value, out))?;
-        Ok(value)
+        self.value(|t, g, value, out| (t.context_tokens_per_page)(g, context.rep(), value, out))
     }
     fn model(&mut self, context: Resource<Context>) -> Result<Resource<Model>> {
         let mut model = 0;
@@ -109,21 +106,17 @@ impl context::HostContext for Guest {
         Ok(own(model))
     }
     fn committed_page_count(&mut self, context: Resource<Context>) -> Result<u32> {
-        let mut value = 0;
-        self.must(|t, g, out| (t.context_committed_page_count)(g, context.rep(), &mut value, out))?;
-        Ok(value)
+        self.value(|t, g, value, out| {
+            (t.context_committed_page_count)(g, context.rep(), value, out)
+        })
     }
     fn working_page_count(&mut self, context: Resource<Context>) -> Result<u32> {
-        let mut value = 0;
-        self.must(|t, g, out| (t.context_working_page_count)(g, context.rep(), &mut value, out))?;
-        Ok(value)
+        self.value(|t, g, value, out| (t.context_working_page_count)(g, context.rep(), value, out))
     }
     fn working_page_token_count(&mut self, context: Resource<Context>) -> Result<u32> {
-        let mut value = 0;
-        self.must(|t, g, out| {
-            (t.context_working_page_token_count)(g, context.rep(), &mut value, out)
-        })?;
-        Ok(value)
+        self.value(|t, g, value, out| {
+            (t.context_working_page_token_count)(g, context.rep(), value, out)
+        })
     }
     fn commit_working_pages(&mut self, context: Resource<Context>, n: u32) -> Answer<()> {
         let done =
@@ -136,20 +129,19 @@ impl context::HostContext for Guest {
         Ok(done.map(|_| ()))
     }
     fn release_working_pages(&mut self, context: Resource<Context>, n: u32) -> Result<()> {
-        self.must(|t, g, out| (t.context_release_working_pages)(g, context.rep(), n, out))?;
-        Ok(())
+        self.value(|t, g, (), out| (t.context_release_working_pages)(g, context.rep(), n, out))
     }
     fn truncate_working_page_tokens(&mut self, context: Resource<Context>, n: u32) -> Result<()> {
-        self.must(|t, g, out| (t.context_truncate_working_page_tokens)(g, context.rep(), n, out))?;
-        Ok(())
+        self.value(|t, g, (), out| {
+            (t.context_truncate_working_page_tokens)(g, context.rep(), n, out)
+        })
     }
     fn suspend(&mut self, context: Resource<Context>) -> Answer<()> {
         let done = self.call(|t, g, out| (t.context_suspend)(g, context.rep(), out));
         Ok(done.map(|_| ()))
     }
     fn bid(&mut self, context: Resource<Context>, value: f64) -> Result<()> {
-        self.must(|t, g, out| (t.context_bid)(g, context.rep(), value, out))
-            .map(|_| ())
+        self.value(|t, g, (), out| (t.context_bid)(g, context.rep(), value, out))
     }
     fn drop(&mut self, context: Resource<Context>) -> Result<()> {
         self.drop_handle(HandleKind::Context, context.rep())
@@ -158,28 +150,18 @@ impl context::HostContext for Guest {
 
 impl scheduling::Host for Guest {
     fn price(&mut self) -> Result<f64> {
-        let mut value = 0.0;
-        self.must(|t, g, out| (t.scheduling_price)(g, &mut value, out))?;
-        Ok(value)
+        self.value(|t, g, value, out| (t.scheduling_price)(g, value, out))
     }
     fn rent(&mut self, context: Resource<Context>) -> Result<f64> {
-        let mut value = 0.0;
-        self.must(|t, g, out| (t.scheduling_rent)(g, context.rep(), &mut value, out))?;
-        Ok(value)
+        self.value(|t, g, value, out| (t.scheduling_rent)(g, context.rep(), value, out))
     }
     fn dividend(&mut self, model: Resource<Model>) -> Result<f64> {
-        let mut value = 0.0;
-        self.must(|t, g, out| (t.scheduling_dividend)(g, model.rep(), &mut value, out))?;
-        Ok(value)
+        self.value(|t, g, value, out| (t.scheduling_dividend)(g, model.rep(), value, out))
     }
     fn latency(&mut self, context: Resource<Context>) -> Result<f64> {
-        let mut value = 0.0;
-        self.must(|t, g, out| (t.scheduling_latency)(g, context.rep(), &mut value, out))?;
-        Ok(value)
+        self.value(|t, g, value, out| (t.scheduling_latency)(g, context.rep(), value, out))
     }
     fn balance(&mut self, model: Resource<Model>) -> Result<f64> {
-        let mut value = 0.0;
-        self.must(|t, g, out| (t.scheduling_balance)(g, model.rep(), &mut value, out))?;
-        Ok(value)
+        self.value(|t, g, value, out| (t.scheduling_balance)(g, model.rep(), value, out))
     }
 }

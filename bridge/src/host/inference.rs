@@ -50,8 +50,7 @@ impl inference::HostForwardPass for Guest {
         Ok(own(pass))
     }
     fn context(&mut self, pass: Resource<ForwardPass>, context: Resource<Context>) -> Result<()> {
-        self.must(|t, g, out| (t.pass_context)(g, pass.rep(), context.rep(), out))
-            .map(|_| ())
+        self.value(|t, g, (), out| (t.pass_context)(g, pass.rep(), context.rep(), out))
     }
     fn input_tokens(
         &mut self,
@@ -60,8 +59,7 @@ impl inference::HostForwardPass for Guest {
         positions: Vec<u32>,
     ) -> Result<()> {
         let (tokens, positions) = (Words::of(&tokens), Words::of(&positions));
-        self.must(|t, g, out| (t.pass_input_tokens)(g, pass.rep(), tokens, positions, out))?;
-        Ok(())
+        self.value(|t, g, (), out| (t.pass_input_tokens)(g, pass.rep(), tokens, positions, out))
     }
     fn input_speculative_tokens(
         &mut self,
@@ -70,29 +68,25 @@ impl inference::HostForwardPass for Guest {
         positions: Vec<u32>,
     ) -> Result<()> {
         let (tokens, positions) = (Words::of(&tokens), Words::of(&positions));
-        self.must(|t, g, out| {
+        self.value(|t, g, (), out| {
             (t.pass_input_speculative_tokens)(g, pass.rep(), tokens, positions, out)
-        })?;
-        Ok(())
+        })
     }
     fn output_speculative_tokens(
         &mut self,
         pass: Resource<ForwardPass>,
         enable: bool,
     ) -> Result<()> {
-        self.must(|t, g, out| (t.pass_output_speculative_tokens)(g, pass.rep(), enable, out))?;
-        Ok(())
+        self.value(|t, g, (), out| (t.pass_output_speculative_tokens)(g, pass.rep(), enable, out))
     }
     fn attention_mask(&mut self, pass: Resource<ForwardPass>, rows: Vec<Vec<u32>>) -> Result<()> {
         let rows: Vec<Words> = rows.iter().map(|row| Words::of(row)).collect();
-        self.must(|t, g, out| {
+        self.value(|t, g, (), out| {
             (t.pass_attention_mask)(g, pass.rep(), rows.as_ptr(), rows.len(), out)
-        })?;
-        Ok(())
+        })
     }
     fn logit_mask(&mut self, pass: Resource<ForwardPass>, mask: Vec<u32>) -> Result<()> {
-        self.must(|t, g, out| (t.pass_logit_mask)(g, pass.rep(), Words::of(&mask), out))?;
-        Ok(())
+        self.value(|t, g, (), out| (t.pass_logit_mask)(g, pass.rep(), Words::of(&mask), out))
     }
     fn sampler(
         &mut self,
@@ -101,12 +95,10 @@ impl inference::HostForwardPass for Guest {
         sampler: Sampler,
     ) -> Result<()> {
         let (rows, sampler) = (Words::of(&rows), flat(&sampler));
-        self.must(|t, g, out| (t.pass_sampler)(g, pass.rep(), rows, &sampler, out))?;
-        Ok(())
+        self.value(|t, g, (), out| (t.pass_sampler)(g, pass.rep(), rows, &sampler, out))
     }
     fn adapter(&mut self, pass: Resource<ForwardPass>, adapter: Resource<Adapter>) -> Result<()> {
-        self.must(|t, g, out| (t.pass_adapter)(g, pass.rep(), adapter.rep(), out))
-            .map(|_| ())
+        self.value(|t, g, (), out| (t.pass_adapter)(g, pass.rep(), adapter.rep(), out))
     }
     fn execute(&mut self, pass: Resource<ForwardPass>) -> Answer<Resource<FutureOutput>> {
         let mut future = 0;
@@ -195,13 +187,10 @@ impl inference::HostMatcher for Guest {
             .words)
     }
     fn is_terminated(&mut self, matcher: Resource<Matcher>) -> Result<bool> {
-        let mut value = false;
-        self.must(|t, g, out| (t.matcher_is_terminated)(g, matcher.rep(), &mut value, out))?;
-        Ok(value)
+        self.value(|t, g, value, out| (t.matcher_is_terminated)(g, matcher.rep(), value, out))
     }
     fn reset(&mut self, matcher: Resource<Matcher>) -> Result<()> {
-        self.must(|t, g, out| (t.matcher_reset)(g, matcher.rep(), out))
-            .map(|_| ())
+        self.value(|t, g, (), out| (t.matcher_reset)(g, matcher.rep(), out))
     }
     fn drop(&mut self, matcher: Resource<Matcher>) -> Result<()> {
         self.drop_handle(HandleKind::Matcher, matcher.rep())
@@ -210,8 +199,7 @@ impl inference::HostMatcher for Guest {
 
 impl plus::sampling::Host for Guest {
     fn seed(&mut self, pass: Resource<ForwardPass>, seed: u64) -> Result<()> {
-        self.must(|t, g, out| (t.pass_seed)(g, pass.rep(), seed, out))
-            .map(|_| ())
+        self.value(|t, g, (), out| (t.pass_seed)(g, pass.rep(), seed, out))
     }
 }
 

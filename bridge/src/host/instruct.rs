@@ -31,8 +31,7 @@ impl Guest {
         Ok((event, out))
     }
     fn reset_decoder(&mut self, kind: HandleKind, decoder: u32) -> Result<()> {
-        self.must(|t, g, out| (t.decoder_reset)(g, kind, decoder, out))
-            .map(|_| ())
+        self.value(|t, g, (), out| (t.decoder_reset)(g, kind, decoder, out))
     }
 }
 

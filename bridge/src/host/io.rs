@@ -90,8 +90,7 @@ impl runtime::HostChild for Guest {
             .into_text())
     }
     fn cancel(&mut self, child: Resource<Child>) -> Result<()> {
-        self.must(|t, g, out| (t.child_cancel)(g, child.rep(), out))
-            .map(|_| ())
+        self.value(|t, g, (), out| (t.child_cancel)(g, child.rep(), out))
     }
     fn drop(&mut self, child: Resource<Child>) -> Result<()> {
         self.drop_handle(HandleKind::Child, child.rep())
@@ -101,8 +100,7 @@ impl runtime::HostChild for Guest {
 impl messaging::Host for Guest {
     fn push(&mut self, topic: String, message: String) -> Result<()> {
         let (topic, message) = (Str::of(&topic), Str::of(&message));
-        self.must(|t, g, out| (t.messaging_push)(g, topic, message, out))
-            .map(|_| ())
+        self.value(|t, g, (), out| (t.messaging_push)(g, topic, message, out))
     }
     fn pull(&mut self, topic: String) -> Result<Resource<FutureText>> {
         let (mut future, topic) = (0, Str::of(&topic));
@@ -111,8 +109,7 @@ impl messaging::Host for Guest {
     }
     fn broadcast(&mut self, topic: String, message: String) -> Result<()> {
         let (topic, message) = (Str::of(&topic), Str::of(&message));
-        self.must(|t, g, out| (t.messaging_broadcast)(g, topic, message, out))
-            .map(|_| ())
+        self.value(|t, g, (), out| (t.messaging_broadcast)(g, topic, message, out))
     }
     fn subscribe(&mut self, topic: String) -> Result<Resource<Subscription>> {
         let (mut subscription, topic) = (0, Str::of(&topic));
@@ -132,8 +129,7 @@ impl messaging::HostSubscription for Guest {
         Ok(ready.then(|| out.into_text()))
     }
     fn unsubscribe(&mut self, subscription: Resource<Subscription>) -> Result<()> {
-        self.must(|t, g, out| (t.subscription_unsubscribe)(g, subscription.rep(), out))?;
-        Ok(())
+        self.value(|t, g, (), out| (t.subscription_unsubscribe)(g, subscription.rep(), out))
     }
     fn drop(&mut self, subscription: Resource<Subscription>) -> Result<()> {
         self.drop_handle(HandleKind::Subscription, subscription.rep())
@@ -142,8 +138,7 @@ impl messaging::HostSubscription for Guest {
 
 impl session::Host for Guest {
     fn send(&mut self, message: String) -> Result<()> {
-        self.must(|t, g, out| (t.session_send)(g, Str::of(&message), out))
-            .map(|_| ())
+        self.value(|t, g, (), out| (t.session_send)(g, Str::of(&message), out))
     }
     fn receive(&mut self) -> Result<Resource<FutureText>> {
         let mut future = 0;
@@ -151,8 +146,7 @@ impl session::Host for Guest {
         Ok(own(future))
     }
     fn send_file(&mut self, data: Vec<u8>) -> Result<()> {
-        self.must(|t, g, out| (t.session_send_file)(g, Str::bytes(&data), out))
-            .map(|_| ())
+        self.value(|t, g, (), out| (t.session_send_file)(g, Str::bytes(&data), out))
     }
     fn receive_file(&mut self) -> Result<Resource<FutureBlob>> {
         let mut future = 0;

@@ -105,13 +105,12 @@ fn own<T: 'static>(handle: u32) -> Resource<T> {
 
 impl Guest {
     fn drop_handle(&mut self, kind: HandleKind, handle: u32) -> Result<()> {
-        self.must(|t, g, out| (t.handle_drop)(g, kind, handle, out))?;
-        Ok(())
+        self.value(|t, g, (), out| (t.handle_drop)(g, kind, handle, out))
     }
 
     fn subscribe(&mut self, kind: HandleKind, handle: u32) -> Result<Resource<DynPollable>> {
         let mut signal = std::ptr::null();
         self.must(|t, g, out| (t.handle_signal)(g, kind, handle, &mut signal, out))?;
-        crate::wasm::subscribe(&mut self.table, signal)
+        unsafe { crate::wasm::subscribe(&mut self.table, signal) }
     }
 }

@@ -37,7 +37,10 @@ impl Pollable for SignalPollable {
 }
 
 /// A pollable on the signal that C++ named. Null means ready for ever.
-pub fn subscribe(
+///
+/// # Safety
+/// C++ keeps its own reference to the signal for the length of this call.
+pub unsafe fn subscribe(
     table: &mut ResourceTable,
     signal: *const Signal,
 ) -> wasmtime::Result<Resource<DynPollable>> {
@@ -47,11 +50,8 @@ pub fn subscribe(
             waker: AtomicWaker::new(),
         })
     } else {
-        // C++ keeps its own reference for the length of this call.
-        unsafe {
-            Arc::increment_strong_count(signal);
-            Arc::from_raw(signal)
-        }
+        Arc::increment_strong_count(signal);
+        Arc::from_raw(signal)
     };
     let source = table.push(SignalPollable(signal))?;
     wasmtime_wasi::p2::subscribe(table, source)

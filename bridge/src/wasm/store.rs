@@ -24,6 +24,8 @@ pub struct Guest {
     table_limit: usize,
     /// Set when a growth was refused: the likely cause of the trap that follows.
     pub refused: Option<String>,
+    /// Kept between calls, so that those that give a mere number set nothing up.
+    out: Out,
 }
 unsafe impl Send for Guest {}
 
@@ -33,8 +35,9 @@ impl Guest {
         &mut self,
         f: impl FnOnce(&HostTable, GuestPtr, &mut Out) -> bool,
     ) -> Result<Out, String> {
-        let mut out = Out::default();
-        if f(self.host, self.ptr, &mut out) {
+        let went_well = f(self.host, self.ptr, &mut self.out);
+        let out = std::mem::take(&mut self.out);
+        if went_well {
             Ok(out)
         } else {
             Err(out.into_text())
@@ -46,6 +49,20 @@ impl Guest {
         f: impl FnOnce(&HostTable, GuestPtr, &mut Out) -> bool,
     ) -> wasmtime::Result<Out> {
         self.call(f).map_err(wasmtime::Error::msg)
+    }
+    /// The same for functions that give one plain value, or nothing, and leave `Out` alone.
+    pub fn value<T: Default>(
+        &mut self,
+        f: impl FnOnce(&HostTable, GuestPtr, &mut T, &mut Out) -> bool,
+    ) -> wasmtime::Result<T> {
+        let mut value = T::default();
+        if f(self.host, self.ptr, &mut value, &mut self.out) {
+            Ok(value)
+        } else {
+            Err(wasmtime::Error::msg(
+                std::mem::take(&mut self.out).into_text(),
+            ))
+        }
     }
 }
 
@@ -80,7 +97,7 @@ impl WasiHttpHooks for DenyHttp {
         _options: Option<wasmtime_wasi_http::RequestOptions>,
         _io: HttpIo,
     ) -> Box<dyn std::future::Future<Output = HttpReply> + Send> {
-        Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied.into()) })
+        Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied) })
     }
 }
 
@@ -146,6 +163,7 @@ pub fn new_store(
         memory_limit: limits.max_memory_bytes as usize,
         table_limit: limits.max_table_elements as usize,
         refused: None,
+        out: Out::default(),
     };
     let mut store = Store::new(engine, guest);
     store.limiter(|guest| guest);
