@@ -271,18 +271,38 @@ TEST_F(Hostile, DamagedCodeCacheIsRebuilt) {
   EXPECT_EQ((*process)->Wait().kind, Kind::kReturned);
 }
 
-TEST_F(Hostile, EngineEndsWhileGuestsRun) {
-  EngineOptions options;
+// An engine of its own, with the guest in it.
+Result<std::unique_ptr<Engine>> StartAnother(EngineOptions options) {
   options.models.push_back({MakeDummyModel("default"),
                             std::make_unique<Scheduler>(MakeDummyBackend({}), SchedulerOptions{})});
   options.runtime.cache_dir = Env("PIE_HOSTILE_CACHE");
   options.runtime.max_instances = 64;
-  auto engine = Engine::Start(std::move(options));
-  ASSERT_TRUE(engine) << engine.error().text;
+  auto engine = PIE_TRY(Engine::Start(std::move(options)));
   Manifest manifest;
   manifest.name = "hostile";
   manifest.version = "0.1.0";
-  ASSERT_TRUE((*engine)->AddProgram(manifest, ReadFile(Env("PIE_HOSTILE_GUEST")), {}));
+  PIE_RETURN_IF_ERROR(engine->AddProgram(manifest, ReadFile(Env("PIE_HOSTILE_GUEST")), {}));
+  return engine;
+}
+
+TEST_F(Hostile, ScratchIsItsOwnAndGoesWithIt) {
+  const auto root = std::filesystem::path(Env("PIE_HOSTILE_CACHE")) / "scratch";
+  EngineOptions options;
+  options.allow_fs = true;
+  options.scratch_root = root;
+  auto engine = StartAnother(std::move(options));
+  ASSERT_TRUE(engine) << engine.error().text;
+  for (int i = 0; i < 3; ++i) {
+    auto process = (*engine)->Launch("hostile", R"({"mode": "scratch"})", {});
+    ASSERT_TRUE(process) << process.error().text;
+    ExpectEnds((*process)->Wait(), Kind::kReturned, "kept escaped false");
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(root));
+}
+
+TEST_F(Hostile, EngineEndsWhileGuestsRun) {
+  auto engine = StartAnother({});
+  ASSERT_TRUE(engine) << engine.error().text;
   std::vector<std::shared_ptr<Process>> processes;
   for (const char* mode : {"loop", "sleep", "wait_for_pass_forever"}) {
     processes.push_back(

@@ -21,7 +21,11 @@ async fn main(input: Input) -> Result<String> {
         "steady" => {
             let mut ctx = Context::new(&model)?;
             ctx.append(&[97]);
-            let tokens = ctx.generate(Sampler::Argmax).max_tokens(200).collect_tokens().await?;
+            let tokens = ctx
+                .generate(Sampler::Argmax)
+                .max_tokens(200)
+                .collect_tokens()
+                .await?;
             Ok(format!("{} tokens", tokens.len()))
         }
         "loop" => loop {
@@ -150,10 +154,14 @@ async fn main(input: Input) -> Result<String> {
             child.pollable().block();
             child.get().unwrap_or(Err("no answer".into()))
         }
+        "scratch" => scratch().map_err(|e| e.to_string()),
         "read_secrets" => {
             let env: Vec<_> = std::env::vars().collect();
             let files = ["/etc/passwd", "/proc/self/environ", "..", "/"];
-            let opened = files.iter().filter(|f| std::fs::metadata(f).is_ok()).count();
+            let opened = files
+                .iter()
+                .filter(|f| std::fs::metadata(f).is_ok())
+                .count();
             let net = std::net::TcpStream::connect("127.0.0.1:22").is_ok();
             Ok(format!("env {} files {opened} net {net}", env.len()))
         }
@@ -188,6 +196,21 @@ fn pass(model: &Model, ctx: &mut Context, token: u32) -> Result<Future> {
     pass.execute()
 }
 
+/// Its own folder, and no way out of it.
+fn scratch() -> std::io::Result<String> {
+    std::fs::write("/scratch/note", "kept")?;
+    let ways_out = [
+        "/scratch/../../etc/passwd",
+        "/scratch/../note",
+        "/etc/passwd",
+    ];
+    let escaped = ways_out.iter().any(|path| std::fs::read(path).is_ok());
+    Ok(format!(
+        "{} escaped {escaped}",
+        std::fs::read_to_string("/scratch/note")?
+    ))
+}
+
 /// Calls with arguments that make no sense; each must answer with an error of its own.
 fn bad_calls(model: &Model) -> Result<Vec<String>> {
     let ctx = Context::new(model)?;
@@ -213,37 +236,58 @@ fn bad_calls(model: &Model) -> Result<Vec<String>> {
     expect("decode", model.tokenizer().decode(&[u32::MAX]).map(|_| ()));
     expect("empty", execute(&|p| p.context(raw)));
     expect("no context", execute(&|p| p.input_tokens(&[97], &[0])));
-    expect("token", execute(&|p| {
-        p.context(raw);
-        p.input_tokens(&[u32::MAX], &[0]);
-    }));
-    expect("position", execute(&|p| {
-        p.context(raw);
-        p.input_tokens(&[97], &[u32::MAX]);
-    }));
-    expect("row", execute(&|p| {
-        p.context(raw);
-        p.input_tokens(&[97], &[0]);
-        p.sampler(&[7], &RawSampler::RawLogits);
-    }));
-    expect("temperature", execute(&|p| {
-        p.context(raw);
-        p.input_tokens(&[97], &[0]);
-        p.sampler(&[0], &RawSampler::TopP((f32::NAN, 0.5)));
-    }));
-    expect("draws", execute(&|p| {
-        p.context(raw);
-        p.input_tokens(&[97], &[0]);
-        p.sampler(&[0], &RawSampler::Multinomial((1.0, u32::MAX)));
-    }));
-    expect("attention rows", execute(&|p| {
-        p.context(raw);
-        p.input_tokens(&[97], &[0]);
-        p.attention_mask(&[vec![0, 1], vec![0, 1]]);
-    }));
-    expect("room", execute(&|p| {
-        p.context(raw);
-        p.input_tokens(&[97; 100], &(0..100).collect::<Vec<u32>>());
-    }));
+    expect(
+        "token",
+        execute(&|p| {
+            p.context(raw);
+            p.input_tokens(&[u32::MAX], &[0]);
+        }),
+    );
+    expect(
+        "position",
+        execute(&|p| {
+            p.context(raw);
+            p.input_tokens(&[97], &[u32::MAX]);
+        }),
+    );
+    expect(
+        "row",
+        execute(&|p| {
+            p.context(raw);
+            p.input_tokens(&[97], &[0]);
+            p.sampler(&[7], &RawSampler::RawLogits);
+        }),
+    );
+    expect(
+        "temperature",
+        execute(&|p| {
+            p.context(raw);
+            p.input_tokens(&[97], &[0]);
+            p.sampler(&[0], &RawSampler::TopP((f32::NAN, 0.5)));
+        }),
+    );
+    expect(
+        "draws",
+        execute(&|p| {
+            p.context(raw);
+            p.input_tokens(&[97], &[0]);
+            p.sampler(&[0], &RawSampler::Multinomial((1.0, u32::MAX)));
+        }),
+    );
+    expect(
+        "attention rows",
+        execute(&|p| {
+            p.context(raw);
+            p.input_tokens(&[97], &[0]);
+            p.attention_mask(&[vec![0, 1], vec![0, 1]]);
+        }),
+    );
+    expect(
+        "room",
+        execute(&|p| {
+            p.context(raw);
+            p.input_tokens(&[97; 100], &(0..100).collect::<Vec<u32>>());
+        }),
+    );
     Ok(errors)
 }
