@@ -249,6 +249,7 @@ TEST(ConfigGgufTest, FlippedBitsNeverCrash) {
     w.Add(key("rope.scaling.type"), "linear");
     w.Add(key("rope.scaling.factor"), 8.0F);
   });
+  int read = 0;
   const std::clock_t start = std::clock();
   for (uint64_t seed = 0; seed < 3000; ++seed) {
     const CounterRng random{seed};
@@ -257,9 +258,11 @@ TEST(ConfigGgufTest, FlippedBitsNeverCrash) {
     for (uint64_t i = 0; i <= random.Bits(0) % 3; ++i) {
       bad[random.Bits(2 * i + 1) % header] ^= static_cast<char>(1 << random.Bits(2 * i + 2) % 8);
     }
-    (void)Read(bad);
+    read += Read(bad).has_value() ? 1 : 0;
   }
   EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 15);
+  EXPECT_GT(read, 0);  // some flips do no harm
+  EXPECT_LT(read, 3000);
 }
 
 }  // namespace
