@@ -1,0 +1,96 @@
+// Attention of new rows to the keys and values in their sequence's pages: grouped heads, causal,
+// with an optional bitmap of what each row may see.
+//
+// out = softmax(q · K × scale) V in one pass over the pages (online softmax), F16 read as float. A
+// query head h reads the key head h × kv_heads / heads. Row i of a member sees keys 0 … kv_tokens +
+// i, of those only the ones whose bit is set if there is a mask; a row that sees nothing gets
+// zeros. Keys that nobody in a tile sees are not read, 64 at a time.
+//
+// Sequences are cut into spans of kSpanKeys that are merged in order, so that a single long
+// sequence keeps all threads busy. A row's result does not depend on the batch, the cuts or the
+// threads.
+//
+// Owner: one backend; it keeps its buffers, so one call at a time. The pages of new rows have been
+// written before (WriteKv). Shapes are the caller's to get right (checked).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/cpu_features.h"
+#include "backend/cpu/kv_layer.h"
+#include "backend/cpu/thread_pool.h"
+#include "base/ids.h"
+
+namespace pie::cpu {
+
+// New rows of one sequence.
+struct AttentionMember {
+  const float* q = nullptr;  // [rows, heads × head_dim], rows q_stride apart
+  float* out = nullptr;      // the same shape, rows out_stride apart; may be q
+  uint32_t rows = 0;
+  uint32_t kv_tokens = 0;         // keys before the first row
+  std::span<const PageId> pages;  // cover kv_tokens + rows
+  // Null = causal. Else [rows, mask_words]: bit k % 64 of word k / 64 = the row sees key k. Keys
+  // beyond the last word are not seen.
+  const uint64_t* mask = nullptr;
+  size_t mask_words = 0;
+};
+
+struct AttentionShape {
+  uint32_t heads = 0;  // of queries: a multiple of kv_heads
+  float scale = 0;     // 1 / sqrt(head_dim), as a rule
+  size_t q_stride = 0;
+  size_t out_stride = 0;
+};
+
+class Attention {
+ public:
+  static constexpr uint32_t kSpanKeys = 512;  // multiple of 64
+  static constexpr uint32_t kMaxHeadDim = 256;
+
+  Attention(CpuLevel level, ThreadPool& pool) : level_(level), pool_(&pool) {}
+
+  void Run(const KvLayer& kv, const AttentionShape& shape,
+           std::span<const AttentionMember> members);
+
+  static constexpr uint32_t kTileLines = 16;
+  // What a span of keys gives each line of a tile: weights relative to exp(max), their sum, and the
+  // values weighted by them. Spans are merged by bringing them to a common maximum.
+  struct Partial {
+    float max[kTileLines];
+    float sum[kTileLines];
+    float values[kTileLines * kMaxHeadDim];  // [lines, head_dim]
+  };
+
+ private:
+  // Some lines of one member and key head. A line is one query head of one row; those that share a
+  // key head are numbered row by row.
+  struct Tile {
+    uint32_t member;
+    uint32_t kv_head;
+    uint32_t first_line;
+    uint32_t lines;
+    uint32_t keys;  // that the last line may see
+  };
+  struct Call {
+    const KvLayer& kv;
+    const AttentionShape& shape;
+    std::span<const AttentionMember> members;
+    uint32_t group;  // query heads a key head
+  };
+
+  void Cut(const Call& call);
+  void RunSpan(const Call& call, const Tile& tile, uint32_t span, Partial& out) const;
+  void Finish(const Call& call, const Tile& tile, const Partial& total) const;
+
+  CpuLevel level_;
+  ThreadPool* pool_;
+  std::vector<Tile> tiles_;
+  std::vector<uint32_t> first_span_;  // of each tile, and the end
+  std::vector<Partial> results_;      // [spans], when they run apart
+};
+
+}  // namespace pie::cpu

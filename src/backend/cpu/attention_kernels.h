@@ -1,0 +1,62 @@
+// Inside of attention: some query lines against one span of keys. Not for other files.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "backend/cpu/attention.h"
+
+namespace pie::cpu::attention {
+
+inline constexpr uint32_t kLines = Attention::kTileLines;
+inline constexpr uint32_t kBlock = 64;  // keys that are scored together: one word of a mask
+
+using Partial = Attention::Partial;
+
+struct Span {
+  const KvLayer* kv;
+  uint32_t kv_head;
+  const PageId* pages;
+  uint32_t lines;
+  const float* q;                // [lines, head_dim], scaled
+  uint32_t end[kLines];          // a line sees keys below this …
+  const uint64_t* mask[kLines];  // … whose bits are set, if not null
+  size_t mask_words;
+  uint32_t begin_key, end_key;  // begin: multiple of kBlock
+
+  // Bit i: the line sees key block + i.
+  uint64_t Visible(uint32_t line, uint32_t block) const {
+    const uint32_t limit = end[line] < end_key ? end[line] : end_key;
+    if (limit <= block) return 0;
+    uint64_t bits = limit - block >= kBlock ? ~uint64_t{0} : (uint64_t{1} << (limit - block)) - 1;
+    if (mask[line] != nullptr) {
+      bits &= block / kBlock < mask_words ? mask[line][block / kBlock] : 0;
+    }
+    return bits;
+  }
+  const uint16_t* Value(uint32_t key) const {
+    const uint32_t tokens = kv->page_tokens;
+    return kv->Values(pages[key / tokens], kv_head) + size_t{key % tokens} * kv->head_dim;
+  }
+  const uint16_t* Key(uint32_t key) const {  // dimension d is d × page_tokens further on
+    const uint32_t tokens = kv->page_tokens;
+    return kv->Keys(pages[key / tokens], kv_head) + key % tokens;
+  }
+};
+
+inline constexpr float kNothing = -std::numeric_limits<float>::infinity();
+
+// Before the first key.
+inline void Clear(Partial& partial, uint32_t lines, uint32_t head_dim) {
+  std::fill_n(partial.max, lines, kNothing);
+  std::fill_n(partial.sum, lines, 0.0F);
+  std::fill_n(partial.values, size_t{lines} * head_dim, 0.0F);
+}
+
+// All take a cleared partial.
+void SpanScalar(const Span& span, Partial& out);
+void SpanAvx2(const Span& span, Partial& out);
+void SpanAvx512(const Span& span, Partial& out);
+
+}  // namespace pie::cpu::attention

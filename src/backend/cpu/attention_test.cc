@@ -1,0 +1,199 @@
+#include "backend/cpu/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backend/cpu/simd.h"
+#include "backend/cpu/testing.h"
+#include "model/half.h"
+
+namespace pie::cpu {
+namespace {
+
+struct Shape {
+  uint32_t heads, kv_heads, head_dim, page_tokens;
+};
+
+// A sequence of `tokens` keys and values in scattered pages, with the last `rows` of them new.
+class Case {
+ public:
+  Case(const Shape& shape, uint32_t tokens, uint32_t rows, uint64_t seed)
+      : shape_(shape), tokens_(tokens), rows_(rows) {
+    const uint32_t pages = (tokens + shape.page_tokens - 1) / shape.page_tokens;
+    kv_ = {
+        .kv_heads = shape.kv_heads, .head_dim = shape.head_dim, .page_tokens = shape.page_tokens};
+    kv_.page_stride = kv_.PageNumbers() + 6;
+    // What has not been written is NaN: nothing may read it into a result.
+    memory_.assign((pages * 2 + 1) * kv_.page_stride, 0x7FFF);
+    kv_.data = memory_.data();
+    for (uint32_t i = 0; i < pages; ++i) pages_.push_back({(pages - i) * 2 - i % 2});
+    const size_t numbers = size_t{shape.kv_heads} * shape.head_dim;
+    keys_ = RandomFloats(tokens * numbers, seed, 2);
+    values_ = RandomFloats(tokens * numbers, seed + 1, 2);
+    for (uint32_t t = 0; t < tokens; ++t) {
+      WriteKv(DetectCpuLevel(), kv_, pages_[t / shape.page_tokens], t % shape.page_tokens,
+              keys_.data() + t * numbers, values_.data() + t * numbers);
+    }
+    q_ = RandomFloats(rows * QStride(), seed + 2, 2);
+  }
+
+  size_t QStride() const { return size_t{shape_.heads} * shape_.head_dim + 3; }
+  AttentionShape shape() const {
+    return {shape_.heads, 1 / std::sqrt(static_cast<float>(shape_.head_dim)), QStride(), QStride()};
+  }
+  AttentionMember Member(float* out, const std::vector<uint64_t>* mask, uint32_t first_row = 0,
+                         uint32_t rows = 0) const {
+    AttentionMember member{.q = q_.data() + first_row * QStride(),
+                           .out = out,
+                           .rows = rows == 0 ? rows_ : rows,
+                           .kv_tokens = tokens_ - rows_ + first_row,
+                           .pages = pages_};
+    if (mask != nullptr) {
+      member.mask_words = mask->size() / rows_;
+      member.mask = mask->data() + first_row * member.mask_words;
+    }
+    return member;
+  }
+  std::vector<float> Run(CpuLevel level, ThreadPool& pool,
+                         const std::vector<uint64_t>* mask = nullptr) const {
+    std::vector<float> out(rows_ * QStride(), 77);
+    const AttentionMember member = Member(out.data(), mask);
+    Attention(level, pool).Run(kv_, shape(), {&member, 1});
+    return out;
+  }
+
+  // Softmax in double over what the row sees: one head's [head_dim].
+  std::vector<double> Expected(uint32_t row, uint32_t head,
+                               const std::vector<uint64_t>* mask) const {
+    const uint32_t kv_head = head / (shape_.heads / shape_.kv_heads);
+    const size_t words = mask == nullptr ? 0 : mask->size() / rows_;
+    double total = 0;
+    std::vector<double> values(shape_.head_dim);
+    for (uint32_t t = 0; t <= tokens_ - rows_ + row; ++t) {
+      if (mask != nullptr &&
+          (t / 64 >= words || ((*mask)[row * words + t / 64] >> (t % 64) & 1) == 0)) {
+        continue;
+      }
+      const size_t at = (size_t{t} * shape_.kv_heads + kv_head) * shape_.head_dim;
+      const float* const q = q_.data() + row * QStride() + size_t{head} * shape_.head_dim;
+      double score = 0;
+      for (uint32_t d = 0; d < shape_.head_dim; ++d) score += double{Half(keys_[at + d])} * q[d];
+      const double weight = std::exp(score / std::sqrt(shape_.head_dim));
+      total += weight;
+      for (uint32_t d = 0; d < shape_.head_dim; ++d) values[d] += weight * Half(values_[at + d]);
+    }
+    for (double& value : values) value = total == 0 ? 0 : value / total;
+    return values;
+  }
+
+  void Check(const std::vector<float>& out, const std::vector<uint64_t>* mask) const {
+    for (uint32_t row = 0; row < rows_; ++row) {
+      for (uint32_t head = 0; head < shape_.heads; ++head) {
+        const auto expected = Expected(row, head, mask);
+        for (uint32_t d = 0; d < shape_.head_dim; ++d) {
+          ASSERT_NEAR(out[row * QStride() + head * shape_.head_dim + d], expected[d], 2e-5)
+              << "row " << row << " head " << head << " dim " << d << " of " << tokens_ << " × "
+              << rows_ << " in pages of " << shape_.page_tokens;
+        }
+      }
+      for (size_t i = QStride() - 3; i < QStride(); ++i) ASSERT_EQ(out[row * QStride() + i], 77);
+    }
+  }
+
+  const KvLayer& kv() const { return kv_; }
+
+ private:
+  static float Half(float x) { return HalfToFloat(FloatToHalf(x)); }
+
+  Shape shape_;
+  uint32_t tokens_, rows_;
+  KvLayer kv_;
+  std::vector<uint16_t> memory_;
+  std::vector<PageId> pages_;
+  std::vector<float> keys_, values_, q_;
+};
+
+class AttentionAtLevel : public AtLevel {
+ protected:
+  ThreadPool pool_;
+};
+PIE_TEST_AT_ALL_LEVELS(AttentionAtLevel);
+
+TEST_P(AttentionAtLevel, IsASoftmaxOverAllEarlierKeys) {
+  for (const uint32_t page_tokens : {1U, 5U, 8U, 16U, 24U, 64U}) {
+    for (const auto& [tokens, rows] :
+         {std::pair{1U, 1U}, {17U, 1U}, {65U, 2U}, {40U, 40U}, {130U, 7U}}) {
+      const Case c({3, 1, 24, page_tokens}, tokens, rows, tokens);
+      c.Check(c.Run(GetParam(), pool_), nullptr);
+    }
+  }
+}
+
+TEST_P(AttentionAtLevel, TakesHeadsOfAllSizesAndGroups) {
+  for (const Shape& shape : {Shape{9, 3, 64, 16}, Shape{2, 2, 80, 16}, Shape{20, 1, 16, 16},
+                             Shape{4, 2, 128, 16}, Shape{1, 1, 7, 16}, Shape{4, 4, 256, 16}}) {
+    const Case c(shape, 70, 3, shape.head_dim);
+    c.Check(c.Run(GetParam(), pool_), nullptr);
+  }
+}
+
+TEST_P(AttentionAtLevel, SeesWhatTheMaskAllows) {
+  for (const uint32_t page_tokens : {1U, 16U}) {
+    const uint32_t tokens = 200;
+    const uint32_t rows = 6;
+    const Case c({6, 2, 20, page_tokens}, tokens, rows, 5);
+    std::vector<uint64_t> mask(rows * 3);  // words for 192 keys: the last 8 are not seen
+    for (size_t i = 0; i < mask.size(); ++i) mask[i] = CounterRng{6}.Bits(i);
+    mask[0] = mask[1] = 0;            // leading keys masked
+    mask[3] = mask[4] = mask[5] = 0;  // row 1 sees nothing
+    mask[6] = ~uint64_t{0};
+    const auto out = c.Run(GetParam(), pool_, &mask);
+    c.Check(out, &mask);
+    for (uint32_t i = 0; i < 120; ++i) EXPECT_EQ(out[c.QStride() + i], 0);
+  }
+}
+
+TEST_P(AttentionAtLevel, LongSequencesAreCutAndMerged) {
+  const Case one({3, 1, 16, 16}, 1700, 1, 8);  // one tile: spans apart
+  one.Check(one.Run(GetParam(), pool_), nullptr);
+  if (GetParam() == CpuLevel::kScalar) return;
+  const Case many({12, 4, 16, 16}, 1100, 30, 9);  // many tiles: spans in turn
+  many.Check(many.Run(GetParam(), pool_), nullptr);
+}
+
+TEST_P(AttentionAtLevel, ARowDependsNeitherOnTheBatchNorOnThreads) {
+  const Case c({6, 2, 32, 16}, 1200, 21, 3);
+  const auto together = c.Run(GetParam(), pool_);
+  ThreadPool alone(1);
+  EXPECT_EQ(together, c.Run(GetParam(), alone));
+  // Row by row, as members of one batch.
+  std::vector<float> out(together.size(), 77);
+  std::vector<AttentionMember> members;
+  for (uint32_t row = 0; row < 21; ++row) {
+    members.push_back(c.Member(out.data() + row * c.QStride(), nullptr, row, 1));
+  }
+  Attention(GetParam(), pool_).Run(c.kv(), c.shape(), members);
+  EXPECT_EQ(std::memcmp(out.data(), together.data(), out.size() * 4), 0);
+}
+
+TEST_P(AttentionAtLevel, LargeScoresDoNotOverflow) {
+  const Case c({1, 1, 16, 16}, 100, 1, 4);
+  std::vector<float> out(c.QStride());
+  const AttentionMember member = c.Member(out.data(), nullptr);
+  AttentionShape shape = c.shape();
+  shape.scale = 300;  // scores of thousands
+  Attention(GetParam(), pool_).Run(c.kv(), shape, {&member, 1});
+  for (uint32_t d = 0; d < 16; ++d) EXPECT_TRUE(std::isfinite(out[d]) && std::abs(out[d]) <= 2);
+}
+
+TEST(Attention, NothingToDoIsNothingDone) {
+  const Case c({1, 1, 16, 16}, 4, 1, 4);
+  ThreadPool pool;
+  Attention(DetectCpuLevel(), pool).Run(c.kv(), c.shape(), {});
+}
+
+}  // namespace
+}  // namespace pie::cpu
