@@ -87,6 +87,9 @@ impl Launch {
     }
 }
 
+/// How many frames of a backtrace are shown.
+const SHOWN_FRAMES: usize = 16;
+
 /// A trap for a person: the cause, the guest's own last words, where it happened.
 fn describe(error: &wasmtime::Error, store: &Store<Guest>, stdio: &Stdio) -> String {
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
@@ -102,12 +105,25 @@ fn describe(error: &wasmtime::Error, store: &Store<Guest>, stdio: &Stdio) -> Str
     }
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
         text += "\nwasm backtrace:";
-        for (i, frame) in backtrace.frames().iter().take(16).enumerate() {
-            let name = frame.func_name().unwrap_or("<unnamed>");
-            text += &format!("\n  {i}: {:#}", rustc_demangle::demangle(name));
+        for (i, name) in frames(backtrace).iter().take(SHOWN_FRAMES).enumerate() {
+            text += &format!("\n  {i}: {name}");
         }
     }
     text
+}
+
+/// The functions under way, innermost first, without those that only carry a Rust panic.
+fn frames(backtrace: &WasmBacktrace) -> Vec<String> {
+    let names = backtrace.frames().iter().map(|frame| {
+        let name = frame.func_name().unwrap_or("<unnamed>");
+        format!("{:#}", rustc_demangle::demangle(name))
+    });
+    let mut names: Vec<String> = names.take(2 * SHOWN_FRAMES).collect();
+    let panicking = |name: &String| name.contains("panicking::") || name.contains("begin_unwind");
+    if let Some(last) = names.iter().rposition(panicking) {
+        names.drain(..=last);
+    }
+    names
 }
 
 /// Run a program. `guest` is handed to every callback and host call until `on_exit`. Free the handle with
