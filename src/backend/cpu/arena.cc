@@ -10,7 +10,6 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kChunk = size_t{64} << 20;
-constexpr size_t kReadAhead = 4096;
 
 size_t RoundUp(size_t value, size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -24,8 +23,8 @@ Arena::~Arena() {
 
 Result<std::byte*> Arena::Allocate(size_t bytes) {
   const size_t taken = RoundUp(bytes, 64);
-  if (rest_.size() < taken + kReadAhead) {
-    const size_t size = std::max(kChunk, RoundUp(taken + kReadAhead, kHugePage));
+  if (rest_.size() < taken) {
+    const size_t size = std::max(kChunk, RoundUp(taken, kHugePage));
     // One huge page more, so that an aligned part is in it; the ends are given back.
     void* const memory = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -21,8 +21,7 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // 64-byte aligned, zeroed, and readable for at least 4096 bytes past the end (prefetching). Fails
-  // when the system has no more.
+  // 64-byte aligned and zeroed. Fails when the system has no more.
   Result<std::byte*> Allocate(size_t bytes);
 
   size_t mapped_bytes() const;

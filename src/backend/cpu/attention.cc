@@ -39,9 +39,10 @@ void SpanScalar(const Span& span, Partial& out) {
     };
     for (uint32_t key = span.begin_key; key < span.end_key; ++key) {
       if (!sees(key)) continue;
+      const uint16_t* const keys = span.Find(key).keys;
       float score = 0;
       for (uint32_t d = 0; d < dim; ++d) {
-        const float k = HalfToFloat(span.Key(key)[size_t{d} * span.kv->page_tokens]);
+        const float k = HalfToFloat(keys[size_t{d} * span.kv->page_tokens]);
         score += span.q[line * dim + d] * k;
       }
       scores[key - span.begin_key] = score;
@@ -51,7 +52,7 @@ void SpanScalar(const Span& span, Partial& out) {
       if (!sees(key)) continue;
       const float weight = std::exp(scores[key - span.begin_key] - out.max[line]);
       out.sum[line] += weight;
-      const uint16_t* const value = span.Value(key);
+      const uint16_t* const value = span.Find(key).values;
       for (uint32_t d = 0; d < dim; ++d) {
         out.values[line * dim + d] += weight * HalfToFloat(value[d]);
       }

@@ -18,8 +18,8 @@ PIE_AVX2 void Score(const Span& span, uint32_t line, uint32_t first, uint32_t co
   const uint32_t tokens = span.kv->page_tokens;
   const float* const q = span.q + size_t{line} * dim;
   for (uint32_t i = 0; i < count;) {
-    const uint16_t* const keys = span.Key(first + i);
-    if (tokens - (first + i) % tokens >= kLanes) {
+    const auto [keys, values, slot] = span.Find(first + i);
+    if (tokens - slot >= kLanes) {
       __m256 even = _mm256_setzero_ps();
       __m256 odd = _mm256_setzero_ps();
       uint32_t d = 0;
@@ -84,7 +84,7 @@ void SpanAvx2(const Span& span, Partial& out) {
       for (uint64_t left = visible; left != 0; left &= left - 1) {
         const int key = std::countr_zero(left);
         out.sum[line] += scores[key];
-        AddValue(scores[key], span.Value(block + key), dim, values);
+        AddValue(scores[key], span.Find(block + key).values, dim, values);
       }
     }
   }

@@ -10,13 +10,14 @@ namespace {
 // Up to 16 keys of one page, side by side.
 struct KeyGroup {
   const uint16_t* keys;
+  const uint16_t* next_keys;  // of the next block, as are these
+  const uint16_t* next_values;
   uint16_t mask;    // lanes that are keys of this block
   uint32_t offset;  // in the block
 };
 
 // One block of keys for all lines of a tile.
 struct Block {
-  uint32_t first_key;
   uint64_t visible[kLines];
   uint64_t any;  // visible to some line
   KeyGroup groups[kBlock];
@@ -25,26 +26,38 @@ struct Block {
   alignas(64) float weights[kLines][kBlock + 16];  // scores, then weights; groups may store beyond
 };
 
+// Where the block after this one has its keys and values, to fetch them while this one is computed:
+// pages lie anywhere, so hardware does not see the next ones coming.
+void PrepareNext(const Span& span, uint32_t first_key, Block& block) {
+  for (uint32_t g = 0; g < block.group_count; ++g) {
+    KeyGroup& group = block.groups[g];
+    const uint32_t key = std::min(first_key + kBlock + group.offset, span.end_key - 1);
+    const Span::Place place = span.Find(key);
+    group.next_keys = place.keys;
+    group.next_values = place.values;
+  }
+}
+
 void Prepare(const Span& span, uint32_t first_key, Block& block) {
-  block.first_key = first_key;
   block.any = 0;
   block.group_count = 0;
   for (uint32_t line = 0; line < span.lines; ++line) {
     block.visible[line] = span.Visible(line, first_key);
     block.any |= block.visible[line];
   }
-  const uint32_t tokens = span.kv->page_tokens;
+  const uint32_t dim = span.kv->head_dim;
   const auto keys = static_cast<uint32_t>(kBlock - std::countl_zero(block.any));
   for (uint32_t i = 0; i < keys;) {
-    const uint32_t slot = (first_key + i) % tokens;
-    const uint32_t count = std::min({16U, tokens - slot, keys - i});
-    const uint64_t lanes = LaneMask(count);
+    const Span::Place place = span.Find(first_key + i);
+    const uint32_t count = std::min({16U, span.kv->page_tokens - place.slot, keys - i});
+    const uint16_t lanes = LaneMask(count);
     if ((block.any >> i & lanes) != 0) {
-      block.groups[block.group_count++] = {span.Key(first_key + i), LaneMask(count), i};
+      block.groups[block.group_count++] = {place.keys, nullptr, nullptr, lanes, i};
     }
-    for (uint32_t j = 0; j < count; ++j) block.values[i + j] = span.Value(first_key + i + j);
+    for (uint32_t j = 0; j < count; ++j) block.values[i + j] = place.values + size_t{j} * dim;
     i += count;
   }
+  PrepareNext(span, first_key, block);
 }
 
 // Scores of lines × groups: sums of 16 keys in a register each.
@@ -63,6 +76,10 @@ PIE_AVX512 void Score(const Span& span, uint32_t line, const KeyGroup* groups, B
     __m512 k[kGroups];
     PIE_UNROLL
     for (int g = 0; g < kGroups; ++g) {
+      if constexpr (kN <= 4) {  // few lines are bound by memory, and the values come after the keys
+        _mm_prefetch(groups[g].next_keys + d * stride, _MM_HINT_T0);
+        _mm_prefetch(groups[g].next_values + d * 16, _MM_HINT_T0);
+      }
       k[g] = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(groups[g].mask, groups[g].keys + d * stride));
     }
     PIE_UNROLL

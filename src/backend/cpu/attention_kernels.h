@@ -35,13 +35,18 @@ struct Span {
     }
     return bits;
   }
-  const uint16_t* Value(uint32_t key) const {
-    const uint32_t tokens = kv->page_tokens;
-    return kv->Values(pages[key / tokens], kv_head) + size_t{key % tokens} * kv->head_dim;
-  }
-  const uint16_t* Key(uint32_t key) const {  // dimension d is d × page_tokens further on
-    const uint32_t tokens = kv->page_tokens;
-    return kv->Keys(pages[key / tokens], kv_head) + key % tokens;
+  // Keys [page_tokens of dimension 0, then 1, …] and values [page_tokens, head_dim] of the page
+  // that holds a key, each from that key on.
+  struct Place {
+    const uint16_t* keys;
+    const uint16_t* values;
+    uint32_t slot;
+  };
+  Place Find(uint32_t key) const {
+    const PageId page = pages[key / kv->page_tokens];
+    const uint32_t slot = key % kv->page_tokens;
+    return {kv->Keys(page, kv_head) + slot, kv->Values(page, kv_head) + size_t{slot} * kv->head_dim,
+            slot};
   }
 };
 

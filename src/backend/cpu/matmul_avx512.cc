@@ -13,6 +13,7 @@ constexpr int kMaxRows = 6;
 
 struct QuantizedTile {
   const std::byte* panel;
+  const std::byte* next;  // panel to fetch meanwhile, or null
   size_t panel_bytes;
   uint32_t blocks;
   uint32_t lanes;        // of the last panel
@@ -45,9 +46,13 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
   for (uint32_t b = 0; b < t.blocks; ++b) {
     const std::byte* const block = t.panel + size_t{b} * F::kBytes;
     const int8_t* const x = t.values + size_t{b} * kQuantBlock;
-    if (kRows == 1) {  // bound by memory: the next panel's start is not where hardware looks
-      for (uint32_t at = 0; at < F::kBytes; at += 64) {
-        _mm_prefetch(reinterpret_cast<const char*>(block) + 2048 + at, _MM_HINT_T0);
+    if (kRows > 1 && t.next != nullptr) {
+      // With more than one row there is too much to compute for hardware to look far ahead.
+      for (int p = 0; p < kPanels; ++p) {
+        const auto* const ahead =
+            reinterpret_cast<const char*>(t.next + p * t.panel_bytes + size_t{b} * F::kBytes);
+        PIE_UNROLL
+        for (uint32_t at = 0; at < F::kBytes; at += 64) _mm_prefetch(ahead + at, _MM_HINT_T1);
       }
     }
     __m512i dot[kRows][kPanels];
@@ -140,6 +145,7 @@ void RunRows(QuantizedTile tile, uint32_t rows) {
     tile.sums += size_t{done} * tile.blocks;
     tile.real_sums += size_t{done} * tile.blocks;
     tile.y += done * tile.y_stride;
+    tile.next = nullptr;
     rows -= done;
   }
 }
@@ -153,6 +159,7 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
     const uint32_t panels = rows > 1 && panel + 1 < range.panel_end ? 2 : 1;
     const QuantizedTile tile{
         .panel = w.Panel(panel),
+        .next = panel + 2 * panels <= w.panels() ? w.Panel(panel + panels) : nullptr,
         .panel_bytes = w.panel_bytes(),
         .blocks = x.blocks(),
         .lanes = LanesOf(w, panel + panels - 1),

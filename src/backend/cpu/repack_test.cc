@@ -82,7 +82,7 @@ TEST(Arena, GivesAlignedZeroedMemoryThatDoesNotOverlap) {
     std::byte* const block = arena.Allocate(bytes).value();
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0U);
     EXPECT_EQ(block[0], std::byte{});
-    EXPECT_EQ(block[bytes + 4095], std::byte{});  // read ahead
+    EXPECT_EQ(block[bytes - 1], std::byte{});
     blocks.push_back(block);
   }
   for (size_t i = 0; i < blocks.size(); ++i) blocks[i][0] = static_cast<std::byte>(i + 1);
