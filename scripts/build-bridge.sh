@@ -2,13 +2,14 @@
 # Builds bridge/ and leaves libpie_bridge.a and pie_bridge.h in a folder; called by CMake.
 #
 #   scripts/build-bridge.sh OUT_DIR [release|dev]
+#   scripts/build-bridge.sh OUT_DIR test        runs its own tests instead
 #
 # The cargo target folder is in the cache, one a compiler, so that a second checkout, or another
 # lock file, compiles only what is new. Files in OUT_DIR change only when their content does:
 # an unchanged bridge makes ninja relink nothing.
 set -euo pipefail
 
-out=${1:?usage: build-bridge.sh OUT_DIR [release|dev]}
+out=${1:?usage: build-bridge.sh OUT_DIR [release|dev|test]}
 profile=${2:-release}
 root=$(cd "$(dirname "$0")/.." && pwd)
 cache=${PIE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pie}
@@ -19,9 +20,9 @@ PATH=$HOME/.cargo/bin:$PATH
 command -v cargo >/dev/null || { echo "cargo is missing: run make setup" >&2; exit 1; }
 
 case $profile in
-  release) flags=(--release) folder=release ;;
+  release | test) flags=(--release) folder=release ;;
   dev) flags=() folder=debug ;;
-  *) echo "unknown profile $profile: release or dev" >&2; exit 2 ;;
+  *) echo "unknown profile $profile: release, dev or test" >&2; exit 2 ;;
 esac
 
 short_hash() { sha256sum | cut -c1-16; }
@@ -37,6 +38,9 @@ export PIE_BRIDGE_HEADER=$header_dir/pie_bridge.h
 exec 9>"$cache/locks/bridge.lock"
 flock -n 9 || { echo "waiting for another build of the bridge" >&2; flock 9; }
 
+if [ "$profile" = test ]; then
+  exec cargo test --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}" --lib
+fi
 cargo build --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}"
 if [ ! -f "$PIE_BRIDGE_HEADER" ]; then
   touch "$root/bridge/build.rs"  # the header was cleaned away; only a rerun brings it back

@@ -1,4 +1,4 @@
-"""Runs the Rust SDK's own tests: pure logic, and that the reference's examples compile."""
+"""Runs the tests of our Rust: the SDK's (logic, the reference's examples) and the bridge's own."""
 
 import os
 import subprocess
@@ -13,6 +13,16 @@ def test_sdk_rust() -> None:
     done = subprocess.run(
         ["cargo", "test", "--quiet", "--manifest-path", ROOT / "sdk/rust/Cargo.toml"],
         env={**os.environ, "CARGO_TARGET_DIR": str(cache_dir("cargo/sdk-rust"))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
+def test_bridge(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [ROOT / "scripts/build-bridge.sh", tmp_path, "test"],
         capture_output=True,
         text=True,
         check=False,

@@ -46,26 +46,47 @@ class Printer final : public host::Listener {
   }
   void OnExit(const wasm::Exit&) override {}
 
+  // A reader that has gone (`pie run … | head`) ends the run.
+  void StopIfUnread(std::weak_ptr<host::Process> process) {
+    std::lock_guard lock(mutex_);
+    process_ = std::move(process);
+    if (auto running = process_.lock(); running && error_ != 0) running->Cancel();
+  }
+  // What went wrong with our own output, if anything.
+  Status written() const {
+    std::lock_guard lock(mutex_);
+    if (error_ == 0) return {};
+    return Fail(Code::kInternal, "cannot write to stdout: {}", std::strerror(error_));
+  }
+
   Status Return(std::string_view text) {
     std::lock_guard lock(mutex_);
     if (!at_line_start_) std::fputc('\n', stdout);
     std::fwrite(text.data(), 1, text.size(), stdout);
     if (!text.ends_with('\n')) std::fputc('\n', stdout);
-    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
-    return Fail(Code::kInternal, "cannot write to stdout: {}", std::strerror(errno));
+    if (error_ == 0 && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+    return Fail(Code::kInternal, "cannot write to stdout: {}",
+                std::strerror(error_ != 0 ? error_ : errno));
   }
 
  private:
   void Write(std::string_view text) {
     if (!stream_ || text.empty()) return;
     std::lock_guard lock(mutex_);
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+    if (error_ != 0) return;
+    const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    if (!whole || std::fflush(stdout) != 0) {
+      error_ = errno;
+      if (auto process = process_.lock()) process->Cancel();
+      return;
+    }
     at_line_start_ = text.ends_with('\n');
   }
   const bool stream_, quiet_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   bool at_line_start_ = true;
+  int error_ = 0;  // errno of the first write that failed
+  std::weak_ptr<host::Process> process_;
 };
 
 // Lines with a time, to a file; nowhere without one.
@@ -233,6 +254,7 @@ Result<int> RunChecked(const RunOptions& options) {
   auto process = PIE_TRY(engine->Launch(manifest.id(), input.dump(), {.listener = printer}));
   log.Line("launched {} as {}", manifest.id(), process->id());
   interrupts.Watch(process);
+  printer->StopIfUnread(process);
   wasm::Exit exit = process->Wait();
   log.Line("{} ended: {}", process->id(),
            exit.kind == wasm::Exit::Kind::kReturned ? "ok" : exit.text);
@@ -245,6 +267,10 @@ Result<int> RunChecked(const RunOptions& options) {
       }
       break;
     case wasm::Exit::Kind::kCancelled:
+      if (Status written = printer->written(); !written) {
+        code = ReportError(written.error().text);
+        break;
+      }
       if (!options.quiet) fmt::print(stderr, "\n{}\n", Dim("stopped"));
       code = kInterrupted;
       break;

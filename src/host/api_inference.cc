@@ -195,7 +195,7 @@ bool PassContext(void* guest, uint32_t pass, uint32_t context, Out* out) {
     if (chosen->model() != open->model) {
       return Fail(Code::kInvalid, "the context belongs to another model than the pass");
     }
-    open->context = context;
+    open->context = {context, chosen->sequence()};
     return {};
   });
 }
@@ -303,7 +303,10 @@ bool PassExecute(void* guest, uint32_t pass, uint32_t* future, Out* out) {
     const BackendInfo& info = process.engine().models()[open->model].scheduler->info();
     PIE_RETURN_IF_ERROR(Validate(*open, info));
     if (!open->context) return Fail(Code::kInvalid, "the pass has no context");
-    Context* context = PIE_TRY(process.handles().contexts.Get(*open->context));
+    Context* context = PIE_TRY(process.handles().contexts.Get(open->context->handle));
+    if (context->sequence() != open->context->sequence) {
+      return Fail(Code::kInvalid, "the pass's context was dropped");
+    }
 
     auto output = std::make_shared<PassOutput>();
     output->charge = process.NewCharge();

@@ -27,6 +27,7 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   uint32_t model() const { return model_; }  // index of the engine's model
+  SequenceId sequence() const { return sequence_; }
   const Extent& extent() const { return extent_; }
   uint32_t page_tokens() const { return scheduler_->info().page_tokens; }
   uint32_t tokens() const {

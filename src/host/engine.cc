@@ -70,6 +70,7 @@ Result<std::string> Engine::MakeScratch(InstanceId id) const {
   auto dir = std::filesystem::path(options_.scratch_root) / fmt::format("{}-{}", id_, id.value);
   std::error_code error;
   std::filesystem::create_directories(dir, error);
+  if (!error) std::filesystem::permissions(dir, std::filesystem::perms::owner_all, error);
   if (error) {
     return Fail(Code::kInternal, "cannot make the scratch folder {}: {}", dir.string(),
                 error.message());

@@ -42,7 +42,11 @@ class Listener {
 // A pass being put together by a guest.
 struct Pass {
   uint32_t model = 0;
-  std::optional<uint32_t> context;  // handle
+  struct Chosen {
+    uint32_t handle;
+    SequenceId sequence;  // whose it was: handles are used again
+  };
+  std::optional<Chosen> context;
   Forward forward;
   uint64_t slots = 0;  // that it asks for
   Charge charge;       // for what it holds
