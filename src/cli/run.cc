@@ -62,6 +62,8 @@ class Printer final : public host::Listener {
   Status Return(std::string_view text) {
     std::lock_guard lock(mutex_);
     if (!at_line_start_) std::fputc('\n', stdout);
+    // To a person who has seen all that was sent, what was returned needs a word.
+    if (stream_ && IsTerminal(STDOUT_FILENO)) fmt::print("{} ", Dim("returned", STDOUT_FILENO));
     std::fwrite(text.data(), 1, text.size(), stdout);
     if (!text.ends_with('\n')) std::fputc('\n', stdout);
     if (error_ == 0 && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
