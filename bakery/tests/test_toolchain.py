@@ -85,10 +85,13 @@ def test_ctrl_c_ends_the_tool_too(tmp_path):
     """A build that is interrupted answers 130 and leaves neither its tool nor a file behind."""
     (tmp_path / "Pie.toml").write_text('[package]\nname = "a"\nversion = "0.1.0"\n')
     script = f"""
-import sys, types
+import signal, sys, types
 from pathlib import Path
 import bakery.cli
 from bakery import toolchain
+
+# Whoever runs these tests in the background may have them ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def build(project, out, *, debug, report):
     tool = "import os, time; open('tool.pid', 'w').write(str(os.getpid())); time.sleep(60)"
