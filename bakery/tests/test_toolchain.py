@@ -102,7 +102,12 @@ bakery.cli.load = lambda name: toy
 out = {str(tmp_path / "a.wasm")!r}
 sys.exit(bakery.cli.main(["build", {str(tmp_path)!r}, "--rust", "-o", out]))
 """
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     pid_file = tmp_path / "tool.pid"
     deadline = time.monotonic() + 20
     while not (pid_file.exists() and pid_file.read_text()) and time.monotonic() < deadline:
