@@ -1,0 +1,198 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/arena.h"
+#include "backend/cpu/kv_layer.h"
+#include "backend/cpu/thread_pool.h"
+#include "backend/cpu/transformer.h"
+#include "backend/sampling.h"
+#include "model/config.h"
+#include "model/gguf.h"
+
+namespace pie {
+namespace {
+
+using cpu::KvLayer;
+
+// Rows whose logits are in memory at a time. Enough that the output layer is read once a step as a
+// rule, few enough that scoring a long prompt does not take gigabytes.
+constexpr size_t kLogitRows = 64;
+
+// The keys and values of all layers. A page has those of all layers side by side, so that copying
+// one is one copy.
+class KvPages {
+ public:
+  static Result<KvPages> Make(const ModelConfig& config, uint32_t page_tokens, uint32_t pages) {
+    KvPages kv;
+    kv.pages_ = pages;
+    KvLayer layer{
+        .kv_heads = config.kv_heads, .head_dim = config.head_dim, .page_tokens = page_tokens};
+    kv.page_numbers_ = layer.PageNumbers() * config.layers;
+    layer.page_stride = kv.page_numbers_;
+    kv.arena_ = std::make_unique<cpu::Arena>();
+    std::byte* const memory =
+        PIE_TRY(kv.arena_->Allocate(kv.page_numbers_ * sizeof(uint16_t) * pages));
+    kv.data_ = reinterpret_cast<uint16_t*>(memory);
+    for (uint32_t i = 0; i < config.layers; ++i) {
+      layer.data = kv.data_ + i * layer.PageNumbers();
+      kv.layers_.push_back(layer);
+    }
+    return kv;
+  }
+
+  std::span<const KvLayer> layers() const { return layers_; }
+  void Copy(PageId from, PageId to) {
+    PIE_CHECK(from.value < pages_ && to.value < pages_ && from != to);
+    std::memcpy(data_ + to.value * page_numbers_, data_ + from.value * page_numbers_,
+                page_numbers_ * sizeof(uint16_t));
+  }
+
+ private:
+  KvPages() = default;
+
+  std::unique_ptr<cpu::Arena> arena_;
+  uint16_t* data_ = nullptr;  // [pages, layers, keys and values of a page]
+  size_t page_numbers_ = 0;
+  uint32_t pages_ = 0;
+  std::vector<KvLayer> layers_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const ModelConfig& config, cpu::Weights weights, KvPages kv, BackendInfo info,
+             const CpuOptions& options)
+      : config_(config),
+        weights_(std::move(weights)),
+        kv_(std::move(kv)),
+        info_(std::move(info)),
+        pool_(options.threads == 0 ? cpu::ThreadPool::AvailableCpus() : options.threads),
+        transformer_(config_, weights_, options.level, pool_) {}
+
+  const BackendInfo& info() const override { return info_; }
+
+  Result<Ticket> Submit(const Batch& batch) override {
+    for (PageId page : batch.pages) PIE_CHECK(page.value < info_.total_pages);
+    for (const Batch::Copy& copy : batch.copies) kv_.Copy(copy.from, copy.to);
+    transformer_.Run(batch, kv_.layers());
+    CollectSampledRows(batch);
+    output_ = {};
+    output_.slots.resize(batch.members.size());
+    for (uint32_t i = 0; i < batch.members.size(); ++i) {
+      Status status = Read(batch, batch.members[i], output_.slots[i]);
+      if (!status) output_.failures.push_back({i, std::move(status.error())});
+    }
+    return ++ticket_;
+  }
+
+  Result<BatchOutput> Wait(Ticket ticket) override {
+    PIE_CHECK(ticket == ticket_);
+    return std::move(output_);
+  }
+
+ private:
+  Status Read(const Batch& batch, const Batch::Member& member, std::vector<Slot>& slots) {
+    for (uint32_t token : std::span(batch.tokens).subspan(member.first_row, member.rows)) {
+      if (token >= config_.vocab_size) {
+        return Fail(Code::kInvalid, "token {} is not in the vocabulary, which has {}", token,
+                    config_.vocab_size);
+      }
+    }
+    return sampling_.ReadMember(
+        member, [&](uint32_t row) { return LogitsOf(member.first_row + row); }, slots);
+  }
+
+  // Rows of the batch that somebody reads, in order.
+  void CollectSampledRows(const Batch& batch) {
+    sampled_.clear();
+    for (const Batch::Member& member : batch.members) {
+      if (member.samples == nullptr) continue;
+      for (const SampleSpec& sample : *member.samples) {
+        for (uint32_t row : sample.rows) {
+          const uint32_t own = row - member.sample_row_offset;
+          if (row >= member.sample_row_offset && own < member.rows) {
+            sampled_.push_back(member.first_row + own);
+          }
+        }
+      }
+    }
+    std::ranges::sort(sampled_);
+    const auto [rest, end] = std::ranges::unique(sampled_);
+    sampled_.erase(rest, end);
+    window_begin_ = window_end_ = 0;
+  }
+
+  std::span<const float> LogitsOf(uint32_t row) {
+    const size_t index = std::ranges::lower_bound(sampled_, row) - sampled_.begin();
+    if (index < window_begin_ || index >= window_end_) {
+      window_begin_ = index / kLogitRows * kLogitRows;
+      window_end_ = std::min(window_begin_ + kLogitRows, sampled_.size());
+      const size_t count = window_end_ - window_begin_;
+      if (logits_.size() < count * config_.vocab_size) logits_.resize(count * config_.vocab_size);
+      transformer_.Logits(std::span(sampled_).subspan(window_begin_, count), logits_.data());
+    }
+    return std::span(logits_).subspan((index - window_begin_) * config_.vocab_size,
+                                      config_.vocab_size);
+  }
+
+  const ModelConfig config_;
+  const cpu::Weights weights_;
+  KvPages kv_;
+  const BackendInfo info_;
+  cpu::ThreadPool pool_;
+  cpu::Transformer transformer_;
+  Sampling sampling_;
+  std::vector<uint32_t> sampled_;  // rows of the batch
+  std::vector<float> logits_;      // of sampled_[window_begin_ … window_end_]
+  size_t window_begin_ = 0;
+  size_t window_end_ = 0;
+  BatchOutput output_;
+  Ticket ticket_ = 0;
+};
+
+Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& options) {
+  BackendInfo info{.name = "cpu",
+                   .vocab_size = config.vocab_size,
+                   .page_tokens = options.page_tokens,
+                   .total_pages = options.total_pages,
+                   .max_batch_tokens = options.max_batch_tokens,
+                   .max_batch_members = options.max_batch_members,
+                   .max_positions = config.context_length};
+  if (info.page_tokens == 0 || info.max_batch_tokens == 0 || info.max_batch_members == 0) {
+    return Fail(Code::kInvalid,
+                "page_tokens, max_batch_tokens and max_batch_members must be at least 1");
+  }
+  if (options.max_positions != 0) {
+    info.max_positions = std::min(options.max_positions, info.max_positions);
+  }
+  if (info.total_pages == 0) {
+    const uint64_t page_bytes = uint64_t{config.layers} * config.kv_heads * config.head_dim * 2 *
+                                sizeof(uint16_t) * info.page_tokens;
+    info.total_pages =
+        static_cast<uint32_t>(std::min<uint64_t>(options.kv_bytes / page_bytes, UINT32_MAX));
+    if (info.total_pages == 0) {
+      return Fail(Code::kInvalid, "kv_bytes = {} holds no page: one takes {} bytes",
+                  options.kv_bytes, page_bytes);
+    }
+  }
+  return info;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& gguf_path, CpuOptions options) {
+  const Gguf gguf = PIE_TRY(Gguf::Open(gguf_path));
+  const ModelConfig config = PIE_TRY(ReadConfig(gguf));
+  PIE_RETURN_IF_ERROR(cpu::CheckSupported(config));
+  BackendInfo info = PIE_TRY(MakeInfo(config, options));
+  KvPages kv = PIE_TRY(KvPages::Make(config, info.page_tokens, info.total_pages));
+  cpu::Weights weights = PIE_TRY(cpu::LoadWeights(gguf, config, options.progress));
+  return std::make_unique<CpuBackend>(config, std::move(weights), std::move(kv), std::move(info),
+                                      options);
+}
+
+}  // namespace pie

@@ -1,0 +1,36 @@
+// The CPU device: models of the llama family from GGUF files, their weights quantised as they are
+// in the file, keys and values in F16 pages.
+//
+// The same logits come out, bit for bit, whatever the batch, the chunking and the number of
+// threads, on processors of the same CpuLevel; and whatever the page size, but at kAvx2 only among
+// multiples of eight.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "backend/backend.h"
+#include "backend/cpu/cpu_features.h"
+#include "backend/cpu/weights.h"
+#include "base/result.h"
+
+namespace pie {
+
+struct CpuOptions {
+  uint32_t page_tokens = 16;
+  uint32_t total_pages = 0;         // 0 = as many as fit into kv_bytes
+  uint64_t kv_bytes = 1ULL << 30;   // taken from the system page by page, as they are written
+  uint32_t threads = 0;             // 0 = one a processor
+  uint32_t max_batch_tokens = 512;  // longer prefills come in chunks, so that others get their turn
+  uint32_t max_batch_members = 256;
+  uint32_t max_positions = 0;  // 0 = what the model knows; never more than that
+  cpu::CpuLevel level = cpu::DetectCpuLevel();
+  cpu::LoadProgress progress = {};
+};
+
+// Reads the whole file, which may be closed and replaced afterwards. Fails on files that cannot be
+// read or do not hold a model that this device can run, and when memory runs out.
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& gguf_path, CpuOptions options);
+
+}  // namespace pie

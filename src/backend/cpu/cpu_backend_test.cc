@@ -1,0 +1,321 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <numeric>
+
+#include "backend/cpu/testing.h"
+#include "backend/cpu/tiny_llama.h"
+
+namespace pie::cpu {
+namespace {
+
+using Rows = std::vector<std::vector<float>>;  // logits
+
+// A file that is gone when the test is over.
+class TempFile {
+ public:
+  explicit TempFile(const std::string& bytes) {
+    const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
+    std::string name = std::string(test->test_suite_name()) + "." + test->name() + ".gguf";
+    std::ranges::replace(name, '/', '-');
+    path_ = testing::TempDir() + name;
+    std::ofstream(path_, std::ios::binary) << bytes;
+  }
+  ~TempFile() { std::filesystem::remove(path_); }
+  TempFile(const TempFile&) = delete;
+  TempFile& operator=(const TempFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::unique_ptr<Backend> Open(const std::string& bytes, CpuOptions options = {}) {
+  const TempFile file(bytes);
+  if (options.total_pages == 0) options.total_pages = 512;
+  if (options.threads == 0) options.threads = 2;
+  auto backend = MakeCpuBackend(file.path(), std::move(options));
+  if (!backend) {
+    ADD_FAILURE() << backend.error().text;
+    return nullptr;
+  }
+  return std::move(*backend);
+}
+
+std::string ErrorOf(const std::string& bytes) {
+  const TempFile file(bytes);
+  const auto backend = MakeCpuBackend(file.path(), {.total_pages = 4});
+  return backend ? "" : backend.error().text;
+}
+
+struct Sequence {
+  std::vector<uint32_t> tokens;
+  std::vector<uint32_t> positions;
+  std::vector<Brle> masks = {};  // empty = causal
+
+  explicit Sequence(uint32_t length, uint64_t seed = 1) : tokens(length), positions(length) {
+    for (uint32_t i = 0; i < length; ++i) tokens[i] = Mix(seed, i) % TinyLlama::kVocab;
+    std::iota(positions.begin(), positions.end(), 0);
+  }
+};
+
+// Runs sequences side by side, each in chunks of at most `chunk` tokens, in pages dealt out in turn
+// so that those of one sequence are scattered. Gives the logits of all rows, one list a sequence.
+std::vector<Rows> AllLogits(Backend& device, const std::vector<Sequence>& sequences,
+                            uint32_t chunk) {
+  const uint32_t page_tokens = device.info().page_tokens;
+  const auto count = static_cast<uint32_t>(sequences.size());
+  std::vector<Rows> logits(count);
+  std::vector<std::vector<SampleSpec>> samples(count);
+  for (uint32_t s = 0; s < count; ++s) {
+    samples[s] = {{.kind = SampleSpec::Kind::kLogits}};
+    samples[s][0].rows.resize(sequences[s].tokens.size());
+    std::iota(samples[s][0].rows.begin(), samples[s][0].rows.end(), 0);
+  }
+  for (uint32_t done = 0;; done += chunk) {
+    Batch batch;
+    std::vector<uint32_t> of;  // member → sequence
+    for (uint32_t s = 0; s < count; ++s) {
+      const Sequence& sequence = sequences[s];
+      if (done >= sequence.tokens.size()) continue;
+      const uint32_t rows = std::min<uint32_t>(chunk, sequence.tokens.size() - done);
+      Batch::Member member{.first_row = static_cast<uint32_t>(batch.tokens.size()),
+                           .rows = rows,
+                           .first_page = static_cast<uint32_t>(batch.pages.size()),
+                           .pages = (done + rows + page_tokens - 1) / page_tokens,
+                           .kv_tokens = done,
+                           .attention_row = done,
+                           .samples = &samples[s],
+                           .sample_row_offset = done};
+      if (!sequence.masks.empty()) member.attention = &sequence.masks;
+      for (uint32_t i = 0; i < rows; ++i) {
+        batch.tokens.push_back(sequence.tokens[done + i]);
+        batch.positions.push_back(sequence.positions[done + i]);
+      }
+      for (uint32_t i = 0; i < member.pages; ++i) batch.pages.push_back({i * count + s});
+      batch.members.push_back(member);
+      of.push_back(s);
+    }
+    if (batch.members.empty()) return logits;
+    const auto ticket = device.Submit(batch);
+    EXPECT_TRUE(ticket);
+    auto output = device.Wait(*ticket);
+    EXPECT_TRUE(output && output->failures.empty());
+    for (size_t m = 0; m < of.size(); ++m) {
+      for (Slot& slot : output->slots[m]) {
+        logits[of[m]].push_back(std::move(std::get<LogitsSlot>(slot).logits));
+      }
+    }
+  }
+}
+
+// Root mean square of the differences, relative to that of the logits.
+double Difference(const Rows& got, const std::vector<std::vector<double>>& expected) {
+  EXPECT_EQ(got.size(), expected.size());
+  double squares = 0;
+  double error = 0;
+  for (size_t row = 0; row < got.size(); ++row) {
+    EXPECT_EQ(got[row].size(), expected[row].size());
+    for (size_t i = 0; i < got[row].size(); ++i) {
+      squares += expected[row][i] * expected[row][i];
+      error += (got[row][i] - expected[row][i]) * (got[row][i] - expected[row][i]);
+    }
+  }
+  return std::sqrt(error / squares);
+}
+
+Sequence Masked(uint32_t length) {
+  Sequence sequence(length, 7);
+  for (uint32_t i = 0; i < length; ++i) {
+    sequence.positions[i] = i / 2 * 3;  // any positions will do
+    // Two runs of holes; rows that see nothing at all among them.
+    sequence.masks.push_back({i % 5, i % 7, 3, i % 11 == 0 ? 0 : 1000U});
+  }
+  return sequence;
+}
+
+class CpuBackendTest : public AtLevel {};
+
+// Of the exact model it may be off by what rounding costs; of the one that rounds alike, by much
+// less: only where a number lay so close to the middle that it went to the other side.
+void ExpectReference(TinyLlama& model, CpuLevel level, double rounding) {
+  const auto device = Open(model.Bytes(), {.level = level});
+  for (const Sequence& s : {Sequence(70), Masked(70)}) {
+    const Rows got = AllLogits(*device, {s}, 1000)[0];
+    EXPECT_LT(Difference(got, model.Logits(s.tokens, s.positions, s.masks, true)), rounding);
+    EXPECT_LT(Difference(got, model.Logits(s.tokens, s.positions, s.masks, false)), rounding / 4);
+  }
+}
+
+TEST_P(CpuBackendTest, FloatWeightsGiveTheReferencesLogits) {
+  TinyLlama model(DType::kF32, DType::kF32, false);
+  ExpectReference(model, GetParam(), 0.001);  // of keys and values to F16
+}
+
+TEST_P(CpuBackendTest, QuantisedWeightsAreWithinTheErrorOfBytes) {
+  TinyLlama model(DType::kQ4_1, DType::kQ8_0, true);
+  ExpectReference(model, GetParam(), 0.04);  // of activations to bytes, too
+}
+
+std::vector<Sequence> SomeSequences() {
+  return {Sequence(75), Masked(70), Sequence(1, 3), Sequence(33, 4)};
+}
+
+// To the last bit.
+TEST_P(CpuBackendTest, ARowDependsOnItsSequenceAlone) {
+  const std::string bytes = TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes();
+  const std::vector<Sequence> sequences = SomeSequences();
+  for (uint32_t page_tokens : {1, 5, 16}) {
+    std::vector<Rows> expected;  // each alone, at once, on one thread
+    const auto alone = Open(bytes, {.page_tokens = page_tokens, .threads = 1, .level = GetParam()});
+    for (const Sequence& s : sequences) expected.push_back(AllLogits(*alone, {s}, 1000)[0]);
+    const auto device = Open(bytes, {.page_tokens = page_tokens, .level = GetParam()});
+    for (uint32_t chunk : {1, 7, 1000}) {
+      EXPECT_TRUE(AllLogits(*device, sequences, chunk) == expected)
+          << "pages of " << page_tokens << ", chunks of " << chunk;
+    }
+  }
+}
+
+TEST_P(CpuBackendTest, PageSizeDoesNotMatter) {
+  const std::string bytes = TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes();
+  const auto run = [&](uint32_t page_tokens) {
+    const auto device = Open(bytes, {.page_tokens = page_tokens, .level = GetParam()});
+    return AllLogits(*device, SomeSequences(), 1000);
+  };
+  const std::vector<Rows> expected = run(16);
+  for (uint32_t page_tokens : {1, 5, 8, 32, 64}) {
+    // AVX2 adds up the scores of keys in another order where a page has no eight of them.
+    if (GetParam() == CpuLevel::kAvx2 && page_tokens % 8 != 0) continue;
+    EXPECT_TRUE(run(page_tokens) == expected) << "pages of " << page_tokens;
+  }
+}
+
+TEST_P(CpuBackendTest, AMaskThatAllowsEverythingIsNoMask) {
+  const auto device =
+      Open(TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes(), {.level = GetParam()});
+  const Sequence causal(70);
+  Sequence masked = causal;
+  masked.masks.assign(70, {0, 1000});
+  const auto expected = AllLogits(*device, {causal}, 1000);
+  EXPECT_TRUE(AllLogits(*device, {masked}, 1000) == expected);
+  EXPECT_TRUE(AllLogits(*device, {masked}, 9) == expected);
+}
+
+PIE_TEST_AT_ALL_LEVELS(CpuBackendTest);
+
+// One member that goes on after `kv_tokens`, and reads its last row greedily.
+struct Step {
+  Batch batch;
+  std::vector<SampleSpec> samples;
+
+  Step(std::vector<uint32_t> tokens, uint32_t kv_tokens, std::vector<PageId> pages) {
+    const auto rows = static_cast<uint32_t>(tokens.size());
+    samples = {{.kind = SampleSpec::Kind::kLogits, .rows = {rows - 1}}};
+    batch.tokens = std::move(tokens);
+    for (uint32_t i = 0; i < rows; ++i) batch.positions.push_back(kv_tokens + i);
+    batch.pages = std::move(pages);
+    batch.members = {{.rows = rows,
+                      .pages = static_cast<uint32_t>(batch.pages.size()),
+                      .kv_tokens = kv_tokens,
+                      .samples = &samples}};
+  }
+  Step(const Step&) = delete;
+  std::vector<float> Logits(Backend& device) const {
+    const auto output = device.Wait(*device.Submit(batch));
+    return std::get<LogitsSlot>(output->slots[0][0]).logits;
+  }
+};
+
+TEST(CpuBackendPagesTest, CopiesComeFirstAndTakeAllLayers) {
+  const auto device = Open(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
+  Step({1, 2, 3}, 0, {{0}}).Logits(*device);
+  Step fork({9}, 3, {{5}});
+  fork.batch.copies = {{{0}, {7}}, {{7}, {5}}};
+  const auto forked = fork.Logits(*device);
+  EXPECT_NE(forked, Step({8}, 3, {{0}}).Logits(*device));
+  EXPECT_EQ(forked, Step({9}, 3, {{0}}).Logits(*device));
+}
+
+TEST(CpuBackendTokensTest, ATokenBeyondTheVocabularyFailsItsMemberAlone) {
+  const auto device = Open(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
+  const auto alone = Step({1}, 0, {{0}}).Logits(*device);
+  Step both({TinyLlama::kVocab, 1}, 0, {{1}, {2}});
+  both.samples[0].rows = {0};
+  both.batch.positions = {0, 0};
+  both.batch.members = {
+      {.rows = 1, .pages = 1, .samples = &both.samples},
+      {.first_row = 1, .rows = 1, .first_page = 1, .pages = 1, .samples = &both.samples}};
+  const auto output = device->Wait(*device->Submit(both.batch));
+  ASSERT_EQ(output->failures.size(), 1U);
+  EXPECT_EQ(output->failures[0].member, 0U);
+  EXPECT_EQ(output->failures[0].error.text, "token 100 is not in the vocabulary, which has 100");
+  EXPECT_EQ(std::get<LogitsSlot>(output->slots[1][0]).logits, alone);
+}
+
+TEST(CpuBackendLoadTest, InfoAndProgress) {
+  uint64_t last = 0;
+  uint64_t all = 0;
+  const auto device = Open(TinyLlama(DType::kF32, DType::kF32, true).Bytes(),
+                           {.max_positions = 5000, .progress = [&](uint64_t done, uint64_t total) {
+                              EXPECT_GT(done, last);
+                              last = done;
+                              all = total;
+                            }});
+  EXPECT_EQ(device->info().name, "cpu");
+  EXPECT_EQ(device->info().vocab_size, TinyLlama::kVocab);
+  EXPECT_EQ(device->info().max_positions, 2048U);
+  EXPECT_GT(all, 0U);
+  EXPECT_EQ(last, all);
+}
+
+TEST(CpuBackendLoadTest, PagesFillTheMemoryThatIsGiven) {
+  const TempFile file(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
+  const uint64_t page_bytes = uint64_t{TinyLlama::kLayers} * TinyLlama::kKvHeads *
+                              TinyLlama::kHeadDim * 2 * sizeof(uint16_t) * 16;
+  EXPECT_EQ((*MakeCpuBackend(file.path(), {.kv_bytes = page_bytes * 8 - 1}))->info().total_pages,
+            7U);
+  EXPECT_FALSE(MakeCpuBackend(file.path(), {.kv_bytes = page_bytes - 1}));
+  EXPECT_FALSE(MakeCpuBackend(file.path(), {.page_tokens = 0}));
+}
+
+TEST(CpuBackendLoadTest, ErrorsNameTheTensor) {
+  std::string bytes = TinyLlama(DType::kF32, DType::kF32, true).Bytes();
+  const auto renamed = [&](std::string_view from, std::string_view to) {
+    std::string changed = bytes;
+    changed.replace(changed.find(from), from.size(), to);
+    return ErrorOf(changed);
+  };
+  EXPECT_NE(renamed("blk.1.ffn_up", "blk.1.ffn_xx").find("no tensor blk.1.ffn_up.weight"),
+            std::string::npos);
+  // Names exchanged, so that keys get the shape of an output.
+  const std::string from = "blk.0.attn_k.weight";
+  std::string swapped = bytes;
+  swapped.replace(swapped.find(from), from.size(), "blk.0.attn_Q.weight");
+  swapped.replace(swapped.find("blk.0.attn_q.weight"), from.size(), from);
+  swapped.replace(swapped.find("blk.0.attn_Q.weight"), from.size(), "blk.0.attn_q.weight");
+  EXPECT_NE(ErrorOf(swapped).find("tensor blk.0.attn_q.weight is [32, 64], but the file's metadata "
+                                  "make it [96, 64]"),
+            std::string::npos)
+      << ErrorOf(swapped);
+  EXPECT_FALSE(MakeCpuBackend("/nowhere/model.gguf", {}));
+}
+
+TEST(CpuBackendLoadTest, ModelsThatItCannotRunAreRefused) {
+  ModelConfig config;
+  config.head_dim = 64;
+  EXPECT_TRUE(CheckSupported(config));
+  config.sliding_window = 128;
+  ASSERT_FALSE(CheckSupported(config));
+  EXPECT_EQ(CheckSupported(config).error().code, Code::kUnavailable);
+  EXPECT_NE(CheckSupported(config).error().text.find("a sliding window"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pie::cpu

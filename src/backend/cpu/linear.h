@@ -1,0 +1,53 @@
+// Products of the same rows with several matrices, in one parallel loop: queries, keys and values,
+// or gate and up, cost one hand-over to the threads instead of three or two.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "backend/cpu/cpu_features.h"
+#include "backend/cpu/matmul.h"
+#include "backend/cpu/quantize.h"
+#include "backend/cpu/repack.h"
+#include "backend/cpu/thread_pool.h"
+
+namespace pie::cpu {
+
+// Rows on their way into matrices: floats, and bytes too if one of the matrices takes them. Its
+// buffers are kept. Owner: the caller; different rows may be written by different threads.
+class Activations {
+ public:
+  void Resize(uint32_t rows, uint32_t columns, bool quantized);
+  float* Row(uint32_t row) { return values_.data() + size_t{row} * columns_; }  // [columns]
+  const float* Row(uint32_t row) const { return values_.data() + size_t{row} * columns_; }
+  // After a row was written.
+  void Seal(CpuLevel level, uint32_t row) {
+    if (quantized_) QuantizeRow(level, Row(row), bytes_, row);
+  }
+
+  uint32_t rows() const { return rows_; }
+  uint32_t columns() const { return columns_; }
+  FloatRows floats() const { return {values_.data(), columns_, rows_, columns_}; }
+  const QuantizedRows& bytes() const { return bytes_; }
+
+ private:
+  uint32_t rows_ = 0;
+  uint32_t columns_ = 0;
+  bool quantized_ = false;
+  std::vector<float> values_;  // [rows, columns]
+  QuantizedRows bytes_;
+};
+
+struct Product {
+  const PackedMatrix& w;
+  float* y;  // [rows of x, rows of w], y_stride apart
+  size_t y_stride;
+};
+
+// y = x · wᵀ for each. All rows of x are sealed, for bytes if any w is quantised.
+void MatMulAll(CpuLevel level, ThreadPool& pool, const Activations& x,
+               std::initializer_list<Product> products);
+
+}  // namespace pie::cpu

@@ -1,0 +1,232 @@
+// A llama model of a few thousand random weights for tests, as a GGUF file, and what it should say:
+// the forward pass in plain code over unpacked weights, written from the definition.
+//
+// Unless `exact`, it rounds where the device does: inputs of quantised matrices to bytes, keys and
+// values to F16. A number that is rounded to the other side moves all that follow, so without this
+// the two would differ by as much as rounding itself does, and a small mistake could hide in it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/simd.h"
+#include "backend/cpu/testing.h"
+#include "base/brle.h"
+#include "base/random.h"
+#include "model/dequantize.h"
+#include "model/gguf_test_writer.h"
+#include "model/half.h"
+
+namespace pie::cpu {
+
+class TinyLlama {
+ public:
+  static constexpr uint32_t kLayers = 2;
+  static constexpr uint32_t kHidden = 64;
+  static constexpr uint32_t kHeads = 6;
+  static constexpr uint32_t kKvHeads = 2;
+  static constexpr uint32_t kHeadDim = 16;
+  static constexpr uint32_t kFfn = 96;
+  static constexpr uint32_t kVocab = 100;  // no whole number of panels
+
+  // Matrices of layers are of type `layers`, embedding and output layer of type `ends`. Types: F32,
+  // Q8_0, Q4_1.
+  TinyLlama(DType layers, DType ends, bool tied) {
+    writer_.Add("general.architecture", "llama");
+    writer_.Add("llama.block_count", kLayers);
+    writer_.Add("llama.context_length", uint32_t{2048});
+    writer_.Add("llama.embedding_length", kHidden);
+    writer_.Add("llama.feed_forward_length", kFfn);
+    writer_.Add("llama.attention.head_count", kHeads);
+    writer_.Add("llama.attention.head_count_kv", kKvHeads);
+    writer_.Add("llama.attention.key_length", kHeadDim);
+    writer_.Add("llama.attention.value_length", kHeadDim);
+    writer_.Add("llama.attention.layer_norm_rms_epsilon", 1e-5F);
+    writer_.Add("llama.rope.dimension_count", kHeadDim);
+    writer_.Add("llama.vocab_size", kVocab);
+    Matrix("token_embd.weight", ends, kVocab, kHidden);
+    for (uint32_t i = 0; i < kLayers; ++i) {
+      Norm(Name(i, "attn_norm"));
+      Matrix(Name(i, "attn_q"), layers, kHeads * kHeadDim, kHidden);
+      Matrix(Name(i, "attn_k"), layers, kKvHeads * kHeadDim, kHidden);
+      Matrix(Name(i, "attn_v"), layers, kKvHeads * kHeadDim, kHidden);
+      Matrix(Name(i, "attn_output"), layers, kHidden, kHeads * kHeadDim);
+      Norm(Name(i, "ffn_norm"));
+      Matrix(Name(i, "ffn_gate"), layers, kFfn, kHidden);
+      Matrix(Name(i, "ffn_up"), layers, kFfn, kHidden);
+      Matrix(Name(i, "ffn_down"), layers, kHidden, kFfn);
+    }
+    Norm("output_norm.weight");
+    if (!tied) Matrix("output.weight", ends, kVocab, kHidden);
+  }
+
+  std::string Bytes() const { return writer_.Bytes(); }
+
+  // Logits of every token of a sequence, [tokens][vocab]. Masks: empty, or one a token.
+  std::vector<std::vector<double>> Logits(const std::vector<uint32_t>& tokens,
+                                          const std::vector<uint32_t>& positions,
+                                          const std::vector<std::vector<uint32_t>>& masks,
+                                          bool exact) {
+    exact_ = exact;
+    using Vector = std::vector<double>;
+    const size_t n = tokens.size();
+    std::vector<Vector> x(n);
+    const std::vector<float>& embedding = weights_.at("token_embd.weight");
+    for (size_t t = 0; t < n; ++t) {
+      const auto row = embedding.begin() + tokens[t] * kHidden;
+      x[t].assign(row, row + kHidden);
+    }
+    for (uint32_t layer = 0; layer < kLayers; ++layer) {
+      std::vector<Vector> keys(n);
+      std::vector<Vector> values(n);
+      for (size_t t = 0; t < n; ++t) {
+        const Vector in = Normed(Name(layer, "attn_norm"), x[t]);
+        Vector q = Times(Name(layer, "attn_q"), in);
+        keys[t] = Times(Name(layer, "attn_k"), in);
+        values[t] = Times(Name(layer, "attn_v"), in);
+        Turn(q, positions[t]);
+        Turn(keys[t], positions[t]);
+        RoundToHalf(keys[t]);
+        RoundToHalf(values[t]);
+        Vector attended(kHeads * kHeadDim);
+        for (uint32_t head = 0; head < kHeads; ++head) {
+          const uint32_t kv_at = head / (kHeads / kKvHeads) * kHeadDim;
+          double total = 0;
+          for (uint32_t s = 0; s <= t; ++s) {
+            if (!masks.empty() && !BrleTest(masks[t], s)) continue;
+            double score = 0;
+            for (uint32_t d = 0; d < kHeadDim; ++d) {
+              score += q[head * kHeadDim + d] * keys[s][kv_at + d];
+            }
+            const double weight = std::exp(score / std::sqrt(kHeadDim));
+            total += weight;
+            for (uint32_t d = 0; d < kHeadDim; ++d) {
+              attended[head * kHeadDim + d] += weight * values[s][kv_at + d];
+            }
+          }
+          for (uint32_t d = 0; d < kHeadDim && total > 0; ++d) {
+            attended[head * kHeadDim + d] /= total;
+          }
+        }
+        Add(x[t], Times(Name(layer, "attn_output"), attended));
+        const Vector half = Normed(Name(layer, "ffn_norm"), x[t]);
+        Vector gate = Times(Name(layer, "ffn_gate"), half);
+        const Vector up = Times(Name(layer, "ffn_up"), half);
+        for (uint32_t i = 0; i < kFfn; ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
+        Add(x[t], Times(Name(layer, "ffn_down"), gate));
+      }
+    }
+    const bool tied = !weights_.contains("output.weight");
+    std::vector<Vector> logits;
+    for (const Vector& state : x) {
+      logits.push_back(
+          Times(tied ? "token_embd.weight" : "output.weight", Normed("output_norm.weight", state)));
+    }
+    return logits;
+  }
+
+ private:
+  static std::string Name(uint32_t layer, const char* part) {
+    return "blk." + std::to_string(layer) + "." + part + ".weight";
+  }
+
+  void Norm(const std::string& name) {
+    std::vector<float> weights = RandomFloats(kHidden, ++seed_, 0.5F);
+    for (float& weight : weights) weight += 1;
+    Write(name, {kHidden}, DType::kF32, FloatBytes(weights));
+  }
+
+  void Matrix(const std::string& name, DType dtype, uint32_t rows, uint32_t columns) {
+    const CounterRng rng{++seed_};
+    const float spread = 2 / std::sqrt(static_cast<float>(columns));
+    std::string data;
+    if (dtype == DType::kF32) {
+      data = FloatBytes(RandomFloats(size_t{rows} * columns, seed_, spread));
+    } else {
+      // Any bytes are weights: only the scales must be reasonable.
+      const uint32_t levels = dtype == DType::kQ8_0 ? 256 : 16;
+      for (size_t block = 0; block < size_t{rows} * columns / 32; ++block) {
+        const float scale = spread * 2 / static_cast<float>(levels) * (0.5F + rng.Float(block));
+        GgufTestWriter::Value(data, FloatToHalf(scale));
+        if (dtype == DType::kQ4_1) GgufTestWriter::Value(data, FloatToHalf(scale * -7.5F));
+        for (uint32_t i = 0; i < (dtype == DType::kQ8_0 ? 32U : 16U); ++i) {
+          data += static_cast<char>(rng.Bits((block + 1) << 20 | i));
+        }
+      }
+    }
+    Write(name, {columns, rows}, dtype, data);
+  }
+
+  void Write(const std::string& name, const std::vector<uint64_t>& dimensions, DType dtype,
+             const std::string& data) {
+    uint64_t elements = 1;
+    for (uint64_t size : dimensions) elements *= size;
+    std::vector<float>& weights = weights_[name];
+    weights.resize(elements);
+    quantized_[name] = dtype != DType::kF32;
+    EXPECT_TRUE(Dequantize(dtype, std::as_bytes(std::span(data)), weights));
+    writer_.AddTensor(name, dimensions, dtype, data);
+  }
+
+  static std::string FloatBytes(const std::vector<float>& x) {
+    return {reinterpret_cast<const char*>(x.data()), x.size() * sizeof(float)};
+  }
+
+  std::vector<double> Times(const std::string& name, std::vector<double> x) const {
+    if (!exact_ && quantized_.at(name)) {
+      for (size_t block = 0; block < x.size(); block += 32) {
+        double most = 0;
+        for (size_t i = 0; i < 32; ++i) most = std::max(most, std::abs(x[block + i]));
+        for (size_t i = 0; i < 32 && most > 0; ++i) {
+          x[block + i] = std::round(x[block + i] / most * 127) * most / 127;
+        }
+      }
+    }
+    const std::vector<float>& w = weights_.at(name);
+    std::vector<double> y(w.size() / x.size());
+    for (size_t i = 0; i < w.size(); ++i) y[i / x.size()] += w[i] * x[i % x.size()];
+    return y;
+  }
+
+  std::vector<double> Normed(const std::string& name, std::vector<double> x) const {
+    double squares = 0;
+    for (double value : x) squares += value * value;
+    const double factor = 1 / std::sqrt(squares / static_cast<double>(x.size()) + 1e-5);
+    for (size_t i = 0; i < x.size(); ++i) x[i] *= factor * weights_.at(name)[i];
+    return x;
+  }
+
+  static void Turn(std::vector<double>& heads, uint32_t position) {
+    for (size_t i = 0; i < heads.size(); i += 2) {
+      const double angle =
+          position * std::pow(10'000, -static_cast<double>(i % kHeadDim) / kHeadDim);
+      const double a = heads[i];
+      const double b = heads[i + 1];
+      heads[i] = a * std::cos(angle) - b * std::sin(angle);
+      heads[i + 1] = a * std::sin(angle) + b * std::cos(angle);
+    }
+  }
+
+  void RoundToHalf(std::vector<double>& x) const {
+    if (exact_) return;
+    for (double& value : x) value = HalfToFloat(FloatToHalf(static_cast<float>(value)));
+  }
+
+  static void Add(std::vector<double>& x, const std::vector<double>& more) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] += more[i];
+  }
+
+  GgufTestWriter writer_;
+  std::map<std::string, std::vector<float>> weights_;
+  std::map<std::string, bool> quantized_;
+  uint64_t seed_ = 0;
+  bool exact_ = false;
+};
+
+}  // namespace pie::cpu

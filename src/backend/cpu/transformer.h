@@ -1,0 +1,72 @@
+// Transformer: one step of a llama model over a batch, from tokens to hidden states and logits.
+//
+// A row's result depends only on its sequence: neither on the rest of the batch, nor on threads
+// or on how a prefill was chunked, because every kernel sums in one order.
+//
+// Owner: one backend; it keeps its buffers, so one call at a time. Weights and pool outlive it.
+// Cost of a step: one pass over the weights, and over the pages of every member.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/batch.h"
+#include "backend/cpu/attention.h"
+#include "backend/cpu/cpu_features.h"
+#include "backend/cpu/kv_layer.h"
+#include "backend/cpu/linear.h"
+#include "backend/cpu/rope.h"
+#include "backend/cpu/thread_pool.h"
+#include "backend/cpu/weights.h"
+#include "model/config.h"
+
+namespace pie::cpu {
+
+class Transformer {
+ public:
+  Transformer(const ModelConfig& config, const Weights& weights, CpuLevel level, ThreadPool& pool);
+
+  // Writes keys and values of every row into its member's pages, layer by layer, and keeps the
+  // rows' last hidden states for Logits. `kv` is [layers]. Tokens beyond the vocabulary count as 0.
+  void Run(const Batch& batch, std::span<const KvLayer> kv);
+
+  // Rows of the last Run → out [rows.size(), vocab].
+  void Logits(std::span<const uint32_t> rows, float* out);
+
+ private:
+  struct Place {  // of a row's keys and values
+    PageId page;
+    uint32_t slot;
+  };
+
+  void Prepare(const Batch& batch, uint32_t page_tokens);
+  void ExpandMasks(const Batch& batch);
+  void Attend(const LayerWeights& layer, const KvLayer& kv, bool first);
+  void FeedForward(const LayerWeights& layer);
+  // f(row) for every row, spread over the threads.
+  template <class F>
+  void ForRows(uint32_t rows, F&& f);
+
+  const ModelConfig& config_;
+  const Weights& weights_;
+  const CpuLevel level_;
+  ThreadPool& pool_;
+  const RopeTable rope_;
+  Attention attention_;
+
+  uint32_t rows_ = 0;
+  std::vector<Place> places_;             // [rows]
+  std::vector<float> cos_, sin_;          // [rows, rope dims / 2]
+  std::vector<AttentionMember> members_;  // of the batch
+  std::vector<uint64_t> masks_;           // of all members that have one
+  std::vector<float> x_;                  // [rows, hidden]: the residual stream
+  std::vector<float> delta_;              // [rows, hidden]: what the last half-layer adds to it
+  std::vector<float> qkv_;                // [rows, (heads + 2 × kv_heads) × head_dim]
+  std::vector<float> gate_up_;            // [rows, 2 × ffn]
+  Activations hidden_;                    // [rows, hidden], after a norm
+  Activations attended_;                  // [rows, heads × head_dim]
+  Activations gated_;                     // [rows, ffn]
+};
+
+}  // namespace pie::cpu
