@@ -34,9 +34,12 @@ PIE_AVX2 void Score(const Span& span, uint32_t line, uint32_t first, uint32_t co
       _mm256_storeu_ps(scores + i, _mm256_add_ps(even, odd));
       i += kLanes;
     } else {
-      float score = 0;
-      for (uint32_t d = 0; d < dim; ++d) score += q[d] * HalfToFloat(keys[size_t{d} * tokens]);
-      scores[i++] = score;
+      // In the same order as above, so that the size of pages changes nothing.
+      float sums[2] = {0, 0};
+      for (uint32_t d = 0; d < dim; ++d) {
+        sums[d % 2] = std::fma(q[d], HalfToFloat(keys[size_t{d} * tokens]), sums[d % 2]);
+      }
+      scores[i++] = sums[0] + sums[1];
     }
   }
 }

@@ -1,9 +1,8 @@
 // The CPU device: models of the llama family from GGUF files, their weights quantised as they are
 // in the file, keys and values in F16 pages.
 //
-// The same logits come out, bit for bit, whatever the batch, the chunking and the number of
-// threads, on processors of the same CpuLevel; and whatever the page size, but at kAvx2 only among
-// multiples of eight.
+// The same logits come out, bit for bit, whatever the batch, the chunking, the page size and the
+// number of threads, on processors of the same CpuLevel.
 #pragma once
 
 #include <cstdint>
