@@ -184,7 +184,8 @@ Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& option
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& gguf_path, CpuOptions options) {
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& gguf_path,
+                                                const CpuOptions& options) {
   const Gguf gguf = PIE_TRY(Gguf::Open(gguf_path));
   const ModelConfig config = PIE_TRY(ReadConfig(gguf));
   PIE_RETURN_IF_ERROR(cpu::CheckSupported(config));

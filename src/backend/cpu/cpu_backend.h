@@ -30,6 +30,7 @@ struct CpuOptions {
 
 // Reads the whole file, which may be closed and replaced afterwards. Fails on files that cannot be
 // read or do not hold a model that this device can run, and when memory runs out.
-Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& gguf_path, CpuOptions options);
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& gguf_path,
+                                                const CpuOptions& options);
 
 }  // namespace pie
