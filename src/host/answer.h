@@ -12,6 +12,7 @@
 #include "host/engine.h"
 #include "host/process.h"
 #include "pie_bridge.h"
+#include "wasm/text.h"
 #include "wasm/turn.h"
 
 namespace pie::host {
@@ -20,17 +21,12 @@ using pie_bridge::HandleKind;
 using pie_bridge::Out;
 using pie_bridge::Str;
 using pie_bridge::Words;
+using wasm::ToStr;
+using wasm::View;
 
-inline std::string_view View(Str text) {
-  return {reinterpret_cast<const char*>(text.ptr), text.len};
-}
 inline std::span<const uint32_t> View(Words words) {
   return {words.ptr, words.len};
 }
-inline Str ToStr(std::string_view text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
 inline void PutText(Out* out, std::string_view text) {
   pie_bridge::pie_out_text(out, ToStr(text));
 }

@@ -1,16 +1,10 @@
 #include "wasm/runtime.h"
 
+#include "wasm/text.h"
 #include "wasm/turn.h"
 
 namespace pie::wasm {
 namespace {
-
-pie_bridge::Str ToStr(std::string_view text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-std::string_view FromStr(pie_bridge::Str text) {
-  return {reinterpret_cast<const char*>(text.ptr), text.len};
-}
 
 // An Out to receive an error's text.
 class ErrorText {
@@ -21,7 +15,7 @@ class ErrorText {
   ErrorText& operator=(const ErrorText&) = delete;
   pie_bridge::Out* get() { return out_; }
   std::string text() const {
-    std::string text(FromStr(pie_bridge::pie_out_read(out_)));
+    std::string text(View(pie_bridge::pie_out_read(out_)));
     return text.empty() ? "the WebAssembly runtime failed (a bug in Pie)" : text;
   }
 
@@ -31,7 +25,7 @@ class ErrorText {
 
 void OnOutput(void* guest, bool is_stderr, pie_bridge::Str bytes) {
   const Turn turn(guest);
-  static_cast<Guest*>(guest)->OnOutput(is_stderr, FromStr(bytes));
+  static_cast<Guest*>(guest)->OnOutput(is_stderr, View(bytes));
 }
 
 void OnExit(void* guest, pie_bridge::ExitKind kind, pie_bridge::Str text) {
@@ -49,7 +43,7 @@ void OnExit(void* guest, pie_bridge::ExitKind kind, pie_bridge::Str text) {
     return Exit::Kind::kTrapped;
   };
   const Turn turn(guest);
-  static_cast<Guest*>(guest)->OnExit({to_kind(kind), std::string(FromStr(text))});
+  static_cast<Guest*>(guest)->OnExit({to_kind(kind), std::string(View(text))});
 }
 
 }  // namespace
