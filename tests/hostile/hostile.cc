@@ -123,7 +123,7 @@ TEST_F(Hostile, PassesEndAtTheHandleLimit) {
   ExpectEnds(RunBeside("passes"), Kind::kTrapped, "handle limit");
 }
 TEST_F(Hostile, PollablesEndAtTheHandleLimit) {
-  EXPECT_EQ(RunBeside("pollables").kind, Kind::kTrapped);
+  ExpectEnds(RunBeside("pollables"), Kind::kTrapped, "handle limit");
 }
 TEST_F(Hostile, SubscriptionsEndAtTheHandleLimit) {
   ExpectEnds(RunBeside("subscriptions"), Kind::kTrapped, "handle limit");

@@ -10,6 +10,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use tokio::sync::Notify;
+use wasmtime::component::ResourceTableError;
 use wasmtime::{Store, WasmBacktrace};
 
 /// The handle that C++ holds.
@@ -95,8 +96,13 @@ fn describe(error: &wasmtime::Error, store: &Store<Guest>, stdio: &Stdio) -> Str
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
         return format!("the inferlet called exit({}) instead of returning", exit.0);
     }
-    let mut text = match &store.data().refused {
+    let guest = store.data();
+    let mut text = match &guest.refused {
         Some(refused) => refused.clone(),
+        None if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) => format!(
+            "handle limit: the inferlet holds {} WASI handles (pollables, streams, files)",
+            guest.table.max_capacity()
+        ),
         None => error.root_cause().to_string(),
     };
     let last_words = stdio.stderr_tail();
