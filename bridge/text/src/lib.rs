@@ -1,0 +1,1 @@
+//! Text to tokens and back: the field's tokenizers, and the models' own chat templates. Plain Rust; the flat ABI is the bridge's.
