@@ -255,12 +255,28 @@ setup_node() {
   say node "$(node --version | tr -d v), packages in ${js/#$HOME/\~}"
 }
 
+# --- the default model ----------------------------------------------------------------------------
+
+model=$cache/models/smollm2-135m-instruct
+
+setup_model() {
+  [ -x "${venv:-}/bin/python" ] || return 0
+  compgen -G "$model/*.gguf" >/dev/null || say model "downloading the default model, 90 MB"
+  if ! logged "$venv/bin/python" src/cli/fetch_model.py "${model##*/}" "$model"; then
+    warn "there is no model to run on but the dummy: the default model could not be downloaded
+    (see $log). Run again:
+      make setup"
+    return 0
+  fi
+  say model "${model##*/} in ${model/#$HOME/\~}"
+}
+
 # -------------------------------------------------------------------------------------------------
 
 # All that decides what this script would do. When it is as it was, there is nothing to do.
 fingerprint() {
   {
-    cat "$0" bakery/requirements.txt bakery/js/package-lock.json 2>/dev/null
+    cat "$0" src/cli/fetch_model.py bakery/requirements.txt bakery/js/package-lock.json 2>/dev/null
     echo "$cache" "$root" "$(command -v python3 cargo node | paste -sd:)"
     sha256sum /var/lib/dpkg/status 2>/dev/null || true
   } | short_hash
@@ -269,7 +285,7 @@ fingerprint() {
 up_to_date() {
   local stamp=build/.setup-$phase
   [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(fingerprint)" ] && [ -x build/bin/bakery ] &&
-    [ -e build/venv/.complete ] &&
+    [ -e build/venv/.complete ] && compgen -G "$model/*.gguf" >/dev/null &&
     { [ ! -f bakery/js/package-lock.json ] || [ -e "$(js_path)/.complete" ]; }
 }
 
@@ -287,6 +303,7 @@ setup_packages || true
 setup_rust
 setup_venv
 setup_node
+setup_model
 
 for text in "${warnings[@]+"${warnings[@]}"}"; do printf '\nwarning: %s\n' "$text" >&2; done
 for text in "${faults[@]+"${faults[@]}"}"; do printf '\nerror: %s\n' "$text" >&2; done
