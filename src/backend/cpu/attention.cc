@@ -45,6 +45,7 @@ void SpanScalar(const Span& span, Partial& out) {
         const float k = HalfToFloat(keys[size_t{d} * span.kv->page_tokens]);
         score += span.q[line * dim + d] * k;
       }
+      if (span.softcap != 0) score = span.softcap * std::tanh(score / span.softcap);
       scores[key - span.begin_key] = score;
       out.max[line] = std::max(out.max[line], score);
     }
@@ -73,11 +74,17 @@ void Attention::Cut(const Call& call) {
       for (uint32_t line = 0; line < lines; line += kTileLines) {
         const uint32_t count = std::min(kTileLines, lines - line);
         const uint32_t keys = member.kv_tokens + (line + count - 1) / call.group + 1;
-        tiles_.push_back({m, head, line, count, keys});
-        first_span_.push_back(first_span_.back() + (keys + kSpanKeys - 1) / kSpanKeys);
+        const uint32_t before = FirstKey(call, member, line / call.group) / kSpanKeys;
+        tiles_.push_back({m, head, line, count, keys, before});
+        first_span_.push_back(first_span_.back() + (keys + kSpanKeys - 1) / kSpanKeys - before);
       }
     }
   }
+}
+
+uint32_t Attention::FirstKey(const Call& call, const AttentionMember& member, uint32_t row) {
+  const uint32_t end = member.kv_tokens + row + 1;
+  return call.shape.window == 0 || call.shape.window >= end ? 0 : end - call.shape.window;
 }
 
 void Attention::RunSpan(const Call& call, const Tile& tile, uint32_t span, Partial& out) const {
@@ -91,12 +98,16 @@ void Attention::RunSpan(const Call& call, const Tile& tile, uint32_t span, Parti
                        .q = q,
                        .mask_words = member.mask_words,
                        .begin_key = span * kSpanKeys,
-                       .end_key = std::min((span + 1) * kSpanKeys, tile.keys)};
+                       .end_key = std::min((span + 1) * kSpanKeys, tile.keys),
+                       .softcap = call.shape.softcap};
+  const uint32_t first_key = FirstKey(call, member, tile.first_line / call.group);
+  work.begin_key = std::max(work.begin_key, first_key / attention::kBlock * attention::kBlock);
   for (uint32_t i = 0; i < tile.lines; ++i) {
     const uint32_t row = (tile.first_line + i) / call.group;
     const uint32_t head = tile.kv_head * call.group + (tile.first_line + i) % call.group;
     const float* const from = member.q + row * call.shape.q_stride + size_t{head} * dim;
     for (uint32_t d = 0; d < dim; ++d) q[i * dim + d] = from[d] * call.shape.scale;
+    work.begin[i] = FirstKey(call, member, row);
     work.end[i] = member.kv_tokens + row + 1;
     work.mask[i] = member.mask == nullptr ? nullptr : member.mask + row * member.mask_words;
   }
@@ -105,6 +116,16 @@ void Attention::RunSpan(const Call& call, const Tile& tile, uint32_t span, Parti
                    : level_ >= CpuLevel::kAvx2 ? attention::SpanAvx2
                                                : attention::SpanScalar;
   run(work, out);
+}
+
+// Sinks are scores that come before all keys.
+void Attention::Begin(const Call& call, const Tile& tile, Partial& total) {
+  attention::Clear(total, tile.lines, call.kv.head_dim);
+  if (call.shape.sinks == nullptr) return;
+  for (uint32_t i = 0; i < tile.lines; ++i) {
+    total.max[i] = call.shape.sinks[tile.kv_head * call.group + (tile.first_line + i) % call.group];
+    total.sum[i] = 1;
+  }
 }
 
 void Attention::Finish(const Call& call, const Tile& tile, const Partial& total) const {
@@ -134,16 +155,17 @@ void Attention::Run(const KvLayer& kv, const AttentionShape& shape,
     pool_->ParallelFor(spans, [&](uint32_t i) {
       const auto after = std::ranges::upper_bound(first_span_, i);
       const auto tile = static_cast<uint32_t>(after - first_span_.begin()) - 1;
-      RunSpan(call, tiles_[tile], i - first_span_[tile], results_[i]);
+      const uint32_t span = tiles_[tile].spans_before + i - first_span_[tile];
+      RunSpan(call, tiles_[tile], span, results_[i]);
     });
   }
   pool_->ParallelFor(tiles, [&](uint32_t t) {
     const Tile& tile = tiles_[t];
     Partial total;
     Partial partial;
-    attention::Clear(total, tile.lines, kv.head_dim);
+    Begin(call, tile, total);
     for (uint32_t i = first_span_[t]; i < first_span_[t + 1]; ++i) {
-      if (!apart) RunSpan(call, tile, i - first_span_[t], partial);
+      if (!apart) RunSpan(call, tile, tile.spans_before + i - first_span_[t], partial);
       attention::Merge(apart ? results_[i] : partial, tile.lines, kv.head_dim, total);
     }
     Finish(call, tile, total);

@@ -1,10 +1,14 @@
 // Attention of new rows to the keys and values in their sequence's pages: grouped heads, causal,
-// with an optional bitmap of what each row may see.
+// with an optional bitmap of what each row may see, a window, a cap on scores, and sinks.
 //
 // out = softmax(q · K × scale) V in one pass over the pages (online softmax), F16 read as float. A
 // query head h reads the key head h × kv_heads / heads. Row i of a member sees keys 0 … kv_tokens +
 // i, of those only the ones whose bit is set if there is a mask; a row that sees nothing gets
 // zeros. Keys that nobody in a tile sees are not read, 64 at a time.
+//
+// A window counts keys, not positions: the row's own key and the window - 1 before it are seen,
+// pages before them are not touched. A cap makes a score s cap × tanh(s / cap). A sink is one more
+// score of a query head, which takes its part of the weights and adds nothing.
 //
 // Sequences are cut into spans of kSpanKeys that are merged in order, so that a single long
 // sequence keeps all threads busy. A row's result does not depend on the batch, the cuts or the
@@ -44,6 +48,9 @@ struct AttentionShape {
   float scale = 0;     // 1 / sqrt(head_dim), as a rule
   size_t q_stride = 0;
   size_t out_stride = 0;
+  uint32_t window = 0;           // keys that a row sees, its own included; 0 = all
+  float softcap = 0;             // 0 = none
+  const float* sinks = nullptr;  // [heads]; null = none
 };
 
 class Attention {
@@ -73,7 +80,8 @@ class Attention {
     uint32_t kv_head;
     uint32_t first_line;
     uint32_t lines;
-    uint32_t keys;  // that the last line may see
+    uint32_t keys;          // that the last line may see
+    uint32_t spans_before;  // that no line sees
   };
   struct Call {
     const KvLayer& kv;
@@ -83,6 +91,8 @@ class Attention {
   };
 
   void Cut(const Call& call);
+  static uint32_t FirstKey(const Call& call, const AttentionMember& member, uint32_t row);
+  static void Begin(const Call& call, const Tile& tile, Partial& total);
   void RunSpan(const Call& call, const Tile& tile, uint32_t span, Partial& out) const;
   void Finish(const Call& call, const Tile& tile, const Partial& total) const;
 

@@ -54,6 +54,13 @@ PIE_AVX2 void AddValue(float weight, const uint16_t* v, uint32_t dim, float* val
   for (; d < dim; ++d) values[d] += weight * HalfToFloat(v[d]);
 }
 
+PIE_AVX2 void CapAll(float* scores, float cap) {
+  for (uint32_t i = 0; i < kBlock; i += kLanes) {
+    const __m256 s = _mm256_div_ps(_mm256_loadu_ps(scores + i), _mm256_set1_ps(cap));
+    _mm256_storeu_ps(scores + i, _mm256_mul_ps(Tanh256(s), _mm256_set1_ps(cap)));
+  }
+}
+
 // Scores → weights relative to `max`, seen or not.
 PIE_AVX2 void ExpAll(float* scores, float max) {
   for (uint32_t i = 0; i < kBlock; i += kLanes) {
@@ -72,6 +79,7 @@ void SpanAvx2(const Span& span, Partial& out) {
       const uint64_t visible = span.Visible(line, block);
       if (visible == 0) continue;
       Score(span, line, block, static_cast<uint32_t>(kBlock - std::countl_zero(visible)), scores);
+      if (span.softcap != 0) CapAll(scores, span.softcap);
       float max = out.max[line];
       for (uint64_t left = visible; left != 0; left &= left - 1) {
         max = std::max(max, scores[std::countr_zero(left)]);

@@ -132,7 +132,8 @@ void ScoreLines(const Span& span, Block& block) {
 
 // Scores → weights, relative to the new maximum; what was there before is brought to it. Weights of
 // keys that the line does not see are 0.
-PIE_AVX512 void Weigh(uint32_t line, uint32_t dim, Block& block, Partial& out) {
+PIE_AVX512 void Weigh(const Span& span, uint32_t line, Block& block, Partial& out) {
+  const uint32_t dim = span.kv->head_dim;
   float* const weights = block.weights[line];
   const uint64_t visible = block.visible[line];
   __m512 s[4];
@@ -141,6 +142,10 @@ PIE_AVX512 void Weigh(uint32_t line, uint32_t dim, Block& block, Partial& out) {
   for (int i = 0; i < 4; ++i) {
     const auto mask = static_cast<uint16_t>(visible >> (16 * i));
     s[i] = _mm512_mask_loadu_ps(_mm512_set1_ps(kNothing), mask, weights + 16 * i);
+    if (span.softcap != 0) {
+      const __m512 cap = _mm512_set1_ps(span.softcap);
+      s[i] = _mm512_mask_mul_ps(s[i], mask, Tanh512(_mm512_div_ps(s[i], cap)), cap);
+    }
     high = _mm512_max_ps(high, s[i]);
   }
   const float before = out.max[line];
@@ -243,7 +248,7 @@ void SpanAvx512(const Span& span, Partial& out) {
     if (block.any == 0) continue;
     ScoreLines(span, block);
     for (uint32_t line = 0; line < span.lines; ++line) {
-      Weigh(line, span.kv->head_dim, block, out);
+      Weigh(span, line, block, out);
     }
     AddLines(block, span.lines, span.kv->head_dim, out);
   }

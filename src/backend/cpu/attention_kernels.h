@@ -20,16 +20,22 @@ struct Span {
   const PageId* pages;
   uint32_t lines;
   const float* q;                // [lines, head_dim], scaled
-  uint32_t end[kLines];          // a line sees keys below this …
+  uint32_t begin[kLines];        // a line sees keys from here …
+  uint32_t end[kLines];          // … to below this …
   const uint64_t* mask[kLines];  // … whose bits are set, if not null
   size_t mask_words;
   uint32_t begin_key, end_key;  // begin: multiple of kBlock
+  float softcap;                // of scores; 0 = none
 
   // Bit i: the line sees key block + i.
   uint64_t Visible(uint32_t line, uint32_t block) const {
     const uint32_t limit = end[line] < end_key ? end[line] : end_key;
     if (limit <= block) return 0;
     uint64_t bits = limit - block >= kBlock ? ~uint64_t{0} : (uint64_t{1} << (limit - block)) - 1;
+    if (begin[line] > block) {
+      if (begin[line] - block >= kBlock) return 0;
+      bits &= ~uint64_t{0} << (begin[line] - block);
+    }
     if (mask[line] != nullptr) {
       bits &= block / kBlock < mask_words ? mask[line][block / kBlock] : 0;
     }

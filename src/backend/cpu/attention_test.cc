@@ -42,7 +42,11 @@ class Case {
 
   size_t QStride() const { return size_t{shape_.heads} * shape_.head_dim + 3; }
   AttentionShape shape() const {
-    return {shape_.heads, 1 / std::sqrt(static_cast<float>(shape_.head_dim)), QStride(), QStride()};
+    AttentionShape shape = extras;
+    shape.heads = shape_.heads;
+    shape.scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim));
+    shape.q_stride = shape.out_stride = QStride();
+    return shape;
   }
   AttentionMember Member(float* out, const std::vector<uint64_t>* mask, uint32_t first_row = 0,
                          uint32_t rows = 0) const {
@@ -70,9 +74,11 @@ class Case {
                                const std::vector<uint64_t>* mask) const {
     const uint32_t kv_head = head / (shape_.heads / shape_.kv_heads);
     const size_t words = mask == nullptr ? 0 : mask->size() / rows_;
-    double total = 0;
+    double total = extras.sinks == nullptr ? 0 : std::exp(double{extras.sinks[head]});
     std::vector<double> values(shape_.head_dim);
-    for (uint32_t t = 0; t <= tokens_ - rows_ + row; ++t) {
+    const uint32_t own = tokens_ - rows_ + row;
+    for (uint32_t t = 0; t <= own; ++t) {
+      if (extras.window != 0 && own - t >= extras.window) continue;
       if (mask != nullptr &&
           (t / 64 >= words || ((*mask)[row * words + t / 64] >> (t % 64) & 1) == 0)) {
         continue;
@@ -81,7 +87,9 @@ class Case {
       const float* const q = q_.data() + row * QStride() + size_t{head} * shape_.head_dim;
       double score = 0;
       for (uint32_t d = 0; d < shape_.head_dim; ++d) score += double{Half(keys_[at + d])} * q[d];
-      const double weight = std::exp(score / std::sqrt(shape_.head_dim));
+      score /= std::sqrt(shape_.head_dim);
+      if (extras.softcap != 0) score = extras.softcap * std::tanh(score / extras.softcap);
+      const double weight = std::exp(score);
       total += weight;
       for (uint32_t d = 0; d < shape_.head_dim; ++d) values[d] += weight * Half(values_[at + d]);
     }
@@ -103,7 +111,18 @@ class Case {
     }
   }
 
+  // Makes the keys and values of the first tokens NaN.
+  void Forget(uint32_t tokens) {
+    const std::vector<float> nan(size_t{shape_.kv_heads} * shape_.head_dim, NAN);
+    for (uint32_t t = 0; t < tokens; ++t) {
+      WriteKv(CpuLevel::kScalar, kv_, pages_[t / shape_.page_tokens], t % shape_.page_tokens,
+              nan.data(), nan.data());
+    }
+  }
+
   const KvLayer& kv() const { return kv_; }
+
+  AttentionShape extras;  // window, softcap and sinks
 
  private:
   static float Half(float x) { return HalfToFloat(FloatToHalf(x)); }
@@ -156,6 +175,54 @@ TEST_P(AttentionAtLevel, SeesWhatTheMaskAllows) {
   }
 }
 
+TEST_P(AttentionAtLevel, AWindowHidesWhatIsFarBack) {
+  for (const uint32_t window : {1U, 5U, 64U, 100U, 513U, 5000U}) {
+    for (const auto& [tokens, rows] : {std::pair{40U, 40U}, {130U, 7U}, {1200U, 2U}}) {
+      Case c({4, 2, 16, 16}, tokens, rows, window);
+      c.extras.window = window;
+      c.Check(c.Run(GetParam(), pool_), nullptr);
+    }
+  }
+}
+
+TEST_P(AttentionAtLevel, AWindowAndAMaskBothHold) {
+  Case c({6, 2, 20, 16}, 200, 6, 5);
+  c.extras.window = 70;
+  std::vector<uint64_t> mask(6 * 4);
+  for (size_t i = 0; i < mask.size(); ++i) mask[i] = CounterRng{6}.Bits(i);
+  mask[6] = mask[7] = 0;  // row 1 sees nothing: its window is masked
+  c.Check(c.Run(GetParam(), pool_, &mask), &mask);
+}
+
+TEST_P(AttentionAtLevel, PagesBeforeTheWindowAreNotRead) {
+  Case c({3, 1, 16, 16}, 1700, 1, 8);
+  c.extras.window = 33;
+  const auto expected = c.Run(GetParam(), pool_);
+  c.Forget(1700 - 33 - 64);
+  EXPECT_EQ(c.Run(GetParam(), pool_), expected);
+}
+
+TEST_P(AttentionAtLevel, ScoresAreCapped) {
+  Case c({4, 2, 24, 5}, 130, 7, 11);
+  c.extras.softcap = 0.7F;
+  c.Check(c.Run(GetParam(), pool_), nullptr);
+}
+
+TEST_P(AttentionAtLevel, SinksTakeTheirShare) {
+  const std::vector<float> sinks = {-3, 0, 2.5F, 30, -50, 1};
+  for (const uint32_t tokens : {70U, 1300U}) {
+    Case c({6, 2, 16, 16}, tokens, 3, 12);
+    c.extras.sinks = sinks.data();
+    c.extras.window = 40;
+    c.extras.softcap = 5;
+    c.Check(c.Run(GetParam(), pool_), nullptr);
+    std::vector<uint64_t> nothing(3 * 32);
+    for (const float value : c.Run(GetParam(), pool_, &nothing)) {
+      EXPECT_TRUE(value == 0 || value == 77);
+    }
+  }
+}
+
 TEST_P(AttentionAtLevel, LongSequencesAreCutAndMerged) {
   const Case one({3, 1, 16, 16}, 1700, 1, 8);  // one tile: spans apart
   one.Check(one.Run(GetParam(), pool_), nullptr);
@@ -165,7 +232,8 @@ TEST_P(AttentionAtLevel, LongSequencesAreCutAndMerged) {
 }
 
 TEST_P(AttentionAtLevel, ARowDependsNeitherOnTheBatchNorOnThreads) {
-  const Case c({6, 2, 32, 16}, 1200, 21, 3);
+  Case c({6, 2, 32, 16}, 1200, 21, 3);
+  c.extras.window = 700;
   const auto together = c.Run(GetParam(), pool_);
   ThreadPool alone(1);
   EXPECT_EQ(together, c.Run(GetParam(), alone));
