@@ -49,6 +49,14 @@ double Milliseconds(Clock::time_point since) {
   return std::chrono::duration<double, std::milli>(Clock::now() - since).count();
 }
 
+// Of all threads, waiting by spinning included.
+double CpuMilliseconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
+}
+
 double PeakMegabytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -146,14 +154,17 @@ class Driver {
 
 struct Sample {
   double tokens_per_s;
+  double cpu_ms_per_token;
   double prefix_ms;  // of what came before the measured part
 };
 
 Sample Prefill(Driver& driver, const Options& options) {
   Driver::Sequence sequence;
+  const double cpu = CpuMilliseconds();
   const auto begin = Clock::now();
   driver.Feed({&sequence}, options.tokens);
-  return {options.tokens * 1e3 / Milliseconds(begin), 0};
+  const double tokens_per_s = options.tokens * 1e3 / Milliseconds(begin);
+  return {tokens_per_s, (CpuMilliseconds() - cpu) / options.tokens, 0};
 }
 
 Sample Decode(Driver& driver, const Options& options, bool shared) {
@@ -170,9 +181,12 @@ Sample Decode(Driver& driver, const Options& options, bool shared) {
     driver.Feed(all, options.context);
   }
   const double prefix_ms = Milliseconds(before);
+  const double tokens = 1.0 * options.batch * options.steps;
+  const double cpu = CpuMilliseconds();
   const auto begin = Clock::now();
   for (uint32_t step = 0; step < options.steps; ++step) driver.Step(all);
-  return {1.0 * options.batch * options.steps * 1e3 / Milliseconds(begin), prefix_ms};
+  const double tokens_per_s = tokens * 1e3 / Milliseconds(begin);
+  return {tokens_per_s, (CpuMilliseconds() - cpu) / tokens, prefix_ms};
 }
 
 nlohmann::ordered_json Measure(const std::string& mode, const Options& options) {
@@ -198,15 +212,17 @@ nlohmann::ordered_json Measure(const std::string& mode, const Options& options) 
   std::vector<Sample> samples;
   for (uint32_t i = 0; i < options.repeats; ++i) samples.push_back(run());
   std::ranges::sort(samples, {}, &Sample::tokens_per_s);
+  const Sample& median = samples[samples.size() / 2];
   nlohmann::ordered_json result;
   result["mode"] = mode;
   result["threads"] = options.threads;
   result["batch"] = mode == "prefill" ? 1 : options.batch;
   result["context"] = mode == "prefill" ? options.tokens : options.context;
-  result["tokens_per_s"] = samples[samples.size() / 2].tokens_per_s;
+  result["tokens_per_s"] = median.tokens_per_s;
   result["tokens_per_s_min"] = samples.front().tokens_per_s;
   result["tokens_per_s_max"] = samples.back().tokens_per_s;
-  if (mode != "prefill") result["prefix_ms"] = samples[samples.size() / 2].prefix_ms;
+  result["cpu_ms_per_token"] = median.cpu_ms_per_token;
+  if (mode != "prefill") result["prefix_ms"] = median.prefix_ms;
   result["load_ms"] = load_ms;
   result["peak_rss_mb"] = PeakMegabytes();
   return result;
