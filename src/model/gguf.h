@@ -84,6 +84,7 @@ class Gguf {
   const Metadata& metadata() const { return metadata_; }
   const GgufValue* Find(std::string_view key) const;
   const TensorTable& tensors() const { return tensors_; }
+  const MappedFile& file() const { return file_; }  // empty after Parse
 
  private:
   friend class GgufParser;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 
 namespace pie {
@@ -40,6 +41,19 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
   void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
   if (address == MAP_FAILED) return SystemError(path, "mapped into memory", errno);
   return MappedFile({static_cast<const std::byte*>(address), size});
+}
+
+void MappedFile::Release(std::span<const std::byte> used) const {
+  if (used.empty() || used.data() < bytes_.data() ||
+      used.data() + used.size() > bytes_.data() + bytes_.size()) {
+    return;
+  }
+  // The page that it begins in, because what lies before has been used as a rule; not the one that
+  // it ends in.
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(used.data()) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(used.data() + used.size()) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {

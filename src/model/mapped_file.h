@@ -29,6 +29,10 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  // Says that these bytes have been used: the system may take their memory back, and reads the file
+  // again if somebody does look. Bytes that are not of this file are left alone.
+  void Release(std::span<const std::byte> used) const;
+
  private:
   explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
 

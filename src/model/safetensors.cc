@@ -142,7 +142,7 @@ Result<Safetensors> Safetensors::Parse(std::span<const std::byte> bytes, const s
 Result<Safetensors> Safetensors::OpenFile(const std::filesystem::path& path) {
   MappedFile file = PIE_TRY(MappedFile::Open(path));
   Safetensors read = PIE_TRY(Parse(file.bytes(), path.string()));
-  read.files_.push_back(std::move(file));
+  read.files_.push_back({path.string(), std::move(file)});
   return read;
 }
 
@@ -186,6 +186,15 @@ Result<Safetensors> Safetensors::OpenIndex(const std::filesystem::path& path) {
     joined.metadata_.merge(part.metadata_);
   }
   return joined;
+}
+
+const Safetensors::File* Safetensors::FileOf(std::span<const std::byte> data) const {
+  const auto holds = [&](const File& file) {
+    const auto bytes = file.mapping.bytes();
+    return bytes.data() <= data.data() && data.data() + data.size() <= bytes.data() + bytes.size();
+  };
+  const auto found = std::ranges::find_if(files_, holds);
+  return found == files_.end() ? nullptr : &*found;
 }
 
 Result<Safetensors> Safetensors::Open(const std::filesystem::path& path) {

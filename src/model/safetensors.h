@@ -27,6 +27,12 @@ class Safetensors {
   static Result<Safetensors> Parse(std::span<const std::byte> bytes, const std::string& name);
 
   const TensorTable& tensors() const { return tensors_; }
+  // The file that holds a tensor's data. Empty after Parse.
+  struct File {
+    std::string name;
+    MappedFile mapping;
+  };
+  const File* FileOf(std::span<const std::byte> data) const;
   // The free-form texts of the header; those of shards are joined, the first one wins.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
@@ -35,7 +41,7 @@ class Safetensors {
   static Result<Safetensors> OpenFile(const std::filesystem::path& path);
   static Result<Safetensors> OpenIndex(const std::filesystem::path& path);
 
-  std::vector<MappedFile> files_;
+  std::vector<File> files_;
   TensorTable tensors_;
   std::map<std::string, std::string> metadata_;
 };

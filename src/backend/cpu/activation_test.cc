@@ -22,7 +22,7 @@ TEST_P(ActivationAtLevel, IsSiluTimesUp) {
     const auto gate = RandomFloats(n, n, 12);
     const auto up = RandomFloats(n, n + 1, 3);
     std::vector<float> out(n + 1, 77);
-    SiluGate(GetParam(), gate.data(), up.data(), n, out.data());
+    Gate(GetParam(), Activation::kSilu, gate.data(), up.data(), n, out.data());
     for (size_t i = 0; i < n; ++i) {
       const double expected = Silu(gate[i]) * up[i];
       EXPECT_NEAR(out[i], expected, 1e-6 * std::abs(expected) + 1e-30) << gate[i];
@@ -41,7 +41,7 @@ TEST_P(ActivationAtLevel, HoldsAtTheEnds) {
   gate[5] = inf;
   gate[6] = -60;
   const std::vector<float> up(16, 1);
-  SiluGate(GetParam(), gate.data(), up.data(), 16, gate.data());  // in place
+  Gate(GetParam(), Activation::kSilu, gate.data(), up.data(), 16, gate.data());  // in place
   EXPECT_EQ(gate[0], 0);
   EXPECT_EQ(gate[1], 200);
   EXPECT_NEAR(gate[2], 0, 1e-30);

@@ -1,5 +1,8 @@
 #include "backend/cpu/cpu_backend.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -7,12 +10,13 @@
 #include <vector>
 
 #include "backend/cpu/arena.h"
+#include "backend/cpu/attention.h"
 #include "backend/cpu/kv_layer.h"
 #include "backend/cpu/thread_pool.h"
 #include "backend/cpu/transformer.h"
 #include "backend/sampling.h"
 #include "model/config.h"
-#include "model/gguf.h"
+#include "model/model_files.h"
 
 namespace pie {
 namespace {
@@ -154,6 +158,19 @@ class CpuBackend final : public Backend {
   Ticket ticket_ = 0;
 };
 
+uint64_t MachineBytes() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// What the memory that is asked for would not give is refused now, not when it is written to.
+Status CheckMemory(const std::string& what, uint64_t bytes) {
+  const uint64_t machine = MachineBytes();
+  if (bytes <= machine) return {};
+  return Fail(Code::kExhausted, "{} take {} MB, but this machine has {} MB", what, bytes >> 20,
+              machine >> 20);
+}
+
 Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& options) {
   BackendInfo info{.name = "cpu",
                    .vocab_size = config.vocab_size,
@@ -169,9 +186,9 @@ Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& option
   if (options.max_positions != 0) {
     info.max_positions = std::min(options.max_positions, info.max_positions);
   }
+  const uint64_t page_bytes = uint64_t{config.layers} * config.kv_heads * config.head_dim * 2 *
+                              sizeof(uint16_t) * info.page_tokens;
   if (info.total_pages == 0) {
-    const uint64_t page_bytes = uint64_t{config.layers} * config.kv_heads * config.head_dim * 2 *
-                                sizeof(uint16_t) * info.page_tokens;
     info.total_pages =
         static_cast<uint32_t>(std::min<uint64_t>(options.kv_bytes / page_bytes, UINT32_MAX));
     if (info.total_pages == 0) {
@@ -179,19 +196,41 @@ Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& option
                   options.kv_bytes, page_bytes);
     }
   }
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(page_bytes, info.total_pages, &bytes)) bytes = UINT64_MAX;
+  PIE_RETURN_IF_ERROR(CheckMemory(
+      fmt::format("{} KV pages of {} tokens", info.total_pages, info.page_tokens), bytes));
   return info;
+}
+
+// A model with two sets of rotary factors turns by the long ones when the device can hold sequences
+// that need them. One choice for all sequences and all times: keys stay in pages that later and
+// longer sequences share.
+void ChooseRopeFactors(const BackendInfo& info, RopeConfig& rope) {
+  if (rope.long_factors.empty()) return;
+  const uint64_t room = uint64_t{info.total_pages} * info.page_tokens;
+  if (std::min<uint64_t>(room, info.max_positions) > rope.original_context) {
+    rope.factors = rope.long_factors;
+  }
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& gguf_path,
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& path,
                                                 const CpuOptions& options) {
-  const Gguf gguf = PIE_TRY(Gguf::Open(gguf_path));
-  const ModelConfig config = PIE_TRY(ReadConfig(gguf));
-  PIE_RETURN_IF_ERROR(cpu::CheckSupported(config));
+  const ModelFiles files = PIE_TRY(ModelFiles::Open(path));
+  ModelConfig config = files.config();
+  if (config.head_dim > cpu::Attention::kMaxHeadDim) {
+    return Fail(Code::kUnavailable, "{}: heads of {} numbers; the CPU backend takes at most {}",
+                path, config.head_dim, cpu::Attention::kMaxHeadDim);
+  }
   BackendInfo info = PIE_TRY(MakeInfo(config, options));
+  uint64_t weight_bytes = 0;
+  for (const Tensor& tensor : files.tensors().all()) weight_bytes += tensor.data.size();
+  PIE_RETURN_IF_ERROR(CheckMemory(fmt::format("the weights of {}", path), weight_bytes));
+  ChooseRopeFactors(info, config.rope);
   KvPages kv = PIE_TRY(KvPages::Make(config, info.page_tokens, info.total_pages));
-  cpu::Weights weights = PIE_TRY(cpu::LoadWeights(gguf, config, options.progress));
+  cpu::Weights weights = PIE_TRY(cpu::LoadWeights(files, options.progress));
   return std::make_unique<CpuBackend>(config, std::move(weights), std::move(kv), std::move(info),
                                       options);
 }

@@ -1,5 +1,5 @@
-// The CPU device: models of the llama family from GGUF files, their weights quantised as they are
-// in the file, keys and values in F16 pages.
+// The CPU device: models of all known architectures from GGUF files and Hugging Face folders, their
+// weights quantised as they are in the file, keys and values in F16 pages.
 //
 // The same logits come out, bit for bit, whatever the batch, the chunking, the page size and the
 // number of threads, on processors of the same CpuLevel.
@@ -28,9 +28,13 @@ struct CpuOptions {
   cpu::LoadProgress progress = {};
 };
 
-// Reads the whole file, which may be closed and replaced afterwards. Fails on files that cannot be
-// read or do not hold a model that this device can run, and when memory runs out.
-Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& gguf_path,
-                                                const CpuOptions& options);
+// `path` is a GGUF file, or a folder with config.json and safetensors. Reads all of it; the files
+// may be replaced afterwards. Fails on files that cannot be read or do not hold a model that this
+// device can run, and when memory runs out.
+//
+// LongRope (Phi 3): the long factors are used for all sequences if one could grow beyond the
+// context that the model was first trained on (max_positions, and the room of all pages), else the
+// short ones.
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& path, const CpuOptions& options);
 
 }  // namespace pie

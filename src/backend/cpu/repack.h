@@ -28,6 +28,7 @@ inline constexpr uint32_t kPanelRows = 16;
 
 class PackedMatrix {
  public:
+  PackedMatrix() = default;  // no rows
   // `data` is [rows, columns] as model files store it. Fails on a size that does not fit the shape,
   // on a type that cannot be computed with, and when memory runs out.
   static Result<PackedMatrix> Pack(DType dtype, std::span<const std::byte> data, uint32_t rows,
@@ -49,7 +50,6 @@ class PackedMatrix {
   void UnpackRow(uint32_t row, std::span<float> out) const;
 
  private:
-  PackedMatrix() = default;
   template <class PackBlock>
   void PackBlocks(const std::byte* data, PackBlock pack);
 

@@ -29,8 +29,14 @@ Transformer::Transformer(const ModelConfig& config, const Weights& weights, CpuL
       weights_(weights),
       level_(level),
       pool_(pool),
-      rope_(StyleOf(config.rope.pairing), config.rope.dims, config.rope.theta, config.rope.factors),
-      attention_(level, pool) {}
+      plan_(MakePlan(config, weights)),
+      attention_(level, pool),
+      experts_(config, level, pool) {
+  const RopeConfig& rope = config.rope;
+  const RopeStyle style = StyleOf(rope.pairing);
+  ropes_.emplace_back(style, rope.dims, rope.theta, rope.factors);
+  if (rope.sliding_theta != 0) ropes_.emplace_back(style, rope.dims, rope.sliding_theta);
+}
 
 template <class F>
 void Transformer::ForRows(uint32_t rows, F&& f) {
@@ -45,27 +51,50 @@ void Transformer::Run(const Batch& batch, std::span<const KvLayer> kv) {
   rows_ = static_cast<uint32_t>(batch.tokens.size());
   if (rows_ == 0) return;
   Prepare(batch, kv[0].page_tokens);
-  for (uint32_t i = 0; i < config_.layers; ++i) {
-    Attend(weights_.layers[i], kv[i], i == 0);
-    FeedForward(weights_.layers[i]);
+  for (const Operation& operation : plan_) {
+    switch (operation.kind) {
+      case Operation::Kind::kResidual:
+        Residual(operation);
+        break;
+      case Operation::Kind::kProject:
+        Project(operation, kv[operation.layer]);
+        break;
+      case Operation::Kind::kAttend:
+        Attend(operation, kv[operation.layer]);
+        break;
+      case Operation::Kind::kFeedForward:
+        FeedForward(weights_.layers[operation.layer]);
+        break;
+      case Operation::Kind::kExperts:
+        experts_.Run(weights_.layers[operation.layer], hidden_, delta_.data());
+        break;
+    }
   }
-  const size_t hidden = config_.hidden_size;
-  ForRows(rows_, [&](uint32_t row) {
-    for (size_t i = row * hidden; i < (row + 1) * hidden; ++i) x_[i] += delta_[i];
-  });
+}
+
+void Transformer::MakeAngles(uint32_t position, uint32_t row) {
+  const size_t pairs = config_.rope.dims / 2;
+  for (size_t i = 0; i < ropes_.size(); ++i) {
+    const std::span cos(&cos_[(i * rows_ + row) * pairs], pairs);
+    const std::span sin(&sin_[(i * rows_ + row) * pairs], pairs);
+    ropes_[i].Angles(position, cos, sin);
+    if (i == 0 && config_.rope.attention_factor != 1) {
+      for (float& value : cos) value *= config_.rope.attention_factor;
+      for (float& value : sin) value *= config_.rope.attention_factor;
+    }
+  }
 }
 
 void Transformer::Prepare(const Batch& batch, uint32_t page_tokens) {
   const size_t hidden = config_.hidden_size;
-  const size_t pairs = rope_.dims() / 2;
+  const size_t angles = ropes_.size() * rows_ * (config_.rope.dims / 2);
   const size_t q_size = size_t{config_.heads} * config_.head_dim;
   const size_t qkv_size = q_size + 2 * size_t{config_.kv_heads} * config_.head_dim;
   Grow(x_, rows_ * hidden);
   Grow(delta_, rows_ * hidden);
   Grow(qkv_, rows_ * qkv_size);
-  Grow(gate_up_, rows_ * size_t{config_.ffn_size} * 2);
-  Grow(cos_, rows_ * pairs);
-  Grow(sin_, rows_ * pairs);
+  Grow(cos_, angles);
+  Grow(sin_, angles);
   attended_.Resize(rows_, static_cast<uint32_t>(q_size), false);
 
   ForRows(rows_, [&](uint32_t row) {
@@ -75,13 +104,7 @@ void Transformer::Prepare(const Batch& batch, uint32_t page_tokens) {
     if (config_.embedding_scale != 1) {
       for (float& value : x) value *= config_.embedding_scale;
     }
-    const std::span cos(&cos_[row * pairs], pairs);
-    const std::span sin(&sin_[row * pairs], pairs);
-    rope_.Angles(batch.positions[row], cos, sin);
-    if (config_.rope.attention_factor != 1) {
-      for (float& value : cos) value *= config_.rope.attention_factor;
-      for (float& value : sin) value *= config_.rope.attention_factor;
-    }
+    MakeAngles(batch.positions[row], row);
   });
 
   places_.resize(rows_);
@@ -137,68 +160,101 @@ void Transformer::ExpandMasks(const Batch& batch) {
   }
 }
 
-void Transformer::Attend(const LayerWeights& layer, const KvLayer& kv, bool first) {
+void Transformer::Residual(const Operation& operation) {
   const uint32_t hidden = config_.hidden_size;
-  const size_t q_size = layer.q.rows();
-  const size_t kv_size = layer.k.rows();
-  const size_t stride = q_size + 2 * kv_size;
-  hidden_.Resize(rows_, hidden, layer.q.quantized() || layer.k.quantized() || layer.v.quantized());
+  const float eps = config_.norm_eps;
+  if (operation.has_hidden) hidden_.Resize(rows_, hidden, operation.quantized);
   ForRows(rows_, [&](uint32_t row) {
     float* const x = &x_[size_t{row} * hidden];
-    float* const out = hidden_.Row(row);
-    const float* const norm = layer.attention_norm.data();
-    if (first) {
-      RmsNorm(level_, x, norm, hidden, config_.norm_eps, out);
-    } else {
-      AddRmsNorm(level_, x, &delta_[size_t{row} * hidden], norm, hidden, config_.norm_eps, out);
+    float* const delta = operation.has_delta ? &delta_[size_t{row} * hidden] : nullptr;
+    if (operation.bias != nullptr) AddBias({operation.bias, hidden}, delta);
+    if (operation.post_norm != nullptr) {
+      RmsNorm(level_, delta, operation.post_norm, hidden, eps, delta);
     }
-    hidden_.Seal(level_, row);
+    if (operation.norm != nullptr) {
+      AddRmsNorm(level_, x, delta, operation.norm, hidden, eps, hidden_.Row(row));
+    } else {
+      if (delta != nullptr) AddBias({delta, hidden}, x);
+      if (operation.has_hidden) std::copy_n(x, hidden, hidden_.Row(row));
+    }
+    if (operation.has_hidden) hidden_.Seal(level_, row);
   });
+}
+
+void Transformer::Project(const Operation& operation, const KvLayer& kv) {
+  const LayerWeights& layer = weights_.layers[operation.layer];
+  const size_t q_size = layer.q.w.rows();
+  const size_t kv_size = layer.k.w.rows();
+  const size_t stride = q_size + 2 * kv_size;
   float* const q = qkv_.data();
   MatMulAll(level_, pool_, hidden_,
-            {{layer.q, q, stride},
-             {layer.k, q + q_size, stride},
-             {layer.v, q + q_size + kv_size, stride}});
-  const size_t pairs = rope_.dims() / 2;
+            {{layer.q.w, q, stride},
+             {layer.k.w, q + q_size, stride},
+             {layer.v.w, q + q_size + kv_size, stride}});
+  const auto table = static_cast<size_t>(operation.rope);
+  const size_t pairs = config_.rope.dims / 2;
   ForRows(rows_, [&](uint32_t row) {
     float* const heads = q + row * stride;
+    float* const keys = heads + q_size;
+    float* const values = keys + kv_size;
+    AddBias(layer.q.bias, heads);
+    AddBias(layer.k.bias, keys);
+    AddBias(layer.v.bias, values);
+    NormHeads(layer, heads, keys);
     // Queries and keys lie side by side.
-    rope_.Apply(level_, &cos_[row * pairs], &sin_[row * pairs], heads,
-                config_.heads + config_.kv_heads, config_.head_dim);
-    WriteKv(level_, kv, places_[row].page, places_[row].slot, heads + q_size,
-            heads + q_size + kv_size);
+    const size_t angles = (table * rows_ + row) * pairs;
+    ropes_[table].Apply(level_, &cos_[angles], &sin_[angles], heads,
+                        config_.heads + config_.kv_heads, config_.head_dim);
+    WriteKv(level_, kv, places_[row].page, places_[row].slot, keys, values);
   });
+}
+
+// Queries and keys of one row.
+void Transformer::NormHeads(const LayerWeights& layer, float* q, float* k) const {
+  const auto norm = [&](float* heads, const std::vector<float>& weights, uint32_t size) {
+    const auto step = static_cast<uint32_t>(weights.size());  // one head, or all of them
+    for (uint32_t at = 0; at < size; at += step) {
+      RmsNorm(level_, heads + at, weights.data(), step, config_.norm_eps, heads + at);
+    }
+  };
+  if (config_.qk_norm == QkNorm::kNone) return;
+  norm(q, layer.q_norm, layer.q.w.rows());
+  norm(k, layer.k_norm, layer.k.w.rows());
+}
+
+void Transformer::Attend(const Operation& operation, const KvLayer& kv) {
+  const LayerWeights& layer = weights_.layers[operation.layer];
+  const size_t q_size = layer.q.w.rows();
   attention_.Run(kv,
                  {.heads = config_.heads,
                   .scale = config_.attention_scale,
-                  .q_stride = stride,
-                  .out_stride = q_size},
+                  .q_stride = q_size + 2 * size_t{layer.k.w.rows()},
+                  .out_stride = q_size,
+                  .window = operation.window,
+                  .softcap = config_.attention_softcap,
+                  .sinks = layer.sinks.empty() ? nullptr : layer.sinks.data()},
                  members_);
-  attended_.Resize(rows_, static_cast<uint32_t>(q_size), layer.o.quantized());
+  attended_.Resize(rows_, static_cast<uint32_t>(q_size), layer.o.w.quantized());
   ForRows(rows_, [&](uint32_t row) { attended_.Seal(level_, row); });
-  MatMulAll(level_, pool_, attended_, {{layer.o, delta_.data(), hidden}});
+  MatMulAll(level_, pool_, attended_, {{layer.o.w, delta_.data(), config_.hidden_size}});
 }
 
 void Transformer::FeedForward(const LayerWeights& layer) {
-  const uint32_t hidden = config_.hidden_size;
+  const auto& [gate, up, down] = layer.ffn;
   const uint32_t ffn = config_.ffn_size;
-  hidden_.Resize(rows_, hidden, layer.gate.quantized() || layer.up.quantized());
-  ForRows(rows_, [&](uint32_t row) {
-    const size_t at = size_t{row} * hidden;
-    AddRmsNorm(level_, &x_[at], &delta_[at], layer.ffn_norm.data(), hidden, config_.norm_eps,
-               hidden_.Row(row));
-    hidden_.Seal(level_, row);
-  });
   const size_t stride = size_t{ffn} * 2;
+  Grow(gate_up_, rows_ * stride);
   MatMulAll(level_, pool_, hidden_,
-            {{layer.gate, gate_up_.data(), stride}, {layer.up, gate_up_.data() + ffn, stride}});
-  gated_.Resize(rows_, ffn, layer.down.quantized());
+            {{gate.w, gate_up_.data(), stride}, {up.w, gate_up_.data() + ffn, stride}});
+  gated_.Resize(rows_, ffn, down.w.quantized());
   ForRows(rows_, [&](uint32_t row) {
-    const float* const gate = &gate_up_[row * stride];
-    SiluGate(level_, gate, gate + ffn, ffn, gated_.Row(row));
+    float* const x = &gate_up_[row * stride];
+    AddBias(layer.ffn.gate.bias, x);
+    AddBias(layer.ffn.up.bias, x + ffn);
+    Gate(level_, config_.activation, x, x + ffn, ffn, gated_.Row(row));
     gated_.Seal(level_, row);
   });
-  MatMulAll(level_, pool_, gated_, {{layer.down, delta_.data(), hidden}});
+  MatMulAll(level_, pool_, gated_, {{down.w, delta_.data(), config_.hidden_size}});
 }
 
 void Transformer::Logits(std::span<const uint32_t> rows, float* out) {
@@ -213,6 +269,11 @@ void Transformer::Logits(std::span<const uint32_t> rows, float* out) {
     hidden_.Seal(level_, i);
   });
   MatMulAll(level_, pool_, hidden_, {{head, out, config_.vocab_size}});
+  if (config_.final_softcap == 0) return;
+  pool_.ParallelFor(count, [&](uint32_t i) {
+    SoftCap(level_, config_.final_softcap,
+            {out + size_t{i} * config_.vocab_size, config_.vocab_size});
+  });
 }
 
 }  // namespace pie::cpu

@@ -1,4 +1,5 @@
-// Transformer: one step of a llama model over a batch, from tokens to hidden states and logits.
+// Transformer: one step of a model over a batch, from tokens to hidden states and logits: runs the
+// list of operations that the architecture is (layer_plan.h).
 //
 // A row's result depends only on its sequence: neither on the rest of the batch, nor on threads
 // or on how a prefill was chunked, because every kernel sums in one order.
@@ -14,7 +15,9 @@
 #include "backend/batch.h"
 #include "backend/cpu/attention.h"
 #include "backend/cpu/cpu_features.h"
+#include "backend/cpu/experts.h"
 #include "backend/cpu/kv_layer.h"
+#include "backend/cpu/layer_plan.h"
 #include "backend/cpu/linear.h"
 #include "backend/cpu/rope.h"
 #include "backend/cpu/thread_pool.h"
@@ -42,7 +45,11 @@ class Transformer {
 
   void Prepare(const Batch& batch, uint32_t page_tokens);
   void ExpandMasks(const Batch& batch);
-  void Attend(const LayerWeights& layer, const KvLayer& kv, bool first);
+  void MakeAngles(uint32_t position, uint32_t row);
+  void Residual(const Operation& operation);
+  void Project(const Operation& operation, const KvLayer& kv);
+  void NormHeads(const LayerWeights& layer, float* q, float* k) const;
+  void Attend(const Operation& operation, const KvLayer& kv);
   void FeedForward(const LayerWeights& layer);
   // f(row) for every row, spread over the threads.
   template <class F>
@@ -52,16 +59,18 @@ class Transformer {
   const Weights& weights_;
   const CpuLevel level_;
   ThreadPool& pool_;
-  const RopeTable rope_;
+  const std::vector<Operation> plan_;
+  std::vector<RopeTable> ropes_;  // by RopeTableId
   Attention attention_;
+  Experts experts_;
 
   uint32_t rows_ = 0;
   std::vector<Place> places_;             // [rows]
-  std::vector<float> cos_, sin_;          // [rows, rope dims / 2]
+  std::vector<float> cos_, sin_;          // [ropes, rows, rope dims / 2]
   std::vector<AttentionMember> members_;  // of the batch
   std::vector<uint64_t> masks_;           // of all members that have one
   std::vector<float> x_;                  // [rows, hidden]: the residual stream
-  std::vector<float> delta_;              // [rows, hidden]: what the last half-layer adds to it
+  std::vector<float> delta_;              // [rows, hidden]: what the last operation adds to it
   std::vector<float> qkv_;                // [rows, (heads + 2 × kv_heads) × head_dim]
   std::vector<float> gate_up_;            // [rows, 2 × ffn]
   Activations hidden_;                    // [rows, hidden], after a norm

@@ -1,139 +1,149 @@
 #include "backend/cpu/weights.h"
 
-#include <fmt/ranges.h>
-
-#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "backend/cpu/attention.h"
-#include "model/dequantize.h"
+#include "backend/cpu/expert_weights.h"
+#include "backend/cpu/weight_names.h"
 
 namespace pie::cpu {
 namespace {
 
-class Loader {
+// One layer's tensors, except for experts.
+class LayerLoader {
  public:
-  Loader(const Gguf& gguf, const ModelConfig& config, Arena& arena, const LoadProgress& progress)
-      : gguf_(gguf), config_(config), arena_(arena), progress_(progress) {
-    for (const Tensor& tensor : gguf.tensors().all()) total_ += tensor.data.size();
-  }
+  LayerLoader(WeightReader& reader, const ModelConfig& config, const WeightNames& names,
+              uint32_t layer)
+      : reader_(reader), config_(config), names_(names), layer_(layer) {}
 
-  Result<PackedMatrix> Matrix(const std::string& name, uint64_t rows, uint64_t columns) {
-    const Tensor& tensor = *PIE_TRY(Find(name, {rows, columns}));
-    auto packed = PackedMatrix::Pack(tensor.dtype, tensor.data, static_cast<uint32_t>(rows),
-                                     static_cast<uint32_t>(columns), arena_);
-    if (!packed) {
-      return Fail(packed.error().code, "{}: tensor {}: {}", gguf_.name(), name,
-                  packed.error().text);
+  Result<LayerWeights> Load() {
+    LayerWeights out;
+    PIE_RETURN_IF_ERROR(Norms(out));
+    PIE_RETURN_IF_ERROR(Attention(out));
+    if (config_.moe.experts == 0) {
+      PIE_RETURN_IF_ERROR(FeedForward(out.ffn));
+      return out;
     }
-    Report(tensor);
-    return packed;
-  }
-
-  Result<std::vector<float>> Norm(const std::string& name) {
-    const Tensor& tensor = *PIE_TRY(Find(name, {config_.hidden_size}));
-    std::vector<float> weights(config_.hidden_size);
-    if (Status status = Dequantize(tensor.dtype, tensor.data, weights); !status) {
-      return Fail(status.error().code, "{}: tensor {}: {}", gguf_.name(), name,
-                  status.error().text);
-    }
-    for (float& weight : weights) weight += config_.norm_offset;
-    Report(tensor);
-    return weights;
-  }
-
-  Result<LayerWeights> Layer(uint32_t index) {
-    const auto name = [&](std::string_view part) {
-      return fmt::format("blk.{}.{}.weight", index, part);
-    };
-    const uint64_t hidden = config_.hidden_size;
-    const uint64_t q_size = uint64_t{config_.heads} * config_.head_dim;
-    const uint64_t kv_size = uint64_t{config_.kv_heads} * config_.head_dim;
-    auto attention_norm = PIE_TRY(Norm(name("attn_norm")));
-    auto q = PIE_TRY(Matrix(name("attn_q"), q_size, hidden));
-    auto k = PIE_TRY(Matrix(name("attn_k"), kv_size, hidden));
-    auto v = PIE_TRY(Matrix(name("attn_v"), kv_size, hidden));
-    auto o = PIE_TRY(Matrix(name("attn_output"), hidden, q_size));
-    auto ffn_norm = PIE_TRY(Norm(name("ffn_norm")));
-    auto gate = PIE_TRY(Matrix(name("ffn_gate"), config_.ffn_size, hidden));
-    auto up = PIE_TRY(Matrix(name("ffn_up"), config_.ffn_size, hidden));
-    auto down = PIE_TRY(Matrix(name("ffn_down"), hidden, config_.ffn_size));
-    return LayerWeights{std::move(attention_norm), q, k, v, o, std::move(ffn_norm), gate, up, down};
+    out.router = PIE_TRY(
+        One(names_.router, config_.moe.experts, config_.hidden_size, config_.moe.router_bias));
+    out.experts = PIE_TRY(LoadExperts(reader_, config_, names_, layer_));
+    return out;
   }
 
  private:
-  Result<const Tensor*> Find(const std::string& name, const std::vector<uint64_t>& shape) const {
-    const Tensor* const tensor = gguf_.tensors().Find(name);
-    if (tensor == nullptr) {
-      return Fail(Code::kInvalid,
-                  "{}: there is no tensor {}, which {} models need; is the file complete?",
-                  gguf_.name(), name, NameOf(config_.architecture));
-    }
-    if (tensor->shape != shape) {
-      return Fail(Code::kInvalid, "{}: tensor {} is [{}], but the file's metadata make it [{}]",
-                  gguf_.name(), name, fmt::join(tensor->shape, ", "), fmt::join(shape, ", "));
-    }
-    return tensor;
+  std::string Name(std::string_view part, std::string_view kind) const {
+    return names_.InLayer(layer_, part).append(kind);
   }
 
-  void Report(const Tensor& tensor) {
-    done_ += tensor.data.size();
-    if (progress_) progress_(done_, total_);
+  Result<std::vector<float>> Norm(std::string_view part, uint64_t size) {
+    auto weights = PIE_TRY(reader_.Floats(Name(part, ".weight"), {size}));
+    for (float& weight : weights) weight += config_.norm_offset;
+    return weights;
   }
 
-  const Gguf& gguf_;
+  Result<Linear> One(std::string_view part, uint64_t rows, uint64_t columns, bool bias) {
+    Linear linear;
+    linear.w = PIE_TRY(reader_.Matrix(Name(part, ".weight"), rows, columns));
+    if (bias) linear.bias = PIE_TRY(reader_.Floats(Name(part, ".bias"), {rows}));
+    return linear;
+  }
+
+  // Several matrices that the file has as one, one below the other.
+  Status Split(std::string_view part, uint64_t columns, bool bias,
+               std::initializer_list<std::pair<Linear*, uint64_t>> parts) {
+    uint64_t rows = 0;
+    for (const auto& [linear, size] : parts) rows += size;
+    const Tensor& tensor = *PIE_TRY(reader_.Find(Name(part, ".weight"), {rows, columns}));
+    std::vector<float> biases;
+    if (bias) biases = PIE_TRY(reader_.Floats(Name(part, ".bias"), {rows}));
+    uint64_t row = 0;
+    for (const auto& [linear, size] : parts) {
+      linear->w = PIE_TRY(reader_.Rows(tensor, row, size));
+      if (bias) linear->bias.assign(&biases[row], &biases[row] + size);
+      row += size;
+    }
+    return {};
+  }
+
+  Status Norms(LayerWeights& out) {
+    const uint64_t hidden = config_.hidden_size;
+    if (config_.norms != NormPlacement::kAfter) {
+      out.attention_norm = PIE_TRY(Norm(names_.attention_norm, hidden));
+      out.ffn_norm = PIE_TRY(Norm(names_.ffn_norm, hidden));
+    }
+    if (config_.norms != NormPlacement::kBefore) {
+      out.attention_post_norm = PIE_TRY(Norm(names_.attention_post_norm, hidden));
+      out.ffn_post_norm = PIE_TRY(Norm(names_.ffn_post_norm, hidden));
+    }
+    return {};
+  }
+
+  Status Attention(LayerWeights& out) {
+    const uint64_t hidden = config_.hidden_size;
+    const uint64_t head = config_.head_dim;
+    const uint64_t q_size = config_.heads * head;
+    const uint64_t kv_size = config_.kv_heads * head;
+    if (config_.fused_qkv) {
+      PIE_RETURN_IF_ERROR(Split(names_.qkv, hidden, config_.qkv_bias,
+                                {{&out.q, q_size}, {&out.k, kv_size}, {&out.v, kv_size}}));
+    } else {
+      out.q = PIE_TRY(One(names_.q, q_size, hidden, config_.qkv_bias));
+      out.k = PIE_TRY(One(names_.k, kv_size, hidden, config_.qkv_bias));
+      out.v = PIE_TRY(One(names_.v, kv_size, hidden, config_.qkv_bias));
+    }
+    out.o = PIE_TRY(One(names_.o, hidden, q_size, config_.attention_output_bias));
+    if (config_.qk_norm != QkNorm::kNone) {
+      const bool each = config_.qk_norm == QkNorm::kHead;
+      out.q_norm = PIE_TRY(Norm(names_.q_norm, each ? head : q_size));
+      out.k_norm = PIE_TRY(Norm(names_.k_norm, each ? head : kv_size));
+    }
+    if (config_.attention_sinks) {
+      out.sinks = PIE_TRY(reader_.Floats(Name(names_.sinks, ""), {config_.heads}));
+    }
+    return {};
+  }
+
+  Status FeedForward(FeedForwardWeights& out) {
+    const uint64_t hidden = config_.hidden_size;
+    const uint64_t ffn = config_.ffn_size;
+    if (config_.fused_qkv) {
+      PIE_RETURN_IF_ERROR(
+          Split(names_.gate_up, hidden, config_.ffn_bias, {{&out.gate, ffn}, {&out.up, ffn}}));
+    } else {
+      out.gate = PIE_TRY(One(names_.gate, ffn, hidden, config_.ffn_bias));
+      out.up = PIE_TRY(One(names_.up, ffn, hidden, config_.ffn_bias));
+    }
+    out.down = PIE_TRY(One(names_.down, hidden, ffn, config_.ffn_bias));
+    return {};
+  }
+
+  WeightReader& reader_;
   const ModelConfig& config_;
-  Arena& arena_;
-  const LoadProgress& progress_;
-  uint64_t done_ = 0;
-  uint64_t total_ = 0;
+  const WeightNames& names_;
+  const uint32_t layer_;
 };
 
 }  // namespace
 
-Status CheckSupported(const ModelConfig& config) {
-  const std::pair<bool, std::string_view> lacking[] = {
-      {config.architecture != Architecture::kLlama, "this architecture"},
-      {config.moe.experts != 0, "experts"},
-      {config.activation != Activation::kSilu, "an activation other than SiLU"},
-      {config.norms != NormPlacement::kBefore, "norms after a layer's halves"},
-      {config.qk_norm != QkNorm::kNone, "norms of queries and keys"},
-      {config.qkv_bias || config.attention_output_bias || config.ffn_bias, "biases"},
-      {config.attention_sinks, "attention sinks"},
-      {config.fused_qkv, "fused projections"},
-      {config.attention_softcap != 0 || config.final_softcap != 0, "soft caps"},
-      {config.sliding_window != 0, "a sliding window"},
-      {!config.rope.long_factors.empty(), "LongRope"},
-      {config.head_dim > Attention::kMaxHeadDim, "heads of more than 256 numbers"},
-  };
-  for (const auto& [needed, what] : lacking) {
-    if (needed) {
-      return Fail(
-          Code::kUnavailable,
-          "the CPU backend cannot run this {} model: it lacks {}; choose a dense llama model",
-          NameOf(config.architecture), what);
-    }
-  }
-  return {};
-}
-
-Result<Weights> LoadWeights(const Gguf& gguf, const ModelConfig& config,
-                            const LoadProgress& progress) {
-  PIE_RETURN_IF_ERROR(CheckSupported(config));
-  auto arena = std::make_unique<Arena>();
-  Loader loader(gguf, config, *arena, progress);
-  auto embedding =
-      PIE_TRY(loader.Matrix("token_embd.weight", config.vocab_size, config.hidden_size));
-  std::vector<LayerWeights> layers;
-  for (uint32_t i = 0; i < config.layers; ++i) layers.push_back(PIE_TRY(loader.Layer(i)));
-  auto output_norm = PIE_TRY(loader.Norm("output_norm.weight"));
-  std::optional<PackedMatrix> output;
+Result<Weights> LoadWeights(const ModelFiles& files, const LoadProgress& progress) {
+  const ModelConfig& config = files.config();
+  const WeightNames names = NamesOf(files);
+  Weights weights{.arena = std::make_unique<Arena>()};
+  WeightReader reader(files, *weights.arena, progress);
+  // The largest tensors come first: while one is packed it is in memory twice.
+  weights.embedding =
+      PIE_TRY(reader.Matrix(names.embedding, config.vocab_size, config.hidden_size));
   if (!config.tied_embeddings) {
-    output = PIE_TRY(loader.Matrix("output.weight", config.vocab_size, config.hidden_size));
+    weights.output = PIE_TRY(reader.Matrix(names.output, config.vocab_size, config.hidden_size));
   }
-  return Weights{std::move(arena), embedding, std::move(layers), std::move(output_norm), output};
+  for (uint32_t i = 0; i < config.layers; ++i) {
+    weights.layers.push_back(PIE_TRY(LayerLoader(reader, config, names, i).Load()));
+  }
+  weights.output_norm = PIE_TRY(reader.Floats(names.output_norm, {config.hidden_size}));
+  for (float& weight : weights.output_norm) weight += config.norm_offset;
+  reader.Finish();
+  return weights;
 }
 
 }  // namespace pie::cpu
