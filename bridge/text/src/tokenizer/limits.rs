@@ -1,0 +1,52 @@
+//! What a vocabulary or a text may ask of us. Real ones stay far below.
+
+/// Tokens of a vocabulary.
+pub const TOKENS: usize = 1 << 22;
+/// Bytes of one token.
+pub const TOKEN_BYTES: usize = 1 << 12;
+/// Bytes of one token of SentencePiece: what it can be merged from is looked for at every character.
+pub const SPM_TOKEN_BYTES: usize = 512;
+/// Merges of a BPE vocabulary.
+pub const MERGES: usize = 1 << 23;
+/// Tokens that are looked for in every text (special and user-defined ones), and their bytes.
+pub const ADDED_TOKENS: usize = 1 << 17;
+pub const ADDED_BYTES: usize = 1 << 21;
+/// Bytes of a `tokenizer.json`.
+pub const JSON_BYTES: usize = 256 << 20;
+/// Bytes of one text to encode.
+pub const TEXT_BYTES: usize = 16 << 20;
+
+pub fn check_size(whose: &str, tokens: usize) -> Result<(), String> {
+    if tokens > TOKENS {
+        return Err(format!(
+            "{whose} has {tokens} tokens, more than {TOKENS}: the file is damaged, or not a model"
+        ));
+    }
+    Ok(())
+}
+
+pub fn check_text(text: &str) -> Result<(), String> {
+    if text.len() > TEXT_BYTES {
+        let len = text.len();
+        return Err(format!(
+            "a text of {len} bytes is more than the {TEXT_BYTES} that can be encoded at once: encode it in parts"
+        ));
+    }
+    Ok(())
+}
+
+/// `contents`: of the special and user-defined tokens.
+pub fn check_added<'a>(contents: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let (mut count, mut bytes) = (0, 0);
+    for content in contents {
+        count += 1;
+        bytes += content.len();
+    }
+    if count > ADDED_TOKENS || bytes > ADDED_BYTES {
+        return Err(format!(
+            "the vocabulary has {count} special and added tokens of {bytes} bytes, more than {ADDED_TOKENS} or \
+             {ADDED_BYTES}: it is damaged"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! "bert": WordPiece: the longest token first, word by word. A GGUF marks where a word begins (▁), the crate where one
+//! goes on (##).
+use super::vocabulary::{Checked, TokenType};
+use tokenizers::decoders::wordpiece::WordPiece as Words;
+use tokenizers::models::wordpiece::WordPiece;
+use tokenizers::normalizers::BertNormalizer;
+use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
+use tokenizers::Tokenizer;
+
+pub fn convert(vocabulary: &Checked) -> Result<Tokenizer, String> {
+    let spelled = (0..vocabulary.tokens.len()).map(|id| {
+        let token = vocabulary.tokens[id];
+        match (vocabulary.types[id], token.strip_prefix('▁')) {
+            (TokenType::Normal | TokenType::Undefined, Some(word)) => word.to_string(),
+            (TokenType::Normal | TokenType::Undefined, None) => format!("##{token}"),
+            _ => token.to_string(),
+        }
+    });
+    let unknown = vocabulary
+        .from
+        .unknown
+        .map(|id| vocabulary.tokens[id as usize]);
+    let unknown = unknown.unwrap_or("[UNK]").to_string();
+    if !vocabulary.tokens.contains(&unknown.as_str()) {
+        return Err("it is a WordPiece vocabulary without an unknown token: it is damaged".into());
+    }
+    let ids: Vec<(String, u32)> = spelled.zip(0..).collect();
+    let model = WordPiece::builder()
+        .vocab(
+            ids.into_iter()
+                .rev()
+                .collect::<tokenizers::models::bpe::Vocab>(),
+        )
+        .unk_token(unknown)
+        .build()
+        .map_err(|e| format!("it is no WordPiece vocabulary: {e}"))?;
+    let mut parts = Tokenizer::new(model);
+    let lowercase = vocabulary.from.lowercase.unwrap_or(true);
+    let strip_accents = vocabulary.from.strip_accents.unwrap_or(lowercase);
+    parts.with_normalizer(Some(BertNormalizer::new(
+        true,
+        true,
+        Some(strip_accents),
+        lowercase,
+    )));
+    parts.with_pre_tokenizer(Some(BertPreTokenizer));
+    parts.with_decoder(Some(Words::default()));
+    Ok(parts)
+}
