@@ -47,6 +47,9 @@ void QuantizedScalar(const PackedMatrix& w, const QuantizedRows& x, const Output
           sum += scale * x.scales[at] * static_cast<float>(dot);
           if (has_min) sum += HalfAt(block + scale_at + 32 + 2 * lane) * x.real_sums[at];
         }
+        for (const Outlier& outlier : OutliersOf(x, row)) {
+          sum += outlier.value * w.Weight(panel * kPanelRows + lane, outlier.column);
+        }
         out.y[row * out.y_stride + panel * kPanelRows + lane] = sum;
       }
     }

@@ -61,14 +61,36 @@ PIE_AVX2 inline __m256i BlockDot(const std::byte* half, const int8_t* x, int32_t
   }
 }
 
+// One column of half a panel, as floats.
+template <DType kType>
+PIE_AVX2 inline __m256 Column(const std::byte* panel, uint32_t half, uint32_t column) {
+  using F = Format<kType>;
+  const std::byte* const block = panel + size_t{column / kQuantBlock} * F::kBytes;
+  const uint32_t i = column % kQuantBlock;
+  const uint32_t byte = F::kNibbles ? i % 16 : i;
+  const uint32_t shift = 8 * (byte % 4) + (F::kNibbles && i >= 16 ? 4 : 0);
+  const __m256i four = Load256(block + 64 * (byte / 4) + 32 * half);
+  const __m256i value =
+      _mm256_and_si256(_mm256_srl_epi32(four, _mm_cvtsi32_si128(static_cast<int>(shift))),
+                       _mm256_set1_epi32(F::kNibbles ? 0xF : 0xFF));
+  const auto* const halves = reinterpret_cast<const uint16_t*>(block) + kLanes * half;
+  const __m256 scale = LoadHalf256(halves + F::kScaleAt / 2);
+  if constexpr (F::kHasMin) {
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(value), scale, LoadHalf256(halves + F::kMinAt / 2));
+  }
+  const __m256i offset = _mm256_set1_epi32(1 << F::kOffsetShift);
+  return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(value, offset)), scale);
+}
+
 template <DType kType, int kRows>
-PIE_AVX2 void RunTile(const std::byte* block, uint32_t half, const QuantizedRows& x, uint32_t row,
+PIE_AVX2 void RunTile(const std::byte* panel, uint32_t half, const QuantizedRows& x, uint32_t row,
                       float* y, size_t y_stride, uint32_t lanes) {
   using F = Format<kType>;
   const uint32_t blocks = x.blocks();
   __m256 sum[kRows];
   PIE_UNROLL
   for (int r = 0; r < kRows; ++r) sum[r] = _mm256_setzero_ps();
+  const std::byte* block = panel;
   for (uint32_t b = 0; b < blocks; ++b, block += F::kBytes) {
     const auto* const scales = reinterpret_cast<const uint16_t*>(block + F::kScaleAt);
     const __m256 scale = LoadHalf256(scales + kLanes * half);
@@ -86,7 +108,13 @@ PIE_AVX2 void RunTile(const std::byte* block, uint32_t half, const QuantizedRows
     }
   }
   PIE_UNROLL
-  for (int r = 0; r < kRows; ++r) StoreLanes(y + r * y_stride, sum[r], lanes);
+  for (int r = 0; r < kRows; ++r) {
+    for (const Outlier& outlier : OutliersOf(x, row + r)) {
+      const __m256 w = Column<kType>(panel, half, outlier.column);
+      sum[r] = _mm256_fmadd_ps(_mm256_set1_ps(outlier.value), w, sum[r]);
+    }
+    StoreLanes(y + r * y_stride, sum[r], lanes);
+  }
 }
 
 template <DType kType>

@@ -21,6 +21,8 @@ struct QuantizedTile {
   const float* scales;
   const int32_t* sums;
   const float* real_sums;
+  const Outlier* outliers;
+  uint32_t outliers_a_row;
   float* y;
   size_t y_stride;
 };
@@ -30,6 +32,27 @@ PIE_AVX512_VNNI inline __m512i Broadcast4(const int8_t* p) {
   int32_t four;
   std::memcpy(&four, p, 4);
   return _mm512_set1_epi32(four);
+}
+
+// One column of a panel, as floats.
+template <DType kType>
+PIE_AVX512_VNNI inline __m512 Column(const std::byte* panel, uint32_t column) {
+  using F = Format<kType>;
+  const std::byte* const block = panel + size_t{column / kQuantBlock} * F::kBytes;
+  const uint32_t i = column % kQuantBlock;
+  const uint32_t byte = F::kNibbles ? i % 16 : i;
+  const __m512i four = _mm512_loadu_si512(block + 64 * (byte / 4));
+  const uint32_t shift = 8 * (byte % 4) + (F::kNibbles && i >= 16 ? 4 : 0);
+  const __m512i value =
+      _mm512_and_si512(_mm512_srl_epi32(four, _mm_cvtsi32_si128(static_cast<int>(shift))),
+                       _mm512_set1_epi32(F::kNibbles ? 0xF : 0xFF));
+  const auto* const halves = reinterpret_cast<const uint16_t*>(block);
+  const __m512 scale = LoadHalf512(halves + F::kScaleAt / 2);
+  if constexpr (F::kHasMin) {
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(value), scale, LoadHalf512(halves + F::kMinAt / 2));
+  }
+  const __m512i offset = _mm512_set1_epi32(1 << F::kOffsetShift);
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(value, offset)), scale);
 }
 
 template <DType kType, int kRows, int kPanels>
@@ -115,6 +138,18 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
     }
   }
   PIE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const Outlier* const outliers = t.outliers + r * t.outliers_a_row;
+    for (uint32_t i = 0; i < t.outliers_a_row; ++i) {
+      const __m512 value = _mm512_set1_ps(outliers[i].value);
+      PIE_UNROLL
+      for (int p = 0; p < kPanels; ++p) {
+        const __m512 w = Column<kType>(t.panel + p * t.panel_bytes, outliers[i].column);
+        sum[r][p] = _mm512_fmadd_ps(value, w, sum[r][p]);
+      }
+    }
+  }
+  PIE_UNROLL
   for (int p = 0; p < kPanels; ++p) {
     const uint16_t mask = LaneMask(p + 1 == kPanels ? t.lanes : kPanelRows);
     PIE_UNROLL
@@ -142,6 +177,7 @@ void RunRows(QuantizedTile tile, uint32_t rows) {
     }
     tile.values += size_t{done} * tile.blocks * kQuantBlock;
     tile.scales += size_t{done} * tile.blocks;
+    tile.outliers += size_t{done} * tile.outliers_a_row;
     tile.sums += size_t{done} * tile.blocks;
     tile.real_sums += size_t{done} * tile.blocks;
     tile.y += done * tile.y_stride;
@@ -167,6 +203,8 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
         .scales = x.scales.data() + first_block,
         .sums = x.sums.data() + first_block,
         .real_sums = x.real_sums.data() + first_block,
+        .outliers = x.outliers.data() + size_t{range.row_begin} * x.outliers_a_row(),
+        .outliers_a_row = x.outliers_a_row(),
         .y = out.y + range.row_begin * out.y_stride + panel * size_t{kPanelRows},
         .y_stride = out.y_stride,
     };

@@ -1,6 +1,8 @@
 // Inside of matmul: the work of one thread at each level. Not for other files.
 #pragma once
 
+#include <span>
+
 #include "backend/cpu/matmul.h"
 
 namespace pie::cpu::matmul {
@@ -19,6 +21,10 @@ void QuantizedAvx512Vnni(const PackedMatrix& w, const QuantizedRows& x, const Ou
 void FloatScalar(const PackedMatrix& w, const FloatRows& x, const Output& out);
 void FloatAvx2(const PackedMatrix& w, const FloatRows& x, const Output& out);
 void FloatAvx512(const PackedMatrix& w, const FloatRows& x, const Output& out);
+
+inline std::span<const Outlier> OutliersOf(const QuantizedRows& x, uint32_t row) {
+  return std::span(x.outliers).subspan(size_t{row} * x.outliers_a_row(), x.outliers_a_row());
+}
 
 // Outputs of a panel that exist: 16, or fewer in the last.
 inline uint32_t LanesOf(const PackedMatrix& w, uint32_t panel) {

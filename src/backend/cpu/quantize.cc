@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "backend/cpu/simd.h"
 #include "base/result.h"
@@ -36,14 +37,49 @@ void Finish(const RowOut& out, uint32_t block, float scale, int32_t sum) {
   out.real_sums[block] = scale * static_cast<float>(sum);
 }
 
+// The largest magnitude of a block, as bits: they order like floats, and a NaN is the largest.
+uint32_t BlockMax(const float* x) {
+  uint32_t max = 0;
+  for (uint32_t i = 0; i < kQuantBlock; ++i) {
+    max = std::max(max, std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFFU);
+  }
+  return max;
+}
+
+PIE_AVX2 uint32_t BlockMaxAvx2(const float* x) {
+  const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
+  __m256i max = _mm256_setzero_si256();
+  PIE_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(x + 8 * i));
+    max = _mm256_max_epi32(max, _mm256_and_si256(bits, magnitude));
+  }
+  __m128i m = _mm_max_epi32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
+  m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4E));
+  m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xB1));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(m));
+}
+
+// Takes the largest numbers out of the row, of equals the first, and leaves zeros in their places.
+template <class Max>
+void TakeOutliers(Max max_of, float* x, uint32_t blocks, std::span<Outlier> out) {
+  if (out.empty()) return;
+  thread_local std::vector<uint32_t> maxima;
+  maxima.resize(blocks);
+  for (uint32_t b = 0; b < blocks; ++b) maxima[b] = max_of(x + size_t{b} * kQuantBlock);
+  for (Outlier& outlier : out) {
+    const auto block = static_cast<uint32_t>(std::ranges::max_element(maxima) - maxima.begin());
+    uint32_t column = block * kQuantBlock;
+    while ((std::bit_cast<uint32_t>(x[column]) & 0x7FFFFFFFU) != maxima[block]) ++column;
+    outlier = {column, x[column]};
+    x[column] = 0;
+    maxima[block] = max_of(x + size_t{block} * kQuantBlock);
+  }
+}
+
 void QuantizeScalar(const float* x, uint32_t blocks, const RowOut& out) {
   for (uint32_t b = 0; b < blocks; ++b, x += kQuantBlock) {
-    // As integers, magnitudes order like floats, and a NaN is the largest of all.
-    uint32_t max_bits = 0;
-    for (uint32_t i = 0; i < kQuantBlock; ++i) {
-      max_bits = std::max(max_bits, std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFFU);
-    }
-    const Scale s = ScaleFor(std::bit_cast<float>(max_bits));
+    const Scale s = ScaleFor(std::bit_cast<float>(BlockMax(x)));
     int32_t sum = 0;
     for (uint32_t i = 0; i < kQuantBlock; ++i) {
       const auto q = static_cast<int8_t>(std::clamp(std::lrint(x[i] * s.inverse), -128L, 127L));
@@ -55,24 +91,14 @@ void QuantizeScalar(const float* x, uint32_t blocks, const RowOut& out) {
 }
 
 PIE_AVX2 void QuantizeAvx2(const float* x, uint32_t blocks, const RowOut& out) {
-  const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
   // The two packs work within halves and leave groups of four in this order.
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   for (uint32_t b = 0; b < blocks; ++b, x += kQuantBlock) {
-    __m256 v[4];
-    __m256i max = _mm256_setzero_si256();
-    for (int i = 0; i < 4; ++i) {
-      v[i] = _mm256_loadu_ps(x + 8 * i);
-      max = _mm256_max_epi32(max, _mm256_and_si256(_mm256_castps_si256(v[i]), magnitude));
-    }
-    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
-    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4E));
-    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xB1));
-    const Scale s = ScaleFor(_mm_cvtss_f32(_mm_castsi128_ps(m)));
-
+    const Scale s = ScaleFor(std::bit_cast<float>(BlockMaxAvx2(x)));
     __m256i q[4];
     for (int i = 0; i < 4; ++i) {
-      q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], _mm256_set1_ps(s.inverse)));
+      const __m256 v = _mm256_loadu_ps(x + 8 * i);
+      q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v, _mm256_set1_ps(s.inverse)));
     }
     const __m256i bytes = _mm256_permutevar8x32_epi32(
         _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3])), order);
@@ -134,18 +160,32 @@ void QuantizedRows::Resize(uint32_t new_rows, uint32_t new_columns) {
     sums.resize(all_blocks);
     real_sums.resize(all_blocks);
   }
+  const size_t all_outliers = size_t{rows} * outliers_a_row();
+  if (outliers.size() < all_outliers) outliers.resize(all_outliers);
 }
 
-void QuantizeRow(CpuLevel level, const float* x, QuantizedRows& out, uint32_t row) {
+void QuantizeRow(CpuLevel level, float* x, QuantizedRows& out, uint32_t row) {
   const size_t first = static_cast<size_t>(row) * out.blocks();
   const RowOut to{out.values.data() + first * kQuantBlock, out.scales.data() + first,
                   out.sums.data() + first, out.real_sums.data() + first};
-  if (level >= CpuLevel::kAvx512) return QuantizeAvx512(x, out.blocks(), to);
-  if (level >= CpuLevel::kAvx2) return QuantizeAvx2(x, out.blocks(), to);
-  QuantizeScalar(x, out.blocks(), to);
+  const std::span outliers(out.outliers.data() + size_t{row} * out.outliers_a_row(),
+                           out.outliers_a_row());
+  if (level >= CpuLevel::kAvx2) {
+    TakeOutliers(BlockMaxAvx2, x, out.blocks(), outliers);
+  } else {
+    TakeOutliers(BlockMax, x, out.blocks(), outliers);
+  }
+  if (level >= CpuLevel::kAvx512) {
+    QuantizeAvx512(x, out.blocks(), to);
+  } else if (level >= CpuLevel::kAvx2) {
+    QuantizeAvx2(x, out.blocks(), to);
+  } else {
+    QuantizeScalar(x, out.blocks(), to);
+  }
+  for (const Outlier& outlier : outliers) x[outlier.column] = outlier.value;
 }
 
-void QuantizeRows(CpuLevel level, const float* x, size_t stride, uint32_t rows, uint32_t columns,
+void QuantizeRows(CpuLevel level, float* x, size_t stride, uint32_t rows, uint32_t columns,
                   QuantizedRows& out) {
   out.Resize(rows, columns);
   for (uint32_t row = 0; row < rows; ++row) QuantizeRow(level, x + row * stride, out, row);

@@ -1,12 +1,17 @@
 // Activations → bytes, for dot products with quantised weights.
 //
-// Each block of 32 numbers of a row becomes int8 q with x ≈ scale × q, scale = max|x| / 127. The
-// sums let kernels use unsigned weights: Σ (w - offset)·x = Σ w·x - offset·Σ x.
+// The few largest numbers of a row stay floats: hidden states have channels tens of times as large
+// as the rest, and one of them would take all precision from its block (without them the outputs of
+// a small model are four times as far from the exact ones). Each block of 32 of what is left
+// becomes int8 q with x ≈ scale × q, scale = max|x| / 127. The sums let kernels use unsigned
+// weights: Σ (w - offset)·x = Σ w·x - offset·Σ x.
 //
-// All levels give the same bytes and scales. A NaN or infinity in a block makes its scale NaN or
-// infinite, so that it shows in every output of the row instead of passing for a number.
+// All levels give the same bytes, scales and outliers. A NaN or infinity is an outlier, or makes
+// its block's scale NaN or infinite, so that it shows in every output of the row instead of passing
+// for a number.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -16,26 +21,36 @@
 namespace pie::cpu {
 
 inline constexpr uint32_t kQuantBlock = 32;
+inline constexpr uint32_t kMaxOutliers = 8;
+
+// One of a row's largest numbers; its byte is 0.
+struct Outlier {
+  uint32_t column;
+  float value;
+};
 
 // Quantised rows, in buffers that are kept from one use to the next. Owner: the caller; written by
 // Resize and QuantizeRow (different rows from different threads), then only read.
 struct QuantizedRows {
   uint32_t rows = 0;
-  uint32_t columns = 0;          // multiple of kQuantBlock
-  std::vector<int8_t> values;    // [rows, columns]
-  std::vector<float> scales;     // [rows, columns / 32]
-  std::vector<int32_t> sums;     // [rows, columns / 32]: Σ q
-  std::vector<float> real_sums;  // [rows, columns / 32]: scale × Σ q
+  uint32_t columns = 0;           // multiple of kQuantBlock
+  std::vector<int8_t> values;     // [rows, columns]
+  std::vector<float> scales;      // [rows, columns / 32]
+  std::vector<int32_t> sums;      // [rows, columns / 32]: Σ q
+  std::vector<float> real_sums;   // [rows, columns / 32]: scale × Σ q
+  std::vector<Outlier> outliers;  // [rows, outliers_a_row()], largest first
 
   uint32_t blocks() const { return columns / kQuantBlock; }  // a row
+  // A third of the blocks: enough for what hidden states have, and cheap in short rows too.
+  uint32_t outliers_a_row() const { return std::min(blocks() / 3, kMaxOutliers); }
   void Resize(uint32_t new_rows, uint32_t new_columns);
 };
 
-// x [columns] → row `row` of `out`. About one load a cycle: bound by reading x.
-void QuantizeRow(CpuLevel level, const float* x, QuantizedRows& out, uint32_t row);
+// x [columns] → row `row` of `out`. x is written to meanwhile, and left as it was.
+void QuantizeRow(CpuLevel level, float* x, QuantizedRows& out, uint32_t row);
 
 // x [rows, columns], rows `stride` apart → all of `out`, on the calling thread.
-void QuantizeRows(CpuLevel level, const float* x, size_t stride, uint32_t rows, uint32_t columns,
+void QuantizeRows(CpuLevel level, float* x, size_t stride, uint32_t rows, uint32_t columns,
                   QuantizedRows& out);
 
 }  // namespace pie::cpu

@@ -21,10 +21,19 @@ TEST_P(QuantizeAtLevel, IsWithinHalfAStepAndSumsAreExact) {
   for (const uint32_t columns : {32U, 64U, 96U, 576U}) {
     const uint32_t rows = 3;
     const size_t stride = columns + 5;
-    const auto x = RandomFloats(rows * stride, columns, 3.0F);
+    auto x = RandomFloats(rows * stride, columns, 3.0F);
+    const auto before = x;
     QuantizedRows q;
     QuantizeRows(GetParam(), x.data(), stride, rows, columns, q);
+    EXPECT_EQ(x, before);
     for (uint32_t row = 0; row < rows; ++row) {
+      // What stays a float is none of the bytes' concern.
+      for (uint32_t i = 0; i < q.outliers_a_row(); ++i) {
+        const Outlier& outlier = q.outliers[row * q.outliers_a_row() + i];
+        float& value = x[row * stride + outlier.column];
+        EXPECT_EQ(outlier.value, value);
+        value = 0;
+      }
       for (uint32_t b = 0; b < q.blocks(); ++b) {
         const size_t at = row * q.blocks() + b;
         const int8_t* const values = q.values.data() + at * 32;
@@ -39,6 +48,24 @@ TEST_P(QuantizeAtLevel, IsWithinHalfAStepAndSumsAreExact) {
   }
 }
 
+TEST_P(QuantizeAtLevel, TheLargestNumbersStayFloats) {
+  const uint32_t columns = 288;  // three outliers
+  auto x = RandomFloats(columns, 5, 1.0F);
+  x[70] = -50;
+  x[71] = 20;
+  x[200] = 30;
+  QuantizedRows q;
+  QuantizeRows(GetParam(), x.data(), columns, 1, columns, q);
+  ASSERT_EQ(q.outliers_a_row(), 3);
+  const std::pair<uint32_t, float> expected[] = {{70, -50.0F}, {200, 30.0F}, {71, 20.0F}};
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(q.outliers[i].column, expected[i].first);
+    EXPECT_EQ(q.outliers[i].value, expected[i].second);
+    EXPECT_EQ(q.values[q.outliers[i].column], 0);
+  }
+  for (float scale : q.scales) EXPECT_LE(scale, 1.0F / 127);
+}
+
 TEST_P(QuantizeAtLevel, GivesTheBytesOfTheReference) {
   auto x = RandomFloats(32 * 40, 7, 1e4F);
   for (size_t i = 0; i < 32; ++i) x[i] = 0;                            // zeros
@@ -51,16 +78,23 @@ TEST_P(QuantizeAtLevel, GivesTheBytesOfTheReference) {
   EXPECT_EQ(q.values, expected.values);
   EXPECT_EQ(q.scales, expected.scales);
   EXPECT_EQ(q.sums, expected.sums);
+  ASSERT_EQ(q.outliers.size(), expected.outliers.size());
+  for (size_t i = 0; i < q.outliers.size(); ++i) {
+    EXPECT_EQ(q.outliers[i].column, expected.outliers[i].column);
+    EXPECT_EQ(q.outliers[i].value, expected.outliers[i].value);
+  }
   EXPECT_EQ(q.scales[0], 0);
   EXPECT_EQ(q.scales[1], 0);
 }
 
 TEST_P(QuantizeAtLevel, ANumberThatIsNoneShows) {
   auto x = RandomFloats(96, 1, 1);
-  x[5] = std::numeric_limits<float>::quiet_NaN();
+  x[5] = x[6] = std::numeric_limits<float>::quiet_NaN();
   x[40] = -std::numeric_limits<float>::infinity();
   QuantizedRows q;
   QuantizeRows(GetParam(), x.data(), 0, 1, 96, q);
+  ASSERT_EQ(q.outliers_a_row(), 1);
+  EXPECT_TRUE(std::isnan(q.outliers[0].value));
   EXPECT_TRUE(std::isnan(q.scales[0]));
   EXPECT_TRUE(std::isinf(q.scales[1]));
   EXPECT_TRUE(std::isfinite(q.scales[2]));

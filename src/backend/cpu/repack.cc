@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/quantize.h"
 #include "backend/cpu/simd.h"
 #include "model/dequantize.h"
 #include "model/half.h"
@@ -133,42 +134,54 @@ Result<PackedMatrix> PackedMatrix::Pack(DType dtype, std::span<const std::byte> 
 
 void PackedMatrix::UnpackRow(uint32_t row, std::span<float> out) const {
   PIE_CHECK(row < rows_ && out.size() == columns_);
+  const uint32_t columns = PanelBlockOf(dtype_).columns;
+  for (uint32_t at = 0; at < columns_; at += columns) {
+    UnpackBlock(row, at / columns, out.subspan(at, columns).data());
+  }
+}
+
+float PackedMatrix::Weight(uint32_t row, uint32_t column) const {
+  PIE_CHECK(row < rows_ && column < columns_);
+  const uint32_t columns = PanelBlockOf(dtype_).columns;
+  float block[kQuantBlock];
+  UnpackBlock(row, column / columns, block);
+  return block[column % columns];
+}
+
+void PackedMatrix::UnpackBlock(uint32_t row, uint32_t index, float* out) const {
   const uint32_t lane = row % kPanelRows;
-  const PanelBlock block = PanelBlockOf(dtype_);
-  const std::byte* in = Panel(row / kPanelRows);
-  for (size_t at = 0; at < columns_; at += block.columns, in += block.bytes) {
-    switch (dtype_) {
-      case DType::kQ4_0:
-      case DType::kQ4_1: {
-        const float d = Half(in + 256 + 2 * lane);
-        const float m = dtype_ == DType::kQ4_1 ? Half(in + 288 + 2 * lane) : -8 * d;
-        for (uint32_t i = 0; i < 16; ++i) {
-          const auto byte = static_cast<uint8_t>(in[64 * (i / 4) + 4 * lane + i % 4]);
-          out[at + i] = d * static_cast<float>(byte & 0xF) + m;
-          out[at + 16 + i] = d * static_cast<float>(byte >> 4) + m;
-        }
-        break;
+  const std::byte* const in = Panel(row / kPanelRows) + size_t{index} * PanelBlockOf(dtype_).bytes;
+  switch (dtype_) {
+    case DType::kQ4_0:
+    case DType::kQ4_1: {
+      const float d = Half(in + 256 + 2 * lane);
+      const float m = dtype_ == DType::kQ4_1 ? Half(in + 288 + 2 * lane) : -8 * d;
+      for (uint32_t i = 0; i < 16; ++i) {
+        const auto byte = static_cast<uint8_t>(in[64 * (i / 4) + 4 * lane + i % 4]);
+        out[i] = d * static_cast<float>(byte & 0xF) + m;
+        out[16 + i] = d * static_cast<float>(byte >> 4) + m;
       }
-      case DType::kQ8_0: {
-        const float d = Half(in + 512 + 2 * lane);
-        for (uint32_t i = 0; i < 32; ++i) {
-          const auto byte = static_cast<uint8_t>(in[64 * (i / 4) + 4 * lane + i % 4]);
-          out[at + i] = d * static_cast<float>(byte - 128);
-        }
-        break;
-      }
-      case DType::kF32:
-        std::memcpy(&out[at], in + 4 * lane, 4);
-        break;
-      case DType::kBF16: {
-        uint16_t bits;
-        std::memcpy(&bits, in + 2 * lane, 2);
-        out[at] = BFloatToFloat(bits);
-        break;
-      }
-      default:
-        out[at] = Half(in + 2 * lane);
+      break;
     }
+    case DType::kQ8_0: {
+      const float d = Half(in + 512 + 2 * lane);
+      for (uint32_t i = 0; i < 32; ++i) {
+        const auto byte = static_cast<uint8_t>(in[64 * (i / 4) + 4 * lane + i % 4]);
+        out[i] = d * static_cast<float>(byte - 128);
+      }
+      break;
+    }
+    case DType::kF32:
+      std::memcpy(out, in + 4 * lane, 4);
+      break;
+    case DType::kBF16: {
+      uint16_t bits;
+      std::memcpy(&bits, in + 2 * lane, 2);
+      *out = BFloatToFloat(bits);
+      break;
+    }
+    default:
+      *out = Half(in + 2 * lane);
   }
 }
 

@@ -48,10 +48,13 @@ class PackedMatrix {
 
   // One row as floats: an embedding, when the same matrix is the output layer. A few ns a number.
   void UnpackRow(uint32_t row, std::span<float> out) const;
+  // One number.
+  float Weight(uint32_t row, uint32_t column) const;
 
  private:
   template <class PackBlock>
   void PackBlocks(const std::byte* data, PackBlock pack);
+  void UnpackBlock(uint32_t row, uint32_t index, float* out) const;
 
   DType dtype_ = DType::kF32;
   uint32_t rows_ = 0;

@@ -10,9 +10,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/simd.h"
@@ -178,16 +181,27 @@ class TinyLlama {
     return {reinterpret_cast<const char*>(x.data()), x.size() * sizeof(float)};
   }
 
-  std::vector<double> Times(const std::string& name, std::vector<double> x) const {
-    if (!exact_ && quantized_.at(name)) {
-      for (size_t block = 0; block < x.size(); block += 32) {
-        double most = 0;
-        for (size_t i = 0; i < 32; ++i) most = std::max(most, std::abs(x[block + i]));
-        for (size_t i = 0; i < 32 && most > 0; ++i) {
-          x[block + i] = std::round(x[block + i] / most * 127) * most / 127;
-        }
+  // All but the largest few, one for every three blocks.
+  static void RoundToBytes(std::vector<double>& x) {
+    std::vector<size_t> order(x.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return std::abs(x[i]); });
+    std::map<size_t, double> kept;
+    for (size_t i = 0; i < std::min<size_t>(x.size() / 32 / 3, 8); ++i) {
+      kept[order[i]] = std::exchange(x[order[i]], 0);
+    }
+    for (size_t block = 0; block < x.size(); block += 32) {
+      double most = 0;
+      for (size_t i = 0; i < 32; ++i) most = std::max(most, std::abs(x[block + i]));
+      for (size_t i = 0; i < 32 && most > 0; ++i) {
+        x[block + i] = std::round(x[block + i] / most * 127) * most / 127;
       }
     }
+    for (const auto& [i, value] : kept) x[i] = value;
+  }
+
+  std::vector<double> Times(const std::string& name, std::vector<double> x) const {
+    if (!exact_ && quantized_.at(name)) RoundToBytes(x);
     const std::vector<float>& w = weights_.at(name);
     std::vector<double> y(w.size() / x.size());
     for (size_t i = 0; i < w.size(); ++i) y[i / x.size()] += w[i] * x[i % x.size()];
