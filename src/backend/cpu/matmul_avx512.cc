@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "backend/cpu/matmul_kernels.h"
 #include "backend/cpu/simd.h"
@@ -10,6 +11,8 @@ namespace {
 // A tile of kRows × (kPanels × 16) outputs. Its float sums and byte dot products stay in registers:
 // 6 × 2 of each, and what is left of 32 holds weights and broadcasts.
 constexpr int kMaxRows = 6;
+// Tiles of at least so many rows find the columns of their outliers unpacked.
+constexpr int kSharedRows = 4;
 
 struct QuantizedTile {
   const std::byte* panel;
@@ -23,6 +26,8 @@ struct QuantizedTile {
   const float* real_sums;
   const Outlier* outliers;
   uint32_t outliers_a_row;
+  const uint32_t* outlier_slots;  // [rows, outliers_a_row]: into outlier_columns
+  const float* outlier_columns;   // [slots, 2, 16]
   float* y;
   size_t y_stride;
 };
@@ -54,6 +59,59 @@ PIE_AVX512_VNNI inline __m512 Column(const std::byte* panel, uint32_t column) {
   const __m512i offset = _mm512_set1_epi32(1 << F::kOffsetShift);
   return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(value, offset)), scale);
 }
+
+const float* UnpackedColumn(const QuantizedTile& t, uint32_t slot, int panel) {
+  return t.outlier_columns + (size_t{slot} * 2 + panel) * kPanelRows;
+}
+
+// Columns of W that the outliers of some rows meet. Rows mostly have them in the same few, so each
+// panel unpacks them once for all rows.
+class OutlierColumns {
+ public:
+  void Plan(const QuantizedRows& x, uint32_t row_begin, uint32_t row_end) {
+    constexpr uint32_t kNone = ~0U;
+    if (slot_of_.size() < x.columns) slot_of_.resize(x.columns, kNone);
+    columns_.clear();
+    slots_.clear();
+    for (uint32_t row = row_begin; row < row_end; ++row) {
+      for (const Outlier& outlier : OutliersOf(x, row)) {
+        uint32_t& slot = slot_of_[outlier.column];
+        if (slot == kNone) {
+          slot = static_cast<uint32_t>(columns_.size());
+          columns_.push_back(outlier.column);
+        }
+        slots_.push_back(slot);
+      }
+    }
+    for (uint32_t column : columns_) slot_of_[column] = kNone;
+  }
+
+  template <DType kType>
+  PIE_AVX512_VNNI void Unpack(const std::byte* panel, size_t panel_bytes, uint32_t panels) {
+    const size_t numbers = columns_.size() * 2 * kPanelRows;
+    if (memory_.size() < numbers + kPanelRows) memory_.resize(numbers + kPanelRows);
+    float* const to = data();
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      for (uint32_t p = 0; p < panels; ++p) {
+        _mm512_store_ps(to + (2 * i + p) * kPanelRows,
+                        Column<kType>(panel + p * panel_bytes, columns_[i]));
+      }
+    }
+  }
+
+  const uint32_t* slots() const { return slots_.data(); }  // [rows, outliers_a_row]
+  // 64-byte aligned.
+  float* data() {
+    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
+    return memory_.data() + (64 - address % 64) % 64 / sizeof(float);
+  }
+
+ private:
+  std::vector<uint32_t> slot_of_;  // [columns]
+  std::vector<uint32_t> columns_;
+  std::vector<uint32_t> slots_;
+  std::vector<float> memory_;  // [slots, 2, 16]
+};
 
 template <DType kType, int kRows, int kPanels>
 PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
@@ -137,14 +195,16 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
       }
     }
   }
-  PIE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    const Outlier* const outliers = t.outliers + r * t.outliers_a_row;
-    for (uint32_t i = 0; i < t.outliers_a_row; ++i) {
-      const __m512 value = _mm512_set1_ps(outliers[i].value);
+  for (uint32_t i = 0; i < t.outliers_a_row; ++i) {
+    PIE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const size_t at = size_t(r) * t.outliers_a_row + i;
+      const __m512 value = _mm512_set1_ps(t.outliers[at].value);
       PIE_UNROLL
       for (int p = 0; p < kPanels; ++p) {
-        const __m512 w = Column<kType>(t.panel + p * t.panel_bytes, outliers[i].column);
+        const __m512 w = kRows >= kSharedRows
+                             ? _mm512_load_ps(UnpackedColumn(t, t.outlier_slots[at], p))
+                             : Column<kType>(t.panel + p * t.panel_bytes, t.outliers[at].column);
         sum[r][p] = _mm512_fmadd_ps(value, w, sum[r][p]);
       }
     }
@@ -178,6 +238,7 @@ void RunRows(QuantizedTile tile, uint32_t rows) {
     tile.values += size_t{done} * tile.blocks * kQuantBlock;
     tile.scales += size_t{done} * tile.blocks;
     tile.outliers += size_t{done} * tile.outliers_a_row;
+    tile.outlier_slots += size_t{done} * tile.outliers_a_row;
     tile.sums += size_t{done} * tile.blocks;
     tile.real_sums += size_t{done} * tile.blocks;
     tile.y += done * tile.y_stride;
@@ -191,8 +252,12 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
   const MatMulRange& range = out.range;
   const size_t first_block = size_t{range.row_begin} * x.blocks();
   const uint32_t rows = range.row_end - range.row_begin;
+  thread_local OutlierColumns columns;
+  const bool shared = rows >= kSharedRows;
+  if (shared) columns.Plan(x, range.row_begin, range.row_end);
   for (uint32_t panel = range.panel_begin; panel < range.panel_end;) {
     const uint32_t panels = rows > 1 && panel + 1 < range.panel_end ? 2 : 1;
+    if (shared) columns.Unpack<kType>(w.Panel(panel), w.panel_bytes(), panels);
     const QuantizedTile tile{
         .panel = w.Panel(panel),
         .next = panel + 2 * panels <= w.panels() ? w.Panel(panel + panels) : nullptr,
@@ -205,6 +270,8 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
         .real_sums = x.real_sums.data() + first_block,
         .outliers = x.outliers.data() + size_t{range.row_begin} * x.outliers_a_row(),
         .outliers_a_row = x.outliers_a_row(),
+        .outlier_slots = columns.slots(),
+        .outlier_columns = columns.data(),
         .y = out.y + range.row_begin * out.y_stride + panel * size_t{kPanelRows},
         .y_stride = out.y_stride,
     };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <ranges>
 #include <span>
 
 #include "backend/cpu/simd.h"
@@ -46,7 +47,7 @@ uint32_t BlockMax(const float* x) {
   return max;
 }
 
-PIE_AVX2 uint32_t BlockMaxAvx2(const float* x) {
+PIE_AVX2 inline uint32_t BlockMaxAvx2(const float* x) {
   const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
   __m256i max = _mm256_setzero_si256();
   PIE_UNROLL
@@ -60,21 +61,60 @@ PIE_AVX2 uint32_t BlockMaxAvx2(const float* x) {
   return static_cast<uint32_t>(_mm_cvtsi128_si32(m));
 }
 
-// Takes the largest numbers out of the row, of equals the first, and leaves zeros in their places.
-template <class Max>
-void TakeOutliers(Max max_of, float* x, uint32_t blocks, std::span<Outlier> out) {
-  if (out.empty()) return;
-  thread_local std::vector<uint32_t> maxima;
-  maxima.resize(blocks);
-  for (uint32_t b = 0; b < blocks; ++b) maxima[b] = max_of(x + size_t{b} * kQuantBlock);
-  for (Outlier& outlier : out) {
-    const auto block = static_cast<uint32_t>(std::ranges::max_element(maxima) - maxima.begin());
-    uint32_t column = block * kQuantBlock;
-    while ((std::bit_cast<uint32_t>(x[column]) & 0x7FFFFFFFU) != maxima[block]) ++column;
-    outlier = {column, x[column]};
-    x[column] = 0;
-    maxima[block] = max_of(x + size_t{block} * kQuantBlock);
+// Puts a number into `out`, largest first, if it is among the largest. Of equals the first stays.
+inline void Insert(std::span<Outlier> out, uint32_t column, float value) {
+  const auto magnitude = [](float x) { return std::bit_cast<uint32_t>(x) & 0x7FFFFFFFU; };
+  size_t at = out.size();
+  while (at > 0 && magnitude(out[at - 1].value) < magnitude(value)) --at;
+  if (at == out.size()) return;
+  std::shift_right(out.begin() + static_cast<ptrdiff_t>(at), out.end(), 1);
+  out[at] = {column, value};
+}
+
+// Takes the largest numbers out of the row and leaves zeros in their places. Where there are not so
+// many, the rest of `out` is zero.
+void TakeOutliers(float* x, uint32_t blocks, std::span<Outlier> out) {
+  std::ranges::fill(out, Outlier{0, 0});
+  for (uint32_t i = 0; i < blocks * kQuantBlock; ++i) Insert(out, i, x[i]);
+  for (const Outlier& outlier : out) x[outlier.column] = 0;
+}
+
+PIE_AVX2 void TakeOutliersAvx2(float* x, uint32_t blocks, std::span<Outlier> out) {
+  const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
+  const uint32_t columns = blocks * kQuantBlock;
+  // The least of eight columns' maxima: at least eight numbers are as large, so none of the
+  // outliers is smaller.
+  static_assert(kMaxOutliers <= 8);
+  __m256i max[4] = {};
+  for (uint32_t i = 0; i < columns; i += kQuantBlock) {
+    PIE_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(x + i + 8 * j));
+      max[j] = _mm256_max_epi32(max[j], _mm256_and_si256(bits, magnitude));
+    }
   }
+  const __m256i all =
+      _mm256_max_epi32(_mm256_max_epi32(max[0], max[1]), _mm256_max_epi32(max[2], max[3]));
+  __m128i m = _mm_min_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+  m = _mm_min_epi32(m, _mm_shuffle_epi32(m, 0x4E));
+  m = _mm_min_epi32(m, _mm_shuffle_epi32(m, 0xB1));
+  const __m256i below = _mm256_set1_epi32(_mm_cvtsi128_si32(m) - 1);
+
+  std::ranges::fill(out, Outlier{0, 0});
+  for (uint32_t i = 0; i < columns; i += kQuantBlock) {
+    uint32_t large = 0;
+    PIE_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(x + i + 8 * j));
+      const __m256i more = _mm256_cmpgt_epi32(_mm256_and_si256(bits, magnitude), below);
+      large |= static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(more))) << (8 * j);
+    }
+    for (; large != 0; large &= large - 1) {
+      const uint32_t column = i + static_cast<uint32_t>(std::countr_zero(large));
+      Insert(out, column, x[column]);
+    }
+  }
+  for (const Outlier& outlier : out) x[outlier.column] = 0;
 }
 
 void QuantizeScalar(const float* x, uint32_t blocks, const RowOut& out) {
@@ -170,11 +210,8 @@ void QuantizeRow(CpuLevel level, float* x, QuantizedRows& out, uint32_t row) {
                   out.sums.data() + first, out.real_sums.data() + first};
   const std::span outliers(out.outliers.data() + size_t{row} * out.outliers_a_row(),
                            out.outliers_a_row());
-  if (level >= CpuLevel::kAvx2) {
-    TakeOutliers(BlockMaxAvx2, x, out.blocks(), outliers);
-  } else {
-    TakeOutliers(BlockMax, x, out.blocks(), outliers);
-  }
+  const auto take = level >= CpuLevel::kAvx2 ? TakeOutliersAvx2 : TakeOutliers;
+  if (!outliers.empty()) take(x, out.blocks(), outliers);
   if (level >= CpuLevel::kAvx512) {
     QuantizeAvx512(x, out.blocks(), to);
   } else if (level >= CpuLevel::kAvx2) {
@@ -182,7 +219,8 @@ void QuantizeRow(CpuLevel level, float* x, QuantizedRows& out, uint32_t row) {
   } else {
     QuantizeScalar(x, out.blocks(), to);
   }
-  for (const Outlier& outlier : outliers) x[outlier.column] = outlier.value;
+  // Backwards: what stands for none comes last, and is of column 0.
+  for (const Outlier& outlier : std::views::reverse(outliers)) x[outlier.column] = outlier.value;
 }
 
 void QuantizeRows(CpuLevel level, float* x, size_t stride, uint32_t rows, uint32_t columns,

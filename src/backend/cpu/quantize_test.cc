@@ -66,6 +66,17 @@ TEST_P(QuantizeAtLevel, TheLargestNumbersStayFloats) {
   for (float scale : q.scales) EXPECT_LE(scale, 1.0F / 127);
 }
 
+TEST_P(QuantizeAtLevel, ARowOfZerosStaysOne) {
+  std::vector<float> x(288);
+  x[0] = 2;
+  QuantizedRows q;
+  QuantizeRows(GetParam(), x.data(), 288, 1, 288, q);
+  EXPECT_EQ(q.outliers[0].value, 2);
+  EXPECT_EQ(q.outliers[1].value, 0);
+  EXPECT_EQ(x[0], 2);
+  for (float scale : q.scales) EXPECT_EQ(scale, 0);
+}
+
 TEST_P(QuantizeAtLevel, GivesTheBytesOfTheReference) {
   auto x = RandomFloats(32 * 40, 7, 1e4F);
   for (size_t i = 0; i < 32; ++i) x[i] = 0;                            // zeros
