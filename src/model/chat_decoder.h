@@ -33,7 +33,7 @@ class ChatDecoder {
 
  private:
   const Model* model_;
-  TokenText bytes_;
+  TextPieces bytes_;
   std::string text_;     // the turn so far, whole characters
   std::string unsent_;   // visible, not yet given out
   std::string partial_;  // bytes of an unfinished character

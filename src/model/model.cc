@@ -4,7 +4,7 @@
 
 namespace pie {
 
-std::string_view TokenText::Next(uint32_t token) {
+std::string_view TextPieces::Next(uint32_t token) {
   std::string_view bytes = tokenizer_->Bytes(token);
   if (at_start_ && !bytes.empty()) {
     at_start_ = false;
@@ -15,7 +15,7 @@ std::string_view TokenText::Next(uint32_t token) {
 
 Result<std::string> Tokenizer::Decode(std::span<const uint32_t> tokens) const {
   std::string bytes;
-  TokenText text(*this);
+  TextPieces text(*this);
   for (uint32_t token : tokens) {
     if (token >= vocab_size()) {
       return Fail(Code::kInvalid, "token {} is outside the vocabulary of {} tokens", token,

@@ -31,7 +31,7 @@ class Tokenizer {
   // U+FFFD.
   Result<std::string> Decode(std::span<const uint32_t> tokens) const;
   // The raw bytes of one token, empty for special tokens. `id` < vocab_size(). A text is its
-  // tokens' bytes, less a leading space where drops_leading_space() (see TokenText).
+  // tokens' bytes, less a leading space where drops_leading_space() (see TextPieces).
   virtual std::string_view Bytes(uint32_t id) const = 0;
   virtual bool drops_leading_space() const = 0;
   virtual bool IsSpecial(uint32_t id) const = 0;
@@ -45,9 +45,9 @@ class Tokenizer {
 // The bytes of a text, token by token: the one place that knows of the leading space. Vocabularies
 // of SentencePiece write a space in front of the first word, and a reader must not see it, whether
 // the tokens come at once or one by one. One owner, one thread.
-class TokenText {
+class TextPieces {
  public:
-  explicit TokenText(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+  explicit TextPieces(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
   // `token` < vocab_size(). The bytes need not end with a character.
   std::string_view Next(uint32_t token);
   void Reset() { at_start_ = true; }

@@ -42,7 +42,7 @@ json About(const pie::Tokenizer& tokenizer) {
 std::string Streamed(const pie::Tokenizer& tokenizer, const std::vector<uint32_t>& ids) {
   std::string text;
   std::string partial;
-  pie::TokenText bytes(tokenizer);
+  pie::TextPieces bytes(tokenizer);
   for (uint32_t id : ids) {
     partial += bytes.Next(id);
     partial.erase(0, pie::AppendWholeCharacters(partial, text));
