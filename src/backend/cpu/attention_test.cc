@@ -40,7 +40,6 @@ class Case {
     q_ = RandomFloats(rows * QStride(), seed + 2, 2);
   }
 
-  const KvLayer& kv() const { return kv_; }
   size_t QStride() const { return size_t{shape_.heads} * shape_.head_dim + 3; }
   AttentionShape shape() const {
     AttentionShape shape = extras;
