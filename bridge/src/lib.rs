@@ -8,5 +8,4 @@
 
 pub mod abi;
 pub mod host;
-pub mod text;
 pub mod wasm;

@@ -28,7 +28,7 @@ Result<ChatDecoder::Event> ChatDecoder::Feed(std::span<const uint32_t> tokens) {
       if (!control) control = token;
       continue;
     }
-    partial_ += bytes_.Next(token);
+    partial_ += tokenizer.Bytes(token);
   }
 
   const size_t old_size = text_.size();
@@ -48,7 +48,6 @@ void ChatDecoder::Reset() {
   text_.clear();
   unsent_.clear();
   partial_.clear();
-  bytes_.Reset();
 }
 
 }  // namespace pie

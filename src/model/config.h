@@ -31,9 +31,10 @@ enum class Architecture {
 std::string_view NameOf(Architecture architecture);
 
 enum class Activation {
-  kSilu,           // silu(gate) × up
-  kGeluTanh,       // gelu(gate) × up
-  kClampedSwiglu,  // gpt-oss: gate × sigmoid(1.702 × gate) × (up + 1), both clamped to ±7
+  kSilu,      // silu(gate) × up
+  kGeluTanh,  // gelu(gate) × up
+  // gpt-oss: gate × sigmoid(1.702 × gate) × (up + 1), gate at most 7, up within ±7
+  kClampedSwiglu,
 };
 
 enum class NormPlacement {

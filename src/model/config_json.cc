@@ -58,6 +58,13 @@ Status CheckSupported(const Fields& fields, const ModelConfig& config) {
                   Shown(method));
     }
   }
+  if (PIE_TRY(fields.Number("swiglu_alpha", 1.702)) != 1.702 ||
+      PIE_TRY(fields.Number("swiglu_limit", 7)) != 7) {
+    return Fail(Code::kUnavailable, "a 'swiglu_alpha' or 'swiglu_limit' of its own");
+  }
+  if (PIE_TRY(fields.Bool("use_bidirectional_attention", false))) {
+    return Fail(Code::kUnavailable, "attention to later tokens is not supported");
+  }
   const json* dense = fields.Find("mlp_only_layers");
   if (PIE_TRY(fields.U32("decoder_sparse_step", 1)) != 1 || (dense && !dense->empty())) {
     return Fail(Code::kUnavailable, "dense layers among layers with experts are not supported");

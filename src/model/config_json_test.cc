@@ -230,6 +230,8 @@ TEST(ConfigJsonTest, ErrorsNameTheFaultAndWhatIsKnown) {
   expect(Base("llama", {{"num_hidden_layers", 4e9}}), "the number of layers is 4000000000");
   expect(Base("llama", {{"rms_norm_eps", 0}}), "epsilon");
   expect(Base("llama", {{"hidden_act", "relu"}}), "activation 'relu'");
+  expect(Base("llama", {{"use_bidirectional_attention", true}}), "later tokens");
+  expect(Base("gpt_oss", {{"swiglu_limit", 6}}), "'swiglu_limit'");
   expect(Base("llama", {{"quantization_config", {{"quant_method", "awq"}}}}), "by 'awq'");
   expect(Base("llama", {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2}}}}), "'dynamic'");
   expect(Base("llama", {{"rope_scaling", {{"type", "linear"}}}}), "'factor' is missing");

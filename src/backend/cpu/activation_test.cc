@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "backend/cpu/testing.h"
 
@@ -28,6 +30,44 @@ TEST_P(ActivationAtLevel, IsSiluTimesUp) {
       EXPECT_NEAR(out[i], expected, 1e-6 * std::abs(expected) + 1e-30) << gate[i];
     }
     EXPECT_EQ(out[n], 77);
+  }
+}
+
+TEST_P(ActivationAtLevel, IsGeluTimesUp) {
+  const auto gate = RandomFloats(1003, 5, 9);
+  const auto up = RandomFloats(1003, 6, 3);
+  std::vector<float> out(1003);
+  Gate(GetParam(), Activation::kGeluTanh, gate.data(), up.data(), 1003, out.data());
+  for (size_t i = 0; i < out.size(); ++i) {
+    const double x = gate[i];
+    const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+    const double expected = x / 2 * (1 + std::tanh(inner)) * up[i];
+    EXPECT_NEAR(out[i], expected, 1e-5 * std::abs(expected) + 1e-7) << x;
+  }
+}
+
+TEST_P(ActivationAtLevel, IsClampedSwiglu) {
+  const auto gate = RandomFloats(1003, 5, 12);
+  const auto up = RandomFloats(1003, 6, 12);
+  std::vector<float> out(1003);
+  Gate(GetParam(), Activation::kClampedSwiglu, gate.data(), up.data(), 1003, out.data());
+  for (size_t i = 0; i < out.size(); ++i) {
+    const double x = std::min(double{gate[i]}, 7.0);
+    const double u = std::clamp(double{up[i]}, -7.0, 7.0);
+    const double expected = (u + 1) * x / (1 + std::exp(-1.702 * x));
+    EXPECT_NEAR(out[i], expected, 2e-6 * std::abs(expected) + 1e-30) << gate[i] << " " << up[i];
+  }
+  std::vector<float> bad = {NAN, 1, 0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  Gate(GetParam(), Activation::kClampedSwiglu, bad.data(), gate.data(), bad.size(), bad.data());
+  EXPECT_TRUE(std::isnan(bad[0]) && !std::isnan(bad[1]));
+}
+
+TEST_P(ActivationAtLevel, SoftCapIsATanh) {
+  auto x = RandomFloats(1003, 8, 90);
+  const auto before = x;
+  SoftCap(GetParam(), 30, x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_NEAR(x[i], 30 * std::tanh(before[i] / 30.0), 1e-5);
   }
 }
 

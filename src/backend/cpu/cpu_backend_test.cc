@@ -7,15 +7,13 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <numeric>
 
+#include "backend/cpu/sequence_testing.h"
 #include "backend/cpu/testing.h"
 #include "backend/cpu/tiny_llama.h"
 
 namespace pie::cpu {
 namespace {
-
-using Rows = std::vector<std::vector<float>>;  // logits
 
 // A file that is gone when the test is over.
 class TempFile {
@@ -54,65 +52,8 @@ std::string ErrorOf(const std::string& bytes) {
   return backend ? "" : backend.error().text;
 }
 
-struct Sequence {
-  std::vector<uint32_t> tokens;
-  std::vector<uint32_t> positions;
-  std::vector<Brle> masks = {};  // empty = causal
-
-  explicit Sequence(uint32_t length, uint64_t seed = 1) : tokens(length), positions(length) {
-    for (uint32_t i = 0; i < length; ++i) tokens[i] = Mix(seed, i) % TinyLlama::kVocab;
-    std::iota(positions.begin(), positions.end(), 0);
-  }
-};
-
-// Runs sequences side by side, each in chunks of at most `chunk` tokens, in pages dealt out in turn
-// so that those of one sequence are scattered. Gives the logits of all rows, one list a sequence.
-std::vector<Rows> AllLogits(Backend& device, const std::vector<Sequence>& sequences,
-                            uint32_t chunk) {
-  const uint32_t page_tokens = device.info().page_tokens;
-  const auto count = static_cast<uint32_t>(sequences.size());
-  std::vector<Rows> logits(count);
-  std::vector<std::vector<SampleSpec>> samples(count);
-  for (uint32_t s = 0; s < count; ++s) {
-    samples[s] = {{.kind = SampleSpec::Kind::kLogits}};
-    samples[s][0].rows.resize(sequences[s].tokens.size());
-    std::iota(samples[s][0].rows.begin(), samples[s][0].rows.end(), 0);
-  }
-  for (uint32_t done = 0;; done += chunk) {
-    Batch batch;
-    std::vector<uint32_t> of;  // member → sequence
-    for (uint32_t s = 0; s < count; ++s) {
-      const Sequence& sequence = sequences[s];
-      if (done >= sequence.tokens.size()) continue;
-      const uint32_t rows = std::min<uint32_t>(chunk, sequence.tokens.size() - done);
-      Batch::Member member{.first_row = static_cast<uint32_t>(batch.tokens.size()),
-                           .rows = rows,
-                           .first_page = static_cast<uint32_t>(batch.pages.size()),
-                           .pages = (done + rows + page_tokens - 1) / page_tokens,
-                           .kv_tokens = done,
-                           .attention_row = done,
-                           .samples = &samples[s],
-                           .sample_row_offset = done};
-      if (!sequence.masks.empty()) member.attention = &sequence.masks;
-      for (uint32_t i = 0; i < rows; ++i) {
-        batch.tokens.push_back(sequence.tokens[done + i]);
-        batch.positions.push_back(sequence.positions[done + i]);
-      }
-      for (uint32_t i = 0; i < member.pages; ++i) batch.pages.push_back({i * count + s});
-      batch.members.push_back(member);
-      of.push_back(s);
-    }
-    if (batch.members.empty()) return logits;
-    const auto ticket = device.Submit(batch);
-    EXPECT_TRUE(ticket);
-    auto output = device.Wait(*ticket);
-    EXPECT_TRUE(output && output->failures.empty());
-    for (size_t m = 0; m < of.size(); ++m) {
-      for (Slot& slot : output->slots[m]) {
-        logits[of[m]].push_back(std::move(std::get<LogitsSlot>(slot).logits));
-      }
-    }
-  }
+Sequence TinySequence(uint32_t length, uint64_t seed = 1) {
+  return {length, seed, TinyLlama::kVocab};
 }
 
 // Root mean square of the differences, relative to that of the logits.
@@ -131,7 +72,7 @@ double Difference(const Rows& got, const std::vector<std::vector<double>>& expec
 }
 
 Sequence Masked(uint32_t length) {
-  Sequence sequence(length, 7);
+  Sequence sequence = TinySequence(length, 7);
   for (uint32_t i = 0; i < length; ++i) {
     sequence.positions[i] = i / 2 * 3;  // any positions will do
     // Two runs of holes; rows that see nothing at all among them.
@@ -146,7 +87,7 @@ class CpuBackendTest : public AtLevel {};
 // less: only where a number lay so close to the middle that it went to the other side.
 void ExpectReference(TinyLlama& model, CpuLevel level, double rounding) {
   const auto device = Open(model.Bytes(), {.level = level});
-  for (const Sequence& s : {Sequence(70), Masked(70)}) {
+  for (const Sequence& s : {TinySequence(70), Masked(70)}) {
     const Rows got = AllLogits(*device, {s}, 1000)[0];
     EXPECT_LT(Difference(got, model.Logits(s.tokens, s.positions, s.masks, true)), rounding);
     EXPECT_LT(Difference(got, model.Logits(s.tokens, s.positions, s.masks, false)), rounding / 4);
@@ -164,7 +105,7 @@ TEST_P(CpuBackendTest, QuantisedWeightsAreWithinTheErrorOfBytes) {
 }
 
 std::vector<Sequence> SomeSequences() {
-  return {Sequence(75), Masked(70), Sequence(1, 3), Sequence(33, 4)};
+  return {TinySequence(75), Masked(70), TinySequence(1, 3), TinySequence(33, 4)};
 }
 
 // To the last bit.
@@ -179,55 +120,6 @@ TEST_P(CpuBackendTest, ARowDependsOnItsSequenceAlone) {
     for (uint32_t chunk : {1, 7, 1000}) {
       EXPECT_TRUE(AllLogits(*device, sequences, chunk) == expected)
           << "pages of " << page_tokens << ", chunks of " << chunk;
-    }
-  }
-}
-
-// Forks of one prefix, in its very pages, step together; each gets what it would get alone.
-TEST_P(CpuBackendTest, WhatForksShareMakesNoDifference) {
-  const uint32_t forks = 6;
-  const uint32_t prefix = 128;
-  const uint32_t own = 5;
-  const std::string bytes = TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes();
-  for (uint32_t page_tokens : {1, 16, 64}) {
-    const auto device = Open(bytes, {.page_tokens = page_tokens, .level = GetParam()});
-    std::vector<Sequence> sequences;
-    std::vector<Rows> expected;
-    for (uint32_t s = 0; s < forks; ++s) {
-      Sequence sequence(prefix + own, 9);
-      for (uint32_t i = prefix; i < prefix + own; ++i) sequence.tokens[i] = (s * 7 + i) % 50;
-      sequences.push_back(sequence);
-      expected.push_back(AllLogits(*device, {sequence}, 1000)[0]);
-    }
-    Sequence first = sequences[0];
-    first.tokens.resize(prefix);
-    first.positions.resize(prefix);
-    AllLogits(*device, {first}, 1000);  // in pages 0 …
-    const uint32_t shared_pages = prefix / page_tokens;
-    const std::vector<SampleSpec> last = {{.kind = SampleSpec::Kind::kLogits, .rows = {0}}};
-    for (uint32_t step = 0; step < own; ++step) {
-      Batch batch;
-      for (uint32_t s = 0; s < forks; ++s) {
-        const uint32_t at = prefix + step;
-        batch.members.push_back({.first_row = s,
-                                 .rows = 1,
-                                 .first_page = static_cast<uint32_t>(batch.pages.size()),
-                                 .pages = shared_pages + step / page_tokens + 1,
-                                 .kv_tokens = at,
-                                 .samples = &last});
-        batch.tokens.push_back(sequences[s].tokens[at]);
-        batch.positions.push_back(at);
-        for (uint32_t i = 0; i < shared_pages; ++i) batch.pages.push_back({i});
-        for (uint32_t i = 0; i <= step / page_tokens; ++i) {
-          batch.pages.push_back({shared_pages + s * own + i});
-        }
-      }
-      const auto output = device->Wait(*device->Submit(batch));
-      ASSERT_TRUE(output.has_value());
-      for (uint32_t s = 0; s < forks; ++s) {
-        EXPECT_TRUE(std::get<LogitsSlot>(output->slots[s][0]).logits == expected[s][prefix + step])
-            << "fork " << s << ", step " << step << ", pages of " << page_tokens;
-      }
     }
   }
 }
@@ -247,7 +139,7 @@ TEST_P(CpuBackendTest, PageSizeDoesNotMatter) {
 TEST_P(CpuBackendTest, AMaskThatAllowsEverythingIsNoMask) {
   const auto device =
       Open(TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes(), {.level = GetParam()});
-  const Sequence causal(70);
+  const Sequence causal = TinySequence(70);
   Sequence masked = causal;
   masked.masks.assign(70, {0, 1000});
   const auto expected = AllLogits(*device, {causal}, 1000);

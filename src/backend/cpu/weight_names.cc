@@ -29,7 +29,8 @@ WeightNames GgufNames(const ModelConfig& config) {
                     .router = "ffn_gate_inp",
                     .expert_gate = "ffn_gate_exps",
                     .expert_up = "ffn_up_exps",
-                    .expert_down = "ffn_down_exps"};
+                    .expert_down = "ffn_down_exps",
+                    .everything_is_known = true};
   if (config.architecture == Architecture::kGptOss) names.ffn_norm = "post_attention_norm";
   return names;
 }

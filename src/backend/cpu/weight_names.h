@@ -29,6 +29,7 @@ struct WeightNames {
   std::string_view gate, up, down, gate_up;
   std::string_view router, expert_gate, expert_up, expert_down;
   ExpertStorage experts = ExpertStorage::kStacked;
+  bool everything_is_known = false;  // a tensor with another name than these is an error
 
   // "blk.3." + part
   std::string InLayer(uint32_t index, std::string_view part) const;

@@ -12,7 +12,7 @@ WeightReader::WeightReader(const ModelFiles& files, Arena& arena, const LoadProg
   for (const Tensor& tensor : files.tensors().all()) total_ += tensor.data.size();
 }
 
-Result<const Tensor*> WeightReader::Find(std::string_view name, const Shape& shape) const {
+Result<const Tensor*> WeightReader::Find(std::string_view name, const Shape& shape) {
   const Tensor* const tensor = files_.tensors().Find(name);
   if (tensor == nullptr) {
     return Fail(Code::kInvalid,
@@ -24,7 +24,16 @@ Result<const Tensor*> WeightReader::Find(std::string_view name, const Shape& sha
         Code::kInvalid, "{}: tensor {} is [{}], but the model's configuration makes it [{}]",
         files_.FileOf(*tensor), name, fmt::join(tensor->shape, ", "), fmt::join(shape, ", "));
   }
+  used_.emplace(name);
   return tensor;
+}
+
+std::vector<const Tensor*> WeightReader::Unused(std::string_view prefix) const {
+  std::vector<const Tensor*> unused;
+  for (const Tensor& tensor : files_.tensors().all()) {
+    if (tensor.name.starts_with(prefix) && !used_.contains(tensor.name)) unused.push_back(&tensor);
+  }
+  return unused;
 }
 
 std::unexpected<Error> WeightReader::BadTensor(const Tensor& tensor, const Error& error) const {

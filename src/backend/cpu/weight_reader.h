@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,8 +30,10 @@ class WeightReader {
   WeightReader(const ModelFiles& files, Arena& arena, const LoadProgress& progress);
 
   bool Has(std::string_view name) const { return files_.tensors().Find(name) != nullptr; }
-  // Fails when it is missing or of another shape.
-  Result<const Tensor*> Find(std::string_view name, const Shape& shape) const;
+  // Fails when it is missing or of another shape. It then counts as used.
+  Result<const Tensor*> Find(std::string_view name, const Shape& shape);
+  // The tensors whose names begin so and that nobody has asked for.
+  std::vector<const Tensor*> Unused(std::string_view prefix) const;
 
   // Rows [first, first + rows) of a tensor taken as rows as long as its last dimension.
   Result<PackedMatrix> Rows(const Tensor& tensor, uint64_t first, uint64_t rows);
@@ -53,6 +56,7 @@ class WeightReader {
   const ModelFiles& files_;
   Arena& arena_;
   const LoadProgress& progress_;
+  std::set<std::string, std::less<>> used_;
   uint64_t done_ = 0;
   uint64_t total_ = 0;
 };

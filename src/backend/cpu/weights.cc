@@ -124,6 +124,21 @@ class LayerLoader {
   const uint32_t layer_;
 };
 
+// A model that has more than we know of would be computed wrongly without it. Folders may hold more
+// than the language model, but its layers are ours. Rotary frequencies are the exception: they
+// follow from the configuration.
+Status CheckUnused(const WeightReader& reader, const WeightNames& names) {
+  const std::string layers = names.layer.substr(0, names.layer.find("{}"));
+  for (const Tensor* const tensor : reader.Unused(names.everything_is_known ? "" : layers)) {
+    const std::string& name = tensor->name;
+    if (name.starts_with("rope_") || name.find("rotary_emb") != name.npos) continue;
+    return reader.BadTensor(*tensor, {Code::kUnavailable,
+                                      "models of this architecture have no such tensor; either the "
+                                      "file is broken, or it is a variant that cannot be run"});
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Weights> LoadWeights(const ModelFiles& files, const LoadProgress& progress) {
@@ -142,6 +157,7 @@ Result<Weights> LoadWeights(const ModelFiles& files, const LoadProgress& progres
   }
   weights.output_norm = PIE_TRY(reader.Floats(names.output_norm, {config.hidden_size}));
   for (float& weight : weights.output_norm) weight += config.norm_offset;
+  PIE_RETURN_IF_ERROR(CheckUnused(reader, names));
   reader.Finish();
   return weights;
 }

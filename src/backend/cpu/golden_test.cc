@@ -1,0 +1,165 @@
+// Every architecture against Hugging Face's transformers, on the tiny random models that
+// tests/golden/make_models.py wrote: from their Hugging Face folders and from GGUF files.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/sequence_testing.h"
+#include "model/safetensors.h"
+
+namespace pie::cpu {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path Models() {
+  return fs::path(__FILE__).parent_path() / "../../../tests/golden/models";
+}
+
+constexpr const char* kNames[] = {"llama",   "mistral", "qwen2",        "qwen3", "qwen3moe",
+                                  "mixtral", "gemma2",  "gemma3",       "phi3",  "phi3-long",
+                                  "olmo2",   "gpt-oss", "gpt-oss-mxfp4"};
+
+struct Golden {
+  std::vector<uint32_t> prompt;
+  std::vector<float> logits;   // [prompt, vocab]
+  std::vector<float> rounded;  // the same, of a run with keys and values in F16
+  std::vector<uint32_t> greedy;
+  uint32_t max_positions = 0;
+
+  explicit Golden(const std::string& name) {
+    const auto file = Safetensors::Open(Models() / name / "golden.safetensors");
+    if (!file) {
+      ADD_FAILURE() << file.error().text;
+      return;
+    }
+    Read(*file, "prompt", prompt);
+    Read(*file, "logits", logits);
+    Read(*file, "logits_half_kv", rounded);
+    Read(*file, "greedy", greedy);
+    max_positions = static_cast<uint32_t>(std::stoul(file->metadata().at("max_positions")));
+  }
+
+ private:
+  template <class T>
+  static void Read(const Safetensors& file, const char* name, std::vector<T>& out) {
+    ASSERT_TRUE(file.tensors().Find(name));
+    const Tensor& tensor = *file.tensors().Find(name);
+    out.resize(tensor.elements());
+    ASSERT_EQ(tensor.data.size(), out.size() * sizeof(T));
+    std::memcpy(out.data(), tensor.data.data(), tensor.data.size());
+  }
+};
+
+enum class Form { kFolder, kGguf };
+
+class GoldenTest : public testing::TestWithParam<std::tuple<const char*, Form>> {
+ protected:
+  std::unique_ptr<Backend> Open(CpuOptions options = {}) const {
+    const auto& [name, form] = GetParam();
+    const fs::path folder = Models() / name;
+    options.total_pages = 8192 / options.page_tokens;
+    options.max_positions = golden_.max_positions;
+    const fs::path path = form == Form::kFolder ? folder : folder / "model.gguf";
+    auto backend = MakeCpuBackend(path.string(), options);
+    if (!backend) {
+      ADD_FAILURE() << backend.error().text;
+      return nullptr;
+    }
+    return std::move(*backend);
+  }
+
+  const Golden golden_{std::get<0>(GetParam())};
+};
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
+                         testing::Combine(testing::ValuesIn(kNames),
+                                          testing::Values(Form::kFolder, Form::kGguf)),
+                         [](const auto& param) {
+                           std::string name = std::get<0>(param.param);
+                           std::ranges::replace(name, '-', '_');
+                           return name + (std::get<1>(param.param) == Form::kGguf ? "_gguf" : "");
+                         });
+
+// The largest difference of any logit.
+float Distance(const Rows& rows, const std::vector<float>& expected) {
+  const size_t vocab = rows[0].size();
+  EXPECT_EQ(rows.size() * vocab, expected.size());
+  float worst = 0;
+  for (size_t i = 0; i < std::min(expected.size(), rows.size() * vocab); ++i) {
+    const float difference = std::abs(rows[i / vocab][i % vocab] - expected[i]);
+    worst = difference <= worst ? worst : difference;  // a NaN stays
+  }
+  return worst;
+}
+
+// Logits are up to about 20. A device keeps keys and values in F16, and that is all that it may
+// differ by: of transformers that rounds them alike, by much less. (Not by nothing: a number that
+// lay in the middle goes to the other side.)
+TEST_P(GoldenTest, LogitsAreThoseOfTransformers) {
+  for (const CpuLevel level : SupportedCpuLevels()) {
+    const auto device = Open({.level = level});
+    ASSERT_TRUE(device);
+    const Rows rows = AllLogits(*device, {Sequence(golden_.prompt)}, 1000)[0];
+    EXPECT_LT(Distance(rows, golden_.logits), 0.05F) << NameOf(level);
+    EXPECT_LT(Distance(rows, golden_.rounded), 0.004F) << NameOf(level);
+  }
+}
+
+// Token by token, as a user generates.
+TEST_P(GoldenTest, GreedyTokensAreThoseOfTransformers) {
+  const auto device = Open();
+  ASSERT_TRUE(device);
+  std::vector<uint32_t> tokens = golden_.prompt;
+  const uint32_t page_tokens = device->info().page_tokens;
+  uint32_t done = 0;
+  while (tokens.size() < golden_.prompt.size() + golden_.greedy.size()) {
+    const auto size = static_cast<uint32_t>(tokens.size());
+    Batch batch;
+    const std::vector<SampleSpec> samples = {{.rows = {size - done - 1}}};
+    for (uint32_t i = done; i < size; ++i) {
+      batch.tokens.push_back(tokens[i]);
+      batch.positions.push_back(i);
+    }
+    for (uint32_t i = 0; i * page_tokens < size; ++i) batch.pages.push_back({i});
+    batch.members = {{.rows = size - done,
+                      .pages = static_cast<uint32_t>(batch.pages.size()),
+                      .kv_tokens = done,
+                      .samples = &samples}};
+    const auto output = device->Wait(*device->Submit(batch));
+    ASSERT_TRUE(output && output->failures.empty());
+    tokens.push_back(std::get<TokenSlot>(output->slots[0][0]).token);
+    done = size;
+  }
+  tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(golden_.prompt.size()));
+  EXPECT_EQ(tokens, golden_.greedy);
+}
+
+// To the last bit: windows, sinks, experts and caps too.
+TEST_P(GoldenTest, BatchesChunksPagesAndThreadsDoNotMatter) {
+  std::vector<uint32_t> text = golden_.prompt;
+  text.insert(text.end(), golden_.greedy.begin(), golden_.greedy.end());
+  const std::vector<Sequence> sequences = {Sequence(text), Sequence(golden_.prompt),
+                                           Sequence(41, 7, 53)};
+  std::vector<Rows> expected;  // each alone, on one thread
+  const auto alone = Open({.threads = 1});
+  ASSERT_TRUE(alone);
+  for (const Sequence& s : sequences) expected.push_back(AllLogits(*alone, {s}, 1000)[0]);
+  for (const uint32_t page_tokens : {1, 16, 64}) {
+    const auto device = Open({.page_tokens = page_tokens, .threads = 2});
+    for (const uint32_t chunk : {1, 7, 1000}) {
+      EXPECT_TRUE(AllLogits(*device, sequences, chunk) == expected)
+          << "pages of " << page_tokens << ", chunks of " << chunk;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pie::cpu

@@ -1,0 +1,85 @@
+// What tests of the whole CPU backend share: sequences, and the logits of all their tokens however
+// they are cut into batches.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/random.h"
+
+namespace pie::cpu {
+
+using Rows = std::vector<std::vector<float>>;  // logits
+
+struct Sequence {
+  std::vector<uint32_t> tokens;
+  std::vector<uint32_t> positions;
+  std::vector<Brle> masks = {};  // empty = causal
+
+  explicit Sequence(std::vector<uint32_t> text)
+      : tokens(std::move(text)), positions(tokens.size()) {
+    std::iota(positions.begin(), positions.end(), 0);
+  }
+  Sequence(uint32_t length, uint64_t seed, uint32_t vocab)
+      : Sequence(std::vector<uint32_t>(length)) {
+    for (uint32_t i = 0; i < length; ++i) tokens[i] = Mix(seed, i) % vocab;
+  }
+};
+
+// Runs sequences side by side, each in chunks of at most `chunk` tokens, in pages dealt out in turn
+// so that those of one sequence are scattered. Gives the logits of all rows, one list a sequence.
+inline std::vector<Rows> AllLogits(Backend& device, const std::vector<Sequence>& sequences,
+                                   uint32_t chunk) {
+  const uint32_t page_tokens = device.info().page_tokens;
+  const auto count = static_cast<uint32_t>(sequences.size());
+  std::vector<Rows> logits(count);
+  std::vector<std::vector<SampleSpec>> samples(count);
+  for (uint32_t s = 0; s < count; ++s) {
+    samples[s] = {{.kind = SampleSpec::Kind::kLogits}};
+    samples[s][0].rows.resize(sequences[s].tokens.size());
+    std::iota(samples[s][0].rows.begin(), samples[s][0].rows.end(), 0);
+  }
+  for (uint32_t done = 0;; done += chunk) {
+    Batch batch;
+    std::vector<uint32_t> of;  // member → sequence
+    for (uint32_t s = 0; s < count; ++s) {
+      const Sequence& sequence = sequences[s];
+      if (done >= sequence.tokens.size()) continue;
+      const uint32_t rows = std::min<uint32_t>(chunk, sequence.tokens.size() - done);
+      Batch::Member member{.first_row = static_cast<uint32_t>(batch.tokens.size()),
+                           .rows = rows,
+                           .first_page = static_cast<uint32_t>(batch.pages.size()),
+                           .pages = (done + rows + page_tokens - 1) / page_tokens,
+                           .kv_tokens = done,
+                           .attention_row = done,
+                           .samples = &samples[s],
+                           .sample_row_offset = done};
+      if (!sequence.masks.empty()) member.attention = &sequence.masks;
+      for (uint32_t i = 0; i < rows; ++i) {
+        batch.tokens.push_back(sequence.tokens[done + i]);
+        batch.positions.push_back(sequence.positions[done + i]);
+      }
+      for (uint32_t i = 0; i < member.pages; ++i) batch.pages.push_back({i * count + s});
+      batch.members.push_back(member);
+      of.push_back(s);
+    }
+    if (batch.members.empty()) return logits;
+    const auto ticket = device.Submit(batch);
+    EXPECT_TRUE(ticket);
+    auto output = device.Wait(*ticket);
+    EXPECT_TRUE(output && output->failures.empty());
+    for (size_t m = 0; m < of.size(); ++m) {
+      for (Slot& slot : output->slots[m]) {
+        logits[of[m]].push_back(std::move(std::get<LogitsSlot>(slot).logits));
+      }
+    }
+  }
+}
+
+}  // namespace pie::cpu
