@@ -39,7 +39,7 @@ exec 9>"$cache/locks/bridge.lock"
 flock -n 9 || { echo "waiting for another build of the bridge" >&2; flock 9; }
 
 if [ "$profile" = test ]; then
-  exec cargo test --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}" --lib
+  exec cargo test --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}" --workspace --lib
 fi
 cargo build --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}"
 if [ ! -f "$PIE_BRIDGE_HEADER" ]; then

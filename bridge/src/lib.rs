@@ -8,4 +8,5 @@
 
 pub mod abi;
 pub mod host;
+pub mod text;
 pub mod wasm;

@@ -1,4 +1,6 @@
 // pie:core/model
+#include <numeric>
+
 #include "host/api.h"
 
 namespace pie::host {
@@ -7,11 +9,6 @@ namespace {
 Result<const Tokenizer*> TokenizerOf(Process& process, uint32_t handle) {
   uint32_t* index = PIE_TRY(process.handles().tokenizers.Get(handle));
   return process.engine().models()[*index].model.tokenizer.get();
-}
-
-void PutVocabulary(Out* out, const Tokenizer::Vocabulary& vocabulary) {
-  PutWords(out, vocabulary.ids);
-  for (const std::string& bytes : vocabulary.bytes) PutBlob(out, bytes);
 }
 
 }  // namespace
@@ -41,7 +38,7 @@ bool ModelTokenizer(void* guest, uint32_t model, uint32_t* tokenizer, Out* out) 
 
 bool TokenizerEncode(void* guest, uint32_t tokenizer, Str text, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
-    PutWords(out, PIE_TRY(TokenizerOf(process, tokenizer))->Encode(View(text)));
+    PutWords(out, PIE_TRY(PIE_TRY(TokenizerOf(process, tokenizer))->Encode(View(text))));
     return {};
   });
 }
@@ -55,14 +52,20 @@ bool TokenizerDecode(void* guest, uint32_t tokenizer, Words tokens, Out* out) {
 
 bool TokenizerVocabs(void* guest, uint32_t tokenizer, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
-    PutVocabulary(out, PIE_TRY(TokenizerOf(process, tokenizer))->vocabulary());
+    const Tokenizer& all = *PIE_TRY(TokenizerOf(process, tokenizer));
+    std::vector<uint32_t> ids(all.vocab_size());
+    std::iota(ids.begin(), ids.end(), 0);
+    PutWords(out, ids);
+    for (uint32_t id : ids) PutBlob(out, all.Bytes(id));
     return {};
   });
 }
 
 bool TokenizerSpecialTokens(void* guest, uint32_t tokenizer, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
-    PutVocabulary(out, PIE_TRY(TokenizerOf(process, tokenizer))->special_tokens());
+    const auto& special = PIE_TRY(TokenizerOf(process, tokenizer))->special_tokens();
+    PutWords(out, special.ids);
+    for (const std::string& name : special.bytes) PutBlob(out, name);
     return {};
   });
 }

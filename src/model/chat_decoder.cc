@@ -28,7 +28,7 @@ Result<ChatDecoder::Event> ChatDecoder::Feed(std::span<const uint32_t> tokens) {
       if (!control) control = token;
       continue;
     }
-    partial_ += tokenizer.Bytes(token);
+    partial_ += bytes_.Next(token);
   }
 
   const size_t old_size = text_.size();
@@ -48,6 +48,7 @@ void ChatDecoder::Reset() {
   text_.clear();
   unsent_.clear();
   partial_.clear();
+  bytes_.Reset();
 }
 
 }  // namespace pie

@@ -25,7 +25,7 @@ class ChatDecoder {
   };
   using Event = std::variant<Delta, Interrupt, Done>;
 
-  explicit ChatDecoder(const Model& model) : model_(&model) {}
+  explicit ChatDecoder(const Model& model) : model_(&model), bytes_(*model.tokenizer) {}
   // One event a call: Done if a stop token is among the tokens (what follows it is ignored), else
   // Interrupt if a control token is (visible text around it is kept for the next call), else Delta.
   Result<Event> Feed(std::span<const uint32_t> tokens);
@@ -33,6 +33,7 @@ class ChatDecoder {
 
  private:
   const Model* model_;
+  TextPieces bytes_;
   std::string text_;     // the turn so far, whole characters
   std::string unsent_;   // visible, not yet given out
   std::string partial_;  // bytes of an unfinished character

@@ -1,7 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 
-#include "base/utf8.h"
 #include "model/dummy_vocab.h"
 #include "model/model.h"
 
@@ -11,12 +11,9 @@ namespace {
 // One token a byte. Text never becomes a special token: "<|im_end|>" typed by a user is ten bytes.
 class ByteTokenizer final : public Tokenizer {
  public:
-  explicit ByteTokenizer(uint32_t vocab_size) {
-    vocabulary_.ids.resize(vocab_size);
-    vocabulary_.bytes.resize(vocab_size);  // without text beyond the bytes
-    for (uint32_t id = 0; id < vocab_size; ++id) {
-      vocabulary_.ids[id] = id;
-      if (id < dummy::kByteTokens) vocabulary_.bytes[id].assign(1, static_cast<char>(id));
+  explicit ByteTokenizer(uint32_t vocab_size) : vocab_size_(vocab_size) {
+    for (uint32_t byte = 0; byte < dummy::kByteTokens; ++byte) {
+      bytes_[byte] = static_cast<char>(byte);
     }
     for (uint32_t id = dummy::kByteTokens; id < dummy::kVocabSize; ++id) {
       special_.ids.push_back(id);
@@ -24,45 +21,45 @@ class ByteTokenizer final : public Tokenizer {
     }
   }
 
-  uint32_t vocab_size() const override { return static_cast<uint32_t>(vocabulary_.ids.size()); }
+  uint32_t vocab_size() const override { return vocab_size_; }
 
-  std::vector<uint32_t> Encode(std::string_view text) const override {
+  Result<std::vector<uint32_t>> Encode(std::string_view text) const override {
+    return Tokens(text);
+  }
+  Result<std::vector<uint32_t>> EncodePlain(std::string_view text) const override {
+    return Tokens(text);
+  }
+  static std::vector<uint32_t> Tokens(std::string_view text) {
     std::vector<uint32_t> tokens(text.size());
     std::ranges::transform(text, tokens.begin(), [](char c) { return static_cast<uint8_t>(c); });
     return tokens;
   }
 
-  Result<std::string> Decode(std::span<const uint32_t> tokens) const override {
-    std::string bytes;
-    bytes.reserve(tokens.size());
-    for (uint32_t token : tokens) {
-      if (token >= vocab_size()) {
-        return Fail(Code::kInvalid, "token {} is outside the vocabulary of {} tokens", token,
-                    vocab_size());
-      }
-      bytes += Bytes(token);
-    }
-    return ToValidUtf8(bytes);
+  std::string_view Bytes(uint32_t id) const override {
+    return id < dummy::kByteTokens ? std::string_view(&bytes_[id], 1) : std::string_view();
   }
-
-  std::string_view Bytes(uint32_t id) const override { return vocabulary_.bytes[id]; }
+  bool drops_leading_space() const override { return false; }
   bool IsSpecial(uint32_t id) const override {
     return id >= dummy::kByteTokens && id < dummy::kVocabSize;
   }
-  const Vocabulary& vocabulary() const override { return vocabulary_; }
+  std::optional<uint32_t> Find(std::string_view token) const override {
+    const auto found = std::ranges::find(special_.bytes, token);
+    if (found != special_.bytes.end()) return special_.ids[found - special_.bytes.begin()];
+    if (token.size() == 1) return static_cast<uint8_t>(token[0]);
+    return std::nullopt;
+  }
   const Vocabulary& special_tokens() const override { return special_; }
   std::string_view split_regex() const override { return R"([\s\S])"; }
 
  private:
-  Vocabulary vocabulary_;
+  uint32_t vocab_size_;  // without text beyond the bytes
+  std::array<char, dummy::kByteTokens> bytes_;
   Vocabulary special_;
 };
 
 // <|im_start|>role\ntext<|im_end|>\n
 class ChatMl final : public ChatTemplate {
  public:
-  explicit ChatMl(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
-
   std::vector<uint32_t> System(std::string_view text) const override {
     return Turn("system", text);
   }
@@ -75,15 +72,15 @@ class ChatMl final : public ChatTemplate {
   const std::vector<uint32_t>& stop_tokens() const override { return stop_tokens_; }
 
  private:
-  std::vector<uint32_t> Open(std::string_view role) const {
+  static std::vector<uint32_t> Open(std::string_view role) {
     std::vector<uint32_t> tokens = {dummy::kImStart};
-    Append(tokens, tokenizer_.Encode(role));
+    Append(tokens, ByteTokenizer::Tokens(role));
     tokens.push_back('\n');
     return tokens;
   }
   std::vector<uint32_t> Turn(std::string_view role, std::string_view text) const {
     std::vector<uint32_t> tokens = Open(role);
-    Append(tokens, tokenizer_.Encode(text));
+    Append(tokens, ByteTokenizer::Tokens(text));
     Append(tokens, Seal());
     return tokens;
   }
@@ -91,7 +88,6 @@ class ChatMl final : public ChatTemplate {
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
 
-  const Tokenizer& tokenizer_;  // of the same Model
   const std::vector<uint32_t> stop_tokens_ = {dummy::kImEnd, dummy::kEos};
 };
 
@@ -101,7 +97,7 @@ Model MakeDummyModel(std::string name, uint32_t vocab_size) {
   Model model;
   model.name = std::move(name);
   model.tokenizer = std::make_unique<ByteTokenizer>(std::max(vocab_size, dummy::kVocabSize));
-  model.chat = std::make_unique<ChatMl>(*model.tokenizer);
+  model.chat = std::make_unique<ChatMl>();
   return model;
 }
 

@@ -3,7 +3,7 @@ use super::cache::CodeCache;
 use super::cpu::Ticker;
 use super::stdio::OnOutput;
 use super::store::Guest;
-use crate::abi::{guarded, pie_out_text, GuestPtr, Out, Str};
+use crate::abi::{guarded, pie_out_text, GuestPtr, Out, Str, Words};
 use crate::host::HostTable;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
@@ -248,6 +248,12 @@ pub extern "C" fn pie_out_new() -> *mut Out {
 #[no_mangle]
 pub unsafe extern "C" fn pie_out_read(out: *const Out) -> Str {
     Str::bytes(&(*out).text)
+}
+
+/// The words that it holds, valid until it is freed or written again.
+#[no_mangle]
+pub unsafe extern "C" fn pie_out_read_words(out: *const Out) -> Words {
+    Words::of(&(*out).words)
 }
 
 #[no_mangle]

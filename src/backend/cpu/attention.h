@@ -11,8 +11,9 @@
 // score of a query head, which takes its part of the weights and adds nothing.
 //
 // Sequences are cut into spans of kSpanKeys that are merged in order, so that a single long
-// sequence keeps all threads busy. A row's result does not depend on the batch, the cuts or the
-// threads.
+// sequence keeps all threads busy. Members with few rows whose pages begin alike are led through
+// these together, so that what they share is read once. A row's result does not depend on the
+// batch, the cuts, the threads or on what is shared.
 //
 // Owner: one backend; it keeps its buffers, so one call at a time. The pages of new rows have been
 // written before (WriteKv). Shapes are the caller's to get right (checked).
@@ -23,6 +24,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/cpu/attention_sharing.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/kv_layer.h"
 #include "backend/cpu/thread_pool.h"
@@ -60,6 +62,10 @@ class Attention {
 
   Attention(CpuLevel level, ThreadPool& pool) : level_(level), pool_(&pool) {}
 
+  // Before the first Run of a batch: looks for prefixes that members share. All Runs until the next
+  // call have members with these pages and rows; `group` is query heads a key head.
+  void Share(std::span<const AttentionMember> members, uint32_t page_tokens, uint32_t group);
+
   void Run(const KvLayer& kv, const AttentionShape& shape,
            std::span<const AttentionMember> members);
 
@@ -73,15 +79,25 @@ class Attention {
   };
 
  private:
-  // Some lines of one member and key head. A line is one query head of one row; those that share a
-  // key head are numbered row by row.
-  struct Tile {
+  static constexpr uint32_t kNone = ~0U;
+
+  // One query head of one row.
+  struct Line {
     uint32_t member;
+    uint32_t row;
+    uint32_t head;
+  };
+  // Some lines that read the same keys of one key head: of one member, or of several that share a
+  // prefix.
+  struct Tile {
     uint32_t kv_head;
-    uint32_t first_line;
+    uint32_t first_line;  // into lines_
     uint32_t lines;
-    uint32_t keys;          // that the last line may see
-    uint32_t spans_before;  // that no line sees
+    uint32_t begin_key;     // what comes before, all lines have in a shared tile; multiple of 64
+    uint32_t end_key;       // that the last line may see
+    uint32_t spans_before;  // that this tile has nothing to do with
+    uint32_t shared_tile;   // where the keys before begin_key are, or kNone …
+    uint32_t shared_line;   // … and the first of this tile's lines there
   };
   struct Call {
     const KvLayer& kv;
@@ -90,14 +106,31 @@ class Attention {
     uint32_t group;  // query heads a key head
   };
 
-  void Cut(const Call& call);
+  void CutShared(const Call& call);
+  void CutOwn(const Call& call);
+  void AddLines(const Call& call, uint32_t member, uint32_t kv_head, uint32_t first,
+                uint32_t count);
   static uint32_t FirstKey(const Call& call, const AttentionMember& member, uint32_t row);
-  static void Begin(const Call& call, const Tile& tile, Partial& total);
+  void Begin(const Call& call, const Tile& tile, Partial& total) const;
+  void RunShared(const Call& call);
+  // Keys of the span from tile.begin_key on. `out` has what the span gave before that.
   void RunSpan(const Call& call, const Tile& tile, uint32_t span, Partial& out) const;
+  // The same for a tile of Run, with what it has in a shared tile.
+  void RunOwnSpan(const Call& call, const Tile& tile, uint32_t span, Partial& out) const;
   void Finish(const Call& call, const Tile& tile, const Partial& total) const;
 
   CpuLevel level_;
   ThreadPool* pool_;
+  std::vector<SharedPrefix> prefixes_;
+  std::vector<Line> lines_;
+  std::vector<Tile> shared_tiles_;
+  std::vector<uint32_t> first_shared_span_;  // of each shared tile, and the end
+  std::vector<Partial> shared_results_;      // [shared spans]
+  struct Place {                             // of a member's lines, for each key head
+    uint32_t tile = kNone;
+    uint32_t line = 0;
+  };
+  std::vector<Place> shared_places_;  // [members, kv_heads]
   std::vector<Tile> tiles_;
   std::vector<uint32_t> first_span_;  // of each tile, and the end
   std::vector<Partial> results_;      // [spans], when they run apart

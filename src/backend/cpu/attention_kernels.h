@@ -23,7 +23,7 @@ struct Span {
   uint32_t begin[kLines];        // a line sees keys from here …
   uint32_t end[kLines];          // … to below this …
   const uint64_t* mask[kLines];  // … whose bits are set, if not null
-  size_t mask_words;
+  size_t mask_words[kLines];
   uint32_t begin_key, end_key;  // begin: multiple of kBlock
   float softcap;                // of scores; 0 = none
 
@@ -37,7 +37,7 @@ struct Span {
       bits &= ~uint64_t{0} << (begin[line] - block);
     }
     if (mask[line] != nullptr) {
-      bits &= block / kBlock < mask_words ? mask[line][block / kBlock] : 0;
+      bits &= block / kBlock < mask_words[line] ? mask[line][block / kBlock] : 0;
     }
     return bits;
   }
@@ -65,7 +65,8 @@ inline void Clear(Partial& partial, uint32_t lines, uint32_t head_dim) {
   std::fill_n(partial.values, size_t{lines} * head_dim, 0.0F);
 }
 
-// All take a cleared partial.
+// What they find is added to the partial, in which earlier keys of the same span may be; the
+// reference takes only a cleared one.
 void SpanScalar(const Span& span, Partial& out);
 void SpanAvx2(const Span& span, Partial& out);
 void SpanAvx512(const Span& span, Partial& out);

@@ -223,6 +223,34 @@ TEST_P(AttentionAtLevel, SinksTakeTheirShare) {
   }
 }
 
+// Eight members, one row each, over the same pages: to the last bit what each gets alone.
+TEST_P(AttentionAtLevel, WhatIsSharedIsReadTogetherAndChangesNothing) {
+  const std::vector<float> sinks = {-3, 0, 2.5F, 30, -50, 1};
+  const uint32_t rows = 8;
+  for (const uint32_t tokens : {30U, 100U, 600U, 1300U}) {
+    for (const uint32_t page_tokens : {1U, 16U, 64U}) {
+      for (const int variant : {0, 1, 2, 3}) {
+        Case c({6, 2, 20, page_tokens}, tokens, rows, tokens);
+        if (variant == 1) c.extras.sinks = sinks.data();
+        if (variant == 2) c.extras.window = 70;
+        std::vector<uint64_t> mask((tokens + 63) / 64 * rows);
+        for (size_t i = 0; i < mask.size(); ++i) mask[i] = CounterRng{6}.Bits(i);
+        const auto* const seen = variant == 3 ? &mask : nullptr;
+        const auto expected = c.Run(GetParam(), pool_, seen);
+        std::vector<float> out(rows * c.QStride(), 77);
+        std::vector<AttentionMember> members;
+        for (uint32_t row = 0; row < rows; ++row) {
+          members.push_back(c.Member(out.data() + row * c.QStride(), seen, row, 1));
+        }
+        Attention attention(GetParam(), pool_);
+        attention.Share(members, page_tokens, 3);
+        attention.Run(c.kv(), c.shape(), members);
+        EXPECT_EQ(out, expected) << tokens << " tokens, variant " << variant;
+      }
+    }
+  }
+}
+
 TEST_P(AttentionAtLevel, LongSequencesAreCutAndMerged) {
   const Case one({3, 1, 16, 16}, 1700, 1, 8);  // one tile: spans apart
   one.Check(one.Run(GetParam(), pool_), nullptr);

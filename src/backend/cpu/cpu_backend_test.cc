@@ -124,6 +124,55 @@ TEST_P(CpuBackendTest, ARowDependsOnItsSequenceAlone) {
   }
 }
 
+// Forks of one prefix, in its very pages, step together; each gets what it would get alone.
+TEST_P(CpuBackendTest, WhatForksShareMakesNoDifference) {
+  const uint32_t forks = 6;
+  const uint32_t prefix = 128;
+  const uint32_t own = 5;
+  const std::string bytes = TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes();
+  for (uint32_t page_tokens : {1, 16, 64}) {
+    const auto device = Open(bytes, {.page_tokens = page_tokens, .level = GetParam()});
+    std::vector<Sequence> sequences;
+    std::vector<Rows> expected;
+    for (uint32_t s = 0; s < forks; ++s) {
+      Sequence sequence(prefix + own, 9);
+      for (uint32_t i = prefix; i < prefix + own; ++i) sequence.tokens[i] = (s * 7 + i) % 50;
+      sequences.push_back(sequence);
+      expected.push_back(AllLogits(*device, {sequence}, 1000)[0]);
+    }
+    Sequence first = sequences[0];
+    first.tokens.resize(prefix);
+    first.positions.resize(prefix);
+    AllLogits(*device, {first}, 1000);  // in pages 0 …
+    const uint32_t shared_pages = prefix / page_tokens;
+    const std::vector<SampleSpec> last = {{.kind = SampleSpec::Kind::kLogits, .rows = {0}}};
+    for (uint32_t step = 0; step < own; ++step) {
+      Batch batch;
+      for (uint32_t s = 0; s < forks; ++s) {
+        const uint32_t at = prefix + step;
+        batch.members.push_back({.first_row = s,
+                                 .rows = 1,
+                                 .first_page = static_cast<uint32_t>(batch.pages.size()),
+                                 .pages = shared_pages + step / page_tokens + 1,
+                                 .kv_tokens = at,
+                                 .samples = &last});
+        batch.tokens.push_back(sequences[s].tokens[at]);
+        batch.positions.push_back(at);
+        for (uint32_t i = 0; i < shared_pages; ++i) batch.pages.push_back({i});
+        for (uint32_t i = 0; i <= step / page_tokens; ++i) {
+          batch.pages.push_back({shared_pages + s * own + i});
+        }
+      }
+      const auto output = device->Wait(*device->Submit(batch));
+      ASSERT_TRUE(output.has_value());
+      for (uint32_t s = 0; s < forks; ++s) {
+        EXPECT_TRUE(std::get<LogitsSlot>(output->slots[s][0]).logits == expected[s][prefix + step])
+            << "fork " << s << ", step " << step << ", pages of " << page_tokens;
+      }
+    }
+  }
+}
+
 TEST_P(CpuBackendTest, PageSizeDoesNotMatter) {
   const std::string bytes = TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes();
   const auto run = [&](uint32_t page_tokens) {

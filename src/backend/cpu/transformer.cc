@@ -123,6 +123,7 @@ void Transformer::Prepare(const Batch& batch, uint32_t page_tokens) {
                         .kv_tokens = member.kv_tokens,
                         .pages = pages});
   }
+  attention_.Share(members_, page_tokens, config_.heads / config_.kv_heads);
   ExpandMasks(batch);
 }
 

@@ -15,8 +15,10 @@ use tokenizers::Tokenizer;
 pub const CACHED_WORDS: usize = 1_000;
 
 pub fn convert(vocabulary: &Checked) -> Result<Tokenizer, String> {
-    let name = vocabulary.from.pre;
-    let split = splits::find(name)?;
+    let split = splits::find(match vocabulary.from.model {
+        "gpt2" => vocabulary.from.pre,
+        whole => whole, // a kind of its own, which cuts in its own way
+    })?;
     let merges = merges(vocabulary)?;
     let mut model = BPE::builder()
         .vocab_and_merges(vocabulary.ids::<Vocab>(), merges)

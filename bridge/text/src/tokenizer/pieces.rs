@@ -159,10 +159,21 @@ impl Rule {
         self.drops_leading_space
     }
 
+    /// Of a token of the model's own vocabulary.
     pub fn bytes(&self, token: &str) -> Result<Vec<u8>, String> {
+        self.apply(token, false)
+    }
+
+    /// Of a token that was added to the model's: it is found in a text as it is written, not in bytes.
+    pub fn added_bytes(&self, token: &str) -> Result<Vec<u8>, String> {
+        self.apply(token, true)
+    }
+
+    fn apply(&self, token: &str, added: bool) -> Result<Vec<u8>, String> {
         let mut token = token.to_string();
         for step in &self.steps {
             match step {
+                Step::ByteLevel | Step::ByteFallback if added => {}
                 Step::ByteLevel => return Ok(undo_byte_level(&token).unwrap_or(token.into_bytes())),
                 Step::ByteFallback => {
                     if let Some(byte) = byte_of(&token) {

@@ -40,7 +40,7 @@ pub struct Vocabulary<'a> {
     pub scores: Vec<f32>,
     pub types: Vec<i32>,
     pub merges: Vec<&'a [u8]>,
-    /// Tokens that are special whatever their type says: where a text begins, ends, is padded.
+    /// Tokens that are special whatever their types say: where a text begins and ends.
     pub special_ids: Vec<u32>,
     pub unknown: Option<u32>,
     pub add_space_prefix: Option<bool>,
@@ -82,7 +82,7 @@ pub fn load(vocabulary: &Vocabulary) -> Result<Tokenizer, String> {
                 pieces.push(b"")?;
                 specials.push((id as u32, token.to_string()));
             }
-            TokenType::UserDefined => pieces.push(token.as_bytes())?,
+            TokenType::UserDefined => pieces.push(&rule.added_bytes(token)?)?,
             _ => {
                 // By the model, which may spell it otherwise than the file.
                 let spelled = parts.get_model().id_to_token(id as u32);
@@ -124,7 +124,7 @@ impl<'a> Checked<'a> {
             true => vec![TokenType::Normal; count],
             false => from.types.iter().map(|&n| TokenType::of(n)).collect(),
         };
-        for &id in from.special_ids.iter().chain(&from.unknown) {
+        for &id in &from.special_ids {
             let Some(kind) = types.get_mut(id as usize) else {
                 return Err(format!(
                     "special token {id} is outside the vocabulary of {count} tokens"
@@ -133,6 +133,9 @@ impl<'a> Checked<'a> {
             if !matches!(kind, TokenType::Unknown | TokenType::Control) {
                 *kind = TokenType::Control;
             }
+        }
+        if from.unknown.is_some_and(|id| id as usize >= count) {
+            return Err("its unknown token is outside of it: it is damaged".into());
         }
         let checked = Checked {
             from,

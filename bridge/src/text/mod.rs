@@ -1,0 +1,2 @@
+//! The ABI of `pie-text`: what turns text into tokens and back. It knows no guests and no runtime.
+pub mod tokenizer;
