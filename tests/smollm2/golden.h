@@ -1,0 +1,73 @@
+// What tests/golden/make_smollm2.py wrote, and the model file that it is about.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pie {
+
+struct Golden {
+  struct Prompt {
+    std::vector<uint32_t> ids;
+    std::vector<uint32_t> greedy;    // what the float32 reference goes on with
+    std::vector<float> margins;      // between its best two logits, at each step
+    std::vector<uint32_t> llamacpp;  // what llama.cpp goes on with
+  };
+  struct Place {  // whose whole distribution is known
+    uint32_t prompt = 0;
+    uint32_t step = 0;
+    std::vector<double> logprobs;  // [vocab]
+  };
+  std::vector<Prompt> prompts;
+  std::vector<Place> places;
+
+  static Golden Read(const std::filesystem::path& folder) {
+    const auto json = nlohmann::json::parse(std::ifstream(folder / "smollm2.json"));
+    std::ifstream file(folder / "smollm2.bin", std::ios::binary);
+    const std::string codes(std::istreambuf_iterator<char>(file), {});
+    Golden golden;
+    for (const auto& prompt : json.at("prompts")) {
+      golden.prompts.push_back(
+          {prompt.at("ids"), prompt.at("greedy"), prompt.at("margins"), prompt.at("llamacpp")});
+    }
+    size_t at = 0;
+    for (const auto& place : json.at("places")) {
+      golden.places.push_back({place.at("prompt"), place.at("step"), {}});
+      for (uint32_t token = 0; token < json.at("vocab"); ++token, at += 2) {
+        const auto low = static_cast<uint8_t>(codes.at(at));
+        const auto high = static_cast<uint8_t>(codes.at(at + 1));
+        golden.places.back().logprobs.push_back(-(low | high << 8) / json.at("unit").get<double>());
+      }
+    }
+    return golden;
+  }
+};
+
+// $PIE_TEST_MODEL, else where `make setup` puts the default model.
+inline std::optional<std::filesystem::path> FindSmolLm2() {
+  const auto env = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string path = env("PIE_TEST_MODEL"); !path.empty()) return path;
+  std::filesystem::path cache = env("PIE_CACHE");
+  if (cache.empty()) {
+    const std::string shared = env("XDG_CACHE_HOME");
+    cache = std::filesystem::path(shared.empty() ? env("HOME") + "/.cache" : shared) / "pie";
+  }
+  std::error_code none;
+  for (const auto& file :
+       std::filesystem::directory_iterator(cache / "models" / "smollm2-135m-instruct", none)) {
+    if (file.path().extension() == ".gguf") return file.path();
+  }
+  return std::nullopt;
+}
+
+}  // namespace pie
