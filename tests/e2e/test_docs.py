@@ -306,6 +306,15 @@ def interfaces() -> Iterator[tuple[str, dict[str, list[str]]]]:
             yield f"{package[1]}/{name}", members
 
 
+def test_architectures_are_those_that_are_read():
+    table = rows(marked("docs/reference/models.md", "architectures"))
+    shown = {name for row in table for name in code(row[1] + row[2])}
+    types = re.findall(r'\{"(\w+)", Architecture::', text_of("src/model/config_json.cc"))
+    names = re.findall(r'return "([\w-]+)";', text_of("src/model/config.cc"))
+    assert len(types) > 10 and len(names) > 8
+    assert shown == set(types) | set(names)
+
+
 def test_requirements_name_every_package_of_setup():
     packages = re.search(r"build_packages=\((.*?)\)", text_of("scripts/setup.sh"), re.S)
     assert packages

@@ -1,0 +1,82 @@
+// pie-tokens: what a model's tokenizer makes of texts, for tests/tokens.
+//
+//   pie-tokens FILE < texts.jsonl      FILE: a .gguf, or a tokenizer.json
+//
+// One JSON string a line comes in, one line a text goes out:
+//   {"ids": […], "plain": […], "text": decoded at once, "streamed": decoded token by token}
+// or {"error": …}. The first line tells of the vocabulary.
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/utf8.h"
+#include "model/tokenizer.h"
+
+namespace {
+
+using nlohmann::json;
+
+pie::Result<std::unique_ptr<pie::Tokenizer>> Load(const std::string& path) {
+  if (path.ends_with(".gguf")) {
+    auto gguf = pie::Gguf::Open(path);
+    if (!gguf) return std::unexpected(gguf.error());
+    return pie::TokenizerFromGguf(*gguf);
+  }
+  std::ifstream file(path, std::ios::binary);
+  const std::string content{std::istreambuf_iterator<char>(file), {}};
+  return pie::TokenizerFromJson(content);
+}
+
+json About(const pie::Tokenizer& tokenizer) {
+  json special = json::object();
+  const auto& tokens = tokenizer.special_tokens();
+  for (size_t i = 0; i < tokens.ids.size(); ++i) {
+    special[std::to_string(tokens.ids[i])] = tokens.bytes[i];
+  }
+  return {{"vocab_size", tokenizer.vocab_size()},
+          {"split_regex", std::string(tokenizer.split_regex())},
+          {"special", special}};
+}
+
+std::string Streamed(const pie::Tokenizer& tokenizer, const std::vector<uint32_t>& ids) {
+  std::string text;
+  std::string partial;
+  pie::TextPieces bytes(tokenizer);
+  for (uint32_t id : ids) {
+    partial += bytes.Next(id);
+    partial.erase(0, pie::AppendWholeCharacters(partial, text));
+  }
+  return text + pie::ToValidUtf8(partial);
+}
+
+json Encoded(const pie::Tokenizer& tokenizer, const std::string& text) {
+  const auto ids = tokenizer.Encode(text);
+  if (!ids) return {{"error", ids.error().text}};
+  const auto plain = tokenizer.EncodePlain(text);
+  if (!plain) return {{"error", plain.error().text}};
+  const auto back = tokenizer.Decode(*ids);
+  if (!back) return {{"error", back.error().text}};
+  return {
+      {"ids", *ids}, {"plain", *plain}, {"text", *back}, {"streamed", Streamed(tokenizer, *ids)}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: pie-tokens FILE < texts.jsonl\n";
+    return 2;
+  }
+  const auto tokenizer = Load(argv[1]);
+  if (!tokenizer) {
+    std::cerr << tokenizer.error().text << "\n";
+    return 1;
+  }
+  std::cout << About(**tokenizer).dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
+  for (std::string line; std::getline(std::cin, line);) {
+    const json answer = Encoded(**tokenizer, json::parse(line).get<std::string>());
+    std::cout << answer.dump() << "\n";
+  }
+  return 0;
+}
