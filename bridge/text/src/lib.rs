@@ -3,3 +3,4 @@
 #![warn(clippy::all)]
 
 pub mod tokenizer;
+pub mod template;

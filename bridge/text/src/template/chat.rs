@@ -1,0 +1,140 @@
+//! A model's chat template, loaded: what the engine asks of it.
+use super::extend::{extend, usual_context};
+use super::calls::{calls, Calls};
+use super::reasoning::{reasoning, Reasoning};
+use super::probe::{find_style, seal, stops};
+use super::renderer::Renderer;
+use super::specials::{Encoder, Specials};
+use super::turns::{Kind, Turn};
+use super::Moment;
+use serde_json::{json, Map, Value as Json};
+
+/// Rendering and probing recurse; a guest's stack is small. So they run on a stack of their own.
+const STACK_BYTES: usize = 16 << 20;
+/// Turns of one call.
+const TURNS: usize = 4_096;
+
+/// For a model without a template whose vocabulary has ChatML's tokens.
+const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n\
+                      {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+/// For any other: roles by name.
+const PLAIN: &str = "{{ bos_token }}{% for message in messages %}{{ message['role'] | capitalize }}: \
+                     {{ message['content'] | trim }}\n\n{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}";
+
+pub struct Setup {
+    /// The Jinja source, if the model has one.
+    pub source: Option<String>,
+    /// Names and ids of special tokens.
+    pub specials: Vec<(String, u32)>,
+    /// What the template is given beside the conversation: `bos_token`, `eos_token`, ….
+    pub variables: Map<String, Json>,
+    /// Tokens that end a turn, whatever the template says.
+    pub stops: Vec<u32>,
+    pub now: Moment,
+    pub encoder: Box<dyn Encoder>,
+}
+
+/// Immutable, shared by threads.
+pub struct ChatTemplate {
+    renderer: Renderer,
+    encoder: Box<dyn Encoder>,
+    seal: Vec<u32>,
+    stops: Vec<u32>,
+    reasoning: Option<Reasoning>,
+    calls: Option<Calls>,
+}
+
+impl ChatTemplate {
+    /// Fails on templates that are broken or that cannot write a user's turn.
+    pub fn new(setup: Setup) -> Result<Self, String> {
+        on_own_stack(move || Self::probe(setup))
+    }
+
+    fn probe(setup: Setup) -> Result<Self, String> {
+        let specials = Specials::new(setup.specials);
+        let has = |name| specials.id(name).is_some();
+        let source = match setup.source {
+            Some(source) => source,
+            None if has("<|im_start|>") && has("<|im_end|>") => CHATML.into(),
+            None => PLAIN.into(),
+        };
+        let mut renderer = Renderer::new(&source, specials, setup.variables, setup.now)?;
+        find_style(&mut renderer)?;
+        let encoder = setup.encoder;
+        let seal = renderer.encode(&seal(&renderer)?, &*encoder)?;
+        let mut ends = stops(&renderer);
+        for stop in setup.stops {
+            if !ends.contains(&stop) {
+                ends.push(stop);
+            }
+        }
+        let (reasoning, calls) = (reasoning(&renderer, &source), calls(&renderer));
+        Ok(ChatTemplate { renderer, encoder, seal, stops: ends, reasoning, calls })
+    }
+
+    /// The tokens that `turns` add behind turns of the kinds `before`.
+    pub fn extend(&self, before: &[Kind], turns: &[Turn]) -> Result<Vec<u32>, String> {
+        if turns.len() > TURNS {
+            return Err(format!("{} turns at once; {TURNS} is the limit", turns.len()));
+        }
+        on_own_stack(|| extend(&self.renderer, &*self.encoder, before, turns, false))
+    }
+
+    /// One turn, complete, where turns of its kind usually stand: system and tools at the beginning, others in the middle.
+    pub fn alone(&self, turn: Turn) -> Result<Vec<u32>, String> {
+        let before: &[Kind] = match turn.kind() {
+            Kind::System => &[],
+            kind => usual_context(kind, Kind::User),
+        };
+        on_own_stack(|| extend(&self.renderer, &*self.encoder, before, &[turn], true))
+    }
+
+    /// What closes an assistant's turn.
+    pub fn seal(&self) -> &[u32] {
+        &self.seal
+    }
+
+    pub fn stops(&self) -> &[u32] {
+        &self.stops
+    }
+
+    /// The formats of reasoning and of tool calls: a JSON object.
+    pub fn formats(&self) -> String {
+        let reasoning = self.reasoning.as_ref().map(Reasoning::to_json);
+        json!({"reasoning": reasoning, "calls": self.calls.as_ref().map(Calls::to_json)}).to_string()
+    }
+}
+
+/// The variables of a [`Setup`], from JSON.
+pub fn variables(json: &str) -> Result<Map<String, Json>, String> {
+    serde_json::from_str(json).map_err(|e| format!("the template's variables are not a JSON object: {e}"))
+}
+
+fn on_own_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("pie-template".into())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, work)
+            .map_err(|e| format!("no thread for the chat template: {e}"))?;
+        let failed = |_| Err("the chat template makes the Jinja engine fail".into());
+        thread.join().unwrap_or_else(failed)
+    })
+}
+
+impl ChatTemplate {
+    /// What was found out about the template, for people.
+    pub fn describe(&self) -> String {
+        format!("{:?}", self.renderer.style)
+    }
+
+    /// A whole rendering of messages as they are: `{"messages": […], "tools": […], "cue": bool}`.
+    pub fn render_json(&self, input: &Json) -> Result<String, String> {
+        let conversation = super::turns::Conversation {
+            messages: input["messages"].as_array().cloned().unwrap_or_default(),
+            tools: input["tools"].as_array().cloned(),
+            cue: input["cue"].as_bool().unwrap_or(false),
+        };
+        on_own_stack(|| self.renderer.render_messages(&conversation, input.to_string().len()))
+    }
+}

@@ -1,0 +1,22 @@
+//! Chat templates: the model's own Jinja template, rendered as transformers renders it, and what it adds to a conversation
+//! turn by turn. A template is not trusted: what it may cost is in `budget.rs`.
+mod budget;
+mod calls;
+mod chat;
+mod engine;
+mod extend;
+mod filters;
+mod reasoning;
+mod operators;
+mod prefix;
+mod probe;
+mod python;
+mod renderer;
+mod source;
+mod specials;
+mod turns;
+
+pub use chat::{variables, ChatTemplate, Setup};
+pub use engine::Moment;
+pub use specials::{Encoder, Specials};
+pub use turns::{tool, Kind, Turn};

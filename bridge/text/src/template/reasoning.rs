@@ -1,0 +1,95 @@
+//! How the model marks its reasoning, found in what the template writes for it.
+use super::prefix::stand_in_text;
+use super::probe::{cue, ASKED, OTHER, SAID};
+use super::renderer::Renderer;
+use super::turns::Conversation;
+use serde_json::{json, Value as Json};
+
+/// Reasoning stands between these texts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reasoning {
+    pub open: String,
+    pub close: String,
+    /// The cue has already opened it.
+    pub begins_inside: bool,
+}
+
+impl Reasoning {
+    pub fn to_json(&self) -> Json {
+        json!({"open": self.open, "close": self.close, "begins_inside": self.begins_inside})
+    }
+}
+
+/// Pairs that families use, for templates that name them but write neither.
+const KNOWN: &[(&str, &str)] = &[
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<|channel>thought", "<channel|>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+];
+
+pub fn reasoning(renderer: &Renderer, template: &str) -> Option<Reasoning> {
+    let cue = cue(renderer).unwrap_or_default();
+    let (open, close) = written(renderer, &cue).or_else(|| {
+        let pair = KNOWN.iter().find(|(open, close)| template.contains(open) || template.contains(close))?;
+        Some((pair.0.to_string(), pair.1.to_string()))
+    })?;
+    let begins_inside = match (cue.rfind(&open), cue.rfind(&close)) {
+        (Some(opened), Some(closed)) => opened > closed,
+        (Some(_), None) => true,
+        _ => false,
+    };
+    Some(Reasoning { open, close, begins_inside })
+}
+
+/// What a template puts around the reasoning of a message that has one.
+fn written(renderer: &Renderer, cue: &str) -> Option<(String, String)> {
+    let (asked, thought, said) = (stand_in_text(ASKED), stand_in_text(OTHER), stand_in_text(SAID));
+    ["reasoning_content", "thinking", "reasoning"].iter().find_map(|field| {
+        let mut message = json!({"role": "assistant", "content": said});
+        message[*field] = json!(thought);
+        let messages = vec![json!({"role": "user", "content": asked}), message];
+        let text = renderer.render_messages(&Conversation { messages, ..Default::default() }, 0).ok()?;
+        let (at, end) = (text.find(&thought)?, text.find(&said)?);
+        let behind = text.get(at + thought.len()..end)?;
+        let before = text.get(text.find(&asked)? + asked.len()..at)?;
+        let cue = cue.trim_end();
+        let open = match before.find(cue).filter(|_| !cue.is_empty()) {
+            Some(found) => opening(&before[found + cue.len()..], renderer),
+            None => last_mark(before, renderer),
+        };
+        // If nothing stands between the cue and the thought, the cue has opened it.
+        Some((open.or_else(|| last_mark(cue, renderer))?, closing(behind, renderer)?))
+    })
+}
+
+/// All of what follows the cue: <think>, or <|channel|>analysis<|message|>.
+fn opening(text: &str, renderer: &Renderer) -> Option<String> {
+    let line = text.trim().rsplit('\n').next()?;
+    let from = renderer.specials.find(line, 0).map_or(line.find(['<', '[']), |(start, ..)| Some(start));
+    Some(line[from.unwrap_or(0)..].to_string()).filter(|mark| !mark.is_empty())
+}
+
+/// The last special token, or tag, or line.
+fn last_mark(text: &str, renderer: &Renderer) -> Option<String> {
+    let line = text.trim().rsplit('\n').next()?;
+    let from = match renderer.specials.all(line).last() {
+        Some((start, end, _)) if *end == line.len() => *start,
+        _ => line.rfind(['<', '[']).unwrap_or(0),
+    };
+    Some(line[from..].to_string()).filter(|mark| !mark.is_empty())
+}
+
+/// Up to the end of the first special token or tag.
+fn closing(text: &str, renderer: &Renderer) -> Option<String> {
+    let line = text.trim().split('\n').next()?;
+    let end = match renderer.specials.find(line, 0) {
+        Some((0, end, _)) => end,
+        _ => line.find(['>', ']']).map_or(line.len(), |at| at + 1),
+    };
+    Some(line[..end].to_string()).filter(|mark| !mark.is_empty())
+}
