@@ -12,7 +12,8 @@ pub struct Template(text::ChatTemplate);
 pub struct TemplateEncoder {
     pub tokenizer: *const c_void,
     /// Tokens into `out`'s words, or false and a text. `plain`: special tokens written in the text are text.
-    pub encode: extern "C" fn(tokenizer: *const c_void, text: Str, plain: bool, out: *mut Out) -> bool,
+    pub encode:
+        extern "C" fn(tokenizer: *const c_void, text: Str, plain: bool, out: *mut Out) -> bool,
 }
 
 // The tokenizer is immutable.
@@ -92,10 +93,16 @@ impl TemplateTurn {
             TurnKind::Assistant => Turn::Assistant(text),
             TurnKind::Tools => {
                 let tools = slice(self.tools, self.tools_count);
-                let parsed: Result<Vec<_>, _> = tools.iter().map(|tool| text::tool(&tool.to_string_lossy())).collect();
+                let parsed: Result<Vec<_>, _> = tools
+                    .iter()
+                    .map(|tool| text::tool(&tool.to_string_lossy()))
+                    .collect();
                 Turn::Tools(parsed?)
             }
-            TurnKind::Answer => Turn::Answer { name: self.name.to_string_lossy(), value: text },
+            TurnKind::Answer => Turn::Answer {
+                name: self.name.to_string_lossy(),
+                value: text,
+            },
             TurnKind::Cue => Turn::Cue,
         })
     }
@@ -116,7 +123,11 @@ impl TemplateSetup {
         let names = slice(self.special_names, ids.len());
         Ok(text::Setup {
             source: self.has_source.then(|| self.source.to_string_lossy()),
-            specials: names.iter().map(|name| name.to_string_lossy()).zip(ids.iter().copied()).collect(),
+            specials: names
+                .iter()
+                .map(|name| name.to_string_lossy())
+                .zip(ids.iter().copied())
+                .collect(),
             variables: text::variables(&self.variables.to_string_lossy())?,
             stops: slice(self.stops.ptr, self.stops.len).to_vec(),
             now: (self.now >= 0).then_some(self.now),
@@ -145,7 +156,10 @@ fn broken<T>() -> Result<T, String> {
 
 /// Null and a text in `error` when the template is broken.
 #[no_mangle]
-pub unsafe extern "C" fn pie_template_new(setup: *const TemplateSetup, error: *mut Out) -> *mut Template {
+pub unsafe extern "C" fn pie_template_new(
+    setup: *const TemplateSetup,
+    error: *mut Out,
+) -> *mut Template {
     match guarded(broken(), || text::ChatTemplate::new((*setup).get()?)) {
         Ok(template) => Box::into_raw(Box::new(Template(template))),
         Err(text) => {
@@ -171,8 +185,14 @@ pub unsafe extern "C" fn pie_template_extend(
     out: *mut Out,
 ) -> bool {
     let words = guarded(broken(), || {
-        let before: Vec<Kind> = slice(before, before_count).iter().map(|kind| kind.get()).collect();
-        let turns: Result<Vec<Turn>, String> = slice(turns, turns_count).iter().map(|turn| turn.get()).collect();
+        let before: Vec<Kind> = slice(before, before_count)
+            .iter()
+            .map(|kind| kind.get())
+            .collect();
+        let turns: Result<Vec<Turn>, String> = slice(turns, turns_count)
+            .iter()
+            .map(|turn| turn.get())
+            .collect();
         (*template).0.extend(&before, &turns?)
     });
     answer(out, words)
@@ -180,7 +200,11 @@ pub unsafe extern "C" fn pie_template_extend(
 
 /// The tokens of one complete turn where such turns usually stand.
 #[no_mangle]
-pub unsafe extern "C" fn pie_template_alone(template: *const Template, turn: *const TemplateTurn, out: *mut Out) -> bool {
+pub unsafe extern "C" fn pie_template_alone(
+    template: *const Template,
+    turn: *const TemplateTurn,
+    out: *mut Out,
+) -> bool {
     let words = guarded(broken(), || (*template).0.alone((*turn).get()?));
     answer(out, words)
 }

@@ -2,5 +2,5 @@
 //! bridge's.
 #![warn(clippy::all)]
 
-pub mod tokenizer;
 pub mod template;
+pub mod tokenizer;

@@ -9,11 +9,22 @@ use serde_json::{json, Value as Json};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Calls {
     /// `{"name": …, "arguments": …}`, or a list of such objects. An empty `name_key`: `{name: arguments}`.
-    Object { open: String, close: String, name_key: String, arguments_key: String },
+    Object {
+        open: String,
+        close: String,
+        name_key: String,
+        arguments_key: String,
+    },
     /// A name, anything, then the arguments as a JSON object.
     Named { open: String, close: String },
     /// A name, then `first` key `middle` value `last` for each argument.
-    Tagged { open: String, first: String, middle: String, last: String, close: String },
+    Tagged {
+        open: String,
+        first: String,
+        middle: String,
+        last: String,
+        close: String,
+    },
     /// `[name(key=value, …), …]`
     Python { open: String, close: String },
 }
@@ -21,12 +32,25 @@ pub enum Calls {
 impl Calls {
     pub fn to_json(&self) -> Json {
         match self {
-            Calls::Object { open, close, name_key, arguments_key } => json!({
+            Calls::Object {
+                open,
+                close,
+                name_key,
+                arguments_key,
+            } => json!({
                 "form": "object", "open": open, "close": close, "name_key": name_key, "arguments_key": arguments_key}),
             Calls::Named { open, close } => json!({"form": "named", "open": open, "close": close}),
-            Calls::Tagged { open, first, middle, last, close } => json!({
+            Calls::Tagged {
+                open,
+                first,
+                middle,
+                last,
+                close,
+            } => json!({
                 "form": "tagged", "open": open, "first": first, "middle": middle, "last": last, "close": close}),
-            Calls::Python { open, close } => json!({"form": "python", "open": open, "close": close}),
+            Calls::Python { open, close } => {
+                json!({"form": "python", "open": open, "close": close})
+            }
         }
     }
 }
@@ -46,7 +70,10 @@ pub fn calls(renderer: &Renderer) -> Option<Calls> {
     if !renderer.style.writes_calls {
         // LFM2's template shows tools but no calls; its tokens tell.
         if renderer.specials.id("<|tool_call_start|>").is_some() {
-            return Some(Calls::Python { open: "<|tool_call_start|>".into(), close: "<|tool_call_end|>".into() });
+            return Some(Calls::Python {
+                open: "<|tool_call_start|>".into(),
+                close: "<|tool_call_end|>".into(),
+            });
         }
         return Some(described());
     }
@@ -60,11 +87,16 @@ pub fn calls(renderer: &Renderer) -> Option<Calls> {
     let open = opening(renderer, before, &arguments);
     if behind.starts_with('(') {
         let close = closing(behind.rsplit(')').next()?.trim_start_matches(']'), renderer);
-        return Some(Calls::Python { open: open.trim_end_matches('[').to_string(), close });
+        return Some(Calls::Python {
+            open: open.trim_end_matches('[').to_string(),
+            close,
+        });
     }
     if let Some(at) = behind.find('{') {
         let mut stream = serde_json::Deserializer::from_str(&behind[at..]).into_iter::<Json>();
-        if matches!(stream.next(), Some(Ok(value)) if is_arguments(&value, &arguments)) && !open.is_empty() {
+        if matches!(stream.next(), Some(Ok(value)) if is_arguments(&value, &arguments))
+            && !open.is_empty()
+        {
             let close = closing(&behind[at + stream.byte_offset()..], renderer);
             return Some(Calls::Named { open, close });
         }
@@ -76,26 +108,47 @@ pub fn calls(renderer: &Renderer) -> Option<Calls> {
 fn written(renderer: &Renderer, arguments: &Json, count: usize) -> Option<String> {
     let asked = stand_in_text(ASKED);
     let names = vec![TOOL.to_string(); count];
-    let messages =
-        vec![json!({"role": "user", "content": asked}), call_message(&names, arguments, &renderer.style)];
-    let text = renderer.render_messages(&Conversation { messages, ..Default::default() }, 0).ok()?;
+    let messages = vec![
+        json!({"role": "user", "content": asked}),
+        call_message(&names, arguments, &renderer.style),
+    ];
+    let text = renderer
+        .render_messages(
+            &Conversation {
+                messages,
+                ..Default::default()
+            },
+            0,
+        )
+        .ok()?;
     let at = text.find(&asked)? + asked.len();
     let behind = &text[at..];
     let prompt = renderer.render(&[user(ASKED), Turn::Cue]).ok()?;
     let cue = prompt.get(at..).unwrap_or_default();
-    let mut common = cue.bytes().zip(behind.bytes()).take_while(|(a, b)| a == b).count();
+    let mut common = cue
+        .bytes()
+        .zip(behind.bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
     while !behind.is_char_boundary(common) {
         common -= 1;
     }
     // Not into a tag or a special token.
-    if let Some(tag) = behind[..common].rfind(['<', '[']).filter(|tag| !behind[*tag..common].contains(['>', ']'])) {
+    if let Some(tag) = behind[..common]
+        .rfind(['<', '['])
+        .filter(|tag| !behind[*tag..common].contains(['>', ']']))
+    {
         common = tag;
     }
     Some(behind[common..].to_string())
 }
 
 fn is_arguments(value: &Json, arguments: &Json) -> bool {
-    let as_text = || value.as_str().and_then(|text| serde_json::from_str::<Json>(text).ok());
+    let as_text = || {
+        value
+            .as_str()
+            .and_then(|text| serde_json::from_str::<Json>(text).ok())
+    };
     value == arguments || as_text().is_some_and(|parsed| parsed == *arguments)
 }
 
@@ -103,13 +156,22 @@ fn is_arguments(value: &Json, arguments: &Json) -> bool {
 fn object(renderer: &Renderer, text: &str, name: usize, arguments: &Json) -> Option<Calls> {
     for (start, _) in text[..name].rmatch_indices('{') {
         let mut stream = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Json>();
-        let Some(Ok(Json::Object(entries))) = stream.next() else { continue };
+        let Some(Ok(Json::Object(entries))) = stream.next() else {
+            continue;
+        };
         let end = start + stream.byte_offset();
         if end <= name {
             continue;
         }
-        let arguments_key = entries.iter().find(|(_, value)| is_arguments(value, arguments))?.0.clone();
-        let name_key = match entries.iter().find(|(_, value)| value.as_str() == Some(TOOL)) {
+        let arguments_key = entries
+            .iter()
+            .find(|(_, value)| is_arguments(value, arguments))?
+            .0
+            .clone();
+        let name_key = match entries
+            .iter()
+            .find(|(_, value)| value.as_str() == Some(TOOL))
+        {
             Some((key, _)) => key.clone(),
             None if arguments_key == TOOL => String::new(),
             None => return None,
@@ -119,7 +181,12 @@ fn object(renderer: &Renderer, text: &str, name: usize, arguments: &Json) -> Opt
             (before, after) = (outer.trim_end(), after[1..].trim_start());
         }
         let (open, close) = (line_mark(before, renderer), closing(after, renderer));
-        return Some(Calls::Object { open, close, name_key, arguments_key });
+        return Some(Calls::Object {
+            open,
+            close,
+            name_key,
+            arguments_key,
+        });
     }
     None
 }
@@ -132,12 +199,22 @@ fn opening(renderer: &Renderer, before: &str, arguments: &Json) -> String {
         Some(text[..next].to_string())
     });
     let common = second.map_or(0, |second| {
-        before.chars().rev().zip(second.chars().rev()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum()
+        before
+            .chars()
+            .rev()
+            .zip(second.chars().rev())
+            .take_while(|(a, b)| a == b)
+            .map(|(c, _)| c.len_utf8())
+            .sum()
     });
     let mark = before[before.len() - common..].trim_start();
     // From the first whole tag on.
     let from = mark.find(['<', '[']).unwrap_or(0);
-    let mark = if mark[from..].is_empty() { line_mark(before, renderer) } else { mark[from..].to_string() };
+    let mark = if mark[from..].is_empty() {
+        line_mark(before, renderer)
+    } else {
+        mark[from..].to_string()
+    };
     // An id stands there for this call only.
     match mark.rfind("000000000") {
         Some(at) => mark[at + 9..].to_string(),
@@ -161,9 +238,19 @@ fn closing(after: &str, renderer: &Renderer) -> String {
     let seal = seal(renderer).unwrap_or_default();
     let after = after.strip_suffix(seal.trim()).unwrap_or(after).trim();
     let stops = stops(renderer);
-    let end = renderer.specials.all(after).iter().find(|(_, _, id)| stops.contains(id)).map_or(after.len(), |s| s.0);
+    let end = renderer
+        .specials
+        .all(after)
+        .iter()
+        .find(|(_, _, id)| stops.contains(id))
+        .map_or(after.len(), |s| s.0);
     // The first mark is enough: others close what holds all calls.
-    let line = after[..end].trim().split('\n').next().unwrap_or_default().trim();
+    let line = after[..end]
+        .trim()
+        .split('\n')
+        .next()
+        .unwrap_or_default()
+        .trim();
     let end = match renderer.specials.find(line, 0) {
         Some((_, end, _)) => end,
         None => line.find('>').map_or(line.len(), |at| at + 1),
@@ -173,21 +260,33 @@ fn closing(after: &str, renderer: &Renderer) -> String {
 
 /// Keys and values between marks.
 fn tagged(renderer: &Renderer, open: String, behind: &str) -> Option<Calls> {
-    let place = |from: usize, what: &str| behind[from..].find(what).map(|at| (from + at, from + at + what.len()));
+    let place = |from: usize, what: &str| {
+        behind[from..]
+            .find(what)
+            .map(|at| (from + at, from + at + what.len()))
+    };
     let (key, key_end) = place(0, "probed_key")?;
     let (value, value_end) = place(key_end, "probed_value")?;
     let (second, second_end) = place(value_end, "second_key")?;
     let (_, end) = place(second_end, "second_value")?;
     let (between, tail) = (&behind[value_end..second], &behind[end..]);
     // Between two pairs stand the end of one and the beginning of the next; what both ends share ends a pair.
-    let mut common = between.bytes().zip(tail.bytes()).take_while(|(a, b)| a == b).count();
+    let mut common = between
+        .bytes()
+        .zip(tail.bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
     while !between.is_char_boundary(common) {
         common -= 1;
     }
     let last_end = between[..common].rfind('>').map_or(common, |at| at + 1);
     let trimmed = |text: &str| text.trim_matches('\n').to_string();
     let next = &between[last_end..];
-    let first = if next.trim().is_empty() { behind[..key].trim_start_matches('>') } else { next };
+    let first = if next.trim().is_empty() {
+        behind[..key].trim_start_matches('>')
+    } else {
+        next
+    };
     if open.is_empty() || first.trim().is_empty() {
         return None;
     }

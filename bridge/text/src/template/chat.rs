@@ -1,8 +1,8 @@
 //! A model's chat template, loaded: what the engine asks of it.
-use super::extend::{extend, usual_context};
 use super::calls::{calls, Calls};
-use super::reasoning::{reasoning, Reasoning};
+use super::extend::{extend, usual_context};
 use super::probe::{find_style, seal, stops};
+use super::reasoning::{reasoning, Reasoning};
 use super::renderer::Renderer;
 use super::specials::{Encoder, Specials};
 use super::turns::{Kind, Turn};
@@ -69,13 +69,23 @@ impl ChatTemplate {
             }
         }
         let (reasoning, calls) = (reasoning(&renderer, &source), calls(&renderer));
-        Ok(ChatTemplate { renderer, encoder, seal, stops: ends, reasoning, calls })
+        Ok(ChatTemplate {
+            renderer,
+            encoder,
+            seal,
+            stops: ends,
+            reasoning,
+            calls,
+        })
     }
 
     /// The tokens that `turns` add behind turns of the kinds `before`.
     pub fn extend(&self, before: &[Kind], turns: &[Turn]) -> Result<Vec<u32>, String> {
         if turns.len() > TURNS {
-            return Err(format!("{} turns at once; {TURNS} is the limit", turns.len()));
+            return Err(format!(
+                "{} turns at once; {TURNS} is the limit",
+                turns.len()
+            ));
         }
         on_own_stack(|| extend(&self.renderer, &*self.encoder, before, turns, false))
     }
@@ -101,13 +111,15 @@ impl ChatTemplate {
     /// The formats of reasoning and of tool calls: a JSON object.
     pub fn formats(&self) -> String {
         let reasoning = self.reasoning.as_ref().map(Reasoning::to_json);
-        json!({"reasoning": reasoning, "calls": self.calls.as_ref().map(Calls::to_json)}).to_string()
+        json!({"reasoning": reasoning, "calls": self.calls.as_ref().map(Calls::to_json)})
+            .to_string()
     }
 }
 
 /// The variables of a [`Setup`], from JSON.
 pub fn variables(json: &str) -> Result<Map<String, Json>, String> {
-    serde_json::from_str(json).map_err(|e| format!("the template's variables are not a JSON object: {e}"))
+    serde_json::from_str(json)
+        .map_err(|e| format!("the template's variables are not a JSON object: {e}"))
 }
 
 fn on_own_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
@@ -135,6 +147,9 @@ impl ChatTemplate {
             tools: input["tools"].as_array().cloned(),
             cue: input["cue"].as_bool().unwrap_or(false),
         };
-        on_own_stack(|| self.renderer.render_messages(&conversation, input.to_string().len()))
+        on_own_stack(|| {
+            self.renderer
+                .render_messages(&conversation, input.to_string().len())
+        })
     }
 }

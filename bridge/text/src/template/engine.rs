@@ -28,10 +28,13 @@ impl Engine {
                 budget::SOURCE_BYTES
             ));
         }
-        let source = source::rewrite(template).map_err(|e| explain(&e))?.into_boxed_str();
+        let source = source::rewrite(template)
+            .map_err(|e| explain(&e))?
+            .into_boxed_str();
         // The text is on the heap, is not changed, and outlives the program that borrows it.
         let text: &'static str = unsafe { &*std::ptr::from_ref::<str>(&source) };
-        let ast = parse(text, NAME, Default::default(), Default::default()).map_err(|e| explain(&e))?;
+        let ast =
+            parse(text, NAME, Default::default(), Default::default()).map_err(|e| explain(&e))?;
         let mut generator = CodeGenerator::new(NAME, text);
         generator.compile_stmt(&ast);
         let (mut program, mut blocks) = generator.finish();
@@ -39,11 +42,21 @@ impl Engine {
         for block in blocks.values_mut() {
             operators::replace(block);
         }
-        Ok(Engine { program, blocks, env: environment(now), source })
+        Ok(Engine {
+            program,
+            blocks,
+            env: environment(now),
+            source,
+        })
     }
 
     /// `input_bytes` and `messages` are what the variables hold: they add to what the rendering may cost.
-    pub fn render(&self, variables: Value, messages: usize, input_bytes: usize) -> Result<String, String> {
+    pub fn render(
+        &self,
+        variables: Value,
+        messages: usize,
+        input_bytes: usize,
+    ) -> Result<String, String> {
         let (messages, input) = (messages as u64, input_bytes as u64);
         let mut env = self.env.clone();
         env.set_fuel(Some(
@@ -53,7 +66,13 @@ impl Engine {
         let mut text = String::new();
         let mut out = make_string_output(&mut text);
         Vm::new(&env)
-            .eval(&self.program, variables, &self.blocks, &mut out, AutoEscape::None)
+            .eval(
+                &self.program,
+                variables,
+                &self.blocks,
+                &mut out,
+                AutoEscape::None,
+            )
             .map_err(|e| explain(&e))?;
         Ok(text)
     }
@@ -73,9 +92,15 @@ fn environment(now: Moment) -> Environment<'static> {
     });
     filters::register(&mut env);
     operators::register(&mut env);
-    env.add_function("raise_exception", |message: Value| -> Result<Value, Error> {
-        Err(Error::new(ErrorKind::InvalidOperation, python::str(&message)?))
-    });
+    env.add_function(
+        "raise_exception",
+        |message: Value| -> Result<Value, Error> {
+            Err(Error::new(
+                ErrorKind::InvalidOperation,
+                python::str(&message)?,
+            ))
+        },
+    );
     env.add_function("strftime_now", move |format: String| strftime(&format, now));
     env.add_function("range", range);
     env.remove_global("debug");
@@ -87,7 +112,12 @@ fn range(bounds: Rest<i64>) -> Result<Value, Error> {
         [to] => (0, to, 1),
         [from, to] => (from, to, 1),
         [from, to, step] if step != 0 => (from, to, step),
-        _ => return Err(Error::new(ErrorKind::InvalidOperation, "range takes one to three integers")),
+        _ => {
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                "range takes one to three integers",
+            ))
+        }
     };
     let mut at = from;
     let numbers = std::iter::from_fn(move || {

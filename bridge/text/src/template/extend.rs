@@ -19,8 +19,17 @@ pub fn extend(
     let (mut before, mut tokens) = (before.to_vec(), Vec::new());
     let mut rest = turns;
     while !rest.is_empty() {
-        let end = rest.iter().position(|turn| *turn == Turn::Cue).map_or(rest.len(), |at| at + 1);
-        tokens.extend(extend_once(renderer, encoder, &before, &rest[..end], closed)?);
+        let end = rest
+            .iter()
+            .position(|turn| *turn == Turn::Cue)
+            .map_or(rest.len(), |at| at + 1);
+        tokens.extend(extend_once(
+            renderer,
+            encoder,
+            &before,
+            &rest[..end],
+            closed,
+        )?);
         before.extend(rest[..end].iter().map(Turn::kind));
         rest = &rest[end..];
     }
@@ -40,7 +49,11 @@ fn extend_once(
         return first;
     }
     // A template that moves the system text about (Mistral's) does not need it to write what comes later.
-    let without: Vec<Kind> = before.iter().copied().filter(|k| !matches!(k, Kind::System | Kind::Tools)).collect();
+    let without: Vec<Kind> = before
+        .iter()
+        .copied()
+        .filter(|k| !matches!(k, Kind::System | Kind::Tools))
+        .collect();
     if without.len() < before.len() && !without.is_empty() {
         let second = attempt(renderer, encoder, &without, turns, closed);
         if second.is_ok() {
@@ -62,7 +75,10 @@ fn extend_once(
 
 /// The leading system and tools, then the last turns, from a user's on.
 fn remembered(before: &[Kind]) -> Vec<Kind> {
-    let lead = before.iter().take_while(|k| matches!(k, Kind::System | Kind::Tools)).count();
+    let lead = before
+        .iter()
+        .take_while(|k| matches!(k, Kind::System | Kind::Tools))
+        .count();
     let (lead, rest) = before.split_at(lead);
     let mut from = rest.len().saturating_sub(MEMORY);
     if let Some(user) = rest[from..].iter().position(|k| *k == Kind::User) {
@@ -80,28 +96,42 @@ fn remembered(before: &[Kind]) -> Vec<Kind> {
 
 /// Stand-ins for turns of these kinds. One that was followed by answers called tools.
 fn stand_ins(renderer: &Renderer, before: &[Kind], turns: &[Turn]) -> Vec<Turn> {
-    let mut known: Vec<Turn> = before.iter().enumerate().map(|(n, kind)| stand_in(*kind, n)).collect();
+    let mut known: Vec<Turn> = before
+        .iter()
+        .enumerate()
+        .map(|(n, kind)| stand_in(*kind, n))
+        .collect();
     for i in 0..known.len() {
         if known[i].kind() != Kind::Assistant || !renderer.style.writes_calls {
             continue;
         }
         let names: Vec<String> = known[i + 1..]
             .iter()
-            .chain(if i + 1 + count_answers(&known[i + 1..]) == known.len() { turns } else { &[] })
+            .chain(if i + 1 + count_answers(&known[i + 1..]) == known.len() {
+                turns
+            } else {
+                &[]
+            })
             .map_while(|turn| match turn {
                 Turn::Answer { name, .. } => Some(name.clone()),
                 _ => None,
             })
             .collect();
         if !names.is_empty() {
-            known[i] = Turn::Calls { names, sample: stand_in_text(i) };
+            known[i] = Turn::Calls {
+                names,
+                sample: stand_in_text(i),
+            };
         }
     }
     known
 }
 
 fn count_answers(turns: &[Turn]) -> usize {
-    turns.iter().take_while(|turn| turn.kind() == Kind::Answer).count()
+    turns
+        .iter()
+        .take_while(|turn| turn.kind() == Kind::Answer)
+        .count()
 }
 
 /// What the template writes for `turns` behind `before`, if it only adds.
@@ -127,11 +157,18 @@ fn attempt(
         return Err("the template repeats what is already said".into());
     }
     for (kind, text) in turns.iter().filter_map(said) {
-        if !text.is_empty() && !new.contains(text) && !new.contains(text.trim()) && kind == Kind::System {
+        if !text.is_empty()
+            && !new.contains(text)
+            && !new.contains(text.trim())
+            && kind == Kind::System
+        {
             return Err("the template leaves out a system turn".into());
         }
     }
-    let (all, had) = (renderer.encode(&new, encoder)?, renderer.encode(&old, encoder)?);
+    let (all, had) = (
+        renderer.encode(&new, encoder)?,
+        renderer.encode(&old, encoder)?,
+    );
     if all.starts_with(&had) {
         return Ok(all[had.len()..].to_vec());
     }
@@ -154,7 +191,12 @@ fn said(turn: &Turn) -> Option<(Kind, &str)> {
 }
 
 /// Turn by turn, each as it is written in a plain conversation: for orders of turns that the template refuses.
-fn piecewise(renderer: &Renderer, encoder: &dyn Encoder, turns: &[Turn], closed: bool) -> Result<Vec<u32>, String> {
+fn piecewise(
+    renderer: &Renderer,
+    encoder: &dyn Encoder,
+    turns: &[Turn],
+    closed: bool,
+) -> Result<Vec<u32>, String> {
     let mut tokens = Vec::new();
     let mut last = Kind::User;
     for turn in turns {
@@ -163,9 +205,13 @@ fn piecewise(renderer: &Renderer, encoder: &dyn Encoder, turns: &[Turn], closed:
         let context = usual_context(kind, last);
         let added = attempt(renderer, encoder, context, one, closed).or_else(|error| match turn {
             // No place for it in the middle: a user's turn carries the words.
-            Turn::System(text) => {
-                attempt(renderer, encoder, &[Kind::User, Kind::Assistant], &[Turn::User(text.clone())], closed)
-            }
+            Turn::System(text) => attempt(
+                renderer,
+                encoder,
+                &[Kind::User, Kind::Assistant],
+                &[Turn::User(text.clone())],
+                closed,
+            ),
             _ => Err(error),
         });
         tokens.extend(added?);

@@ -9,9 +9,43 @@ use std::sync::OnceLock;
 
 /// Filters that give back about as much as they take.
 const STEADY: &[&str] = &[
-    "abs", "attr", "batch", "bool", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float",
-    "groupby", "int", "items", "last", "length", "lines", "list", "lower", "map", "max", "min", "reject", "rejectattr",
-    "reverse", "round", "safe", "select", "selectattr", "slice", "sort", "split", "sum", "title", "unique",
+    "abs",
+    "attr",
+    "batch",
+    "bool",
+    "capitalize",
+    "count",
+    "d",
+    "default",
+    "dictsort",
+    "e",
+    "escape",
+    "first",
+    "float",
+    "groupby",
+    "int",
+    "items",
+    "last",
+    "length",
+    "lines",
+    "list",
+    "lower",
+    "map",
+    "max",
+    "min",
+    "reject",
+    "rejectattr",
+    "reverse",
+    "round",
+    "safe",
+    "select",
+    "selectattr",
+    "slice",
+    "sort",
+    "split",
+    "sum",
+    "title",
+    "unique",
     "upper",
 ];
 
@@ -26,7 +60,9 @@ fn inner() -> &'static Environment<'static> {
 }
 
 fn add_own(env: &mut Environment<'static>) {
-    env.add_filter("tojson", |value: Value, kwargs: Kwargs| python::tojson(&value, kwargs));
+    env.add_filter("tojson", |value: Value, kwargs: Kwargs| {
+        python::tojson(&value, kwargs)
+    });
     env.add_filter("string", |value: Value| python::str(&value));
     env.add_filter("trim", trim);
     env.add_filter("join", join);
@@ -45,7 +81,8 @@ pub fn register(env: &mut Environment<'static>) {
             for arg in args.iter() {
                 charge(size(arg))?;
             }
-            if matches!(*name, "length" | "count") && args.first().is_some_and(Value::is_undefined) {
+            if matches!(*name, "length" | "count") && args.first().is_some_and(Value::is_undefined)
+            {
                 return Ok(Value::from(0)); // as in Python
             }
             inner().empty_state().apply_filter(name, &args)
@@ -61,7 +98,10 @@ pub fn register(env: &mut Environment<'static>) {
 }
 
 fn too_wide() -> Error {
-    Error::new(ErrorKind::InvalidOperation, "a format with a width that long")
+    Error::new(
+        ErrorKind::InvalidOperation,
+        "a format with a width that long",
+    )
 }
 
 fn trim(value: Value, chars: Option<&str>) -> Result<String, Error> {
@@ -73,7 +113,12 @@ fn trim(value: Value, chars: Option<&str>) -> Result<String, Error> {
     .to_string())
 }
 
-fn join(values: Value, separator: Option<Value>, attribute: Option<Value>, kwargs: Kwargs) -> Result<String, Error> {
+fn join(
+    values: Value,
+    separator: Option<Value>,
+    attribute: Option<Value>,
+    kwargs: Kwargs,
+) -> Result<String, Error> {
     let attribute = match kwargs.get::<Option<Value>>("attribute")? {
         Some(named) => Some(named),
         None => attribute,
@@ -83,7 +128,10 @@ fn join(values: Value, separator: Option<Value>, attribute: Option<Value>, kwarg
         None => separator,
     };
     kwargs.assert_all_used()?;
-    let separator = separator.map(|s| python::str(&s)).transpose()?.unwrap_or_default();
+    let separator = separator
+        .map(|s| python::str(&s))
+        .transpose()?
+        .unwrap_or_default();
     let mut out = String::new();
     for (i, value) in values.try_iter()?.enumerate() {
         if i > 0 {
@@ -102,7 +150,11 @@ fn join(values: Value, separator: Option<Value>, attribute: Option<Value>, kwarg
 
 fn replace(text: Value, old: Value, new: Value, count: Option<i64>) -> Result<String, Error> {
     let (text, old, new) = (python::str(&text)?, python::str(&old)?, python::str(&new)?);
-    let found = if old.is_empty() { text.chars().count() + 1 } else { text.matches(&old).count() };
+    let found = if old.is_empty() {
+        text.chars().count() + 1
+    } else {
+        text.matches(&old).count()
+    };
     let count = match count {
         Some(n) if n >= 0 => found.min(n as usize),
         _ => found,
@@ -111,10 +163,22 @@ fn replace(text: Value, old: Value, new: Value, count: Option<i64>) -> Result<St
     Ok(text.replacen(&old, &new, count))
 }
 
-fn indent(text: Value, width: Option<Value>, first: Option<bool>, blank: Option<bool>, kwargs: Kwargs) -> Result<String, Error> {
+fn indent(
+    text: Value,
+    width: Option<Value>,
+    first: Option<bool>,
+    blank: Option<bool>,
+    kwargs: Kwargs,
+) -> Result<String, Error> {
     let width = kwargs.get::<Option<Value>>("width")?.or(width);
-    let first = kwargs.get::<Option<bool>>("first")?.or(first).unwrap_or(false);
-    let blank = kwargs.get::<Option<bool>>("blank")?.or(blank).unwrap_or(false);
+    let first = kwargs
+        .get::<Option<bool>>("first")?
+        .or(first)
+        .unwrap_or(false);
+    let blank = kwargs
+        .get::<Option<bool>>("blank")?
+        .or(blank)
+        .unwrap_or(false);
     kwargs.assert_all_used()?;
     let pad = match width {
         Some(v) if v.as_str().is_some() => v.as_str().unwrap_or_default().to_string(),
@@ -174,7 +238,13 @@ fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Va
         }
         "join" => {
             let (values,): (Value,) = from_args(args)?;
-            join(values, Some(value.clone()), None, Kwargs::from_iter([] as [(&str, Value); 0])).map(Value::from)
+            join(
+                values,
+                Some(value.clone()),
+                None,
+                Kwargs::from_iter([] as [(&str, Value); 0]),
+            )
+            .map(Value::from)
         }
         "format" => {
             check_widths(text, args)?;
@@ -190,7 +260,11 @@ fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Va
         }
         "partition" | "rpartition" => {
             let (by,): (&str,) = from_args(args)?;
-            let found = if name == "partition" { text.split_once(by) } else { text.rsplit_once(by) };
+            let found = if name == "partition" {
+                text.split_once(by)
+            } else {
+                text.rsplit_once(by)
+            };
             Ok(texts(&match found {
                 Some((a, b)) => vec![a, by, b],
                 None if name == "partition" => vec![text, "", ""],
@@ -199,10 +273,15 @@ fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Va
         }
         "rsplit" => {
             let (by, most): (Option<&str>, Option<i64>) = from_args(args)?;
-            let most = most.filter(|n| *n >= 0).map_or(usize::MAX, |n| n as usize + 1);
+            let most = most
+                .filter(|n| *n >= 0)
+                .map_or(usize::MAX, |n| n as usize + 1);
             let mut parts: Vec<&str> = match by {
                 Some(by) => text.rsplitn(most, by).collect(),
-                None => text.rsplitn(most, char::is_whitespace).filter(|s| !s.is_empty()).collect(),
+                None => text
+                    .rsplitn(most, char::is_whitespace)
+                    .filter(|s| !s.is_empty())
+                    .collect(),
             };
             parts.reverse();
             Ok(texts(&parts))
@@ -211,7 +290,10 @@ fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Va
             let (part,): (&str,) = from_args(args)?;
             match text.find(part) {
                 Some(at) => Ok(Value::from(text[..at].chars().count())),
-                None => Err(Error::new(ErrorKind::InvalidOperation, "substring not found")),
+                None => Err(Error::new(
+                    ErrorKind::InvalidOperation,
+                    "substring not found",
+                )),
             }
         }
         "split" if args.len() == 1 && args[0].as_str() == Some("") => {

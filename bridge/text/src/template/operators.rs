@@ -81,7 +81,10 @@ fn add(a: Value, b: Value) -> Result<Value, Error> {
         return Ok(Value::from(list(a.try_iter()?.chain(b.try_iter()?))?));
     }
     if let (Some(x), Some(y)) = (integer(&a), integer(&b)) {
-        return x.checked_add(y).map(Value::from).ok_or_else(|| refuse("+", &a, &b));
+        return x
+            .checked_add(y)
+            .map(Value::from)
+            .ok_or_else(|| refuse("+", &a, &b));
     }
     match (float(&a), float(&b)) {
         (Some(x), Some(y)) => Ok(Value::from(x + y)),
@@ -91,7 +94,10 @@ fn add(a: Value, b: Value) -> Result<Value, Error> {
 
 fn multiply(a: Value, b: Value) -> Result<Value, Error> {
     if let (Some(x), Some(y)) = (integer(&a), integer(&b)) {
-        return x.checked_mul(y).map(Value::from).ok_or_else(|| refuse("*", &a, &b));
+        return x
+            .checked_mul(y)
+            .map(Value::from)
+            .ok_or_else(|| refuse("*", &a, &b));
     }
     if let (Some(x), Some(y)) = (float(&a), float(&b)) {
         return Ok(Value::from(x * y));
@@ -111,7 +117,9 @@ fn multiply(a: Value, b: Value) -> Result<Value, Error> {
     }
     let items: Vec<Value> = list(what.try_iter()?)?;
     let times = if items.is_empty() { 0 } else { times };
-    Ok(Value::from(list((0..times).flat_map(|_| items.iter().cloned()))?))
+    Ok(Value::from(list(
+        (0..times).flat_map(|_| items.iter().cloned()),
+    )?))
 }
 
 fn concatenate(a: Value, b: Value) -> Result<Value, Error> {

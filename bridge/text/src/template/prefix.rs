@@ -17,7 +17,10 @@ pub fn stand_in(kind: Kind, n: usize) -> Turn {
         Kind::User => Turn::User(text),
         Kind::Assistant | Kind::Cue => Turn::Assistant(text),
         Kind::Tools => Turn::Tools(vec![stand_in_tool(&text)]),
-        Kind::Answer => Turn::Answer { name: "tool".into(), value: text },
+        Kind::Answer => Turn::Answer {
+            name: "tool".into(),
+            value: text,
+        },
     }
 }
 
@@ -49,7 +52,12 @@ struct Trial {
 
 /// The text of `turns` that all continuations share. With `closed`, tool answers are complete: none follows in their turn.
 /// `answers` are tools whose answers come next for sure.
-pub fn certain(renderer: &Renderer, turns: &[Turn], closed: bool, answers: &[String]) -> Result<String, String> {
+pub fn certain(
+    renderer: &Renderer,
+    turns: &[Turn],
+    closed: bool,
+    answers: &[String],
+) -> Result<String, String> {
     let Some(last) = turns.last() else {
         return Ok(String::new());
     };
@@ -62,7 +70,11 @@ pub fn certain(renderer: &Renderer, turns: &[Turn], closed: bool, answers: &[Str
     let mut first_error = None;
     let mut trials = Vec::new();
     for follower in &followers {
-        let all: Vec<Turn> = marked.iter().cloned().chain(follower.iter().cloned()).collect();
+        let all: Vec<Turn> = marked
+            .iter()
+            .cloned()
+            .chain(follower.iter().cloned())
+            .collect();
         match renderer.render(&all) {
             Ok(text) => trials.extend(trial(text, &marked, follower)),
             Err(error) => first_error = first_error.or(Some(error)),
@@ -84,8 +96,14 @@ pub fn certain(renderer: &Renderer, turns: &[Turn], closed: bool, answers: &[Str
 /// Whether the mark behind the content changed nothing else.
 fn is_faithful(renderer: &Renderer, turns: &[Turn], followers: &[Vec<Turn>], text: &str) -> bool {
     followers.iter().any(|follower| {
-        let all: Vec<Turn> = turns.iter().cloned().chain(follower.iter().cloned()).collect();
-        renderer.render(&all).is_ok_and(|whole| whole.starts_with(text))
+        let all: Vec<Turn> = turns
+            .iter()
+            .cloned()
+            .chain(follower.iter().cloned())
+            .collect();
+        renderer
+            .render(&all)
+            .is_ok_and(|whole| whole.starts_with(text))
     })
 }
 
@@ -108,14 +126,22 @@ fn marked(turns: &[Turn]) -> Vec<Turn> {
 fn followers(last: Kind, closed: bool, answers: &[String]) -> Vec<Vec<Turn>> {
     let next = |kind| vec![stand_in(kind, NEXT)];
     if !answers.is_empty() {
-        let answer = |name: &String| Turn::Answer { name: name.clone(), value: stand_in_text(NEXT) };
+        let answer = |name: &String| Turn::Answer {
+            name: name.clone(),
+            value: stand_in_text(NEXT),
+        };
         return vec![answers.iter().map(answer).collect(), vec![]];
     }
     match last {
         Kind::System | Kind::Tools => vec![next(Kind::User), vec![]],
         Kind::User => vec![next(Kind::Assistant), vec![Turn::Cue], vec![]],
         Kind::Answer if closed => vec![next(Kind::Assistant), vec![Turn::Cue], vec![]],
-        Kind::Answer => vec![next(Kind::Assistant), vec![Turn::Cue], next(Kind::Answer), vec![]],
+        Kind::Answer => vec![
+            next(Kind::Assistant),
+            vec![Turn::Cue],
+            next(Kind::Answer),
+            vec![],
+        ],
         Kind::Assistant | Kind::Cue => vec![next(Kind::User), vec![Turn::Cue], vec![]],
     }
 }
@@ -138,7 +164,11 @@ fn trial(text: String, turns: &[Turn], follower: &[Turn]) -> Option<Trial> {
             let tools = text[..end].rfind(&name)? + name.len();
             // Mistral writes the system text behind the tools that came after it.
             turns.iter().fold(tools, |content, turn| match turn {
-                Turn::System(said) => content.max(text[..end].rfind(said.trim()).map_or(0, |at| at + said.trim().len())),
+                Turn::System(said) => content.max(
+                    text[..end]
+                        .rfind(said.trim())
+                        .map_or(0, |at| at + said.trim().len()),
+                ),
                 _ => content,
             })
         }
@@ -146,10 +176,18 @@ fn trial(text: String, turns: &[Turn], follower: &[Turn]) -> Option<Trial> {
     };
     let limit = match follower.first() {
         None | Some(Turn::Cue) => text.len(),
-        Some(_) => text.find(&stand_in_text(NEXT)).filter(|at| *at >= content)?,
+        Some(_) => text
+            .find(&stand_in_text(NEXT))
+            .filter(|at| *at >= content)?,
     };
     let kept = kept(turns, &text);
-    Some(Trial { text, limit, content, ends: follower.is_empty(), kept })
+    Some(Trial {
+        text,
+        limit,
+        content,
+        ends: follower.is_empty(),
+        kept,
+    })
 }
 
 /// `trials` are in the order of how usual they are; the first that keeps most of what was said is followed.
@@ -158,8 +196,13 @@ fn choose<'a>(trials: &'a [Trial], specials: &Specials) -> Option<&'a str> {
     let base = trials.iter().find(|trial| trial.kept == most)?;
     let (mut cut, mut natural) = (base.limit, base.ends);
     // The bare end first: it tells best where the turn is over.
-    for other in trials.iter().filter(|t| t.ends).chain(trials.iter().filter(|t| !t.ends)) {
-        if other.content != base.content || other.text[..other.content] != base.text[..base.content] {
+    for other in trials
+        .iter()
+        .filter(|t| t.ends)
+        .chain(trials.iter().filter(|t| !t.ends))
+    {
+        if other.content != base.content || other.text[..other.content] != base.text[..base.content]
+        {
             continue; // another history: it says nothing of this one
         }
         if other.limit >= cut && other.text[..cut] == base.text[..cut] {
@@ -172,7 +215,11 @@ fn choose<'a>(trials: &'a [Trial], specials: &Specials) -> Option<&'a str> {
         }
     }
     if !natural {
-        cut = cut.min(first_close(&base.text[..base.limit], base.content, specials));
+        cut = cut.min(first_close(
+            &base.text[..base.limit],
+            base.content,
+            specials,
+        ));
     }
     Some(&base.text[..cut])
 }
@@ -180,7 +227,11 @@ fn choose<'a>(trials: &'a [Trial], specials: &Specials) -> Option<&'a str> {
 /// Up to where two texts agree in whole pieces: special tokens, and runs of text between them.
 fn common(a: &Trial, b: &Trial, specials: &Specials) -> usize {
     let (a_text, b_text) = (&a.text[..a.limit], &b.text[..b.limit]);
-    let mut at = a_text.bytes().zip(b_text.bytes()).take_while(|(x, y)| x == y).count();
+    let mut at = a_text
+        .bytes()
+        .zip(b_text.bytes())
+        .take_while(|(x, y)| x == y)
+        .count();
     if at == a_text.len() || at == b_text.len() {
         return at;
     }
@@ -190,7 +241,10 @@ fn common(a: &Trial, b: &Trial, specials: &Specials) -> usize {
     let from = a.content.min(at);
     let (a_list, b_list) = (specials.all(&a_text[from..]), specials.all(&b_text[from..]));
     for list in [&a_list, &b_list] {
-        if let Some((start, ..)) = list.iter().find(|(start, end, _)| start + from < at && at < end + from) {
+        if let Some((start, ..)) = list
+            .iter()
+            .find(|(start, end, _)| start + from < at && at < end + from)
+        {
             at = start + from; // inside a special token
         }
     }
@@ -199,8 +253,17 @@ fn common(a: &Trial, b: &Trial, specials: &Specials) -> usize {
         return at;
     }
     // Inside a run in both: back to its beginning, and on over the space that both have there.
-    let run = a_list.iter().map(|(_, end, _)| end + from).filter(|end| *end <= at).next_back().unwrap_or(a.content);
-    let space = a_text[run.min(at)..at].chars().take_while(|c| c.is_whitespace()).map(char::len_utf8).sum::<usize>();
+    let run = a_list
+        .iter()
+        .map(|(_, end, _)| end + from)
+        .filter(|end| *end <= at)
+        .next_back()
+        .unwrap_or(a.content);
+    let space = a_text[run.min(at)..at]
+        .chars()
+        .take_while(|c| c.is_whitespace())
+        .map(char::len_utf8)
+        .sum::<usize>();
     (run + space).min(at)
 }
 

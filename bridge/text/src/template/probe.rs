@@ -18,11 +18,17 @@ pub fn assistant(n: usize) -> Turn {
 }
 
 fn calls(n: usize) -> Turn {
-    Turn::Calls { names: vec![TOOL.into()], sample: stand_in_text(n) }
+    Turn::Calls {
+        names: vec![TOOL.into()],
+        sample: stand_in_text(n),
+    }
 }
 
 fn answer(n: usize) -> Turn {
-    Turn::Answer { name: TOOL.into(), value: stand_in_text(n) }
+    Turn::Answer {
+        name: TOOL.into(),
+        value: stand_in_text(n),
+    }
 }
 
 /// Sets `renderer.style`. Fails if the template cannot write the simplest conversation.
@@ -33,9 +39,15 @@ pub fn find_style(renderer: &mut Renderer) -> Result<(), String> {
         return Err("chat template: a user's turn leaves no trace in what it writes".into());
     }
     let writes = |renderer: &Renderer, turns: &[Turn], wanted: &[&str]| {
-        renderer.render(turns).is_ok_and(|text| wanted.iter().all(|part| text.contains(part)))
+        renderer
+            .render(turns)
+            .is_ok_and(|text| wanted.iter().all(|part| text.contains(part)))
     };
-    let (asked, said, other) = (stand_in_text(ASKED), stand_in_text(SAID), stand_in_text(OTHER));
+    let (asked, said, other) = (
+        stand_in_text(ASKED),
+        stand_in_text(SAID),
+        stand_in_text(OTHER),
+    );
 
     let system = [Turn::System(other.clone()), user(ASKED)];
     renderer.style.folds_system = !writes(renderer, &system, &[&asked, &other]);
@@ -43,8 +55,14 @@ pub fn find_style(renderer: &mut Renderer) -> Result<(), String> {
     // How a call wants to be told, if the template writes calls at all.
     renderer.style.writes_calls = false;
     for tried in 0..8 {
-        let (null_content, text_arguments, named_ids) = (tried & 1 == 0, tried & 2 != 0, tried & 4 != 0);
-        let tried = Style { null_content, text_arguments, named_ids, ..renderer.style.clone() };
+        let (null_content, text_arguments, named_ids) =
+            (tried & 1 == 0, tried & 2 != 0, tried & 4 != 0);
+        let tried = Style {
+            null_content,
+            text_arguments,
+            named_ids,
+            ..renderer.style.clone()
+        };
         let before = std::mem::replace(&mut renderer.style, tried);
         if writes(renderer, &[user(ASKED), calls(SAID)], &[TOOL, &said]) {
             renderer.style.writes_calls = true;
@@ -52,11 +70,23 @@ pub fn find_style(renderer: &mut Renderer) -> Result<(), String> {
         }
         renderer.style = before;
     }
-    let called = if renderer.style.writes_calls { calls(SAID) } else { assistant(SAID) };
-    renderer.style.answers_as_user = !writes(renderer, &[user(ASKED), called, answer(OTHER)], &[&said, &other]);
+    let called = if renderer.style.writes_calls {
+        calls(SAID)
+    } else {
+        assistant(SAID)
+    };
+    renderer.style.answers_as_user = !writes(
+        renderer,
+        &[user(ASKED), called, answer(OTHER)],
+        &[&said, &other],
+    );
     renderer.style.wants_calls = renderer.style.writes_calls
         && !renderer.style.answers_as_user
-        && !writes(renderer, &[user(ASKED), assistant(SAID), answer(OTHER)], &[&said, &other]);
+        && !writes(
+            renderer,
+            &[user(ASKED), assistant(SAID), answer(OTHER)],
+            &[&said, &other],
+        );
     if renderer.style.answers_as_user {
         renderer.style.wants_calls = false;
     }
@@ -68,7 +98,8 @@ pub fn find_style(renderer: &mut Renderer) -> Result<(), String> {
         function.retain(|key, _| key == "name");
     }
     let tools = [Turn::Tools(vec![bare]), user(ASKED)];
-    renderer.style.full_schemas = !renderer.style.describes_tools && !writes(renderer, &tools, &[&asked, &other]);
+    renderer.style.full_schemas =
+        !renderer.style.describes_tools && !writes(renderer, &tools, &[&asked, &other]);
     Ok(())
 }
 
@@ -82,7 +113,10 @@ pub fn seal(renderer: &Renderer) -> Result<String, String> {
 pub fn cue(renderer: &Renderer) -> Result<String, String> {
     let before = certain(renderer, &[user(ASKED)], true, &[])?;
     let text = renderer.render(&[user(ASKED), Turn::Cue])?;
-    Ok(text.strip_prefix(&before).unwrap_or(behind(&text, ASKED)).to_string())
+    Ok(text
+        .strip_prefix(&before)
+        .unwrap_or(behind(&text, ASKED))
+        .to_string())
 }
 
 fn behind(text: &str, n: usize) -> &str {
@@ -95,7 +129,9 @@ pub fn stops(renderer: &Renderer) -> Vec<u32> {
     let mut stops = Vec::new();
     let mut add = |id: Option<u32>| stops.extend(id);
     for turns in [[user(ASKED), assistant(SAID)], [user(ASKED), calls(SAID)]] {
-        let Ok(text) = renderer.render(&turns) else { continue };
+        let Ok(text) = renderer.render(&turns) else {
+            continue;
+        };
         let specials = renderer.specials.all(behind(&text, SAID));
         match &turns[1] {
             Turn::Assistant(_) => add(specials.first().map(|s| s.2)),

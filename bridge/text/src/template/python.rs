@@ -62,7 +62,11 @@ fn repr(value: &Value, out: &mut String, depth: usize) -> Result<(), Error> {
 
 fn repr_text(text: &str, out: &mut String) -> Result<(), Error> {
     charge(text.len())?;
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let quote = if text.contains('\'') && !text.contains('"') {
+        '"'
+    } else {
+        '\''
+    };
     out.push(quote);
     for c in text.chars() {
         match c {
@@ -167,7 +171,9 @@ impl Json {
             ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
             ValueKind::Number => match f64::try_from(value.clone()) {
                 Ok(x) if x.is_nan() => out.push_str("NaN"),
-                Ok(x) if x.is_infinite() => out.push_str(if x > 0.0 { "Infinity" } else { "-Infinity" }),
+                Ok(x) if x.is_infinite() => {
+                    out.push_str(if x > 0.0 { "Infinity" } else { "-Infinity" })
+                }
                 _ => out.push_str(&number(value)),
             },
             ValueKind::String => self.text(value.as_str().unwrap_or_default(), out)?,
@@ -267,5 +273,9 @@ impl Json {
 /// JSON as Python writes it, outside of a rendering.
 pub fn plain_json(value: &serde_json::Value) -> String {
     super::budget::begin(u64::MAX);
-    tojson(&Value::from_serialize(value), Kwargs::from_iter([] as [(&str, Value); 0])).unwrap_or_default()
+    tojson(
+        &Value::from_serialize(value),
+        Kwargs::from_iter([] as [(&str, Value); 0]),
+    )
+    .unwrap_or_default()
 }

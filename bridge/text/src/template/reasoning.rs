@@ -35,7 +35,9 @@ const KNOWN: &[(&str, &str)] = &[
 pub fn reasoning(renderer: &Renderer, template: &str) -> Option<Reasoning> {
     let cue = cue(renderer).unwrap_or_default();
     let (open, close) = written(renderer, &cue).or_else(|| {
-        let pair = KNOWN.iter().find(|(open, close)| template.contains(open) || template.contains(close))?;
+        let pair = KNOWN
+            .iter()
+            .find(|(open, close)| template.contains(open) || template.contains(close))?;
         Some((pair.0.to_string(), pair.1.to_string()))
     })?;
     let begins_inside = match (cue.rfind(&open), cue.rfind(&close)) {
@@ -43,34 +45,58 @@ pub fn reasoning(renderer: &Renderer, template: &str) -> Option<Reasoning> {
         (Some(_), None) => true,
         _ => false,
     };
-    Some(Reasoning { open, close, begins_inside })
+    Some(Reasoning {
+        open,
+        close,
+        begins_inside,
+    })
 }
 
 /// What a template puts around the reasoning of a message that has one.
 fn written(renderer: &Renderer, cue: &str) -> Option<(String, String)> {
-    let (asked, thought, said) = (stand_in_text(ASKED), stand_in_text(OTHER), stand_in_text(SAID));
-    ["reasoning_content", "thinking", "reasoning"].iter().find_map(|field| {
-        let mut message = json!({"role": "assistant", "content": said});
-        message[*field] = json!(thought);
-        let messages = vec![json!({"role": "user", "content": asked}), message];
-        let text = renderer.render_messages(&Conversation { messages, ..Default::default() }, 0).ok()?;
-        let (at, end) = (text.find(&thought)?, text.find(&said)?);
-        let behind = text.get(at + thought.len()..end)?;
-        let before = text.get(text.find(&asked)? + asked.len()..at)?;
-        let cue = cue.trim_end();
-        let open = match before.find(cue).filter(|_| !cue.is_empty()) {
-            Some(found) => opening(&before[found + cue.len()..], renderer),
-            None => last_mark(before, renderer),
-        };
-        // If nothing stands between the cue and the thought, the cue has opened it.
-        Some((open.or_else(|| last_mark(cue, renderer))?, closing(behind, renderer)?))
-    })
+    let (asked, thought, said) = (
+        stand_in_text(ASKED),
+        stand_in_text(OTHER),
+        stand_in_text(SAID),
+    );
+    ["reasoning_content", "thinking", "reasoning"]
+        .iter()
+        .find_map(|field| {
+            let mut message = json!({"role": "assistant", "content": said});
+            message[*field] = json!(thought);
+            let messages = vec![json!({"role": "user", "content": asked}), message];
+            let text = renderer
+                .render_messages(
+                    &Conversation {
+                        messages,
+                        ..Default::default()
+                    },
+                    0,
+                )
+                .ok()?;
+            let (at, end) = (text.find(&thought)?, text.find(&said)?);
+            let behind = text.get(at + thought.len()..end)?;
+            let before = text.get(text.find(&asked)? + asked.len()..at)?;
+            let cue = cue.trim_end();
+            let open = match before.find(cue).filter(|_| !cue.is_empty()) {
+                Some(found) => opening(&before[found + cue.len()..], renderer),
+                None => last_mark(before, renderer),
+            };
+            // If nothing stands between the cue and the thought, the cue has opened it.
+            Some((
+                open.or_else(|| last_mark(cue, renderer))?,
+                closing(behind, renderer)?,
+            ))
+        })
 }
 
 /// All of what follows the cue: <think>, or <|channel|>analysis<|message|>.
 fn opening(text: &str, renderer: &Renderer) -> Option<String> {
     let line = text.trim().rsplit('\n').next()?;
-    let from = renderer.specials.find(line, 0).map_or(line.find(['<', '[']), |(start, ..)| Some(start));
+    let from = renderer
+        .specials
+        .find(line, 0)
+        .map_or(line.find(['<', '[']), |(start, ..)| Some(start));
     Some(line[from.unwrap_or(0)..].to_string()).filter(|mark| !mark.is_empty())
 }
 

@@ -21,8 +21,18 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    pub fn new(template: &str, specials: Specials, variables: Map<String, Json>, now: Moment) -> Result<Self, String> {
-        Ok(Renderer { engine: Engine::new(template, now)?, specials, variables, style: Style::plain() })
+    pub fn new(
+        template: &str,
+        specials: Specials,
+        variables: Map<String, Json>,
+        now: Moment,
+    ) -> Result<Self, String> {
+        Ok(Renderer {
+            engine: Engine::new(template, now)?,
+            specials,
+            variables,
+            style: Style::plain(),
+        })
     }
 
     /// The whole text. Special tokens' names in it are the template's own; others hold a GUARD.
@@ -31,13 +41,27 @@ impl Renderer {
         self.render_messages(&conversation, turns.iter().map(Turn::bytes).sum())
     }
 
-    pub fn render_messages(&self, conversation: &Conversation, bytes: usize) -> Result<String, String> {
+    pub fn render_messages(
+        &self,
+        conversation: &Conversation,
+        bytes: usize,
+    ) -> Result<String, String> {
         let mut variables = self.variables.clone();
-        variables.insert("messages".into(), Json::Array(conversation.messages.clone()));
-        variables.insert("tools".into(), conversation.tools.clone().map_or(Json::Null, Json::Array));
+        variables.insert(
+            "messages".into(),
+            Json::Array(conversation.messages.clone()),
+        );
+        variables.insert(
+            "tools".into(),
+            conversation.tools.clone().map_or(Json::Null, Json::Array),
+        );
         variables.insert("documents".into(), Json::Null);
         variables.insert("add_generation_prompt".into(), Json::Bool(conversation.cue));
-        self.engine.render(Value::from_serialize(&variables), conversation.messages.len(), bytes)
+        self.engine.render(
+            Value::from_serialize(&variables),
+            conversation.messages.len(),
+            bytes,
+        )
     }
 
     /// The token that begins a text.
@@ -58,11 +82,17 @@ impl Renderer {
                 Turn::System(text) => Turn::System(guard(text)),
                 Turn::User(text) => Turn::User(guard(text)),
                 Turn::Assistant(text) => Turn::Assistant(guard(text)),
-                Turn::Tools(tools) => Turn::Tools(tools.iter().map(|tool| map_texts(tool, &guard)).collect()),
-                Turn::Answer { name, value } => Turn::Answer { name: guard(name), value: guard(value) },
-                Turn::Calls { names, sample } => {
-                    Turn::Calls { names: names.iter().map(|name| guard(name)).collect(), sample: sample.clone() }
+                Turn::Tools(tools) => {
+                    Turn::Tools(tools.iter().map(|tool| map_texts(tool, &guard)).collect())
                 }
+                Turn::Answer { name, value } => Turn::Answer {
+                    name: guard(name),
+                    value: guard(value),
+                },
+                Turn::Calls { names, sample } => Turn::Calls {
+                    names: names.iter().map(|name| guard(name)).collect(),
+                    sample: sample.clone(),
+                },
                 Turn::Cue => Turn::Cue,
             })
             .collect()
@@ -74,7 +104,10 @@ fn map_texts(json: &Json, with: &dyn Fn(&str) -> String) -> Json {
     match json {
         Json::String(text) => Json::String(with(text)),
         Json::Array(items) => items.iter().map(|item| map_texts(item, with)).collect(),
-        Json::Object(entries) => entries.iter().map(|(key, value)| (with(key), map_texts(value, with))).collect(),
+        Json::Object(entries) => entries
+            .iter()
+            .map(|(key, value)| (with(key), map_texts(value, with)))
+            .collect(),
         other => other.clone(),
     }
 }

@@ -21,7 +21,10 @@ pub struct Specials {
 
 impl Specials {
     pub fn new(list: impl IntoIterator<Item = (String, u32)>) -> Self {
-        let ids: HashMap<String, u32> = list.into_iter().filter(|(name, _)| !name.is_empty()).collect();
+        let ids: HashMap<String, u32> = list
+            .into_iter()
+            .filter(|(name, _)| !name.is_empty())
+            .collect();
         let mut lengths: Vec<usize> = ids.keys().map(String::len).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         lengths.dedup();
@@ -34,7 +37,13 @@ impl Specials {
                 tails.insert(name[at..].to_string());
             }
         }
-        Specials { ids, lengths, first_bytes, heads, tails }
+        Specials {
+            ids,
+            lengths,
+            first_bytes,
+            heads,
+            tails,
+        }
     }
 
     pub fn id(&self, name: &str) -> Option<u32> {
@@ -59,7 +68,8 @@ impl Specials {
             if !self.first_bytes[bytes[at] as usize] || !text.is_char_boundary(at) {
                 return None;
             }
-            self.at_start(&text[at..]).map(|(len, id)| (at, at + len, id))
+            self.at_start(&text[at..])
+                .map(|(len, id)| (at, at + len, id))
         })
     }
 
@@ -77,13 +87,23 @@ impl Specials {
     pub fn guard(&self, text: &str, mark: char) -> String {
         // Templates trim content, so an edge is where the space ends.
         let (start, end) = (text.len() - text.trim_start().len(), text.trim_end().len());
-        let edges = [(start, self.edge(text.trim(), true)), (end, self.edge(text.trim(), false))];
+        let edges = [
+            (start, self.edge(text.trim(), true)),
+            (end, self.edge(text.trim(), false)),
+        ];
         let mut out = String::with_capacity(text.len());
         let mut from = 0;
         // Names can overlap: go on behind the first character of each.
-        let inside = std::iter::successors(self.find(text, 0), |(at, ..)| self.find(text, at + first_len(&text[*at..])));
+        let inside = std::iter::successors(self.find(text, 0), |(at, ..)| {
+            self.find(text, at + first_len(&text[*at..]))
+        });
         let mut marks: Vec<usize> = inside.map(|(at, ..)| at + first_len(&text[at..])).collect();
-        marks.extend(edges.iter().filter(|(_, is_edge)| *is_edge).map(|(at, _)| at));
+        marks.extend(
+            edges
+                .iter()
+                .filter(|(_, is_edge)| *is_edge)
+                .map(|(at, _)| at),
+        );
         marks.sort_unstable();
         for at in marks {
             out.push_str(&text[from..at]);
@@ -96,18 +116,28 @@ impl Specials {
 
     /// Whether `text` begins with the end of a name, or ends with the beginning of one.
     fn edge(&self, text: &str, start: bool) -> bool {
-        let longest = self.lengths.first().map_or(0, |&len| len.min(text.len() + 1));
+        let longest = self
+            .lengths
+            .first()
+            .map_or(0, |&len| len.min(text.len() + 1));
         (1..longest).any(|len| {
             if start {
-                text.get(..len).is_some_and(|part| self.tails.contains(part))
+                text.get(..len)
+                    .is_some_and(|part| self.tails.contains(part))
             } else {
-                text.get(text.len() - len..).is_some_and(|part| self.heads.contains(part))
+                text.get(text.len() - len..)
+                    .is_some_and(|part| self.heads.contains(part))
             }
         })
     }
 
     /// Tokens of a rendered text in which `mark` breaks what is not to become a special token.
-    pub fn encode(&self, text: &str, mark: char, encoder: &dyn Encoder) -> Result<Vec<u32>, String> {
+    pub fn encode(
+        &self,
+        text: &str,
+        mark: char,
+        encoder: &dyn Encoder,
+    ) -> Result<Vec<u32>, String> {
         if !text.contains(mark) {
             return encoder.encode(text, true);
         }

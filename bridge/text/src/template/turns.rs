@@ -18,11 +18,17 @@ pub enum Turn {
     Assistant(String),
     /// Schemas, as `{"type": "function", "function": {…}}`.
     Tools(Vec<Json>),
-    Answer { name: String, value: String },
+    Answer {
+        name: String,
+        value: String,
+    },
     /// Where the model's own turn begins.
     Cue,
     /// An assistant's turn that called tools; what stands for a turn that the engine has not seen.
-    Calls { names: Vec<String>, sample: String },
+    Calls {
+        names: Vec<String>,
+        sample: String,
+    },
 }
 
 impl Turn {
@@ -102,7 +108,11 @@ fn call_id(name: &str, n: usize, style: &Style) -> String {
 
 /// An assistant's turn that calls these tools.
 pub fn call_message(names: &[String], arguments: &Json, style: &Style) -> Json {
-    let content = if style.null_content { Json::Null } else { json!("") };
+    let content = if style.null_content {
+        Json::Null
+    } else {
+        json!("")
+    };
     json!({"role": "assistant", "content": content, "tool_calls": call_list(names, arguments, style)})
 }
 
@@ -120,7 +130,12 @@ fn call_list(names: &[String], arguments: &Json, style: &Style) -> Json {
 
 impl Conversation {
     pub fn new(turns: &[Turn], style: &Style) -> Self {
-        let mut to = Builder { style, out: Conversation::default(), folded: None, answers: 0 };
+        let mut to = Builder {
+            style,
+            out: Conversation::default(),
+            folded: None,
+            answers: 0,
+        };
         for (i, turn) in turns.iter().enumerate() {
             to.add(turn, &turns[i + 1..]);
         }
@@ -144,7 +159,9 @@ impl Builder<'_> {
             Turn::Tools(tools) if self.style.describes_tools => self.system(&described(tools)),
             Turn::Tools(tools) => {
                 let full = self.style.full_schemas;
-                let tools = tools.iter().map(|tool| if full { completed(tool) } else { tool.clone() });
+                let tools = tools
+                    .iter()
+                    .map(|tool| if full { completed(tool) } else { tool.clone() });
                 self.out.tools.get_or_insert_default().extend(tools);
             }
             Turn::User(text) => {
@@ -171,7 +188,9 @@ impl Builder<'_> {
             }
             Turn::Calls { names, sample } => {
                 self.answers = 0;
-                self.out.messages.push(call_message(names, &json!({"value": sample}), self.style));
+                self.out
+                    .messages
+                    .push(call_message(names, &json!({"value": sample}), self.style));
             }
             Turn::Answer { name, value } => self.answer(name, value),
             Turn::Cue => self.out.cue = true,
@@ -179,7 +198,9 @@ impl Builder<'_> {
     }
 
     fn say(&mut self, role: &str, text: String) {
-        self.out.messages.push(json!({"role": role, "content": text}));
+        self.out
+            .messages
+            .push(json!({"role": role, "content": text}));
     }
 
     fn system(&mut self, text: &str) {
@@ -191,7 +212,10 @@ impl Builder<'_> {
             return;
         }
         // Tools that we describe join the system turn before them, as templates that know tools do it.
-        if self.style.describes_tools && self.out.messages.len() == 1 && self.out.messages[0]["role"] == "system" {
+        if self.style.describes_tools
+            && self.out.messages.len() == 1
+            && self.out.messages[0]["role"] == "system"
+        {
             let before = self.out.messages[0]["content"].as_str().unwrap_or_default();
             self.out.messages[0]["content"] = json!(format!("{before}\n\n{text}"));
             return;
@@ -203,7 +227,9 @@ impl Builder<'_> {
         if !self.style.answers_as_user {
             let id = call_id(name, self.answers, self.style);
             self.answers += 1;
-            self.out.messages.push(json!({"role": "tool", "name": name, "tool_call_id": id, "content": value}));
+            self.out
+                .messages
+                .push(json!({"role": "tool", "name": name, "tool_call_id": id, "content": value}));
             return;
         }
         let text = format!("<tool_response>\n{value}\n</tool_response>");
@@ -238,15 +264,22 @@ fn completed(tool: &Json) -> Json {
     let mut tool = tool.clone();
     if let Some(function) = tool["function"].as_object_mut() {
         function.entry("description").or_insert(json!(""));
-        function.entry("parameters").or_insert(json!({"type": "object", "properties": Map::new()}));
+        function
+            .entry("parameters")
+            .or_insert(json!({"type": "object", "properties": Map::new()}));
     }
     tool
 }
 
 /// A tool as templates want it. A bare function schema is wrapped.
 pub fn tool(text: &str) -> Result<Json, String> {
-    let schema: Json = serde_json::from_str(text).map_err(|e| format!("a tool's schema is not JSON: {e}"))?;
-    let wrapped = if schema["function"].is_object() { schema } else { json!({"type": "function", "function": schema}) };
+    let schema: Json =
+        serde_json::from_str(text).map_err(|e| format!("a tool's schema is not JSON: {e}"))?;
+    let wrapped = if schema["function"].is_object() {
+        schema
+    } else {
+        json!({"type": "function", "function": schema})
+    };
     match wrapped["function"]["name"].as_str() {
         Some(name) if !name.is_empty() => Ok(wrapped),
         _ => Err("a tool's schema has no name; give {\"name\": …, \"description\": …, \"parameters\": …}".into()),
