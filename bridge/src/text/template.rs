@@ -11,6 +11,8 @@ pub struct Template(text::ChatTemplate);
 #[derive(Clone, Copy)]
 pub struct TemplateEncoder {
     pub tokenizer: *const c_void,
+    /// It never makes special tokens of text: they are found for it.
+    pub is_plain: bool,
     /// Tokens into `out`'s words, or false and a text. `plain`: special tokens written in the text are text.
     pub encode:
         extern "C" fn(tokenizer: *const c_void, text: Str, plain: bool, out: *mut Out) -> bool,
@@ -132,6 +134,7 @@ impl TemplateSetup {
             stops: slice(self.stops.ptr, self.stops.len).to_vec(),
             now: (self.now >= 0).then_some(self.now),
             encoder: Box::new(self.encoder),
+            encoder_is_plain: self.encoder.is_plain,
         })
     }
 }

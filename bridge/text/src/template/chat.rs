@@ -4,7 +4,7 @@ use super::extend::{extend, usual_context};
 use super::probe::{find_style, seal, stops};
 use super::reasoning::{reasoning, Reasoning};
 use super::renderer::Renderer;
-use super::specials::{Encoder, Specials};
+use super::specials::{Encoder, Specials, Splitting};
 use super::turns::{Kind, Turn};
 use super::Moment;
 use serde_json::{json, Map, Value as Json};
@@ -32,6 +32,8 @@ pub struct Setup {
     pub stops: Vec<u32>,
     pub now: Moment,
     pub encoder: Box<dyn Encoder>,
+    /// The encoder never makes special tokens of text: they are found for it.
+    pub encoder_is_plain: bool,
 }
 
 /// Immutable, shared by threads.
@@ -60,7 +62,10 @@ impl ChatTemplate {
         };
         let mut renderer = Renderer::new(&source, specials, setup.variables, setup.now)?;
         find_style(&mut renderer)?;
-        let encoder = setup.encoder;
+        let encoder: Box<dyn Encoder> = match setup.encoder_is_plain {
+            true => Box::new(Splitting::new(setup.encoder, renderer.specials.clone())),
+            false => setup.encoder,
+        };
         let seal = renderer.encode(&seal(&renderer)?, &*encoder)?;
         let mut ends = stops(&renderer);
         for stop in setup.stops {

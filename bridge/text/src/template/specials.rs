@@ -11,6 +11,7 @@ pub trait Encoder: Send + Sync {
     fn encode(&self, text: &str, specials: bool) -> Result<Vec<u32>, String>;
 }
 
+#[derive(Clone)]
 pub struct Specials {
     ids: HashMap<String, u32>,
     lengths: Vec<usize>, // longest first
@@ -181,5 +182,33 @@ fn strips(text: &str, specials: &Specials, encoder: &dyn Encoder) -> Result<bool
             Ok(encoder.encode(&format!("{name} \n"), true)?.len() == 1)
         }
         _ => Ok(false),
+    }
+}
+
+/// An encoder for text alone, made to know special tokens.
+pub struct Splitting {
+    plain: Box<dyn Encoder>,
+    specials: Specials,
+}
+
+impl Splitting {
+    pub fn new(plain: Box<dyn Encoder>, specials: Specials) -> Self {
+        Splitting { plain, specials }
+    }
+}
+
+impl Encoder for Splitting {
+    fn encode(&self, text: &str, specials: bool) -> Result<Vec<u32>, String> {
+        if !specials {
+            return self.plain.encode(text, false);
+        }
+        let (mut tokens, mut from) = (Vec::new(), 0);
+        for (start, end, id) in self.specials.all(text) {
+            tokens.extend(self.plain.encode(&text[from..start], false)?);
+            tokens.push(id);
+            from = end;
+        }
+        tokens.extend(self.plain.encode(&text[from..], false)?);
+        Ok(tokens)
     }
 }
