@@ -2,6 +2,7 @@
 #include <array>
 #include <initializer_list>
 
+#include "model/chat_source.h"
 #include "model/dummy_vocab.h"
 #include "model/model.h"
 
@@ -57,39 +58,34 @@ class ByteTokenizer final : public Tokenizer {
   Vocabulary special_;
 };
 
-// <|im_start|>role\ntext<|im_end|>\n
-class ChatMl final : public ChatTemplate {
- public:
-  std::vector<uint32_t> System(std::string_view text) const override {
-    return Turn("system", text);
-  }
-  std::vector<uint32_t> User(std::string_view text) const override { return Turn("user", text); }
-  std::vector<uint32_t> Assistant(std::string_view text) const override {
-    return Turn("assistant", text);
-  }
-  std::vector<uint32_t> Cue() const override { return Open("assistant"); }
-  std::vector<uint32_t> Seal() const override { return {dummy::kImEnd, '\n'}; }
-  const std::vector<uint32_t>& stop_tokens() const override { return stop_tokens_; }
-
- private:
-  static std::vector<uint32_t> Open(std::string_view role) {
-    std::vector<uint32_t> tokens = {dummy::kImStart};
-    Append(tokens, ByteTokenizer::Tokens(role));
-    tokens.push_back('\n');
-    return tokens;
-  }
-  std::vector<uint32_t> Turn(std::string_view role, std::string_view text) const {
-    std::vector<uint32_t> tokens = Open(role);
-    Append(tokens, ByteTokenizer::Tokens(text));
-    Append(tokens, Seal());
-    return tokens;
-  }
-  static void Append(std::vector<uint32_t>& tokens, const std::vector<uint32_t>& more) {
-    tokens.insert(tokens.end(), more.begin(), more.end());
-  }
-
-  const std::vector<uint32_t> stop_tokens_ = {dummy::kImEnd, dummy::kEos};
-};
+// ChatML: <|im_start|>role\ntext<|im_end|>\n. Tools join the system turn, answers of several tools
+// share a turn, thoughts stand in <think>: enough for what a real template does to be seen here.
+constexpr std::string_view kTemplate = R"(
+{%- if tools %}
+    {{- '<|im_start|>system\n' }}
+    {%- if messages and messages[0].role == 'system' %}{{- messages[0].content + '\n\n' }}{% endif %}
+    {{- '# Tools' }}
+    {%- for tool in tools %}{{- '\n' + tool | tojson }}{% endfor %}
+    {{- '<|im_end|>\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.role == 'tool' %}
+        {%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{- '<|im_start|>tool' }}{% endif %}
+        {{- '\n' + message.content }}
+        {%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{- '<|im_end|>\n' }}{% endif %}
+    {%- elif not (tools and loop.first and message.role == 'system') %}
+        {{- '<|im_start|>' + message.role + '\n' }}
+        {%- if message.reasoning_content %}{{- '<think>\n' + message.reasoning_content + '\n</think>\n' }}{% endif %}
+        {{- message.content if message.content is string }}
+        {%- for call in message.tool_calls or [] %}
+            {{- '<tool_call>\n' + {'name': call.function.name, 'arguments': call.function.arguments} | tojson }}
+            {{- '\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{% endif %}
+)";
 
 }  // namespace
 
@@ -97,7 +93,11 @@ Model MakeDummyModel(std::string name, uint32_t vocab_size) {
   Model model;
   model.name = std::move(name);
   model.tokenizer = std::make_unique<ByteTokenizer>(std::max(vocab_size, dummy::kVocabSize));
-  model.chat = std::make_unique<ChatMl>();
+  const ChatSource source{
+      .text = std::string(kTemplate), .special_tokens = {}, .stop_ids = {dummy::kEos}};
+  auto chat = ChatTemplate::Make(source, *model.tokenizer, {.plain_text = true});
+  PIE_CHECK(chat);  // the template above is ours
+  model.chat = std::move(*chat);
   return model;
 }
 

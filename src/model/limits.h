@@ -17,6 +17,9 @@ inline constexpr uint64_t kSafetensorsDimensions = 8;
 inline constexpr uint64_t kSafetensorsShards = 4'096;
 inline constexpr uint64_t kConfigBytes = 16 << 20;  // config.json and index files
 
+inline constexpr uint64_t kToolCallBytes = 1 << 20;  // of one turn's calls, as the model writes
+inline constexpr uint32_t kToolCallDepth = 64;       // of their arguments
+
 inline constexpr uint32_t kLayers = 1'024;
 inline constexpr uint32_t kHiddenSize = 1 << 17;
 inline constexpr uint32_t kHeads = 1'024;

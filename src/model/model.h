@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/chat_template.h"
 
 namespace pie {
 
@@ -55,18 +56,6 @@ class TextPieces {
  private:
   const Tokenizer* tokenizer_;
   bool at_start_ = true;
-};
-
-// Chat turns as tokens, the way this model's template writes them.
-class ChatTemplate {
- public:
-  virtual ~ChatTemplate() = default;
-  virtual std::vector<uint32_t> System(std::string_view text) const = 0;
-  virtual std::vector<uint32_t> User(std::string_view text) const = 0;
-  virtual std::vector<uint32_t> Assistant(std::string_view text) const = 0;
-  virtual std::vector<uint32_t> Cue() const = 0;
-  virtual std::vector<uint32_t> Seal() const = 0;
-  virtual const std::vector<uint32_t>& stop_tokens() const = 0;
 };
 
 struct Model {
