@@ -40,9 +40,13 @@ bool HandleDrop(void* guest, HandleKind kind, uint32_t handle, Out* out) {
       case HandleKind::ChatDecoder:
         handles.chat_decoders.Remove(handle);
         break;
-      // Kinds that no call hands out in this build.
       case HandleKind::ReasoningDecoder:
+        handles.reasoning_decoders.Remove(handle);
+        break;
       case HandleKind::ToolDecoder:
+        handles.tool_decoders.Remove(handle);
+        break;
+      // Kinds that no call hands out in this build.
       case HandleKind::Grammar:
       case HandleKind::Matcher:
       case HandleKind::Adapter:

@@ -17,7 +17,9 @@ Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live)
       blobs("future blob", limit, live),
       children("child", limit, live),
       subscriptions("subscription", limit, live),
-      chat_decoders("decoder", limit, live) {}
+      chat_decoders("decoder", limit, live),
+      reasoning_decoders("reasoning decoder", limit, live),
+      tool_decoders("tool decoder", limit, live) {}
 
 Process::Process(Engine* engine, InstanceId id, Options options)
     : engine_(engine),

@@ -21,6 +21,8 @@
 #include "host/hub.h"
 #include "host/mailbox.h"
 #include "model/chat_decoder.h"
+#include "model/reasoning_decoder.h"
+#include "model/tool_decoder.h"
 #include "wasm/runtime.h"
 #include "wasm/signal.h"
 
@@ -109,6 +111,8 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<std::shared_ptr<Process>> children;
     HandleTable<std::shared_ptr<Subscription>> subscriptions;
     HandleTable<ChatDecoder> chat_decoders;
+    HandleTable<ReasoningDecoder> reasoning_decoders;
+    HandleTable<ToolDecoder> tool_decoders;
   };
   Handles& handles() { return *handles_; }
   Listener* listener() { return options_.listener.get(); }
