@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "model/dummy_vocab.h"
 #include "model/model.h"
 
@@ -100,8 +102,9 @@ TEST(DummyModel, WritesChatMl) {
 
   // An assistant's turn is what generating it would have left behind.
   Tokens cued = *chat.Alone(kCue);
-  for (uint32_t token : *model.tokenizer->Encode("yes")) cued.push_back(token);
-  for (uint32_t token : chat.seal()) cued.push_back(token);
+  const Tokens said = *model.tokenizer->Encode("yes");
+  cued.insert(cued.end(), said.begin(), said.end());
+  cued.insert(cued.end(), chat.seal().begin(), chat.seal().end());
   EXPECT_EQ(cued, *chat.Alone(Assistant("yes")));
 }
 
