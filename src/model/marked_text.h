@@ -54,7 +54,7 @@ class MarkedText {
 
  private:
   const Model* model_;
-  TokenText bytes_;
+  TextPieces bytes_;
   std::unordered_map<uint32_t, std::string_view> names_;
 };
 
