@@ -47,6 +47,8 @@ struct Trial {
     content: usize,
     /// Nothing follows.
     ends: bool,
+    /// An answer follows, perhaps in the same turn.
+    answers: bool,
     kept: usize,
 }
 
@@ -114,10 +116,25 @@ fn marked(turns: &[Turn]) -> Vec<Turn> {
         format!("{}{END}{}", &text[..kept], &text[kept..])
     };
     let mut turns = turns.to_vec();
+    let tools_last = matches!(turns.last(), Some(Turn::Tools(_)));
+    // Mistral writes the system text behind the tools that came after it.
+    if let Some(Turn::System(text)) = turns
+        .iter_mut()
+        .filter(|_| tools_last)
+        .rfind(|t| t.kind() == Kind::System)
+    {
+        *text = mark(text);
+    }
     match turns.last_mut() {
         Some(Turn::System(text) | Turn::User(text) | Turn::Assistant(text)) => *text = mark(text),
         Some(Turn::Answer { value, .. }) => *value = mark(value),
         Some(Turn::Calls { sample, .. }) => *sample = mark(sample),
+        Some(Turn::Tools(tools)) => {
+            if let Some(tool) = tools.last_mut() {
+                let name = mark(tool["function"]["name"].as_str().unwrap_or_default());
+                tool["function"]["name"] = name.into();
+            }
+        }
         _ => {}
     }
     turns
@@ -157,36 +174,22 @@ fn kept(turns: &[Turn], text: &str) -> usize {
 
 /// None if the template lost the last turn, or what follows.
 fn trial(text: String, turns: &[Turn], follower: &[Turn]) -> Option<Trial> {
-    let content = match turns.last() {
-        Some(Turn::Tools(tools)) => {
-            let name = tools.last()?["function"]["name"].as_str()?.to_string();
-            let end = text.find(&stand_in_text(NEXT)).unwrap_or(text.len());
-            let tools = text[..end].rfind(&name)? + name.len();
-            // Mistral writes the system text behind the tools that came after it.
-            turns.iter().fold(tools, |content, turn| match turn {
-                Turn::System(said) => content.max(
-                    text[..end]
-                        .rfind(said.trim())
-                        .map_or(0, |at| at + said.trim().len()),
-                ),
-                _ => content,
-            })
-        }
-        _ => text.find(END)? + END.len_utf8(),
-    };
     let limit = match follower.first() {
         None | Some(Turn::Cue) => text.len(),
-        Some(_) => text
-            .find(&stand_in_text(NEXT))
-            .filter(|at| *at >= content)?,
+        Some(_) => text.find(&stand_in_text(NEXT))?,
     };
+    let content = text[..limit].rfind(END)? + END.len_utf8();
     let kept = kept(turns, &text);
+    let answers = follower
+        .first()
+        .is_some_and(|turn| turn.kind() == Kind::Answer);
     Some(Trial {
-        text,
         limit,
         content,
         ends: follower.is_empty(),
+        answers,
         kept,
+        text,
     })
 }
 
@@ -209,7 +212,7 @@ fn choose<'a>(trials: &'a [Trial], specials: &Specials) -> Option<&'a str> {
             continue;
         }
         let common = common(base, other, specials);
-        if common > base.content || other.limit == common {
+        if common > base.content || other.limit == common || other.answers {
             cut = cut.min(common);
             natural |= other.ends;
         }
