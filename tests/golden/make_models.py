@@ -152,6 +152,7 @@ MODELS = {
             },
             "tie_word_embeddings": True,
         },
+        seed=19,
     ),
     "phi3": Model(
         transformers.Phi3Config,
@@ -172,6 +173,7 @@ MODELS = {
             "rope_parameters": LONG_ROPE | {"original_max_position_embeddings": 16},
             "sliding_window": 30,
         },
+        seed=9,
     ),
     "olmo2": Model(transformers.Olmo2Config, {"head_dim": 6}),
     "gpt-oss": Model(
@@ -191,6 +193,7 @@ MODELS = {
                 "truncate": False,
             },
         },
+        seed=7,
     ),
     "gpt-oss-mxfp4": Model(
         transformers.GptOssConfig,
@@ -203,6 +206,7 @@ MODELS = {
             "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0},
         },
         mxfp4=True,
+        seed=3,
     ),
 }
 

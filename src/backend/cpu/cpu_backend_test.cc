@@ -273,6 +273,19 @@ TEST(CpuBackendLoadTest, PagesFillTheMemoryThatIsGiven) {
   EXPECT_FALSE(MakeCpuBackend(file.path(), {.page_tokens = 0}));
 }
 
+TEST(CpuBackendLoadTest, MoreMemoryThanThereIsIsRefusedAtOnce) {
+  const TempFile file(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
+  for (const CpuOptions& options :
+       {CpuOptions{.kv_bytes = uint64_t{1} << 50}, CpuOptions{.total_pages = UINT32_MAX},
+        CpuOptions{.page_tokens = UINT32_MAX, .total_pages = UINT32_MAX}}) {
+    const auto backend = MakeCpuBackend(file.path(), options);
+    ASSERT_FALSE(backend);
+    EXPECT_EQ(backend.error().code, Code::kExhausted);
+    EXPECT_NE(backend.error().text.find("but this machine has"), std::string::npos)
+        << backend.error().text;
+  }
+}
+
 TEST(CpuBackendLoadTest, ErrorsNameTheTensor) {
   std::string bytes = TinyLlama(DType::kF32, DType::kF32, true).Bytes();
   const auto renamed = [&](std::string_view from, std::string_view to) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -33,6 +34,7 @@ class Changed {
   ~Changed() { fs::remove_all(folder_); }
 
   const std::string& bytes() const { return bytes_; }
+  const fs::path& folder() const { return folder_; }
   // Writes other bytes; gives the error, or nothing when the model loads.
   std::string Load(const std::string& bytes) const {
     const fs::path file = folder_ / (gguf_ ? "model.gguf" : "model.safetensors");
@@ -120,6 +122,30 @@ TEST_P(WeightsTest, NumbersOfTheWrongTypeAreRefused) {
     }
     const std::string error = model_.Load(changed);
     EXPECT_NE(error.find(name + ": "), std::string::npos) << name << ": " << error;
+  }
+}
+
+void ReplaceAll(std::string& text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+// The text part of a multimodal model, as two versions of transformers write it.
+TEST(WeightsFormsTest, ALanguageModelMayBeAPartOfAnother) {
+  for (const std::string prefix : {"language_model.model.", "model.language_model."}) {
+    const Changed model("gemma3", false);
+    uint64_t length = 0;
+    std::memcpy(&length, model.bytes().data(), sizeof(length));
+    std::string header = model.bytes().substr(sizeof(length), length);
+    const std::string data = model.bytes().substr(sizeof(length) + length);
+    ReplaceAll(header, "\"model.", "\"" + prefix);
+    length = header.size();
+    std::string bytes(reinterpret_cast<const char*>(&length), sizeof(length));
+    const std::string config = ReadAll(model.folder() / "config.json");
+    std::ofstream(model.folder() / "config.json")
+        << R"({"model_type": "gemma3", "text_config": )" << config << "}";
+    EXPECT_EQ(model.Load(bytes + header + data), "") << prefix;
   }
 }
 
