@@ -18,34 +18,40 @@ float HalfAt(const std::byte* p) {
   return HalfToFloat(half);
 }
 
+// What one block adds to an output.
+float BlockProduct(const PanelLayout& layout, const std::byte* block, uint32_t lane,
+                   const QuantizedRows& x, size_t at) {
+  const int8_t* const values = x.values.data() + at * kQuantBlock;
+  float product = 0;
+  const uint32_t columns = kQuantBlock / layout.scales;
+  for (uint32_t part = 0; part < layout.scales; ++part) {
+    int32_t dot = 0;
+    int32_t x_sum = 0;
+    for (uint32_t i = part * columns; i < (part + 1) * columns; ++i) {
+      dot += (QuantAt(layout, block, lane, i) - layout.offset) * values[i];
+      x_sum += values[i];
+    }
+    const uint32_t at_lane = 32 * part + 2 * lane;
+    product += HalfAt(block + layout.scale_at() + at_lane) * x.scales[at] * static_cast<float>(dot);
+    if (!layout.has_min) continue;
+    product +=
+        HalfAt(block + layout.min_at() + at_lane) * (x.scales[at] * static_cast<float>(x_sum));
+  }
+  return product;
+}
+
 }  // namespace
 
-// The reference: one output after the other, straight from the definition in repack.h.
+// The reference: one output after the other, straight from the definition in panel_format.h.
 void QuantizedScalar(const PackedMatrix& w, const QuantizedRows& x, const Output& out) {
-  const bool nibbles = w.dtype() != DType::kQ8_0;
-  const bool has_min = w.dtype() == DType::kQ4_1;
-  const uint32_t block_bytes = PanelBlockOf(w.dtype()).bytes;
-  const uint32_t scale_at = nibbles ? 256 : 512;
+  const PanelLayout layout = LayoutOf(w.format());
   for (uint32_t row = out.range.row_begin; row < out.range.row_end; ++row) {
     for (uint32_t panel = out.range.panel_begin; panel < out.range.panel_end; ++panel) {
       for (uint32_t lane = 0; lane < LanesOf(w, panel); ++lane) {
         float sum = 0;
         const std::byte* block = w.Panel(panel);
-        for (uint32_t b = 0; b < x.blocks(); ++b, block += block_bytes) {
-          const size_t at = size_t{row} * x.blocks() + b;
-          const int8_t* const values = x.values.data() + at * kQuantBlock;
-          int32_t dot = 0;
-          for (uint32_t i = 0; i < kQuantBlock; ++i) {
-            const uint32_t byte_of = nibbles ? i % 16 : i;
-            const int byte =
-                static_cast<uint8_t>(block[64 * (byte_of / 4) + 4 * lane + byte_of % 4]);
-            const int weight = !nibbles ? byte : i < 16 ? byte & 0xF : byte >> 4;
-            dot += weight * values[i];
-          }
-          if (!has_min) dot -= (nibbles ? 8 : 128) * x.sums[at];
-          const float scale = HalfAt(block + scale_at + 2 * lane);
-          sum += scale * x.scales[at] * static_cast<float>(dot);
-          if (has_min) sum += HalfAt(block + scale_at + 32 + 2 * lane) * x.real_sums[at];
+        for (uint32_t b = 0; b < x.blocks(); ++b, block += layout.bytes()) {
+          sum += BlockProduct(layout, block, lane, x, size_t{row} * x.blocks() + b);
         }
         for (const Outlier& outlier : OutliersOf(x, row)) {
           sum += outlier.value * w.Weight(panel * kPanelRows + lane, outlier.column);

@@ -32,42 +32,39 @@ inline uint32_t LanesOf(const PackedMatrix& w, uint32_t panel) {
   return left < kPanelRows ? left : kPanelRows;
 }
 
-// Block layouts of repack.h. An unsigned weight stands for (weight - kOffset) × scale, or, with
-// minima, weight × scale + minimum.
-template <DType kType>
-struct Format {
-  static constexpr bool kNibbles = kType == DType::kQ4_0 || kType == DType::kQ4_1;
-  static constexpr bool kHasMin = kType == DType::kQ4_1;
-  static constexpr int kOffsetShift = kType == DType::kQ8_0 ? 7 : 3;  // offset = 1 << this
-  static constexpr uint32_t kValueBytes = kNibbles ? 256 : 512;
-  static constexpr uint32_t kScaleAt = kValueBytes;
-  static constexpr uint32_t kMinAt = kValueBytes + 32;
-  static constexpr uint32_t kBytes = kValueBytes + (kHasMin ? 64 : 32);
-};
-
-// Calls f.operator()<kType>() for the type of a quantised matrix.
+// Calls f.operator()<kFormat>() for the format of a quantised matrix.
 template <class F>
-void WithFormat(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::kQ4_0:
-      return f.template operator()<DType::kQ4_0>();
-    case DType::kQ4_1:
-      return f.template operator()<DType::kQ4_1>();
+void WithFormat(PanelFormat format, F&& f) {
+  switch (format) {
+    case PanelFormat::kU4:
+      return f.template operator()<PanelFormat::kU4>();
+    case PanelFormat::kU4Min:
+      return f.template operator()<PanelFormat::kU4Min>();
+    case PanelFormat::kU4Min2:
+      return f.template operator()<PanelFormat::kU4Min2>();
+    case PanelFormat::kU5Min:
+      return f.template operator()<PanelFormat::kU5Min>();
+    case PanelFormat::kU6Two:
+      return f.template operator()<PanelFormat::kU6Two>();
+    case PanelFormat::kIq4:
+      return f.template operator()<PanelFormat::kIq4>();
+    case PanelFormat::kE2m1:
+      return f.template operator()<PanelFormat::kE2m1>();
     default:
-      return f.template operator()<DType::kQ8_0>();
+      return f.template operator()<PanelFormat::kU8>();
   }
 }
 
 // The same for float matrices.
 template <class F>
-void WithFloatFormat(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::kF32:
-      return f.template operator()<DType::kF32>();
-    case DType::kBF16:
-      return f.template operator()<DType::kBF16>();
+void WithFloatFormat(PanelFormat format, F&& f) {
+  switch (format) {
+    case PanelFormat::kF32:
+      return f.template operator()<PanelFormat::kF32>();
+    case PanelFormat::kBF16:
+      return f.template operator()<PanelFormat::kBF16>();
     default:
-      return f.template operator()<DType::kF16>();
+      return f.template operator()<PanelFormat::kF16>();
   }
 }
 

@@ -19,6 +19,7 @@ struct RowOut {
   int8_t* values;
   float* scales;
   int32_t* sums;
+  int32_t* first_sums;
   float* real_sums;
 };
 
@@ -32,9 +33,10 @@ Scale ScaleFor(float max) {
   return {max / 127.0F, 127.0F / max};
 }
 
-void Finish(const RowOut& out, uint32_t block, float scale, int32_t sum) {
+void Finish(const RowOut& out, uint32_t block, float scale, int32_t first_sum, int32_t sum) {
   out.scales[block] = scale;
   out.sums[block] = sum;
+  out.first_sums[block] = first_sum;
   out.real_sums[block] = scale * static_cast<float>(sum);
 }
 
@@ -121,12 +123,14 @@ void QuantizeScalar(const float* x, uint32_t blocks, const RowOut& out) {
   for (uint32_t b = 0; b < blocks; ++b, x += kQuantBlock) {
     const Scale s = ScaleFor(std::bit_cast<float>(BlockMax(x)));
     int32_t sum = 0;
+    int32_t first_sum = 0;
     for (uint32_t i = 0; i < kQuantBlock; ++i) {
+      if (i == 16) first_sum = sum;
       const auto q = static_cast<int8_t>(std::clamp(std::lrint(x[i] * s.inverse), -128L, 127L));
       out.values[b * kQuantBlock + i] = q;
       sum += q;
     }
-    Finish(out, b, s.scale, sum);
+    Finish(out, b, s.scale, first_sum, sum);
   }
 }
 
@@ -146,10 +150,12 @@ PIE_AVX2 void QuantizeAvx2(const float* x, uint32_t blocks, const RowOut& out) {
 
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
     const __m256i fours = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-    __m128i t = _mm_add_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
-    t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4E));
-    t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0xB1));
-    Finish(out, b, s.scale, _mm_cvtsi128_si32(t));
+    // Each half of 16 numbers becomes the sum of its four lanes.
+    __m256i t = _mm256_add_epi32(fours, _mm256_shuffle_epi32(fours, 0x4E));
+    t = _mm256_add_epi32(t, _mm256_shuffle_epi32(t, 0xB1));
+    const int32_t first_sum = _mm_cvtsi128_si32(_mm256_castsi256_si128(t));
+    const int32_t last_sum = _mm_cvtsi128_si32(_mm256_extracti128_si256(t, 1));
+    Finish(out, b, s.scale, first_sum, first_sum + last_sum);
   }
 }
 
@@ -179,10 +185,13 @@ PIE_AVX512 void QuantizeAvx512(const float* x, uint32_t blocks, const RowOut& ou
     // Bytes made unsigned, so that one instruction adds eight of them.
     const __m128i flip = _mm_set1_epi8(-128);
     const __m128i zero = _mm_setzero_si128();
-    const __m128i t = _mm_add_epi64(_mm_sad_epu8(_mm_xor_si128(b0, flip), zero),
-                                    _mm_sad_epu8(_mm_xor_si128(b1, flip), zero));
-    const int32_t sum = _mm_cvtsi128_si32(_mm_add_epi64(t, _mm_unpackhi_epi64(t, t))) - 32 * 128;
-    Finish(out, b, s.scale, sum);
+    const __m128i t0 = _mm_sad_epu8(_mm_xor_si128(b0, flip), zero);
+    const __m128i t1 = _mm_sad_epu8(_mm_xor_si128(b1, flip), zero);
+    const int32_t first_sum =
+        _mm_cvtsi128_si32(_mm_add_epi64(t0, _mm_unpackhi_epi64(t0, t0))) - 16 * 128;
+    const int32_t last_sum =
+        _mm_cvtsi128_si32(_mm_add_epi64(t1, _mm_unpackhi_epi64(t1, t1))) - 16 * 128;
+    Finish(out, b, s.scale, first_sum, first_sum + last_sum);
   }
 }
 
@@ -198,6 +207,7 @@ void QuantizedRows::Resize(uint32_t new_rows, uint32_t new_columns) {
   if (scales.size() < all_blocks) {
     scales.resize(all_blocks);
     sums.resize(all_blocks);
+    first_sums.resize(all_blocks);
     real_sums.resize(all_blocks);
   }
   const size_t all_outliers = size_t{rows} * outliers_a_row();
@@ -207,7 +217,8 @@ void QuantizedRows::Resize(uint32_t new_rows, uint32_t new_columns) {
 void QuantizeRow(CpuLevel level, float* x, QuantizedRows& out, uint32_t row) {
   const size_t first = static_cast<size_t>(row) * out.blocks();
   const RowOut to{out.values.data() + first * kQuantBlock, out.scales.data() + first,
-                  out.sums.data() + first, out.real_sums.data() + first};
+                  out.sums.data() + first, out.first_sums.data() + first,
+                  out.real_sums.data() + first};
   const std::span outliers(out.outliers.data() + size_t{row} * out.outliers_a_row(),
                            out.outliers_a_row());
   const auto take = level >= CpuLevel::kAvx2 ? TakeOutliersAvx2 : TakeOutliers;

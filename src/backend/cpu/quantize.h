@@ -33,12 +33,13 @@ struct Outlier {
 // Resize and QuantizeRow (different rows from different threads), then only read.
 struct QuantizedRows {
   uint32_t rows = 0;
-  uint32_t columns = 0;           // multiple of kQuantBlock
-  std::vector<int8_t> values;     // [rows, columns]
-  std::vector<float> scales;      // [rows, columns / 32]
-  std::vector<int32_t> sums;      // [rows, columns / 32]: Σ q
-  std::vector<float> real_sums;   // [rows, columns / 32]: scale × Σ q
-  std::vector<Outlier> outliers;  // [rows, outliers_a_row()], largest first
+  uint32_t columns = 0;             // multiple of kQuantBlock
+  std::vector<int8_t> values;       // [rows, columns]
+  std::vector<float> scales;        // [rows, columns / 32]
+  std::vector<int32_t> sums;        // [rows, columns / 32]: Σ q
+  std::vector<int32_t> first_sums;  // [rows, columns / 32]: of the first 16
+  std::vector<float> real_sums;     // [rows, columns / 32]: scale × Σ q
+  std::vector<Outlier> outliers;    // [rows, outliers_a_row()], largest first
 
   uint32_t blocks() const { return columns / kQuantBlock; }  // a row
   // A third of the blocks: enough for what hidden states have, and cheap in short rows too.

@@ -42,6 +42,7 @@ TEST_P(QuantizeAtLevel, IsWithinHalfAStepAndSumsAreExact) {
           EXPECT_NEAR(q.scales[at] * static_cast<float>(values[i]), value, q.scales[at] * 0.5001F);
         }
         EXPECT_EQ(q.sums[at], std::accumulate(values, values + 32, 0));
+        EXPECT_EQ(q.first_sums[at], std::accumulate(values, values + 16, 0));
         EXPECT_EQ(q.real_sums[at], q.scales[at] * static_cast<float>(q.sums[at]));
       }
     }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/quant_groups.h"
 #include "backend/cpu/quantize.h"
 #include "backend/cpu/simd.h"
 #include "model/dequantize.h"
@@ -54,34 +55,106 @@ Result<std::vector<uint16_t>> ToHalf(DType dtype, std::span<const std::byte> dat
   return halves;
 }
 
-}  // namespace
-
-PanelBlock PanelBlockOf(DType packed) {
-  switch (packed) {
+// What a type is packed as.
+PanelFormat FormatFor(DType dtype) {
+  switch (dtype) {
     case DType::kQ4_0:
-      return {256 + 32, 32};
+      return PanelFormat::kU4;
     case DType::kQ4_1:
-      return {256 + 64, 32};
+    case DType::kQ4_K:
+      return PanelFormat::kU4Min;
+    case DType::kQ2_K:
+    case DType::kQ3_K:
+      return PanelFormat::kU4Min2;
+    case DType::kQ5_0:
+    case DType::kQ5_1:
+    case DType::kQ5_K:
+      return PanelFormat::kU5Min;
+    case DType::kQ6_K:
+      return PanelFormat::kU6Two;
     case DType::kQ8_0:
-      return {512 + 32, 32};
+      return PanelFormat::kU8;
+    case DType::kIQ4_NL:
+    case DType::kIQ4_XS:
+      return PanelFormat::kIq4;
+    case DType::kMXFP4:
+      return PanelFormat::kE2m1;
+    case DType::kBF16:
+      return PanelFormat::kBF16;
     case DType::kF32:
-      return {64, 1};
-    default:  // F16, BF16
-      return {32, 1};
+      return PanelFormat::kF32;
+    default:
+      return PanelFormat::kF16;
   }
 }
 
+// Whether F16 has all scales of MXFP4 blocks, which are powers of two from 2^-128 up.
+bool ScalesFitHalf(std::span<const std::byte> blocks) {
+  for (size_t at = 0; at < blocks.size(); at += InfoOf(DType::kMXFP4).block_bytes) {
+    const auto exponent = static_cast<int>(blocks[at]) - 128;
+    if (exponent < -24 || exponent > 15) return false;
+  }
+  return true;
+}
+
+void StoreHalf(float value, std::byte* to) {
+  const uint16_t half = FloatToHalf(value);
+  std::memcpy(to, &half, sizeof half);
+}
+
+// 32 numbers of one row, the groups `first` and the one after.
+void PackPair(const PanelLayout& layout, const QuantGroups& groups, uint32_t first, std::byte* out,
+              uint32_t lane) {
+  const uint8_t* const q = groups.q + size_t{first} * 16;
+  for (uint32_t i = 0; i < 16; ++i) {
+    out[64 * (i / 4) + 4 * lane + i % 4] =
+        static_cast<std::byte>((q[i] & 0xF) | (q[16 + i] & 0xF) << 4);
+  }
+  for (uint32_t i = 0; i < 32 && layout.bits > 4; ++i) {
+    const uint32_t vector = i % 16 / 4 * 2 + i / 16;
+    const uint32_t place = 4 * lane + i % 4;
+    std::byte* const high = out + layout.high_at();
+    if (layout.bits == 5) {
+      high[8 * vector + place / 8] |= static_cast<std::byte>((q[i] >> 4) << (place % 8));
+    } else {
+      high[64 * (vector / 4) + place] |= static_cast<std::byte>((q[i] >> 4) << (vector % 4 * 2));
+    }
+  }
+  for (uint32_t i = 0; i < layout.scales; ++i) {
+    StoreHalf(groups.scale[first + i], out + layout.scale_at() + 32 * i + 2 * lane);
+    if (!layout.has_min) continue;
+    StoreHalf(groups.min[first + i], out + layout.min_at() + 32 * i + 2 * lane);
+  }
+}
+
+}  // namespace
+
 // For every row and block: pack(block of the file, block of the panel, lane).
 template <class PackBlock>
-void PackedMatrix::PackBlocks(const std::byte* data, PackBlock pack) {
-  const PanelBlock block = PanelBlockOf(dtype_);
-  const size_t in_bytes = InfoOf(dtype_).block_bytes;
-  const uint32_t blocks = columns_ / block.columns;
+void PackedMatrix::PackBlocks(const std::byte* data, size_t in_bytes, PackBlock pack) {
+  const PanelLayout layout = LayoutOf(format_);
+  const uint32_t blocks = columns_ / layout.columns();
   for (uint32_t row = 0; row < rows_; ++row) {
     std::byte* out = memory_ + row / kPanelRows * panel_bytes_;
     const std::byte* in = data + row * blocks * in_bytes;
-    for (uint32_t b = 0; b < blocks; ++b, in += in_bytes, out += block.bytes) {
+    for (uint32_t b = 0; b < blocks; ++b, in += in_bytes, out += layout.bytes()) {
       pack(in, out, row % kPanelRows);
+    }
+  }
+}
+
+void PackedMatrix::PackGroups(DType dtype, const std::byte* data) {
+  const PanelLayout layout = LayoutOf(format_);
+  const DTypeInfo& info = InfoOf(dtype);
+  QuantGroups groups;
+  for (uint32_t row = 0; row < rows_; ++row) {
+    std::byte* out = memory_ + row / kPanelRows * panel_bytes_;
+    for (uint32_t at = 0; at < columns_; at += info.block_elements, data += info.block_bytes) {
+      ReadGroups(dtype, data, groups);
+      for (uint32_t group = 0; group < info.block_elements / 16; group += 2) {
+        PackPair(layout, groups, group, out, row % kPanelRows);
+        out += layout.bytes();
+      }
     }
   }
 }
@@ -94,47 +167,47 @@ Result<PackedMatrix> PackedMatrix::Pack(DType dtype, std::span<const std::byte> 
                 rows, columns, data.size());
   }
   PackedMatrix packed;
-  packed.dtype_ = dtype;
+  packed.format_ = FormatFor(dtype);
   packed.rows_ = rows;
   packed.columns_ = columns;
+  if (dtype == DType::kMXFP4 && !ScalesFitHalf(data)) packed.format_ = PanelFormat::kF16;
   std::vector<uint16_t> halves;
-  if (!packed.quantized() && dtype != DType::kF32 && dtype != DType::kF16 &&
-      dtype != DType::kBF16) {
+  if (packed.format_ == PanelFormat::kF16 && dtype != DType::kF16) {
     halves = PIE_TRY(ToHalf(dtype, data, static_cast<size_t>(rows) * columns));
     data = std::as_bytes(std::span(halves));
-    packed.dtype_ = DType::kF16;
   }
 
-  const PanelBlock block = PanelBlockOf(packed.dtype_);
-  packed.panel_bytes_ = (static_cast<size_t>(columns / block.columns) * block.bytes + 63) / 64 * 64;
+  const PanelLayout layout = LayoutOf(packed.format_);
+  packed.panel_bytes_ =
+      (static_cast<size_t>(columns / layout.columns()) * layout.bytes() + 63) / 64 * 64;
   packed.memory_ = PIE_TRY(arena.Allocate(packed.bytes()));
 
   using In = const std::byte*;
   using Out = std::byte*;
-  switch (packed.dtype_) {
-    case DType::kQ4_0:
-      packed.PackBlocks(data.data(), [](In in, Out out, uint32_t l) { PackQ4(in, out, l, false); });
-      break;
-    case DType::kQ4_1:
-      packed.PackBlocks(data.data(), [](In in, Out out, uint32_t l) { PackQ4(in, out, l, true); });
-      break;
-    case DType::kQ8_0:
-      packed.PackBlocks(data.data(), PackQ8);
-      break;
-    case DType::kF32:
-      packed.PackBlocks(data.data(),
-                        [](In in, Out out, uint32_t l) { std::memcpy(out + 4 * l, in, 4); });
-      break;
-    default:
-      packed.PackBlocks(data.data(),
-                        [](In in, Out out, uint32_t l) { std::memcpy(out + 2 * l, in, 2); });
+  const size_t in_bytes = layout.quantized ? InfoOf(dtype).block_bytes : layout.float_bytes;
+  if (packed.format_ == PanelFormat::kF32) {
+    packed.PackBlocks(data.data(), in_bytes,
+                      [](In in, Out out, uint32_t l) { std::memcpy(out + 4 * l, in, 4); });
+  } else if (!layout.quantized) {
+    packed.PackBlocks(data.data(), in_bytes,
+                      [](In in, Out out, uint32_t l) { std::memcpy(out + 2 * l, in, 2); });
+  } else if (dtype == DType::kQ4_0) {
+    packed.PackBlocks(data.data(), in_bytes,
+                      [](In in, Out out, uint32_t l) { PackQ4(in, out, l, false); });
+  } else if (dtype == DType::kQ4_1) {
+    packed.PackBlocks(data.data(), in_bytes,
+                      [](In in, Out out, uint32_t l) { PackQ4(in, out, l, true); });
+  } else if (dtype == DType::kQ8_0) {
+    packed.PackBlocks(data.data(), in_bytes, PackQ8);
+  } else {
+    packed.PackGroups(dtype, data.data());
   }
   return packed;
 }
 
 void PackedMatrix::UnpackRow(uint32_t row, std::span<float> out) const {
   PIE_CHECK(row < rows_ && out.size() == columns_);
-  const uint32_t columns = PanelBlockOf(dtype_).columns;
+  const uint32_t columns = LayoutOf(format_).columns();
   for (uint32_t at = 0; at < columns_; at += columns) {
     UnpackBlock(row, at / columns, out.subspan(at, columns).data());
   }
@@ -142,46 +215,50 @@ void PackedMatrix::UnpackRow(uint32_t row, std::span<float> out) const {
 
 float PackedMatrix::Weight(uint32_t row, uint32_t column) const {
   PIE_CHECK(row < rows_ && column < columns_);
-  const uint32_t columns = PanelBlockOf(dtype_).columns;
+  const uint32_t columns = LayoutOf(format_).columns();
   float block[kQuantBlock];
   UnpackBlock(row, column / columns, block);
   return block[column % columns];
 }
 
+int QuantAt(const PanelLayout& layout, const std::byte* block, uint32_t lane, uint32_t column) {
+  const uint32_t i = layout.nibbles() ? column % 16 : column;
+  const uint32_t place = 4 * lane + i % 4;
+  const auto byte = static_cast<uint8_t>(block[64 * (i / 4) + place]);
+  if (!layout.nibbles()) return byte;
+  int q = column < 16 ? byte & 0xF : byte >> 4;
+  if (layout.steps != nullptr) return (*layout.steps)[q];
+  const uint32_t vector = i / 4 * 2 + column / 16;
+  const std::byte* const high = block + layout.high_at();
+  if (layout.bits == 5)
+    q |= (static_cast<int>(high[8 * vector + place / 8]) >> (place % 8) & 1) << 4;
+  if (layout.bits == 6) {
+    q |= (static_cast<int>(high[64 * (vector / 4) + place]) >> (vector % 4 * 2) & 3) << 4;
+  }
+  return q;
+}
+
 void PackedMatrix::UnpackBlock(uint32_t row, uint32_t index, float* out) const {
+  const PanelLayout layout = LayoutOf(format_);
   const uint32_t lane = row % kPanelRows;
-  const std::byte* const in = Panel(row / kPanelRows) + size_t{index} * PanelBlockOf(dtype_).bytes;
-  switch (dtype_) {
-    case DType::kQ4_0:
-    case DType::kQ4_1: {
-      const float d = Half(in + 256 + 2 * lane);
-      const float m = dtype_ == DType::kQ4_1 ? Half(in + 288 + 2 * lane) : -8 * d;
-      for (uint32_t i = 0; i < 16; ++i) {
-        const auto byte = static_cast<uint8_t>(in[64 * (i / 4) + 4 * lane + i % 4]);
-        out[i] = d * static_cast<float>(byte & 0xF) + m;
-        out[16 + i] = d * static_cast<float>(byte >> 4) + m;
-      }
-      break;
+  const std::byte* const in = Panel(row / kPanelRows) + size_t{index} * layout.bytes();
+  if (format_ == PanelFormat::kF32) {
+    std::memcpy(out, in + 4 * lane, 4);
+    return;
+  }
+  if (!layout.quantized) {
+    uint16_t bits;
+    std::memcpy(&bits, in + 2 * lane, 2);
+    *out = format_ == PanelFormat::kBF16 ? BFloatToFloat(bits) : HalfToFloat(bits);
+    return;
+  }
+  for (uint32_t half = 0; half < 2; ++half) {
+    const uint32_t at = (layout.scales == 2 ? 32 * half : 0) + 2 * lane;
+    const float scale = Half(in + layout.scale_at() + at);
+    const float min = layout.has_min ? Half(in + layout.min_at() + at) : 0;
+    for (uint32_t i = 16 * half; i < 16 * half + 16; ++i) {
+      out[i] = scale * static_cast<float>(QuantAt(layout, in, lane, i) - layout.offset) + min;
     }
-    case DType::kQ8_0: {
-      const float d = Half(in + 512 + 2 * lane);
-      for (uint32_t i = 0; i < 32; ++i) {
-        const auto byte = static_cast<uint8_t>(in[64 * (i / 4) + 4 * lane + i % 4]);
-        out[i] = d * static_cast<float>(byte - 128);
-      }
-      break;
-    }
-    case DType::kF32:
-      std::memcpy(out, in + 4 * lane, 4);
-      break;
-    case DType::kBF16: {
-      uint16_t bits;
-      std::memcpy(&bits, in + 2 * lane, 2);
-      *out = BFloatToFloat(bits);
-      break;
-    }
-    default:
-      *out = Half(in + 2 * lane);
   }
 }
 

@@ -1,17 +1,11 @@
-// PackedMatrix: weights in the order in which the kernels read them.
+// PackedMatrix: weights in the order in which the kernels read them (panel_format.h). The last
+// panel is filled up with zeros.
 //
-// Sixteen output rows lie side by side, a *panel*: one vector register holds four consecutive bytes
-// of each of them, which is what a byte dot product takes. A panel is a sequence of blocks of 32
-// columns, read from front to back, so that one pass over a matrix is one pass over its memory:
-//   Q4_0, Q4_1  [4][16 rows][4 bytes]: byte j of group g has column 4g + j in its low half and
-//               column 16 + 4g + j in its high half; then 16 scales and (Q4_1) 16 minima, F16
-//   Q8_0        [8][16 rows][4 bytes], 128 added so that they are unsigned; then 16 scales, F16
-//   F16, BF16, F32  [columns][16 rows], blocks of one column
-// The last panel is filled up with zeros.
-//
-// Other types are unpacked into F16 (what they hold has fewer bits than that). A PackedMatrix is a
-// view: the arena owns the memory and outlives it. Immutable, so any thread may read it. Packing
-// costs one pass over the weights.
+// Weights stay quantised: each type of model files has a format that holds the same integers, with
+// scales and minima in F16, exactly where the file has them so, else rounded (K types multiply two
+// of them; that is the only loss, 2^-11 of a scale or minimum). Types that no format fits are
+// unpacked into F16. A PackedMatrix is a view: the arena owns the memory and outlives it.
+// Immutable, so any thread may read it. Packing costs one pass over the weights.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +13,11 @@
 #include <span>
 
 #include "backend/cpu/arena.h"
+#include "backend/cpu/panel_format.h"
 #include "base/result.h"
 #include "model/dtype.h"
 
 namespace pie::cpu {
-
-inline constexpr uint32_t kPanelRows = 16;
 
 class PackedMatrix {
  public:
@@ -34,7 +27,7 @@ class PackedMatrix {
   static Result<PackedMatrix> Pack(DType dtype, std::span<const std::byte> data, uint32_t rows,
                                    uint32_t columns, Arena& arena);
 
-  DType dtype() const { return dtype_; }  // as packed
+  PanelFormat format() const { return format_; }
   uint32_t rows() const { return rows_; }
   uint32_t columns() const { return columns_; }
   uint32_t panels() const { return (rows_ + kPanelRows - 1) / kPanelRows; }
@@ -42,9 +35,7 @@ class PackedMatrix {
   size_t bytes() const { return panel_bytes_ * panels(); }
   const std::byte* Panel(uint32_t panel) const { return memory_ + panel * panel_bytes_; }
   // Whether MatMul takes quantised rows (else floats).
-  bool quantized() const {
-    return dtype_ == DType::kQ4_0 || dtype_ == DType::kQ4_1 || dtype_ == DType::kQ8_0;
-  }
+  bool quantized() const { return LayoutOf(format_).quantized; }
 
   // One row as floats: an embedding, when the same matrix is the output layer. A few ns a number.
   void UnpackRow(uint32_t row, std::span<float> out) const;
@@ -53,21 +44,19 @@ class PackedMatrix {
 
  private:
   template <class PackBlock>
-  void PackBlocks(const std::byte* data, PackBlock pack);
+  void PackBlocks(const std::byte* data, size_t in_bytes, PackBlock pack);
+  void PackGroups(DType dtype, const std::byte* data);
   void UnpackBlock(uint32_t row, uint32_t index, float* out) const;
 
-  DType dtype_ = DType::kF32;
+  PanelFormat format_ = PanelFormat::kF32;
   uint32_t rows_ = 0;
   uint32_t columns_ = 0;
   size_t panel_bytes_ = 0;
   std::byte* memory_ = nullptr;
 };
 
-// Bytes of a block of a panel, and its columns.
-struct PanelBlock {
-  uint32_t bytes;
-  uint32_t columns;
-};
-PanelBlock PanelBlockOf(DType packed);
+// The integer that a quantised block holds for a lane and column, or its step; the offset not taken
+// off.
+int QuantAt(const PanelLayout& layout, const std::byte* block, uint32_t lane, uint32_t column);
 
 }  // namespace pie::cpu

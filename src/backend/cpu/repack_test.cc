@@ -2,69 +2,72 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 
-#include "backend/cpu/simd.h"
-#include "backend/cpu/testing.h"
+#include "backend/cpu/test_weights.h"
 #include "model/dequantize.h"
 
 namespace pie::cpu {
 namespace {
 
-std::vector<std::byte> RandomBytes(size_t count, uint64_t seed) {
-  std::vector<std::byte> data(count);
-  // Exponents that are all ones would be infinities: bit 6 of every byte is left out.
-  for (size_t i = 0; i < count; ++i)
-    data[i] = static_cast<std::byte>(CounterRng{seed}.Bits(i) & 0xBF);
-  return data;
+// What is left of a type after packing, against the definition of the type.
+void ExpectUnpacks(DType dtype, PanelFormat format, uint32_t rows, float rounding) {
+  Arena arena;
+  const uint32_t columns = 512;
+  const auto data = RandomWeights(dtype, rows, columns, rows);
+  const auto packed = PackedMatrix::Pack(dtype, data, rows, columns, arena);
+  ASSERT_TRUE(packed.has_value());
+  EXPECT_EQ(packed->format(), format) << NameOf(dtype);
+  std::vector<float> all(rows * columns);
+  ASSERT_TRUE(Dequantize(dtype, data, all).has_value());
+  std::vector<float> row(columns);
+  for (uint32_t r = 0; r < rows; ++r) {
+    packed->UnpackRow(r, row);
+    float largest = 0;  // of the row: scales and minima are not larger, and are what is rounded
+    for (uint32_t i = 0; i < columns; ++i) {
+      largest = std::max(largest, std::abs(all[r * columns + i]));
+    }
+    for (uint32_t i = 0; i < columns; ++i) {
+      EXPECT_NEAR(row[i], all[r * columns + i], largest * rounding) << NameOf(dtype) << " " << i;
+      EXPECT_EQ(packed->Weight(r, i), row[i]);
+    }
+  }
 }
 
 TEST(Repack, UnpackRowGivesWhatDequantizeGives) {
-  Arena arena;
-  for (const DType dtype :
-       {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0, DType::kF16, DType::kBF16, DType::kF32}) {
-    for (const uint32_t rows : {1U, 15U, 16U, 17U, 40U}) {
-      const uint32_t columns = 96;
-      const uint64_t shape[] = {rows, columns};
-      const auto data = RandomBytes(TensorBytes(dtype, shape).value(), rows);
-      const auto packed = PackedMatrix::Pack(dtype, data, rows, columns, arena);
-      ASSERT_TRUE(packed.has_value());
-      EXPECT_EQ(packed->dtype(), dtype);
-      std::vector<float> all(rows * columns);
-      ASSERT_TRUE(Dequantize(dtype, data, all).has_value());
-      std::vector<float> row(columns);
-      for (uint32_t r = 0; r < rows; ++r) {
-        packed->UnpackRow(r, row);
-        for (uint32_t i = 0; i < columns; ++i) {
-          EXPECT_FLOAT_EQ(row[i], all[r * columns + i]) << NameOf(dtype);
-        }
-      }
-    }
+  for (const uint32_t rows : {1U, 15U, 16U, 17U, 40U}) {
+    ExpectUnpacks(DType::kQ4_0, PanelFormat::kU4, rows, 1e-6F);
+    ExpectUnpacks(DType::kQ4_1, PanelFormat::kU4Min, rows, 1e-6F);
+    ExpectUnpacks(DType::kQ5_0, PanelFormat::kU5Min, rows, 1e-6F);
+    ExpectUnpacks(DType::kQ5_1, PanelFormat::kU5Min, rows, 1e-6F);
+    ExpectUnpacks(DType::kQ8_0, PanelFormat::kU8, rows, 1e-6F);
+    ExpectUnpacks(DType::kIQ4_NL, PanelFormat::kIq4, rows, 1e-6F);
+    ExpectUnpacks(DType::kMXFP4, PanelFormat::kE2m1, rows, 1e-6F);
+    ExpectUnpacks(DType::kF16, PanelFormat::kF16, rows, 0);
+    ExpectUnpacks(DType::kBF16, PanelFormat::kBF16, rows, 0);
+    ExpectUnpacks(DType::kF32, PanelFormat::kF32, rows, 0);
   }
 }
 
-TEST(Repack, OtherTypesBecomeF16) {
-  Arena arena;
-  const uint32_t rows = 5;
-  const uint32_t columns = 512;
-  for (const DType dtype : {DType::kQ4_K, DType::kQ6_K, DType::kQ5_0}) {
-    const uint64_t shape[] = {rows, columns};
-    const auto data = RandomBytes(TensorBytes(dtype, shape).value(), 3);
-    const auto packed = PackedMatrix::Pack(dtype, data, rows, columns, arena);
-    ASSERT_TRUE(packed.has_value());
-    EXPECT_EQ(packed->dtype(), DType::kF16);
-    std::vector<float> all(rows * columns);
-    ASSERT_TRUE(Dequantize(dtype, data, all).has_value());
-    std::vector<float> row(columns);
-    for (uint32_t r = 0; r < rows; ++r) {
-      packed->UnpackRow(r, row);
-      for (uint32_t i = 0; i < columns; ++i) {
-        const float value = all[r * columns + i];
-        EXPECT_NEAR(row[i], value, std::abs(value) * 0x1p-11F + 0x1p-25F) << NameOf(dtype);
-      }
-    }
+TEST(Repack, KTypesAreWithinTheRoundingOfTheirScales) {
+  for (const uint32_t rows : {3U, 18U}) {
+    ExpectUnpacks(DType::kQ2_K, PanelFormat::kU4Min2, rows, 0x1p-10F);
+    ExpectUnpacks(DType::kQ3_K, PanelFormat::kU4Min2, rows, 0x1p-10F);
+    ExpectUnpacks(DType::kQ4_K, PanelFormat::kU4Min, rows, 0x1p-10F);
+    ExpectUnpacks(DType::kQ5_K, PanelFormat::kU5Min, rows, 0x1p-10F);
+    ExpectUnpacks(DType::kQ6_K, PanelFormat::kU6Two, rows, 0x1p-10F);
+    ExpectUnpacks(DType::kIQ4_XS, PanelFormat::kIq4, rows, 0x1p-10F);
   }
+}
+
+TEST(Repack, ScalesThatF16DoesNotHaveMakeTheWeightsF16) {
+  Arena arena;
+  auto data = RandomWeights(DType::kMXFP4, 1, 64, 3);
+  data[0] = std::byte{100};  // 2^-28: its largest weights still have bits in F16
+  const auto packed = PackedMatrix::Pack(DType::kMXFP4, data, 1, 64, arena);
+  ASSERT_TRUE(packed.has_value());
+  EXPECT_EQ(packed->format(), PanelFormat::kF16);
 }
 
 TEST(Repack, RefusesWhatDoesNotFit) {

@@ -1,0 +1,96 @@
+// PanelFormat: how a packed matrix stores its numbers. Few formats serve all types of model files.
+//
+// Sixteen output rows lie side by side, a *panel*: one vector register holds four consecutive bytes
+// of each of them, which is what a byte dot product takes. A panel is a sequence of blocks, read
+// from front to back, so that one pass over a matrix is one pass over its memory. A block of a
+// quantised format has 32 columns:
+//   values   u4…u6  [4][16 rows][4 bytes]: byte j of group g has column 4g + j in its low half and
+//                   column 16 + 4g + j in its high half
+//            u8     [8][16 rows][4 bytes]
+//   high     u5     [8] words of 64 bits: bit 4 × row + j of word v belongs to byte j of vector v
+//            u6     [2][16 rows][4 bytes]: vectors 4p … 4p + 3 have two bits each in plane p
+//   scales   [1 or 2][16 rows] F16: of all 32 columns, or of the first and the last 16
+//   minima   the same, if the format has them
+// Vector v is 64 bytes, four columns of all rows. With four to six bits, even ones are of the first
+// 16 columns, 4 × (v / 2) on, odd ones of the last 16; with eight, vector v has columns 4v on.
+// A stored number q stands for scale × (q - offset), scale × q + minimum or scale × steps[q].
+// Float formats: [columns][16 rows].
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace pie::cpu {
+
+inline constexpr uint32_t kPanelRows = 16;
+
+enum class PanelFormat : uint8_t {
+  kU4,      // Q4_0
+  kU4Min,   // Q4_1, Q4_K
+  kU4Min2,  // Q2_K, Q3_K: two scales
+  kU5Min,   // Q5_0, Q5_1, Q5_K
+  kU6Two,   // Q6_K: two scales
+  kU8,      // Q8_0
+  kIq4,     // IQ4_NL, IQ4_XS: steps
+  kE2m1,    // MXFP4: steps
+  kF16,
+  kBF16,
+  kF32,
+};
+
+// Steps of a format, or none.
+using Steps = std::array<int8_t, 16>;
+inline constexpr Steps kIq4Steps = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                    1,    13,   25,  38,  53,  69,  89,  113};
+// The values of a 4-bit float (1 sign, 2 exponent, 1 fraction bit), doubled to be whole.
+inline constexpr Steps kE2m1Steps = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// What a format consists of; offsets and sizes in bytes of a block.
+struct PanelLayout {
+  bool quantized = true;
+  uint32_t bits = 4;
+  uint32_t scales = 1;  // a row
+  bool has_min = false;
+  int32_t offset = 0;
+  const Steps* steps = nullptr;
+  uint32_t float_bytes = 0;  // a number of a format that is not quantised
+
+  constexpr bool nibbles() const { return bits < 8; }
+  constexpr uint32_t columns() const { return quantized ? 32 : 1; }
+  constexpr uint32_t high_at() const { return nibbles() ? 256 : 512; }
+  constexpr uint32_t scale_at() const { return high_at() + (bits == 5 ? 64 : bits == 6 ? 128 : 0); }
+  constexpr uint32_t min_at() const { return scale_at() + scales * 32; }
+  constexpr uint32_t bytes() const {
+    return quantized ? min_at() + (has_min ? scales * 32 : 0) : float_bytes * kPanelRows;
+  }
+};
+
+constexpr PanelLayout LayoutOf(PanelFormat format) {
+  switch (format) {
+    case PanelFormat::kU4:
+      return {.offset = 8};
+    case PanelFormat::kU4Min:
+      return {.has_min = true};
+    case PanelFormat::kU4Min2:
+      return {.scales = 2, .has_min = true};
+    case PanelFormat::kU5Min:
+      return {.bits = 5, .has_min = true};
+    case PanelFormat::kU6Two:
+      return {.bits = 6, .scales = 2, .offset = 32};
+    case PanelFormat::kU8:
+      return {.bits = 8, .offset = 128};
+    case PanelFormat::kIq4:
+      return {.steps = &kIq4Steps};
+    case PanelFormat::kE2m1:
+      return {.steps = &kE2m1Steps};
+    case PanelFormat::kF16:
+    case PanelFormat::kBF16:
+      return {.quantized = false, .float_bytes = 2};
+    case PanelFormat::kF32:
+      return {.quantized = false, .float_bytes = 4};
+  }
+  return {};
+}
+
+}  // namespace pie::cpu
