@@ -21,11 +21,11 @@ build: setup ## build everything, optimised: build/bin/pie and build/bin/bakery 
 setup: ## install what is missing; takes no time when nothing is
 	@scripts/setup.sh
 
-demo: setup ## build an inferlet and run it on the dummy model, streaming (PROMPT="…")
+demo: setup ## build an inferlet and run it on the default model, streaming (PROMPT="…")
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build build/release --target pie
 	@$(PYTHON) scripts/build_guests.py text-completion-rust
-	build/bin/pie run --dummy --path build/guests/text-completion-rust.wasm \
+	build/bin/pie run --path build/guests/text-completion-rust.wasm \
 	  --manifest inferlets/text-completion/rust/Pie.toml --stdout -- --prompt "$(PROMPT)"
 
 ##@ Work

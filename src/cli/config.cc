@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
-#include <new>
 #include <system_error>
 #include <utility>
 
@@ -22,11 +21,6 @@ std::string TempDir() {
   std::error_code error;  // TMPDIR may name a folder that is not there
   auto dir = std::filesystem::temp_directory_path(error);
   return error ? "/tmp" : dir.string();
-}
-
-std::string InHome(const char* folder) {
-  std::string home = Env("HOME");
-  return (home.empty() ? TempDir() : home) + "/" + folder;
 }
 
 // What a number in the file may be, and what one of it means.
@@ -84,22 +78,69 @@ class Table {
   std::string problem_;
 };
 
-Status ReadModel(const toml::node& model, const std::string& path, Config* config) {
-  Table top(&model, "[model]", path);
+Result<ModelEntry::Driver> ReadDriver(const Table& driver, const std::string& path) {
+  using Driver = ModelEntry::Driver;
+  static constexpr std::pair<std::string_view, Driver> kKnown[] = {
+      {"cpu", Driver::kCpu},           {"portable", Driver::kCpu}, {"cuda", Driver::kCuda},
+      {"cuda_native", Driver::kCuda}, {"dummy", Driver::kDummy},
+  };
+  const toml::node* const node = driver.Get("type");
+  if (node == nullptr) return Driver::kCpu;
+  const std::string name = node->value_or(std::string());
+  for (const auto& [known, value] : kKnown) {
+    if (name == known) return value;
+  }
+  return Fail(Code::kInvalid, "{}:{}: 'type' must be \"cpu\", \"cuda\" or \"dummy\"", path,
+              node->source().begin.line);
+}
+
+Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const std::string& path) {
+  ModelEntry entry;
+  if (!name.empty()) entry.name = std::move(name);
+  Table top(&model, "model", path);
   Table driver(top.Get("driver"), "model.driver", path);
   Table options(driver.Get("options"), "model.driver.options", path);
-  DummyOptions& dummy = config->dummy;
-  top.Read("name", &config->model_name);
-  driver.Read("type", &config->driver);
-  driver.Read("random_seed", &dummy.seed);
-  options.Read("kv_page_size", &dummy.page_tokens, {.least = 1, .most = 1 << 16});
-  options.Read("total_pages", &dummy.total_pages, {.least = 1, .most = 1 << 26});
-  options.Read("max_forward_tokens", &dummy.max_batch_tokens, {.least = 1, .most = 1 << 20});
-  options.Read("max_forward_requests", &dummy.max_batch_members, {.least = 1, .most = 1 << 20});
+  top.Read("name", &entry.name);
+  top.Read("hf_repo", &entry.weights);
+  driver.Read("random_seed", &entry.seed);
+  options.Read("kv_page_size", &entry.page_tokens, {.least = 1, .most = 1 << 16});
+  options.Read("kv_cache_dtype", &entry.kv_cache_dtype);
+  options.Read("total_pages", &entry.total_pages, {.least = 1, .most = 1 << 26});
+  options.Read("max_forward_tokens", &entry.max_batch_tokens, {.least = 1, .most = 1 << 20});
+  options.Read("max_forward_requests", &entry.max_batch_members, {.least = 1, .most = 1 << 20});
+  options.Read("max_positions", &entry.max_positions, {.least = 1, .most = 1 << 26});
+  options.Read("threads", &entry.threads, {.least = 1, .most = 1024});
   for (const Table* table : {&top, &driver, &options}) {
     if (!table->problem().empty()) return Fail(Code::kInvalid, "{}", table->problem());
   }
-  return {};
+  entry.driver = PIE_TRY(ReadDriver(driver, path));
+  return entry;
+}
+
+// [[model]] in the order of the file, or tables [model.<name>], the first line first.
+Result<std::vector<ModelEntry>> ReadModels(const toml::node& node, const std::string& path) {
+  std::vector<std::pair<std::string, const toml::node*>> found;
+  if (const toml::array* array = node.as_array(); array != nullptr && node.is_array_of_tables()) {
+    for (const toml::node& model : *array) found.emplace_back("", &model);
+  } else if (const toml::table* table = node.as_table()) {
+    for (const auto& [name, model] : *table) found.emplace_back(std::string(name.str()), &model);
+    std::ranges::sort(found, {}, [](const auto& e) { return e.second->source().begin.line; });
+  }
+  const bool tables = std::ranges::all_of(found, [](auto& e) { return e.second->is_table(); });
+  if (found.empty() || !tables) {
+    return Fail(Code::kInvalid, "{}:{}: write each model as [[model]], or as [model.<name>]", path,
+                node.source().begin.line);
+  }
+  std::vector<ModelEntry> models;
+  for (auto& [name, model] : found) {
+    models.push_back(PIE_TRY(ReadModel(*model, std::move(name), path)));
+    const auto same = [&](const ModelEntry& other) { return other.name == models.back().name; };
+    if (std::ranges::count_if(models, same) > 1) {
+      return Fail(Code::kInvalid, "{}:{}: two models are named '{}'", path,
+                  model->source().begin.line, models.back().name);
+    }
+  }
+  return models;
 }
 
 }  // namespace
@@ -107,12 +148,22 @@ Status ReadModel(const toml::node& model, const std::string& path, Config* confi
 std::string CacheDir() {
   if (std::string dir = Env("PIE_CACHE"); !dir.empty()) return dir;
   if (std::string dir = Env("XDG_CACHE_HOME"); !dir.empty()) return dir + "/pie";
-  return InHome(".cache/pie");
+  return UserHome() + "/.cache/pie";
 }
 
 std::string HomeDir() {
   std::string dir = Env("PIE_HOME");
-  return dir.empty() ? InHome(".pie") : dir;
+  return dir.empty() ? UserHome() + "/.pie" : dir;
+}
+
+std::string UserHome() {
+  std::string home = Env("HOME");
+  return home.empty() ? TempDir() : home;
+}
+
+void UseDummy(Config& config) {
+  config.models.resize(1);
+  config.models[0].driver = ModelEntry::Driver::kDummy;
 }
 
 Result<Config> ReadConfig(const std::string& given) {
@@ -145,39 +196,9 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("fs_scratch_dir", &config.scratch_root);
   if (!runtime.problem().empty()) return Fail(Code::kInvalid, "{}", runtime.problem());
   if (const toml::node* models = root.get("model")) {
-    if (!models->is_array_of_tables()) {
-      return Fail(Code::kInvalid, "{}:{}: write each model as [[model]]", path,
-                  models->source().begin.line);
-    }
-    PIE_RETURN_IF_ERROR(ReadModel((*models->as_array())[0], path, &config));
+    config.models = PIE_TRY(ReadModels(*models, path));
   }
   return config;
-}
-
-Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config) {
-  if (config.driver != "dummy") {
-    return Fail(
-        Code::kUnavailable,
-        "no model is configured{}; add --dummy to run on the dummy model, which needs no "
-        "weights",
-        config.driver.empty() ? "" : " (driver '" + config.driver + "' is not in this build)");
-  }
-  host::EngineOptions options;
-  std::unique_ptr<Backend> backend;
-  try {
-    backend = MakeDummyBackend(config.dummy);
-  } catch (const std::bad_alloc&) {
-    return Fail(Code::kExhausted,
-                "no memory for {} KV pages of {} tokens: lower total_pages or kv_page_size",
-                config.dummy.total_pages, config.dummy.page_tokens);
-  }
-  options.models.push_back({MakeDummyModel(config.model_name, config.dummy.vocab_size),
-                            std::make_unique<Scheduler>(std::move(backend), SchedulerOptions{})});
-  options.runtime = config.runtime;
-  options.seed = config.dummy.seed;
-  options.allow_fs = config.allow_fs;
-  options.scratch_root = config.scratch_root;
-  return host::Engine::Start(std::move(options));
 }
 
 }  // namespace pie::cli

@@ -44,14 +44,18 @@ fs_scratch_dir = "/tmp/here"
 
 [[model]]
 name = "tiny"
+hf_repo = "~/models/tiny.gguf"
 [model.driver]
-type = "dummy"
+type = "portable"
 random_seed = 9
 [model.driver.options]
 kv_page_size = 8
 total_pages = 100
 max_forward_tokens = 64
 max_forward_requests = 4
+kv_cache_dtype = "q8"
+max_positions = 2048
+threads = 2
 )");
   ASSERT_TRUE(config) << config.error().text;
   EXPECT_EQ(config->runtime.worker_threads, 3u);
@@ -61,21 +65,41 @@ max_forward_requests = 4
   EXPECT_EQ(config->runtime.limits.cpu_budget_ms, 1000u);
   EXPECT_TRUE(config->allow_fs);
   EXPECT_EQ(config->scratch_root, "/tmp/here");
-  EXPECT_EQ(config->model_name, "tiny");
-  EXPECT_EQ(config->driver, "dummy");
-  EXPECT_EQ(config->dummy.seed, 9u);
-  EXPECT_EQ(config->dummy.page_tokens, 8u);
-  EXPECT_EQ(config->dummy.total_pages, 100u);
-  EXPECT_EQ(config->dummy.max_batch_tokens, 64u);
-  EXPECT_EQ(config->dummy.max_batch_members, 4u);
+  ASSERT_EQ(config->models.size(), 1u);
+  const ModelEntry& model = config->models[0];
+  EXPECT_EQ(model.name, "tiny");
+  EXPECT_EQ(model.weights, "~/models/tiny.gguf");
+  EXPECT_EQ(model.driver, ModelEntry::Driver::kCpu);
+  EXPECT_EQ(model.seed, 9u);
+  EXPECT_EQ(model.page_tokens, 8u);
+  EXPECT_EQ(model.kv_cache_dtype, "q8");
+  EXPECT_EQ(model.total_pages, 100u);
+  EXPECT_EQ(model.max_batch_tokens, 64u);
+  EXPECT_EQ(model.max_batch_members, 4u);
+  EXPECT_EQ(model.max_positions, 2048u);
+  EXPECT_EQ(model.threads, 2u);
 }
 
 TEST_F(ConfigTest, EmptyFileGivesTheDefaults) {
   auto config = Read("");
   ASSERT_TRUE(config);
-  EXPECT_EQ(config->model_name, "default");
-  EXPECT_EQ(config->driver, "");
-  EXPECT_EQ(config->dummy.page_tokens, DummyOptions{}.page_tokens);
+  ASSERT_EQ(config->models.size(), 1u);
+  EXPECT_EQ(config->models[0].name, "default");
+  EXPECT_EQ(config->models[0].weights, "");
+  EXPECT_EQ(config->models[0].driver, ModelEntry::Driver::kCpu);
+}
+
+TEST_F(ConfigTest, ModelsInBothForms) {
+  auto array = Read("[[model]]\nname = \"b\"\n[[model]]\nname = \"a\"\nhf_repo = \"x.gguf\"");
+  ASSERT_TRUE(array) << array.error().text;
+  ASSERT_EQ(array->models.size(), 2u);
+  EXPECT_EQ(array->models[0].name, "b");
+  EXPECT_EQ(array->models[1].weights, "x.gguf");
+  auto tables = Read("[model.b]\nhf_repo = \"x\"\n[model.a]\ndriver.type = \"dummy\"");
+  ASSERT_TRUE(tables) << tables.error().text;
+  ASSERT_EQ(tables->models.size(), 2u);
+  EXPECT_EQ(tables->models[0].name, "b") << "the first in the file";
+  EXPECT_EQ(tables->models[1].driver, ModelEntry::Driver::kDummy);
 }
 
 TEST_F(ConfigTest, FaultsNameTheirLine) {
@@ -91,10 +115,12 @@ TEST_F(ConfigTest, FaultsNameTheirLine) {
       {"[runtime]\nallow_fs = 1", ":2: 'allow_fs' must be true or false"},
       {"[runtime]\nfs_scratch_dir = 1", ":2: 'fs_scratch_dir' must be a text in quotes"},
       {"[model]\nname = \"x\"", ":1: write each model as [[model]]"},
+      {"[[model]]\n[[model]]", ":2: two models are named 'default'"},
+      {"[[model]]\ndriver.type = \"tpu\"", ":2: 'type' must be \"cpu\", \"cuda\" or \"dummy\""},
       {"model = []", ":1: write each model as [[model]]"},
       {"[[model]]\nname = 1", ":2: 'name' must be a text in quotes"},
       {"[[model]]\ndriver = \"dummy\"", ":2: 'model.driver' must be a table"},
-      {"[[model]]\n[model.driver]\ntype = 1", ":3: 'type' must be a text in quotes"},
+      {"[[model]]\n[model.driver]\ntype = 1", ":3: 'type' must be \"cpu\""},
       {"[[model]]\n[model.driver.options]\nkv_page_size = 0", ":3: 'kv_page_size' must be"},
       {"[[model]]\n[model.driver.options]\ntotal_pages = 0", ":3: 'total_pages' must be"},
       {"[[model]]\n[model.driver.options]\nmax_forward_tokens = 0", ":3: 'max_forward_tokens'"},
@@ -127,14 +153,6 @@ TEST_F(ConfigTest, FoldersComeFromTheEnvironment) {
   setenv("TMPDIR", "/nowhere", 1);
   EXPECT_TRUE(ReadConfig(""));
   for (const char* name : {"PIE_HOME", "XDG_CACHE_HOME", "TMPDIR"}) unsetenv(name);
-}
-
-TEST_F(ConfigTest, EngineNeedsAModel) {
-  Config config;
-  EXPECT_NE(StartEngine(config).error().text.find("add --dummy"), std::string::npos);
-  config.driver = "cuda";
-  EXPECT_NE(StartEngine(config).error().text.find("driver 'cuda' is not in this build"),
-            std::string::npos);
 }
 
 }  // namespace

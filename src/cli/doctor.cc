@@ -12,7 +12,10 @@
 
 #include "cli/bakery.h"
 #include "cli/config.h"
+#include "cli/models.h"
+#include "cli/start_engine.h"
 #include "cli/terminal.h"
+#include "model/summary.h"
 
 namespace pie::cli {
 namespace {
@@ -71,8 +74,8 @@ void CheckConfig(Report& report) {
 
 void CheckEngine(Report& report) {
   Config config;
-  config.driver = "dummy";
-  auto engine = StartEngine(config);
+  UseDummy(config);
+  auto engine = StartEngine(config, true);
   if (engine) {
     report.Good("engine", fmt::format("pie {}, starts on the dummy model", PIE_VERSION));
   } else {
@@ -80,6 +83,22 @@ void CheckEngine(Report& report) {
                "the engine reserves address space: try `ulimit -v unlimited`, or a smaller "
                "runtime.wasm_max_instances in " +
                    HomeDir() + "/config.toml");
+  }
+}
+
+void CheckModel(Report& report) {
+  auto config = ReadConfig("");
+  if (!config) return;  // said above
+  for (const ModelEntry& entry : config->models) {
+    if (entry.driver == ModelEntry::Driver::kDummy) continue;
+    auto path = FindModel(entry.weights.empty() ? kDefaultModel : entry.weights);
+    auto summary = path ? Summarize(*path) : std::unexpected(path.error());
+    if (summary) {
+      report.Good("model " + entry.name, fmt::format("{}: {}", *path, *summary));
+    } else {
+      report.Bad("model " + entry.name, summary.error().text,
+                 entry.weights.empty() ? "pie model download" : "correct hf_repo in the config");
+    }
   }
 }
 
@@ -112,6 +131,7 @@ int Doctor() {
   CheckCache(report);
   CheckConfig(report);
   CheckEngine(report);
+  CheckModel(report);
   CheckBakery(report);
   if (report.bad() == 0) fmt::print("all is well\n");
   return report.bad() == 0 ? 0 : 1;

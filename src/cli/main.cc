@@ -9,6 +9,7 @@
 
 #include "cli/bakery.h"
 #include "cli/doctor.h"
+#include "cli/model_command.h"
 #include "cli/run.h"
 #include "cli/terminal.h"
 
@@ -18,7 +19,8 @@ constexpr const char* kAbout =
     "Pie runs programs (inferlets) next to a language model.\n\n"
     "  pie new my-app                     a new inferlet in Rust (--python, --ts, --cpp)\n"
     "  pie build my-app -o my-app.wasm    build it\n"
-    "  pie run --dummy -p my-app.wasm -m my-app/Pie.toml -- --prompt hello\n";
+    "  pie run -p my-app.wasm -m my-app/Pie.toml -- --prompt hello\n"
+    "  pie model list                     the models on this machine\n";
 
 // `new` and `build` belong to bakery: everything behind the word goes there as it is.
 int Forward(const char* verb, int argc, char** argv) {
@@ -31,8 +33,9 @@ CLI::App* AddRun(CLI::App& app, pie::cli::RunOptions& run, int& port) {
   CLI::App* command = app.add_subcommand(
       "run",
       "Run an inferlet in an engine of its own and print what it returns.\n\n"
-      "  pie run --dummy --path hello.wasm --manifest hello/Pie.toml -- --name Ada\n"
-      "  pie run --dummy -p chat.wasm --stdout --input '{\"prompt\": \"hi\"}'\n\n"
+      "  pie run --path hello.wasm --manifest hello/Pie.toml -- --name Ada\n"
+      "  pie run -p chat.wasm --stdout --input '{\"prompt\": \"hi\"}'\n"
+      "  pie run --dummy -p chat.wasm      without a model: gibberish, at once\n\n"
       "Arguments behind -- become the input: --max-tokens 8 is {\"max_tokens\": 8}. Without "
       "--stdout only\n"
       "the return value goes to stdout. Exit codes: 0, 1 for an error, 130 for Ctrl-C.");
@@ -53,6 +56,28 @@ CLI::App* AddRun(CLI::App& app, pie::cli::RunOptions& run, int& port) {
   return command;
 }
 
+struct ModelCommands {
+  CLI::App *list, *download, *remove;
+  std::string name;
+};
+
+void AddModel(CLI::App& app, ModelCommands& commands) {
+  CLI::App* model = app.add_subcommand(
+      "model",
+      "The models on this machine.\n\n"
+      "  pie model list                                 what is here\n"
+      "  pie model download                             the default model, 98 MB\n"
+      "  pie model download Qwen/Qwen3-0.6B             from the hub, by its client `hf`\n"
+      "  pie model remove Qwen/Qwen3-0.6B\n\n"
+      "A config names a model by hf_repo: such a name, a .gguf file, or a Hugging Face folder.");
+  model->require_subcommand(1);
+  commands.list = model->add_subcommand("list", "The models that are here, and what they are.");
+  commands.download = model->add_subcommand("download", "Bring a model to this machine.");
+  commands.download->add_option("name", commands.name, "NAME, or OWNER/NAME; default: the default");
+  commands.remove = model->add_subcommand("remove", "Delete a downloaded model.");
+  commands.remove->add_option("name", commands.name, "as `pie model list` shows it")->required();
+}
+
 int Main(int argc, char** argv) {
   if (argc >= 2 && std::string(argv[1]) == "new") return Forward("create", argc, argv);
   if (argc >= 2 && std::string(argv[1]) == "build") return Forward("build", argc, argv);
@@ -71,6 +96,8 @@ int Main(int argc, char** argv) {
   pie::cli::RunOptions run;
   int port = 0;
   CLI::App* run_command = AddRun(app, run, port);
+  ModelCommands models;
+  AddModel(app, models);
   CLI::App* doctor =
       app.add_subcommand("doctor", "Check this installation and say how to mend it.");
   app.add_subcommand("new",
@@ -84,6 +111,9 @@ int Main(int argc, char** argv) {
   }
   run.arguments = theirs;
   if (*run_command) return pie::cli::Run(run);
+  if (*models.list) return pie::cli::ListModels();
+  if (*models.download) return pie::cli::DownloadModelCommand(models.name);
+  if (*models.remove) return pie::cli::RemoveModelCommand(models.name);
   if (*doctor) return pie::cli::Doctor();
   fmt::print("{}", app.help());
   return 0;

@@ -19,6 +19,7 @@
 
 #include "cli/arguments.h"
 #include "cli/config.h"
+#include "cli/start_engine.h"
 #include "cli/terminal.h"
 
 namespace pie::cli {
@@ -236,10 +237,10 @@ Result<int> RunChecked(const RunOptions& options) {
   host::Manifest manifest = PIE_TRY(FindManifest(options));
   nlohmann::json input = PIE_TRY(MakeInput(options, manifest));
   Config config = PIE_TRY(ReadConfig(options.config));
-  if (options.dummy) config.driver = "dummy";
+  if (options.dummy) UseDummy(config);
 
   Interrupts interrupts;
-  auto engine = PIE_TRY(StartEngine(config));
+  auto engine = PIE_TRY(StartEngine(config, options.quiet));
   {
     std::unique_ptr<Spinner> spinner;
     auto on_compile = [&] {

@@ -64,4 +64,28 @@ Spinner::~Spinner() {
   if (thread_.joinable()) thread_.join();
 }
 
+ProgressBar::ProgressBar(std::string text, bool enabled)
+    : text_(std::move(text)),
+      enabled_(enabled && IsTerminal(STDERR_FILENO)),
+      start_(std::chrono::steady_clock::now()) {}
+
+void ProgressBar::Show(uint64_t done, uint64_t total) {
+  if (!enabled_ || total == 0) return;
+  const int percent = static_cast<int>(static_cast<double>(done) / static_cast<double>(total) * 100);
+  if (percent == last_percent_) return;
+  if (std::chrono::steady_clock::now() - start_ < std::chrono::milliseconds(200)) return;
+  last_percent_ = percent;
+  shown_ = true;
+  std::string bar;
+  for (int i = 0; i < 20; ++i) bar += i * 5 < percent ? "━" : "┄";
+  fmt::print(stderr, "\r\x1b[K{} {} {}", text_, bar, Dim(fmt::format("{} %", percent)));
+  std::fflush(stderr);
+}
+
+ProgressBar::~ProgressBar() {
+  if (!shown_) return;
+  fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+}
+
 }  // namespace pie::cli

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -33,6 +35,23 @@ class Spinner {
   std::string text_;
   std::atomic<bool> stop_ = false;
   std::thread thread_;
+};
+
+// How far something is, on stderr, redrawn in place. Like a Spinner it shows nothing off a terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string text, bool enabled = true);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+  void Show(uint64_t done, uint64_t total);
+
+ private:
+  std::string text_;
+  bool enabled_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point start_;
+  int last_percent_ = -1;
 };
 
 }  // namespace pie::cli

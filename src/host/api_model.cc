@@ -1,4 +1,5 @@
 // pie:core/model
+#include <algorithm>
 #include <numeric>
 
 #include "host/api.h"
@@ -17,6 +18,12 @@ bool ModelLoad(void* guest, Str name, uint32_t* model, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     const auto& models = process.engine().models();
     std::string known;
+    // "default" is the first, unless another has that name.
+    const auto named = [&](const LoadedModel& loaded) { return loaded.model.name == "default"; };
+    if (View(name) == "default" && std::ranges::none_of(models, named)) {
+      *model = PIE_TRY(process.handles().models.Emplace(0));
+      return {};
+    }
     for (uint32_t i = 0; i < models.size(); ++i) {
       if (models[i].model.name == View(name)) {
         *model = PIE_TRY(process.handles().models.Emplace(i));

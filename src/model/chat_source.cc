@@ -56,7 +56,7 @@ Result<json> ReadJson(const std::filesystem::path& path) {
 }
 
 // A token is written as its text, or as an object that has it under "content".
-std::string TokenText(const json* value) {
+std::string SpecialText(const json* value) {
   if (value == nullptr) return "";
   if (value->is_string()) return value->get<std::string>();
   return value->is_object() ? JsonFields(*value).Text("content") : "";
@@ -112,7 +112,7 @@ Result<ChatSource> ReadChatSource(const std::filesystem::path& folder) {
   source.text = TemplateText(fields.Find("chat_template"));
   if (auto text = PIE_TRY(ReadText(folder / "chat_template.jinja"))) source.text = *std::move(text);
   for (const auto& [variable, key] : kGgufTokens) {
-    if (std::string text = TokenText(fields.Find(variable)); !text.empty()) {
+    if (std::string text = SpecialText(fields.Find(variable)); !text.empty()) {
       source.special_tokens[variable] = std::move(text);
     }
   }

@@ -6,13 +6,15 @@ using namespace inferlet;
 Task<Result<Json>> Main(Json input) {
   const std::string prompt = PIE_TRY(input.Get<std::string>("prompt"));
   const int max_tokens = PIE_TRY(input.Get("max_tokens", 256));
+  const double temperature = PIE_TRY(input.Get("temperature", 0.6));
   const std::string system = PIE_TRY(input.Get("system", "You are a helpful assistant."));
 
   Model model = PIE_TRY(Model::Load(runtime::Models().front()));
   Context context = PIE_TRY(Context::New(model));
   context.System(system).User(prompt).Cue();
 
-  Generator generator = context.Generate(Sampler::TopP(0.6, 0.95)).MaxTokens(max_tokens).Stop();
+  const Sampler sampler = Sampler::TopP(temperature, 0.95);
+  Generator generator = context.Generate(sampler).MaxTokens(max_tokens).Stop();
   chat::Decoder decoder(model);
   std::string text;
   while (auto step = PIE_TRY(generator.Next())) {

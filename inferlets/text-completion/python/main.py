@@ -8,7 +8,7 @@ async def main(input: dict) -> str:
     with Context(model) as ctx:
         ctx.system(input.get("system", "You are a helpful assistant.")).user(input["prompt"])
 
-        sampler = Sampler.top_p(0.6, 0.95)
+        sampler = Sampler.top_p(input.get("temperature", 0.6), 0.95)
         generator = ctx.generate(sampler, max_tokens=input.get("max_tokens", 256))
         decoder = chat.Decoder(model)
         text = ""

@@ -4,6 +4,7 @@ import { chat, Context, Model, runtime, Sampler, session } from 'inferlet';
 interface Input {
   prompt: string;
   max_tokens?: number;
+  temperature?: number;
   system?: string;
 }
 
@@ -12,7 +13,8 @@ export async function main(input: Input): Promise<string> {
   using ctx = new Context(model);
   ctx.system(input.system ?? 'You are a helpful assistant.').user(input.prompt);
 
-  const generator = ctx.generate(Sampler.topP(0.6, 0.95), { maxTokens: input.max_tokens ?? 256 });
+  const sampler = Sampler.topP(input.temperature ?? 0.6, 0.95);
+  const generator = ctx.generate(sampler, { maxTokens: input.max_tokens ?? 256 });
   const decoder = new chat.Decoder(model);
   let text = '';
   for await (const step of generator) {

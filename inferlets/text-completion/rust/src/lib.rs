@@ -9,12 +9,18 @@ struct Input {
     prompt: String,
     #[serde(default = "default_max_tokens")]
     max_tokens: usize,
+    #[serde(default = "default_temperature")]
+    temperature: f32,
     #[serde(default = "default_system")]
     system: String,
 }
 
 fn default_max_tokens() -> usize {
     256
+}
+
+fn default_temperature() -> f32 {
+    0.6
 }
 
 fn default_system() -> String {
@@ -28,7 +34,7 @@ async fn main(input: Input) -> Result<String> {
     ctx.system(&input.system).user(&input.prompt).cue();
 
     let mut generator = ctx
-        .generate(Sampler::top_p(0.6, 0.95))
+        .generate(Sampler::top_p(input.temperature, 0.95))
         .max_tokens(input.max_tokens)
         .stop(&chat::stop_tokens(&model));
     let mut decoder = chat::Decoder::new(&model);

@@ -1,0 +1,87 @@
+#include "cli/start_engine.h"
+
+#include <new>
+#include <utility>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/dummy/dummy_backend.h"
+#include "cli/models.h"
+#include "cli/terminal.h"
+#include "model/open_model.h"
+
+namespace pie::cli {
+namespace {
+
+// A configured number, or what `into` has already.
+void Set(uint32_t& into, uint32_t configured) {
+  if (configured != 0) into = configured;
+}
+
+template <class Options>
+void SetCommon(Options& options, const ModelEntry& entry) {
+  Set(options.page_tokens, entry.page_tokens);
+  Set(options.total_pages, entry.total_pages);
+  Set(options.max_batch_tokens, entry.max_batch_tokens);
+  Set(options.max_batch_members, entry.max_batch_members);
+}
+
+host::LoadedModel Loaded(Model model, std::unique_ptr<Backend> backend) {
+  return {std::move(model), std::make_unique<Scheduler>(std::move(backend), SchedulerOptions{})};
+}
+
+Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
+  DummyOptions options;
+  SetCommon(options, entry);
+  options.seed = entry.seed;
+  try {
+    return Loaded(MakeDummyModel(entry.name, options.vocab_size), MakeDummyBackend(options));
+  } catch (const std::bad_alloc&) {
+    return Fail(Code::kExhausted,
+                "no memory for {} KV pages of {} tokens: lower total_pages or kv_page_size",
+                options.total_pages, options.page_tokens);
+  }
+}
+
+Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, bool quiet) {
+  const std::string path =
+      PIE_TRY(FindModel(entry.weights.empty() ? kDefaultModel : entry.weights));
+  CpuOptions options;
+  SetCommon(options, entry);
+  Set(options.max_positions, entry.max_positions);
+  Set(options.threads, entry.threads);
+  ProgressBar bar("loading " + entry.name, !quiet);
+  options.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
+  Model model = PIE_TRY(OpenModel(path, entry.name));
+  std::unique_ptr<Backend> backend = PIE_TRY(MakeCpuBackend(path, options));
+  return Loaded(std::move(model), std::move(backend));
+}
+
+Result<host::LoadedModel> Load(const ModelEntry& entry, bool quiet) {
+  switch (entry.driver) {
+    case ModelEntry::Driver::kDummy:
+      return LoadDummy(entry);
+    case ModelEntry::Driver::kCpu:
+      return LoadCpu(entry, quiet);
+    case ModelEntry::Driver::kCuda:
+      break;
+  }
+  return Fail(Code::kUnavailable,
+              "model '{}' asks for the cuda driver, which is not in this build; use type = \"cpu\"",
+              entry.name);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool quiet) {
+  host::EngineOptions options;
+  for (const ModelEntry& entry : config.models) {
+    options.models.push_back(PIE_TRY(Load(entry, quiet)));
+  }
+  options.runtime = config.runtime;
+  options.seed = config.models[0].seed;
+  options.allow_fs = config.allow_fs;
+  options.scratch_root = config.scratch_root;
+  return host::Engine::Start(std::move(options));
+}
+
+}  // namespace pie::cli

@@ -1,0 +1,15 @@
+// The engine that a config describes.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "cli/config.h"
+#include "host/engine.h"
+
+namespace pie::cli {
+
+// Loads the models, which takes a while: a line on stderr shows how far it is, unless `quiet`.
+Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool quiet);
+
+}  // namespace pie::cli

@@ -1,0 +1,150 @@
+"""The default model, as a person meets it: no configuration, a real answer, and what can go wrong."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+CACHE = Path(
+    os.environ.get("PIE_CACHE")
+    or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pie"
+)
+DEFAULT = CACHE / "models" / "smollm2-135m-instruct"
+every_language = pytest.mark.parametrize("language", ("rust", "python", "typescript", "cpp"))
+
+
+@pytest.fixture
+def home(tmp_path) -> dict[str, str]:
+    """A person without a config."""
+    return {"PIE_HOME": str(tmp_path / "home")}
+
+
+@pytest.fixture
+def no_models(home, tmp_path) -> dict[str, str]:
+    """A person without models, too."""
+    return {**home, "PIE_CACHE": str(tmp_path / "cache")}
+
+
+def ask(run, guest, env, *arguments: str, language: str = "rust"):
+    return run("run", *guest(f"text-completion-{language}"), "--", *arguments, env=env)
+
+
+@every_language
+def test_answers_without_any_configuration(run, guest, home, language):
+    question = ("--prompt", "What is the capital of France?", "--temperature", "0")
+    done = ask(run, guest, home, *question, language=language)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "The capital of France is Paris.\n"
+
+
+def test_same_seed_same_words(run, guest, home):
+    first, second = (ask(run, guest, home, "--prompt", "Tell me a story") for _ in range(2))
+    assert first.returncode == 0, first.stderr
+    assert len(first.stdout.split()) > 20
+    assert first.stdout == second.stdout
+
+
+def test_models_are_listed_with_what_they_are(run, home):
+    done = run("model", "list", env=home)
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if "smollm2" in line)
+    assert "llama, 135 M parameters, Q4_1, 8192 tokens of context" in line
+
+
+def test_a_missing_model_says_how_to_get_it(run, guest, no_models):
+    done = ask(run, guest, no_models, "--prompt", "hi")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "pie model download" in done.stderr
+    assert "not here yet" in run("model", "list", env=no_models).stdout
+
+
+def test_download_and_remove(run, no_models):
+    done = run("model", "download", env=no_models)
+    assert done.returncode == 0, done.stderr
+    assert "llama, 135 M parameters" in done.stdout
+    file = next(Path(no_models["PIE_CACHE"]).glob("models/*/*.gguf"))
+    before = file.stat()
+    assert run("model", "download", env=no_models).returncode == 0
+    assert file.stat().st_mtime_ns == before.st_mtime_ns, "what is there is not fetched again"
+    assert run("model", "remove", "smollm2-135m-instruct", env=no_models).returncode == 0
+    assert not file.exists()
+    done = run("model", "remove", "smollm2-135m-instruct", env=no_models)
+    assert done.returncode == 1
+    assert "no downloaded model" in done.stderr
+    done = run("model", "download", "no-such-model", env=no_models)
+    assert done.returncode == 1
+    assert "smollm2-135m-instruct" in done.stderr, "names those that are known"
+
+
+def config_for(tmp_path: Path, weights: Path, more: str = "") -> Path:
+    path = tmp_path / "config.toml"
+    path.write_text(f'[[model]]\nhf_repo = "{weights}"\n{more}')
+    return path
+
+
+def damaged(tmp_path: Path, fault: str) -> Path:
+    source = next(DEFAULT.glob("*.gguf"))
+    broken = tmp_path / "broken.gguf"
+    shutil.copyfile(source, broken)
+    with broken.open("r+b") as file:
+        match fault:
+            case "cut short":
+                file.truncate(source.stat().st_size // 2)
+            case "no model":
+                file.write(b"This is a letter, not a model.")
+            case "absurd count":
+                file.seek(8)
+                file.write(b"\xff" * 8)
+            case "other version":
+                file.seek(4)
+                file.write(b"\x63")
+            case "unknown architecture":
+                head = file.read(1 << 16)
+                file.seek(head.index(b"llama"))
+                file.write(b"lemma")
+            case "no tokenizer":
+                head = file.read(1 << 20)
+                file.seek(head.index(b"tokenizer.ggml.model") + 15)
+                file.write(b"medal")
+    return broken
+
+
+FAULTS = (
+    "cut short",
+    "no model",
+    "absurd count",
+    "other version",
+    "unknown architecture",
+    "no tokenizer",
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_broken_file_is_refused_at_once(run, guest, tmp_path, fault):
+    config = config_for(tmp_path, damaged(tmp_path, fault))
+    done = run("run", "-c", config, *guest("hello-rust"), "--", "--name", "Ada")
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "broken.gguf" in done.stderr
+
+
+def test_more_memory_than_there_is(run, guest, tmp_path):
+    options = "[model.driver.options]\ntotal_pages = 67108864\n"
+    config = config_for(tmp_path, next(DEFAULT.glob("*.gguf")), options)
+    done = run("run", "-c", config, *guest("hello-rust"), "--", "--name", "Ada")
+    assert done.returncode == 1
+    assert "total_pages" in done.stderr
+
+
+def test_longer_than_the_model_knows(run, guest, tmp_path):
+    options = "[model.driver.options]\nmax_positions = 64\n"
+    config = config_for(tmp_path, next(DEFAULT.glob("*.gguf")), options)
+    done = run(
+        "run", "-c", config, *guest("text-completion-rust"), "--", "--prompt", "word " * 200
+    )
+    assert done.returncode == 1
+    assert "64" in done.stderr
