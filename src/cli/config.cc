@@ -81,7 +81,7 @@ class Table {
 Result<ModelEntry::Driver> ReadDriver(const Table& driver, const std::string& path) {
   using Driver = ModelEntry::Driver;
   static constexpr std::pair<std::string_view, Driver> kKnown[] = {
-      {"cpu", Driver::kCpu},           {"portable", Driver::kCpu}, {"cuda", Driver::kCuda},
+      {"cpu", Driver::kCpu},          {"portable", Driver::kCpu}, {"cuda", Driver::kCuda},
       {"cuda_native", Driver::kCuda}, {"dummy", Driver::kDummy},
   };
   const toml::node* const node = driver.Get("type");

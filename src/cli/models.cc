@@ -115,7 +115,9 @@ Status DownloadFromHub(std::string_view name) {
 
 }  // namespace
 
-fs::path ModelsDir() { return fs::path(CacheDir()) / "models"; }
+fs::path ModelsDir() {
+  return fs::path(CacheDir()) / "models";
+}
 
 std::vector<LocalModel> LocalModels() {
   std::vector<LocalModel> models;
@@ -157,8 +159,8 @@ Status DownloadModel(std::string_view name) {
     return Fail(Code::kInvalid, "cannot make {}: {}", ModelsDir().string(), error.message());
   }
   if (name.find('/') != std::string_view::npos) return DownloadFromHub(name);
-  const int code = PIE_TRY(RunProgram({FindPython(), "-c", kFetchModelScript, std::string(name),
-                                       (ModelsDir() / name).string()}));
+  const int code = PIE_TRY(RunProgram(
+      {FindPython(), "-c", kFetchModelScript, std::string(name), (ModelsDir() / name).string()}));
   if (code == 0) return {};
   return Fail(Code::kUnavailable, "{} was not downloaded", name);
 }

@@ -71,7 +71,8 @@ ProgressBar::ProgressBar(std::string text, bool enabled)
 
 void ProgressBar::Show(uint64_t done, uint64_t total) {
   if (!enabled_ || total == 0) return;
-  const int percent = static_cast<int>(static_cast<double>(done) / static_cast<double>(total) * 100);
+  const int percent =
+      static_cast<int>(static_cast<double>(done) / static_cast<double>(total) * 100);
   if (percent == last_percent_) return;
   if (std::chrono::steady_clock::now() - start_ < std::chrono::milliseconds(200)) return;
   last_percent_ = percent;

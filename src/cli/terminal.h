@@ -37,7 +37,8 @@ class Spinner {
   std::thread thread_;
 };
 
-// How far something is, on stderr, redrawn in place. Like a Spinner it shows nothing off a terminal.
+// How far something is, on stderr, redrawn in place. Like a Spinner it shows nothing off a
+// terminal.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string text, bool enabled = true);
