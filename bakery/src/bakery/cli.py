@@ -23,7 +23,7 @@ examples:
   bakery create my-app                        a new Rust inferlet in ./my-app
   bakery create my-app --python               the same in Python (also --ts, --cpp)
   bakery build my-app -o my-app.wasm          build it into a component
-  pie run --dummy --path my-app.wasm --manifest my-app/Pie.toml
+  pie run --path my-app.wasm --manifest my-app/Pie.toml
   bakery doctor                               which languages can be built here
 """
 
@@ -117,7 +117,7 @@ def _create(args: argparse.Namespace) -> int:
     print("next:")
     print(f"  {style.bold(f'bakery build {root} -o {args.name}.wasm')}")
     manifest = root / "Pie.toml"
-    run = f"pie run --dummy --path {args.name}.wasm --manifest {manifest}"
+    run = f"pie run --path {args.name}.wasm --manifest {manifest}"
     print(f"  {style.bold(run)}")
     return 0
 
