@@ -135,7 +135,7 @@ TEST_P(CpuBackendTest, WhatForksShareMakesNoDifference) {
     std::vector<Sequence> sequences;
     std::vector<Rows> expected;
     for (uint32_t s = 0; s < forks; ++s) {
-      Sequence sequence(prefix + own, 9);
+      Sequence sequence(prefix + own, 9, TinyLlama::kVocab);
       for (uint32_t i = prefix; i < prefix + own; ++i) sequence.tokens[i] = (s * 7 + i) % 50;
       sequences.push_back(sequence);
       expected.push_back(AllLogits(*device, {sequence}, 1000)[0]);

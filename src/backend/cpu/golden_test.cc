@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -102,14 +103,16 @@ float Distance(const Rows& rows, const std::vector<float>& expected) {
 
 // Logits are up to about 20. A device keeps keys and values in F16, and that is all that it may
 // differ by: of transformers that rounds them alike, by much less. (Not by nothing: a number that
-// lay in the middle goes to the other side.)
+// lay in the middle goes to the other side.) Where weights are quantised, so are the rows that they
+// meet.
 TEST_P(GoldenTest, LogitsAreThoseOfTransformers) {
   for (const CpuLevel level : SupportedCpuLevels()) {
     const auto device = Open({.level = level});
     ASSERT_TRUE(device);
     const Rows rows = AllLogits(*device, {Sequence(golden_.prompt)}, 1000)[0];
-    EXPECT_LT(Distance(rows, golden_.logits), 0.05F) << NameOf(level);
-    EXPECT_LT(Distance(rows, golden_.rounded), 0.004F) << NameOf(level);
+    const bool quantized = std::string_view(std::get<0>(GetParam())) == "gpt-oss-mxfp4";
+    EXPECT_LT(Distance(rows, golden_.logits), quantized ? 0.6F : 0.05F) << NameOf(level);
+    EXPECT_LT(Distance(rows, golden_.rounded), quantized ? 0.6F : 0.004F) << NameOf(level);
   }
 }
 
