@@ -11,7 +11,7 @@
 #include <regex>
 
 #include "cli/config.h"
-#include "fetch_model_script.h"  // made from fetch_model.py
+#include "cli/fetch_model_script.h"  // made from fetch_model.py
 
 namespace pie::cli {
 namespace {
