@@ -1,6 +1,7 @@
 #include "cli/models.h"
 
 #include <fcntl.h>
+#include <fetch_model_script.h>  // made from fetch_model.py
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +12,6 @@
 #include <regex>
 
 #include "cli/config.h"
-#include "cli/fetch_model_script.h"  // made from fetch_model.py
 
 namespace pie::cli {
 namespace {
