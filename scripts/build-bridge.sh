@@ -29,6 +29,19 @@ short_hash() { sha256sum | cut -c1-16; }
 export CARGO_TARGET_DIR
 CARGO_TARGET_DIR=$cache/cargo/bridge-$(rustc -vV | short_hash)
 
+# What the library is made of. As it was: nothing to do, and no waiting for others who build.
+fingerprint() {
+  { echo "$profile $CARGO_TARGET_DIR" && cd "$root" &&
+    find bridge wit scripts/build-bridge.sh -type f -not -path '*/target/*' -print0 |
+      sort -z | xargs -0 sha256sum; } | short_hash
+}
+stamp=$out/built-from
+now=$(fingerprint)
+if [ "$profile" != test ] && [ -f "$out/libpie_bridge.a" ] && [ -f "$out/pie_bridge.h" ] &&
+  [ "$(cat "$stamp" 2>/dev/null)" = "$now" ]; then
+  exit 0
+fi
+
 # The header lives with cargo's own record of having made it; one a checkout.
 header_dir=$CARGO_TARGET_DIR/headers/$(printf '%s' "$root" | short_hash)
 mkdir -p "$header_dir"
@@ -59,3 +72,4 @@ put() {  # put FROM TO: copies when the content differs. Size and time are looke
 }
 put "$CARGO_TARGET_DIR/$folder/libpie_bridge.a" "$out/libpie_bridge.a"
 put "$PIE_BRIDGE_HEADER" "$out/pie_bridge.h"
+echo "$now" >"$stamp"
