@@ -43,6 +43,7 @@ struct Options {
   uint32_t steps = 64;    // of a decode
   uint32_t repeats = 5;
   uint32_t page_tokens = 16;
+  uint32_t chunk = CpuOptions{}.max_batch_tokens;  // of a prefill
 };
 
 double Milliseconds(Clock::time_point since) {
@@ -196,7 +197,8 @@ nlohmann::ordered_json Measure(const std::string& mode, const Options& options) 
   const auto backend =
       Must(MakeCpuBackend(options.model, {.page_tokens = options.page_tokens,
                                           .total_pages = pages_each * (options.batch + 1),
-                                          .threads = options.threads}));
+                                          .threads = options.threads,
+                                          .max_batch_tokens = options.chunk}));
   const double load_ms = Milliseconds(begin);
   Driver driver(*backend, options.page_tokens);
   const auto run = [&] {
@@ -254,6 +256,9 @@ int Main(int argc, char** argv) {
   for (CLI::App* command : {prefill, decode, shared}) {
     command->add_option("--model", options.model, "a GGUF file")->required();
     command->add_option("--repeats", options.repeats, "the median counts")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_option("--chunk", options.chunk, "most tokens of a prefill in one batch")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     command->add_option("--page-tokens", options.page_tokens, "tokens a page")

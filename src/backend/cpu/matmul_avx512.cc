@@ -176,18 +176,28 @@ PIE_AVX512_VNNI inline void AddBlock(const QuantizedTile& t, uint32_t b,
     }
   }
   PIE_UNROLL
-  for (int v = 0; v < 8; ++v) {
-    const int part = kParts == 2 ? v % 2 : 0;
-    const int column = !kLayout.nibbles() ? 4 * v : v / 2 * 4 + v % 2 * 16;
-    __m512i w[kPanels];
+  for (int v = 0; v < 8; v += 2) {  // both halves of the same bytes, while they are in registers
+    __m512i even[kPanels];
+    __m512i odd[kPanels];
     PIE_UNROLL
-    for (int p = 0; p < kPanels; ++p) w[p] = Expand<kFormat>(block + p * t.panel_bytes, v);
+    for (int p = 0; p < kPanels; ++p) {
+      even[p] = Expand<kFormat>(block + p * t.panel_bytes, v);
+      odd[p] = Expand<kFormat>(block + p * t.panel_bytes, v + 1);
+    }
+    const int even_column = kLayout.nibbles() ? 2 * v : 4 * v;
+    const int odd_column = kLayout.nibbles() ? 16 + 2 * v : 4 * v + 4;
     PIE_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const __m512i four = Broadcast4(x + r * columns + column);
+      const __m512i even_x = Broadcast4(x + r * columns + even_column);
       PIE_UNROLL
       for (int p = 0; p < kPanels; ++p) {
-        dot[r][p][part] = _mm512_dpbusd_epi32(dot[r][p][part], w[p], four);
+        dot[r][p][0] = _mm512_dpbusd_epi32(dot[r][p][0], even[p], even_x);
+      }
+      const __m512i odd_x = Broadcast4(x + r * columns + odd_column);
+      PIE_UNROLL
+      for (int p = 0; p < kPanels; ++p) {
+        __m512i& to = dot[r][p][kParts - 1];
+        to = _mm512_dpbusd_epi32(to, odd[p], odd_x);
       }
     }
   }
