@@ -1,5 +1,7 @@
 #include "model/tokenizer.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 
 #include "model/tokenizer_bridge.h"
@@ -66,9 +68,16 @@ std::unique_ptr<Tokenizer> WrapTokenizer(pie_bridge::Tokenizer* raw) {
   return std::make_unique<BridgeTokenizer>(raw);
 }
 
+void ReturnFreedMemory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 Result<std::unique_ptr<Tokenizer>> TokenizerFromJson(std::string_view json, uint32_t vocab_size) {
   BridgeOut error;
   auto* raw = pie_bridge::pie_tokenizer_from_json(ToStr(json), vocab_size, error.get());
+  ReturnFreedMemory();
   if (raw == nullptr) return Fail(Code::kInvalid, "tokenizer.json: {}", error.text());
   return WrapTokenizer(raw);
 }

@@ -39,4 +39,7 @@ class BridgeOut {
 // Takes what the bridge has loaded.
 std::unique_ptr<Tokenizer> WrapTokenizer(pie_bridge::Tokenizer* raw);
 
+// Loading needs several times what it leaves behind, and the allocator would keep it.
+void ReturnFreedMemory();
+
 }  // namespace pie

@@ -1,5 +1,4 @@
-#include <array>
-#include <limits>
+#include <utility>
 
 #include "model/tokenizer.h"
 #include "model/tokenizer_bridge.h"
@@ -21,6 +20,9 @@ class Reader {
           "{} has no tokenizer (tokenizer.ggml.model and tokenizer.ggml.tokens are missing): "
           "use a file made for text generation",
           gguf_.name());
+    }
+    if (const GgufValue* architecture = gguf_.Find("general.architecture")) {
+      vocabulary.architecture = ToStr(architecture->String().value_or(""));
     }
     vocabulary.model = ToStr(*model);
     vocabulary.pre = ToStr(PIE_TRY(Text("pre")).value_or(""));
@@ -141,7 +143,9 @@ class Reader {
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> TokenizerFromGguf(const Gguf& gguf) {
-  return Reader(gguf).Load();
+  auto tokenizer = Reader(gguf).Load();
+  ReturnFreedMemory();
+  return tokenizer;
 }
 
 }  // namespace pie

@@ -47,8 +47,10 @@ def tables(tokenizer: dict[str, Any]) -> tuple[list[str], list[int]]:
         if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
             types[tokenizer["model"]["vocab"][token]] = BYTE
     for added in tokenizer["added_tokens"]:
-        tokens[added["id"]] = added["content"]
         types[added["id"]] = CONTROL if added["special"] else USER_DEFINED
+        # What users define is written as it stands in a text.
+        content = added["content"]
+        tokens[added["id"]] = content if added["special"] else content.replace("▁", " ")
     size = max(tokens) + 1
     names = [tokens.get(i, f"[PAD{i}]") for i in range(size)]
     return names, [types.get(i, UNUSED) for i in range(size)]

@@ -41,6 +41,7 @@ pub enum Maybe {
 /// A GGUF's vocabulary, borrowed for the call. What the file does not have is empty.
 #[repr(C)]
 pub struct VocabularyRef {
+    pub architecture: Str,
     pub model: Str,
     pub pre: Str,
     pub tokens: Strs,
@@ -103,6 +104,7 @@ impl VocabularyRef {
         };
         let texts = |s: Strs| slice(s.ptr, s.len).iter().map(|s| s.as_bytes()).collect();
         Ok(text::Vocabulary {
+            architecture: name("architecture", self.architecture)?,
             model: name("model", self.model)?,
             pre: name("pre-tokenizer", self.pre)?,
             tokens: texts(self.tokens),

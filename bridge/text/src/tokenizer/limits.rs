@@ -4,8 +4,6 @@
 pub const TOKENS: usize = 1 << 22;
 /// Bytes of one token.
 pub const TOKEN_BYTES: usize = 1 << 12;
-/// Bytes of one token of SentencePiece: what it can be merged from is looked for at every character.
-pub const SPM_TOKEN_BYTES: usize = 512;
 /// Merges of a BPE vocabulary.
 pub const MERGES: usize = 1 << 23;
 /// Tokens that are looked for in every text (special and user-defined ones), and their bytes.
@@ -13,8 +11,8 @@ pub const ADDED_TOKENS: usize = 1 << 17;
 pub const ADDED_BYTES: usize = 1 << 21;
 /// Bytes of a `tokenizer.json`.
 pub const JSON_BYTES: usize = 256 << 20;
-/// Bytes of one text to encode.
-pub const TEXT_BYTES: usize = 16 << 20;
+/// Bytes of one text to encode. The crate needs a few hundred bytes for one of them.
+pub const TEXT_BYTES: usize = 1 << 20;
 
 pub fn check_size(whose: &str, tokens: usize) -> Result<(), String> {
     if tokens > TOKENS {

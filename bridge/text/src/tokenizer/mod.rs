@@ -1,34 +1,35 @@
 //! A model's tokenizer, from a `tokenizer.json` or from a GGUF's vocabulary, over the `tokenizers` crate.
 //!
-//! The crate's parts are run here one by one (added tokens, normalizer, pre-tokenizer, model) and its post-processor,
-//! truncation and padding are left out: what is encoded is what was written, nothing before or after it. Decoding is
-//! ours: every token's bytes are known from the start ([`pieces`]), so that a text decoded token by token is the text
-//! decoded at once.
-mod bpe;
+//! The crate's parts are run here one by one: added tokens, normalizer, pre-tokenizer. Its post-processor, truncation
+//! and padding are left out: what is encoded is what was written, nothing before or after it. Decoding is ours: every
+//! token's bytes are known from the start ([`pieces`]), so that a text decoded token by token is the text decoded at
+//! once.
+mod added;
+mod convert;
 mod json;
 pub mod limits;
+mod model;
 mod pieces;
 mod split_regex;
-mod splits;
-mod spm;
-mod unigram;
-mod vocabulary;
-mod wordpiece;
 
 #[cfg(test)]
 mod tests;
 
-pub use splits::known as known_splits;
-pub use vocabulary::{TokenType, Vocabulary};
+pub use convert::{known_splits, Vocabulary};
 
+use added::Added;
+use model::Model;
 use pieces::Pieces;
-use tokenizers::{AddedVocabulary, Model, OffsetType, PreTokenizer};
+use tokenizers::normalizers::NormalizerWrapper;
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::{AddedVocabulary, OffsetReferential, OffsetType, PreTokenizer};
 
 /// Immutable, shared by threads.
 pub struct Tokenizer {
-    parts: tokenizers::Tokenizer,
-    /// The added tokens of `parts`, with the special ones ignored: for text that must not become a control token.
-    plain: AddedVocabulary,
+    added: Added,
+    normalizer: Option<NormalizerWrapper>,
+    pre_tokenizer: Option<PreTokenizerWrapper>,
+    model: Model,
     pieces: Pieces,
     /// Id and name, by id.
     specials: Vec<(u32, String)>,
@@ -43,24 +44,26 @@ impl Tokenizer {
 
     /// From what a GGUF says of its vocabulary.
     pub fn from_vocabulary(vocabulary: &Vocabulary) -> Result<Self, String> {
-        vocabulary::load(vocabulary)
+        convert::load(vocabulary)
     }
 
     fn assemble(
-        parts: tokenizers::Tokenizer,
+        added: Added,
+        normalizer: Option<NormalizerWrapper>,
+        pre_tokenizer: Option<PreTokenizerWrapper>,
+        model: Model,
         mut pieces: Pieces,
         specials: Vec<(u32, String)>,
     ) -> Self {
         pieces.shrink();
-        let mut plain = parts.get_added_vocabulary().clone();
-        plain.set_encode_special_tokens(true);
-        let split_regex = split_regex::of(parts.get_pre_tokenizer());
         Tokenizer {
-            parts,
-            plain,
+            added,
+            normalizer,
+            split_regex: split_regex::of(pre_tokenizer.as_ref()),
+            pre_tokenizer,
+            model,
             pieces,
             specials,
-            split_regex,
         }
     }
 
@@ -74,27 +77,31 @@ impl Tokenizer {
 
     /// Special and added tokens written in the text become those tokens.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
-        self.encode_with(self.parts.get_added_vocabulary(), text)
+        self.encode_with(&self.added.all, text)
     }
 
     /// Special tokens written in the text are text like any other.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, String> {
-        self.encode_with(&self.plain, text)
+        self.encode_with(&self.added.plain, text)
     }
 
     fn encode_with(&self, added: &AddedVocabulary, text: &str) -> Result<Vec<u32>, String> {
         limits::check_text(text)?;
-        let encoded = || -> tokenizers::Result<Vec<u32>> {
-            let mut split = added.extract_and_normalize(self.parts.get_normalizer(), text);
-            if let Some(pre_tokenizer) = self.parts.get_pre_tokenizer() {
-                pre_tokenizer.pre_tokenize(&mut split)?;
+        let mut split = added.extract_and_normalize(self.normalizer.as_ref(), text);
+        if let Some(pre_tokenizer) = &self.pre_tokenizer {
+            pre_tokenizer
+                .pre_tokenize(&mut split)
+                .map_err(|e| format!("the text cannot be cut into words: {e}"))?;
+        }
+        let mut encoder = self.model.encoder();
+        let mut ids = vec![];
+        for (piece, _, found) in split.get_splits(OffsetReferential::Normalized, OffsetType::None) {
+            match found {
+                Some(added) => ids.extend(added.iter().map(|token| token.id)),
+                None => encoder.encode(piece, &mut ids)?,
             }
-            let model = self.parts.get_model();
-            split.tokenize(|part| model.tokenize(part.get()))?;
-            let encoding = split.into_encoding(None, 0, OffsetType::None)?;
-            Ok(encoding.get_ids().to_vec())
-        };
-        encoded().map_err(|e| format!("the text cannot be encoded: {e}"))
+        }
+        Ok(ids)
     }
 
     /// The text of `ids` without special tokens. Bytes that are no UTF-8 become U+FFFD.
@@ -137,12 +144,13 @@ impl Tokenizer {
 
     /// By the vocabulary's own spelling: `<|im_end|>`, `Ġthe`, `▁the`.
     pub fn token_to_id(&self, token: &str) -> Option<u32> {
-        self.parts.token_to_id(token)
+        self.added.id(token).or_else(|| self.model.id(token))
     }
 
     /// The vocabulary's own spelling of a token.
     pub fn id_to_token(&self, id: u32) -> Option<String> {
-        self.parts.id_to_token(id)
+        let added = self.added.all.simple_id_to_token(id);
+        added.or_else(|| self.model.name(id))
     }
 
     /// Ids and names of the special tokens, by id.

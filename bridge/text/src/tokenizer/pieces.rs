@@ -1,6 +1,7 @@
 //! What every token stands for, as bytes: the byte-level alphabet undone, SentencePiece's `▁` and `<0xNN>` undone.
 //! One flat table of a few bytes a token.
 use tokenizers::decoders::DecoderWrapper;
+use tokenizers::normalizers::replace::Replace;
 use tokenizers::pre_tokenizers::metaspace::PrependScheme;
 use tokenizers::Decoder;
 
@@ -81,6 +82,8 @@ enum Step {
     ByteFallback,
     /// What begins a word has a space in front; `prefix` marks what does not.
     Words { prefix: String },
+    /// Every `from` becomes `to`.
+    Replace { from: String, to: String },
     /// Any other decoder of the crate that treats tokens one by one.
     EachToken(DecoderWrapper),
 }
@@ -132,6 +135,12 @@ impl Rule {
                 meta.set_prepend_scheme(PrependScheme::Never);
                 self.steps
                     .push(Step::EachToken(DecoderWrapper::Metaspace(meta)));
+            }
+            DecoderWrapper::Replace(replace) if plain_pattern(replace).is_some() => {
+                self.steps.push(Step::Replace {
+                    from: plain_pattern(replace).unwrap_or_default(),
+                    to: replace.content.clone(),
+                });
             }
             DecoderWrapper::BPE(_) | DecoderWrapper::Replace(_) | DecoderWrapper::Strip(_) => {
                 self.steps.push(Step::EachToken(decoder.clone()));
@@ -186,6 +195,11 @@ impl Rule {
                         _ => format!(" {token}"),
                     }
                 }
+                Step::Replace { from, to } => {
+                    if token.contains(from) {
+                        token = token.replace(from, to);
+                    }
+                }
                 Step::EachToken(decoder) => {
                     let suffixed = matches!(decoder, DecoderWrapper::BPE(_));
                     let mut chain = vec![token];
@@ -201,6 +215,12 @@ impl Rule {
         }
         Ok(token.into_bytes())
     }
+}
+
+/// What it replaces, unless that is a regular expression.
+fn plain_pattern(replace: &Replace) -> Option<String> {
+    let value = serde_json::to_value(replace).ok()?;
+    Some(value.pointer("/pattern/String")?.as_str()?.to_string())
 }
 
 /// The byte that a token of SentencePiece's byte fallback (`<0xNN>`) stands for.

@@ -111,6 +111,22 @@ fn a_space_goes_in_front_of_what_follows_a_special_token() {
 }
 
 #[test]
+fn phi3_drops_the_space_behind_its_special_tokens() {
+    let mut made = spm_vocabulary().token("<|end|>", CONTROL, 0.0);
+    made.architecture = "phi3";
+    let tokenizer = made.load().unwrap();
+    let ids = |tokens: &[&str]| tokens.iter().map(|t| made.id(t)).collect::<Vec<_>>();
+    assert_eq!(
+        tokenizer.encode("<|end|>\n the").unwrap(),
+        ids(&["<|end|>", "▁the"])
+    );
+    assert_eq!(
+        tokenizer.encode("<s> the").unwrap(),
+        ids(&["<s>", "▁", "▁the"])
+    );
+}
+
+#[test]
 fn without_a_space_prefix_nothing_is_added_and_nothing_dropped() {
     let mut made = spm_vocabulary();
     made.add_space_prefix = Some(false);

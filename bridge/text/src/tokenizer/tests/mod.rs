@@ -2,6 +2,7 @@
 mod damaged;
 mod gguf;
 mod json;
+mod models;
 
 use super::{Tokenizer, Vocabulary};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -12,6 +13,7 @@ use tokenizers::{
 /// A GGUF's vocabulary that owns its texts.
 #[derive(Default, Clone)]
 pub struct Made {
+    pub architecture: &'static str,
     pub model: &'static str,
     pub pre: &'static str,
     pub tokens: Vec<String>,
@@ -38,6 +40,7 @@ impl Made {
 
     pub fn vocabulary(&self) -> Vocabulary<'_> {
         Vocabulary {
+            architecture: self.architecture,
             model: self.model,
             pre: self.pre,
             tokens: self.tokens.iter().map(|t| t.as_bytes()).collect(),

@@ -1,13 +1,17 @@
 //! "bert": WordPiece: the longest token first, word by word. A GGUF marks where a word begins (▁), the crate where one
 //! goes on (##).
 use super::vocabulary::{Checked, TokenType};
+use super::Converted;
+use crate::tokenizer::model::Model;
 use tokenizers::decoders::wordpiece::WordPiece as Words;
+use tokenizers::decoders::DecoderWrapper;
 use tokenizers::models::wordpiece::WordPiece;
-use tokenizers::normalizers::BertNormalizer;
+use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::Tokenizer;
 
-pub fn convert(vocabulary: &Checked) -> Result<Tokenizer, String> {
+pub fn convert(vocabulary: &Checked) -> Result<Converted, String> {
     let spelled = (0..vocabulary.tokens.len()).map(|id| {
         let token = vocabulary.tokens[id];
         match (vocabulary.types[id], token.strip_prefix('▁')) {
@@ -34,16 +38,13 @@ pub fn convert(vocabulary: &Checked) -> Result<Tokenizer, String> {
         .unk_token(unknown)
         .build()
         .map_err(|e| format!("it is no WordPiece vocabulary: {e}"))?;
-    let mut parts = Tokenizer::new(model);
     let lowercase = vocabulary.from.lowercase.unwrap_or(true);
     let strip_accents = vocabulary.from.strip_accents.unwrap_or(lowercase);
-    parts.with_normalizer(Some(BertNormalizer::new(
-        true,
-        true,
-        Some(strip_accents),
-        lowercase,
-    )));
-    parts.with_pre_tokenizer(Some(BertPreTokenizer));
-    parts.with_decoder(Some(Words::default()));
-    Ok(parts)
+    let normalizer = BertNormalizer::new(true, true, Some(strip_accents), lowercase);
+    Ok(Converted {
+        normalizer: Some(NormalizerWrapper::BertNormalizer(normalizer)),
+        pre_tokenizer: Some(PreTokenizerWrapper::BertPreTokenizer(BertPreTokenizer)),
+        model: Model::Other(Box::new(Tokenizer::new(model))),
+        decoder: DecoderWrapper::WordPiece(Words::default()),
+    })
 }

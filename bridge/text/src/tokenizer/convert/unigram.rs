@@ -1,12 +1,15 @@
 //! "t5": SentencePiece's Unigram: of all ways to write a text in tokens, the one with the highest sum of scores.
-use super::bpe::replace;
 use super::vocabulary::{Checked, TokenType};
+use super::{replace, Converted};
+use crate::tokenizer::model::Model;
+use tokenizers::decoders::DecoderWrapper;
 use tokenizers::models::unigram::Unigram;
 use tokenizers::normalizers::{NormalizerWrapper, Precompiled, Sequence, Strip};
 use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::Tokenizer;
 
-pub fn convert(vocabulary: &Checked) -> Result<Tokenizer, String> {
+pub fn convert(vocabulary: &Checked) -> Result<Converted, String> {
     let from = vocabulary.from;
     if from.scores.is_empty() {
         return Err("it is a Unigram vocabulary without scores: it is damaged".into());
@@ -16,13 +19,7 @@ pub fn convert(vocabulary: &Checked) -> Result<Tokenizer, String> {
             "the score of token {id} is no number: it is damaged"
         ));
     }
-    let by_type = || {
-        vocabulary
-            .types
-            .iter()
-            .position(|&t| t == TokenType::Unknown)
-    };
-    let unknown = from.unknown.map(|id| id as usize).or_else(by_type);
+    let unknown = vocabulary.unknown().map(|id| id as usize);
     let scored = vocabulary.tokens.iter().zip(&from.scores);
     let scored = scored
         .map(|(token, &score)| (token.to_string(), score as f64))
@@ -30,7 +27,6 @@ pub fn convert(vocabulary: &Checked) -> Result<Tokenizer, String> {
     let bytes = vocabulary.types.contains(&TokenType::Byte);
     let model = Unigram::from(scored, unknown, bytes)
         .map_err(|e| format!("it is no Unigram vocabulary: {e}"))?;
-    let mut parts = Tokenizer::new(model);
 
     let mut normalizers = vec![];
     if !from.precompiled_charsmap.is_empty() {
@@ -45,13 +41,15 @@ pub fn convert(vocabulary: &Checked) -> Result<Tokenizer, String> {
         normalizers.push(NormalizerWrapper::Replace(one));
     }
     normalizers.push(NormalizerWrapper::Replace(replace(" ", "▁")?));
-    parts.with_normalizer(Some(Sequence::new(normalizers)));
     let scheme = match from.add_space_prefix.unwrap_or(true) {
         true => PrependScheme::Always,
         false => PrependScheme::Never,
     };
     let words = Metaspace::new('▁', scheme, true);
-    parts.with_pre_tokenizer(Some(words.clone()));
-    parts.with_decoder(Some(words));
-    Ok(parts)
+    Ok(Converted {
+        normalizer: Some(NormalizerWrapper::Sequence(Sequence::new(normalizers))),
+        pre_tokenizer: Some(PreTokenizerWrapper::Metaspace(words.clone())),
+        model: Model::Other(Box::new(Tokenizer::new(model))),
+        decoder: DecoderWrapper::Metaspace(words),
+    })
 }

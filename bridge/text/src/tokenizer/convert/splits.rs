@@ -1,6 +1,6 @@
 //! How a text is cut before BPE, by the names that GGUFs give to it (`tokenizer.ggml.pre`). The patterns are those of
 //! the models' own `tokenizer.json`.
-use super::split_regex::GPT2;
+use crate::tokenizer::split_regex::GPT2;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::digits::Digits;
 use tokenizers::pre_tokenizers::punctuation::Punctuation;
@@ -258,7 +258,7 @@ pub fn find(name: &str) -> Result<&'static Split, String> {
 }
 
 impl Split {
-    pub fn pre_tokenizer(&self) -> Result<Option<Sequence>, String> {
+    pub fn pre_tokenizer(&self) -> Result<Option<PreTokenizerWrapper>, String> {
         let mut steps = vec![];
         for step in self.steps {
             steps.push(match step {
@@ -276,6 +276,6 @@ impl Split {
                 false, false, false,
             )));
         }
-        Ok((!steps.is_empty()).then(|| Sequence::new(steps)))
+        Ok(Some(PreTokenizerWrapper::Sequence(Sequence::new(steps))))
     }
 }

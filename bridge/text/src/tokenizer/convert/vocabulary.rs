@@ -1,7 +1,9 @@
-//! A GGUF's vocabulary, checked and turned into the parts of the `tokenizers` crate.
-use super::pieces::{Pieces, Rule};
-use super::{bpe, limits, spm, unigram, wordpiece, Tokenizer};
-use tokenizers::{AddedToken, Model};
+//! A GGUF's vocabulary, checked and turned into a tokenizer.
+use super::{bpe, spm, unigram, wordpiece};
+use crate::tokenizer::added::Added;
+use crate::tokenizer::pieces::{Pieces, Rule};
+use crate::tokenizer::{limits, Tokenizer};
+use tokenizers::AddedToken;
 
 /// What kind of token it is; the numbers are GGUF's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +34,8 @@ impl TokenType {
 /// The keys `tokenizer.ggml.*` of a GGUF, borrowed. What a file does not have is empty or none.
 #[derive(Default, Clone)]
 pub struct Vocabulary<'a> {
+    /// Of the whole model: "llama", "phi3".
+    pub architecture: &'a str,
     /// "gpt2", "llama", "t5", "bert".
     pub model: &'a str,
     /// How a text is cut before BPE.
@@ -59,7 +63,7 @@ pub struct Checked<'a> {
 
 pub fn load(vocabulary: &Vocabulary) -> Result<Tokenizer, String> {
     let checked = Checked::new(vocabulary)?;
-    let mut parts = match vocabulary.model {
+    let converted = match vocabulary.model {
         "gpt2" | "gemma4" => bpe::convert(&checked)?,
         "llama" => spm::convert(&checked)?,
         "t5" => unigram::convert(&checked)?,
@@ -71,9 +75,7 @@ pub fn load(vocabulary: &Vocabulary) -> Result<Tokenizer, String> {
             ))
         }
     };
-    parts.add_tokens(&checked.added());
-
-    let rule = Rule::of(parts.get_decoder())?;
+    let rule = Rule::of(Some(&converted.decoder))?;
     let mut pieces = Pieces::new(&rule);
     let mut specials = vec![];
     for (id, (token, kind)) in checked.tokens.iter().zip(&checked.types).enumerate() {
@@ -85,12 +87,19 @@ pub fn load(vocabulary: &Vocabulary) -> Result<Tokenizer, String> {
             TokenType::UserDefined => pieces.push(&rule.added_bytes(token)?)?,
             _ => {
                 // By the model, which may spell it otherwise than the file.
-                let spelled = parts.get_model().id_to_token(id as u32);
+                let spelled = converted.model.name(id as u32);
                 pieces.push(&rule.bytes(spelled.as_deref().unwrap_or(token))?)?;
             }
         }
     }
-    Ok(Tokenizer::assemble(parts, pieces, specials))
+    Ok(Tokenizer::assemble(
+        Added::new(&checked.added(), converted.normalizer.as_ref())?,
+        converted.normalizer,
+        converted.pre_tokenizer,
+        converted.model,
+        pieces,
+        specials,
+    ))
 }
 
 impl<'a> Checked<'a> {
@@ -109,12 +118,6 @@ impl<'a> Checked<'a> {
                     "it has {count} tokens, but {len} entries in {what}: it is damaged"
                 ));
             }
-        }
-        if from.merges.len() > limits::MERGES {
-            let (have, may) = (from.merges.len(), limits::MERGES);
-            return Err(format!(
-                "it has {have} merges, more than {may}: it is damaged"
-            ));
         }
         let mut tokens = Vec::with_capacity(count);
         for (id, bytes) in from.tokens.iter().enumerate() {
@@ -137,13 +140,11 @@ impl<'a> Checked<'a> {
         if from.unknown.is_some_and(|id| id as usize >= count) {
             return Err("its unknown token is outside of it: it is damaged".into());
         }
-        let checked = Checked {
+        Ok(Checked {
             from,
             tokens,
             types,
-        };
-        limits::check_added(checked.added_ids().map(|id| checked.tokens[id]))?;
-        Ok(checked)
+        })
     }
 
     /// Tokens of which a text may be made; the others are written as such or not at all.
@@ -154,29 +155,30 @@ impl<'a> Checked<'a> {
         )
     }
 
-    fn added_ids(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.tokens.len()).filter(|&id| {
-            matches!(
-                self.types[id],
-                TokenType::Control | TokenType::UserDefined | TokenType::Unknown
-            ) && !self.tokens[id].is_empty()
-        })
+    /// The token for what no other covers.
+    pub fn unknown(&self) -> Option<u32> {
+        let by_type = self.types.iter().position(|&t| t == TokenType::Unknown);
+        self.from.unknown.or(by_type.map(|id| id as u32))
     }
 
-    fn added(&self) -> Vec<AddedToken> {
-        self.added_ids()
-            .map(|id| {
-                let special = self.types[id] != TokenType::UserDefined;
-                AddedToken::from(self.tokens[id], special).normalized(false)
-            })
-            .collect()
+    /// Phi-3 drops the whitespace behind its special tokens. Its tokenizer.json says so; a GGUF cannot.
+    fn eats_spaces(&self, token: &str) -> bool {
+        let phi3 = self.from.architecture == "phi3" && self.from.model == "llama";
+        phi3 && !["<unk>", "<s>", "<|endoftext|>"].contains(&token)
     }
 
-    /// The vocabulary as a map. Of equal tokens the first is meant.
-    pub fn ids<M: FromIterator<(String, u32)>>(&self) -> M {
-        let all = self.tokens.iter().enumerate().rev();
-        all.map(|(id, token)| (token.to_string(), id as u32))
-            .collect()
+    /// The tokens that are looked for in every text.
+    fn added(&self) -> Vec<(u32, AddedToken)> {
+        let mut added = vec![];
+        for (id, &kind) in self.types.iter().enumerate() {
+            let special = matches!(kind, TokenType::Control | TokenType::Unknown);
+            if (special || kind == TokenType::UserDefined) && !self.tokens[id].is_empty() {
+                let token = AddedToken::from(self.tokens[id], special).normalized(false);
+                let strips = self.eats_spaces(self.tokens[id]);
+                added.push((id as u32, token.rstrip(strips)));
+            }
+        }
+        added
     }
 }
 

@@ -1,0 +1,105 @@
+//! Any `tokenizer.json`. BPE without marks at the ends of words is read by ourselves, into flat tables ([`bpe`]); all
+//! else by the crate.
+mod bpe;
+mod flat;
+mod other;
+
+use super::added::Added;
+use super::model::Model;
+use super::pieces::{Pieces, Rule};
+use super::{limits, Tokenizer};
+use serde::de::IgnoredAny;
+use serde::Deserialize;
+use tokenizers::decoders::DecoderWrapper;
+use tokenizers::normalizers::NormalizerWrapper;
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::AddedToken;
+
+/// A file, read.
+struct Parts {
+    added: Vec<(u32, AddedToken)>,
+    normalizer: Option<NormalizerWrapper>,
+    pre_tokenizer: Option<PreTokenizerWrapper>,
+    decoder: Option<DecoderWrapper>,
+    model: Model,
+    /// Tokens of the model: ids below this.
+    size: u32,
+}
+
+/// What tells who can read a file.
+#[derive(Deserialize)]
+struct Head {
+    model: ModelHead,
+}
+
+#[derive(Deserialize)]
+struct ModelHead {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    merges: Option<IgnoredAny>,
+    continuing_subword_prefix: Option<String>,
+    end_of_word_suffix: Option<String>,
+}
+
+impl ModelHead {
+    fn is_plain_bpe(&self) -> bool {
+        let bpe = match &self.kind {
+            Some(kind) => kind == "BPE",
+            None => self.merges.is_some(), // old files do not say it
+        };
+        let marks = [&self.continuing_subword_prefix, &self.end_of_word_suffix];
+        bpe && marks
+            .iter()
+            .all(|mark| mark.as_deref().unwrap_or("").is_empty())
+    }
+}
+
+fn unreadable(error: impl std::fmt::Display) -> String {
+    format!("it cannot be read as a tokenizer.json: {error}")
+}
+
+pub fn load(json: &[u8]) -> Result<Tokenizer, String> {
+    if json.len() > limits::JSON_BYTES {
+        let (have, may) = (json.len(), limits::JSON_BYTES);
+        return Err(format!("it has {have} bytes, more than {may}"));
+    }
+    let head: Head = serde_json::from_slice(json).map_err(unreadable)?;
+    let mut parts = match head.model.is_plain_bpe() {
+        true => bpe::read(json)?,
+        false => other::read(json)?,
+    };
+    parts.added.sort_by_key(|t| t.0);
+    let last = parts.added.last().map_or(0, |t| t.0.saturating_add(1));
+    let size = parts.size.max(last);
+    limits::check_size("it", size as usize)?;
+    if size == 0 {
+        return Err("it has no tokens".into());
+    }
+
+    let rule = Rule::of(parts.decoder.as_ref())?;
+    let mut pieces = Pieces::new(&rule);
+    let mut specials = vec![];
+    let mut added = parts.added.iter().peekable();
+    for id in 0..size {
+        match added.next_if(|t| t.0 == id) {
+            Some((_, token)) if token.special => {
+                pieces.push(b"")?;
+                specials.push((id, token.content.clone()));
+            }
+            Some((_, token)) => pieces.push(&rule.added_bytes(&token.content)?)?,
+            None => match parts.model.name(id) {
+                Some(name) => pieces.push(&rule.bytes(&name)?)?,
+                None => pieces.push(b"")?,
+            },
+        }
+        while added.next_if(|t| t.0 == id).is_some() {} // written twice
+    }
+    Ok(Tokenizer::assemble(
+        Added::new(&parts.added, parts.normalizer.as_ref())?,
+        parts.normalizer,
+        parts.pre_tokenizer,
+        parts.model,
+        pieces,
+        specials,
+    ))
+}

@@ -1,0 +1,73 @@
+//! What turns a piece of text into tokens. BPE and SentencePiece, which is nearly every model there is, are ours: flat
+//! tables of a few megabytes where the crate's maps take ten times that and more. All else is the crate's.
+mod bpe;
+mod merge;
+mod names;
+mod spm;
+
+pub use bpe::{Bpe, Options as BpeOptions};
+pub use names::Names;
+pub use spm::Spm;
+
+use merge::Scratch;
+use tokenizers::Model as _;
+
+pub enum Model {
+    Bpe(Bpe),
+    Spm(Spm),
+    /// WordPiece, WordLevel, Unigram, and BPE with marks at the ends of words.
+    Other(Box<tokenizers::Tokenizer>),
+}
+
+/// Encodes the pieces of one text.
+pub struct Encoder<'a> {
+    model: &'a Model,
+    scratch: Scratch,
+}
+
+impl Model {
+    pub fn encoder(&self) -> Encoder<'_> {
+        Encoder {
+            model: self,
+            scratch: Scratch::default(),
+        }
+    }
+
+    pub fn id(&self, name: &str) -> Option<u32> {
+        match self {
+            Model::Bpe(bpe) => bpe.names.id(name),
+            Model::Spm(spm) => spm.names.id(name),
+            Model::Other(parts) => parts.token_to_id(name),
+        }
+    }
+
+    pub fn name(&self, id: u32) -> Option<String> {
+        match self {
+            Model::Bpe(bpe) => bpe.names.get(id).map(String::from),
+            Model::Spm(spm) => spm.names.get(id).map(String::from),
+            Model::Other(parts) => parts.id_to_token(id),
+        }
+    }
+}
+
+impl Encoder<'_> {
+    /// Appends the tokens of `piece` to `ids`.
+    pub fn encode(&mut self, piece: &str, ids: &mut Vec<u32>) -> Result<(), String> {
+        match self.model {
+            Model::Bpe(bpe) => bpe.encode(piece, &mut self.scratch, ids),
+            Model::Spm(spm) => spm.encode(piece, &mut self.scratch, ids),
+            Model::Other(parts) => {
+                let tokens = parts.get_model().tokenize(piece);
+                let tokens = tokens.map_err(|e| format!("the text cannot be encoded: {e}"))?;
+                ids.extend(tokens.iter().map(|token| token.id));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A vocabulary's tokens for single bytes (`<0xNN>`), by byte.
+fn byte_tokens(names: &Names) -> Vec<Option<u32>> {
+    let token = |byte: u32| names.id(&format!("<0x{byte:02X}>"));
+    (0..256).map(token).collect()
+}
