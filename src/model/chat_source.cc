@@ -23,8 +23,8 @@ constexpr std::pair<const char*, const char*> kGgufTokens[] = {
     {"pad_token", "tokenizer.ggml.padding_token_id"},
 };
 // Ends of a turn or of a message, besides eos.
-constexpr const char* kGgufStops[] = {
-    "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
+constexpr const char* kGgufStops[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                      "tokenizer.ggml.eom_token_id"};
 
 std::optional<uint32_t> IdOf(const Gguf& gguf, const char* key) {
   const GgufValue* const value = gguf.Find(key);

@@ -1,4 +1,5 @@
-// ChatSource: what a model's files say about chatting, as they say it; a ChatTemplate is made of it.
+// ChatSource: what a model's files say about chatting, as they say it; a ChatTemplate is made of
+// it.
 #pragma once
 
 #include <cstdint>

@@ -73,8 +73,8 @@ class FlatTurns {
     for (const Turn& turn : turns) {
       auto& tools = tools_.emplace_back();
       for (std::string_view tool : turn.tools) tools.push_back(Borrow(tool));
-      flat_.push_back({ToBridge(turn.kind), Borrow(turn.text), Borrow(turn.name), tools.data(),
-                       tools.size()});
+      flat_.push_back(
+          {ToBridge(turn.kind), Borrow(turn.text), Borrow(turn.name), tools.data(), tools.size()});
     }
   }
   const pie_bridge::TemplateTurn* data() const { return flat_.data(); }

@@ -71,7 +71,7 @@ class ChatTemplate {
  public:
   using Tokens = std::vector<uint32_t>;
   struct Options {
-    int64_t now = -1;         // the moment that the template is told, in seconds; the clock's if < 0
+    int64_t now = -1;  // the moment that the template is told, in seconds; the clock's if < 0
     bool plain_text = false;  // the tokenizer never makes special tokens of text
   };
 
@@ -82,8 +82,8 @@ class ChatTemplate {
   ChatTemplate(const ChatTemplate&) = delete;
   ChatTemplate& operator=(const ChatTemplate&) = delete;
 
-  // What the template adds for `turns` behind turns of the kinds `before`. Up to a cue it is exactly
-  // what the template writes; without one it is what all continuations begin with.
+  // What the template adds for `turns` behind turns of the kinds `before`. Up to a cue it is
+  // exactly what the template writes; without one it is what all continuations begin with.
   Result<Tokens> Extend(std::span<const TurnKind> before, std::span<const Turn> turns) const;
 
   // One turn by itself, complete: system and tools as at the beginning of a conversation, others as
