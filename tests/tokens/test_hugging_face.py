@@ -1,5 +1,7 @@
-"""A tokenizer.json does here what it does in Hugging Face's own library, and so does the GGUF that a
-converter makes of it."""
+"""A tokenizer.json does here what it does in Hugging Face's own library.
+
+So does the GGUF that a converter makes of it.
+"""
 
 from __future__ import annotations
 
