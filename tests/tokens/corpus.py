@@ -22,7 +22,7 @@ SENTENCES = (
     "e\u0301 a\u0300 n\u0303 \u00e9 \u212b \u2126 ﬁ ﬂ Ⅷ ² ½ ① \u00ad\u200b\u200d\ufeff",
     "\ud7a3\u1112\u1161\u11ab ﷺ 𝒜𝓑𝔠 𐍈𐌰 𓀀 ꙮ",
     'def f(x: int) -> str:\n\treturn f"{x:>08b}"  # comment\n\n\nclass A(B):\n    pass\r\n',
-    "#include <vector>\nint main() { std::vector<int> v{1,2,3}; return v[0]&&!v[1] ? 0x7fUL : -1e-9;",
+    "#include <vector>\nint main() { std::vector<int> v{1,2,3}; return v[0]&&!v[1] ? 0x7fUL;",
     "SELECT * FROM t WHERE a<>'b' AND c>=10; -- ok\n<html><body class=\"x\">&nbsp;</body></html>",
     "https://example.org/a_b-c?d=%20e&f=1#g user@example.org C:\\temp\\new $PATH ${HOME} ~/.x",
     "camelCase snake_case SCREAMING_CASE XMLHttpRequest iPhone15Pro v1.2.3-rc.4+build.5",
