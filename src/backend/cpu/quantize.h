@@ -1,10 +1,9 @@
 // Activations → bytes, for dot products with quantised weights.
 //
 // The few largest numbers of a row stay floats: hidden states have channels tens of times as large
-// as the rest, and one of them would take all precision from its block (without them the outputs of
-// a small model are four times as far from the exact ones). Each block of 32 of what is left
-// becomes int8 q with x ≈ scale × q, scale = max|x| / 127. The sums let kernels use unsigned
-// weights: Σ (w - offset)·x = Σ w·x - offset·Σ x.
+// as the rest, and one of them would take all precision from its block (see decision 0017). Each
+// block of 32 of what is left becomes int8 q with x ≈ scale × q, scale = max|x| / 127. The sums let
+// kernels use unsigned weights: Σ (w - offset)·x = Σ w·x - offset·Σ x.
 //
 // All levels give the same bytes, scales and outliers. A NaN or infinity is an outlier, or makes
 // its block's scale NaN or infinite, so that it shows in every output of the row instead of passing
