@@ -11,6 +11,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 CPP_FILES = $(shell find src bench tests -name '*.h' -o -name '*.cc' -o -name '*.cu' 2>/dev/null)
 CRATES = $(wildcard bridge/Cargo.toml sdk/rust/Cargo.toml)
 PROMPT ?= Tell me about pie.
+ROUNDS ?= 5
 
 ##@ Use
 .PHONY: build setup demo
@@ -29,16 +30,19 @@ demo: setup ## build an inferlet and run it on the default model, streaming (PRO
 	  --manifest inferlets/text-completion/rust/Pie.toml --stdout -- --prompt "$(PROMPT)"
 
 ##@ Work
-.PHONY: test guests bench format bindings clean help
+.PHONY: test guests bench bench-cpu format bindings clean help
 test: build ## all tests: C++, bakery, and inferlets of every language end to end
 	@$(PYTHON) scripts/run_tests.py
 
 guests: build ## build all inferlets of this tree into build/guests/
 	@$(PYTHON) scripts/build_guests.py
 
-bench: build ## measure
+bench: build ## measure the engine, and the CPU backend by turns with its peers (ROUNDS=5)
 	@$(PYTHON) scripts/build_guests.py --under bench
-	@$(PYTHON) bench/run.py
+	@$(PYTHON) bench/run.py --rounds $(ROUNDS)
+
+bench-cpu: build ## the latter alone; ROUNDS=1 for a quick look
+	@$(PYTHON) bench/run.py cpu --rounds $(ROUNDS)
 
 format: setup-check ## rewrite the sources in the house style
 	@clang-format-19 -i $(CPP_FILES)

@@ -27,6 +27,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/thread_pool.h"
 #include "machine_limits.h"
+#include "model/gguf.h"
 
 namespace pie {
 namespace {
@@ -190,6 +191,22 @@ Sample Decode(Driver& driver, const Options& options, bool shared) {
   return {tokens_per_s, (CpuMilliseconds() - cpu) / tokens, prefix_ms};
 }
 
+// What a step cannot do without: the bytes of all tensors, which decoding one sequence reads (where
+// the embedding is not also the head, a row of it), and the weights of the layers' matrices, each
+// one multiplication and one addition a token.
+void AddWeights(const std::string& model, nlohmann::ordered_json& result) {
+  const Gguf gguf = Must(Gguf::Open(model));
+  const bool tied = gguf.tensors().Find("output.weight") == nullptr;
+  uint64_t bytes = 0;
+  uint64_t weights = 0;
+  for (const Tensor& tensor : gguf.tensors().all()) {
+    if (tied || tensor.name != "token_embd.weight") bytes += tensor.data.size();
+    if (tensor.name.starts_with("blk.") && tensor.shape.size() == 2) weights += tensor.elements();
+  }
+  result["weight_bytes"] = bytes;
+  result["layer_weights"] = weights;
+}
+
 nlohmann::ordered_json Measure(const std::string& mode, const Options& options) {
   const auto begin = Clock::now();
   const uint32_t longest = std::max(options.tokens, options.context) + options.own + options.steps;
@@ -227,6 +244,7 @@ nlohmann::ordered_json Measure(const std::string& mode, const Options& options) 
   if (mode != "prefill") result["prefix_ms"] = median.prefix_ms;
   result["load_ms"] = load_ms;
   result["peak_rss_mb"] = PeakMegabytes();
+  AddWeights(options.model, result);
   return result;
 }
 

@@ -1,14 +1,21 @@
 #!/usr/bin/env python3
-"""Runs the benchmarks, writes build/bench.json (one flat object), shows each figure and its aim."""
+"""Runs the benchmarks, writes build/bench.json (one flat object), shows each figure and its aim.
+
+bench/run.py [engine] [cpu] [--rounds N]    all of them when none is named
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import cpu
+
 ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "build" / "bench.json"
 
 # Key → what we aim for: a bound from above (<=) or below (>=).
 AIMS = {
@@ -23,7 +30,7 @@ AIMS = {
 }
 
 
-def main() -> int:
+def measure_engine() -> dict[str, float]:
     guests = ROOT / "build" / "guests"
     command = [
         ROOT / "build/bin/pie-bench",
@@ -32,16 +39,34 @@ def main() -> int:
     ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
-        return done.returncode
-    results = json.loads(done.stdout)
-    out = ROOT / "build" / "bench.json"
-    out.write_text(json.dumps(results, indent=2) + "\n")
+        sys.exit(done.returncode)
+    return json.loads(done.stdout)
+
+
+def show(key: str, value: float) -> str:
+    sign, aim = {**AIMS, **cpu.AIMS}.get(key, ("", None))
+    reached = aim is None or (value <= aim if sign == "<=" else value >= aim)
+    note = "" if aim is None else f"  {'' if reached else 'not '}reached: {sign} {aim:g}"
+    return f"{key:36} {value:14,.3f}{note}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Runs the benchmarks.")
+    parser.add_argument("parts", nargs="*", choices=["engine", "cpu", []], help="default: all")
+    parser.add_argument("--rounds", type=int, default=cpu.ROUNDS, help="of turns with the peers")
+    options = parser.parse_args()
+    parts = options.parts or ["engine", "cpu"]
+    results = {}
+    if "engine" in parts:
+        results |= measure_engine()
+    if "cpu" in parts:
+        results |= cpu.measure(max(1, options.rounds))
+    # A part that was not run keeps its last figures.
+    kept = json.loads(OUT.read_text()) if OUT.is_file() and len(parts) == 1 else {}
+    OUT.write_text(json.dumps({**kept, **results}, indent=2) + "\n")
     for key, value in results.items():
-        sign, aim = AIMS.get(key, ("", None))
-        reached = aim is None or (value <= aim if sign == "<=" else value >= aim)
-        note = "" if aim is None else f"  {'' if reached else 'not '}reached: {sign} {aim:g}"
-        print(f"{key:32} {value:14,.3f}{note}")
-    print(f"written to {out.relative_to(ROOT)}")
+        print(show(key, value))
+    print(f"written to {OUT.relative_to(ROOT)}")
     return 0
 
 

@@ -1,0 +1,24 @@
+// Files to begin with: small, of every kind that the readers know, right or nearly so.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "mutator.h"
+
+namespace pie::fuzz {
+
+// Metadata of some architecture and tensors of any type, now and then beyond the file, over one
+// another, or counted wrongly.
+std::string RandomGguf(Dice& dice);
+
+nlohmann::ordered_json RandomSafetensorsHeader(Dice& dice);
+std::string SafetensorsFile(const std::string& header);
+
+nlohmann::ordered_json RandomConfig(Dice& dice);
+
+// A whole model of a few thousand weights, spoilt; loading it, and a step on it if it loads.
+std::string MakeWeights(Dice& dice);
+bool LoadWeights(const std::string& bytes);
+
+}  // namespace pie::fuzz

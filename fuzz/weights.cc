@@ -1,0 +1,60 @@
+// The target `weights`: the way from a file to a device that answers.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/tiny_llama.h"
+#include "files.h"
+
+namespace pie::fuzz {
+namespace {
+
+// A file that lives in memory and has a path.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const std::string& bytes) : handle_(memfd_create("fuzz", 0)) {
+    size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t written = write(handle_, bytes.data() + done, bytes.size() - done);
+      if (written <= 0) break;
+      done += static_cast<size_t>(written);
+    }
+  }
+  ~MemoryFile() { close(handle_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  std::string path() const { return "/proc/self/fd/" + std::to_string(handle_); }
+
+ private:
+  const int handle_;
+};
+
+}  // namespace
+
+std::string MakeWeights(Dice& dice) {
+  static const std::string kFiles[] = {
+      cpu::TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes(),
+      cpu::TinyLlama(DType::kQ8_0, DType::kF32, false).Bytes(),
+      cpu::TinyLlama(DType::kF32, DType::kF32, true).Bytes(),
+  };
+  std::string bytes = dice.Of(kFiles);
+  SpoilBytes(bytes, dice);
+  return bytes;
+}
+
+bool LoadWeights(const std::string& bytes) {
+  const MemoryFile file(bytes);
+  const auto device = MakeCpuBackend(file.path(), {.total_pages = 4, .threads = 1});
+  if (!device) return false;
+  const std::vector<SampleSpec> samples = {{.rows = {2}}};
+  Batch batch;
+  batch.tokens = {1, 2, 3};
+  batch.positions = {0, 1, 2};
+  batch.pages = {PageId{0}};
+  batch.members = {{.rows = 3, .pages = 1, .samples = &samples}};
+  const auto ticket = (*device)->Submit(batch);
+  if (ticket) (void)(*device)->Wait(*ticket);
+  return true;
+}
+
+}  // namespace pie::fuzz
