@@ -57,8 +57,8 @@ TASKS = (
     Task("prefill512", "prefill", length=512),
     Task("decode_b1", "decode", steps=64),
     Task("decode_b8", "decode", batch=8),
-    Task("decode_b16", "decode", batch=16),
-    Task("decode_b32", "decode", batch=32),
+    Task("decode_b16", "decode", batch=16, steps=24),
+    Task("decode_b32", "decode", batch=32, steps=16),
     Task("shared_prefix16", "shared", batch=16, context=512, own=16, peers=("llamacpp",)),
 )
 RATIOS = (

@@ -1,8 +1,8 @@
 #include "files.h"
 
-#include <cstring>
+#include <fmt/format.h>
 
-#include "model/gguf_test_writer.h"
+#include <cstdlib>
 
 namespace pie::fuzz {
 namespace {
@@ -66,21 +66,6 @@ void AddArchitecture(GgufTestWriter& writer, Dice& dice) {
   if (dice.Once(2)) writer.Add(name + ".rope.scaling.type", dice.Of(kScalings));
 }
 
-void AddVocabulary(GgufTestWriter& writer, Dice& dice) {
-  constexpr const char* kModels[] = {"gpt2", "llama", "bert", "t5", "none"};
-  constexpr const char* kSplits[] = {"default", "smollm", "qwen2", "llama-bpe", "nothing"};
-  std::vector<std::string> tokens;
-  for (uint64_t i = dice.Below(40); i > 0; --i) tokens.push_back("t" + std::to_string(i));
-  writer.Add("tokenizer.ggml.model", dice.Of(kModels));
-  writer.Add("tokenizer.ggml.pre", dice.Of(kSplits));
-  writer.AddArray("tokenizer.ggml.tokens", tokens);
-  writer.AddArray("tokenizer.ggml.scores", std::vector<float>(tokens.size(), -1.5F));
-  writer.AddArray("tokenizer.ggml.token_type",
-                  std::vector<int32_t>(tokens.size(), static_cast<int32_t>(dice.Below(7))));
-  writer.AddArray("tokenizer.ggml.merges", std::vector<std::string>(dice.Below(9), "t1 t2"));
-  writer.Add("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(dice.Below(50)));
-}
-
 void AddTensors(GgufTestWriter& writer, Dice& dice) {
   constexpr const char* kNames[] = {"token_embd.weight", "output_norm.weight", "output.weight",
                                     "blk.0.attn_q.weight", "rope_freqs.weight"};
@@ -120,6 +105,39 @@ std::string RandomGguf(Dice& dice) {
   }
   AddTensors(writer, dice);
   return writer.Bytes();
+}
+
+void AddVocabulary(GgufTestWriter& writer, Dice& dice) {
+  constexpr const char* kModels[] = {"gpt2", "llama", "bert", "t5", "none"};
+  constexpr const char* kSplits[] = {"default", "smollm", "qwen2", "llama-bpe", "nothing"};
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+  for (int byte = 0; byte < 256; ++byte) tokens.push_back(fmt::format("<0x{:02X}>", byte));
+  for (const char* token : {"h", "e", "l", "o", "he", "ll", "\xe2\x96\x81", "\xc4\xa0"}) {
+    tokens.push_back(token);
+  }
+  if (dice.Once(4)) tokens.resize(dice.Below(tokens.size()));
+  std::vector<int32_t> types(tokens.size(), 1);
+  for (size_t i = 0; i < types.size(); ++i) types[i] = i < 3 ? 3 : i < 259 ? 6 : 1;
+  if (dice.Once(4) && !types.empty()) {
+    types[dice.Below(types.size())] = static_cast<int32_t>(dice.Absurd());
+  }
+  std::vector<float> scores;
+  for (size_t i = 0; i < tokens.size(); ++i) scores.push_back(-static_cast<float>(i));
+  writer.Add("tokenizer.ggml.model", dice.Of(kModels));
+  writer.Add("tokenizer.ggml.pre", dice.Of(kSplits));
+  writer.AddArray("tokenizer.ggml.tokens", tokens);
+  writer.AddArray("tokenizer.ggml.scores", scores);
+  writer.AddArray("tokenizer.ggml.token_type", types);
+  writer.AddArray("tokenizer.ggml.merges", std::vector<std::string>{"h e", "l l"});
+  for (const char* name : {"bos", "eos", "unknown", "padding"}) {
+    const auto id = static_cast<uint32_t>(dice.Once(8) ? dice.Absurd() : dice.Below(3));
+    writer.Add(fmt::format("tokenizer.ggml.{}_token_id", name), id);
+  }
+  if (dice.Once(3)) writer.Add("tokenizer.ggml.add_space_prefix", dice.Once(2));
+  if (dice.Once(8)) {
+    writer.AddArray("tokenizer.ggml.precompiled_charsmap",
+                    std::vector<uint8_t>(dice.Below(64), static_cast<uint8_t>(dice.Bits())));
+  }
 }
 
 Json RandomSafetensorsHeader(Dice& dice) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "model/gguf_test_writer.h"
 #include "mutator.h"
 
 namespace pie::fuzz {
@@ -20,5 +21,15 @@ nlohmann::ordered_json RandomConfig(Dice& dice);
 // A whole model of a few thousand weights, spoilt; loading it, and a step on it if it loads.
 std::string MakeWeights(Dice& dice);
 bool LoadWeights(const std::string& bytes);
+
+// The keys tokenizer.ggml.* of a vocabulary of some kind.
+void AddVocabulary(GgufTestWriter& writer, Dice& dice);
+
+// A tokenizer.json, and a GGUF file that has a vocabulary and nothing else, spoilt; loading them,
+// and using what loads.
+std::string MakeTokenizer(Dice& dice);
+bool ReadTokenizer(const std::string& text);
+std::string MakeVocabulary(Dice& dice);
+bool ReadVocabulary(const std::string& bytes);
 
 }  // namespace pie::fuzz

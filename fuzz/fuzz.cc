@@ -33,8 +33,9 @@ extern "C" const char* __asan_default_options() {
 
 // g++ has these in its library and not in its headers.
 extern "C" size_t __sanitizer_get_allocated_size(const volatile void* pointer);
-extern "C" int __sanitizer_install_malloc_and_free_hooks(
-    void (*malloc_hook)(const volatile void*, size_t), void (*free_hook)(const volatile void*));
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*,
+                                                                             size_t),
+                                                         void (*free_hook)(const volatile void*));
 
 namespace pie::fuzz {
 namespace {

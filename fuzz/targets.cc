@@ -79,6 +79,8 @@ constexpr Target kTargets[] = {
     {"gguf", MakeGguf, ReadGguf},
     {"safetensors", MakeSafetensors, ReadSafetensors},
     {"config", MakeConfig, ReadTheConfig},
+    {"tokenizer", MakeTokenizer, ReadTokenizer},
+    {"vocabulary", MakeVocabulary, ReadVocabulary},
     {"weights", MakeWeights, LoadWeights},
 };
 

@@ -6,7 +6,10 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <random>
+
+#include "base/brle.h"
 
 namespace pie {
 namespace {
@@ -41,7 +44,36 @@ std::vector<double> Softmax(const Logits& logits, float temperature) {
   return p;
 }
 
-// Draws many tokens and compares their counts with `p` by a chi-squared test at p = 0.001.
+// Compares counts of draws with `p` by a chi-squared test at p = 0.001. What is too rare to be
+// counted by itself counts together.
+void ExpectCounts(const std::vector<int>& counts, const std::vector<double>& p, int draws) {
+  double chi2 = 0;
+  int degrees = -1;
+  double rare = 0;
+  int rare_count = 0;
+  const auto add = [&](double expected, int count) {
+    chi2 += (count - expected) * (count - expected) / expected;
+    ++degrees;
+  };
+  for (size_t id = 0; id < p.size(); ++id) {
+    const double expected = p[id] * draws;
+    if (p[id] == 0) {
+      EXPECT_EQ(counts[id], 0) << "token " << id;
+    } else if (expected >= 5) {
+      add(expected, counts[id]);
+    } else {
+      rare += expected;
+      rare_count += counts[id];
+    }
+  }
+  if (rare >= 5) add(rare, rare_count);
+  // Wilson and Hilferty's approximation of the 99.9 % quantile.
+  const double d = std::max(degrees, 1);
+  const double quantile = d * std::pow(1 - 2 / (9 * d) + 3.09 * std::sqrt(2 / (9 * d)), 3);
+  EXPECT_LT(chi2, quantile) << degrees << " degrees of freedom";
+}
+
+// Draws many tokens, one a seed.
 void ExpectDraws(const SampleSpec& spec, const Logits& logits, const std::vector<double>& p,
                  const Brle* mask = nullptr) {
   constexpr int kDraws = 20'000;
@@ -49,21 +81,7 @@ void ExpectDraws(const SampleSpec& spec, const Logits& logits, const std::vector
   for (int seed = 0; seed < kDraws; ++seed) {
     ++counts[Token(spec, logits, mask, static_cast<uint64_t>(seed))];
   }
-  double chi2 = 0;
-  int degrees = -1;
-  for (size_t id = 0; id < p.size(); ++id) {
-    const double expected = p[id] * kDraws;
-    if (p[id] == 0) {
-      EXPECT_EQ(counts[id], 0) << "token " << id;
-    } else if (expected >= 5) {
-      chi2 += (counts[id] - expected) * (counts[id] - expected) / expected;
-      ++degrees;
-    }
-  }
-  // Wilson and Hilferty's approximation of the 99.9 % quantile.
-  const double d = std::max(degrees, 1);
-  const double quantile = d * std::pow(1 - 2 / (9 * d) + 3.09 * std::sqrt(2 / (9 * d)), 3);
-  EXPECT_LT(chi2, quantile) << degrees << " degrees of freedom";
+  ExpectCounts(counts, p, kDraws);
 }
 
 // Keeps the ids of `keep`, renormalised.
@@ -148,9 +166,11 @@ TEST(Sampling, DrawsAreIndependentAndFollowTheDistribution) {
     ++counts[token];
     if (i > 0) ++pairs[std::get<TokenSlot>(slots[i - 1]).token][token];
   }
+  ExpectCounts(counts, p, 20'000);
+  // What follows a token is distributed as if nothing had gone before.
   for (size_t id = 0; id < p.size(); ++id) {
-    EXPECT_NEAR(counts[id] / 20'000.0, p[id], 0.02);
-    EXPECT_NEAR(pairs[1][id] / 20'000.0, p[1] * p[id], 0.02);
+    if (counts[id] > 200)
+      ExpectCounts(pairs[id], p, std::reduce(pairs[id].begin(), pairs[id].end()));
   }
 }
 
@@ -203,6 +223,82 @@ TEST(Sampling, TopKTopPCutsThenRenormalises) {
               Keep(p, {1}));
   ExpectDraws({.kind = Kind::kTopKTopP, .temperature = 1, .k = 2, .p = 0.99F}, kLogits,
               Keep(p, {1, 4}));
+}
+
+// What a sampler should draw from, by its definition: everything sorted, in double.
+std::vector<double> Defined(const SampleSpec& spec, const Logits& logits, const Brle* mask) {
+  std::vector<double> p = Softmax(logits, spec.temperature);
+  std::vector<uint32_t> order;
+  for (uint32_t id = 0; id < p.size(); ++id) {
+    if (mask == nullptr || BrleTest(*mask, id)) order.push_back(id);
+  }
+  p = Keep(p, order);
+  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return p[a] > p[b]; });
+  const bool by_k = spec.kind == Kind::kTopK || spec.kind == Kind::kTopKTopP;
+  if (by_k && spec.k != 0 && spec.k < order.size()) {
+    order.resize(spec.k);
+    p = Keep(p, order);
+  }
+  if (spec.kind == Kind::kTopP || spec.kind == Kind::kTopKTopP) {
+    double sum = 0;
+    size_t count = 0;
+    while (count < order.size() && sum < spec.p) sum += p[order[count++]];
+    order.resize(std::max<size_t>(count, 1));
+  }
+  if (spec.kind == Kind::kMinP) {
+    const double least = spec.p * p[order[0]];
+    std::erase_if(order, [&](uint32_t id) { return p[id] < least; });
+  }
+  return Keep(p, order);
+}
+
+TEST(Sampling, EverySamplerFollowsItsDefinitionOverManyTokens) {
+  std::mt19937 random(17);
+  std::normal_distribution<float> normal(0, 2);
+  Logits logits(300);
+  for (float& logit : logits) logit = normal(random);
+  const Brle mask = {3, 120, 40, 90};
+  for (const Brle* m : {static_cast<const Brle*>(nullptr), &mask}) {
+    for (const float temperature : {0.7F, 1.5F}) {
+      for (const SampleSpec& spec : std::initializer_list<SampleSpec>{
+               {.kind = Kind::kMultinomial, .temperature = temperature},
+               {.kind = Kind::kTopK, .temperature = temperature, .k = 40},
+               {.kind = Kind::kTopP, .temperature = temperature, .p = 0.9F},
+               {.kind = Kind::kMinP, .temperature = temperature, .p = 0.05F},
+               {.kind = Kind::kTopKTopP, .temperature = temperature, .k = 50, .p = 0.8F}}) {
+        SCOPED_TRACE(static_cast<int>(spec.kind));
+        ExpectDraws(spec, logits, Defined(spec, logits, m), m);
+      }
+    }
+  }
+}
+
+TEST(Sampling, ProbesAgreeWithTheDefinitionOverManyTokens) {
+  std::mt19937 random(23);
+  std::normal_distribution<float> normal(0, 3);
+  Logits logits(5000);
+  for (float& logit : logits) logit = normal(random);
+  const auto p = Softmax(logits, 1);
+  const auto whole = Read({.kind = Kind::kDistribution, .temperature = 1, .k = 0}, logits).value();
+  const auto& all = std::get<DistributionSlot>(whole[0]);
+  ASSERT_EQ(all.ids.size(), logits.size());
+  EXPECT_TRUE(std::ranges::is_sorted(all.probs, std::greater{}));
+  std::vector<uint32_t> ids = all.ids;
+  std::ranges::sort(ids);
+  for (uint32_t id = 0; id < ids.size(); ++id) ASSERT_EQ(ids[id], id);
+  for (size_t i = 0; i < all.ids.size(); ++i) {
+    ASSERT_NEAR(all.probs[i], p[all.ids[i]], 1e-6 * p[all.ids[i]] + 1e-9);
+  }
+  double entropy = 0;
+  for (const double each : p) entropy -= each * std::log(each);
+  const auto slots = Read({.kind = Kind::kEntropy}, logits).value();
+  EXPECT_NEAR(std::get<EntropySlot>(slots[0]).entropy, entropy, 1e-4);
+  for (const uint32_t id : {0U, 77U, 4999U}) {
+    const auto one = Read({.kind = Kind::kLogprobs, .ids = {id}}, logits).value();
+    EXPECT_NEAR(std::get<LogprobsSlot>(one[0]).logprobs.at(0), std::log(p[id]), 1e-4);
+  }
+  const auto raw = Read({.kind = Kind::kLogits}, logits).value();
+  EXPECT_EQ(std::get<LogitsSlot>(raw[0]).logits, logits);
 }
 
 TEST(Sampling, ChoicesDependOnSeedSpecRowAndNothingElse) {
