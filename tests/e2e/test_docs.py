@@ -14,7 +14,7 @@ import os
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +24,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-FOLDERS = ("bakery", "bench", "inferlets", "sdk", "tests", "wit")  # have pages of their own
+FOLDERS = ("bakery", "bench", "fuzz", "inferlets", "sdk", "tests", "wit")  # have pages of their own
 ALL_PAGES = [
     *PAGES,
     *sorted(
@@ -244,11 +244,26 @@ def test_nothing_of_one_machine(page: Path):
 # --- tables --------------------------------------------------------------------------------------
 
 
-def test_figures_have_the_keys_and_aims_of_the_benchmarks():
-    table = rows(marked("README.md", "bench"))
-    keys = re.findall(r'results\["(\w+)"\] =', text_of("bench/bench.cc"))
-    assert [code(row[0])[0] for row in table] == keys
-    aims = re.findall(r'"(\w+)": \("([<>]=)", ([\d._]+)\)', text_of("bench/run.py"))
+def engine_keys() -> list[str]:
+    return re.findall(r'results\["(\w+)"\] =', text_of("bench/bench.cc"))
+
+
+def cpu_keys() -> list[str]:
+    keys = re.search(r"^KEYS = \((.*?)^\)", text_of("bench/cpu.py"), re.S | re.M)
+    assert keys
+    return re.findall(r'"(\w+)"', keys[1])
+
+
+@pytest.mark.parametrize(
+    ("mark", "keys", "source"),
+    [("bench", engine_keys, "bench/run.py"), ("bench cpu", cpu_keys, "bench/cpu.py")],
+)
+def test_figures_have_the_keys_and_aims_of_the_benchmarks(
+    mark: str, keys: Callable[[], list[str]], source: str
+):
+    table = rows(marked("README.md", mark))
+    assert [code(row[0])[0] for row in table] == keys()
+    aims = re.findall(r'"(\w+)": \("([<>]=)", ([\d._]+)\)', text_of(source))
     actual = {key: (sign, float(number)) for key, sign, number in aims}
     shown = {}
     for row in table:
