@@ -35,7 +35,7 @@ PIE_AVX2 inline __m256i Expand(const std::byte* block, uint32_t half, uint32_t v
   const __m256i both = Load256(block + 64 * (v / 2) + 32 * half);
   const __m256i low = _mm256_set1_epi8(0xF);
   __m256i q = _mm256_and_si256(v % 2 == 0 ? both : _mm256_srli_epi16(both, 4), low);
-  if constexpr (kLayout.steps != nullptr) {
+  if constexpr (kLayout.stepped) {
     const __m128i steps = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kLayout.steps->data()));
     q = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(steps), q);
   }
@@ -75,10 +75,10 @@ PIE_AVX2 inline __m256i BlockDot(const std::byte* block, uint32_t half, uint32_t
     const uint32_t column = !kLayout.nibbles() ? 4 * v : v / 2 * 4 + v % 2 * 16;
     const __m256i four = Broadcast4(x + column);
     __m256i w = Expand<kFormat>(block, half, v);
-    if constexpr (kLayout.bits == 4 && kLayout.steps == nullptr) {
+    if constexpr (kLayout.bits == 4 && !kLayout.stepped) {
       // 16 products of at most 15 × 127 fit 16 bits.
       pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(w, four));
-    } else if constexpr (kLayout.bits < 8 && kLayout.steps == nullptr) {
+    } else if constexpr (kLayout.bits < 8 && !kLayout.stepped) {
       // Two of at most 63 × 127 do.
       dot = _mm256_add_epi32(dot, _mm256_madd_epi16(_mm256_maddubs_epi16(w, four), ones));
     } else {
@@ -88,7 +88,7 @@ PIE_AVX2 inline __m256i BlockDot(const std::byte* block, uint32_t half, uint32_t
       dot = _mm256_add_epi32(dot, _mm256_madd_epi16(products, ones));
     }
   }
-  if constexpr (kLayout.bits == 4 && kLayout.steps == nullptr) {
+  if constexpr (kLayout.bits == 4 && !kLayout.stepped) {
     dot = _mm256_madd_epi16(pairs, ones);
   }
   if constexpr (kLayout.bits < 8 && kLayout.offset != 0) {
@@ -107,8 +107,7 @@ PIE_AVX2 inline __m256 Column(const std::byte* panel, uint32_t half, uint32_t co
   const __m256i four = Expand<kFormat>(block, half, v);
   // To the top and back down: with the sign, if there is one.
   const __m256i top = _mm256_sll_epi32(four, _mm_cvtsi32_si128(static_cast<int>(24 - 8 * (i % 4))));
-  const __m256i q =
-      kLayout.steps != nullptr ? _mm256_srai_epi32(top, 24) : _mm256_srli_epi32(top, 24);
+  const __m256i q = kLayout.stepped ? _mm256_srai_epi32(top, 24) : _mm256_srli_epi32(top, 24);
   const uint32_t part = kLayout.scales == 2 ? i / 16 * 32 : 0;
   const auto* const scales =
       reinterpret_cast<const uint16_t*>(block + kLayout.scale_at() + part) + kLanes * half;

@@ -43,7 +43,7 @@ PIE_AVX512_VNNI inline __m512i Broadcast4(const int8_t* p) {
 
 // What is taken off a stored number; steps are made unsigned.
 constexpr int OffsetOf(const PanelLayout& layout) {
-  return layout.steps != nullptr ? 128 : layout.offset;
+  return layout.stepped ? 128 : layout.offset;
 }
 
 // Vector v of a block, as unsigned bytes.
@@ -54,7 +54,7 @@ PIE_AVX512_VNNI inline __m512i Expand(const std::byte* block, uint32_t v) {
   const __m512i both = _mm512_loadu_si512(block + 64 * (v / 2));
   const __m512i low = _mm512_set1_epi8(0xF);
   __m512i q = _mm512_and_si512(v % 2 == 0 ? both : _mm512_srli_epi16(both, 4), low);
-  if constexpr (kLayout.steps != nullptr) {
+  if constexpr (kLayout.stepped) {
     __m128i steps = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kLayout.steps->data()));
     steps = _mm_xor_si128(steps, _mm_set1_epi8(-128));
     q = _mm512_shuffle_epi8(_mm512_broadcast_i32x4(steps), q);

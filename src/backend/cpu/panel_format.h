@@ -53,6 +53,7 @@ struct PanelLayout {
   uint32_t scales = 1;  // a row
   bool has_min = false;
   int32_t offset = 0;
+  bool stepped = false;  // beside the pointer: g++ does not compare those when it sanitizes
   const Steps* steps = nullptr;
   uint32_t float_bytes = 0;  // a number of a format that is not quantised
 
@@ -81,9 +82,9 @@ constexpr PanelLayout LayoutOf(PanelFormat format) {
     case PanelFormat::kU8:
       return {.bits = 8, .offset = 128};
     case PanelFormat::kIq4:
-      return {.steps = &kIq4Steps};
+      return {.stepped = true, .steps = &kIq4Steps};
     case PanelFormat::kE2m1:
-      return {.steps = &kE2m1Steps};
+      return {.stepped = true, .steps = &kE2m1Steps};
     case PanelFormat::kF16:
     case PanelFormat::kBF16:
       return {.quantized = false, .float_bytes = 2};

@@ -227,7 +227,7 @@ int QuantAt(const PanelLayout& layout, const std::byte* block, uint32_t lane, ui
   const auto byte = static_cast<uint8_t>(block[64 * (i / 4) + place]);
   if (!layout.nibbles()) return byte;
   int q = column < 16 ? byte & 0xF : byte >> 4;
-  if (layout.steps != nullptr) return (*layout.steps)[q];
+  if (layout.stepped) return (*layout.steps)[q];
   const uint32_t vector = i / 4 * 2 + column / 16;
   const std::byte* const high = block + layout.high_at();
   if (layout.bits == 5)
