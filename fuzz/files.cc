@@ -76,8 +76,8 @@ void AddTensors(GgufTestWriter& writer, Dice& dice) {
     std::vector<uint64_t> dimensions(1 + dice.Below(dice.Once(10) ? 6 : 3));
     for (uint64_t& size : dimensions) size = dice.Once(15) ? dice.Absurd() : 1 + dice.Below(8);
     dimensions[0] = dice.Once(9) ? dice.Absurd() : type.block_elements * (1 + dice.Below(3));
-    uint64_t elements = 1;
-    for (const uint64_t size : dimensions) elements *= size;
+    double elements = 1;
+    for (const uint64_t size : dimensions) elements *= static_cast<double>(size);
     if (type.gguf_number >= 0 && elements < 100'000 && dimensions.size() <= 4 && !dice.Once(4)) {
       writer.AddZeros(name, dimensions, type.dtype);
     } else {  // without data: over others, or nowhere

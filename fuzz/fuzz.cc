@@ -166,6 +166,7 @@ int Main(int argc, char** argv) {
   }
   if (chosen.empty()) return fmt::print(stderr, "pie-fuzz: no such target\n"), 2;
 
+  setenv("RUST_BACKTRACE", "0", 1);  // reading symbols takes more memory than any file may
   __sanitizer_set_death_callback(SayHowToRepeat);
   __sanitizer_install_malloc_and_free_hooks(OnMalloc, OnFree);
   std::signal(SIGPROF, OnTimeout);
