@@ -11,6 +11,8 @@ pub const ADDED_TOKENS: usize = 1 << 17;
 pub const ADDED_BYTES: usize = 1 << 21;
 /// Bytes of a `tokenizer.json`.
 pub const JSON_BYTES: usize = 256 << 20;
+/// Arrays and objects of a `tokenizer.json` within one another: the crate panics near serde's own limit.
+pub const JSON_DEPTH: usize = 64;
 /// Bytes of one text to encode. The crate needs a few hundred bytes for one of them.
 pub const TEXT_BYTES: usize = 1 << 20;
 
@@ -44,6 +46,40 @@ pub fn check_added<'a>(contents: impl Iterator<Item = &'a str>) -> Result<(), St
         return Err(format!(
             "the vocabulary has {count} special and added tokens of {bytes} bytes, more than {ADDED_TOKENS} or \
              {ADDED_BYTES}: it is damaged"
+        ));
+    }
+    Ok(())
+}
+
+/// Before anything is built of it.
+pub fn check_depth(json: &[u8]) -> Result<(), String> {
+    let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
+    for &byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => depth += 1,
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > JSON_DEPTH {
+            return Err(format!(
+                "it is nested more than {JSON_DEPTH} deep: it is damaged, or no tokenizer.json"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A table of normalisations of `bytes` bytes, which begins with the size of its first part. The crate makes room for
+/// that part before it looks whether it is there.
+pub fn check_charsmap(first: [u8; 4], bytes: usize) -> Result<(), String> {
+    let size = u32::from_le_bytes(first) as usize;
+    if size % 4 != 0 || size > bytes.saturating_sub(4) {
+        return Err(format!(
+            "its table of normalisations (precompiled_charsmap) has {bytes} bytes, too few for the {size} that it \
+             announces: it is damaged"
         ));
     }
     Ok(())

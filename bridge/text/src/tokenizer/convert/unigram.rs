@@ -1,6 +1,7 @@
 //! "t5": SentencePiece's Unigram: of all ways to write a text in tokens, the one with the highest sum of scores.
 use super::vocabulary::{Checked, TokenType};
 use super::{replace, Converted};
+use crate::tokenizer::limits;
 use crate::tokenizer::model::Model;
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::models::unigram::Unigram;
@@ -30,6 +31,12 @@ pub fn convert(vocabulary: &Checked) -> Result<Converted, String> {
 
     let mut normalizers = vec![];
     if !from.precompiled_charsmap.is_empty() {
+        let first = from
+            .precompiled_charsmap
+            .first_chunk()
+            .copied()
+            .unwrap_or_default();
+        limits::check_charsmap(first, from.precompiled_charsmap.len())?;
         let map = Precompiled::from(from.precompiled_charsmap)
             .map_err(|e| format!("its map of characters is damaged: {e:?}"))?;
         normalizers.push(NormalizerWrapper::Precompiled(map));

@@ -10,6 +10,7 @@ use super::pieces::{Pieces, Rule};
 use super::{limits, Tokenizer};
 use serde::de::IgnoredAny;
 use serde::Deserialize;
+use serde_json::Value;
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
@@ -30,6 +31,8 @@ struct Parts {
 #[derive(Deserialize)]
 struct Head {
     model: ModelHead,
+    #[serde(default)]
+    normalizer: Value,
 }
 
 #[derive(Deserialize)]
@@ -58,12 +61,44 @@ fn unreadable(error: impl std::fmt::Display) -> String {
     format!("it cannot be read as a tokenizer.json: {error}")
 }
 
+/// Every table of normalisations (`precompiled_charsmap`, in base64) that a normalizer has.
+fn check_charsmaps(normalizer: &Value) -> Result<(), String> {
+    match normalizer {
+        Value::Array(items) => items.iter().try_for_each(check_charsmaps),
+        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| match value {
+            Value::String(text) if name == "precompiled_charsmap" => {
+                limits::check_charsmap(first_of_base64(text), text.len() / 4 * 3)
+            }
+            value => check_charsmaps(value),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Its first four bytes. What is no base64 counts as zeros: it is refused later.
+fn first_of_base64(text: &str) -> [u8; 4] {
+    let bits = text.bytes().take(6).fold(0u64, |bits, byte| {
+        let six = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => 0,
+        };
+        bits << 6 | u64::from(six)
+    });
+    ((bits >> 4) as u32).to_be_bytes()
+}
+
 pub fn load(json: &[u8]) -> Result<Tokenizer, String> {
     if json.len() > limits::JSON_BYTES {
         let (have, may) = (json.len(), limits::JSON_BYTES);
         return Err(format!("it has {have} bytes, more than {may}"));
     }
+    limits::check_depth(json)?;
     let head: Head = serde_json::from_slice(json).map_err(unreadable)?;
+    check_charsmaps(&head.normalizer)?;
     let mut parts = match head.model.is_plain_bpe() {
         true => bpe::read(json)?,
         false => other::read(json)?,

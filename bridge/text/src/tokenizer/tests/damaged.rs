@@ -124,3 +124,37 @@ fn a_broken_json_is_an_error() {
         "4000000001 tokens",
     );
 }
+
+#[test]
+fn a_table_of_normalisations_is_as_long_as_it_says() {
+    let mut made = spm_vocabulary();
+    made.model = "t5";
+    made.precompiled_charsmap = vec![0xc8; 40];
+    says(
+        &made.error(),
+        "too few for the 3368601800 that it announces",
+    );
+    // The same in base64.
+    let json = format!(
+        r#"{{"normalizer": {{"type": "Sequence", "normalizers": [{{"type": "Precompiled",
+             "precompiled_charsmap": "{}"}}]}}, "model": {{"type": "BPE", "vocab": {{}}, "merges": []}}}}"#,
+        "yMjI".repeat(10)
+    );
+    says(
+        &Tokenizer::from_json(json.as_bytes()).err().unwrap(),
+        "too few for the 3368601800 that it announces",
+    );
+}
+
+#[test]
+fn nesting_has_an_end() {
+    let deep = format!(
+        r#"{{"decoder": {}{}, "model": {{"type": "BPE", "vocab": {{}}, "merges": []}}}}"#,
+        "[".repeat(120),
+        "]".repeat(120)
+    );
+    says(
+        &Tokenizer::from_json(deep.as_bytes()).err().unwrap(),
+        "nested more than 64 deep",
+    );
+}

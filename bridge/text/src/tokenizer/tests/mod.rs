@@ -22,6 +22,7 @@ pub struct Made {
     pub merges: Vec<String>,
     pub special_ids: Vec<u32>,
     pub add_space_prefix: Option<bool>,
+    pub precompiled_charsmap: Vec<u8>,
 }
 
 pub const NORMAL: i32 = 1;
@@ -49,6 +50,7 @@ impl Made {
             merges: self.merges.iter().map(|t| t.as_bytes()).collect(),
             special_ids: self.special_ids.clone(),
             add_space_prefix: self.add_space_prefix,
+            precompiled_charsmap: &self.precompiled_charsmap,
             ..Vocabulary::default()
         }
     }
