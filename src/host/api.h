@@ -98,6 +98,10 @@ bool DecoderNew(void* guest, HandleKind kind, uint32_t model, uint32_t* decoder,
 bool DecoderFeed(void* guest, HandleKind, uint32_t decoder, Words tokens, pie_bridge::Event* event,
                  Out* out);
 bool DecoderReset(void* guest, HandleKind, uint32_t decoder, Out* out);
+bool DecoderAssembling(void* guest, uint32_t decoder, bool* value, Out* out);
+bool ChatExtend(void* guest, uint32_t model, const pie_bridge::TurnKind* before,
+                size_t before_count, const pie_bridge::TemplateTurn* turns, size_t turns_count,
+                Out* out);
 bool ToolsEquip(void* guest, uint32_t model, const Str*, size_t, Out* out);
 bool ToolsAnswer(void* guest, uint32_t model, Str, Str, Out* out);
 bool ToolsFormat(void* guest, uint32_t model, const Str*, size_t, uint32_t*, bool* found, Out* out);

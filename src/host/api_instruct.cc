@@ -1,4 +1,4 @@
-// pie:instruct: chat turns, tools, and the decoders of what the model says.
+// pie:instruct: chat turns, tools, and the decoders of what the model says; and what pie:plus adds.
 #include "host/api.h"
 
 namespace pie::host {
@@ -12,11 +12,48 @@ Result<const ChatTemplate*> ChatOf(Process& process, uint32_t model) {
   return PIE_TRY(ModelOf(process, model))->model.chat.get();
 }
 
+Status CheckSize(Process& process, std::span<const Turn> turns) {
+  const Limits& limits = process.engine().limits();
+  if (turns.size() > limits.max_turns) {
+    return Fail(Code::kExhausted, "{} turns in one call; {} is the limit", turns.size(),
+                limits.max_turns);
+  }
+  size_t bytes = 0;
+  for (const Turn& turn : turns) {
+    bytes += turn.text.size() + turn.name.size();
+    for (std::string_view tool : turn.tools) bytes += tool.size();
+  }
+  if (bytes > limits.max_turn_bytes) {
+    return Fail(Code::kExhausted, "turns of {} bytes; {} is the limit", bytes,
+                limits.max_turn_bytes);
+  }
+  return {};
+}
+
 bool AnswerTurn(void* guest, uint32_t model, const Turn& turn, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
+    PIE_RETURN_IF_ERROR(CheckSize(process, {&turn, 1}));
     PutWords(out, PIE_TRY(PIE_TRY(ChatOf(process, model))->Alone(turn)));
     return {};
   });
+}
+
+TurnKind FromBridge(pie_bridge::TurnKind kind) {
+  switch (kind) {
+    case pie_bridge::TurnKind::System:
+      return TurnKind::kSystem;
+    case pie_bridge::TurnKind::User:
+      return TurnKind::kUser;
+    case pie_bridge::TurnKind::Assistant:
+      return TurnKind::kAssistant;
+    case pie_bridge::TurnKind::Tools:
+      return TurnKind::kTools;
+    case pie_bridge::TurnKind::Answer:
+      return TurnKind::kAnswer;
+    case pie_bridge::TurnKind::Cue:
+      break;
+  }
+  return TurnKind::kCue;
 }
 
 Status FeedChat(ChatDecoder& decoder, Words tokens, Event* event, Out* out) {
@@ -130,6 +167,32 @@ bool DecoderReset(void* guest, HandleKind kind, uint32_t decoder, Out* out) {
     } else {
       PIE_TRY(handles.chat_decoders.Get(decoder))->Reset();
     }
+    return {};
+  });
+}
+
+bool DecoderAssembling(void* guest, uint32_t decoder, bool* value, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    *value = PIE_TRY(process.handles().tool_decoders.Get(decoder))->is_assembling();
+    return {};
+  });
+}
+
+bool ChatExtend(void* guest, uint32_t model, const pie_bridge::TurnKind* before,
+                size_t before_count, const pie_bridge::TemplateTurn* turns, size_t turns_count,
+                Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    std::vector<TurnKind> kinds;
+    for (size_t i = 0; i < before_count; ++i) kinds.push_back(FromBridge(before[i]));
+    std::vector<Turn> list;
+    for (size_t i = 0; i < turns_count; ++i) {
+      const pie_bridge::TemplateTurn& turn = turns[i];
+      list.push_back({FromBridge(turn.kind), View(turn.text), View(turn.name), {}});
+      for (size_t j = 0; j < turn.tools_count; ++j)
+        list.back().tools.push_back(View(turn.tools[j]));
+    }
+    PIE_RETURN_IF_ERROR(CheckSize(process, list));
+    PutWords(out, PIE_TRY(PIE_TRY(ChatOf(process, model))->Extend(kinds, list)));
     return {};
   });
 }

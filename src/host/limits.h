@@ -20,6 +20,8 @@ struct Limits {
   uint32_t max_pass_tokens = 1u << 20;      // input tokens of one pass
   uint32_t max_pass_slots = 65'536;         // sampled rows of one pass, draws counted
   size_t max_pass_bytes = 256ull << 20;     // passes being made or under way and unread results
+  size_t max_turns = 4'096;                 // of one call for chat turns
+  size_t max_turn_bytes = 16ull << 20;      // what they say, together
   uint32_t max_launch_depth = 8;            // inferlets that launch inferlets that …
   size_t max_processes = 16'384;            // inferlets that run or wait for their turn
   size_t max_inputs_bytes = 1ull << 30;     // the inputs of all of those

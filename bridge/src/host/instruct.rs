@@ -1,9 +1,11 @@
-//! pie:instruct: chat, reasoning and tools.
+//! pie:instruct: chat, reasoning and tools; and what pie:plus adds to them.
 use super::handles::{ChatDecoder, Grammar, Matcher, Model, ReasoningDecoder, ToolDecoder};
 use super::table::{Event, EventKind};
 use super::{own, Answer, HandleKind};
 use crate::abi::{Out, Str, Words};
 use crate::host::pie::instruct::{chat, reasoning, tool_use};
+use crate::host::pie::plus;
+use crate::text::template::{TemplateTurn, TurnKind};
 use crate::wasm::Guest;
 use wasmtime::component::Resource;
 use wasmtime::{format_err, Error, Result};
@@ -204,5 +206,71 @@ impl tool_use::HostDecoder for Guest {
     }
     fn drop(&mut self, decoder: Resource<ToolDecoder>) -> Result<()> {
         self.drop_handle(HandleKind::ToolDecoder, decoder.rep())
+    }
+}
+
+impl plus::calls::Host for Guest {
+    fn assembling(&mut self, decoder: Resource<ToolDecoder>) -> Result<bool> {
+        self.value(|t, g, value, out| (t.decoder_assembling)(g, decoder.rep(), value, out))
+    }
+}
+
+fn flat_kind(kind: plus::chat::Kind) -> TurnKind {
+    use plus::chat::Kind;
+    match kind {
+        Kind::System => TurnKind::System,
+        Kind::User => TurnKind::User,
+        Kind::Assistant => TurnKind::Assistant,
+        Kind::Tools => TurnKind::Tools,
+        Kind::Answer => TurnKind::Answer,
+        Kind::Cue => TurnKind::Cue,
+    }
+}
+
+/// Borrows from `turn` and `tools`, which are the turn's own as slices.
+fn flat_turn(turn: &plus::chat::Turn, tools: &[Str]) -> TemplateTurn {
+    use plus::chat::Turn;
+    let (kind, text, name) = match turn {
+        Turn::System(text) => (TurnKind::System, text.as_str(), ""),
+        Turn::User(text) => (TurnKind::User, text.as_str(), ""),
+        Turn::Assistant(text) => (TurnKind::Assistant, text.as_str(), ""),
+        Turn::Tools(_) => (TurnKind::Tools, "", ""),
+        Turn::Answer((name, value)) => (TurnKind::Answer, value.as_str(), name.as_str()),
+        Turn::Cue => (TurnKind::Cue, "", ""),
+    };
+    TemplateTurn {
+        kind,
+        text: Str::of(text),
+        name: Str::of(name),
+        tools: tools.as_ptr(),
+        tools_count: tools.len(),
+    }
+}
+
+impl plus::chat::Host for Guest {
+    fn extend(
+        &mut self,
+        model: Resource<Model>,
+        before: Vec<plus::chat::Kind>,
+        turns: Vec<plus::chat::Turn>,
+    ) -> Answer<Vec<u32>> {
+        let before: Vec<TurnKind> = before.into_iter().map(flat_kind).collect();
+        let tools: Vec<Vec<Str>> = turns
+            .iter()
+            .map(|turn| match turn {
+                plus::chat::Turn::Tools(tools) => strs(tools),
+                _ => Vec::new(),
+            })
+            .collect();
+        let flat: Vec<TemplateTurn> = turns
+            .iter()
+            .zip(&tools)
+            .map(|(turn, tools)| flat_turn(turn, tools))
+            .collect();
+        let made = self.call(|t, g, out| {
+            let (kinds, turns) = ((before.as_ptr(), before.len()), (flat.as_ptr(), flat.len()));
+            (t.chat_extend)(g, model.rep(), kinds.0, kinds.1, turns.0, turns.1, out)
+        });
+        Ok(made.map(|out| out.words))
     }
 }

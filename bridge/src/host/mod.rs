@@ -92,6 +92,8 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> Result<()> {
         zo::zo,
         plus::sampling,
         plus::outcome,
+        plus::chat,
+        plus::calls,
     );
     Ok(())
 }

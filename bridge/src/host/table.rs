@@ -3,6 +3,7 @@
 //! Every function takes the guest's object first and returns whether it went well. If not, `out` holds the error's text: the
 //! guest gets it where its WIT function returns a result, and traps with it where not. Handles are `u32`s of C++'s own tables.
 use crate::abi::{GuestPtr, Out, Str, Words};
+use crate::text::template::{TemplateTurn, TurnKind};
 use crate::wasm::Signal;
 
 /// A sampler or probe (`pie:core/inference.sampler`), flat.
@@ -359,6 +360,19 @@ pub struct HostTable {
     ) -> bool,
     pub decoder_reset:
         extern "C" fn(guest: GuestPtr, kind: HandleKind, decoder: u32, out: *mut Out) -> bool,
+    /// Of a tool decoder.
+    pub decoder_assembling:
+        extern "C" fn(guest: GuestPtr, decoder: u32, value: *mut bool, out: *mut Out) -> bool,
+    /// Words.
+    pub chat_extend: extern "C" fn(
+        guest: GuestPtr,
+        model: u32,
+        before: *const TurnKind,
+        before_count: usize,
+        turns: *const TemplateTurn,
+        turns_count: usize,
+        out: *mut Out,
+    ) -> bool,
     /// Words.
     pub tools_equip: extern "C" fn(
         guest: GuestPtr,
