@@ -215,8 +215,8 @@ impl plus::calls::Host for Guest {
     }
 }
 
-fn flat_kind(kind: plus::chat::Kind) -> TurnKind {
-    use plus::chat::Kind;
+fn flat_kind(kind: plus::turns::Kind) -> TurnKind {
+    use plus::turns::Kind;
     match kind {
         Kind::System => TurnKind::System,
         Kind::User => TurnKind::User,
@@ -227,46 +227,23 @@ fn flat_kind(kind: plus::chat::Kind) -> TurnKind {
     }
 }
 
-/// Borrows from `turn` and `tools`, which are the turn's own as slices.
-fn flat_turn(turn: &plus::chat::Turn, tools: &[Str]) -> TemplateTurn {
-    use plus::chat::Turn;
-    let (kind, text, name) = match turn {
-        Turn::System(text) => (TurnKind::System, text.as_str(), ""),
-        Turn::User(text) => (TurnKind::User, text.as_str(), ""),
-        Turn::Assistant(text) => (TurnKind::Assistant, text.as_str(), ""),
-        Turn::Tools(_) => (TurnKind::Tools, "", ""),
-        Turn::Answer((name, value)) => (TurnKind::Answer, value.as_str(), name.as_str()),
-        Turn::Cue => (TurnKind::Cue, "", ""),
-    };
-    TemplateTurn {
-        kind,
-        text: Str::of(text),
-        name: Str::of(name),
-        tools: tools.as_ptr(),
-        tools_count: tools.len(),
-    }
-}
-
-impl plus::chat::Host for Guest {
+impl plus::turns::Host for Guest {
     fn extend(
         &mut self,
         model: Resource<Model>,
-        before: Vec<plus::chat::Kind>,
-        turns: Vec<plus::chat::Turn>,
+        before: Vec<plus::turns::Kind>,
+        turns: Vec<plus::turns::Turn>,
     ) -> Answer<Vec<u32>> {
         let before: Vec<TurnKind> = before.into_iter().map(flat_kind).collect();
-        let tools: Vec<Vec<Str>> = turns
-            .iter()
-            .map(|turn| match turn {
-                plus::chat::Turn::Tools(tools) => strs(tools),
-                _ => Vec::new(),
-            })
-            .collect();
-        let flat: Vec<TemplateTurn> = turns
-            .iter()
-            .zip(&tools)
-            .map(|(turn, tools)| flat_turn(turn, tools))
-            .collect();
+        let tools: Vec<Vec<Str>> = turns.iter().map(|turn| strs(&turn.tools)).collect();
+        let flat = |(turn, tools): (&plus::turns::Turn, &Vec<Str>)| TemplateTurn {
+            kind: flat_kind(turn.kind),
+            text: Str::of(&turn.text),
+            name: Str::of(&turn.name),
+            tools: tools.as_ptr(),
+            tools_count: tools.len(),
+        };
+        let flat: Vec<TemplateTurn> = turns.iter().zip(&tools).map(flat).collect();
         let made = self.call(|t, g, out| {
             let (kinds, turns) = ((before.as_ptr(), before.len()), (flat.as_ptr(), flat.len()));
             (t.chat_extend)(g, model.rep(), kinds.0, kinds.1, turns.0, turns.1, out)

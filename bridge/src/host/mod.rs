@@ -92,7 +92,7 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> Result<()> {
         zo::zo,
         plus::sampling,
         plus::outcome,
-        plus::chat,
+        plus::turns,
         plus::calls,
     );
     Ok(())

@@ -33,6 +33,31 @@ async def flush_empty() -> dict:
 
 
 @case
+async def turns(script: list[dict]) -> list:
+    ctx = Context(load_model())
+    tokens: list[int] = []
+    for step in script:
+        text = step.get("text", "")
+        match step["do"]:
+            case "system" | "user" | "assistant" as role:
+                getattr(ctx, role)(text)
+            case "tools":
+                ctx.equip_tools(step["tools"])
+            case "answer":
+                ctx.answer_tool(step["name"], text)
+            case "cue" | "seal" as turn:
+                getattr(ctx, turn)()
+            case "append":
+                ctx.append(step["tokens"])
+            case "flush":
+                tokens += ctx.buffer()
+                await ctx.flush()
+            case "fork":
+                ctx = ctx.fork()
+    return tokens + ctx.buffer()
+
+
+@case
 async def fork(prompt: str, max_tokens: int) -> dict:
     with Context(load_model()) as parent:
         await parent.user(prompt).flush()

@@ -5,7 +5,17 @@ from typing import Any
 
 from table import case, encode, load_model
 
-from inferlet import Adapter, Context, Grammar, chat, mcp, runtime, scheduling
+from inferlet import (
+    Adapter,
+    Context,
+    Grammar,
+    chat,
+    mcp,
+    reasoning,
+    runtime,
+    scheduling,
+    tools,
+)
 
 
 @case
@@ -77,6 +87,38 @@ async def chat_decoder(tokens: list[int]) -> list:
                 events.append(["interrupt", control])
             case chat.Event.Idle():
                 events.append(["idle", None])
+    return events
+
+
+@case
+async def reasoning_decoder(tokens: list[int]) -> list:
+    decoder = reasoning.Decoder(load_model())
+    events = []
+    for token in tokens:
+        match decoder.feed([token]):
+            case reasoning.Event.Start():
+                events.append(["start", None])
+            case reasoning.Event.Delta(text=text):
+                events.append(["delta", text])
+            case reasoning.Event.End(text=text):
+                events.append(["end", text])
+            case reasoning.Event.Idle():
+                events.append(["idle", None])
+    return events
+
+
+@case
+async def tool_decoder(tokens: list[int]) -> list:
+    decoder = tools.Decoder(load_model())
+    events = []
+    for token in tokens:
+        match decoder.feed([token]):
+            case tools.Event.Call(name=name, args=args):
+                events.append(["call", name, args])
+            case tools.Event.Start():
+                events.append(["start"])
+            case tools.Event.Idle():
+                events.append(["idle"])
     return events
 
 

@@ -440,6 +440,12 @@ void __wasm_import_pieX3AplusX2FsamplingX00seed(int32_t, int64_t);
 extern "C" __attribute__((import_module("pie:plus/outcome")))
 __attribute__((import_name("failure")))
 void __wasm_import_pieX3AplusX2FoutcomeX00failure(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/turns")))
+__attribute__((import_name("extend")))
+void __wasm_import_pieX3AplusX2FturnsX00extend(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/calls")))
+__attribute__((import_name("assembling")))
+int32_t __wasm_import_pieX3AplusX2FcallsX00assembling(int32_t);
 wasi::io::poll::Pollable::~Pollable()
 {
   if (handle>=0) {
@@ -2306,6 +2312,74 @@ std::optional<wit::string> pie::plus::outcome::Failure(std::reference_wrapper<co
   }
   auto result3 = std::move(option2);
   return result3;
+}
+std::expected<wit::vector<uint32_t>, wit::string> pie::plus::turns::Extend(std::reference_wrapper<const core::model::Model> model, std::span<Kind const> before, std::span<Turn const> turns)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = before;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  for (size_t i = 0; i < _len0; ++i) {
+    auto _base = _ptr0 + i * 1;
+    auto&& _iter_elem = _vec0[i];
+    *((int8_t*)(_base + 0)) = int32_t(_iter_elem);
+
+  }
+  auto&& _vec5 = turns;
+  auto _ptr5 = (uint8_t*)(_vec5.data());
+  auto _len5 = (size_t)(_vec5.size());
+  for (size_t i = 0; i < _len5; ++i) {
+    auto _base = _ptr5 + i * (7*sizeof(void*));
+    auto&& _iter_elem = _vec5[i];
+    *((int8_t*)(_base + 0)) = int32_t((_iter_elem).kind);
+    auto&& _vec1 = (_iter_elem).text;
+    auto _ptr1 = (uint8_t*)(_vec1.data());
+    auto _len1 = (size_t)(_vec1.size());
+    *((size_t*)(_base + (2*sizeof(void*)))) = _len1;
+    *((uint8_t**)(_base + sizeof(void*))) = _ptr1;
+    auto&& _vec2 = (_iter_elem).name;
+    auto _ptr2 = (uint8_t*)(_vec2.data());
+    auto _len2 = (size_t)(_vec2.size());
+    *((size_t*)(_base + (4*sizeof(void*)))) = _len2;
+    *((uint8_t**)(_base + (3*sizeof(void*)))) = _ptr2;
+    auto&& _vec4 = (_iter_elem).tools;
+    auto _ptr4 = (uint8_t*)(_vec4.data());
+    auto _len4 = (size_t)(_vec4.size());
+    for (size_t i = 0; i < _len4; ++i) {
+      auto _base = _ptr4 + i * (2*sizeof(void*));
+      auto&& _iter_elem = _vec4[i];
+      auto&& _vec3 = _iter_elem;
+      auto _ptr3 = (uint8_t*)(_vec3.data());
+      auto _len3 = (size_t)(_vec3.size());
+      *((size_t*)(_base + sizeof(void*))) = _len3;
+      *((uint8_t**)(_base + 0)) = _ptr3;
+
+    }
+    *((size_t*)(_base + (6*sizeof(void*)))) = _len4;
+    *((uint8_t**)(_base + (5*sizeof(void*)))) = _ptr4;
+
+  }
+  uint8_t* ptr6 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FturnsX00extend(model.get().get_handle(), std::move(_ptr0), std::move(_len0), std::move(_ptr5), std::move(_len5), std::move(ptr6));
+  std::optional<std::expected<wit::vector<uint32_t>, wit::string>> result9_opt;
+  if ((int32_t) (*((uint8_t*) (ptr6 + 0)))==0) {
+    auto _len7 = *((size_t*) (ptr6 + (2*sizeof(void*))));
+
+    result9_opt.emplace(std::expected<wit::vector<uint32_t>, wit::string>(wit::vector<uint32_t>((uint32_t*)(*((uint8_t**) (ptr6 + sizeof(void*)))), _len7)));
+  } else {
+    auto _len8 = *((size_t*) (ptr6 + (2*sizeof(void*))));
+
+
+    result9_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr6 + sizeof(void*)))), _len8)});
+  }
+  std::expected<wit::vector<uint32_t>, wit::string> result9 = std::move(*result9_opt);
+  auto result10 = std::move(result9);
+  return result10;
+}
+bool pie::plus::calls::Assembling(std::reference_wrapper<const instruct::tool_use::Decoder> decoder)
+{
+  auto ret = __wasm_import_pieX3AplusX2FcallsX00assembling(decoder.get().get_handle());
+  return (bool(ret));
 }
 
 // Component Adapters

@@ -552,6 +552,40 @@ namespace pie {
       /// The failure of a pass that was queued and then could not run. `get` gives such a pass no slots.
       std::optional<wit::string> Failure(std::reference_wrapper<const core::inference::FutureOutput> output);
     }
+    /// Turns where the template needs to know what came before.
+    namespace turns {
+      using Error = wit::string;
+      using Model = core::model::Model;
+      enum class Kind : uint8_t {
+        kSystem = 0,
+        kUser = 1,
+        kAssistant = 2,
+        kTools = 3,
+        /// Of a tool.
+        kAnswer = 4,
+        /// Where the model's own turn begins.
+        kCue = 5,
+      };
+
+      /// A record, not a variant: some bindings cannot pass lists of variants.
+      struct Turn {
+        Kind kind;
+        /// What is said; an answer's value.
+        wit::string text;
+        /// The tool that answers.
+        wit::string name;
+        /// JSON schemas.
+        wit::vector<wit::string> tools;
+      };
+      /// What the template adds for `turns` behind turns of the kinds `before`.
+      std::expected<wit::vector<uint32_t>, wit::string> Extend(std::reference_wrapper<const core::model::Model> model, std::span<Kind const> before, std::span<Turn const> turns);
+    }
+    /// What a tool decoder's `start` leaves open.
+    namespace calls {
+      using Decoder = instruct::tool_use::Decoder;
+      /// Whether a call has begun: `start` is also what `feed` says of text without one.
+      bool Assembling(std::reference_wrapper<const instruct::tool_use::Decoder> decoder);
+    }
   }
 }
 

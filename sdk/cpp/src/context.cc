@@ -23,10 +23,14 @@ Result<Context> Context::New(const inferlet::Model& model) {
   return Adopt(model, raw::Context::Create(model.Inner()));
 }
 Result<Context> Context::Open(const inferlet::Model& model, std::string_view name) {
-  return Adopt(model, raw::Context::Open(model.Inner(), name));
+  Context opened = PIE_TRY_SYNC(Adopt(model, raw::Context::Open(model.Inner(), name)));
+  opened.state_->turns = detail::Turns::InTheMiddle();
+  return opened;
 }
 Result<Context> Context::Take(const inferlet::Model& model, std::string_view name) {
-  return Adopt(model, raw::Context::Take(model.Inner(), name));
+  Context taken = PIE_TRY_SYNC(Adopt(model, raw::Context::Take(model.Inner(), name)));
+  taken.state_->turns = detail::Turns::InTheMiddle();
+  return taken;
 }
 Result<void> Context::Delete(const inferlet::Model& model, std::string_view name) {
   return Lift(raw::Context::Delete(model.Inner(), name));
@@ -41,28 +45,56 @@ Result<std::string> Context::Snapshot() const {
 Result<Context> Context::Fork() const {
   Context fork = PIE_TRY_SYNC(Adopt(state_->model, state_->raw.Fork()));
   fork.state_->buffer = state_->buffer;
+  fork.state_->turns = state_->turns;
   return fork;
 }
 void Context::Release() {
   state_->raw.Destroy();
 }
 
+namespace {
+
+using Kind = detail::Turns::Kind;
+
+// A turn by itself can always be said, or the engine ends the run: only tools give an error.
+void Say(ContextState& state, detail::Turns::Turn turn) {
+  (void)state.turns.Add(state.model, state.buffer, std::move(turn));
+}
+
+}  // namespace
+
 Context& Context::System(std::string_view text) {
-  return Append(chat::System(Model(), text));
+  Say(*state_, {Kind::kSystem, std::string(text)});
+  return *this;
 }
 Context& Context::User(std::string_view text) {
-  return Append(chat::User(Model(), text));
+  Say(*state_, {Kind::kUser, std::string(text)});
+  return *this;
 }
 Context& Context::Assistant(std::string_view text) {
-  return Append(chat::Assistant(Model(), text));
+  Say(*state_, {Kind::kAssistant, std::string(text)});
+  return *this;
 }
 Context& Context::Cue() {
-  return Append(chat::Cue(Model()));
+  Say(*state_, {Kind::kCue, {}});
+  return *this;
+}
+Context& Context::AnswerTool(std::string_view name, std::string_view value) {
+  Say(*state_, {Kind::kAnswer, std::string(value), std::string(name)});
+  return *this;
+}
+Result<void> Context::EquipTools(std::span<const std::string> schemas) {
+  return state_->turns.Add(state_->model, state_->buffer,
+                           {Kind::kTools, {}, {}, {schemas.begin(), schemas.end()}});
 }
 Context& Context::Seal() {
-  return Append(chat::Seal(Model()));
+  state_->turns.Seal();
+  const std::vector<uint32_t> tokens = chat::Seal(Model());
+  state_->buffer.insert(state_->buffer.end(), tokens.begin(), tokens.end());
+  return *this;
 }
 Context& Context::Append(std::span<const uint32_t> tokens) {
+  state_->turns.Settle();
   state_->buffer.insert(state_->buffer.end(), tokens.begin(), tokens.end());
   return *this;
 }
@@ -71,6 +103,7 @@ namespace {
 
 // Takes the state by value: a Context may be moved or destroyed while its flush runs.
 Task<Result<void>> FlushBuffer(std::shared_ptr<ContextState> context) {
+  context->turns.Settle();
   if (context->buffer.empty()) co_return {};
   auto pass = std::make_shared<detail::PassState>(context);
   pass->AddInput(context->buffer);
@@ -90,6 +123,7 @@ Task<Result<void>> Context::Flush() {
 }
 
 Result<void> Context::Truncate(uint32_t n) {
+  state_->turns.Settle();
   const uint32_t working = state_->raw.WorkingPageTokenCount();
   if (n > working) {
     return Error("cannot truncate " + std::to_string(n) + " tokens: only the last " +

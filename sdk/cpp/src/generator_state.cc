@@ -140,6 +140,7 @@ Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step) {
   const auto pass = BuildPass(*step, drafts);
   BidForStep(context, {generator.horizon, generator.max_tokens, generator.generated});
   // Queued at once, before anything is awaited: should the step be cancelled, the tokens are run.
+  context.turns.Settle();
   const std::vector<uint32_t> input = std::exchange(context.buffer, {});
   Result<raw::Output> raw = co_await RunPass(pass);
   if (!raw) {

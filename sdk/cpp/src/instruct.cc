@@ -103,11 +103,13 @@ std::vector<uint32_t> AnswerPrefix(const Model& model, std::string_view name,
 Decoder::Decoder(const Model& model) : raw_(host::CreateDecoder(model.Inner())) {}
 
 Result<Event> Decoder::Feed(std::span<const uint32_t> tokens) {
-  return Lift(raw_.Feed(tokens), [](host::Event event) -> Event {
+  return Lift(raw_.Feed(tokens), [this](host::Event event) -> Event {
     if (auto* call = std::get_if<host::Event::Call>(&event.variants)) {
       return Call{Text(std::get<0>(call->value)), Text(std::get<1>(call->value))};
     }
-    return Start{};
+    // The contract says "start" of text without a call too.
+    if (pie::plus::calls::Assembling(raw_)) return Start{};
+    return Idle{};
   });
 }
 

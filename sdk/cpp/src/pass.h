@@ -15,6 +15,7 @@
 #include "inferlet/result.h"
 #include "inferlet/sample.h"
 #include "inferlet/task.h"
+#include "turns.h"
 
 namespace inferlet::detail {
 
@@ -36,6 +37,7 @@ struct ContextState {
   Model model;
   uint32_t page_size;
   std::vector<uint32_t> buffer;  // not run yet
+  Turns turns;
 
   // The bid in force, by whom it was set, and for how many pages.
   std::optional<double> bid;

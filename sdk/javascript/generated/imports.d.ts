@@ -12,8 +12,10 @@
 /// <reference path="./interfaces/pie-instruct-tool-use.d.ts" />
 /// <reference path="./interfaces/pie-mcp-client.d.ts" />
 /// <reference path="./interfaces/pie-mcp-types.d.ts" />
+/// <reference path="./interfaces/pie-plus-calls.d.ts" />
 /// <reference path="./interfaces/pie-plus-outcome.d.ts" />
 /// <reference path="./interfaces/pie-plus-sampling.d.ts" />
+/// <reference path="./interfaces/pie-plus-turns.d.ts" />
 /// <reference path="./interfaces/pie-zo-zo.d.ts" />
 /// <reference path="./interfaces/wasi-clocks-monotonic-clock.d.ts" />
 /// <reference path="./interfaces/wasi-io-poll.d.ts" />
@@ -32,8 +34,10 @@ declare module 'pie:inferlet/imports' {
   export type * as PieInstructToolUse from 'pie:instruct/tool-use'; // import pie:instruct/tool-use
   export type * as PieMcpClient from 'pie:mcp/client'; // import pie:mcp/client
   export type * as PieMcpTypes from 'pie:mcp/types'; // import pie:mcp/types
+  export type * as PiePlusCalls from 'pie:plus/calls'; // import pie:plus/calls
   export type * as PiePlusOutcome from 'pie:plus/outcome'; // import pie:plus/outcome
   export type * as PiePlusSampling from 'pie:plus/sampling'; // import pie:plus/sampling
+  export type * as PiePlusTurns from 'pie:plus/turns'; // import pie:plus/turns
   export type * as PieZoZo from 'pie:zo/zo'; // import pie:zo/zo
   export type * as WasiClocksMonotonicClock0212 from 'wasi:clocks/monotonic-clock@0.2.12'; // import wasi:clocks/monotonic-clock@0.2.12
   export type * as WasiIoPoll0212 from 'wasi:io/poll@0.2.12'; // import wasi:io/poll@0.2.12

@@ -1,6 +1,7 @@
 /** A token sequence with its KV cache, and the buffer of tokens that have not been computed yet. */
 import { Context as RawContext } from 'pie:core/context';
 import * as rawChat from 'pie:instruct/chat';
+import type { Turn } from 'pie:plus/turns';
 import { Forward } from './forward.ts';
 import { Generator, type GenerateOptions } from './generator.ts';
 import type { Model } from './model.ts';
@@ -8,11 +9,15 @@ import { Pages } from './pages.ts';
 import { runPass } from './pass.ts';
 import type { Sampler } from './sampler.ts';
 import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
+import { encode } from './json.ts';
+import type { ToolSchema } from './tools.ts';
+import { turn, Turns } from './turns.ts';
 
 export class Context implements Disposable {
   readonly model: Model;
   /** @internal */ readonly pages: Pages;
   /** @internal Tokens that wait for the next pass. */ readonly pending = new TokenList();
+  /** @internal The chat turns. */ readonly turns: Turns;
   #raw: RawContext | undefined;
   #bid: number | undefined;
   #idle = 0;
@@ -20,9 +25,10 @@ export class Context implements Disposable {
   /** A fresh, anonymous context. */
   constructor(model: Model);
   /** @internal */
-  constructor(model: Model, raw: RawContext);
-  constructor(model: Model, raw: RawContext = RawContext.create(model.raw)) {
+  constructor(model: Model, raw: RawContext, turns: Turns);
+  constructor(model: Model, raw = RawContext.create(model.raw), turns = new Turns()) {
     this.model = model;
+    this.turns = turns;
     this.#raw = raw;
     this.pages = new Pages(raw);
   }
@@ -46,7 +52,7 @@ export class Context implements Disposable {
 
   /** A copy-on-write clone, with the buffered tokens too. */
   fork(): Context {
-    const clone = new Context(this.model, this.raw.fork());
+    const clone = new Context(this.model, this.raw.fork(), this.turns.copy());
     clone.pending.push(this.buffer());
     return clone;
   }
@@ -76,28 +82,46 @@ export class Context implements Disposable {
   // ── filling ─────────────────────────────────────────────────────────────────────────────────────
 
   system(text: string): this {
-    return this.append(rawChat.system(this.model.raw, text));
+    return this.#say(turn('system', text));
   }
 
   user(text: string): this {
-    return this.append(rawChat.user(this.model.raw, text));
+    return this.#say(turn('user', text));
   }
 
   assistant(text: string): this {
-    return this.append(rawChat.assistant(this.model.raw, text));
+    return this.#say(turn('assistant', text));
   }
 
   /** What stands before the model's own turn. */
   cue(): this {
-    return this.append(rawChat.cue(this.model.raw));
+    return this.#say(turn('cue'));
+  }
+
+  /** Tells the model which tools it has. */
+  equipTools(schemas: Iterable<ToolSchema>): this {
+    return this.#say(turn('tools', '', '', Array.from(schemas, encode)));
+  }
+
+  /** Gives a tool's answer back. What is not a string is sent as JSON. */
+  answerTool(name: string, value: unknown): this {
+    return this.#say(turn('answer', encode(value), name));
+  }
+
+  #say(said: Turn): this {
+    this.turns.add(this.model, this.pending, said);
+    return this;
   }
 
   /** Closes the model's turn. */
   seal(): this {
-    return this.append(rawChat.seal(this.model.raw));
+    this.turns.seal();
+    this.pending.push(rawChat.seal(this.model.raw));
+    return this;
   }
 
   append(tokens: Tokens): this {
+    this.turns.settle();
     this.pending.push(toU32(tokens));
     return this;
   }
@@ -108,6 +132,7 @@ export class Context implements Disposable {
 
   /** Computes the buffered tokens and commits the pages that they fill. */
   async flush(): Promise<void> {
+    this.turns.settle();
     if (this.pending.length === 0) return;
     const tokens = this.buffer();
     await runPass(this, { tokens, positions: positionsFrom(this.seqLen, tokens.length) });
@@ -135,6 +160,7 @@ export class Context implements Disposable {
   /** Drops the last `n` computed tokens. Committed pages stay. */
   truncate(n: number): void {
     void this.raw;
+    this.turns.settle();
     this.pages.truncate(n);
   }
 
@@ -197,5 +223,5 @@ function fromSnapshot(model: Model, take: () => RawContext): Context | undefined
   } catch {
     return undefined;
   }
-  return new Context(model, raw);
+  return new Context(model, raw, Turns.inTheMiddle());
 }

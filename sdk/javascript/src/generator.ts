@@ -265,6 +265,7 @@ export class Generator implements AsyncIterable<GenStep> {
   async #run(ownProbes: readonly StepProbe[], sample: boolean): Promise<Output> {
     this.#openStep = false;
     const context = this.#context;
+    context.turns.settle();
     const pending = context.buffer();
     if (pending.length === 0) {
       throw new Error(

@@ -1,5 +1,6 @@
 /** Tools in the model's native format. */
 import * as raw from 'pie:instruct/tool-use';
+import { assembling } from 'pie:plus/calls';
 import { Matcher } from './grammar.ts';
 import { encode } from './json.ts';
 import type { Model } from './model.ts';
@@ -9,6 +10,8 @@ import { toU32, type Tokens } from './tokens.ts';
 export type ToolSchema = string | object;
 
 export type Event =
+  /** No tool call here. */
+  | { readonly type: 'idle' }
   /** A tool call begins, or goes on. */
   | { readonly type: 'start' }
   /** The call is complete; `args` is JSON. */
@@ -45,7 +48,8 @@ export class Decoder implements Disposable {
 
   feed(tokens: Tokens): Event {
     const event = this.#raw.feed(toU32(tokens));
-    if (event.tag === 'start') return { type: 'start' };
+    // The contract says "start" of text without a call too.
+    if (event.tag === 'start') return { type: assembling(this.#raw) ? 'start' : 'idle' };
     const [name, args] = event.val;
     return { type: 'call', name, args };
   }

@@ -89,6 +89,18 @@ export const user = (_model, text) => Uint32Array.from(text, (letter) => letter.
 export const system = user;
 export const assistant = user;
 export const cue = () => Uint32Array.of(256);
+/** A template that writes each turn by itself, and remembers what stood before them. */
+export const told = { before: [] };
+export function extend(model, before, turns) {
+  told.before = before.slice();
+  if (turns.length > 1 && turns.some(({ text }) => text === 'refused')) throw 'not together';
+  return Uint32Array.from(
+    turns.flatMap(({ kind, text }) => [...(kind === 'cue' ? cue() : user(model, text))]),
+  );
+}
+export const assembling = () => false;
+export const equip = () => Uint32Array.of(258);
+export const answer = (_model, _name, value) => user(_model, value);
 export const seal = () => Uint32Array.of(STOP);
 export const stopTokens = seal;
 

@@ -12,6 +12,7 @@ import struct
 import sys
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, make_dataclass
+from enum import Enum
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -150,6 +151,19 @@ def turn(role: str) -> Any:
     def tokens(_model: Model, message: str) -> list[int]:
         return [IM_START, *f"{role}\n{message}".encode(), IM_END]
 
+    return tokens
+
+
+def extend(model: Model, before: list[Any], turns: list[Any]) -> list[int]:
+    """A template that writes what it was told: the kinds before, then each turn."""
+    state.calls["extend"] += 1
+    state.before = [kind.name for kind in before]
+    tokens: list[int] = []
+    for given in turns:
+        role = given.kind.name.lower()
+        if given.text == "refused" and len(turns) > 1:
+            raise Err("these turns do not go together")
+        tokens += [IM_START, 97] if role == "cue" else turn(role)(model, given.text)
     return tokens
 
 
@@ -475,6 +489,13 @@ def install() -> None:
         **variants("Event", "Start", "Delta!", "Complete!"),
     )
     module("tool_use", create_decoder=unavailable, **variants("Event", "Start", "Call!"))
+    module(
+        "turns",
+        extend=extend,
+        Kind=Enum("Kind", "SYSTEM USER ASSISTANT TOOLS ANSWER CUE", start=0),
+        Turn=make_dataclass("Turn", ["kind", "text", "name", "tools"]),
+    )
+    module("calls", assembling=lambda decoder: False)
     module("client", available_servers=lambda: [], connect=unavailable)
     module("zo", adapter_seed=lambda raw, seed: None)
 

@@ -181,3 +181,63 @@ def test_session_sends_text_as_it_is_and_the_rest_as_json():
 def test_scheduling_reads_numbers(model):
     with Context(model) as ctx:
         assert scheduling.rent(ctx) == 0.0 and scheduling.balance(model) == 64.0
+
+
+def kinds_before(ctx):
+    """What the template is told of the turns before the next one."""
+    ctx.user("?")
+    return engine.state.before
+
+
+def test_pending_turns_are_written_together(model):
+    with Context(model) as ctx:
+        ctx.system("s").user("u").cue()
+        assert engine.state.calls["extend"] == 3 and engine.state.before == []
+        together = ctx.buffer()
+    with Context(model) as ctx:
+        for turn in ("s", "u"):
+            ctx.append([])
+            ctx.system("s") if turn == "s" else ctx.user("u")
+        ctx.append([]).cue()
+        assert ctx.buffer() == together and engine.state.before == ["SYSTEM", "USER"]
+
+
+def test_what_touches_the_buffer_settles_turns(model):
+    with Context(model) as ctx:
+        ctx.user("a").append([97])
+        assert kinds_before(ctx) == ["USER"]
+    with Context(model) as ctx:
+        ctx.user("a")
+        ctx.flush()
+        assert kinds_before(ctx) == ["USER"]
+        ctx.truncate(0)
+        assert kinds_before(ctx) == ["USER", "USER"]
+    with Context(model) as ctx:
+        ctx.user("a").cue().append([98]).seal()
+        assert kinds_before(ctx) == ["USER", "ASSISTANT"]
+    with Context(model) as ctx:
+        ctx.user("a")
+        ctx.generate_text(GREEDY, max_tokens=2)
+        assert kinds_before(ctx) == ["USER", "CUE"]
+
+
+def test_forks_and_snapshots_know_their_turns(model):
+    with Context(model) as ctx:
+        ctx.user("a").cue()
+        with ctx.fork() as fork:
+            fork.append([97])
+            assert kinds_before(fork) == ["USER", "CUE"]
+        assert kinds_before(ctx) == []  # still pending there
+    with Context(model) as ctx:
+        ctx.append([97])
+        ctx.flush()
+        ctx.save("kept")
+    with Context.open(model, "kept") as ctx:
+        assert kinds_before(ctx) == ["USER", "ASSISTANT"]
+
+
+def test_a_turn_that_the_template_refuses_among_others_stands_alone(model):
+    with Context(model) as ctx:
+        ctx.user("a").user("refused").user("b")
+        assert engine.state.before == ["USER"]
+        assert ctx.buffer().count(engine.IM_START) == 3

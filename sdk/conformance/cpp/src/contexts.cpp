@@ -27,6 +27,43 @@ Task<Result<Json>> FlushEmpty(const Json&) {
   co_return Json::Object({{"seq_len", context.SeqLen()}});
 }
 
+std::string TextOf(const Json& step, std::string_view key) {
+  return step.Get<std::string>(key).value_or("");
+}
+
+Task<Result<Json>> TurnsCase(const Json& input) {
+  Context context = PIE_TRY(Context::New(PIE_TRY(FirstModel())));
+  std::vector<uint32_t> tokens;
+  for (const Json& step : PIE_TRY(input.Get<std::vector<Json>>("script"))) {
+    const std::string what = PIE_TRY(step.Get<std::string>("do"));
+    const std::string text = TextOf(step, "text");
+    if (what == "system") {
+      context.System(text);
+    } else if (what == "user") {
+      context.User(text);
+    } else if (what == "assistant") {
+      context.Assistant(text);
+    } else if (what == "tools") {
+      PIE_TRY(context.EquipTools(PIE_TRY(step.Get<std::vector<std::string>>("tools"))));
+    } else if (what == "answer") {
+      context.AnswerTool(TextOf(step, "name"), text);
+    } else if (what == "cue") {
+      context.Cue();
+    } else if (what == "seal") {
+      context.Seal();
+    } else if (what == "append") {
+      context.Append(PIE_TRY(step.Get<std::vector<uint32_t>>("tokens")));
+    } else if (what == "fork") {
+      context = PIE_TRY(context.Fork());
+    } else {
+      tokens.insert(tokens.end(), context.Buffer().begin(), context.Buffer().end());
+      PIE_TRY(co_await context.Flush());
+    }
+  }
+  tokens.insert(tokens.end(), context.Buffer().begin(), context.Buffer().end());
+  co_return Json(tokens);
+}
+
 Task<Result<std::vector<uint32_t>>> Greedy(Context& context, size_t max_tokens) {
   return context.Cue().Generate(Sampler::Argmax()).Stop().MaxTokens(max_tokens).CollectTokens();
 }
@@ -98,9 +135,6 @@ Task<Result<Json>> SaveOpen(const Json& input) {
 }  // namespace
 
 Cases ContextCases() {
-  return {{"context", ContextCase},
-          {"flush_empty", FlushEmpty},
-          {"fork", Fork},
-          {"fork_parallel", ForkParallel},
-          {"save_open", SaveOpen}};
+  return {{"context", ContextCase}, {"flush_empty", FlushEmpty},     {"turns", TurnsCase},
+          {"fork", Fork},           {"fork_parallel", ForkParallel}, {"save_open", SaveOpen}};
 }

@@ -71,8 +71,23 @@ Json ToJson(const chat::Event& event) {
   return Json::Array({"idle", nullptr});
 }
 
-Task<Result<Json>> ChatDecoder(const Json& input) {
-  chat::Decoder decoder(PIE_TRY(FirstModel()));
+Json ToJson(const reasoning::Event& event) {
+  if (const auto* delta = std::get_if<reasoning::Delta>(&event))
+    return Json::Array({"delta", delta->text});
+  if (const auto* end = std::get_if<reasoning::End>(&event)) return Json::Array({"end", end->text});
+  const bool starts = std::holds_alternative<reasoning::Start>(event);
+  return Json::Array({starts ? "start" : "idle", nullptr});
+}
+
+Json ToJson(const tools::Event& event) {
+  if (const auto* call = std::get_if<tools::Call>(&event))
+    return Json::Array({"call", call->name, call->arguments});
+  return Json::Array({std::holds_alternative<tools::Start>(event) ? "start" : "idle"});
+}
+
+template <class Decoder>
+Task<Result<Json>> Decode(const Json& input) {
+  Decoder decoder(PIE_TRY(FirstModel()));
   Json events = Json::Array();
   for (const uint32_t token : PIE_TRY(input.Get<std::vector<uint32_t>>("tokens"))) {
     events.Append(ToJson(PIE_TRY(decoder.Feed({{token}}))));
@@ -111,7 +126,9 @@ Cases ModelCases() {
           {"tokenizer_bad", TokenizerBad},
           {"vocab", Vocab},
           {"chat_tokens", ChatTokens},
-          {"chat_decoder", ChatDecoder},
+          {"chat_decoder", Decode<chat::Decoder>},
+          {"reasoning_decoder", Decode<reasoning::Decoder>},
+          {"tool_decoder", Decode<tools::Decoder>},
           {"scheduling", Market},
           {"unavailable", Unavailable}};
 }

@@ -29,6 +29,34 @@ pub async fn flush_empty() -> Result<Value> {
     Ok(json!({ "seq_len": ctx.seq_len() }))
 }
 
+pub async fn turns(input: &Input) -> Result<Value> {
+    let mut ctx = Context::new(&model()?)?;
+    let mut tokens = Vec::new();
+    for step in &input.script {
+        match step.r#do.as_str() {
+            "system" => ctx.system(&step.text),
+            "user" => ctx.user(&step.text),
+            "assistant" => ctx.assistant(&step.text),
+            "tools" => ctx.equip_tools(&step.tools)?,
+            "answer" => ctx.answer_tool(&step.name, &step.text),
+            "cue" => ctx.cue(),
+            "seal" => ctx.seal(),
+            "append" => ctx.append(&step.tokens),
+            "flush" => {
+                tokens.extend_from_slice(ctx.buffer());
+                ctx.flush().await?;
+                continue;
+            }
+            _ => {
+                ctx = ctx.fork()?;
+                continue;
+            }
+        };
+    }
+    tokens.extend_from_slice(ctx.buffer());
+    Ok(json!(tokens))
+}
+
 pub async fn fork(input: &Input) -> Result<Value> {
     let model = model()?;
     let mut parent = Context::new(&model)?;

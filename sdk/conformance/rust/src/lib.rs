@@ -41,6 +41,18 @@ pub struct Input {
     seed: u64,
     ms: u64,
     n: u32,
+    script: Vec<Step>,
+}
+
+/// One line of a `turns` script.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Step {
+    r#do: String,
+    text: String,
+    name: String,
+    tools: Vec<String>,
+    tokens: Vec<u32>,
 }
 
 #[derive(Serialize)]
@@ -79,10 +91,13 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "vocab" => models::vocab(),
         "chat_tokens" => models::chat_tokens(input),
         "chat_decoder" => models::chat_decoder(input),
+        "reasoning_decoder" => models::reasoning_decoder(input),
+        "tool_decoder" => models::tool_decoder(input),
         "scheduling" => models::market(),
         "unavailable" => models::unavailable(),
         "context" => contexts::context(input).await,
         "flush_empty" => contexts::flush_empty().await,
+        "turns" => contexts::turns(input).await,
         "fork" => contexts::fork(input).await,
         "fork_parallel" => contexts::fork_parallel(input).await,
         "save_open" => contexts::save_open(input).await,

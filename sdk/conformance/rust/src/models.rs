@@ -68,6 +68,31 @@ pub fn chat_decoder(input: &Input) -> Result<Value> {
     events.collect()
 }
 
+pub fn reasoning_decoder(input: &Input) -> Result<Value> {
+    let mut decoder = reasoning::Decoder::new(&model()?);
+    let events = input.tokens.iter().map(|token| {
+        Ok(match decoder.feed(&[*token])? {
+            reasoning::Event::Idle => json!(["idle", null]),
+            reasoning::Event::Start => json!(["start", null]),
+            reasoning::Event::Delta(text) => json!(["delta", text]),
+            reasoning::Event::End(text) => json!(["end", text]),
+        })
+    });
+    events.collect()
+}
+
+pub fn tool_decoder(input: &Input) -> Result<Value> {
+    let mut decoder = tools::Decoder::new(&model()?);
+    let events = input.tokens.iter().map(|token| {
+        Ok(match decoder.feed(&[*token])? {
+            tools::Event::Call(name, args) => json!(["call", name, args]),
+            tools::Event::Start if decoder.is_assembling() => json!(["start"]),
+            tools::Event::Start => json!(["idle"]),
+        })
+    });
+    events.collect()
+}
+
 pub fn market() -> Result<Value> {
     let model = model()?;
     let ctx = Context::new(&model)?;

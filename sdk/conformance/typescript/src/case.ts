@@ -18,6 +18,16 @@ export interface Input {
   seed?: number;
   ms?: number;
   n?: number;
+  script?: Step[];
+}
+
+/** One line of a `turns` script. */
+export interface Step {
+  do: string;
+  text?: string;
+  name?: string;
+  tools?: string[];
+  tokens?: number[];
 }
 
 export type Cases = Record<string, (input: Input) => unknown>;

@@ -21,6 +21,27 @@ export const contextCases: Cases = {
     return { seq_len: ctx.seqLen };
   },
 
+  turns: async ({ script }) => {
+    let ctx = new Context(loadModel());
+    const tokens: number[] = [];
+    for (const step of script!) {
+      if (step.do === 'system') ctx.system(step.text!);
+      else if (step.do === 'user') ctx.user(step.text!);
+      else if (step.do === 'assistant') ctx.assistant(step.text!);
+      else if (step.do === 'tools') ctx.equipTools(step.tools!);
+      else if (step.do === 'answer') ctx.answerTool(step.name!, step.text!);
+      else if (step.do === 'cue') ctx.cue();
+      else if (step.do === 'seal') ctx.seal();
+      else if (step.do === 'append') ctx.append(step.tokens!);
+      else if (step.do === 'fork') ctx = ctx.fork();
+      else {
+        tokens.push(...ctx.buffer());
+        await ctx.flush();
+      }
+    }
+    return [...tokens, ...ctx.buffer()];
+  },
+
   fork: async ({ prompt, max_tokens }) => {
     const model = loadModel();
     using parent = new Context(model);

@@ -1,5 +1,15 @@
 /** Cases about the runtime, models, tokenizers and chat templates. */
-import { chat, runtime, scheduling, Adapter, Context, Grammar, mcp } from 'inferlet';
+import {
+  chat,
+  reasoning,
+  runtime,
+  scheduling,
+  tools,
+  Adapter,
+  Context,
+  Grammar,
+  mcp,
+} from 'inferlet';
 import { asText, encode, failureOf, loadModel, type Cases } from './case.ts';
 
 export const modelCases: Cases = {
@@ -52,6 +62,22 @@ export const modelCases: Cases = {
       const event = decoder.feed([token]);
       if (event.type === 'idle') return [event.type, null];
       return [event.type, event.type === 'interrupt' ? event.token : event.text];
+    });
+  },
+
+  reasoning_decoder: ({ tokens }) => {
+    using decoder = new reasoning.Decoder(loadModel());
+    return tokens!.map((token) => {
+      const event = decoder.feed([token]);
+      return [event.type, 'text' in event ? event.text : null];
+    });
+  },
+
+  tool_decoder: ({ tokens }) => {
+    using decoder = new tools.Decoder(loadModel());
+    return tokens!.map((token) => {
+      const event = decoder.feed([token]);
+      return event.type === 'call' ? ['call', event.name, event.args] : [event.type];
     });
   },
 

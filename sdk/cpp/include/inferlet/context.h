@@ -57,6 +57,9 @@ class Context {
   Context& Assistant(std::string_view text);
   Context& Cue();   // what stands before the model's own turn
   Context& Seal();  // what closes it
+  // Tells the model which tools (JSON schemas) it has.
+  Result<void> EquipTools(std::span<const std::string> schemas);
+  Context& AnswerTool(std::string_view name, std::string_view value);  // gives its answer back
   Context& Append(std::span<const uint32_t> tokens);
   Context& Append(std::initializer_list<uint32_t> tokens) {
     return Append(std::span(tokens.begin(), tokens.size()));

@@ -22,12 +22,13 @@ Result<std::vector<uint32_t>> EquipPrefix(const Model& model, std::span<const st
 std::vector<uint32_t> AnswerPrefix(const Model& model, std::string_view name,
                                    std::string_view result_json);
 
+struct Idle {};   // no call here
 struct Start {};  // a call is being assembled
 struct Call {
   std::string name;
   std::string arguments;  // JSON
 };
-using Event = std::variant<Start, Call>;
+using Event = std::variant<Idle, Start, Call>;
 
 class Decoder {
  public:

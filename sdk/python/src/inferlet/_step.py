@@ -87,6 +87,7 @@ class StepLoop:
     async def _run(self, step: Any = None) -> Output:
         """One pass, folded into the state. A GenStep may add probes, drop the sampler."""
         ctx, sampler = self._ctx, self._sampler
+        ctx._turns.settle()
         start, pending = ctx.seq_len, len(ctx._buffer)
         row = pending - 1  # the row whose choice continues the sequence
         drafts, positions = self._drafts(start + pending)

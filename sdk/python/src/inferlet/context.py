@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from wit_world.imports import chat as wit_chat
 from wit_world.imports import context as wit
 from wit_world.imports import inference as wit_inference
+from wit_world.imports.turns import Kind
 
 from . import tools
 from ._async import block_on, waits
 from ._pages import RELEASED, Pages
+from ._turns import Turns, turn
 from .errors import PieError, ask
 from .events import EventStream
 from .forward import Forward, run_pass
@@ -38,6 +40,7 @@ class Context:
         self._raw = ask(wit.Context.create, model._raw) if _raw is None else _raw
         self._pages = Pages(self._raw)
         self._buffer: list[int] = []
+        self._turns = Turns(in_the_middle=_raw is not None)
         self._in_pass = False
         self._idle = 0
         self._bid_held = False  # set_bid: the Generator leaves the next pass's bid alone
@@ -71,6 +74,7 @@ class Context:
         """A copy-on-write clone, with a copy of the buffer."""
         clone = type(self)(self.model, name, _raw=ask(self._live().fork))
         clone._buffer = self._buffer.copy()
+        clone._turns = self._turns.copy()
         return clone
 
     def save(self, name: str | None = None) -> None:
@@ -107,26 +111,33 @@ class Context:
 
     def system(self, text: str) -> Self:
         """Adds a system message."""
-        return self.append(wit_chat.system(self.model._raw, text))
+        return self._say(turn(Kind.SYSTEM, text))
 
     def user(self, text: str) -> Self:
         """Adds a user message."""
-        return self.append(wit_chat.user(self.model._raw, text))
+        return self._say(turn(Kind.USER, text))
 
     def assistant(self, text: str) -> Self:
         """Adds an assistant's turn, as if the model had said it."""
-        return self.append(wit_chat.assistant(self.model._raw, text))
+        return self._say(turn(Kind.ASSISTANT, text))
 
     def cue(self) -> Self:
         """Starts the model's turn."""
-        return self.append(wit_chat.cue(self.model._raw))
+        return self._say(turn(Kind.CUE))
+
+    def _say(self, said: Any) -> Self:
+        self._turns.add(self.model, self._buffer, said)
+        return self
 
     def seal(self) -> Self:
         """Closes the model's turn."""
-        return self.append(wit_chat.seal(self.model._raw))
+        self._turns.seal()
+        self._buffer.extend(wit_chat.seal(self.model._raw))
+        return self
 
     def append(self, tokens: Iterable[int]) -> Self:
         """Adds token ids."""
+        self._turns.settle()
         self._buffer.extend(tokens)
         return self
 
@@ -138,11 +149,11 @@ class Context:
 
     def equip_tools(self, schemas: Iterable[Any]) -> Self:
         """Tells the model which tools it has."""
-        return self.append(tools.equip_prefix(self.model, schemas))
+        return self._say(turn(Kind.TOOLS, tools=tools.texts(schemas)))
 
     def answer_tool(self, name: str, value: Any) -> Self:
         """Gives a tool's answer back."""
-        return self.append(tools.answer_prefix(self.model, name, value))
+        return self._say(turn(Kind.ANSWER, tools.text(value), name=name))
 
     @waits
     async def flush(self) -> None:
@@ -150,6 +161,7 @@ class Context:
         await self._flush()
 
     async def _flush(self) -> None:
+        self._turns.settle()
         count = len(self._buffer)
         if not count:
             return
@@ -186,6 +198,7 @@ class Context:
                 f"cannot truncate {n} tokens: {self._pages.tokens} are in working pages, "
                 f"the others are committed for good"
             )
+        self._turns.settle()
         self._pages.forget(n)
 
     # Scheduling.

@@ -57,6 +57,7 @@ class Decoder:
         self._reasoning = thoughts.Decoder(model) if reasoning else None
         self._tools = tools.Decoder(model) if tool_use else None
         self._thinking = False
+        self._calling = False
 
     def feed(self, tokens: list[int]) -> list[Any]:
         """The events of a batch of tokens, perhaps none."""
@@ -64,9 +65,11 @@ class Decoder:
         visible = self._feed_reasoning(tokens, found)
         if self._tools is not None:
             match self._tools.feed(tokens):
-                case tools.Event.Start():
+                case tools.Event.Start() if not self._calling:
+                    self._calling = True
                     found.append(Event.ToolCallStart())
                 case tools.Event.Call(name, args):
+                    self._calling = False
                     found.append(Event.ToolCall(name, args))
         match self._chat.feed(tokens):
             case chat.Event.Delta(text) if visible:
@@ -92,7 +95,7 @@ class Decoder:
         return not self._thinking
 
     def reset(self) -> None:
-        self._thinking = False
+        self._thinking = self._calling = False
         for decoder in (self._chat, self._reasoning, self._tools):
             if decoder is not None:
                 decoder.reset()

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from wit_world.imports import calls as wit_calls
 from wit_world.imports import tool_use as wit
 
-from .errors import PieError, ask
+from .errors import ask
 from .grammar import Grammar, Matcher
 from .model import Model
 
@@ -43,15 +44,11 @@ class Decoder:
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Start | Event.Call:
         if not tokens:
             return IDLE
-        try:
-            event = ask(self._raw.feed, tokens)
-        except PieError as error:
-            if not str(error):  # the contract has no case for "nothing": an empty error says it
-                return IDLE
-            raise
+        event = ask(self._raw.feed, tokens)
         if type(event) is wit.Event_Call:
             return Event.Call(*event.value)
-        return Event.Start()
+        # The contract says "start" of text without a call too.
+        return Event.Start() if wit_calls.assembling(self._raw) else IDLE
 
     def reset(self) -> None:
         self._raw.reset()
@@ -59,17 +56,17 @@ class Decoder:
 
 def equip_prefix(model: Model, schemas: Iterable[Any]) -> list[int]:
     """Tokens that tell the model which tools it has. A schema is JSON text or a dict."""
-    return ask(wit.equip, model._raw, _texts(schemas))
+    return ask(wit.equip, model._raw, texts(schemas))
 
 
 def answer_prefix(model: Model, name: str, value: Any) -> list[int]:
     """Tokens that give a tool's answer back; what is not a string is JSON-encoded."""
-    return wit.answer(model._raw, name, _text(value))
+    return wit.answer(model._raw, name, text(value))
 
 
 def native_grammar(model: Model, schemas: Iterable[Any]) -> Grammar | None:
     """The grammar of the model's own call format, if it has one."""
-    raw = wit.format(model._raw, _texts(schemas))
+    raw = wit.format(model._raw, texts(schemas))
     return None if raw is None else Grammar(raw)
 
 
@@ -79,9 +76,9 @@ def native_matcher(model: Model, schemas: Iterable[Any]) -> Matcher | None:
     return None if grammar is None else Matcher(grammar, model.tokenizer())
 
 
-def _texts(schemas: Iterable[Any]) -> list[str]:
-    return [_text(schema) for schema in schemas]
+def texts(schemas: Iterable[Any]) -> list[str]:
+    return [text(schema) for schema in schemas]
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

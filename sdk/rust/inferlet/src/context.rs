@@ -8,7 +8,9 @@ use crate::market::{default_bid, Expected};
 use crate::model::Model;
 use crate::pass::Plan;
 use crate::pie::core::context::Context as RawContext;
+use crate::pie::plus::turns::{Kind, Turn};
 use crate::sample::Sampler;
+use crate::turns::{turn, Turns};
 use crate::{chat, scheduling, Result};
 
 /// A token sequence with its KV cache, held in pages by the engine, and a buffer of tokens that have not been
@@ -18,6 +20,7 @@ pub struct Context {
     model: Model,
     page_size: u32,
     buffer: Vec<u32>,
+    turns: Turns,
     bid: Cell<Bid>,
 }
 
@@ -33,24 +36,26 @@ pub(crate) enum Bid {
 }
 
 impl Context {
-    fn wrap(raw: RawContext, model: &Model, buffer: Vec<u32>) -> Self {
+    fn wrap(raw: RawContext, model: &Model, buffer: Vec<u32>, turns: Turns) -> Self {
         let page_size = raw.tokens_per_page();
-        Self { raw, model: model.clone(), page_size, buffer, bid: Cell::new(Bid::Stale) }
+        Self { raw, model: model.clone(), page_size, buffer, turns, bid: Cell::new(Bid::Stale) }
     }
 
     /// An empty context.
     pub fn new(model: &Model) -> Result<Context> {
-        Ok(Self::wrap(RawContext::create(model.inner())?, model, Vec::new()))
+        Ok(Self::wrap(RawContext::create(model.inner())?, model, Vec::new(), Turns::default()))
     }
 
     /// A copy of a saved snapshot. The snapshot stays.
     pub fn open(model: &Model, name: &str) -> Result<Context> {
-        Ok(Self::wrap(RawContext::open(model.inner(), name)?, model, Vec::new()))
+        let raw = RawContext::open(model.inner(), name)?;
+        Ok(Self::wrap(raw, model, Vec::new(), Turns::in_the_middle()))
     }
 
     /// Moves a saved snapshot into a context. The snapshot is gone.
     pub fn take(model: &Model, name: &str) -> Result<Context> {
-        Ok(Self::wrap(RawContext::take(model.inner(), name)?, model, Vec::new()))
+        let raw = RawContext::take(model.inner(), name)?;
+        Ok(Self::wrap(raw, model, Vec::new(), Turns::in_the_middle()))
     }
 
     /// Removes a saved snapshot.
@@ -70,47 +75,64 @@ impl Context {
 
     /// A copy-on-write clone, buffered tokens included.
     pub fn fork(&self) -> Result<Context> {
-        Ok(Self::wrap(self.raw.fork()?, &self.model, self.buffer.clone()))
+        Ok(Self::wrap(self.raw.fork()?, &self.model, self.buffer.clone(), self.turns.clone()))
     }
 
     /// Adds a system message.
     pub fn system(&mut self, text: &str) -> &mut Context {
-        self.extend(chat::system(&self.model, text))
+        self.say(turn(Kind::System, text))
     }
 
     /// Adds a user message.
     pub fn user(&mut self, text: &str) -> &mut Context {
-        self.extend(chat::user(&self.model, text))
+        self.say(turn(Kind::User, text))
     }
 
     /// Adds an assistant turn that is already written.
     pub fn assistant(&mut self, text: &str) -> &mut Context {
-        self.extend(chat::assistant(&self.model, text))
+        self.say(turn(Kind::Assistant, text))
     }
 
     /// Marks the place where the model's own turn begins.
     pub fn cue(&mut self) -> &mut Context {
-        self.extend(chat::cue(&self.model))
+        self.say(turn(Kind::Cue, ""))
+    }
+
+    /// Tells the model which tools (JSON schemas) it has.
+    pub fn equip_tools<S: AsRef<str>>(&mut self, schemas: &[S]) -> Result<&mut Context> {
+        let tools = schemas.iter().map(|schema| schema.as_ref().to_string()).collect();
+        self.turns.add(&self.model, &mut self.buffer, Turn { tools, ..turn(Kind::Tools, "") })?;
+        Ok(self)
+    }
+
+    /// Gives a tool's answer back to the model.
+    pub fn answer_tool(&mut self, name: &str, value: &str) -> &mut Context {
+        self.say(Turn { name: name.to_string(), ..turn(Kind::Answer, value) })
+    }
+
+    fn say(&mut self, turn: Turn) -> &mut Context {
+        let said = self.turns.add(&self.model, &mut self.buffer, turn);
+        said.expect("a turn by itself can always be said, or the engine ends the run");
+        self
     }
 
     /// Closes the model's turn.
     pub fn seal(&mut self) -> &mut Context {
-        self.extend(chat::seal(&self.model))
+        self.turns.seal();
+        self.buffer.extend(chat::seal(&self.model));
+        self
     }
 
     /// Adds raw tokens.
     pub fn append(&mut self, tokens: &[u32]) -> &mut Context {
+        self.turns.settle();
         self.buffer.extend_from_slice(tokens);
-        self
-    }
-
-    fn extend(&mut self, tokens: Vec<u32>) -> &mut Context {
-        self.buffer.extend(tokens);
         self
     }
 
     /// Computes the buffered tokens and commits the pages they fill. On an error they stay buffered.
     pub async fn flush(&mut self) -> Result<()> {
+        self.turns.settle();
         if self.buffer.is_empty() {
             return Ok(());
         }
@@ -128,6 +150,7 @@ impl Context {
 
     /// Forgets the last `n` computed tokens. Only working pages can be rolled back; committed ones cannot.
     pub fn truncate(&mut self, n: u32) -> Result<()> {
+        self.turns.settle();
         let working = self.raw.working_page_token_count();
         if n > working {
             return Err(format!(
@@ -164,11 +187,13 @@ impl Context {
 
     /// Continues the sequence: configure the generator, then collect or step.
     pub fn generate(&mut self, sampler: Sampler) -> Generator<'_> {
+        self.turns.settle();
         Generator::new(self, sampler)
     }
 
     /// One forward pass of your own making. Buffered tokens take no part in it: `flush` them first.
     pub fn forward(&mut self) -> Forward<'_> {
+        self.turns.settle();
         Forward::new(self)
     }
 
@@ -190,16 +215,19 @@ impl Context {
     }
 
     pub(crate) fn take_buffer(&mut self) -> Vec<u32> {
+        self.turns.settle();
         std::mem::take(&mut self.buffer)
     }
 
     /// Makes tokens the buffer's first ones.
     pub(crate) fn put_back(&mut self, mut tokens: Vec<u32>) {
+        self.turns.settle();
         tokens.append(&mut self.buffer);
         self.buffer = tokens;
     }
 
     pub(crate) fn shorten_buffer(&mut self, by: usize) {
+        self.turns.settle();
         self.buffer.truncate(self.buffer.len().saturating_sub(by));
     }
 

@@ -45,6 +45,7 @@ pub mod scheduling;
 pub mod spec;
 pub mod time;
 pub mod tools;
+mod turns;
 mod wait;
 pub mod zo;
 

@@ -3,12 +3,13 @@
 use crate::inference::{Grammar, Matcher};
 use crate::model::Model;
 use crate::pie::instruct::tool_use as raw;
+use crate::pie::plus::calls::assembling;
 use crate::Result;
 
 /// What a batch of tokens meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A tool call is being assembled.
+    /// No call is complete; [`Decoder::is_assembling`] tells whether one has begun.
     Start,
     /// A complete call: the tool's name and its arguments as JSON.
     Call(String, String),
@@ -27,6 +28,11 @@ impl Decoder {
             raw::Event::Start => Event::Start,
             raw::Event::Call((name, args)) => Event::Call(name, args),
         })
+    }
+
+    /// Whether a call has begun, or waits to be given out by the next `feed`.
+    pub fn is_assembling(&self) -> bool {
+        assembling(&self.0)
     }
 
     pub fn reset(&mut self) {
