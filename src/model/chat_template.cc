@@ -186,6 +186,14 @@ Result<ChatTemplate::Tokens> ChatTemplate::Alone(const Turn& turn) const {
   return answer.words();
 }
 
+Result<std::string> ChatTemplate::Render(std::string_view conversation) const {
+  Answer answer;
+  if (!pie_bridge::pie_template_render(raw_->get(), Borrow(conversation), answer.get())) {
+    return Fail(Code::kInvalid, "{}", answer.text());
+  }
+  return answer.text();
+}
+
 Result<std::unique_ptr<ChatTemplate>> MakeChatTemplate(const ChatSource& source,
                                                        const Tokenizer& tokenizer) {
   return ChatTemplate::Make(source, tokenizer, {});

@@ -90,6 +90,10 @@ class ChatTemplate {
   // in the middle of one.
   Result<Tokens> Alone(const Turn& turn) const;
 
+  // A whole rendering of messages as they are, {"messages": […], "tools": […], "cue": bool}, as
+  // text. Nothing in it is guarded: special tokens in what is said look like the template's own.
+  Result<std::string> Render(std::string_view conversation) const;
+
   const Tokens& seal() const { return seal_; }  // closes the model's turn
   const Tokens& stop_tokens() const { return stop_tokens_; }
   const std::optional<ReasoningFormat>& reasoning() const { return reasoning_; }

@@ -14,10 +14,10 @@ const ReasoningFormat* FormatOf(const Model& model) {
 }
 
 std::string_view OpenOf(const ReasoningFormat* format) {
-  return format ? format->open : "";
+  return format == nullptr ? std::string_view() : format->open;
 }
 std::string_view CloseOf(const ReasoningFormat* format) {
-  return format ? format->close : "";
+  return format == nullptr ? std::string_view() : format->close;
 }
 
 }  // namespace

@@ -212,6 +212,24 @@ pub unsafe extern "C" fn pie_template_alone(
     answer(out, words)
 }
 
+/// A whole rendering of messages as they are goes to `out`'s text: `{"messages": […], "tools": […], "cue": bool}`.
+#[no_mangle]
+pub unsafe extern "C" fn pie_template_render(
+    template: *const Template,
+    conversation: Str,
+    out: *mut Out,
+) -> bool {
+    let rendered = guarded(broken(), || {
+        (*template).0.render(&conversation.to_string_lossy())
+    });
+    let (went_well, text) = match rendered {
+        Ok(text) => (true, text),
+        Err(text) => (false, text),
+    };
+    pie_out_text(out, Str::of(&text));
+    went_well
+}
+
 /// What closes the model's turn goes to `out`'s words.
 #[no_mangle]
 pub unsafe extern "C" fn pie_template_seal(template: *const Template, out: *mut Out) {

@@ -13,7 +13,7 @@ pub const FUEL_A_BYTE: u64 = 10;
 pub const WORK_BYTES: u64 = 32 << 20;
 pub const WORK_A_BYTE: u64 = 256;
 /// Items of a list that a template makes.
-pub const LIST_ITEMS: usize = 1 << 20;
+pub const LIST_ITEMS: usize = 1 << 18;
 /// Digits of a width in a format string.
 pub const FORMAT_DIGITS: usize = 3;
 

@@ -5,7 +5,7 @@ use super::probe::{find_style, seal, stops};
 use super::reasoning::{reasoning, Reasoning};
 use super::renderer::Renderer;
 use super::specials::{Encoder, Specials, Splitting};
-use super::turns::{Kind, Turn};
+use super::turns::{Conversation, Kind, Turn};
 use super::Moment;
 use serde_json::{json, Map, Value as Json};
 
@@ -113,6 +113,20 @@ impl ChatTemplate {
         &self.stops
     }
 
+    /// A whole rendering of messages as they are: `{"messages": […], "tools": […], "cue": bool}`. Nothing in it is guarded.
+    pub fn render(&self, conversation: &str) -> Result<String, String> {
+        let json: Json = serde_json::from_str(conversation)
+            .map_err(|e| format!("the conversation is not JSON: {e}"))?;
+        let list = |key: &str| json[key].as_array().cloned();
+        let conversation = Conversation {
+            messages: list("messages").ok_or("the conversation has no list of messages")?,
+            tools: list("tools"),
+            cue: json["cue"].as_bool().unwrap_or(false),
+        };
+        let bytes = json.to_string().len();
+        on_own_stack(|| self.renderer.render_messages(&conversation, bytes))
+    }
+
     /// The formats of reasoning and of tool calls: a JSON object.
     pub fn formats(&self) -> String {
         let reasoning = self.reasoning.as_ref().map(Reasoning::to_json);
@@ -137,24 +151,4 @@ fn on_own_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Res
         let failed = |_| Err("the chat template makes the Jinja engine fail".into());
         thread.join().unwrap_or_else(failed)
     })
-}
-
-impl ChatTemplate {
-    /// What was found out about the template, for people.
-    pub fn describe(&self) -> String {
-        format!("{:?}", self.renderer.style)
-    }
-
-    /// A whole rendering of messages as they are: `{"messages": […], "tools": […], "cue": bool}`.
-    pub fn render_json(&self, input: &Json) -> Result<String, String> {
-        let conversation = super::turns::Conversation {
-            messages: input["messages"].as_array().cloned().unwrap_or_default(),
-            tools: input["tools"].as_array().cloned(),
-            cue: input["cue"].as_bool().unwrap_or(false),
-        };
-        on_own_stack(|| {
-            self.renderer
-                .render_messages(&conversation, input.to_string().len())
-        })
-    }
 }

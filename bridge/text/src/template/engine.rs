@@ -103,6 +103,7 @@ fn environment(now: Moment) -> Environment<'static> {
     );
     env.add_function("strftime_now", move |format: String| strftime(&format, now));
     env.add_function("range", range);
+    env.add_global(source::ONE, 1);
     env.remove_global("debug");
     env
 }

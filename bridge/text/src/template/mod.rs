@@ -16,6 +16,9 @@ mod source;
 mod specials;
 mod turns;
 
+#[cfg(test)]
+mod tests;
+
 pub use chat::{variables, ChatTemplate, Setup};
 pub use engine::Moment;
 pub use specials::{Encoder, Specials};

@@ -204,11 +204,12 @@ fn choose<'a>(trials: &'a [Trial], specials: &Specials) -> Option<&'a str> {
         .filter(|t| t.ends)
         .chain(trials.iter().filter(|t| !t.ends))
     {
-        if other.content != base.content || other.text[..other.content] != base.text[..base.content]
+        if other.content != base.content
+            || other.text.as_bytes()[..other.content] != base.text.as_bytes()[..base.content]
         {
             continue; // another history: it says nothing of this one
         }
-        if other.limit >= cut && other.text[..cut] == base.text[..cut] {
+        if other.limit >= cut && other.text.as_bytes()[..cut] == base.text.as_bytes()[..cut] {
             continue;
         }
         let common = common(base, other, specials);

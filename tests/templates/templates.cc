@@ -1,0 +1,190 @@
+// pie-templates: what chat templates write and their decoders read, for tests/templates.
+//
+//   pie-templates FILE < requests.jsonl      FILE: a .gguf, or a tokenizer.json
+//
+// One JSON object a line comes in, one goes out, or {"error": …}:
+//   {"template": source, "variables": {…}, "stops": […], "now": seconds}
+//       → {"seal", "stops": tokens; "reasoning", "calls": formats}; later lines use it
+//   {"before": [kinds], "turns": [{"kind", "text", "name", "tools"}]}      → {"tokens"}
+//   {"alone": turn}                                                        → {"tokens"}
+//   {"messages": […], "tools": […], "cue": bool}                           → {"text"}
+//   {"encode": text}, {"decode": tokens, special ones by name}             → {"tokens"}, {"text"}
+//   {"reasoning": [[tokens], …]}, {"calls": [[tokens], …]}                 → {"events"}, one a list
+// Without a "template" the file's own is used.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "model/chat_source.h"
+#include "model/chat_template.h"
+#include "model/reasoning_decoder.h"
+#include "model/tokenizer.h"
+#include "model/tool_decoder.h"
+
+namespace {
+
+using nlohmann::json;
+using pie::CallFormat;
+using pie::Model;
+using pie::Result;
+using pie::Turn;
+using pie::TurnKind;
+
+struct Given {
+  Model model;
+  pie::ChatSource own;  // what the file says
+};
+
+Result<Given> Load(const std::string& path) {
+  Given given;
+  given.model.name = "given";
+  if (path.ends_with(".gguf")) {
+    const auto gguf = PIE_TRY(pie::Gguf::Open(path));
+    given.model.tokenizer = PIE_TRY(pie::TokenizerFromGguf(gguf));
+    given.own = pie::ReadChatSource(gguf, *given.model.tokenizer);
+    return given;
+  }
+  std::ifstream file(path, std::ios::binary);
+  const std::string content{std::istreambuf_iterator<char>(file), {}};
+  given.model.tokenizer = PIE_TRY(pie::TokenizerFromJson(content));
+  return given;
+}
+
+TurnKind ToKind(const std::string& name) {
+  constexpr std::array<std::string_view, 6> kNames = {"system", "user",   "assistant",
+                                                      "tools",  "answer", "cue"};
+  return static_cast<TurnKind>(std::ranges::find(kNames, name) - kNames.begin());
+}
+
+// Owns what a Turn borrows.
+struct OwnedTurn {
+  explicit OwnedTurn(const json& turn)
+      : kind(ToKind(turn.at("kind"))),
+        text(turn.value("text", "")),
+        name(turn.value("name", "")),
+        tools(turn.value("tools", std::vector<std::string>())) {}
+  Turn Borrow() const { return {kind, text, name, {tools.begin(), tools.end()}}; }
+
+  TurnKind kind;
+  std::string text;
+  std::string name;
+  std::vector<std::string> tools;
+};
+
+json About(const pie::ChatTemplate& chat) {
+  json about = {{"seal", chat.seal()}, {"stops", chat.stop_tokens()}};
+  if (const auto& found = chat.reasoning()) {
+    about["reasoning"] = {found->open, found->close, found->begins_inside};
+  }
+  if (const auto& found = chat.calls()) {
+    constexpr std::array<const char*, 4> kForms = {"object", "named", "tagged", "python"};
+    about["calls"] = {kForms[static_cast<size_t>(found->form)], found->open, found->close};
+  }
+  return about;
+}
+
+json Tokens(const Result<std::vector<uint32_t>>& tokens) {
+  if (!tokens) return {{"error", tokens.error().text}};
+  return {{"tokens", *tokens}};
+}
+
+json Shown(const pie::Tokenizer& tokenizer, const json& tokens) {
+  const auto& special = tokenizer.special_tokens();
+  std::string text;
+  for (uint32_t token : tokens.get<std::vector<uint32_t>>()) {
+    const auto found = std::ranges::find(special.ids, token);
+    text += found == special.ids.end() ? tokenizer.Bytes(token)
+                                       : special.bytes[found - special.ids.begin()];
+  }
+  return {{"text", text}};
+}
+
+Result<json> LoadTemplate(Given& given, const json& request) {
+  pie::ChatSource source = given.own;
+  source.text = request.value("template", source.text);
+  source.special_tokens = request.value("variables", source.special_tokens);
+  source.stop_ids = request.value("stops", source.stop_ids);
+  given.model.chat.reset();
+  const auto start = std::chrono::steady_clock::now();
+  given.model.chat = PIE_TRY(
+      pie::ChatTemplate::Make(source, *given.model.tokenizer, {.now = request.value("now", -1)}));
+  json about = About(*given.model.chat);
+  const auto took = std::chrono::steady_clock::now() - start;
+  about["us"] = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
+  return about;
+}
+
+json ToJson(const pie::ReasoningDecoder::Event& event) {
+  using Decoder = pie::ReasoningDecoder;
+  if (const auto* delta = std::get_if<Decoder::Delta>(&event)) return {"delta", delta->text};
+  if (const auto* done = std::get_if<Decoder::Complete>(&event)) return {"complete", done->text};
+  return {"start", nullptr};
+}
+
+Result<json> Decode(const Model& model, const json& request) {
+  json events = json::array();
+  if (request.contains("reasoning")) {
+    pie::ReasoningDecoder decoder(model);
+    for (const auto& tokens : request["reasoning"].get<std::vector<std::vector<uint32_t>>>()) {
+      events.push_back(ToJson(PIE_TRY(decoder.Feed(tokens))));
+    }
+    return json{{"events", events}};
+  }
+  const auto decoder = PIE_TRY(pie::ToolDecoder::Make(model));
+  for (const auto& tokens : request["calls"].get<std::vector<std::vector<uint32_t>>>()) {
+    const auto call = PIE_TRY(decoder->Feed(tokens));
+    if (call) {
+      events.push_back({"call", call->name, call->arguments});
+    } else {
+      events.push_back({decoder->is_assembling() ? "start" : "idle"});
+    }
+  }
+  return json{{"events", events}};
+}
+
+Result<json> Answer(Given& given, const std::string& line) {
+  const json request = json::parse(line);
+  if (request.contains("encode")) {
+    return Tokens(given.model.tokenizer->Encode(request["encode"].get<std::string>()));
+  }
+  if (request.contains("decode")) return Shown(*given.model.tokenizer, request["decode"]);
+  const bool loads = request.contains("template") || request.contains("now");
+  if (loads) return LoadTemplate(given, request);
+  if (!given.model.chat) return json{{"error", "no template is loaded"}};
+  const pie::ChatTemplate& chat = *given.model.chat;
+  if (request.contains("alone")) return Tokens(chat.Alone(OwnedTurn(request["alone"]).Borrow()));
+  if (request.contains("messages")) return json{{"text", PIE_TRY(chat.Render(line))}};
+  if (!request.contains("turns")) return Decode(given.model, request);
+  std::vector<TurnKind> before;
+  for (const std::string& kind : request["before"].get<std::vector<std::string>>()) {
+    before.push_back(ToKind(kind));
+  }
+  std::vector<OwnedTurn> owned(request["turns"].begin(), request["turns"].end());
+  std::vector<Turn> turns;
+  for (const OwnedTurn& turn : owned) turns.push_back(turn.Borrow());
+  return Tokens(chat.Extend(before, turns));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: pie-templates FILE < requests.jsonl\n";
+    return 2;
+  }
+  auto given = Load(argv[1]);
+  if (!given) {
+    std::cerr << given.error().text << "\n";
+    return 1;
+  }
+  for (std::string line; std::getline(std::cin, line);) {
+    const auto answer = Answer(*given, line);
+    const json shown = answer ? *answer : json{{"error", answer.error().text}};
+    std::cout << shown.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
+  }
+  return 0;
+}

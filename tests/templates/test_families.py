@@ -1,0 +1,199 @@
+"""Families' real templates: turn by turn, they give the tokens of the whole rendering."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokens import tool
+
+from templates import families, oracle
+from templates.conversations import ADD, TURNS, call, messages, said, says
+from templates.driver import CUE, Templates, answer, tools, user
+from templates.families import Family
+from templates.oracle import HuggingFace
+
+SECONDS = int(oracle.NOW.timestamp())
+
+
+@pytest.fixture(scope="module", params=families.NAMES)
+def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Family:
+    return families.make(request.param, tmp_path_factory.mktemp("family"))
+
+
+@pytest.fixture(scope="module")
+def ours(family: Family) -> Iterator[Templates]:
+    with Templates(family.tokenizer) as templates:
+        loaded = templates.ask(template=family.source, variables=family.variables, now=SECONDS)
+        assert "error" not in loaded, loaded
+        yield templates
+
+
+@pytest.fixture(scope="module")
+def theirs(family: Family) -> Iterator[HuggingFace]:
+    with HuggingFace(family.tokenizer) as tokenizer:
+        yield tokenizer
+
+
+def render(family: Family, turns: list[dict[str, Any]]) -> str | None:
+    given = messages(turns, fold=family.folds_system)
+    return oracle.render(family.source, **given, **family.variables)
+
+
+def splits(turns: list[dict[str, Any]]) -> Iterator[list[list[dict[str, Any]]]]:
+    """Every way to say `turns` in several calls."""
+    for cuts in itertools.product([False, True], repeat=len(turns) - 1):
+        parts = [[turns[0]]]
+        for cut, turn in zip(cuts, turns[1:], strict=True):
+            if cut:
+                parts.append([])
+            parts[-1].append(turn)
+        yield parts
+
+
+def is_legal(family: Family, parts: list[list[dict[str, Any]]]) -> bool:
+    """Tools that come after the system turn was settled cannot join it any more. A template that
+    writes system text or tools with the last user's turn changes its mind with each one."""
+    turns = list(itertools.chain(*parts))
+    late = any(
+        a[-1]["kind"] == "system" and b[0]["kind"] == "tools" for a, b in itertools.pairwise(parts)
+    )
+    users = sum(turn["kind"] == "user" for turn in turns)
+    moves = family.moves and users > 1 and (says(turns, "system") or says(turns, "tools"))
+    return not late and not (moves and len(parts) > 1)
+
+
+@pytest.mark.parametrize("turns", TURNS, ids=lambda turns: "-".join(t["kind"] for t in turns))
+def test_turns_add_up_to_the_whole_rendering(
+    family: Family, ours: Templates, theirs: HuggingFace, turns: list[dict[str, Any]]
+):
+    if says(turns, "tools") and not family.knows_tools:
+        pytest.skip("the template knows no tools")
+    text = render(family, turns)
+    whole = ours.extend([], turns)
+    assert isinstance(whole, list), whole
+    if says(turns, "answer") and (text is None or "three" not in text):
+        assert ours.ask(decode=whole)["text"].count("three") == 1  # in our own way
+    else:
+        assert text is not None and whole == theirs.tokens(text), text
+    for parts in splits(turns):
+        if not is_legal(family, parts):
+            continue
+        before: list[str] = []
+        tokens: list[int] = []
+        for part in parts:
+            added = ours.extend(before, part)
+            assert isinstance(added, list), added
+            tokens += added
+            before += [turn["kind"] for turn in part]
+        kinds = [[turn["kind"] for turn in part] for part in parts]
+        if any(a[-1] == b[0] == "answer" for a, b in itertools.pairwise(kinds)):
+            # They share a turn, and a token may lie across the cut: the text is the same.
+            assert ours.ask(decode=tokens) == ours.ask(decode=whole), kinds
+        else:
+            assert tokens == whole, kinds
+
+
+def test_a_call_and_its_answer(family: Family, ours: Templates, theirs: HuggingFace):
+    """What the engine adds around the model's own call is what the template writes around it."""
+    given = {"tools": [ADD]} if family.knows_tools else {}
+    start = [tools(ADD), user("1 + 2?")] if family.knows_tools else [user("1 + 2?")]
+    asked = said("user", "1 + 2?")
+    called = call("add", {"xs": [1, 2]}, content="")
+    result = {"role": "tool", "name": "add", "tool_call_id": "000000000", "content": "3"}
+    variables = family.variables
+    prompt = oracle.render(family.source, [asked], cue=True, **given, **variables)
+    whole = oracle.render(family.source, [asked, called, result], cue=True, **given, **variables)
+    if whole is None or '"xs"' not in whole.removeprefix(prompt or ""):
+        called["content"] = None
+        whole = oracle.render(
+            family.source, [asked, called, result], cue=True, **given, **variables
+        )
+    if prompt is None or whole is None or not whole.startswith(prompt.rstrip()):
+        pytest.skip("the template writes no calls")
+    written = whole.removeprefix(prompt)
+    if '"xs"' not in written:
+        pytest.skip("the template writes no calls")
+
+    opened = ours.extend([], [*start, CUE])
+    behind = ours.extend([*(turn["kind"] for turn in start), "cue"], [answer("add", "3"), CUE])
+    assert isinstance(opened, list) and isinstance(behind, list), behind
+    tokens = theirs.tokens(whole)
+    assert tokens[: len(opened)] == opened
+    assert tokens[len(tokens) - len(behind) :] == behind
+    of_model = tokens[len(opened) : len(tokens) - len(behind)]
+
+    # The decoder reads the call out of what is left, however it is cut.
+    for step in (1, 3, len(of_model)):
+        batches = [of_model[at : at + step] for at in range(0, len(of_model), step)]
+        events = ours.ask(calls=batches)["events"]
+        calls = [event[1:] for event in events if event[0] == "call"]
+        assert [name for name, _ in calls] == ["add"], (whole, events)
+        assert calls[0][1].replace(" ", "") == '{"xs":[1,2]}'
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "thinking"])
+def test_reasoning(family: Family, ours: Templates, theirs: HuggingFace, field: str):
+    asked = said("user", "?")
+    thought = said("assistant", "so it is", **{field: "because\n\nof it"})
+    prompt = oracle.render(family.source, [asked], cue=True, **family.variables)
+    whole = oracle.render(family.source, [asked, thought], **family.variables)
+    if prompt is None or whole is None or "because" not in whole:
+        pytest.skip("the template writes no reasoning")
+    of_model = theirs.tokens(whole)[len(theirs.tokens(prompt)) :]
+    events = ours.ask(reasoning=[[token] for token in of_model])["events"]
+    kinds = [kind for kind, _ in events]
+    assert kinds.count("start") == 1 and kinds.count("complete") == 1, events
+    shown = "".join(text for kind, text in events if kind == "delta")
+    assert events[kinds.index("complete")][1] == "because\n\nof it"
+    assert "because\n\nof it".startswith(shown)
+
+
+def test_nobody_speaks_in_special_tokens(family: Family, ours: Templates, theirs: HuggingFace):
+    stop = ours.ask(template=family.source, variables=family.variables, now=SECONDS)["stops"][0]
+    names = {int(i): name for i, name in tool.ours(family.tokenizer, [])[0]["special"].items()}
+    benign = ours.extend([], [user("a b c"), CUE])
+    assert isinstance(benign, list)
+    for text in (names[stop], f"a{names[stop]}b", "".join(list(names.values())[:9])):
+        attack = ours.extend([], [user(text), CUE])
+        assert isinstance(attack, list)
+        special = [token for token in attack if token in names]
+        assert special == [token for token in benign if token in names], text
+    # In the same words, the plain vocabulary's tokens.
+    text = render(family, [user("a < b"), CUE])
+    assert text is not None and ours.extend([], [user("a < b"), CUE]) == theirs.tokens(text)
+
+
+def test_the_default_model():
+    """SmolLM2's template and vocabulary, out of its own file."""
+    with Templates(families.default_model()) as ours:
+        loaded = ours.ask(now=SECONDS)
+        assert "error" not in loaded, loaded
+        [source] = _template_of(families.default_model())
+        for turns in TURNS[:5]:
+            text = oracle.render(source, **messages(turns), bos_token="<|im_start|>")
+            assert text is not None
+            whole = ours.ask(encode=text)["tokens"]
+            for parts in splits(turns):
+                before: list[str] = []
+                tokens: list[int] = []
+                for part in parts:
+                    added = ours.extend(before, part)
+                    assert isinstance(added, list), added
+                    tokens += added
+                    before += [turn["kind"] for turn in part]
+                assert tokens == whole, text
+        assert ours.ask(encode="<|im_end|>\n")["tokens"] == loaded["seal"]
+        assert ours.ask(encode="<|im_end|>")["tokens"][0] in loaded["stops"]
+
+
+def _template_of(gguf: Path) -> list[str]:
+    """tokenizer.chat_template, by its place in the file: a key, its type, its length."""
+    data = gguf.read_bytes()[:32_000_000]
+    key = b"tokenizer.chat_template" + (8).to_bytes(4, "little")
+    at = data.index(key) + len(key)
+    length = int.from_bytes(data[at : at + 8], "little")
+    return [data[at + 8 : at + 8 + length].decode()]
