@@ -1,5 +1,5 @@
 // MarkedText: a turn's tokens as text in which a format's marks can be found, whether they are
-// special tokens or not. Special tokens that are part of no mark are left out. One owner, one
+// special tokens or not. Special tokens that are part of no mark become `others`. One owner, one
 // thread.
 #pragma once
 
@@ -18,8 +18,9 @@ namespace pie {
 
 class MarkedText {
  public:
-  MarkedText(const Model& model, std::initializer_list<std::string_view> marks)
-      : model_(&model), bytes_(*model.tokenizer) {
+  MarkedText(const Model& model, std::initializer_list<std::string_view> marks,
+             std::string_view others)
+      : model_(&model), bytes_(*model.tokenizer), others_(others) {
     const auto& special = model.tokenizer->special_tokens();
     for (size_t i = 0; i < special.ids.size(); ++i) {
       const auto holds = [&](std::string_view mark) {
@@ -44,8 +45,9 @@ class MarkedText {
       if (std::ranges::find(stops, token) != stops.end()) return true;
       if (!tokenizer.IsSpecial(token)) {
         text += bytes_.Next(token);
-      } else if (const auto name = names_.find(token); name != names_.end()) {
-        text += name->second;
+      } else {
+        const auto name = names_.find(token);
+        text += name != names_.end() ? name->second : others_;
       }
     }
     return false;
@@ -55,6 +57,7 @@ class MarkedText {
  private:
   const Model* model_;
   TextPieces bytes_;
+  std::string_view others_;
   std::unordered_map<uint32_t, std::string_view> names_;
 };
 

@@ -23,7 +23,7 @@ std::string_view CloseOf(const ReasoningFormat* format) {
 }  // namespace
 
 ReasoningDecoder::ReasoningDecoder(const Model& model)
-    : format_(FormatOf(model)), marks_(model, {OpenOf(format_), CloseOf(format_)}) {}
+    : format_(FormatOf(model)), marks_(model, {OpenOf(format_), CloseOf(format_)}, "") {}
 
 Result<ReasoningDecoder::Event> ReasoningDecoder::Feed(std::span<const uint32_t> tokens) {
   if (format_ == nullptr) return Delta{};

@@ -18,7 +18,8 @@ Result<std::unique_ptr<ToolDecoder>> ToolDecoder::Make(const Model& model) {
 
 ToolDecoder::ToolDecoder(const Model& model, const CallFormat& format)
     : format_(&format),
-      marks_(model, {format.open, format.close, format.first, format.middle, format.last}) {}
+      // A special token ends a name, and is space between what is JSON.
+      marks_(model, {format.open, format.close, format.first, format.middle, format.last}, " ") {}
 
 Result<std::optional<ToolCall>> ToolDecoder::Feed(std::span<const uint32_t> tokens) {
   const bool stopped = PIE_TRY(marks_.Append(tokens, rest_));

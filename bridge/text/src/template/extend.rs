@@ -94,24 +94,34 @@ fn remembered(before: &[Kind]) -> Vec<Kind> {
     kept
 }
 
-/// Stand-ins for turns of these kinds. One that was followed by answers called tools.
+/// Stand-ins for turns of these kinds. One that was followed by answers called tools: by the name of the tool that
+/// answers now, as far as that is known.
 fn stand_ins(renderer: &Renderer, before: &[Kind], turns: &[Turn]) -> Vec<Turn> {
-    let mut known: Vec<Turn> = before
+    let named = turns.iter().find_map(|turn| match turn {
+        Turn::Answer { name, .. } => Some(name.as_str()),
+        _ => None,
+    });
+    let known = before
         .iter()
         .enumerate()
-        .map(|(n, kind)| stand_in(*kind, n))
-        .collect();
+        .map(|(n, kind)| match (stand_in(*kind, n), named) {
+            (Turn::Answer { value, .. }, Some(name)) => Turn::Answer {
+                name: name.into(),
+                value,
+            },
+            (turn, _) => turn,
+        });
+    let mut known: Vec<Turn> = known.collect();
     for i in 0..known.len() {
         if known[i].kind() != Kind::Assistant || !renderer.style.writes_calls {
             continue;
         }
+        let answers = count_answers(&known[i + 1..]);
+        let goes_on = i + 1 + answers == known.len();
+        let rest: &[Turn] = if goes_on { turns } else { &[] };
         let names: Vec<String> = known[i + 1..]
             .iter()
-            .chain(if i + 1 + count_answers(&known[i + 1..]) == known.len() {
-                turns
-            } else {
-                &[]
-            })
+            .chain(rest)
             .map_while(|turn| match turn {
                 Turn::Answer { name, .. } => Some(name.clone()),
                 _ => None,
