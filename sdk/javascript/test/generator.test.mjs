@@ -4,7 +4,7 @@ import { Context } from '../src/context.ts';
 import { Model } from '../src/model.ts';
 import { drive } from '../src/reactor.ts';
 import { Sampler } from '../src/sampler.ts';
-import { PAGE, STOP } from './fake_host.mjs';
+import { PAGE, STOP, told } from './fake_host.mjs';
 
 const run = (main) => drive(Promise.resolve().then(main));
 const Z = 122;
@@ -120,3 +120,22 @@ test('drafts that were kept are taken back too', async () => {
     assert.deepEqual(told, [[Z]]);
   });
 });
+
+test('turns are written together until something else touches the buffer', () =>
+  run(async () => {
+    const before = (ctx) => (ctx.user('?'), told.before);
+    const fresh = () => new Context(Model.load('fake'));
+    assert.deepEqual(before(fresh().system('s').user('u').cue()), []);
+    assert.deepEqual(before(fresh().user('u').append([97])), ['user']);
+    assert.deepEqual(before(fresh().user('u').cue().append([97]).seal()), ['user', 'assistant']);
+    assert.deepEqual(before(fresh().cue().append([97]).fork()), ['cue']);
+    const flushed = fresh().user('u');
+    await flushed.flush();
+    assert.deepEqual(before(flushed), ['user']);
+    const generated = fresh().user('u');
+    await generated.generate(Sampler.argmax(), { maxTokens: 2 }).collectTokens();
+    assert.deepEqual(before(generated), ['user', 'cue']);
+    const refused = fresh().user('a').user('refused').user('b');
+    assert.deepEqual(told.before, ['user']);
+    assert.equal(refused.buffer().length, 'arefusedb'.length);
+  }));
