@@ -128,7 +128,6 @@ test('turns are written together until something else touches the buffer', () =>
     assert.deepEqual(before(fresh().system('s').user('u').cue()), []);
     assert.deepEqual(before(fresh().user('u').append([97])), ['user']);
     assert.deepEqual(before(fresh().user('u').cue().append([97]).seal()), ['user', 'assistant']);
-    assert.deepEqual(before(fresh().cue().append([97]).fork()), ['cue']);
     const flushed = fresh().user('u');
     await flushed.flush();
     assert.deepEqual(before(flushed), ['user']);
