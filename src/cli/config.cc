@@ -5,9 +5,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+<<<<<<< HEAD
 #include <limits>
+=======
+#include <new>
+>>>>>>> ddcf675 (server: sessions, programs and auth behind a WebSocket; pie serve)
 #include <system_error>
 #include <utility>
+
+#include "cli/config_table.h"
 
 namespace pie::cli {
 namespace {
@@ -23,6 +29,7 @@ std::string TempDir() {
   return error ? "/tmp" : dir.string();
 }
 
+<<<<<<< HEAD
 // What a number in the file may be, and what one of it means.
 struct Range {
   uint64_t least = 0;
@@ -98,6 +105,15 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
   ModelEntry entry;
   if (!name.empty()) entry.name = std::move(name);
   Table top(&model, "model", path);
+=======
+std::string InHome(const char* folder) {
+  std::string home = Env("HOME");
+  return (home.empty() ? TempDir() : home) + "/" + folder;
+}
+
+Status ReadModel(const toml::node& model, const std::string& path, Config* config) {
+  Table top(&model, "[model]", path);
+>>>>>>> ddcf675 (server: sessions, programs and auth behind a WebSocket; pie serve)
   Table driver(top.Get("driver"), "model.driver", path);
   Table options(driver.Get("options"), "model.driver.options", path);
   top.Read("name", &entry.name);

@@ -82,6 +82,7 @@ bool MessagingBroadcast(void* guest, Str topic, Str message, Out* out);
 bool MessagingSubscribe(void* guest, Str topic, uint32_t* subscription, Out* out);
 bool SubscriptionGet(void* guest, uint32_t subscription, bool* ready, Out* out);
 bool SubscriptionUnsubscribe(void* guest, uint32_t subscription, Out* out);
+const pie_bridge::Signal* SessionRoom(void* guest);
 bool SessionSend(void* guest, Str message, Out* out);
 bool SessionReceive(void* guest, uint32_t* future, Out* out);
 bool SessionSendFile(void* guest, Str data, Out* out);

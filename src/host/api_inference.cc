@@ -308,6 +308,11 @@ bool PassExecute(void* guest, uint32_t pass, uint32_t* future, Out* out) {
       return Fail(Code::kInvalid, "the pass's context was dropped");
     }
 
+    const auto& budget = process.options().token_budget;
+    if (budget && !budget->Take(open->forward.tokens.size())) {
+      return Fail(Code::kExhausted, "token budget: {} of {} tokens are used, this pass asks for {}",
+                  budget->used(), budget->limit(), open->forward.tokens.size());
+    }
     auto output = std::make_shared<PassOutput>();
     output->charge = process.NewCharge();
     if (!output->charge.Grow(sizeof(PassOutput) + ResultBytes(open->forward, info.vocab_size))) {

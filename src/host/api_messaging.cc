@@ -81,6 +81,12 @@ bool SubscriptionUnsubscribe(void* guest, uint32_t subscription, Out* out) {
   });
 }
 
+const pie_bridge::Signal* SessionRoom(void* guest) {
+  const wasm::Turn turn(guest);
+  Listener* listener = ProcessOf(guest).listener();
+  return listener != nullptr && listener->Full() ? listener->room()->raw() : nullptr;
+}
+
 bool SessionSend(void* guest, Str message, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     PIE_RETURN_IF_ERROR(CheckSize(process, message));

@@ -34,7 +34,8 @@ bool RuntimeModels(void* guest, Out* out) {
 bool RuntimeLaunch(void* guest, Str program, Str input, uint32_t* child, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     Process::Options options{.username = process.options().username,
-                             .depth = process.options().depth + 1};
+                             .depth = process.options().depth + 1,
+                             .token_budget = process.options().token_budget};
     auto launched =
         PIE_TRY(process.engine().Launch(View(program), View(input), std::move(options)));
     launched->CloseInbox();  // a child has no client

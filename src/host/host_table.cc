@@ -92,6 +92,7 @@ const pie_bridge::HostTable kTable = {
     .messaging_subscribe = MessagingSubscribe,
     .subscription_get = SubscriptionGet,
     .subscription_unsubscribe = SubscriptionUnsubscribe,
+    .session_room = SessionRoom,
     .session_send = SessionSend,
     .session_receive = SessionReceive,
     .session_send_file = SessionSendFile,

@@ -52,9 +52,10 @@ std::shared_ptr<Letter> Mailbox::Receive() {
   DropExpired();
   waiting_.push_back(letter);
   Deliver(served);
-  if (closed_) {
+  if (!waiting_.empty() && (closed_ || interrupted_)) {
     letter->signal_.Fire();
     waiting_.clear();
+    interrupted_ = false;
   }
   return letter;
 }
@@ -74,10 +75,30 @@ void Mailbox::DropExpired() {
 }
 
 void Mailbox::Close() {
+  Served told;
   std::lock_guard lock(mutex_);
   closed_ = true;
+  TellWaiting(told);
+}
+
+void Mailbox::Interrupt() {
+  Served told;
+  std::lock_guard lock(mutex_);
+  TellWaiting(told);
+  interrupted_ = told.empty();
+}
+
+void Mailbox::Resume() {
+  std::lock_guard lock(mutex_);
+  interrupted_ = false;
+}
+
+void Mailbox::TellWaiting(Served& told) {
   for (auto& waiting : waiting_) {
-    if (auto letter = waiting.lock()) letter->signal_.Fire();
+    if (auto letter = waiting.lock()) {
+      letter->signal_.Fire();
+      told.push_back(std::move(letter));
+    }
   }
   waiting_.clear();
 }

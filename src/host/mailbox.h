@@ -52,6 +52,11 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   std::shared_ptr<Letter> Receive();
   // No more messages will come: those who wait get nothing.
   void Close();
+  // Whoever writes here has left, perhaps to come back. Those who wait get nothing; if nobody does,
+  // the next to ask does, once. Messages that are here go first.
+  void Interrupt();
+  void Resume();  // it is back: who was not told need not be
+
   // Nobody waits, and no message is kept here or in a letter, from which it may come back.
   bool idle() const;
 
@@ -61,6 +66,7 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   // unlocking: theirs may be the last reference, and ~Letter locks again.
   using Served = std::vector<std::shared_ptr<Letter>>;
   void Deliver(Served& served);
+  void TellWaiting(Served& told);
   void PutBack(std::string message);
   void Forget(size_t bytes);
   void DropExpired();
@@ -74,6 +80,7 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   std::deque<std::weak_ptr<Letter>> waiting_;
   size_t drop_expired_at_ = 64;
   bool closed_ = false;
+  bool interrupted_ = false;  // and nobody was told
 };
 
 }  // namespace pie::host

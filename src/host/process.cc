@@ -60,6 +60,16 @@ void Process::CloseInbox() {
   files_->Close();
 }
 
+void Process::ClientLeft() {
+  inbox_->Interrupt();
+  files_->Interrupt();
+}
+
+void Process::ClientCame() {
+  inbox_->Resume();
+  files_->Resume();
+}
+
 void Process::Cancel() {
   std::lock_guard lock(mutex_);
   cancelled_ = true;

@@ -39,6 +39,9 @@ class Listener {
   virtual void OnFile(std::string_view bytes) = 0;    // session.send_file
   virtual void OnOutput(bool is_stderr, std::string_view bytes) = 0;
   virtual void OnExit(const wasm::Exit& exit) = 0;
+  // Should the process wait before it says more? `room` fires when it need not any longer.
+  virtual bool Full() { return false; }
+  virtual wasm::Signal* room() { return nullptr; }
 };
 
 // A pass being put together by a guest.
@@ -73,6 +76,8 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     std::string username = "local";
     std::shared_ptr<Listener> listener;  // null: nobody listens
     uint32_t depth = 0;                  // of launches by launches
+    // Tokens that it and its children may compute, in place of bytes. Null: no limit.
+    std::shared_ptr<ByteBudget> token_budget = {};
   };
 
   Process(Engine* engine, InstanceId id, Options options);
@@ -89,6 +94,8 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   Status SendMessage(std::string text);
   Status SendFile(std::string bytes);
   void CloseInbox();  // the client is gone for good
+  void ClientLeft();  // it may come back: a receive gives nothing, once
+  void ClientCame();
   void Cancel();
   // How it ended, once it has.
   std::optional<wasm::Exit> exit() const;

@@ -137,7 +137,8 @@ impl messaging::HostSubscription for Guest {
 }
 
 impl session::Host for Guest {
-    fn send(&mut self, message: String) -> Result<()> {
+    async fn send(&mut self, message: String) -> Result<()> {
+        self.room().await;
         self.value(|t, g, (), out| (t.session_send)(g, Str::of(&message), out))
     }
     fn receive(&mut self) -> Result<Resource<FutureText>> {
@@ -145,7 +146,8 @@ impl session::Host for Guest {
         self.must(|t, g, out| (t.session_receive)(g, &mut future, out))?;
         Ok(own(future))
     }
-    fn send_file(&mut self, data: Vec<u8>) -> Result<()> {
+    async fn send_file(&mut self, data: Vec<u8>) -> Result<()> {
+        self.room().await;
         self.value(|t, g, (), out| (t.session_send_file)(g, Str::bytes(&data), out))
     }
     fn receive_file(&mut self) -> Result<Resource<FutureBlob>> {

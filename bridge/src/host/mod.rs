@@ -12,7 +12,7 @@ pub use table::HostTable;
 use crate::wasm::Guest;
 use wasmtime::component::{HasSelf, Linker, Resource};
 use wasmtime::Result;
-use wasmtime_wasi::p2::DynPollable;
+use wasmtime_wasi::p2::{DynPollable, Pollable};
 
 /// Types that stand for C++ objects: a resource's rep is the C++ handle.
 pub mod handles {
@@ -38,7 +38,11 @@ mod bindings {
     wasmtime::component::bindgen!({
         path: "../wit",
         world: "pie:inferlet/imports",
-        imports: { default: trappable },
+        imports: {
+            "pie:core/session.send": async | trappable,
+            "pie:core/session.send-file": async | trappable,
+            default: trappable,
+        },
         exports: { default: async },
         with: {
             "wasi:io/poll": wasmtime_wasi::p2::bindings::io::poll,
@@ -108,6 +112,13 @@ fn own<T: 'static>(handle: u32) -> Resource<T> {
 impl Guest {
     fn drop_handle(&mut self, kind: HandleKind, handle: u32) -> Result<()> {
         self.value(|t, g, (), out| (t.handle_drop)(g, kind, handle, out))
+    }
+
+    /// Waits while the client is too slow for more.
+    async fn room(&mut self) {
+        while let Some(mut room) = crate::wasm::room(self.host, self.ptr) {
+            room.ready().await;
+        }
     }
 
     fn subscribe(&mut self, kind: HandleKind, handle: u32) -> Result<Resource<DynPollable>> {

@@ -328,6 +328,8 @@ pub struct HostTable {
     pub subscription_unsubscribe:
         extern "C" fn(guest: GuestPtr, subscription: u32, out: *mut Out) -> bool,
     // pie:core/session
+    /// What to wait for before more is said to a client that is slow; null when there is room.
+    pub session_room: extern "C" fn(guest: GuestPtr) -> *const Signal,
     pub session_send: extern "C" fn(guest: GuestPtr, message: Str, out: *mut Out) -> bool,
     pub session_receive: extern "C" fn(guest: GuestPtr, future: *mut u32, out: *mut Out) -> bool,
     pub session_send_file: extern "C" fn(guest: GuestPtr, data: Str, out: *mut Out) -> bool,

@@ -44,6 +44,7 @@ impl Launch {
         };
         let stdio = Stdio::new(
             self.guest,
+            runtime.host,
             runtime.callbacks.on_output,
             runtime.limits.max_output_bytes,
         );

@@ -10,4 +10,5 @@ mod stdio;
 mod store;
 
 pub use signal::{subscribe, Signal};
+pub use stdio::room;
 pub use store::Guest;

@@ -57,6 +57,18 @@ pub unsafe fn subscribe(
     wasmtime_wasi::p2::subscribe(table, source)
 }
 
+/// What waits for the signal that C++ named; nothing if it is null.
+///
+/// # Safety
+/// As for [`subscribe`].
+pub unsafe fn waiter(signal: *const Signal) -> Option<SignalPollable> {
+    if signal.is_null() {
+        return None;
+    }
+    Arc::increment_strong_count(signal);
+    Some(SignalPollable(Arc::from_raw(signal)))
+}
+
 /// A signal that has not been fired. Free it with `pie_signal_free`.
 #[no_mangle]
 pub extern "C" fn pie_signal_new() -> *const Signal {

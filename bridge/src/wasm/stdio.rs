@@ -1,5 +1,7 @@
 //! A guest's stdout and stderr, handed to C++ as they are written.
+use super::signal::{waiter, SignalPollable};
 use crate::abi::{GuestPtr, Str};
+use crate::host::HostTable;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -14,8 +16,14 @@ const WRITE_BYTES: usize = 64 << 10;
 
 pub type OnOutput = extern "C" fn(GuestPtr, is_stderr: bool, Str);
 
+/// What to wait for before `guest` may say more; nothing while there is room.
+pub fn room(host: &HostTable, guest: GuestPtr) -> Option<SignalPollable> {
+    unsafe { waiter((host.session_room)(guest)) }
+}
+
 struct Shared {
     guest: usize,
+    host: &'static HostTable,
     on_output: OnOutput,
     left_bytes: u64,
     limit_bytes: u64,
@@ -27,9 +35,15 @@ struct Shared {
 pub struct Stdio(Arc<Mutex<Shared>>);
 
 impl Stdio {
-    pub fn new(guest: GuestPtr, on_output: OnOutput, limit_bytes: u64) -> Self {
+    pub fn new(
+        guest: GuestPtr,
+        host: &'static HostTable,
+        on_output: OnOutput,
+        limit_bytes: u64,
+    ) -> Self {
         Stdio(Arc::new(Mutex::new(Shared {
             guest: guest as usize,
+            host,
             on_output,
             left_bytes: limit_bytes,
             limit_bytes,
@@ -47,6 +61,11 @@ impl Stdio {
         let shared = self.0.lock().unwrap();
         let bytes: Vec<u8> = shared.stderr_tail.iter().copied().collect();
         String::from_utf8_lossy(&bytes).trim().to_string()
+    }
+
+    fn room(&self) -> Option<SignalPollable> {
+        let shared = self.0.lock().unwrap();
+        room(shared.host, shared.guest as GuestPtr)
     }
 
     fn write(&self, is_stderr: bool, bytes: &[u8]) -> StreamResult<()> {
@@ -99,11 +118,19 @@ impl OutputStream for Stream {
         Ok(())
     }
     fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(WRITE_BYTES)
+        Ok(if self.stdio.room().is_some() {
+            0
+        } else {
+            WRITE_BYTES
+        })
     }
 }
 
 #[wasmtime_wasi::async_trait]
 impl Pollable for Stream {
-    async fn ready(&mut self) {}
+    async fn ready(&mut self) {
+        while let Some(mut room) = self.stdio.room() {
+            room.ready().await;
+        }
+    }
 }

@@ -1,0 +1,38 @@
+// Monitor: `pie serve --monitor`, a view of the engine that renews itself on the terminal.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "server/service.h"
+
+namespace pie::cli {
+
+// What is counted up, to be turned into rates.
+struct Sample {
+  uint64_t steps = 0, tokens = 0, launches = 0, messages = 0;
+};
+
+// The lines of one view. `seconds` have passed since `before`.
+std::string MonitorText(server::Service& service, const Sample& before, Sample* now,
+                        double seconds);
+
+class Monitor {
+ public:
+  explicit Monitor(server::Service& service);
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+ private:
+  void Run();
+  server::Service& service_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace pie::cli

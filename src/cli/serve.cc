@@ -1,0 +1,152 @@
+#include "cli/serve.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "cli/config.h"
+#include "cli/monitor.h"
+#include "cli/server_config.h"
+#include "cli/terminal.h"
+#include "server/server.h"
+
+namespace pie::cli {
+namespace {
+
+constexpr int kInterrupted = 130;
+
+// SIGINT and SIGTERM, taken by a thread. The first drains the server, the second leaves at once.
+class Interrupts {
+ public:
+  Interrupts() {
+    sigemptyset(&set_);
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&set_, signal);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);  // before there are other threads
+    signal(SIGPIPE, SIG_IGN);
+    thread_ = std::thread([this] { Listen(); });
+  }
+  ~Interrupts() {
+    done_ = true;
+    pthread_kill(thread_.native_handle(), SIGUSR1);
+    thread_.join();
+  }
+  void Watch(server::Server* server) { server_ = server; }
+
+ private:
+  void Listen() {
+    while (true) {
+      int signal = 0;
+      sigwait(&set_, &signal);
+      if (done_) return;
+      server::Server* server = server_;
+      if (server == nullptr || stopping_) _exit(kInterrupted);
+      stopping_ = true;
+      fmt::print(stderr, "{}\n", Dim("draining: processes may end; once more to leave at once"));
+      server->Drain();
+    }
+  }
+  sigset_t set_;
+  std::atomic<server::Server*> server_ = nullptr;
+  std::atomic<bool> done_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+// The internal token, where programs of the same user of this machine find it.
+class TokenFile {
+ public:
+  TokenFile(uint16_t port, const std::string& token)
+      : path_(fmt::format("{}/server-{}.token", HomeDir(), port)) {
+    unlink(path_.c_str());  // another's rights may be on it
+    const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    written_ = write(fd, token.data(), token.size()) == static_cast<ssize_t>(token.size());
+    close(fd);
+  }
+  ~TokenFile() { unlink(path_.c_str()); }
+  TokenFile(const TokenFile&) = delete;
+  TokenFile& operator=(const TokenFile&) = delete;
+
+ private:
+  std::string path_;
+  bool written_ = false;
+};
+
+void PrintBanner(const server::Server& server, const ServerConfig& config, host::Engine& engine,
+                 size_t programs) {
+  const std::string scheme = config.server.tls_cert.empty() ? "ws" : "wss";
+  const bool colon = config.server.host.find(':') != std::string::npos;  // IPv6
+  const std::string host = colon ? "[" + config.server.host + "]" : config.server.host;
+  const std::string uri = fmt::format("{}://{}:{}", scheme, host, server.port());
+  fmt::print("pie {} serves on {}\n", PIE_VERSION, uri);
+  for (host::LoadedModel& loaded : engine.models()) {
+    const BackendInfo& info = loaded.scheduler->info();
+    fmt::print("  model     {}: {} pages of {} tokens\n", loaded.model.name, info.total_pages,
+               info.page_tokens);
+  }
+  fmt::print("  programs  {} installed in {}/programs\n", programs, HomeDir());
+  fmt::print("  auth      {}\n",
+             config.auth ? "on: keys in " + HomeDir() + "/authorized_users.toml (`pie auth add`)"
+                         : "off: whoever reaches this address may connect");
+  fmt::print("  connect   async with PieClient(\"{}\") as client: …   (Python)\n", uri);
+  fmt::print("  watch     {}://{}:{}/metrics, /healthz; pie serve --monitor\n",
+             scheme == "ws" ? "http" : "https", host, server.port());
+  std::fflush(stdout);
+}
+
+Result<server::Log::Level> LevelOf(const ServerConfig& config, bool debug) {
+  using Level = server::Log::Level;
+  if (debug || config.log_level == "debug") return Level::kDebug;
+  if (config.log_level == "info") return Level::kInfo;
+  if (config.log_level == "warning") return Level::kWarning;
+  if (config.log_level == "error") return Level::kError;
+  return Fail(Code::kInvalid, "telemetry.log_level must be debug, info, warning or error");
+}
+
+Result<int> ServeChecked(const ServeOptions& options) {
+  Config engine_config = PIE_TRY(ReadConfig(options.config));
+  ServerConfig config = PIE_TRY(ReadServerConfig(options.config));
+  if (options.dummy) engine_config.driver = "dummy";
+  if (!options.host.empty()) config.server.host = options.host;
+  if (options.port) config.server.port = *options.port;
+  if (options.no_auth) config.auth = false;
+  server::Log log({.least = PIE_TRY(LevelOf(config, options.debug)), .json = config.json_logs});
+
+  Interrupts interrupts;
+  std::error_code ignored;
+  std::filesystem::create_directories(HomeDir(), ignored);
+  auto registry = PIE_TRY(server::Registry::Open(HomeDir() + "/programs"));
+  const size_t programs = PIE_TRY(registry->List()).size();
+  server::Auth auth(config.auth, HomeDir() + "/authorized_users.toml");
+  if (config.auth) PIE_TRY(server::Users(HomeDir() + "/authorized_users.toml").Read());
+  auto engine = PIE_TRY(StartEngine(engine_config));
+  auto server = PIE_TRY(server::Server::Start(config.server, *engine, *registry, auth, log));
+  const TokenFile token(server->port(), auth.token());
+  PrintBanner(*server, config, *engine, programs);
+  interrupts.Watch(server.get());
+  log.Info("serving", {{"host", config.server.host}, {"port", server->port()}});
+  {
+    std::optional<Monitor> monitor;
+    if (options.monitor) monitor.emplace(server->service());
+    server->Wait();
+  }
+  interrupts.Watch(nullptr);
+  log.Info("stopped", {{"launches", server->service().launches.load()}});
+  server.reset();
+  return 0;
+}
+
+}  // namespace
+
+int Serve(const ServeOptions& options) {
+  auto code = ServeChecked(options);
+  return code ? *code : ReportError(code.error().text);
+}
+
+}  // namespace pie::cli

@@ -1,0 +1,50 @@
+#include "cli/server_config.h"
+
+#include <filesystem>
+
+#include "cli/config.h"
+#include "cli/config_table.h"
+
+namespace pie::cli {
+
+Result<ServerConfig> ReadServerConfig(const std::string& given) {
+  ServerConfig config;
+  const std::string path = given.empty() ? HomeDir() + "/config.toml" : given;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    if (given.empty()) return config;
+    return Fail(Code::kNotFound, "there is no config file {}", path);
+  }
+  toml::table root;
+  try {
+    root = toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    return Fail(Code::kInvalid, "{}:{}: {}", path, error.source().begin.line, error.description());
+  }
+  server::ServerOptions& options = config.server;
+  server::Limits& limits = options.limits;
+  Table server(root.get("server"), "server", path);
+  server.Read("host", &options.host);
+  server.Read("port", &options.port);
+  server.Read("max_concurrent_processes", &options.max_processes);
+  server.Read("max_connections", &limits.max_connections, {.least = 1});
+  server.Read("drain_secs", &options.drain_secs, {.most = 86'400});
+  server.Read("tls_cert", &options.tls_cert);
+  server.Read("tls_key", &options.tls_key);
+  Table auth(root.get("auth"), "auth", path);
+  auth.Read("enabled", &config.auth);
+  Table telemetry(root.get("telemetry"), "telemetry", path);
+  telemetry.Read("json_logs", &config.json_logs);
+  telemetry.Read("log_level", &config.log_level);
+  Table runtime(root.get("runtime"), "runtime", path);
+  runtime.Read("max_upload_mb", &limits.max_upload_bytes, {1, 4096, 1 << 20});
+  for (const Table* table : {&server, &auth, &telemetry, &runtime}) {
+    if (!table->problem().empty()) return Fail(Code::kInvalid, "{}", table->problem());
+  }
+  if (options.tls_cert.empty() != options.tls_key.empty()) {
+    return Fail(Code::kInvalid, "{}: server.tls_cert and server.tls_key go together", path);
+  }
+  return config;
+}
+
+}  // namespace pie::cli

@@ -1,0 +1,23 @@
+#include "host/hash.h"
+
+#include <array>
+#include <cstdint>
+
+#include "wasm/text.h"
+
+namespace pie::host {
+
+std::string Blake3Hex(std::string_view bytes) {
+  std::array<uint8_t, 32> hash{};
+  pie_bridge::pie_blake3(wasm::ToStr(bytes), hash.data());
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(hash.size() * 2);
+  for (const uint8_t byte : hash) {
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
+  }
+  return hex;
+}
+
+}  // namespace pie::host

@@ -1,0 +1,11 @@
+// blake3, which names programs and files on the wire and on disk.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace pie::host {
+
+std::string Blake3Hex(std::string_view bytes);  // 64 lower-case digits
+
+}  // namespace pie::host

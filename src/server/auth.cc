@@ -1,0 +1,58 @@
+#include "server/auth.h"
+
+#include <openssl/crypto.h>
+#include <sys/stat.h>
+
+namespace pie::server {
+namespace {
+
+constexpr size_t kChallengeBytes = 48;
+constexpr size_t kTokenBytes = 32;
+
+}  // namespace
+
+Auth::Auth(bool enabled, std::string users_path)
+    : enabled_(enabled),
+      users_(std::move(users_path)),
+      token_(Base64Encode(RandomBytes(kTokenBytes))) {}
+
+std::string Auth::NewChallenge() const {
+  return Base64Encode(RandomBytes(kChallengeBytes));
+}
+
+Result<const UserTable*> Auth::Current() {
+  struct stat status{};
+  int64_t changed_ns = 0;
+  if (stat(users_.path().c_str(), &status) == 0) {
+    changed_ns = status.st_ctim.tv_sec * 1'000'000'000LL + status.st_ctim.tv_nsec;
+  }
+  if (changed_ns != read_at_ns_) {
+    table_ = PIE_TRY(users_.Read());
+    read_at_ns_ = changed_ns;
+  }
+  return &table_;
+}
+
+Status Auth::Verify(std::string_view user, std::string_view challenge,
+                    std::string_view signature) {
+  const auto refused = Fail(Code::kInvalid, "authentication failed: no key of this user fits");
+  const auto bytes = Base64Decode(signature);
+  const auto signed_bytes = Base64Decode(challenge);
+  if (!bytes || !signed_bytes) return refused;
+  std::lock_guard lock(mutex_);
+  const UserTable* users = PIE_TRY(Current());
+  auto found = users->find(user);
+  if (found == users->end()) return refused;
+  for (const UserKey& key : found->second) {
+    // Clients sign what the challenge says, or the text that it came as.
+    if (key.key.Verify(*signed_bytes, *bytes) || key.key.Verify(challenge, *bytes)) return {};
+  }
+  return refused;
+}
+
+bool Auth::IsToken(std::string_view token) const {
+  return token.size() == token_.size() &&
+         CRYPTO_memcmp(token.data(), token_.data(), token_.size()) == 0;
+}
+
+}  // namespace pie::server

@@ -1,0 +1,340 @@
+#include "server/connection.h"
+
+#include <algorithm>
+
+#include "base/utf8.h"
+#include "server/status.h"
+
+namespace pie::server {
+
+Connection::Connection(Service& service, Wire* wire, std::string peer)
+    : service_(service),
+      wire_(wire),
+      peer_(std::move(peer)),
+      uploads_(service.limits, service.uploads) {}
+
+Connection::~Connection() = default;
+
+void Connection::OnFrame(std::string_view frame) {
+  ++service_.messages;
+  auto message = Decode(frame, service_.limits);
+  if (!message) {
+    ++service_.bad_frames;
+    const BadFrame& bad = message.error();
+    if (bad.corr_id) return Respond(*bad.corr_id, false, bad.text);
+    return wire_->Close(bad.text);
+  }
+  const MessageType& type = kMessageTypes[message->index()];
+  if (state_ != State::kKnown && !type.before_auth) {
+    return wire_->Close(fmt::format("{} came before authentication", type.tag));
+  }
+  std::visit([this](const auto& known) { Handle(known); }, *message);
+}
+
+void Connection::OnClosed() {
+  wire_ = nullptr;
+  auto attached = std::exchange(attached_, {});
+  for (const auto& session : attached) session->Detach(this);
+  ready_.clear();
+  sending_.reset();
+}
+
+std::optional<std::string> Connection::Next() {
+  if (!responses_.empty()) {
+    std::string frame = std::move(responses_.front());
+    responses_.pop_front();
+    return frame;
+  }
+  while (!ready_.empty()) {
+    std::shared_ptr<Session> session = std::move(ready_.front());
+    ready_.pop_front();
+    auto outgoing = session->Take(this);
+    if (!outgoing) continue;  // it said all, or another client has it now
+    sending_last_ = outgoing->last;
+    sending_ = session;
+    ready_.push_back(std::move(session));  // behind the others: each in its turn
+    return std::move(outgoing->frame);
+  }
+  return std::nullopt;
+}
+
+void Connection::Sent() {
+  if (!sending_) return;
+  const auto session = std::exchange(sending_, nullptr);
+  session->Sent(this);
+  if (!sending_last_) return;
+  attached_.erase(session);
+  if (session->options().numbered) {
+    session->Detach(this);  // it stays for a while: the client may not have got this
+  } else {
+    service_.sessions.Remove(session->id());
+  }
+}
+
+bool Connection::Reads() const {
+  return responses_.size() < service_.limits.max_waiting_responses &&
+         jobs_ < service_.limits.max_jobs_a_connection;
+}
+
+void Connection::Wake(const std::shared_ptr<Session>& session) {
+  service_.post([self = shared_from_this(), session] {
+    if (self->wire_ == nullptr) return;
+    self->ready_.push_back(session);
+    self->wire_->Ready();
+  });
+}
+
+void Connection::Respond(uint32_t corr_id, bool ok, std::string_view result) {
+  if (wire_ == nullptr) return;
+  responses_.push_back(EncodeResponse(corr_id, ok, result));
+  wire_->Ready();
+}
+
+void Connection::Respond(uint32_t corr_id, const Result<std::string>& result) {
+  Respond(corr_id, result.has_value(), result ? *result : result.error().text);
+}
+
+void Connection::Defer(uint32_t corr_id, Job job, Then then) {
+  if (!then) {
+    then = [this, corr_id](const Result<std::string>& result) { Respond(corr_id, result); };
+  }
+  auto run = [self = shared_from_this(), job = std::move(job), then = std::move(then)] {
+    auto result = job();
+    self->service_.post([self, then, result = std::move(result)] {
+      --self->jobs_;
+      then(result);
+      if (self->wire_ != nullptr) self->wire_->Ready();
+    });
+  };
+  if (!service_.work.Push(std::move(run))) {
+    return Respond(corr_id, false, "the server is busy installing programs; try again later");
+  }
+  ++jobs_;
+}
+
+// --- who it is ------------------------------------------------------------------------------------
+
+void Connection::Become(std::string username) {
+  username_ = std::move(username);
+  challenge_.clear();
+  state_ = State::kKnown;
+  service_.log.Debug("client known", {{"user", username_}, {"peer", peer_}});
+}
+
+void Connection::Handle(const AuthIdentify& message) {
+  if (known()) return Respond(message.corr_id, false, "this connection is authenticated already");
+  if (Status good = CheckUsername(message.username); !good) {
+    return Respond(message.corr_id, false, good.error().text);
+  }
+  if (message.username == Auth::kInternalUser) {
+    return Respond(message.corr_id, false, "this name is reserved");
+  }
+  if (!service_.auth.enabled()) {
+    Become(std::string(message.username));
+    return Respond(message.corr_id, true, "Authenticated (authentication is off)");
+  }
+  username_ = message.username;
+  challenge_ = service_.auth.NewChallenge();
+  state_ = State::kChallenged;
+  Respond(message.corr_id, true, challenge_);
+}
+
+void Connection::Handle(const AuthProve& message) {
+  if (state_ != State::kChallenged) {
+    return Respond(message.corr_id, false, "there is no challenge to sign: begin by auth_identify");
+  }
+  const std::string challenge = std::exchange(challenge_, "");  // one try each
+  state_ = State::kUnknown;
+  if (Status good = service_.auth.Verify(username_, challenge, message.signature); !good) {
+    service_.log.Info("authentication failed", {{"user", username_}, {"peer", peer_}});
+    return Respond(message.corr_id, false, good.error().text);
+  }
+  Become(username_);
+  Respond(message.corr_id, true, "Authenticated");
+}
+
+void Connection::Handle(const AuthByToken& message) {
+  if (known()) return Respond(message.corr_id, false, "this connection is authenticated already");
+  if (!service_.auth.IsToken(message.token)) {
+    service_.log.Info("authentication failed", {{"token", true}, {"peer", peer_}});
+    return Respond(message.corr_id, false, "authentication failed: this is not the token");
+  }
+  Become(std::string(Auth::kInternalUser));
+  Respond(message.corr_id, true, "Authenticated");
+}
+
+// --- programs -------------------------------------------------------------------------------------
+
+void Connection::Handle(const CheckProgram& message) {
+  auto text = [](std::optional<std::string_view> view) { return std::string(view.value_or("")); };
+  std::string program = message.version.empty() ? std::string(message.name)
+                                                : fmt::format("{}@{}", message.name,
+                                                              message.version);
+  Defer(message.corr_id, [this, program = std::move(program), wasm = text(message.wasm_hash),
+                          manifest = text(message.manifest_hash)]() -> Result<std::string> {
+    auto found = service_.programs.registry().Find(program);
+    if (!found) {
+      if (found.error().code == Code::kNotFound) return "false";
+      return std::unexpected(found.error());
+    }
+    const bool same = (wasm.empty() || wasm == found->wasm_hash) &&
+                      (manifest.empty() || manifest == found->manifest_hash);
+    return same ? "true" : "false";
+  });
+}
+
+void Connection::Handle(const AddProgram& message) {
+  const std::string key = fmt::format("program {}", message.chunk.hash);
+  if (uploads_.Ignored(key, message.chunk)) return;
+  if (message.manifest.size() > service_.limits.max_manifest_bytes) {
+    return Respond(message.corr_id, false, "a manifest of that size is refused");
+  }
+  auto whole = uploads_.Add(key, message.chunk, service_.limits.max_upload_bytes);
+  if (!whole) return Respond(message.corr_id, false, whole.error().text);
+  if (!*whole) return;
+  auto component = std::make_shared<const std::string>(**std::move(whole));
+  Defer(message.corr_id,
+        [this, component, manifest = std::string(message.manifest),
+         overwrite = message.force_overwrite, user = username_]() -> Result<std::string> {
+          const bool admin = user == Auth::kInternalUser;
+          PIE_RETURN_IF_ERROR(
+              service_.programs.Install(manifest, *component, user, overwrite, admin));
+          service_.log.Info("program installed", {{"user", user}, {"bytes", component->size()}});
+          return "Program installed";
+        });
+}
+
+// --- processes ------------------------------------------------------------------------------------
+
+void Connection::Handle(const LaunchProcess& message) {
+  if (service_.draining) return Respond(message.corr_id, false, "the server is shutting down");
+  Session::Options options{.username = username_,
+                           .capture_outputs = message.capture_outputs,
+                           .numbered = message.seen.has_value()};
+  if (auto program = service_.programs.Loaded(message.inferlet)) {
+    return Launch(message.corr_id, *program, message.input, options, message.token_budget);
+  }
+  Defer(
+      message.corr_id,
+      [this, program = std::string(message.inferlet)] { return service_.programs.Load(program); },
+      [this, corr_id = message.corr_id, input = std::string(message.input), options,
+       budget = message.token_budget](const Result<std::string>& program) {
+        if (!program) return Respond(corr_id, program);
+        if (wire_ != nullptr) Launch(corr_id, *program, input, options, budget);
+      });
+}
+
+void Connection::Launch(uint32_t corr_id, const std::string& program, std::string_view input,
+                        const Session::Options& options, std::optional<uint64_t> token_budget) {
+  auto launched = service_.sessions.Launch(program, input, options, token_budget);
+  if (!launched) return Respond(corr_id, false, launched.error().text);
+  ++service_.launches;
+  service_.log.Debug("launched", {{"user", username_}, {"program", program},
+                                  {"process", (*launched)->id()}});
+  Respond(corr_id, true, (*launched)->id());
+  std::optional<uint64_t> seen;
+  if (options.numbered) seen = 0;
+  if ((*launched)->Attach(shared_from_this(), seen)) Attach(*launched);
+}
+
+void Connection::Attach(const std::shared_ptr<Session>& session) {
+  attached_.insert(session);
+  // It may be here already, when a client attaches twice.
+  if (std::ranges::find(ready_, session) == ready_.end()) ready_.push_back(session);
+  if (auto process = session->process()) process->ClientCame();
+  if (wire_ != nullptr) wire_->Ready();
+}
+
+void Connection::Handle(const LaunchDaemon& message) {
+  Respond(message.corr_id, false,
+          "launch_daemon: this engine cannot serve HTTP inferlets yet; launch_process can run others");
+}
+
+void Connection::Handle(const AttachProcess& message) {
+  auto session = service_.sessions.Find(message.process_id, username_);
+  if (!session) return Respond(message.corr_id, false, session.error().text);
+  if (Status attached = (*session)->Attach(shared_from_this(), message.seen); !attached) {
+    return Respond(message.corr_id, false, attached.error().text);
+  }
+  Respond(message.corr_id, true, "Attached");
+  Attach(*session);
+}
+
+void Connection::Handle(const TerminateProcess& message) {
+  auto session = service_.sessions.Find(message.process_id, username_);
+  if (!session) return Respond(message.corr_id, false, session.error().text);
+  if (auto process = (*session)->process()) process->Cancel();
+  Respond(message.corr_id, true, "Terminated");
+}
+
+// For messages that nobody waits for an answer to: an error goes where the process's own words go.
+void Connection::Tell(std::optional<uint32_t> corr_id, std::string_view process_id,
+                      const Status& status) {
+  if (corr_id) return Respond(*corr_id, status.has_value(), status ? "" : status.error().text);
+  if (status || wire_ == nullptr) return;
+  const std::string text = fmt::format("[pie] {}\n", status.error().text);
+  responses_.push_back(EncodeEvent(ToValidUtf8(process_id), EventKind::kStderr, ToValidUtf8(text)));
+  wire_->Ready();
+}
+
+void Connection::Handle(const SignalProcess& message) {
+  Tell(message.corr_id, message.process_id, [&]() -> Status {
+    auto session = PIE_TRY(service_.sessions.Find(message.process_id, username_));
+    auto process = session->process();
+    if (!process) return Fail(Code::kCancelled, "this process has ended: nobody hears the signal");
+    return process->SendMessage(ToValidUtf8(message.message));
+  }());
+}
+
+void Connection::Handle(const TransferFile& message) {
+  const std::string key = fmt::format("file {} {}", message.process_id, message.chunk.hash);
+  if (uploads_.Ignored(key, message.chunk)) return;
+  bool whole_came = false;
+  const Status status = [&]() -> Status {
+    auto session = PIE_TRY(service_.sessions.Find(message.process_id, username_));
+    const size_t most = service_.engine.limits().max_message_bytes;
+    auto whole = PIE_TRY(uploads_.Add(key, message.chunk, most));
+    if (!whole) return {};
+    whole_came = true;
+    auto process = session->process();
+    if (!process) return Fail(Code::kCancelled, "this process has ended: nobody gets the file");
+    return process->SendFile(*std::move(whole));
+  }();
+  if (!status || whole_came) Tell(message.corr_id, message.process_id, status);
+}
+
+void Connection::Handle(const ListProcesses& message) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& session : service_.sessions.Of(username_)) {
+    list.push_back({{"process_id", session->id()},
+                    {"inferlet", session->options().program},
+                    {"username", session->options().username},
+                    {"attached", session->attached()}});
+  }
+  Respond(message.corr_id, true, list.dump());
+}
+
+// --- the rest -------------------------------------------------------------------------------------
+
+void Connection::Handle(const Ping& message) {
+  Respond(message.corr_id, true, "Pong");
+}
+
+void Connection::Handle(const Query& message) {
+  if (message.subject == "model_status") {
+    return Respond(message.corr_id, true, ModelStatus(service_.engine).dump());
+  }
+  Respond(message.corr_id, false,
+          fmt::format("there is nothing to know about '{}'; ask for 'model_status'",
+                      message.subject.substr(0, 64)));
+}
+
+void Connection::Handle(const RegisterMcpServer& message) {
+  Respond(message.corr_id, false, "register_mcp_server: this engine does not speak MCP yet");
+}
+
+void Connection::Handle(const McpResponse& message) {
+  Respond(message.corr_id, false, "mcp_response: nobody asked");
+}
+
+}  // namespace pie::server

@@ -1,0 +1,98 @@
+// Connection: one client, from its first frame to its last, without a socket: frames go in, frames
+// come out when the socket asks for them. So a slow reader is never written for ahead of time.
+//
+// Lives on the IO thread, save `Wake`. What the client may say depends on whether it is known yet:
+// see kMessageTypes.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "server/service.h"
+#include "server/session.h"
+#include "server/upload.h"
+
+namespace pie::server {
+
+// The socket's side. IO thread.
+class Wire {
+ public:
+  virtual ~Wire() = default;
+  virtual void Ready() = 0;  // there is something to send, or to read again
+  virtual void Close(std::string_view reason) = 0;
+};
+
+class Connection final : public Outlet, public std::enable_shared_from_this<Connection> {
+ public:
+  // `wire` lives until Closed.
+  Connection(Service& service, Wire* wire, std::string peer);
+  ~Connection() override;
+
+  void OnFrame(std::string_view frame);
+  // The socket is gone. Processes go on, for whoever attaches next.
+  void OnClosed();
+
+  // The next frame to send, if any; when it has left, `Sent`.
+  std::optional<std::string> Next();
+  void Sent();
+  // False while too many responses wait: then the client is not read from.
+  bool Reads() const;
+  bool known() const { return state_ == State::kKnown; }
+  const std::string& username() const { return username_; }
+  const std::string& peer() const { return peer_; }
+
+  void Wake(const std::shared_ptr<Session>& session) override;  // any thread
+
+ private:
+  enum class State { kUnknown, kChallenged, kKnown };
+
+  void Handle(const AuthIdentify& message);
+  void Handle(const AuthProve& message);
+  void Handle(const AuthByToken& message);
+  void Handle(const CheckProgram& message);
+  void Handle(const Query& message);
+  void Handle(const AddProgram& message);
+  void Handle(const LaunchProcess& message);
+  void Handle(const LaunchDaemon& message);
+  void Handle(const AttachProcess& message);
+  void Handle(const TerminateProcess& message);
+  void Handle(const SignalProcess& message);
+  void Handle(const TransferFile& message);
+  void Handle(const ListProcesses& message);
+  void Handle(const Ping& message);
+  void Handle(const RegisterMcpServer& message);
+  void Handle(const McpResponse& message);
+
+  void Become(std::string username);
+  void Respond(uint32_t corr_id, bool ok, std::string_view result);
+  void Respond(uint32_t corr_id, const Result<std::string>& result);
+  void Tell(std::optional<uint32_t> corr_id, std::string_view process_id, const Status& status);
+  void Attach(const std::shared_ptr<Session>& session);
+  void Launch(uint32_t corr_id, const std::string& program, std::string_view input,
+              const Session::Options& options, std::optional<uint64_t> token_budget);
+  // Runs `job` elsewhere and responds with what it gives; or gives it to `then`, here.
+  using Job = std::function<Result<std::string>()>;
+  using Then = std::function<void(Result<std::string>)>;
+  void Defer(uint32_t corr_id, Job job, Then then = {});
+
+  Service& service_;
+  Wire* wire_;
+  const std::string peer_;
+  State state_ = State::kUnknown;
+  std::string username_;
+  std::string challenge_;
+  Uploads uploads_;
+  size_t jobs_ = 0;
+  std::deque<std::string> responses_;
+  std::deque<std::shared_ptr<Session>> ready_;  // may have something to say; each once
+  std::unordered_set<std::shared_ptr<Session>> attached_;
+  std::shared_ptr<Session> sending_;  // whose frame is being sent
+  bool sending_last_ = false;
+};
+
+}  // namespace pie::server

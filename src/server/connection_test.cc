@@ -1,0 +1,265 @@
+// Connections without sockets: the frames of a client in, the frames of the server out.
+#include "server/connection.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "backend/dummy/dummy_backend.h"
+#include "host/hash.h"
+#include "server/http.h"
+#include "server/server.h"
+
+namespace pie::server {
+namespace {
+
+using nlohmann::json;
+
+struct FakeWire final : Wire {
+  std::string closed;
+  void Ready() override {}
+  void Close(std::string_view reason) override { closed = reason; }
+};
+
+class ConnectionTest : public testing::Test {
+ protected:
+  explicit ConnectionTest(bool auth_on = false) {
+    std::string pattern = testing::TempDir() + "/connection-XXXXXX";
+    dir = mkdtemp(pattern.data());
+    host::EngineOptions options;
+    auto backend = MakeDummyBackend({});
+    options.models.push_back({MakeDummyModel("default"),
+                              std::make_unique<Scheduler>(std::move(backend), SchedulerOptions{})});
+    options.runtime.max_instances = 4;
+    engine = *host::Engine::Start(std::move(options));
+    registry = *Registry::Open(dir + "/programs");
+    auth = std::make_unique<Auth>(auth_on, dir + "/users.toml");
+    service = std::make_unique<Service>(*engine, *registry, *auth, log, limits, 0,
+                                        [this](std::function<void()> f) {
+                                          std::lock_guard lock(mutex);
+                                          posted.push_back(std::move(f));
+                                        });
+    connection = std::make_shared<Connection>(*service, &wire, "test");
+  }
+  ~ConnectionTest() override {
+    connection->OnClosed();
+    connection.reset();
+    posted.clear();
+    service.reset();
+    std::filesystem::remove_all(dir);
+  }
+
+  void Send(const json& message) {
+    const auto bytes = json::to_msgpack(message);
+    connection->OnFrame({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+  // All frames that are there, after `jobs` jobs were done elsewhere.
+  std::vector<json> Answers(size_t jobs = 0) {
+    for (; jobs > 0; --jobs) {
+      std::function<void()> job;
+      while (!job) {
+        std::lock_guard lock(mutex);
+        if (posted.empty()) continue;
+        job = std::move(posted.front());
+        posted.pop_front();
+      }
+      job();
+    }
+    std::vector<json> answers;
+    while (auto frame = connection->Next()) {
+      connection->Sent();
+      answers.push_back(json::from_msgpack(*frame));
+    }
+    return answers;
+  }
+  json Answer(const json& message, size_t jobs = 0) {
+    Send(message);
+    auto answers = Answers(jobs);
+    EXPECT_EQ(answers.size(), 1u) << message;
+    return answers.empty() ? json() : answers[0];
+  }
+  void Identify(const char* user = "ada") {
+    EXPECT_TRUE(Answer({{"type", "auth_identify"}, {"corr_id", 1}, {"username", user}})["ok"]);
+  }
+
+  std::string dir;
+  Limits limits;
+  Log log{{.least = Log::Level::kError}};
+  std::mutex mutex;
+  std::deque<std::function<void()>> posted;
+  std::unique_ptr<host::Engine> engine;
+  std::unique_ptr<Registry> registry;
+  std::unique_ptr<Auth> auth;
+  std::unique_ptr<Service> service;
+  FakeWire wire;
+  std::shared_ptr<Connection> connection;
+};
+
+class AuthTest : public ConnectionTest {
+ protected:
+  AuthTest() : ConnectionTest(true) {}
+};
+
+// A message of that type with every field that any message may have.
+json Filled(std::string_view type) {
+  const json bytes = json::binary({1});
+  return {{"type", type},        {"corr_id", 1},       {"username", "ada"},  {"signature", "AAAA"},
+          {"token", "x"},        {"name", "a"},        {"version", "0.1.0"}, {"subject", "x"},
+          {"record", ""},        {"manifest", ""},     {"ok", true},         {"force_overwrite", true},
+          {"program_hash", "x"}, {"file_hash", "x"},   {"chunk_index", 0},   {"total_chunks", 1},
+          {"chunk_data", bytes}, {"inferlet", "a"},    {"input", "{}"},      {"capture_outputs", true},
+          {"port", 1},           {"process_id", "p"},  {"message", "m"},     {"transport", "stdio"},
+          {"result", "{}"}};
+}
+
+// The written list. Whoever adds a message or a route that answers strangers has to add it here.
+const std::set<std::string_view> kBeforeAuth = {"auth_identify", "auth_prove", "auth_by_token"};
+const std::set<std::string_view> kOpen = {"/healthz"};
+
+TEST_F(AuthTest, EveryMessageNeedsAuthUnlessListed) {
+  for (const MessageType& type : kMessageTypes) {
+    wire.closed.clear();
+    auto stranger = std::make_shared<Connection>(*service, &wire, "test");
+    const auto bytes = json::to_msgpack(Filled(type.tag));
+    stranger->OnFrame({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    if (kBeforeAuth.contains(type.tag)) {
+      EXPECT_TRUE(wire.closed.empty()) << type.tag;
+      EXPECT_TRUE(stranger->Next()) << type.tag;
+    } else {
+      EXPECT_NE(wire.closed.find("before authentication"), std::string::npos) << type.tag;
+      EXPECT_FALSE(stranger->Next()) << type.tag << " was answered";
+    }
+    EXPECT_FALSE(stranger->known()) << type.tag;
+    stranger->OnClosed();
+  }
+}
+
+TEST_F(AuthTest, EveryRouteNeedsTheTokenUnlessListed) {
+  for (const char* path : {"/healthz", "/metrics", "/", "/other", "/healthz/../metrics"}) {
+    const auto open = AnswerHttp(*service, "GET", path, "");
+    EXPECT_EQ(open.status, kOpen.contains(path) ? 200u : 401u) << path;
+    EXPECT_EQ(AnswerHttp(*service, "GET", path, "Bearer wrong").status,
+              kOpen.contains(path) ? 200u : 401u);
+  }
+  EXPECT_EQ(AnswerHttp(*service, "GET", "/metrics", "Bearer " + auth->token()).status, 200u);
+  EXPECT_EQ(AnswerHttp(*service, "POST", "/healthz", "").status, 405u);
+  EXPECT_EQ(std::size(kOpenRoutes), kOpen.size());
+}
+
+TEST_F(AuthTest, AChallengeIsGoodForOneTry) {
+  const json first = Answer({{"type", "auth_identify"}, {"corr_id", 1}, {"username", "ada"}});
+  EXPECT_TRUE(first["ok"]);
+  EXPECT_TRUE(Base64Decode(first["result"].get<std::string>()));
+  const json proof = {{"type", "auth_prove"}, {"corr_id", 2}, {"signature", "AAAA"}};
+  EXPECT_FALSE(Answer(proof)["ok"]);
+  const json again = Answer(proof);
+  EXPECT_NE(again["result"].get<std::string>().find("no challenge"), std::string::npos);
+  const json second = Answer({{"type", "auth_identify"}, {"corr_id", 3}, {"username", "ada"}});
+  EXPECT_NE(first["result"], second["result"]);
+}
+
+TEST_F(AuthTest, TheToken) {
+  EXPECT_FALSE(Answer({{"type", "auth_by_token"}, {"corr_id", 1}, {"token", ""}})["ok"]);
+  EXPECT_FALSE(connection->known());
+  EXPECT_TRUE(Answer({{"type", "auth_by_token"}, {"corr_id", 2}, {"token", auth->token()}})["ok"]);
+  EXPECT_TRUE(connection->known());
+  EXPECT_FALSE(Answer({{"type", "auth_identify"}, {"corr_id", 3}, {"username", "eve"}})["ok"])
+      << "nobody becomes another";
+}
+
+TEST_F(ConnectionTest, NamesThatAreRefused) {
+  for (const std::string name : {"", "a\nb", "internal", "\xff"}) {
+    EXPECT_FALSE(Answer({{"type", "auth_identify"}, {"corr_id", 1}, {"username", name}})["ok"]);
+  }
+  EXPECT_FALSE(
+      Answer({{"type", "auth_identify"}, {"corr_id", 1}, {"username", std::string(129, 'a')}})["ok"]);
+  Identify();
+}
+
+TEST_F(ConnectionTest, BadFramesAreAnsweredOrEndIt) {
+  Identify();
+  const json wrong = Answer({{"type", "ping"}, {"corr_id", 7}, {"x", {{"deep", 1}}}});
+  EXPECT_TRUE(wrong.is_null());
+  EXPECT_FALSE(wire.closed.empty()) << "no number to answer to could be read";
+  wire.closed.clear();
+  const json missing = Answer({{"type", "launch_process"}, {"corr_id", 7}});
+  EXPECT_EQ(missing["corr_id"], 7);
+  EXPECT_FALSE(missing["ok"]);
+  EXPECT_TRUE(wire.closed.empty());
+  EXPECT_EQ(service->bad_frames.load(), 2u);
+}
+
+TEST_F(ConnectionTest, Ping) {
+  Identify();
+  EXPECT_EQ(Answer({{"type", "ping"}, {"corr_id", 9}})["result"], "Pong");
+}
+
+TEST_F(ConnectionTest, UnknownProcesses) {
+  Identify();
+  for (const char* type : {"attach_process", "terminate_process"}) {
+    const json answer = Answer({{"type", type}, {"corr_id", 1}, {"process_id", "nobody\xff"}});
+    EXPECT_FALSE(answer["ok"]);
+  }
+  const json told = Answer({{"type", "signal_process"}, {"process_id", "p"}, {"message", "m"}});
+  EXPECT_EQ(told["event"], "stderr");
+  EXPECT_EQ(Answer({{"type", "list_processes"}, {"corr_id", 1}})["result"], "[]");
+}
+
+TEST_F(ConnectionTest, ProgramsThatAreNone) {
+  Identify();
+  json add = Filled("add_program");
+  add["program_hash"] = host::Blake3Hex("\x01");
+  add["manifest"] = "[package]\nname = \"a\"\nversion = \"0.1.0\"\n";
+  const json answer = Answer(add, 1);
+  EXPECT_FALSE(answer["ok"]);
+  EXPECT_FALSE(registry->Find("a")) << "what does not compile is not kept";
+  add["program_hash"] = std::string(64, '0');
+  EXPECT_FALSE(Answer(add)["ok"]) << "a hash that lies";
+  EXPECT_EQ(Answer({{"type", "check_program"}, {"corr_id", 1}, {"name", "a"}, {"version", "0.1.0"}},
+                   1)["result"],
+            "false");
+  json launch = Filled("launch_process");
+  EXPECT_FALSE(Answer(launch, 1)["ok"]);
+}
+
+TEST_F(ConnectionTest, WhatIsNotThereYetSaysSo) {
+  Identify();
+  for (const char* type : {"launch_daemon", "register_mcp_server", "mcp_response"}) {
+    const json answer = Answer(Filled(type));
+    EXPECT_FALSE(answer["ok"]) << type;
+    EXPECT_NE(answer["result"].get<std::string>().find(type), std::string::npos);
+  }
+}
+
+TEST_F(ConnectionTest, AClientThatReadsNothingIsNotReadFrom) {
+  Identify();
+  EXPECT_TRUE(connection->Reads());
+  for (size_t i = 0; i < limits.max_waiting_responses; ++i) {
+    Send({{"type", "ping"}, {"corr_id", i}});
+  }
+  EXPECT_FALSE(connection->Reads());
+  EXPECT_EQ(Answers().size(), limits.max_waiting_responses);
+  EXPECT_TRUE(connection->Reads());
+}
+
+TEST_F(ConnectionTest, ModelStatus) {
+  Identify();
+  const json answer =
+      Answer({{"type", "query"}, {"corr_id", 1}, {"subject", "model_status"}, {"record", ""}});
+  EXPECT_EQ(json::parse(answer["result"].get<std::string>())["models"][0]["name"], "default");
+  EXPECT_FALSE(Answer({{"type", "query"}, {"corr_id", 1}, {"subject", "x"}, {"record", ""}})["ok"]);
+}
+
+TEST_F(ConnectionTest, MetricsAreWhatPrometheusReads) {
+  const HttpAnswer answer = AnswerHttp(*service, "GET", "/metrics", "");
+  EXPECT_EQ(answer.status, 200u);
+  for (const char* name : {"pie_batches_total", "pie_tokens_total", "pie_pages_used",
+                           "pie_pages_free", "pie_instances", "pie_queued_passes", "pie_price"}) {
+    EXPECT_NE(answer.body.find(std::string("\n") + name + " "), std::string::npos) << name;
+  }
+}
+
+}  // namespace
+}  // namespace pie::server

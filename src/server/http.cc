@@ -1,0 +1,40 @@
+#include "server/http.h"
+
+#include <algorithm>
+
+#include "server/server.h"
+#include "server/status.h"
+
+namespace pie::server {
+namespace {
+
+bool MayAsk(Service& service, std::string_view path, std::string_view authorization) {
+  if (!service.auth.enabled() || std::ranges::find(kOpenRoutes, path) != std::end(kOpenRoutes)) {
+    return true;
+  }
+  constexpr std::string_view kBearer = "Bearer ";
+  return authorization.starts_with(kBearer) &&
+         service.auth.IsToken(authorization.substr(kBearer.size()));
+}
+
+}  // namespace
+
+HttpAnswer AnswerHttp(Service& service, std::string_view method, std::string_view path,
+                      std::string_view authorization) {
+  path = path.substr(0, path.find('?'));
+  if (!MayAsk(service, path, authorization)) {
+    return {401, "text/plain; charset=utf-8", "this needs the server's token\n"};
+  }
+  if (method != "GET" && method != "HEAD") {
+    return {405, "text/plain; charset=utf-8", "only GET is answered here\n"};
+  }
+  if (path == "/healthz") {
+    if (service.draining) return {503, "text/plain; charset=utf-8", "draining\n"};
+    return {200, "text/plain; charset=utf-8", "ok\n"};
+  }
+  if (path == "/metrics") return {200, "text/plain; version=0.0.4", MetricsText(service)};
+  return {404, "text/plain; charset=utf-8",
+          "nothing is here. Clients connect by WebSocket; see also /healthz and /metrics\n"};
+}
+
+}  // namespace pie::server

@@ -1,0 +1,49 @@
+#include "server/log.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+
+namespace pie::server {
+namespace {
+
+constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warning", "error"};
+
+std::string Now() {
+  const auto now = std::chrono::system_clock::now();
+  const auto ms = now.time_since_epoch() / std::chrono::milliseconds(1) % 1000;
+  return fmt::format("{:%FT%T}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(now)), ms);
+}
+
+std::string Dump(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+void Log::Write(Level level, std::string_view event, const nlohmann::json& fields) {
+  if (!Shows(level)) return;
+  std::string line;
+  const std::string_view name = kLevels[static_cast<size_t>(level)];
+  if (options_.json) {
+    nlohmann::json object = {{"time", Now()}, {"level", name}, {"event", event}};
+    if (fields.is_object()) object.update(fields);
+    line = Dump(object) + "\n";
+  } else {
+    line = fmt::format("{} {:<7} {}", Now(), name, event);
+    // Texts are quoted as JSON is: a name with a line break in it cannot forge a line.
+    if (fields.is_object()) {
+      for (const auto& [key, value] : fields.items()) {
+        line += fmt::format(" {}={}", key, Dump(value));
+      }
+    }
+    line += "\n";
+  }
+  std::lock_guard lock(mutex_);
+  std::fwrite(line.data(), 1, line.size(), options_.file);
+  std::fflush(options_.file);
+}
+
+}  // namespace pie::server

@@ -1,0 +1,37 @@
+// Log: one line an occurrence, for a person or (JSON) for a machine. Any thread; lines stay whole.
+#pragma once
+
+#include <cstdio>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace pie::server {
+
+class Log {
+ public:
+  enum class Level { kDebug, kInfo, kWarning, kError };
+  struct Options {
+    Level least = Level::kInfo;
+    bool json = false;
+    std::FILE* file = stderr;
+  };
+  explicit Log(Options options) : options_(options) {}
+
+  bool Shows(Level level) const { return level >= options_.least; }
+  // `fields` is an object: {"user": "ada", "process": "…"}.
+  void Write(Level level, std::string_view event, const nlohmann::json& fields = {});
+  void Info(std::string_view event, const nlohmann::json& fields = {}) {
+    if (Shows(Level::kInfo)) Write(Level::kInfo, event, fields);
+  }
+  void Debug(std::string_view event, const nlohmann::json& fields = {}) {
+    if (Shows(Level::kDebug)) Write(Level::kDebug, event, fields);
+  }
+
+ private:
+  const Options options_;
+  std::mutex mutex_;
+};
+
+}  // namespace pie::server

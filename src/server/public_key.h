@@ -1,0 +1,37 @@
+// PublicKey: a user's key, read from PEM or from OpenSSH's one-line form, and what it can verify:
+// RSA (PKCS#1 v1.5, SHA-256, 2048 bits and more), Ed25519, ECDSA on P-256 and P-384. OpenSSL does
+// the arithmetic. Immutable; any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+struct evp_pkey_st;
+
+namespace pie::server {
+
+class PublicKey {
+ public:
+  // An error says what is wrong with the text, and what is accepted.
+  static Result<PublicKey> Parse(std::string_view text);
+
+  bool Verify(std::string_view message, std::string_view signature) const;
+  const std::string& kind() const { return kind_; }  // "RSA 4096", "Ed25519", "ECDSA P-256"
+  // Tells keys apart: the hash of what they are, not of how they were written.
+  std::string fingerprint() const;
+
+ private:
+  explicit PublicKey(std::shared_ptr<evp_pkey_st> key) : key_(std::move(key)) {}
+  Status Classify();
+  std::shared_ptr<evp_pkey_st> key_;
+  std::string kind_;
+};
+
+std::string Base64Encode(std::string_view bytes);
+Result<std::string> Base64Decode(std::string_view text);
+std::string RandomBytes(size_t count);  // for secrets
+
+}  // namespace pie::server

@@ -1,0 +1,252 @@
+#include "server/registry.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "host/hash.h"
+
+namespace pie::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kBusyTimeoutMs = 10'000;
+constexpr auto kOrphanAge = std::chrono::hours(1);
+constexpr const char* kSchema =
+    "CREATE TABLE IF NOT EXISTS programs ("
+    " name TEXT NOT NULL, version TEXT NOT NULL, wasm_hash TEXT NOT NULL,"
+    " manifest_hash TEXT NOT NULL, manifest TEXT NOT NULL, bytes INTEGER NOT NULL,"
+    " owner TEXT NOT NULL, installed_at INTEGER NOT NULL, PRIMARY KEY (name, version))";
+
+Error SqlError(sqlite3* db, std::string_view doing) {
+  return {Code::kInternal, fmt::format("the index of programs: {}: {}", doing, sqlite3_errmsg(db))};
+}
+
+// A prepared statement, bound and stepped.
+class Statement {
+ public:
+  Statement(sqlite3* db, const char* sql) {
+    sqlite3_prepare_v2(db, sql, -1, &raw_, nullptr);
+  }
+  ~Statement() { sqlite3_finalize(raw_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+  bool ok() const { return raw_ != nullptr; }
+  Statement& Text(std::string_view text) {
+    sqlite3_bind_text(raw_, ++bound_, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
+    return *this;
+  }
+  Statement& Number(int64_t number) {
+    sqlite3_bind_int64(raw_, ++bound_, number);
+    return *this;
+  }
+  int Step() { return raw_ == nullptr ? SQLITE_ERROR : sqlite3_step(raw_); }
+  std::string GetText(int column) {
+    const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(raw_, column));
+    return text == nullptr ? "" : std::string(text, sqlite3_column_bytes(raw_, column));
+  }
+  int64_t GetNumber(int column) { return sqlite3_column_int64(raw_, column); }
+
+ private:
+  sqlite3_stmt* raw_ = nullptr;
+  int bound_ = 0;
+};
+
+Status SystemError(std::string_view doing, const std::string& path) {
+  return Fail(Code::kInternal, "cannot {} {}: {}", doing, path, std::strerror(errno));
+}
+
+Status SyncFolder(const std::string& dir) {
+  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return SystemError("open", dir);
+  const int failed = fsync(fd);
+  close(fd);
+  return failed == 0 ? Status{} : SystemError("flush", dir);
+}
+
+// Whole, or not at all: aside, flushed, renamed, and the folder flushed.
+Status WriteWhole(const std::string& path, std::string_view bytes) {
+  const std::string aside = fmt::format("{}.{}.new", path, getpid());
+  const int fd = open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return SystemError("write", aside);
+  std::string_view left = bytes;
+  while (!left.empty()) {
+    const ssize_t written = write(fd, left.data(), left.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) break;
+    left.remove_prefix(static_cast<size_t>(written));
+  }
+  const bool good = left.empty() && fsync(fd) == 0;
+  if (close(fd) != 0 || !good || rename(aside.c_str(), path.c_str()) != 0) {
+    auto failed = SystemError("write", path);
+    unlink(aside.c_str());
+    return failed;
+  }
+  return SyncFolder(fs::path(path).parent_path().string());
+}
+
+InstalledProgram Row(Statement& row) {
+  return {row.GetText(0),
+          row.GetText(1),
+          row.GetText(2),
+          row.GetText(3),
+          row.GetText(4),
+          static_cast<uint64_t>(row.GetNumber(5)),
+          row.GetText(6),
+          row.GetNumber(7)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Registry>> Registry::Open(const std::string& dir) {
+  std::error_code error;
+  fs::create_directories(fs::path(dir) / "components", error);
+  if (error) return Fail(Code::kInternal, "cannot make the folder {}: {}", dir, error.message());
+  sqlite3* db = nullptr;
+  const std::string path = dir + "/index.sqlite";
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
+  const int opened = sqlite3_open_v2(path.c_str(), &db, flags, nullptr);
+  std::unique_ptr<Registry> registry(new Registry(dir, db));
+  if (opened != SQLITE_OK) return std::unexpected(SqlError(db, "opening " + path));
+  sqlite3_busy_timeout(db, kBusyTimeoutMs);
+  for (const char* sql : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", kSchema}) {
+    if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) != SQLITE_OK) {
+      return std::unexpected(SqlError(db, "setting up " + path));
+    }
+  }
+  PIE_RETURN_IF_ERROR(registry->RemoveOrphans());
+  return registry;
+}
+
+Registry::~Registry() {
+  sqlite3_close(db_);
+}
+
+std::string Registry::BlobPath(std::string_view hash) const {
+  return fmt::format("{}/components/{}.wasm", dir_, hash);
+}
+
+// Components that no entry names: left by an installation that was cut short, or by a removal. Young
+// ones may be about to be named by another process.
+Status Registry::RemoveOrphans() {
+  std::set<std::string> named;
+  for (const InstalledProgram& program : PIE_TRY(Select(""))) named.insert(program.wasm_hash);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(dir_ + "/components", ignored)) {
+    if (named.contains(entry.path().stem().string()) && entry.path().extension() == ".wasm") {
+      continue;
+    }
+    const auto age = fs::file_time_type::clock::now() - fs::last_write_time(entry.path(), ignored);
+    if (!ignored && age > kOrphanAge) fs::remove(entry.path(), ignored);
+  }
+  return {};
+}
+
+Result<std::vector<InstalledProgram>> Registry::Select(std::string_view name) {
+  Statement rows(db_,
+                 "SELECT name, version, wasm_hash, manifest_hash, manifest, bytes, owner,"
+                 " installed_at FROM programs WHERE ?1 = '' OR name = ?1 ORDER BY name");
+  rows.Text(name);
+  std::vector<InstalledProgram> found;
+  int step = 0;
+  while ((step = rows.Step()) == SQLITE_ROW) found.push_back(Row(rows));
+  if (step != SQLITE_DONE) return std::unexpected(SqlError(db_, "reading"));
+  std::ranges::stable_sort(found, [](const auto& a, const auto& b) {
+    return a.name != b.name ? a.name < b.name : OlderVersion(a.version, b.version);
+  });
+  return found;
+}
+
+Status Registry::CheckOverwrite(const host::Manifest& manifest, std::string_view wasm_hash,
+                                std::string_view user, bool overwrite, bool admin) {
+  std::lock_guard lock(mutex_);
+  return CheckOverwriteLocked(manifest, wasm_hash, user, overwrite, admin);
+}
+
+Status Registry::CheckOverwriteLocked(const host::Manifest& manifest, std::string_view wasm_hash,
+                                      std::string_view user, bool overwrite, bool admin) {
+  for (const InstalledProgram& program : PIE_TRY(Select(manifest.name))) {
+    if (program.owner != user && !admin) {
+      return Fail(Code::kInvalid, "{} belongs to another user: choose another name in [package]",
+                  program.name);
+    }
+    if (program.version != manifest.version || program.wasm_hash == wasm_hash) continue;
+    if (!overwrite) {
+      return Fail(Code::kInvalid,
+                  "{} is installed already, with other content: raise its version in Pie.toml, or "
+                  "install it with force_overwrite",
+                  program.id());
+    }
+  }
+  return {};
+}
+
+Status Registry::Add(std::string_view manifest_text, std::string_view component,
+                     std::string_view user, bool overwrite, bool admin) {
+  const host::Manifest manifest = PIE_TRY(host::ParseManifest(manifest_text, "Pie.toml"));
+  const std::string hash = host::Blake3Hex(component);
+  std::lock_guard lock(mutex_);
+  PIE_RETURN_IF_ERROR(CheckOverwriteLocked(manifest, hash, user, overwrite, admin));
+  PIE_RETURN_IF_ERROR(WriteWhole(BlobPath(hash), component));
+  const auto now = std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
+  Statement insert(db_, "INSERT OR REPLACE INTO programs VALUES (?,?,?,?,?,?,?,?)");
+  insert.Text(manifest.name).Text(manifest.version).Text(hash);
+  insert.Text(host::Blake3Hex(manifest_text)).Text(manifest_text);
+  insert.Number(static_cast<int64_t>(component.size())).Text(user).Number(now);
+  if (insert.Step() != SQLITE_DONE) return std::unexpected(SqlError(db_, "writing"));
+  return {};
+}
+
+Result<InstalledProgram> Registry::Find(std::string_view program) {
+  const size_t at = program.find('@');
+  const std::string_view name = program.substr(0, at);
+  std::lock_guard lock(mutex_);
+  auto found = PIE_TRY(Select(name.empty() ? "@" : name));
+  if (at != std::string_view::npos) {
+    std::erase_if(found, [&](const auto& p) { return p.version != program.substr(at + 1); });
+  }
+  if (found.empty()) {
+    return Fail(Code::kNotFound, "no program '{}' is installed; see `pie inferlet list`", program);
+  }
+  return std::move(found.back());
+}
+
+Result<std::vector<InstalledProgram>> Registry::List() {
+  std::lock_guard lock(mutex_);
+  return Select("");
+}
+
+Result<std::string> Registry::ReadComponent(const InstalledProgram& program) {
+  const std::string path = BlobPath(program.wasm_hash);
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  if (!file || host::Blake3Hex(bytes) != program.wasm_hash) {
+    return Fail(Code::kInternal, "the component of {} is damaged ({}): install it again",
+                program.id(), path);
+  }
+  return bytes;
+}
+
+Status Registry::Remove(std::string_view program) {
+  const InstalledProgram found = PIE_TRY(Find(program));
+  const bool all = program.find('@') == std::string_view::npos;
+  std::lock_guard lock(mutex_);
+  Statement remove(db_, all ? "DELETE FROM programs WHERE name = ?"
+                            : "DELETE FROM programs WHERE name = ? AND version = ?");
+  remove.Text(found.name);
+  if (!all) remove.Text(found.version);
+  if (remove.Step() != SQLITE_DONE) return std::unexpected(SqlError(db_, "removing"));
+  return {};  // its component goes when it is an hour old: somebody may be reading it
+}
+
+}  // namespace pie::server

@@ -1,0 +1,117 @@
+#include "server/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "host/hash.h"
+
+namespace pie::server {
+namespace {
+
+std::string Manifest(std::string_view name, std::string_view version) {
+  return fmt::format("[package]\nname = \"{}\"\nversion = \"{}\"\n", name, version);
+}
+
+class RegistryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/registry-XXXXXX";
+    dir = mkdtemp(pattern.data());
+    registry = *Registry::Open(dir);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir); }
+  std::string dir;
+  std::unique_ptr<Registry> registry;
+};
+
+TEST_F(RegistryTest, WhatWasAddedIsFoundAgain) {
+  ASSERT_TRUE(registry->Add(Manifest("hello", "0.1.0"), "component", "ada", false));
+  registry = *Registry::Open(dir);  // another process
+  auto found = registry->Find("hello@0.1.0");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->wasm_hash, host::Blake3Hex("component"));
+  EXPECT_EQ(found->manifest_hash, host::Blake3Hex(Manifest("hello", "0.1.0")));
+  EXPECT_EQ(found->bytes, 9u);
+  EXPECT_EQ(found->owner, "ada");
+  EXPECT_EQ(registry->ReadComponent(*found), "component");
+}
+
+TEST_F(RegistryTest, TheLatestVersionByNumber) {
+  for (const char* version : {"0.9.0", "0.10.0", "0.2.0", "0.10.0-rc.1"}) {
+    ASSERT_TRUE(registry->Add(Manifest("hello", version), version, "ada", false));
+  }
+  EXPECT_EQ(registry->Find("hello")->version, "0.10.0");
+  EXPECT_EQ(registry->Find("hello@0.2.0")->version, "0.2.0");
+  EXPECT_FALSE(registry->Find("hello@1.0.0"));
+  EXPECT_FALSE(registry->Find("nobody"));
+  EXPECT_FALSE(registry->Find(""));
+  EXPECT_FALSE(registry->Find("@0.2.0"));
+  EXPECT_EQ(registry->List()->size(), 4u);
+}
+
+TEST_F(RegistryTest, OverwritingIsAsked) {
+  const std::string manifest = Manifest("hello", "0.1.0");
+  ASSERT_TRUE(registry->Add(manifest, "one", "ada", false));
+  EXPECT_TRUE(registry->Add(manifest, "one", "ada", false)) << "the same again";
+  EXPECT_FALSE(registry->Add(manifest, "two", "ada", false));
+  EXPECT_TRUE(registry->Add(manifest, "two", "ada", true));
+  EXPECT_FALSE(registry->Add(manifest, "three", "eve", true)) << "another's";
+  EXPECT_FALSE(registry->Add(Manifest("hello", "9.0.0"), "three", "eve", true)) << "another's name";
+  EXPECT_TRUE(registry->Add(manifest, "three", "root", true, /*admin=*/true));
+  EXPECT_EQ(registry->ReadComponent(*registry->Find("hello")), "three");
+}
+
+TEST_F(RegistryTest, RemovedIsGone) {
+  ASSERT_TRUE(registry->Add(Manifest("a", "0.1.0"), "1", "ada", false));
+  ASSERT_TRUE(registry->Add(Manifest("a", "0.2.0"), "2", "ada", false));
+  EXPECT_TRUE(registry->Remove("a@0.2.0"));
+  EXPECT_EQ(registry->Find("a")->version, "0.1.0");
+  EXPECT_TRUE(registry->Remove("a"));
+  EXPECT_FALSE(registry->Find("a"));
+  EXPECT_FALSE(registry->Remove("a"));
+}
+
+TEST_F(RegistryTest, DamageIsNoticed) {
+  ASSERT_TRUE(registry->Add(Manifest("a", "0.1.0"), "component", "ada", false));
+  const auto found = *registry->Find("a");
+  std::ofstream(dir + "/components/" + found.wasm_hash + ".wasm") << "comp0nent";
+  auto read = registry->ReadComponent(found);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().text.find("install it again"), std::string::npos);
+}
+
+TEST_F(RegistryTest, BadManifests) {
+  EXPECT_FALSE(registry->Add("", "x", "ada", false));
+  EXPECT_FALSE(registry->Add(Manifest("../../etc", "0.1.0"), "x", "ada", false));
+  EXPECT_FALSE(registry->Add(Manifest("hello", "../1"), "x", "ada", false));
+}
+
+TEST_F(RegistryTest, WhatAnInstallationLeftBehindGoesWhenItIsOld) {
+  const std::string left = dir + "/components/" + std::string(64, 'a') + ".wasm";
+  std::ofstream(left) << "half";
+  registry = *Registry::Open(dir);
+  EXPECT_TRUE(std::filesystem::exists(left)) << "somebody may be about to name it";
+  std::filesystem::last_write_time(
+      left, std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  registry = *Registry::Open(dir);
+  EXPECT_FALSE(std::filesystem::exists(left));
+}
+
+// From semver.org, rule 11.
+TEST(Version, Order) {
+  const char* ordered[] = {"1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta",
+                           "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1",      "1.0.0",
+                           "2.0.0",        "2.1.0",         "2.1.1",           "2.1.10"};
+  for (size_t i = 0; i < std::size(ordered); ++i) {
+    for (size_t j = 0; j < std::size(ordered); ++j) {
+      EXPECT_EQ(OlderVersion(ordered[i], ordered[j]), i < j) << ordered[i] << " " << ordered[j];
+    }
+  }
+  EXPECT_FALSE(OlderVersion("1.0.0+a", "1.0.0+b"));
+  EXPECT_TRUE(OlderVersion("9.0.0", "99999999999999999999.0.0"));
+}
+
+}  // namespace
+}  // namespace pie::server

@@ -1,0 +1,213 @@
+#include "server/server.h"
+
+#include <utility>
+// clang-format off
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+// clang-format on
+#include <sys/resource.h>
+
+#include <thread>
+#include <vector>
+
+#include "server/socket.h"
+
+namespace pie::server {
+
+namespace asio = boost::asio;
+using tcp = asio::ip::tcp;
+using ErrorCode = boost::system::error_code;
+
+namespace {
+
+constexpr auto kSweepEvery = std::chrono::seconds(1);
+constexpr auto kDrainLook = std::chrono::milliseconds(50);
+constexpr auto kFarewell = std::chrono::seconds(2);  // for closing handshakes
+
+// A socket is a file: a server wants as many as it may have.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Status LoadTls(asio::ssl::context& context, const ServerOptions& options) {
+  ErrorCode error;
+  context.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 |
+                          asio::ssl::context::no_sslv3 | asio::ssl::context::no_tlsv1 |
+                          asio::ssl::context::no_tlsv1_1,
+                      error);
+  context.use_certificate_chain_file(options.tls_cert, error);
+  if (error) {
+    return Fail(Code::kInvalid, "cannot use the certificate {}: {}", options.tls_cert,
+                error.message());
+  }
+  context.use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
+  if (error) {
+    return Fail(Code::kInvalid, "cannot use the key {}: {}", options.tls_key, error.message());
+  }
+  return {};
+}
+
+}  // namespace
+
+struct Server::Impl {
+  Impl(ServerOptions the_options, host::Engine& engine, Registry& registry, Auth& auth, Log& log)
+      : options(std::move(the_options)),
+        io(1),
+        acceptor(io),
+        sweep(io),
+        tls(asio::ssl::context::tls_server),
+        service(engine, registry, auth, log, options.limits, options.max_processes,
+                [this](std::function<void()> f) { asio::post(io, std::move(f)); }) {}
+
+  Status Listen();
+  void Accept();
+  void SweepLater();
+  void Drained(std::chrono::steady_clock::time_point deadline);
+  void Farewell(std::chrono::steady_clock::time_point deadline);
+
+  ServerOptions options;
+  asio::io_context io;
+  tcp::acceptor acceptor;
+  asio::steady_timer sweep;
+  asio::ssl::context tls;
+  Service service;
+  Sockets sockets;
+  uint16_t port = 0;
+  std::thread thread;
+};
+
+Status Server::Impl::Listen() {
+  ErrorCode error;
+  tcp::resolver resolver(io);
+  const auto found = resolver.resolve(options.host, std::to_string(options.port),
+                                      tcp::resolver::passive, error);
+  if (error || found.empty()) {
+    return Fail(Code::kInvalid, "there is no address '{}' to listen on: {}", options.host,
+                error.message());
+  }
+  const tcp::endpoint endpoint = found.begin()->endpoint();
+  if (!endpoint.address().is_loopback() && !service.auth.enabled()) {
+    return Fail(Code::kInvalid,
+                "{} can be reached by others, and authentication is off: anybody could run programs "
+                "here. Set auth.enabled = true and add keys by `pie auth add`, or listen on "
+                "127.0.0.1",
+                options.host);
+  }
+  if (!options.tls_cert.empty()) PIE_RETURN_IF_ERROR(LoadTls(tls, options));
+  acceptor.open(endpoint.protocol(), error);
+  acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(4096, error);
+  if (error) {
+    return Fail(Code::kUnavailable, "cannot listen on {}:{}: {}; try another --port", options.host,
+                options.port, error.message());
+  }
+  port = acceptor.local_endpoint(error).port();
+  return {};
+}
+
+void Server::Impl::Accept() {
+  acceptor.async_accept([this](ErrorCode error, tcp::socket socket) {
+    if (!acceptor.is_open()) return;
+    if (error) {
+      // Out of files, most likely: there will be some again.
+      service.log.Write(Log::Level::kWarning, "cannot accept", {{"why", error.message()}});
+      sweep.expires_after(kSweepEvery);
+      return sweep.async_wait([this](ErrorCode) {
+        Accept();
+        SweepLater();
+      });
+    }
+    if (service.connections >= service.limits.max_connections) {
+      ++service.refused;
+    } else {
+      MakeSocket(std::move(socket), options.tls_cert.empty() ? nullptr : &tls, service, sockets)
+          ->Start();
+    }
+    Accept();
+  });
+}
+
+void Server::Impl::SweepLater() {
+  sweep.expires_after(kSweepEvery);
+  sweep.async_wait([this](ErrorCode error) {
+    if (error) return;
+    const auto late = std::chrono::steady_clock::now() -
+                      std::chrono::seconds(service.limits.auth_timeout_secs);
+    std::vector<Socket*> unknown;
+    for (Socket* socket : sockets) {
+      if (socket->since < late && socket->unknown()) unknown.push_back(socket);
+    }
+    for (Socket* socket : unknown) socket->CloseGently("no authentication within the time for it");
+    service.sessions.Sweep();
+    SweepLater();
+  });
+}
+
+void Server::Impl::Drained(std::chrono::steady_clock::time_point deadline) {
+  const auto now = std::chrono::steady_clock::now();
+  if (service.sessions.running() > 0) {
+    if (now >= deadline) service.sessions.CancelAll();
+    sweep.expires_after(kDrainLook);
+    return sweep.async_wait([this, deadline](ErrorCode) { Drained(deadline); });
+  }
+  const std::vector<Socket*> all(sockets.begin(), sockets.end());
+  for (Socket* socket : all) socket->CloseGently("the server is shutting down");
+  Farewell(now + kFarewell);
+}
+
+void Server::Impl::Farewell(std::chrono::steady_clock::time_point deadline) {
+  if (sockets.empty() || std::chrono::steady_clock::now() >= deadline) return io.stop();
+  sweep.expires_after(kDrainLook);
+  sweep.async_wait([this, deadline](ErrorCode) { Farewell(deadline); });
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::unique_ptr<Server>> Server::Start(ServerOptions options, host::Engine& engine,
+                                              Registry& registry, Auth& auth, Log& log) {
+  RaiseFileLimit();
+  auto impl = std::make_unique<Impl>(std::move(options), engine, registry, auth, log);
+  PIE_RETURN_IF_ERROR(impl->Listen());
+  impl->Accept();
+  impl->SweepLater();
+  impl->thread = std::thread([raw = impl.get()] {
+    pthread_setname_np(pthread_self(), "pie-io");
+    raw->io.run();
+  });
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Server::~Server() {
+  impl_->io.stop();
+  Wait();
+  impl_->service.sessions.CancelAll();
+}
+
+uint16_t Server::port() const {
+  return impl_->port;
+}
+
+Service& Server::service() {
+  return impl_->service;
+}
+
+void Server::Drain() {
+  asio::post(impl_->io, [impl = impl_.get()] {
+    if (impl->service.draining.exchange(true)) return;
+    ErrorCode ignored;
+    impl->acceptor.close(ignored);
+    impl->sweep.cancel();
+    impl->Drained(std::chrono::steady_clock::now() +
+                  std::chrono::seconds(impl->options.drain_secs));
+  });
+}
+
+void Server::Wait() {
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+}  // namespace pie::server

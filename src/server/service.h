@@ -1,0 +1,52 @@
+// Service: what all connections share. Owned by the server; its parts say which threads may use
+// them. `post` runs a function on the IO thread and may be called from any.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "host/byte_budget.h"
+#include "host/engine.h"
+#include "server/auth.h"
+#include "server/limits.h"
+#include "server/log.h"
+#include "server/programs.h"
+#include "server/sessions.h"
+#include "server/work_queue.h"
+
+namespace pie::server {
+
+struct Service {
+  using Post = std::function<void(std::function<void()>)>;
+  Service(host::Engine& the_engine, Registry& registry, Auth& the_auth, Log& the_log,
+          const Limits& the_limits, size_t max_processes, Post the_post)
+      : engine(the_engine),
+        auth(the_auth),
+        log(the_log),
+        limits(the_limits),
+        post(std::move(the_post)),
+        programs(the_engine, registry),
+        sessions(the_engine, limits, max_processes),
+        uploads(std::make_shared<host::ByteBudget>(limits.max_uploads_bytes)),
+        work(limits.max_queued_jobs) {}
+
+  host::Engine& engine;
+  Auth& auth;
+  Log& log;
+  const Limits limits;
+  const Post post;
+  Programs programs;
+  Sessions sessions;
+  const std::shared_ptr<host::ByteBudget> uploads;
+  std::atomic<size_t> connections = 0;
+  std::atomic<uint64_t> messages = 0;      // from clients
+  std::atomic<uint64_t> bad_frames = 0;    // that were none
+  std::atomic<uint64_t> refused = 0;       // connections past the limit
+  std::atomic<uint64_t> launches = 0;
+  std::atomic<bool> draining = false;      // no new launches
+  WorkQueue work;                          // last: its jobs use the rest
+};
+
+}  // namespace pie::server

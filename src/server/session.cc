@@ -1,0 +1,240 @@
+#include "server/session.h"
+
+#include <algorithm>
+
+#include "base/utf8.h"
+#include "host/hash.h"
+
+namespace pie::server {
+namespace {
+
+constexpr size_t kEventOverhead = 128;  // what an event costs beside its text
+
+}  // namespace
+
+Session::Session(Options options, const Limits& limits, std::shared_ptr<host::ByteBudget> budget)
+    : options_(std::move(options)),
+      limits_(limits),
+      numbered_(options_.numbered),
+      budget_(std::move(budget)) {
+  if (options_.running) ++*options_.running;
+}
+
+Session::~Session() {
+  budget_->Give(bytes_);
+  if (options_.running && !ended_at_) --*options_.running;  // never launched
+}
+
+void Session::SetProcess(std::shared_ptr<host::Process> process) {
+  std::lock_guard lock(mutex_);
+  id_ = process->id();
+  if (!ended_at_) process_ = std::move(process);
+}
+
+std::shared_ptr<host::Process> Session::process() const {
+  std::lock_guard lock(mutex_);
+  return process_;
+}
+
+Status Session::Attach(std::shared_ptr<Outlet> outlet, std::optional<uint64_t> seen) {
+  std::lock_guard lock(mutex_);
+  if (seen && *seen >= next_seq_) {
+    return Fail(Code::kInvalid, "'seen' is {}, but this process has sent {} events", *seen,
+                next_seq_ - 1);
+  }
+  next_ = confirmed_;
+  next_chunk_ = 0;
+  if (seen) {
+    auto first = std::ranges::find_if(events_, [&](const Event& e) { return e.seq > *seen; });
+    next_ = confirmed_ = static_cast<size_t>(first - events_.begin());
+    const uint64_t oldest = first == events_.end() ? next_seq_ : first->seq;
+    lost_ = oldest - *seen - 1;
+  }
+  // Whoever attaches hears the end, even if another has heard it.
+  if (!seen && ended_at_ && next_ == events_.size() && next_ > 0) next_ = confirmed_ = next_ - 1;
+  numbered_ = seen.has_value();
+  outlet_ = std::move(outlet);
+  woken_ = true;  // it looks by itself
+  return {};
+}
+
+void Session::Detach(const Outlet* outlet) {
+  std::shared_ptr<host::Process> process;
+  {
+    std::lock_guard lock(mutex_);
+    if (outlet_.get() != outlet) return;
+    outlet_.reset();
+    next_ = confirmed_;
+    next_chunk_ = 0;
+    MakeRoom(0);
+    room_.Fire();  // nobody to wait for
+    process = process_;
+  }
+  if (process) process->ClientLeft();
+}
+
+bool Session::attached() const {
+  std::lock_guard lock(mutex_);
+  return outlet_ != nullptr;
+}
+
+std::optional<Outgoing> Session::Take(const Outlet* outlet) {
+  std::lock_guard lock(mutex_);
+  if (outlet_.get() != outlet) return std::nullopt;
+  if (lost_ > 0) {
+    const std::string text = fmt::format(
+        "[pie] {} events of this process were dropped: nobody was there to take them\n", lost_);
+    lost_ = 0;
+    return Outgoing{EncodeEvent(id_, EventKind::kStderr, text)};
+  }
+  if (next_ == events_.size()) {
+    woken_ = false;
+    return std::nullopt;
+  }
+  const Event& event = events_[next_];
+  const std::optional<uint64_t> seq = numbered_ ? std::optional(event.seq) : std::nullopt;
+  if (!event.is_file) {
+    ++next_;
+    const bool last = ended_at_ && next_ == events_.size();
+    return Outgoing{EncodeEvent(id_, event.kind, event.value, seq), last};
+  }
+  const auto total = static_cast<uint32_t>(
+      std::max<size_t>(1, (event.value.size() + kChunkBytes - 1) / kChunkBytes));
+  const auto data = std::string_view(event.value).substr(next_chunk_ * kChunkBytes, kChunkBytes);
+  Outgoing chunk{EncodeFileChunk(id_, {event.hash, next_chunk_, total, data}, seq)};
+  if (++next_chunk_ == total) {
+    next_chunk_ = 0;
+    ++next_;
+  }
+  return chunk;
+}
+
+void Session::Sent(const Outlet* outlet) {
+  std::lock_guard lock(mutex_);
+  if (outlet_.get() != outlet) return;
+  const bool was_full = FullLocked();
+  confirmed_ = next_;
+  while (!numbered_ && confirmed_ > 0) DropFront();
+  if (was_full && !FullLocked()) room_.Fire();
+}
+
+std::optional<std::chrono::steady_clock::time_point> Session::ended_at() const {
+  std::lock_guard lock(mutex_);
+  return ended_at_;
+}
+
+void Session::OnMessage(std::string_view text) {
+  Put(false, EventKind::kStdout, std::string(text));
+}
+
+void Session::OnFile(std::string_view bytes) {
+  Put(true, EventKind::kMessage, std::string(bytes));
+}
+
+void Session::OnOutput(bool is_stderr, std::string_view bytes) {
+  if (!options_.capture_outputs) return;
+  // A write may end within a character; the rest of it comes with the next.
+  std::string& carry = carry_[is_stderr ? 1 : 0];
+  carry.append(bytes);
+  std::string text;
+  carry.erase(0, AppendWholeCharacters(carry, text));
+  if (!text.empty()) {
+    Put(false, is_stderr ? EventKind::kStderr : EventKind::kStdout, std::move(text));
+  }
+}
+
+void Session::OnExit(const wasm::Exit& exit) {
+  for (const bool is_stderr : {false, true}) {
+    if (!carry_[is_stderr].empty()) {
+      Put(false, is_stderr ? EventKind::kStderr : EventKind::kStdout,
+          ToValidUtf8(carry_[is_stderr]));
+    }
+  }
+  std::string text = exit.text;
+  auto kind = exit.kind == wasm::Exit::Kind::kReturned ? EventKind::kReturn : EventKind::kError;
+  if (text.size() > limits_.max_ring_bytes / 2) {
+    text = fmt::format("it returned {} bytes; at most {} MiB can be sent: use send_file",
+                       text.size(), limits_.max_ring_bytes >> 21);
+    kind = EventKind::kError;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    ended_at_ = std::chrono::steady_clock::now();
+    process_.reset();
+    if (options_.running) --*options_.running;
+  }
+  Put(false, kind, std::move(text));
+}
+
+bool Session::Full() {
+  std::lock_guard lock(mutex_);
+  if (!FullLocked()) return false;
+  room_.Clear();
+  return true;
+}
+
+bool Session::FullLocked() const {
+  if (outlet_ == nullptr) return false;
+  size_t waiting = 0;
+  if (unsent() >= limits_.max_ring_events) return true;
+  if (bytes_ < limits_.max_ring_bytes) return budget_->used() > budget_->limit() * 15 / 16;
+  for (size_t i = confirmed_; i < events_.size(); ++i) waiting += events_[i].value.size();
+  return waiting >= limits_.max_ring_bytes;
+}
+
+void Session::Put(bool is_file, EventKind kind, std::string value) {
+  std::string hash = is_file ? host::Blake3Hex(value) : "";
+  std::shared_ptr<Outlet> to_wake;
+  {
+    std::lock_guard lock(mutex_);
+    PutLocked({next_seq_++, is_file, kind, std::move(value), std::move(hash)});
+    if (outlet_ && !woken_) {
+      woken_ = true;
+      to_wake = outlet_;
+    }
+  }
+  if (to_wake) to_wake->Wake(shared_from_this());
+}
+
+void Session::PutLocked(Event event) {
+  const size_t bytes = event.value.size() + kEventOverhead;
+  // The end is kept in any case.
+  if (MakeRoom(bytes)) {
+    event.charged = bytes;
+    bytes_ += bytes;
+  } else if (!ended_at_) {
+    ++lost_;
+    return;
+  }
+  events_.push_back(std::move(event));
+}
+
+// Lets old events go until `bytes` more fit: those that were sent first, then, if nobody is
+// attached, those that were not. False if they do not fit; else they are taken from the budget.
+bool Session::MakeRoom(size_t bytes) {
+  auto over = [&] {
+    return events_.size() >= limits_.max_ring_events || bytes_ + bytes > limits_.max_ring_bytes;
+  };
+  while (over() && !events_.empty() && (confirmed_ > 0 || !outlet_)) DropFront();
+  while (!budget_->Take(bytes)) {
+    if (events_.empty() || (confirmed_ == 0 && outlet_)) return false;
+    DropFront();
+  }
+  return true;
+}
+
+void Session::DropFront() {
+  const size_t bytes = events_.front().charged;
+  bytes_ -= bytes;
+  budget_->Give(bytes);
+  events_.pop_front();
+  if (next_ > 0) {
+    --next_;
+  } else {
+    ++lost_;
+    next_chunk_ = 0;
+  }
+  if (confirmed_ > 0) --confirmed_;
+}
+
+}  // namespace pie::server

@@ -1,0 +1,212 @@
+#include "server/session.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "host/hash.h"
+
+namespace pie::server {
+namespace {
+
+using nlohmann::json;
+
+struct FakeOutlet final : Outlet {
+  int wakes = 0;
+  void Wake(const std::shared_ptr<Session>&) override { ++wakes; }
+};
+
+class SessionTest : public testing::Test {
+ protected:
+  std::shared_ptr<Session> Make(bool capture = true) {
+    return std::make_shared<Session>(
+        Session::Options{.username = "ada", .capture_outputs = capture}, limits, budget);
+  }
+  // All that is there to take, as `kind:value`.
+  static std::vector<std::string> Drain(Session& session, const std::shared_ptr<FakeOutlet>& outlet,
+                                        size_t most = SIZE_MAX) {
+    std::vector<std::string> all;
+    while (all.size() < most) {
+      auto outgoing = session.Take(outlet.get());
+      if (!outgoing) break;
+      session.Sent(outlet.get());
+      const json frame = json::from_msgpack(outgoing->frame);
+      all.push_back(frame["type"] == "file"
+                        ? "file:" + std::to_string(frame["chunk_index"].get<int>())
+                        : frame["event"].get<std::string>() + ":" +
+                              frame["value"].get<std::string>());
+    }
+    return all;
+  }
+  using Texts = std::vector<std::string>;
+  Limits limits;
+  std::shared_ptr<host::ByteBudget> budget = std::make_shared<host::ByteBudget>(1 << 20);
+  std::shared_ptr<FakeOutlet> one = std::make_shared<FakeOutlet>();
+  std::shared_ptr<FakeOutlet> two = std::make_shared<FakeOutlet>();
+};
+
+TEST_F(SessionTest, InOrderAndOnce) {
+  auto session = Make();
+  session->OnMessage("a");
+  ASSERT_TRUE(session->Attach(one, {}));
+  session->OnOutput(true, "b");
+  session->OnMessage("c");
+  session->OnExit({wasm::Exit::Kind::kReturned, "done"});
+  EXPECT_EQ(Drain(*session, one), (Texts{"stdout:a", "stderr:b", "stdout:c", "return:done"}));
+  EXPECT_TRUE(Drain(*session, one).empty());
+  EXPECT_EQ(budget->used(), 0u);
+}
+
+TEST_F(SessionTest, WakesOnceUntilAllIsTaken) {
+  auto session = Make();
+  ASSERT_TRUE(session->Attach(one, {}));
+  EXPECT_TRUE(Drain(*session, one).empty());
+  session->OnMessage("a");
+  session->OnMessage("b");
+  EXPECT_EQ(one->wakes, 1);
+  Drain(*session, one);
+  session->OnMessage("c");
+  EXPECT_EQ(one->wakes, 2);
+}
+
+TEST_F(SessionTest, DetachedItKeepsTheNewestAndSaysWhatIsLost) {
+  auto session = Make();
+  for (int i = 0; i < 5000; ++i) session->OnMessage(std::to_string(i));
+  ASSERT_TRUE(session->Attach(one, {}));
+  const Texts all = Drain(*session, one);
+  ASSERT_EQ(all.size(), limits.max_ring_events + 1);
+  EXPECT_NE(all[0].find("904 events of this process were dropped"), std::string::npos) << all[0];
+  EXPECT_EQ(all[1], "stdout:904");
+  EXPECT_EQ(all.back(), "stdout:4999");
+}
+
+TEST_F(SessionTest, TakenAndNotSentIsTakenAgain) {
+  auto session = Make();
+  ASSERT_TRUE(session->Attach(one, {}));
+  session->OnMessage("a");
+  session->OnMessage("b");
+  ASSERT_TRUE(session->Take(one.get()));  // on its way when the socket broke
+  session->Detach(one.get());
+  session->OnMessage("c");
+  ASSERT_TRUE(session->Attach(two, {}));
+  EXPECT_EQ(Drain(*session, two), (Texts{"stdout:a", "stdout:b", "stdout:c"}));
+}
+
+TEST_F(SessionTest, TheLastToAttachTakes) {
+  auto session = Make();
+  ASSERT_TRUE(session->Attach(one, {}));
+  ASSERT_TRUE(session->Attach(two, {}));
+  session->OnMessage("a");
+  EXPECT_TRUE(Drain(*session, one).empty());
+  session->Detach(one.get());  // it has no say any more
+  EXPECT_TRUE(session->attached());
+  EXPECT_EQ(Drain(*session, two), Texts{"stdout:a"});
+}
+
+TEST_F(SessionTest, SeenEventsComeAgainFromThereOn) {
+  auto session = Make();
+  ASSERT_TRUE(session->Attach(one, 0));
+  for (const char* text : {"a", "b", "c", "d"}) session->OnMessage(text);
+  Drain(*session, one);  // sent, but the client got two of them
+  session->Detach(one.get());
+  ASSERT_TRUE(session->Attach(two, 2));
+  EXPECT_EQ(Drain(*session, two), (Texts{"stdout:c", "stdout:d"}));
+  EXPECT_FALSE(session->Attach(one, 5)) << "it has sent four";
+}
+
+TEST_F(SessionTest, TheEndIsHeardByWhoeverAttaches) {
+  auto session = Make();
+  ASSERT_TRUE(session->Attach(one, 0));
+  session->OnExit({wasm::Exit::Kind::kFailed, "why"});
+  Drain(*session, one);
+  session->Detach(one.get());
+  ASSERT_TRUE(session->Attach(two, {}));
+  EXPECT_EQ(Drain(*session, two), Texts{"error:why"});
+}
+
+TEST_F(SessionTest, FilesComeInChunks) {
+  auto session = Make();
+  const std::string file(kChunkBytes * 2 + 5, 'x');
+  budget = std::make_shared<host::ByteBudget>(1 << 30);
+  session = Make();
+  session->OnFile(file);
+  session->OnFile("");
+  ASSERT_TRUE(session->Attach(one, {}));
+  std::string joined;
+  for (int i = 0; i < 3; ++i) {
+    const json frame = json::from_msgpack(session->Take(one.get())->frame);
+    session->Sent(one.get());
+    EXPECT_EQ(frame["total_chunks"], 3);
+    EXPECT_EQ(frame["file_hash"], host::Blake3Hex(file));
+    const auto& bytes = frame["chunk_data"].get_binary();
+    joined.append(bytes.begin(), bytes.end());
+  }
+  EXPECT_EQ(joined, file);
+  EXPECT_EQ(Drain(*session, one), Texts{"file:0"}) << "an empty file is a file";
+}
+
+TEST_F(SessionTest, AFileHalfSentIsSentWholeToTheNext) {
+  budget = std::make_shared<host::ByteBudget>(1 << 30);
+  auto session = Make();
+  session->OnFile(std::string(kChunkBytes * 2, 'x'));
+  ASSERT_TRUE(session->Attach(one, {}));
+  Drain(*session, one, 1);
+  session->Detach(one.get());
+  ASSERT_TRUE(session->Attach(two, {}));
+  EXPECT_EQ(Drain(*session, two), (Texts{"file:0", "file:1"}));
+}
+
+TEST_F(SessionTest, CharactersStayWhole) {
+  auto session = Make();
+  ASSERT_TRUE(session->Attach(one, {}));
+  session->OnOutput(false, "caf\xc3");
+  session->OnOutput(false, "\xa9!");
+  session->OnOutput(true, "\xe2\x82");
+  session->OnExit({wasm::Exit::Kind::kReturned, ""});
+  EXPECT_EQ(Drain(*session, one),
+            (Texts{"stdout:caf", "stdout:é!", "stderr:\xef\xbf\xbd", "return:"}));
+}
+
+TEST_F(SessionTest, WithoutCaptureOnlyWhatIsSentCounts) {
+  auto session = Make(false);
+  ASSERT_TRUE(session->Attach(one, {}));
+  session->OnOutput(false, "printed");
+  session->OnMessage("sent");
+  EXPECT_EQ(Drain(*session, one), Texts{"stdout:sent"});
+}
+
+TEST_F(SessionTest, ASlowClientMakesTheProcessWait) {
+  limits.max_ring_events = 4;
+  auto session = Make();
+  EXPECT_FALSE(session->Full());
+  ASSERT_TRUE(session->Attach(one, {}));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_FALSE(session->Full());
+    session->OnMessage("x");
+  }
+  EXPECT_TRUE(session->Full());
+  Drain(*session, one, 1);
+  EXPECT_FALSE(session->Full());
+  session->OnMessage("x");
+  EXPECT_TRUE(session->Full());
+  session->Detach(one.get());
+  EXPECT_FALSE(session->Full()) << "nobody to wait for";
+}
+
+TEST_F(SessionTest, AllTogetherHaveALimit) {
+  budget = std::make_shared<host::ByteBudget>(4096);
+  auto first = Make();
+  auto second = Make();
+  for (int i = 0; i < 100; ++i) first->OnMessage(std::string(100, 'a'));
+  for (int i = 0; i < 100; ++i) second->OnMessage(std::string(100, 'b'));
+  EXPECT_LE(budget->used(), 4096u);
+  first->OnExit({wasm::Exit::Kind::kReturned, "end"});
+  ASSERT_TRUE(first->Attach(one, {}));
+  EXPECT_EQ(Drain(*first, one).back(), "return:end");
+  first.reset();
+  second.reset();
+  EXPECT_EQ(budget->used(), 0u);
+}
+
+}  // namespace
+}  // namespace pie::server

@@ -1,0 +1,94 @@
+#include "server/sessions.h"
+
+#include <algorithm>
+
+namespace pie::server {
+
+Sessions::Sessions(host::Engine& engine, const Limits& limits, size_t max_processes)
+    : engine_(engine),
+      limits_(limits),
+      max_processes_(max_processes),
+      budget_(std::make_shared<host::ByteBudget>(limits.max_buffered_bytes)),
+      running_(std::make_shared<std::atomic<size_t>>(0)) {}
+
+Result<std::shared_ptr<Session>> Sessions::Launch(const std::string& program,
+                                                  std::string_view input, Session::Options options,
+                                                  std::optional<uint64_t> token_budget) {
+  if (max_processes_ != 0 && running_->load() >= max_processes_) {
+    return Fail(Code::kExhausted,
+                "{} processes run already (server.max_concurrent_processes); try again later",
+                running_->load());
+  }
+  const std::string username = options.username;
+  options.program = program;
+  options.running = running_;
+  auto session = std::make_shared<Session>(std::move(options), limits_, budget_);
+  host::Process::Options launch{.username = username, .listener = session};
+  if (token_budget) launch.token_budget = std::make_shared<host::ByteBudget>(*token_budget);
+  session->SetProcess(PIE_TRY(engine_.Launch(program, input, std::move(launch))));
+  std::lock_guard lock(mutex_);
+  sessions_.emplace(session->id(), session);
+  return session;
+}
+
+Result<std::shared_ptr<Session>> Sessions::Find(std::string_view id, std::string_view user) {
+  std::lock_guard lock(mutex_);
+  auto found = sessions_.find(id);
+  if (found == sessions_.end() || found->second->options().username != user) {
+    return Fail(Code::kNotFound, "there is no process '{}' (it may have ended)", id.substr(0, 64));
+  }
+  return found->second;
+}
+
+std::vector<std::shared_ptr<Session>> Sessions::Of(std::string_view user) {
+  std::vector<std::shared_ptr<Session>> own;
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, session] : sessions_) {
+    if (session->options().username == user && !session->ended_at()) own.push_back(session);
+  }
+  return own;
+}
+
+void Sessions::Remove(const std::string& id) {
+  std::shared_ptr<Session> removed;  // let go after unlocking
+  std::lock_guard lock(mutex_);
+  auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  removed = std::move(found->second);
+  sessions_.erase(found);
+}
+
+void Sessions::Sweep() {
+  using Ended = std::pair<std::chrono::steady_clock::time_point, std::shared_ptr<Session>>;
+  std::vector<Ended> ended;
+  const auto oldest =
+      std::chrono::steady_clock::now() - std::chrono::seconds(limits_.ended_session_secs);
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, session] : sessions_) {
+    if (auto at = session->ended_at(); at && !session->attached()) ended.emplace_back(*at, session);
+  }
+  std::ranges::sort(ended, {}, &Ended::first);
+  const size_t spare =
+      ended.size() - std::min(ended.size(), limits_.max_ended_sessions);  // too many
+  for (size_t i = 0; i < ended.size(); ++i) {
+    if (i < spare || ended[i].first < oldest) sessions_.erase(ended[i].second->id());
+  }
+}
+
+void Sessions::CancelAll() {
+  std::vector<std::shared_ptr<host::Process>> running;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, session] : sessions_) {
+      if (auto process = session->process()) running.push_back(std::move(process));
+    }
+  }
+  for (const auto& process : running) process->Cancel();
+}
+
+size_t Sessions::size() {
+  std::lock_guard lock(mutex_);
+  return sessions_.size();
+}
+
+}  // namespace pie::server

@@ -1,0 +1,53 @@
+// Sessions: all processes that clients launched and can still come back to, by id. Any thread.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "host/byte_budget.h"
+#include "host/engine.h"
+#include "server/limits.h"
+#include "server/session.h"
+
+namespace pie::server {
+
+class Sessions {
+ public:
+  Sessions(host::Engine& engine, const Limits& limits, size_t max_processes);
+
+  // Launches a program that the engine has. Nobody is attached yet.
+  Result<std::shared_ptr<Session>> Launch(const std::string& program, std::string_view input,
+                                          Session::Options options,
+                                          std::optional<uint64_t> token_budget);
+  // Only its own user finds a process; for others it does not exist.
+  Result<std::shared_ptr<Session>> Find(std::string_view id, std::string_view user);
+  std::vector<std::shared_ptr<Session>> Of(std::string_view user);
+  void Remove(const std::string& id);
+  // Lets go of ended processes whose time is over, or that are too many. Now and then.
+  void Sweep();
+  void CancelAll();
+
+  size_t running() const { return running_->load(); }
+  size_t size();
+  const host::ByteBudget& buffered() const { return *budget_; }
+
+ private:
+  host::Engine& engine_;
+  const Limits& limits_;
+  const size_t max_processes_;
+  const std::shared_ptr<host::ByteBudget> budget_;
+  const std::shared_ptr<std::atomic<size_t>> running_;
+  std::mutex mutex_;
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  std::unordered_map<std::string, std::shared_ptr<Session>, Hash, std::equal_to<>> sessions_;
+};
+
+}  // namespace pie::server

@@ -1,0 +1,39 @@
+// Sockets: what the acceptor makes of an accepted connection. The only files that see Beast are
+// this one's source and the server's.
+#pragma once
+
+#include <utility>  // before Asio 1.74, which forgets it
+// clang-format off
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+// clang-format on
+#include <chrono>
+#include <memory>
+#include <string>
+#include <unordered_set>
+
+#include "server/service.h"
+
+namespace pie::server {
+
+// One accepted connection. IO thread.
+class Socket {
+ public:
+  virtual ~Socket() = default;
+  virtual void Start() = 0;
+  // Sends what is to be sent, then closes.
+  virtual void CloseGently(const std::string& reason) = 0;
+  virtual void CloseAtOnce() = 0;
+  // Connected, and not yet known.
+  virtual bool unknown() const = 0;
+  std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
+};
+
+using Sockets = std::unordered_set<Socket*>;
+
+// It keeps itself alive until it is closed, and is in `all` as long. `tls` may be null.
+std::shared_ptr<Socket> MakeSocket(boost::asio::ip::tcp::socket socket,
+                                   boost::asio::ssl::context* tls, Service& service, Sockets& all);
+
+}  // namespace pie::server

@@ -1,0 +1,74 @@
+#include "server/status.h"
+
+#include <iterator>
+
+namespace pie::server {
+namespace {
+
+class Writer {
+ public:
+  template <class T>
+  void Value(std::string_view name, std::string_view type, std::string_view help, T value) {
+    fmt::format_to(std::back_inserter(text_), "# HELP {0} {2}\n# TYPE {0} {1}\n{0} {3}\n", name,
+                   type, help, value);
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+nlohmann::json ModelStatus(host::Engine& engine) {
+  nlohmann::json models = nlohmann::json::array();
+  for (host::LoadedModel& loaded : engine.models()) {
+    const SchedulerStats stats = loaded.scheduler->stats();
+    models.push_back({{"name", loaded.model.name},
+                      {"sequences", stats.sequences},
+                      {"pages_used", stats.pages_used},
+                      {"pages_total", stats.pages_total},
+                      {"queued", stats.queued},
+                      {"steps", stats.steps},
+                      {"tokens", stats.tokens}});
+  }
+  return {{"models", models}, {"version", PIE_VERSION}};
+}
+
+std::string MetricsText(Service& service) {
+  Writer writer;
+  const host::EngineStats stats = service.engine.stats();
+  uint64_t steps = 0, tokens = 0, queued = 0, total = 0;
+  for (host::LoadedModel& loaded : service.engine.models()) {
+    const SchedulerStats scheduler = loaded.scheduler->stats();
+    steps += scheduler.steps;
+    tokens += scheduler.tokens;
+    queued += scheduler.queued;
+    total += scheduler.pages_total;
+  }
+  writer.Value("pie_batches_total", "counter", "Batches that devices ran.", steps);
+  writer.Value("pie_tokens_total", "counter", "Tokens that devices computed.", tokens);
+  writer.Value("pie_queued_passes", "gauge", "Passes that wait for a device.", queued);
+  writer.Value("pie_pages_used", "gauge", "KV pages in use.", stats.pages);
+  writer.Value("pie_pages_free", "gauge", "KV pages that are free.", total - stats.pages);
+  writer.Value("pie_instances", "gauge", "Inferlets that run.", stats.instances);
+  writer.Value("pie_snapshots", "gauge", "Saved contexts.", stats.snapshots);
+  writer.Value("pie_sessions", "gauge", "Processes that clients can come back to.",
+               service.sessions.size());
+  writer.Value("pie_connections", "gauge", "Clients connected.", service.connections.load());
+  writer.Value("pie_messages_total", "counter", "Messages from clients.", service.messages.load());
+  writer.Value("pie_bad_frames_total", "counter", "Frames that were no message.",
+               service.bad_frames.load());
+  writer.Value("pie_connections_refused_total", "counter", "Connections past the limit.",
+               service.refused.load());
+  writer.Value("pie_launches_total", "counter", "Processes launched.", service.launches.load());
+  writer.Value("pie_queued_jobs", "gauge", "Installations and first launches that wait.",
+               service.work.size());
+  writer.Value("pie_buffered_bytes", "gauge", "Words of processes that no client took yet.",
+               service.sessions.buffered().used());
+  writer.Value("pie_upload_bytes", "gauge", "Uploads under way.", service.uploads->used());
+  writer.Value("pie_price", "gauge", "Market price of a page; there is no market yet.", 0);
+  return writer.Take();
+}
+
+}  // namespace pie::server

@@ -1,0 +1,118 @@
+#include "server/users.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <toml++/toml.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/utf8.h"
+#include "server/limits.h"
+
+namespace pie::server {
+
+Status CheckUsername(std::string_view name) {
+  const bool control = std::ranges::any_of(
+      name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  if (name.empty() || name.size() > Limits{}.max_username_bytes || control ||
+      ToValidUtf8(name) != name) {
+    return Fail(Code::kInvalid, "a user's name has 1 to {} bytes and no control characters",
+                Limits{}.max_username_bytes);
+  }
+  return {};
+}
+
+Result<UserTable> Users::Read() const {
+  UserTable users;
+  struct stat status{};
+  if (stat(path_.c_str(), &status) != 0) {
+    if (errno == ENOENT) return users;
+    return Fail(Code::kInternal, "cannot read {}: {}", path_, std::strerror(errno));
+  }
+  if ((status.st_mode & 077) != 0) {
+    return Fail(Code::kInvalid, "{} can be read or written by others: chmod 600 {}", path_, path_);
+  }
+  toml::table root;
+  try {
+    root = toml::parse_file(path_);
+  } catch (const toml::parse_error& error) {
+    return Fail(Code::kInvalid, "{}:{}: {}", path_, error.source().begin.line, error.description());
+  }
+  for (const auto& [user, node] : root) {
+    const toml::table* keys = node.as_table();
+    if (keys == nullptr) {
+      return Fail(Code::kInvalid, "{}:{}: '{}' must be a table of keys", path_,
+                  node.source().begin.line, user.str());
+    }
+    for (const auto& [name, value] : *keys) {
+      if (!value.is_string()) {
+        return Fail(Code::kInvalid, "{}:{}: the key '{}' must be a text", path_,
+                    value.source().begin.line, name.str());
+      }
+      std::string text = value.as_string()->get();
+      auto key = PublicKey::Parse(text);
+      if (!key) {
+        return Fail(Code::kInvalid, "{}:{}: {}", path_, value.source().begin.line,
+                    key.error().text);
+      }
+      users[std::string(user.str())].push_back(
+          {std::string(name.str()), std::move(text), *std::move(key)});
+    }
+  }
+  return users;
+}
+
+Status Users::Add(const std::string& user, const std::string& key_name,
+                  const std::string& key_text) {
+  PIE_RETURN_IF_ERROR(CheckUsername(user));
+  auto key = PIE_TRY(PublicKey::Parse(key_text));
+  UserTable users = PIE_TRY(Read());
+  auto& keys = users[user];
+  std::erase_if(keys, [&](const UserKey& old) { return old.name == key_name; });
+  keys.push_back({key_name, key_text, std::move(key)});
+  return Write(users);
+}
+
+Status Users::Remove(const std::string& user, const std::string& key_name) {
+  UserTable users = PIE_TRY(Read());
+  auto found = users.find(user);
+  if (found == users.end()) return Fail(Code::kNotFound, "there is no user '{}'", user);
+  if (!key_name.empty() && std::erase_if(found->second, [&](const UserKey& key) {
+        return key.name == key_name;
+      }) == 0) {
+    return Fail(Code::kNotFound, "{} has no key '{}'", user, key_name);
+  }
+  if (key_name.empty() || found->second.empty()) users.erase(found);
+  return Write(users);
+}
+
+Status Users::Write(const UserTable& users) const {
+  toml::table root;
+  for (const auto& [user, keys] : users) {
+    toml::table table;
+    for (const UserKey& key : keys) table.insert_or_assign(key.name, key.text);
+    root.insert_or_assign(user, std::move(table));
+  }
+  std::ostringstream text;
+  text << "# Who may connect, with which public keys. Written by `pie auth`.\n" << root << "\n";
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
+  const std::string aside = path_ + ".new";
+  const int fd = open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const std::string bytes = text.str();
+  const bool good = fd >= 0 && write(fd, bytes.data(), bytes.size()) ==
+                                   static_cast<ssize_t>(bytes.size()) && fsync(fd) == 0;
+  if (fd >= 0) close(fd);
+  if (!good || rename(aside.c_str(), path_.c_str()) != 0) {
+    return Fail(Code::kInternal, "cannot write {}: {}", path_, std::strerror(errno));
+  }
+  return {};
+}
+
+}  // namespace pie::server

@@ -1,0 +1,110 @@
+"""A real `pie serve --dummy` for each test file, with a home of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from raw_client import RawClient
+
+ROOT = Path(__file__).resolve().parents[2]
+_LIMIT_S = 60
+
+
+class Serving:
+    """A server that runs, and the folder it calls home."""
+
+    def __init__(self, home: Path, *arguments: str, config: str = "") -> None:
+        self.home = home
+        self.arguments = arguments
+        if config:
+            (home / "config.toml").write_text(config)
+        self.start()
+
+    def start(self) -> None:
+        program = os.environ.get("PIE_BINARY", str(ROOT / "build" / "bin" / "pie"))
+        self.log = open(self.home / "server.log", "a")  # noqa: SIM115
+        self.process = subprocess.Popen(
+            [program, "serve", "--dummy", "--port", "0", *self.arguments],
+            env={**os.environ, "PIE_HOME": str(self.home)},
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+        )
+        first = self.process.stdout.readline()
+        found = re.search(r"(wss?://\S+)", first)
+        assert found, f"it did not start: {first}{(self.home / 'server.log').read_text()}"
+        self.uri = found[1]
+        self.port = int(self.uri.rsplit(":", 1)[1])
+
+    @property
+    def token(self) -> str:
+        return (self.home / f"server-{self.port}.token").read_text()
+
+    def stop(self, how: int = signal.SIGTERM) -> int:
+        self.process.send_signal(how)
+        return self.wait()
+
+    def wait(self) -> int:
+        code = self.process.wait(_LIMIT_S)
+        self.process.stdout.close()
+        self.log.close()
+        return code
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory) -> Iterator[Callable[..., Serving]]:
+    """Starts servers that are stopped when the file is done."""
+    started: list[Serving] = []
+
+    def start_server(*arguments: str, config: str = "", home: Path | None = None) -> Serving:
+        home = home or tmp_path_factory.mktemp("home")
+        started.append(Serving(home, *arguments, config=config))
+        return started[-1]
+
+    yield start_server
+    for serving in started:
+        if serving.process.poll() is None:
+            serving.process.kill()
+            serving.wait()
+
+
+@pytest.fixture(scope="module")
+def server(start) -> Serving:
+    return start()
+
+
+@pytest.fixture
+def on() -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """Runs a coroutine to its end, within a time."""
+
+    def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run(asyncio.wait_for(coroutine, 120))
+
+    return run
+
+
+def component(name: str) -> bytes:
+    path = ROOT / "build" / "guests" / f"{name}.wasm"
+    assert path.is_file(), f"{path} is missing: run `make guests`"
+    return path.read_bytes()
+
+
+SESSION = "session@0.1.0"
+SESSION_MANIFEST = (ROOT / "tests/serve/session/rust/Pie.toml").read_text()
+
+
+async def session_client(server: Serving, user: str = "ada") -> RawClient:
+    """A client, with the program of these tests installed."""
+    client = await RawClient.connect(server.uri, user)
+    installed = await client.ask("check_program", name="session", version="0.1.0")
+    if installed != "true":
+        await client.install(component("serve-session-rust"), SESSION_MANIFEST)
+    return client

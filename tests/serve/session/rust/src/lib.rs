@@ -1,0 +1,103 @@
+//! Does over its session what a client asks for. The programs beside it in other languages do the same.
+
+use inferlet::prelude::*;
+use inferlet::time::sleep;
+use inferlet::{messaging, session, FutureBlobExt, FutureStringExt, SubscriptionExt};
+use serde_json::{json, Value};
+use std::time::Duration;
+
+fn number(input: &Value, key: &str, otherwise: u64) -> u64 {
+    input[key].as_u64().unwrap_or(otherwise)
+}
+
+#[inferlet::main]
+async fn main(input: Value) -> Result<Value> {
+    match input["do"].as_str().unwrap_or("hello") {
+        // Everything that can be said, in order.
+        "speak" => {
+            session::send("text");
+            session::send(&json!({"event": "tick", "n": 3}).to_string());
+            println!("printed");
+            eprintln!("complained");
+            session::send_file(&[0, 1, 255]);
+            Ok(json!({"spoken": 5}))
+        }
+        // Messages back, until one says stop.
+        "echo" => loop {
+            match session::receive().wait_async().await {
+                Some(message) if message == "stop" => return Ok(json!("stopped")),
+                Some(message) => session::send(&message),
+                None => return Ok(json!("the client left")),
+            }
+        },
+        // The same for files.
+        "echo-file" => {
+            sleep(Duration::from_millis(number(&input, "wait_ms", 0))).await;
+            let file = session::receive_file().wait_async().await;
+            let file = file.ok_or("the client left")?;
+            session::send_file(&file);
+            Ok(json!(file.len()))
+        }
+        // Numbers, with pauses.
+        "count" => {
+            let n = number(&input, "n", 10);
+            let pause = Duration::from_micros(number(&input, "pause_us", 0));
+            for i in 0..n {
+                session::send(&format!("{i}"));
+                if !pause.is_zero() {
+                    sleep(pause).await;
+                }
+            }
+            Ok(json!(n))
+        }
+        // The same on stdout.
+        "print" => {
+            let n = number(&input, "n", 10);
+            for i in 0..n {
+                println!("{i}");
+            }
+            Ok(json!(n))
+        }
+        "send-file" => {
+            session::send_file(&vec![7; number(&input, "n", 0) as usize]);
+            Ok(json!(null))
+        }
+        "fail" => Err("it failed as asked".into()),
+        "panic" => panic!("as asked"),
+        "forever" => loop {
+            sleep(Duration::from_secs(3600)).await;
+        },
+        "spin" => loop {
+            std::hint::black_box(0);
+        },
+        // Tokens from the model, each sent.
+        "generate" => {
+            let model = Model::load(&runtime::models()[0])?;
+            let mut ctx = Context::new(&model)?;
+            ctx.user("count").cue();
+            let mut generator = ctx
+                .generate(Sampler::Argmax)
+                .max_tokens(number(&input, "n", 10) as usize);
+            let mut tokens = 0;
+            while let Some(step) = generator.next()? {
+                tokens += step.execute().await?.tokens.len();
+                session::send("t");
+            }
+            Ok(json!(tokens))
+        }
+        "user" => Ok(json!(runtime::username())),
+        // Waits for a broadcast, having said that it is there.
+        "listen" => {
+            let topic = input["topic"].as_str().unwrap_or("t").to_string();
+            let subscription = messaging::subscribe(&topic);
+            session::send("listening");
+            let heard = subscription.get_async().await;
+            Ok(json!(heard))
+        }
+        "broadcast" => {
+            messaging::broadcast(input["topic"].as_str().unwrap_or("t"), "news");
+            Ok(json!(null))
+        }
+        other => Err(format!("what is {other}?").into()),
+    }
+}
