@@ -5,11 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-<<<<<<< HEAD
-#include <limits>
-=======
-#include <new>
->>>>>>> ddcf675 (server: sessions, programs and auth behind a WebSocket; pie serve)
 #include <system_error>
 #include <utility>
 
@@ -28,62 +23,6 @@ std::string TempDir() {
   auto dir = std::filesystem::temp_directory_path(error);
   return error ? "/tmp" : dir.string();
 }
-
-<<<<<<< HEAD
-// What a number in the file may be, and what one of it means.
-struct Range {
-  uint64_t least = 0;
-  uint64_t most = INT64_MAX;  // a TOML integer goes no further
-  uint64_t scale = 1;
-};
-
-// Reads typed values out of one table, and remembers the first that is wrong.
-class Table {
- public:
-  // `node` is the table `name` of the file at `path`, if there is one.
-  Table(const toml::node* node, std::string_view name, std::string path)
-      : table_(node == nullptr ? nullptr : node->as_table()), path_(std::move(path)) {
-    if (node != nullptr && table_ == nullptr) {
-      Complain(*node, name, fmt::format("a table, written [{}]", name));
-    }
-  }
-
-  const toml::node* Get(std::string_view key) const {
-    return table_ == nullptr ? nullptr : table_->get(key);
-  }
-
-  template <class T>
-  void Read(std::string_view key, T* into, Range range = {}) {
-    const toml::node* node = Get(key);
-    if (node == nullptr) return;
-    if constexpr (std::is_same_v<T, std::string>) {
-      if (node->is_string()) return void(*into = node->as_string()->get());
-      Complain(*node, key, "a text in quotes");
-    } else if constexpr (std::is_same_v<T, bool>) {
-      if (node->is_boolean()) return void(*into = node->as_boolean()->get());
-      Complain(*node, key, "true or false");
-    } else {
-      const int64_t value = node->is_integer() ? node->as_integer()->get() : -1;
-      const uint64_t fits = static_cast<uint64_t>(std::numeric_limits<T>::max()) / range.scale;
-      const uint64_t most = std::min(range.most, fits);
-      if (value >= 0 && std::cmp_greater_equal(value, range.least) &&
-          std::cmp_less_equal(value, most)) {
-        return void(*into = static_cast<T>(static_cast<uint64_t>(value) * range.scale));
-      }
-      Complain(*node, key, fmt::format("a whole number from {} to {}", range.least, most));
-    }
-  }
-  const std::string& problem() const { return problem_; }
-
- private:
-  void Complain(const toml::node& node, std::string_view key, std::string_view wanted) {
-    if (!problem_.empty()) return;
-    problem_ = fmt::format("{}:{}: '{}' must be {}", path_, node.source().begin.line, key, wanted);
-  }
-  const toml::table* table_;
-  std::string path_;
-  std::string problem_;
-};
 
 Result<ModelEntry::Driver> ReadDriver(const Table& driver, const std::string& path) {
   using Driver = ModelEntry::Driver;
@@ -105,15 +44,6 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
   ModelEntry entry;
   if (!name.empty()) entry.name = std::move(name);
   Table top(&model, "model", path);
-=======
-std::string InHome(const char* folder) {
-  std::string home = Env("HOME");
-  return (home.empty() ? TempDir() : home) + "/" + folder;
-}
-
-Status ReadModel(const toml::node& model, const std::string& path, Config* config) {
-  Table top(&model, "[model]", path);
->>>>>>> ddcf675 (server: sessions, programs and auth behind a WebSocket; pie serve)
   Table driver(top.Get("driver"), "model.driver", path);
   Table options(driver.Get("options"), "model.driver.options", path);
   top.Read("name", &entry.name);

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@
 #include "cli/doctor.h"
 #include "cli/model_command.h"
 #include "cli/run.h"
-#include "cli/serve.h"
+#include "cli/server_commands.h"
 #include "cli/terminal.h"
 
 namespace {
@@ -21,6 +22,7 @@ constexpr const char* kAbout =
     "  pie new my-app                     a new inferlet in Rust (--python, --ts, --cpp)\n"
     "  pie build my-app -o my-app.wasm    build it\n"
     "  pie run -p my-app.wasm -m my-app/Pie.toml -- --prompt hello\n"
+    "  pie serve                          the engine behind a port, for clients\n"
     "  pie model list                     the models on this machine\n";
 
 // `new` and `build` belong to bakery: everything behind the word goes there as it is.
@@ -57,7 +59,6 @@ CLI::App* AddRun(CLI::App& app, pie::cli::RunOptions& run, int& port) {
   return command;
 }
 
-<<<<<<< HEAD
 struct ModelCommands {
   CLI::App *list, *download, *remove;
   std::string name;
@@ -78,26 +79,6 @@ void AddModel(CLI::App& app, ModelCommands& commands) {
   commands.download->add_option("name", commands.name, "NAME, or OWNER/NAME; default: the default");
   commands.remove = model->add_subcommand("remove", "Delete a downloaded model.");
   commands.remove->add_option("name", commands.name, "as `pie model list` shows it")->required();
-=======
-CLI::App* AddServe(CLI::App& app, pie::cli::ServeOptions& serve) {
-  CLI::App* command = app.add_subcommand(
-      "serve",
-      "Run the engine behind a port, for clients to launch inferlets on.\n\n"
-      "  pie serve                         on ws://127.0.0.1:8080\n"
-      "  pie serve --dummy --port 9000     without a model: gibberish, at once\n"
-      "  pie serve --monitor               with a live view of what runs\n\n"
-      "Ctrl-C (or SIGTERM) drains: what runs may end. A second one leaves at once.");
-  command->add_option("-c,--config", serve.config,
-                      "config file (default: ~/.pie/config.toml, if any)");
-  command->add_option("--host", serve.host, "address to listen on (default: 127.0.0.1)");
-  command->add_option("--port", serve.port, "port to listen on (default: 8080; 0 = any)");
-  command->add_flag("--no-auth", serve.no_auth, "believe clients who they are");
-  command->add_flag("--debug", serve.debug, "log every launch and every client");
-  command->add_flag("-m,--monitor", serve.monitor, "a live view: instances, batch, pages, tokens/s");
-  command->add_flag("--no-snapshot", serve.no_snapshot, "neither restore nor keep saved contexts");
-  command->add_flag("--dummy", serve.dummy, "run on the dummy model: no weights, gibberish");
-  return command;
->>>>>>> ddcf675 (server: sessions, programs and auth behind a WebSocket; pie serve)
 }
 
 int Main(int argc, char** argv) {
@@ -118,13 +99,10 @@ int Main(int argc, char** argv) {
   pie::cli::RunOptions run;
   int port = 0;
   CLI::App* run_command = AddRun(app, run, port);
-<<<<<<< HEAD
   ModelCommands models;
   AddModel(app, models);
-=======
-  pie::cli::ServeOptions serve;
-  CLI::App* serve_command = AddServe(app, serve);
->>>>>>> ddcf675 (server: sessions, programs and auth behind a WebSocket; pie serve)
+  std::function<int()> chosen;
+  pie::cli::AddServerCommands(app, chosen);
   CLI::App* doctor =
       app.add_subcommand("doctor", "Check this installation and say how to mend it.");
   app.add_subcommand("new",
@@ -138,13 +116,10 @@ int Main(int argc, char** argv) {
   }
   run.arguments = theirs;
   if (*run_command) return pie::cli::Run(run);
-<<<<<<< HEAD
   if (*models.list) return pie::cli::ListModels();
   if (*models.download) return pie::cli::DownloadModelCommand(models.name);
   if (*models.remove) return pie::cli::RemoveModelCommand(models.name);
-=======
-  if (*serve_command) return pie::cli::Serve(serve);
->>>>>>> ddcf675 (server: sessions, programs and auth behind a WebSocket; pie serve)
+  if (chosen) return chosen();
   if (*doctor) return pie::cli::Doctor();
   fmt::print("{}", app.help());
   return 0;

@@ -13,6 +13,7 @@
 #include "cli/config.h"
 #include "cli/monitor.h"
 #include "cli/server_config.h"
+#include "cli/start_engine.h"
 #include "cli/terminal.h"
 #include "server/server.h"
 
@@ -112,7 +113,7 @@ Result<server::Log::Level> LevelOf(const ServerConfig& config, bool debug) {
 Result<int> ServeChecked(const ServeOptions& options) {
   Config engine_config = PIE_TRY(ReadConfig(options.config));
   ServerConfig config = PIE_TRY(ReadServerConfig(options.config));
-  if (options.dummy) engine_config.driver = "dummy";
+  if (options.dummy) UseDummy(engine_config);
   if (!options.host.empty()) config.server.host = options.host;
   if (options.port) config.server.port = *options.port;
   if (options.no_auth) config.auth = false;
@@ -125,7 +126,7 @@ Result<int> ServeChecked(const ServeOptions& options) {
   const size_t programs = PIE_TRY(registry->List()).size();
   server::Auth auth(config.auth, HomeDir() + "/authorized_users.toml");
   if (config.auth) PIE_TRY(server::Users(HomeDir() + "/authorized_users.toml").Read());
-  auto engine = PIE_TRY(StartEngine(engine_config));
+  auto engine = PIE_TRY(StartEngine(engine_config, /*quiet=*/false));
   auto server = PIE_TRY(server::Server::Start(config.server, *engine, *registry, auth, log));
   const TokenFile token(server->port(), auth.token());
   PrintBanner(*server, config, *engine, programs);

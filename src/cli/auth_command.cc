@@ -1,0 +1,79 @@
+#include "cli/auth_command.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "cli/config.h"
+#include "cli/terminal.h"
+#include "server/users.h"
+
+namespace pie::cli {
+namespace {
+
+constexpr size_t kMostBytes = 64ull << 10;
+
+server::Users Users() {
+  return server::Users(HomeDir() + "/authorized_users.toml");
+}
+
+Result<std::string> ReadKey(const std::string& file) {
+  std::string text;
+  if (file == "-") {
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  } else {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(file, error);
+    if (error) return Fail(Code::kNotFound, "cannot read {}: {}", file, error.message());
+    if (size > kMostBytes) return Fail(Code::kInvalid, "{} is too long for a key", file);
+    std::ifstream stream(file, std::ios::binary);
+    text.assign(std::istreambuf_iterator<char>(stream), {});
+  }
+  return text;
+}
+
+Status Add(const std::string& user, const std::string& file, const std::string& name) {
+  const std::string text = PIE_TRY(ReadKey(file));
+  const auto key = PIE_TRY(server::PublicKey::Parse(text));
+  const std::string known = name.empty() ? key.fingerprint() : name;
+  PIE_RETURN_IF_ERROR(Users().Add(user, known, text));
+  fmt::print("{} may connect with '{}' ({})\n", user, known, key.kind());
+  return {};
+}
+
+Status List() {
+  const auto users = PIE_TRY(Users().Read());
+  if (users.empty()) fmt::print("nobody yet: pie auth add NAME KEY.pub\n");
+  for (const auto& [user, keys] : users) {
+    for (const server::UserKey& key : keys) {
+      fmt::print("{:<20} {:<20} {:<12} {}\n", user, key.name, key.key.kind(),
+                 key.key.fingerprint());
+    }
+  }
+  return {};
+}
+
+int ExitCode(const Status& status) {
+  return status ? 0 : ReportError(status.error().text);
+}
+
+}  // namespace
+
+int AddKey(const std::string& user, const std::string& file, const std::string& name) {
+  return ExitCode(Add(user, file, name));
+}
+
+int RemoveKey(const std::string& user, const std::string& name) {
+  const Status removed = Users().Remove(user, name);
+  if (removed) fmt::print("removed\n");
+  return ExitCode(removed);
+}
+
+int ListKeys() {
+  return ExitCode(List());
+}
+
+}  // namespace pie::cli

@@ -1,0 +1,14 @@
+// pie inferlet list|info|add|remove: the programs installed on this machine.
+#pragma once
+
+#include <string>
+
+namespace pie::cli {
+
+int ListInferlets();
+int ShowInferlet(const std::string& program);
+// An empty `manifest` is the Pie.toml beside the component.
+int AddInferlet(const std::string& component, const std::string& manifest, bool overwrite);
+int RemoveInferlet(const std::string& program);
+
+}  // namespace pie::cli
