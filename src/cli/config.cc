@@ -140,6 +140,10 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("cpu_budget_ms", &limits.cpu_budget_ms);
   runtime.Read("allow_fs", &config.allow_fs);
   runtime.Read("fs_scratch_dir", &config.scratch_root);
+  runtime.Read("fs_scratch_quota_mb", &config.limits.max_scratch_bytes, {.scale = 1 << 20});
+  runtime.Read("fs_data_dir", &config.data_root);
+  runtime.Read("fs_data_quota_mb", &config.limits.max_data_bytes, {.scale = 1 << 20});
+  runtime.Read("shared_topics", &config.shared_topics);
   if (!runtime.problem().empty()) return Fail(Code::kInvalid, "{}", runtime.problem());
   if (const toml::node* models = root.get("model")) {
     config.models = PIE_TRY(ReadModels(*models, path));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "host/limits.h"
 #include "wasm/runtime.h"
 
 namespace pie::cli {
@@ -33,6 +34,9 @@ struct Config {
   wasm::RuntimeOptions runtime;
   bool allow_fs = false;
   std::string scratch_root;
+  std::string data_root;  // empty = no /data
+  host::Limits limits;
+  bool shared_topics = false;
 };
 
 // Reads `path`; an empty path means $PIE_HOME/config.toml if that exists, else the defaults.

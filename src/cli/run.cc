@@ -21,6 +21,7 @@
 #include "cli/config.h"
 #include "cli/start_engine.h"
 #include "cli/terminal.h"
+#include "server/registry.h"
 
 namespace pie::cli {
 namespace {
@@ -228,13 +229,30 @@ void AwaitOptimiser(host::Engine& engine, const std::string& program, const Inte
   _exit(code);  // the compiler's threads are still at work: nothing to be undone in good order
 }
 
-Result<int> RunChecked(const RunOptions& options) {
-  if (options.path.empty()) {
-    return Fail(Code::kInvalid, "which component? Give its file: pie run --path OUT.wasm");
+struct Chosen {
+  std::string component;
+  host::Manifest manifest;
+};
+
+// A file, or an installed program.
+Result<Chosen> ChooseProgram(const RunOptions& options) {
+  if (!options.path.empty()) {
+    return Chosen{PIE_TRY(ReadComponent(options.path)), PIE_TRY(FindManifest(options))};
   }
+  if (options.program.empty()) {
+    return Fail(Code::kInvalid,
+                "which program? Give its file (pie run --path OUT.wasm), or the name of one that "
+                "is installed (pie inferlet list)");
+  }
+  auto registry = PIE_TRY(server::Registry::Open(HomeDir() + "/programs"));
+  const auto program = PIE_TRY(registry->Find(options.program));
+  return Chosen{PIE_TRY(registry->ReadComponent(program)),
+                PIE_TRY(host::ParseManifest(program.manifest, program.id()))};
+}
+
+Result<int> RunChecked(const RunOptions& options) {
   LogFile log = PIE_TRY(LogFile::Open(options.log));
-  std::string component = PIE_TRY(ReadComponent(options.path));
-  host::Manifest manifest = PIE_TRY(FindManifest(options));
+  auto [component, manifest] = PIE_TRY(ChooseProgram(options));
   nlohmann::json input = PIE_TRY(MakeInput(options, manifest));
   Config config = PIE_TRY(ReadConfig(options.config));
   if (options.dummy) UseDummy(config);
@@ -244,7 +262,7 @@ Result<int> RunChecked(const RunOptions& options) {
   {
     std::unique_ptr<Spinner> spinner;
     auto on_compile = [&] {
-      log.Line("compiling {}", options.path);
+      log.Line("compiling {}", manifest.id());
       spinner = std::make_unique<Spinner>("compiling " + manifest.name + " (first run only)",
                                           !options.quiet);
     };

@@ -81,6 +81,9 @@ Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool qui
   options.seed = config.models[0].seed;
   options.allow_fs = config.allow_fs;
   options.scratch_root = config.scratch_root;
+  options.data_root = config.data_root;
+  options.limits = config.limits;
+  options.shared_topics = config.shared_topics;
   return host::Engine::Start(std::move(options));
 }
 

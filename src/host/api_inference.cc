@@ -95,12 +95,16 @@ size_t ResultBytes(const Forward& forward, uint32_t vocab_size) {
   return bytes;
 }
 
+bool IsToken(const Slot& slot) {
+  return std::holds_alternative<TokenSlot>(slot);
+}
+
 // Takes the result of a pass on the step thread. One that never ran (its context was destroyed)
 // fails: whoever waits must hear of it.
 class Completion {
  public:
-  Completion(std::shared_ptr<PassOutput> output, Charge input)
-      : output_(std::move(output)), input_(std::move(input)) {}
+  Completion(std::shared_ptr<PassOutput> output, Charge input, std::shared_ptr<Pace> pace)
+      : output_(std::move(output)), input_(std::move(input)), pace_(std::move(pace)) {}
   Completion(Completion&&) noexcept = default;
   Completion& operator=(Completion&&) = delete;
   ~Completion() {
@@ -110,6 +114,7 @@ class Completion {
   }
   void operator()(Result<std::vector<Slot>> result) {
     const auto output = std::move(output_);
+    if (result && std::ranges::any_of(*result, IsToken)) pace_->OnTokens();
     output->result = std::move(result);
     output->ready.store(true, std::memory_order_release);
     output->signal.Fire();
@@ -118,6 +123,7 @@ class Completion {
  private:
   std::shared_ptr<PassOutput> output_;
   Charge input_;
+  std::shared_ptr<Pace> pace_;
 };
 
 // Everything that a pass asks for, checked before it is queued.
@@ -323,7 +329,7 @@ bool PassExecute(void* guest, uint32_t pass, uint32_t* future, Out* out) {
     uint32_t handle = PIE_TRY(process.handles().outputs.Emplace(output));
     Forward forward = std::move(open->forward);
     if (!open->seeded) forward.seed = process.NextSeed();
-    forward.done = Completion(output, std::move(open->charge));
+    forward.done = Completion(output, std::move(open->charge), process.pace());
     open->executed = true;
     if (Status queued = context->Execute(std::move(forward)); !queued) {
       process.handles().outputs.Remove(handle);

@@ -11,6 +11,10 @@ Status CheckSize(Process& process, Str message) {
               message.len);
 }
 
+std::string_view TopicOwner(Process& process, Str topic) {
+  return process.engine().TopicOwner(process.options().username, View(topic));
+}
+
 Status TakeLetter(HandleTable<std::shared_ptr<Letter>>& table, uint32_t handle, bool* ready,
                   Out* out) {
   auto message = (*PIE_TRY(table.Get(handle)))->Take();
@@ -36,14 +40,14 @@ bool FutureBlobGet(void* guest, uint32_t future, bool* ready, Out* out) {
 bool MessagingPush(void* guest, Str topic, Str message, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     PIE_RETURN_IF_ERROR(CheckSize(process, message));
-    return process.engine().hub().Push(process.options().username, View(topic),
+    return process.engine().hub().Push(TopicOwner(process, topic), View(topic),
                                        std::string(View(message)));
   });
 }
 
 bool MessagingPull(void* guest, Str topic, uint32_t* future, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
-    auto letter = PIE_TRY(process.engine().hub().Pull(process.options().username, View(topic)));
+    auto letter = PIE_TRY(process.engine().hub().Pull(TopicOwner(process, topic), View(topic)));
     *future = PIE_TRY(process.handles().texts.Emplace(std::move(letter)));
     return {};
   });
@@ -52,14 +56,14 @@ bool MessagingPull(void* guest, Str topic, uint32_t* future, Out* out) {
 bool MessagingBroadcast(void* guest, Str topic, Str message, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     PIE_RETURN_IF_ERROR(CheckSize(process, message));
-    return process.engine().hub().Broadcast(process.options().username, View(topic),
+    return process.engine().hub().Broadcast(TopicOwner(process, topic), View(topic),
                                             std::string(View(message)));
   });
 }
 
 bool MessagingSubscribe(void* guest, Str topic, uint32_t* subscription, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
-    auto made = PIE_TRY(process.engine().hub().Subscribe(process.options().username, View(topic)));
+    auto made = PIE_TRY(process.engine().hub().Subscribe(TopicOwner(process, topic), View(topic)));
     *subscription = PIE_TRY(process.handles().subscriptions.Emplace(std::move(made)));
     return {};
   });

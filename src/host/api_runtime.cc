@@ -36,8 +36,8 @@ bool RuntimeLaunch(void* guest, Str program, Str input, uint32_t* child, Out* ou
     Process::Options options{.username = process.options().username,
                              .depth = process.options().depth + 1,
                              .token_budget = process.options().token_budget};
-    auto launched =
-        PIE_TRY(process.engine().Launch(View(program), View(input), std::move(options)));
+    const std::string id = PIE_TRY(process.engine().Resolve(View(program)));
+    auto launched = PIE_TRY(process.engine().Launch(id, View(input), std::move(options)));
     launched->CloseInbox();  // a child has no client
     *child = PIE_TRY(process.handles().children.Emplace(std::move(launched)));
     return {};

@@ -24,6 +24,9 @@ Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
   if (options.models.empty()) return Fail(Code::kInvalid, "the engine needs a model");
   options.runtime.host = &HostFunctions();
   auto engine = std::unique_ptr<Engine>(new Engine(std::move(options)));
+  if (engine->options_.allow_fs || !engine->options_.data_root.empty()) {
+    engine->folders_ = std::make_unique<FolderWatch>();
+  }
   engine->runtime_ = PIE_TRY(wasm::Runtime::Start(engine->options_.runtime));
   return engine;
 }
@@ -36,6 +39,7 @@ Engine::~Engine() {
     programs_.clear();
   }
   for (auto& process : running) process->Cancel();
+  folders_.reset();
   running.clear();
   runtime_.reset();  // waits for the last exit
 }
@@ -67,15 +71,11 @@ bool Engine::Optimising(std::string_view program) {
 }
 
 Result<std::string> Engine::MakeScratch(InstanceId id) const {
-  auto dir = std::filesystem::path(options_.scratch_root) / fmt::format("{}-{}", id_, id.value);
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  if (!error) std::filesystem::permissions(dir, std::filesystem::perms::owner_all, error);
-  if (error) {
-    return Fail(Code::kInternal, "cannot make the scratch folder {}: {}", dir.string(),
-                error.message());
-  }
-  return dir.string();
+  return MakeFolder(options_.scratch_root, fmt::format("{}-{}", id_, id.value));
+}
+
+Result<std::string> Engine::MakeData(std::string_view user) const {
+  return MakeFolder(options_.data_root, FolderName(user));
 }
 
 Result<std::shared_ptr<Process>> Engine::Launch(std::string_view program, std::string_view input,
@@ -111,10 +111,21 @@ Result<std::shared_ptr<Process>> Engine::Launch(std::string_view program, std::s
       return std::unexpected(scratch.error());
     }
     process->scratch_dir_ = *std::move(scratch);
+    folders_->Watch(process, process->scratch_dir_, "/scratch", limits().max_scratch_bytes);
+  }
+  std::string data;
+  if (!options_.data_root.empty()) {
+    auto made = MakeData(process->options_.username);
+    if (!made) {
+      Forget(*process);
+      return std::unexpected(made.error());
+    }
+    data = *std::move(made);
+    folders_->Watch(process, data, "/data", limits().max_data_bytes);
   }
   // It may end before Launch returns: it keeps itself alive, and forgets itself at its exit.
   process->self_ = process;
-  auto instance = code->Launch(process.get(), input, process->scratch_dir_);
+  auto instance = code->Launch(process.get(), input, process->scratch_dir_, data);
   std::lock_guard lock(process->mutex_);
   if (process->cancelled_) instance->Cancel();
   process->instance_ = std::move(instance);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "host/folder_watch.h"
 #include "host/hub.h"
 #include "host/limits.h"
 #include "host/manifest.h"
@@ -37,6 +38,8 @@ struct EngineOptions {
   uint64_t seed = 0;
   bool allow_fs = false;     // give each process a /scratch
   std::string scratch_root;  // below which scratch folders are made
+  bool shared_topics = false;  // topics that begin with "shared/" are everybody's
+  std::string data_root;     // below which users have a /data that stays; empty = they have none
 };
 
 // A moment's counts; all zero but for snapshots when nothing runs.
@@ -61,6 +64,13 @@ class Engine {
   // `program` is `name` or `name@version`; without a version, the latest added.
   Result<std::shared_ptr<Process>> Launch(std::string_view program, std::string_view input,
                                           Process::Options options);
+  // Asked before a guest launches a program: makes sure that the engine has it, and gives its id. May
+  // take long, on a guest's thread. Set before anything runs.
+  using Resolver = std::function<Result<std::string>(std::string_view program)>;
+  void SetResolver(Resolver resolver) { resolver_ = std::move(resolver); }
+  Result<std::string> Resolve(std::string_view program) {
+    return resolver_ ? resolver_(program) : std::string(program);
+  }
   // Is better code of it still being made?
   bool Optimising(std::string_view program);
 
@@ -68,8 +78,13 @@ class Engine {
   const std::string& id() const { return id_; }
   uint64_t seed() const { return options_.seed; }
   const Limits& limits() const { return options_.limits; }
+  // Whose topic that is: the user's own, or everybody's.
+  std::string_view TopicOwner(std::string_view user, std::string_view topic) const {
+    return options_.shared_topics && topic.starts_with("shared/") ? "" : user;
+  }
   std::atomic<int64_t>* live_handles() { return &live_handles_; }
   std::vector<LoadedModel>& models() { return options_.models; }
+  const std::shared_ptr<PaceMetrics>& pace() const { return pace_; }
   Hub& hub() { return hub_; }
   Snapshots& snapshots() { return snapshots_; }
   void Forget(const Process& process);
@@ -82,19 +97,23 @@ class Engine {
   explicit Engine(EngineOptions options);
   Result<std::shared_ptr<wasm::Program>> Find(std::string_view program, std::string* id);
   Result<std::string> MakeScratch(InstanceId id) const;
+  Result<std::string> MakeData(std::string_view user) const;
 
   EngineOptions options_;
+  Resolver resolver_;
   std::string id_;  // unlike that of other engines
   std::atomic<int64_t> live_handles_ = 0;
   std::atomic<uint64_t> next_instance_ = 1;
   Hub hub_;
   Snapshots snapshots_;
   std::shared_ptr<ByteBudget> inputs_;  // of what runs
+  const std::shared_ptr<PaceMetrics> pace_ = std::make_shared<PaceMetrics>();
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<wasm::Program>, std::less<>> programs_;  // by name@version
   std::map<std::string, std::string, std::less<>> latest_;  // name → name@version
   std::unordered_map<uint64_t, Process*> running_;
+  std::unique_ptr<FolderWatch> folders_;  // where processes have any
   std::unique_ptr<wasm::Runtime> runtime_;
 };
 

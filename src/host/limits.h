@@ -25,6 +25,9 @@ struct Limits {
   uint32_t max_launch_depth = 8;            // inferlets that launch inferlets that …
   size_t max_processes = 16'384;            // inferlets that run or wait for their turn
   size_t max_inputs_bytes = 1ull << 30;     // the inputs of all of those
+  size_t max_scratch_bytes = 1ull << 30;    // files in a process's /scratch
+  size_t max_data_bytes = 1ull << 30;       // files in a user's /data
+  size_t max_folder_entries = 100'000;      // files and folders in either
 };
 
 }  // namespace pie::host

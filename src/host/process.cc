@@ -26,7 +26,8 @@ Process::Process(Engine* engine, InstanceId id, Options options)
       id_(id),
       id_text_(fmt::format("{}-{}", engine->id(), id.value)),
       options_(std::move(options)),
-      handles_(std::make_unique<Handles>(engine->limits().max_handles, engine->live_handles())) {
+      handles_(std::make_unique<Handles>(engine->limits().max_handles, engine->live_handles())),
+      pace_(std::make_shared<Pace>(engine->pace())) {
   const Limits& limits = engine->limits();
   pass_bytes_ = std::make_shared<ByteBudget>(limits.max_pass_bytes);
   inbox_ = std::make_shared<Mailbox>(limits.max_queued_messages, limits.max_queued_bytes);
@@ -76,6 +77,14 @@ void Process::Cancel() {
   if (instance_ && !exit_) instance_->Cancel();
 }
 
+void Process::Stop(std::string reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stop_reason_.empty()) stop_reason_ = std::move(reason);
+  }
+  Cancel();
+}
+
 std::optional<wasm::Exit> Process::exit() const {
   std::lock_guard lock(mutex_);
   return exit_;
@@ -92,6 +101,10 @@ void Process::OnOutput(bool is_stderr, std::string_view bytes) {
 }
 
 void Process::OnExit(wasm::Exit exit) {
+  if (exit.kind == wasm::Exit::Kind::kCancelled) {
+    std::lock_guard lock(mutex_);
+    if (!stop_reason_.empty()) exit = {wasm::Exit::Kind::kTrapped, stop_reason_};
+  }
   // The sweep first, so that whoever hears of the end finds nothing left behind.
   handles_.reset();
   input_.Release();

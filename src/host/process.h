@@ -20,6 +20,7 @@
 #include "host/handle_table.h"
 #include "host/hub.h"
 #include "host/mailbox.h"
+#include "host/pace.h"
 #include "model/chat_decoder.h"
 #include "model/reasoning_decoder.h"
 #include "model/tool_decoder.h"
@@ -89,6 +90,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   uint64_t NextSeed();
   // For passes and their results.
   Charge NewCharge() { return Charge(pass_bytes_); }
+  const std::shared_ptr<Pace>& pace() const { return pace_; }
 
   // What a client can do.
   Status SendMessage(std::string text);
@@ -97,6 +99,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   void ClientLeft();  // it may come back: a receive gives nothing, once
   void ClientCame();
   void Cancel();
+  void Stop(std::string reason);  // the same, as an error that says why
   // How it ended, once it has.
   std::optional<wasm::Exit> exit() const;
   wasm::Signal& exit_signal() { return exit_signal_; }
@@ -136,6 +139,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   std::shared_ptr<Mailbox> inbox_, files_;
   Charge input_;                            // what it was launched with
   std::shared_ptr<ByteBudget> pass_bytes_;  // what its passes and unread results hold
+  const std::shared_ptr<Pace> pace_;
   uint64_t passes_ = 0;                     // made so far: each draws its own random numbers
   std::string scratch_dir_;
 
@@ -144,6 +148,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   std::optional<wasm::Exit> exit_;
   std::unique_ptr<wasm::Instance> instance_;
   bool cancelled_ = false;
+  std::string stop_reason_;
   std::shared_ptr<Process> self_;  // while it runs
   wasm::Signal exit_signal_;
 };

@@ -27,17 +27,25 @@ struct Service {
         log(the_log),
         limits(the_limits),
         post(std::move(the_post)),
-        programs(the_engine, registry),
+        kept_programs(std::make_shared<Programs>(the_engine, registry)),
+        programs(*kept_programs),
         sessions(the_engine, limits, max_processes),
         uploads(std::make_shared<host::ByteBudget>(limits.max_uploads_bytes)),
-        work(limits.max_queued_jobs) {}
+        work(limits.max_queued_jobs) {
+    // What a guest launches may be on disk only. Guests outlive the service by moments.
+    engine.SetResolver([kept = kept_programs](std::string_view program) {
+      auto loaded = kept->Loaded(program);
+      return loaded ? Result<std::string>(*std::move(loaded)) : kept->Load(program);
+    });
+  }
 
   host::Engine& engine;
   Auth& auth;
   Log& log;
   const Limits limits;
   const Post post;
-  Programs programs;
+  const std::shared_ptr<Programs> kept_programs;
+  Programs& programs;
   Sessions sessions;
   const std::shared_ptr<host::ByteBudget> uploads;
   std::atomic<size_t> connections = 0;

@@ -12,6 +12,18 @@ class Writer {
     fmt::format_to(std::back_inserter(text_), "# HELP {0} {2}\n# TYPE {0} {1}\n{0} {3}\n", name,
                    type, help, value);
   }
+  void Times(std::string_view name, std::string_view help, const Histogram& histogram) {
+    auto out = std::back_inserter(text_);
+    fmt::format_to(out, "# HELP {0} {1}\n# TYPE {0} histogram\n", name, help);
+    uint64_t count = 0;
+    for (size_t i = 0; i < Histogram::kBounds; ++i) {
+      count += histogram.count(i);
+      fmt::format_to(out, "{}_bucket{{le=\"{}\"}} {}\n", name, Histogram::Bound(i), count);
+    }
+    count += histogram.count(Histogram::kBounds);
+    fmt::format_to(out, "{0}_bucket{{le=\"+Inf\"}} {1}\n{0}_sum {2}\n{0}_count {1}\n", name, count,
+                   histogram.sum_seconds());
+  }
   std::string Take() { return std::move(text_); }
 
  private:
@@ -67,6 +79,10 @@ std::string MetricsText(Service& service) {
   writer.Value("pie_buffered_bytes", "gauge", "Words of processes that no client took yet.",
                service.sessions.buffered().used());
   writer.Value("pie_upload_bytes", "gauge", "Uploads under way.", service.uploads->used());
+  writer.Times("pie_ttft_seconds", "From a launch to its first token.",
+               service.engine.pace()->first_token);
+  writer.Times("pie_tpot_seconds", "From a token of a process to its next.",
+               service.engine.pace()->next_token);
   writer.Value("pie_price", "gauge", "Market price of a page; there is no market yet.", 0);
   return writer.Take();
 }

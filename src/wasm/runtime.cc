@@ -95,11 +95,13 @@ Program::~Program() {
 }
 
 std::unique_ptr<Instance> Program::Launch(Guest* guest, std::string_view input,
-                                          std::string_view scratch_dir) {
+                                          std::string_view scratch_dir,
+                                          std::string_view data_dir) {
   {
     const Turn turn(guest);
   }  // what was done to it so far
-  auto* raw = pie_bridge::pie_instance_launch(raw_, guest, ToStr(input), ToStr(scratch_dir));
+  auto* raw = pie_bridge::pie_instance_launch(raw_, guest, ToStr(input), ToStr(scratch_dir),
+                                              ToStr(data_dir));
   PIE_CHECK(raw != nullptr);
   return std::unique_ptr<Instance>(new Instance(raw));
 }

@@ -80,9 +80,10 @@ class Instance {
 class Program {
  public:
   ~Program();
-  // `guest` lives until its OnExit. An empty `scratch_dir` means no filesystem.
+  // `guest` lives until its OnExit. The folders are its /scratch and /data; an empty one is not
+  // there.
   std::unique_ptr<Instance> Launch(Guest* guest, std::string_view input,
-                                   std::string_view scratch_dir);
+                                   std::string_view scratch_dir, std::string_view data_dir = {});
   // Runs on quickly made code while better code is being made.
   bool optimising() const;
 

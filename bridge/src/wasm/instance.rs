@@ -24,6 +24,7 @@ struct Launch {
     guest: GuestPtr,
     input: String,
     scratch_dir: Option<String>,
+    data_dir: Option<String>,
     meter: Arc<CpuMeter>,
     cancel: Arc<Notify>,
 }
@@ -54,13 +55,13 @@ impl Launch {
             runtime.host,
             self.guest,
             &runtime.limits,
-            self.scratch_dir.as_deref(),
+            [&self.scratch_dir, &self.data_dir].map(Option::as_deref),
             &stdio,
             self.meter.clone(),
         );
         let mut store = match store {
             Ok(store) => store,
-            Err(e) => return Self::trapped(format!("cannot prepare /scratch: {e:#}")),
+            Err(e) => return Self::trapped(format!("cannot prepare its folders: {e:#}")),
         };
         let result: wasmtime::Result<Result<String, String>> = async {
             let instance = code.pre.instantiate_async(&mut store).await?;
@@ -134,24 +135,26 @@ fn frames(backtrace: &WasmBacktrace) -> Vec<String> {
 }
 
 /// Run a program. `guest` is handed to every callback and host call until `on_exit`. Free the handle with
-/// `pie_instance_free`. An empty `scratch_dir` means no filesystem.
+/// `pie_instance_free`. The folders are what it sees as /scratch and /data; an empty one is not there.
 #[no_mangle]
 pub unsafe extern "C" fn pie_instance_launch(
     program: *const Program,
     guest: GuestPtr,
     input: Str,
     scratch_dir: Str,
+    data_dir: Str,
 ) -> *mut Instance {
     guarded(std::ptr::null_mut(), || {
         Arc::increment_strong_count(program);
         let program = Arc::from_raw(program);
         let runtime = program.runtime.clone();
-        let scratch = scratch_dir.to_string_lossy();
+        let given = |dir: Str| Some(dir.to_string_lossy()).filter(|dir| !dir.is_empty());
         let launch = Launch {
             program,
             guest,
             input: input.to_string_lossy(),
-            scratch_dir: (!scratch.is_empty()).then_some(scratch),
+            scratch_dir: given(scratch_dir),
+            data_dir: given(data_dir),
             meter: Arc::new(CpuMeter::new()),
             cancel: Arc::new(Notify::new()),
         };

@@ -139,7 +139,7 @@ pub fn new_store(
     host: &'static HostTable,
     ptr: GuestPtr,
     limits: &Limits,
-    scratch_dir: Option<&str>,
+    folders: [Option<&str>; 2], // /scratch, /data
     stdio: &Stdio,
     meter: Arc<CpuMeter>,
 ) -> wasmtime::Result<Store<Guest>> {
@@ -148,8 +148,10 @@ pub fn new_store(
     wasi.allow_tcp(false)
         .allow_udp(false)
         .allow_ip_name_lookup(false);
-    if let Some(dir) = scratch_dir {
-        wasi.preopened_dir(dir, "/scratch", FsPerms::ReadWrite)?;
+    for (dir, name) in folders.into_iter().zip(["/scratch", "/data"]) {
+        if let Some(dir) = dir {
+            wasi.preopened_dir(dir, name, FsPerms::ReadWrite)?;
+        }
     }
     let mut table = ResourceTable::new();
     table.set_max_capacity(limits.max_handles as usize);

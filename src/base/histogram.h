@@ -1,0 +1,35 @@
+// Histogram: counts by size, in buckets whose bounds double. Any thread; adding costs two atomics.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace pie {
+
+class Histogram {
+ public:
+  // Upper bounds in seconds: 0.1 ms, 0.2 ms, … 52 s; one more for the rest.
+  static constexpr size_t kBounds = 20;
+  static constexpr double Bound(size_t i) { return 1e-4 * static_cast<double>(1ull << i); }
+
+  void Add(int64_t ns) {
+    const double seconds = static_cast<double>(ns) * 1e-9;
+    size_t bucket = 0;
+    while (bucket < kBounds && seconds > Bound(bucket)) ++bucket;
+    counts_[bucket].fetch_add(1, std::memory_order_relaxed);
+    sum_ns_.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
+  }
+  // Of one bucket by itself; `kBounds` is what is longer than all.
+  uint64_t count(size_t bucket) const { return counts_[bucket].load(std::memory_order_relaxed); }
+  double sum_seconds() const {
+    return static_cast<double>(sum_ns_.load(std::memory_order_relaxed)) * 1e-9;
+  }
+
+ private:
+  std::array<std::atomic<uint64_t>, kBounds + 1> counts_ = {};
+  std::atomic<uint64_t> sum_ns_ = 0;
+};
+
+}  // namespace pie

@@ -1,0 +1,57 @@
+// FolderWatch: quotas of the folders that processes write to. WASI has no place to count writes in,
+// so folders are measured a few times a second, and a process whose folder has grown too big is
+// stopped with an error that says so. What it can write in between is bounded by the disk's speed.
+// Any thread; one thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+
+namespace pie::host {
+
+class Process;
+
+class FolderWatch {
+ public:
+  FolderWatch();
+  ~FolderWatch();
+  FolderWatch(const FolderWatch&) = delete;
+  FolderWatch& operator=(const FolderWatch&) = delete;
+
+  // Until the process is gone. `name` is what the guest calls the folder.
+  void Watch(const std::shared_ptr<Process>& process, std::string dir, std::string name,
+             size_t max_bytes);
+
+ private:
+  struct Watched {
+    std::weak_ptr<Process> process;
+    std::string dir, name;
+    size_t max_bytes;
+  };
+  void Run();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Watched> watched_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+struct FolderSize {
+  size_t bytes = 0;    // on the disk
+  size_t entries = 0;  // counted up to `max_entries` + 1
+};
+FolderSize MeasureFolder(const std::string& dir, size_t max_entries);
+
+// Makes root/name, for its owner alone.
+Result<std::string> MakeFolder(const std::string& root, std::string_view name);
+// A user's name as that of a folder: no way up, no way aside, and no two alike.
+std::string FolderName(std::string_view user);
+
+}  // namespace pie::host

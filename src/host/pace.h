@@ -1,0 +1,36 @@
+// Pace: how fast processes get their tokens, for metrics. A process's own Pace is told of every
+// pass that gave tokens, on the step thread; it outlives the process as long as a pass does.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/histogram.h"
+
+namespace pie::host {
+
+struct PaceMetrics {
+  Histogram first_token;  // from the launch to a process's first token
+  Histogram next_token;   // from each to the next
+};
+
+class Pace {
+ public:
+  explicit Pace(std::shared_ptr<PaceMetrics> metrics)
+      : metrics_(std::move(metrics)), last_ns_(SteadyClock::Get().NowNs()) {}
+
+  void OnTokens() {
+    const int64_t now = SteadyClock::Get().NowNs();
+    const int64_t before = last_ns_.exchange(now, std::memory_order_relaxed);
+    const bool first = !any_.exchange(true, std::memory_order_relaxed);
+    (first ? metrics_->first_token : metrics_->next_token).Add(now - before);
+  }
+
+ private:
+  const std::shared_ptr<PaceMetrics> metrics_;
+  std::atomic<int64_t> last_ns_;
+  std::atomic<bool> any_ = false;
+};
+
+}  // namespace pie::host
