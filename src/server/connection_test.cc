@@ -252,6 +252,19 @@ TEST_F(ConnectionTest, ModelStatus) {
   EXPECT_FALSE(Answer({{"type", "query"}, {"corr_id", 1}, {"subject", "x"}, {"record", ""}})["ok"]);
 }
 
+TEST_F(ConnectionTest, PagesOfOtherAddressesMayNotConnect) {
+  const std::string_view here = "127.0.0.1:8080";
+  for (const char* origin : {"", "http://localhost:3000", "http://127.0.0.1", "http://[::1]:80"}) {
+    EXPECT_TRUE(MayUpgrade(*service, origin, here)) << origin;
+  }
+  for (const char* origin : {"https://evil.example", "null", "http://localhost.evil.example",
+                             "http://127.0.0.1.evil.example:8080", "file://", "http://["}) {
+    EXPECT_FALSE(MayUpgrade(*service, origin, here)) << origin;
+  }
+  EXPECT_TRUE(MayUpgrade(*service, "https://pie.example", "pie.example:8080"));
+  EXPECT_FALSE(MayUpgrade(*service, "", "") && MayUpgrade(*service, "http://", ""));
+}
+
 TEST_F(ConnectionTest, MetricsAreWhatPrometheusReads) {
   const HttpAnswer answer = AnswerHttp(*service, "GET", "/metrics", "");
   EXPECT_EQ(answer.status, 200u);

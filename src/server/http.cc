@@ -17,7 +17,23 @@ bool MayAsk(Service& service, std::string_view path, std::string_view authorizat
          service.auth.IsToken(authorization.substr(kBearer.size()));
 }
 
+// Without scheme and port.
+std::string_view HostOf(std::string_view address) {
+  if (const size_t scheme = address.find("://"); scheme != std::string_view::npos) {
+    address.remove_prefix(scheme + 3);
+  }
+  const size_t bracket = address.starts_with('[') ? address.find(']') : 0;
+  return bracket == std::string_view::npos ? address : address.substr(0, address.find(':', bracket));
+}
+
 }  // namespace
+
+bool MayUpgrade(const Service& service, std::string_view origin, std::string_view host) {
+  if (origin.empty() || service.auth.enabled()) return true;
+  const std::string_view page = HostOf(origin);
+  return page == "localhost" || page == "127.0.0.1" || page == "[::1]" ||
+         (page == HostOf(host) && !page.empty());
+}
 
 HttpAnswer AnswerHttp(Service& service, std::string_view method, std::string_view path,
                       std::string_view authorization) {

@@ -18,4 +18,8 @@ struct HttpAnswer {
 HttpAnswer AnswerHttp(Service& service, std::string_view method, std::string_view path,
                       std::string_view authorization);
 
+// May a page of `origin` (that header, or empty) open a WebSocket here? Without authentication only
+// pages of this machine, or of the address that it asked for (`host`).
+bool MayUpgrade(const Service& service, std::string_view origin, std::string_view host);
+
 }  // namespace pie::server

@@ -9,8 +9,7 @@ namespace pie::server {
 
 struct Limits {
   size_t max_connections = 16'384;            // open at once
-  size_t max_frame_bytes = 1ull << 20;        // one message of a client
-  size_t max_input_frame_bytes = 17ull << 20; // the same for those that carry an input or a message
+  size_t max_frame_bytes = 17ull << 20;         // one message of a client: an input and a bit
   size_t max_map_entries = 32;                // fields of a message
   size_t max_list_entries = 256;              // of a field that is a list
   size_t max_username_bytes = 128;
@@ -24,7 +23,6 @@ struct Limits {
   size_t max_uploads_bytes = 1ull << 30;        // of all uploads under way
   size_t max_uploads_a_connection = 8;          // under way at once
   size_t max_manifest_bytes = 256ull << 10;     // a Pie.toml
-  size_t max_programs = 65'536;                 // in the registry
   size_t max_queued_jobs = 1'024;               // installations and first launches that wait
   size_t max_jobs_a_connection = 64;            // of one client
   uint32_t auth_timeout_secs = 10;              // from connecting to being known

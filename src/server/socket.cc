@@ -95,7 +95,12 @@ class SocketOn final : public Socket,
   void OnHttp() {
     auto request = parser_->release();
     parser_.reset();
-    if (!ws::is_upgrade(request)) return AnswerPlainly(request);
+    if (!ws::is_upgrade(request)) return AnswerPlainly(request, {});
+    if (!MayUpgrade(service_, Text(request[http::field::origin]),
+                    Text(request[http::field::host]))) {
+      return AnswerPlainly(request, HttpAnswer{403, "text/plain; charset=utf-8",
+                                               "pages of other addresses may not connect\n"});
+    }
     Lowest().expires_never();
     ws::stream_base::timeout timeouts;
     timeouts.handshake_timeout = std::chrono::seconds(service_.limits.auth_timeout_secs);
@@ -106,7 +111,7 @@ class SocketOn final : public Socket,
     ws_.set_option(ws::stream_base::decorator([](ws::response_type& response) {
       response.set(http::field::server, "pie/" PIE_VERSION);
     }));
-    ws_.read_message_max(service_.limits.max_input_frame_bytes);
+    ws_.read_message_max(service_.limits.max_frame_bytes);
     ws_.binary(true);
     ws_.auto_fragment(false);
     beast::error_code ignored;
@@ -116,12 +121,14 @@ class SocketOn final : public Socket,
     });
   }
 
+  static std::string_view Text(beast::string_view view) { return {view.data(), view.size()}; }
+
   template <class Request>
-  void AnswerPlainly(const Request& request) {
-    auto text = [](beast::string_view view) { return std::string_view(view.data(), view.size()); };
+  void AnswerPlainly(const Request& request, std::optional<HttpAnswer> given) {
     const HttpAnswer answer =
-        AnswerHttp(service_, text(request.method_string()), text(request.target()),
-                   text(request[http::field::authorization]));
+        given ? *std::move(given)
+              : AnswerHttp(service_, Text(request.method_string()), Text(request.target()),
+                           Text(request[http::field::authorization]));
     auto response = std::make_shared<http::response<http::string_body>>(
         static_cast<http::status>(answer.status), request.version());
     response->set(http::field::server, "pie/" PIE_VERSION);

@@ -159,7 +159,8 @@ def run_flags() -> set[str]:
 @every_page
 def test_commands_are_known(page: Path):
     """Also those that are not run: `pie` has the command, `pie run` the flags before `--`."""
-    known = set(re.findall(r'add_subcommand\(\s*"(\w+)"', text_of("src/cli/main.cc")))
+    source = text_of("src/cli/main.cc") + text_of("src/cli/server_commands.cc")
+    known = set(re.findall(r'(?:add_subcommand|Add)\((?:app,)?\s*"(\w+)"', source))
     shell = [block.text for block in blocks(page) if block.info.startswith("sh")]
     lines = [line for text in [*shell, *code(prose(page))] for line in text.splitlines()]
     for line in lines:
@@ -182,6 +183,29 @@ def test_config_keys_are_those_that_are_read():
     options = driver.pop("options")
     shown = {*config["runtime"], *driver, *options, *(set(model) - {"driver"})}
     assert shown == read
+
+
+def test_server_config_keys_are_those_that_are_read():
+    read = set(re.findall(r'\.Read\("(\w+)"', text_of("src/cli/server_config.cc")))
+    shown = tomllib.loads(
+        marked("docs/guide/serving.md", "server config").replace("```toml", "").replace("```", "")
+    )
+    assert {key for table in shown.values() for key in table} == read
+
+
+def test_flags_of_pie_serve_are_all_there():
+    source = text_of("src/cli/server_commands.cc")
+    body = source[source.index("void AddServe") : source.index("void AddAuth")]
+    declared = re.findall(r'add_(?:option|flag)\(\s*"(-[^"]+)"', body)
+    table = rows(marked("docs/guide/serving.md", "flags of pie serve"))
+    shown = {flag for row in table for flag in code(row[0])}
+    assert shown == {flag for names in declared for flag in names.split(",")}
+
+
+def test_messages_are_those_of_the_codec():
+    table = rows(marked("docs/reference/protocol.md", "messages"))
+    tags = re.findall(r'MessageType\{"(\w+)"', text_of("src/server/message.h"))
+    assert [code(row[0])[0] for row in table] == tags
 
 
 @every_page
@@ -273,7 +297,7 @@ def test_figures_have_the_keys_and_aims_of_the_benchmarks(
     assert shown == actual
 
 
-@pytest.mark.parametrize("header", ["src/base/limits.h", "src/host/limits.h", "src/wasm/limits.h"])
+@pytest.mark.parametrize("header", [f"src/{f}/limits.h" for f in ("base", "host", "server", "wasm")])
 def test_limits_are_those_of_the_headers(header: str):
     shown = {
         code(row[0])[0]: int(row[1].replace(",", ""))

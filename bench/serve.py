@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Measures `pie serve`: starts one on the dummy model (and one on the default model), and drives it
+with pie-serve-bench. Prints one flat JSON object."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PIE = ROOT / "build" / "bin" / "pie"
+BENCH = ROOT / "build" / "bin" / "pie-serve-bench"
+GUESTS = {
+    "bench-empty": ROOT / "bench/empty/Pie.toml",
+    "serve-session-rust": ROOT / "tests/serve/session/rust/Pie.toml",
+    "text-completion-rust": ROOT / "inferlets/text-completion/rust/Pie.toml",
+}
+EMPTY, SESSION = "bench-empty@0.1.0", "session@0.1.0"
+
+
+@contextlib.contextmanager
+def serving(*arguments: str) -> Iterator[tuple[int, int]]:
+    """A server with the programs installed: its port and its process."""
+    with tempfile.TemporaryDirectory() as home:
+        env = {**os.environ, "PIE_HOME": home}
+        for name, manifest in GUESTS.items():
+            component = ROOT / "build" / "guests" / f"{name}.wasm"
+            subprocess.run([PIE, "inferlet", "add", component, "-m", manifest], env=env, check=True,
+                           stdout=subprocess.DEVNULL)
+        server = subprocess.Popen([PIE, "serve", "--port", "0", *arguments], env=env, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            port = re.search(r":(\d+)\s*$", server.stdout.readline())
+            assert port, "the server did not start"
+            yield int(port[1]), server.pid
+        finally:
+            server.send_signal(signal.SIGKILL)
+            server.wait()
+
+
+def bench(port: int, mode: str, **options: object) -> dict[str, float]:
+    words = [str(word) for key, value in options.items() for word in (f"--{key}", value)]
+    done = subprocess.run([BENCH, mode, "--port", str(port), *words], capture_output=True,
+                          text=True, check=True, timeout=300)
+    return json.loads(done.stdout)
+
+
+def dummy() -> dict[str, float]:
+    found: dict[str, float] = {}
+    with serving("--dummy") as (port, pid):
+        bench(port, "launch", program=EMPTY, count=200)  # warm
+        found["ws_ping_ms"] = bench(port, "ping", count=5000)["p50_ms"]
+        found["ws_launch_p50_ms"] = bench(port, "launch", program=EMPTY, count=3000)["p50_ms"]
+        for clients in (64, 256):
+            rate = bench(port, "rate", program=EMPTY, clients=clients, count=20_000)
+            found[f"ws_launches_per_s_{clients}"] = rate["per_s"]
+        for clients, tokens in ((1, 5000), (16, 2000), (512, 100)):
+            words = json.dumps({"do": "generate", "n": tokens})
+            stream = bench(port, "stream", program=SESSION, clients=clients, input=words)
+            found[f"ws_stream_tps_{clients}"] = stream["tps"]
+        found["idle_sessions_10000_mb"] = bench(port, "idle", clients=10_000, pid=pid)["mb"]
+    return found
+
+
+def real() -> dict[str, float]:
+    found: dict[str, float] = {}
+    words = json.dumps({"prompt": "Tell me about the sea.", "max_tokens": 128})
+    with serving() as (port, _):
+        for clients in (1, 8, 16):
+            stream = bench(port, "stream", program="text-completion@0.1.0", clients=clients,
+                           input=words)
+            found[f"serve_tps_{clients}"] = stream["tps"]
+    return found
+
+
+def main() -> int:
+    print(json.dumps({**dummy(), **real()}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

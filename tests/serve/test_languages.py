@@ -1,0 +1,85 @@
+"""The session in every language, by the same client: the same words, in the same order."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import ROOT, component
+from raw_client import RawClient
+
+LANGUAGES = ("rust", "python", "typescript", "cpp")
+
+
+@pytest.fixture(params=LANGUAGES)
+def program(request, server, on) -> str:
+    """The program in one language, installed."""
+    name = "session" if request.param == "rust" else f"session-{request.param}"
+    manifest = (ROOT / "tests/serve/session" / request.param / "Pie.toml").read_text()
+
+    async def install():
+        async with await RawClient.connect(server.uri) as client:
+            if await client.ask("check_program", name=name, version="0.1.0") != "true":
+                await client.install(component(f"serve-session-{request.param}"), manifest)
+
+    on(install())
+    return f"{name}@0.1.0"
+
+
+def play(server, program: str, what: str, *signals: str, file: bytes | None = None, **more):
+    async def talk():
+        async with await RawClient.connect(server.uri) as client:
+            process = await client.launch(program, json.dumps({"do": what, **more}))
+            for text in signals:
+                await client.send("signal_process", process_id=process, message=text)
+            if file is not None:
+                await client.send_file(process, file)
+            return await client.until_end(process)
+
+    return talk()
+
+
+def test_speak(server, on, program):
+    events = on(play(server, program, "speak"))
+    assert events[0] == ("stdout", "text")
+    assert events[1][0] == "stdout" and json.loads(events[1][1]) == {"event": "tick", "n": 3}
+    printed = "".join(value for kind, value in events[2:] if kind == "stdout")
+    complained = "".join(value for kind, value in events if kind == "stderr")
+    assert (printed, complained) == ("printed\n", "complained\n")
+    assert events[-2] == ("file", b"\x00\x01\xff")
+    assert events[-1][0] == "return" and json.loads(events[-1][1]) == {"spoken": 5}
+
+
+def test_echo(server, on, program):
+    events = on(play(server, program, "echo", "a", "ü", "stop"))
+    assert events == [("stdout", "a"), ("stdout", "ü"), ("return", "stopped")]
+
+
+def test_file(server, on, program):
+    data = bytes(range(256)) * 2000
+    events = on(play(server, program, "echo-file", file=data))
+    assert events == [("file", data), ("return", str(len(data)))]
+
+
+def test_order(server, on, program):
+    events = on(play(server, program, "count", n=2000))
+    assert events == [*(("stdout", str(i)) for i in range(2000)), ("return", "2000")]
+
+
+def test_failure(server, on, program):
+    events = on(play(server, program, "fail"))
+    assert events[-1][0] == "error" and "it failed as asked" in events[-1][1]
+
+
+def test_the_client_leaves(server, on, program):
+    async def talk():
+        client = await RawClient.connect(server.uri)
+        process = await client.launch(program, json.dumps({"do": "echo"}))
+        await client.send("signal_process", process_id=process, message="hello")
+        assert await client.event(process) == ("stdout", "hello")
+        await client.close()
+        async with await RawClient.connect(server.uri) as back:
+            await back.ask("attach_process", process_id=process)
+            return await back.until_end(process)
+
+    assert on(talk()) == [("return", "the client left")]
