@@ -33,10 +33,19 @@ def serving(*arguments: str) -> Iterator[tuple[int, int]]:
         env = {**os.environ, "PIE_HOME": home}
         for name, manifest in GUESTS.items():
             component = ROOT / "build" / "guests" / f"{name}.wasm"
-            subprocess.run([PIE, "inferlet", "add", component, "-m", manifest], env=env, check=True,
-                           stdout=subprocess.DEVNULL)
-        server = subprocess.Popen([PIE, "serve", "--port", "0", *arguments], env=env, text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            subprocess.run(
+                [PIE, "inferlet", "add", component, "-m", manifest],
+                env=env,
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+        server = subprocess.Popen(
+            [PIE, "serve", "--port", "0", *arguments],
+            env=env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             port = re.search(r":(\d+)\s*$", server.stdout.readline())
             assert port, "the server did not start"
@@ -48,8 +57,13 @@ def serving(*arguments: str) -> Iterator[tuple[int, int]]:
 
 def bench(port: int, mode: str, **options: object) -> dict[str, float]:
     words = [str(word) for key, value in options.items() for word in (f"--{key}", value)]
-    done = subprocess.run([BENCH, mode, "--port", str(port), *words], capture_output=True,
-                          text=True, check=True, timeout=300)
+    done = subprocess.run(
+        [BENCH, mode, "--port", str(port), *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
     return json.loads(done.stdout)
 
 
@@ -75,8 +89,9 @@ def real() -> dict[str, float]:
     words = json.dumps({"prompt": "Tell me about the sea.", "max_tokens": 128})
     with serving() as (port, _):
         for clients in (1, 8, 16):
-            stream = bench(port, "stream", program="text-completion@0.1.0", clients=clients,
-                           input=words)
+            stream = bench(
+                port, "stream", program="text-completion@0.1.0", clients=clients, input=words
+            )
             found[f"serve_tps_{clients}"] = stream["tps"]
     return found
 

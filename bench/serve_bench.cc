@@ -1,5 +1,5 @@
-// pie-serve-bench: what a server costs its clients. Opens many connections from one thread, says the
-// protocol by hand, and prints one flat JSON object.
+// pie-serve-bench: what a server costs its clients. Opens many connections from one thread, says
+// the protocol by hand, and prints one flat JSON object.
 //
 //   pie-serve-bench ping|launch|rate|stream|idle --port P --clients N --count N …
 #include <utility>
@@ -99,7 +99,9 @@ class Client : public std::enable_shared_from_this<Client> {
 
 bool IsEnd(std::string_view frame) {
   return frame.find("\xa6return") != std::string_view::npos ||
-         frame.find("\xa5" "error") != std::string_view::npos;
+         frame.find(
+             "\xa5"
+             "error") != std::string_view::npos;
 }
 bool IsEvent(std::string_view frame) {
   return frame.find("process_event") != std::string_view::npos;

@@ -8,9 +8,9 @@ namespace {
 TEST(Histogram, EachInItsBucket) {
   Histogram histogram;
   histogram.Add(0);
-  histogram.Add(100'000);          // 0.1 ms: within the first bound
-  histogram.Add(100'001);          // just past it
-  histogram.Add(1'000'000);        // 1 ms: within 1.6 ms
+  histogram.Add(100'000);            // 0.1 ms: within the first bound
+  histogram.Add(100'001);            // just past it
+  histogram.Add(1'000'000);          // 1 ms: within 1.6 ms
   histogram.Add(1'000'000'000'000);  // longer than all
   EXPECT_EQ(histogram.count(0), 2u);
   EXPECT_EQ(histogram.count(1), 1u);

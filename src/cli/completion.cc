@@ -49,7 +49,8 @@ std::string Bash(const std::vector<Command>& commands) {
       "  done\n"
       "  words=${known[$path]}\n"
       "  COMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n"
-      "  [[ ${#COMPREPLY[@]} -eq 0 ]] && COMPREPLY=($(compgen -f -- \"${COMP_WORDS[COMP_CWORD]}\"))\n"
+      "  [[ ${#COMPREPLY[@]} -eq 0 ]] && COMPREPLY=($(compgen -f -- "
+      "\"${COMP_WORDS[COMP_CWORD]}\"))\n"
       "}\n"
       "complete -o filenames -F _pie pie\n";
   return script;
@@ -67,17 +68,16 @@ std::string Fish(const std::vector<Command>& commands) {
     const std::string parent = command.path.substr(0, last);
     const std::string name = command.path.substr(last + 1);
     const size_t of_parent = parent.rfind(' ');
-    const std::string condition =
-        of_parent == std::string::npos
-            ? "__fish_use_subcommand"
-            : "__fish_seen_subcommand_from " + parent.substr(of_parent + 1);
+    const std::string condition = of_parent == std::string::npos ? "__fish_use_subcommand"
+                                                                 : "__fish_seen_subcommand_from " +
+                                                                       parent.substr(of_parent + 1);
     script += fmt::format("complete -c pie -n '{}' -a {} -d '{}'\n", condition, name, command.help);
     size_t at = 0;
     while ((at = command.words.find(" --", at)) != std::string::npos) {
       at += 3;
       const std::string flag = command.words.substr(at, command.words.find(' ', at) - at);
-      script += fmt::format("complete -c pie -n '__fish_seen_subcommand_from {}' -l {} -F\n", name,
-                            flag);
+      script +=
+          fmt::format("complete -c pie -n '__fish_seen_subcommand_from {}' -l {} -F\n", name, flag);
     }
   }
   return script;

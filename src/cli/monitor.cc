@@ -31,9 +31,10 @@ std::string MonitorText(server::Service& service, const Sample& before, Sample* 
     return static_cast<double>(new_count - old_count) / seconds;
   };
   const host::EngineStats stats = service.engine.stats();
-  text += fmt::format("instances {:>6}   connections {:>6}   sessions {:>6}   launches/s {:>8.1f}\n",
-                      stats.instances, service.connections.load(), service.sessions.size(),
-                      rate(now->launches, before.launches));
+  text +=
+      fmt::format("instances {:>6}   connections {:>6}   sessions {:>6}   launches/s {:>8.1f}\n",
+                  stats.instances, service.connections.load(), service.sessions.size(),
+                  rate(now->launches, before.launches));
   for (host::LoadedModel& loaded : service.engine.models()) {
     const SchedulerStats model = loaded.scheduler->stats();
     now->steps += model.steps;
@@ -45,11 +46,12 @@ std::string MonitorText(server::Service& service, const Sample& before, Sample* 
   }
   const uint64_t steps = now->steps - before.steps;
   const uint64_t tokens = now->tokens - before.tokens;
-  text += fmt::format("tokens/s {:>10.1f}   batches/s {:>8.1f}   batch {:>6.1f} tokens   "
-                      "messages/s {:>8.1f}\n",
-                      rate(now->tokens, before.tokens), rate(now->steps, before.steps),
-                      steps == 0 ? 0.0 : static_cast<double>(tokens) / static_cast<double>(steps),
-                      rate(now->messages, before.messages));
+  text += fmt::format(
+      "tokens/s {:>10.1f}   batches/s {:>8.1f}   batch {:>6.1f} tokens   "
+      "messages/s {:>8.1f}\n",
+      rate(now->tokens, before.tokens), rate(now->steps, before.steps),
+      steps == 0 ? 0.0 : static_cast<double>(tokens) / static_cast<double>(steps),
+      rate(now->messages, before.messages));
   return text;
 }
 

@@ -8,7 +8,7 @@ namespace pie::cli {
 
 struct ServeOptions {
   std::string config;
-  std::string host;                // empty = the config's
+  std::string host;  // empty = the config's
   std::optional<uint16_t> port;
   bool no_auth = false;
   bool debug = false;

@@ -51,12 +51,12 @@ void AddServe(CLI::App& app, std::function<int()>& chosen) {
 }
 
 void AddAuth(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* auth = app.add_subcommand(
-      "auth",
-      "Who may connect to a server that asks (auth.enabled = true).\n\n"
-      "  pie auth add ada ~/.ssh/id_ed25519.pub    a key, PEM or OpenSSH\n"
-      "  pie auth list\n"
-      "  pie auth remove ada                       with all her keys");
+  CLI::App* auth =
+      app.add_subcommand("auth",
+                         "Who may connect to a server that asks (auth.enabled = true).\n\n"
+                         "  pie auth add ada ~/.ssh/id_ed25519.pub    a key, PEM or OpenSSH\n"
+                         "  pie auth list\n"
+                         "  pie auth remove ada                       with all her keys");
   auth->require_subcommand(1);
   auto words = std::make_shared<Words>();
   CLI::App* add = Add(*auth, "add", "Let a user in with this public key.", chosen, words,
@@ -103,21 +103,22 @@ void AddInferlets(CLI::App& app, std::function<int()>& chosen) {
 }
 
 void AddConfig(CLI::App& app, std::function<int()>& chosen) {
-  CLI::App* config = app.add_subcommand(
-      "config",
-      "The config file, ~/.pie/config.toml ($PIE_HOME).\n\n"
-      "  pie config init                       write one, with comments\n"
-      "  pie config set server.port 9000\n"
-      "  pie config set model.0.hf_repo /models/smol.gguf\n"
-      "  pie config check");
+  CLI::App* config =
+      app.add_subcommand("config",
+                         "The config file, ~/.pie/config.toml ($PIE_HOME).\n\n"
+                         "  pie config init                       write one, with comments\n"
+                         "  pie config set server.port 9000\n"
+                         "  pie config set model.0.hf_repo /models/smol.gguf\n"
+                         "  pie config check");
   config->require_subcommand(1);
   auto words = std::make_shared<Words>();
-  Add(*config, "init", "Write a config file to begin with.", chosen, words,
-      [](Words& w) { return InitConfig(w.flag); })
-      ->add_flag("--force", words->flag, "replace the one that is there");
+  Add(*config, "init", "Write a config file to begin with.", chosen, words, [](Words& w) {
+    return InitConfig(w.flag);
+  })->add_flag("--force", words->flag, "replace the one that is there");
   words = std::make_shared<Words>();
-  Add(*config, "show", "Print it.", chosen, words, [](Words& w) { return ShowConfig(w.first); })
-      ->add_option("-c,--config", words->first, "another file");
+  Add(*config, "show", "Print it.", chosen, words, [](Words& w) {
+    return ShowConfig(w.first);
+  })->add_option("-c,--config", words->first, "another file");
   words = std::make_shared<Words>();
   CLI::App* set = Add(*config, "set", "Change one value; the file is checked before.", chosen,
                       words, [](Words& w) { return SetConfig(w.third, w.first, w.second); });
@@ -125,9 +126,9 @@ void AddConfig(CLI::App& app, std::function<int()>& chosen) {
   set->add_option("value", words->second, "the new value")->required();
   set->add_option("-c,--config", words->third, "another file");
   words = std::make_shared<Words>();
-  Add(*config, "check", "Say what is wrong with it, if anything.", chosen, words,
-      [](Words& w) { return CheckConfig(w.first); })
-      ->add_option("config", words->first, "another file");
+  Add(*config, "check", "Say what is wrong with it, if anything.", chosen, words, [](Words& w) {
+    return CheckConfig(w.first);
+  })->add_option("config", words->first, "another file");
   words = std::make_shared<Words>();
   Add(app, "check", "Check a config file: pie check CONFIG", chosen, words, [](Words& w) {
     return CheckConfig(w.first);

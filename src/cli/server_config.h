@@ -1,4 +1,5 @@
-// What `pie serve` reads of the config file beside the engine's part: [server], [auth], [telemetry].
+// What `pie serve` reads of the config file beside the engine's part: [server], [auth],
+// [telemetry].
 #pragma once
 
 #include <string>

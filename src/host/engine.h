@@ -36,10 +36,10 @@ struct EngineOptions {
   wasm::RuntimeOptions runtime;     // its host table is filled in by the engine
   Limits limits;
   uint64_t seed = 0;
-  bool allow_fs = false;     // give each process a /scratch
-  std::string scratch_root;  // below which scratch folders are made
+  bool allow_fs = false;       // give each process a /scratch
+  std::string scratch_root;    // below which scratch folders are made
   bool shared_topics = false;  // topics that begin with "shared/" are everybody's
-  std::string data_root;     // below which users have a /data that stays; empty = they have none
+  std::string data_root;       // below which users have a /data that stays; empty = they have none
 };
 
 // A moment's counts; all zero but for snapshots when nothing runs.
@@ -64,8 +64,8 @@ class Engine {
   // `program` is `name` or `name@version`; without a version, the latest added.
   Result<std::shared_ptr<Process>> Launch(std::string_view program, std::string_view input,
                                           Process::Options options);
-  // Asked before a guest launches a program: makes sure that the engine has it, and gives its id. May
-  // take long, on a guest's thread. Set before anything runs.
+  // Asked before a guest launches a program: makes sure that the engine has it, and gives its id.
+  // May take long, on a guest's thread. Set before anything runs.
   using Resolver = std::function<Result<std::string>(std::string_view program)>;
   void SetResolver(Resolver resolver) { resolver_ = std::move(resolver); }
   Result<std::string> Resolve(std::string_view program) {

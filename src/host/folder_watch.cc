@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kEvery = std::chrono::milliseconds(200);
-constexpr size_t kBlockBytes = 512;         // what st_blocks counts
-constexpr size_t kMostNameBytes = 128;      // a longer name becomes a hash
+constexpr size_t kBlockBytes = 512;     // what st_blocks counts
+constexpr size_t kMostNameBytes = 128;  // a longer name becomes a hash
 
 }  // namespace
 
@@ -55,9 +55,9 @@ void FolderWatch::Run() {
       const FolderSize& now = size->second;
       if (now.bytes <= one.max_bytes && now.entries <= limits.max_folder_entries) continue;
       if (auto process = one.process.lock()) {
-        process->Stop(fmt::format("disk quota: {} holds {} MiB in {} files; {} MiB and {} are allowed",
-                                  one.name, now.bytes >> 20, now.entries, one.max_bytes >> 20,
-                                  limits.max_folder_entries));
+        process->Stop(fmt::format(
+            "disk quota: {} holds {} MiB in {} files; {} MiB and {} are allowed", one.name,
+            now.bytes >> 20, now.entries, one.max_bytes >> 20, limits.max_folder_entries));
       }
     }
     lock.lock();

@@ -11,9 +11,20 @@ namespace {
 
 TEST(FolderName, NoWayUpAndNoTwoAlike) {
   std::set<std::string> names;
-  const std::string users[] = {"ada", "Ada", ".", "..", "../ada", "a/b", "a%2fb", "", "=x",
-                               std::string(128, 'a'), std::string(129, 'a'), std::string(90, '/'),
-                               "é", std::string("a\0b", 3)};
+  const std::string users[] = {"ada",
+                               "Ada",
+                               ".",
+                               "..",
+                               "../ada",
+                               "a/b",
+                               "a%2fb",
+                               "",
+                               "=x",
+                               std::string(128, 'a'),
+                               std::string(129, 'a'),
+                               std::string(90, '/'),
+                               "é",
+                               std::string("a\0b", 3)};
   for (const std::string& user : users) {
     const std::string name = FolderName(user);
     EXPECT_TRUE(names.insert(name).second) << user;

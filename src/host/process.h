@@ -140,7 +140,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   Charge input_;                            // what it was launched with
   std::shared_ptr<ByteBudget> pass_bytes_;  // what its passes and unread results hold
   const std::shared_ptr<Pace> pace_;
-  uint64_t passes_ = 0;                     // made so far: each draws its own random numbers
+  uint64_t passes_ = 0;  // made so far: each draws its own random numbers
   std::string scratch_dir_;
 
   mutable std::mutex mutex_;

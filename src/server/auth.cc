@@ -33,8 +33,7 @@ Result<const UserTable*> Auth::Current() {
   return &table_;
 }
 
-Status Auth::Verify(std::string_view user, std::string_view challenge,
-                    std::string_view signature) {
+Status Auth::Verify(std::string_view user, std::string_view challenge, std::string_view signature) {
   const auto refused = Fail(Code::kInvalid, "authentication failed: no key of this user fits");
   const auto bytes = Base64Decode(signature);
   const auto signed_bytes = Base64Decode(challenge);

@@ -37,8 +37,8 @@ class MapReader : public msgpack::null_visitor {
   bool start_map(uint32_t entries) {
     if (depth_ != 0) return Stop("a map within the message");
     if (entries > limits_.max_map_entries) {
-      return Stop(fmt::format("{} fields; at most {} are allowed", entries,
-                              limits_.max_map_entries));
+      return Stop(
+          fmt::format("{} fields; at most {} are allowed", entries, limits_.max_map_entries));
     }
     fields.reserve(entries);
     depth_ = 1;
@@ -124,8 +124,8 @@ class Fields {
 
   const Value* Find(std::string_view key) const {
     for (const Field& field : fields_) {
-      if (field.key == key) return std::holds_alternative<Null>(field.value) ? nullptr
-                                                                             : &field.value;
+      if (field.key == key)
+        return std::holds_alternative<Null>(field.value) ? nullptr : &field.value;
     }
     return nullptr;
   }
@@ -199,9 +199,9 @@ constexpr std::array<Make, kMessageTypes.size()> kMakers = {
                         f.ReadChunk("program_hash")};
     },
     [](Fields& f) -> ClientMessage {
-      return LaunchProcess{f.U32("corr_id"),         f.Text("inferlet"),
-                           f.Text("input"),          f.Bool("capture_outputs"),
-                           f.MaybeU64("token_budget"), f.MaybeU64("seen")};
+      return LaunchProcess{
+          f.U32("corr_id"),          f.Text("inferlet"),         f.Text("input"),
+          f.Bool("capture_outputs"), f.MaybeU64("token_budget"), f.MaybeU64("seen")};
     },
     [](Fields& f) -> ClientMessage {
       return LaunchDaemon{f.U32("corr_id"), f.U32("port"), f.Text("inferlet"), f.Text("input")};
@@ -289,9 +289,10 @@ std::expected<ClientMessage, BadFrame> Decode(std::string_view frame, const Limi
   size_t end = 0;
   const bool whole = msgpack::parse(frame.data(), frame.size(), end, reader);
   if (!whole || !reader.problem.empty()) {
-    return std::unexpected(BadFrame{{}, fmt::format("this frame is no message: it has {}",
-                                                    reader.problem.empty() ? "no map"
-                                                                           : reader.problem)});
+    return std::unexpected(
+        BadFrame{{},
+                 fmt::format("this frame is no message: it has {}",
+                             reader.problem.empty() ? "no map" : reader.problem)});
   }
   const auto corr_id = CorrIdOf(reader.fields);
   if (end != frame.size()) {
@@ -354,9 +355,8 @@ void FuzzDecode(std::string_view frame) {
   }
   // What points outside the frame would be read after free.
   auto inside = [&](std::string_view text) {
-    PIE_CHECK(text.empty() ||
-              (text.data() >= frame.data() && text.data() + text.size() <= frame.data() +
-                                                                              frame.size()));
+    PIE_CHECK(text.empty() || (text.data() >= frame.data() &&
+                               text.data() + text.size() <= frame.data() + frame.size()));
   };
   if (const auto* add = std::get_if<AddProgram>(&*message)) inside(add->chunk.data);
   if (const auto* launch = std::get_if<LaunchProcess>(&*message)) inside(launch->input);

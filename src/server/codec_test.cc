@@ -129,8 +129,7 @@ TEST(Codec, EveryWrongTypeIsNamed) {
       EXPECT_NE(message.error().text.find("'" + key + "' must be"), std::string::npos)
           << message.error().text;
       // It can be answered, unless what is wrong is the number to answer to.
-      EXPECT_EQ(message.error().corr_id.has_value(),
-                key != "corr_id" && whole.contains("corr_id"));
+      EXPECT_EQ(message.error().corr_id.has_value(), key != "corr_id" && whole.contains("corr_id"));
     }
   }
 }
@@ -162,7 +161,10 @@ TEST(Codec, OddMaps) {
   const std::string behind = Pack({{"type", "ping"}, {"corr_id", 1}}) + "x";
   EXPECT_FALSE(Decode(behind, {}));
   // {"type": "ping", "corr_id": 1, "corr_id": 2}
-  const std::string twice = "\x83\xa4type\xa4ping\xa7" "corr_id\x01\xa7" "corr_id\x02";
+  const std::string twice =
+      "\x83\xa4type\xa4ping\xa7"
+      "corr_id\x01\xa7"
+      "corr_id\x02";
   EXPECT_NE(Decode(twice, {}).error().text.find("twice"), std::string::npos);
 }
 
@@ -174,7 +176,11 @@ TEST(Codec, LengthsThatLie) {
     EXPECT_FALSE(Decode("\x81\xa4type" + frame, {}));
   }
   // Lists in lists in lists.
-  EXPECT_FALSE(Decode("\x81\xa1" "a" + std::string(1'000'000, '\x91'), {}));
+  EXPECT_FALSE(
+      Decode("\x81\xa1"
+             "a" +
+                 std::string(1'000'000, '\x91'),
+             {}));
   json many = {{"type", "ping"}, {"corr_id", 1}};
   for (int i = 0; i < 40; ++i) many["x" + std::to_string(i)] = 1;
   const std::string frame = Pack(many);
@@ -208,11 +214,10 @@ TEST(Codec, AnyBytes) {
 TEST(Codec, ResponsesAndEvents) {
   EXPECT_EQ(Unpack(EncodeResponse(7, true, "Pong")),
             (json{{"type", "response"}, {"corr_id", 7}, {"ok", true}, {"result", "Pong"}}));
-  EXPECT_EQ(Unpack(EncodeEvent("p-1", EventKind::kStdout, "hé")),
-            (json{{"type", "process_event"},
-                  {"process_id", "p-1"},
-                  {"event", "stdout"},
-                  {"value", "hé"}}));
+  EXPECT_EQ(
+      Unpack(EncodeEvent("p-1", EventKind::kStdout, "hé")),
+      (json{
+          {"type", "process_event"}, {"process_id", "p-1"}, {"event", "stdout"}, {"value", "hé"}}));
   EXPECT_EQ(Unpack(EncodeEvent("p", EventKind::kReturn, "", 9))["seq"], 9);
   EXPECT_EQ(Unpack(EncodeEvent("p", EventKind::kError, "x"))["event"], "error");
   const json file = Unpack(EncodeFileChunk("p", {"ab", 1, 3, std::string_view("\0\xff", 2)}));

@@ -112,7 +112,8 @@ void Connection::Defer(uint32_t corr_id, Job job, Then then) {
   ++jobs_;
 }
 
-// --- who it is ------------------------------------------------------------------------------------
+// --- who it is
+// ------------------------------------------------------------------------------------
 
 void Connection::Become(std::string username) {
   username_ = std::move(username);
@@ -163,24 +164,26 @@ void Connection::Handle(const AuthByToken& message) {
   Respond(message.corr_id, true, "Authenticated");
 }
 
-// --- programs -------------------------------------------------------------------------------------
+// --- programs
+// -------------------------------------------------------------------------------------
 
 void Connection::Handle(const CheckProgram& message) {
   auto text = [](std::optional<std::string_view> view) { return std::string(view.value_or("")); };
-  std::string program = message.version.empty() ? std::string(message.name)
-                                                : fmt::format("{}@{}", message.name,
-                                                              message.version);
-  Defer(message.corr_id, [this, program = std::move(program), wasm = text(message.wasm_hash),
-                          manifest = text(message.manifest_hash)]() -> Result<std::string> {
-    auto found = service_.programs.registry().Find(program);
-    if (!found) {
-      if (found.error().code == Code::kNotFound) return "false";
-      return std::unexpected(found.error());
-    }
-    const bool same = (wasm.empty() || wasm == found->wasm_hash) &&
-                      (manifest.empty() || manifest == found->manifest_hash);
-    return same ? "true" : "false";
-  });
+  std::string program = message.version.empty()
+                            ? std::string(message.name)
+                            : fmt::format("{}@{}", message.name, message.version);
+  Defer(message.corr_id,
+        [this, program = std::move(program), wasm = text(message.wasm_hash),
+         manifest = text(message.manifest_hash)]() -> Result<std::string> {
+          auto found = service_.programs.registry().Find(program);
+          if (!found) {
+            if (found.error().code == Code::kNotFound) return "false";
+            return std::unexpected(found.error());
+          }
+          const bool same = (wasm.empty() || wasm == found->wasm_hash) &&
+                            (manifest.empty() || manifest == found->manifest_hash);
+          return same ? "true" : "false";
+        });
 }
 
 void Connection::Handle(const AddProgram& message) {
@@ -204,7 +207,8 @@ void Connection::Handle(const AddProgram& message) {
         });
 }
 
-// --- processes ------------------------------------------------------------------------------------
+// --- processes
+// ------------------------------------------------------------------------------------
 
 void Connection::Handle(const LaunchProcess& message) {
   if (service_.draining) return Respond(message.corr_id, false, "the server is shutting down");
@@ -229,8 +233,8 @@ void Connection::Launch(uint32_t corr_id, const std::string& program, std::strin
   auto launched = service_.sessions.Launch(program, input, options, token_budget);
   if (!launched) return Respond(corr_id, false, launched.error().text);
   ++service_.launches;
-  service_.log.Debug("launched", {{"user", username_}, {"program", program},
-                                  {"process", (*launched)->id()}});
+  service_.log.Debug("launched",
+                     {{"user", username_}, {"program", program}, {"process", (*launched)->id()}});
   Respond(corr_id, true, (*launched)->id());
   std::optional<uint64_t> seen;
   if (options.numbered) seen = 0;
@@ -246,8 +250,9 @@ void Connection::Attach(const std::shared_ptr<Session>& session) {
 }
 
 void Connection::Handle(const LaunchDaemon& message) {
-  Respond(message.corr_id, false,
-          "launch_daemon: this engine cannot serve HTTP inferlets yet; launch_process can run others");
+  Respond(
+      message.corr_id, false,
+      "launch_daemon: this engine cannot serve HTTP inferlets yet; launch_process can run others");
 }
 
 void Connection::Handle(const AttachProcess& message) {
@@ -314,7 +319,8 @@ void Connection::Handle(const ListProcesses& message) {
   Respond(message.corr_id, true, list.dump());
 }
 
-// --- the rest -------------------------------------------------------------------------------------
+// --- the rest
+// -------------------------------------------------------------------------------------
 
 void Connection::Handle(const Ping& message) {
   Respond(message.corr_id, true, "Pong");

@@ -105,13 +105,14 @@ class AuthTest : public ConnectionTest {
 // A message of that type with every field that any message may have.
 json Filled(std::string_view type) {
   const json bytes = json::binary({1});
-  return {{"type", type},        {"corr_id", 1},       {"username", "ada"},  {"signature", "AAAA"},
-          {"token", "x"},        {"name", "a"},        {"version", "0.1.0"}, {"subject", "x"},
-          {"record", ""},        {"manifest", ""},     {"ok", true},         {"force_overwrite", true},
-          {"program_hash", "x"}, {"file_hash", "x"},   {"chunk_index", 0},   {"total_chunks", 1},
-          {"chunk_data", bytes}, {"inferlet", "a"},    {"input", "{}"},      {"capture_outputs", true},
-          {"port", 1},           {"process_id", "p"},  {"message", "m"},     {"transport", "stdio"},
-          {"result", "{}"}};
+  return {
+      {"type", type},        {"corr_id", 1},      {"username", "ada"},  {"signature", "AAAA"},
+      {"token", "x"},        {"name", "a"},       {"version", "0.1.0"}, {"subject", "x"},
+      {"record", ""},        {"manifest", ""},    {"ok", true},         {"force_overwrite", true},
+      {"program_hash", "x"}, {"file_hash", "x"},  {"chunk_index", 0},   {"total_chunks", 1},
+      {"chunk_data", bytes}, {"inferlet", "a"},   {"input", "{}"},      {"capture_outputs", true},
+      {"port", 1},           {"process_id", "p"}, {"message", "m"},     {"transport", "stdio"},
+      {"result", "{}"}};
 }
 
 // The written list. Whoever adds a message or a route that answers strangers has to add it here.
@@ -173,8 +174,8 @@ TEST_F(ConnectionTest, NamesThatAreRefused) {
   for (const std::string name : {"", "a\nb", "internal", "\xff"}) {
     EXPECT_FALSE(Answer({{"type", "auth_identify"}, {"corr_id", 1}, {"username", name}})["ok"]);
   }
-  EXPECT_FALSE(
-      Answer({{"type", "auth_identify"}, {"corr_id", 1}, {"username", std::string(129, 'a')}})["ok"]);
+  EXPECT_FALSE(Answer(
+      {{"type", "auth_identify"}, {"corr_id", 1}, {"username", std::string(129, 'a')}})["ok"]);
   Identify();
 }
 

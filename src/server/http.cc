@@ -23,7 +23,8 @@ std::string_view HostOf(std::string_view address) {
     address.remove_prefix(scheme + 3);
   }
   const size_t bracket = address.starts_with('[') ? address.find(']') : 0;
-  return bracket == std::string_view::npos ? address : address.substr(0, address.find(':', bracket));
+  return bracket == std::string_view::npos ? address
+                                           : address.substr(0, address.find(':', bracket));
 }
 
 }  // namespace

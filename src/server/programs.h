@@ -1,5 +1,5 @@
-// Programs: the registry's programs in the engine, loaded when they are first asked for. Any thread.
-// Load and Install may compile, so they are not for the IO thread; Loaded is.
+// Programs: the registry's programs in the engine, loaded when they are first asked for. Any
+// thread. Load and Install may compile, so they are not for the IO thread; Loaded is.
 #pragma once
 
 #include <chrono>

@@ -184,8 +184,7 @@ bool PublicKey::Verify(std::string_view message, std::string_view signature) con
   if (kind_ == "Ed25519") return VerifyWith(key, nullptr, message, signature);
   if (kind_.starts_with("RSA")) return VerifyWith(key, EVP_sha256(), message, signature);
   const size_t pair = kind_ == "ECDSA P-256" ? 64 : 96;
-  const std::string der =
-      signature.size() == pair ? ToDer(signature) : std::string(signature);
+  const std::string der = signature.size() == pair ? ToDer(signature) : std::string(signature);
   return VerifyWith(key, EVP_sha256(), message, der) ||
          (pair == 96 && VerifyWith(key, EVP_sha384(), message, der));
 }

@@ -14,9 +14,12 @@ using Key = std::shared_ptr<EVP_PKEY>;
 
 Key Generate(const char* type, const char* detail = nullptr, size_t bits = 0) {
   EVP_PKEY* key = nullptr;
-  if (detail != nullptr) key = EVP_PKEY_Q_keygen(nullptr, nullptr, type, detail);
-  else if (bits != 0) key = EVP_PKEY_Q_keygen(nullptr, nullptr, type, bits);
-  else key = EVP_PKEY_Q_keygen(nullptr, nullptr, type);
+  if (detail != nullptr)
+    key = EVP_PKEY_Q_keygen(nullptr, nullptr, type, detail);
+  else if (bits != 0)
+    key = EVP_PKEY_Q_keygen(nullptr, nullptr, type, bits);
+  else
+    key = EVP_PKEY_Q_keygen(nullptr, nullptr, type);
   return {key, EVP_PKEY_free};
 }
 

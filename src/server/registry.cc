@@ -35,9 +35,7 @@ Error SqlError(sqlite3* db, std::string_view doing) {
 // A prepared statement, bound and stepped.
 class Statement {
  public:
-  Statement(sqlite3* db, const char* sql) {
-    sqlite3_prepare_v2(db, sql, -1, &raw_, nullptr);
-  }
+  Statement(sqlite3* db, const char* sql) { sqlite3_prepare_v2(db, sql, -1, &raw_, nullptr); }
   ~Statement() { sqlite3_finalize(raw_); }
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
@@ -96,14 +94,9 @@ Status WriteWhole(const std::string& path, std::string_view bytes) {
 }
 
 InstalledProgram Row(Statement& row) {
-  return {row.GetText(0),
-          row.GetText(1),
-          row.GetText(2),
-          row.GetText(3),
-          row.GetText(4),
-          static_cast<uint64_t>(row.GetNumber(5)),
-          row.GetText(6),
-          row.GetNumber(7)};
+  return {row.GetText(0), row.GetText(1),  row.GetText(2),
+          row.GetText(3), row.GetText(4),  static_cast<uint64_t>(row.GetNumber(5)),
+          row.GetText(6), row.GetNumber(7)};
 }
 
 }  // namespace
@@ -136,8 +129,8 @@ std::string Registry::BlobPath(std::string_view hash) const {
   return fmt::format("{}/components/{}.wasm", dir_, hash);
 }
 
-// Components that no entry names: left by an installation that was cut short, or by a removal. Young
-// ones may be about to be named by another process.
+// Components that no entry names: left by an installation that was cut short, or by a removal.
+// Young ones may be about to be named by another process.
 Status Registry::RemoveOrphans() {
   std::set<std::string> named;
   for (const InstalledProgram& program : PIE_TRY(Select(""))) named.insert(program.wasm_hash);

@@ -2,8 +2,8 @@
 // index says which program is which. A component is written aside, flushed, renamed, and only then
 // indexed: whatever moment the machine stops at, a program is there whole or not at all.
 //
-// Any thread may use it, and several processes (`pie serve`, `pie inferlet`) at once. Calls read and
-// write files, so they are not for the IO thread, save Find, which is cached.
+// Any thread may use it, and several processes (`pie serve`, `pie inferlet`) at once. Calls read
+// and write files, so they are not for the IO thread, save Find, which is cached.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ namespace pie::server {
 struct InstalledProgram {
   std::string name, version;
   std::string wasm_hash, manifest_hash;
-  std::string manifest;  // the text of its Pie.toml
-  uint64_t bytes = 0;    // of the component
-  std::string owner;     // the user who installed it
+  std::string manifest;      // the text of its Pie.toml
+  uint64_t bytes = 0;        // of the component
+  std::string owner;         // the user who installed it
   int64_t installed_at = 0;  // seconds since 1970
   std::string id() const { return name + "@" + version; }
 };

@@ -101,9 +101,10 @@ TEST_F(RegistryTest, WhatAnInstallationLeftBehindGoesWhenItIsOld) {
 
 // From semver.org, rule 11.
 TEST(Version, Order) {
-  const char* ordered[] = {"1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta",
-                           "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1",      "1.0.0",
-                           "2.0.0",        "2.1.0",         "2.1.1",           "2.1.10"};
+  const char* ordered[] = {"1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta",
+                           "1.0.0-beta",  "1.0.0-beta.2",  "1.0.0-beta.11",
+                           "1.0.0-rc.1",  "1.0.0",         "2.0.0",
+                           "2.1.0",       "2.1.1",         "2.1.10"};
   for (size_t i = 0; i < std::size(ordered); ++i) {
     for (size_t j = 0; j < std::size(ordered); ++j) {
       EXPECT_EQ(OlderVersion(ordered[i], ordered[j]), i < j) << ordered[i] << " " << ordered[j];

@@ -82,19 +82,20 @@ struct Server::Impl {
 Status Server::Impl::Listen() {
   ErrorCode error;
   tcp::resolver resolver(io);
-  const auto found = resolver.resolve(options.host, std::to_string(options.port),
-                                      tcp::resolver::passive, error);
+  const auto found =
+      resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive, error);
   if (error || found.empty()) {
     return Fail(Code::kInvalid, "there is no address '{}' to listen on: {}", options.host,
                 error.message());
   }
   const tcp::endpoint endpoint = found.begin()->endpoint();
   if (!endpoint.address().is_loopback() && !service.auth.enabled()) {
-    return Fail(Code::kInvalid,
-                "{} can be reached by others, and authentication is off: anybody could run programs "
-                "here. Set auth.enabled = true and add keys by `pie auth add`, or listen on "
-                "127.0.0.1",
-                options.host);
+    return Fail(
+        Code::kInvalid,
+        "{} can be reached by others, and authentication is off: anybody could run programs "
+        "here. Set auth.enabled = true and add keys by `pie auth add`, or listen on "
+        "127.0.0.1",
+        options.host);
   }
   if (!options.tls_cert.empty()) PIE_RETURN_IF_ERROR(LoadTls(tls, options));
   acceptor.open(endpoint.protocol(), error);
@@ -135,8 +136,8 @@ void Server::Impl::SweepLater() {
   sweep.expires_after(kSweepEvery);
   sweep.async_wait([this](ErrorCode error) {
     if (error) return;
-    const auto late = std::chrono::steady_clock::now() -
-                      std::chrono::seconds(service.limits.auth_timeout_secs);
+    const auto late =
+        std::chrono::steady_clock::now() - std::chrono::seconds(service.limits.auth_timeout_secs);
     std::vector<Socket*> unknown;
     for (Socket* socket : sockets) {
       if (socket->since < late && socket->unknown()) unknown.push_back(socket);

@@ -1,5 +1,5 @@
-// Server: the port. WebSocket for clients, and over the same port GET /healthz and GET /metrics. One
-// IO thread carries all sockets; nothing on it waits. Start, then Wait; Drain from any thread.
+// Server: the port. WebSocket for clients, and over the same port GET /healthz and GET /metrics.
+// One IO thread carries all sockets; nothing on it waits. Start, then Wait; Drain from any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace pie::server {
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  uint16_t port = 8080;  // 0 = any that is free
+  uint16_t port = 8080;           // 0 = any that is free
   std::string tls_cert, tls_key;  // PEM files; empty = no TLS
   size_t max_processes = 0;       // that run at once; 0 = the engine's own limit
   uint32_t drain_secs = 30;       // how long processes have to end when the server is told to stop

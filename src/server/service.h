@@ -49,12 +49,12 @@ struct Service {
   Sessions sessions;
   const std::shared_ptr<host::ByteBudget> uploads;
   std::atomic<size_t> connections = 0;
-  std::atomic<uint64_t> messages = 0;      // from clients
-  std::atomic<uint64_t> bad_frames = 0;    // that were none
-  std::atomic<uint64_t> refused = 0;       // connections past the limit
+  std::atomic<uint64_t> messages = 0;    // from clients
+  std::atomic<uint64_t> bad_frames = 0;  // that were none
+  std::atomic<uint64_t> refused = 0;     // connections past the limit
   std::atomic<uint64_t> launches = 0;
-  std::atomic<bool> draining = false;      // no new launches
-  WorkQueue work;                          // last: its jobs use the rest
+  std::atomic<bool> draining = false;  // no new launches
+  WorkQueue work;                      // last: its jobs use the rest
 };
 
 }  // namespace pie::server

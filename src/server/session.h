@@ -107,15 +107,15 @@ class Session final : public host::Listener, public std::enable_shared_from_this
   std::shared_ptr<Outlet> outlet_;
   bool numbered_ = false;
   std::deque<Event> events_;
-  size_t next_ = 0;         // index of the next event to be taken
-  size_t confirmed_ = 0;    // events before this index have left
-  uint32_t next_chunk_ = 0; // of the file at `next_`
+  size_t next_ = 0;          // index of the next event to be taken
+  size_t confirmed_ = 0;     // events before this index have left
+  uint32_t next_chunk_ = 0;  // of the file at `next_`
   uint64_t next_seq_ = 1;
-  uint64_t lost_ = 0;       // events that went unsent, not yet told
+  uint64_t lost_ = 0;  // events that went unsent, not yet told
   size_t bytes_ = 0;
   const std::shared_ptr<host::ByteBudget> budget_;  // for those, with all sessions'
-  std::string carry_[2];    // of stdout and stderr: the beginning of a character
-  bool woken_ = false;      // the outlet knows that there is something to take
+  std::string carry_[2];  // of stdout and stderr: the beginning of a character
+  bool woken_ = false;    // the outlet knows that there is something to take
   std::optional<std::chrono::steady_clock::time_point> ended_at_;
   wasm::Signal room_;
 };

@@ -138,12 +138,11 @@ class SocketOn final : public Socket,
     if (!head) response->body() = answer.body;
     response->prepare_payload();
     Lowest().expires_after(std::chrono::seconds(service_.limits.pong_timeout_secs));
-    http::async_write(
-        ws_.next_layer(), *response,
-        [self = this->shared_from_this(), response](beast::error_code error, size_t) {
-          if (error || response->need_eof()) return self->CloseAtOnce();
-          self->ReadHttp();
-        });
+    http::async_write(ws_.next_layer(), *response,
+                      [self = this->shared_from_this(), response](beast::error_code error, size_t) {
+                        if (error || response->need_eof()) return self->CloseAtOnce();
+                        self->ReadHttp();
+                      });
   }
 
   void OnAccepted() {
@@ -201,9 +200,9 @@ class SocketOn final : public Socket,
     ended_ = true;
     closed_ = true;
     if (service_.log.Shows(Log::Level::kDebug)) {
-      service_.log.Debug("client left", {{"peer", peer_},
-                                         {"user", connection_->username()},
-                                         {"why", error.message()}});
+      service_.log.Debug(
+          "client left",
+          {{"peer", peer_}, {"user", connection_->username()}, {"why", error.message()}});
     }
     connection_->OnClosed();
     CloseAtOnce();

@@ -83,9 +83,8 @@ Status Users::Remove(const std::string& user, const std::string& key_name) {
   UserTable users = PIE_TRY(Read());
   auto found = users.find(user);
   if (found == users.end()) return Fail(Code::kNotFound, "there is no user '{}'", user);
-  if (!key_name.empty() && std::erase_if(found->second, [&](const UserKey& key) {
-        return key.name == key_name;
-      }) == 0) {
+  if (!key_name.empty() &&
+      std::erase_if(found->second, [&](const UserKey& key) { return key.name == key_name; }) == 0) {
     return Fail(Code::kNotFound, "{} has no key '{}'", user, key_name);
   }
   if (key_name.empty() || found->second.empty()) users.erase(found);
@@ -106,8 +105,9 @@ Status Users::Write(const UserTable& users) const {
   const std::string aside = path_ + ".new";
   const int fd = open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   const std::string bytes = text.str();
-  const bool good = fd >= 0 && write(fd, bytes.data(), bytes.size()) ==
-                                   static_cast<ssize_t>(bytes.size()) && fsync(fd) == 0;
+  const bool good = fd >= 0 &&
+                    write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
+                    fsync(fd) == 0;
   if (fd >= 0) close(fd);
   if (!good || rename(aside.c_str(), path_.c_str()) != 0) {
     return Fail(Code::kInternal, "cannot write {}: {}", path_, std::strerror(errno));

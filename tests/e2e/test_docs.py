@@ -297,7 +297,9 @@ def test_figures_have_the_keys_and_aims_of_the_benchmarks(
     assert shown == actual
 
 
-@pytest.mark.parametrize("header", [f"src/{f}/limits.h" for f in ("base", "host", "server", "wasm")])
+@pytest.mark.parametrize(
+    "header", [f"src/{f}/limits.h" for f in ("base", "host", "server", "wasm")]
+)
 def test_limits_are_those_of_the_headers(header: str):
     shown = {
         code(row[0])[0]: int(row[1].replace(",", ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -67,8 +68,9 @@ def test_wrong_fields_are_answered_and_the_connection_lives(server, on):
                 await client.request("launch_process", inferlet=7, input="", capture_outputs=True),
                 await client.request("attach_process", process_id=b"bytes"),
                 await client.request("query", subject="nothing", record=""),
-                await client.request("launch_process", inferlet="nobody", input="{}",
-                                     capture_outputs=True),
+                await client.request(
+                    "launch_process", inferlet="nobody", input="{}", capture_outputs=True
+                ),
                 await client.request("launch_daemon", port=80, inferlet="x", input=""),
                 await client.request("register_mcp_server", name="x", transport="stdio"),
             ]
@@ -139,9 +141,11 @@ def test_an_upload_past_the_limit(start, on):
 
 def test_half_a_request_and_garbage_on_the_port(server, on):
     for data in (b"", b"GET / HT", b"\x16\x03\x01\x02\x00", os.urandom(4096), b"A" * 100_000):
-        with socket.create_connection(("127.0.0.1", server.port)) as plain:
-            with __import__("contextlib").suppress(OSError):
-                plain.sendall(data)
+        with (
+            socket.create_connection(("127.0.0.1", server.port)) as plain,
+            contextlib.suppress(OSError),
+        ):
+            plain.sendall(data)
 
     async def talk():
         async with await RawClient.connect(server.uri) as client:
@@ -168,8 +172,15 @@ def test_a_client_that_reads_nothing_slows_nobody(server, on):
         async with await session_client(server) as client:
             torrent = json.dumps({"do": "print", "n": 10_000_000})
             await lazy.send(
-                msgpack.packb({"type": "launch_process", "corr_id": 2, "inferlet": SESSION,
-                               "input": torrent, "capture_outputs": True})
+                msgpack.packb(
+                    {
+                        "type": "launch_process",
+                        "corr_id": 2,
+                        "inferlet": SESSION,
+                        "input": torrent,
+                        "capture_outputs": True,
+                    }
+                )
             )
             await asyncio.sleep(1)
             before = memory_of(server)
@@ -218,15 +229,31 @@ def test_random_frames_from_a_known_client(server, on):
         chance = random.Random(7)
         seeds = [
             msgpack.packb({"type": "ping", "corr_id": 1}),
-            msgpack.packb({"type": "launch_process", "corr_id": 1, "inferlet": "x", "input": "{}",
-                           "capture_outputs": True}),
-            msgpack.packb({"type": "transfer_file", "process_id": "p", "file_hash": "a",
-                           "chunk_index": 0, "total_chunks": 1, "chunk_data": b"x"}),
+            msgpack.packb(
+                {
+                    "type": "launch_process",
+                    "corr_id": 1,
+                    "inferlet": "x",
+                    "input": "{}",
+                    "capture_outputs": True,
+                }
+            ),
+            msgpack.packb(
+                {
+                    "type": "transfer_file",
+                    "process_id": "p",
+                    "file_hash": "a",
+                    "chunk_index": 0,
+                    "total_chunks": 1,
+                    "chunk_data": b"x",
+                }
+            ),
         ]
         for _ in range(60):
             socket = await websockets.connect(server.uri, compression=None)
-            await socket.send(msgpack.packb({"type": "auth_identify", "corr_id": 1,
-                                             "username": "ada"}))
+            await socket.send(
+                msgpack.packb({"type": "auth_identify", "corr_id": 1, "username": "ada"})
+            )
             try:
                 for _ in range(50):
                     frame = bytearray(chance.choice(seeds))

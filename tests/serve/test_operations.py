@@ -136,6 +136,7 @@ def test_kill_at_any_moment_loses_no_program(start, on):
     promised: list[str] = []
     number = 0
     for _ in range(8):
+
         async def install():
             nonlocal number
             client = await RawClient.connect(server.uri)
@@ -161,7 +162,9 @@ def test_kill_at_any_moment_loses_no_program(start, on):
         async def look():
             async with await RawClient.connect(server.uri) as client:
                 for version in promised:
-                    assert await client.ask("check_program", name="hello", version=version) == "true"
+                    assert (
+                        await client.ask("check_program", name="hello", version=version) == "true"
+                    )
                 if promised:
                     process = await client.launch(f"hello@{promised[-1]}")
                     assert (await client.until_end(process))[-1] == ("return", "Hello, world!")
@@ -169,8 +172,11 @@ def test_kill_at_any_moment_loses_no_program(start, on):
         on(look())
     assert promised
     listed = subprocess.run(
-        [PIE, "inferlet", "list"], env={"PIE_HOME": str(server.home)}, capture_output=True,
-        text=True, check=True,
+        [PIE, "inferlet", "list"],
+        env={"PIE_HOME": str(server.home)},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     assert len(listed.splitlines()) >= len(promised)
 
@@ -180,8 +186,9 @@ def test_programs_by_command_line_and_by_client_are_the_same(start, on):
     home = {"PIE_HOME": str(server.home)}
 
     def pie(*arguments):
-        return subprocess.run([PIE, *arguments], env=home, capture_output=True, text=True,
-                              check=False)
+        return subprocess.run(
+            [PIE, *arguments], env=home, capture_output=True, text=True, check=False
+        )
 
     guest = ROOT / "build" / "guests" / "hello-rust.wasm"
     done = pie("inferlet", "add", guest, "-m", ROOT / "inferlets/hello/rust/Pie.toml")

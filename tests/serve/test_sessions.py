@@ -237,6 +237,7 @@ def test_a_torrent_arrives_whole(server, on, what):
 
     events = on(talk())
     assert events[-1] == ("return", "50000")
-    text = "".join(value.replace("\n", " ") + (" " if what == "count" else "")
-                   for _, value in events[:-1])
+    text = "".join(
+        value.replace("\n", " ") + (" " if what == "count" else "") for _, value in events[:-1]
+    )
     assert text.split() == [str(i) for i in range(50_000)]

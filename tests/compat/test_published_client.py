@@ -1,0 +1,102 @@
+"""The published Python client, as it is in the registry, drives this server.
+
+It is installed into an environment of its own and used by its documented calls only
+(`published_client.py`); nobody looks inside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bakery.toolchain import cache_dir
+
+ROOT = Path(__file__).resolve().parents[2]
+PIE = ROOT / "build" / "bin" / "pie"
+PACKAGE = "pie-client==0.4.0"
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """An environment with the package."""
+    folder = cache_dir(f"compat/{PACKAGE.replace('==', '-')}")
+    interpreter = folder / "bin" / "python"
+    if not (folder / ".complete").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        pip = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, PACKAGE], check=True)
+        (folder / ".complete").touch()
+    return interpreter
+
+
+@contextmanager
+def serving(home: Path) -> Iterator[str]:
+    server = subprocess.Popen(
+        [PIE, "serve", "--dummy", "--port", "0"],
+        env={**os.environ, "PIE_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        uri = re.search(r"ws://\S+", server.stdout.readline())
+        assert uri
+        yield uri[0]
+    finally:
+        server.terminate()
+        assert server.wait(30) == 0
+
+
+def drive(python: Path, uri: str, *more: Path) -> dict:
+    component = ROOT / "build" / "guests" / "serve-session-rust.wasm"
+    manifest = ROOT / "tests" / "serve" / "session" / "rust" / "Pie.toml"
+    script = Path(__file__).with_name("published_client.py")
+    done = subprocess.run(
+        [python, script, uri, component, manifest, *more],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def check(found: dict) -> None:
+    assert (found["before"], found["after"]) == (False, True)
+    assert found["speak"] == [
+        ["Stdout", "text"],
+        ["Stdout", '{"event":"tick","n":3}'],
+        ["Stdout", "printed\n"],
+        ["Stderr", "complained\n"],
+        ["File", "0001ff"],
+        ["Return", '{"spoken":5}'],
+    ]
+    assert found["fail"] == [["Error", "it failed as asked"]]
+    assert found["echo"] == [["Stdout", "one"], ["Return", "stopped"]]
+    assert found["file"] == [["File", (bytes(range(256)) * 4000).hex()], ["Return", "1024000"]]
+    assert found["listed"] == 1
+    assert found["terminated"] == [["Error", "cancelled"]]
+
+
+def test_without_authentication(python: Path, tmp_path: Path):
+    with serving(tmp_path) as uri:
+        check(drive(python, uri))
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "rsa", "ecdsa"])
+def test_with_a_key(python: Path, tmp_path: Path, kind: str):
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-m", "PEM", "-f", key], check=True)
+    (tmp_path / "config.toml").write_text("[auth]\nenabled = true\n")
+    env = {**os.environ, "PIE_HOME": str(tmp_path)}
+    subprocess.run([PIE, "auth", "add", "ada", f"{key}.pub"], env=env, check=True)
+    with serving(tmp_path) as uri:
+        check(drive(python, uri, key))
