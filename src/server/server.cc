@@ -55,12 +55,12 @@ Status LoadTls(asio::ssl::context& context, const ServerOptions& options) {
 struct Server::Impl {
   Impl(ServerOptions the_options, host::Engine& engine, Registry& registry, Auth& auth, Log& log)
       : options(std::move(the_options)),
-        io(1),
-        acceptor(io),
-        sweep(io),
         tls(asio::ssl::context::tls_server),
         service(engine, registry, auth, log, options.limits, options.max_processes,
-                [this](std::function<void()> f) { asio::post(io, std::move(f)); }) {}
+                [this](std::function<void()> f) { asio::post(io, std::move(f)); }),
+        io(1),
+        acceptor(io),
+        sweep(io) {}
 
   Status Listen();
   void Accept();
@@ -68,13 +68,15 @@ struct Server::Impl {
   void Drained(std::chrono::steady_clock::time_point deadline);
   void Farewell(std::chrono::steady_clock::time_point deadline);
 
+  void SayGoodbye();
+
   ServerOptions options;
-  asio::io_context io;
-  tcp::acceptor acceptor;
-  asio::steady_timer sweep;
   asio::ssl::context tls;
   Service service;
   Sockets sockets;
+  asio::io_context io;  // its handlers hold sockets, which use what is above
+  tcp::acceptor acceptor;
+  asio::steady_timer sweep;
   uint16_t port = 0;
   std::thread thread;
 };
@@ -155,9 +157,14 @@ void Server::Impl::Drained(std::chrono::steady_clock::time_point deadline) {
     sweep.expires_after(kDrainLook);
     return sweep.async_wait([this, deadline](ErrorCode) { Drained(deadline); });
   }
+  // Behind the last words of the last process, which are on their way to this thread.
+  asio::post(io, [this] { SayGoodbye(); });
+}
+
+void Server::Impl::SayGoodbye() {
   const std::vector<Socket*> all(sockets.begin(), sockets.end());
   for (Socket* socket : all) socket->CloseGently("the server is shutting down");
-  Farewell(now + kFarewell);
+  Farewell(std::chrono::steady_clock::now() + kFarewell);
 }
 
 void Server::Impl::Farewell(std::chrono::steady_clock::time_point deadline) {
@@ -185,7 +192,12 @@ Result<std::unique_ptr<Server>> Server::Start(ServerOptions options, host::Engin
 Server::~Server() {
   impl_->io.stop();
   Wait();
-  impl_->service.sessions.CancelAll();
+  impl_->service.work.Stop();
+  // Processes speak to sessions and connections until they have ended.
+  while (impl_->service.sessions.running() > 0) {
+    impl_->service.sessions.CancelAll();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 uint16_t Server::port() const {

@@ -157,13 +157,9 @@ void Session::OnExit(const wasm::Exit& exit) {
                        text.size(), limits_.max_ring_bytes >> 21);
     kind = EventKind::kError;
   }
-  {
-    std::lock_guard lock(mutex_);
-    ended_at_ = std::chrono::steady_clock::now();
-    process_.reset();
-    if (options_.running) --*options_.running;
-  }
   Put(false, kind, std::move(text));
+  // Last: whoever sees none running may take the server down.
+  if (options_.running) --*options_.running;
 }
 
 bool Session::Full() {
@@ -175,9 +171,10 @@ bool Session::Full() {
 
 bool Session::FullLocked() const {
   if (outlet_ == nullptr) return false;
-  size_t waiting = 0;
+  if (unsent() == 0) return false;  // nothing would end the wait
   if (unsent() >= limits_.max_ring_events) return true;
   if (bytes_ < limits_.max_ring_bytes) return budget_->used() > budget_->limit() * 15 / 16;
+  size_t waiting = 0;
   for (size_t i = confirmed_; i < events_.size(); ++i) waiting += events_[i].value.size();
   return waiting >= limits_.max_ring_bytes;
 }
@@ -187,6 +184,11 @@ void Session::Put(bool is_file, EventKind kind, std::string value) {
   std::shared_ptr<Outlet> to_wake;
   {
     std::lock_guard lock(mutex_);
+    // At once with its event: until then there is no last one.
+    if (kind == EventKind::kReturn || kind == EventKind::kError) {
+      ended_at_ = std::chrono::steady_clock::now();
+      process_.reset();
+    }
     PutLocked({next_seq_++, is_file, kind, std::move(value), std::move(hash)});
     if (outlet_ && !woken_) {
       woken_ = true;

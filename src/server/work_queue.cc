@@ -7,17 +7,21 @@ namespace pie::server {
 WorkQueue::WorkQueue(size_t max_jobs) : max_jobs_(max_jobs), thread_([this] { Run(); }) {}
 
 WorkQueue::~WorkQueue() {
+  Stop();
+}
+
+void WorkQueue::Stop() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool WorkQueue::Push(std::function<void()> job) {
   std::lock_guard lock(mutex_);
-  if (jobs_.size() >= max_jobs_) return false;
+  if (stop_ || jobs_.size() >= max_jobs_) return false;
   jobs_.push_back(std::move(job));
   changed_.notify_one();
   return true;

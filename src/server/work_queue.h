@@ -17,6 +17,7 @@ class WorkQueue {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
+  void Stop();  // the same, before its end
   // False if too many wait already.
   bool Push(std::function<void()> job);
   size_t size();
