@@ -103,6 +103,7 @@ void Process::OnOutput(bool is_stderr, std::string_view bytes) {
 void Process::OnExit(wasm::Exit exit) {
   if (exit.kind == wasm::Exit::Kind::kCancelled) {
     std::lock_guard lock(mutex_);
+    exit.text = "cancelled";  // and not where its code was just then
     if (!stop_reason_.empty()) exit = {wasm::Exit::Kind::kTrapped, stop_reason_};
   }
   // The sweep first, so that whoever hears of the end finds nothing left behind.

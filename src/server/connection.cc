@@ -132,7 +132,7 @@ void Connection::Handle(const AuthIdentify& message) {
   }
   if (!service_.auth.enabled()) {
     Become(std::string(message.username));
-    return Respond(message.corr_id, true, "Authenticated (authentication is off)");
+    return Respond(message.corr_id, true, "Authenticated (Engine disabled authentication)");
   }
   username_ = message.username;
   challenge_ = service_.auth.NewChallenge();

@@ -112,10 +112,12 @@ std::optional<Outgoing> Session::Take(const Outlet* outlet) {
 void Session::Sent(const Outlet* outlet) {
   std::lock_guard lock(mutex_);
   if (outlet_.get() != outlet) return;
-  const bool was_full = FullLocked();
   confirmed_ = next_;
   while (!numbered_ && confirmed_ > 0) DropFront();
-  if (was_full && !FullLocked()) room_.Fire();
+  // Not at the first free place: a process that is woken for one event costs as much as for many.
+  if (!waits_ || unsent() > limits_.max_ring_events / 2 || FullLocked()) return;
+  waits_ = false;
+  room_.Fire();
 }
 
 std::optional<std::chrono::steady_clock::time_point> Session::ended_at() const {
@@ -166,6 +168,7 @@ bool Session::Full() {
   std::lock_guard lock(mutex_);
   if (!FullLocked()) return false;
   room_.Clear();
+  waits_ = true;
   return true;
 }
 

@@ -115,6 +115,7 @@ class Session final : public host::Listener, public std::enable_shared_from_this
   size_t bytes_ = 0;
   const std::shared_ptr<host::ByteBudget> budget_;  // for those, with all sessions'
   std::string carry_[2];  // of stdout and stderr: the beginning of a character
+  bool waits_ = false;    // the process does, for room
   bool woken_ = false;    // the outlet knows that there is something to take
   std::optional<std::chrono::steady_clock::time_point> ended_at_;
   wasm::Signal room_;

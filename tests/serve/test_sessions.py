@@ -151,7 +151,7 @@ def test_with_numbers_nothing_is_lost_even_when_the_wire_is_cut(server, on):
 def test_a_process_goes_on_alone_and_its_newest_events_wait(server, on):
     async def talk():
         client = await session_client(server)
-        process = await client.launch(SESSION, do("count", n=6000, pause_us=50))
+        process = await client.launch(SESSION, do("count", n=6000, wait_ms=500))
         await client.close()
         await asyncio.sleep(2)
         async with await RawClient.connect(server.uri) as back:

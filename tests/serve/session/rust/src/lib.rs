@@ -10,8 +10,20 @@ fn number(input: &Value, key: &str, otherwise: u64) -> u64 {
     input[key].as_u64().unwrap_or(otherwise)
 }
 
+/// Texts as they are, all else as JSON, as in other languages.
+fn answer(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
 #[inferlet::main]
-async fn main(input: Value) -> Result<Value> {
+async fn main(input: Value) -> Result<String> {
+    run(input).await.map(answer)
+}
+
+async fn run(input: Value) -> Result<Value> {
     match input["do"].as_str().unwrap_or("hello") {
         // Everything that can be said, in order.
         "speak" => {
@@ -41,6 +53,7 @@ async fn main(input: Value) -> Result<Value> {
         // Numbers, with pauses.
         "count" => {
             let n = number(&input, "n", 10);
+            sleep(Duration::from_millis(number(&input, "wait_ms", 0))).await;
             let pause = Duration::from_micros(number(&input, "pause_us", 0));
             for i in 0..n {
                 session::send(&format!("{i}"));
