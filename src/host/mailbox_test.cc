@@ -191,5 +191,30 @@ TEST(Mailbox, ManyThreads) {
   EXPECT_TRUE(box->idle());
 }
 
+TEST(Mailbox, AWriterThatLeavesIsToldOnce) {
+  auto box = std::make_shared<Mailbox>(8, 1024);
+  auto waiting = box->Receive();
+  box->Interrupt();
+  EXPECT_FALSE(waiting->Take()) << "it was told: nothing comes";
+  auto next = box->Receive();
+  ASSERT_TRUE(box->Push("back")) << "and waits again";
+  EXPECT_EQ(next->Take(), "back");
+
+  box->Interrupt();  // while nobody waits: what is here goes first, then the next is told
+  ASSERT_TRUE(box->Push("late"));
+  EXPECT_EQ(box->Receive()->Take(), "late");
+  auto told = box->Receive();
+  auto after = box->Receive();
+  ASSERT_TRUE(box->Push("more"));
+  EXPECT_FALSE(told->Take());
+  EXPECT_EQ(after->Take(), "more");
+
+  box->Interrupt();
+  box->Resume();  // it came back before anybody noticed
+  auto unaware = box->Receive();
+  ASSERT_TRUE(box->Push("on"));
+  EXPECT_EQ(unaware->Take(), "on");
+}
+
 }  // namespace
 }  // namespace pie::host
