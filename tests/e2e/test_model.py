@@ -137,7 +137,7 @@ def test_more_memory_than_there_is(run, guest, tmp_path):
     config = config_for(tmp_path, next(DEFAULT.glob("*.gguf")), options)
     done = run("run", "-c", config, *guest("hello-rust"), "--", "--name", "Ada")
     assert done.returncode == 1
-    assert "total_pages" in done.stderr
+    assert "KV pages" in done.stderr
 
 
 def test_longer_than_the_model_knows(run, guest, tmp_path):

@@ -84,3 +84,13 @@ pub fn check_charsmap(first: [u8; 4], bytes: usize) -> Result<(), String> {
     }
     Ok(())
 }
+
+/// A token takes more than four bytes to write down: a small file that names a high id leaves a huge gap below it.
+pub fn check_gaps(tokens: usize, bytes: usize) -> Result<(), String> {
+    if tokens > bytes / 4 + (1 << 16) {
+        return Err(format!(
+            "its ids go up to {tokens}, but {bytes} bytes cannot write down so many tokens: it is damaged"
+        ));
+    }
+    Ok(())
+}

@@ -107,6 +107,7 @@ pub fn load(json: &[u8]) -> Result<Tokenizer, String> {
     let last = parts.added.last().map_or(0, |t| t.0.saturating_add(1));
     let size = parts.size.max(last);
     limits::check_size("it", size as usize)?;
+    limits::check_gaps(size as usize, json.len())?;
     if size == 0 {
         return Err("it has no tokens".into());
     }
