@@ -80,8 +80,12 @@ def test_turns_add_up_to_the_whole_rendering(
     else:
         assert text is not None and whole == theirs.tokens(text), text
     for parts in splits(turns):
+        kinds = [[turn["kind"] for turn in part] for part in parts]
         if not is_legal(family, parts):
             continue
+        pairs = [(a[-1], b[0]) for a, b in itertools.pairwise(kinds)]
+        if text is None and ("assistant", "answer") in pairs:
+            continue  # it wants a call there: what is answered is not written as an answer
         before: list[str] = []
         tokens: list[int] = []
         for part in parts:
@@ -89,8 +93,7 @@ def test_turns_add_up_to_the_whole_rendering(
             assert isinstance(added, list), added
             tokens += added
             before += [turn["kind"] for turn in part]
-        kinds = [[turn["kind"] for turn in part] for part in parts]
-        if any(a[-1] == b[0] == "answer" for a, b in itertools.pairwise(kinds)):
+        if ("answer", "answer") in pairs:
             # They share a turn, and a token may lie across the cut: the text is the same.
             assert ours.ask(decode=tokens) == ours.ask(decode=whole), kinds
         else:
