@@ -31,6 +31,7 @@ async fn run(input: Value) -> Result<Value> {
             session::send(&json!({"event": "tick", "n": 3}).to_string());
             println!("printed");
             eprintln!("complained");
+            sleep(Duration::from_millis(number(&input, "wait_ms", 0))).await;
             session::send_file(&[0, 1, 255]);
             Ok(json!({"spoken": 5}))
         }
