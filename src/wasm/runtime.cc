@@ -95,8 +95,7 @@ Program::~Program() {
 }
 
 std::unique_ptr<Instance> Program::Launch(Guest* guest, std::string_view input,
-                                          std::string_view scratch_dir,
-                                          std::string_view data_dir) {
+                                          std::string_view scratch_dir, std::string_view data_dir) {
   {
     const Turn turn(guest);
   }  // what was done to it so far

@@ -143,8 +143,6 @@ def test_more_memory_than_there_is(run, guest, tmp_path):
 def test_longer_than_the_model_knows(run, guest, tmp_path):
     options = "[model.driver.options]\nmax_positions = 64\n"
     config = config_for(tmp_path, next(DEFAULT.glob("*.gguf")), options)
-    done = run(
-        "run", "-c", config, *guest("text-completion-rust"), "--", "--prompt", "word " * 200
-    )
+    done = run("run", "-c", config, *guest("text-completion-rust"), "--", "--prompt", "word " * 200)
     assert done.returncode == 1
     assert "64" in done.stderr
