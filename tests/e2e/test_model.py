@@ -1,4 +1,4 @@
-"""The default model, as a person meets it: no configuration, a real answer, and what can go wrong."""
+"""The default model, as a person meets it: no configuration, a real answer, what can go wrong."""
 
 from __future__ import annotations
 
