@@ -18,7 +18,7 @@ struct ModelEntry {
   std::string name = "default";
   std::string weights;  // hf_repo: what FindModel takes; empty = the default model
   Driver driver = Driver::kCpu;
-  std::string kv_cache_dtype = "f16";  // or "q8"
+  std::string kv_cache_dtype = "f16";
   uint64_t seed = 0;
   // 0 = the device's own choice.
   uint32_t page_tokens = 0;

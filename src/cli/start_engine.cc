@@ -43,6 +43,11 @@ Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
 }
 
 Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, bool quiet) {
+  if (entry.kv_cache_dtype != "f16") {
+    return Fail(Code::kUnavailable,
+                "model '{}' asks for kv_cache_dtype = \"{}\"; the CPU device keeps \"f16\" only",
+                entry.name, entry.kv_cache_dtype);
+  }
   const std::string path =
       PIE_TRY(FindModel(entry.weights.empty() ? kDefaultModel : entry.weights));
   CpuOptions options;

@@ -140,6 +140,14 @@ def test_more_memory_than_there_is(run, guest, tmp_path):
     assert "KV pages" in done.stderr
 
 
+def test_a_cache_that_is_not_there(run, guest, tmp_path):
+    options = '[model.driver.options]\nkv_cache_dtype = "q8"\n'
+    config = config_for(tmp_path, next(DEFAULT.glob("*.gguf")), options)
+    done = run("run", "-c", config, *guest("hello-rust"), "--", "--name", "Ada")
+    assert done.returncode == 1
+    assert 'kv_cache_dtype = "q8"' in done.stderr
+
+
 def test_longer_than_the_model_knows(run, guest, tmp_path):
     options = "[model.driver.options]\nmax_positions = 64\n"
     config = config_for(tmp_path, next(DEFAULT.glob("*.gguf")), options)
