@@ -27,7 +27,7 @@ def test_create_says_what_comes_next(tmp_path, monkeypatch, capsys):
     assert cli.main(["create", "my-app"]) == 0
     said = capsys.readouterr().out
     assert "bakery build my-app -o my-app.wasm" in said
-    assert "pie run --dummy --path my-app.wasm --manifest my-app/Pie.toml" in said
+    assert "pie run --path my-app.wasm --manifest my-app/Pie.toml" in said
 
 
 def test_two_languages_at_once_is_wrong_usage(capsys):
