@@ -230,15 +230,14 @@ void Connection::Handle(const LaunchProcess& message) {
 
 void Connection::Launch(uint32_t corr_id, const std::string& program, std::string_view input,
                         const Session::Options& options, std::optional<uint64_t> token_budget) {
-  auto launched = service_.sessions.Launch(program, input, options, token_budget);
+  auto launched =
+      service_.sessions.Launch(program, input, options, token_budget, shared_from_this());
   if (!launched) return Respond(corr_id, false, launched.error().text);
   ++service_.launches;
   service_.log.Debug("launched",
                      {{"user", username_}, {"program", program}, {"process", (*launched)->id()}});
   Respond(corr_id, true, (*launched)->id());
-  std::optional<uint64_t> seen;
-  if (options.numbered) seen = 0;
-  if ((*launched)->Attach(shared_from_this(), seen)) Attach(*launched);
+  Attach(*launched);
 }
 
 void Connection::Attach(const std::shared_ptr<Session>& session) {

@@ -13,7 +13,8 @@ Sessions::Sessions(host::Engine& engine, const Limits& limits, size_t max_proces
 
 Result<std::shared_ptr<Session>> Sessions::Launch(const std::string& program,
                                                   std::string_view input, Session::Options options,
-                                                  std::optional<uint64_t> token_budget) {
+                                                  std::optional<uint64_t> token_budget,
+                                                  std::shared_ptr<Outlet> outlet) {
   if (max_processes_ != 0 && running_->load() >= max_processes_) {
     return Fail(Code::kExhausted,
                 "{} processes run already (server.max_concurrent_processes); try again later",
@@ -23,6 +24,10 @@ Result<std::shared_ptr<Session>> Sessions::Launch(const std::string& program,
   options.program = program;
   options.running = running_;
   auto session = std::make_shared<Session>(std::move(options), limits_, budget_);
+  // Before the process can say anything: it may speak faster than a ring without a reader holds.
+  std::optional<uint64_t> seen;
+  if (session->options().numbered) seen = 0;
+  PIE_RETURN_IF_ERROR(session->Attach(std::move(outlet), seen));
   host::Process::Options launch{.username = username, .listener = session};
   if (token_budget) launch.token_budget = std::make_shared<host::ByteBudget>(*token_budget);
   session->SetProcess(PIE_TRY(engine_.Launch(program, input, std::move(launch))));

@@ -20,10 +20,11 @@ class Sessions {
  public:
   Sessions(host::Engine& engine, const Limits& limits, size_t max_processes);
 
-  // Launches a program that the engine has. Nobody is attached yet.
+  // Launches a program that the engine has, with `outlet` attached from its first word on.
   Result<std::shared_ptr<Session>> Launch(const std::string& program, std::string_view input,
                                           Session::Options options,
-                                          std::optional<uint64_t> token_budget);
+                                          std::optional<uint64_t> token_budget,
+                                          std::shared_ptr<Outlet> outlet);
   // Only its own user finds a process; for others it does not exist.
   Result<std::shared_ptr<Session>> Find(std::string_view id, std::string_view user);
   std::vector<std::shared_ptr<Session>> Of(std::string_view user);
