@@ -32,4 +32,8 @@ bool ReadTokenizer(const std::string& text);
 std::string MakeVocabulary(Dice& dice);
 bool ReadVocabulary(const std::string& bytes);
 
+// A client's frame, and the server's reader of it.
+std::string MakeFrame(Dice& dice);
+bool ReadFrame(const std::string& frame);
+
 }  // namespace pie::fuzz

@@ -82,6 +82,7 @@ constexpr Target kTargets[] = {
     {"tokenizer", MakeTokenizer, ReadTokenizer},
     {"vocabulary", MakeVocabulary, ReadVocabulary},
     {"weights", MakeWeights, LoadWeights},
+    {"frame", MakeFrame, ReadFrame},
 };
 
 }  // namespace

@@ -129,9 +129,10 @@ Result<int> ServeChecked(const ServeOptions& options) {
   auto engine = PIE_TRY(StartEngine(engine_config, /*quiet=*/false));
   auto server = PIE_TRY(server::Server::Start(config.server, *engine, *registry, auth, log));
   const TokenFile token(server->port(), auth.token());
-  PrintBanner(*server, config, *engine, programs);
+  // Before it is said to be there: whoever reads the banner may stop it at once.
   interrupts.Watch(server.get());
   log.Info("serving", {{"host", config.server.host}, {"port", server->port()}});
+  PrintBanner(*server, config, *engine, programs);
   {
     std::optional<Monitor> monitor;
     if (options.monitor) monitor.emplace(server->service());

@@ -29,6 +29,9 @@ Result<ServerConfig> ReadServerConfig(const std::string& given) {
   server.Read("max_concurrent_processes", &options.max_processes);
   server.Read("max_connections", &limits.max_connections, {.least = 1});
   server.Read("drain_secs", &options.drain_secs, {.most = 86'400});
+  server.Read("auth_timeout_secs", &limits.auth_timeout_secs, {.least = 1, .most = 86'400});
+  server.Read("ping_secs", &limits.idle_ping_secs, {.least = 1, .most = 86'400});
+  limits.pong_timeout_secs = limits.idle_ping_secs;
   server.Read("tls_cert", &options.tls_cert);
   server.Read("tls_key", &options.tls_key);
   Table auth(root.get("auth"), "auth", path);

@@ -222,6 +222,38 @@ def test_connections_past_the_limit_are_refused_and_others_live(start, on):
     assert on(talk()) == "Pong"
 
 
+def test_a_client_that_answers_no_ping_is_gone(start, on):
+    """A half-open socket: its process hears that nobody is there, and another can attach."""
+    server = start(config="[server]\nping_secs = 1\n")
+
+    async def talk():
+        client = await session_client(server)
+        process = await client.launch(SESSION, json.dumps({"do": "echo"}))
+        client.socket.transport.pause_reading()  # the other end of a broken line
+        await asyncio.sleep(4)
+        async with await RawClient.connect(server.uri) as back:
+            await back.ask("attach_process", process_id=process)
+            return await back.until_end(process)
+
+    assert on(talk()) == [("return", "the client left")]
+
+
+def test_strangers_who_say_nothing_are_closed(start, on):
+    server = start(config="[server]\nauth_timeout_secs = 1\n")
+
+    async def talk():
+        silent = await RawClient.connect(server.uri, user=None)
+        known = await RawClient.connect(server.uri)
+        await asyncio.wait_for(silent.closed.wait(), 10)
+        with socket.create_connection(("127.0.0.1", server.port)) as plain:
+            plain.settimeout(10)
+            assert await asyncio.to_thread(plain.recv, 1) == b"", "closed without a word"
+        assert await known.ask("ping") == "Pong"
+        return silent.socket.close_code
+
+    assert on(talk()) == 1008
+
+
 def test_random_frames_from_a_known_client(server, on):
     """Thousands of broken frames: each is answered or ends its connection; the server lives."""
 

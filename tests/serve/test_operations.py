@@ -6,12 +6,14 @@ import asyncio
 import json
 import random
 import signal
+import ssl
 import subprocess
 import time
 import urllib.error
 import urllib.request
 
 import pytest
+import websockets
 from conftest import PIE, ROOT, SESSION, component, session_client
 from raw_client import RawClient, Refused
 
@@ -104,6 +106,34 @@ def test_a_second_signal_leaves_at_once(start, on):
 
     on(talk())
     assert server.wait() == 130
+
+
+def test_tls(start, on, tmp_path):
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", key, "-out", cert]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, *files],
+        check=True,
+        capture_output=True,
+    )
+    server = start(config=f'[server]\ntls_cert = "{cert}"\ntls_key = "{key}"\n')
+    assert server.uri.startswith("wss://")
+    trusting = ssl.create_default_context(cafile=cert)
+
+    async def talk():
+        async with await RawClient.connect(server.uri, ssl=trusting) as client:
+            assert await client.ask("ping") == "Pong"
+            plain = server.uri.replace("wss", "ws")
+            with pytest.raises((OSError, EOFError, websockets.WebSocketException)):
+                await asyncio.wait_for(RawClient.connect(plain), 15)
+            return await client.ask("ping")
+
+    assert on(talk()) == "Pong"
+    with urllib.request.urlopen(
+        f"https://127.0.0.1:{server.port}/healthz", context=trusting
+    ) as got:
+        assert got.read() == b"ok\n"
 
 
 def test_json_logs(start):

@@ -3,11 +3,25 @@
 use inferlet::prelude::*;
 use inferlet::time::sleep;
 use inferlet::{messaging, session, FutureBlobExt, FutureStringExt, SubscriptionExt};
+use inferlet::ChildExt;
 use serde_json::{json, Value};
+use std::io::Write;
 use std::time::Duration;
 
 fn number(input: &Value, key: &str, otherwise: u64) -> u64 {
     input[key].as_u64().unwrap_or(otherwise)
+}
+
+/// One thing done to a file: what was read, `ok`, or `error: …`.
+fn step(words: &Value) -> String {
+    let word = |i: usize| words[i].as_str().unwrap_or_default();
+    let done = match word(0) {
+        "write" => std::fs::write(word(1), word(2)).map(|()| "ok".to_string()),
+        #[allow(deprecated)] // its successor is not stable for WebAssembly
+        "link" => std::fs::soft_link(word(1), word(2)).map(|()| "ok".to_string()),
+        _ => std::fs::read_to_string(word(1)),
+    };
+    done.unwrap_or_else(|e| format!("error: {e}"))
 }
 
 /// Texts as they are, all else as JSON, as in other languages.
@@ -107,6 +121,46 @@ async fn run(input: Value) -> Result<Value> {
             session::send("listening");
             let heard = subscription.get_async().await;
             Ok(json!(heard))
+        }
+        "push" => {
+            for i in 0..number(&input, "n", 0) {
+                messaging::push(input["topic"].as_str().unwrap_or("t"), &i.to_string());
+            }
+            Ok(json!(null))
+        }
+        "pull" => {
+            let mut taken = Vec::new();
+            for _ in 0..number(&input, "n", 0) {
+                let next = messaging::pull(input["topic"].as_str().unwrap_or("t"));
+                taken.push(next.wait_async().await);
+            }
+            Ok(json!(taken))
+        }
+        // A child, and what became of it.
+        "spawn" => {
+            let text = |key: &str| input[key].as_str().unwrap_or_default();
+            let child = runtime::launch(text("program"), text("input"))?;
+            if input["cancel"] == true {
+                child.cancel();
+            }
+            Ok(json!(child.wait_async().await?))
+        }
+        "files" => Ok(json!(input["steps"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(step)
+            .collect::<Vec<_>>())),
+        // Megabytes, slowly enough for somebody to notice.
+        "fill" => {
+            let path = input["path"].as_str().unwrap_or_default();
+            let mut file = std::fs::File::create(path).map_err(|e| e.to_string())?;
+            for _ in 0..number(&input, "mb", 0) {
+                file.write_all(&vec![7; 1 << 20])
+                    .map_err(|e| e.to_string())?;
+                sleep(Duration::from_millis(30)).await;
+            }
+            Ok(json!("full"))
         }
         "broadcast" => {
             messaging::broadcast(input["topic"].as_str().unwrap_or("t"), "news");

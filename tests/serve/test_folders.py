@@ -1,0 +1,95 @@
+"""What a process can do to files: its own /scratch, its user's /data, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import SESSION, session_client
+
+
+def run(on, server, steps: list[list[str]], user: str = "ada") -> list[str]:
+    """Does these steps in one process; what each of them gave."""
+
+    async def talk():
+        async with await session_client(server, user) as client:
+            process = await client.launch(SESSION, json.dumps({"do": "files", "steps": steps}))
+            return await client.until_end(process)
+
+    events = on(talk())
+    assert events[-1][0] == "return", events
+    return json.loads(events[-1][1])
+
+
+@pytest.fixture(scope="module")
+def folders(start, tmp_path_factory):
+    data = tmp_path_factory.mktemp("data")
+    server = start(
+        config=f"""
+[runtime]
+allow_fs = true
+fs_scratch_dir = "{tmp_path_factory.mktemp("scratch")}"
+fs_scratch_quota_mb = 20
+fs_data_dir = "{data}"
+fs_data_quota_mb = 20
+"""
+    )
+    server.data = data
+    return server
+
+
+def test_without_configuration_there_are_no_files(server, on):
+    for path in ("/scratch/a", "/data/a", "/etc/passwd", "a"):
+        assert run(on, server, [["read", path]])[0].startswith("error"), path
+
+
+def test_scratch_is_a_processs_own_and_goes_with_it(folders, on):
+    assert run(on, folders, [["write", "/scratch/a", "x"], ["read", "/scratch/a"]]) == ["ok", "x"]
+    assert run(on, folders, [["read", "/scratch/a"]])[0].startswith("error")
+
+
+def test_data_is_a_users_own_and_stays(folders, on):
+    run(on, folders, [["write", "/data/a", "of ada"]])
+    assert run(on, folders, [["read", "/data/a"]]) == ["of ada"]
+    assert run(on, folders, [["read", "/data/a"]], "eve")[0].startswith("error")
+    for name in ("../ada", "..", ".", "ada/", "Ada", "%61da"):
+        assert run(on, folders, [["read", "/data/a"]], name)[0].startswith("error"), name
+
+
+def test_no_way_out_by_names_and_links(folders, on):
+    secret = folders.data / "secret"
+    secret.write_text("secret")
+    folder = folders.data / "mallory"
+    run(on, folders, [["write", "/data/own", "x"]], "mallory")
+    (folder / "planted").symlink_to(secret)  # as if somebody had made it
+    (folder / "planted-folder").symlink_to("/etc")
+    steps = [
+        ["read", "/data/../secret"],
+        ["read", "/data/../../../../etc/passwd"],
+        ["read", "/scratch/../secret"],
+        ["read", "/etc/passwd"],
+        ["read", "/data/planted"],
+        ["read", "/data/planted-folder/passwd"],
+        ["link", "/etc/passwd", "/data/made"],
+        ["read", "/data/made"],
+        ["link", "../secret", "/data/up"],
+        ["read", "/data/up"],
+        ["write", "/data/up", "spoilt"],
+        ["write", "/data/../secret", "spoilt"],
+    ]
+    for step, answer in zip(steps, run(on, folders, steps, "mallory"), strict=True):
+        if step[0] != "link":
+            assert answer.startswith("error"), (step, answer)
+    assert secret.read_text() == "secret"
+
+
+@pytest.mark.parametrize("folder", ["/scratch", "/data"])
+def test_quotas(folders, on, folder):
+    async def talk():
+        async with await session_client(folders, f"hog{folder[1:]}") as client:
+            fill = json.dumps({"do": "fill", "path": f"{folder}/big", "mb": 60})
+            return await client.until_end(await client.launch(SESSION, fill))
+
+    events = on(talk())
+    assert events[-1][0] == "error"
+    assert "disk quota" in events[-1][1] and folder in events[-1][1]
