@@ -356,6 +356,16 @@ def test_architectures_are_those_that_are_read():
     assert shown == set(types) | set(names)
 
 
+def test_splits_are_those_that_are_known():
+    table = rows(marked("docs/reference/tokenizers.md", "splits"))
+    shown = {name for row in table for name in code(row[1])}
+    text = text_of("bridge/text/src/tokenizer/convert/splits.rs")
+    lists = re.findall(r"names: &\[(.*?)\]", text, re.S)
+    known = {name for names in lists for name in re.findall(r'"([^"]+)"', names)}
+    assert len(known) > 40
+    assert shown == known
+
+
 def test_requirements_name_every_package_of_setup():
     packages = re.search(r"build_packages=\((.*?)\)", text_of("scripts/setup.sh"), re.S)
     assert packages

@@ -13,8 +13,10 @@ pub const ADDED_BYTES: usize = 1 << 21;
 pub const JSON_BYTES: usize = 256 << 20;
 /// Arrays and objects of a `tokenizer.json` within one another: the crate panics near serde's own limit.
 pub const JSON_DEPTH: usize = 64;
-/// Bytes of one text to encode. The crate needs a few hundred bytes for one of them.
-pub const TEXT_BYTES: usize = 1 << 20;
+/// Bytes of one text to encode. It takes up to a hundred bytes of memory for each.
+pub const TEXT_BYTES: usize = 4 << 20;
+/// The same where the crate does it all: hundreds of bytes for each.
+pub const TEXT_BYTES_BY_CRATE: usize = 1 << 20;
 
 pub fn check_size(whose: &str, tokens: usize) -> Result<(), String> {
     if tokens > TOKENS {
@@ -25,11 +27,11 @@ pub fn check_size(whose: &str, tokens: usize) -> Result<(), String> {
     Ok(())
 }
 
-pub fn check_text(text: &str) -> Result<(), String> {
-    if text.len() > TEXT_BYTES {
+pub fn check_text(text: &str, limit: usize) -> Result<(), String> {
+    if text.len() > limit {
         let len = text.len();
         return Err(format!(
-            "a text of {len} bytes is more than the {TEXT_BYTES} that can be encoded at once: encode it in parts"
+            "a text of {len} bytes is more than the {limit} that can be encoded at once: encode it in parts"
         ));
     }
     Ok(())

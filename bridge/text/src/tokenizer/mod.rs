@@ -1,15 +1,15 @@
 //! A model's tokenizer, from a `tokenizer.json` or from a GGUF's vocabulary, over the `tokenizers` crate.
 //!
-//! The crate's parts are run here one by one: added tokens, normalizer, pre-tokenizer. Its post-processor, truncation
-//! and padding are left out: what is encoded is what was written, nothing before or after it. Decoding is ours: every
-//! token's bytes are known from the start ([`pieces`]), so that a text decoded token by token is the text decoded at
-//! once.
-mod added;
+//! The crate reads files and runs what is rare; what nearly every language model uses is done here, in less memory
+//! ([`model`], [`pipeline`]). The crate's post-processor, truncation and padding are left out: what is encoded is what
+//! was written, nothing before or after it. Decoding is ours: every token's bytes are known from the start
+//! ([`pieces`]), so that a text decoded token by token is the text decoded at once.
 mod convert;
 mod json;
 pub mod limits;
 mod model;
 mod pieces;
+mod pipeline;
 mod split_regex;
 
 #[cfg(test)]
@@ -17,18 +17,16 @@ mod tests;
 
 pub use convert::{known_splits, Vocabulary};
 
-use added::Added;
 use model::Model;
 use pieces::Pieces;
+use pipeline::{AddedTokens, Pipeline};
 use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
-use tokenizers::{AddedVocabulary, OffsetReferential, OffsetType, PreTokenizer};
 
 /// Immutable, shared by threads.
 pub struct Tokenizer {
-    added: Added,
-    normalizer: Option<NormalizerWrapper>,
-    pre_tokenizer: Option<PreTokenizerWrapper>,
+    added: AddedTokens,
+    pipeline: Pipeline,
     model: Model,
     pieces: Pieces,
     /// Id and name, by id.
@@ -48,23 +46,22 @@ impl Tokenizer {
     }
 
     fn assemble(
-        added: Added,
+        added: AddedTokens,
         normalizer: Option<NormalizerWrapper>,
         pre_tokenizer: Option<PreTokenizerWrapper>,
         model: Model,
         mut pieces: Pieces,
         specials: Vec<(u32, String)>,
-    ) -> Self {
+    ) -> Result<Self, String> {
         pieces.shrink();
-        Tokenizer {
-            added,
-            normalizer,
+        Ok(Tokenizer {
             split_regex: split_regex::of(pre_tokenizer.as_ref()),
-            pre_tokenizer,
+            pipeline: Pipeline::new(&added, normalizer, pre_tokenizer)?,
+            added,
             model,
             pieces,
             specials,
-        }
+        })
     }
 
     /// With room for at least `size` tokens. A model's table of embeddings is often longer than its vocabulary; the
@@ -77,31 +74,12 @@ impl Tokenizer {
 
     /// Special and added tokens written in the text become those tokens.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
-        self.encode_with(&self.added.all, text)
+        self.pipeline.encode(&self.model, text, false)
     }
 
     /// Special tokens written in the text are text like any other.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, String> {
-        self.encode_with(&self.added.plain, text)
-    }
-
-    fn encode_with(&self, added: &AddedVocabulary, text: &str) -> Result<Vec<u32>, String> {
-        limits::check_text(text)?;
-        let mut split = added.extract_and_normalize(self.normalizer.as_ref(), text);
-        if let Some(pre_tokenizer) = &self.pre_tokenizer {
-            pre_tokenizer
-                .pre_tokenize(&mut split)
-                .map_err(|e| format!("the text cannot be cut into words: {e}"))?;
-        }
-        let mut encoder = self.model.encoder();
-        let mut ids = vec![];
-        for (piece, _, found) in split.get_splits(OffsetReferential::Normalized, OffsetType::None) {
-            match found {
-                Some(added) => ids.extend(added.iter().map(|token| token.id)),
-                None => encoder.encode(piece, &mut ids)?,
-            }
-        }
-        Ok(ids)
+        self.pipeline.encode(&self.model, text, true)
     }
 
     /// The text of `ids` without special tokens. Bytes that are no UTF-8 become U+FFFD.
@@ -149,7 +127,7 @@ impl Tokenizer {
 
     /// The vocabulary's own spelling of a token.
     pub fn id_to_token(&self, id: u32) -> Option<String> {
-        let added = self.added.all.simple_id_to_token(id);
+        let added = self.added.name(id).map(String::from);
         added.or_else(|| self.model.name(id))
     }
 

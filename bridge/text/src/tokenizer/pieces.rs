@@ -218,7 +218,7 @@ impl Rule {
 }
 
 /// What it replaces, unless that is a regular expression.
-fn plain_pattern(replace: &Replace) -> Option<String> {
+pub fn plain_pattern(replace: &Replace) -> Option<String> {
     let value = serde_json::to_value(replace).ok()?;
     Some(value.pointer("/pattern/String")?.as_str()?.to_string())
 }
@@ -247,4 +247,15 @@ fn byte_level_byte(c: char) -> Option<u8> {
         0x143 => Some(0xad),
         _ => None,
     }
+}
+
+/// The same the other way.
+pub fn byte_level_char(byte: u8) -> char {
+    let code = match u32::from(byte) {
+        low @ 0..=0x20 => low + 0x100,
+        middle @ 0x7f..=0xa0 => middle - 0x7f + 0x121,
+        0xad => 0x143,
+        itself => itself,
+    };
+    char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER) // all are characters
 }

@@ -39,7 +39,7 @@ fn collect(pre_tokenizer: &PreTokenizerWrapper, patterns: &mut Vec<String>) {
     }
 }
 
-fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         if r"\.+*?()|[]{}^$#&-~".contains(c) {

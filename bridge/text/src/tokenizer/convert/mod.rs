@@ -1,6 +1,6 @@
 //! From a GGUF's vocabulary to the parts of a tokenizer, one file a kind.
 mod bpe;
-mod splits;
+pub mod splits;
 mod spm;
 mod unigram;
 mod vocabulary;

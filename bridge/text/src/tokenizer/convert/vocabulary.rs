@@ -1,7 +1,7 @@
 //! A GGUF's vocabulary, checked and turned into a tokenizer.
 use super::{bpe, spm, unigram, wordpiece};
-use crate::tokenizer::added::Added;
 use crate::tokenizer::pieces::{Pieces, Rule};
+use crate::tokenizer::pipeline::AddedTokens;
 use crate::tokenizer::{limits, Tokenizer};
 use tokenizers::AddedToken;
 
@@ -92,14 +92,14 @@ pub fn load(vocabulary: &Vocabulary) -> Result<Tokenizer, String> {
             }
         }
     }
-    Ok(Tokenizer::assemble(
-        Added::new(&checked.added(), converted.normalizer.as_ref())?,
+    Tokenizer::assemble(
+        AddedTokens::new(checked.added())?,
         converted.normalizer,
         converted.pre_tokenizer,
         converted.model,
         pieces,
         specials,
-    ))
+    )
 }
 
 impl<'a> Checked<'a> {

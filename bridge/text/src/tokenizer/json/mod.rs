@@ -4,9 +4,9 @@ mod bpe;
 mod flat;
 mod other;
 
-use super::added::Added;
 use super::model::Model;
 use super::pieces::{Pieces, Rule};
+use super::pipeline::AddedTokens;
 use super::{limits, Tokenizer};
 use serde::de::IgnoredAny;
 use serde::Deserialize;
@@ -130,12 +130,12 @@ pub fn load(json: &[u8]) -> Result<Tokenizer, String> {
         }
         while added.next_if(|t| t.0 == id).is_some() {} // written twice
     }
-    Ok(Tokenizer::assemble(
-        Added::new(&parts.added, parts.normalizer.as_ref())?,
+    Tokenizer::assemble(
+        AddedTokens::new(parts.added)?,
         parts.normalizer,
         parts.pre_tokenizer,
         parts.model,
         pieces,
         specials,
-    ))
+    )
 }

@@ -3,6 +3,7 @@ mod damaged;
 mod gguf;
 mod json;
 mod models;
+mod pipeline;
 
 use super::{Tokenizer, Vocabulary};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
