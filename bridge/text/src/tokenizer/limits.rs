@@ -78,7 +78,7 @@ pub fn check_depth(json: &[u8]) -> Result<(), String> {
 /// that part before it looks whether it is there.
 pub fn check_charsmap(first: [u8; 4], bytes: usize) -> Result<(), String> {
     let size = u32::from_le_bytes(first) as usize;
-    if size % 4 != 0 || size > bytes.saturating_sub(4) {
+    if !size.is_multiple_of(4) || size > bytes.saturating_sub(4) {
         return Err(format!(
             "its table of normalisations (precompiled_charsmap) has {bytes} bytes, too few for the {size} that it \
              announces: it is damaged"
