@@ -45,7 +45,7 @@ def answer(check: str) -> Any:
         ("timeout", ["no answer within 5ms", 7]),
         ("cancelled_pull", [True, "kept"]),
         ("cancelled_step", {"tokens": 5, "grew": True}),
-        ("many_waits", {"count": 50, "sorted": True, "at_once": True}),
+        ("many_waits", {"count": 50, "none_early": True, "at_once": True}),
         ("busy_neighbour", True),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -79,6 +80,8 @@ def test_the_client_leaves(server, on, program):
         assert await client.event(process) == ("stdout", "hello")
         await client.close()
         async with await RawClient.connect(server.uri) as back:
+            while process in await back.ask("list_processes"):  # before it notices, we would be back
+                await asyncio.sleep(0.01)
             await back.ask("attach_process", process_id=process)
             return await back.until_end(process)
 
