@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
+#include "backend/softmax.h"
 #include "base/brle.h"
 #include "base/random.h"
 
@@ -14,22 +16,6 @@ constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 std::unexpected<Error> NothingAllowed() {
   return Fail(Code::kInvalid, "the logit mask allows no token: allow at least one");
-}
-
-// Eight maxima side by side, so that the loop is not a chain of comparisons. NaN never wins.
-float Max(std::span<const float> values) {
-  constexpr size_t kLanes = 8;
-  float lanes[kLanes];
-  std::fill_n(lanes, kLanes, kNone);
-  size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const float value = values[i + lane];
-      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
-    }
-  }
-  for (; i < values.size(); ++i) lanes[0] = values[i] > lanes[0] ? values[i] : lanes[0];
-  return *std::max_element(lanes, lanes + kLanes);
 }
 
 // log(sum(exp(logits))) = max + log(sum)
@@ -129,47 +115,47 @@ Status Sampling::Sample(const SampleSpec& spec, std::span<const float> logits, c
     return {};
   }
 
-  double total = PIE_TRY(Weigh(spec.temperature, logits, mask));
-  switch (spec.kind) {
-    case Kind::kTopK:
-      KeepTopK(spec.k);
-      break;
-    case Kind::kTopP:
-      KeepTopP(spec.p);
-      break;
-    case Kind::kMinP:
-      KeepMinP(spec.p);
-      break;
-    case Kind::kTopKTopP:
-      KeepTopK(spec.k);
-      KeepTopP(spec.p);
-      break;
-    default:
-      break;
-  }
-  if (spec.kind != Kind::kMultinomial) total = TotalWeight();
-
+  const std::span<const float> allowed = Allowed(logits, mask);
+  const float best = Max(allowed);
+  if (!(best > kNone)) return NothingAllowed();
   const CounterRng rng{Mix(key.seed, key.spec, key.row)};
-  for (uint32_t draw = 0; draw < draws; ++draw) {
-    double left = rng.Double(draw) * total;
-    uint32_t token = candidates_.front().id;
-    for (const Candidate& candidate : candidates_) {
-      if (candidate.weight <= 0) continue;
-      token = candidate.id;  // the last one stays if rounding leaves a rest
-      left -= candidate.weight;
-      if (left < 0) break;
+  const auto draw_all = [&](double total, auto&& pick) {
+    for (uint32_t draw = 0; draw < draws; ++draw) {
+      slots.emplace_back(TokenSlot{pick(rng.Double(draw) * total)});
     }
-    slots.emplace_back(TokenSlot{token});
+  };
+
+  const bool by_k = (spec.kind == Kind::kTopK || spec.kind == Kind::kTopKTopP) && spec.k > 0;
+  const bool by_p = spec.kind == Kind::kTopP || spec.kind == Kind::kTopKTopP;
+  if (by_k) {
+    CollectTopK(allowed, best, spec.temperature, spec.k);
+    if (by_p && spec.p < 1) Cut(std::max(spec.p, 0.0F) * TotalWeight());
+  } else {
+    weights_.resize(allowed.size());
+    const double total = Weigh(allowed, best, spec.temperature, weights_.data(), sums_);
+    if (by_p && spec.p < 1) {
+      CollectTopP(allowed, total, spec.p);
+    } else if (spec.kind == Kind::kMinP) {
+      CollectAtLeast(allowed, std::min(spec.p, 1.0F));
+    } else {
+      draw_all(total, [&](double left) { return PickAny(left); });
+      return {};
+    }
   }
+  draw_all(TotalWeight(), [&](double left) { return PickCandidate(left); });
   return {};
 }
 
 Status Sampling::Distribution(const SampleSpec& spec, std::span<const float> logits,
                               const Brle* mask, std::vector<Slot>& slots) {
   const bool greedy = !(spec.temperature > 0);
-  const double total = PIE_TRY(Weigh(greedy ? 1 : spec.temperature, logits, mask));
-  KeepTopK(spec.k);
-  if (spec.k == 0) SortTop(candidates_.size());
+  const float temperature = greedy ? 1 : spec.temperature;
+  const std::span<const float> allowed = Allowed(logits, mask);
+  const float best = Max(allowed);
+  if (!(best > kNone)) return NothingAllowed();
+  weights_.resize(allowed.size());
+  const double total = Weigh(allowed, best, temperature, weights_.data(), sums_);
+  CollectTopK(allowed, best, temperature, spec.k);
   DistributionSlot slot;
   slot.ids.reserve(candidates_.size());
   slot.probs.reserve(candidates_.size());
@@ -182,81 +168,103 @@ Status Sampling::Distribution(const SampleSpec& spec, std::span<const float> log
   return {};
 }
 
-Result<double> Sampling::Weigh(float temperature, std::span<const float> logits, const Brle* mask) {
+std::span<const float> Sampling::Allowed(std::span<const float> logits, const Brle* mask) {
+  if (mask == nullptr) return logits;
+  allowed_.assign(logits.size(), kNone);
+  ForEachTrueRun(*mask, static_cast<uint32_t>(logits.size()), [&](uint32_t begin, uint32_t end) {
+    std::copy(logits.begin() + begin, logits.begin() + end, allowed_.begin() + begin);
+  });
+  return allowed_;
+}
+
+void Sampling::CollectTopK(std::span<const float> logits, float best, float temperature,
+                           uint32_t k) {
+  // The k-th largest of the blocks' maxima: so many logits at least are as large, and no smaller
+  // one is among the k largest.
+  float least = std::numeric_limits<float>::lowest();
+  BlockMaxima(logits, maxima_);
+  if (k > 0 && k < maxima_.size()) {
+    std::ranges::nth_element(maxima_, maxima_.begin() + (k - 1), std::greater());
+    least = std::max(least, maxima_[k - 1]);
+  }
   candidates_.clear();
-  float best = kNone;
-  const auto add = [&](uint32_t begin, uint32_t end) {
-    for (uint32_t id = begin; id < end; ++id) {
-      const float logit = logits[id];
-      if (!(logit > kNone)) continue;
-      best = std::max(best, logit);
-      candidates_.push_back({id, logit, 0});
-    }
-  };
-  const auto size = static_cast<uint32_t>(logits.size());
-  if (mask == nullptr) {
-    candidates_.reserve(size);
-    add(0, size);
-  } else {
-    ForEachTrueRun(*mask, size, add);
+  ForEachAtLeast(logits, least, [&](size_t id) {
+    const float logit = logits[id];
+    // Equals first: an infinite best must not become NaN.
+    const float weight = logit == best ? 1 : ExpOf((logit - best) / temperature);
+    candidates_.push_back({static_cast<uint32_t>(id), logit, weight});
+  });
+  if (k > 0 && k < candidates_.size()) {
+    const auto middle = candidates_.begin() + k;
+    std::ranges::nth_element(candidates_, middle, Likelier);
+    candidates_.erase(middle, candidates_.end());
   }
-  if (candidates_.empty()) return NothingAllowed();
-
-  double total = 0;
-  for (Candidate& candidate : candidates_) {
-    // Equal logits first: an infinite best must not become NaN.
-    const float below = candidate.logit == best ? 0 : (candidate.logit - best) / temperature;
-    candidate.weight = std::exp(below);
-    total += candidate.weight;
-  }
-  return total;
+  std::ranges::sort(candidates_, Likelier);
 }
 
-void Sampling::SortTop(size_t count) {
-  const auto likelier = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-  };
-  count = std::min(count, candidates_.size());
-  const auto middle = candidates_.begin() + static_cast<std::ptrdiff_t>(count);
-  if (middle != candidates_.end()) {
-    std::ranges::nth_element(candidates_, middle, likelier);
+void Sampling::CollectTopP(std::span<const float> logits, double total, float p) {
+  // If all lighter ones together have at most the share 1 - p, none of them is needed.
+  const double share = 1 - std::max(static_cast<double>(p), 0.0);
+  const double least = share * total / static_cast<double>(logits.size());
+  CollectAtLeast(logits, std::min(static_cast<float>(least), 1.0F));
+  std::ranges::sort(candidates_, Likelier);
+  Cut(std::max(p, 0.0F) * total);
+}
+
+void Sampling::CollectAtLeast(std::span<const float> logits, float least) {
+  candidates_.clear();
+  least = std::max(least, std::numeric_limits<float>::min());  // never those without any weight
+  ForEachAtLeast(weights_, least, [&](size_t id) {
+    candidates_.push_back({static_cast<uint32_t>(id), logits[id], weights_[id]});
+  });
+}
+
+void Sampling::Cut(double enough) {
+  double reached = 0;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    reached += candidates_[i].weight;
+    if (reached < enough) continue;
+    candidates_.resize(i + 1);
+    return;
   }
-  std::sort(candidates_.begin(), middle, likelier);
-}
-
-void Sampling::KeepTopK(uint32_t k) {
-  if (k == 0) return;
-  SortTop(k);
-  if (k < candidates_.size()) candidates_.resize(k);
-}
-
-void Sampling::KeepTopP(float p) {
-  if (p >= 1) return;
-  const double enough = std::max(p, 0.0F) * TotalWeight();
-  // Most distributions are done within the first few dozen: sort no further than needed.
-  for (size_t sorted = 64;; sorted *= 8) {
-    SortTop(sorted);
-    const size_t end = std::min(sorted, candidates_.size());
-    double reached = 0;
-    for (size_t i = 0; i < end; ++i) {
-      reached += candidates_[i].weight;
-      if (reached >= enough) {
-        candidates_.resize(i + 1);
-        return;
-      }
-    }
-    if (end == candidates_.size()) return;
-  }
-}
-
-void Sampling::KeepMinP(float p) {
-  std::erase_if(candidates_, [p](const Candidate& c) { return c.weight < p && c.weight < 1; });
 }
 
 double Sampling::TotalWeight() const {
   double total = 0;
   for (const Candidate& candidate : candidates_) total += candidate.weight;
   return total;
+}
+
+uint32_t Sampling::PickCandidate(double left) const {
+  uint32_t token = candidates_.front().id;
+  for (const Candidate& candidate : candidates_) {
+    if (candidate.weight <= 0) continue;
+    token = candidate.id;  // the last one stays if rounding leaves a rest
+    left -= candidate.weight;
+    if (left < 0) break;
+  }
+  return token;
+}
+
+uint32_t Sampling::PickAny(double left) const {
+  size_t block = 0;
+  size_t last = 0;  // that has any weight
+  for (; block < sums_.size(); ++block) {
+    if (sums_[block] <= 0) continue;
+    last = block;
+    if (left < sums_[block]) break;
+    left -= sums_[block];
+  }
+  const size_t begin = last * kSoftmaxBlock;
+  const size_t end = std::min(begin + kSoftmaxBlock, weights_.size());
+  size_t token = begin;
+  for (size_t i = begin; i < end; ++i) {
+    if (weights_[i] <= 0) continue;
+    token = i;
+    left -= weights_[i];
+    if (left < 0) break;
+  }
+  return static_cast<uint32_t>(token);
 }
 
 }  // namespace pie

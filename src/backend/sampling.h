@@ -16,7 +16,8 @@
 // Logits that are NaN count as -inf.
 //
 // One owner, one thread: it keeps its buffers. Cost: one pass over the logits for greedy, a few for
-// the rest; sorting only as far as a filter needs. Fails if a mask leaves nothing to choose.
+// the rest (softmax.h); only what can be chosen is sorted. Fails if a mask leaves nothing to
+// choose.
 #pragma once
 
 #include <cstdint>
@@ -63,15 +64,31 @@ class Sampling {
                 SampleKey key, std::vector<Slot>& slots);
   Status Distribution(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
                       std::vector<Slot>& slots);
-  // Fills candidates_ with the allowed tokens and their weights; returns the sum of the weights.
-  Result<double> Weigh(float temperature, std::span<const float> logits, const Brle* mask);
-  // Brings the `count` likeliest candidates to the front, in order.
-  void SortTop(size_t count);
-  void KeepTopK(uint32_t k);
-  void KeepTopP(float p);
-  void KeepMinP(float p);
+  // The logits, -inf where the mask forbids. Valid until the next call.
+  std::span<const float> Allowed(std::span<const float> logits, const Brle* mask);
+
+  // Each fills candidates_: those of the k largest logits, likeliest first;
+  void CollectTopK(std::span<const float> logits, float best, float temperature, uint32_t k);
+  // the fewest that have the share p of all weights (weights_), likeliest first;
+  void CollectTopP(std::span<const float> logits, double total, float p);
+  // those whose weight is `least` or more, by id.
+  void CollectAtLeast(std::span<const float> logits, float least);
+  static bool Likelier(const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  }
+  // Cuts candidates_, which are sorted, where their weights reach `enough`.
+  void Cut(double enough);
   double TotalWeight() const;
 
+  // A token of candidates_, or of the whole row by weights_ and sums_, where `left`, a share of all
+  // weights, falls.
+  uint32_t PickCandidate(double left) const;
+  uint32_t PickAny(double left) const;
+
+  std::vector<float> allowed_;
+  std::vector<float> weights_;  // [vocab]
+  std::vector<double> sums_;    // of weights_, by block
+  std::vector<float> maxima_;   // of logits, by block
   std::vector<Candidate> candidates_;
 };
 

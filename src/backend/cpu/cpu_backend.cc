@@ -86,10 +86,7 @@ class CpuBackend final : public Backend {
     CollectSampledRows(batch);
     output_ = {};
     output_.slots.resize(batch.members.size());
-    for (uint32_t i = 0; i < batch.members.size(); ++i) {
-      Status status = Read(batch, batch.members[i], output_.slots[i]);
-      if (!status) output_.failures.push_back({i, std::move(status.error())});
-    }
+    ReadMembers(batch);
     return ++ticket_;
   }
 
@@ -99,14 +96,35 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  Status Read(const Batch& batch, const Batch::Member& member, std::vector<Slot>& slots) {
+  void ReadMembers(const Batch& batch) {
+    const auto members = static_cast<uint32_t>(batch.members.size());
+    statuses_.assign(members, {});
+    const auto read = [&](uint32_t i, Sampling& sampling) {
+      statuses_[i] = Read(batch, batch.members[i], sampling, output_.slots[i]);
+    };
+    if (sampled_.size() > kLogitRows) {  // the head, which uses all threads, runs in between
+      for (uint32_t i = 0; i < members; ++i) read(i, samplings_.front());
+    } else {
+      if (!sampled_.empty()) LogitsOf(sampled_.front());  // those of all
+      const uint32_t parts = std::min(pool_.threads(), members);
+      pool_.ParallelFor(parts, [&](uint32_t part) {
+        for (uint32_t i = part; i < members; i += parts) read(i, samplings_[part]);
+      });
+    }
+    for (uint32_t i = 0; i < members; ++i) {
+      if (!statuses_[i]) output_.failures.push_back({i, std::move(statuses_[i].error())});
+    }
+  }
+
+  Status Read(const Batch& batch, const Batch::Member& member, Sampling& sampling,
+              std::vector<Slot>& slots) {
     for (uint32_t token : std::span(batch.tokens).subspan(member.first_row, member.rows)) {
       if (token >= config_.vocab_size) {
         return Fail(Code::kInvalid, "token {} is not in the vocabulary, which has {}", token,
                     config_.vocab_size);
       }
     }
-    return sampling_.ReadMember(
+    return sampling.ReadMember(
         member, [&](uint32_t row) { return LogitsOf(member.first_row + row); }, slots);
   }
 
@@ -149,7 +167,8 @@ class CpuBackend final : public Backend {
   const BackendInfo info_;
   cpu::ThreadPool pool_;
   cpu::Transformer transformer_;
-  Sampling sampling_;
+  std::vector<Sampling> samplings_ = std::vector<Sampling>(pool_.threads());
+  std::vector<Status> statuses_;   // of the members
   std::vector<uint32_t> sampled_;  // rows of the batch
   std::vector<float> logits_;      // of sampled_[window_begin_ … window_end_]
   size_t window_begin_ = 0;
