@@ -40,6 +40,21 @@ Result<ModelEntry::Driver> ReadDriver(const Table& driver, const std::string& pa
               node->source().begin.line);
 }
 
+Status ReadScheduler(const toml::node* node, const std::string& path, SchedulerOptions* into) {
+  Table table(node, "model.scheduler", path);
+  std::string policy = "adaptive";
+  table.Read("batch_policy", &policy);
+  if (!table.problem().empty()) return Fail(Code::kInvalid, "{}", table.problem());
+  const std::optional<BatchPolicy> known = ParseBatchPolicy(policy);
+  if (!known) {
+    return Fail(Code::kInvalid,
+                "{}:{}: 'batch_policy' must be \"greedy\", \"eager\" or \"adaptive\"", path,
+                table.Get("batch_policy")->source().begin.line);
+  }
+  into->batch_policy = *known;
+  return {};
+}
+
 Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const std::string& path) {
   ModelEntry entry;
   if (!name.empty()) entry.name = std::move(name);
@@ -60,6 +75,7 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
     if (!table->problem().empty()) return Fail(Code::kInvalid, "{}", table->problem());
   }
   entry.driver = PIE_TRY(ReadDriver(driver, path));
+  PIE_RETURN_IF_ERROR(ReadScheduler(top.Get("scheduler"), path, &entry.scheduler));
   return entry;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "host/limits.h"
+#include "sched/scheduler.h"
 #include "wasm/runtime.h"
 
 namespace pie::cli {
@@ -27,6 +28,7 @@ struct ModelEntry {
   uint32_t max_batch_members = 0;
   uint32_t max_positions = 0;
   uint32_t threads = 0;
+  SchedulerOptions scheduler;
 };
 
 struct Config {

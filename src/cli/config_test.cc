@@ -56,6 +56,8 @@ max_forward_requests = 4
 kv_cache_dtype = "q8"
 max_positions = 2048
 threads = 2
+[model.scheduler]
+batch_policy = "eager"
 )");
   ASSERT_TRUE(config) << config.error().text;
   EXPECT_EQ(config->runtime.worker_threads, 3u);
@@ -72,6 +74,7 @@ threads = 2
   EXPECT_EQ(model.driver, ModelEntry::Driver::kCpu);
   EXPECT_EQ(model.seed, 9u);
   EXPECT_EQ(model.page_tokens, 8u);
+  EXPECT_EQ(model.scheduler.batch_policy, BatchPolicy::kEager);
   EXPECT_EQ(model.kv_cache_dtype, "q8");
   EXPECT_EQ(model.total_pages, 100u);
   EXPECT_EQ(model.max_batch_tokens, 64u);
@@ -126,6 +129,8 @@ TEST_F(ConfigTest, FaultsNameTheirLine) {
       {"[[model]]\n[model.driver.options]\nmax_forward_tokens = 0", ":3: 'max_forward_tokens'"},
       {"[[model]]\n[model.driver.options]\nmax_forward_requests = 1.5",
        ":3: 'max_forward_requests'"},
+      {"[[model]]\n[model.scheduler]\nbatch_policy = \"lazy\"",
+       ":3: 'batch_policy' must be \"greedy\", \"eager\" or \"adaptive\""},
   };
   for (const auto& [text, wanted] : cases) {
     const std::string error = ErrorOf(text);

@@ -25,8 +25,8 @@ void SetCommon(Options& options, const ModelEntry& entry) {
   Set(options.max_batch_members, entry.max_batch_members);
 }
 
-host::LoadedModel Loaded(Model model, std::unique_ptr<Backend> backend) {
-  return {std::move(model), std::make_unique<Scheduler>(std::move(backend), SchedulerOptions{})};
+host::LoadedModel Loaded(Model model, std::unique_ptr<Backend> backend, const ModelEntry& entry) {
+  return {std::move(model), std::make_unique<Scheduler>(std::move(backend), entry.scheduler)};
 }
 
 Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
@@ -34,7 +34,7 @@ Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
   SetCommon(options, entry);
   options.seed = entry.seed;
   try {
-    return Loaded(MakeDummyModel(entry.name, options.vocab_size), MakeDummyBackend(options));
+    return Loaded(MakeDummyModel(entry.name, options.vocab_size), MakeDummyBackend(options), entry);
   } catch (const std::bad_alloc&) {
     return Fail(Code::kExhausted,
                 "no memory for {} KV pages of {} tokens: lower total_pages or kv_page_size",
@@ -58,7 +58,7 @@ Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, bool quiet) {
   options.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
   Model model = PIE_TRY(OpenModel(path, entry.name));
   std::unique_ptr<Backend> backend = PIE_TRY(MakeCpuBackend(path, options));
-  return Loaded(std::move(model), std::move(backend));
+  return Loaded(std::move(model), std::move(backend), entry);
 }
 
 Result<host::LoadedModel> Load(const ModelEntry& entry, bool quiet) {

@@ -92,6 +92,7 @@ void LaneTable::Fork(Lane* parent, SequenceId child_id) {
 
 void LaneTable::Drop(Lane& lane) {
   lane.dropped = true;
+  cohort_.Gone(lane.peer);
   // What lies behind the last fork that somebody waits for is needed by nobody.
   size_t end = lane.operations.size();
   while (end > lane.head) {
@@ -120,6 +121,7 @@ void LaneTable::Erase(Lane& lane) {
 }
 
 void LaneTable::MakeReady(Lane& lane) {
+  cohort_.Back(lane.peer);
   const auto older = [](const Lane* a, const Lane* b) {
     return a->current->ticket < b->current->ticket;
   };
@@ -149,6 +151,7 @@ void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, 
     return;
   }
   EndPass(lane, std::move(slots));
+  if (lane.waiting() == 0 && !lane.dropped) cohort_.Woke(lane.peer);
   Wake(lane);
   RunRunnable();
 }

@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "kv/page_pool.h"
 #include "kv/sequence.h"
+#include "sched/cohort.h"
 #include "sched/pass.h"
 #include "sched/queue.h"
 
@@ -48,6 +49,7 @@ struct Lane {
   bool awaits_fork = false;           // the parent's line has not reached it yet
   bool dropped = false;               // nobody knows it by its id any more
   bool runnable = false;              // in LaneTable's list of lanes to look at
+  Cohort::Peer peer;                  // for the batch policy
   std::optional<Error> broken;        // what every later pass fails with
   std::optional<Error> closed;        // the line is too long: newcomers fail with this
   std::vector<Operation> operations;  // [head, end) wait; the vector is reused
@@ -75,6 +77,9 @@ class LaneTable {
   void Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, uint32_t rows);
   // The lane's pass failed, in a batch or waiting for one.
   void Break(Lane& lane, const Error& error);
+
+  // Who is about to come back. The step loop tells it the time.
+  Cohort& cohort() { return cohort_; }
 
   size_t sequences() const { return lanes_.size(); }
   uint64_t passes() const { return passes_; }  // asked for, not ended
@@ -117,6 +122,7 @@ class LaneTable {
   std::vector<Lane*> ready_;
   std::vector<Lane*> runnable_;
   std::vector<PendingFence> fences_;
+  Cohort cohort_;
   uint64_t next_ticket_ = 0;
   uint64_t operations_ = 0;  // in lines or current
   uint64_t passes_ = 0;

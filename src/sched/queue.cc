@@ -1,5 +1,6 @@
 #include "sched/queue.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace pie {
@@ -28,7 +29,8 @@ void CommandQueue::Push(Command command) {
     if (closed()) return;
     commands_.push_back(std::move(command));
     pending_.store(true, std::memory_order_release);
-    wake = std::exchange(sleeping_, false);
+    wake = wake_at_ > 0 && commands_.size() >= wake_at_;
+    if (wake) wake_at_ = 0;
   }
   if (wake) work_.notify_one();
 }
@@ -38,7 +40,7 @@ void CommandQueue::Close() {
     const std::lock_guard lock(mutex_);
     closed_.store(true, std::memory_order_release);
     pending_.store(true, std::memory_order_release);
-    sleeping_ = false;
+    wake_at_ = 0;
   }
   work_.notify_all();
   space_.notify_all();
@@ -63,17 +65,18 @@ bool CommandQueue::Drain(std::vector<Command>& commands) {
   return !commands.empty();
 }
 
-void CommandQueue::Sleep(std::optional<std::chrono::nanoseconds> timeout) {
+void CommandQueue::Sleep(std::optional<std::chrono::nanoseconds> timeout, size_t commands) {
   std::unique_lock lock(mutex_);
-  const auto woken = [this] { return pending(); };
+  commands = std::clamp<size_t>(commands, 1, limit_);
+  const auto woken = [&] { return commands_.size() >= commands || closed(); };
   if (woken()) return;
-  sleeping_ = true;
+  wake_at_ = commands;
   if (timeout) {
     work_.wait_for(lock, *timeout, woken);
   } else {
     work_.wait(lock, woken);
   }
-  sleeping_ = false;
+  wake_at_ = 0;
 }
 
 }  // namespace pie

@@ -58,7 +58,8 @@ class CommandQueue {
   bool Drain(std::vector<Command>& commands);  // replaces what is there; false: nothing came
   bool pending() const { return pending_.load(std::memory_order_acquire); }  // work, or closed
   bool closed() const { return closed_.load(std::memory_order_acquire); }
-  void Sleep(std::optional<std::chrono::nanoseconds> timeout);  // until pending, or the timeout
+  // Until `commands` are there (or the queue is closed), or the timeout.
+  void Sleep(std::optional<std::chrono::nanoseconds> timeout, size_t commands = 1);
 
  private:
   const size_t limit_;
@@ -68,7 +69,7 @@ class CommandQueue {
   std::vector<Command> commands_;
   std::thread::id consumer_;
   uint32_t waiting_callers_ = 0;
-  bool sleeping_ = false;
+  size_t wake_at_ = 0;  // commands that the sleeping step thread waits for; 0 = it does not sleep
   std::atomic<bool> pending_ = false;
   std::atomic<bool> closed_ = false;
 };

@@ -62,6 +62,25 @@ TEST(CommandQueue, AFullQueueMakesCallersWaitButNotItsReader) {
   EXPECT_EQ(commands[0].tokens, 2U);
 }
 
+TEST(CommandQueue, SleepCanWaitForSeveralCommands) {
+  CommandQueue queue;
+  std::vector<Command> commands;
+  queue.Push({});
+  std::thread pusher([&] {
+    for (int i = 0; i < 9; ++i) queue.Push({});
+  });
+  queue.Sleep(std::nullopt, 10);
+  ASSERT_TRUE(queue.Drain(commands));
+  EXPECT_EQ(commands.size(), 10U);
+  pusher.join();
+  queue.Push({});
+  queue.Sleep(1ms, 2);
+  EXPECT_TRUE(queue.pending()) << "in time, with less";
+  std::thread closer([&] { queue.Close(); });
+  queue.Sleep(std::nullopt, 2);
+  closer.join();
+}
+
 TEST(CommandQueue, SleepEndsWithWorkOrInTime) {
   CommandQueue queue;
   const auto start = std::chrono::steady_clock::now();

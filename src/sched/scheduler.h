@@ -19,6 +19,7 @@
 #include "backend/backend.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "sched/policy.h"
 
 namespace pie {
 
@@ -38,6 +39,7 @@ struct Forward {
 struct SchedulerOptions {
   uint32_t max_batch_tokens = 0;  // 0 = the device's own
   uint32_t max_batch_members = 0;
+  BatchPolicy batch_policy = BatchPolicy::kAdaptive;
   uint32_t spin_us = 20;        // how long the step thread spins for work before it sleeps
   uint32_t page_wait_ms = 100;  // how long a pass waits for pages while nothing runs; then it fails
   bool check_integrity = false;  // count all pages after every step (tests)

@@ -51,6 +51,7 @@ void StepLoop::Run() {
       Idle();
       continue;
     }
+    if (Hold(*next)) continue;
     RunBatch(*next, *other);
     std::swap(next, other);
   }
@@ -58,13 +59,38 @@ void StepLoop::Run() {
 
 void StepLoop::DrainCommands() {
   if (!queue_.Drain(commands_)) return;
+  lanes_.cohort().SetTime(clock_.NowNs(), PatienceNs(last_latency_ns_));
   for (Command& command : commands_) lanes_.Apply(std::move(command));
   commands_.clear();
+}
+
+bool StepLoop::Hold(const Flight& flight) {
+  Cohort& cohort = lanes_.cohort();
+  const BatchPolicy policy = options_.batch_policy;
+  // Without peers to wait for, which is how a lone stream runs, not even the clock is read.
+  if (cohort.woken() == 0 || policy == BatchPolicy::kGreedy) return false;
+  const int64_t now_ns = clock_.NowNs();
+  if (!gathering_since_ns_) gathering_since_ns_ = now_ns;
+  const int64_t hold_ns =
+      HoldNs(policy, {
+                         .waiting = static_cast<uint32_t>(flight.members.size()),
+                         .most = info_.max_batch_members,
+                         .woken = cohort.woken(),
+                         .prompt = cohort.prompt(),
+                         .waited_ns = now_ns - *gathering_since_ns_,
+                         .last_latency_ns = last_latency_ns_,
+                     });
+  if (hold_ns == 0) return false;
+  const uint32_t peers = policy == BatchPolicy::kEager ? cohort.woken() : cohort.prompt();
+  queue_.Sleep(std::chrono::nanoseconds(hold_ns), peers);
+  return true;
 }
 
 void StepLoop::RunBatch(Flight& flight, Flight& next) {
   const int64_t start_ns = clock_.NowNs();
   starving_since_ns_.reset();
+  gathering_since_ns_.reset();
+  lanes_.cohort().Forget();
   for (const Flight::Member& member : flight.members) member.lane->on_device = true;
   Result<Backend::Ticket> ticket = backend_.Submit(flight.batch);
   DrainCommands();
@@ -73,8 +99,11 @@ void StepLoop::RunBatch(Flight& flight, Flight& next) {
       ticket ? backend_.Wait(*ticket) : std::unexpected(std::move(ticket.error()));
   ++steps_;
   tokens_ += flight.batch.tokens.size();
-  counts_.last_step_seconds.store(static_cast<double>(clock_.NowNs() - start_ns) * 1e-9,
+  const int64_t end_ns = clock_.NowNs();
+  last_latency_ns_ = end_ns - start_ns;
+  counts_.last_step_seconds.store(static_cast<double>(last_latency_ns_) * 1e-9,
                                   std::memory_order_relaxed);
+  lanes_.cohort().SetTime(end_ns, PatienceNs(last_latency_ns_));
   Settle(flight, std::move(output));
   flight.Clear();
   Publish();
@@ -92,7 +121,7 @@ void StepLoop::Assemble(Flight& flight, const Flight& running) {
       .tokens = info_.max_batch_tokens - static_cast<uint32_t>(flight.batch.tokens.size()),
       .members = info_.max_batch_members - static_cast<uint32_t>(flight.members.size()),
       .pages_free = pool_.pages_free(),
-      .expected_tokens = static_cast<uint32_t>(running.members.size()),
+      .expected_tokens = static_cast<uint32_t>(running.members.size()) + lanes_.cohort().prompt(),
       .device_idle = running.empty() && flight.empty(),
   };
   Plan(requests_, budget, planned_);

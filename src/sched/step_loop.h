@@ -48,6 +48,8 @@ class StepLoop {
   // Adds what is ready to a batch that has not started yet. `running` is what the device runs now.
   void Assemble(Flight& flight, const Flight& running);
   void Board(Flight& flight, Lane& lane, uint32_t rows);
+  // Waits for peers that would join this batch. False: it is time to run it.
+  bool Hold(const Flight& flight);
   void RunBatch(Flight& flight, Flight& next);
   void Settle(Flight& flight, Result<BatchOutput> output);
   // Nothing runs and nothing can start: waits for work, and for pages only so long.
@@ -67,6 +69,8 @@ class StepLoop {
   std::vector<PlanRequest> requests_;
   std::vector<Planned> planned_;
 
+  std::optional<int64_t> gathering_since_ns_;  // since when the next batch could start
+  int64_t last_latency_ns_ = 0;
   std::optional<int64_t> starving_since_ns_;
   uint32_t starving_pages_free_ = 0;
   uint64_t steps_ = 0;
