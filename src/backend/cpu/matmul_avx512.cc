@@ -239,6 +239,9 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
   for (int r = 0; r < kRows; ++r) {
     PIE_UNROLL
     for (int p = 0; p < kPanels; ++p) sum[r][p] = _mm512_setzero_ps();
+    // Stores wait in line for their cache lines, which are far away in a long y: ask early.
+    PIE_UNROLL
+    for (int p = 0; p < kPanels; ++p) __builtin_prefetch(t.y + r * t.y_stride + p * kPanelRows, 1);
   }
   for (uint32_t b = 0; b < t.blocks; ++b) {
     if (kRows > 1 && t.next != nullptr) {
