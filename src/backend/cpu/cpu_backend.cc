@@ -82,8 +82,8 @@ class CpuBackend final : public Backend {
   Result<Ticket> Submit(const Batch& batch) override {
     for (PageId page : batch.pages) PIE_CHECK(page.value < info_.total_pages);
     for (const Batch::Copy& copy : batch.copies) kv_.Copy(copy.from, copy.to);
-    transformer_.Run(batch, kv_.layers());
     CollectSampledRows(batch);
+    transformer_.Run(batch, kv_.layers(), sampled_);
     output_ = {};
     output_.slots.resize(batch.members.size());
     ReadMembers(batch);

@@ -124,6 +124,27 @@ TEST_P(CpuBackendTest, ARowDependsOnItsSequenceAlone) {
   }
 }
 
+// Rows that nobody reads leave the last layer early.
+TEST_P(CpuBackendTest, WhatElseIsReadMakesNoDifference) {
+  const auto device =
+      Open(TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes(), {.level = GetParam()});
+  std::vector<Sequence> sequences = SomeSequences();
+  const std::vector<Rows> all = AllLogits(*device, sequences, 1000);
+  sequences[0].read = {74};
+  sequences[1].read = {3, 4, 5, 40, 69};
+  sequences[2].read = {};
+  sequences[3].read = {0, 32};
+  for (uint32_t chunk : {7, 1000}) {
+    const std::vector<Rows> some = AllLogits(*device, sequences, chunk);
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      ASSERT_EQ(some[s].size(), sequences[s].read.size());
+      for (size_t i = 0; i < some[s].size(); ++i) {
+        EXPECT_TRUE(some[s][i] == all[s][sequences[s].read[i]]) << "sequence " << s << " " << i;
+      }
+    }
+  }
+}
+
 // Forks of one prefix, in its very pages, step together; each gets what it would get alone.
 TEST_P(CpuBackendTest, WhatForksShareMakesNoDifference) {
   const uint32_t forks = 6;

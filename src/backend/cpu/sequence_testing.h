@@ -21,10 +21,12 @@ struct Sequence {
   std::vector<uint32_t> tokens;
   std::vector<uint32_t> positions;
   std::vector<Brle> masks = {};  // empty = causal
+  std::vector<uint32_t> read;    // rows whose logits are wanted; all, to begin with
 
   explicit Sequence(std::vector<uint32_t> text)
-      : tokens(std::move(text)), positions(tokens.size()) {
+      : tokens(std::move(text)), positions(tokens.size()), read(tokens.size()) {
     std::iota(positions.begin(), positions.end(), 0);
+    std::iota(read.begin(), read.end(), 0);
   }
   Sequence(uint32_t length, uint64_t seed, uint32_t vocab)
       : Sequence(std::vector<uint32_t>(length)) {
@@ -33,7 +35,8 @@ struct Sequence {
 };
 
 // Runs sequences side by side, each in chunks of at most `chunk` tokens, in pages dealt out in turn
-// so that those of one sequence are scattered. Gives the logits of all rows, one list a sequence.
+// so that those of one sequence are scattered. Gives the logits of the rows that are read, one list
+// a sequence.
 inline std::vector<Rows> AllLogits(Backend& device, const std::vector<Sequence>& sequences,
                                    uint32_t chunk) {
   const uint32_t page_tokens = device.info().page_tokens;
@@ -41,9 +44,7 @@ inline std::vector<Rows> AllLogits(Backend& device, const std::vector<Sequence>&
   std::vector<Rows> logits(count);
   std::vector<std::vector<SampleSpec>> samples(count);
   for (uint32_t s = 0; s < count; ++s) {
-    samples[s] = {{.kind = SampleSpec::Kind::kLogits}};
-    samples[s][0].rows.resize(sequences[s].tokens.size());
-    std::iota(samples[s][0].rows.begin(), samples[s][0].rows.end(), 0);
+    samples[s] = {{.kind = SampleSpec::Kind::kLogits, .rows = sequences[s].read}};
   }
   for (uint32_t done = 0;; done += chunk) {
     Batch batch;

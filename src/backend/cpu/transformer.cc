@@ -46,9 +46,11 @@ void Transformer::ForRows(uint32_t rows, F&& f) {
   });
 }
 
-void Transformer::Run(const Batch& batch, std::span<const KvLayer> kv) {
+void Transformer::Run(const Batch& batch, std::span<const KvLayer> kv,
+                      std::span<const uint32_t> read) {
   PIE_CHECK(kv.size() == config_.layers && batch.positions.size() == batch.tokens.size());
   rows_ = static_cast<uint32_t>(batch.tokens.size());
+  read_.assign(read.begin(), read.end());
   if (rows_ == 0) return;
   Prepare(batch, kv[0].page_tokens);
   for (const Operation& operation : plan_) {
@@ -58,6 +60,8 @@ void Transformer::Run(const Batch& batch, std::span<const KvLayer> kv) {
         break;
       case Operation::Kind::kProject:
         Project(operation, kv[operation.layer]);
+        if (operation.layer + 1 == config_.layers) KeepRead(batch, kv[0].page_tokens);
+        if (rows_ == 0) return;
         break;
       case Operation::Kind::kAttend:
         Attend(operation, kv[operation.layer]);
@@ -159,6 +163,38 @@ void Transformer::ExpandMasks(const Batch& batch) {
       }
     }
   }
+}
+
+// Behind the last layer's keys and values, rows that nobody reads have done their part. The others
+// move together; each run of them becomes a member of attention that begins where it does.
+void Transformer::KeepRead(const Batch& batch, uint32_t page_tokens) {
+  if (read_.size() == rows_) return;
+  const size_t hidden = config_.hidden_size;
+  const size_t q_stride = size_t{config_.heads + 2 * config_.kv_heads} * config_.head_dim;
+  std::vector<AttentionMember> runs;
+  for (size_t m = 0; m < members_.size(); ++m) {
+    const uint32_t first_row = batch.members[m].first_row;
+    auto at = std::ranges::lower_bound(read_, first_row);
+    const auto end = std::ranges::lower_bound(read_, first_row + members_[m].rows);
+    while (at != end) {
+      const uint32_t skipped = *at - first_row;
+      AttentionMember run = members_[m];
+      run.q += skipped * q_stride;
+      run.out = attended_.Row(static_cast<uint32_t>(at - read_.begin()));
+      run.kv_tokens += skipped;
+      if (run.mask != nullptr) run.mask += skipped * run.mask_words;
+      run.rows = 1;
+      for (++at; at != end && *at == at[-1] + 1; ++at) ++run.rows;
+      runs.push_back(run);
+    }
+  }
+  members_ = std::move(runs);
+  attention_.Share(members_, page_tokens, config_.heads / config_.kv_heads);
+  for (size_t i = 0; i < read_.size(); ++i) {
+    PIE_CHECK(read_[i] < rows_);
+    if (read_[i] != i) std::copy_n(&x_[read_[i] * hidden], hidden, &x_[i * hidden]);
+  }
+  rows_ = static_cast<uint32_t>(read_.size());
 }
 
 void Transformer::Residual(const Operation& operation) {
@@ -264,9 +300,10 @@ void Transformer::Logits(std::span<const uint32_t> rows, float* out) {
   const PackedMatrix& head = weights_.head();
   hidden_.Resize(count, hidden, head.quantized());
   ForRows(count, [&](uint32_t i) {
-    PIE_CHECK(rows[i] < rows_);
-    RmsNorm(level_, &x_[size_t{rows[i]} * hidden], weights_.output_norm.data(), hidden,
-            config_.norm_eps, hidden_.Row(i));
+    const auto kept = std::ranges::lower_bound(read_, rows[i]);
+    PIE_CHECK(kept != read_.end() && *kept == rows[i]);
+    const size_t at = static_cast<size_t>(kept - read_.begin()) * hidden;
+    RmsNorm(level_, &x_[at], weights_.output_norm.data(), hidden, config_.norm_eps, hidden_.Row(i));
     hidden_.Seal(level_, i);
   });
   MatMulAll(level_, pool_, hidden_, {{head, out, config_.vocab_size}});

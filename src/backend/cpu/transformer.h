@@ -30,11 +30,12 @@ class Transformer {
  public:
   Transformer(const ModelConfig& config, const Weights& weights, CpuLevel level, ThreadPool& pool);
 
-  // Writes keys and values of every row into its member's pages, layer by layer, and keeps the
-  // rows' last hidden states for Logits. `kv` is [layers]. Tokens beyond the vocabulary count as 0.
-  void Run(const Batch& batch, std::span<const KvLayer> kv);
+  // Writes keys and values of every row into its member's pages, layer by layer, and keeps the last
+  // hidden states of the rows in `read` (ascending) for Logits: what the last layer would make of
+  // the others is not computed. `kv` is [layers]. Tokens beyond the vocabulary count as 0.
+  void Run(const Batch& batch, std::span<const KvLayer> kv, std::span<const uint32_t> read);
 
-  // Rows of the last Run → out [rows.size(), vocab].
+  // Rows that the last Run kept → out [rows.size(), vocab].
   void Logits(std::span<const uint32_t> rows, float* out);
 
  private:
@@ -46,6 +47,7 @@ class Transformer {
   void Prepare(const Batch& batch, uint32_t page_tokens);
   void ExpandMasks(const Batch& batch);
   void MakeAngles(uint32_t position, uint32_t row);
+  void KeepRead(const Batch& batch, uint32_t page_tokens);
   void Residual(const Operation& operation);
   void Project(const Operation& operation, const KvLayer& kv);
   void NormHeads(const LayerWeights& layer, float* q, float* k) const;
@@ -65,6 +67,7 @@ class Transformer {
   Experts experts_;
 
   uint32_t rows_ = 0;
+  std::vector<uint32_t> read_;            // rows of the batch that are read
   std::vector<Place> places_;             // [rows]
   std::vector<float> cos_, sin_;          // [ropes, rows, rope dims / 2]
   std::vector<AttentionMember> members_;  // of the batch
