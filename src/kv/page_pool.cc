@@ -7,6 +7,7 @@ PagePool::PagePool(uint32_t pages) : refs_(pages, 0), free_(pages) {
 }
 
 std::optional<PageId> PagePool::Take() {
+  if (free_.empty() && pages_cached() > 0) cache_->ReleaseOne();
   if (free_.empty()) return std::nullopt;
   const PageId page = free_.back();
   free_.pop_back();

@@ -5,71 +5,189 @@
 
 namespace pie {
 
+Sequence::Sequence(PrefixIndex& index, const CacheSalt& salt)
+    : Sequence(index, index.HoldRoot(salt)) {}
+
+Sequence::~Sequence() {
+  if (tail_ == nullptr) return;  // moved from
+  Clear();
+  index_->Drop(tail_);
+}
+
 Sequence::Sequence(Sequence&& other) noexcept
-    : pool_(other.pool_),
-      page_tokens_(other.page_tokens_),
-      tokens_(std::exchange(other.tokens_, 0)),
-      pages_(std::exchange(other.pages_, {})) {}
+    : index_(other.index_),
+      tail_(std::exchange(other.tail_, nullptr)),
+      open_(std::exchange(other.open_, {})),
+      borrowed_(std::exchange(other.borrowed_, nullptr)),
+      table_(std::exchange(other.table_, {})),
+      first_page_(std::exchange(other.first_page_, 0)),
+      copied_block_(std::exchange(other.copied_block_, nullptr)),
+      copied_page_(std::exchange(other.copied_page_, std::nullopt)) {}
 
 Sequence& Sequence::operator=(Sequence&& other) noexcept {
-  if (this != &other) {
-    Clear();
-    pool_ = other.pool_;
-    page_tokens_ = other.page_tokens_;
-    tokens_ = std::exchange(other.tokens_, 0);
-    pages_ = std::exchange(other.pages_, {});
-  }
+  if (this == &other) return *this;
+  std::swap(index_, other.index_);
+  std::swap(tail_, other.tail_);
+  std::swap(open_, other.open_);
+  std::swap(borrowed_, other.borrowed_);
+  std::swap(table_, other.table_);
+  std::swap(first_page_, other.first_page_);
+  std::swap(copied_block_, other.copied_block_);
+  std::swap(copied_page_, other.copied_page_);
+  Sequence old(std::move(other));  // dies here, and not when `other` does
   return *this;
 }
 
+std::span<const PageId> Sequence::pages() const {
+  if (first_page_ > 0) {
+    table_.insert(table_.begin(), first_page_, PageId{});
+    const Block* block = tail_;
+    while (block->pages > first_page_) block = block->parent;
+    for (; block->pages > 0; block = block->parent) table_[block->pages - 1] = *block->page;
+    first_page_ = 0;
+  }
+  return table_;
+}
+
 std::span<const PageId> Sequence::PagesOf(uint32_t tokens) const {
-  return std::span(pages_).first(std::min<size_t>(PagesFor(tokens), pages_.size()));
+  return pages().first(std::min<size_t>(PagesFor(tokens), table_.size()));
 }
 
 bool Sequence::NextPageIsShared() const {
-  return tokens_ % page_tokens_ != 0 && pool_->shared(pages_[tokens_ / page_tokens_]);
+  if (borrowed_ != nullptr) return true;
+  const uint32_t next = tokens() / page_tokens();
+  return tokens() % page_tokens() != 0 && index_->pool().shared(table_[next - first_page_]);
 }
 
 uint32_t Sequence::PagesNeeded(uint32_t more) const {
   if (more == 0) return 0;
-  const auto held = static_cast<uint32_t>(pages_.size());
-  const uint32_t wanted = std::max(PagesFor(uint64_t{tokens_} + more), held);
-  return wanted - held + (NextPageIsShared() ? 1 : 0);
+  const uint32_t wanted = std::max(PagesFor(uint64_t{tokens()} + more), pages_held());
+  return wanted - pages_held() + (NextPageIsShared() ? 1 : 0);
 }
 
 bool Sequence::Reserve(uint32_t more, std::optional<PageCopy>& copy) {
   copy.reset();
+  PagePool& pool = index_->pool();
   uint32_t needed = PagesNeeded(more);
-  if (needed > pool_->pages_free()) return false;
+  if (needed > pool.pages_free()) return false;
   if (more > 0 && NextPageIsShared()) {
-    PageId& partial = pages_[tokens_ / page_tokens_];
-    copy = PageCopy{.from = partial, .to = *pool_->Take()};
-    pool_->Release(partial);
+    PageId& partial = page(tokens() / page_tokens());
+    copy = PageCopy{.from = partial, .to = *pool.Take()};
+    ReleaseCopySource();
+    if (borrowed_ != nullptr) {
+      copied_block_ = std::exchange(borrowed_, nullptr);
+    } else {
+      copied_page_ = partial;
+    }
     partial = copy->to;
     --needed;
   }
-  for (; needed > 0; --needed) pages_.push_back(*pool_->Take());
+  for (; needed > 0; --needed) table_.push_back(*pool.Take());
   return true;
 }
 
-void Sequence::Advance(uint32_t more) {
-  PIE_CHECK(uint64_t{tokens_} + more <= uint64_t{page_tokens_} * pages_.size());
-  tokens_ += more;
+void Sequence::ReleaseCopySource() {
+  if (copied_block_ != nullptr) index_->Drop(std::exchange(copied_block_, nullptr));
+  if (copied_page_) index_->pool().Release(*std::exchange(copied_page_, std::nullopt));
+}
+
+void Sequence::Append(const RowsView& rows) {
+  PIE_CHECK(borrowed_ == nullptr || rows.size() == 0);
+  PIE_CHECK(uint64_t{tokens()} + rows.size() <= uint64_t{page_tokens()} * pages_held());
+  open_.Append(rows, tokens());
+}
+
+void Sequence::Publish() {
+  ReleaseCopySource();
+  const uint32_t full = borrowed_ == nullptr ? open_.size() / page_tokens() : 0;
+  for (uint32_t i = 0; i < full; ++i) {
+    Rows rows;
+    rows.Append(open_.view().Sub(size_t{i} * page_tokens(), page_tokens()),
+                tail_->pages * page_tokens());
+    PageId& own = page(tail_->pages);
+    tail_ = index_->Extend(tail_, std::move(rows), own);
+    own = *tail_->page;
+  }
+  if (full > 0) open_.RemoveFront(full * page_tokens());
+}
+
+uint32_t Sequence::Adopt(const RowsView& rows) {
+  if (open_.size() > 0) return 0;
+  uint32_t adopted = 0;
+  while (adopted + page_tokens() <= rows.size()) {
+    Block* const next = index_->Descend(tail_, rows.Sub(adopted, page_tokens()));
+    if (next == nullptr) break;
+    tail_ = next;
+    adopted += page_tokens();
+    if (pages_held() < next->pages) {
+      table_.push_back(*next->page);
+    } else {  // room was reserved there
+      index_->pool().Release(std::exchange(page(next->pages - 1), *next->page));
+    }
+  }
+  return adopted;
 }
 
 Sequence Sequence::Fork() const {
-  Sequence child(*pool_, page_tokens_);
-  const auto shared = PagesOf(tokens_);
-  child.pages_.assign(shared.begin(), shared.end());
-  child.tokens_ = tokens_;
-  for (PageId page : shared) pool_->AddRef(page);
+  index_->Hold(tail_);
+  Sequence child(*index_, tail_);
+  child.open_ = open_;
+  child.first_page_ = tail_->pages;
+  if (open_.size() == 0) return child;
+  const uint32_t end = PagesFor(tokens());
+  for (uint32_t i = tail_->pages; i < end; ++i) {
+    const PageId shared = table_[i - first_page_];
+    child.table_.push_back(shared);
+    if (borrowed_ == nullptr) index_->pool().AddRef(shared);
+  }
+  if (borrowed_ != nullptr) index_->Hold(child.borrowed_ = borrowed_);
   return child;
 }
 
-void Sequence::Truncate(uint32_t tokens) {
-  tokens_ = std::min(tokens_, tokens);
-  for (size_t keep = PagesFor(tokens_); pages_.size() > keep; pages_.pop_back()) {
-    pool_->Release(pages_.back());
+void Sequence::ReleasePagesBehind(uint32_t keep) {
+  for (; pages_held() > keep; table_.pop_back()) {
+    if (borrowed_ != nullptr) {
+      index_->Drop(std::exchange(borrowed_, nullptr));
+    } else {
+      index_->pool().Release(table_.back());
+    }
+  }
+}
+
+void Sequence::Truncate(uint32_t count) {
+  ReleaseCopySource();
+  const uint32_t keep = std::min(tokens(), count);
+  const uint32_t full = keep / page_tokens();
+  ReleasePagesBehind(std::max(PagesFor(keep), tail_->pages));
+  if (full >= tail_->pages) {
+    open_.Truncate(keep - tail_->pages * page_tokens());
+    return;
+  }
+  // Of the table, only what is behind the tail was ours to give back.
+  first_page_ = std::min(first_page_, full);
+  table_.resize(first_page_ == full ? 0 : std::min<size_t>(table_.size(), full - first_page_));
+  while (tail_->pages > full + 1) tail_ = index_->Ascend(tail_);
+  // What is left of this page goes on living as our partial page, which is another's.
+  Block* const cut = tail_;
+  const uint32_t rest = keep - full * page_tokens();
+  open_ = cut->rows;
+  open_.Truncate(rest);
+  if (rest > 0) index_->Hold(cut);
+  tail_ = index_->Ascend(cut);
+  if (rest > 0) {
+    borrowed_ = cut;
+    table_.push_back(*cut->page);
+  }
+}
+
+void Sequence::CollectHeld(std::vector<Block*>& blocks, std::vector<PageId>& pages) const {
+  blocks.push_back(tail_);
+  for (Block* block : {borrowed_, copied_block_}) {
+    if (block != nullptr) blocks.push_back(block);
+  }
+  if (copied_page_) pages.push_back(*copied_page_);
+  for (uint32_t i = tail_->pages + (borrowed_ != nullptr ? 1 : 0); i < pages_held(); ++i) {
+    pages.push_back(table_[i - first_page_]);
   }
 }
 

@@ -11,7 +11,7 @@ void LaneTable::Apply(Command command) {
   using Kind = Command::Kind;
   switch (command.kind) {
     case Kind::kCreate:
-      Add(command.sequence);
+      Add(command.sequence, command.salt);
       break;
     case Kind::kFork:
       Fork(Find(command.sequence), command.child);
@@ -44,9 +44,9 @@ Lane* LaneTable::Find(SequenceId id) const {
   return lane == nullptr || lane->dropped ? nullptr : lane;
 }
 
-Lane& LaneTable::Add(SequenceId id) {
+Lane& LaneTable::Add(SequenceId id, const CacheSalt& salt) {
   std::unique_ptr<Lane>& lane = lanes_[id];
-  lane = std::make_unique<Lane>(id, Sequence(pool_, info_.page_tokens));
+  lane = std::make_unique<Lane>(id, Sequence(index_, salt));
   return *lane;
 }
 
@@ -79,7 +79,7 @@ void LaneTable::Execute(Lane* lane, std::unique_ptr<Pass> pass) {
 }
 
 void LaneTable::Fork(Lane* parent, SequenceId child_id) {
-  Lane& child = Add(child_id);
+  Lane& child = Add(child_id, {});
   if (parent == nullptr) {
     child.broken = Error{Code::kNotFound, "forked from a sequence that does not exist (any more)"};
   } else if (!Admit(*parent)) {
@@ -133,6 +133,7 @@ void LaneTable::MakeReady(Lane& lane) {
 
 void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, uint32_t rows) {
   lane.in_batch = lane.on_device = false;
+  lane.kv.Publish();
   Pass& pass = *lane.current;
   const bool last = pass.rows_left() == 0;
   if (rows < pass.rows()) {
@@ -154,6 +155,11 @@ void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, 
   if (lane.waiting() == 0 && !lane.dropped) cohort_.Woke(lane.peer);
   Wake(lane);
   RunRunnable();
+}
+
+void LaneTable::EndAdopted(Lane& lane) {
+  std::erase(ready_, &lane);
+  Settle(lane, {}, lane.current->rows(), 0);
 }
 
 void LaneTable::Break(Lane& lane, const Error& error) {
@@ -261,7 +267,7 @@ void LaneTable::Materialise(Lane& parent, SequenceId child_id) {
 
 size_t LaneTable::holders() const {
   return static_cast<size_t>(std::ranges::count_if(
-      lanes_, [](const auto& entry) { return !entry.second->kv.pages().empty(); }));
+      lanes_, [](const auto& entry) { return entry.second->kv.pages_held() > 0; }));
 }
 
 void LaneTable::SignalFences() {
@@ -273,12 +279,11 @@ void LaneTable::SignalFences() {
 }
 
 Status LaneTable::CheckIntegrity() const {
-  std::vector<PageId> holders;
-  for (const auto& [id, lane] : lanes_) {
-    const auto pages = lane->kv.pages();
-    holders.insert(holders.end(), pages.begin(), pages.end());
-  }
-  return pool_.CheckIntegrity(holders);
+  std::vector<PageId> pages;
+  std::vector<Block*> blocks;
+  for (const auto& [id, lane] : lanes_) lane->kv.CollectHeld(blocks, pages);
+  PIE_RETURN_IF_ERROR(index_.CheckIntegrity(blocks, pages));
+  return index_.pool().CheckIntegrity(pages);
 }
 
 }  // namespace pie

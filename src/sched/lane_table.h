@@ -21,7 +21,7 @@
 #include "backend/backend.h"
 #include "base/ids.h"
 #include "base/result.h"
-#include "kv/page_pool.h"
+#include "kv/prefix_index.h"
 #include "kv/sequence.h"
 #include "sched/cohort.h"
 #include "sched/pass.h"
@@ -65,7 +65,7 @@ struct Lane {
 
 class LaneTable {
  public:
-  LaneTable(const BackendInfo& info, PagePool& pool) : info_(info), pool_(pool) {}
+  LaneTable(const BackendInfo& info, PrefixIndex& index) : info_(info), index_(index) {}
 
   void Apply(Command command);
 
@@ -75,6 +75,8 @@ class LaneTable {
 
   // The lane's chunk ran. Ends its pass if that was the last one, else it is ready again.
   void Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, uint32_t rows);
+  // All of the lane's pass was in memory: it ends without a batch.
+  void EndAdopted(Lane& lane);
   // The lane's pass failed, in a batch or waiting for one.
   void Break(Lane& lane, const Error& error);
 
@@ -98,7 +100,7 @@ class LaneTable {
 
   Lane* Find(SequenceId id) const;             // null if unknown or dropped
   Lane* FindEvenDropped(SequenceId id) const;  // null if nobody needs it any more
-  Lane& Add(SequenceId id);
+  Lane& Add(SequenceId id, const CacheSalt& salt);
   bool Admit(Lane& lane);  // false: its line is closed
   void Line(Lane& lane, Operation operation);
   void Execute(Lane* lane, std::unique_ptr<Pass> pass);
@@ -117,7 +119,7 @@ class LaneTable {
   void Materialise(Lane& parent, SequenceId child_id);
 
   const BackendInfo& info_;
-  PagePool& pool_;
+  PrefixIndex& index_;
   std::unordered_map<SequenceId, std::unique_ptr<Lane>> lanes_;
   std::vector<Lane*> ready_;
   std::vector<Lane*> runnable_;

@@ -95,6 +95,14 @@ std::optional<Error> FindFault(const Forward& forward, const BackendInfo& info) 
   return std::move(status.error());
 }
 
+uint32_t FirstRead(const Forward& forward) {
+  auto first = static_cast<uint32_t>(forward.tokens.size());
+  for (const SampleSpec& spec : forward.samples) {
+    for (uint32_t row : spec.rows) first = std::min(first, row);
+  }
+  return first;
+}
+
 uint64_t SlotCount(const std::vector<SampleSpec>& samples) {
   uint64_t count = 0;
   for (const SampleSpec& spec : samples) count += spec.rows.size() * SlotsPerRow(spec);

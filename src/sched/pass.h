@@ -16,6 +16,7 @@ struct Pass {
   std::optional<Error> rejected;  // found wrong before it was queued; fails in its turn
   uint64_t ticket = 0;            // order of arrival
   uint32_t rows_done = 0;         // rows that ran, or run now
+  uint32_t first_read = 0;        // the first row that a sample reads; rows() if none does
   std::vector<Slot> slots;        // of a chunked pass: what its chunks gave so far
 
   uint32_t rows() const { return static_cast<uint32_t>(forward.tokens.size()); }
@@ -25,6 +26,9 @@ struct Pass {
 // What is wrong with a pass that no device and no amount of memory could run. Pure, any thread:
 // called where the pass is asked for, so that the step thread need not look at every token.
 std::optional<Error> FindFault(const Forward& forward, const BackendInfo& info);
+
+// The first row that a sample reads; the number of rows if none does.
+uint32_t FirstRead(const Forward& forward);
 
 // Slots that all samples of the pass give together.
 uint64_t SlotCount(const std::vector<SampleSpec>& samples);

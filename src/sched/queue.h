@@ -18,6 +18,7 @@
 
 #include "base/ids.h"
 #include "base/limits.h"
+#include "kv/prefix_index.h"
 #include "sched/pass.h"
 
 namespace pie {
@@ -40,6 +41,7 @@ struct Command {
   Kind kind = Kind::kCreate;
   SequenceId sequence = {};
   SequenceId child = {};              // kFork
+  CacheSalt salt = {};                // kCreate
   uint32_t tokens = 0;                // kTruncate
   std::unique_ptr<Pass> pass = {};    // kExecute
   std::shared_ptr<Fence> fence = {};  // kFence

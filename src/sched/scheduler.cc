@@ -41,9 +41,9 @@ const BackendInfo& Scheduler::info() const {
   return impl_->backend->info();
 }
 
-SequenceId Scheduler::Create() {
+SequenceId Scheduler::Create(const CacheSalt& salt) {
   const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
-  impl_->queue.Push({.kind = Command::Kind::kCreate, .sequence = id});
+  impl_->queue.Push({.kind = Command::Kind::kCreate, .sequence = id, .salt = salt});
   return id;
 }
 
@@ -64,6 +64,7 @@ void Scheduler::Drop(SequenceId sequence) {
 void Scheduler::Execute(Forward forward) {
   auto pass = std::make_unique<Pass>();
   pass->rejected = FindFault(forward, info());
+  pass->first_read = FirstRead(forward);
   pass->forward = std::move(forward);
   const SequenceId sequence = pass->forward.sequence;
   impl_->queue.Push(

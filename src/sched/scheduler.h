@@ -19,6 +19,7 @@
 #include "backend/backend.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "kv/prefix_index.h"
 #include "sched/policy.h"
 
 namespace pie {
@@ -32,6 +33,9 @@ struct Forward {
   Brle logit_mask;                  // empty = everything allowed
   std::vector<SampleSpec> samples;  // rows < tokens.size()
   uint64_t seed = 0;
+  RowsView rows(size_t first, size_t count) const {
+    return RowsView{tokens, positions, attention}.Sub(first, count);
+  }
   // Takes the result on the step thread: be quick, never block.
   std::move_only_function<void(Result<std::vector<Slot>>)> done;
 };
@@ -42,6 +46,7 @@ struct SchedulerOptions {
   BatchPolicy batch_policy = BatchPolicy::kAdaptive;
   uint32_t spin_us = 20;        // how long the step thread spins for work before it sleeps
   uint32_t page_wait_ms = 100;  // how long a pass waits for pages while nothing runs; then it fails
+  PrefixOptions prefix;          // which pages are kept and found again
   bool check_integrity = false;  // count all pages after every step (tests)
 };
 
@@ -52,7 +57,9 @@ struct SchedulerStats {
   uint64_t pages_total = 0;
   uint64_t queued = 0;
   uint64_t steps = 0;
-  uint64_t tokens = 0;
+  uint64_t tokens = 0;        // computed
+  uint64_t pages_cached = 0;  // of those that are not used: may be useful again
+  PrefixStats prefix;
   double last_step_seconds = 0;
 };
 
@@ -65,7 +72,7 @@ class Scheduler {
 
   const BackendInfo& info() const;
 
-  SequenceId Create();                         // empty
+  SequenceId Create(const CacheSalt& salt = {});  // empty; shares pages with others of that salt
   SequenceId Fork(SequenceId parent);          // copy-on-write
   void Truncate(SequenceId, uint32_t tokens);  // keep the first `tokens`
   void Drop(SequenceId);                       // gives its pages back; queued passes on it vanish

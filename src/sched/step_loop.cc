@@ -37,7 +37,8 @@ StepLoop::StepLoop(Backend& backend, const SchedulerOptions& options, CommandQue
       queue_(queue),
       clock_(clock),
       pool_(info_.total_pages),
-      lanes_(info_, pool_) {}
+      index_(pool_, info_.page_tokens, options.prefix),
+      lanes_(info_, index_) {}
 
 void StepLoop::Run() {
   Flight flights[2];
@@ -111,6 +112,7 @@ void StepLoop::RunBatch(Flight& flight, Flight& next) {
 
 void StepLoop::Assemble(Flight& flight, const Flight& running) {
   std::vector<Lane*>& ready = lanes_.ready();
+  AdoptCached();
   if (ready.empty()) return;
   requests_.clear();
   for (const Lane* lane : ready) {
@@ -129,6 +131,24 @@ void StepLoop::Assemble(Flight& flight, const Flight& running) {
     Board(flight, *std::exchange(ready[planned.request], nullptr), planned.tokens);
   }
   if (!planned_.empty()) std::erase(ready, nullptr);
+}
+
+void StepLoop::AdoptCached() {
+  if (!options_.prefix.share) return;
+  std::vector<Lane*>& ready = lanes_.ready();
+  for (bool again = true; again;) {
+    again = false;
+    for (Lane* const lane : ready) {
+      Pass& pass = *lane->current;
+      const uint32_t end = std::min(pass.first_read, pass.rows());
+      if (end < pass.rows_done + info_.page_tokens || !pass.forward.attention.empty()) continue;
+      pass.rows_done += lane->kv.Adopt(pass.forward.rows(pass.rows_done, end - pass.rows_done));
+      if (pass.rows_left() > 0) continue;
+      lanes_.EndAdopted(*lane);  // which changes the list
+      again = true;
+      break;
+    }
+  }
 }
 
 void StepLoop::Board(Flight& flight, Lane& lane, uint32_t rows) {
@@ -165,7 +185,7 @@ void StepLoop::Board(Flight& flight, Lane& lane, uint32_t rows) {
   batch.pages.insert(batch.pages.end(), pages.begin(), pages.end());
   flight.members.push_back({&lane, pass.rows_done, rows});
 
-  lane.kv.Advance(rows);
+  lane.kv.Append(forward.rows(pass.rows_done, rows));
   pass.rows_done += rows;
   lane.in_batch = true;
 }
@@ -239,6 +259,11 @@ void StepLoop::Publish() {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   counts_.sequences.store(lanes_.sequences(), kRelaxed);
   counts_.pages_used.store(pool_.pages_used(), kRelaxed);
+  counts_.pages_cached.store(pool_.pages_cached(), kRelaxed);
+  counts_.prefix_hits.store(index_.stats().hits, kRelaxed);
+  counts_.prefix_tokens_saved.store(index_.stats().tokens_saved, kRelaxed);
+  counts_.prefix_merged.store(index_.stats().merged, kRelaxed);
+  counts_.prefix_evictions.store(index_.stats().evictions, kRelaxed);
   counts_.queued.store(lanes_.passes(), kRelaxed);
   counts_.steps.store(steps_, kRelaxed);
   counts_.tokens.store(tokens_, kRelaxed);
@@ -254,6 +279,11 @@ SchedulerStats StepLoop::stats() const {
       .queued = counts_.queued.load(kRelaxed),
       .steps = counts_.steps.load(kRelaxed),
       .tokens = counts_.tokens.load(kRelaxed),
+      .pages_cached = counts_.pages_cached.load(kRelaxed),
+      .prefix = {.hits = counts_.prefix_hits.load(kRelaxed),
+                 .tokens_saved = counts_.prefix_tokens_saved.load(kRelaxed),
+                 .merged = counts_.prefix_merged.load(kRelaxed),
+                 .evictions = counts_.prefix_evictions.load(kRelaxed)},
       .last_step_seconds = counts_.last_step_seconds.load(kRelaxed),
   };
 }

@@ -13,6 +13,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "kv/page_pool.h"
+#include "kv/prefix_index.h"
 #include "sched/lane_table.h"
 #include "sched/planner.h"
 #include "sched/queue.h"
@@ -47,6 +48,8 @@ class StepLoop {
   void DrainCommands();
   // Adds what is ready to a batch that has not started yet. `running` is what the device runs now.
   void Assemble(Flight& flight, const Flight& running);
+  // Rows that wait and are in memory already need not be computed.
+  void AdoptCached();
   void Board(Flight& flight, Lane& lane, uint32_t rows);
   // Waits for peers that would join this batch. False: it is time to run it.
   bool Hold(const Flight& flight);
@@ -63,6 +66,7 @@ class StepLoop {
   CommandQueue& queue_;
   const Clock& clock_;
   PagePool pool_;
+  PrefixIndex index_;
   LaneTable lanes_;
 
   std::vector<Command> commands_;  // buffers that are reused
@@ -79,6 +83,11 @@ class StepLoop {
   struct Counts {
     std::atomic<uint64_t> sequences = 0;
     std::atomic<uint64_t> pages_used = 0;
+    std::atomic<uint64_t> pages_cached = 0;
+    std::atomic<uint64_t> prefix_hits = 0;
+    std::atomic<uint64_t> prefix_tokens_saved = 0;
+    std::atomic<uint64_t> prefix_merged = 0;
+    std::atomic<uint64_t> prefix_evictions = 0;
     std::atomic<uint64_t> queued = 0;
     std::atomic<uint64_t> steps = 0;
     std::atomic<uint64_t> tokens = 0;

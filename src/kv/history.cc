@@ -1,0 +1,61 @@
+#include "kv/history.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace pie {
+
+History::History(PrefixIndex& index, Block* tail, Rows open)
+    : index_(&index), tail_(tail), open_(std::move(open)) {
+  index_->Ref(tail_);
+}
+
+History& History::operator=(History other) noexcept {
+  std::swap(index_, other.index_);
+  std::swap(tail_, other.tail_);
+  std::swap(open_, other.open_);
+  return *this;
+}
+
+History::~History() {
+  if (tail_ != nullptr) index_->Unref(tail_);
+}
+
+void History::Truncate(uint32_t tokens) {
+  if (tokens >= this->tokens()) return;
+  const uint32_t page_tokens = index_->page_tokens();
+  const uint32_t full = tokens / page_tokens;
+  if (full == tail_->pages) {
+    open_.Truncate(tokens - full * page_tokens);
+    return;
+  }
+  Block* tail = tail_;
+  while (tail->pages > full + 1) tail = tail->parent;
+  open_ = tail->rows;  // the page that is cut
+  open_.Truncate(tokens - full * page_tokens);
+  index_->Ref(tail->parent);
+  index_->Unref(std::exchange(tail_, tail->parent));
+}
+
+Rows History::From(uint32_t first) const {
+  const uint32_t page_tokens = index_->page_tokens();
+  std::vector<const Block*> path;
+  for (const Block* block = tail_; block->pages * page_tokens > first; block = block->parent) {
+    path.push_back(block);
+  }
+  Rows rows;
+  uint32_t slot = first;  // of the next row
+  const auto add = [&](const Rows& more, uint32_t begin) {
+    const uint32_t skip = std::min(slot - begin, more.size());
+    rows.Append(more.view().Sub(skip, more.size() - skip), slot);
+    slot = begin + more.size();
+  };
+  std::ranges::reverse(path);
+  for (const Block* block : path) add(block->rows, (block->pages - 1) * page_tokens);
+  if (const uint32_t begin = tail_->pages * page_tokens; first < begin + open_.size()) {
+    add(open_, begin);
+  }
+  return rows;
+}
+
+}  // namespace pie

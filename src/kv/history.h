@@ -1,0 +1,40 @@
+// History: all that a sequence was fed, without its pages. What is left of a sequence whose pages
+// went to others, and enough to compute them again.
+//
+// It shares the rows of full pages with everything that has them too: copying a history costs a
+// reference and less than a page of rows, whatever its length. Owner: the step thread. The index
+// outlives it.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "kv/prefix_index.h"
+#include "kv/rows.h"
+
+namespace pie {
+
+class History {
+ public:
+  // Takes a reference of its own on `tail`, the last full page; `open` is what came behind it.
+  History(PrefixIndex& index, Block* tail, Rows open);
+  History(const History& other) : History(*other.index_, other.tail_, other.open_) {}
+  History(History&& other) noexcept
+      : index_(other.index_),
+        tail_(std::exchange(other.tail_, nullptr)),
+        open_(std::exchange(other.open_, {})) {}
+  History& operator=(History other) noexcept;
+  ~History();
+
+  uint32_t tokens() const { return tail_->pages * index_->page_tokens() + open_.size(); }
+  void Truncate(uint32_t tokens);  // keeps the first `tokens`
+  // Rows [first, tokens()), as they can be fed to a device. O(tokens).
+  Rows From(uint32_t first) const;
+
+ private:
+  PrefixIndex* index_;
+  Block* tail_;
+  Rows open_;
+};
+
+}  // namespace pie

@@ -1,0 +1,252 @@
+#include "kv/prefix_index.h"
+
+#include <algorithm>
+
+#include "base/random.h"
+
+namespace pie {
+namespace {
+
+// Attention to this many tokens costs about as much as the rest of a layer.
+constexpr double kTokensThatDouble = 4096;
+// A page that costs twice as much counts as needed this share of the memory later.
+constexpr double kShareOfMemory = 0.25;
+
+bool IsRoot(const Block& block) {
+  return block.parent == nullptr;
+}
+
+bool IsLeaf(const Block& block) {
+  return block.page && block.pins == 0 && block.children_with_page == 0;
+}
+
+}  // namespace
+
+PrefixIndex::PrefixIndex(PagePool& pool, uint32_t page_tokens, PrefixOptions options)
+    : pool_(pool), page_tokens_(page_tokens), options_(options) {
+  pool_.SetCache(this);
+}
+
+PrefixIndex::~PrefixIndex() {
+  while (cached_ > 0) ReleaseOne();
+  pool_.SetCache(nullptr);
+}
+
+BlockDigest PrefixIndex::DigestOf(const Block& parent, const RowsView& rows) const {
+  uint64_t high = parent.digest.high;
+  uint64_t low = parent.digest.low;
+  const auto add = [&](uint64_t word) {
+    high = Mix(high ^ word);
+    low = Mix(low + word * 0xD1B54A32D192ED03ULL);
+  };
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    add(uint64_t{rows.tokens[i]} << 32 | rows.positions[i]);
+  }
+  for (const AttentionMask& mask : rows.masks) {
+    add(mask.size());
+    for (uint32_t run : mask) add(run);
+  }
+  return {high, low};
+}
+
+Block* PrefixIndex::HoldRoot(const CacheSalt& salt) {
+  Block*& root = roots_[salt];
+  if (root == nullptr) {
+    auto made = std::make_unique<Block>();
+    made->digest = {Mix(options_.seed, salt.high, salt.low), Mix(options_.seed, salt.low, 1)};
+    made->salt = salt;
+    root = made.get();
+    blocks_[root] = std::move(made);
+  }
+  Hold(root);
+  return root;
+}
+
+void PrefixIndex::Hold(Block* block) {
+  PIE_CHECK(IsRoot(*block) || block->page);
+  Ref(block);
+  Pin(block);
+}
+
+void PrefixIndex::Drop(Block* block) {
+  Unpin(block);
+  Unref(block);
+}
+
+void PrefixIndex::Unref(Block* block) {
+  PIE_CHECK(block->refs > 0);
+  --block->refs;
+  EraseUnused(block);
+}
+
+// Rows that nobody refers to and whose page is gone; then perhaps what they rested on.
+void PrefixIndex::EraseUnused(Block* block) {
+  while (block != nullptr && block->refs == 0 && !block->page) {
+    Block* const parent = block->parent;
+    if (block->indexed) index_.erase(block->digest);
+    if (parent == nullptr) {
+      roots_.erase(block->salt);
+    } else {
+      --parent->refs;
+    }
+    blocks_.erase(block);
+    block = parent;
+  }
+}
+
+void PrefixIndex::Pin(Block* block) {
+  while (block != nullptr && block->pins++ == 0) {
+    if (block->page) {
+      if (block->children_with_page == 0) leaves_.erase(block->value);
+      --cached_;
+    }
+    block = block->parent;
+  }
+}
+
+void PrefixIndex::Unpin(Block* block) {
+  while (block != nullptr) {
+    PIE_CHECK(block->pins > 0);
+    if (--block->pins > 0) return;
+    Block* const parent = block->parent;
+    if (block->page) {
+      ++cached_;
+      const double cost = 1 + block->pages * static_cast<double>(page_tokens_) / kTokensThatDouble;
+      ++released_;
+      block->value = {static_cast<double>(released_) +
+                          (cost - 1) * kShareOfMemory * pool_.pages_total(),
+                      released_};
+      if (block->children_with_page == 0) leaves_[block->value] = block;
+      if (!options_.share) TakePage(block);
+    }
+    block = parent;
+  }
+}
+
+void PrefixIndex::ReleaseOne() {
+  PIE_CHECK(!leaves_.empty());
+  Block* const block = leaves_.begin()->second;
+  TakePage(block);
+  ++stats_.evictions;
+  EraseUnused(block);
+}
+
+// The reference of whoever holds the block keeps it alive meanwhile; ReleaseOne erases the rest.
+void PrefixIndex::TakePage(Block* block) {
+  PIE_CHECK(IsLeaf(*block));
+  leaves_.erase(block->value);
+  --cached_;
+  pool_.Release(*block->page);
+  block->page.reset();
+  Block* const parent = block->parent;
+  --parent->children_with_page;
+  if (IsLeaf(*parent)) leaves_[parent->value] = parent;
+}
+
+Block* PrefixIndex::Find(const Block* parent, const BlockDigest& digest,
+                         const RowsView& rows) const {
+  const auto found = index_.find(digest);
+  if (found == index_.end()) return nullptr;
+  Block* const block = found->second;
+  return block->parent == parent && block->rows == rows ? block : nullptr;
+}
+
+Block* PrefixIndex::Descend(Block* parent, const RowsView& rows) {
+  if (!options_.share || rows.size() != page_tokens_) return nullptr;
+  Block* const block = Find(parent, DigestOf(*parent, rows), rows);
+  if (block == nullptr || !block->page) return nullptr;
+  ++stats_.hits;
+  stats_.tokens_saved += page_tokens_;
+  Hold(block);
+  Drop(parent);
+  return block;
+}
+
+Block* PrefixIndex::Extend(Block* parent, Rows rows, PageId page) {
+  PIE_CHECK(rows.size() == page_tokens_);
+  const BlockDigest digest = DigestOf(*parent, rows.view());
+  Block* block = options_.share ? Find(parent, digest, rows.view()) : nullptr;
+  if (block != nullptr && block->page) {
+    pool_.Release(page);
+    ++stats_.merged;
+  } else {
+    if (block == nullptr) {
+      auto made = std::make_unique<Block>();
+      made->parent = parent;
+      made->pages = parent->pages + 1;
+      made->digest = digest;
+      made->rows = std::move(rows);
+      block = made.get();
+      // A collision leaves the newcomer out of the index.
+      if (options_.share) block->indexed = index_.try_emplace(digest, block).second;
+      blocks_[block] = std::move(made);
+      Ref(parent);
+    }
+    block->page = page;
+    if (block->pins == 0) {
+      // Without pins it would be cached; the caller's comes at once.
+      ++cached_;
+      block->value = {0, ++released_};
+      leaves_[block->value] = block;
+    }
+    ++parent->children_with_page;
+  }
+  Hold(block);
+  Drop(parent);
+  return block;
+}
+
+Block* PrefixIndex::Ascend(Block* block) {
+  Block* const parent = block->parent;
+  Hold(parent);
+  Drop(block);
+  return parent;
+}
+
+Status PrefixIndex::CheckIntegrity(std::span<Block* const> pinned,
+                                   std::vector<PageId>& pages) const {
+  std::unordered_map<const Block*, uint32_t> pins, with_page, below;
+  for (Block* block : pinned) {
+    if (!blocks_.contains(block)) {
+      return Fail(Code::kInternal, "a sequence holds a block that is not there");
+    }
+    while (block != nullptr && pins[block]++ == 0) block = block->parent;
+  }
+  uint32_t cached = 0;
+  for (const auto& [block, owned] : blocks_) {
+    if (!IsRoot(*block)) ++below[block->parent];
+    if (!block->page) continue;
+    pages.push_back(*block->page);
+    ++with_page[block->parent];
+    if (block->pins == 0) ++cached;
+  }
+  for (const auto& [block, owned] : blocks_) {
+    const auto wrong = [&](std::string_view what, uint32_t is, uint32_t should) {
+      return Fail(Code::kInternal, "block {} ({} pages deep) counts {} {}, it has {}",
+                  block->digest.low, block->pages, is, what, should);
+    };
+    if (block->pins != pins[block]) return wrong("pins", block->pins, pins[block]);
+    if (block->children_with_page != with_page[block]) {
+      return wrong("pages below", block->children_with_page, with_page[block]);
+    }
+    if (block->refs < below[block]) return wrong("references", block->refs, below[block]);
+    if (block->refs == 0 && !block->page) return wrong("uses", 0, 0);
+    if (IsLeaf(*block) != (leaves_.contains(block->value) &&
+                           leaves_.at(block->value) == block)) {
+      return wrong("places among the leaves", 0, IsLeaf(*block) ? 1 : 0);
+    }
+    if (block->page && !IsRoot(*block->parent) && !block->parent->page) {
+      return Fail(Code::kInternal, "page {} is there without the page before it",
+                  block->page->value);
+    }
+    if (block->indexed && index_.at(block->digest) != block) {
+      return wrong("entries in the index", 0, 1);
+    }
+  }
+  if (cached != cached_) {
+    return Fail(Code::kInternal, "the cache counts {} pages, it has {}", cached_, cached);
+  }
+  return {};
+}
+
+}  // namespace pie

@@ -1,0 +1,135 @@
+// PrefixIndex: full pages by what they hold. Equal beginnings of sequences are one chain of blocks,
+// however they came about, so their KV is in memory once.
+//
+// A Block is a full page with the rows that it was computed from, below the block before it. Its
+// digest is chained: over the parent's, the tokens, positions and masks; the first one over the
+// salt, which keeps users apart. A block that is found by its digest is compared row by row before
+// it is used, so that a collision costs a miss and no more.
+//
+// Blocks are counted twice. References keep the rows: of sequences and histories that end there and
+// of blocks below. Pins keep the page as well: of sequences that need it now, and of pinned blocks
+// below. A page without pins is cached: it counts as free, and goes when the pool needs one.
+// Leaves go before what they rest on, the least value first: those that were needed longest ago,
+// where a page that costs more to compute (deep in a context it has more to attend to) counts as
+// if it had been needed later.
+//
+// Owner: the step thread. The pool outlives it. Calls are O(1), or O(log cached pages), or as long
+// as the chain of blocks whose state changes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "kv/page_pool.h"
+#include "kv/rows.h"
+
+namespace pie {
+
+// Whose pages these are: sequences share pages only under the same salt.
+struct CacheSalt {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  friend bool operator==(const CacheSalt&, const CacheSalt&) = default;
+};
+
+struct BlockDigest {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  friend bool operator==(const BlockDigest&, const BlockDigest&) = default;
+};
+
+struct Block {
+  Block* parent = nullptr;  // null of a root, which is no page but the beginning of a chain
+  uint32_t pages = 0;       // of the chain up to and with this one
+  BlockDigest digest;
+  CacheSalt salt;  // of a root
+  Rows rows;
+  std::optional<PageId> page;  // nullopt: its memory is used by others now
+  uint32_t refs = 0;
+  uint32_t pins = 0;
+  uint32_t children_with_page = 0;
+  bool indexed = false;
+  std::pair<double, uint64_t> value;  // of a cached page; the second breaks ties
+};
+
+struct PrefixOptions {
+  bool share = true;  // find and keep pages; else only forks share
+  uint64_t seed = 0;  // of the digests: what nobody outside knows
+};
+
+struct PrefixStats {
+  uint64_t hits = 0;          // pages that were found instead of computed
+  uint64_t tokens_saved = 0;  // rows in them
+  uint64_t merged = 0;        // pages that were computed and then found to be there already
+  uint64_t evictions = 0;
+};
+
+class PrefixIndex final : public PageCache {
+ public:
+  PrefixIndex(PagePool& pool, uint32_t page_tokens, PrefixOptions options = {});
+  ~PrefixIndex() override;
+  PrefixIndex(const PrefixIndex&) = delete;
+  PrefixIndex& operator=(const PrefixIndex&) = delete;
+
+  PagePool& pool() { return pool_; }
+  uint32_t page_tokens() const { return page_tokens_; }
+  const PrefixStats& stats() const { return stats_; }
+  uint32_t pages_cached() const override { return cached_; }
+  void ReleaseOne() override;
+
+  // A holder of `block` has one reference (Ref, Unref) or a reference and a pin (Hold, Drop).
+  Block* HoldRoot(const CacheSalt& salt);
+  void Hold(Block* block);  // its page must be there
+  void Drop(Block* block);
+  void Ref(Block* block) { ++block->refs; }
+  void Unref(Block* block);
+
+  // The block of a page's worth of `rows` behind `parent`, if its page is in memory. Moves the
+  // caller's hold from `parent` to it. Null: not there, nothing changed.
+  Block* Descend(Block* parent, const RowsView& rows);
+  // The same for a page that the caller computed: it becomes the block's, or is given back where
+  // the block has one already.
+  Block* Extend(Block* parent, Rows rows, PageId page);
+  // Moves the caller's hold to the parent.
+  Block* Ascend(Block* block);
+
+  // `pinned` is what every sequence holds, with repetition; `pages` gets what blocks hold.
+  Status CheckIntegrity(std::span<Block* const> pinned, std::vector<PageId>& pages) const;
+
+ private:
+  struct SaltHash {
+    size_t operator()(const CacheSalt& salt) const { return salt.high ^ salt.low; }
+  };
+  struct DigestHash {
+    size_t operator()(const BlockDigest& digest) const { return digest.low; }
+  };
+
+  BlockDigest DigestOf(const Block& parent, const RowsView& rows) const;
+  Block* Find(const Block* parent, const BlockDigest& digest, const RowsView& rows) const;
+  void Pin(Block* block);
+  void Unpin(Block* block);
+  void TakePage(Block* block);  // of a block without pins
+  void EraseUnused(Block* block);
+
+  PagePool& pool_;
+  const uint32_t page_tokens_;
+  const PrefixOptions options_;
+  std::unordered_map<Block*, std::unique_ptr<Block>> blocks_;  // roots too
+  std::unordered_map<CacheSalt, Block*, SaltHash> roots_;
+  std::unordered_map<BlockDigest, Block*, DigestHash> index_;
+  // Cached, with nothing cached below, by value.
+  std::map<std::pair<double, uint64_t>, Block*> leaves_;
+  uint64_t released_ = 0;  // pages so far: the clock of the cache
+  uint32_t cached_ = 0;
+  PrefixStats stats_;
+};
+
+}  // namespace pie
