@@ -6,8 +6,10 @@
 // knows nothing of contexts, users or guests.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "backend/batch.h"
@@ -23,6 +25,10 @@ struct BackendInfo {
   uint32_t max_batch_tokens = 0;  // rows a batch
   uint32_t max_batch_members = 0;
   uint32_t max_positions = 0;  // longest sequence
+  // Of pages that are kept elsewhere for a while: they fit a device whose three are the same.
+  size_t page_bytes = 0;
+  std::string layout;       // how a page is laid out: type, heads, layers, tokens
+  std::string fingerprint;  // of the model that computed it
 };
 
 class Backend {
@@ -37,6 +43,11 @@ class Backend {
   virtual Result<Ticket> Submit(const Batch& batch) = 0;
   // Waits for it. An error fails every member of that batch, and nothing else.
   virtual Result<BatchOutput> Wait(Ticket ticket) = 0;
+
+  // A page's content out of and into the device, info().page_bytes of it; while no batch is under
+  // way. Written back, to any page, it is as if it had been computed there.
+  virtual Status ReadPage(PageId page, std::span<std::byte> content) = 0;
+  virtual Status WritePage(PageId page, std::span<const std::byte> content) = 0;
 };
 
 }  // namespace pie

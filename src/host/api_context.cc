@@ -16,7 +16,8 @@ bool ContextCreate(void* guest, uint32_t model, uint32_t* context, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     uint32_t* index = PIE_TRY(process.handles().models.Get(model));
     Scheduler* scheduler = process.engine().models()[*index].scheduler.get();
-    auto made = std::make_unique<Context>(scheduler, *index, scheduler->Create(), Extent{});
+    const CacheSalt salt = process.engine().SaltOf(process.options().username);
+    auto made = std::make_unique<Context>(scheduler, *index, scheduler->Create(salt), Extent{});
     *context = PIE_TRY(process.handles().contexts.Insert(std::move(made)));
     return {};
   });

@@ -2,11 +2,14 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
 #include "base/random.h"
+#include "host/hash.h"
 #include "host/host_table.h"
 
 namespace pie::host {
@@ -62,6 +65,15 @@ Result<std::shared_ptr<wasm::Program>> Engine::Find(std::string_view program, st
   }
   *id = found->first;
   return found->second;
+}
+
+CacheSalt Engine::SaltOf(std::string_view user) const {
+  if (options_.shared_prefixes) return {};
+  const std::array<uint8_t, 32> hash = Blake3(user);
+  CacheSalt salt;
+  std::memcpy(&salt.high, hash.data(), sizeof(salt.high));
+  std::memcpy(&salt.low, hash.data() + sizeof(salt.high), sizeof(salt.low));
+  return salt;
 }
 
 bool Engine::Optimising(std::string_view program) {

@@ -36,10 +36,11 @@ struct EngineOptions {
   wasm::RuntimeOptions runtime;     // its host table is filled in by the engine
   Limits limits;
   uint64_t seed = 0;
-  bool allow_fs = false;       // give each process a /scratch
-  std::string scratch_root;    // below which scratch folders are made
-  bool shared_topics = false;  // topics that begin with "shared/" are everybody's
-  std::string data_root;       // below which users have a /data that stays; empty = they have none
+  bool allow_fs = false;         // give each process a /scratch
+  std::string scratch_root;      // below which scratch folders are made
+  bool shared_topics = false;    // topics that begin with "shared/" are everybody's
+  bool shared_prefixes = false;  // equal beginnings are shared by all users, not by each alone
+  std::string data_root;  // below which users have a /data that stays; empty = they have none
 };
 
 // A moment's counts; all zero but for snapshots when nothing runs.
@@ -82,6 +83,8 @@ class Engine {
   std::string_view TopicOwner(std::string_view user, std::string_view topic) const {
     return options_.shared_topics && topic.starts_with("shared/") ? "" : user;
   }
+  // Whose KV pages a user's contexts share.
+  CacheSalt SaltOf(std::string_view user) const;
   std::atomic<int64_t>* live_handles() { return &live_handles_; }
   std::vector<LoadedModel>& models() { return options_.models; }
   const std::shared_ptr<PaceMetrics>& pace() const { return pace_; }

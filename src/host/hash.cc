@@ -1,15 +1,17 @@
 #include "host/hash.h"
 
-#include <array>
-#include <cstdint>
-
 #include "wasm/text.h"
 
 namespace pie::host {
 
-std::string Blake3Hex(std::string_view bytes) {
+std::array<uint8_t, 32> Blake3(std::string_view bytes) {
   std::array<uint8_t, 32> hash{};
   pie_bridge::pie_blake3(wasm::ToStr(bytes), hash.data());
+  return hash;
+}
+
+std::string Blake3Hex(std::string_view bytes) {
+  const std::array<uint8_t, 32> hash = Blake3(bytes);
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string hex;
   hex.reserve(hash.size() * 2);

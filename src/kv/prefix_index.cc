@@ -113,9 +113,9 @@ void PrefixIndex::Unpin(Block* block) {
       ++cached_;
       const double cost = 1 + block->pages * static_cast<double>(page_tokens_) / kTokensThatDouble;
       ++released_;
-      block->value = {static_cast<double>(released_) +
-                          (cost - 1) * kShareOfMemory * pool_.pages_total(),
-                      released_};
+      block->value = {
+          static_cast<double>(released_) + (cost - 1) * kShareOfMemory * pool_.pages_total(),
+          released_};
       if (block->children_with_page == 0) leaves_[block->value] = block;
       if (!options_.share) TakePage(block);
     }
@@ -231,8 +231,7 @@ Status PrefixIndex::CheckIntegrity(std::span<Block* const> pinned,
     }
     if (block->refs < below[block]) return wrong("references", block->refs, below[block]);
     if (block->refs == 0 && !block->page) return wrong("uses", 0, 0);
-    if (IsLeaf(*block) != (leaves_.contains(block->value) &&
-                           leaves_.at(block->value) == block)) {
+    if (IsLeaf(*block) != (leaves_.contains(block->value) && leaves_.at(block->value) == block)) {
       return wrong("places among the leaves", 0, IsLeaf(*block) ? 1 : 0);
     }
     if (block->page && !IsRoot(*block->parent) && !block->parent->page) {

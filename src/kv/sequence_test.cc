@@ -263,7 +263,8 @@ class RandomHistories {
     for (uint32_t taken = Random(40); taken > 0 && pool_.pages_free() > 0; --taken) {
       pool_.Release(*pool_.Take());
     }
-    if (Random(2) == 0) while (index_.pages_cached() > 0) index_.ReleaseOne();
+    if (Random(2) == 0)
+      while (index_.pages_cached() > 0) index_.ReleaseOne();
     const Rows rows = history.From(0);
     ASSERT_EQ(rows.tokens, entry.expected);
     const auto part = static_cast<uint32_t>(Random(rows.size() + 1));
@@ -271,8 +272,7 @@ class RandomHistories {
               std::vector(rows.tokens.begin() + part, rows.tokens.end()));
     History shorter = history;
     shorter.Truncate(part);
-    ASSERT_EQ(shorter.From(0).tokens,
-              std::vector(rows.tokens.begin(), rows.tokens.begin() + part));
+    ASSERT_EQ(shorter.From(0).tokens, std::vector(rows.tokens.begin(), rows.tokens.begin() + part));
     entry.expected.clear();
     Write(entry, rows);
   }
@@ -305,7 +305,7 @@ TEST(Sequence, RandomHistoriesKeepTheirContents) {
   for (const uint32_t page_tokens : {1U, 3U, 16U}) {
     for (const bool share : {false, true}) {
       RandomHistories histories(page_tokens, share);
-      histories.Run(3000);
+      histories.Run(1000);
       if (HasFatalFailure()) return;
       EXPECT_EQ(histories.stats().hits > 0, share);
       EXPECT_EQ(histories.stats().evictions > 0, share);
@@ -392,8 +392,14 @@ TEST(Sequence, EvictsLeavesFirstAndWhatWasNeededLongestAgo) {
   PrefixIndex index(pool, 4);
   std::optional<PageCopy> copy;
   const Rows old_rows = FreshRows(12), young_rows = FreshRows(12);
-  { Sequence old(index); ASSERT_TRUE(Append(old, old_rows, copy)); }
-  { Sequence young(index); ASSERT_TRUE(Append(young, young_rows, copy)); }
+  {
+    Sequence old(index);
+    ASSERT_TRUE(Append(old, old_rows, copy));
+  }
+  {
+    Sequence young(index);
+    ASSERT_TRUE(Append(young, young_rows, copy));
+  }
   EXPECT_EQ(pool.pages_cached(), 6U);
   Sequence newcomer(index);
   ASSERT_TRUE(Append(newcomer, 8, copy));  // takes two

@@ -46,7 +46,7 @@ struct SchedulerOptions {
   BatchPolicy batch_policy = BatchPolicy::kAdaptive;
   uint32_t spin_us = 20;        // how long the step thread spins for work before it sleeps
   uint32_t page_wait_ms = 100;  // how long a pass waits for pages while nothing runs; then it fails
-  PrefixOptions prefix;          // which pages are kept and found again
+  PrefixOptions prefix;         // which pages are kept and found again
   bool check_integrity = false;  // count all pages after every step (tests)
 };
 
@@ -73,9 +73,9 @@ class Scheduler {
   const BackendInfo& info() const;
 
   SequenceId Create(const CacheSalt& salt = {});  // empty; shares pages with others of that salt
-  SequenceId Fork(SequenceId parent);          // copy-on-write
-  void Truncate(SequenceId, uint32_t tokens);  // keep the first `tokens`
-  void Drop(SequenceId);                       // gives its pages back; queued passes on it vanish
+  SequenceId Fork(SequenceId parent);             // copy-on-write
+  void Truncate(SequenceId, uint32_t tokens);     // keep the first `tokens`
+  void Drop(SequenceId);  // gives its pages back; queued passes on it vanish
   void Execute(Forward forward);
 
   SchedulerStats stats() const;  // may trail the step thread by a step

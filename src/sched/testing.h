@@ -72,6 +72,12 @@ class GatedBackend final : public Backend {
     gate_->Pass();
     return dummy_->Wait(ticket);
   }
+  Status ReadPage(PageId page, std::span<std::byte> content) override {
+    return dummy_->ReadPage(page, content);
+  }
+  Status WritePage(PageId page, std::span<const std::byte> content) override {
+    return dummy_->WritePage(page, content);
+  }
 
  private:
   std::unique_ptr<Backend> dummy_;

@@ -16,6 +16,7 @@
 #include "backend/cpu/transformer.h"
 #include "backend/sampling.h"
 #include "model/config.h"
+#include "model/fingerprint.h"
 #include "model/model_files.h"
 
 namespace pie {
@@ -55,6 +56,11 @@ class KvPages {
     std::memcpy(data_ + to.value * page_numbers_, data_ + from.value * page_numbers_,
                 page_numbers_ * sizeof(uint16_t));
   }
+  // A page of all layers, as it lies in memory.
+  std::span<std::byte> Page(PageId page) const {
+    PIE_CHECK(page.value < pages_);
+    return std::as_writable_bytes(std::span(data_ + page.value * page_numbers_, page_numbers_));
+  }
 
  private:
   KvPages() = default;
@@ -93,6 +99,17 @@ class CpuBackend final : public Backend {
   Result<BatchOutput> Wait(Ticket ticket) override {
     PIE_CHECK(ticket == ticket_);
     return std::move(output_);
+  }
+
+  Status ReadPage(PageId page, std::span<std::byte> content) override {
+    PIE_CHECK(content.size() == info_.page_bytes);
+    std::ranges::copy(kv_.Page(page), content.begin());
+    return {};
+  }
+  Status WritePage(PageId page, std::span<const std::byte> content) override {
+    PIE_CHECK(content.size() == info_.page_bytes);
+    std::ranges::copy(content, kv_.Page(page).begin());
+    return {};
   }
 
  private:
@@ -215,6 +232,7 @@ Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& option
                   options.kv_bytes, page_bytes);
     }
   }
+  info.page_bytes = page_bytes;
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(page_bytes, info.total_pages, &bytes)) bytes = UINT64_MAX;
   PIE_RETURN_IF_ERROR(CheckMemory(
@@ -248,6 +266,10 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& path,
   for (const Tensor& tensor : files.tensors().all()) weight_bytes += tensor.data.size();
   PIE_RETURN_IF_ERROR(CheckMemory(fmt::format("the weights of {}", path), weight_bytes));
   ChooseRopeFactors(info, config.rope);
+  info.layout = fmt::format("f16, {} layers, {} heads of {}, {} tokens a page, rope {}",
+                            config.layers, config.kv_heads, config.head_dim, info.page_tokens,
+                            config.rope.factors == config.rope.long_factors ? "long" : "short");
+  info.fingerprint = FingerprintOf(files);
   KvPages kv = PIE_TRY(KvPages::Make(config, info.page_tokens, info.total_pages));
   cpu::Weights weights = PIE_TRY(cpu::LoadWeights(files, options.progress));
   return std::make_unique<CpuBackend>(config, std::move(weights), std::move(kv), std::move(info),

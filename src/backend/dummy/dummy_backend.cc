@@ -1,7 +1,10 @@
 #include "backend/dummy/dummy_backend.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <string_view>
 #include <thread>
 
@@ -86,17 +89,24 @@ uint32_t VocabSize(const DummyOptions& options) {
   return std::max(options.vocab_size, dummy::kVocabSize);
 }
 
+uint32_t PageTokens(const DummyOptions& options) {
+  return std::max(options.page_tokens, 1U);
+}
+
 class DummyBackend final : public Backend {
  public:
   explicit DummyBackend(DummyOptions options)
       : options_(options),
         info_{.name = "dummy",
               .vocab_size = VocabSize(options),
-              .page_tokens = std::max(options.page_tokens, 1U),
+              .page_tokens = PageTokens(options),
               .total_pages = options.total_pages,
               .max_batch_tokens = std::max(options.max_batch_tokens, 1U),
               .max_batch_members = std::max(options.max_batch_members, 1U),
-              .max_positions = options.max_positions},
+              .max_positions = options.max_positions,
+              .page_bytes = size_t{PageTokens(options)} * sizeof(uint64_t),
+              .layout = fmt::format("dummy u64, {} tokens a page", PageTokens(options)),
+              .fingerprint = fmt::format("dummy-{:016x}-{}", options.seed, VocabSize(options))},
         table_(options.seed, info_.vocab_size),
         kv_(size_t{info_.total_pages} * info_.page_tokens),
         logits_(table_.padded_size()) {}
@@ -125,6 +135,17 @@ class DummyBackend final : public Backend {
       return Fail(Code::kInternal, "the dummy device failed batch {}, as it was told to", ticket);
     }
     return std::move(output_);
+  }
+
+  Status ReadPage(PageId page, std::span<std::byte> content) override {
+    PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
+    std::memcpy(content.data(), Page(page), content.size());
+    return {};
+  }
+  Status WritePage(PageId page, std::span<const std::byte> content) override {
+    PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
+    std::memcpy(Page(page), content.data(), content.size());
+    return {};
   }
 
  private:
