@@ -80,7 +80,7 @@ def test_the_client_leaves(server, on, program):
         assert await client.event(process) == ("stdout", "hello")
         await client.close()
         async with await RawClient.connect(server.uri) as back:
-            while process in await back.ask("list_processes"):  # before it notices, we would be back
+            while process in await back.ask("list_processes"):  # until it has noticed
                 await asyncio.sleep(0.01)
             await back.ask("attach_process", process_id=process)
             return await back.until_end(process)

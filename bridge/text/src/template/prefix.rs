@@ -260,8 +260,7 @@ fn common(a: &Trial, b: &Trial, specials: &Specials) -> usize {
     let run = a_list
         .iter()
         .map(|(_, end, _)| end + from)
-        .filter(|end| *end <= at)
-        .next_back()
+        .rfind(|end| *end <= at)
         .unwrap_or(a.content);
     let space = a_text[run.min(at)..at]
         .chars()
