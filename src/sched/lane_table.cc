@@ -11,7 +11,19 @@ void LaneTable::Apply(Command command) {
   using Kind = Command::Kind;
   switch (command.kind) {
     case Kind::kCreate:
-      Add(command.sequence, command.salt);
+      if (Lane& lane = Add(command.sequence, command.salt); command.stored) {
+        lane.parked = Parked{std::move(command.stored), 0};
+        lane.parked->tokens = lane.parked->stored->rows().size();
+      }
+      break;
+    case Kind::kRead:
+      if (Lane* lane = Find(command.sequence); lane == nullptr) {
+        break;  // dropped: `done` is destroyed with the command
+      } else if (!Admit(*lane)) {
+        command.read->done(std::unexpected(*lane->closed));
+      } else {
+        Line(*lane, {.kind = Operation::Kind::kRead, .read = std::move(command.read)});
+      }
       break;
     case Kind::kFork:
       Fork(Find(command.sequence), command.child);
@@ -114,21 +126,45 @@ void LaneTable::Erase(Lane& lane) {
   if (lane.current) {
     CountEnded(lane.current->ticket);
     --passes_;
-    std::erase(ready_, &lane);
   }
+  if (lane.reading) CountEnded(lane.reading_ticket);
+  Forget(lane);
   std::erase(runnable_, &lane);
   lanes_.erase(lane.id);
 }
 
+void LaneTable::Forget(Lane& lane) {
+  for (std::vector<Lane*>* lanes : {&ready_, &restoring_, &reading_}) std::erase(*lanes, &lane);
+}
+
 void LaneTable::MakeReady(Lane& lane) {
   cohort_.Back(lane.peer);
+  InsertByAge(lane.parked ? restoring_ : ready_, lane);
+}
+
+void LaneTable::InsertByAge(std::vector<Lane*>& lanes, Lane& lane) {
   const auto older = [](const Lane* a, const Lane* b) {
     return a->current->ticket < b->current->ticket;
   };
   // Nearly always at the end: passes become ready about in the order in which they came.
-  auto at = ready_.end();
-  while (at != ready_.begin() && older(&lane, *(at - 1))) --at;
-  ready_.insert(at, &lane);
+  auto at = lanes.end();
+  while (at != lanes.begin() && older(&lane, *(at - 1))) --at;
+  lanes.insert(at, &lane);
+}
+
+void LaneTable::EndRestore(Lane& lane) {
+  std::erase(restoring_, &lane);
+  lane.parked.reset();
+  MakeReady(lane);
+}
+
+void LaneTable::EndRead(Lane& lane, Result<KvContent> content) {
+  std::erase(reading_, &lane);
+  CountEnded(lane.reading_ticket);
+  const std::unique_ptr<KvRead> read = std::move(lane.reading);
+  read->done(std::move(content));
+  Wake(lane);
+  RunRunnable();
 }
 
 void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, uint32_t rows) {
@@ -163,9 +199,10 @@ void LaneTable::EndAdopted(Lane& lane) {
 }
 
 void LaneTable::Break(Lane& lane, const Error& error) {
-  if (!lane.in_batch) std::erase(ready_, &lane);
+  if (!lane.in_batch) Forget(lane);
   lane.in_batch = lane.on_device = false;
   lane.broken = error;
+  lane.parked.reset();
   lane.kv.Clear();
   EndPass(lane, std::unexpected(error));
   Wake(lane);
@@ -202,7 +239,7 @@ void LaneTable::RunRunnable() {
 }
 
 void LaneTable::Advance(Lane& lane) {
-  while (!lane.current && !lane.awaits_fork && lane.waiting() > 0) {
+  while (!lane.current && !lane.reading && !lane.awaits_fork && lane.waiting() > 0) {
     Operation operation = std::move(lane.operations[lane.head++]);
     lane.Compact();
     switch (operation.kind) {
@@ -214,14 +251,28 @@ void LaneTable::Advance(Lane& lane) {
         Materialise(lane, operation.child);
         break;
       case Operation::Kind::kTruncate:
-        lane.kv.Truncate(operation.tokens);
+        if (lane.parked) {
+          lane.parked->tokens = std::min(lane.parked->tokens, operation.tokens);
+        } else {
+          lane.kv.Truncate(operation.tokens);
+        }
         break;
+      case Operation::Kind::kRead:
+        if (lane.broken) {
+          operation.read->done(std::unexpected(*lane.broken));
+          break;
+        }
+        lane.reading = std::move(operation.read);
+        lane.reading_ticket = operation.ticket;
+        reading_.push_back(&lane);
+        continue;  // counted when it ends
     }
     CountEnded(operation.ticket);
   }
-  if (lane.current || lane.waiting() > 0) return;
+  if (lane.current || lane.reading || lane.waiting() > 0) return;
   if (lane.closed && !lane.broken) {
     lane.broken = lane.closed;
+    lane.parked.reset();
     lane.kv.Clear();
   }
   if (lane.dropped) Erase(lane);
@@ -230,7 +281,7 @@ void LaneTable::Advance(Lane& lane) {
 // The current pass goes to the device, or fails here if it never could.
 void LaneTable::Begin(Lane& lane) {
   Pass& pass = *lane.current;
-  const uint64_t tokens = uint64_t{lane.kv.tokens()} + pass.rows();
+  const uint64_t tokens = uint64_t{lane.tokens()} + pass.rows();
   const uint64_t capacity = uint64_t{info_.total_pages} * info_.page_tokens;
   std::optional<Error> fault = lane.broken ? lane.broken : std::move(pass.rejected);
   if (!fault && tokens > info_.max_positions) {
@@ -249,6 +300,7 @@ void LaneTable::Begin(Lane& lane) {
     return;
   }
   lane.broken = fault;
+  lane.parked.reset();
   lane.kv.Clear();
   EndPass(lane, std::unexpected(*std::move(fault)));
 }
@@ -261,6 +313,7 @@ void LaneTable::Materialise(Lane& parent, SequenceId child_id) {
     child->broken = parent.broken;
   } else if (!child->broken) {
     child->kv = parent.kv.Fork();
+    child->parked = parent.parked;
   }
   Wake(*child);
 }

@@ -30,12 +30,19 @@
 namespace pie {
 
 struct Operation {
-  enum class Kind : uint8_t { kPass, kFork, kTruncate };
+  enum class Kind : uint8_t { kPass, kFork, kTruncate, kRead };
   Kind kind = Kind::kPass;
-  uint32_t tokens = 0;              // kTruncate
-  uint64_t ticket = 0;              // order of arrival
-  SequenceId child = {};            // kFork
-  std::unique_ptr<Pass> pass = {};  // kPass
+  uint32_t tokens = 0;                // kTruncate
+  uint64_t ticket = 0;                // order of arrival
+  SequenceId child = {};              // kFork
+  std::unique_ptr<Pass> pass = {};    // kPass
+  std::unique_ptr<KvRead> read = {};  // kRead
+};
+
+// What a lane must have in its pages before its next pass can run.
+struct Parked {
+  std::shared_ptr<const StoredKv> stored;
+  uint32_t tokens = 0;  // the first so many of it
 };
 
 struct Lane {
@@ -43,6 +50,7 @@ struct Lane {
 
   const SequenceId id;
   Sequence kv;
+  std::optional<Parked> parked;       // its tokens are elsewhere, or on their way back from there
   std::unique_ptr<Pass> current;      // at the head of the line: waiting for a batch, or in one
   bool in_batch = false;              // of the batch that is built, or runs
   bool on_device = false;             // of the batch that runs
@@ -55,6 +63,10 @@ struct Lane {
   std::vector<Operation> operations;  // [head, end) wait; the vector is reused
   size_t head = 0;
 
+  std::unique_ptr<KvRead> reading;  // at the head of the line
+  uint64_t reading_ticket = 0;
+
+  uint32_t tokens() const { return parked ? parked->tokens : kv.tokens(); }
   size_t waiting() const { return operations.size() - head; }
   void Compact() {  // of a line that never gets empty, the spent part goes now and then
     if (waiting() > 0 && (head < 64 || head < waiting())) return;
@@ -72,6 +84,13 @@ class LaneTable {
   // Lanes whose current pass waits for a batch, oldest pass first. The step loop removes those that
   // it takes, and sets in_batch.
   std::vector<Lane*>& ready() { return ready_; }
+
+  // Lanes whose current pass waits for parked tokens, oldest first; and those that are read.
+  std::vector<Lane*>& restoring() { return restoring_; }
+  std::vector<Lane*>& reading() { return reading_; }
+  // The lane's tokens are in its pages again.
+  void EndRestore(Lane& lane);
+  void EndRead(Lane& lane, Result<KvContent> content);
 
   // The lane's chunk ran. Ends its pass if that was the last one, else it is ready again.
   void Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, uint32_t rows);
@@ -107,7 +126,9 @@ class LaneTable {
   void Fork(Lane* parent, SequenceId child_id);
   void Drop(Lane& lane);
   void Erase(Lane& lane);
+  static void InsertByAge(std::vector<Lane*>& lanes, Lane& lane);
   void MakeReady(Lane& lane);
+  void Forget(Lane& lane);  // in all lists
   void EndPass(Lane& lane, Result<std::vector<Slot>> result);
   void CountEnded(uint64_t ticket);
 
@@ -122,6 +143,8 @@ class LaneTable {
   PrefixIndex& index_;
   std::unordered_map<SequenceId, std::unique_ptr<Lane>> lanes_;
   std::vector<Lane*> ready_;
+  std::vector<Lane*> restoring_;
+  std::vector<Lane*> reading_;
   std::vector<Lane*> runnable_;
   std::vector<PendingFence> fences_;
   Cohort cohort_;

@@ -11,6 +11,13 @@
 
 namespace pie {
 
+// Asks for the content of some pages of a sequence.
+struct KvRead {
+  uint32_t first_page = 0;
+  uint32_t pages = 0;
+  std::move_only_function<void(Result<KvContent>)> done;
+};
+
 struct Pass {
   Forward forward;
   std::optional<Error> rejected;  // found wrong before it was queued; fails in its turn

@@ -36,15 +36,17 @@ class Fence {
 };
 
 struct Command {
-  enum class Kind : uint8_t { kCreate, kFork, kTruncate, kDrop, kExecute, kFence };
+  enum class Kind : uint8_t { kCreate, kFork, kTruncate, kDrop, kExecute, kRead, kFence };
 
   Kind kind = Kind::kCreate;
   SequenceId sequence = {};
-  SequenceId child = {};              // kFork
-  CacheSalt salt = {};                // kCreate
-  uint32_t tokens = 0;                // kTruncate
-  std::unique_ptr<Pass> pass = {};    // kExecute
-  std::shared_ptr<Fence> fence = {};  // kFence
+  SequenceId child = {};                        // kFork
+  CacheSalt salt = {};                          // kCreate
+  std::shared_ptr<const StoredKv> stored = {};  // kCreate: what it begins with; null = nothing
+  std::unique_ptr<KvRead> read = {};            // kRead
+  uint32_t tokens = 0;                          // kTruncate
+  std::unique_ptr<Pass> pass = {};              // kExecute
+  std::shared_ptr<Fence> fence = {};            // kFence
 };
 
 class CommandQueue {

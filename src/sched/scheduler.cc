@@ -47,6 +47,20 @@ SequenceId Scheduler::Create(const CacheSalt& salt) {
   return id;
 }
 
+SequenceId Scheduler::Open(const CacheSalt& salt, std::shared_ptr<const StoredKv> stored) {
+  const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
+  impl_->queue.Push(
+      {.kind = Command::Kind::kCreate, .sequence = id, .salt = salt, .stored = std::move(stored)});
+  return id;
+}
+
+void Scheduler::Read(SequenceId sequence, uint32_t first_page, uint32_t pages,
+                     std::move_only_function<void(Result<KvContent>)> done) {
+  impl_->queue.Push({.kind = Command::Kind::kRead,
+                     .sequence = sequence,
+                     .read = std::make_unique<KvRead>(KvRead{first_page, pages, std::move(done)})});
+}
+
 SequenceId Scheduler::Fork(SequenceId parent) {
   const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
   impl_->queue.Push({.kind = Command::Kind::kFork, .sequence = parent, .child = id});

@@ -20,6 +20,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "kv/prefix_index.h"
+#include "kv/stored_kv.h"
 #include "sched/policy.h"
 
 namespace pie {
@@ -60,6 +61,7 @@ struct SchedulerStats {
   uint64_t tokens = 0;        // computed
   uint64_t pages_cached = 0;  // of those that are not used: may be useful again
   PrefixStats prefix;
+  uint64_t pages_restored = 0;  // read from where they were stored
   double last_step_seconds = 0;
 };
 
@@ -77,6 +79,14 @@ class Scheduler {
   void Truncate(SequenceId, uint32_t tokens);     // keep the first `tokens`
   void Drop(SequenceId);  // gives its pages back; queued passes on it vanish
   void Execute(Forward forward);
+
+  // A sequence that begins with `stored`, whose layout and model are those of this device. Its
+  // pages come into the device when a pass needs them, unless they are there already.
+  SequenceId Open(const CacheSalt& salt, std::shared_ptr<const StoredKv> stored);
+  // Pages [first_page, first_page + pages) of a sequence, as far as it has them, in its turn.
+  // `done` as that of a Forward.
+  void Read(SequenceId, uint32_t first_page, uint32_t pages,
+            std::move_only_function<void(Result<KvContent>)> done);
 
   SchedulerStats stats() const;  // may trail the step thread by a step
   // Waits until everything asked for so far is done (tests, shutdown); never

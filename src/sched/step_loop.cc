@@ -47,8 +47,10 @@ void StepLoop::Run() {
   while (true) {
     DrainCommands();
     if (queue_.closed()) return;
+    MovePages();
     Assemble(*next, *other);
     if (next->empty()) {
+      if (moving_) continue;
       Idle();
       continue;
     }
@@ -213,7 +215,7 @@ void StepLoop::Settle(Flight& flight, Result<BatchOutput> output) {
 
 void StepLoop::Idle() {
   Publish();
-  const bool starving = !lanes_.ready().empty();
+  const bool starving = !lanes_.ready().empty() || !lanes_.restoring().empty();
   const int64_t now_ns = clock_.NowNs();
   std::optional<std::chrono::nanoseconds> timeout;
   if (starving) {
@@ -240,8 +242,9 @@ void StepLoop::Idle() {
 
 // Better one honest failure, which gives its pages to the others, than all waiting for ever.
 void StepLoop::FailOldest() {
-  Lane& lane = *lanes_.ready().front();
-  const uint32_t needed = lane.kv.PagesNeeded(lane.current->rows_left());
+  Lane& lane = *(lanes_.ready().empty() ? lanes_.restoring() : lanes_.ready()).front();
+  const uint32_t missing = lane.tokens() - lane.kv.tokens();
+  const uint32_t needed = lane.kv.PagesNeeded(missing + lane.current->rows_left());
   lanes_.Break(lane,
                {Code::kExhausted,
                 fmt::format("out of KV pages: the pass needs {}, {} of {} are free, {} are held by "
@@ -259,6 +262,7 @@ void StepLoop::Publish() {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   counts_.sequences.store(lanes_.sequences(), kRelaxed);
   counts_.pages_used.store(pool_.pages_used(), kRelaxed);
+  counts_.pages_restored.store(pages_restored_, kRelaxed);
   counts_.pages_cached.store(pool_.pages_cached(), kRelaxed);
   counts_.prefix_hits.store(index_.stats().hits, kRelaxed);
   counts_.prefix_tokens_saved.store(index_.stats().tokens_saved, kRelaxed);
@@ -284,6 +288,7 @@ SchedulerStats StepLoop::stats() const {
                  .tokens_saved = counts_.prefix_tokens_saved.load(kRelaxed),
                  .merged = counts_.prefix_merged.load(kRelaxed),
                  .evictions = counts_.prefix_evictions.load(kRelaxed)},
+      .pages_restored = counts_.pages_restored.load(kRelaxed),
       .last_step_seconds = counts_.last_step_seconds.load(kRelaxed),
   };
 }

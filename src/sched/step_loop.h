@@ -48,6 +48,10 @@ class StepLoop {
   void DrainCommands();
   // Adds what is ready to a batch that has not started yet. `running` is what the device runs now.
   void Assemble(Flight& flight, const Flight& running);
+  // Between batches: brings parked tokens into pages, and answers who reads pages.
+  void MovePages();
+  bool Restore(Lane& lane);  // some of it at a time; true if it can go on at once
+  Result<KvContent> ReadPages(const Lane& lane, const KvRead& read);
   // Rows that wait and are in memory already need not be computed.
   void AdoptCached();
   void Board(Flight& flight, Lane& lane, uint32_t rows);
@@ -79,11 +83,14 @@ class StepLoop {
   uint32_t starving_pages_free_ = 0;
   uint64_t steps_ = 0;
   uint64_t tokens_ = 0;
+  uint64_t pages_restored_ = 0;
+  bool moving_ = false;  // there is more for MovePages to do
 
   struct Counts {
     std::atomic<uint64_t> sequences = 0;
     std::atomic<uint64_t> pages_used = 0;
     std::atomic<uint64_t> pages_cached = 0;
+    std::atomic<uint64_t> pages_restored = 0;
     std::atomic<uint64_t> prefix_hits = 0;
     std::atomic<uint64_t> prefix_tokens_saved = 0;
     std::atomic<uint64_t> prefix_merged = 0;

@@ -1,0 +1,256 @@
+#include "kv/snapshot_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "base/random.h"
+
+namespace pie {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr uint64_t kMagic = 0x3150414E53454950ULL;  // "PIESNAP1"
+// More than any context of any model.
+constexpr uint64_t kMaxHeadBytes = 1ULL << 32;
+constexpr size_t kSumBytes = sizeof(uint64_t);
+
+// Four independent chains, so that a processor works on all of them at once: some 10 GB/s. Against
+// accidents; whoever can write these files can read and replace them anyway.
+uint64_t Checksum(uint64_t seed, std::span<const std::byte> bytes) {
+  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15ULL;
+  std::array<uint64_t, 4> lanes = {Mix(seed), Mix(seed, 1), Mix(seed, 2), Mix(seed, 3)};
+  const auto add = [](uint64_t& lane, uint64_t word) { lane = std::rotl(lane ^ word, 29) * kOdd; };
+  size_t i = 0;
+  for (; i + 32 <= bytes.size(); i += 32) {
+    std::array<uint64_t, 4> words;
+    std::memcpy(words.data(), &bytes[i], 32);
+    for (int lane = 0; lane < 4; ++lane) add(lanes[lane], words[lane]);
+  }
+  for (; i < bytes.size(); i += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, &bytes[i], std::min<size_t>(8, bytes.size() - i));
+    add(lanes[i / 8 % 4], word);
+  }
+  return Mix(lanes[0], lanes[1], lanes[2], lanes[3], bytes.size());
+}
+
+class Packer {
+ public:
+  template <class T>
+  void Number(T value) {
+    const auto raw = std::as_bytes(std::span(&value, 1));
+    bytes_.insert(bytes_.end(), raw.begin(), raw.end());
+  }
+  void Text(std::string_view text) {
+    Number(static_cast<uint32_t>(text.size()));
+    const auto raw = std::as_bytes(std::span(text));
+    bytes_.insert(bytes_.end(), raw.begin(), raw.end());
+  }
+  void Words(std::span<const uint32_t> words) {
+    Number(static_cast<uint32_t>(words.size()));
+    const auto raw = std::as_bytes(words);
+    bytes_.insert(bytes_.end(), raw.begin(), raw.end());
+  }
+  std::vector<std::byte> Take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// Reads what a Packer wrote. Past the end everything is empty, and ok() is false.
+class Unpacker {
+ public:
+  explicit Unpacker(std::span<const std::byte> bytes) : left_(bytes) {}
+
+  template <class T>
+  T Number() {
+    T value{};
+    if (const auto raw = Next(sizeof(T)); !raw.empty()) std::memcpy(&value, raw.data(), sizeof(T));
+    return value;
+  }
+  std::string Text() {
+    const auto raw = Next(Number<uint32_t>());
+    return std::string(reinterpret_cast<const char*>(raw.data()), raw.size());
+  }
+  std::vector<uint32_t> Words() {
+    const auto raw = Next(size_t{Number<uint32_t>()} * sizeof(uint32_t));
+    std::vector<uint32_t> words(raw.size() / sizeof(uint32_t));
+    if (!raw.empty()) std::memcpy(words.data(), raw.data(), raw.size());
+    return words;
+  }
+  bool ok() const { return ok_; }
+  bool at_end() const { return left_.empty(); }
+
+ private:
+  std::span<const std::byte> Next(size_t size) {
+    if (size > left_.size()) {
+      ok_ = false;
+      left_ = {};
+      return {};
+    }
+    const auto next = left_.first(size);
+    left_ = left_.subspan(size);
+    return next;
+  }
+
+  std::span<const std::byte> left_;
+  bool ok_ = true;
+};
+
+std::vector<std::byte> PackMeta(const SnapshotInfo& info, const RowsView& rows) {
+  Packer packer;
+  for (const std::string* text :
+       {&info.user, &info.model, &info.name, &info.fingerprint, &info.layout}) {
+    packer.Text(*text);
+  }
+  packer.Number(info.page_bytes);
+  packer.Number(info.page_tokens);
+  packer.Number(info.committed_pages);
+  packer.Number(info.working_pages);
+  packer.Number(info.working_tokens);
+  packer.Number(info.saved_at);
+  packer.Words(rows.tokens);
+  packer.Words(rows.positions);
+  packer.Number(static_cast<uint32_t>(rows.masks.size()));
+  for (const AttentionMask& mask : rows.masks) packer.Words(mask);
+  return packer.Take();
+}
+
+uint32_t PagesOf(uint64_t tokens, uint32_t page_tokens) {
+  return static_cast<uint32_t>((tokens + page_tokens - 1) / page_tokens);
+}
+
+template <class T>
+T At(std::span<const std::byte> bytes, size_t offset) {
+  T value{};
+  std::memcpy(&value, &bytes[offset], sizeof(T));
+  return value;
+}
+
+std::unexpected<Error> Damaged(std::string_view what) {
+  return Fail(Code::kInternal, "the snapshot is damaged: {}; delete it and save it anew", what);
+}
+
+}  // namespace
+
+uint64_t PageChecksum(uint32_t index, std::span<const std::byte> page) {
+  return Checksum(index, page);
+}
+
+std::vector<std::byte> SnapshotHead(const SnapshotInfo& info, const RowsView& rows) {
+  const std::vector<std::byte> meta = PackMeta(info, rows);
+  Packer packer;
+  packer.Number(kMagic);
+  packer.Number(static_cast<uint64_t>(meta.size()));
+  std::vector<std::byte> head = packer.Take();
+  head.insert(head.end(), meta.begin(), meta.end());
+  const uint64_t sum = Checksum(kMagic, head);
+  const auto raw = std::as_bytes(std::span(&sum, 1));
+  head.insert(head.end(), raw.begin(), raw.end());
+  return head;
+}
+
+uint64_t SnapshotBytes(const SnapshotInfo& info, const RowsView& rows) {
+  const uint64_t head = 2 * sizeof(uint64_t) + PackMeta(info, rows).size() + kSumBytes;
+  return head + PagesOf(rows.size(), info.page_tokens) * (info.page_bytes + kSumBytes);
+}
+
+Result<std::shared_ptr<SnapshotFile>> SnapshotFile::Open(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) {
+    if (errno == ENOENT) return Fail(Code::kNotFound, "there is no such snapshot");
+    return Fail(Code::kInternal, "the snapshot cannot be read: {}", std::strerror(errno));
+  }
+  struct stat stat = {};
+  void* map = MAP_FAILED;
+  if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && stat.st_size > 0) {
+    map = mmap(nullptr, static_cast<size_t>(stat.st_size), PROT_READ, MAP_SHARED, fd, 0);
+  }
+  if (map == MAP_FAILED) {
+    close(fd);
+    return Damaged("it is empty, or no file");
+  }
+  auto file = std::shared_ptr<SnapshotFile>(new SnapshotFile(
+      fd, {static_cast<const std::byte*>(map), static_cast<size_t>(stat.st_size)}));
+  PIE_RETURN_IF_ERROR(file->Parse());
+  return file;
+}
+
+SnapshotFile::~SnapshotFile() {
+  munmap(const_cast<std::byte*>(map_.data()), map_.size());
+  close(fd_);
+}
+
+Status SnapshotFile::Parse() {
+  constexpr size_t kFixed = 2 * sizeof(uint64_t);
+  if (map_.size() < kFixed + kSumBytes) return Damaged("it is too short");
+  if (At<uint64_t>(map_, 0) != kMagic) {
+    return Fail(Code::kInvalid, "this is no snapshot, or one of another version of pie");
+  }
+  const auto meta_bytes = At<uint64_t>(map_, sizeof(uint64_t));
+  if (meta_bytes > kMaxHeadBytes || meta_bytes > map_.size() - kFixed - kSumBytes) {
+    return Damaged("it is cut off");
+  }
+  const size_t head = kFixed + meta_bytes;
+  if (At<uint64_t>(map_, head) != Checksum(kMagic, map_.first(head))) {
+    return Damaged("its head has changed");
+  }
+  Unpacker unpacker(map_.subspan(kFixed, meta_bytes));
+  for (std::string* text :
+       {&info_.user, &info_.model, &info_.name, &info_.fingerprint, &info_.layout}) {
+    *text = unpacker.Text();
+  }
+  info_.page_bytes = unpacker.Number<uint64_t>();
+  info_.page_tokens = unpacker.Number<uint32_t>();
+  info_.committed_pages = unpacker.Number<uint32_t>();
+  info_.working_pages = unpacker.Number<uint32_t>();
+  info_.working_tokens = unpacker.Number<uint32_t>();
+  info_.saved_at = unpacker.Number<int64_t>();
+  rows_.tokens = unpacker.Words();
+  rows_.positions = unpacker.Words();
+  const auto masks = unpacker.Number<uint32_t>();
+  for (uint32_t i = 0; i < masks && unpacker.ok(); ++i) rows_.masks.push_back(unpacker.Words());
+  // The checksum is right, so these hold unless somebody made the file by hand.
+  const uint64_t tokens =
+      uint64_t{info_.committed_pages} * info_.page_tokens + info_.working_tokens;
+  if (!unpacker.ok() || !unpacker.at_end() || info_.page_tokens == 0 ||
+      tokens != rows_.tokens.size() || rows_.positions.size() != tokens ||
+      (masks != 0 && masks != tokens) ||
+      info_.working_tokens > uint64_t{info_.working_pages} * info_.page_tokens) {
+    return Damaged("its numbers do not fit");
+  }
+  pages_ = PagesOf(tokens, info_.page_tokens);
+  first_page_ = head + kSumBytes;
+  uint64_t body = 0;
+  if (__builtin_add_overflow(info_.page_bytes, kSumBytes, &body) ||
+      __builtin_mul_overflow(body, pages_, &body) || body != map_.size() - first_page_) {
+    return Damaged("it is longer or shorter than it was");
+  }
+  return {};
+}
+
+Result<std::span<const std::byte>> SnapshotFile::Page(uint32_t index) const {
+  PIE_CHECK(index < pages_);
+  // A mapping of what is no longer there would take the process down.
+  struct stat stat = {};
+  if (fstat(fd_, &stat) != 0 || static_cast<size_t>(stat.st_size) < map_.size()) {
+    return Damaged("it was shortened while it was open");
+  }
+  const size_t at = first_page_ + index * (info_.page_bytes + kSumBytes);
+  const auto page = map_.subspan(at, info_.page_bytes);
+  if (At<uint64_t>(map_, at + info_.page_bytes) != PageChecksum(index, page)) {
+    return Damaged(fmt::format("page {} of {} has changed", index, pages_));
+  }
+  return page;
+}
+
+}  // namespace pie

@@ -1,0 +1,178 @@
+#include "kv/snapshot_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace pie {
+namespace {
+
+class SnapshotFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "snapshot-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    for (uint32_t i = 0; i < 5; ++i) {
+      rows_.tokens.push_back(100 + i);
+      rows_.positions.push_back(i);
+      rows_.masks.push_back({i / 2, 1});
+    }
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::vector<std::byte> PageContent(uint32_t index) const {
+    std::vector<std::byte> page(info_.page_bytes);
+    for (size_t i = 0; i < page.size(); ++i) page[i] = std::byte(i * 31 + index);
+    return page;
+  }
+  Status Save(const std::string& name) {
+    auto writer = SnapshotWriter::Create(folder_);
+    if (!writer) return std::unexpected(writer.error());
+    PIE_RETURN_IF_ERROR(writer->Write(SnapshotHead(info_, rows_.view())));
+    for (uint32_t i = 0; i < 3; ++i) PIE_RETURN_IF_ERROR(writer->WritePage(i, PageContent(i)));
+    PIE_RETURN_IF_ERROR(writer->Sync());
+    return writer->Commit(name);
+  }
+  // Reads all of it; the error that comes first.
+  Status Verify(const std::string& path, bool* same = nullptr) {
+    auto file = SnapshotFile::Open(path);
+    if (!file) return std::unexpected(file.error());
+    bool equal = (*file)->info().user == info_.user && (*file)->info().name == info_.name &&
+                 rows_ == (*file)->rows() && (*file)->pages() == 3;
+    for (uint32_t i = 0; i < (*file)->pages(); ++i) {
+      auto page = (*file)->Page(i);
+      if (!page) return std::unexpected(page.error());
+      equal = equal && std::ranges::equal(*page, PageContent(i));
+    }
+    if (same != nullptr) *same = equal;
+    return {};
+  }
+  std::string Bytes(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  void Put(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  }
+  size_t Files() {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+  }
+
+  std::string folder_;
+  SnapshotInfo info_{.user = "ann",
+                     .model = "default",
+                     .name = "a/../b",
+                     .fingerprint = "f00d",
+                     .layout = "f16",
+                     .page_bytes = 40,
+                     .page_tokens = 2,
+                     .committed_pages = 1,
+                     .working_pages = 2,
+                     .working_tokens = 3,
+                     .saved_at = 1234567890};
+  Rows rows_;
+};
+
+TEST_F(SnapshotFileTest, GivesBackWhatWasWritten) {
+  ASSERT_TRUE(Save("one"));
+  bool same = false;
+  const Status status = Verify(folder_ + "/one", &same);
+  ASSERT_TRUE(status) << status.error().text;
+  EXPECT_TRUE(same);
+  EXPECT_EQ(Files(), 1U);
+  EXPECT_EQ(std::filesystem::file_size(folder_ + "/one"), SnapshotBytes(info_, rows_.view()));
+  auto file = SnapshotFile::Open(folder_ + "/one");
+  ASSERT_TRUE(file);
+  EXPECT_EQ((*file)->info().saved_at, 1234567890);
+  EXPECT_EQ((*file)->info().working_tokens, 3U);
+  std::filesystem::remove(folder_ + "/one");  // whoever has it open goes on
+  EXPECT_TRUE((*file)->Page(2));
+}
+
+TEST_F(SnapshotFileTest, EveryByteCounts) {
+  ASSERT_TRUE(Save("one"));
+  const std::string bytes = Bytes(folder_ + "/one");
+  const std::string path = folder_ + "/spoilt";
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (const int flip : {1, 0x80, 0xFF}) {
+      std::string spoilt = bytes;
+      spoilt[i] = static_cast<char>(spoilt[i] ^ flip);
+      Put(path, spoilt);
+      const Status status = Verify(path);
+      ASSERT_FALSE(status) << "byte " << i << " of " << bytes.size() << " does not count";
+      ASSERT_FALSE(status.error().text.empty());
+    }
+  }
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    Put(path, bytes.substr(0, length));
+    ASSERT_FALSE(Verify(path)) << length << " bytes are not all of it";
+  }
+  Put(path, bytes + "x");
+  EXPECT_FALSE(Verify(path));
+}
+
+TEST_F(SnapshotFileTest, AFileThatIsShortenedWhileOpenIsNoCrash) {
+  ASSERT_TRUE(Save("one"));
+  auto file = SnapshotFile::Open(folder_ + "/one");
+  ASSERT_TRUE(file);
+  std::filesystem::resize_file(folder_ + "/one", 10);
+  const auto page = (*file)->Page(0);
+  ASSERT_FALSE(page);
+  EXPECT_NE(page.error().text.find("damaged"), std::string::npos);
+}
+
+TEST_F(SnapshotFileTest, WhatIsMissingOrNoFileIsAnError) {
+  EXPECT_EQ(SnapshotFile::Open(folder_ + "/none").error().code, Code::kNotFound);
+  EXPECT_FALSE(SnapshotFile::Open(folder_));
+  std::filesystem::create_symlink("/etc/passwd", folder_ + "/link");
+  EXPECT_FALSE(SnapshotFile::Open(folder_ + "/link"));
+}
+
+TEST_F(SnapshotFileTest, AFullDiskLeavesTheOldOne) {
+  ASSERT_TRUE(Save("one"));
+  const std::string before = Bytes(folder_ + "/one");
+  // A limit on the size of files, which write(2) meets as it meets the end of a disk.
+  rlimit old = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small = {.rlim_cur = before.size() / 2, .rlim_max = old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  info_.saved_at = 7;
+  const Status saved = Save("one");
+  setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, Code::kExhausted);
+  EXPECT_NE(saved.error().text.find("disk is full"), std::string::npos) << saved.error().text;
+  EXPECT_EQ(Bytes(folder_ + "/one"), before);
+  EXPECT_EQ(Files(), 1U);
+}
+
+TEST_F(SnapshotFileTest, AWriterThatStopsLeavesNothing) {
+  {
+    auto writer = SnapshotWriter::Create(folder_);
+    ASSERT_TRUE(writer);
+    ASSERT_TRUE(writer->Write(PageContent(0)));
+    EXPECT_EQ(Files(), 1U);
+    SnapshotWriter::RemoveAbandoned(folder_);
+    EXPECT_EQ(Files(), 1U);  // somebody is at it
+  }
+  EXPECT_EQ(Files(), 0U);
+  const std::string old = folder_ + "/1-1.unfinished";
+  Put(old, "half");
+  SnapshotWriter::RemoveAbandoned(folder_);
+  EXPECT_EQ(Files(), 1U);  // perhaps just begun
+  std::filesystem::last_write_time(
+      old, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  SnapshotWriter::RemoveAbandoned(folder_);
+  EXPECT_EQ(Files(), 0U);
+}
+
+}  // namespace
+}  // namespace pie

@@ -1,0 +1,106 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "kv/snapshot_file.h"
+
+namespace pie {
+namespace {
+
+constexpr std::string_view kUnfinished = ".unfinished";
+// Younger ones may be just about to be locked.
+constexpr time_t kAbandonedAfterSeconds = 60;
+
+std::unexpected<Error> WriteFailure() {
+  const int error = errno;
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
+    return Fail(Code::kExhausted, "the snapshot could not be saved: the disk is full ({}); {}",
+                std::strerror(error), "what was saved before is still there");
+  }
+  return Fail(Code::kInternal, "the snapshot could not be saved: {}", std::strerror(error));
+}
+
+Status SyncFolder(const std::string& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return WriteFailure();
+  const bool synced = fsync(fd) == 0;
+  close(fd);
+  if (!synced) return WriteFailure();
+  return {};
+}
+
+}  // namespace
+
+Result<SnapshotWriter> SnapshotWriter::Create(const std::string& folder) {
+  static std::atomic<uint64_t> next = 0;
+  const std::string path =
+      fmt::format("{}/{}-{}{}", folder, getpid(), next.fetch_add(1), kUnfinished);
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return WriteFailure();
+  flock(fd, LOCK_EX | LOCK_NB);  // says that somebody is at it
+  return SnapshotWriter(fd, folder, path);
+}
+
+SnapshotWriter::SnapshotWriter(SnapshotWriter&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      folder_(std::move(other.folder_)),
+      path_(std::exchange(other.path_, {})) {}
+
+SnapshotWriter::~SnapshotWriter() {
+  if (!path_.empty()) unlink(path_.c_str());
+  if (fd_ >= 0) close(fd_);
+}
+
+Status SnapshotWriter::Write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return WriteFailure();
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Status SnapshotWriter::WritePage(uint32_t index, std::span<const std::byte> page) {
+  PIE_RETURN_IF_ERROR(Write(page));
+  const uint64_t sum = PageChecksum(index, page);
+  return Write(std::as_bytes(std::span(&sum, 1)));
+}
+
+Status SnapshotWriter::Sync() {
+  if (fsync(fd_) != 0) return WriteFailure();
+  return {};
+}
+
+Status SnapshotWriter::Commit(const std::string& name) {
+  if (rename(path_.c_str(), (folder_ + "/" + name).c_str()) != 0) return WriteFailure();
+  path_.clear();
+  return SyncFolder(folder_);
+}
+
+void SnapshotWriter::RemoveAbandoned(const std::string& folder) {
+  DIR* const dir = opendir(folder.c_str());
+  if (dir == nullptr) return;
+  while (const dirent* entry = readdir(dir)) {
+    if (!std::string_view(entry->d_name).ends_with(kUnfinished)) continue;
+    const std::string path = folder + "/" + entry->d_name;
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) continue;
+    struct stat stat = {};
+    const bool old =
+        fstat(fd, &stat) == 0 && stat.st_mtime + kAbandonedAfterSeconds < time(nullptr);
+    if (old && flock(fd, LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
+    close(fd);
+  }
+  closedir(dir);
+}
+
+}  // namespace pie

@@ -1,0 +1,31 @@
+// StoredKv: the KV of a sequence, kept outside of the device: in a file, or in memory that the
+// device has not got. Enough to go on with the sequence without computing it again.
+//
+// Read by the step thread; immutable, so that forks share one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "kv/rows.h"
+
+namespace pie {
+
+class StoredKv {
+ public:
+  virtual ~StoredKv() = default;
+  virtual RowsView rows() const = 0;  // of the whole sequence
+  // The content of its index-th page. Valid until the next call. May read a disk.
+  virtual Result<std::span<const std::byte>> Page(uint32_t index) const = 0;
+};
+
+// What a device holds of a sequence.
+struct KvContent {
+  Rows rows;                     // of the whole sequence; only with its first page
+  std::vector<std::byte> bytes;  // of the pages asked for, one after another
+};
+
+}  // namespace pie

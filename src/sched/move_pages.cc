@@ -1,0 +1,82 @@
+// The step loop's traffic with what lies outside of the device: parked tokens come into pages, and
+// pages are read for those who keep them elsewhere. All of it between batches.
+#include <algorithm>
+#include <utility>
+
+#include "sched/step_loop.h"
+
+namespace pie {
+namespace {
+
+// That a restored sequence may move between two batches: a few milliseconds.
+constexpr size_t kRestoreBytes = size_t{16} << 20;
+
+}  // namespace
+
+void StepLoop::MovePages() {
+  while (!lanes_.reading().empty()) {
+    Lane& lane = *lanes_.reading().front();
+    lanes_.EndRead(lane, ReadPages(lane, *lane.reading));
+  }
+  moving_ = false;
+  // One at a time: what waits for pages is not overtaken by what needs fewer.
+  while (!moving_ && !lanes_.restoring().empty()) {
+    if (!Restore(*lanes_.restoring().front())) break;
+  }
+}
+
+bool StepLoop::Restore(Lane& lane) {
+  const RowsView rows = lane.parked->stored->rows().Sub(0, lane.parked->tokens);
+  uint32_t done = lane.kv.tokens();
+  if (done == 0) done = lane.kv.Adopt(rows);
+  // Room for the pass as well, or it could come to wait for pages that others of its kind hold.
+  const uint32_t missing = rows.size() - done;
+  std::optional<PageCopy> copy;
+  if (!lane.kv.Reserve(missing + lane.current->rows_left(), copy)) {
+    lane.kv.Clear();
+    return false;
+  }
+  const size_t pages = std::max<size_t>(1, kRestoreBytes / std::max<size_t>(1, info_.page_bytes));
+  const uint32_t page_tokens = info_.page_tokens;
+  const auto count = static_cast<uint32_t>(std::min<size_t>(missing, pages * page_tokens));
+  const auto table = lane.kv.pages();
+  for (uint32_t page = done / page_tokens; page * page_tokens < done + count; ++page) {
+    Result<std::span<const std::byte>> content = lane.parked->stored->Page(page);
+    Status written =
+        content ? backend_.WritePage(table[page], *content) : std::unexpected(content.error());
+    if (!written) {
+      lanes_.Break(lane, written.error());
+      return true;
+    }
+    ++pages_restored_;
+  }
+  lane.kv.Append(rows.Sub(done, count));
+  lane.kv.Publish();
+  moving_ = lane.kv.tokens() < rows.size();
+  if (!moving_) lanes_.EndRestore(lane);
+  return true;
+}
+
+Result<KvContent> StepLoop::ReadPages(const Lane& lane, const KvRead& read) {
+  KvContent content;
+  if (read.first_page == 0) {
+    content.rows = lane.parked ? Rows() : lane.kv.history().From(0);
+    if (lane.parked) content.rows.Append(lane.parked->stored->rows().Sub(0, lane.tokens()), 0);
+  }
+  const uint32_t held = (lane.tokens() + info_.page_tokens - 1) / info_.page_tokens;
+  const uint32_t first = std::min(read.first_page, held);
+  const uint32_t end = first + std::min(read.pages, held - first);
+  content.bytes.resize((end - first) * info_.page_bytes);
+  for (uint32_t page = first; page < end; ++page) {
+    const auto room =
+        std::span(content.bytes).subspan((page - first) * info_.page_bytes, info_.page_bytes);
+    if (lane.parked) {
+      std::ranges::copy(PIE_TRY(lane.parked->stored->Page(page)), room.begin());
+    } else {
+      PIE_RETURN_IF_ERROR(backend_.ReadPage(lane.kv.pages()[page], room));
+    }
+  }
+  return content;
+}
+
+}  // namespace pie

@@ -1,0 +1,212 @@
+// What the scheduler does with KV that exists already: equal beginnings, and stored sequences.
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "sched/scheduler.h"
+#include "sched/testing.h"
+
+namespace pie {
+namespace {
+
+using testing::Mirror;
+using testing::Outcome;
+
+std::vector<uint32_t> Text(uint32_t length, uint32_t seed) {
+  std::vector<uint32_t> text(length);
+  for (uint32_t i = 0; i < length; ++i) text[i] = (i * 7 + seed * 31 + i * i % 13) % 256;
+  return text;
+}
+
+// Pages in memory, as a file would have them.
+class MemoryKv final : public StoredKv {
+ public:
+  MemoryKv(KvContent content, size_t page_bytes)
+      : content_(std::move(content)), page_bytes_(page_bytes) {}
+  RowsView rows() const override { return content_.rows.view(); }
+  Result<std::span<const std::byte>> Page(uint32_t index) const override {
+    if (index == spoilt_page) return Fail(Code::kInternal, "page {} is spoilt", index);
+    return std::span(content_.bytes).subspan(index * page_bytes_, page_bytes_);
+  }
+  uint32_t spoilt_page = UINT32_MAX;
+
+ private:
+  KvContent content_;
+  size_t page_bytes_;
+};
+
+class SchedulerKvTest : public ::testing::Test {
+ protected:
+  void Start(DummyOptions device, PrefixOptions prefix = {}) {
+    device_ = device;
+    scheduler_.emplace(MakeDummyBackend(device),
+                       SchedulerOptions{.prefix = prefix, .check_integrity = true});
+  }
+  void Settle() { ASSERT_TRUE(scheduler_->WaitIdle(10'000)); }
+  uint64_t Computed() {
+    EXPECT_TRUE(scheduler_->WaitIdle(10'000));
+    return scheduler_->stats().tokens;
+  }
+  // Appends and returns the greedy token, which must be right.
+  void Append(Mirror& mirror, const std::vector<uint32_t>& tokens) {
+    Outcome outcome;
+    Forward forward = mirror.Append(tokens);
+    forward.done = outcome.Callback();
+    scheduler_->Execute(std::move(forward));
+    EXPECT_EQ(outcome.Token(), mirror.Greedy(device_));
+  }
+  Mirror Written(const std::vector<uint32_t>& tokens, CacheSalt salt = {}) {
+    Mirror mirror{scheduler_->Create(salt), {}};
+    Append(mirror, tokens);
+    return mirror;
+  }
+  Result<KvContent> Read(SequenceId id, uint32_t first = 0, uint32_t pages = 1000) {
+    auto promise = std::make_shared<std::promise<Result<KvContent>>>();
+    auto content = promise->get_future();
+    scheduler_->Read(id, first, pages,
+                     [promise](Result<KvContent> got) { promise->set_value(std::move(got)); });
+    return content.get();
+  }
+  std::shared_ptr<MemoryKv> Stored(SequenceId id) {
+    Result<KvContent> content = Read(id);
+    EXPECT_TRUE(content);
+    return std::make_shared<MemoryKv>(*std::move(content), scheduler_->info().page_bytes);
+  }
+
+  DummyOptions device_;
+  std::optional<Scheduler> scheduler_;
+};
+
+TEST_F(SchedulerKvTest, AnEqualBeginningIsNotComputedAgain) {
+  Start({.page_tokens = 16, .total_pages = 64});
+  const std::vector<uint32_t> text = Text(100, 1);
+  const Mirror first = Written(text);
+  EXPECT_EQ(Computed(), 100U);
+  scheduler_->Drop(first.id);
+  const Mirror second = Written(text);
+  EXPECT_EQ(Computed(), 104U);  // six pages were there
+  EXPECT_EQ(scheduler_->stats().prefix.tokens_saved, 96U);
+  const Mirror stranger = Written(text, {1, 2});
+  EXPECT_EQ(Computed(), 204U);
+}
+
+TEST_F(SchedulerKvTest, TheLastRowIsComputedWhereItIsRead) {
+  Start({.page_tokens = 16, .total_pages = 64});
+  const std::vector<uint32_t> text = Text(64, 1);  // whole pages
+  Written(text);
+  Written(text);
+  EXPECT_EQ(Computed(), 64U + 16);
+  // Nothing is read: all of it is there, and no batch runs.
+  Mirror third{scheduler_->Create(), {}};
+  Outcome outcome;
+  Forward forward = third.Append(text);
+  forward.samples.clear();
+  forward.done = outcome.Callback();
+  scheduler_->Execute(std::move(forward));
+  ASSERT_TRUE(outcome.Get().has_value());
+  EXPECT_TRUE(outcome.Get()->has_value());
+  EXPECT_EQ(Computed(), 64U + 16);
+  Append(third, Text(3, 9));
+}
+
+TEST_F(SchedulerKvTest, WithoutSharingEverythingIsComputed) {
+  Start({.page_tokens = 16, .total_pages = 64}, {.share = false});
+  const Mirror first = Written(Text(100, 1));
+  const Mirror second = Written(Text(100, 1));
+  EXPECT_EQ(Computed(), 200U);
+  scheduler_->Drop(first.id);
+  scheduler_->Drop(second.id);
+  Settle();
+  EXPECT_EQ(scheduler_->stats().pages_cached, 0U);
+}
+
+TEST_F(SchedulerKvTest, CachedPagesAreFreePages) {
+  Start({.page_tokens = 16, .total_pages = 8});
+  scheduler_->Drop(Written(Text(128, 1)).id);
+  Settle();
+  EXPECT_EQ(scheduler_->stats().pages_used, 0U);
+  EXPECT_EQ(scheduler_->stats().pages_cached, 8U);
+  Written(Text(128, 2));
+  Settle();
+  EXPECT_EQ(scheduler_->stats().prefix.evictions, 8U);
+}
+
+TEST_F(SchedulerKvTest, AStoredSequenceGoesOnWithoutBeingComputed) {
+  for (const uint32_t page_tokens : {1U, 16U, 64U}) {
+    Start({.page_tokens = page_tokens, .total_pages = 256}, {.share = false});
+    Mirror mirror = Written(Text(100, 1));
+    const auto stored = Stored(mirror.id);
+    scheduler_->Drop(mirror.id);
+    const uint64_t before = Computed();
+    Mirror opened{scheduler_->Open({}, stored), mirror.slots};
+    Settle();
+    EXPECT_EQ(scheduler_->stats().pages_used, 0U);  // nothing needs it yet
+    Append(opened, {65, 66, 67});
+    EXPECT_EQ(Computed(), before + 3);
+    EXPECT_EQ(scheduler_->stats().pages_restored, (100 + page_tokens - 1) / page_tokens);
+    // And once more, from the middle of it: read, truncated and forked before it has any pages.
+    Mirror cut{scheduler_->Open({}, stored), mirror.slots};
+    EXPECT_EQ(Read(cut.id)->rows.tokens, Text(100, 1));
+    scheduler_->Truncate(cut.id, 37);
+    cut.slots.resize(37);
+    Mirror fork{scheduler_->Fork(cut.id), cut.slots};
+    EXPECT_EQ(Read(fork.id)->rows.tokens.size(), 37U);
+    Append(cut, {1});
+    Append(fork, {2, 3});
+    Append(cut, {4});
+    EXPECT_EQ(Computed(), before + 3 + 4);
+  }
+}
+
+TEST_F(SchedulerKvTest, StoredPagesThatAreInMemoryAreNotRead) {
+  Start({.page_tokens = 16, .total_pages = 64});
+  Mirror mirror = Written(Text(100, 1));
+  const auto stored = Stored(mirror.id);
+  scheduler_->Drop(mirror.id);
+  Mirror opened{scheduler_->Open({}, stored), mirror.slots};
+  Append(opened, {65});
+  Settle();
+  EXPECT_EQ(scheduler_->stats().pages_restored, 1U);  // the partial one
+}
+
+TEST_F(SchedulerKvTest, ASpoiltPageBreaksThatSequenceAlone) {
+  Start({.page_tokens = 16, .total_pages = 64}, {.share = false});
+  Mirror mirror = Written(Text(100, 1));
+  const auto stored = Stored(mirror.id);
+  stored->spoilt_page = 3;
+  Mirror opened{scheduler_->Open({}, stored), mirror.slots};
+  Outcome outcome;
+  Forward forward = opened.Append({65});
+  forward.done = outcome.Callback();
+  scheduler_->Execute(std::move(forward));
+  EXPECT_EQ(outcome.Failure().text, "page 3 is spoilt");
+  EXPECT_FALSE(Read(opened.id));
+  Append(mirror, {65});
+  scheduler_->Drop(mirror.id);
+  Settle();
+  EXPECT_EQ(scheduler_->stats().pages_used, 0U);
+}
+
+TEST_F(SchedulerKvTest, AStoredSequenceThatFindsNoRoomWaitsOrFails) {
+  Start({.page_tokens = 16, .total_pages = 8}, {.share = false});
+  Mirror mirror = Written(Text(64, 1));
+  const auto stored = Stored(mirror.id);
+  Mirror big = Written(Text(32, 2));
+  Mirror opened{scheduler_->Open({}, stored), mirror.slots};
+  Outcome refused;
+  Forward forward = opened.Append({65});
+  forward.done = refused.Callback();
+  scheduler_->Execute(std::move(forward));
+  EXPECT_NE(refused.Failure().text.find("out of KV pages"), std::string::npos);
+
+  Mirror again{scheduler_->Open({}, stored), mirror.slots};
+  Outcome waits;
+  forward = again.Append({65});
+  forward.done = waits.Callback();
+  scheduler_->Execute(std::move(forward));
+  scheduler_->Drop(mirror.id);
+  EXPECT_EQ(waits.Token(), again.Greedy(device_));
+}
+
+}  // namespace
+}  // namespace pie
