@@ -74,9 +74,10 @@ bool LaneTable::Admit(Lane& lane) {
 
 void LaneTable::Line(Lane& lane, Operation operation) {
   operation.ticket = next_ticket_++;
-  if (operation.pass) operation.pass->ticket = operation.ticket;
+  if (operation.pass) operation.pass->ticket = operation.pass->turn = operation.ticket;
   ++operations_;
   lane.operations.push_back(std::move(operation));
+  EndIdleChain(lane);
   Wake(lane);
 }
 
@@ -144,7 +145,7 @@ void LaneTable::MakeReady(Lane& lane) {
 
 void LaneTable::InsertByAge(std::vector<Lane*>& lanes, Lane& lane) {
   const auto older = [](const Lane* a, const Lane* b) {
-    return a->current->ticket < b->current->ticket;
+    return a->current->turn < b->current->turn;
   };
   // Nearly always at the end: passes become ready about in the order in which they came.
   auto at = lanes.end();
@@ -187,8 +188,12 @@ void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, 
     MakeReady(lane);
     return;
   }
-  EndPass(lane, std::move(slots));
-  if (lane.waiting() == 0 && !lane.dropped) cohort_.Woke(lane.peer);
+  if (pass.forward.chain) {
+    Follow(lane, std::move(slots));
+  } else {
+    EndPass(lane, std::move(slots));
+    if (lane.waiting() == 0 && !lane.dropped) cohort_.Woke(lane.peer);
+  }
   Wake(lane);
   RunRunnable();
 }
@@ -196,6 +201,25 @@ void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, 
 void LaneTable::EndAdopted(Lane& lane) {
   std::erase(ready_, &lane);
   Settle(lane, {}, lane.current->rows(), 0);
+}
+
+void LaneTable::Follow(Lane& lane, std::vector<Slot> slots) {
+  const Result<bool> follows = FollowOn(*lane.current, slots, lane.waiting() > 0);
+  if (!follows) {
+    EndPass(lane, std::unexpected(follows.error()));
+  } else if (!*follows) {
+    EndPass(lane, std::move(slots));
+  } else {
+    lane.current->turn = next_ticket_++;  // behind those that wait by now, as if asked for anew
+    Begin(lane);
+  }
+}
+
+// The first pass runs in any case: its asker counts on its tokens.
+void LaneTable::EndIdleChain(Lane& lane) {
+  if (!lane.current || lane.in_batch || lane.current->chained == 0) return;
+  std::erase(ready_, &lane);
+  EndPass(lane, std::vector<Slot>());
 }
 
 void LaneTable::Break(Lane& lane, const Error& error) {

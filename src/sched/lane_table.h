@@ -130,6 +130,10 @@ class LaneTable {
   void MakeReady(Lane& lane);
   void Forget(Lane& lane);  // in all lists
   void EndPass(Lane& lane, Result<std::vector<Slot>> result);
+  // The lane's pass has run and carries a chain: its next pass is ready, or the chain ends.
+  void Follow(Lane& lane, std::vector<Slot> slots);
+  // A chain between two passes ends where it is.
+  void EndIdleChain(Lane& lane);
   void CountEnded(uint64_t ticket);
 
   // Lanes are looked at from a list, not by recursion: a guest can queue forks of forks of forks.

@@ -68,6 +68,7 @@ Status Check(const Forward& forward, const BackendInfo& info) {
                   info.max_positions - 1);
     }
   }
+  PIE_RETURN_IF_ERROR(CheckChain(forward));
   if (!forward.logit_mask.empty() && !BrleFirst(forward.logit_mask, info.vocab_size)) {
     return Fail(Code::kInvalid, "the logit mask allows no token: allow at least one");
   }

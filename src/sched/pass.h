@@ -22,9 +22,11 @@ struct Pass {
   Forward forward;
   std::optional<Error> rejected;  // found wrong before it was queued; fails in its turn
   uint64_t ticket = 0;            // order of arrival
+  uint64_t turn = 0;              // its place among those that wait; a chain's passes get new ones
   uint32_t rows_done = 0;         // rows that ran, or run now
   uint32_t first_read = 0;        // the first row that a sample reads; rows() if none does
   std::vector<Slot> slots;        // of a chunked pass: what its chunks gave so far
+  uint32_t chained = 0;           // tokens that its chain has given
 
   uint32_t rows() const { return static_cast<uint32_t>(forward.tokens.size()); }
   uint32_t rows_left() const { return rows() - rows_done; }

@@ -7,7 +7,7 @@
 //
 // Failure: a Forward's `done` is called exactly once, on the step thread, unless its sequence was
 // dropped or the scheduler is destroyed before the pass ran; then it is destroyed without being
-// called. A pass that fails leaves its sequence broken: it gives its pages back, and every later
+// called. A chain's `done` comes at its end, with the slots of its last pass. A pass that fails leaves its sequence broken: it gives its pages back, and every later
 // pass on it (and on its forks) fails with the same error.
 #pragma once
 
@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "kv/prefix_index.h"
 #include "kv/stored_kv.h"
+#include "sched/chain.h"
 #include "sched/policy.h"
 
 namespace pie {
@@ -34,6 +35,7 @@ struct Forward {
   Brle logit_mask;                  // empty = everything allowed
   std::vector<SampleSpec> samples;  // rows < tokens.size()
   uint64_t seed = 0;
+  std::unique_ptr<Chain> chain;  // the passes that follow by themselves; null: none
   RowsView rows(size_t first, size_t count) const {
     return RowsView{tokens, positions, attention}.Sub(first, count);
   }

@@ -1,0 +1,103 @@
+//! A generation that the engine runs by itself: it feeds its own tokens forward and wakes the program for
+//! several at once. The tokens, and the context at every moment, are those of the loop over steps.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::executor::ready;
+use crate::pass::Request;
+use crate::pie::plus::chains::{Chain, Ending};
+use crate::spec::Drafter;
+use crate::Result;
+
+use super::cut::cut;
+use super::state::{Options, State};
+
+/// Dropping it ends the chain; the context forgets what was not taken.
+pub(super) struct Chained<'a, 'ctx> {
+    state: &'a Rc<RefCell<State<'ctx>>>,
+    chain: Chain,
+    /// The input of the first pass, until it gave a token.
+    input: Option<Vec<u32>>,
+    tokens_before: u32,
+    ended: bool,
+}
+
+impl Options {
+    /// Nothing has to be decided here between two tokens.
+    fn chainable(&self) -> bool {
+        self.constraints.is_empty()
+            && self.each_step.is_empty()
+            && matches!(self.drafter, Drafter::None)
+    }
+}
+
+impl<'a, 'ctx> Chained<'a, 'ctx> {
+    /// None if the generation has to be run step by step, or has ended. It also ends, accepted, at `ends`.
+    pub fn start(shared: &'a Rc<RefCell<State<'ctx>>>, ends: &[u32]) -> Result<Option<Self>> {
+        let mut state = shared.borrow_mut();
+        if !state.options.chainable() {
+            return Ok(None);
+        }
+        state.advance()?;
+        if state.done {
+            return Ok(None);
+        }
+        let mut plan = state.plan(state.ctx.seq_len())?;
+        let sampled = plan.tokens.len() as u32 - 1;
+        plan.requests.push(Some(Request::sample(&[sampled], state.options.sampler)));
+        let max_tokens = state.room().try_into().unwrap_or(u32::MAX);
+        let stops = [&state.options.stops, ends].concat();
+        state.bid();
+        let tokens_before = state.ctx.inner().working_page_token_count();
+        let chain = plan.submit_chain(state.ctx, max_tokens, &stops)?;
+        let input = Some(state.ctx.take_buffer());
+        Ok(Some(Self { state: shared, chain, input, tokens_before, ended: false }))
+    }
+
+    /// The tokens accepted since the last call; None at the end.
+    pub async fn next(&mut self) -> Result<Option<Vec<u32>>> {
+        while !self.ended {
+            let progress = self.chain.take().inspect_err(|_| self.undo())?;
+            self.ended = progress.ended.is_some();
+            if !progress.tokens.is_empty() {
+                return Ok(Some(self.accept(progress.tokens)));
+            }
+            if progress.ended == Some(Ending::Cancelled) {
+                return Err("the context was used for something else while it generated".into());
+            }
+            if !self.ended {
+                ready(self.chain.pollable()).await;
+            }
+        }
+        Ok(None)
+    }
+
+    /// All of them were computed but the last, which waits in the buffer.
+    fn accept(&mut self, mut tokens: Vec<u32>) -> Vec<u32> {
+        let state = &mut *self.state.borrow_mut();
+        let last = tokens.len() - 1;
+        let cut = cut(&tokens, &state.options.stops, state.room());
+        tokens.truncate(cut.kept);
+        state.done = cut.ends;
+        state.generated += tokens.len();
+        state.steps += last as u64 + 1;
+        if self.input.take().is_none() {
+            state.ctx.shorten_buffer(1); // the last token of the last time
+        }
+        state.ctx.append(tokens.get(last..).unwrap_or_default());
+        state.bid();
+        tokens
+    }
+
+    /// The first pass has failed: as if it had not been.
+    fn undo(&mut self) {
+        let Some(input) = self.input.take() else { return };
+        let ctx = &mut *self.state.borrow_mut().ctx;
+        let left = ctx.inner().working_page_token_count().saturating_sub(self.tokens_before);
+        if left > 0 {
+            ctx.inner().truncate_working_page_tokens(left);
+        }
+        ctx.put_back(input);
+    }
+}

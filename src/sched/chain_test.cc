@@ -1,0 +1,283 @@
+#include "sched/chain.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "sched/pass.h"
+#include "sched/testing.h"
+
+namespace pie {
+namespace {
+
+using testing::Gate;
+using testing::GatedBackend;
+using testing::Mirror;
+using testing::Outcome;
+using Tokens = std::vector<uint32_t>;
+
+// What a chain gave, and how it ended.
+class Given {
+ public:
+  auto Callback() {
+    return [state = state_](uint32_t token, std::optional<Chain::End> end) {
+      const std::lock_guard lock(state->mutex);
+      EXPECT_FALSE(state->end) << "a token after the end";
+      state->tokens.push_back(token);
+      state->end = end;
+    };
+  }
+  Tokens tokens() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->tokens;
+  }
+  std::optional<Chain::End> end() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->end;
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    Tokens tokens;
+    std::optional<Chain::End> end;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+struct Running {
+  Outcome outcome;
+  Given given;
+};
+
+class ChainTest : public ::testing::Test {
+ protected:
+  void Start(DummyOptions device) {
+    device_ = device;
+    scheduler_ = std::make_unique<Scheduler>(std::make_unique<GatedBackend>(device, gate_),
+                                             SchedulerOptions{.check_integrity = true});
+  }
+  void TearDown() override { gate_->Open(); }
+
+  Mirror Create() { return {scheduler_->Create(), {}}; }
+  Outcome Run(Forward forward) {
+    Outcome outcome;
+    forward.done = outcome.Callback();
+    scheduler_->Execute(std::move(forward));
+    return outcome;
+  }
+  Forward Chained(Mirror& mirror, const Tokens& tokens, uint32_t max_tokens, const Given& given) {
+    Forward forward = mirror.Append(tokens);
+    forward.chain = std::make_unique<Chain>();
+    forward.chain->max_tokens = max_tokens;
+    forward.chain->give = Given(given).Callback();
+    return forward;
+  }
+  Running RunChain(Mirror& mirror, const Tokens& tokens, uint32_t max_tokens) {
+    Running running;
+    running.outcome = Run(Chained(mirror, tokens, max_tokens, running.given));
+    return running;
+  }
+  // What the sequence should be after a chain: every token but the last was fed.
+  static void Feed(Mirror& mirror, const Tokens& tokens, size_t count) {
+    for (size_t i = 0; i < count; ++i) mirror.Append({tokens[i]});
+  }
+  // The oracle: greedy tokens one after the other, from the dummy model's definition.
+  Tokens Greedy(Mirror mirror, size_t count) const {
+    Tokens tokens;
+    for (size_t i = 0; i < count; ++i) {
+      tokens.push_back(mirror.Greedy(device_));
+      mirror.Append({tokens.back()});
+    }
+    return tokens;
+  }
+  void ExpectWhole(Mirror& mirror) {
+    const uint32_t token = Run(mirror.Append({'!'})).Token();
+    EXPECT_EQ(token, mirror.Greedy(device_));
+  }
+
+  DummyOptions device_;
+  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+TEST_F(ChainTest, GivesTheTokensOfPassesOneByOne) {
+  Start({.seed = 3, .page_tokens = 4});
+  Mirror mirror = Create();
+  const Running chain = RunChain(mirror, {'h', 'e', 'l', 'l', 'o'}, 30);
+  EXPECT_EQ(chain.outcome.Token(), Greedy(mirror, 30).back());
+  EXPECT_EQ(chain.given.tokens(), Greedy(mirror, 30));
+  EXPECT_EQ(chain.given.end(), Chain::End::kLimit);
+  EXPECT_EQ(gate_->batches().size(), 30u);  // one pass each, and none that nobody asked for
+  Feed(mirror, chain.given.tokens(), 29);
+  ExpectWhole(mirror);
+}
+
+TEST_F(ChainTest, DrawsAsPassesWithTheSameSeeds) {
+  Start({.seed = 3, .page_tokens = 4});
+  const auto drawing = [](Forward forward, uint64_t seed) {
+    forward.samples[0].kind = SampleSpec::Kind::kMultinomial;
+    forward.samples[0].temperature = 1.5F;
+    forward.seed = seed;
+    return forward;
+  };
+  Mirror stepped = Create();
+  Tokens expected = {Run(drawing(stepped.Append({'a', 'b'}), 100)).Token()};
+  for (uint64_t i = 1; i < 20; ++i) {
+    expected.push_back(Run(drawing(stepped.Append({expected.back()}), 100 + i)).Token());
+  }
+  Mirror mirror = Create();
+  Running chain;
+  Forward forward = drawing(Chained(mirror, {'a', 'b'}, 20, chain.given), 100);
+  forward.chain->seed = [](uint32_t step) { return uint64_t{100} + step; };
+  Run(std::move(forward)).Get();
+  EXPECT_EQ(chain.given.tokens(), expected);
+}
+
+TEST_F(ChainTest, EndsWithAStopToken) {
+  Start({.seed = 3, .page_tokens = 4});
+  Mirror mirror = Create();
+  Mirror prompt = mirror;
+  prompt.Append({'x', 'y', 'z'});
+  const Tokens greedy = Greedy(prompt, 40);
+  const uint32_t stop = greedy[12];
+  const auto first = static_cast<size_t>(std::ranges::find(greedy, stop) - greedy.begin());
+
+  Running chain;
+  Forward forward = Chained(mirror, {'x', 'y', 'z'}, 40, chain.given);
+  forward.chain->stops = {stop};
+  EXPECT_EQ(Run(std::move(forward)).Token(), stop);
+  EXPECT_EQ(chain.given.tokens(), Tokens(greedy.begin(), greedy.begin() + first + 1));
+  EXPECT_EQ(chain.given.end(), Chain::End::kStop);
+  Feed(mirror, greedy, first);  // the stop token itself is not fed
+  ExpectWhole(mirror);
+}
+
+TEST_F(ChainTest, TruncationEndsItAndTakesBackWhatItDid) {
+  Start({.seed = 5, .page_tokens = 4});
+  Mirror mirror = Create();
+  gate_->Hold();
+  const Running chain = RunChain(mirror, {'a', 'b', 'c'}, 1'000'000);
+  ASSERT_TRUE(gate_->WaitBusy());
+  scheduler_->Truncate(mirror.id, 2);
+  gate_->Open();
+  EXPECT_TRUE(chain.outcome.Get()->has_value());
+  EXPECT_EQ(chain.given.tokens(), Greedy(mirror, 1));
+  EXPECT_EQ(chain.given.end(), std::nullopt);
+  mirror.slots.resize(2);
+  ExpectWhole(mirror);
+}
+
+TEST_F(ChainTest, AnythingBehindItEndsIt) {
+  Start({.seed = 5, .page_tokens = 4, .total_pages = 4096});
+  Mirror mirror = Create();
+  const Running chain = RunChain(mirror, {'a', 'b', 'c'}, 1'000'000);
+  while (chain.given.tokens().size() < 8) std::this_thread::yield();
+  Mirror fork{scheduler_->Fork(mirror.id), {}};
+  ASSERT_TRUE(chain.outcome.Get()->has_value());
+  const Tokens tokens = chain.given.tokens();
+  EXPECT_EQ(tokens, Greedy(mirror, tokens.size()));
+  // A chain that ended between two passes has not fed its last token.
+  Feed(mirror, tokens, tokens.size() - 1);
+  fork.slots = mirror.slots;
+  ExpectWhole(fork);
+  ExpectWhole(mirror);
+}
+
+TEST_F(ChainTest, ChainsShareTheirBatches) {
+  Start({.seed = 5, .page_tokens = 4});
+  Mirror blocker = Create();
+  gate_->Hold();
+  Run(blocker.Append({'#'}));
+  ASSERT_TRUE(gate_->WaitBusy());
+  Mirror mirrors[3] = {Create(), Create(), Create()};
+  std::vector<Running> chains;
+  for (Mirror& mirror : mirrors) chains.push_back(RunChain(mirror, {'p'}, 10));
+  gate_->Open();
+  for (size_t i = 0; i < 3; ++i) {
+    chains[i].outcome.Get();
+    EXPECT_EQ(chains[i].given.tokens(), Greedy(mirrors[i], 10));
+  }
+  const auto batches = gate_->batches();
+  ASSERT_EQ(batches.size(), 11u);
+  for (size_t i = 1; i < batches.size(); ++i) EXPECT_EQ(batches[i], Tokens({1, 1, 1}));
+}
+
+TEST_F(ChainTest, DroppedSequenceTakesItAlong) {
+  Start({.page_tokens = 4, .total_pages = 4096});
+  Mirror mirror = Create();
+  const Running chain = RunChain(mirror, {'a'}, 1'000'000);
+  while (chain.given.tokens().size() < 5) std::this_thread::yield();
+  scheduler_->Drop(mirror.id);
+  chain.outcome.Get();
+  ASSERT_TRUE(scheduler_->WaitIdle(20'000));
+  EXPECT_EQ(scheduler_->stats().sequences, 0u);
+  EXPECT_EQ(scheduler_->stats().pages_used, 0u);
+  EXPECT_EQ(scheduler_->stats().queued, 0u);
+}
+
+TEST_F(ChainTest, RefusedPassLeavesTheSequenceWhole) {
+  Start({.seed = 9, .page_tokens = 4});
+  Mirror mirror = Create();
+  Running chain;
+  Forward forward = Chained(mirror, {'a'}, 100, chain.given);
+  forward.chain->admit = [left = 5]() mutable -> Status {
+    if (left-- > 0) return {};
+    return Fail(Code::kExhausted, "enough");
+  };
+  EXPECT_EQ(Run(std::move(forward)).Failure().text, "enough");
+  EXPECT_EQ(chain.given.tokens(), Greedy(mirror, 6));
+  Feed(mirror, chain.given.tokens(), 5);
+  ExpectWhole(mirror);
+}
+
+TEST_F(ChainTest, AMaskMayChangeWithEveryToken) {
+  Start({.seed = 9, .page_tokens = 4});
+  Mirror mirror = Create();
+  Running chain;
+  Forward forward = Chained(mirror, {'a'}, 6, chain.given);
+  forward.logit_mask = {'0', 1};
+  forward.chain->mask = [](uint32_t token, Brle& mask) -> Status {
+    mask = {token + 1, 1};  // the next one in the alphabet, and nothing else
+    return {};
+  };
+  Run(std::move(forward)).Get();
+  EXPECT_EQ(chain.given.tokens(), Tokens({'0', '1', '2', '3', '4', '5'}));
+}
+
+TEST_F(ChainTest, ModelsLengthEndsItWithAnError) {
+  Start({.seed = 9, .page_tokens = 4, .max_positions = 12});
+  Mirror mirror = Create();
+  const Running chain = RunChain(mirror, {'a', 'b'}, 100);
+  EXPECT_EQ(chain.outcome.Failure().code, Code::kExhausted);
+  EXPECT_EQ(chain.given.tokens(), Greedy(mirror, 11));
+  ASSERT_TRUE(scheduler_->WaitIdle(20'000));
+  EXPECT_EQ(scheduler_->stats().pages_used, 0u);
+}
+
+TEST_F(ChainTest, WhatCannotBeAChainIsRefused) {
+  Start({});
+  const BackendInfo& info = scheduler_->info();
+  Mirror mirror = Create();
+  const auto fault = [&](auto change) {
+    Forward forward = Chained(mirror, {'a', 'b'}, 3, {});
+    change(forward);
+    const auto found = FindFault(forward, info);
+    return found ? found->text : "";
+  };
+  EXPECT_EQ(fault([](Forward&) {}), "");
+  EXPECT_EQ(fault([](Forward& f) { f.chain->max_tokens = 0; }),
+            "a chain of no tokens: ask for at least one");
+  EXPECT_EQ(fault([](Forward& f) { f.attention = {{0, 1}, {0, 2}}; }),
+            "a chain attends causally: an attention mask holds for the rows of one pass");
+  const char* kSampler = "a chain needs one sampler that chooses tokens, and no probes";
+  EXPECT_EQ(fault([](Forward& f) { f.samples.clear(); }), kSampler);
+  EXPECT_EQ(fault([](Forward& f) { f.samples.push_back(f.samples[0]); }), kSampler);
+  EXPECT_EQ(fault([](Forward& f) { f.samples[0].kind = SampleSpec::Kind::kEntropy; }), kSampler);
+  const char* kRow = "a chain samples the last row of its input, and no other";
+  EXPECT_EQ(fault([](Forward& f) { f.samples[0].rows = {0}; }), kRow);
+  EXPECT_EQ(fault([](Forward& f) { f.samples[0].rows = {0, 1}; }), kRow);
+}
+
+}  // namespace
+}  // namespace pie
