@@ -66,6 +66,11 @@ bool PassExecute(void* guest, uint32_t pass, uint32_t* future, Out* out);
 bool OutputGet(void* guest, uint32_t future, bool* ready, Out* out);
 bool OutputFailure(void* guest, uint32_t future, bool* failed, Out* out);
 
+// api_chain.cc
+bool ChainRun(void* guest, uint32_t pass, uint32_t max_tokens, Words stops, uint32_t* chain,
+              Out* out);
+bool ChainTake(void* guest, uint32_t chain, pie_bridge::ChainState* state, Out* out);
+
 // api_scheduling.cc
 bool SchedulingPrice(void* guest, double* value, Out* out);
 bool SchedulingRent(void* guest, uint32_t context, double* value, Out* out);

@@ -1,5 +1,6 @@
 // What all resources share: dropping a handle, and the signal behind a pollable.
 #include "host/api.h"
+#include "host/execute.h"
 
 namespace pie::host {
 
@@ -21,6 +22,10 @@ bool HandleDrop(void* guest, HandleKind kind, uint32_t handle, Out* out) {
         break;
       case HandleKind::FutureOutput:
         handles.outputs.Remove(handle);
+        break;
+      case HandleKind::Chain:
+        EndChain(process, *PIE_TRY(handles.chains.Get(handle)));
+        handles.chains.Remove(handle);
         break;
       case HandleKind::FutureText:
         handles.texts.Remove(handle);
@@ -64,6 +69,9 @@ bool HandleSignal(void* guest, HandleKind kind, uint32_t handle, const pie_bridg
     switch (kind) {
       case HandleKind::FutureOutput:
         *signal = (*PIE_TRY(handles.outputs.Get(handle)))->signal.raw();
+        break;
+      case HandleKind::Chain:
+        *signal = PIE_TRY(handles.chains.Get(handle))->output->signal().raw();
         break;
       case HandleKind::FutureText:
         *signal = (*PIE_TRY(handles.texts.Get(handle)))->signal().raw();

@@ -1,21 +1,12 @@
-// pie:core/inference: forward passes and what they give; and pie:plus.
+// pie:core/inference: forward passes and what they give; and pie:plus/sampling and outcome.
 #include <algorithm>
 #include <cmath>
 
 #include "host/api.h"
-#include "sched/pass.h"
+#include "host/execute.h"
 
 namespace pie::host {
 namespace {
-
-// The pass, if it may still be changed.
-Result<Pass*> OpenPass(Process& process, uint32_t handle) {
-  Pass* pass = PIE_TRY(process.handles().passes.Get(handle));
-  if (pass->executed) {
-    return Fail(Code::kInvalid, "this pass was executed already; make a new one");
-  }
-  return pass;
-}
 
 Result<SampleSpec> ToSpec(const pie_bridge::Sampler& sampler, uint32_t vocab_size) {
   using In = pie_bridge::SamplerKind;
@@ -74,9 +65,7 @@ Result<SampleSpec> ToSpec(const pie_bridge::Sampler& sampler, uint32_t vocab_siz
 // `execute`, where the guest can handle it.
 bool Keep(Process& process, Pass& pass, size_t bytes) {
   if (pass.charge.Grow(bytes)) return true;
-  pass.refusal =
-      fmt::format("memory limit: the passes and unread results of an inferlet have {} MiB",
-                  process.engine().limits().max_pass_bytes >> 20);
+  pass.refusal = PassMemoryLimit(process).error().text;
   return false;
 }
 
@@ -125,42 +114,6 @@ class Completion {
   Charge input_;
   std::shared_ptr<Pace> pace_;
 };
-
-// Everything that a pass asks for, checked before it is queued.
-Status Validate(const Pass& pass, const BackendInfo& info) {
-  const Forward& forward = pass.forward;
-  if (!pass.refusal.empty()) return Fail(Code::kUnavailable, "{}", pass.refusal);
-  if (forward.tokens.empty()) {
-    return Fail(Code::kInvalid, "empty input: a pass needs at least one token");
-  }
-  for (uint32_t token : forward.tokens) {
-    if (token >= info.vocab_size) {
-      return Fail(Code::kInvalid, "token {} is not in the vocabulary of {}", token,
-                  info.vocab_size);
-    }
-  }
-  for (uint32_t position : forward.positions) {
-    if (position >= info.max_positions) {
-      return Fail(Code::kInvalid, "position {} is past this model's {} positions", position,
-                  info.max_positions);
-    }
-  }
-  if (!forward.attention.empty() && forward.attention.size() != forward.tokens.size()) {
-    return Fail(Code::kInvalid, "{} attention rows for {} input tokens", forward.attention.size(),
-                forward.tokens.size());
-  }
-  for (const SampleSpec& spec : forward.samples) {
-    for (uint32_t row : spec.rows) {
-      if (row >= forward.tokens.size()) {
-        return Fail(Code::kInvalid, "row {} is sampled, but there are {} input tokens", row,
-                    forward.tokens.size());
-      }
-    }
-  }
-  // What the scheduler would find: there it would cost the context.
-  if (auto fault = FindFault(forward, info)) return std::unexpected(*std::move(fault));
-  return {};
-}
 
 void PutSlots(Out* out, const std::vector<Slot>& slots) {
   struct {
@@ -308,23 +261,13 @@ bool PassExecute(void* guest, uint32_t pass, uint32_t* future, Out* out) {
     Pass* open = PIE_TRY(OpenPass(process, pass));
     const BackendInfo& info = process.engine().models()[open->model].scheduler->info();
     PIE_RETURN_IF_ERROR(Validate(*open, info));
-    if (!open->context) return Fail(Code::kInvalid, "the pass has no context");
-    Context* context = PIE_TRY(process.handles().contexts.Get(open->context->handle));
-    if (context->sequence() != open->context->sequence) {
-      return Fail(Code::kInvalid, "the pass's context was dropped");
-    }
-
-    const auto& budget = process.options().token_budget;
-    if (budget && !budget->Take(open->forward.tokens.size())) {
-      return Fail(Code::kExhausted, "token budget: {} of {} tokens are used, this pass asks for {}",
-                  budget->used(), budget->limit(), open->forward.tokens.size());
-    }
+    Context* context = PIE_TRY(ContextOf(process, *open));
+    PIE_RETURN_IF_ERROR(
+        ChargeTokens(process.options().token_budget.get(), open->forward.tokens.size()));
     auto output = std::make_shared<PassOutput>();
     output->charge = process.NewCharge();
     if (!output->charge.Grow(sizeof(PassOutput) + ResultBytes(open->forward, info.vocab_size))) {
-      return Fail(Code::kExhausted,
-                  "memory limit: the passes and unread results of an inferlet have {} MiB",
-                  process.engine().limits().max_pass_bytes >> 20);
+      return PassMemoryLimit(process);
     }
     uint32_t handle = PIE_TRY(process.handles().outputs.Emplace(output));
     Forward forward = std::move(open->forward);

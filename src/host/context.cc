@@ -1,5 +1,8 @@
 #include "host/context.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace pie::host {
 
 Status Context::CheckAlive() const {
@@ -9,6 +12,7 @@ Status Context::CheckAlive() const {
 
 Result<SequenceId> Context::Copy() const {
   PIE_RETURN_IF_ERROR(CheckAlive());
+  EndChain();
   return scheduler_->Fork(sequence_);
 }
 
@@ -47,6 +51,7 @@ Status Context::Release(uint32_t pages) {
     return Fail(Code::kInvalid, "cannot release {} working pages: the context has {}", pages,
                 extent_.working_pages);
   }
+  EndChain();
   extent_.working_pages -= pages;
   uint32_t room = extent_.working_pages * page_tokens();
   if (extent_.working_tokens > room) {
@@ -64,6 +69,7 @@ Status Context::Truncate(uint32_t count) {
                 extent_.working_tokens);
   }
   if (count == 0) return {};
+  EndChain();
   extent_.working_tokens -= count;
   scheduler_->Truncate(sequence_, tokens());
   return {};
@@ -72,6 +78,7 @@ Status Context::Truncate(uint32_t count) {
 void Context::Destroy() {
   if (destroyed_) return;
   destroyed_ = true;
+  if (chain_) std::exchange(chain_, nullptr)->Cancel();
   scheduler_->Drop(sequence_);
 }
 
@@ -90,10 +97,68 @@ Status Context::Execute(Forward forward) {
     return Fail(Code::kExhausted, "the context would be {} tokens long; this model allows {}",
                 length, scheduler_->info().max_positions);
   }
+  EndChain();
   extent_.working_tokens += count;
   forward.sequence = sequence_;
   scheduler_->Execute(std::move(forward));
   return {};
+}
+
+Status Context::Run(Forward forward, std::shared_ptr<ChainOutput> output) {
+  PIE_RETURN_IF_ERROR(Execute(std::move(forward)));
+  chain_ = std::move(output);
+  first_taken_ = false;
+  return {};
+}
+
+Context::Room Context::RoomBehind(const Forward& forward) const {
+  const BackendInfo& info = scheduler_->info();
+  const uint64_t length = uint64_t{tokens()} + forward.tokens.size();
+  const uint64_t pages = info.total_pages;
+  const auto left = [](uint64_t limit, uint64_t used) { return limit > used ? limit - used : 0; };
+  const Room rooms[] = {
+      // As a loop of passes would meet them: it reserves, then executes.
+      {left(pages * page_tokens(), length),
+       {Code::kExhausted,
+        fmt::format("cannot reserve 1 pages: the context would hold {}, the device has {}",
+                    pages + 1, pages)}},
+      {left(info.max_positions - 1, forward.positions.back()),
+       {Code::kInvalid, fmt::format("position {} is past this model's {} positions",
+                                    info.max_positions, info.max_positions)}},
+      {left(info.max_positions, length),
+       {Code::kExhausted, fmt::format("the context would be {} tokens long; this model allows {}",
+                                      info.max_positions + 1, info.max_positions)}},
+  };
+  return *std::ranges::min_element(rooms, {}, &Room::passes);
+}
+
+Result<ChainOutput::Taken> Context::Take() {
+  auto taken = chain_->Take();
+  if (!taken) {
+    chain_.reset();
+    return taken;
+  }
+  for (size_t i = 0; i < taken->tokens.size(); ++i) CountPass(std::exchange(first_taken_, true));
+  if (taken->ended) chain_.reset();
+  return taken;
+}
+
+// A pass fed so many tokens: as a loop does it, pages are reserved before and committed after.
+void Context::CountPass(uint32_t tokens) {
+  const uint32_t after = extent_.working_tokens + tokens;
+  extent_.working_pages =
+      std::max(extent_.working_pages, (after + page_tokens() - 1) / page_tokens());
+  extent_.working_tokens = after;
+  const uint32_t full = after / page_tokens();
+  extent_.committed_pages += full;
+  extent_.working_pages -= full;
+  extent_.working_tokens -= full * page_tokens();
+}
+
+void Context::EndChain() const {
+  if (!chain_) return;
+  std::exchange(chain_, nullptr)->Cancel();
+  scheduler_->Truncate(sequence_, tokens());
 }
 
 }  // namespace pie::host

@@ -1,12 +1,16 @@
 // Context: a guest's view of a token sequence. Counts pages and tokens itself, checks every request
 // against those counts, and only then passes it on to the step thread, which follows in the same
 // order. So no call here waits. One thread at a time.
+//
+// A chain runs ahead: the context counts the tokens that its guest has taken, and no others. Any
+// call that is about the sequence itself ends the chain first, and forgets what was not taken.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "base/result.h"
+#include "host/chain_output.h"
 #include "sched/scheduler.h"
 
 namespace pie::host {
@@ -46,12 +50,28 @@ class Context {
 
   // Queues a pass whose tokens extend this context.
   Status Execute(Forward forward);
+  // The same for a pass with a chain, whose tokens go to `output`.
+  Status Run(Forward forward, std::shared_ptr<ChainOutput> output);
+  // How many passes may follow one of these tokens and positions before `error` would come.
+  struct Room {
+    uint64_t passes;
+    Error error;
+  };
+  Room RoomBehind(const Forward& forward) const;
+  // What its chain has gathered, counted as if each token had been fed by a pass of its own.
+  Result<ChainOutput::Taken> Take();
+  bool runs(const ChainOutput& output) const { return chain_.get() == &output; }
+  // Nobody can tell: what was not taken was not there.
+  void EndChain() const;
 
  private:
+  void CountPass(uint32_t tokens);
   Scheduler* scheduler_;
   uint32_t model_;
   SequenceId sequence_;
   Extent extent_;
+  mutable std::shared_ptr<ChainOutput> chain_;  // whose tokens are not all taken
+  bool first_taken_ = false;                    // of its tokens: the one that no pass fed
   bool destroyed_ = false;
 };
 

@@ -98,6 +98,25 @@ TEST_F(ContextTest, ExecuteEndsAtTheModelsLength) {
   EXPECT_EQ(context->tokens(), 20u) << "a refused pass counts nothing";
 }
 
+// What a loop of passes would be told, and when.
+TEST_F(ContextTest, RoomBehindAPassEndsWhereALoopWould) {
+  auto context = New();
+  ASSERT_TRUE(context->Reserve(5));
+  ASSERT_TRUE(Append(*context, 6));
+  Forward forward;
+  forward.tokens = {'a', 'b'};
+  forward.positions = {6, 7};
+  const Context::Room room = context->RoomBehind(forward);
+  EXPECT_EQ(room.passes, 12u);
+  EXPECT_EQ(room.error.text, "position 20 is past this model's 20 positions");
+  forward.positions = {0, 1};  // positions need not follow the length
+  EXPECT_EQ(context->RoomBehind(forward).passes, 12u);
+  EXPECT_EQ(context->RoomBehind(forward).error.text,
+            "the context would be 21 tokens long; this model allows 20");
+  forward.positions = {6, 19};
+  EXPECT_EQ(context->RoomBehind(forward).passes, 0u);
+}
+
 TEST_F(ContextTest, ReleaseDropsTokensOfItsPages) {
   auto context = New();
   ASSERT_TRUE(context->Reserve(4));

@@ -1,8 +1,8 @@
 #include "host/process.h"
 
 #include <filesystem>
+#include <utility>
 
-#include "base/random.h"
 #include "host/engine.h"
 
 namespace pie::host {
@@ -13,6 +13,7 @@ Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live)
       contexts("context", limit, live),
       passes("forward pass", limit, live),
       outputs("output", limit, live),
+      chains("chain", limit, live),
       texts("future string", limit, live),
       blobs("future blob", limit, live),
       children("child", limit, live),
@@ -36,8 +37,16 @@ Process::Process(Engine* engine, InstanceId id, Options options)
 
 Process::~Process() = default;
 
-uint64_t Process::NextSeed() {
-  return Mix(engine_->seed(), id_.value, passes_++);
+uint64_t Process::SetDrawsAside(uint64_t count) {
+  return std::exchange(draws_, draws_ + count);
+}
+
+void Process::ReturnDraws(uint64_t first, uint64_t count, uint64_t used) {
+  if (draws_ == first + count) draws_ = first + used;
+}
+
+DrawSeeds Process::draw_seeds() const {
+  return {.engine = engine_->seed(), .process = id_.value};
 }
 
 Status Process::SendMessage(std::string text) {

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/random.h"
 #include "host/byte_budget.h"
+#include "host/chain_output.h"
 #include "host/context.h"
 #include "host/handle_table.h"
 #include "host/hub.h"
@@ -70,6 +72,23 @@ struct PassOutput {
   Result<std::vector<Slot>> result;
 };
 
+// The seeds of passes that bring none.
+struct DrawSeeds {
+  uint64_t engine = 0;
+  uint64_t process = 0;
+  uint64_t Of(uint64_t draw) const { return Mix(engine, process, draw); }
+};
+
+// A chain that a guest holds.
+struct RunningChain {
+  uint32_t context;     // its handle
+  SequenceId sequence;  // whose it was: handles are used again
+  std::shared_ptr<ChainOutput> output;
+  std::optional<uint64_t> first_draw;  // of those that the process numbers, set aside for it
+  uint64_t draws_set_aside = 0;
+  uint64_t taken = 0;  // tokens
+};
+
 class Process final : public wasm::Guest, public std::enable_shared_from_this<Process> {
  public:
   struct Options {
@@ -87,7 +106,12 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   const std::string& id() const { return id_text_; }
   const Options& options() const { return options_; }
   Engine& engine() { return *engine_; }
-  uint64_t NextSeed();
+  // Every pass that brings no seed draws from one of its own, by its number.
+  uint64_t SetDrawsAside(uint64_t count);  // the first one's number
+  // `used` of them were: the rest are for those that follow, unless others came meanwhile.
+  void ReturnDraws(uint64_t first, uint64_t count, uint64_t used);
+  DrawSeeds draw_seeds() const;
+  uint64_t NextSeed() { return draw_seeds().Of(SetDrawsAside(1)); }
   // For passes and their results.
   Charge NewCharge() { return Charge(pass_bytes_); }
   const std::shared_ptr<Pace>& pace() const { return pace_; }
@@ -117,6 +141,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<Context> contexts;
     HandleTable<Pass> passes;
     HandleTable<std::shared_ptr<PassOutput>> outputs;
+    HandleTable<RunningChain> chains;
     HandleTable<std::shared_ptr<Letter>> texts, blobs;
     HandleTable<std::shared_ptr<Process>> children;
     HandleTable<std::shared_ptr<Subscription>> subscriptions;
@@ -140,7 +165,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   Charge input_;                            // what it was launched with
   std::shared_ptr<ByteBudget> pass_bytes_;  // what its passes and unread results hold
   const std::shared_ptr<Pace> pace_;
-  uint64_t passes_ = 0;  // made so far: each draws its own random numbers
+  uint64_t draws_ = 0;  // passes numbered so far: each draws its own random numbers
   std::string scratch_dir_;
 
   mutable std::mutex mutex_;

@@ -9,9 +9,7 @@ namespace pie {
 namespace {
 
 bool ChoosesTokens(SampleSpec::Kind kind) {
-  using Kind = SampleSpec::Kind;
-  return kind == Kind::kMultinomial || kind == Kind::kTopK || kind == Kind::kTopP ||
-         kind == Kind::kMinP || kind == Kind::kTopKTopP;
+  return kind < SampleSpec::kFirstProbe;
 }
 
 }  // namespace

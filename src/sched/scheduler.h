@@ -7,8 +7,9 @@
 //
 // Failure: a Forward's `done` is called exactly once, on the step thread, unless its sequence was
 // dropped or the scheduler is destroyed before the pass ran; then it is destroyed without being
-// called. A chain's `done` comes at its end, with the slots of its last pass. A pass that fails leaves its sequence broken: it gives its pages back, and every later
-// pass on it (and on its forks) fails with the same error.
+// called. A chain's `done` comes at its end, with the slots of its last pass. A pass that fails
+// leaves its sequence broken: it gives its pages back, and every later pass on it (and on its
+// forks) fails with the same error.
 #pragma once
 
 #include <cstdint>

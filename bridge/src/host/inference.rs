@@ -1,12 +1,15 @@
 //! pie:core/inference and what pie:plus adds to it.
 use super::handles::{
-    Adapter, Context, ForwardPass, FutureOutput, Grammar, Matcher, Model, Tokenizer,
+    Adapter, Chain, Context, ForwardPass, FutureOutput, Grammar, Matcher, Model, Tokenizer,
 };
-use super::table::{Sampler as FlatSampler, SamplerKind};
+use super::table::{ChainState, Sampler as FlatSampler, SamplerKind};
 use super::{own, Answer, HandleKind};
 use crate::abi::{guarded, Out, Str, Words};
 use crate::host::pie::core::inference::{self, Output, Sampler, SlotOutput};
-use crate::host::pie::plus;
+use crate::host::pie::plus::{
+    self,
+    chains::{Ending, Progress},
+};
 use crate::wasm::Guest;
 use wasmtime::component::Resource;
 use wasmtime::Result;
@@ -208,6 +211,43 @@ impl plus::outcome::Host for Guest {
         let mut failed = false;
         let out = self.must(|t, g, out| (t.output_failure)(g, future.rep(), &mut failed, out))?;
         Ok(failed.then(|| out.into_text()))
+    }
+}
+
+impl plus::chains::Host for Guest {
+    fn run(
+        &mut self,
+        pass: Resource<ForwardPass>,
+        max_tokens: u32,
+        stops: Vec<u32>,
+    ) -> Answer<Resource<Chain>> {
+        let (mut chain, stops) = (0, Words::of(&stops));
+        let queued =
+            self.call(|t, g, out| (t.chain_run)(g, pass.rep(), max_tokens, stops, &mut chain, out));
+        Ok(queued.map(|_| own(chain)))
+    }
+}
+
+impl plus::chains::HostChain for Guest {
+    fn pollable(&mut self, chain: Resource<Chain>) -> Result<Resource<DynPollable>> {
+        self.subscribe(HandleKind::Chain, chain.rep())
+    }
+    fn take(&mut self, chain: Resource<Chain>) -> Answer<Progress> {
+        let mut state = ChainState::default();
+        let taken = self.call(|t, g, out| (t.chain_take)(g, chain.rep(), &mut state, out));
+        let ended = match state {
+            ChainState::Runs => None,
+            ChainState::Stopped => Some(Ending::Stop),
+            ChainState::AtLimit => Some(Ending::Limit),
+            ChainState::Cancelled => Some(Ending::Cancelled),
+        };
+        Ok(taken.map(|out| Progress {
+            tokens: out.words,
+            ended,
+        }))
+    }
+    fn drop(&mut self, chain: Resource<Chain>) -> Result<()> {
+        self.drop_handle(HandleKind::Chain, chain.rep())
     }
 }
 

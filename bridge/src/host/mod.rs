@@ -21,6 +21,7 @@ pub mod handles {
     pub struct Context;
     pub struct ForwardPass;
     pub struct FutureOutput;
+    pub struct Chain;
     pub struct FutureText;
     pub struct FutureBlob;
     pub struct Child;
@@ -63,6 +64,7 @@ mod bindings {
             "pie:instruct/reasoning.decoder": super::handles::ReasoningDecoder,
             "pie:instruct/tool-use.decoder": super::handles::ToolDecoder,
             "pie:mcp/client.session": super::handles::McpSession,
+            "pie:plus/chains.chain": super::handles::Chain,
         },
     });
 }
@@ -98,6 +100,7 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> Result<()> {
         plus::outcome,
         plus::turns,
         plus::calls,
+        plus::chains,
     );
     Ok(())
 }

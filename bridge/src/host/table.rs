@@ -58,6 +58,17 @@ pub struct Event {
     pub token: u32,
 }
 
+/// Where a chain stands.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub enum ChainState {
+    #[default]
+    Runs,
+    Stopped,
+    AtLimit,
+    Cancelled,
+}
+
 /// Which family of handles.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -78,6 +89,7 @@ pub enum HandleKind {
     Matcher,
     Adapter,
     McpSession,
+    Chain,
 }
 
 /// A JSON-RPC error code beside the text in `out`.
@@ -254,6 +266,17 @@ pub struct HostTable {
     /// Text: why the pass gave nothing, if `failed`.
     pub output_failure:
         extern "C" fn(guest: GuestPtr, future: u32, failed: *mut bool, out: *mut Out) -> bool,
+    pub chain_run: extern "C" fn(
+        guest: GuestPtr,
+        pass: u32,
+        max_tokens: u32,
+        stops: Words,
+        chain: *mut u32,
+        out: *mut Out,
+    ) -> bool,
+    /// Words: the tokens since the last call.
+    pub chain_take:
+        extern "C" fn(guest: GuestPtr, chain: u32, state: *mut ChainState, out: *mut Out) -> bool,
     // pie:core/adapter and pie:zo
     pub adapter_create: extern "C" fn(
         guest: GuestPtr,

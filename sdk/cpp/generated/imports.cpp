@@ -446,6 +446,18 @@ void __wasm_import_pieX3AplusX2FturnsX00extend(int32_t, uint8_t *, size_t, uint8
 extern "C" __attribute__((import_module("pie:plus/calls")))
 __attribute__((import_name("assembling")))
 int32_t __wasm_import_pieX3AplusX2FcallsX00assembling(int32_t);
+extern "C" __attribute__((import_module("pie:plus/chains")))
+__attribute__((import_name("[resource-drop]chain")))
+void __wasm_import_pieX3AplusX2FchainsX00X5Bresource_dropX5Dchain(int32_t);
+extern "C" __attribute__((import_module("pie:plus/chains")))
+__attribute__((import_name("[method]chain.pollable")))
+int32_t __wasm_import_pieX3AplusX2FchainsX00X5BmethodX5DchainX2Epollable(int32_t);
+extern "C" __attribute__((import_module("pie:plus/chains")))
+__attribute__((import_name("[method]chain.take")))
+void __wasm_import_pieX3AplusX2FchainsX00X5BmethodX5DchainX2Etake(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/chains")))
+__attribute__((import_name("run")))
+void __wasm_import_pieX3AplusX2FchainsX00run(int32_t, int32_t, uint8_t *, size_t, uint8_t *);
 wasi::io::poll::Pollable::~Pollable()
 {
   if (handle>=0) {
@@ -2380,6 +2392,66 @@ bool pie::plus::calls::Assembling(std::reference_wrapper<const instruct::tool_us
 {
   auto ret = __wasm_import_pieX3AplusX2FcallsX00assembling(decoder.get().get_handle());
   return (bool(ret));
+}
+pie::plus::chains::Chain::~Chain()
+{
+  if (handle>=0) {
+    __wasm_import_pieX3AplusX2FchainsX00X5Bresource_dropX5Dchain(handle);
+  }
+}
+wasi::io::poll::Pollable pie::plus::chains::Chain::Pollable() const
+{
+  auto ret = __wasm_import_pieX3AplusX2FchainsX00X5BmethodX5DchainX2Epollable((*this).get_handle());
+  return wit::ResourceImportBase{ret};
+}
+std::expected<pie::plus::chains::Progress, wit::string> pie::plus::chains::Chain::Take() const
+{
+  uintptr_t ret_area[((4*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FchainsX00X5BmethodX5DchainX2Etake((*this).get_handle(), std::move(ptr0));
+  std::optional<std::expected<chains::Progress, wit::string>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+    std::optional<chains::Ending> option2;
+    if ((int32_t) (*((uint8_t*) (ptr0 + (3*sizeof(void*)))))) {
+      
+      option2.emplace((chains::Ending)(int32_t) (*((uint8_t*) (ptr0 + (1+3*sizeof(void*))))));
+    }
+
+    result4_opt.emplace(std::expected<chains::Progress, wit::string>(chains::Progress{wit::vector<uint32_t>((uint32_t*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1), std::move(option2), }));
+  } else {
+    auto _len3 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result4_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len3)});
+  }
+  std::expected<chains::Progress, wit::string> result4 = std::move(*result4_opt);
+  auto result5 = std::move(result4);
+  return result5;
+}
+pie::plus::chains::Chain::Chain(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+std::expected<pie::plus::chains::Chain, wit::string> pie::plus::chains::Run(std::reference_wrapper<const core::inference::ForwardPass> pass, uint32_t max_tokens, std::span<uint32_t const> stops)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = stops;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  uint8_t* ptr1 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FchainsX00run(pass.get().get_handle(), (int32_t(max_tokens)), std::move(_ptr0), std::move(_len0), std::move(ptr1));
+  std::optional<std::expected<Chain, wit::string>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr1 + 0)))==0) {
+    int32_t l2 = *((int32_t const*)(ptr1 + sizeof(void*)));
+
+    result4_opt.emplace(std::expected<Chain, wit::string>(wit::ResourceImportBase{l2}));
+  } else {
+    auto _len3 = *((size_t*) (ptr1 + (2*sizeof(void*))));
+
+
+    result4_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr1 + sizeof(void*)))), _len3)});
+  }
+  std::expected<Chain, wit::string> result4 = std::move(*result4_opt);
+  auto result5 = std::move(result4);
+  return result5;
 }
 
 // Component Adapters

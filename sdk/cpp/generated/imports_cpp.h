@@ -586,6 +586,46 @@ namespace pie {
       /// Whether a call has begun: `start` is also what `feed` says of text without one.
       bool Assembling(std::reference_wrapper<const instruct::tool_use::Decoder> decoder);
     }
+    /// Passes that follow one another without the guest.
+    namespace chains {
+      using Pollable = wasi::io::poll::Pollable;
+      using Error = wit::string;
+      using ForwardPass = core::inference::ForwardPass;
+      /// Why a chain has ended.
+      enum class Ending : uint8_t {
+        /// By a stop token, which is the last one that it gave.
+        kStop = 0,
+        /// It gave as many tokens as it was asked for.
+        kLimit = 1,
+        /// Its context was used for something else, or is gone.
+        kCancelled = 2,
+      };
+
+      struct Progress {
+        /// What was chosen since the last call, oldest first.
+        wit::vector<uint32_t> tokens;
+        std::optional<Ending> ended;
+      };
+      class Chain : public wit::ResourceImportBase{
+
+        public:
+
+        ~Chain();
+        /// Ready when there is something to take: the first token, then several at once, then the end.
+        wasi::io::poll::Pollable Pollable() const;
+        /// Empty while nothing is there. An error: why no further pass could run, once all tokens before
+        /// it were taken.
+        std::expected<Progress, wit::string> Take() const;
+        Chain(wit::ResourceImportBase &&);
+        Chain(Chain&&) = default;
+        Chain& operator=(Chain&&) = default;
+      };
+
+      /// Executes the pass, and after it as many as it takes to choose `max-tokens` tokens or one of
+      /// `stops`. The pass has one sampler, on its last row, and no attention mask; its logit mask holds
+      /// for all. With `sampling.seed`, token i is drawn from seed + i.
+      std::expected<Chain, wit::string> Run(std::reference_wrapper<const core::inference::ForwardPass> pass, uint32_t max_tokens, std::span<uint32_t const> stops);
+    }
   }
 }
 

@@ -13,6 +13,7 @@
 /// <reference path="./interfaces/pie-mcp-client.d.ts" />
 /// <reference path="./interfaces/pie-mcp-types.d.ts" />
 /// <reference path="./interfaces/pie-plus-calls.d.ts" />
+/// <reference path="./interfaces/pie-plus-chains.d.ts" />
 /// <reference path="./interfaces/pie-plus-outcome.d.ts" />
 /// <reference path="./interfaces/pie-plus-sampling.d.ts" />
 /// <reference path="./interfaces/pie-plus-turns.d.ts" />
@@ -35,6 +36,7 @@ declare module 'pie:inferlet/imports' {
   export type * as PieMcpClient from 'pie:mcp/client'; // import pie:mcp/client
   export type * as PieMcpTypes from 'pie:mcp/types'; // import pie:mcp/types
   export type * as PiePlusCalls from 'pie:plus/calls'; // import pie:plus/calls
+  export type * as PiePlusChains from 'pie:plus/chains'; // import pie:plus/chains
   export type * as PiePlusOutcome from 'pie:plus/outcome'; // import pie:plus/outcome
   export type * as PiePlusSampling from 'pie:plus/sampling'; // import pie:plus/sampling
   export type * as PiePlusTurns from 'pie:plus/turns'; // import pie:plus/turns

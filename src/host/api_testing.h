@@ -1,0 +1,87 @@
+// For the tests of host calls: a process that no guest runs, on an engine with the dummy model.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/dummy/dummy_backend.h"
+#include "host/api.h"
+#include "sched/testing.h"
+
+namespace pie::host {
+
+class ApiTest : public ::testing::Test {
+ protected:
+  ApiTest() {
+    EngineOptions options;
+    auto backend = std::make_unique<testing::GatedBackend>(DummyOptions{.page_tokens = 4}, gate_);
+    options.models.push_back({MakeDummyModel("default"),
+                              std::make_unique<Scheduler>(std::move(backend), SchedulerOptions{})});
+    options.runtime.max_instances = 1;
+    options.limits.max_pass_bytes = 1 << 20;
+    options.limits.max_pass_tokens = 1'000;
+    engine_ = *Engine::Start(std::move(options));
+    process_ = std::make_shared<Process>(engine_.get(), InstanceId{1}, Process::Options{});
+    Ok(ModelLoad(guest(), ToStr("default"), &model_, out_));
+    Ok(ContextCreate(guest(), model_, &context_, out_));
+    Ok(ContextReserveWorkingPages(guest(), context_, 4, out_));
+  }
+  ~ApiTest() override {
+    gate_->Open();
+    process_->OnExit({});
+    process_.reset();
+    EXPECT_TRUE(engine_->WaitIdle(5000));
+    const EngineStats stats = engine_->stats();
+    EXPECT_EQ(stats.handles, 0);
+    EXPECT_EQ(stats.sequences, 0u);
+    pie_bridge::pie_out_free(out_);
+  }
+
+  void* guest() { return static_cast<wasm::Guest*>(process_.get()); }
+  std::string text() const { return std::string(View(pie_bridge::pie_out_read(out_))); }
+  void Ok(bool answer) { EXPECT_TRUE(answer) << text(); }
+
+  uint32_t NewPass(std::vector<uint32_t> tokens = {'a'}) {
+    uint32_t pass = 0;
+    Ok(PassNew(guest(), model_, &pass, out_));
+    Ok(PassContext(guest(), pass, context_, out_));
+    const std::vector<uint32_t> positions(tokens.size());
+    Ok(Input(pass, tokens, positions));
+    return pass;
+  }
+  bool Input(uint32_t pass, const std::vector<uint32_t>& tokens,
+             const std::vector<uint32_t>& positions) {
+    return PassInputTokens(guest(), pass, {tokens.data(), tokens.size()},
+                           {positions.data(), positions.size()}, out_);
+  }
+  void Sample(uint32_t pass, pie_bridge::SamplerKind kind, uint32_t count = 1,
+              std::vector<uint32_t> rows = {0}) {
+    pie_bridge::Sampler sampler{.kind = kind, .temperature = 0, .count = count, .p = 1};
+    Ok(PassSampler(guest(), pass, {rows.data(), rows.size()}, &sampler, out_));
+  }
+  bool Ready(uint32_t future) {
+    bool ready = false;
+    Ok(OutputGet(guest(), future, &ready, out_));
+    return ready;
+  }
+  bool BecomesReady(uint32_t future) {
+    for (int i = 0; i < 10'000; ++i) {
+      if (Ready(future)) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  }
+
+  std::shared_ptr<testing::Gate> gate_ = std::make_shared<testing::Gate>();
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Process> process_;
+  Out* out_ = pie_bridge::pie_out_new();
+  uint32_t model_ = 0, context_ = 0;
+};
+
+}  // namespace pie::host
