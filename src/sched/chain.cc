@@ -56,6 +56,7 @@ Result<bool> FollowOn(Pass& pass, const std::vector<Slot>& slots, bool last) {
   forward.samples[0].rows = {0};
   if (chain.seed) forward.seed = chain.seed(pass.chained);
   pass.rows_done = 0;
+  pass.first_read = 0;
   pass.slots.clear();
   return true;
 }
