@@ -33,11 +33,22 @@ float BlockProduct(const PanelLayout& layout, const std::byte* block, uint32_t l
     }
     const uint32_t at_lane = 32 * part + 2 * lane;
     product += HalfAt(block + layout.scale_at() + at_lane) * x.scales[at] * static_cast<float>(dot);
-    if (!layout.has_min) continue;
+    if (!layout.has_min || layout.whole_min()) continue;
     product +=
         HalfAt(block + layout.min_at() + at_lane) * (x.scales[at] * static_cast<float>(x_sum));
   }
   return product;
+}
+
+// What the minima of a row of W add to an output.
+float MinimaProduct(const PanelLayout& layout, const std::byte* panel, uint32_t lane,
+                    const QuantizedRows& x, uint32_t row) {
+  int32_t dot = 0;
+  for (uint32_t b = 0; b < x.blocks(); ++b) {
+    dot += MultipleAt(layout, panel, x.blocks(), b, lane) *
+           x.whole_sums[size_t{row} * x.whole_stride() + b];
+  }
+  return UnitAt(layout, panel, x.blocks(), lane) * x.sum_units[row] * static_cast<float>(dot);
 }
 
 }  // namespace
@@ -53,6 +64,7 @@ void QuantizedScalar(const PackedMatrix& w, const QuantizedRows& x, const Output
         for (uint32_t b = 0; b < x.blocks(); ++b, block += layout.bytes()) {
           sum += BlockProduct(layout, block, lane, x, size_t{row} * x.blocks() + b);
         }
+        if (layout.whole_min()) sum += MinimaProduct(layout, w.Panel(panel), lane, x, row);
         for (const Outlier& outlier : OutliersOf(x, row)) {
           sum += outlier.value * w.Weight(panel * kPanelRows + lane, outlier.column);
         }

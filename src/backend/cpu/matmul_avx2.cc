@@ -97,9 +97,17 @@ PIE_AVX2 inline __m256i BlockDot(const std::byte* block, uint32_t half, uint32_t
   return dot;
 }
 
+// Units of the minima of half a panel.
+template <PanelFormat kFormat>
+PIE_AVX2 inline __m256 Units(const std::byte* panel, uint32_t half, uint32_t blocks) {
+  const std::byte* const units = panel + LayoutOf(kFormat).units_at(blocks);
+  return _mm256_loadu_ps(reinterpret_cast<const float*>(units) + kLanes * half);
+}
+
 // One column of half a panel, as floats.
 template <PanelFormat kFormat>
-PIE_AVX2 inline __m256 Column(const std::byte* panel, uint32_t half, uint32_t column) {
+PIE_AVX2 inline __m256 Column(const std::byte* panel, uint32_t half, uint32_t blocks,
+                              uint32_t column) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
   const std::byte* const block = panel + size_t{column / kQuantBlock} * kLayout.bytes();
   const uint32_t i = column % kQuantBlock;
@@ -112,7 +120,14 @@ PIE_AVX2 inline __m256 Column(const std::byte* panel, uint32_t half, uint32_t co
   const auto* const scales =
       reinterpret_cast<const uint16_t*>(block + kLayout.scale_at() + part) + kLanes * half;
   const __m256 scale = LoadHalf256(scales);
-  if constexpr (kLayout.has_min) {
+  if constexpr (kLayout.whole_min()) {
+    const uint32_t b = column / kQuantBlock;
+    const __m256i pair = Load256(panel + kLayout.minima_at(blocks) + 64 * (b / 2) + 32 * half);
+    const __m256i multiple = _mm256_srai_epi32(b % 2 == 0 ? _mm256_slli_epi32(pair, 16) : pair, 16);
+    const __m256 min =
+        _mm256_mul_ps(_mm256_cvtepi32_ps(multiple), Units<kFormat>(panel, half, blocks));
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), scale, min);
+  } else if constexpr (kLayout.has_min) {
     const __m256 min = LoadHalf256(scales + (kLayout.min_at() - kLayout.scale_at()) / 2);
     return _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), scale, min);
   }
@@ -144,7 +159,7 @@ PIE_AVX2 void RunTile(const std::byte* panel, uint32_t half, const QuantizedRows
             BlockDot<kFormat>(block, half, part, x.values.data() + at * kQuantBlock, x_sum);
         const __m256 both = _mm256_mul_ps(scale, _mm256_set1_ps(x.scales[at]));
         sum[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), both, sum[r]);
-        if constexpr (kLayout.has_min) {
+        if constexpr (kLayout.has_min && !kLayout.whole_min()) {
           const __m256 min = LoadHalf256(scales + (kLayout.min_at() - kLayout.scale_at()) / 2);
           const float real_sum = x.scales[at] * static_cast<float>(x_sum);
           sum[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(real_sum), sum[r]);
@@ -154,8 +169,22 @@ PIE_AVX2 void RunTile(const std::byte* panel, uint32_t half, const QuantizedRows
   }
   PIE_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    if constexpr (kLayout.whole_min()) {
+      const int16_t* const sums = x.whole_sums.data() + size_t{row + r} * x.whole_stride();
+      const std::byte* const minima = panel + kLayout.minima_at(blocks) + 32 * half;
+      __m256i dot = _mm256_setzero_si256();
+      for (uint32_t b = 0; b < blocks; b += 2) {
+        int32_t pair;
+        std::memcpy(&pair, sums + b, sizeof pair);
+        dot = _mm256_add_epi32(
+            dot, _mm256_madd_epi16(Load256(minima + size_t{b} * 32), _mm256_set1_epi32(pair)));
+      }
+      const __m256 unit =
+          _mm256_mul_ps(Units<kFormat>(panel, half, blocks), _mm256_set1_ps(x.sum_units[row + r]));
+      sum[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), unit, sum[r]);
+    }
     for (const Outlier& outlier : OutliersOf(x, row + r)) {
-      const __m256 w = Column<kFormat>(panel, half, outlier.column);
+      const __m256 w = Column<kFormat>(panel, half, blocks, outlier.column);
       sum[r] = _mm256_fmadd_ps(_mm256_set1_ps(outlier.value), w, sum[r]);
     }
     StoreLanes(y + r * y_stride, sum[r], lanes);

@@ -1,17 +1,16 @@
+#include "backend/cpu/matmul_avx512.h"
+
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <vector>
-
-#include "backend/cpu/matmul_kernels.h"
-#include "backend/cpu/simd.h"
 
 namespace pie::cpu::matmul {
 namespace {
 
-// A tile of kRows × (kPanels × 16) outputs. Its float sums and byte dot products stay in registers:
-// 6 × 2 of each, and what is left of 32 holds weights and broadcasts.
-constexpr int kMaxRows = 6;
+// A tile of kRows × (kPanels × 16) outputs. Its float sums and byte dot products stay in registers,
+// 12 of each: 12 × 1 where there are so many rows, because one panel is then expanded for all of
+// them, else up to 6 × 2. What is left of 32 holds weights and broadcasts.
+constexpr uint32_t kTall = 12;
+constexpr uint32_t kMaxRows = 6;
 // Tiles of at least so many rows find the columns of their outliers unpacked.
 constexpr int kSharedRows = 4;
 
@@ -20,143 +19,65 @@ struct QuantizedTile {
   const std::byte* next;  // panel to fetch meanwhile, or null
   size_t panel_bytes;
   uint32_t blocks;
-  uint32_t lanes;        // of the last panel
-  const int8_t* values;  // of the first row, as the three below
-  const float* scales;
-  const int32_t* sums;
-  const int32_t* first_sums;
-  const float* real_sums;
-  const Outlier* outliers;
-  uint32_t outliers_a_row;
-  const uint32_t* outlier_slots;  // [rows, outliers_a_row]: into outlier_columns
-  const float* outlier_columns;   // [slots, 2, 16]
+  uint32_t lanes;  // of the last panel
+  // Of x: rows from `row` on.
+  const QuantizedRows* x;
+  uint32_t row;
+  const OutlierColumns::Meeting* meetings;  // [rows, outliers_a_row]
+  const float* outlier_columns;             // [slots, 2, 16]
   float* y;
   size_t y_stride;
 };
 
+// Rows of an array, `stride` apart. Every third has an address in a register; the others are that
+// and once or twice the stride, which is what an instruction can add by itself. The compiler is
+// kept from knowing better: it would count up every row's address in every block.
+template <class T, int kRows>
+class Rows {
+ public:
+  PIE_AVX512_VNNI Rows(const T* first, size_t stride) : stride_(stride) {
+    PIE_UNROLL
+    for (int i = 0; i < kBases; ++i) {
+      base_[i] = first + 3 * i * stride;
+      asm("" : "+r"(base_[i]));
+    }
+    asm("" : "+r"(stride_));
+  }
+  PIE_AVX512_VNNI const T* operator[](int row) const { return base_[row / 3] + row % 3 * stride_; }
+  PIE_AVX512_VNNI void Advance(size_t count) {
+    PIE_UNROLL
+    for (int i = 0; i < kBases; ++i) base_[i] += count;
+  }
+
+ private:
+  static constexpr int kBases = (kRows + 2) / 3;
+  const T* base_[kBases];
+  size_t stride_;
+};
+
 // Four bytes of a row in every lane.
-PIE_AVX512_VNNI inline __m512i Broadcast4(const int8_t* p) {
+template <class T>
+PIE_AVX512_VNNI inline __m512i Broadcast4(const T* p) {
   int32_t four;
   std::memcpy(&four, p, 4);
   return _mm512_set1_epi32(four);
 }
 
-// What is taken off a stored number; steps are made unsigned.
-constexpr int OffsetOf(const PanelLayout& layout) {
-  return layout.stepped ? 128 : layout.offset;
-}
-
-// Vector v of a block, as unsigned bytes.
-template <PanelFormat kFormat>
-PIE_AVX512_VNNI inline __m512i Expand(const std::byte* block, uint32_t v) {
-  constexpr PanelLayout kLayout = LayoutOf(kFormat);
-  if constexpr (!kLayout.nibbles()) return _mm512_loadu_si512(block + 64 * v);
-  const __m512i both = _mm512_loadu_si512(block + 64 * (v / 2));
-  const __m512i low = _mm512_set1_epi8(0xF);
-  __m512i q = _mm512_and_si512(v % 2 == 0 ? both : _mm512_srli_epi16(both, 4), low);
-  if constexpr (kLayout.stepped) {
-    __m128i steps = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kLayout.steps->data()));
-    steps = _mm_xor_si128(steps, _mm_set1_epi8(-128));
-    q = _mm512_shuffle_epi8(_mm512_broadcast_i32x4(steps), q);
-  }
-  const std::byte* const high = block + kLayout.high_at();
-  if constexpr (kLayout.bits == 5) {
-    uint64_t bits;
-    std::memcpy(&bits, high + 8 * v, sizeof bits);
-    q = _mm512_mask_add_epi8(q, bits, q, _mm512_set1_epi8(16));
-  }
-  if constexpr (kLayout.bits == 6) {
-    const __m512i plane = _mm512_loadu_si512(high + 64 * (v / 4));
-    const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(v % 4 * 2));
-    const __m512i two = _mm512_and_si512(_mm512_srl_epi16(plane, shift), _mm512_set1_epi8(3));
-    q = _mm512_or_si512(q, _mm512_slli_epi16(two, 4));
-  }
-  return q;
-}
-
-// One column of a panel, as floats.
-template <PanelFormat kFormat>
-PIE_AVX512_VNNI inline __m512 Column(const std::byte* panel, uint32_t column) {
-  constexpr PanelLayout kLayout = LayoutOf(kFormat);
-  const std::byte* const block = panel + size_t{column / kQuantBlock} * kLayout.bytes();
-  const uint32_t i = column % kQuantBlock;
-  const uint32_t v = kLayout.nibbles() ? i % 16 / 4 * 2 + i / 16 : i / 4;
-  const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(8 * (i % 4)));
-  const __m512i q =
-      _mm512_and_si512(_mm512_srl_epi32(Expand<kFormat>(block, v), shift), _mm512_set1_epi32(0xFF));
-  const uint32_t part = kLayout.scales == 2 ? i / 16 * 32 : 0;
-  const auto* const scales = reinterpret_cast<const uint16_t*>(block + kLayout.scale_at() + part);
-  const __m512 scale = LoadHalf512(scales);
-  if constexpr (kLayout.has_min) {
-    const __m512 min = LoadHalf512(scales + (kLayout.min_at() - kLayout.scale_at()) / 2);
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(q), scale, min);
-  }
-  const __m512i offset = _mm512_set1_epi32(OffsetOf(kLayout));
-  return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(q, offset)), scale);
-}
-
-const float* UnpackedColumn(const QuantizedTile& t, uint32_t slot, int panel) {
-  return t.outlier_columns + (size_t{slot} * 2 + panel) * kPanelRows;
-}
-
-// Columns of W that the outliers of some rows meet. Rows mostly have them in the same few, so each
-// panel unpacks them once for all rows.
-class OutlierColumns {
- public:
-  void Plan(const QuantizedRows& x, uint32_t row_begin, uint32_t row_end) {
-    constexpr uint32_t kNone = ~0U;
-    if (slot_of_.size() < x.columns) slot_of_.resize(x.columns, kNone);
-    columns_.clear();
-    slots_.clear();
-    for (uint32_t row = row_begin; row < row_end; ++row) {
-      for (const Outlier& outlier : OutliersOf(x, row)) {
-        uint32_t& slot = slot_of_[outlier.column];
-        if (slot == kNone) {
-          slot = static_cast<uint32_t>(columns_.size());
-          columns_.push_back(outlier.column);
-        }
-        slots_.push_back(slot);
-      }
-    }
-    for (uint32_t column : columns_) slot_of_[column] = kNone;
-  }
-
-  template <PanelFormat kFormat>
-  PIE_AVX512_VNNI void Unpack(const std::byte* panel, size_t panel_bytes, uint32_t panels) {
-    const size_t numbers = columns_.size() * 2 * kPanelRows;
-    if (memory_.size() < numbers + kPanelRows) memory_.resize(numbers + kPanelRows);
-    float* const to = data();
-    for (size_t i = 0; i < columns_.size(); ++i) {
-      for (uint32_t p = 0; p < panels; ++p) {
-        _mm512_store_ps(to + (2 * i + p) * kPanelRows,
-                        Column<kFormat>(panel + p * panel_bytes, columns_[i]));
-      }
-    }
-  }
-
-  const uint32_t* slots() const { return slots_.data(); }  // [rows, outliers_a_row]
-  // 64-byte aligned.
-  float* data() {
-    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-    return memory_.data() + (64 - address % 64) % 64 / sizeof(float);
-  }
-
- private:
-  std::vector<uint32_t> slot_of_;  // [columns]
-  std::vector<uint32_t> columns_;
-  std::vector<uint32_t> slots_;
-  std::vector<float> memory_;  // [slots, 2, 16]
+// Rows of x, at the block that is next.
+template <int kRows>
+struct BlockRows {
+  Rows<int8_t, kRows> values;
+  Rows<float, kRows> scales;
+  Rows<int32_t, kRows> sums;
+  Rows<int32_t, kRows> first_sums;
 };
 
 // Adds one block to the sums of a tile. With two scales a row, there are two dot products.
 template <PanelFormat kFormat, int kRows, int kPanels>
-PIE_AVX512_VNNI inline void AddBlock(const QuantizedTile& t, uint32_t b,
-                                     __m512 (&sum)[kRows][kPanels]) {
+PIE_AVX512_VNNI inline void AddBlock(const std::byte* block, size_t panel_bytes,
+                                     const BlockRows<kRows>& x, __m512 (&sum)[kRows][kPanels]) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
   constexpr int kParts = kLayout.scales;
-  const std::byte* const block = t.panel + size_t{b} * kLayout.bytes();
-  const size_t columns = size_t{t.blocks} * kQuantBlock;
-  const int8_t* const x = t.values + size_t{b} * kQuantBlock;
   __m512i dot[kRows][kPanels][kParts];
   PIE_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -164,10 +85,9 @@ PIE_AVX512_VNNI inline void AddBlock(const QuantizedTile& t, uint32_t b,
     for (int part = 0; part < kParts; ++part) {
       __m512i start = _mm512_setzero_si512();
       if constexpr (!kLayout.has_min) {
-        const size_t at = size_t(r) * t.blocks + b;
-        const int32_t x_sum = kParts == 1 ? t.sums[at]
-                              : part == 0 ? t.first_sums[at]
-                                          : t.sums[at] - t.first_sums[at];
+        const int32_t x_sum = kParts == 1 ? *x.sums[r]
+                              : part == 0 ? *x.first_sums[r]
+                                          : *x.sums[r] - *x.first_sums[r];
         constexpr int kShift = std::countr_zero(static_cast<uint32_t>(OffsetOf(kLayout)));
         start = _mm512_sub_epi32(start, _mm512_slli_epi32(_mm512_set1_epi32(x_sum), kShift));
       }
@@ -181,19 +101,22 @@ PIE_AVX512_VNNI inline void AddBlock(const QuantizedTile& t, uint32_t b,
     __m512i odd[kPanels];
     PIE_UNROLL
     for (int p = 0; p < kPanels; ++p) {
-      even[p] = Expand<kFormat>(block + p * t.panel_bytes, v);
-      odd[p] = Expand<kFormat>(block + p * t.panel_bytes, v + 1);
+      even[p] = Expand<kFormat>(block + p * panel_bytes, v);
+      odd[p] = Expand<kFormat>(block + p * panel_bytes, v + 1);
     }
     const int even_column = kLayout.nibbles() ? 2 * v : 4 * v;
     const int odd_column = kLayout.nibbles() ? 16 + 2 * v : 4 * v + 4;
     PIE_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const __m512i even_x = Broadcast4(x + r * columns + even_column);
+      const __m512i even_x = Broadcast4(x.values[r] + even_column);
       PIE_UNROLL
       for (int p = 0; p < kPanels; ++p) {
         dot[r][p][0] = _mm512_dpbusd_epi32(dot[r][p][0], even[p], even_x);
       }
-      const __m512i odd_x = Broadcast4(x + r * columns + odd_column);
+    }
+    PIE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i odd_x = Broadcast4(x.values[r] + odd_column);
       PIE_UNROLL
       for (int p = 0; p < kPanels; ++p) {
         __m512i& to = dot[r][p][kParts - 1];
@@ -205,27 +128,87 @@ PIE_AVX512_VNNI inline void AddBlock(const QuantizedTile& t, uint32_t b,
   for (int p = 0; p < kPanels; ++p) {
     PIE_UNROLL
     for (int part = 0; part < kParts; ++part) {
-      const auto* const at = reinterpret_cast<const uint16_t*>(block + p * t.panel_bytes +
+      const auto* const at = reinterpret_cast<const uint16_t*>(block + p * panel_bytes +
                                                                kLayout.scale_at() + 32 * part);
       const __m512 scale = LoadHalf512(at);
       PIE_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const __m512 x_scale = _mm512_set1_ps(t.scales[size_t(r) * t.blocks + b]);
         sum[r][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[r][p][part]),
-                                    _mm512_mul_ps(scale, x_scale), sum[r][p]);
+                                    _mm512_mul_ps(scale, _mm512_set1_ps(*x.scales[r])), sum[r][p]);
       }
-      if constexpr (kLayout.has_min) {
+      if constexpr (kLayout.has_min && !kLayout.whole_min()) {
         const __m512 min = LoadHalf512(at + (kLayout.min_at() - kLayout.scale_at()) / 2);
         PIE_UNROLL
         for (int r = 0; r < kRows; ++r) {
-          const size_t i = size_t(r) * t.blocks + b;
-          float x_sum = t.real_sums[i];
-          if constexpr (kParts == 2) {
-            const int32_t q = part == 0 ? t.first_sums[i] : t.sums[i] - t.first_sums[i];
-            x_sum = t.scales[i] * static_cast<float>(q);
-          }
-          sum[r][p] = _mm512_fmadd_ps(min, _mm512_set1_ps(x_sum), sum[r][p]);
+          const int32_t x_sum = part == 0 ? *x.first_sums[r] : *x.sums[r] - *x.first_sums[r];
+          const float real_sum = *x.scales[r] * static_cast<float>(x_sum);
+          sum[r][p] = _mm512_fmadd_ps(min, _mm512_set1_ps(real_sum), sum[r][p]);
         }
+      }
+    }
+  }
+}
+
+// Adds what all minima of the tile's rows of W give.
+template <PanelFormat kFormat, int kRows, int kPanels>
+PIE_AVX512_VNNI inline void AddMinima(const QuantizedTile& t, __m512 (&sum)[kRows][kPanels]) {
+  const size_t stride = t.x->whole_stride();
+  Rows<int16_t, kRows> x(t.x->whole_sums.data() + t.row * stride, stride);
+  const std::byte* minima = t.panel + LayoutOf(kFormat).minima_at(t.blocks);
+  __m512i dot[kRows][kPanels];
+  PIE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    PIE_UNROLL
+    for (int p = 0; p < kPanels; ++p) dot[r][p] = _mm512_setzero_si512();
+  }
+  for (uint32_t b = 0; b < t.blocks; b += 2, minima += 64, x.Advance(2)) {
+    __m512i pair[kPanels];
+    PIE_UNROLL
+    for (int p = 0; p < kPanels; ++p) pair[p] = _mm512_loadu_si512(minima + p * t.panel_bytes);
+    PIE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i two = Broadcast4(x[r]);
+      PIE_UNROLL
+      for (int p = 0; p < kPanels; ++p) {
+        dot[r][p] = _mm512_dpwssd_epi32(dot[r][p], pair[p], two);
+      }
+    }
+  }
+  PIE_UNROLL
+  for (int p = 0; p < kPanels; ++p) {
+    const __m512 units = Units<kFormat>(t.panel + p * t.panel_bytes, t.blocks);
+    PIE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const __m512 unit = _mm512_mul_ps(units, _mm512_set1_ps(t.x->sum_units[t.row + r]));
+      sum[r][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[r][p]), unit, sum[r][p]);
+    }
+  }
+}
+
+template <PanelFormat kFormat, int kRows, int kPanels>
+PIE_AVX512_VNNI inline void AddOutliers(const QuantizedTile& t, __m512 (&sum)[kRows][kPanels]) {
+  const uint32_t count = t.x->outliers_a_row();
+  const OutlierColumns::Meeting* meeting = t.meetings;
+  const Outlier* outlier = t.x->outliers.data() + size_t{t.row} * count;
+  PIE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    for (uint32_t i = 0; i < count; ++i) {
+      if constexpr (kRows >= kSharedRows) {
+        const __m512 value = _mm512_set1_ps(meeting->value);
+        const float* const column = t.outlier_columns + meeting->offset;
+        PIE_UNROLL
+        for (int p = 0; p < kPanels; ++p) {
+          sum[r][p] = _mm512_fmadd_ps(value, _mm512_load_ps(column + p * kPanelRows), sum[r][p]);
+        }
+        ++meeting;
+      } else {
+        const __m512 value = _mm512_set1_ps(outlier->value);
+        PIE_UNROLL
+        for (int p = 0; p < kPanels; ++p) {
+          const __m512 w = Column<kFormat>(t.panel + p * t.panel_bytes, t.blocks, outlier->column);
+          sum[r][p] = _mm512_fmadd_ps(value, w, sum[r][p]);
+        }
+        ++outlier;
       }
     }
   }
@@ -233,7 +216,8 @@ PIE_AVX512_VNNI inline void AddBlock(const QuantizedTile& t, uint32_t b,
 
 template <PanelFormat kFormat, int kRows, int kPanels>
 PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
-  constexpr uint32_t kBytes = LayoutOf(kFormat).bytes();
+  constexpr PanelLayout kLayout = LayoutOf(kFormat);
+  constexpr uint32_t kBytes = kLayout.bytes();
   __m512 sum[kRows][kPanels];
   PIE_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -243,7 +227,13 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
     PIE_UNROLL
     for (int p = 0; p < kPanels; ++p) __builtin_prefetch(t.y + r * t.y_stride + p * kPanelRows, 1);
   }
-  for (uint32_t b = 0; b < t.blocks; ++b) {
+  const size_t first = size_t{t.row} * t.blocks;
+  BlockRows<kRows> x{{t.x->values.data() + first * kQuantBlock, size_t{t.blocks} * kQuantBlock},
+                     {t.x->scales.data() + first, t.blocks},
+                     {t.x->sums.data() + first, t.blocks},
+                     {t.x->first_sums.data() + first, t.blocks}};
+  const std::byte* block = t.panel;
+  for (uint32_t b = 0; b < t.blocks; ++b, block += kBytes) {
     if (kRows > 1 && t.next != nullptr) {
       // With more than one row there is too much to compute for hardware to look far ahead.
       for (int p = 0; p < kPanels; ++p) {
@@ -255,22 +245,16 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
         }
       }
     }
-    AddBlock<kFormat, kRows, kPanels>(t, b, sum);
-  }
-  for (uint32_t i = 0; i < t.outliers_a_row; ++i) {
-    PIE_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const size_t at = size_t(r) * t.outliers_a_row + i;
-      const __m512 value = _mm512_set1_ps(t.outliers[at].value);
-      PIE_UNROLL
-      for (int p = 0; p < kPanels; ++p) {
-        const __m512 w = kRows >= kSharedRows
-                             ? _mm512_load_ps(UnpackedColumn(t, t.outlier_slots[at], p))
-                             : Column<kFormat>(t.panel + p * t.panel_bytes, t.outliers[at].column);
-        sum[r][p] = _mm512_fmadd_ps(value, w, sum[r][p]);
-      }
+    AddBlock<kFormat, kRows, kPanels>(block, t.panel_bytes, x, sum);
+    x.values.Advance(kQuantBlock);
+    x.scales.Advance(1);
+    if constexpr (!kLayout.whole_min()) {
+      x.sums.Advance(1);
+      x.first_sums.Advance(1);
     }
   }
+  if constexpr (kLayout.whole_min()) AddMinima<kFormat, kRows, kPanels>(t, sum);
+  AddOutliers<kFormat, kRows, kPanels>(t, sum);
   PIE_UNROLL
   for (int p = 0; p < kPanels; ++p) {
     const uint16_t mask = LaneMask(p + 1 == kPanels ? t.lanes : kPanelRows);
@@ -281,67 +265,70 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
   }
 }
 
-template <PanelFormat kFormat, int kPanels>
-void RunRows(QuantizedTile tile, uint32_t rows) {
-  while (rows > 0) {
-    uint32_t done = 1;
-    if (rows >= kMaxRows) {
-      RunTile<kFormat, kMaxRows, kPanels>(tile);
-      done = kMaxRows;
-    } else if (rows >= 4) {
-      RunTile<kFormat, 4, kPanels>(tile);
-      done = 4;
-    } else if (rows >= 2) {
-      RunTile<kFormat, 2, kPanels>(tile);
-      done = 2;
-    } else {
-      RunTile<kFormat, 1, kPanels>(tile);
-    }
-    tile.values += size_t{done} * tile.blocks * kQuantBlock;
-    tile.scales += size_t{done} * tile.blocks;
-    tile.outliers += size_t{done} * tile.outliers_a_row;
-    tile.outlier_slots += size_t{done} * tile.outliers_a_row;
-    tile.sums += size_t{done} * tile.blocks;
-    tile.first_sums += size_t{done} * tile.blocks;
-    tile.real_sums += size_t{done} * tile.blocks;
-    tile.y += done * tile.y_stride;
+// Runs the largest tile that fits as often as it does, from tile.row on, up to `row_end`.
+template <PanelFormat kFormat, int kRows, int kPanels>
+void RunTiles(QuantizedTile& tile, uint32_t row_end) {
+  for (; row_end - tile.row >= kRows; tile.row += kRows) {
+    RunTile<kFormat, kRows, kPanels>(tile);
+    tile.meetings += size_t{kRows} * tile.x->outliers_a_row();
+    tile.y += kRows * tile.y_stride;
     tile.next = nullptr;
-    rows -= done;
   }
+}
+
+template <PanelFormat kFormat, int kPanels>
+void RunRows(QuantizedTile tile, uint32_t row_end) {
+  RunTiles<kFormat, kMaxRows, kPanels>(tile, row_end);
+  RunTiles<kFormat, 4, kPanels>(tile, row_end);
+  RunTiles<kFormat, 2, kPanels>(tile, row_end);
+  RunTiles<kFormat, 1, kPanels>(tile, row_end);
 }
 
 template <PanelFormat kFormat>
 void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) {
+  // Two scales a row take the registers of the second panel.
+  constexpr bool kTwoScales = LayoutOf(kFormat).scales == 2;
   const MatMulRange& range = out.range;
-  const size_t first_block = size_t{range.row_begin} * x.blocks();
   const uint32_t rows = range.row_end - range.row_begin;
   thread_local OutlierColumns columns;
   const bool shared = rows >= kSharedRows;
   if (shared) columns.Plan(x, range.row_begin, range.row_end);
   for (uint32_t panel = range.panel_begin; panel < range.panel_end;) {
-    // Two scales a row take the registers of the second panel.
-    constexpr uint32_t kWidest = LayoutOf(kFormat).scales == 2 ? 1 : 2;
+    constexpr uint32_t kWidest = kTwoScales ? 1 : 2;
     const uint32_t panels = rows > 1 && panel + 1 < range.panel_end ? kWidest : 1;
-    if (shared) columns.Unpack<kFormat>(w.Panel(panel), w.panel_bytes(), panels);
-    const QuantizedTile tile{
+    if (shared) columns.Unpack<kFormat>(w.Panel(panel), w.panel_bytes(), x.blocks(), panels);
+    QuantizedTile tile{
         .panel = w.Panel(panel),
         .next = panel + 2 * panels <= w.panels() ? w.Panel(panel + panels) : nullptr,
         .panel_bytes = w.panel_bytes(),
         .blocks = x.blocks(),
-        .lanes = LanesOf(w, panel + panels - 1),
-        .values = x.values.data() + first_block * kQuantBlock,
-        .scales = x.scales.data() + first_block,
-        .sums = x.sums.data() + first_block,
-        .first_sums = x.first_sums.data() + first_block,
-        .real_sums = x.real_sums.data() + first_block,
-        .outliers = x.outliers.data() + size_t{range.row_begin} * x.outliers_a_row(),
-        .outliers_a_row = x.outliers_a_row(),
-        .outlier_slots = columns.slots(),
+        .lanes = kPanelRows,
+        .x = &x,
+        .row = range.row_begin,
+        .meetings = columns.meetings(),
         .outlier_columns = columns.data(),
         .y = out.y + range.row_begin * out.y_stride + panel * size_t{kPanelRows},
         .y_stride = out.y_stride,
     };
-    panels == 2 ? RunRows<kFormat, kWidest>(tile, rows) : RunRows<kFormat, 1>(tile, rows);
+    if constexpr (!kTwoScales) {
+      QuantizedTile tall = tile;
+      for (uint32_t p = 0; p < panels && rows >= kTall; ++p) {
+        tall = tile;
+        tall.panel += p * w.panel_bytes();
+        if (tall.next != nullptr) tall.next += p * w.panel_bytes();
+        tall.outlier_columns += size_t{p} * kPanelRows;
+        tall.y += size_t{p} * kPanelRows;
+        tall.lanes = LanesOf(w, panel + p);
+        RunTiles<kFormat, kTall, 1>(tall, range.row_end);
+      }
+      tile.y += (tall.row - tile.row) * out.y_stride;
+      tile.row = tall.row;
+      tile.meetings = tall.meetings;
+      tile.next = tall.next;
+    }
+    tile.lanes = LanesOf(w, panel + panels - 1);
+    panels == 2 ? RunRows<kFormat, kWidest>(tile, range.row_end)
+                : RunRows<kFormat, 1>(tile, range.row_end);
     panel += panels;
   }
 }

@@ -133,24 +133,26 @@ TEST_P(MatMulAtLevel, FloatsTakeAnyNumberOfColumns) {
 }
 
 TEST_P(MatMulAtLevel, IsExactOnBytes) {
-  // x that 8 bits hold exactly leaves only float rounding, also when two outliers are away.
+  // x that 8 bits hold exactly leaves only float rounding, also when four outliers are away; and
+  // where minima meet sums of blocks, those are rounded to 14 bits of the largest.
   // K types lose a little of their scales: what they hold then is what counts.
   for (const DType dtype : kQuantized) {
     const Case c{dtype, 7, 45, 256};
     const auto data = RandomWeights(dtype, c.n, c.k, 3);
     const PackedMatrix w = Pack(c, data);
+    const double rounding = LayoutOf(w.format()).whole_min() ? 1e-4 : 2e-6;
     std::vector<float> weights(size_t{c.n} * c.k);
     for (uint32_t i = 0; i < c.n; ++i) w.UnpackRow(i, std::span(weights).subspan(i * c.k, c.k));
     std::vector<float> x(c.m * c.k);
     for (size_t i = 0; i < x.size(); ++i) {
-      x[i] = i % 10 == 0 ? -127 : static_cast<float>(CounterRng{9}.Bits(i) % 255) - 127;
+      x[i] = i % 5 == 0 ? -127 : static_cast<float>(CounterRng{9}.Bits(i) % 255) - 127;
     }
     const auto y = Multiply(GetParam(), pool_, c, w, x);
     for (uint32_t row = 0; row < c.m; ++row) {
       for (uint32_t i = 0; i < c.n; ++i) {
         const Expected e =
             Dot(x.data() + row * c.k, weights.data() + static_cast<size_t>(i) * c.k, c.k);
-        EXPECT_NEAR(y[row * (c.n + 3) + i], e.value, e.size * 2e-6) << NameOf(dtype);
+        EXPECT_NEAR(y[row * (c.n + 3) + i], e.value, e.size * rounding) << NameOf(dtype);
       }
     }
   }

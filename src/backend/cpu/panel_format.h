@@ -10,14 +10,20 @@
 //   high     u5     [8] words of 64 bits: bit 4 × row + j of word v belongs to byte j of vector v
 //            u6     [2][16 rows][4 bytes]: vectors 4p … 4p + 3 have two bits each in plane p
 //   scales   [1 or 2][16 rows] F16: of all 32 columns, or of the first and the last 16
-//   minima   the same, if the format has them
+//   minima   [2][16 rows] F16, if the format has two scales and minima
+// Minima of formats with one scale stand behind a panel's blocks, as whole multiples of a unit that
+// each row has: so they meet the sums of two blocks of x (quantize.h) in one integer product.
+//   minima   [pairs of blocks][16 rows][2] int16; an odd last one is beside zeros
+//   units    [16 rows] F32
 // Vector v is 64 bytes, four columns of all rows. With four to six bits, even ones are of the first
 // 16 columns, 4 × (v / 2) on, odd ones of the last 16; with eight, vector v has columns 4v on.
 // A stored number q stands for scale × (q - offset), scale × q + minimum or scale × steps[q].
 // Float formats: [columns][16 rows].
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -58,14 +64,31 @@ struct PanelLayout {
   uint32_t float_bytes = 0;  // a number of a format that is not quantised
 
   constexpr bool nibbles() const { return bits < 8; }
+  constexpr bool whole_min() const { return has_min && scales == 1; }
   constexpr uint32_t columns() const { return quantized ? 32 : 1; }
   constexpr uint32_t high_at() const { return nibbles() ? 256 : 512; }
   constexpr uint32_t scale_at() const { return high_at() + (bits == 5 ? 64 : bits == 6 ? 128 : 0); }
   constexpr uint32_t min_at() const { return scale_at() + scales * 32; }
   constexpr uint32_t bytes() const {
-    return quantized ? min_at() + (has_min ? scales * 32 : 0) : float_bytes * kPanelRows;
+    return quantized ? min_at() + (has_min && !whole_min() ? scales * 32 : 0)
+                     : float_bytes * kPanelRows;
+  }
+  // Of a panel that has so many blocks.
+  constexpr size_t minima_at(uint32_t blocks) const { return size_t{blocks} * bytes(); }
+  constexpr size_t units_at(uint32_t blocks) const {
+    return minima_at(blocks) + size_t{(blocks + 1) / 2} * 64;
+  }
+  constexpr size_t panel_bytes(uint32_t blocks) const {
+    const size_t used = whole_min() ? units_at(blocks) + 64 : minima_at(blocks);
+    return (used + 63) / 64 * 64;
   }
 };
+
+// The largest multiple in a row of so many blocks, of minima and of what they meet: all products
+// together fit 32 bits.
+inline int32_t WholeLimit(uint32_t blocks) {
+  return std::min(32767, static_cast<int32_t>(std::sqrt(2147483647.0 / std::max(blocks, 1U))));
+}
 
 constexpr PanelLayout LayoutOf(PanelFormat format) {
   switch (format) {

@@ -37,12 +37,15 @@ struct QuantizedRows {
   std::vector<float> scales;        // [rows, columns / 32]
   std::vector<int32_t> sums;        // [rows, columns / 32]: Σ q
   std::vector<int32_t> first_sums;  // [rows, columns / 32]: of the first 16
-  std::vector<float> real_sums;     // [rows, columns / 32]: scale × Σ q
+  // scale × Σ q once more, as whole multiples of a unit that each row has: what minima meet.
+  std::vector<int16_t> whole_sums;  // [rows, whole_stride()]; what is behind the last is zero
+  std::vector<float> sum_units;     // [rows]
   std::vector<Outlier> outliers;    // [rows, outliers_a_row()], largest first
 
   uint32_t blocks() const { return columns / kQuantBlock; }  // a row
-  // A third of the blocks: enough for what hidden states have, and cheap in short rows too.
-  uint32_t outliers_a_row() const { return std::min(blocks() / 3, kMaxOutliers); }
+  uint32_t whole_stride() const { return (blocks() + 15) / 16 * 16; }
+  // Half as many as blocks: enough for what hidden states have, and cheap in short rows too.
+  uint32_t outliers_a_row() const { return std::min(blocks() / 2, kMaxOutliers); }
   void Resize(uint32_t new_rows, uint32_t new_columns);
 };
 

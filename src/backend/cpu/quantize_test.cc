@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "backend/cpu/panel_format.h"
 #include "backend/cpu/simd.h"
 #include "backend/cpu/testing.h"
 #include "model/half.h"
@@ -43,22 +44,28 @@ TEST_P(QuantizeAtLevel, IsWithinHalfAStepAndSumsAreExact) {
         }
         EXPECT_EQ(q.sums[at], std::accumulate(values, values + 32, 0));
         EXPECT_EQ(q.first_sums[at], std::accumulate(values, values + 16, 0));
-        EXPECT_EQ(q.real_sums[at], q.scales[at] * static_cast<float>(q.sums[at]));
+        const int16_t whole = q.whole_sums[row * q.whole_stride() + b];
+        EXPECT_NEAR(q.sum_units[row] * static_cast<float>(whole),
+                    q.scales[at] * static_cast<float>(q.sums[at]), q.sum_units[row] * 0.501F);
+        EXPECT_LE(std::abs(whole), WholeLimit(q.blocks()));
+      }
+      for (uint32_t b = q.blocks(); b < q.whole_stride(); ++b) {
+        EXPECT_EQ(q.whole_sums[row * q.whole_stride() + b], 0);
       }
     }
   }
 }
 
 TEST_P(QuantizeAtLevel, TheLargestNumbersStayFloats) {
-  const uint32_t columns = 288;  // three outliers
+  const uint32_t columns = 192;  // three outliers
   auto x = RandomFloats(columns, 5, 1.0F);
   x[70] = -50;
   x[71] = 20;
-  x[200] = 30;
+  x[180] = 30;
   QuantizedRows q;
   QuantizeRows(GetParam(), x.data(), columns, 1, columns, q);
   ASSERT_EQ(q.outliers_a_row(), 3);
-  const std::pair<uint32_t, float> expected[] = {{70, -50.0F}, {200, 30.0F}, {71, 20.0F}};
+  const std::pair<uint32_t, float> expected[] = {{70, -50.0F}, {180, 30.0F}, {71, 20.0F}};
   for (uint32_t i = 0; i < 3; ++i) {
     EXPECT_EQ(q.outliers[i].column, expected[i].first);
     EXPECT_EQ(q.outliers[i].value, expected[i].second);
@@ -90,6 +97,9 @@ TEST_P(QuantizeAtLevel, GivesTheBytesOfTheReference) {
   EXPECT_EQ(q.values, expected.values);
   EXPECT_EQ(q.scales, expected.scales);
   EXPECT_EQ(q.sums, expected.sums);
+  EXPECT_EQ(q.first_sums, expected.first_sums);
+  EXPECT_EQ(q.whole_sums, expected.whole_sums);
+  EXPECT_EQ(q.sum_units, expected.sum_units);
   ASSERT_EQ(q.outliers.size(), expected.outliers.size());
   for (size_t i = 0; i < q.outliers.size(); ++i) {
     EXPECT_EQ(q.outliers[i].column, expected.outliers[i].column);
@@ -110,6 +120,8 @@ TEST_P(QuantizeAtLevel, ANumberThatIsNoneShows) {
   EXPECT_TRUE(std::isnan(q.scales[0]));
   EXPECT_TRUE(std::isinf(q.scales[1]));
   EXPECT_TRUE(std::isfinite(q.scales[2]));
+  EXPECT_TRUE(std::isnan(q.sum_units[0]));
+  for (int16_t sum : q.whole_sums) EXPECT_EQ(sum, 0);
 }
 
 TEST(Half, GoesThereAndBack) {

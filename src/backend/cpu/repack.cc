@@ -1,7 +1,9 @@
 #include "backend/cpu/repack.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -16,9 +18,7 @@ namespace {
 
 // Block functions put one row's block at `in` into lane `lane` of the panel block at `out`.
 void PackQ4(const std::byte* in, std::byte* out, uint32_t lane, bool has_min) {
-  std::byte* const scales = out + 256;
-  std::memcpy(scales + 2 * lane, in, 2);
-  if (has_min) std::memcpy(scales + 32 + 2 * lane, in + 2, 2);
+  std::memcpy(out + 256 + 2 * lane, in, 2);
   const std::byte* const nibbles = in + (has_min ? 4 : 2);
   for (uint32_t g = 0; g < 4; ++g) std::memcpy(out + 64 * g + 4 * lane, nibbles + 4 * g, 4);
 }
@@ -122,7 +122,7 @@ void PackPair(const PanelLayout& layout, const QuantGroups& groups, uint32_t fir
   }
   for (uint32_t i = 0; i < layout.scales; ++i) {
     StoreHalf(groups.scale[first + i], out + layout.scale_at() + 32 * i + 2 * lane);
-    if (!layout.has_min) continue;
+    if (!layout.has_min || layout.whole_min()) continue;
     StoreHalf(groups.min[first + i], out + layout.min_at() + 32 * i + 2 * lane);
   }
 }
@@ -147,15 +147,39 @@ void PackedMatrix::PackGroups(DType dtype, const std::byte* data) {
   const PanelLayout layout = LayoutOf(format_);
   const DTypeInfo& info = InfoOf(dtype);
   QuantGroups groups;
+  std::vector<float> minima;
   for (uint32_t row = 0; row < rows_; ++row) {
     std::byte* out = memory_ + row / kPanelRows * panel_bytes_;
+    minima.clear();
     for (uint32_t at = 0; at < columns_; at += info.block_elements, data += info.block_bytes) {
       ReadGroups(dtype, data, groups);
       for (uint32_t group = 0; group < info.block_elements / 16; group += 2) {
         PackPair(layout, groups, group, out, row % kPanelRows);
+        minima.push_back(groups.min[group]);
         out += layout.bytes();
       }
     }
+    if (layout.whole_min()) PackMinima(row, minima);
+  }
+}
+
+// minima: [blocks]. One that is no number makes all of the row so.
+void PackedMatrix::PackMinima(uint32_t row, std::span<const float> minima) {
+  const PanelLayout layout = LayoutOf(format_);
+  const auto blocks = static_cast<uint32_t>(minima.size());
+  const uint32_t lane = row % kPanelRows;
+  std::byte* const panel = memory_ + row / kPanelRows * panel_bytes_;
+  float largest = 0;
+  for (const float min : minima) {
+    if (!std::isfinite(min)) largest = std::numeric_limits<float>::quiet_NaN();
+    if (std::abs(min) > largest) largest = std::abs(min);
+  }
+  const float unit = largest / static_cast<float>(WholeLimit(blocks));
+  std::memcpy(panel + layout.units_at(blocks) + 4 * lane, &unit, sizeof unit);
+  for (uint32_t b = 0; b < blocks && unit > 0; ++b) {
+    const auto multiple = static_cast<int16_t>(std::lrint(minima[b] / unit));
+    std::memcpy(panel + layout.minima_at(blocks) + 64 * (b / 2) + 4 * lane + 2 * (b % 2), &multiple,
+                sizeof multiple);
   }
 }
 
@@ -178,8 +202,7 @@ Result<PackedMatrix> PackedMatrix::Pack(DType dtype, std::span<const std::byte> 
   }
 
   const PanelLayout layout = LayoutOf(packed.format_);
-  packed.panel_bytes_ =
-      (static_cast<size_t>(columns / layout.columns()) * layout.bytes() + 63) / 64 * 64;
+  packed.panel_bytes_ = layout.panel_bytes(columns / layout.columns());
   packed.memory_ = PIE_TRY(arena.Allocate(packed.bytes()));
 
   using In = const std::byte*;
@@ -197,6 +220,12 @@ Result<PackedMatrix> PackedMatrix::Pack(DType dtype, std::span<const std::byte> 
   } else if (dtype == DType::kQ4_1) {
     packed.PackBlocks(data.data(), in_bytes,
                       [](In in, Out out, uint32_t l) { PackQ4(in, out, l, true); });
+    std::vector<float> minima(columns / kQuantBlock);
+    for (uint32_t row = 0; row < rows; ++row) {
+      const std::byte* const from = data.data() + row * minima.size() * in_bytes;
+      for (size_t b = 0; b < minima.size(); ++b) minima[b] = Half(from + b * in_bytes + 2);
+      packed.PackMinima(row, minima);
+    }
   } else if (dtype == DType::kQ8_0) {
     packed.PackBlocks(data.data(), in_bytes, PackQ8);
   } else {
@@ -238,10 +267,27 @@ int QuantAt(const PanelLayout& layout, const std::byte* block, uint32_t lane, ui
   return q;
 }
 
+float UnitAt(const PanelLayout& layout, const std::byte* panel, uint32_t blocks, uint32_t lane) {
+  float unit;
+  std::memcpy(&unit, panel + layout.units_at(blocks) + 4 * lane, sizeof unit);
+  return unit;
+}
+
+int MultipleAt(const PanelLayout& layout, const std::byte* panel, uint32_t blocks, uint32_t block,
+               uint32_t lane) {
+  int16_t multiple;
+  std::memcpy(&multiple,
+              panel + layout.minima_at(blocks) + 64 * (block / 2) + 4 * lane + 2 * (block % 2),
+              sizeof multiple);
+  return multiple;
+}
+
 void PackedMatrix::UnpackBlock(uint32_t row, uint32_t index, float* out) const {
   const PanelLayout layout = LayoutOf(format_);
   const uint32_t lane = row % kPanelRows;
-  const std::byte* const in = Panel(row / kPanelRows) + size_t{index} * layout.bytes();
+  const std::byte* const panel = Panel(row / kPanelRows);
+  const uint32_t blocks = columns_ / layout.columns();
+  const std::byte* const in = panel + size_t{index} * layout.bytes();
   if (format_ == PanelFormat::kF32) {
     std::memcpy(out, in + 4 * lane, 4);
     return;
@@ -255,7 +301,13 @@ void PackedMatrix::UnpackBlock(uint32_t row, uint32_t index, float* out) const {
   for (uint32_t half = 0; half < 2; ++half) {
     const uint32_t at = (layout.scales == 2 ? 32 * half : 0) + 2 * lane;
     const float scale = Half(in + layout.scale_at() + at);
-    const float min = layout.has_min ? Half(in + layout.min_at() + at) : 0;
+    float min = 0;
+    if (layout.whole_min()) {
+      min = UnitAt(layout, panel, blocks, lane) *
+            static_cast<float>(MultipleAt(layout, panel, blocks, index, lane));
+    } else if (layout.has_min) {
+      min = Half(in + layout.min_at() + at);
+    }
     for (uint32_t i = 16 * half; i < 16 * half + 16; ++i) {
       out[i] = scale * static_cast<float>(QuantAt(layout, in, lane, i) - layout.offset) + min;
     }

@@ -2,10 +2,11 @@
 // panel is filled up with zeros.
 //
 // Weights stay quantised: each type of model files has a format that holds the same integers, with
-// scales and minima in F16, exactly where the file has them so, else rounded (K types multiply two
-// of them; that is the only loss, 2^-11 of a scale or minimum). Types that no format fits are
-// unpacked into F16. A PackedMatrix is a view: the arena owns the memory and outlives it.
-// Immutable, so any thread may read it. Packing costs one pass over the weights.
+// scales in F16, exactly where the file has them so, else rounded (K types multiply two of them: a
+// loss of 2^-11 of a scale). Minima are rounded to some thousandth (panel_format.h) of the row's
+// largest. Types that no format fits are unpacked into F16. A PackedMatrix is a view: the arena
+// owns the memory and outlives it. Immutable, so any thread may read it. Packing costs one pass
+// over the weights.
 #pragma once
 
 #include <cstddef>
@@ -46,6 +47,7 @@ class PackedMatrix {
   template <class PackBlock>
   void PackBlocks(const std::byte* data, size_t in_bytes, PackBlock pack);
   void PackGroups(DType dtype, const std::byte* data);
+  void PackMinima(uint32_t row, std::span<const float> minima);
   void UnpackBlock(uint32_t row, uint32_t index, float* out) const;
 
   PanelFormat format_ = PanelFormat::kF32;
@@ -58,5 +60,9 @@ class PackedMatrix {
 // The integer that a quantised block holds for a lane and column, or its step; the offset not taken
 // off.
 int QuantAt(const PanelLayout& layout, const std::byte* block, uint32_t lane, uint32_t column);
+// The unit of a lane's minima, and which multiple of it a block has; for layout.whole_min().
+float UnitAt(const PanelLayout& layout, const std::byte* panel, uint32_t blocks, uint32_t lane);
+int MultipleAt(const PanelLayout& layout, const std::byte* panel, uint32_t blocks, uint32_t block,
+               uint32_t lane);
 
 }  // namespace pie::cpu

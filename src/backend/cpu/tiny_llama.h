@@ -157,7 +157,10 @@ class TinyLlama {
       for (size_t block = 0; block < size_t{rows} * columns / 32; ++block) {
         const float scale = spread * 2 / static_cast<float>(levels) * (0.5F + rng.Float(block));
         GgufTestWriter::Value(data, FloatToHalf(scale));
-        if (dtype == DType::kQ4_1) GgufTestWriter::Value(data, FloatToHalf(scale * -7.5F));
+        if (dtype == DType::kQ4_1) {
+          GgufTestWriter::Value(data, FloatToHalf(scale * -7.5F));
+          minima_[name].push_back(HalfToFloat(FloatToHalf(scale * -7.5F)));
+        }
         for (uint32_t i = 0; i < (dtype == DType::kQ8_0 ? 32U : 16U); ++i) {
           data += static_cast<char>(rng.Bits((block + 1) << 20 | i));
         }
@@ -181,13 +184,23 @@ class TinyLlama {
     return {reinterpret_cast<const char*>(x.data()), x.size() * sizeof(float)};
   }
 
-  // All but the largest few, one for every three blocks.
-  static void RoundToBytes(std::vector<double>& x) {
+  // To multiples of a unit that makes the largest what so many squares fit 32 bits of.
+  static std::vector<double> RoundToWhole(std::vector<double> x) {
+    const double limit =
+        std::min(32767.0, std::floor(std::sqrt(2147483647.0 / static_cast<double>(x.size()))));
+    double unit = 0;
+    for (const double value : x) unit = std::max(unit, std::abs(value) / limit);
+    for (double& value : x) value = unit > 0 ? std::round(value / unit) * unit : 0;
+    return x;
+  }
+
+  // All but the largest few, one for every two blocks. Gives the sums of blocks without these.
+  static std::vector<double> RoundToBytes(std::vector<double>& x) {
     std::vector<size_t> order(x.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return std::abs(x[i]); });
     std::map<size_t, double> kept;
-    for (size_t i = 0; i < std::min<size_t>(x.size() / 32 / 3, 8); ++i) {
+    for (size_t i = 0; i < std::min<size_t>(x.size() / 32 / 2, 8); ++i) {
       kept[order[i]] = std::exchange(x[order[i]], 0);
     }
     for (size_t block = 0; block < x.size(); block += 32) {
@@ -197,15 +210,33 @@ class TinyLlama {
         x[block + i] = std::round(x[block + i] / most * 127) * most / 127;
       }
     }
+    std::vector<double> sums(x.size() / 32);
+    for (size_t i = 0; i < x.size(); ++i) sums[i / 32] += x[i];
     for (const auto& [i, value] : kept) x[i] = value;
+    return sums;
   }
 
   std::vector<double> Times(const std::string& name, std::vector<double> x) const {
-    if (!exact_ && quantized_.at(name)) RoundToBytes(x);
+    std::vector<double> sums;
+    if (!exact_ && quantized_.at(name)) sums = RoundToBytes(x);
     const std::vector<float>& w = weights_.at(name);
     std::vector<double> y(w.size() / x.size());
     for (size_t i = 0; i < w.size(); ++i) y[i / x.size()] += w[i] * x[i % x.size()];
+    if (!sums.empty() && minima_.contains(name)) RoundMinima(minima_.at(name), x, sums, y);
     return y;
+  }
+
+  // Minima are rounded wherever they occur; and the sums that they meet.
+  static void RoundMinima(const std::vector<double>& minima, const std::vector<double>& x,
+                          const std::vector<double>& sums, std::vector<double>& y) {
+    const std::vector<double> whole_sums = RoundToWhole(sums);
+    for (size_t row = 0; row < y.size(); ++row) {
+      const auto first = minima.begin() + static_cast<ptrdiff_t>(row * sums.size());
+      const std::vector<double> exact(first, first + static_cast<ptrdiff_t>(sums.size()));
+      const std::vector<double> whole = RoundToWhole(exact);
+      for (size_t i = 0; i < x.size(); ++i) y[row] += (whole[i / 32] - exact[i / 32]) * x[i];
+      for (size_t b = 0; b < sums.size(); ++b) y[row] += whole[b] * (whole_sums[b] - sums[b]);
+    }
   }
 
   std::vector<double> Normed(const std::string& name, std::vector<double> x) const {
@@ -239,6 +270,7 @@ class TinyLlama {
   GgufTestWriter writer_;
   std::map<std::string, std::vector<float>> weights_;
   std::map<std::string, bool> quantized_;
+  std::map<std::string, std::vector<double>> minima_;  // [rows, blocks]
   uint64_t seed_ = 0;
   bool exact_ = false;
 };
