@@ -194,25 +194,25 @@ setup_venv() {
     touch "$venv/.complete"
   fi
   say python "$("$venv/bin/python" -V | cut -d' ' -f2), $(grep -c '^[a-z]' bakery/requirements.txt) packages in ${venv/#$HOME/\~}"
-  write_launcher
+  write_launcher bakery bakery/src bakery
 }
 
-# A launcher rather than an installed package: edits of bakery/src are live.
-write_launcher() {
-  local text
+# A launcher rather than an installed package: edits of the sources are live.
+write_launcher() {  # write_launcher COMMAND SOURCES MODULE
+  local text command=$1
   text=$(cat <<SCRIPT
 #!/bin/sh
-# Written by scripts/setup.sh: runs bakery from this checkout.
+# Written by scripts/setup.sh: runs $command from this checkout.
 root=\$(dirname -- "\$(readlink -f -- "\$0")")/../..
 python='$venv/bin/python'
-[ -x "\$python" ] || { echo "bakery's environment is gone; make it again: make setup" >&2; exit 1; }
-PYTHONPATH="\$(cd -- "\$root" && pwd)/bakery/src" exec "\$python" -m bakery "\$@"
+[ -x "\$python" ] || { echo "its environment is gone; make it again: make setup" >&2; exit 1; }
+PYTHONPATH="\$(cd -- "\$root" && pwd)/$2" exec "\$python" -m $3 "\$@"
 SCRIPT
   )
-  if [ "$(cat build/bin/bakery 2>/dev/null)" != "$text" ]; then
-    printf '%s\n' "$text" >"build/bin/.bakery.$$"
-    chmod +x "build/bin/.bakery.$$"
-    mv -f "build/bin/.bakery.$$" build/bin/bakery
+  if [ "$(cat "build/bin/$command" 2>/dev/null)" != "$text" ]; then
+    printf '%s\n' "$text" >"build/bin/.$command.$$"
+    chmod +x "build/bin/.$command.$$"
+    mv -f "build/bin/.$command.$$" "build/bin/$command"
   fi
   ln -sfn "$venv" build/venv
 }
@@ -256,6 +256,33 @@ setup_node() {
   say node "$(node --version | tr -d v), packages in ${js/#$HOME/\~}"
 }
 
+# --- clients --------------------------------------------------------------------------------------
+
+client_js_path() {  # scripts/build_clients.py computes the same name
+  echo "$cache/client-js-$(short_hash <client/javascript/package-lock.json)"
+}
+
+setup_clients() {
+  [ -x "${venv:-}/bin/python" ] || return 0
+  write_launcher pie-client client/python/src pie_client
+  has_node || return 0
+  local js
+  js=$(client_js_path)
+  if [ ! -e "$js/.complete" ]; then
+    say clients "installing the packages of client/javascript"
+    rm -rf "$js"
+    mkdir -p "$js"
+    cp client/javascript/package.json client/javascript/package-lock.json "$js/"
+    if ! logged npm ci --prefix "$js" --no-audit --no-fund --loglevel=error; then
+      warn "the JavaScript client cannot be built: npm failed (see $log). Run again:
+      make setup"
+      return 0
+    fi
+    touch "$js/.complete"
+  fi
+  say clients "packages in ${js/#$HOME/\~}"
+}
+
 # --- the default model ----------------------------------------------------------------------------
 
 model=$cache/models/smollm2-135m-instruct
@@ -277,7 +304,8 @@ setup_model() {
 # All that decides what this script would do. When it is as it was, there is nothing to do.
 fingerprint() {
   {
-    cat "$0" src/cli/fetch_model.py bakery/requirements.txt bakery/js/package-lock.json 2>/dev/null
+    cat "$0" src/cli/fetch_model.py bakery/requirements.txt bakery/js/package-lock.json \
+      client/javascript/package-lock.json 2>/dev/null
     echo "$cache" "$root" "$(command -v python3 cargo node | paste -sd:)"
     sha256sum /var/lib/dpkg/status 2>/dev/null || true
   } | short_hash
@@ -287,6 +315,7 @@ up_to_date() {
   local stamp=build/.setup-$phase
   [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(fingerprint)" ] && [ -x build/bin/bakery ] &&
     [ -e build/venv/.complete ] && compgen -G "$model/*.gguf" >/dev/null &&
+    [ -x build/bin/pie-client ] && [ -e "$(client_js_path)/.complete" ] &&
     { [ ! -f bakery/js/package-lock.json ] || [ -e "$(js_path)/.complete" ]; }
 }
 
@@ -304,6 +333,7 @@ setup_packages || true
 setup_rust
 setup_venv
 setup_node
+setup_clients
 setup_model
 
 for text in "${warnings[@]+"${warnings[@]}"}"; do printf '\nwarning: %s\n' "$text" >&2; done

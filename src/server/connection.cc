@@ -214,7 +214,8 @@ void Connection::Handle(const LaunchProcess& message) {
   if (service_.draining) return Respond(message.corr_id, false, "the server is shutting down");
   Session::Options options{.username = username_,
                            .capture_outputs = message.capture_outputs,
-                           .numbered = message.seen.has_value()};
+                           .numbered = message.seen.has_value(),
+                           .log = &service_.log};
   if (auto program = service_.programs.Loaded(message.inferlet)) {
     return Launch(message.corr_id, *program, message.input, options, message.token_budget);
   }
@@ -329,8 +330,19 @@ void Connection::Handle(const Query& message) {
   if (message.subject == "model_status") {
     return Respond(message.corr_id, true, ModelStatus(service_.engine).dump());
   }
+  if (message.subject == "program") {
+    return Defer(message.corr_id,
+                 [this, program = std::string(message.record)]() -> Result<std::string> {
+                   auto found = PIE_TRY(service_.programs.registry().Find(program));
+                   nlohmann::json fields = {{"name", found.name},
+                                            {"version", found.version},
+                                            {"wasm_hash", found.wasm_hash},
+                                            {"manifest_hash", found.manifest_hash}};
+                   return fields.dump();
+                 });
+  }
   Respond(message.corr_id, false,
-          fmt::format("there is nothing to know about '{}'; ask for 'model_status'",
+          fmt::format("there is nothing to know about '{}'; ask for 'model_status' or 'program'",
                       message.subject.substr(0, 64)));
 }
 

@@ -16,7 +16,8 @@ Session::Session(Options options, const Limits& limits, std::shared_ptr<host::By
     : options_(std::move(options)),
       limits_(limits),
       numbered_(options_.numbered),
-      budget_(std::move(budget)) {
+      budget_(std::move(budget)),
+      stderr_log_(options_.log, limits.max_logged_stderr_bytes) {
   if (options_.running) ++*options_.running;
 }
 
@@ -113,7 +114,9 @@ void Session::Sent(const Outlet* outlet) {
   std::lock_guard lock(mutex_);
   if (outlet_.get() != outlet) return;
   confirmed_ = next_;
-  while (!numbered_ && confirmed_ > 0) DropFront();
+  // The end stays where the session does: another client may come for it.
+  const size_t kept = options_.numbered && ended_at_ ? 1 : 0;
+  while (!numbered_ && confirmed_ > 0 && events_.size() > kept) DropFront();
   // Not at the first free place: a process that is woken for one event costs as much as for many.
   if (!waits_ || unsent() > limits_.max_ring_events / 2 || FullLocked()) return;
   waits_ = false;
@@ -134,6 +137,7 @@ void Session::OnFile(std::string_view bytes) {
 }
 
 void Session::OnOutput(bool is_stderr, std::string_view bytes) {
+  if (is_stderr && stderr_log_.is_on()) stderr_log_.Add(bytes, About());
   if (!options_.capture_outputs) return;
   // A write may end within a character; the rest of it comes with the next.
   std::string& carry = carry_[is_stderr ? 1 : 0];
@@ -145,7 +149,13 @@ void Session::OnOutput(bool is_stderr, std::string_view bytes) {
   }
 }
 
+nlohmann::json Session::About() const {
+  std::lock_guard lock(mutex_);
+  return {{"process", id_}, {"user", options_.username}, {"program", options_.program}};
+}
+
 void Session::OnExit(const wasm::Exit& exit) {
+  stderr_log_.End(About());
   for (const bool is_stderr : {false, true}) {
     if (!carry_[is_stderr].empty()) {
       Put(false, is_stderr ? EventKind::kStderr : EventKind::kStdout,

@@ -24,6 +24,7 @@
 #include "host/process.h"
 #include "server/codec.h"
 #include "server/limits.h"
+#include "server/stderr_log.h"
 
 namespace pie::server {
 
@@ -49,6 +50,7 @@ class Session final : public host::Listener, public std::enable_shared_from_this
     std::string program;
     bool capture_outputs = true;
     bool numbered = false;
+    Log* log = nullptr;                            // what it writes to stderr goes there too
     std::shared_ptr<std::atomic<size_t>> running;  // counts those that have not ended
   };
   Session(Options options, const Limits& limits, std::shared_ptr<host::ByteBudget> budget);
@@ -97,6 +99,7 @@ class Session final : public host::Listener, public std::enable_shared_from_this
   bool MakeRoom(size_t bytes);
   size_t unsent() const { return events_.size() - next_; }
   bool FullLocked() const;
+  nlohmann::json About() const;
 
   const Options options_;
   const Limits& limits_;
@@ -114,6 +117,7 @@ class Session final : public host::Listener, public std::enable_shared_from_this
   uint64_t lost_ = 0;  // events that went unsent, not yet told
   size_t bytes_ = 0;
   const std::shared_ptr<host::ByteBudget> budget_;  // for those, with all sessions'
+  StderrLog stderr_log_;                            // for guest threads
   std::string carry_[2];  // of stdout and stderr: the beginning of a character
   bool waits_ = false;    // the process does, for room
   bool woken_ = false;    // the outlet knows that there is something to take

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "host/hash.h"
@@ -122,6 +123,45 @@ TEST_F(SessionTest, TheEndIsHeardByWhoeverAttaches) {
   session->Detach(one.get());
   ASSERT_TRUE(session->Attach(two, {}));
   EXPECT_EQ(Drain(*session, two), Texts{"error:why"});
+}
+
+TEST_F(SessionTest, TheEndStaysForOneThatWasCutOff) {
+  auto session = std::make_shared<Session>(Session::Options{.username = "ada", .numbered = true},
+                                           limits, budget);
+  ASSERT_TRUE(session->Attach(one, 0));
+  session->OnMessage("a");
+  Drain(*session, one);
+  session->Detach(one.get());
+  ASSERT_TRUE(session->Attach(two, {}));
+  session->OnExit({wasm::Exit::Kind::kReturned, "done"});
+  EXPECT_EQ(Drain(*session, two), Texts{"return:done"});
+  session->Detach(two.get());
+  ASSERT_TRUE(session->Attach(one, 1));
+  EXPECT_EQ(Drain(*session, one), Texts{"return:done"});
+}
+
+TEST_F(SessionTest, StderrIsLoggedLineByLineUpToALimit) {
+  std::FILE* file = std::tmpfile();
+  Log log({.file = file});
+  limits.max_logged_stderr_bytes = 40;
+  auto session = std::make_shared<Session>(
+      Session::Options{.username = "ada", .program = "p", .capture_outputs = false, .log = &log},
+      limits, budget);
+  session->OnOutput(true, "one\ntw");
+  session->OnOutput(false, "not this\n");
+  session->OnOutput(true, "o\n");
+  session->OnOutput(true, std::string(100, 'x') + "\nno more\n");
+  session->OnExit({wasm::Exit::Kind::kReturned, ""});
+  std::rewind(file);
+  std::string text(4096, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  EXPECT_NE(text.find("text=\"one\""), std::string::npos) << text;
+  EXPECT_NE(text.find("text=\"two\""), std::string::npos) << text;
+  EXPECT_NE(text.find("no further"), std::string::npos) << text;
+  EXPECT_EQ(text.find("more"), std::string::npos) << text;
+  EXPECT_EQ(text.find("not this"), std::string::npos) << text;
+  EXPECT_EQ(std::ranges::count(text, '\n'), 3) << text;
 }
 
 TEST_F(SessionTest, FilesComeInChunks) {

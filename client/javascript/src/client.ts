@@ -1,0 +1,343 @@
+import { readFile } from '#platform';
+import { fromBase64, toBase64 } from './bytes.js';
+import { Connection } from './connection.js';
+import type { Frame } from './connection.js';
+import { AuthError, ConnectionLost, PieError, ServerError } from './errors.js';
+import { hashOf } from './hash.js';
+import { ParsedPrivateKey } from './keys.js';
+import { CHUNK_BYTES } from './limits.js';
+import { Process } from './process.js';
+import type { Owner } from './process.js';
+import type { SocketOptions } from './socket.js';
+
+/** A key, the text of one, or (Node) the path of a file that holds one. */
+export type Key = ParsedPrivateKey | string;
+/** The bytes of a component, or (Node) the path of one. */
+export type Wasm = Uint8Array | string;
+
+export interface ClientOptions extends SocketOptions {
+  /** Who this is: said as it connects. Without it, call `authenticate`. */
+  username?: string;
+  key?: Key;
+  /** In place of a name: the token that a server leaves for its own user. */
+  token?: string;
+  /** For each request; Infinity waits for ever. */
+  timeoutMs?: number;
+}
+
+/** A process that runs. */
+export interface ProcessInfo {
+  process_id: string;
+  inferlet: string;
+  username: string;
+  attached: boolean;
+}
+
+const INSTALL_MS = 600_000; // the server compiles what it is given
+
+/**
+ * A connection to a server.
+ *
+ *     const client = await PieClient.connect('ws://127.0.0.1:8080', { username: 'ada' });
+ *     const process = await client.launchProcess('text-completion', { prompt: 'Hello' });
+ *     for await (const text of process.stream()) console.log(text);
+ */
+export class PieClient {
+  #connection: Connection | undefined;
+  #processes = new Map<string, Process>();
+  #uploading: Promise<unknown> = Promise.resolve();
+  #login: (() => Promise<void>) | undefined;
+  readonly #timeoutMs: number;
+  readonly #owner: Owner = {
+    waiting: () => this.#connection?.waiting() ?? (() => {}),
+    got: (size, whose) => this.#connection?.got(size, whose),
+    took: (size) => this.#connection?.took(size),
+  };
+
+  constructor(
+    readonly uri: string,
+    private readonly options: ClientOptions = {},
+  ) {
+    const { username, key, token, timeoutMs = 60_000 } = options;
+    this.#timeoutMs = timeoutMs;
+    if (token !== undefined) this.#login = () => this.authByToken(token);
+    else if (username !== undefined) this.#login = () => this.authenticate(username, key);
+  }
+
+  // --- connecting --------------------------------------------------------------------------------
+
+  /** A client that is connected. */
+  static async connect(uri: string, options?: ClientOptions): Promise<PieClient> {
+    const client = new PieClient(uri, options);
+    await client.connect();
+    return client;
+  }
+
+  async connect(): Promise<void> {
+    if (this.#connection && !this.#connection.fault) return;
+    const onFrame = (frame: Frame) => this.#onFrame(frame);
+    const onLost = (fault: PieError) => {
+      for (const process of this.#processes.values()) process.lost(fault);
+    };
+    this.#connection = await Connection.open(this.uri, onFrame, onLost, this.options);
+    try {
+      await this.#login?.();
+    } catch (error) {
+      await this.#connection.close();
+      throw error;
+    }
+  }
+
+  /** Ends the connection. Processes go on; whoever waits here gets ConnectionLost. */
+  async close(): Promise<void> {
+    await this.#connection?.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /**
+   * Connects anew, authenticates as before and attaches to every process that has not ended. Their
+   * events go on where they broke off; nothing is lost as long as the server keeps it. A process
+   * that is no more there gets ServerError from `recv`.
+   */
+  async reconnect(attempts = 5): Promise<void> {
+    await this.close();
+    for (let attempt = 0; ; attempt++) {
+      try {
+        await this.connect();
+        break;
+      } catch (error) {
+        if (!(error instanceof ConnectionLost) || attempt + 1 >= attempts) throw error;
+        await new Promise((resolve) => setTimeout(resolve, Math.min(100 * 2 ** attempt, 5000)));
+      }
+    }
+    for (const process of [...this.#processes.values()]) {
+      try {
+        await this.#attach(process.processId, process.seen, () => process.back());
+      } catch (error) {
+        if (!(error instanceof ServerError)) throw error;
+        this.#processes.delete(process.processId);
+        process.lost(error);
+      }
+    }
+  }
+
+  /** Says who this is, and proves it if the server wants a proof. */
+  async authenticate(username: string, key?: Key): Promise<void> {
+    const parsed = await parsedKey(key);
+    await this.#authenticating(async () => {
+      const challenge = fromBase64(await this.#ask('auth_identify', { username }));
+      if (!challenge) return; // nothing to sign, said in words
+      if (!parsed) {
+        throw new AuthError(`the server wants a proof: give the private key of ${username}`);
+      }
+      await this.#ask('auth_prove', { signature: toBase64(await parsed.sign(challenge)) });
+    });
+    this.#login = () => this.authenticate(username, parsed);
+  }
+
+  /** With the token that a server leaves for its own user (`server-<port>.token`). */
+  async authByToken(token: string): Promise<void> {
+    await this.#authenticating(() => this.#ask('auth_by_token', { token }));
+    this.#login = () => this.authByToken(token);
+  }
+
+  async #authenticating(steps: () => Promise<unknown>): Promise<void> {
+    try {
+      await steps();
+    } catch (error) {
+      throw error instanceof ServerError ? new AuthError(error.message) : error;
+    }
+  }
+
+  // --- programs ----------------------------------------------------------------------------------
+
+  /**
+   * Whether `name` or `name@version` is installed; with a component or a manifest, whether it is
+   * that one.
+   */
+  async checkProgram(inferlet: string, wasm?: Wasm, manifest?: string): Promise<boolean> {
+    const [name, version = ''] = inferlet.split('@');
+    const answer = await this.#ask('check_program', {
+      name,
+      version,
+      wasm_hash: wasm === undefined ? null : hashOf(await bytesOf(wasm)),
+      manifest_hash:
+        manifest === undefined ? null : hashOf(new TextEncoder().encode(await textOf(manifest))),
+    });
+    return answer === 'true';
+  }
+
+  /** The latest installed version of a program: `1.2.3`. */
+  async resolveVersion(name: string): Promise<string> {
+    return JSON.parse(await this.query('program', name)).version;
+  }
+
+  /**
+   * Installs a component. `manifest` is the text of a Pie.toml or (Node) its path. A version that
+   * is there is replaced only with `forceOverwrite`.
+   */
+  async installProgram(wasm: Wasm, manifest: string, forceOverwrite = false): Promise<void> {
+    const component = await bytesOf(wasm);
+    const fields = {
+      program_hash: hashOf(component),
+      manifest: await textOf(manifest),
+      force_overwrite: forceOverwrite,
+    };
+    await this.#upload('add_program', component, fields, INSTALL_MS);
+  }
+
+  // --- processes ---------------------------------------------------------------------------------
+
+  /**
+   * Starts `name` (the latest version) or `name@version`. A text goes to it as it is, all else as
+   * JSON. Without `captureOutputs` what it prints does not come; what it sends does.
+   */
+  async launchProcess(
+    inferlet: string,
+    input: unknown = {},
+    captureOutputs = true,
+    tokenBudget?: number,
+  ): Promise<Process> {
+    let process: Process | undefined;
+    const fields = {
+      inferlet,
+      input: jsonOf(input),
+      capture_outputs: captureOutputs,
+      token_budget: tokenBudget ?? null,
+      seen: 0,
+    };
+    await this.#ask('launch_process', fields, (id) => (process = this.#adopt(id, 0)));
+    return process as unknown as Process;
+  }
+
+  /**
+   * Listens to a process of one's own: first what has waited. With `seen`, the number of its events
+   * that somebody has had (`Process.seen`), exactly those behind them.
+   */
+  async attachProcess(processId: string, seen?: number): Promise<Process> {
+    let process: Process | undefined;
+    await this.#attach(processId, seen, () => (process = this.#adopt(processId, seen)));
+    return process as unknown as Process;
+  }
+
+  /** One's own that run. */
+  async listProcesses(): Promise<ProcessInfo[]> {
+    return JSON.parse(await this.#ask('list_processes'));
+  }
+
+  async signalProcess(processId: string, message: string): Promise<void> {
+    await this.#ask('signal_process', { process_id: processId, message });
+  }
+
+  async transferFile(processId: string, data: Uint8Array): Promise<void> {
+    const fields = { process_id: processId, file_hash: hashOf(data) };
+    await this.#upload('transfer_file', data, fields, this.#timeoutMs);
+  }
+
+  async terminateProcess(processId: string): Promise<void> {
+    await this.#ask('terminate_process', { process_id: processId });
+  }
+
+  /** Starts an HTTP inferlet on a port of the server. */
+  async launchDaemon(inferlet: string, port: number, input: unknown = {}): Promise<void> {
+    await this.#ask('launch_daemon', { inferlet, port, input: jsonOf(input) });
+  }
+
+  /** Offers an MCP server to the processes of this client. */
+  async registerMcpServer(
+    name: string,
+    transport = 'stdio',
+    command?: string,
+    args?: string[],
+    url?: string,
+  ): Promise<void> {
+    await this.#ask('register_mcp_server', { name, transport, command, args, url });
+  }
+
+  // --- the rest ----------------------------------------------------------------------------------
+
+  /** How long the server took to answer, in milliseconds. */
+  async ping(): Promise<number> {
+    const began = performance.now();
+    await this.#ask('ping');
+    return performance.now() - began;
+  }
+
+  /** `model_status`, or `program` and its name: JSON. */
+  query(subject: string, record = ''): Promise<string> {
+    return this.#ask('query', { subject, record });
+  }
+
+  // --- inside ------------------------------------------------------------------------------------
+
+  #live(): Connection {
+    if (!this.#connection) throw new ConnectionLost('not connected: await connect() first');
+    return this.#connection;
+  }
+
+  async #ask(type: string, fields: Frame = {}, onOk?: (result: string) => void): Promise<string> {
+    return this.#live().request(type, this.#timeoutMs, fields, onOk);
+  }
+
+  #adopt(processId: string, seen: number | undefined): Process {
+    const text = `process ${processId} was attached once more by this client`;
+    this.#processes.get(processId)?.lost(new PieError(text));
+    const process = new Process(this, this.#owner, processId, seen);
+    this.#processes.set(processId, process);
+    return process;
+  }
+
+  async #attach(processId: string, seen: number | undefined, onOk: () => void): Promise<void> {
+    await this.#ask('attach_process', { process_id: processId, seen }, onOk);
+  }
+
+  /** In chunks; one upload at a time, for what the server puts together has one place. */
+  #upload(type: string, data: Uint8Array, fields: Frame, timeoutMs: number): Promise<void> {
+    const total = Math.max(1, Math.ceil(data.length / CHUNK_BYTES));
+    const upload = this.#uploading.then(async () => {
+      const connection = this.#live();
+      const [number, pending] = connection.begin();
+      for (let index = 0; index < total && !pending.settled; index++) {
+        await connection.send(type, {
+          corr_id: number,
+          ...fields,
+          chunk_index: index,
+          total_chunks: total,
+          chunk_data: data.subarray(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES),
+        });
+      }
+      await connection.finish(number, pending, timeoutMs);
+    });
+    this.#uploading = upload.catch(() => {});
+    return upload;
+  }
+
+  #onFrame(frame: Frame): void {
+    const process = this.#processes.get(frame['process_id'] as string);
+    // Of one that this client does not listen to, or a kind that is new.
+    if (!process || (frame['type'] !== 'process_event' && frame['type'] !== 'file')) return;
+    process.take(frame);
+    if (process.ended) this.#processes.delete(process.processId);
+  }
+}
+
+const jsonOf = (input: unknown): string =>
+  typeof input === 'string' ? input : JSON.stringify(input ?? {});
+
+async function bytesOf(wasm: Wasm): Promise<Uint8Array> {
+  return typeof wasm === 'string' ? readFile(wasm) : wasm;
+}
+
+async function textOf(manifest: string): Promise<string> {
+  if (manifest.includes('[')) return manifest; // no path: a manifest has a [package]
+  return new TextDecoder().decode(await readFile(manifest));
+}
+
+async function parsedKey(key: Key | undefined): Promise<ParsedPrivateKey | undefined> {
+  if (typeof key !== 'string') return key;
+  if (key.includes('-----BEGIN')) return ParsedPrivateKey.parse(key);
+  return ParsedPrivateKey.parse(new TextDecoder().decode(await readFile(key)));
+}

@@ -1,0 +1,212 @@
+// One WebSocket: requests and their responses by number, all other frames to whoever takes them.
+//
+// It reads only while there is room for what comes, or while somebody waits: so a process that is
+// not listened to waits, instead of filling this client's memory. (Not so in browsers.)
+import { openSocket } from '#platform';
+import { decode, encode } from '@msgpack/msgpack';
+import { ConnectionLost, PieError, RequestTimeout, ServerError, TooLarge } from './errors.js';
+import { MAX_FRAME_BYTES, MAX_UNREAD_BYTES, UNREAD_BYTES, UNREAD_EVENTS } from './limits.js';
+import type { Socket, SocketOptions } from './socket.js';
+
+export type Frame = Record<string, unknown>;
+type OnOk = (result: string) => void;
+
+const EVENT_OVERHEAD = 128;
+
+/** A request under way. `onOk` runs before any frame behind the response is looked at. */
+export class Pending {
+  readonly done: Promise<string>;
+  settled = false;
+  resolve!: (result: string) => void;
+  reject!: (error: Error) => void;
+
+  constructor(readonly onOk?: OnOk) {
+    this.done = new Promise((resolve, reject) => {
+      this.resolve = (result) => ((this.settled = true), resolve(result));
+      this.reject = (error) => ((this.settled = true), reject(error));
+    });
+    this.done.catch(() => {}); // whoever waits hears it; if nobody does, that is fine
+  }
+}
+
+/** Made by `open`. When it breaks, every waiter hears why, and it stays broken. */
+export class Connection {
+  fault: PieError | undefined;
+  #socket!: Socket;
+  #number = 0;
+  #pending = new Map<number, Pending>();
+  #waiters = 0;
+  #unreadEvents = 0;
+  #unreadBytes = 0;
+  #paused = false;
+
+  private constructor(
+    private readonly onFrame: (frame: Frame) => void,
+    private readonly onLost: (fault: PieError) => void,
+  ) {}
+
+  static async open(
+    uri: string,
+    onFrame: (frame: Frame) => void,
+    onLost: (fault: PieError) => void,
+    options: SocketOptions,
+  ): Promise<Connection> {
+    const connection = new Connection(onFrame, onLost);
+    const handlers = {
+      onMessage: (data: Uint8Array) => connection.#message(data),
+      onClose: (reason: string) => connection.#fail(new ConnectionLost(reason)),
+    };
+    try {
+      connection.#socket = await openSocket(uri, handlers, options);
+    } catch (error) {
+      if (error instanceof PieError) throw error;
+      throw new ConnectionLost(`cannot connect to ${uri}: ${(error as Error).message}`);
+    }
+    return connection;
+  }
+
+  async close(): Promise<void> {
+    this.#fail(new ConnectionLost('this client was closed'));
+    await this.#socket.close();
+  }
+
+  // --- requests ----------------------------------------------------------------------------------
+
+  /** A number for a request, and what will be its response. */
+  begin(onOk?: OnOk): [number, Pending] {
+    this.#check();
+    this.#number = (this.#number + 1) >>> 0;
+    const pending = new Pending(onOk);
+    this.#pending.set(this.#number, pending);
+    this.#look();
+    return [this.#number, pending];
+  }
+
+  async send(type: string, fields: Frame): Promise<void> {
+    this.#check();
+    const data = encode({ type, ...fields }, { ignoreUndefined: true });
+    if (data.length > MAX_FRAME_BYTES) {
+      throw new TooLarge(
+        `${type}: ${data.length} bytes in one message; the server takes ${MAX_FRAME_BYTES}. ` +
+          'Send what is large as a file',
+      );
+    }
+    await this.#socket.send(data);
+  }
+
+  /** The response; a refusal is thrown. */
+  async finish(number: number, pending: Pending, timeoutMs: number): Promise<string> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    if (Number.isFinite(timeoutMs)) {
+      timer = setTimeout(() => {
+        const text = `the server did not answer within ${timeoutMs / 1000} s`;
+        pending.reject(new RequestTimeout(text));
+      }, timeoutMs);
+    }
+    try {
+      return await pending.done;
+    } finally {
+      clearTimeout(timer);
+      this.#pending.delete(number);
+    }
+  }
+
+  async request(type: string, timeoutMs: number, fields: Frame, onOk?: OnOk): Promise<string> {
+    const [number, pending] = this.begin(onOk);
+    try {
+      await this.send(type, { corr_id: number, ...fields });
+    } catch (error) {
+      this.#pending.delete(number);
+      throw error;
+    }
+    return this.finish(number, pending, timeoutMs);
+  }
+
+  // --- reading -----------------------------------------------------------------------------------
+
+  /** Somebody waits for an event; the function that is returned says that it came. */
+  waiting(): () => void {
+    this.#waiters++;
+    this.#look();
+    return () => {
+      this.#waiters--;
+    };
+  }
+
+  got(size: number, whose: string): void {
+    this.#unreadEvents++;
+    this.#unreadBytes += size + EVENT_OVERHEAD;
+    if (this.#unreadBytes > MAX_UNREAD_BYTES) {
+      throw new ConnectionLost(
+        `${this.#unreadBytes >> 20} MiB of events were not taken, the last of process ${whose}: ` +
+          'call recv() or discard() of every process, or use a connection for each',
+      );
+    }
+  }
+
+  took(size: number): void {
+    // After a reconnection events of before are taken that this one never counted.
+    this.#unreadEvents = Math.max(0, this.#unreadEvents - 1);
+    this.#unreadBytes = Math.max(0, this.#unreadBytes - size - EVENT_OVERHEAD);
+    if (this.#paused && this.#unreadEvents <= UNREAD_EVENTS / 2) this.#look();
+  }
+
+  /** Reads or does not, by how things stand. */
+  #look(): void {
+    const full = this.#unreadEvents > UNREAD_EVENTS || this.#unreadBytes > UNREAD_BYTES;
+    const wanted = this.#pending.size > 0 || this.#waiters > 0 || this.fault !== undefined;
+    const pause = full && !wanted;
+    if (pause === this.#paused) return;
+    this.#paused = pause;
+    if (pause) this.#socket.pause();
+    else this.#socket.resume();
+  }
+
+  #message(data: Uint8Array): void {
+    if (this.fault) return;
+    try {
+      this.#take(decode(data) as Frame);
+      this.#look();
+    } catch (error) {
+      const fault =
+        error instanceof PieError
+          ? error
+          : new ConnectionLost(`the server sent what is no message: ${String(error)}`);
+      this.#fail(fault);
+      void this.#socket.close();
+    }
+  }
+
+  #take(frame: Frame): void {
+    if (typeof frame !== 'object' || frame === null || typeof frame['type'] !== 'string') {
+      throw new ConnectionLost('the server sent what is no message');
+    }
+    if (frame['type'] !== 'response') return this.onFrame(frame);
+    const number = frame['corr_id'] as number;
+    const pending = this.#pending.get(number);
+    if (!pending || pending.settled) return; // nobody waits any more
+    this.#pending.delete(number);
+    const result = String(frame['result']);
+    if (frame['ok'] !== true) return pending.reject(new ServerError(result));
+    pending.onOk?.(result);
+    pending.resolve(result);
+  }
+
+  #check(): void {
+    if (this.fault) throw again(this.fault);
+  }
+
+  #fail(fault: PieError): void {
+    if (this.fault) return;
+    this.fault = fault;
+    this.#look();
+    for (const pending of this.#pending.values()) pending.reject(again(fault));
+    this.#pending.clear();
+    this.onLost(fault);
+  }
+}
+
+/** The same error, with the trace of whoever meets it now. */
+export function again(fault: PieError): PieError {
+  return new (fault.constructor as new (text: string) => PieError)(fault.message);
+}

@@ -1,0 +1,29 @@
+/** What a connection wants of a WebSocket, wherever it runs. */
+export interface Socket {
+  /** Resolves when there is room for more. */
+  send(data: Uint8Array): Promise<void>;
+  /** Resolves when it is closed. */
+  close(): Promise<void>;
+  /** Stops and goes on reading; does nothing where that cannot be had. */
+  pause(): void;
+  resume(): void;
+}
+
+export interface SocketHandlers {
+  onMessage(data: Uint8Array): void;
+  /** Once, with the reason in words. */
+  onClose(reason: string): void;
+}
+
+export interface SocketOptions {
+  /** PEM of the authority that signed the server's certificate. Node only. */
+  ca?: string;
+}
+
+export const OPEN_MS = 20_000;
+export const CLOSE_MS = 3_000;
+
+export const closeReason = (code: number, reason: string): string =>
+  code === 1006
+    ? 'the connection to the server broke'
+    : `the server closed the connection: ${reason || 'no reason given'} (${code})`;

@@ -1,0 +1,37 @@
+"""A client of Pie: installs inferlets on a server, launches them, streams what they say."""
+
+from .client import Key, PieClient, ProcessInfo
+from .errors import (
+    AuthError,
+    ConnectionLost,
+    IntegrityError,
+    PieError,
+    ProcessEnded,
+    ProcessError,
+    RequestTimeout,
+    ServerError,
+    TooLarge,
+)
+from .events import Event
+from .keys import ParsedPrivateKey
+from .process import Process
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AuthError",
+    "ConnectionLost",
+    "Event",
+    "IntegrityError",
+    "Key",
+    "ParsedPrivateKey",
+    "PieClient",
+    "PieError",
+    "Process",
+    "ProcessEnded",
+    "ProcessError",
+    "ProcessInfo",
+    "RequestTimeout",
+    "ServerError",
+    "TooLarge",
+]

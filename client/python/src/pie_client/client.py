@@ -1,0 +1,380 @@
+"""PieClient: everything that can be asked of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypedDict
+
+import blake3
+
+from .connection import Connection, Frame
+from .errors import AuthError, ConnectionLost, PieError, ServerError
+from .keys import ParsedPrivateKey
+from .limits import CHUNK_BYTES
+from .process import Process
+
+Key = ParsedPrivateKey | str | os.PathLike[str]
+"""A key, the text of one, or the path of a file that holds one."""
+
+_INSTALL_S = 600.0  # the server compiles what it is given
+
+
+class ProcessInfo(TypedDict):
+    """A process that runs."""
+
+    process_id: str
+    inferlet: str
+    username: str
+    attached: bool
+
+
+class PieClient:
+    """A connection to a server.
+
+        async with PieClient("ws://127.0.0.1:8080", username="ada") as client:
+            process = await client.launch_process("text-completion", {"prompt": "Hello"})
+            async for text in process.stream(): print(text, end="")
+
+    With `username` (and `key`, or `token`) it authenticates as it connects; else call
+    `authenticate`. `timeout` is for each request, in seconds; None waits for ever. Further options
+    go to `websockets.connect`: `ssl` for a server with a certificate of its own.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        username: str | None = None,
+        key: Key | None = None,
+        token: str | None = None,
+        timeout: float | None = 60.0,
+        **options: Any,
+    ) -> None:
+        self.uri = uri
+        self.timeout = timeout
+        self._options = options
+        self._connection: Connection | None = None
+        self._processes: dict[str, Process] = {}
+        self._uploading = asyncio.Lock()
+        self._login: Callable[[], Awaitable[Any]] | None = None
+        if token is not None:
+            self._login = lambda: self.auth_by_token(token)
+        elif username is not None:
+            self._login = lambda: self.authenticate(username, key)
+
+    # --- connecting ------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> PieClient:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def connect(self) -> None:
+        """Opens the connection; what `async with` does."""
+        if self._connection and not self._connection.broken:
+            return
+        self._connection = await Connection.open(
+            self.uri, self._on_frame, self._on_lost, **self._options
+        )
+        if self._login:
+            try:
+                await self._login()
+            except BaseException:
+                await self._connection.close()
+                raise
+
+    async def close(self) -> None:
+        """Ends the connection. Processes go on; whoever waits here gets ConnectionLost."""
+        if self._connection:
+            await self._connection.close()
+
+    async def reconnect(self, attempts: int = 5) -> None:
+        """Connects anew, authenticates as before and attaches to every process that has not ended.
+        Their events go on where they broke off; nothing is lost as long as the server keeps it.
+        A process that is no more there gets ServerError from `recv`."""
+        await self.close()
+        for attempt in range(attempts):
+            try:
+                await self.connect()
+                break
+            except ConnectionLost:
+                if attempt + 1 == attempts:
+                    raise
+                await asyncio.sleep(min(0.1 * 2**attempt, 5))
+        for process in list(self._processes.values()):
+            try:
+                await self._attach(process.process_id, process._seen, process)
+            except ServerError as error:
+                process._lost(error)
+                self._processes.pop(process.process_id, None)
+
+    async def authenticate(self, username: str, key: Key | None = None) -> None:
+        """Says who this is, and proves it if the server wants a proof."""
+        parsed = _parsed(key)
+        try:
+            answer = await self._ask("auth_identify", username=username)
+            challenge = _challenge(answer)
+            if challenge is not None:
+                if parsed is None:
+                    raise AuthError(f"the server wants a proof: give the private key of {username}")
+                signature = base64.b64encode(parsed.sign(challenge)).decode()
+                await self._ask("auth_prove", signature=signature)
+        except AuthError:
+            raise
+        except ServerError as error:
+            raise AuthError(str(error)) from None
+        self._login = lambda: self.authenticate(username, parsed)
+
+    async def auth_by_token(self, token: str) -> None:
+        """With the token that a server leaves for its own user (`server-<port>.token`)."""
+        try:
+            await self._ask("auth_by_token", token=token)
+        except ServerError as error:
+            raise AuthError(str(error)) from None
+        self._login = lambda: self.auth_by_token(token)
+
+    # --- programs --------------------------------------------------------------------------------
+
+    async def check_program(
+        self,
+        inferlet: str,
+        wasm: bytes | str | os.PathLike[str] | None = None,
+        manifest: str | os.PathLike[str] | None = None,
+    ) -> bool:
+        """Whether `name` or `name@version` is installed; with a component or a manifest, whether
+        it is that one."""
+        name, _, version = inferlet.partition("@")
+        answer = await self._ask(
+            "check_program",
+            name=name,
+            version=version,
+            wasm_hash=None if wasm is None else _hash(_bytes_of(wasm)),
+            manifest_hash=None if manifest is None else _hash(_text_of(manifest).encode()),
+        )
+        return answer == "true"
+
+    async def resolve_version(self, name: str) -> str:
+        """The latest installed version of a program: `1.2.3`."""
+        found = json.loads(await self._ask("query", subject="program", record=name))
+        return found["version"]
+
+    async def install_program(
+        self,
+        wasm: bytes | str | os.PathLike[str],
+        manifest: str | os.PathLike[str],
+        force_overwrite: bool = False,
+        *,
+        timeout: float | None = _INSTALL_S,
+    ) -> None:
+        """Installs a component. `wasm` is its bytes or a path, `manifest` a path or the text of a
+        Pie.toml. A version that is there is replaced only with `force_overwrite`."""
+        component, text = _bytes_of(wasm), _text_of(manifest)
+        fields = {
+            "program_hash": _hash(component),
+            "manifest": text,
+            "force_overwrite": force_overwrite,
+        }
+        await self._upload("add_program", component, fields, timeout)
+
+    # --- processes -------------------------------------------------------------------------------
+
+    async def launch_process(
+        self,
+        inferlet: str,
+        input: Any = None,
+        capture_outputs: bool = True,
+        token_budget: int | None = None,
+    ) -> Process:
+        """Starts `name` (the latest version) or `name@version`. A text goes to it as it is, all
+        else as JSON. Without `capture_outputs` what it prints does not come; what it sends does."""
+        process: list[Process] = []
+        await self._ask(
+            "launch_process",
+            on_ok=lambda process_id: process.append(self._adopt(process_id, 0)),
+            inferlet=inferlet,
+            input=input if isinstance(input, str) else json.dumps({} if input is None else input),
+            capture_outputs=capture_outputs,
+            token_budget=token_budget,
+            seen=0,
+        )
+        return process[0]
+
+    async def attach_process(self, process_id: str, seen: int | None = None) -> Process:
+        """Listens to a process of one's own: first what has waited. With `seen`, the number of its
+        events that somebody has had (`Process.seen`), exactly those behind them."""
+        return await self._attach(process_id, seen, None)
+
+    async def list_processes(self) -> list[ProcessInfo]:
+        """One's own that run."""
+        return json.loads(await self._ask("list_processes"))
+
+    async def signal_process(self, process_id: str, message: str) -> None:
+        await self._ask("signal_process", process_id=process_id, message=message)
+
+    async def transfer_file(self, process_id: str, data: bytes) -> None:
+        fields = {"process_id": process_id, "file_hash": _hash(data)}
+        await self._upload("transfer_file", data, fields, self.timeout)
+
+    async def terminate_process(self, process_id: str) -> None:
+        await self._ask("terminate_process", process_id=process_id)
+
+    async def launch_daemon(self, inferlet: str, port: int, input: Any = None) -> None:
+        """Starts an HTTP inferlet on a port of the server."""
+        text = input if isinstance(input, str) else json.dumps({} if input is None else input)
+        await self._ask("launch_daemon", inferlet=inferlet, port=port, input=text)
+
+    async def register_mcp_server(
+        self,
+        name: str,
+        transport: str = "stdio",
+        command: str | None = None,
+        args: list[str] | None = None,
+        url: str | None = None,
+    ) -> None:
+        """Offers an MCP server to the processes of this client."""
+        await self._ask(
+            "register_mcp_server",
+            name=name,
+            transport=transport,
+            command=command,
+            args=args,
+            url=url,
+        )
+
+    # --- the rest --------------------------------------------------------------------------------
+
+    async def ping(self) -> float:
+        """How long the server took to answer, in seconds."""
+        began = time.monotonic()
+        await self._ask("ping")
+        return time.monotonic() - began
+
+    async def query(self, subject: str, record: str = "") -> str:
+        """`model_status`, or `program` and its name: JSON."""
+        return await self._ask("query", subject=subject, record=record)
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _live(self) -> Connection:
+        if self._connection is None:
+            raise ConnectionLost("not connected: use `async with`, or await connect()")
+        return self._connection
+
+    async def _ask(
+        self, kind: str, on_ok: Callable[[str], Any] | None = None, **fields: Any
+    ) -> str:
+        return await self._live().request(kind, self.timeout, on_ok, **fields)
+
+    def _adopt(self, process_id: str, seen: int | None) -> Process:
+        if before := self._processes.get(process_id):
+            before._lost(PieError(f"process {process_id} was attached once more by this client"))
+        process = self._processes[process_id] = Process(self, process_id, seen)
+        return process
+
+    async def _attach(self, process_id: str, seen: int | None, known: Process | None) -> Process:
+        adopted = [known] if known else []
+
+        def attached(_: str) -> None:
+            if known:
+                known._back()
+            else:
+                adopted.append(self._adopt(process_id, seen))
+
+        fields = {} if seen is None else {"seen": seen}
+        await self._ask("attach_process", attached, process_id=process_id, **fields)
+        return adopted[0]
+
+    async def _upload(
+        self, kind: str, data: bytes, fields: dict[str, Any], timeout: float | None
+    ) -> None:
+        """In chunks; one upload at a time, for what the server puts together has one place."""
+        total = max(1, -(-len(data) // CHUNK_BYTES))
+        async with self._uploading:
+            connection = self._live()
+            number, pending = connection.begin()
+            try:
+                for index in range(total):
+                    if pending.done.done():
+                        break  # refused; the rest would be passed over
+                    chunk = data[index * CHUNK_BYTES : (index + 1) * CHUNK_BYTES]
+                    await connection.send(
+                        kind,
+                        corr_id=number,
+                        chunk_index=index,
+                        total_chunks=total,
+                        chunk_data=chunk,
+                        **fields,
+                    )
+            except BaseException:
+                pending.done.cancel()
+                raise
+            await connection.finish(number, pending, timeout)
+
+    def _on_frame(self, frame: Frame) -> None:
+        process = self._processes.get(frame.get("process_id", ""))
+        if process is None:
+            return  # of one that this client does not listen to, or a kind that is new
+        if frame["type"] in ("process_event", "file"):
+            process._take(frame)
+            if process.ended:
+                del self._processes[process.process_id]
+
+    def _on_lost(self, fault: PieError) -> None:
+        for process in self._processes.values():
+            process._lost(fault)
+
+    def _waiting(self) -> contextlib.AbstractContextManager[None]:
+        return self._connection.waiting() if self._connection else contextlib.nullcontext()
+
+    def _got(self, value: str | bytes, process: Process) -> None:
+        self._live().got(value, process)
+
+    def _took(self, value: str | bytes) -> None:
+        if self._connection:
+            self._connection.took(value)
+
+
+def _hash(data: bytes) -> str:
+    return blake3.blake3(data).hexdigest()
+
+
+def _bytes_of(wasm: bytes | str | os.PathLike[str]) -> bytes:
+    return bytes(wasm) if isinstance(wasm, bytes | bytearray) else Path(wasm).read_bytes()
+
+
+def _text_of(manifest: str | os.PathLike[str]) -> str:
+    if isinstance(manifest, str) and "[" in manifest:
+        return manifest  # no path: a manifest has a [package]
+    return Path(manifest).read_text(encoding="utf-8")
+
+
+def _parsed(key: Key | None) -> ParsedPrivateKey | None:
+    if key is None or isinstance(key, ParsedPrivateKey):
+        return key
+    if isinstance(key, str) and "-----BEGIN" in key:
+        return ParsedPrivateKey.parse(key)
+    return ParsedPrivateKey.load(key)
+
+
+def _challenge(answer: str) -> bytes | None:
+    """What is to be signed; None if the server wants nothing signed and said so in words."""
+    try:
+        return base64.b64decode(answer, validate=True)
+    except binascii.Error:
+        return None

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Builds what the tests of the clients run: the JavaScript package, the drivers in Rust and C++.
+
+    build_clients.py [javascript] [rust] [cpp]    all of them when none is named
+
+Into build/clients/. Each tool decides itself what has to be made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from bakery.toolchain import cache_dir, node_modules
+
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "build" / "clients"
+
+
+def javascript_modules() -> Path:
+    """Where scripts/setup.sh installed what the JavaScript client depends on."""
+    lock = (ROOT / "client/javascript/package-lock.json").read_bytes()
+    return cache_dir(f"client-js-{hashlib.sha256(lock).hexdigest()[:16]}") / "node_modules"
+
+
+def javascript() -> Path:
+    """The package, compiled, beside its dependencies."""
+    source, out = ROOT / "client" / "javascript", OUT / "javascript"
+    modules = javascript_modules()
+    if not modules.is_dir():
+        raise SystemExit("the packages of client/javascript are missing: run make setup")
+    shutil.rmtree(out, ignore_errors=True)
+    ignored = shutil.ignore_patterns("node_modules", "dist")
+    shutil.copytree(source, out, ignore=ignored)
+    (out / "node_modules").symlink_to(modules)
+    subprocess.run([node_modules() / ".bin" / "tsc", "-p", out], check=True)
+    return out
+
+
+def rust() -> Path:
+    """The driver."""
+    target = cache_dir("cargo/client-rust")
+    command = ["cargo", "build", "--release", "--locked", "--quiet", "--example", "driver"]
+    manifest = ROOT / "client" / "rust" / "Cargo.toml"
+    env = {**os.environ, "CARGO_TARGET_DIR": str(target)}
+    subprocess.run([*command, "--manifest-path", manifest], check=True, env=env)
+    OUT.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(target / "release" / "examples" / "driver", OUT / "driver-rust")
+    return OUT / "driver-rust"
+
+
+def cpp() -> Path:
+    """The driver."""
+    target = ["--target", "pie-client-driver"]
+    subprocess.run(["cmake", "--build", ROOT / "build" / "release", *target], check=True)
+    return ROOT / "build" / "bin" / "pie-client-driver"
+
+
+BUILDERS = {"javascript": javascript, "rust": rust, "cpp": cpp}
+
+
+def main() -> int:
+    for name in sys.argv[1:] or BUILDERS:
+        print(f"clients: {BUILDERS[name]().relative_to(ROOT)}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+#include "server/stderr_log.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pie::server {
+namespace {
+
+constexpr size_t kLongestLine = 4096;
+
+}  // namespace
+
+void StderrLog::Add(std::string_view text, const nlohmann::json& about) {
+  while (is_on() && !text.empty()) {
+    const size_t end = text.find('\n');
+    const size_t room = kLongestLine - line_.size();
+    const size_t size = std::min(end == std::string_view::npos ? text.size() : end, room);
+    line_.append(text.substr(0, size));
+    text.remove_prefix(size);
+    const bool ended = text.starts_with('\n');
+    if (ended) text.remove_prefix(1);
+    if (ended || line_.size() == kLongestLine) Line(std::exchange(line_, ""), about);
+  }
+}
+
+void StderrLog::End(const nlohmann::json& about) {
+  if (is_on() && !line_.empty()) Line(std::exchange(line_, ""), about);
+}
+
+void StderrLog::Line(std::string_view line, const nlohmann::json& about) {
+  nlohmann::json fields = about;
+  if (line.size() >= left_) {
+    full_ = true;
+    return log_->Info("stderr of this process is logged no further", fields);
+  }
+  left_ -= line.size() + 1;
+  fields["text"] = line;
+  log_->Info("stderr", fields);
+}
+
+}  // namespace pie::server

@@ -1,0 +1,99 @@
+"""Every client passes every case of client/conformance/cases.json."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+import world
+from table import CASES, Driver, Run
+from wire import Loop
+
+import build_clients
+
+CONFIGS = {
+    "open": "[server]\ndrain_secs = 0\n",
+    "guarded": "[server]\ndrain_secs = 0\n[auth]\nenabled = true\n",
+}
+DRIVERS = {
+    "python": [sys.executable, str(world.ROOT / "client/conformance/driver.py")],
+    "javascript": ["node", str(world.ROOT / "client/conformance/driver.mjs")],
+}
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.stop()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[Callable[..., world.Server]]:
+    """The server of a name, started when it is first asked for; or one of its own."""
+    started: dict[object, world.Server] = {}
+
+    def get(name: str, own: bool = False) -> world.Server:
+        key = object() if own else name
+        if key not in started:
+            home = tmp_path_factory.mktemp("home")
+            config = CONFIGS["open"] if name == "tls" else CONFIGS[name]
+            if name == "tls":
+                config += _certificate(home)
+            started[key] = world.Server(home, config)
+        return started[key]
+
+    yield get
+    for one in started.values():
+        if one.process.poll() is None:
+            one.end()
+
+
+def _certificate(home) -> str:
+    cert, key = home / "cert.pem", home / "key.pem"
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    files = ["-keyout", key, "-out", cert, "-days", "2"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names, *files]
+    subprocess.run(command, check=True, capture_output=True)
+    return f'tls_cert = "{cert}"\ntls_key = "{key}"\n'
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory) -> Iterator[Callable[[str], Driver]]:
+    started: dict[str, Driver] = {}
+
+    def get(language: str) -> Driver:
+        if language not in started:
+            folder = tmp_path_factory.mktemp(language)
+            env = {**os.environ, "PYTHONPATH": str(world.ROOT / "client/python/src")}
+            if language != "python":
+                env["PIE_CLIENT_JS"] = str(build_clients.BUILDERS[language]())
+            started[language] = Driver(DRIVERS[language], folder, env)
+        return started[language]
+
+    yield get
+    for one in started.values():
+        assert one.stop() == 0
+
+
+def all_runs() -> Iterator[tuple[str, str, dict]]:
+    for language in DRIVERS:
+        for case in CASES:
+            servers = ["open"] if "fake" in case else case.get("on", ["open", "guarded"])
+            for name in servers:
+                yield language, name, case
+
+
+@pytest.mark.parametrize(
+    ("language", "name", "case"),
+    [pytest.param(*run, id=f"{run[0]}-{run[1]}-{run[2]['case']}") for run in all_runs()],
+)
+def test_case(language, name, case, server, driver, loop, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    one = None if "fake" in case else server(name, own=case.get("own", False))
+    Run(case, driver(language), loop, folder).on(one)
+    shutil.rmtree(folder)
