@@ -1,5 +1,6 @@
 //! The conformance table in Rust: see ../../README.md for what each case does.
 
+mod chains;
 mod contexts;
 mod forwards;
 mod generations;
@@ -117,6 +118,9 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "generate_masked" => generations::masked(input).await,
         "generate_probed" => generations::probed(input).await,
         "generate_seeded" => generations::seeded(input).await,
+        "generate_chained" => chains::chained(input).await,
+        "generate_left" => chains::left(input).await,
+        "generate_cancelled" => chains::cancelled(input).await,
         "sleep_order" => messages::sleep_order().await,
         "timeout" => messages::timeout(input).await,
         "push_pull" => messages::push_pull(input).await,

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::pie::core::inference::{
     ForwardPass, FutureOutput, Output as RawOutput, Sampler as RawSampler,
 };
+use crate::pie::plus::chains::{self, Chain};
 use crate::pie::plus::sampling;
 use crate::pie::zo::zo;
 use crate::sample::{Probe, Sampler};
@@ -68,8 +69,23 @@ impl Plan {
     }
 
     pub fn submit(&self, ctx: &Context) -> Result<InFlight> {
+        let tokens_before = ctx.inner().working_page_token_count();
+        let pass = self.build(ctx, tokens_before)?;
+        let future = pass.execute()?;
+        let slots = self.slot_ends().last().copied().unwrap_or(0);
+        let tokens_after = tokens_before + self.tokens.len() as u32;
+        Ok(InFlight { future, _pass: pass, slots, tokens_before, tokens_after })
+    }
+
+    /// Queues the pass and those that follow it by themselves.
+    pub fn submit_chain(&self, ctx: &Context, max_tokens: u32, stops: &[u32]) -> Result<Chain> {
+        let tokens_before = ctx.inner().working_page_token_count();
+        let pass = self.build(ctx, tokens_before)?;
+        chains::run(&pass, max_tokens, stops)
+    }
+
+    fn build(&self, ctx: &Context, tokens_before: u32) -> Result<ForwardPass> {
         let raw = ctx.inner();
-        let tokens_before = raw.working_page_token_count();
         let tokens_after = tokens_before + self.tokens.len() as u32;
         let pages = tokens_after.div_ceil(ctx.page_size());
         let missing = pages.saturating_sub(raw.working_page_count());
@@ -103,9 +119,7 @@ impl Plan {
         if self.wants_drafts {
             pass.output_speculative_tokens(true);
         }
-        let future = pass.execute()?;
-        let slots = self.slot_ends().last().copied().unwrap_or(0);
-        Ok(InFlight { future, _pass: pass, slots, tokens_before, tokens_after })
+        Ok(pass)
     }
 }
 

@@ -90,7 +90,7 @@ impl<'a, 'ctx> Chained<'a, 'ctx> {
         tokens
     }
 
-    /// The first pass has failed: as if it had not been.
+    /// The first pass has failed, or was given up: as if it had not been.
     fn undo(&mut self) {
         let Some(input) = self.input.take() else { return };
         let ctx = &mut *self.state.borrow_mut().ctx;
@@ -99,5 +99,11 @@ impl<'a, 'ctx> Chained<'a, 'ctx> {
             ctx.inner().truncate_working_page_tokens(left);
         }
         ctx.put_back(input);
+    }
+}
+
+impl Drop for Chained<'_, '_> {
+    fn drop(&mut self) {
+        self.undo();
     }
 }

@@ -5,12 +5,19 @@ use serde::de::DeserializeOwned;
 
 use crate::{chat, Result};
 
+use super::chained::Chained;
 use super::Generator;
 
 impl Generator<'_> {
     /// All accepted tokens.
     pub async fn collect_tokens(mut self) -> Result<Vec<u32>> {
         let mut tokens = Vec::new();
+        if let Some(mut chained) = Chained::start(&self.state, &[])? {
+            while let Some(mut more) = chained.next().await? {
+                tokens.append(&mut more);
+            }
+            return Ok(tokens);
+        }
         while let Some(step) = self.next()? {
             tokens.append(&mut step.execute().await?.tokens);
         }
@@ -21,6 +28,21 @@ impl Generator<'_> {
     pub async fn collect_text(mut self) -> Result<String> {
         let mut decoder = chat::Decoder::new(self.state.borrow().ctx.model());
         let mut text = String::new();
+        let turn_ends = chat::stop_tokens(self.state.borrow().ctx.model());
+        if let Some(mut chained) = Chained::start(&self.state, &turn_ends)? {
+            while let Some(more) = chained.next().await? {
+                let mut event = decoder.feed(&more)?;
+                if let chat::Event::Interrupt(_) = event {
+                    event = decoder.feed(&[])?; // what was said beside the control token
+                }
+                match event {
+                    chat::Event::Delta(delta) => text.push_str(&delta),
+                    chat::Event::Done(whole) => return Ok(whole),
+                    chat::Event::Idle | chat::Event::Interrupt(_) => {}
+                }
+            }
+            return Ok(text);
+        }
         while let Some(step) = self.next()? {
             let out = step.execute().await?;
             match decoder.feed(&out.tokens)? {

@@ -2,7 +2,10 @@
 //!
 //! A [`Generator`] and the [`GenStep`]s it gives out share one state, so that the body of a loop may use both:
 //! inspect the generator while a step is at hand, or accept tokens after it ran.
+//!
+//! A collector whose generator asks nothing between two tokens lets the engine run the loop (`chained`).
 
+mod chained;
 mod collect;
 mod cut;
 mod state;

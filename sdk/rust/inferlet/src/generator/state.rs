@@ -35,7 +35,7 @@ pub(super) struct State<'ctx> {
     pub options: Options,
     pub generated: usize,
     pub done: bool,
-    steps: u64,
+    pub steps: u64,
     /// Accepted tokens that the constraints and the speculator have not been told about.
     fresh: Vec<u32>,
     /// What the last step accepted by itself, as long as the program may still override it.
@@ -119,23 +119,8 @@ impl<'ctx> State<'ctx> {
 
     /// Queues a step: the buffer is its input, its last row is sampled.
     pub fn submit(&mut self, step: &StepRequests) -> Result<Submitted> {
-        if self.ctx.buffer().is_empty() {
-            return Err(match self.steps {
-                0 => "empty input: nothing to continue from. Append tokens or call cue() before generate()",
-                _ => "empty input: the last step's tokens were not accepted. Call accept() after a step without sampler",
-            }
-            .into());
-        }
-        let mut plan = Plan {
-            logit_mask: self.mask.clone().unwrap_or_default(),
-            adapter: self.options.adapter.clone(),
-            zo_seed: self.options.zo_seed,
-            seed: self.options.seed.map(|seed| seed.wrapping_add(self.steps)),
-            wants_drafts: matches!(self.options.drafter, Drafter::Engine { .. }),
-            ..Plan::default()
-        };
         let start = self.ctx.seq_len();
-        plan.input(self.ctx.buffer(), start);
+        let mut plan = self.plan(start)?;
         let sampled = plan.tokens.len() as u32 - 1;
 
         let (drafts, positions) = if step.samples { self.draft() } else { Default::default() };
@@ -154,12 +139,37 @@ impl<'ctx> State<'ctx> {
         }
         plan.requests.extend(step.probes.iter().cloned().map(Some));
 
-        let Options { horizon, max_tokens, .. } = self.options;
-        self.ctx.bid_for_step(Expected::new(horizon, max_tokens, self.generated));
+        self.bid();
         let pass = plan.submit(self.ctx)?;
         self.steps += 1;
         let input = self.ctx.take_buffer();
         Ok(Submitted { pass, input, drafts, slot_ends: plan.slot_ends(), samples: step.samples })
+    }
+
+    /// A pass over the buffer, which continues the sequence from `start`; nothing is read yet.
+    pub fn plan(&self, start: u32) -> Result<Plan> {
+        if self.ctx.buffer().is_empty() {
+            return Err(match self.steps {
+                0 => "empty input: nothing to continue from. Append tokens or call cue() before generate()",
+                _ => "empty input: the last step's tokens were not accepted. Call accept() after a step without sampler",
+            }
+            .into());
+        }
+        let mut plan = Plan {
+            logit_mask: self.mask.clone().unwrap_or_default(),
+            adapter: self.options.adapter.clone(),
+            zo_seed: self.options.zo_seed,
+            seed: self.options.seed.map(|seed| seed.wrapping_add(self.steps)),
+            wants_drafts: matches!(self.options.drafter, Drafter::Engine { .. }),
+            ..Plan::default()
+        };
+        plan.input(self.ctx.buffer(), start);
+        Ok(plan)
+    }
+
+    pub fn bid(&self) {
+        let Options { horizon, max_tokens, .. } = self.options;
+        self.ctx.bid_for_step(Expected::new(horizon, max_tokens, self.generated));
     }
 
     /// The guesses to verify in this step. A constraint's mask holds for one position, hence none with it.
@@ -248,7 +258,7 @@ impl<'ctx> State<'ctx> {
         accepted.to_vec()
     }
 
-    fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         self.options.max_tokens.map_or(usize::MAX, |max| max.saturating_sub(self.generated))
     }
 }
