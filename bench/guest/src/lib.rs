@@ -12,6 +12,13 @@ struct Input {
     n: u32,
     #[serde(default)]
     model: usize,
+    /// Of those that generate together: which one, how many, and how long their prompts are.
+    #[serde(default)]
+    index: u32,
+    #[serde(default)]
+    peers: u32,
+    #[serde(default)]
+    prompt: u32,
 }
 
 /// Nanoseconds a call (or 0 for modes that are timed from outside).
@@ -46,8 +53,47 @@ async fn main(input: Input) -> Result<f64> {
             }
             Ok(0.0)
         }
+        "chained" | "stepped" => together(&mut ctx, &input).await,
         mode => Err(format!("no mode is called {mode}")),
     }
+}
+
+/// Nanoseconds a token, from the moment when all peers have their prompts.
+async fn together(ctx: &mut Context, input: &Input) -> Result<f64> {
+    let prompt = |place: u32| 1000 + (input.index * 977 + place * 131) % 20_000;
+    ctx.append(&(0..input.prompt - 1).map(prompt).collect::<Vec<_>>());
+    ctx.flush().await?;
+    ctx.append(&[prompt(input.prompt - 1)]);
+    meet(input).await;
+
+    let start = Instant::now();
+    let mut generator = ctx.generate(Sampler::Argmax).max_tokens(input.n as usize);
+    let tokens = if input.mode == "chained" {
+        generator.collect_tokens().await?.len()
+    } else {
+        while let Some(step) = generator.next()? {
+            step.execute().await?;
+        }
+        generator.tokens_generated()
+    };
+    if tokens != input.n as usize {
+        return Err(format!("{tokens} tokens instead of {}", input.n));
+    }
+    Ok(each(start, input.n))
+}
+
+/// Waits until all peers are here.
+async fn meet(input: &Input) {
+    if input.index > 0 {
+        let go = messaging::subscribe("go");
+        messaging::push("here", "");
+        go.get_async().await;
+        return;
+    }
+    for _ in 1..input.peers {
+        messaging::pull("here").wait_async().await;
+    }
+    messaging::broadcast("go", "");
 }
 
 fn each(start: Instant, n: u32) -> f64 {

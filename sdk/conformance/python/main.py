@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import chains
 import contexts
 import forwards
 import generations
@@ -10,7 +11,7 @@ import models
 from table import CASES
 
 # Importing a module is what enters its cases into the table.
-GROUPS = (models, contexts, forwards, generations, messages)
+GROUPS = (models, contexts, forwards, generations, chains, messages)
 
 
 async def main(input: dict) -> dict:

@@ -1,5 +1,6 @@
 #include "inferlet/generate.h"
 
+#include "chained.h"
 #include "generator_state.h"
 #include "inferlet/chat.h"
 
@@ -98,6 +99,12 @@ using State = std::shared_ptr<detail::GeneratorState>;
 // These take the state by value: `context.Generate(…).CollectText()` is a task of its own.
 Task<Result<std::vector<uint32_t>>> DrainedTokens(State generator) {
   std::vector<uint32_t> tokens;
+  if (const auto chained = PIE_TRY(detail::Chained::Start(generator))) {
+    while (const auto more = PIE_TRY(co_await chained->Next())) {
+      tokens.insert(tokens.end(), more->begin(), more->end());
+    }
+    co_return tokens;
+  }
   while (PIE_TRY(generator->Advance())) {
     const Output output = PIE_TRY(co_await GenStep(generator).Execute());
     tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
@@ -108,6 +115,20 @@ Task<Result<std::vector<uint32_t>>> DrainedTokens(State generator) {
 Task<Result<std::string>> DecodedText(State generator) {
   chat::Decoder decoder(generator->context->model);
   std::string text;
+  const std::vector<uint32_t> turn_ends = chat::StopTokens(generator->context->model);
+  if (const auto chained = PIE_TRY(detail::Chained::Start(generator, turn_ends))) {
+    while (const auto more = PIE_TRY(co_await chained->Next())) {
+      chat::Event event = PIE_TRY(decoder.Feed(*more));
+      // What was said beside a control token.
+      if (std::holds_alternative<chat::Interrupt>(event)) event = PIE_TRY(decoder.Feed({}));
+      if (auto* delta = std::get_if<chat::Delta>(&event)) text += delta->text;
+      if (auto* done = std::get_if<chat::Done>(&event)) {
+        generator->done = true;
+        co_return std::move(done->text);
+      }
+    }
+    co_return text;
+  }
   while (PIE_TRY(generator->Advance())) {
     const Output output = PIE_TRY(co_await GenStep(generator).Execute());
     chat::Event event = PIE_TRY(decoder.Feed(output.tokens));

@@ -50,10 +50,6 @@ void GeneratorState::Enter(std::span<const uint32_t> tokens) {
   context->buffer.insert(context->buffer.end(), tokens.begin(), tokens.end());
 }
 
-namespace {
-
-constexpr SampleHandle kAutoSampler{{.id = 0}};
-
 std::shared_ptr<PassState> BuildPass(const StepState& step, const Drafts& drafts) {
   const GeneratorState& generator = *step.generator;
   auto pass = std::make_shared<PassState>(generator.context);
@@ -85,6 +81,10 @@ std::shared_ptr<PassState> BuildPass(const StepState& step, const Drafts& drafts
   pass->engine_drafts = generator.engine_drafts;
   return pass;
 }
+
+namespace {
+
+constexpr SampleHandle kAutoSampler{{.id = 0}};
 
 // How many drafts the model would have chosen itself. `chosen` has one token more than drafts
 // match.

@@ -76,6 +76,9 @@ struct StepState {
   bool executed = false;
 };
 
+// The pass of a step: the buffer, then the drafts, and what is read of them.
+std::shared_ptr<PassState> BuildPass(const StepState& step, const Drafts& drafts);
+
 Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step);
 
 }  // namespace inferlet::detail

@@ -105,6 +105,14 @@ Task<Result<raw::Output>> RunPass(std::shared_ptr<PassState> state) {
   co_return output;
 }
 
+Result<raw::Chain> StartChain(const PassState& pass, uint32_t max_tokens,
+                              std::span<const uint32_t> stops) {
+  PIE_TRY_SYNC(pass.context->Reserve(pass.tokens.size()));
+  const raw::ForwardPass first = Build(pass);
+  return Lift(pie::plus::chains::Run(first, max_tokens, stops),
+              [](raw::Chain&& chain) { return std::move(chain); });
+}
+
 Output ToOutput(raw::Output raw, const PassState& pass, std::optional<SampleHandle> auto_sampler) {
   std::vector<Output::SlotRange> ranges;
   uint32_t next = 0;

@@ -79,6 +79,11 @@ struct PassState {
 // Runs the pass; the caller settles. On an error the context is as it was before.
 Task<Result<raw::Output>> RunPass(std::shared_ptr<PassState> pass);
 
+// Queues the pass and those that follow it by themselves, to choose `max_tokens` tokens or one of
+// `stops`.
+Result<raw::Chain> StartChain(const PassState& pass, uint32_t max_tokens,
+                              std::span<const uint32_t> stops);
+
 // The output with the slots of each reader found.
 Output ToOutput(raw::Output raw, const PassState& pass, std::optional<SampleHandle> auto_sampler);
 

@@ -4,12 +4,13 @@ import { balance, dividend } from 'pie:core/scheduling';
 import type { Adapter } from './adapter.ts';
 import { defaultBid } from './bid.ts';
 import { intersect, type Brle } from './brle.ts';
+import { Chained } from './chain.ts';
 import { Decoder } from './chat.ts';
 import { toConstraint, type Constraint, type Schema } from './constraint.ts';
 import type { Context } from './context.ts';
 import { anyJson, GrammarConstraint, jsonSchema } from './grammar.ts';
 import { Output, SlotHandle, tokensIn, type ProbeHandle } from './output.ts';
-import { Requests, runPass, type Seed } from './pass.ts';
+import { Requests, runPass, type PassPlan, type Seed } from './pass.ts';
 import type { Probe } from './probe.ts';
 import type { Sampler } from './sampler.ts';
 import { agreed, draftsKept, type Speculator } from './speculation.ts';
@@ -175,6 +176,13 @@ export class Generator implements AsyncIterable<GenStep> {
   /** Runs to the end; all accepted tokens. */
   async collectTokens(): Promise<Uint32Array> {
     const tokens = new TokenList();
+    if (this.#isChainable) {
+      await this.#runChained(NO_TOKENS, (more) => {
+        tokens.push(more);
+        return true;
+      });
+      return tokens.toArray();
+    }
     for (let step = this.#next(); step; step = this.#next()) {
       tokens.push((await step.execute()).tokens);
     }
@@ -185,6 +193,18 @@ export class Generator implements AsyncIterable<GenStep> {
   async collectText(): Promise<string> {
     using decoder = new Decoder(this.#context.model);
     let text = '';
+    if (this.#isChainable) {
+      const turnEnds = rawChat.stopTokens(this.#context.model.raw);
+      await this.#runChained(turnEnds, (more) => {
+        let event = decoder.feed(more);
+        // What was said beside a control token.
+        if (event.type === 'interrupt') event = decoder.feed(NO_TOKENS);
+        if (event.type === 'delta') text += event.text;
+        if (event.type === 'done') text = event.text;
+        return event.type !== 'done';
+      });
+      return text;
+    }
     for (let step = this.#next(); step; step = this.#next()) {
       const event = decoder.feed((await step.execute()).tokens);
       if (event.type === 'delta') text += event.text;
@@ -265,14 +285,7 @@ export class Generator implements AsyncIterable<GenStep> {
   async #run(ownProbes: readonly StepProbe[], sample: boolean): Promise<Output> {
     this.#openStep = false;
     const context = this.#context;
-    context.turns.settle();
-    const pending = context.buffer();
-    if (pending.length === 0) {
-      throw new Error(
-        'empty input: nothing to generate from. Fill the context (ctx.user, ctx.append, ctx.cue), ' +
-          'or accept() a token after clearSampler()',
-      );
-    }
+    const pending = this.#pending();
     const drafts = sample && this.#constraints.length === 0 ? this.#drafts() : NO_TOKENS;
     const tokens = drafts.length === 0 ? pending : concat(pending, drafts);
     const sampledRow = pending.length - 1;
@@ -287,16 +300,7 @@ export class Generator implements AsyncIterable<GenStep> {
     for (const { row, probe, handle } of ownProbes) requests.probe(row, probe, handle);
 
     this.#bid();
-    const raw = await runPass(context, {
-      tokens,
-      positions: positionsFrom(context.seqLen, tokens.length),
-      requests,
-      logitMask: this.#mask,
-      adapter: this.#adapter,
-      seed: this.#seed === undefined ? undefined : BigInt(this.#seed) + BigInt(this.#steps),
-      zoSeed: this.#zoSeed,
-      wantsDrafts: this.#systemSpeculation,
-    });
+    const raw = await runPass(context, this.#plan(tokens, requests));
     this.#steps++;
     context.pending.drop(pending.length);
     this.#engineDrafts = raw.specTokens;
@@ -308,6 +312,72 @@ export class Generator implements AsyncIterable<GenStep> {
     }
     if (context.pages.commitFull(this.#ownChoice?.cached)) this.#bidIsStale = true;
     return new Output(raw, requests.layout, accepted, auto);
+  }
+
+  /** Nothing has to be decided here between two tokens. */
+  get #isChainable(): boolean {
+    return (
+      this.#constraints.length === 0 &&
+      this.#everyStep.length === 0 &&
+      !this.#speculator &&
+      !this.#systemSpeculation
+    );
+  }
+
+  /**
+   * Lets the engine run the loop; `use` gets the accepted tokens, several at once, and says whether to
+   * go on. It also ends, accepted, at `ends`.
+   */
+  async #runChained(ends: Uint32Array, use: (more: Uint32Array) => boolean): Promise<void> {
+    if (!this.#next()) return;
+    this.#openStep = false;
+    const context = this.#context;
+    const pending = this.#pending();
+    const requests = new Requests();
+    requests.sample(positionsFrom(pending.length - 1, 1), this.#sampler);
+    this.#bid();
+    const plan = this.#plan(pending, requests);
+    const limit = (this.#limit ?? Infinity) - this.#generated;
+    using chained = new Chained(context, plan, { limit, stops: toU32([...this.#stops, ...ends]) });
+    let held = pending.length; // tokens at the front of the buffer that the engine has
+    for (let chosen = await chained.next(); chosen; chosen = await chained.next()) {
+      this.#steps += chosen.length;
+      const accepted = this.#register(chosen);
+      const waiting = accepted.subarray(chosen.length - 1); // the last one, if it was accepted
+      context.pending.drop(held);
+      context.pending.unshift(waiting);
+      held = waiting.length;
+      this.#bidIsStale = true;
+      if (!chained.ended) this.#bid();
+      if (!use(accepted)) {
+        this.#done = true;
+        return;
+      }
+    }
+  }
+
+  /** What the next pass computes. */
+  #pending(): Uint32Array {
+    this.#context.turns.settle();
+    const pending = this.#context.buffer();
+    if (pending.length > 0) return pending;
+    throw new Error(
+      'empty input: nothing to generate from. Fill the context (ctx.user, ctx.append, ctx.cue), ' +
+        'or accept() a token after clearSampler()',
+    );
+  }
+
+  #plan(tokens: Uint32Array, requests: Requests): PassPlan {
+    return {
+      tokens,
+      positions: positionsFrom(this.#context.seqLen, tokens.length),
+      requests,
+      logitMask: this.#mask,
+      adapter: this.#adapter,
+      seed: this.#seed === undefined ? undefined : BigInt(this.#seed) + BigInt(this.#steps),
+      zoSeed: this.#zoSeed,
+      wantsDrafts: this.#systemSpeculation,
+    };
   }
 
   /** Accepts what the model chose, and forgets the drafts that it did not agree with. */

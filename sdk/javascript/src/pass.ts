@@ -1,6 +1,7 @@
 /** One forward pass, from its parts to the engine's answer. Both `Forward` and `Generator` end here. */
 import type { Context as RawContext } from 'pie:core/context';
 import { ForwardPass, type FutureOutput, type Output as RawOutput } from 'pie:core/inference';
+import { run as runChain, type Chain } from 'pie:plus/chains';
 import { failure } from 'pie:plus/outcome';
 import { seed as seedPass } from 'pie:plus/sampling';
 import { adapterSeed } from 'pie:zo/zo';
@@ -86,6 +87,27 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
     throw error;
   } finally {
     future?.[Symbol.dispose]();
+    pass[Symbol.dispose]();
+  }
+}
+
+/**
+ * Queues the pass and those that follow it by themselves. The context has room for the first one's
+ * tokens, and holds them.
+ */
+export function startChain(
+  context: Context,
+  plan: PassPlan,
+  maxTokens: number,
+  stops: Uint32Array,
+): Chain {
+  const pass = new ForwardPass(context.model.raw);
+  try {
+    context.pages.reserve(plan.tokens.length);
+    describe(pass, context.raw, plan);
+    return runChain(pass, maxTokens, stops);
+  } finally {
+    context.pages.resync();
     pass[Symbol.dispose]();
   }
 }

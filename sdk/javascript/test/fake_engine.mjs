@@ -1,6 +1,6 @@
 // Contexts and passes of an engine without a model: the next token follows from those before it.
 // Greedy samplers only. It keeps the rules of the pages, and says when they are broken.
-import { after_ms } from './fake_host.mjs';
+import { after_ms, machine } from './fake_host.mjs';
 
 export const PAGE = 4;
 export const STOP = 257;
@@ -61,6 +61,9 @@ export class ForwardPass {
   sampler(rows) {
     this.#rows.push(...rows);
   }
+  parts() {
+    return { context: this.#context, tokens: this.#tokens };
+  }
   execute() {
     const { committed, working, pages } = this.#context;
     const history = [...committed, ...working];
@@ -77,6 +80,43 @@ export class ForwardPass {
     };
   }
   [Symbol.dispose]() {}
+}
+
+/** Gives its tokens one, then eight at a time. */
+export function run(pass, limit, stops) {
+  const { context, tokens: input } = pass.parts();
+  const history = [...context.committed, ...context.working, ...input];
+  const tokens = [];
+  let ended;
+  while (!ended) {
+    tokens.push(nextToken([...history, ...tokens]));
+    if (stops.includes(tokens.at(-1))) ended = 'stop';
+    else if (tokens.length >= limit) ended = 'limit';
+  }
+  context.working.push(...input);
+  rule(context.working.length <= context.pages * PAGE, 'tokens need pages');
+  let previous;
+  let isReady = false;
+  machine.chains++;
+  return {
+    pollable: () => {
+      isReady = true;
+      return after_ms(1);
+    },
+    take: () => {
+      if (!isReady) return { tokens: new Uint32Array() };
+      isReady = false;
+      const taken = tokens.splice(0, previous === undefined ? 1 : 8);
+      for (const token of taken) {
+        if (previous !== undefined) context.working.push(previous);
+        context.pages = Math.max(context.pages, Math.ceil(context.working.length / PAGE));
+        context.commitWorkingPages(Math.floor(context.working.length / PAGE));
+        previous = token;
+      }
+      return { tokens: new Uint32Array(taken), ended: tokens.length > 0 ? undefined : ended };
+    },
+    [Symbol.dispose]() {},
+  };
 }
 
 export const failure = () => undefined;

@@ -353,6 +353,64 @@ class ForwardPass(Resource):
         return [wit.SlotOutput_Token(token) for token in tokens]
 
 
+class Chain(Resource):
+    """Gives its tokens one, then eight at a time, each after a pass's time."""
+
+    def __init__(self, first: ForwardPass, limit: int, stops: list[int]) -> None:
+        super().__init__()
+        assert limit > 0 and len(first.samplers) == 1
+        self.ctx = first.ctx
+        self.failure = state.fail_next
+        self.tokens: list[int] = []
+        self.previous: int | None = None  # the last one taken
+        self.ended: Any = None
+        self.due = state.now + PASS_NS
+        ctx = SimpleNamespace(
+            committed=[], working=self.ctx.committed + self.ctx.working, pages=10**9
+        )
+        while not self.ended and self.failure is None:
+            following = ForwardPass(first.parent)
+            following.ctx, following.mask = ctx, first.mask
+            if first.seed is not None:
+                following.seed = first.seed + len(self.tokens)
+            following.tokens = [self.tokens[-1]] if self.tokens else first.tokens
+            following.samplers = [([len(following.tokens) - 1], first.samplers[0][1])]
+            with following, following.execute() as future:
+                token = future.take().slots[0].value
+            self.tokens.append(token)
+            ending = MODULES["chains"].Ending
+            if token in stops:
+                self.ended = ending.STOP
+            elif len(self.tokens) >= limit:
+                self.ended = ending.LIMIT
+        state.fail_next = None
+        self.ctx.working += first.tokens
+        assert len(self.ctx.working) <= self.ctx.pages * PAGE, "tokens need pages"
+
+    def pollable(self) -> Pollable:
+        return Pollable(lambda: self.due, self)
+
+    def take(self) -> Any:
+        self.use()
+        state.calls["take"] += 1
+        progress = MODULES["chains"].Progress
+        if self.due > state.now:
+            return progress([], None)
+        if self.failure is not None:
+            raise Err(self.failure)
+        count = 8 if self.previous is not None else 1
+        taken, self.tokens = self.tokens[:count], self.tokens[count:]
+        self.due = state.now + min(8, len(self.tokens)) * PASS_NS
+        for token in taken:
+            ctx = self.ctx
+            if self.previous is not None:
+                ctx.working.append(self.previous)
+                ctx.pages = max(ctx.pages, -(-len(ctx.working) // PAGE))
+            ctx.commit_working_pages(len(ctx.working) // PAGE)
+            self.previous = token
+        return progress(taken, None if self.tokens else self.ended)
+
+
 def allowed_by(mask: list[int]) -> list[int]:
     if not mask:
         return list(range(VOCAB))
@@ -448,6 +506,12 @@ def install() -> None:
         **variants("SlotOutput", "Embedding!"),
     )
     module("sampling", seed=lambda raw, seed: setattr(raw, "seed", seed))
+    module(
+        "chains",
+        run=Chain,
+        Ending=Enum("Ending", "STOP LIMIT CANCELLED", start=0),
+        Progress=make_dataclass("Progress", ["tokens", "ended"]),
+    )
     module("outcome", failure=lambda future: future.failure)
     module("adapter", Adapter=SimpleNamespace(create=unavailable))
     module(

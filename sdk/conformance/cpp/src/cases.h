@@ -19,6 +19,7 @@ Cases ModelCases();
 Cases ContextCases();
 Cases ForwardCases();
 Cases GenerationCases();
+Cases ChainCases();
 Cases MessageCases();
 
 // The engine's first model.

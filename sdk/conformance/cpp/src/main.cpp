@@ -25,8 +25,8 @@ Json Rounded(const Json& value) {
 
 Cases AllCases() {
   Cases all;
-  for (Cases group :
-       {ModelCases(), ContextCases(), ForwardCases(), GenerationCases(), MessageCases()}) {
+  for (Cases group : {ModelCases(), ContextCases(), ForwardCases(), GenerationCases(), ChainCases(),
+                      MessageCases()}) {
     all.merge(group);
   }
   return all;

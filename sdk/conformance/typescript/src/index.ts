@@ -1,4 +1,5 @@
 /** The conformance table in TypeScript: see ../../README.md for what each case does. */
+import { chainCases } from './chains.ts';
 import { contextCases } from './contexts.ts';
 import { forwardCases } from './forwards.ts';
 import { generateCases } from './generations.ts';
@@ -11,6 +12,7 @@ const CASES: Cases = {
   ...contextCases,
   ...forwardCases,
   ...generateCases,
+  ...chainCases,
   ...messageCases,
 };
 

@@ -25,6 +25,7 @@ using pie::core::inference::Matcher;
 using pie::core::inference::Output;
 using pie::core::model::Model;
 using pie::core::model::Tokenizer;
+using pie::plus::chains::Chain;
 
 }  // namespace raw
 

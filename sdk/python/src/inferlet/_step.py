@@ -13,7 +13,7 @@ from wit_world.imports import sampling
 from wit_world.imports import zo as wit_zo
 
 from . import _bidding
-from .constraint import GrammarConstraint, next_mask
+from .constraint import GrammarConstraint, StaticMask, next_mask
 from .errors import PieError
 from .forward import U64, run_pass
 from .output import Output, SampleHandle
@@ -83,6 +83,16 @@ class StepLoop:
                     self._done = True
                     return False
         return True
+
+    @property
+    def _chainable(self) -> bool:
+        """Nothing has to be decided here between two tokens: the engine may run the loop."""
+        return (
+            self._speculator is None
+            and not self._system_speculation
+            and not self._probes
+            and all(type(constraint) is StaticMask for constraint in self._constraints)
+        )
 
     async def _run(self, step: Any = None) -> Output:
         """One pass, folded into the state. A GenStep may add probes, drop the sampler."""

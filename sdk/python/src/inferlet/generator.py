@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from wit_world.imports import chat as wit_chat
 
 from ._async import block_on, waits
+from ._chain import Chained
 from ._step import StepLoop
 from .adapter import Adapter
 from .chat import Decoder, Event
@@ -179,20 +180,38 @@ class Generator(StepLoop):
 
     async def _collect_tokens(self) -> list[int]:
         tokens: list[int] = []
-        while self._begin():
-            tokens += (await self._run()).tokens
+        if not self._chainable:
+            while self._begin():
+                tokens += (await self._run()).tokens
+        elif self._begin():
+            with Chained(self) as chained:
+                while (more := await chained.next()) is not None:
+                    tokens += more
         return tokens
 
     async def _collect_text(self) -> str:
         decoder = Decoder(self._ctx.model)
         parts: list[str] = []
-        while self._begin():
-            match decoder.feed((await self._run()).tokens):
-                case Event.Delta(text):
-                    parts.append(text)
-                case Event.Done(text):
-                    self._done = True
-                    return text
+        if not self._chainable:
+            while self._begin():
+                match decoder.feed((await self._run()).tokens):
+                    case Event.Delta(text):
+                        parts.append(text)
+                    case Event.Done(text):
+                        self._done = True
+                        return text
+        elif self._begin():
+            with Chained(self, wit_chat.stop_tokens(self._ctx.model._raw)) as chained:
+                while (more := await chained.next()) is not None:
+                    event = decoder.feed(more)
+                    if isinstance(event, Event.Interrupt):
+                        event = decoder.feed([])  # what was said beside the control token
+                    match event:
+                        case Event.Delta(text):
+                            parts.append(text)
+                        case Event.Done(text):
+                            self._done = True
+                            return text
         return "".join(parts)
 
     # Step by step.

@@ -1,0 +1,216 @@
+// pie-tax-bench: what it costs that a program drives the model. Time a token of inferlets that
+// generate, by turns with the bare loop: the same batches on the same device without any of the
+// engine. Prints one flat JSON object.
+//
+//   pie-tax-bench --model FILE [--threads 2] [--rounds 5] GUEST.wasm
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "host/engine.h"
+#include "model/open_model.h"
+
+namespace pie {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kPrompt = 32;  // tokens that are there before the clock starts
+
+struct Options {
+  std::string model;
+  std::string guest;
+  uint32_t threads = 2;
+  uint32_t rounds = 5;
+};
+
+double Median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+// An error ends the program: a benchmark of something broken is worth nothing.
+template <class T>
+T Must(Result<T> result) {
+  if (!result) {
+    fmt::print(stderr, "pie-tax-bench: {}\n", result.error().text);
+    std::exit(1);
+  }
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+// The lower half of a device's pages, for the engine; the bare loop has the other half.
+class LowerHalf final : public Backend {
+ public:
+  explicit LowerHalf(Backend& whole) : whole_(whole), info_(whole.info()) {
+    info_.total_pages /= 2;
+  }
+  const BackendInfo& info() const override { return info_; }
+  Result<Ticket> Submit(const Batch& batch) override { return whole_.Submit(batch); }
+  Result<BatchOutput> Wait(Ticket ticket) override { return whole_.Wait(ticket); }
+  Status ReadPage(PageId page, std::span<std::byte> content) override {
+    return whole_.ReadPage(page, content);
+  }
+  Status WritePage(PageId page, std::span<const std::byte> content) override {
+    return whole_.WritePage(page, content);
+  }
+
+ private:
+  Backend& whole_;
+  BackendInfo info_;
+};
+
+// As the guest makes it.
+uint32_t PromptToken(uint32_t index, uint32_t place) {
+  return 1000 + (index * 977 + place * 131) % 20'000;
+}
+
+// Milliseconds a step of `batch` sequences, each a token, with nothing around it.
+double Bare(Backend& backend, uint32_t batch_size, uint32_t steps) {
+  const BackendInfo& info = backend.info();
+  const std::vector<SampleSpec> last_of_prompt = {{.rows = {kPrompt - 2}}};
+  const std::vector<SampleSpec> only_row = {{.rows = {0}}};
+  const uint32_t pages = (kPrompt + steps + info.page_tokens - 1) / info.page_tokens;
+  const auto table = [&](Batch& batch, uint32_t sequence, uint32_t tokens) {
+    const uint32_t count = (tokens + info.page_tokens - 1) / info.page_tokens;
+    for (uint32_t i = 0; i < count; ++i) {
+      batch.pages.push_back(PageId{info.total_pages / 2 + sequence * pages + i});
+    }
+    return count;
+  };
+  std::vector<uint32_t> next;
+  for (uint32_t i = 0; i < batch_size; ++i) {
+    Batch batch;
+    for (uint32_t place = 0; place + 1 < kPrompt; ++place) {
+      batch.tokens.push_back(PromptToken(i, place));
+      batch.positions.push_back(place);
+    }
+    const uint32_t count = table(batch, i, kPrompt - 1);
+    batch.members.push_back({.rows = kPrompt - 1, .pages = count, .samples = &last_of_prompt});
+    Must(backend.Wait(Must(backend.Submit(batch))));
+    next.push_back(PromptToken(i, kPrompt - 1));
+  }
+  Batch batch;
+  const auto start = Clock::now();
+  for (uint32_t step = 0; step < steps; ++step) {
+    const uint32_t length = kPrompt - 1 + step;
+    batch.tokens.clear();
+    batch.positions.clear();
+    batch.pages.clear();
+    batch.members.clear();
+    for (uint32_t i = 0; i < batch_size; ++i) {
+      const auto first_page = static_cast<uint32_t>(batch.pages.size());
+      const uint32_t count = table(batch, i, length + 1);
+      batch.members.push_back({.first_row = i,
+                               .rows = 1,
+                               .first_page = first_page,
+                               .pages = count,
+                               .kv_tokens = length,
+                               .samples = &only_row});
+      batch.tokens.push_back(next[i]);
+      batch.positions.push_back(length);
+    }
+    const BatchOutput output = Must(backend.Wait(Must(backend.Submit(batch))));
+    for (uint32_t i = 0; i < batch_size; ++i) {
+      next[i] = std::get<TokenSlot>(output.slots[i].at(0)).token;
+    }
+  }
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count() / steps;
+}
+
+class Guests {
+ public:
+  Guests(const Options& options, Backend& whole) {
+    host::EngineOptions engine;
+    engine.models.push_back(
+        {Must(OpenModel(options.model, "default")),
+         std::make_unique<Scheduler>(std::make_unique<LowerHalf>(whole), SchedulerOptions{})});
+    engine_ = Must(host::Engine::Start(std::move(engine)));
+    std::ifstream file(options.guest, std::ios::binary);
+    host::Manifest manifest;
+    manifest.name = "guest";
+    manifest.version = "0.1.0";
+    Must(engine_->AddProgram(manifest, std::string(std::istreambuf_iterator<char>(file), {}), {}));
+  }
+
+  // Milliseconds a token of the slowest of `count` inferlets that start together.
+  double Generate(const char* mode, uint32_t count, uint32_t tokens) {
+    std::vector<std::shared_ptr<host::Process>> processes;
+    for (uint32_t i = 0; i < count; ++i) {
+      const std::string input =
+          fmt::format(R"({{"mode": "{}", "n": {}, "index": {}, "peers": {}, "prompt": {}}})", mode,
+                      tokens, i, count, kPrompt);
+      processes.push_back(Must(engine_->Launch("guest", input, {})));
+    }
+    double slowest = 0;
+    for (const auto& process : processes) {
+      const wasm::Exit exit = process->Wait();
+      if (exit.kind != wasm::Exit::Kind::kReturned) {
+        Must<int>(Fail(Code::kInternal, "{}", exit.text));
+      }
+      slowest = std::max(slowest, nlohmann::json::parse(exit.text).get<double>() / 1e6);
+    }
+    engine_->WaitIdle(1000);
+    return slowest;
+  }
+
+ private:
+  std::unique_ptr<host::Engine> engine_;
+};
+
+int Main(const Options& options) {
+  CpuOptions cpu;
+  cpu.threads = options.threads;
+  const std::unique_ptr<Backend> backend = Must(MakeCpuBackend(options.model, cpu));
+  Guests guests(options, *backend);
+  nlohmann::ordered_json results;
+  for (const auto& [batch, tokens] : {std::pair(1U, 96U), std::pair(16U, 40U)}) {
+    Bare(*backend, batch, 8);  // warm
+    std::map<std::string, std::vector<double>> ratios, times;
+    for (uint32_t round = 0; round < options.rounds; ++round) {
+      // Around a turn of the guests, not in front of it: a machine that gets slower is no tax.
+      double before = Bare(*backend, batch, tokens);
+      for (const char* mode : {"chained", "stepped"}) {
+        const double guest = guests.Generate(mode, batch, tokens);
+        const double after = Bare(*backend, batch, tokens);
+        ratios[mode].push_back(guest / ((before + after) / 2));
+        times[mode].push_back(guest);
+        times["bare"].push_back(after);
+        before = after;
+      }
+    }
+    for (const char* mode : {"chained", "stepped"}) {
+      results[fmt::format("tax_{}_b{}", mode, batch)] = Median(ratios[mode]);
+    }
+    for (const auto& [mode, ms] : times) {
+      results[fmt::format("step_ms_{}_b{}", mode, batch)] = Median(ms);
+    }
+  }
+  fmt::print("{}\n", results.dump(2));
+  return 0;
+}
+
+}  // namespace
+}  // namespace pie
+
+int main(int argc, char** argv) {
+  pie::Options options;
+  CLI::App app("What it costs that a program drives the model.");
+  app.add_option("--model", options.model, "a GGUF file or a Hugging Face folder")->required();
+  app.add_option("--threads", options.threads, "of the device");
+  app.add_option("--rounds", options.rounds, "of turns");
+  app.add_option("guest", options.guest, "bench-guest.wasm")->required();
+  CLI11_PARSE(app, argc, argv);
+  return pie::Main(options);
+}

@@ -1,0 +1,77 @@
+#include "chained.h"
+
+#include <algorithm>
+
+#include "bid.h"
+#include "inferlet/reactor.h"
+
+namespace inferlet::detail {
+namespace {
+
+// Nothing has to be decided here between two tokens.
+bool IsChainable(const GeneratorState& generator) {
+  return generator.constraints.empty() && generator.probes.empty() && !generator.speculator &&
+         !generator.engine_drafts;
+}
+
+void Bid(const GeneratorState& generator) {
+  BidForStep(*generator.context, {generator.horizon, generator.max_tokens, generator.generated});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Chained>> Chained::Start(std::shared_ptr<GeneratorState> generator,
+                                                std::span<const uint32_t> ends) {
+  if (!IsChainable(*generator) || !PIE_TRY_SYNC(generator->Advance())) return nullptr;
+  ContextState& context = *generator->context;
+  const auto pass = BuildPass(StepState(generator), {});
+  Bid(*generator);
+  context.turns.Settle();
+  const size_t room =
+      generator->max_tokens ? *generator->max_tokens - generator->generated : UINT32_MAX;
+  std::vector<uint32_t> stops = generator->stops;
+  stops.insert(stops.end(), ends.begin(), ends.end());
+  const uint32_t length = context.SeqLen();
+  raw::Chain chain = PIE_TRY_SYNC(StartChain(*pass, std::min<size_t>(room, UINT32_MAX), stops));
+  std::unique_ptr<Chained> started(new Chained(std::move(generator), std::move(chain), length));
+  started->input_ = std::exchange(context.buffer, {});
+  return started;
+}
+
+Chained::~Chained() {
+  chain_.reset();
+  if (started_) return;
+  // As if the first pass had not been.
+  ContextState& context = *generator_->context;
+  const uint32_t length = context.SeqLen();
+  if (length > length_before_) context.raw.TruncateWorkingPageTokens(length - length_before_);
+  context.buffer.insert(context.buffer.begin(), input_.begin(), input_.end());
+}
+
+Task<Result<std::optional<std::vector<uint32_t>>>> Chained::Next() {
+  using Ending = pie::plus::chains::Ending;
+  while (!ended_) {
+    const auto progress = PIE_TRY(chain_->Take());
+    ended_ = progress.ended.has_value();
+    if (progress.tokens.size() > 0) co_return Accept(progress.tokens.get_view());
+    if (progress.ended == Ending::kCancelled) {
+      co_return Error("the context was used for something else while it generated");
+    }
+    if (!ended_) co_await Ready(chain_->Pollable());
+  }
+  co_return std::nullopt;
+}
+
+// All of them were computed but the last, which waits in the buffer.
+std::vector<uint32_t> Chained::Accept(std::span<const uint32_t> tokens) {
+  GeneratorState& generator = *generator_;
+  std::vector<uint32_t>& buffer = generator.context->buffer;
+  const std::vector<uint32_t> accepted = generator.Cut(tokens);
+  generator.steps += tokens.size();
+  if (std::exchange(started_, true) && !buffer.empty()) buffer.erase(buffer.begin());
+  if (accepted.size() == tokens.size()) buffer.insert(buffer.begin(), accepted.back());
+  if (!ended_) Bid(generator);
+  return accepted;
+}
+
+}  // namespace inferlet::detail

@@ -1,0 +1,43 @@
+// A generation that the engine runs by itself: it feeds its own tokens forward, and wakes the
+// program for several at once. The tokens, and the context at every moment, are those of the loop
+// over steps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "generator_state.h"
+
+namespace inferlet::detail {
+
+class Chained {
+ public:
+  // None if the generation has to run step by step, or has ended. It also ends, accepted, at
+  // `ends`.
+  static Result<std::unique_ptr<Chained>> Start(std::shared_ptr<GeneratorState> generator,
+                                                std::span<const uint32_t> ends = {});
+  // Ends it: the context forgets what was not taken.
+  ~Chained();
+  Chained(const Chained&) = delete;
+  Chained& operator=(const Chained&) = delete;
+
+  // The tokens accepted since the last call; none at the end.
+  Task<Result<std::optional<std::vector<uint32_t>>>> Next();
+
+ private:
+  Chained(std::shared_ptr<GeneratorState> generator, raw::Chain chain, uint32_t length)
+      : generator_(std::move(generator)), chain_(std::move(chain)), length_before_(length) {}
+  std::vector<uint32_t> Accept(std::span<const uint32_t> tokens);
+
+  std::shared_ptr<GeneratorState> generator_;
+  std::optional<raw::Chain> chain_;
+  uint32_t length_before_;
+  std::vector<uint32_t> input_;  // of the first pass
+  bool started_ = false;         // a token was taken
+  bool ended_ = false;
+};
+
+}  // namespace inferlet::detail

@@ -1,0 +1,93 @@
+"""A generation that the engine runs by itself: it feeds its own tokens forward, and wakes the
+program for several at once. The tokens, and the context at every moment, are those of the loop
+over steps (`_step.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from wit_world.imports import chains
+from wit_world.imports import inference as wit
+
+from . import _bidding
+from ._async import ready
+from .errors import PieError, ask
+
+if TYPE_CHECKING:
+    from ._step import StepLoop
+
+U32_MAX = 0xFFFF_FFFF
+
+
+class Chained:
+    """`with Chained(loop) as chained:` after `_begin()`. Leaving it ends the chain; the context
+    forgets what was not taken. It also ends, accepted, at the ids of `ends`."""
+
+    __slots__ = ("_before", "_chain", "_ended", "_held", "_loop", "_started")
+
+    def __init__(self, loop: StepLoop, ends: Iterable[int] = ()) -> None:
+        ctx = loop._ctx
+        ctx._turns.settle()
+        if ctx._in_pass:
+            raise PieError("this context is running a pass; fork() it to run several at once")
+        start, pending = ctx.seq_len, len(ctx._buffer)
+        self._loop = loop
+        self._ended = False
+        self._started = False  # a token was taken
+        self._held = pending  # tokens at the front of the buffer that the engine has
+        self._bid(pending)
+        ctx._pages.reserve(pending)
+        self._before = ctx._pages.tokens
+        limit = U32_MAX if loop._limit is None else min(U32_MAX, loop._limit - loop._count)
+        with wit.ForwardPass(ctx.model._raw) as raw:
+            raw.context(ctx._live())
+            raw.input_tokens(ctx._buffer, list(range(start, start + pending)))
+            raw.sampler([pending - 1], loop._sampler.raw)
+            loop._configure(raw)
+            self._chain: Any = ask(chains.run, raw, limit, [*loop._stop, *ends])
+        ctx._in_pass = True
+
+    def __enter__(self) -> Chained:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        ctx = self._loop._ctx
+        ctx._in_pass = False
+        self._chain.__exit__(None, None, None)
+        if not self._started:
+            ctx._pages.roll_back(self._before)
+
+    async def next(self) -> list[int] | None:
+        """The tokens accepted since the last call; None at the end."""
+        while not self._ended:
+            progress = ask(self._chain.take)
+            self._ended = progress.ended is not None
+            if progress.tokens:
+                return self._accept(list(progress.tokens))
+            if progress.ended == chains.Ending.CANCELLED:
+                raise PieError("the context was used for something else while it generated")
+            if not self._ended:
+                await ready(self._chain.pollable())
+        return None
+
+    def _accept(self, tokens: list[int]) -> list[int]:
+        """All of them were computed but the last, which waits in the buffer."""
+        loop = self._loop
+        ctx = loop._ctx
+        accepted = loop._register(tokens)
+        loop._steps += len(tokens)
+        self._started = True
+        ctx._buffer[: self._held] = waiting = accepted[len(tokens) - 1 :]
+        self._held = len(waiting)
+        ctx._pages.sync()
+        ctx._bid_used()
+        if not self._ended:
+            self._bid(1)
+        return accepted
+
+    def _bid(self, inputs: int) -> None:
+        loop = self._loop
+        if loop._ctx._bid_stale or loop._ctx._pages.missing(inputs):
+            _bidding.bid(loop._ctx, loop._count, loop._horizon, loop._limit)
