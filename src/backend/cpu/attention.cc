@@ -1,116 +1,36 @@
 #include "backend/cpu/attention.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "backend/cpu/attention_kernels.h"
-#include "backend/cpu/simd.h"
 #include "base/result.h"
-#include "model/half.h"
 
 namespace pie::cpu {
-namespace attention {
 namespace {
 
-// The lines of `from` from `first` on.
-void CopyLines(const Partial& from, uint32_t first, uint32_t lines, uint32_t head_dim,
-               Partial& to) {
-  std::copy_n(from.max + first, lines, to.max);
-  std::copy_n(from.sum + first, lines, to.sum);
-  std::copy_n(from.values + size_t{first} * head_dim, size_t{lines} * head_dim, to.values);
-}
+using attention::Partial;
 
-// values = values × keep + more × add, [n].
-void Mix(float* values, float keep, const float* more, float add, uint32_t n) {
-  for (uint32_t i = 0; i < n; ++i) values[i] = values[i] * keep + more[i] * add;
-}
-
-PIE_AVX2 void MixAvx2(float* values, float keep, const float* more, float add, uint32_t n) {
-  uint32_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    const __m256 kept = _mm256_mul_ps(_mm256_loadu_ps(values + i), _mm256_set1_ps(keep));
-    const __m256 added = _mm256_mul_ps(_mm256_loadu_ps(more + i), _mm256_set1_ps(add));
-    _mm256_storeu_ps(values + i, _mm256_add_ps(kept, added));
-  }
-  Mix(values + i, keep, more + i, add, n - i);
-}
-
-// out = x × factor, [n].
-void Scale(const float* x, float factor, uint32_t n, float* out) {
-  for (uint32_t i = 0; i < n; ++i) out[i] = x[i] * factor;
-}
-
-PIE_AVX2 void ScaleAvx2(const float* x, float factor, uint32_t n, float* out) {
-  uint32_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    _mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(factor)));
-  }
-  Scale(x + i, factor, n - i, out + i);
-}
-
-// Adds a later span to what earlier ones gave.
-void Merge(CpuLevel level, const Partial& from, uint32_t lines, uint32_t head_dim, Partial& to) {
-  for (uint32_t line = 0; line < lines; ++line) {
-    const float from_max = from.max[line];
-    if (from_max == kNothing) continue;
-    const float max = std::max(from_max, to.max[line]);
-    const float keep = std::exp(to.max[line] - max);
-    const float add = std::exp(from_max - max);
-    to.max[line] = max;
-    to.sum[line] = to.sum[line] * keep + from.sum[line] * add;
-    const auto mix = level >= CpuLevel::kAvx2 ? MixAvx2 : Mix;
-    mix(to.values + size_t{line} * head_dim, keep, from.values + size_t{line} * head_dim, add,
-        head_dim);
-  }
-}
+// Members with no more lines than this are led through what they share together.
+constexpr uint32_t kFewLines = 8;
 
 }  // namespace
 
-// The reference: a softmax in two passes, one line after the other.
-void SpanScalar(const Span& span, Partial& out) {
-  const uint32_t dim = span.kv->head_dim;
-  for (uint32_t line = 0; line < span.lines; ++line) {
-    float scores[Attention::kSpanKeys];
-    const auto sees = [&](uint32_t key) {
-      return (span.Visible(line, key / kBlock * kBlock) >> (key % kBlock) & 1) != 0;
-    };
-    for (uint32_t key = span.begin_key; key < span.end_key; ++key) {
-      if (!sees(key)) continue;
-      const uint16_t* const keys = span.Find(key).keys;
-      float score = 0;
-      for (uint32_t d = 0; d < dim; ++d) {
-        const float k = HalfToFloat(keys[size_t{d} * span.kv->page_tokens]);
-        score += span.q[line * dim + d] * k;
-      }
-      if (span.softcap != 0) score = span.softcap * std::tanh(score / span.softcap);
-      scores[key - span.begin_key] = score;
-      out.max[line] = std::max(out.max[line], score);
-    }
-    for (uint32_t key = span.begin_key; key < span.end_key; ++key) {
-      if (!sees(key)) continue;
-      const float weight = std::exp(scores[key - span.begin_key] - out.max[line]);
-      out.sum[line] += weight;
-      const uint16_t* const value = span.Find(key).values;
-      for (uint32_t d = 0; d < dim; ++d) {
-        out.values[line * dim + d] += weight * HalfToFloat(value[d]);
-      }
-    }
-  }
-}
-
-}  // namespace attention
-
 void Attention::Share(std::span<const AttentionMember> members, uint32_t page_tokens,
                       uint32_t group) {
-  // Two members at least go into a tile. The reference takes no span in two parts.
+  // The reference takes no span in two parts.
   const uint32_t granule = level_ >= CpuLevel::kAvx2 ? attention::kBlock : kSpanKeys;
   std::vector<SharingMember> sharing;
   for (const AttentionMember& member : members) {
-    const bool few = member.rows * group <= kTileLines / 2;
+    const bool few = member.rows * group <= kFewLines;
     sharing.push_back({member.pages, few ? member.kv_tokens : 0});
   }
   prefixes_ = FindSharedPrefixes(sharing, page_tokens, granule);
+}
+
+uint32_t Attention::TileLines(const Call& call, uint64_t work) const {
+  uint32_t lines = call.bf16 ? kTileLines : 16;
+  while (lines > 16 && work / lines < uint64_t{3} * pool_->threads()) lines /= 2;
+  return lines;
 }
 
 // `count` lines of one member and key head, from line `first` on. Lines are numbered row by row.
@@ -127,17 +47,20 @@ void Attention::CutShared(const Call& call) {
   first_shared_span_.assign(1, 0);
   shared_places_.assign(prefixes_.empty() ? 0 : call.members.size() * call.kv.kv_heads, {});
   for (const SharedPrefix& prefix : prefixes_) {
+    const uint32_t spans = (prefix.keys + kSpanKeys - 1) / kSpanKeys;
+    uint64_t work = 0;
+    for (uint32_t m : prefix.members) work += uint64_t{call.members[m].rows} * call.shape.heads;
+    const uint32_t tile_lines = TileLines(call, work * spans);
     for (uint32_t head = 0; head < call.kv.kv_heads; ++head) {
       bool full = true;
       for (uint32_t m : prefix.members) {
         const uint32_t lines = call.members[m].rows * call.group;
-        if (full || shared_tiles_.back().lines + lines > kTileLines) {
+        if (full || shared_tiles_.back().lines + lines > tile_lines) {
           shared_tiles_.push_back({.kv_head = head,
                                    .first_line = static_cast<uint32_t>(lines_.size()),
                                    .end_key = prefix.keys,
                                    .shared_tile = kNone});
-          first_shared_span_.push_back(first_shared_span_.back() +
-                                       (prefix.keys + kSpanKeys - 1) / kSpanKeys);
+          first_shared_span_.push_back(first_shared_span_.back() + spans);
           full = false;
         }
         Tile& tile = shared_tiles_.back();
@@ -153,6 +76,10 @@ void Attention::CutShared(const Call& call) {
 void Attention::CutOwn(const Call& call) {
   tiles_.clear();
   first_span_.assign(1, 0);
+  uint64_t work = 0;
+  for (const AttentionMember& member : call.members)
+    work += uint64_t{member.rows} * call.shape.heads;
+  const uint32_t tile_lines = TileLines(call, work);
   for (uint32_t m = 0; m < call.members.size(); ++m) {
     const AttentionMember& member = call.members[m];
     PIE_CHECK(member.pages.size() * call.kv.page_tokens >= member.kv_tokens + member.rows);
@@ -160,10 +87,10 @@ void Attention::CutOwn(const Call& call) {
     for (uint32_t head = 0; head < call.kv.kv_heads; ++head) {
       const Place place =
           shared_places_.empty() ? Place{} : shared_places_[m * call.kv.kv_heads + head];
-      for (uint32_t line = 0; line < lines; line += kTileLines) {
+      for (uint32_t line = 0; line < lines; line += tile_lines) {
         Tile tile{.kv_head = head,
                   .first_line = static_cast<uint32_t>(lines_.size()),
-                  .lines = std::min(kTileLines, lines - line),
+                  .lines = std::min(tile_lines, lines - line),
                   .shared_tile = place.tile,
                   .shared_line = place.line};
         AddLines(call, m, head, line, tile.lines);
@@ -183,7 +110,8 @@ uint32_t Attention::FirstKey(const Call& call, const AttentionMember& member, ui
   return call.shape.window == 0 || call.shape.window >= end ? 0 : end - call.shape.window;
 }
 
-void Attention::RunSpan(const Call& call, const Tile& tile, uint32_t span, Partial& out) const {
+void Attention::RunSpan(const Call& call, const Tile& tile, uint32_t span,
+                        const Partial& out) const {
   const std::span lines = std::span(lines_).subspan(tile.first_line, tile.lines);
   const uint32_t dim = call.kv.head_dim;
   alignas(64) float q[kTileLines * kMaxHeadDim];
@@ -196,12 +124,11 @@ void Attention::RunSpan(const Call& call, const Tile& tile, uint32_t span, Parti
                        .end_key = std::min((span + 1) * kSpanKeys, tile.end_key),
                        .softcap = call.shape.softcap};
   uint32_t first_key = ~0U;
-  const auto scale = level_ >= CpuLevel::kAvx2 ? attention::ScaleAvx2 : attention::Scale;
   for (uint32_t i = 0; i < tile.lines; ++i) {
     const auto [m, row, head] = lines[i];
     const AttentionMember& member = call.members[m];
-    scale(member.q + row * call.shape.q_stride + size_t{head} * dim, call.shape.scale, dim,
-          q + size_t{i} * dim);
+    attention::Scale(level_, member.q + row * call.shape.q_stride + size_t{head} * dim,
+                     call.shape.scale, dim, q + size_t{i} * dim);
     work.begin[i] = FirstKey(call, member, row);
     work.end[i] = member.kv_tokens + row + 1;
     work.mask[i] = member.mask == nullptr ? nullptr : member.mask + row * member.mask_words;
@@ -210,28 +137,32 @@ void Attention::RunSpan(const Call& call, const Tile& tile, uint32_t span, Parti
   }
   work.begin_key = std::max(work.begin_key, first_key / attention::kBlock * attention::kBlock);
   if (work.begin_key >= work.end_key) return;
-  const auto run = level_ >= CpuLevel::kAvx512 ? attention::SpanAvx512
-                   : level_ >= CpuLevel::kAvx2 ? attention::SpanAvx2
-                                               : attention::SpanScalar;
+  const auto run = call.bf16                     ? attention::SpanBf16
+                   : level_ >= CpuLevel::kAvx512 ? attention::SpanAvx512
+                   : level_ >= CpuLevel::kAvx2   ? attention::SpanAvx2
+                                                 : attention::SpanScalar;
   run(work, out);
 }
 
 void Attention::RunShared(const Call& call) {
   const uint32_t spans = first_shared_span_.back();
-  if (shared_results_.size() < spans) shared_results_.resize(spans);
+  uint32_t lines = 0;
+  for (const Tile& tile : shared_tiles_) lines = std::max(lines, tile.lines);
+  shared_results_.Resize(spans, lines, call.kv.head_dim);
   pool_->ParallelFor(spans, [&](uint32_t i) {
     const auto after = std::ranges::upper_bound(first_shared_span_, i);
     const auto tile = static_cast<uint32_t>(after - first_shared_span_.begin()) - 1;
-    attention::Clear(shared_results_[i], shared_tiles_[tile].lines, call.kv.head_dim);
-    RunSpan(call, shared_tiles_[tile], i - first_shared_span_[tile], shared_results_[i]);
+    attention::Clear(shared_results_.At(i), shared_tiles_[tile].lines, call.kv.head_dim);
+    RunSpan(call, shared_tiles_[tile], i - first_shared_span_[tile], shared_results_.At(i));
   });
 }
 
 // A span that was shared in part goes on from there; one that was shared wholly is all there.
-void Attention::RunOwnSpan(const Call& call, const Tile& tile, uint32_t span, Partial& out) const {
+void Attention::RunOwnSpan(const Call& call, const Tile& tile, uint32_t span,
+                           const Partial& out) const {
   const uint32_t dim = call.kv.head_dim;
   if (tile.shared_tile != kNone && span * kSpanKeys < tile.begin_key) {
-    const Partial& shared = shared_results_[first_shared_span_[tile.shared_tile] + span];
+    const Partial shared = shared_results_.At(first_shared_span_[tile.shared_tile] + span);
     attention::CopyLines(shared, tile.shared_line, tile.lines, dim, out);
     if ((span + 1) * kSpanKeys <= tile.begin_key) return;
   } else {
@@ -241,7 +172,7 @@ void Attention::RunOwnSpan(const Call& call, const Tile& tile, uint32_t span, Pa
 }
 
 // Sinks are scores that come before all keys.
-void Attention::Begin(const Call& call, const Tile& tile, Partial& total) const {
+void Attention::Begin(const Call& call, const Tile& tile, const Partial& total) const {
   attention::Clear(total, tile.lines, call.kv.head_dim);
   if (call.shape.sinks == nullptr) return;
   for (uint32_t i = 0; i < tile.lines; ++i) {
@@ -252,20 +183,43 @@ void Attention::Begin(const Call& call, const Tile& tile, Partial& total) const 
 
 void Attention::Finish(const Call& call, const Tile& tile, const Partial& total) const {
   const uint32_t dim = call.kv.head_dim;
-  const auto scale = level_ >= CpuLevel::kAvx2 ? attention::ScaleAvx2 : attention::Scale;
   for (uint32_t i = 0; i < tile.lines; ++i) {
     const auto [m, row, head] = lines_[tile.first_line + i];
     float* const to = call.members[m].out + row * call.shape.out_stride + size_t{head} * dim;
     // A NaN among the scores stays one.
     const float factor = total.sum[i] == 0 ? 0 : 1 / total.sum[i];
-    scale(total.values + size_t{i} * dim, factor, dim, to);
+    attention::Scale(level_, total.values + size_t{i} * dim, factor, dim, to);
   }
+}
+
+// `apart`: results_ has what its spans give.
+void Attention::RunTile(const Call& call, uint32_t t, bool apart) const {
+  const Tile& tile = tiles_[t];
+  const uint32_t dim = call.kv.head_dim;
+  alignas(64) float total_memory[Partial::Floats(kTileLines, kMaxHeadDim)];
+  alignas(64) float partial_memory[Partial::Floats(kTileLines, kMaxHeadDim)];
+  const Partial total = Partial::In(total_memory, tile.lines);
+  const Partial partial = Partial::In(partial_memory, tile.lines);
+  Begin(call, tile, total);
+  for (uint32_t i = first_span_[t]; i < first_span_[t + 1]; ++i) {
+    // The first needs no merging where nothing comes before it.
+    const bool first = i == first_span_[t] && call.shape.sinks == nullptr;
+    if (!apart) {
+      RunOwnSpan(call, tile, tile.spans_before + i - first_span_[t], first ? total : partial);
+    } else if (first) {
+      attention::CopyLines(results_.At(i), 0, tile.lines, dim, total);
+    }
+    if (first) continue;
+    attention::Merge(level_, apart ? results_.At(i) : partial, tile.lines, dim, total);
+  }
+  Finish(call, tile, total);
 }
 
 void Attention::Run(const KvLayer& kv, const AttentionShape& shape,
                     std::span<const AttentionMember> members) {
   PIE_CHECK(shape.heads % kv.kv_heads == 0 && kv.head_dim <= kMaxHeadDim && kv.page_tokens > 0);
-  const Call call{kv, shape, members, shape.heads / kv.kv_heads};
+  const Call call{kv, shape, members, shape.heads / kv.kv_heads,
+                  shape.bf16 && level_ >= CpuLevel::kAvx512Bf16};
   CutShared(call);
   CutOwn(call);
   if (!shared_tiles_.empty()) RunShared(call);
@@ -274,32 +228,18 @@ void Attention::Run(const KvLayer& kv, const AttentionShape& shape,
   // Few tiles of many spans: spans are what threads share.
   const bool apart = tiles < 4 * pool_->threads() && spans > tiles;
   if (apart) {
-    if (results_.size() < spans) results_.resize(spans);
+    uint32_t lines = 0;
+    for (const Tile& tile : tiles_) lines = std::max(lines, tile.lines);
+    results_.Resize(spans, lines, kv.head_dim);
     pool_->ParallelFor(spans, [&](uint32_t i) {
       const auto after = std::ranges::upper_bound(first_span_, i);
       const auto tile = static_cast<uint32_t>(after - first_span_.begin()) - 1;
       const uint32_t span = tiles_[tile].spans_before + i - first_span_[tile];
-      RunOwnSpan(call, tiles_[tile], span, results_[i]);
+      RunOwnSpan(call, tiles_[tile], span, results_.At(i));
     });
   }
-  pool_->ParallelFor(tiles, [&](uint32_t t) {
-    const Tile& tile = tiles_[t];
-    Partial total;
-    Partial partial;
-    Begin(call, tile, total);
-    for (uint32_t i = first_span_[t]; i < first_span_[t + 1]; ++i) {
-      // The first needs no merging where nothing comes before it.
-      const bool first = i == first_span_[t] && shape.sinks == nullptr;
-      if (!apart) {
-        RunOwnSpan(call, tile, tile.spans_before + i - first_span_[t], first ? total : partial);
-      } else if (first) {
-        attention::CopyLines(results_[i], 0, tile.lines, kv.head_dim, total);
-      }
-      if (first) continue;
-      attention::Merge(level_, apart ? results_[i] : partial, tile.lines, kv.head_dim, total);
-    }
-    Finish(call, tile, total);
-  });
+  // Later rows see more keys: the tiles that take longest come first, so that threads end together.
+  pool_->ParallelFor(tiles, [&](uint32_t i) { RunTile(call, tiles - 1 - i, apart); });
 }
 
 }  // namespace pie::cpu

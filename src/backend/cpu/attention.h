@@ -1,10 +1,13 @@
 // Attention of new rows to the keys and values in their sequence's pages: grouped heads, causal,
 // with an optional bitmap of what each row may see, a window, a cap on scores, and sinks.
 //
-// out = softmax(q · K × scale) V in one pass over the pages (online softmax), F16 read as float. A
-// query head h reads the key head h × kv_heads / heads. Row i of a member sees keys 0 … kv_tokens +
-// i, of those only the ones whose bit is set if there is a mask; a row that sees nothing gets
-// zeros. Keys that nobody in a tile sees are not read, 64 at a time.
+// out = softmax(q · K × scale) V in one pass over the pages (online softmax). A query head h reads
+// the key head h × kv_heads / heads. Row i of a member sees keys 0 … kv_tokens + i, of those only
+// the ones whose bit is set if there is a mask; a row that sees nothing gets zeros. Keys that
+// nobody in a tile sees are not read, 64 at a time.
+//
+// Products are those of floats, or of bfloat16 where the caller allows it and the processor has
+// them: twice as fast, with factors of 8 bits and sums in float.
 //
 // A window counts keys, not positions: the row's own key and the window - 1 before it are seen,
 // pages before them are not touched. A cap makes a score s cap × tanh(s / cap). A sink is one more
@@ -24,6 +27,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/cpu/attention_partial.h"
 #include "backend/cpu/attention_sharing.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/kv_layer.h"
@@ -53,6 +57,7 @@ struct AttentionShape {
   uint32_t window = 0;           // keys that a row sees, its own included; 0 = all
   float softcap = 0;             // 0 = none
   const float* sinks = nullptr;  // [heads]; null = none
+  bool bf16 = false;             // factors may be rounded to bfloat16
 };
 
 class Attention {
@@ -69,14 +74,7 @@ class Attention {
   void Run(const KvLayer& kv, const AttentionShape& shape,
            std::span<const AttentionMember> members);
 
-  static constexpr uint32_t kTileLines = 16;
-  // What a span of keys gives each line of a tile: weights relative to exp(max), their sum, and the
-  // values weighted by them. Spans are merged by bringing them to a common maximum.
-  struct Partial {
-    float max[kTileLines];
-    float sum[kTileLines];
-    float values[kTileLines * kMaxHeadDim];  // [lines, head_dim]
-  };
+  static constexpr uint32_t kTileLines = 64;
 
  private:
   static constexpr uint32_t kNone = ~0U;
@@ -104,20 +102,27 @@ class Attention {
     const AttentionShape& shape;
     std::span<const AttentionMember> members;
     uint32_t group;  // query heads a key head
+    bool bf16;
   };
 
+  // Lines a tile: many, so that what they read is converted once for all of them, but not so many
+  // that threads have nothing to do. `work` is lines × spans of all tiles. Changes no result.
+  uint32_t TileLines(const Call& call, uint64_t work) const;
   void CutShared(const Call& call);
   void CutOwn(const Call& call);
   void AddLines(const Call& call, uint32_t member, uint32_t kv_head, uint32_t first,
                 uint32_t count);
   static uint32_t FirstKey(const Call& call, const AttentionMember& member, uint32_t row);
-  void Begin(const Call& call, const Tile& tile, Partial& total) const;
+  void Begin(const Call& call, const Tile& tile, const attention::Partial& total) const;
   void RunShared(const Call& call);
   // Keys of the span from tile.begin_key on. `out` has what the span gave before that.
-  void RunSpan(const Call& call, const Tile& tile, uint32_t span, Partial& out) const;
+  void RunSpan(const Call& call, const Tile& tile, uint32_t span,
+               const attention::Partial& out) const;
   // The same for a tile of Run, with what it has in a shared tile.
-  void RunOwnSpan(const Call& call, const Tile& tile, uint32_t span, Partial& out) const;
-  void Finish(const Call& call, const Tile& tile, const Partial& total) const;
+  void RunOwnSpan(const Call& call, const Tile& tile, uint32_t span,
+                  const attention::Partial& out) const;
+  void RunTile(const Call& call, uint32_t tile, bool apart) const;
+  void Finish(const Call& call, const Tile& tile, const attention::Partial& total) const;
 
   CpuLevel level_;
   ThreadPool* pool_;
@@ -125,7 +130,7 @@ class Attention {
   std::vector<Line> lines_;
   std::vector<Tile> shared_tiles_;
   std::vector<uint32_t> first_shared_span_;  // of each shared tile, and the end
-  std::vector<Partial> shared_results_;      // [shared spans]
+  attention::Partials shared_results_;       // [shared spans]
   struct Place {                             // of a member's lines, for each key head
     uint32_t tile = kNone;
     uint32_t line = 0;
@@ -133,7 +138,7 @@ class Attention {
   std::vector<Place> shared_places_;  // [members, kv_heads]
   std::vector<Tile> tiles_;
   std::vector<uint32_t> first_span_;  // of each tile, and the end
-  std::vector<Partial> results_;      // [spans], when they run apart
+  attention::Partials results_;       // [spans], when they run apart
 };
 
 }  // namespace pie::cpu

@@ -71,7 +71,7 @@ PIE_AVX2 void ExpAll(float* scores, float max) {
 
 }  // namespace
 
-void SpanAvx2(const Span& span, Partial& out) {
+void SpanAvx2(const Span& span, const Partial& out) {
   const uint32_t dim = span.kv->head_dim;
   float scores[kBlock + kLanes] = {};
   for (uint32_t block = span.begin_key; block < span.end_key; block += kBlock) {

@@ -132,7 +132,7 @@ void ScoreLines(const Span& span, Block& block) {
 
 // Scores → weights, relative to the new maximum; what was there before is brought to it. Weights of
 // keys that the line does not see are 0.
-PIE_AVX512 void Weigh(const Span& span, uint32_t line, Block& block, Partial& out) {
+PIE_AVX512 void Weigh(const Span& span, uint32_t line, Block& block, const Partial& out) {
   const uint32_t dim = span.kv->head_dim;
   float* const weights = block.weights[line];
   const uint64_t visible = block.visible[line];
@@ -177,7 +177,7 @@ PIE_AVX512 void Weigh(const Span& span, uint32_t line, Block& block, Partial& ou
 // Adds the weighted values of the block, for some lines and 16 × kChunks dimensions.
 template <int kN, int kChunks>
 PIE_AVX512 void AddValues(const Block& block, uint32_t line, uint32_t first_dim, uint32_t dim,
-                          Partial& out) {
+                          const Partial& out) {
   // Of the last chunk; only heads of odd sizes have fewer than 16.
   const uint16_t mask =
       dim - first_dim >= 16 * kChunks ? 0xFFFF : LaneMask(dim - first_dim - 16 * (kChunks - 1));
@@ -218,13 +218,13 @@ PIE_AVX512 void AddValues(const Block& block, uint32_t line, uint32_t first_dim,
 }
 
 template <int kN>
-void AddDims(const Block& block, uint32_t line, uint32_t dim, Partial& out) {
+void AddDims(const Block& block, uint32_t line, uint32_t dim, const Partial& out) {
   uint32_t d = 0;
   for (; d + 64 <= dim; d += 64) AddValues<kN, 4>(block, line, d, dim, out);
   for (; d < dim; d += 16) AddValues<kN, 1>(block, line, d, dim, out);
 }
 
-void AddLines(const Block& block, uint32_t lines, uint32_t dim, Partial& out) {
+void AddLines(const Block& block, uint32_t lines, uint32_t dim, const Partial& out) {
   uint32_t line = 0;
   for (; line + 4 <= lines; line += 4) AddDims<4>(block, line, dim, out);
   switch (lines - line) {
@@ -241,7 +241,7 @@ void AddLines(const Block& block, uint32_t lines, uint32_t dim, Partial& out) {
 
 }  // namespace
 
-void SpanAvx512(const Span& span, Partial& out) {
+void SpanAvx512(const Span& span, const Partial& out) {
   Block block;
   for (uint32_t key = span.begin_key; key < span.end_key; key += kBlock) {
     Prepare(span, key, block);

@@ -1,18 +1,15 @@
 // Inside of attention: some query lines against one span of keys. Not for other files.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "backend/cpu/attention.h"
+#include "backend/cpu/attention_partial.h"
 
 namespace pie::cpu::attention {
 
 inline constexpr uint32_t kLines = Attention::kTileLines;
 inline constexpr uint32_t kBlock = 64;  // keys that are scored together: one word of a mask
-
-using Partial = Attention::Partial;
 
 struct Span {
   const KvLayer* kv;
@@ -56,19 +53,12 @@ struct Span {
   }
 };
 
-inline constexpr float kNothing = -std::numeric_limits<float>::infinity();
-
-// Before the first key.
-inline void Clear(Partial& partial, uint32_t lines, uint32_t head_dim) {
-  std::fill_n(partial.max, lines, kNothing);
-  std::fill_n(partial.sum, lines, 0.0F);
-  std::fill_n(partial.values, size_t{lines} * head_dim, 0.0F);
-}
-
 // What they find is added to the partial, in which earlier keys of the same span may be; the
 // reference takes only a cleared one.
-void SpanScalar(const Span& span, Partial& out);
-void SpanAvx2(const Span& span, Partial& out);
-void SpanAvx512(const Span& span, Partial& out);
+void SpanScalar(const Span& span, const Partial& out);
+void SpanAvx2(const Span& span, const Partial& out);
+void SpanAvx512(const Span& span, const Partial& out);
+// Products of bfloat16.
+void SpanBf16(const Span& span, const Partial& out);
 
 }  // namespace pie::cpu::attention

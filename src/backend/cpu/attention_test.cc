@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -12,6 +13,12 @@
 
 namespace pie::cpu {
 namespace {
+
+// How to compute.
+struct Kind {
+  CpuLevel level;
+  bool bf16;
+};
 
 struct Shape {
   uint32_t heads, kv_heads, head_dim, page_tokens;
@@ -41,8 +48,9 @@ class Case {
   }
 
   size_t QStride() const { return size_t{shape_.heads} * shape_.head_dim + 3; }
-  AttentionShape shape() const {
+  AttentionShape shape(const Kind& kind) const {
     AttentionShape shape = extras;
+    shape.bf16 = kind.bf16;
     shape.heads = shape_.heads;
     shape.scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim));
     shape.q_stride = shape.out_stride = QStride();
@@ -61,17 +69,19 @@ class Case {
     }
     return member;
   }
-  std::vector<float> Run(CpuLevel level, ThreadPool& pool,
+  std::vector<float> Run(const Kind& kind, ThreadPool& pool,
                          const std::vector<uint64_t>* mask = nullptr) const {
     std::vector<float> out(rows_ * QStride(), 77);
     const AttentionMember member = Member(out.data(), mask);
-    Attention(level, pool).Run(kv_, shape(), {&member, 1});
+    Attention(kind.level, pool).Run(kv_, shape(kind), {&member, 1});
     return out;
   }
 
   // Softmax in double over what the row sees: one head's [head_dim].
-  std::vector<double> Expected(uint32_t row, uint32_t head,
+  std::vector<double> Expected(const Kind& kind, uint32_t row, uint32_t head,
                                const std::vector<uint64_t>* mask) const {
+    const float scale = shape(kind).scale;
+    const auto stored = [&](float x) { return kind.bf16 ? Bf16(Half(x)) : Half(x); };
     const uint32_t kv_head = head / (shape_.heads / shape_.kv_heads);
     const size_t words = mask == nullptr ? 0 : mask->size() / rows_;
     double total = extras.sinks == nullptr ? 0 : std::exp(double{extras.sinks[head]});
@@ -86,23 +96,27 @@ class Case {
       const size_t at = (size_t{t} * shape_.kv_heads + kv_head) * shape_.head_dim;
       const float* const q = q_.data() + row * QStride() + size_t{head} * shape_.head_dim;
       double score = 0;
-      for (uint32_t d = 0; d < shape_.head_dim; ++d) score += double{Half(keys_[at + d])} * q[d];
-      score /= std::sqrt(shape_.head_dim);
+      for (uint32_t d = 0; d < shape_.head_dim; ++d) {
+        score += double{stored(keys_[at + d])} * (kind.bf16 ? Bf16(q[d] * scale) : q[d] * scale);
+      }
       if (extras.softcap != 0) score = extras.softcap * std::tanh(score / extras.softcap);
       const double weight = std::exp(score);
       total += weight;
-      for (uint32_t d = 0; d < shape_.head_dim; ++d) values[d] += weight * Half(values_[at + d]);
+      for (uint32_t d = 0; d < shape_.head_dim; ++d) values[d] += weight * stored(values_[at + d]);
     }
     for (double& value : values) value = total == 0 ? 0 : value / total;
     return values;
   }
 
-  void Check(const std::vector<float>& out, const std::vector<uint64_t>* mask) const {
+  void Check(const Kind& kind, const std::vector<float>& out,
+             const std::vector<uint64_t>* mask) const {
+    // Of bfloat16, weights have 8 bits; values are up to 2.
+    const double near = kind.bf16 ? 2.0 / 256 : 2e-5;
     for (uint32_t row = 0; row < rows_; ++row) {
       for (uint32_t head = 0; head < shape_.heads; ++head) {
-        const auto expected = Expected(row, head, mask);
+        const auto expected = Expected(kind, row, head, mask);
         for (uint32_t d = 0; d < shape_.head_dim; ++d) {
-          ASSERT_NEAR(out[row * QStride() + head * shape_.head_dim + d], expected[d], 2e-5)
+          ASSERT_NEAR(out[row * QStride() + head * shape_.head_dim + d], expected[d], near)
               << "row " << row << " head " << head << " dim " << d << " of " << tokens_ << " × "
               << rows_ << " in pages of " << shape_.page_tokens;
         }
@@ -126,6 +140,10 @@ class Case {
 
  private:
   static float Half(float x) { return HalfToFloat(FloatToHalf(x)); }
+  static float Bf16(float x) {
+    const auto bits = std::bit_cast<uint32_t>(x);
+    return std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000);
+  }
 
   Shape shape_;
   uint32_t tokens_, rows_;
@@ -135,18 +153,31 @@ class Case {
   std::vector<float> keys_, values_, q_;
 };
 
-class AttentionAtLevel : public AtLevel {
+class AttentionAtLevel : public testing::TestWithParam<Kind> {
  protected:
   ThreadPool pool_;
 };
-PIE_TEST_AT_ALL_LEVELS(AttentionAtLevel);
+
+std::vector<Kind> Kinds() {
+  std::vector<Kind> kinds;
+  for (const CpuLevel level : SupportedCpuLevels()) kinds.push_back({level, false});
+  if (DetectCpuLevel() >= CpuLevel::kAvx512Bf16) kinds.push_back({CpuLevel::kAvx512Bf16, true});
+  return kinds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, AttentionAtLevel, testing::ValuesIn(Kinds()),
+                         [](const auto& param) {
+                           std::string name(NameOf(param.param.level));
+                           std::erase(name, '-');
+                           return name + (param.param.bf16 ? "_bf16" : "");
+                         });
 
 TEST_P(AttentionAtLevel, IsASoftmaxOverAllEarlierKeys) {
   for (const uint32_t page_tokens : {1U, 5U, 8U, 16U, 24U, 64U}) {
     for (const auto& [tokens, rows] :
          {std::pair{1U, 1U}, {17U, 1U}, {65U, 2U}, {40U, 40U}, {130U, 7U}}) {
       const Case c({3, 1, 24, page_tokens}, tokens, rows, tokens);
-      c.Check(c.Run(GetParam(), pool_), nullptr);
+      c.Check(GetParam(), c.Run(GetParam(), pool_), nullptr);
     }
   }
 }
@@ -155,7 +186,7 @@ TEST_P(AttentionAtLevel, TakesHeadsOfAllSizesAndGroups) {
   for (const Shape& shape : {Shape{9, 3, 64, 16}, Shape{2, 2, 80, 16}, Shape{20, 1, 16, 16},
                              Shape{4, 2, 128, 16}, Shape{1, 1, 7, 16}, Shape{4, 4, 256, 16}}) {
     const Case c(shape, 70, 3, shape.head_dim);
-    c.Check(c.Run(GetParam(), pool_), nullptr);
+    c.Check(GetParam(), c.Run(GetParam(), pool_), nullptr);
   }
 }
 
@@ -170,7 +201,7 @@ TEST_P(AttentionAtLevel, SeesWhatTheMaskAllows) {
     mask[3] = mask[4] = mask[5] = 0;  // row 1 sees nothing
     mask[6] = ~uint64_t{0};
     const auto out = c.Run(GetParam(), pool_, &mask);
-    c.Check(out, &mask);
+    c.Check(GetParam(), out, &mask);
     for (uint32_t i = 0; i < 120; ++i) EXPECT_EQ(out[c.QStride() + i], 0);
   }
 }
@@ -180,7 +211,7 @@ TEST_P(AttentionAtLevel, AWindowHidesWhatIsFarBack) {
     for (const auto& [tokens, rows] : {std::pair{40U, 40U}, {130U, 7U}, {1200U, 2U}}) {
       Case c({4, 2, 16, 16}, tokens, rows, window);
       c.extras.window = window;
-      c.Check(c.Run(GetParam(), pool_), nullptr);
+      c.Check(GetParam(), c.Run(GetParam(), pool_), nullptr);
     }
   }
 }
@@ -191,7 +222,7 @@ TEST_P(AttentionAtLevel, AWindowAndAMaskBothHold) {
   std::vector<uint64_t> mask(6 * 4);
   for (size_t i = 0; i < mask.size(); ++i) mask[i] = CounterRng{6}.Bits(i);
   mask[6] = mask[7] = 0;  // row 1 sees nothing: its window is masked
-  c.Check(c.Run(GetParam(), pool_, &mask), &mask);
+  c.Check(GetParam(), c.Run(GetParam(), pool_, &mask), &mask);
 }
 
 TEST_P(AttentionAtLevel, PagesBeforeTheWindowAreNotRead) {
@@ -205,7 +236,7 @@ TEST_P(AttentionAtLevel, PagesBeforeTheWindowAreNotRead) {
 TEST_P(AttentionAtLevel, ScoresAreCapped) {
   Case c({4, 2, 24, 5}, 130, 7, 11);
   c.extras.softcap = 0.7F;
-  c.Check(c.Run(GetParam(), pool_), nullptr);
+  c.Check(GetParam(), c.Run(GetParam(), pool_), nullptr);
 }
 
 TEST_P(AttentionAtLevel, SinksTakeTheirShare) {
@@ -215,7 +246,7 @@ TEST_P(AttentionAtLevel, SinksTakeTheirShare) {
     c.extras.sinks = sinks.data();
     c.extras.window = 40;
     c.extras.softcap = 5;
-    c.Check(c.Run(GetParam(), pool_), nullptr);
+    c.Check(GetParam(), c.Run(GetParam(), pool_), nullptr);
     std::vector<uint64_t> nothing(3 * 32);
     for (const float value : c.Run(GetParam(), pool_, &nothing)) {
       EXPECT_TRUE(value == 0 || value == 77);
@@ -242,9 +273,9 @@ TEST_P(AttentionAtLevel, WhatIsSharedIsReadTogetherAndChangesNothing) {
         for (uint32_t row = 0; row < rows; ++row) {
           members.push_back(c.Member(out.data() + row * c.QStride(), seen, row, 1));
         }
-        Attention attention(GetParam(), pool_);
+        Attention attention(GetParam().level, pool_);
         attention.Share(members, page_tokens, 3);
-        attention.Run(c.kv(), c.shape(), members);
+        attention.Run(c.kv(), c.shape(GetParam()), members);
         EXPECT_EQ(out, expected) << tokens << " tokens, variant " << variant;
       }
     }
@@ -253,10 +284,10 @@ TEST_P(AttentionAtLevel, WhatIsSharedIsReadTogetherAndChangesNothing) {
 
 TEST_P(AttentionAtLevel, LongSequencesAreCutAndMerged) {
   const Case one({3, 1, 16, 16}, 1700, 1, 8);  // one tile: spans apart
-  one.Check(one.Run(GetParam(), pool_), nullptr);
-  if (GetParam() == CpuLevel::kScalar) return;
+  one.Check(GetParam(), one.Run(GetParam(), pool_), nullptr);
+  if (GetParam().level == CpuLevel::kScalar) return;
   const Case many({12, 4, 16, 16}, 1100, 30, 9);  // many tiles: spans in turn
-  many.Check(many.Run(GetParam(), pool_), nullptr);
+  many.Check(GetParam(), many.Run(GetParam(), pool_), nullptr);
 }
 
 TEST_P(AttentionAtLevel, ARowDependsNeitherOnTheBatchNorOnThreads) {
@@ -271,7 +302,7 @@ TEST_P(AttentionAtLevel, ARowDependsNeitherOnTheBatchNorOnThreads) {
   for (uint32_t row = 0; row < 21; ++row) {
     members.push_back(c.Member(out.data() + row * c.QStride(), nullptr, row, 1));
   }
-  Attention(GetParam(), pool_).Run(c.kv(), c.shape(), members);
+  Attention(GetParam().level, pool_).Run(c.kv(), c.shape(GetParam()), members);
   EXPECT_EQ(std::memcmp(out.data(), together.data(), out.size() * 4), 0);
 }
 
@@ -279,16 +310,16 @@ TEST_P(AttentionAtLevel, LargeScoresDoNotOverflow) {
   const Case c({1, 1, 16, 16}, 100, 1, 4);
   std::vector<float> out(c.QStride());
   const AttentionMember member = c.Member(out.data(), nullptr);
-  AttentionShape shape = c.shape();
+  AttentionShape shape = c.shape(GetParam());
   shape.scale = 300;  // scores of thousands
-  Attention(GetParam(), pool_).Run(c.kv(), shape, {&member, 1});
+  Attention(GetParam().level, pool_).Run(c.kv(), shape, {&member, 1});
   for (uint32_t d = 0; d < 16; ++d) EXPECT_TRUE(std::isfinite(out[d]) && std::abs(out[d]) <= 2);
 }
 
 TEST(Attention, NothingToDoIsNothingDone) {
   const Case c({1, 1, 16, 16}, 4, 1, 4);
   ThreadPool pool;
-  Attention(DetectCpuLevel(), pool).Run(c.kv(), c.shape(), {});
+  Attention(DetectCpuLevel(), pool).Run(c.kv(), c.shape({DetectCpuLevel(), false}), {});
 }
 
 }  // namespace

@@ -84,13 +84,15 @@ Sequence Masked(uint32_t length) {
 class CpuBackendTest : public AtLevel {};
 
 // Of the exact model it may be off by what rounding costs; of the one that rounds alike, by much
-// less: only where a number lay so close to the middle that it went to the other side.
-void ExpectReference(TinyLlama& model, CpuLevel level, double rounding) {
+// less: only where a number lay so close to the middle that it went to the other side. (No model
+// here rounds as attention does where it has products of bfloat16.)
+void ExpectReference(TinyLlama& model, CpuLevel level, double rounding, bool alike = true) {
   const auto device = Open(model.Bytes(), {.level = level});
   for (const Sequence& s : {TinySequence(70), Masked(70)}) {
     const Rows got = AllLogits(*device, {s}, 1000)[0];
     EXPECT_LT(Difference(got, model.Logits(s.tokens, s.positions, s.masks, true)), rounding);
-    EXPECT_LT(Difference(got, model.Logits(s.tokens, s.positions, s.masks, false)), rounding / 3);
+    EXPECT_LT(Difference(got, model.Logits(s.tokens, s.positions, s.masks, false)),
+              alike ? rounding / 3 : rounding);
   }
 }
 
@@ -101,7 +103,8 @@ TEST_P(CpuBackendTest, FloatWeightsGiveTheReferencesLogits) {
 
 TEST_P(CpuBackendTest, QuantisedWeightsAreWithinTheErrorOfBytes) {
   TinyLlama model(DType::kQ4_1, DType::kQ8_0, true);
-  ExpectReference(model, GetParam(), 0.04);  // of activations to bytes, too
+  // Of activations to bytes, too.
+  ExpectReference(model, GetParam(), 0.04, GetParam() < CpuLevel::kAvx512Bf16);
 }
 
 std::vector<Sequence> SomeSequences() {

@@ -269,7 +269,9 @@ void Transformer::Attend(const Operation& operation, const KvLayer& kv) {
                   .out_stride = q_size,
                   .window = operation.window,
                   .softcap = config_.attention_softcap,
-                  .sinks = layer.sinks.empty() ? nullptr : layer.sinks.data()},
+                  .sinks = layer.sinks.empty() ? nullptr : layer.sinks.data(),
+                  // Rows that meet quantised weights are rounded to 8 bits anyway.
+                  .bf16 = layer.q.w.quantized() && layer.o.w.quantized()},
                  members_);
   attended_.Resize(rows_, static_cast<uint32_t>(q_size), layer.o.w.quantized());
   ForRows(rows_, [&](uint32_t row) { attended_.Seal(level_, row); });
