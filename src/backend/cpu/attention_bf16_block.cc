@@ -62,8 +62,8 @@ void RawBlock::Find(const Span& span, uint32_t first_key, uint64_t any) {
     const Span::Place next = span.Find(std::min(key + kBlock, span.end_key - 1));
     next_keys[g] = next.keys;
     next_values[g] = next.values;
+    if (key >= span.end_key) continue;
     const auto seen = static_cast<uint16_t>(any >> (16 * g));
-    if (seen == 0) continue;
     const Span::Place place = span.Find(key);
     keys[g] = place.keys;
     for (uint32_t i = 0; i < 16; ++i) {

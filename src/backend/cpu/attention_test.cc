@@ -206,6 +206,20 @@ TEST_P(AttentionAtLevel, SeesWhatTheMaskAllows) {
   }
 }
 
+// Whole sixteens of keys that are not seen, between those that are.
+TEST_P(AttentionAtLevel, MasksHaveHoles) {
+  for (const uint32_t rows : {1U, 6U}) {
+    const Case c({3, 1, 32, 16}, 200, rows, 5);
+    std::vector<uint64_t> mask(rows * size_t{4});
+    for (uint32_t row = 0; row < rows; ++row) {
+      mask[row * 4] = 0xF0000000'00000001;
+      mask[row * 4 + 1] = row == 3 ? 0 : 0x00000000'00FF0000;
+      mask[row * 4 + 2] = 0x0000FFFF'00000000 >> row;
+    }
+    c.Check(GetParam(), c.Run(GetParam(), pool_, &mask), &mask);
+  }
+}
+
 TEST_P(AttentionAtLevel, AWindowHidesWhatIsFarBack) {
   for (const uint32_t window : {1U, 5U, 64U, 100U, 513U, 5000U}) {
     for (const auto& [tokens, rows] : {std::pair{40U, 40U}, {130U, 7U}, {1200U, 2U}}) {
