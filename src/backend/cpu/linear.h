@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "backend/cpu/aligned.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/quantize.h"
@@ -36,7 +37,7 @@ class Activations {
   uint32_t rows_ = 0;
   uint32_t columns_ = 0;
   bool quantized_ = false;
-  std::vector<float> values_;  // [rows, columns]
+  AlignedVector<float> values_;  // [rows, columns]
   QuantizedRows bytes_;
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint32_t kRowsAPart = 4;
 
-template <class T>
-void Grow(std::vector<T>& buffer, size_t size) {
+template <class Buffer>
+void Grow(Buffer& buffer, size_t size) {
   if (buffer.size() < size) buffer.resize(size);
 }
 
@@ -89,14 +89,17 @@ void Transformer::MakeAngles(uint32_t position, uint32_t row) {
   }
 }
 
+size_t Transformer::QkvStride() const {
+  return RowStride(size_t{config_.heads + 2 * config_.kv_heads} * config_.head_dim);
+}
+
 void Transformer::Prepare(const Batch& batch, uint32_t page_tokens) {
   const size_t hidden = config_.hidden_size;
   const size_t angles = ropes_.size() * rows_ * (config_.rope.dims / 2);
   const size_t q_size = size_t{config_.heads} * config_.head_dim;
-  const size_t qkv_size = q_size + 2 * size_t{config_.kv_heads} * config_.head_dim;
   Grow(x_, rows_ * hidden);
   Grow(delta_, rows_ * hidden);
-  Grow(qkv_, rows_ * qkv_size);
+  Grow(qkv_, rows_ * QkvStride());
   Grow(cos_, angles);
   Grow(sin_, angles);
   attended_.Resize(rows_, static_cast<uint32_t>(q_size), false);
@@ -121,7 +124,7 @@ void Transformer::Prepare(const Batch& batch, uint32_t page_tokens) {
       const uint32_t slot = member.kv_tokens + i;
       places_[member.first_row + i] = {pages[slot / page_tokens], slot % page_tokens};
     }
-    members_.push_back({.q = qkv_.data() + member.first_row * qkv_size,
+    members_.push_back({.q = qkv_.data() + member.first_row * QkvStride(),
                         .out = attended_.Row(member.first_row),
                         .rows = member.rows,
                         .kv_tokens = member.kv_tokens,
@@ -170,7 +173,6 @@ void Transformer::ExpandMasks(const Batch& batch) {
 void Transformer::KeepRead(const Batch& batch, uint32_t page_tokens) {
   if (read_.size() == rows_) return;
   const size_t hidden = config_.hidden_size;
-  const size_t q_stride = size_t{config_.heads + 2 * config_.kv_heads} * config_.head_dim;
   std::vector<AttentionMember> runs;
   for (size_t m = 0; m < members_.size(); ++m) {
     const uint32_t first_row = batch.members[m].first_row;
@@ -179,7 +181,7 @@ void Transformer::KeepRead(const Batch& batch, uint32_t page_tokens) {
     while (at != end) {
       const uint32_t skipped = *at - first_row;
       AttentionMember run = members_[m];
-      run.q += skipped * q_stride;
+      run.q += skipped * QkvStride();
       run.out = attended_.Row(static_cast<uint32_t>(at - read_.begin()));
       run.kv_tokens += skipped;
       if (run.mask != nullptr) run.mask += skipped * run.mask_words;
@@ -222,7 +224,7 @@ void Transformer::Project(const Operation& operation, const KvLayer& kv) {
   const LayerWeights& layer = weights_.layers[operation.layer];
   const size_t q_size = layer.q.w.rows();
   const size_t kv_size = layer.k.w.rows();
-  const size_t stride = q_size + 2 * kv_size;
+  const size_t stride = QkvStride();
   float* const q = qkv_.data();
   MatMulAll(level_, pool_, hidden_,
             {{layer.q.w, q, stride},
@@ -265,7 +267,7 @@ void Transformer::Attend(const Operation& operation, const KvLayer& kv) {
   attention_.Run(kv,
                  {.heads = config_.heads,
                   .scale = config_.attention_scale,
-                  .q_stride = q_size + 2 * size_t{layer.k.w.rows()},
+                  .q_stride = QkvStride(),
                   .out_stride = q_size,
                   .window = operation.window,
                   .softcap = config_.attention_softcap,
@@ -281,7 +283,7 @@ void Transformer::Attend(const Operation& operation, const KvLayer& kv) {
 void Transformer::FeedForward(const LayerWeights& layer) {
   const auto& [gate, up, down] = layer.ffn;
   const uint32_t ffn = config_.ffn_size;
-  const size_t stride = size_t{ffn} * 2;
+  const size_t stride = RowStride(size_t{ffn} * 2);
   Grow(gate_up_, rows_ * stride);
   MatMulAll(level_, pool_, hidden_,
             {{gate.w, gate_up_.data(), stride}, {up.w, gate_up_.data() + ffn, stride}});

@@ -44,6 +44,7 @@ class Transformer {
     uint32_t slot;
   };
 
+  size_t QkvStride() const;
   void Prepare(const Batch& batch, uint32_t page_tokens);
   void ExpandMasks(const Batch& batch);
   void MakeAngles(uint32_t position, uint32_t row);
@@ -72,10 +73,10 @@ class Transformer {
   std::vector<float> cos_, sin_;          // [ropes, rows, rope dims / 2]
   std::vector<AttentionMember> members_;  // of the batch
   std::vector<uint64_t> masks_;           // of all members that have one
-  std::vector<float> x_;                  // [rows, hidden]: the residual stream
-  std::vector<float> delta_;              // [rows, hidden]: what the last operation adds to it
-  std::vector<float> qkv_;                // [rows, (heads + 2 × kv_heads) × head_dim]
-  std::vector<float> gate_up_;            // [rows, 2 × ffn]
+  AlignedVector<float> x_;                // [rows, hidden]: the residual stream
+  AlignedVector<float> delta_;            // [rows, hidden]: what the last operation adds to it
+  AlignedVector<float> qkv_;              // [rows, (heads + 2 × kv_heads) × head_dim], QkvStride()
+  AlignedVector<float> gate_up_;          // [rows, 2 × ffn], RowStride of that
   Activations hidden_;                    // [rows, hidden], after a norm
   Activations attended_;                  // [rows, heads × head_dim]
   Activations gated_;                     // [rows, ffn]
