@@ -2,6 +2,7 @@
 #include "backend/cpu/weights.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -24,7 +25,7 @@ std::string ReadAll(const fs::path& path) {
 class Changed {
  public:
   Changed(const std::string& model, bool gguf)
-      : folder_(testing::TempDir() + "weights_test"), gguf_(gguf) {
+      : folder_(testing::TempDir() + "weights_test" + std::to_string(getpid())), gguf_(gguf) {
     const auto source = fs::path(__FILE__).parent_path() / "../../../tests/golden/models" / model;
     fs::remove_all(folder_);
     fs::create_directories(folder_);
@@ -156,14 +157,15 @@ TEST(WeightsErrorsTest, FoldersThatAreNoModels) {
     return files ? "" : files.error().text;
   };
   EXPECT_NE(error(testing::TempDir()).find("there is no config.json"), std::string::npos);
-  EXPECT_NE(error(testing::TempDir() + "weights_test").find("neither model.safetensors nor"),
+  EXPECT_NE(error(testing::TempDir() + "weights_test" + std::to_string(getpid()))
+                .find("neither model.safetensors nor"),
             std::string::npos);
   EXPECT_NE(error("/no/such/folder").find("/no/such/folder: cannot be opened"), std::string::npos);
 }
 
 TEST(WeightsErrorsTest, TheShardIsNamed) {
   const auto source = fs::path(__FILE__).parent_path() / "../../../tests/golden/models/qwen3";
-  const fs::path folder = testing::TempDir() + "weights_test_shards";
+  const fs::path folder = testing::TempDir() + "weights_test_shards" + std::to_string(getpid());
   fs::remove_all(folder);
   fs::copy(source, folder);
   const std::string config = ReadAll(folder / "config.json");
