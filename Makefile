@@ -8,8 +8,8 @@ PYTHON := build/venv/bin/python
 export PYTHONPATH := $(CURDIR)/bakery/src
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-CPP_FILES = $(shell find src bench tests -name '*.h' -o -name '*.cc' -o -name '*.cu' 2>/dev/null)
-CRATES = $(wildcard bridge/Cargo.toml sdk/rust/Cargo.toml)
+CPP_FILES = $(shell find src bench tests client/cpp -name '*.h' -o -name '*.cc' -o -name '*.cu' 2>/dev/null)
+CRATES = $(wildcard bridge/Cargo.toml sdk/rust/Cargo.toml client/rust/Cargo.toml)
 PROMPT ?= Tell me about pie.
 ROUNDS ?= 5
 

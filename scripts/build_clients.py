@@ -38,24 +38,28 @@ def javascript() -> Path:
     shutil.copytree(source, out, ignore=ignored)
     (out / "node_modules").symlink_to(modules)
     subprocess.run([node_modules() / ".bin" / "tsc", "-p", out], check=True)
+    bundle = ["--bundle", "--format=esm", "--platform=browser", "--log-level=warning"]
+    entry, page = out / "dist" / "index.js", out / "dist" / "browser.js"
+    subprocess.run([node_modules() / ".bin" / "esbuild", entry, *bundle, f"--outfile={page}"], check=True)
     return out
 
 
 def rust() -> Path:
-    """The driver."""
+    """The driver, and the example beside it."""
     target = cache_dir("cargo/client-rust")
-    command = ["cargo", "build", "--release", "--locked", "--quiet", "--example", "driver"]
+    command = ["cargo", "build", "--release", "--locked", "--quiet", "--examples"]
     manifest = ROOT / "client" / "rust" / "Cargo.toml"
     env = {**os.environ, "CARGO_TARGET_DIR": str(target)}
     subprocess.run([*command, "--manifest-path", manifest], check=True, env=env)
     OUT.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(target / "release" / "examples" / "driver", OUT / "driver-rust")
+    for name in ("driver", "hello"):
+        shutil.copy2(target / "release" / "examples" / name, OUT / f"{name}-rust")
     return OUT / "driver-rust"
 
 
 def cpp() -> Path:
-    """The driver."""
-    target = ["--target", "pie-client-driver"]
+    """The driver, and the example beside it."""
+    target = ["--target", "pie-client-driver", "pie-client-hello"]
     subprocess.run(["cmake", "--build", ROOT / "build" / "release", *target], check=True)
     return ROOT / "build" / "bin" / "pie-client-driver"
 

@@ -9,8 +9,8 @@ for manifest in "$@"; do
   cargo fmt --all --manifest-path "$manifest" --check
   crate=$(dirname "$manifest")
   target=()
-  # The bridge runs on this machine; the SDK exists only inside components.
-  [ "$crate" = bridge ] || target=(--target wasm32-wasip2)
+  # The SDK exists only inside components; the rest runs on this machine.
+  [ "$crate" != sdk/rust ] || target=(--target wasm32-wasip2)
   CARGO_TARGET_DIR="$cache/cargo/clippy-${crate//\//-}" \
     cargo clippy --manifest-path "$manifest" --quiet --workspace "${target[@]}" -- -D warnings ||
     status=1

@@ -10,3 +10,5 @@ find sdk inferlets -name tsconfig.json -not -path '*/node_modules/*' | sort |
     echo "typescript: $config"
     "$modules/.bin/tsc" --noEmit -p "$config"
   done
+echo "typescript: client/javascript"
+PYTHONPATH=bakery/src:scripts python3 scripts/build_clients.py javascript >/dev/null

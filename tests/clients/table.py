@@ -220,7 +220,7 @@ class Run:
         if word == "tls_uri":
             return f"wss://localhost:{self.server.port}"
         if word == "ca":
-            return str(self.server.home / "cert.pem")
+            return str(self.server.home / "ca.pem")
         if word == "token":
             return self.server.token
         if word == "key":

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
+import certificates
 import pytest
 import world
 from table import CASES, Driver, Run
@@ -22,6 +22,8 @@ CONFIGS = {
 DRIVERS = {
     "python": [sys.executable, str(world.ROOT / "client/conformance/driver.py")],
     "javascript": ["node", str(world.ROOT / "client/conformance/driver.mjs")],
+    "rust": [str(world.ROOT / "build/clients/driver-rust")],
+    "cpp": [str(world.ROOT / "build/bin/pie-client-driver")],
 }
 
 
@@ -43,7 +45,8 @@ def server(tmp_path_factory) -> Iterator[Callable[..., world.Server]]:
             home = tmp_path_factory.mktemp("home")
             config = CONFIGS["open"] if name == "tls" else CONFIGS[name]
             if name == "tls":
-                config += _certificate(home)
+                certificates.write(home)
+                config += f'tls_cert = "{home / "cert.pem"}"\ntls_key = "{home / "key.pem"}"\n'
             started[key] = world.Server(home, config)
         return started[key]
 
@@ -51,15 +54,6 @@ def server(tmp_path_factory) -> Iterator[Callable[..., world.Server]]:
     for one in started.values():
         if one.process.poll() is None:
             one.end()
-
-
-def _certificate(home) -> str:
-    cert, key = home / "cert.pem", home / "key.pem"
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    files = ["-keyout", key, "-out", cert, "-days", "2"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names, *files]
-    subprocess.run(command, check=True, capture_output=True)
-    return f'tls_cert = "{cert}"\ntls_key = "{key}"\n'
 
 
 @pytest.fixture(scope="module")

@@ -189,6 +189,10 @@ class FakeServer:
         writer.close()
 
     async def _talk(self, socket: websockets.ServerConnection) -> None:
+        with contextlib.suppress(websockets.ConnectionClosed):  # that is what lies are for
+            await self._tell(socket)
+
+    async def _tell(self, socket: websockets.ServerConnection) -> None:
         async for data in socket:
             frame = msgpack.unpackb(data)
             if frame["type"] == "auth_identify":

@@ -24,7 +24,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-FOLDERS = ("bakery", "bench", "fuzz", "inferlets", "sdk", "tests", "wit")  # have pages of their own
+FOLDERS = ("bakery", "bench", "client", "fuzz", "inferlets", "sdk", "tests", "wit")  # have pages of their own
 ALL_PAGES = [
     *PAGES,
     *sorted(

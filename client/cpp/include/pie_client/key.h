@@ -1,0 +1,30 @@
+// ParsedPrivateKey: a key that signs. Copies share it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace pie_client {
+
+class ParsedPrivateKey {
+ public:
+  // The key that a text holds: PEM (PKCS#8, PKCS#1, SEC1) or what OpenSSH writes; RSA, Ed25519,
+  // ECDSA P-256 and P-384. Throws KeyError.
+  static ParsedPrivateKey Parse(std::string_view text);
+  // The key in a file.
+  static ParsedPrivateKey Load(const std::string& path);
+
+  // `RSA`, `Ed25519`, `ECDSA P-256` or `ECDSA P-384`.
+  const std::string& kind() const { return kind_; }
+  std::string Sign(std::string_view message) const;
+
+ private:
+  ParsedPrivateKey(std::shared_ptr<void> key, std::string kind)
+      : key_(std::move(key)), kind_(std::move(kind)) {}
+
+  std::shared_ptr<void> key_;  // OpenSSL's
+  std::string kind_;
+};
+
+}  // namespace pie_client

@@ -1,0 +1,21 @@
+// What OpenSSH writes as a private key, in its parts.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace pie_client {
+
+struct OpenSshKey {
+  std::string type;     // ssh-ed25519, ssh-rsa, ecdsa-…
+  std::string seed;     // Ed25519
+  std::string n, e, d;  // RSA, big-endian
+  std::string curve;    // ECDSA: nistp256, …
+  std::string point;    //
+  std::string secret;   //
+};
+
+// From the bytes within the PEM. Throws KeyError.
+OpenSshKey ParseOpenSsh(std::string_view bytes);
+
+}  // namespace pie_client

@@ -1,0 +1,367 @@
+use crate::connection::{Connection, OnOk, Processes};
+use crate::error::{Error, Result};
+use crate::flow::Flow;
+use crate::key::ParsedPrivateKey;
+use crate::limits::CHUNK_BYTES;
+use crate::mailbox::Mailbox;
+use crate::process::Process;
+use crate::wire::{Chunk, ProcessInfo, Request};
+use base64::{engine::general_purpose::STANDARD, Engine};
+use serde::Serialize;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const INSTALL: Duration = Duration::from_secs(600); // the server compiles what it is given
+
+/// How to connect. `Options::default()` says nothing about who this is: call
+/// [`Client::authenticate`] then.
+#[derive(Clone)]
+pub struct Options {
+    /// For each request; None waits for ever.
+    pub timeout: Option<Duration>,
+    /// PEM of the authority that signed the server's certificate, if it is none of the public ones.
+    pub ca: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { timeout: Some(Duration::from_secs(60)), ca: None }
+    }
+}
+
+#[derive(Clone)]
+enum Login {
+    Key { username: String, key: Option<Arc<ParsedPrivateKey>> },
+    Token(String),
+}
+
+/// A connection to a server. Clones share it; when the last one goes, it ends.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    uri: String,
+    options: Options,
+    connection: tokio::sync::RwLock<Arc<Connection>>,
+    login: Mutex<Option<Login>>,
+    processes: Processes,
+    flow: Arc<Flow>,
+    uploading: tokio::sync::Mutex<()>,
+}
+
+impl Client {
+    /// Connects; then call [`authenticate`](Client::authenticate).
+    pub async fn connect(uri: &str) -> Result<Client> {
+        Client::connect_with(uri, Options::default()).await
+    }
+
+    pub async fn connect_with(uri: &str, options: Options) -> Result<Client> {
+        let (processes, flow) = (Processes::default(), Arc::<Flow>::default());
+        let ca = options.ca.as_deref();
+        let connection = Connection::open(uri, ca, processes.clone(), flow.clone()).await?;
+        Ok(Client(Arc::new(Inner {
+            uri: uri.into(),
+            options,
+            connection: tokio::sync::RwLock::new(Arc::new(connection)),
+            login: Mutex::default(),
+            processes,
+            flow,
+            uploading: tokio::sync::Mutex::new(()),
+        })))
+    }
+
+    /// Ends the connection. Processes go on; whoever waits here gets [`Error::ConnectionLost`].
+    pub async fn close(&self) {
+        let connection = self.live().await;
+        connection.close().await;
+    }
+
+    /// Connects anew, authenticates as before and attaches to every process that has not ended. Their
+    /// events go on where they broke off; nothing is lost as long as the server keeps it. A process
+    /// that is no more there gets [`Error::Server`] from `recv`.
+    pub async fn reconnect(&self) -> Result<()> {
+        const ATTEMPTS: u32 = 5;
+        self.close().await;
+        let inner = &self.0;
+        for attempt in 1.. {
+            let ca = inner.options.ca.as_deref();
+            let (processes, flow) = (inner.processes.clone(), inner.flow.clone());
+            match Connection::open(&inner.uri, ca, processes, flow).await {
+                Ok(connection) => {
+                    *inner.connection.write().await = Arc::new(connection);
+                    break;
+                }
+                Err(error) if attempt == ATTEMPTS => return Err(error),
+                Err(_) => tokio::time::sleep(Duration::from_millis(50 << attempt)).await,
+            }
+        }
+        let login = inner.login.lock().expect("nobody panics with it").clone();
+        match login {
+            Some(Login::Key { username, key }) => self.identify(&username, key.as_deref()).await?,
+            Some(Login::Token(token)) => self.auth_by_token(&token).await?,
+            None => {}
+        }
+        let mailboxes: Vec<_> =
+            inner.processes.lock().expect("as above").values().cloned().collect();
+        for mailbox in mailboxes {
+            let back = mailbox.clone();
+            let on_ok: OnOk = Box::new(move |_| back.back());
+            match self.attach(&mailbox.id, mailbox.seen(), on_ok).await {
+                Err(error @ Error::Server(_)) => {
+                    inner.processes.lock().expect("as above").remove(&mailbox.id);
+                    mailbox.lost(error);
+                }
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Says who this is, and proves it with the key (the text of one: see [`ParsedPrivateKey`]) if
+    /// the server wants a proof.
+    pub async fn authenticate(&self, username: &str, key: Option<&str>) -> Result<()> {
+        let key = key.map(ParsedPrivateKey::parse).transpose()?.map(Arc::new);
+        self.identify(username, key.as_deref()).await?;
+        let login = Login::Key { username: username.into(), key };
+        *self.0.login.lock().expect("as above") = Some(login);
+        Ok(())
+    }
+
+    async fn identify(&self, username: &str, key: Option<&ParsedPrivateKey>) -> Result<()> {
+        let answer = self.ask(Request::AuthIdentify { username }).await.map_err(as_auth)?;
+        let Ok(challenge) = STANDARD.decode(&answer) else {
+            return Ok(()); // nothing to sign, said in words
+        };
+        let key = key.ok_or_else(|| {
+            Error::Auth(format!("the server wants a proof: give the private key of {username}"))
+        })?;
+        let signature = STANDARD.encode(key.sign(&challenge)?);
+        self.ask(Request::AuthProve { signature: &signature }).await.map_err(as_auth)?;
+        Ok(())
+    }
+
+    /// With the token that a server leaves for its own user (`server-<port>.token`).
+    pub async fn auth_by_token(&self, token: &str) -> Result<()> {
+        self.ask(Request::AuthByToken { token }).await.map_err(as_auth)?;
+        *self.0.login.lock().expect("as above") = Some(Login::Token(token.into()));
+        Ok(())
+    }
+
+    // --- programs
+
+    /// Whether `name` or `name@version` is installed; with a component or a manifest, whether it is
+    /// that one.
+    pub async fn check_program(
+        &self,
+        inferlet: &str,
+        wasm: Option<&[u8]>,
+        manifest: Option<&str>,
+    ) -> Result<bool> {
+        let (name, version) = inferlet.split_once('@').unwrap_or((inferlet, ""));
+        let request = Request::CheckProgram {
+            name,
+            version,
+            wasm_hash: wasm.map(hash),
+            manifest_hash: manifest.map(|text| hash(text.as_bytes())),
+        };
+        Ok(self.ask(request).await? == "true")
+    }
+
+    /// The latest installed version of a program: `1.2.3`.
+    pub async fn resolve_version(&self, name: &str) -> Result<String> {
+        let text = self.query("program", name).await?;
+        let found: serde_json::Value = serde_json::from_str(&text).map_err(unreadable)?;
+        Ok(found["version"].as_str().unwrap_or_default().into())
+    }
+
+    /// Installs a component; `manifest` is the text of its Pie.toml. A version that is there is
+    /// replaced only with `force_overwrite`.
+    pub async fn install_program(
+        &self,
+        wasm: &[u8],
+        manifest: &str,
+        force_overwrite: bool,
+    ) -> Result<()> {
+        let program_hash = &hash(wasm);
+        let request =
+            |chunk| Request::AddProgram { program_hash, manifest, force_overwrite, chunk };
+        self.upload(wasm, request, Some(INSTALL)).await
+    }
+
+    // --- processes
+
+    /// Starts `name` (the latest version) or `name@version`. A text goes to it as it is, all else as
+    /// JSON.
+    pub async fn launch_process(&self, inferlet: &str, input: impl Serialize) -> Result<Process> {
+        self.launch_process_with(inferlet, input, true, None).await
+    }
+
+    /// The same. Without `capture_outputs` what it prints does not come; what it sends does.
+    pub async fn launch_process_with(
+        &self,
+        inferlet: &str,
+        input: impl Serialize,
+        capture_outputs: bool,
+        token_budget: Option<u64>,
+    ) -> Result<Process> {
+        let input = json_of(input)?;
+        let request = Request::LaunchProcess {
+            inferlet,
+            input: &input,
+            capture_outputs,
+            token_budget,
+            seen: 0,
+        };
+        self.adopting(request, Some(0)).await
+    }
+
+    /// Listens to a process of one's own: first what has waited. With `seen`, the number of its
+    /// events that somebody has had ([`Process::seen`]), exactly those behind them.
+    pub async fn attach_process(&self, process_id: &str, seen: Option<u64>) -> Result<Process> {
+        self.adopting(Request::AttachProcess { process_id, seen }, seen).await
+    }
+
+    /// One's own that run.
+    pub async fn list_processes(&self) -> Result<Vec<ProcessInfo>> {
+        let text = self.ask(Request::ListProcesses).await?;
+        serde_json::from_str(&text).map_err(unreadable)
+    }
+
+    pub async fn signal_process(&self, process_id: &str, message: &str) -> Result<()> {
+        self.ask(Request::SignalProcess { process_id, message }).await.map(drop)
+    }
+
+    pub async fn transfer_file(&self, process_id: &str, data: &[u8]) -> Result<()> {
+        let file_hash = &hash(data);
+        let request = |chunk| Request::TransferFile { process_id, file_hash, chunk };
+        self.upload(data, request, self.0.options.timeout).await
+    }
+
+    pub async fn terminate_process(&self, process_id: &str) -> Result<()> {
+        self.ask(Request::TerminateProcess { process_id }).await.map(drop)
+    }
+
+    /// Starts an HTTP inferlet on a port of the server.
+    pub async fn launch_daemon(
+        &self,
+        inferlet: &str,
+        port: u16,
+        input: impl Serialize,
+    ) -> Result<()> {
+        let input = &json_of(input)?;
+        self.ask(Request::LaunchDaemon { port, inferlet, input }).await.map(drop)
+    }
+
+    /// Offers an MCP server to the processes of this client: `stdio` with a command and its
+    /// arguments, or another transport with an address.
+    pub async fn register_mcp_server(
+        &self,
+        name: &str,
+        transport: &str,
+        command: Option<&str>,
+        args: Option<&[String]>,
+        url: Option<&str>,
+    ) -> Result<()> {
+        self.ask(Request::RegisterMcpServer { name, transport, command, args, url }).await.map(drop)
+    }
+
+    // --- the rest
+
+    /// How long the server took to answer.
+    pub async fn ping(&self) -> Result<Duration> {
+        let began = Instant::now();
+        self.ask(Request::Ping).await?;
+        Ok(began.elapsed())
+    }
+
+    /// `model_status`, or `program` and its name: JSON.
+    pub async fn query(&self, subject: &str, record: &str) -> Result<String> {
+        self.ask(Request::Query { subject, record }).await
+    }
+
+    // --- inside
+
+    async fn live(&self) -> Arc<Connection> {
+        self.0.connection.read().await.clone()
+    }
+
+    async fn ask(&self, request: Request<'_>) -> Result<String> {
+        self.live().await.request(request, self.0.options.timeout, None).await
+    }
+
+    async fn attach(&self, process_id: &str, seen: Option<u64>, on_ok: OnOk) -> Result<()> {
+        let request = Request::AttachProcess { process_id, seen };
+        let limit = self.0.options.timeout;
+        self.live().await.request(request, limit, Some(on_ok)).await.map(drop)
+    }
+
+    /// A request whose answer is a process. It has its mailbox at once, for its events may be right
+    /// behind the response.
+    async fn adopting(&self, request: Request<'_>, seen: Option<u64>) -> Result<Process> {
+        let attached = match &request {
+            Request::AttachProcess { process_id, .. } => Some(process_id.to_string()),
+            _ => None, // the response says which
+        };
+        let made = Arc::new(Mutex::new(None));
+        let (processes, flow, keep) = (self.0.processes.clone(), self.0.flow.clone(), made.clone());
+        let on_ok: OnOk = Box::new(move |answer| {
+            let id = attached.as_deref().unwrap_or(answer);
+            let mailbox = Mailbox::new(id, seen, flow);
+            let before = processes.lock().expect("as above").insert(id.into(), mailbox.clone());
+            if let Some(before) = before {
+                let text = format!("process {id} was attached once more by this client");
+                before.lost(Error::ConnectionLost(text));
+            }
+            *keep.lock().expect("as above") = Some(mailbox);
+        });
+        self.live().await.request(request, self.0.options.timeout, Some(on_ok)).await?;
+        let mailbox = made.lock().expect("as above").take().expect("the response was good");
+        Ok(Process::new(self.clone(), mailbox))
+    }
+
+    /// In chunks; one upload at a time, for what the server puts together has one place.
+    async fn upload<'a>(
+        &self,
+        data: &'a [u8],
+        request: impl Fn(Chunk<'a>) -> Request<'a>,
+        limit: Option<Duration>,
+    ) -> Result<()> {
+        let _one = self.0.uploading.lock().await;
+        let connection = self.live().await;
+        let begun = connection.begin(None)?;
+        let total_chunks = data.len().div_ceil(CHUNK_BYTES).max(1) as u32;
+        for chunk_index in 0..total_chunks {
+            if connection.is_answered(&begun) {
+                break; // refused; the rest would be passed over
+            }
+            let at = chunk_index as usize * CHUNK_BYTES;
+            let chunk_data = &data[at..data.len().min(at + CHUNK_BYTES)];
+            let chunk = Chunk { chunk_index, total_chunks, chunk_data };
+            connection.send(begun.number, request(chunk)).await?;
+        }
+        connection.finish(begun, limit).await.map(drop)
+    }
+}
+
+fn hash(data: &[u8]) -> String {
+    blake3::hash(data).to_hex().to_string()
+}
+
+fn json_of(input: impl Serialize) -> Result<String> {
+    match serde_json::to_value(input) {
+        Ok(serde_json::Value::String(text)) => Ok(text),
+        Ok(other) => Ok(other.to_string()),
+        Err(e) => Err(Error::Io(format!("this input cannot be written as JSON: {e}"))),
+    }
+}
+
+fn as_auth(error: Error) -> Error {
+    match error {
+        Error::Server(text) => Error::Auth(text),
+        other => other,
+    }
+}
+
+fn unreadable(error: serde_json::Error) -> Error {
+    Error::Server(format!("the server's answer cannot be read: {error}"))
+}

@@ -1,0 +1,276 @@
+//! One WebSocket: requests and their responses by number, all other frames to their processes.
+//! When it breaks, every waiter hears why, and it stays broken.
+
+use crate::error::{Error, Result};
+use crate::flow::Flow;
+use crate::limits::{MAX_FRAME_BYTES, MAX_INCOMING_BYTES};
+use crate::mailbox::Mailbox;
+use crate::tls;
+use crate::wire::{Frame, Numbered, Request};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{connect_async_tls_with_config, MaybeTlsStream, WebSocketStream};
+
+const OPEN: Duration = Duration::from_secs(20);
+const CLOSE: Duration = Duration::from_secs(3);
+const QUIET: Duration = Duration::from_secs(20);
+const PONG: Duration = Duration::from_secs(40);
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+pub type Processes = Arc<Mutex<HashMap<String, Arc<Mailbox>>>>;
+/// Runs before any frame behind the response is looked at.
+pub type OnOk = Box<dyn FnOnce(&str) + Send>;
+
+struct Pending {
+    answer: oneshot::Sender<Result<String>>,
+    on_ok: Option<OnOk>,
+}
+
+#[derive(Default)]
+struct Inside {
+    pending: HashMap<u32, Pending>,
+    fault: Option<Error>,
+}
+
+struct Shared {
+    inside: Mutex<Inside>,
+    processes: Processes,
+    flow: Arc<Flow>,
+}
+
+pub struct Connection {
+    shared: Arc<Shared>,
+    sink: Arc<tokio::sync::Mutex<SplitSink<Socket, Message>>>,
+    number: AtomicU32,
+    reader: tokio::task::JoinHandle<()>,
+}
+
+/// A request under way: its number, and where its response will be.
+pub struct Begun {
+    pub number: u32,
+    answer: oneshot::Receiver<Result<String>>,
+}
+
+impl Connection {
+    pub async fn open(
+        uri: &str,
+        ca: Option<&str>,
+        processes: Processes,
+        flow: Arc<Flow>,
+    ) -> Result<Self> {
+        let refused = |e: String| Error::ConnectionLost(format!("cannot connect to {uri}: {e}"));
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(MAX_INCOMING_BYTES))
+            .max_frame_size(Some(MAX_INCOMING_BYTES));
+        let connector = tls::connector(ca)?;
+        let opening = connect_async_tls_with_config(uri, Some(config), true, Some(connector));
+        let (socket, _) = tokio::time::timeout(OPEN, opening)
+            .await
+            .map_err(|_| refused(format!("no answer within {OPEN:?}")))?
+            .map_err(|e| refused(e.to_string()))?;
+        let (sink, stream) = socket.split();
+        let sink = Arc::new(tokio::sync::Mutex::new(sink));
+        let shared = Arc::new(Shared { inside: Mutex::default(), processes, flow });
+        let reader = tokio::spawn(read(shared.clone(), sink.clone(), stream));
+        Ok(Connection { shared, sink, number: AtomicU32::new(0), reader })
+    }
+
+    pub async fn close(&self) {
+        self.shared.fail(Error::ConnectionLost("this client was closed".into()));
+        let _ = tokio::time::timeout(CLOSE, async { self.sink.lock().await.close().await }).await;
+        self.reader.abort();
+    }
+
+    pub fn begin(&self, on_ok: Option<OnOk>) -> Result<Begun> {
+        let number = self.number.fetch_add(1, Relaxed).wrapping_add(1);
+        let (sender, answer) = oneshot::channel();
+        let mut inside = self.shared.lock();
+        if let Some(fault) = &inside.fault {
+            return Err(fault.clone());
+        }
+        inside.pending.insert(number, Pending { answer: sender, on_ok });
+        Ok(Begun { number, answer })
+    }
+
+    /// Whether the response has come.
+    pub fn is_answered(&self, begun: &Begun) -> bool {
+        !self.shared.lock().pending.contains_key(&begun.number)
+    }
+
+    pub async fn send(&self, number: u32, request: Request<'_>) -> Result<()> {
+        if let Some(fault) = &self.shared.lock().fault {
+            return Err(fault.clone());
+        }
+        let frame = rmp_serde::to_vec_named(&Numbered { corr_id: number, request })
+            .expect("these types can be written");
+        if frame.len() > MAX_FRAME_BYTES {
+            return Err(Error::TooLarge(format!(
+                "{} bytes in one message; the server takes {MAX_FRAME_BYTES}. Send what is large as \
+                 a file",
+                frame.len()
+            )));
+        }
+        let sent = self.sink.lock().await.send(Message::binary(frame)).await;
+        sent.map_err(|e| self.shared.fail(lost(e)))
+    }
+
+    /// The response; a refusal is an error.
+    pub async fn finish(&self, begun: Begun, limit: Option<Duration>) -> Result<String> {
+        let _forget = Forget { shared: &self.shared, number: begun.number };
+        let _waiting = self.shared.flow.waiting();
+        let answer = match limit {
+            None => begun.answer.await,
+            Some(limit) => tokio::time::timeout(limit, begun.answer).await.map_err(|_| {
+                Error::Timeout(format!("the server did not answer within {limit:?}"))
+            })?,
+        };
+        answer.unwrap_or_else(|_| Err(Error::ConnectionLost("the connection is gone".into())))
+    }
+
+    pub async fn request(
+        &self,
+        request: Request<'_>,
+        limit: Option<Duration>,
+        on_ok: Option<OnOk>,
+    ) -> Result<String> {
+        let begun = self.begin(on_ok)?;
+        let forget = Forget { shared: &self.shared, number: begun.number };
+        self.send(begun.number, request).await?;
+        std::mem::forget(forget); // from here on `finish` sees to it
+        self.finish(begun, limit).await
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// Nobody waits for this response any more.
+struct Forget<'a> {
+    shared: &'a Shared,
+    number: u32,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.shared.lock().pending.remove(&self.number);
+    }
+}
+
+async fn read(
+    shared: Arc<Shared>,
+    sink: Arc<tokio::sync::Mutex<SplitSink<Socket, Message>>>,
+    mut stream: SplitStream<Socket>,
+) {
+    let fault = loop {
+        shared.flow.ready().await;
+        let message = match tokio::time::timeout(QUIET, stream.next()).await {
+            Ok(message) => message,
+            Err(_) => {
+                // A server that is silently gone is noticed by its missing pong.
+                let _ = sink.lock().await.send(Message::Ping(Default::default())).await;
+                match tokio::time::timeout(PONG, stream.next()).await {
+                    Ok(message) => message,
+                    Err(_) => break Error::ConnectionLost("the server answers no ping".into()),
+                }
+            }
+        };
+        match message {
+            Some(Ok(Message::Binary(data))) => {
+                if let Err(fault) = shared.take(&data) {
+                    break fault;
+                }
+            }
+            Some(Ok(Message::Close(Some(said)))) => {
+                let reason = if said.reason.is_empty() { "no reason given" } else { &said.reason };
+                let code = u16::from(said.code);
+                let text = format!("the server closed the connection: {reason} ({code})");
+                break Error::ConnectionLost(text);
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => break lost(error),
+            None => break Error::ConnectionLost("the server closed the connection".into()),
+        }
+    };
+    shared.fail(fault);
+    let _ = tokio::time::timeout(CLOSE, async { sink.lock().await.close().await }).await;
+}
+
+fn lost(error: tungstenite::Error) -> Error {
+    Error::ConnectionLost(format!("the connection to the server broke: {error}"))
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().expect("no code panics while it holds this")
+    }
+
+    fn take(&self, data: &[u8]) -> Result<()> {
+        let frame: Frame = rmp_serde::from_slice(data).map_err(|e| {
+            Error::ConnectionLost(format!("the server sent what is no message: {e}"))
+        })?;
+        match frame.kind.as_str() {
+            "response" => self.respond(frame),
+            "process_event" | "file" => return self.deliver(frame),
+            _ => {} // new to this client
+        }
+        Ok(())
+    }
+
+    fn respond(&self, frame: Frame) {
+        let Some(pending) = self.lock().pending.remove(&frame.corr_id.unwrap_or_default()) else {
+            return; // nobody waits any more
+        };
+        let text = frame.result.unwrap_or_default();
+        let answer = if frame.ok == Some(true) {
+            if let Some(on_ok) = pending.on_ok {
+                on_ok(&text);
+            }
+            Ok(text)
+        } else {
+            Err(Error::Server(text))
+        };
+        let _ = pending.answer.send(answer);
+    }
+
+    fn deliver(&self, frame: Frame) -> Result<()> {
+        let id = frame.process_id.clone().unwrap_or_default();
+        let mailbox = self.processes.lock().expect("as above").get(&id).cloned();
+        if let Some(mailbox) = mailbox {
+            if mailbox.take(frame)? {
+                self.processes.lock().expect("as above").remove(&id);
+            }
+        }
+        Ok(())
+    }
+
+    /// The fault that holds from now on: the first.
+    fn fail(&self, fault: Error) -> Error {
+        let mut inside = self.lock();
+        if let Some(first) = &inside.fault {
+            return first.clone();
+        }
+        inside.fault = Some(fault.clone());
+        let pending = std::mem::take(&mut inside.pending);
+        drop(inside);
+        for one in pending.into_values() {
+            let _ = one.answer.send(Err(fault.clone()));
+        }
+        let mailboxes: Vec<_> =
+            self.processes.lock().expect("as above").values().cloned().collect();
+        for mailbox in mailboxes {
+            mailbox.lost(fault.clone());
+        }
+        fault
+    }
+}

@@ -1,0 +1,157 @@
+use crate::der::{self, Reader};
+use crate::error::{Error, Result};
+use crate::openssh::{self, Parts};
+use base64::{engine::general_purpose::STANDARD, Engine};
+use ring::rand::SystemRandom;
+use ring::rsa::KeyPairComponents;
+use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, RsaKeyPair};
+use std::fmt;
+
+const ACCEPTED: &str =
+    "give RSA (2048 bits or more), Ed25519 or ECDSA (P-256, P-384), as PEM or as OpenSSH writes it";
+
+/// A key that signs.
+pub struct ParsedPrivateKey {
+    kind: &'static str,
+    signer: Signer,
+}
+
+enum Signer {
+    Rsa(RsaKeyPair),
+    Ed25519(Ed25519KeyPair),
+    Ecdsa(EcdsaKeyPair),
+}
+
+impl ParsedPrivateKey {
+    /// The key that a text holds: PEM (PKCS#8, PKCS#1, SEC1) or what OpenSSH writes.
+    pub fn parse(text: &str) -> Result<Self> {
+        let (label, bytes) = unwrap_pem(text)?;
+        match label {
+            "PRIVATE KEY" => from_pkcs8(&bytes),
+            "RSA PRIVATE KEY" => rsa(RsaKeyPair::from_der(&bytes)),
+            "EC PRIVATE KEY" => from_sec1(&bytes, None),
+            "OPENSSH PRIVATE KEY" => from_openssh(&bytes),
+            "ENCRYPTED PRIVATE KEY" => {
+                Err(Error::Key("this private key is encrypted: remove its passphrase first".into()))
+            }
+            _ => {
+                Err(Error::Key(format!("a {label} is no private key that can be used: {ACCEPTED}")))
+            }
+        }
+    }
+
+    /// `RSA`, `Ed25519`, `ECDSA P-256` or `ECDSA P-384`.
+    pub fn kind(&self) -> &str {
+        self.kind
+    }
+
+    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
+        let random = SystemRandom::new();
+        let failed = |_| Error::Key("this key cannot sign".into());
+        match &self.signer {
+            Signer::Ed25519(key) => Ok(key.sign(message).as_ref().to_vec()),
+            Signer::Ecdsa(key) => Ok(key.sign(&random, message).map_err(failed)?.as_ref().to_vec()),
+            Signer::Rsa(key) => {
+                let mut signed = vec![0; key.public().modulus_len()];
+                let padding = &signature::RSA_PKCS1_SHA256;
+                key.sign(padding, &random, message, &mut signed).map_err(failed)?;
+                Ok(signed)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ParsedPrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ParsedPrivateKey({})", self.kind)
+    }
+}
+
+/// What it is, and its bytes.
+fn unwrap_pem(text: &str) -> Result<(&str, Vec<u8>)> {
+    let wrong = || Error::Key(format!("this is no private key: {ACCEPTED}"));
+    let (_, rest) = text.split_once("-----BEGIN ").ok_or_else(wrong)?;
+    let (label, rest) = rest.split_once("-----").ok_or_else(wrong)?;
+    let (body, _) = rest.split_once("-----END").ok_or_else(wrong)?;
+    if body.contains("ENCRYPTED") {
+        return Err(Error::Key(
+            "this private key is encrypted: remove its passphrase first".into(),
+        ));
+    }
+    let plain: String = body.split_whitespace().collect();
+    Ok((label, STANDARD.decode(plain).map_err(|_| wrong())?))
+}
+
+fn from_pkcs8(bytes: &[u8]) -> Result<ParsedPrivateKey> {
+    let parts = || {
+        let mut outer = Reader(Reader(bytes).item(der::SEQUENCE)?);
+        outer.item(der::INTEGER)?;
+        let mut algorithm = Reader(outer.item(der::SEQUENCE)?);
+        let kind = algorithm.item(der::OBJECT)?;
+        Some((kind, algorithm.item(der::OBJECT), outer.item(der::OCTET_STRING)?))
+    };
+    let (kind, curve, key) = parts()
+        .ok_or_else(|| Error::Key(format!("this private key cannot be read: {ACCEPTED}")))?;
+    match kind {
+        der::RSA => rsa(RsaKeyPair::from_der(key)),
+        der::EC => from_sec1(key, curve),
+        der::ED25519 => ed25519(Reader(key).item(der::OCTET_STRING).unwrap_or_default()),
+        _ => Err(Error::Key(format!("keys of this kind are not accepted: {ACCEPTED}"))),
+    }
+}
+
+fn from_sec1(bytes: &[u8], curve: Option<&[u8]>) -> Result<ParsedPrivateKey> {
+    let parts = der::ec_parts(bytes).ok_or_else(|| {
+        Error::Key("this ECDSA key cannot be read, or lacks its public part".into())
+    })?;
+    let name = match curve.or(parts.curve) {
+        Some(der::P256) => "nistp256",
+        Some(der::P384) => "nistp384",
+        _ => "another",
+    };
+    ecdsa(name, parts.secret, parts.point)
+}
+
+fn from_openssh(bytes: &[u8]) -> Result<ParsedPrivateKey> {
+    match openssh::parse(bytes)? {
+        Parts::Ed25519 { seed } => ed25519(&seed),
+        Parts::Ec { curve, point, secret } => ecdsa(&curve, &secret, &point),
+        Parts::Rsa { n, e, d, p, q, inverse } => {
+            let (d_p, d_q) = (openssh::modulo_less_one(&d, &p), openssh::modulo_less_one(&d, &q));
+            rsa(RsaKeyPair::from_components(&KeyPairComponents {
+                public_key: ring::rsa::PublicKeyComponents { n: &n[..], e: &e[..] },
+                d: &d[..],
+                p: &p[..],
+                q: &q[..],
+                dP: &d_p[..],
+                dQ: &d_q[..],
+                qInv: &inverse[..],
+            }))
+        }
+    }
+}
+
+fn rsa(key: std::result::Result<RsaKeyPair, ring::error::KeyRejected>) -> Result<ParsedPrivateKey> {
+    let key = key.map_err(|e| Error::Key(format!("this RSA key is refused ({e}): {ACCEPTED}")))?;
+    Ok(ParsedPrivateKey { kind: "RSA", signer: Signer::Rsa(key) })
+}
+
+fn ed25519(seed: &[u8]) -> Result<ParsedPrivateKey> {
+    let key = Ed25519KeyPair::from_seed_unchecked(seed)
+        .map_err(|e| Error::Key(format!("this Ed25519 key is refused ({e})")))?;
+    Ok(ParsedPrivateKey { kind: "Ed25519", signer: Signer::Ed25519(key) })
+}
+
+fn ecdsa(curve: &str, secret: &[u8], point: &[u8]) -> Result<ParsedPrivateKey> {
+    let (kind, algorithm, size) = match curve {
+        "nistp256" => ("ECDSA P-256", &signature::ECDSA_P256_SHA256_ASN1_SIGNING, 32),
+        "nistp384" => ("ECDSA P-384", &signature::ECDSA_P384_SHA384_ASN1_SIGNING, 48),
+        _ => return Err(Error::Key(format!("keys of this curve are not accepted: {ACCEPTED}"))),
+    };
+    let mut padded = vec![0; size - secret.len().min(size)];
+    padded.extend_from_slice(secret);
+    let random = SystemRandom::new();
+    let key = EcdsaKeyPair::from_private_key_and_public_key(algorithm, &padded, point, &random)
+        .map_err(|e| Error::Key(format!("this ECDSA key is refused ({e})")))?;
+    Ok(ParsedPrivateKey { kind, signer: Signer::Ecdsa(key) })
+}
