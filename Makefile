@@ -31,14 +31,14 @@ demo: setup ## build an inferlet and run it on the default model, streaming (PRO
 
 ##@ Work
 .PHONY: test guests bench bench-cpu format bindings clean help
-test: build ## all tests: C++, bakery, and inferlets of every language end to end
+test: setup-test build ## all tests: C++, bakery, and inferlets of every language end to end
 	@$(PYTHON) scripts/run_tests.py
 
 guests: build ## build all inferlets of this tree into build/guests/
 	@$(PYTHON) scripts/build_guests.py
 
-bench: build ## measure the engine, and the CPU backend by turns with its peers (ROUNDS=5)
-	@$(PYTHON) scripts/build_guests.py --under bench
+bench: build ## measure the engine, the server, and the CPU backend by turns with its peers (ROUNDS=5)
+	@$(PYTHON) scripts/build_guests.py bench-empty bench-guest serve-session-rust text-completion-rust
 	@$(PYTHON) bench/run.py --rounds $(ROUNDS)
 
 bench-cpu: build ## the latter alone; ROUNDS=1 for a quick look
@@ -56,9 +56,12 @@ clean: ## remove build/; the cache outside the tree stays
 	rm -rf build
 
 ##@ Check
-.PHONY: check setup-check check-format check-layers check-python check-rust check-typescript check-tidy
+.PHONY: check setup-check setup-test check-format check-layers check-python check-rust check-typescript check-tidy
 check: check-layers check-format check-python check-rust check-typescript check-tidy ## all below
 	@echo "check: all well"
+
+setup-test:
+	@scripts/setup.sh test
 
 setup-check:
 	@scripts/setup.sh check

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the benchmarks, writes build/bench.json (one flat object), shows each figure and its aim.
 
-bench/run.py [engine] [cpu] [--rounds N]    all of them when none is named
+bench/run.py [engine] [serve] [cpu] [--rounds N]    all of them when none is named
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import cpu
+import serve
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "bench.json"
@@ -44,7 +45,7 @@ def measure_engine() -> dict[str, float]:
 
 
 def show(key: str, value: float) -> str:
-    sign, aim = {**AIMS, **cpu.AIMS}.get(key, ("", None))
+    sign, aim = {**AIMS, **serve.AIMS, **cpu.AIMS}.get(key, ("", None))
     reached = aim is None or (value <= aim if sign == "<=" else value >= aim)
     note = "" if aim is None else f"  {'' if reached else 'not '}reached: {sign} {aim:g}"
     return f"{key:36} {value:14,.3f}{note}"
@@ -52,17 +53,20 @@ def show(key: str, value: float) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Runs the benchmarks.")
-    parser.add_argument("parts", nargs="*", choices=["engine", "cpu", []], help="default: all")
+    every = ["engine", "serve", "cpu"]
+    parser.add_argument("parts", nargs="*", choices=[*every, []], help="default: all")
     parser.add_argument("--rounds", type=int, default=cpu.ROUNDS, help="of turns with the peers")
     options = parser.parse_args()
-    parts = options.parts or ["engine", "cpu"]
+    parts = options.parts or every
     results = {}
     if "engine" in parts:
         results |= measure_engine()
+    if "serve" in parts:
+        results |= serve.measure()
     if "cpu" in parts:
         results |= cpu.measure(max(1, options.rounds))
     # A part that was not run keeps its last figures.
-    kept = json.loads(OUT.read_text()) if OUT.is_file() and len(parts) == 1 else {}
+    kept = json.loads(OUT.read_text()) if OUT.is_file() and len(parts) < 3 else {}
     OUT.write_text(json.dumps({**kept, **results}, indent=2) + "\n")
     for key, value in results.items():
         print(show(key, value))

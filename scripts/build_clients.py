@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from bakery.toolchain import cache_dir, node_modules
@@ -27,6 +28,7 @@ def javascript_modules() -> Path:
     return cache_dir(f"client-js-{hashlib.sha256(lock).hexdigest()[:16]}") / "node_modules"
 
 
+@cache
 def javascript() -> Path:
     """The package, compiled, beside its dependencies."""
     source, out = ROOT / "client" / "javascript", OUT / "javascript"
@@ -40,10 +42,13 @@ def javascript() -> Path:
     subprocess.run([node_modules() / ".bin" / "tsc", "-p", out], check=True)
     bundle = ["--bundle", "--format=esm", "--platform=browser", "--log-level=warning"]
     entry, page = out / "dist" / "index.js", out / "dist" / "browser.js"
-    subprocess.run([node_modules() / ".bin" / "esbuild", entry, *bundle, f"--outfile={page}"], check=True)
+    subprocess.run(
+        [node_modules() / ".bin" / "esbuild", entry, *bundle, f"--outfile={page}"], check=True
+    )
     return out
 
 
+@cache
 def rust() -> Path:
     """The driver, and the example beside it."""
     target = cache_dir("cargo/client-rust")
@@ -57,6 +62,7 @@ def rust() -> Path:
     return OUT / "driver-rust"
 
 
+@cache
 def cpp() -> Path:
     """The driver, and the example beside it."""
     target = ["--target", "pie-client-driver", "pie-client-hello"]

@@ -3,6 +3,7 @@
 # again at any time, by several people at once.
 #
 #   scripts/setup.sh          what building and testing need
+#   scripts/setup.sh test     also a browser, for a test of the JavaScript client
 #   scripts/setup.sh check    also what `make check` needs: clang-format, clang-tidy, clippy
 #
 # System packages come from apt (as root, or with sudo). Everything else goes to the cache folder
@@ -95,6 +96,16 @@ install_packages() {  # install_packages PACKAGE…: true when all of them are t
     apt-get install -y -q --no-install-recommends "${absent[@]}" ||
     { fault "apt could not install them (see $log). Run:
       apt-get install -y ${absent[*]}"; return 1; }
+}
+
+has_browser() { have chromium || have chromium-browser || have google-chrome; }
+
+setup_browser() {
+  if [ "$phase" != test ] || has_browser; then return 0; fi
+  say browser "installing chromium"
+  if apt_offers chromium && logged as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -q --no-install-recommends chromium; then return 0; fi
+  say browser "none: one test of the JavaScript client is left out"
 }
 
 setup_packages() {
@@ -319,7 +330,7 @@ up_to_date() {
     { [ ! -f bakery/js/package-lock.json ] || [ -e "$(js_path)/.complete" ]; }
 }
 
-case $phase in build | check) ;; *) echo "usage: $0 [check]" >&2; exit 2 ;; esac
+case $phase in build | test | check) ;; *) echo "usage: $0 [test|check]" >&2; exit 2 ;; esac
 if up_to_date; then
   echo "setup: nothing to do"
   exit 0
@@ -330,6 +341,7 @@ echo "setup: what is missing is installed; log in $log"
 exec 9>"$cache/locks/setup.lock"
 flock -n 9 || { say wait "another setup is running"; flock 9; }
 setup_packages || true
+setup_browser
 setup_rust
 setup_venv
 setup_node

@@ -14,7 +14,7 @@ import os
 import re
 import subprocess
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +24,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-FOLDERS = ("bakery", "bench", "client", "fuzz", "inferlets", "sdk", "tests", "wit")  # have pages of their own
+# Folders that have pages of their own.
+FOLDERS = ("bakery", "bench", "client", "fuzz", "inferlets", "sdk", "tests", "wit")
 ALL_PAGES = [
     *PAGES,
     *sorted(
@@ -273,21 +274,24 @@ def engine_keys() -> list[str]:
     return re.findall(r'results\["(\w+)"\] =', text_of("bench/bench.cc"))
 
 
-def cpu_keys() -> list[str]:
-    keys = re.search(r"^KEYS = \((.*?)^\)", text_of("bench/cpu.py"), re.S | re.M)
+def keys_of(source: str) -> list[str]:
+    keys = re.search(r"^KEYS = \((.*?)^\)", text_of(source), re.S | re.M)
     assert keys
     return re.findall(r'"(\w+)"', keys[1])
 
 
 @pytest.mark.parametrize(
-    ("mark", "keys", "source"),
-    [("bench", engine_keys, "bench/run.py"), ("bench cpu", cpu_keys, "bench/cpu.py")],
+    ("mark", "source"),
+    [
+        ("bench", "bench/run.py"),
+        ("bench serve", "bench/serve.py"),
+        ("bench cpu", "bench/cpu.py"),
+    ],
 )
-def test_figures_have_the_keys_and_aims_of_the_benchmarks(
-    mark: str, keys: Callable[[], list[str]], source: str
-):
+def test_figures_have_the_keys_and_aims_of_the_benchmarks(mark: str, source: str):
     table = rows(marked("README.md", mark))
-    assert [code(row[0])[0] for row in table] == keys()
+    keys = engine_keys() if mark == "bench" else keys_of(source)
+    assert [code(row[0])[0] for row in table] == keys
     aims = re.findall(r'"(\w+)": \("([<>]=)", ([\d._]+)\)', text_of(source))
     actual = {key: (sign, float(number)) for key, sign, number in aims}
     shown = {}

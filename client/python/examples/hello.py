@@ -6,7 +6,9 @@ from pie_client import PieClient
 
 async def main(uri: str) -> None:
     async with PieClient(uri, username="ada") as client:
-        process = await client.launch_process("text-completion", {"prompt": "Hello", "max_tokens": 16})
+        process = await client.launch_process(
+            "text-completion", {"prompt": "Hello", "temperature": 0}
+        )
         async for text in process.stream():
             print(text, end="", flush=True)
 
