@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/cpu/aligned.h"
 #include "backend/cpu/cpu_features.h"
 
 namespace pie::cpu {
@@ -29,18 +30,19 @@ struct Outlier {
 };
 
 // Quantised rows, in buffers that are kept from one use to the next. Owner: the caller; written by
-// Resize and QuantizeRow (different rows from different threads), then only read.
+// Resize and QuantizeRow (different rows from different threads; sixteen rows share no cache line
+// with the next sixteen), then only read.
 struct QuantizedRows {
   uint32_t rows = 0;
-  uint32_t columns = 0;             // multiple of kQuantBlock
-  std::vector<int8_t> values;       // [rows, columns]
-  std::vector<float> scales;        // [rows, columns / 32]
-  std::vector<int32_t> sums;        // [rows, columns / 32]: Σ q
-  std::vector<int32_t> first_sums;  // [rows, columns / 32]: of the first 16
+  uint32_t columns = 0;               // multiple of kQuantBlock
+  AlignedVector<int8_t> values;       // [rows, columns]
+  AlignedVector<float> scales;        // [rows, columns / 32]
+  AlignedVector<int32_t> sums;        // [rows, columns / 32]: Σ q
+  AlignedVector<int32_t> first_sums;  // [rows, columns / 32]: of the first 16
   // scale × Σ q once more, as whole multiples of a unit that each row has: what minima meet.
-  std::vector<int16_t> whole_sums;  // [rows, whole_stride()]; what is behind the last is zero
-  std::vector<float> sum_units;     // [rows]
-  std::vector<Outlier> outliers;    // [rows, outliers_a_row()], largest first
+  AlignedVector<int16_t> whole_sums;  // [rows, whole_stride()]; what is behind the last is zero
+  AlignedVector<float> sum_units;     // [rows]
+  AlignedVector<Outlier> outliers;    // [rows, outliers_a_row()], largest first
 
   uint32_t blocks() const { return columns / kQuantBlock; }  // a row
   uint32_t whole_stride() const { return (blocks() + 15) / 16 * 16; }

@@ -10,7 +10,10 @@
 namespace pie::cpu {
 namespace {
 
-constexpr uint32_t kRowsAPart = 4;
+// Rows that are handed out together. Where there are many, so many that threads do not write to one
+// cache line by turns (quantize.h).
+constexpr uint32_t kFewRowsAPart = 4;
+constexpr uint32_t kRowsAPart = 16;
 
 template <class Buffer>
 void Grow(Buffer& buffer, size_t size) {
@@ -40,9 +43,11 @@ Transformer::Transformer(const ModelConfig& config, const Weights& weights, CpuL
 
 template <class F>
 void Transformer::ForRows(uint32_t rows, F&& f) {
-  pool_.ParallelFor((rows + kRowsAPart - 1) / kRowsAPart, [&](uint32_t part) {
-    const uint32_t end = std::min((part + 1) * kRowsAPart, rows);
-    for (uint32_t row = part * kRowsAPart; row < end; ++row) f(row);
+  const bool many = rows >= pool_.threads() * kRowsAPart * 4;
+  const uint32_t size = many ? kRowsAPart : kFewRowsAPart;
+  pool_.ParallelFor((rows + size - 1) / size, [&](uint32_t part) {
+    const uint32_t end = std::min((part + 1) * size, rows);
+    for (uint32_t row = part * size; row < end; ++row) f(row);
   });
 }
 
