@@ -132,6 +132,7 @@ Result<Config> ReadConfig(const std::string& given) {
   Config config;
   config.runtime.cache_dir = CacheDir() + "/code";
   config.scratch_root = TempDir() + "/pie-scratch";
+  config.snapshot_root = HomeDir() + "/snapshots";
   std::string path = given.empty() ? HomeDir() + "/config.toml" : given;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
@@ -160,7 +161,18 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("fs_data_dir", &config.data_root);
   runtime.Read("fs_data_quota_mb", &config.limits.max_data_bytes, {.scale = 1 << 20});
   runtime.Read("shared_topics", &config.shared_topics);
+  runtime.Read("snapshot_dir", &config.snapshot_root);
+  runtime.Read("snapshot_quota_mb", &config.limits.max_snapshot_bytes, {.scale = 1 << 20});
+  runtime.Read("max_snapshots", &config.limits.max_snapshots);
+  runtime.Read("prefix_cache", &config.prefix_cache);
+  std::string scope = "user";
+  runtime.Read("prefix_cache_scope", &scope);
   if (!runtime.problem().empty()) return Fail(Code::kInvalid, "{}", runtime.problem());
+  if (scope != "user" && scope != "engine") {
+    return Fail(Code::kInvalid, "{}:{}: 'prefix_cache_scope' must be \"user\" or \"engine\"", path,
+                runtime.Get("prefix_cache_scope")->source().begin.line);
+  }
+  config.shared_prefixes = scope == "engine";
   if (const toml::node* models = root.get("model")) {
     config.models = PIE_TRY(ReadModels(*models, path));
   }

@@ -36,7 +36,10 @@ struct Config {
   wasm::RuntimeOptions runtime;
   bool allow_fs = false;
   std::string scratch_root;
-  std::string data_root;  // empty = no /data
+  std::string data_root;      // empty = no /data
+  std::string snapshot_root;  // empty = contexts are saved in memory only
+  bool prefix_cache = true;
+  bool shared_prefixes = false;
   host::Limits limits;
   bool shared_topics = false;
 };

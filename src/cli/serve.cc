@@ -114,6 +114,7 @@ Result<int> ServeChecked(const ServeOptions& options) {
   Config engine_config = PIE_TRY(ReadConfig(options.config));
   ServerConfig config = PIE_TRY(ReadServerConfig(options.config));
   if (options.dummy) UseDummy(engine_config);
+  if (options.no_snapshot) engine_config.snapshot_root.clear();
   if (!options.host.empty()) config.server.host = options.host;
   if (options.port) config.server.port = *options.port;
   if (options.no_auth) config.auth = false;

@@ -8,6 +8,7 @@
 #include "cli/config_command.h"
 #include "cli/inferlet_command.h"
 #include "cli/serve.h"
+#include "cli/snapshot_command.h"
 
 namespace pie::cli {
 namespace {
@@ -45,7 +46,7 @@ void AddServe(CLI::App& app, std::function<int()>& chosen) {
   command->add_flag("-m,--monitor", serve->monitor,
                     "a live view: instances, batch, pages, tokens/s");
   command->add_flag("--no-snapshot", serve->no_snapshot,
-                    "neither restore nor keep saved contexts (this engine keeps none yet)");
+                    "keep saved contexts in memory, for this run only");
   command->add_flag("--dummy", serve->dummy, "run on the dummy model: no weights, gibberish");
   command->callback([&chosen, serve] { chosen = [serve] { return Serve(*serve); }; });
 }
@@ -142,6 +143,7 @@ void AddServerCommands(CLI::App& app, std::function<int()>& chosen) {
   AddAuth(app, chosen);
   AddInferlets(app, chosen);
   AddConfig(app, chosen);
+  AddSnapshotCommands(*app.add_subcommand("snapshot", kSnapshotAbout), chosen);
   CLI::App* driver = app.add_subcommand("driver", "What models can run on: pie driver list");
   driver->require_subcommand(1);
   Add(*driver, "list", "The drivers of this build.", chosen, std::make_shared<Words>(),

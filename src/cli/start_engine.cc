@@ -1,6 +1,7 @@
 #include "cli/start_engine.h"
 
 #include <new>
+#include <random>
 #include <utility>
 
 #include "backend/cpu/cpu_backend.h"
@@ -79,7 +80,10 @@ Result<host::LoadedModel> Load(const ModelEntry& entry, bool quiet) {
 
 Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool quiet) {
   host::EngineOptions options;
-  for (const ModelEntry& entry : config.models) {
+  std::random_device random;
+  for (ModelEntry entry : config.models) {
+    entry.scheduler.prefix = {.share = config.prefix_cache,
+                              .seed = uint64_t{random()} << 32 | random()};
     options.models.push_back(PIE_TRY(Load(entry, quiet)));
   }
   options.runtime = config.runtime;
@@ -87,6 +91,8 @@ Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool qui
   options.allow_fs = config.allow_fs;
   options.scratch_root = config.scratch_root;
   options.data_root = config.data_root;
+  options.snapshot_root = config.snapshot_root;
+  options.shared_prefixes = config.shared_prefixes;
   options.limits = config.limits;
   options.shared_topics = config.shared_topics;
   return host::Engine::Start(std::move(options));

@@ -36,8 +36,9 @@ bool ContextOpen(void* guest, uint32_t model, Str name, uint32_t* context, Out* 
 bool ContextTake(void* guest, uint32_t model, Str name, uint32_t* context, Out* out);
 bool ContextDelete(void* guest, uint32_t model, Str name, Out* out);
 bool ContextFork(void* guest, uint32_t context, uint32_t* child, Out* out);
-bool ContextSave(void* guest, uint32_t context, Str name, Out* out);
-bool ContextSnapshot(void* guest, uint32_t context, Out* out);
+bool ContextSave(void* guest, uint32_t context, Str name, uint32_t* saving, Out* out);
+bool ContextSnapshot(void* guest, uint32_t context, uint32_t* saving, Out* out);
+bool ContextSaved(void* guest, uint32_t saving, Out* out);
 bool ContextDestroy(void* guest, uint32_t context, Out* out);
 bool ContextTokensPerPage(void* guest, uint32_t context, uint32_t* value, Out* out);
 bool ContextModel(void* guest, uint32_t context, uint32_t* model, Out* out);

@@ -26,8 +26,9 @@ bool ContextCreate(void* guest, uint32_t model, uint32_t* context, Out* out) {
 bool ContextOpen(void* guest, uint32_t model, Str name, uint32_t* context, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-    auto opened =
-        PIE_TRY(process.engine().snapshots().Open(process.options().username, *index, View(name)));
+    const std::string& user = process.options().username;
+    const CacheSalt salt = process.engine().SaltOf(user);
+    auto opened = PIE_TRY(process.engine().snapshots().Open(user, *index, View(name), salt));
     *context = PIE_TRY(process.handles().contexts.Insert(std::move(opened)));
     return {};
   });
@@ -36,8 +37,9 @@ bool ContextOpen(void* guest, uint32_t model, Str name, uint32_t* context, Out* 
 bool ContextTake(void* guest, uint32_t model, Str name, uint32_t* context, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-    auto taken =
-        PIE_TRY(process.engine().snapshots().Take(process.options().username, *index, View(name)));
+    const std::string& user = process.options().username;
+    const CacheSalt salt = process.engine().SaltOf(user);
+    auto taken = PIE_TRY(process.engine().snapshots().Take(user, *index, View(name), salt));
     *context = PIE_TRY(process.handles().contexts.Insert(std::move(taken)));
     return {};
   });
@@ -58,18 +60,36 @@ bool ContextFork(void* guest, uint32_t context, uint32_t* child, Out* out) {
   });
 }
 
-bool ContextSave(void* guest, uint32_t context, Str name, Out* out) {
+bool ContextSave(void* guest, uint32_t context, Str name, uint32_t* saving, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     Context* saved = PIE_TRY(ContextOf(process, context));
-    return process.engine().snapshots().Save(process.options().username, View(name), *saved);
+    auto begun =
+        PIE_TRY(process.engine().snapshots().Save(process.options().username, View(name), *saved));
+    *saving = PIE_TRY(process.handles().savings.Emplace(std::move(begun)));
+    return {};
   });
 }
 
-bool ContextSnapshot(void* guest, uint32_t context, Out* out) {
+bool ContextSnapshot(void* guest, uint32_t context, uint32_t* saving, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     Context* saved = PIE_TRY(ContextOf(process, context));
-    PutText(out,
-            PIE_TRY(process.engine().snapshots().SaveUnnamed(process.options().username, *saved)));
+    auto begun =
+        PIE_TRY(process.engine().snapshots().SaveUnnamed(process.options().username, *saved));
+    *saving = PIE_TRY(process.handles().savings.Emplace(std::move(begun)));
+    return {};
+  });
+}
+
+// How a save ended, and under which name; asked once its signal has fired.
+bool ContextSaved(void* guest, uint32_t saving, Out* out) {
+  return Answer(guest, out, [&](Process& process) -> Status {
+    const std::shared_ptr<Saving> ended = *PIE_TRY(process.handles().savings.Get(saving));
+    process.handles().savings.Remove(saving);
+    if (!ended->ready.load(std::memory_order_acquire)) {
+      return Fail(Code::kInternal, "the snapshot is still being saved");
+    }
+    PIE_RETURN_IF_ERROR(ended->result);
+    PutText(out, ended->name);
     return {};
   });
 }

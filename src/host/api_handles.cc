@@ -51,6 +51,9 @@ bool HandleDrop(void* guest, HandleKind kind, uint32_t handle, Out* out) {
       case HandleKind::ToolDecoder:
         handles.tool_decoders.Remove(handle);
         break;
+      case HandleKind::Saving:
+        handles.savings.Remove(handle);
+        break;
       // Kinds that no call hands out in this build.
       case HandleKind::Grammar:
       case HandleKind::Matcher:
@@ -84,6 +87,9 @@ bool HandleSignal(void* guest, HandleKind kind, uint32_t handle, const pie_bridg
         break;
       case HandleKind::Subscription:
         *signal = (*PIE_TRY(handles.subscriptions.Get(handle)))->signal().raw();
+        break;
+      case HandleKind::Saving:
+        *signal = (*PIE_TRY(handles.savings.Get(handle)))->signal.raw();
         break;
       default:
         return Fail(Code::kInvalid, "this kind of handle cannot be waited for");

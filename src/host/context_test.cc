@@ -34,7 +34,10 @@ class ContextTest : public testing::Test {
     EXPECT_TRUE(scheduler_.WaitIdle(5000));
     return scheduler_.stats();
   }
-  static std::string TextOf(const Status& status) { return status ? "" : status.error().text; }
+  template <class T>
+  static std::string TextOf(const Result<T>& result) {
+    return result ? "" : result.error().text;
+  }
 
   Scheduler scheduler_{MakeDummyBackend({.page_tokens = 4, .total_pages = 8, .max_positions = 20}),
                        {.check_integrity = true}};
@@ -274,11 +277,12 @@ TEST_F(SnapshotsTest, NamesAreChecked) {
 TEST_F(SnapshotsTest, UnnamedNeverReplacesANamedOne) {
   auto named = WithTokens(5), other = WithTokens(3);
   ASSERT_TRUE(snapshots_.Save("ada", "snapshot-1", *named));
-  auto name = snapshots_.SaveUnnamed("ada", *other);
-  ASSERT_TRUE(name);
-  EXPECT_NE(*name, "snapshot-1");
+  auto saved = snapshots_.SaveUnnamed("ada", *other);
+  ASSERT_TRUE(saved);
+  const std::string& name = (*saved)->name;
+  EXPECT_NE(name, "snapshot-1");
   EXPECT_EQ((*snapshots_.Open("ada", 0, "snapshot-1"))->tokens(), 5u);
-  EXPECT_EQ((*snapshots_.Open("ada", 0, *name))->tokens(), 3u);
+  EXPECT_EQ((*snapshots_.Open("ada", 0, name))->tokens(), 3u);
 }
 
 TEST_F(SnapshotsTest, DestroyedContextCannotBeSaved) {

@@ -14,10 +14,23 @@
 
 namespace pie::host {
 
+namespace {
+
+std::unique_ptr<Snapshots> MakeSnapshots(const EngineOptions& options) {
+  if (options.snapshot_root.empty()) return std::make_unique<Snapshots>(options.limits);
+  std::vector<Snapshots::ModelRef> models;
+  for (const LoadedModel& loaded : options.models) {
+    models.push_back({loaded.model.name, loaded.scheduler.get()});
+  }
+  return std::make_unique<Snapshots>(options.limits, options.snapshot_root, std::move(models));
+}
+
+}  // namespace
+
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
       hub_(options_.limits),
-      snapshots_(options_.limits),
+      snapshots_(MakeSnapshots(options_)),
       inputs_(std::make_shared<ByteBudget>(options_.limits.max_inputs_bytes)) {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   id_ = fmt::format("{:08x}", static_cast<uint32_t>(Mix(static_cast<uint64_t>(now), getpid(), 0)));
@@ -153,7 +166,7 @@ EngineStats Engine::stats() {
   EngineStats stats;
   stats.instances = runtime_->live_instances();
   stats.handles = live_handles_.load();
-  stats.snapshots = snapshots_.size();
+  stats.snapshots = snapshots_->size();
   stats.topics = hub_.topics();
   for (auto& loaded : options_.models) {
     SchedulerStats scheduler = loaded.scheduler->stats();

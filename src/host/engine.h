@@ -39,6 +39,7 @@ struct EngineOptions {
   bool allow_fs = false;         // give each process a /scratch
   std::string scratch_root;      // below which scratch folders are made
   bool shared_topics = false;    // topics that begin with "shared/" are everybody's
+  std::string snapshot_root;     // where contexts are saved; empty = in memory, for this run only
   bool shared_prefixes = false;  // equal beginnings are shared by all users, not by each alone
   std::string data_root;  // below which users have a /data that stays; empty = they have none
 };
@@ -89,7 +90,7 @@ class Engine {
   std::vector<LoadedModel>& models() { return options_.models; }
   const std::shared_ptr<PaceMetrics>& pace() const { return pace_; }
   Hub& hub() { return hub_; }
-  Snapshots& snapshots() { return snapshots_; }
+  Snapshots& snapshots() { return *snapshots_; }
   void Forget(const Process& process);
 
   EngineStats stats();
@@ -108,7 +109,7 @@ class Engine {
   std::atomic<int64_t> live_handles_ = 0;
   std::atomic<uint64_t> next_instance_ = 1;
   Hub hub_;
-  Snapshots snapshots_;
+  std::unique_ptr<Snapshots> snapshots_;
   std::shared_ptr<ByteBudget> inputs_;  // of what runs
   const std::shared_ptr<PaceMetrics> pace_ = std::make_shared<PaceMetrics>();
 

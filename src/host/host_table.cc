@@ -37,6 +37,7 @@ const pie_bridge::HostTable kTable = {
     .context_fork = ContextFork,
     .context_save = ContextSave,
     .context_snapshot = ContextSnapshot,
+    .context_saved = ContextSaved,
     .context_destroy = ContextDestroy,
     .context_tokens_per_page = ContextTokensPerPage,
     .context_model = ContextModel,

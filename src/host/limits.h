@@ -17,6 +17,7 @@ struct Limits {
   size_t max_topic_bytes = 1'024;           // a topic's name
   size_t max_messaging_bytes = 1ull << 30;  // unread in all topics of a user
   size_t max_snapshots = 4'096;             // saved contexts, a user
+  size_t max_snapshot_bytes = 16ull << 30;  // files of those
   uint32_t max_pass_tokens = 1u << 20;      // input tokens of one pass
   uint32_t max_pass_slots = 65'536;         // sampled rows of one pass, draws counted
   size_t max_pass_bytes = 256ull << 20;     // passes being made or under way and unread results

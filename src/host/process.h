@@ -23,6 +23,7 @@
 #include "host/hub.h"
 #include "host/mailbox.h"
 #include "host/pace.h"
+#include "host/snapshots.h"
 #include "model/chat_decoder.h"
 #include "model/reasoning_decoder.h"
 #include "model/tool_decoder.h"
@@ -142,6 +143,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<Pass> passes;
     HandleTable<std::shared_ptr<PassOutput>> outputs;
     HandleTable<RunningChain> chains;
+    HandleTable<std::shared_ptr<Saving>> savings;
     HandleTable<std::shared_ptr<Letter>> texts, blobs;
     HandleTable<std::shared_ptr<Process>> children;
     HandleTable<std::shared_ptr<Subscription>> subscriptions;

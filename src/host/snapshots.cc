@@ -1,13 +1,111 @@
 #include "host/snapshots.h"
 
-namespace pie::host {
+#include <pthread.h>
 
-Status Snapshots::Save(std::string_view user, std::string_view name, const Context& context) {
-  if (name.empty()) return Fail(Code::kInvalid, "a snapshot needs a name");
-  if (name.size() > 256) {
-    return Fail(Code::kInvalid, "a snapshot's name has at most 256 bytes, this one {}",
-                name.size());
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "base/random.h"
+
+namespace pie::host {
+namespace {
+
+// They wait for the disk most of the time.
+constexpr int kWriters = 4;
+// That are asked for at a time.
+constexpr size_t kReadBytes = size_t{4} << 20;
+
+int64_t UnixSeconds() {
+  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
+}
+
+// Waits for the step thread.
+Result<KvContent> ReadPages(Scheduler& scheduler, SequenceId sequence, uint32_t first,
+                            uint32_t count) {
+  auto promise = std::make_shared<std::promise<Result<KvContent>>>();
+  auto content = promise->get_future();
+  scheduler.Read(sequence, first, count, [promise](Result<KvContent> read) mutable {
+    std::exchange(promise, nullptr)->set_value(std::move(read));
+  });
+  promise.reset();
+  try {
+    return content.get();
+  } catch (const std::future_error&) {  // it was destroyed uncalled: the device stops
+    return Fail(Code::kCancelled, "the engine stops: the snapshot was not saved");
   }
+}
+
+// A file made by hand could hold anything.
+bool RowsFit(const RowsView& rows, const BackendInfo& info) {
+  const auto below = [](std::span<const uint32_t> numbers, uint32_t limit) {
+    return std::ranges::all_of(numbers, [limit](uint32_t n) { return n < limit; });
+  };
+  return below(rows.tokens, info.vocab_size) && below(rows.positions, info.max_positions);
+}
+
+}  // namespace
+
+void Saving::End(Status status) {
+  result = std::move(status);
+  ready.store(true, std::memory_order_release);
+  signal.Fire();
+}
+
+Snapshots::Snapshots(const Limits& limits, const std::string& folder, std::vector<ModelRef> models)
+    : limits_(limits),
+      store_(std::in_place, folder, limits),
+      models_(std::move(models)) {
+  store_->RemoveAbandoned();
+  for (int i = 0; i < kWriters; ++i) writers_.emplace_back([this] { WriteFiles(); });
+}
+
+Snapshots::~Snapshots() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& writer : writers_) writer.join();
+}
+
+Result<std::shared_ptr<Saving>> Snapshots::Save(std::string_view user, std::string_view name,
+                                                const Context& context) {
+  PIE_RETURN_IF_ERROR(CheckSnapshotName(name));
+  auto saving = std::make_shared<Saving>();
+  saving->name = name;
+  if (!store_) {
+    PIE_RETURN_IF_ERROR(Keep(user, name, context));
+    saving->End({});
+    return saving;
+  }
+  auto copy = PIE_TRY(context.Fork());
+  {
+    std::lock_guard lock(mutex_);
+    jobs_.push_back({std::string(user), std::move(copy), saving});
+  }
+  changed_.notify_all();
+  return saving;
+}
+
+Result<std::shared_ptr<Saving>> Snapshots::SaveUnnamed(std::string_view user,
+                                                       const Context& context) {
+  // Unlike those of other engines that share the folder.
+  static const auto origin = static_cast<uint32_t>(
+      Mix(static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())));
+  std::string name;
+  {
+    std::lock_guard lock(mutex_);
+    do {
+      name = store_ ? fmt::format("snapshot-{:08x}-{}", origin, next_unnamed_++)
+                    : fmt::format("snapshot-{}", next_unnamed_++);
+    } while (kept_.contains(Key(user, context.model(), name)));
+  }
+  return Save(user, name, context);
+}
+
+Status Snapshots::Keep(std::string_view user, std::string_view name, const Context& context) {
   std::lock_guard lock(mutex_);
   Key key(user, context.model(), name);
   auto counted = per_user_.find(user);
@@ -21,33 +119,28 @@ Status Snapshots::Save(std::string_view user, std::string_view name, const Conte
   return {};
 }
 
-Result<std::string> Snapshots::SaveUnnamed(std::string_view user, const Context& context) {
-  std::string name;
-  {
-    std::lock_guard lock(mutex_);
-    do {
-      name = fmt::format("snapshot-{}", next_unnamed_++);
-    } while (kept_.contains(Key(user, context.model(), name)));
-  }
-  PIE_RETURN_IF_ERROR(Save(user, name, context));
-  return name;
-}
-
 Result<std::unique_ptr<Context>> Snapshots::Open(std::string_view user, uint32_t model,
-                                                 std::string_view name) {
+                                                 std::string_view name, const CacheSalt& salt) {
+  if (store_) return FromFile(PIE_TRY(store_->Open(FileKey(user, model, name))), model, salt);
   std::lock_guard lock(mutex_);
   auto found = kept_.find(Key(user, model, name));
-  if (found == kept_.end()) return Fail(Code::kNotFound, "no snapshot is named '{}'", name);
+  if (found == kept_.end()) return NoSnapshot(name);
   return found->second->Fork();
 }
 
 Result<std::unique_ptr<Context>> Snapshots::Take(std::string_view user, uint32_t model,
-                                                 std::string_view name) {
+                                                 std::string_view name, const CacheSalt& salt) {
+  if (store_) {
+    // One that cannot be opened is not taken away, either.
+    PIE_RETURN_IF_ERROR(Open(user, model, name, salt));
+    return FromFile(PIE_TRY(store_->Take(FileKey(user, model, name))), model, salt);
+  }
   std::lock_guard lock(mutex_);
   return Remove(Key(user, model, name));
 }
 
 Status Snapshots::Delete(std::string_view user, uint32_t model, std::string_view name) {
+  if (store_) return store_->Delete(FileKey(user, model, name));
   std::lock_guard lock(mutex_);
   PIE_RETURN_IF_ERROR(Remove(Key(user, model, name)));
   return {};
@@ -60,14 +153,107 @@ size_t Snapshots::size() const {
 
 Result<std::unique_ptr<Context>> Snapshots::Remove(const Key& key) {
   auto found = kept_.find(key);
-  if (found == kept_.end()) {
-    return Fail(Code::kNotFound, "no snapshot is named '{}'", std::get<2>(key));
-  }
+  if (found == kept_.end()) return NoSnapshot(std::get<2>(key));
   auto context = std::move(found->second);
   kept_.erase(found);
   auto user = per_user_.find(std::get<0>(key));
   if (--user->second == 0) per_user_.erase(user);
   return context;
+}
+
+Result<std::unique_ptr<Context>> Snapshots::FromFile(std::shared_ptr<SnapshotFile> file,
+                                                     uint32_t model, const CacheSalt& salt) const {
+  Scheduler* const scheduler = models_[model].scheduler;
+  const BackendInfo& device = scheduler->info();
+  const SnapshotInfo& info = file->info();
+  if (info.fingerprint != device.fingerprint) {
+    return Fail(Code::kInvalid,
+                "snapshot '{}' was saved by another model that was named '{}'; delete it and save "
+                "it anew",
+                info.name, info.model);
+  }
+  if (info.layout != device.layout || info.page_bytes != device.page_bytes ||
+      info.page_tokens != device.page_tokens) {
+    return Fail(Code::kInvalid,
+                "snapshot '{}' has its KV as \"{}\", this engine as \"{}\": use the same settings, "
+                "or delete it and save it anew",
+                info.name, info.layout, device.layout);
+  }
+  if (!RowsFit(file->rows(), device)) {
+    return Fail(Code::kInvalid, "snapshot '{}' holds what this model cannot; delete it", info.name);
+  }
+  const Extent extent{info.committed_pages, info.working_pages, info.working_tokens};
+  return std::make_unique<Context>(scheduler, model, scheduler->Open(salt, std::move(file)),
+                                   extent);
+}
+
+void Snapshots::WriteFiles() {
+  pthread_setname_np(pthread_self(), "pie-snapshot");
+  while (true) {
+    Job job;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+      if (jobs_.empty()) return;
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+      if (stopping_) {
+        job.saving->End(Fail(Code::kCancelled, "the engine stops: the snapshot was not saved"));
+        continue;
+      }
+    }
+    Status status;
+    try {
+      status = WriteFile(job);
+    } catch (const std::exception& error) {
+      status = Fail(Code::kInternal, "the snapshot could not be saved: {}", error.what());
+    }
+    if (status) ++saved_;
+    job.copy.reset();  // its pages first: whoever is told finds them free
+    job.saving->End(std::move(status));
+  }
+}
+
+Status Snapshots::WriteFile(const Job& job) {
+  const Context& context = *job.copy;
+  Scheduler& scheduler = *models_[context.model()].scheduler;
+  const BackendInfo& device = scheduler.info();
+  const Extent& extent = context.extent();
+  const auto chunk = static_cast<uint32_t>(
+      std::max<size_t>(1, kReadBytes / std::max<size_t>(1, device.page_bytes)));
+  const SnapshotStore::Key key = FileKey(job.user, context.model(), job.saving->name);
+
+  KvContent content = PIE_TRY(ReadPages(scheduler, context.sequence(), 0, chunk));
+  const SnapshotInfo info{.user = job.user,
+                          .model = std::string(key.model),
+                          .name = job.saving->name,
+                          .fingerprint = device.fingerprint,
+                          .layout = device.layout,
+                          .page_bytes = device.page_bytes,
+                          .page_tokens = device.page_tokens,
+                          .committed_pages = extent.committed_pages,
+                          .working_pages = extent.working_pages,
+                          .working_tokens = extent.working_tokens,
+                          .saved_at = UnixSeconds()};
+  const Rows rows = std::move(content.rows);
+  if (rows.size() != context.tokens()) {
+    return Fail(Code::kInternal, "the context counts {} tokens, its pages hold {}",
+                context.tokens(), rows.size());
+  }
+  const uint64_t bytes = SnapshotBytes(info, rows.view());
+  SnapshotWriter writer = PIE_TRY(store_->Begin(key, bytes));
+  PIE_RETURN_IF_ERROR(writer.Write(SnapshotHead(info, rows.view())));
+  const uint32_t pages = (rows.size() + device.page_tokens - 1) / device.page_tokens;
+  for (uint32_t first = 0; first < pages; first += chunk) {
+    if (first > 0) content = PIE_TRY(ReadPages(scheduler, context.sequence(), first, chunk));
+    const size_t count = content.bytes.size() / device.page_bytes;
+    for (size_t i = 0; i < count; ++i) {
+      PIE_RETURN_IF_ERROR(writer.WritePage(
+          first + static_cast<uint32_t>(i),
+          std::span(content.bytes).subspan(i * device.page_bytes, device.page_bytes)));
+    }
+  }
+  return store_->Commit(key, std::move(writer), bytes);
 }
 
 }  // namespace pie::host

@@ -42,7 +42,9 @@ nlohmann::json ModelStatus(host::Engine& engine) {
                       {"pages_total", stats.pages_total},
                       {"queued", stats.queued},
                       {"steps", stats.steps},
-                      {"tokens", stats.tokens}});
+                      {"tokens", stats.tokens},
+                      {"pages_cached", stats.pages_cached},
+                      {"prefix_tokens_saved", stats.prefix.tokens_saved}});
   }
   return {{"models", models}, {"version", PIE_VERSION}};
 }
@@ -50,21 +52,41 @@ nlohmann::json ModelStatus(host::Engine& engine) {
 std::string MetricsText(Service& service) {
   Writer writer;
   const host::EngineStats stats = service.engine.stats();
-  uint64_t steps = 0, tokens = 0, queued = 0, total = 0;
+  uint64_t steps = 0, tokens = 0, queued = 0, total = 0, cached = 0, restored = 0;
+  PrefixStats prefix;
   for (host::LoadedModel& loaded : service.engine.models()) {
     const SchedulerStats scheduler = loaded.scheduler->stats();
     steps += scheduler.steps;
     tokens += scheduler.tokens;
     queued += scheduler.queued;
     total += scheduler.pages_total;
+    cached += scheduler.pages_cached;
+    restored += scheduler.pages_restored;
+    prefix.hits += scheduler.prefix.hits;
+    prefix.tokens_saved += scheduler.prefix.tokens_saved;
+    prefix.merged += scheduler.prefix.merged;
+    prefix.evictions += scheduler.prefix.evictions;
   }
   writer.Value("pie_batches_total", "counter", "Batches that devices ran.", steps);
   writer.Value("pie_tokens_total", "counter", "Tokens that devices computed.", tokens);
   writer.Value("pie_queued_passes", "gauge", "Passes that wait for a device.", queued);
   writer.Value("pie_pages_used", "gauge", "KV pages in use.", stats.pages);
   writer.Value("pie_pages_free", "gauge", "KV pages that are free.", total - stats.pages);
+  writer.Value("pie_pages_cached", "gauge", "Free KV pages that may be useful again.", cached);
+  writer.Value("pie_prefix_hits_total", "counter", "KV pages found instead of computed.",
+               prefix.hits);
+  writer.Value("pie_prefix_tokens_saved_total", "counter", "Tokens in those pages.",
+               prefix.tokens_saved);
+  writer.Value("pie_prefix_merged_total", "counter", "KV pages that were there already.",
+               prefix.merged);
+  writer.Value("pie_prefix_evictions_total", "counter", "Cached KV pages given away.",
+               prefix.evictions);
+  writer.Value("pie_pages_restored_total", "counter",
+               "KV pages read back from where they were kept.", restored);
   writer.Value("pie_instances", "gauge", "Inferlets that run.", stats.instances);
-  writer.Value("pie_snapshots", "gauge", "Saved contexts.", stats.snapshots);
+  writer.Value("pie_snapshots", "gauge", "Contexts saved in memory.", stats.snapshots);
+  writer.Value("pie_snapshots_saved_total", "counter", "Contexts saved to files.",
+               service.engine.snapshots().saved());
   writer.Value("pie_sessions", "gauge", "Processes that clients can come back to.",
                service.sessions.size());
   writer.Value("pie_connections", "gauge", "Clients connected.", service.connections.load());

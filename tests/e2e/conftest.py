@@ -15,6 +15,12 @@ _LIMIT_S = 240  # the first run of a Python or JavaScript component compiles it
 Completed = subprocess.CompletedProcess[str]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Neither the config nor the saved contexts of whoever runs the tests."""
+    os.environ["PIE_HOME"] = str(tmp_path_factory.mktemp("home"))
+
+
 @pytest.fixture(scope="session")
 def pie() -> Path:
     """The program. $PIE_BINARY names another one, such as a sanitizer build."""

@@ -86,13 +86,24 @@ impl context::HostContext for Guest {
         let forked = self.call(|t, g, out| (t.context_fork)(g, context.rep(), &mut child, out));
         Ok(forked.map(|_| own(child)))
     }
-    fn save(&mut self, context: Resource<Context>, name: String) -> Answer<()> {
-        let saved = self.call(|t, g, out| (t.context_save)(g, context.rep(), Str::of(&name), out));
-        Ok(saved.map(|_| ()))
+    async fn save(&mut self, context: Resource<Context>, name: String) -> Answer<()> {
+        let mut saving = 0;
+        let begun = self.call(|t, g, out| {
+            (t.context_save)(g, context.rep(), Str::of(&name), &mut saving, out)
+        });
+        match begun {
+            Ok(_) => Ok(self.saved(saving).await?.map(|_| ())),
+            Err(error) => Ok(Err(error)),
+        }
     }
-    fn snapshot(&mut self, context: Resource<Context>) -> Answer<String> {
-        let saved = self.call(|t, g, out| (t.context_snapshot)(g, context.rep(), out));
-        Ok(saved.map(|out| out.into_text()))
+    async fn snapshot(&mut self, context: Resource<Context>) -> Answer<String> {
+        let mut saving = 0;
+        let begun =
+            self.call(|t, g, out| (t.context_snapshot)(g, context.rep(), &mut saving, out));
+        match begun {
+            Ok(_) => self.saved(saving).await,
+            Err(error) => Ok(Err(error)),
+        }
     }
     fn destroy(&mut self, context: Resource<Context>) -> Result<()> {
         self.value(|t, g, (), out| (t.context_destroy)(g, context.rep(), out))

@@ -40,6 +40,8 @@ mod bindings {
         path: "../wit",
         world: "pie:inferlet/imports",
         imports: {
+            "pie:core/context.[method]context.save": async | trappable,
+            "pie:core/context.[method]context.snapshot": async | trappable,
             "pie:core/session.send": async | trappable,
             "pie:core/session.send-file": async | trappable,
             default: trappable,
@@ -122,6 +124,21 @@ impl Guest {
         while let Some(mut room) = crate::wasm::room(self.host, self.ptr) {
             room.ready().await;
         }
+    }
+
+    /// Waits until a save has ended; the name that it has.
+    async fn saved(&mut self, saving: u32) -> Answer<String> {
+        let waiter = {
+            let mut signal = std::ptr::null();
+            let kind = HandleKind::Saving;
+            self.must(|t, g, out| (t.handle_signal)(g, kind, saving, &mut signal, out))?;
+            unsafe { crate::wasm::waiter(signal) }
+        };
+        if let Some(mut waiter) = waiter {
+            waiter.ready().await;
+        }
+        let ended = self.call(|t, g, out| (t.context_saved)(g, saving, out));
+        Ok(ended.map(|out| out.into_text()))
     }
 
     fn subscribe(&mut self, kind: HandleKind, handle: u32) -> Result<Resource<DynPollable>> {

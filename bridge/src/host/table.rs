@@ -90,6 +90,7 @@ pub enum HandleKind {
     Adapter,
     McpSession,
     Chain,
+    Saving,
 }
 
 /// A JSON-RPC error code beside the text in `out`.
@@ -171,9 +172,18 @@ pub struct HostTable {
         extern "C" fn(guest: GuestPtr, model: u32, name: Str, out: *mut Out) -> bool,
     pub context_fork:
         extern "C" fn(guest: GuestPtr, context: u32, child: *mut u32, out: *mut Out) -> bool,
-    pub context_save:
-        extern "C" fn(guest: GuestPtr, context: u32, name: Str, out: *mut Out) -> bool,
-    pub context_snapshot: extern "C" fn(guest: GuestPtr, context: u32, out: *mut Out) -> bool,
+    /// Begins to save; `saving` has a signal that fires at the end.
+    pub context_save: extern "C" fn(
+        guest: GuestPtr,
+        context: u32,
+        name: Str,
+        saving: *mut u32,
+        out: *mut Out,
+    ) -> bool,
+    pub context_snapshot:
+        extern "C" fn(guest: GuestPtr, context: u32, saving: *mut u32, out: *mut Out) -> bool,
+    /// How a save ended, and under which name. Lets go of `saving`.
+    pub context_saved: extern "C" fn(guest: GuestPtr, saving: u32, out: *mut Out) -> bool,
     pub context_destroy: extern "C" fn(guest: GuestPtr, context: u32, out: *mut Out) -> bool,
     pub context_tokens_per_page:
         extern "C" fn(guest: GuestPtr, context: u32, value: *mut u32, out: *mut Out) -> bool,

@@ -9,6 +9,6 @@ mod signal;
 mod stdio;
 mod store;
 
-pub use signal::{subscribe, Signal};
+pub use signal::{subscribe, waiter, Signal};
 pub use stdio::room;
 pub use store::Guest;

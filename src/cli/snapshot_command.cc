@@ -1,0 +1,184 @@
+#include "cli/snapshot_command.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/utf8.h"
+#include "cli/config.h"
+#include "cli/terminal.h"
+#include "host/snapshot_store.h"
+
+namespace pie::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using host::SnapshotStore;
+
+struct Arguments {
+  std::string config;
+  std::string name;
+  std::string file;
+  std::string user;
+  std::string model;
+  bool json = false;
+};
+
+// Where the config says that they are, and how many there may be.
+struct Place {
+  Config config;
+  SnapshotStore store;
+
+  explicit Place(Config read)
+      : config(std::move(read)), store(config.snapshot_root, config.limits) {}
+};
+
+Result<std::unique_ptr<Place>> OpenPlace(const Arguments& arguments) {
+  return std::make_unique<Place>(PIE_TRY(ReadConfig(arguments.config)));
+}
+
+// Names are whatever an inferlet chose: none of it reaches a terminal as commands.
+std::string Shown(std::string text) {
+  text = ToValidUtf8(text);
+  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
+  return text;
+}
+
+nlohmann::json ToJson(const SnapshotStore::Entry& entry) {
+  if (!entry.problem.empty()) return {{"path", entry.path}, {"problem", entry.problem}};
+  return {{"user", Shown(entry.info.user)},
+          {"model", Shown(entry.info.model)},
+          {"name", Shown(entry.info.name)},
+          {"tokens", entry.tokens},
+          {"bytes", entry.bytes},
+          {"saved_at", entry.info.saved_at},
+          {"layout", entry.info.layout},
+          {"fingerprint", entry.info.fingerprint},
+          {"path", entry.path}};
+}
+
+Status List(const Arguments& arguments) {
+  auto place = PIE_TRY(OpenPlace(arguments));
+  std::vector<SnapshotStore::Entry> entries = place->store.List();
+  if (!arguments.user.empty()) {
+    std::erase_if(entries, [&](const auto& entry) { return entry.info.user != arguments.user; });
+  }
+  std::ranges::sort(entries, {}, [](const auto& entry) {
+    return std::tie(entry.info.user, entry.info.model, entry.info.name);
+  });
+  if (arguments.json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const auto& entry : entries) list.push_back(ToJson(entry));
+    fmt::print("{}\n", list.dump(2));
+    return {};
+  }
+  if (entries.empty()) fmt::print("none yet: inferlets save them by context.save(name)\n");
+  for (const auto& entry : entries) {
+    if (!entry.problem.empty()) {
+      fmt::print("{}: {}\n", entry.path, entry.problem);
+      continue;
+    }
+    fmt::print("{:<32} {:>8} tokens {:>8.1f} MiB  {:%F %R}  {} on {}\n", Shown(entry.info.name),
+               entry.tokens, static_cast<double>(entry.bytes) / (1 << 20),
+               fmt::gmtime(static_cast<std::time_t>(entry.info.saved_at)), Shown(entry.info.user),
+               Shown(entry.info.model));
+  }
+  return {};
+}
+
+Status Delete(const Arguments& arguments) {
+  auto place = PIE_TRY(OpenPlace(arguments));
+  return place->store.Delete({arguments.user, arguments.model, arguments.name});
+}
+
+Status CopyPages(const SnapshotFile& from, const SnapshotInfo& info, SnapshotWriter& to) {
+  PIE_RETURN_IF_ERROR(to.Write(SnapshotHead(info, from.rows())));
+  for (uint32_t i = 0; i < from.pages(); ++i) {
+    PIE_RETURN_IF_ERROR(to.WritePage(i, PIE_TRY(from.Page(i))));
+  }
+  return {};
+}
+
+Status Export(const Arguments& arguments) {
+  auto place = PIE_TRY(OpenPlace(arguments));
+  const auto from = PIE_TRY(place->store.Open({arguments.user, arguments.model, arguments.name}));
+  const fs::path path = fs::absolute(arguments.file);
+  SnapshotWriter to = PIE_TRY(SnapshotWriter::Create(path.parent_path()));
+  PIE_RETURN_IF_ERROR(CopyPages(*from, from->info(), to));
+  PIE_RETURN_IF_ERROR(to.Sync());
+  PIE_RETURN_IF_ERROR(to.Commit(path.filename()));
+  fmt::print("{}: {} tokens, {:.1f} MiB\n", arguments.file, from->rows().size(),
+             static_cast<double>(from->bytes()) / (1 << 20));
+  return {};
+}
+
+Status Import(const Arguments& arguments) {
+  auto place = PIE_TRY(OpenPlace(arguments));
+  auto from = SnapshotFile::Open(arguments.file);
+  if (!from) return Fail(from.error().code, "{}: {}", arguments.file, from.error().text);
+  SnapshotInfo info = (*from)->info();
+  if (!arguments.user.empty()) info.user = arguments.user;
+  if (!arguments.model.empty()) info.model = arguments.model;
+  if (!arguments.name.empty()) info.name = arguments.name;
+  PIE_RETURN_IF_ERROR(host::CheckSnapshotName(info.name));
+  const SnapshotStore::Key key{info.user, info.model, info.name};
+  const uint64_t bytes = SnapshotBytes(info, (*from)->rows());
+  SnapshotWriter to = PIE_TRY(place->store.Begin(key, bytes));
+  PIE_RETURN_IF_ERROR(CopyPages(**from, info, to));
+  PIE_RETURN_IF_ERROR(place->store.Commit(key, std::move(to), bytes));
+  fmt::print("'{}' of {} on {}: {} tokens\n", Shown(info.name), Shown(info.user), Shown(info.model),
+             (*from)->rows().size());
+  return {};
+}
+
+int ExitCode(const Status& status) {
+  return status ? 0 : ReportError(status.error().text);
+}
+
+void AddWhose(CLI::App& command, Arguments& arguments) {
+  arguments.user = "local";
+  arguments.model = "default";
+  command.add_option("name", arguments.name, "as `pie snapshot list` shows it")->required();
+  command.add_option("--user", arguments.user, "whose it is (default: local)");
+  command.add_option("--model", arguments.model, "the model's name (default: default)");
+}
+
+}  // namespace
+
+void AddSnapshotCommands(CLI::App& command, std::function<int()>& chosen) {
+  command.require_subcommand(1);
+  const auto add = [&](const char* name, const char* about, Status (*run)(const Arguments&)) {
+    auto arguments = std::make_shared<Arguments>();
+    CLI::App* const sub = command.add_subcommand(name, about);
+    sub->add_option("-c,--config", arguments->config,
+                    "config file (default: ~/.pie/config.toml, if any)");
+    sub->callback(
+        [arguments, run, &chosen] { chosen = [=] { return ExitCode(run(*arguments)); }; });
+    return std::pair(sub, arguments);
+  };
+  const auto [list, listed] = add("list", "What is saved.", List);
+  list->add_flag("--json", listed->json, "as JSON, with sizes in bytes and times in seconds");
+  list->add_option("--user", listed->user, "only this user's");
+  const auto [remove, removed] = add("delete", "Delete one.", Delete);
+  AddWhose(*remove, *removed);
+  const auto [out, exported] =
+      add("export", "Write one into a file: checked, complete, for import elsewhere.", Export);
+  AddWhose(*out, *exported);
+  out->add_option("file", exported->file, "where to; replaced if it is there")->required();
+  const auto [in, imported] =
+      add("import", "Bring in what was exported. Every page is checked first.", Import);
+  in->add_option("file", imported->file, "what `pie snapshot export` wrote")->required();
+  in->add_option("--user", imported->user, "for this user (default: whose it was)");
+  in->add_option("--model", imported->model, "for the model of this name (default: as it was)");
+  in->add_option("--name", imported->name, "under this name (default: as it was)");
+}
+
+}  // namespace pie::cli
