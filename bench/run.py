@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the benchmarks, writes build/bench.json (one flat object), shows each figure and its aim.
 
-bench/run.py [engine] [serve] [cpu] [--rounds N]    all of them when none is named
+bench/run.py [engine] [kv] [serve] [cpu] [--rounds N]    all of them when none is named
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import cpu
+import kv
 import serve
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,7 +46,7 @@ def measure_engine() -> dict[str, float]:
 
 
 def show(key: str, value: float) -> str:
-    sign, aim = {**AIMS, **serve.AIMS, **cpu.AIMS}.get(key, ("", None))
+    sign, aim = {**AIMS, **kv.AIMS, **serve.AIMS, **cpu.AIMS}.get(key, ("", None))
     reached = aim is None or (value <= aim if sign == "<=" else value >= aim)
     note = "" if aim is None else f"  {'' if reached else 'not '}reached: {sign} {aim:g}"
     return f"{key:36} {value:14,.3f}{note}"
@@ -53,7 +54,7 @@ def show(key: str, value: float) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Runs the benchmarks.")
-    every = ["engine", "serve", "cpu"]
+    every = ["engine", "kv", "serve", "cpu"]
     parser.add_argument("parts", nargs="*", choices=[*every, []], help="default: all")
     parser.add_argument("--rounds", type=int, default=cpu.ROUNDS, help="of turns with the peers")
     options = parser.parse_args()
@@ -61,6 +62,8 @@ def main() -> int:
     results = {}
     if "engine" in parts:
         results |= measure_engine()
+    if "kv" in parts:
+        results |= kv.measure()
     if "serve" in parts:
         results |= serve.measure()
     if "cpu" in parts:

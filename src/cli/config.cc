@@ -162,6 +162,7 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("fs_data_quota_mb", &config.limits.max_data_bytes, {.scale = 1 << 20});
   runtime.Read("shared_topics", &config.shared_topics);
   runtime.Read("snapshot_dir", &config.snapshot_root);
+  if (config.snapshot_root.starts_with("~/")) config.snapshot_root.replace(0, 1, UserHome());
   runtime.Read("snapshot_quota_mb", &config.limits.max_snapshot_bytes, {.scale = 1 << 20});
   runtime.Read("max_snapshots", &config.limits.max_snapshots);
   runtime.Read("prefix_cache", &config.prefix_cache);

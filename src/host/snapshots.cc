@@ -54,9 +54,7 @@ void Saving::End(Status status) {
 }
 
 Snapshots::Snapshots(const Limits& limits, const std::string& folder, std::vector<ModelRef> models)
-    : limits_(limits),
-      store_(std::in_place, folder, limits),
-      models_(std::move(models)) {
+    : limits_(limits), store_(std::in_place, folder, limits), models_(std::move(models)) {
   store_->RemoveAbandoned();
   for (int i = 0; i < kWriters; ++i) writers_.emplace_back([this] { WriteFiles(); });
 }

@@ -2,7 +2,10 @@
 #include "host/snapshots.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -10,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <random>
 #include <thread>
 
 #include "backend/dummy/dummy_backend.h"
@@ -301,6 +305,59 @@ TEST_F(SnapshotFilesTest, AFolderThatCannotBeWrittenIsAnError) {
   const Status saved = Save("ada", "s", *WithTokens(3));
   ASSERT_FALSE(saved);
   EXPECT_NE(saved.error().text.find("no place for snapshots"), std::string::npos);
+}
+
+// Saves again and again until it is killed; what is in "s" tells which one it was.
+[[noreturn]] void SaveForever(const std::string& folder) {
+  const Limits limits;
+  Machine machine(folder, limits, {.page_tokens = 4, .total_pages = 256});
+  for (uint32_t round = 0;; ++round) {
+    const uint32_t count = 100 + round % 50;
+    auto context =
+        std::make_unique<Context>(&machine.scheduler, 0, machine.scheduler.Create(), Extent{});
+    Forward forward;
+    for (uint32_t i = 0; i < count; ++i) {
+      forward.tokens.push_back(count % 100);
+      forward.positions.push_back(i);
+    }
+    if (!context->Reserve(count / 4 + 1) || !context->Execute(std::move(forward))) _exit(1);
+    auto saving = machine.snapshots.Save("ada", "s", *context);
+    if (!saving) _exit(1);
+    while (!(*saving)->ready) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    if (!(*saving)->result) _exit(1);
+  }
+}
+
+TEST_F(SnapshotFilesTest, KilledAtAnyMomentThereIsTheOldOrTheNew) {
+  machine_.reset();  // no threads while a process is forked
+  // In memory where there is such a folder: more moments in the same time.
+  std::string pattern = fs::is_directory("/dev/shm") ? "/dev/shm/snapshots-XXXXXX"
+                                                     : testing::TempDir() + "snapshots-XXXXXX";
+  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+  std::mt19937 random(1);
+  int opened = 0;
+  for (int round = 0; round < 40; ++round) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) SaveForever(pattern);
+    std::this_thread::sleep_for(std::chrono::microseconds(2000 + random() % 20'000));
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "it failed by itself";
+
+    const SnapshotStore store(pattern, limits_);
+    const auto file = store.Open({"ada", "small", "s"});
+    if (!file && file.error().code == Code::kNotFound && opened == 0) continue;
+    ASSERT_TRUE(file) << file.error().text;
+    ++opened;
+    const auto rows = (*file)->rows();
+    ASSERT_TRUE(
+        std::ranges::all_of(rows.tokens, [&](uint32_t t) { return t == rows.size() % 100; }));
+    for (uint32_t page = 0; page < (*file)->pages(); ++page) ASSERT_TRUE((*file)->Page(page));
+  }
+  EXPECT_GT(opened, 20) << "nearly all of them leave one";
+  fs::remove_all(pattern);
 }
 
 }  // namespace

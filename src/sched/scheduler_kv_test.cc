@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <random>
 
 #include "sched/scheduler.h"
 #include "sched/testing.h"
@@ -206,6 +207,136 @@ TEST_F(SchedulerKvTest, AStoredSequenceThatFindsNoRoomWaitsOrFails) {
   scheduler_->Execute(std::move(forward));
   scheduler_->Drop(mirror.id);
   EXPECT_EQ(waits.Token(), again.Greedy(device_));
+}
+
+// Forks, truncations, masks, stored sequences, equal beginnings and chains, in all orders: every
+// token is that of a plain recomputation.
+class Composition : public SchedulerKvTest {
+ protected:
+  struct Sequence {
+    Mirror mirror;
+    uint64_t salt = 0;
+  };
+  uint32_t Random(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
+
+  void Step() {
+    if (live_.empty()) {
+      const uint64_t salt = Random(2);
+      live_.push_back({{scheduler_->Create({salt, 0}), {}}, salt});
+    }
+    const uint32_t which = Random(static_cast<uint32_t>(live_.size()));
+    Mirror& mirror = live_[which].mirror;
+    switch (Random(12)) {
+      case 0:
+        if (live_.size() < 10) {
+          Sequence child{{scheduler_->Fork(mirror.id), mirror.slots}, live_[which].salt};
+          live_.push_back(std::move(child));
+        }
+        break;
+      case 1: {
+        const uint32_t keep = Random(static_cast<uint32_t>(mirror.slots.size()) + 1);
+        scheduler_->Truncate(mirror.id, keep);
+        mirror.slots.resize(keep);
+        break;
+      }
+      case 2: {
+        // Away and back, perhaps while others take its pages.
+        const auto stored = Stored(mirror.id);
+        if (Random(2) == 0) scheduler_->Drop(mirror.id);
+        mirror.id = scheduler_->Open({live_[which].salt, 0}, stored);
+        break;
+      }
+      case 3:
+        scheduler_->Drop(mirror.id);
+        std::swap(live_[which], live_.back());
+        live_.pop_back();
+        break;
+      case 4:
+        Follow(mirror, 1 + Random(12));
+        break;
+      case 5:
+      case 6:
+        AppendMasked(mirror);
+        break;
+      default:
+        Append(mirror, Tokens(Random(3) == 0 ? 1 + Random(70) : 1));
+    }
+    if (!live_.empty() && live_.back().mirror.slots.size() > 300) {
+      scheduler_->Truncate(live_.back().mirror.id, 0);
+      live_.back().mirror.slots.clear();
+    }
+  }
+
+  // Few different ones: beginnings are often equal.
+  std::vector<uint32_t> Tokens(uint32_t count) {
+    std::vector<uint32_t> tokens(count, 'a');
+    if (Random(2) == 0) tokens[Random(count)] = 'b';
+    return tokens;
+  }
+
+  // The last row sees some of what is there.
+  void AppendMasked(Mirror& mirror) {
+    Forward forward = mirror.Append(Tokens(1 + Random(20)));
+    std::vector<DummySlot> seen;
+    const auto first = static_cast<uint32_t>(mirror.slots.size() - forward.tokens.size());
+    for (uint32_t row = 0; row < forward.tokens.size(); ++row) {
+      BrleBuilder mask;
+      seen.clear();
+      for (uint32_t i = 0; i <= first + row; ++i) {
+        if (i < first + row && Random(3) == 0) continue;
+        mask.AddTrue(i, i + 1);
+        seen.push_back(mirror.slots[i]);
+      }
+      forward.attention.push_back(std::move(mask).Take());
+    }
+    Outcome outcome;
+    forward.done = outcome.Callback();
+    scheduler_->Execute(std::move(forward));
+    EXPECT_EQ(outcome.Token(), *Argmax(DummyLogits(device_, seen), nullptr));
+  }
+
+  // A chain of passes, of which each feeds what the one before it gave.
+  void Follow(Mirror& mirror, uint32_t count) {
+    std::vector<uint32_t> given;
+    Outcome outcome;
+    Forward forward = mirror.Append(Tokens(1));
+    forward.chain = std::make_unique<Chain>();
+    forward.chain->max_tokens = count;
+    forward.chain->seed = [](uint32_t step) { return step; };
+    forward.chain->give = [&given](uint32_t token, auto) { given.push_back(token); };
+    forward.done = outcome.Callback();
+    scheduler_->Execute(std::move(forward));
+    ASSERT_TRUE(outcome.Get() && *outcome.Get());
+    ASSERT_EQ(given.size(), count);
+    for (uint32_t i = 0; i < count; ++i) {
+      ASSERT_EQ(given[i], mirror.Greedy(device_));
+      if (i + 1 < count)
+        mirror.slots.push_back({given[i], static_cast<uint32_t>(mirror.slots.size())});
+    }
+  }
+
+  std::mt19937 random_{1};
+  std::vector<Sequence> live_;
+};
+
+TEST_F(Composition, GivesTheTokensOfAPlainRecomputation) {
+  for (const uint32_t page_tokens : {1U, 16U, 64U}) {
+    for (const bool share : {false, true}) {
+      live_.clear();
+      Start({.seed = page_tokens,
+             .page_tokens = page_tokens,
+             .total_pages = 12'000 / page_tokens,
+             .max_batch_tokens = 32},
+            {.share = share});
+      for (int step = 0; step < 400; ++step) {
+        Step();
+        if (HasFailure()) FAIL() << "step " << step << ", pages of " << page_tokens;
+      }
+      Settle();
+      EXPECT_EQ(scheduler_->stats().prefix.hits > 0, share);
+      EXPECT_GT(scheduler_->stats().pages_restored, 0U);
+    }
+  }
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ Completed = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory) -> None:
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Neither the config nor the saved contexts of whoever runs the tests."""
     os.environ["PIE_HOME"] = str(tmp_path_factory.mktemp("home"))
 
@@ -37,6 +37,7 @@ def guest() -> Callable[[str], list[str | Path]]:
         for example in ("hello", "text-completion", "parallel-generation")
         for language in ("rust", "python", "typescript", "cpp")
     }
+    manifests["remember-rust"] = ROOT / "inferlets" / "remember" / "rust" / "Pie.toml"
     manifests["hostile-guest"] = ROOT / "tests" / "hostile" / "guest" / "Pie.toml"
 
     def arguments(name: str) -> list[str | Path]:
