@@ -23,7 +23,7 @@ struct QuantizedTile {
   // Of x: rows from `row` on.
   const QuantizedRows* x;
   uint32_t row;
-  const OutlierColumns::Meeting* meetings;  // [rows, outliers_a_row]
+  const OutlierColumns::Meeting* meetings;  // of these rows
   const float* outlier_columns;             // [slots, 2, 16]
   float* y;
   size_t y_stride;
@@ -189,6 +189,16 @@ template <PanelFormat kFormat, int kRows, int kPanels>
 PIE_AVX512_VNNI inline void AddOutliers(const QuantizedTile& t, __m512 (&sum)[kRows][kPanels]) {
   const uint32_t count = t.x->outliers_a_row();
   const OutlierColumns::Meeting* meeting = t.meetings;
+  if constexpr (kRows == kTall) {
+    for (uint32_t i = 0; i < count; ++i, meeting += kRows) {
+      PIE_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const __m512 column = _mm512_load_ps(t.outlier_columns + meeting[r].offset);
+        sum[r][0] = _mm512_fmadd_ps(_mm512_set1_ps(meeting[r].value), column, sum[r][0]);
+      }
+    }
+    return;
+  }
   const Outlier* outlier = t.x->outliers.data() + size_t{t.row} * count;
   PIE_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -292,7 +302,7 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
   const uint32_t rows = range.row_end - range.row_begin;
   thread_local OutlierColumns columns;
   const bool shared = rows >= kSharedRows;
-  if (shared) columns.Plan(x, range.row_begin, range.row_end);
+  if (shared) columns.Plan(x, range.row_begin, range.row_end, kTwoScales ? 1 : kTall);
   for (uint32_t panel = range.panel_begin; panel < range.panel_end;) {
     constexpr uint32_t kWidest = kTwoScales ? 1 : 2;
     const uint32_t panels = rows > 1 && panel + 1 < range.panel_end ? kWidest : 1;

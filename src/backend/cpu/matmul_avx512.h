@@ -85,20 +85,28 @@ class OutlierColumns {
     float value;
   };
 
-  void Plan(const QuantizedRows& x, uint32_t row_begin, uint32_t row_end) {
+  // As long as there are so many rows left, the meetings of `tall` rows follow one another by rank:
+  // the first of each, then the second of each, …
+  void Plan(const QuantizedRows& x, uint32_t row_begin, uint32_t row_end, uint32_t tall) {
     constexpr uint32_t kNone = ~0U;
     if (slot_of_.size() < x.columns) slot_of_.resize(x.columns, kNone);
     columns_.clear();
     meetings_.clear();
-    for (uint32_t row = row_begin; row < row_end; ++row) {
-      for (const Outlier& outlier : OutliersOf(x, row)) {
-        uint32_t& slot = slot_of_[outlier.column];
-        if (slot == kNone) {
-          slot = static_cast<uint32_t>(columns_.size());
-          columns_.push_back(outlier.column);
+    const uint32_t count = x.outliers_a_row();
+    for (uint32_t first = row_begin; first < row_end;) {
+      const uint32_t rows = row_end - first >= tall ? tall : 1;
+      for (uint32_t i = 0; i < count; ++i) {
+        for (uint32_t row = first; row < first + rows; ++row) {
+          const Outlier& outlier = x.outliers[size_t{row} * count + i];
+          uint32_t& slot = slot_of_[outlier.column];
+          if (slot == kNone) {
+            slot = static_cast<uint32_t>(columns_.size());
+            columns_.push_back(outlier.column);
+          }
+          meetings_.push_back({slot * 2 * kPanelRows, outlier.value});
         }
-        meetings_.push_back({slot * 2 * kPanelRows, outlier.value});
       }
+      first += rows;
     }
     for (uint32_t column : columns_) slot_of_[column] = kNone;
   }
@@ -117,7 +125,7 @@ class OutlierColumns {
     }
   }
 
-  const Meeting* meetings() const { return meetings_.data(); }  // [rows, outliers_a_row]
+  const Meeting* meetings() const { return meetings_.data(); }  // as Plan says
   // 64-byte aligned.
   float* data() {
     const auto address = reinterpret_cast<uintptr_t>(memory_.data());
