@@ -160,5 +160,29 @@ TEST_F(ConfigTest, FoldersComeFromTheEnvironment) {
   for (const char* name : {"PIE_HOME", "XDG_CACHE_HOME", "TMPDIR"}) unsetenv(name);
 }
 
+TEST_F(ConfigTest, SnapshotsAndPrefixes) {
+  auto config = Read("");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->snapshot_root, HomeDir() + "/snapshots");
+  EXPECT_TRUE(config->prefix_cache);
+  EXPECT_FALSE(config->shared_prefixes);
+  config = Read(R"(
+[runtime]
+snapshot_dir = "~/kept"
+snapshot_quota_mb = 3
+max_snapshots = 5
+prefix_cache = false
+prefix_cache_scope = "engine"
+)");
+  ASSERT_TRUE(config) << config.error().text;
+  EXPECT_EQ(config->snapshot_root, UserHome() + "/kept");
+  EXPECT_EQ(config->limits.max_snapshot_bytes, 3u << 20);
+  EXPECT_EQ(config->limits.max_snapshots, 5u);
+  EXPECT_FALSE(config->prefix_cache);
+  EXPECT_TRUE(config->shared_prefixes);
+  EXPECT_EQ(ErrorOf("[runtime]\nprefix_cache_scope = \"all\""),
+            ":2: 'prefix_cache_scope' must be \"user\" or \"engine\"");
+}
+
 }  // namespace
 }  // namespace pie::cli
