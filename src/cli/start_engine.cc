@@ -1,6 +1,7 @@
 #include "cli/start_engine.h"
 
 #include <new>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -44,10 +45,12 @@ Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
 }
 
 Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, bool quiet) {
-  if (entry.kv_cache_dtype != "f16") {
-    return Fail(Code::kUnavailable,
-                "model '{}' asks for kv_cache_dtype = \"{}\"; the CPU device keeps \"f16\" only",
-                entry.name, entry.kv_cache_dtype);
+  const std::optional<cpu::KvType> kv_type = cpu::ParseKvType(entry.kv_cache_dtype);
+  if (!kv_type) {
+    return Fail(
+        Code::kUnavailable,
+        "model '{}' asks for kv_cache_dtype = \"{}\"; the CPU device keeps \"f16\" or \"q8\"",
+        entry.name, entry.kv_cache_dtype);
   }
   const std::string path =
       PIE_TRY(FindModel(entry.weights.empty() ? kDefaultModel : entry.weights));
@@ -55,6 +58,7 @@ Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, bool quiet) {
   SetCommon(options, entry);
   Set(options.max_positions, entry.max_positions);
   Set(options.threads, entry.threads);
+  options.kv_type = *kv_type;
   ProgressBar bar("loading " + entry.name, !quiet);
   options.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
   Model model = PIE_TRY(OpenModel(path, entry.name));

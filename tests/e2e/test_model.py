@@ -141,11 +141,22 @@ def test_more_memory_than_there_is(run, guest, tmp_path):
 
 
 def test_a_cache_that_is_not_there(run, guest, tmp_path):
-    options = '[model.driver.options]\nkv_cache_dtype = "q8"\n'
+    options = '[model.driver.options]\nkv_cache_dtype = "q4"\n'
     config = config_for(tmp_path, next(DEFAULT.glob("*.gguf")), options)
     done = run("run", "-c", config, *guest("hello-rust"), "--", "--name", "Ada")
     assert done.returncode == 1
-    assert 'kv_cache_dtype = "q8"' in done.stderr
+    assert 'kv_cache_dtype = "q4"' in done.stderr
+    assert '"f16" or "q8"' in done.stderr
+
+
+@pytest.mark.parametrize("name", ["q8", "q8_0", "int8"])
+def test_keys_and_values_in_bytes(run, guest, tmp_path, name):
+    options = f'[model.driver.options]\nkv_cache_dtype = "{name}"\n'
+    config = config_for(tmp_path, next(DEFAULT.glob("*.gguf")), options)
+    words = ("--prompt", "What is the capital of France?", "--temperature", "0")
+    done = run("run", "-c", config, *guest("text-completion-rust"), "--", *words)
+    assert done.returncode == 0, done.stderr
+    assert "Paris" in done.stdout
 
 
 def test_longer_than_the_model_knows(run, guest, tmp_path):

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/attention_kernels.h"
+#include "backend/cpu/attention_unpack.h"
 #include "base/result.h"
 
 namespace pie::cpu {
@@ -17,7 +18,7 @@ constexpr uint32_t kFewLines = 8;
 
 void Attention::Share(std::span<const AttentionMember> members, uint32_t page_tokens,
                       uint32_t group) {
-  // The reference takes no span in two parts.
+  // The reference takes all of a span together.
   const uint32_t granule = level_ >= CpuLevel::kAvx2 ? attention::kBlock : kSpanKeys;
   std::vector<SharingMember> sharing;
   for (const AttentionMember& member : members) {
@@ -141,6 +142,9 @@ void Attention::RunSpan(const Call& call, const Tile& tile, uint32_t span,
                    : level_ >= CpuLevel::kAvx512 ? attention::SpanAvx512
                    : level_ >= CpuLevel::kAvx2   ? attention::SpanAvx2
                                                  : attention::SpanScalar;
+  if (call.kv.type == KvType::kQ8 && !call.bf16) {
+    return attention::RunUnpacked(level_, work, run, out);
+  }
   run(work, out);
 }
 

@@ -309,14 +309,11 @@ bool Look(const uint64_t* visible, Lines& lines) {
   return true;
 }
 
-}  // namespace
-
-void SpanBf16(const Span& span, const Partial& out) {
+template <class Block>
+void RunBlocks(const Span& span, const Partial& out) {
   alignas(64) uint32_t q[kLines][PairBlock::kMaxPairs];
   PackQueries(span, q);
-  const bool raw = span.lines <= kRawLines && RawBlock::Fits(*span.kv);
-  RawBlock raw_block;
-  PairBlock pair_block;
+  Block block;
   Lines lines;
   std::memset(lines.scores, 0, sizeof lines.scores);
   uint64_t visible[kLines];
@@ -324,14 +321,20 @@ void SpanBf16(const Span& span, const Partial& out) {
     uint64_t any = 0;
     for (uint32_t i = 0; i < span.lines; ++i) any |= visible[i] = span.Visible(i, key);
     if (any == 0) continue;
-    raw ? raw_block.Find(span, key, any) : pair_block.Load(span, key, any);
+    block.Find(span, key, any);
     for (lines.first = 0; lines.first < span.lines; lines.first += kLanes) {
       lines.count = std::min(kLanes, span.lines - lines.first);
       lines.q = q + lines.first;
-      if (!Look(visible, lines)) continue;
-      raw ? RunLines(span, raw_block, lines, out) : RunLines(span, pair_block, lines, out);
+      if (Look(visible, lines)) RunLines(span, block, lines, out);
     }
   }
+}
+
+}  // namespace
+
+void SpanBf16(const Span& span, const Partial& out) {
+  if (span.lines > kRawLines || !FitsRaw(*span.kv)) return RunBlocks<PairBlock>(span, out);
+  span.kv->type == KvType::kQ8 ? RunBlocks<RawBytes>(span, out) : RunBlocks<RawHalves>(span, out);
 }
 
 }  // namespace pie::cpu::attention

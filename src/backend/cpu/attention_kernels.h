@@ -51,10 +51,24 @@ struct Span {
     return {kv->Keys(page, kv_head) + slot, kv->Values(page, kv_head) + size_t{slot} * kv->head_dim,
             slot};
   }
+  // The same of pages of bytes; scales [scales, page_tokens] and [page_tokens, scales].
+  struct BytePlace {
+    const int8_t* keys;
+    const uint16_t* key_scales;
+    const int8_t* values;
+    const uint16_t* value_scales;
+  };
+  BytePlace FindBytes(uint32_t key) const {
+    const PageId page = pages[key / kv->page_tokens];
+    const size_t slot = key % kv->page_tokens;
+    return {kv->ByteKeys(page, kv_head) + slot, kv->KeyScales(page, kv_head) + slot,
+            kv->ByteValues(page, kv_head) + slot * kv->head_dim,
+            kv->ValueScales(page, kv_head) + slot * KvScales(kv->head_dim)};
+  }
 };
 
-// What they find is added to the partial, in which earlier keys of the same span may be; the
-// reference takes only a cleared one.
+// What they find is added to the partial, in which earlier keys of the same span may be. They read
+// pages of halves; the last one those of bytes too.
 void SpanScalar(const Span& span, const Partial& out);
 void SpanAvx2(const Span& span, const Partial& out);
 void SpanAvx512(const Span& span, const Partial& out);

@@ -18,6 +18,7 @@ namespace {
 struct Kind {
   CpuLevel level;
   bool bf16;
+  KvType kv = KvType::kF16;
 };
 
 struct Shape {
@@ -27,15 +28,17 @@ struct Shape {
 // A sequence of `tokens` keys and values in scattered pages, with the last `rows` of them new.
 class Case {
  public:
-  Case(const Shape& shape, uint32_t tokens, uint32_t rows, uint64_t seed)
+  Case(const Kind& kind, const Shape& shape, uint32_t tokens, uint32_t rows, uint64_t seed)
       : shape_(shape), tokens_(tokens), rows_(rows) {
     const uint32_t pages = (tokens + shape.page_tokens - 1) / shape.page_tokens;
-    kv_ = {
-        .kv_heads = shape.kv_heads, .head_dim = shape.head_dim, .page_tokens = shape.page_tokens};
-    kv_.page_stride = kv_.PageNumbers() + 6;
+    kv_ = {.kv_heads = shape.kv_heads,
+           .head_dim = shape.head_dim,
+           .page_tokens = shape.page_tokens,
+           .type = kind.kv};
+    kv_.page_stride = kv_.PageBytes() + 12;
     // What has not been written is NaN: nothing may read it into a result.
-    memory_.assign((pages * 2 + 1) * kv_.page_stride, 0x7FFF);
-    kv_.data = memory_.data();
+    memory_.assign((pages * 2 + 1) * kv_.page_stride / 2, 0x7FFF);
+    kv_.data = reinterpret_cast<std::byte*>(memory_.data());
     for (uint32_t i = 0; i < pages; ++i) pages_.push_back({(pages - i) * 2 - i % 2});
     const size_t numbers = size_t{shape.kv_heads} * shape.head_dim;
     keys_ = RandomFloats(tokens * numbers, seed, 2);
@@ -45,6 +48,7 @@ class Case {
               keys_.data() + t * numbers, values_.data() + t * numbers);
     }
     q_ = RandomFloats(rows * QStride(), seed + 2, 2);
+    for (std::vector<float>* numbers_of : {&keys_, &values_}) Store(kind, *numbers_of);
   }
 
   size_t QStride() const { return size_t{shape_.heads} * shape_.head_dim + 3; }
@@ -81,7 +85,6 @@ class Case {
   std::vector<double> Expected(const Kind& kind, uint32_t row, uint32_t head,
                                const std::vector<uint64_t>* mask) const {
     const float scale = shape(kind).scale;
-    const auto stored = [&](float x) { return kind.bf16 ? Bf16(Half(x)) : Half(x); };
     const uint32_t kv_head = head / (shape_.heads / shape_.kv_heads);
     const size_t words = mask == nullptr ? 0 : mask->size() / rows_;
     double total = extras.sinks == nullptr ? 0 : std::exp(double{extras.sinks[head]});
@@ -97,12 +100,12 @@ class Case {
       const float* const q = q_.data() + row * QStride() + size_t{head} * shape_.head_dim;
       double score = 0;
       for (uint32_t d = 0; d < shape_.head_dim; ++d) {
-        score += double{stored(keys_[at + d])} * (kind.bf16 ? Bf16(q[d] * scale) : q[d] * scale);
+        score += double{keys_[at + d]} * (kind.bf16 ? Bf16(q[d] * scale) : q[d] * scale);
       }
       if (extras.softcap != 0) score = extras.softcap * std::tanh(score / extras.softcap);
       const double weight = std::exp(score);
       total += weight;
-      for (uint32_t d = 0; d < shape_.head_dim; ++d) values[d] += weight * stored(values_[at + d]);
+      for (uint32_t d = 0; d < shape_.head_dim; ++d) values[d] += weight * values_[at + d];
     }
     for (double& value : values) value = total == 0 ? 0 : value / total;
     return values;
@@ -125,12 +128,12 @@ class Case {
     }
   }
 
-  // Makes the keys and values of the first tokens NaN.
+  // Makes the keys and values of the first tokens infinite.
   void Forget(uint32_t tokens) {
-    const std::vector<float> nan(size_t{shape_.kv_heads} * shape_.head_dim, NAN);
+    const std::vector<float> infinite(size_t{shape_.kv_heads} * shape_.head_dim, INFINITY);
     for (uint32_t t = 0; t < tokens; ++t) {
       WriteKv(CpuLevel::kScalar, kv_, pages_[t / shape_.page_tokens], t % shape_.page_tokens,
-              nan.data(), nan.data());
+              infinite.data(), infinite.data());
     }
   }
 
@@ -139,6 +142,23 @@ class Case {
   AttentionShape extras;  // window, softcap and sinks
 
  private:
+  // What a page keeps of the numbers, and products make of them.
+  void Store(const Kind& kind, std::vector<float>& numbers) const {
+    for (size_t head = 0; head < numbers.size(); head += shape_.head_dim) {
+      for (uint32_t from = 0; from < shape_.head_dim; from += 16) {
+        const std::span block(&numbers[head + from], std::min(16U, shape_.head_dim - from));
+        float greatest = 0;
+        for (const float x : block) greatest = std::max(greatest, std::abs(x));
+        const float scale = Half(greatest / 127);
+        for (float& x : block) {
+          if (kind.kv == KvType::kQ8) x = std::nearbyint(x * (1 / scale)) * scale;
+          // Bytes are rounded once.
+          if (kind.kv == KvType::kF16 || !kind.bf16) x = Half(x);
+          if (kind.bf16) x = Bf16(x);
+        }
+      }
+    }
+  }
   static float Half(float x) { return HalfToFloat(FloatToHalf(x)); }
   static float Bf16(float x) {
     const auto bits = std::bit_cast<uint32_t>(x);
@@ -160,8 +180,12 @@ class AttentionAtLevel : public testing::TestWithParam<Kind> {
 
 std::vector<Kind> Kinds() {
   std::vector<Kind> kinds;
-  for (const CpuLevel level : SupportedCpuLevels()) kinds.push_back({level, false});
-  if (DetectCpuLevel() >= CpuLevel::kAvx512Bf16) kinds.push_back({CpuLevel::kAvx512Bf16, true});
+  for (const KvType kv : {KvType::kF16, KvType::kQ8}) {
+    for (const CpuLevel level : SupportedCpuLevels()) kinds.push_back({level, false, kv});
+    if (DetectCpuLevel() >= CpuLevel::kAvx512Bf16) {
+      kinds.push_back({CpuLevel::kAvx512Bf16, true, kv});
+    }
+  }
   return kinds;
 }
 
@@ -169,14 +193,15 @@ INSTANTIATE_TEST_SUITE_P(Levels, AttentionAtLevel, testing::ValuesIn(Kinds()),
                          [](const auto& param) {
                            std::string name(NameOf(param.param.level));
                            std::erase(name, '-');
-                           return name + (param.param.bf16 ? "_bf16" : "");
+                           return name + (param.param.bf16 ? "_bf16" : "") +
+                                  (param.param.kv == KvType::kQ8 ? "_q8" : "");
                          });
 
 TEST_P(AttentionAtLevel, IsASoftmaxOverAllEarlierKeys) {
   for (const uint32_t page_tokens : {1U, 5U, 8U, 16U, 24U, 64U}) {
     for (const auto& [tokens, rows] :
          {std::pair{1U, 1U}, {17U, 1U}, {65U, 2U}, {40U, 40U}, {130U, 7U}}) {
-      const Case c({3, 1, 24, page_tokens}, tokens, rows, tokens);
+      const Case c(GetParam(), {3, 1, 24, page_tokens}, tokens, rows, tokens);
       c.Check(GetParam(), c.Run(GetParam(), pool_), nullptr);
     }
   }
@@ -185,7 +210,7 @@ TEST_P(AttentionAtLevel, IsASoftmaxOverAllEarlierKeys) {
 TEST_P(AttentionAtLevel, TakesHeadsOfAllSizesAndGroups) {
   for (const Shape& shape : {Shape{9, 3, 64, 16}, Shape{2, 2, 80, 16}, Shape{20, 1, 16, 16},
                              Shape{4, 2, 128, 16}, Shape{1, 1, 7, 16}, Shape{4, 4, 256, 16}}) {
-    const Case c(shape, 70, 3, shape.head_dim);
+    const Case c(GetParam(), shape, 70, 3, shape.head_dim);
     c.Check(GetParam(), c.Run(GetParam(), pool_), nullptr);
   }
 }
@@ -194,7 +219,7 @@ TEST_P(AttentionAtLevel, SeesWhatTheMaskAllows) {
   for (const uint32_t page_tokens : {1U, 16U}) {
     const uint32_t tokens = 200;
     const uint32_t rows = 6;
-    const Case c({6, 2, 20, page_tokens}, tokens, rows, 5);
+    const Case c(GetParam(), {6, 2, 20, page_tokens}, tokens, rows, 5);
     std::vector<uint64_t> mask(rows * 3);  // words for 192 keys: the last 8 are not seen
     for (size_t i = 0; i < mask.size(); ++i) mask[i] = CounterRng{6}.Bits(i);
     mask[0] = mask[1] = 0;            // leading keys masked
@@ -209,7 +234,7 @@ TEST_P(AttentionAtLevel, SeesWhatTheMaskAllows) {
 // Whole sixteens of keys that are not seen, between those that are.
 TEST_P(AttentionAtLevel, MasksHaveHoles) {
   for (const uint32_t rows : {1U, 6U}) {
-    const Case c({3, 1, 32, 16}, 200, rows, 5);
+    const Case c(GetParam(), {3, 1, 32, 16}, 200, rows, 5);
     std::vector<uint64_t> mask(rows * size_t{4});
     for (uint32_t row = 0; row < rows; ++row) {
       mask[row * 4] = 0xF0000000'00000001;
@@ -223,7 +248,7 @@ TEST_P(AttentionAtLevel, MasksHaveHoles) {
 TEST_P(AttentionAtLevel, AWindowHidesWhatIsFarBack) {
   for (const uint32_t window : {1U, 5U, 64U, 100U, 513U, 5000U}) {
     for (const auto& [tokens, rows] : {std::pair{40U, 40U}, {130U, 7U}, {1200U, 2U}}) {
-      Case c({4, 2, 16, 16}, tokens, rows, window);
+      Case c(GetParam(), {4, 2, 16, 16}, tokens, rows, window);
       c.extras.window = window;
       c.Check(GetParam(), c.Run(GetParam(), pool_), nullptr);
     }
@@ -231,7 +256,7 @@ TEST_P(AttentionAtLevel, AWindowHidesWhatIsFarBack) {
 }
 
 TEST_P(AttentionAtLevel, AWindowAndAMaskBothHold) {
-  Case c({6, 2, 20, 16}, 200, 6, 5);
+  Case c(GetParam(), {6, 2, 20, 16}, 200, 6, 5);
   c.extras.window = 70;
   std::vector<uint64_t> mask(6 * 4);
   for (size_t i = 0; i < mask.size(); ++i) mask[i] = CounterRng{6}.Bits(i);
@@ -240,7 +265,7 @@ TEST_P(AttentionAtLevel, AWindowAndAMaskBothHold) {
 }
 
 TEST_P(AttentionAtLevel, PagesBeforeTheWindowAreNotRead) {
-  Case c({3, 1, 16, 16}, 1700, 1, 8);
+  Case c(GetParam(), {3, 1, 16, 16}, 1700, 1, 8);
   c.extras.window = 33;
   const auto expected = c.Run(GetParam(), pool_);
   c.Forget(1700 - 33 - 64);
@@ -248,7 +273,7 @@ TEST_P(AttentionAtLevel, PagesBeforeTheWindowAreNotRead) {
 }
 
 TEST_P(AttentionAtLevel, ScoresAreCapped) {
-  Case c({4, 2, 24, 5}, 130, 7, 11);
+  Case c(GetParam(), {4, 2, 24, 5}, 130, 7, 11);
   c.extras.softcap = 0.7F;
   c.Check(GetParam(), c.Run(GetParam(), pool_), nullptr);
 }
@@ -256,7 +281,7 @@ TEST_P(AttentionAtLevel, ScoresAreCapped) {
 TEST_P(AttentionAtLevel, SinksTakeTheirShare) {
   const std::vector<float> sinks = {-3, 0, 2.5F, 30, -50, 1};
   for (const uint32_t tokens : {70U, 1300U}) {
-    Case c({6, 2, 16, 16}, tokens, 3, 12);
+    Case c(GetParam(), {6, 2, 16, 16}, tokens, 3, 12);
     c.extras.sinks = sinks.data();
     c.extras.window = 40;
     c.extras.softcap = 5;
@@ -275,7 +300,7 @@ TEST_P(AttentionAtLevel, WhatIsSharedIsReadTogetherAndChangesNothing) {
   for (const uint32_t tokens : {30U, 100U, 600U, 1300U}) {
     for (const uint32_t page_tokens : {1U, 16U, 64U}) {
       for (const int variant : {0, 1, 2, 3}) {
-        Case c({6, 2, 20, page_tokens}, tokens, rows, tokens);
+        Case c(GetParam(), {6, 2, 20, page_tokens}, tokens, rows, tokens);
         if (variant == 1) c.extras.sinks = sinks.data();
         if (variant == 2) c.extras.window = 70;
         std::vector<uint64_t> mask((tokens + 63) / 64 * rows);
@@ -297,15 +322,15 @@ TEST_P(AttentionAtLevel, WhatIsSharedIsReadTogetherAndChangesNothing) {
 }
 
 TEST_P(AttentionAtLevel, LongSequencesAreCutAndMerged) {
-  const Case one({3, 1, 16, 16}, 1700, 1, 8);  // one tile: spans apart
+  const Case one(GetParam(), {3, 1, 16, 16}, 1700, 1, 8);  // one tile: spans apart
   one.Check(GetParam(), one.Run(GetParam(), pool_), nullptr);
   if (GetParam().level == CpuLevel::kScalar) return;
-  const Case many({12, 4, 16, 16}, 1100, 30, 9);  // many tiles: spans in turn
+  const Case many(GetParam(), {12, 4, 16, 16}, 1100, 30, 9);  // many tiles: spans in turn
   many.Check(GetParam(), many.Run(GetParam(), pool_), nullptr);
 }
 
 TEST_P(AttentionAtLevel, ARowDependsNeitherOnTheBatchNorOnThreads) {
-  Case c({6, 2, 32, 16}, 1200, 21, 3);
+  Case c(GetParam(), {6, 2, 32, 16}, 1200, 21, 3);
   c.extras.window = 700;
   const auto together = c.Run(GetParam(), pool_);
   ThreadPool alone(1);
@@ -321,7 +346,7 @@ TEST_P(AttentionAtLevel, ARowDependsNeitherOnTheBatchNorOnThreads) {
 }
 
 TEST_P(AttentionAtLevel, LargeScoresDoNotOverflow) {
-  const Case c({1, 1, 16, 16}, 100, 1, 4);
+  const Case c(GetParam(), {1, 1, 16, 16}, 100, 1, 4);
   std::vector<float> out(c.QStride());
   const AttentionMember member = c.Member(out.data(), nullptr);
   AttentionShape shape = c.shape(GetParam());
@@ -331,7 +356,7 @@ TEST_P(AttentionAtLevel, LargeScoresDoNotOverflow) {
 }
 
 TEST(Attention, NothingToDoIsNothingDone) {
-  const Case c({1, 1, 16, 16}, 4, 1, 4);
+  const Case c({DetectCpuLevel(), false}, {1, 1, 16, 16}, 4, 1, 4);
   ThreadPool pool;
   Attention(DetectCpuLevel(), pool).Run(c.kv(), c.shape({DetectCpuLevel(), false}), {});
 }

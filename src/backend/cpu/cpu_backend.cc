@@ -32,19 +32,15 @@ constexpr size_t kLogitRows = 64;
 // one is one copy.
 class KvPages {
  public:
-  static Result<KvPages> Make(const ModelConfig& config, uint32_t page_tokens, uint32_t pages) {
+  static Result<KvPages> Make(KvLayer layer, uint32_t layers, uint32_t pages) {
     KvPages kv;
     kv.pages_ = pages;
-    KvLayer layer{
-        .kv_heads = config.kv_heads, .head_dim = config.head_dim, .page_tokens = page_tokens};
-    kv.page_numbers_ = layer.PageNumbers() * config.layers;
-    layer.page_stride = kv.page_numbers_;
+    kv.page_bytes_ = layer.PageBytes() * layers;
+    layer.page_stride = kv.page_bytes_;
     kv.arena_ = std::make_unique<cpu::Arena>();
-    std::byte* const memory =
-        PIE_TRY(kv.arena_->Allocate(kv.page_numbers_ * sizeof(uint16_t) * pages));
-    kv.data_ = reinterpret_cast<uint16_t*>(memory);
-    for (uint32_t i = 0; i < config.layers; ++i) {
-      layer.data = kv.data_ + i * layer.PageNumbers();
+    kv.data_ = PIE_TRY(kv.arena_->Allocate(kv.page_bytes_ * pages));
+    for (uint32_t i = 0; i < layers; ++i) {
+      layer.data = kv.data_ + i * layer.PageBytes();
       kv.layers_.push_back(layer);
     }
     return kv;
@@ -53,21 +49,20 @@ class KvPages {
   std::span<const KvLayer> layers() const { return layers_; }
   void Copy(PageId from, PageId to) {
     PIE_CHECK(from.value < pages_ && to.value < pages_ && from != to);
-    std::memcpy(data_ + to.value * page_numbers_, data_ + from.value * page_numbers_,
-                page_numbers_ * sizeof(uint16_t));
+    std::memcpy(data_ + to.value * page_bytes_, data_ + from.value * page_bytes_, page_bytes_);
   }
   // A page of all layers, as it lies in memory.
   std::span<std::byte> Page(PageId page) const {
     PIE_CHECK(page.value < pages_);
-    return std::as_writable_bytes(std::span(data_ + page.value * page_numbers_, page_numbers_));
+    return {data_ + page.value * page_bytes_, page_bytes_};
   }
 
  private:
   KvPages() = default;
 
   std::unique_ptr<cpu::Arena> arena_;
-  uint16_t* data_ = nullptr;  // [pages, layers, keys and values of a page]
-  size_t page_numbers_ = 0;
+  std::byte* data_ = nullptr;  // [pages, layers, keys and values of a page]
+  size_t page_bytes_ = 0;
   uint32_t pages_ = 0;
   std::vector<KvLayer> layers_;
 };
@@ -207,6 +202,14 @@ Status CheckMemory(const std::string& what, uint64_t bytes) {
               machine >> 20);
 }
 
+// One layer of a page; without memory.
+KvLayer LayerOf(const ModelConfig& config, const CpuOptions& options) {
+  return {.kv_heads = config.kv_heads,
+          .head_dim = config.head_dim,
+          .page_tokens = options.page_tokens,
+          .type = options.kv_type};
+}
+
 Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& options) {
   BackendInfo info{.name = "cpu",
                    .vocab_size = config.vocab_size,
@@ -222,8 +225,7 @@ Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& option
   if (options.max_positions != 0) {
     info.max_positions = std::min(options.max_positions, info.max_positions);
   }
-  const uint64_t page_bytes = uint64_t{config.layers} * config.kv_heads * config.head_dim * 2 *
-                              sizeof(uint16_t) * info.page_tokens;
+  const uint64_t page_bytes = uint64_t{config.layers} * LayerOf(config, options).PageBytes();
   if (info.total_pages == 0) {
     info.total_pages =
         static_cast<uint32_t>(std::min<uint64_t>(options.kv_bytes / page_bytes, UINT32_MAX));
@@ -266,11 +268,12 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& path,
   for (const Tensor& tensor : files.tensors().all()) weight_bytes += tensor.data.size();
   PIE_RETURN_IF_ERROR(CheckMemory(fmt::format("the weights of {}", path), weight_bytes));
   ChooseRopeFactors(info, config.rope);
-  info.layout = fmt::format("f16, {} layers, {} heads of {}, {} tokens a page, rope {}",
-                            config.layers, config.kv_heads, config.head_dim, info.page_tokens,
+  info.layout = fmt::format("{}, {} layers, {} heads of {}, {} tokens a page, rope {}",
+                            NameOf(options.kv_type), config.layers, config.kv_heads,
+                            config.head_dim, info.page_tokens,
                             config.rope.factors == config.rope.long_factors ? "long" : "short");
   info.fingerprint = FingerprintOf(files);
-  KvPages kv = PIE_TRY(KvPages::Make(config, info.page_tokens, info.total_pages));
+  KvPages kv = PIE_TRY(KvPages::Make(LayerOf(config, options), config.layers, info.total_pages));
   cpu::Weights weights = PIE_TRY(cpu::LoadWeights(files, options.progress));
   return std::make_unique<CpuBackend>(config, std::move(weights), std::move(kv), std::move(info),
                                       options);

@@ -1,5 +1,5 @@
 // The CPU device: models of all known architectures from GGUF files and Hugging Face folders, their
-// weights quantised as they are in the file, keys and values in F16 pages.
+// weights quantised as they are in the file, keys and values in pages of F16 or of bytes.
 //
 // The same logits come out, bit for bit, whatever the batch, the chunking, the page size and the
 // number of threads, on processors of the same CpuLevel.
@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/cpu_features.h"
+#include "backend/cpu/kv_layer.h"
 #include "backend/cpu/weights.h"
 #include "base/result.h"
 
@@ -24,6 +25,7 @@ struct CpuOptions {
   uint32_t max_batch_tokens = 512;  // longer prefills come in chunks, so that others get their turn
   uint32_t max_batch_members = 256;
   uint32_t max_positions = 0;  // 0 = what the model knows; never more than that
+  cpu::KvType kv_type = cpu::KvType::kF16;
   cpu::CpuLevel level = cpu::DetectCpuLevel();
   cpu::LoadProgress progress = {};
 };

@@ -22,9 +22,10 @@
 #define PIE_AVX512_VNNI \
   __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
 
-#define PIE_AVX512_BF16                                                                \
-  __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni," \
-                        "avx512bf16")))
+#define PIE_AVX512_BF16                                                     \
+  __attribute__((                                                           \
+      target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni," \
+             "avx512bf16")))
 
 // Before a loop of constant length over registers: unrolled also at -O2, or the registers would be
 // memory.
