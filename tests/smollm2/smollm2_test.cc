@@ -204,6 +204,12 @@ TEST_F(SmolLm2Invariance, ThreadsChangeNothing) {
   EXPECT_EQ(Alone(*Open(16, 1)), Alone(*Open(16, 3)));
 }
 
+TEST_F(SmolLm2Invariance, NeitherDoTheyWithKeysAndValuesInBytes) {
+  const auto usual = Alone(*Open(16, 1, cpu::KvType::kQ8));
+  EXPECT_EQ(Alone(*Open(1, 3, cpu::KvType::kQ8), 7), usual);
+  EXPECT_EQ(Alone(*Open(64, 2, cpu::KvType::kQ8), 1), usual);
+}
+
 TEST_F(SmolLm2Invariance, TheRestOfTheBatchChangesNothing) {
   for (const uint32_t page_tokens : {1, 16, 64}) {
     const auto device = Open(page_tokens);
