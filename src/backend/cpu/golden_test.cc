@@ -104,15 +104,16 @@ float Distance(const Rows& rows, const std::vector<float>& expected) {
 // Logits are up to about 20. A device keeps keys and values in F16, and that is all that it may
 // differ by: of transformers that rounds them alike, by much less. (Not by nothing: a number that
 // lay in the middle goes to the other side.) Where weights are quantised, so are the rows that they
-// meet.
+// meet: 0.34 is measured, and 0.021 and 0.0005 of the same weights unpacked to F16, which meet
+// floats; so all of it is what bytes cost in rows as short as a tiny model's.
 TEST_P(GoldenTest, LogitsAreThoseOfTransformers) {
   for (const CpuLevel level : SupportedCpuLevels()) {
     const auto device = Open({.level = level});
     ASSERT_TRUE(device);
     const Rows rows = AllLogits(*device, {Sequence(golden_.prompt)}, 1000)[0];
     const bool quantized = std::string_view(std::get<0>(GetParam())) == "gpt-oss-mxfp4";
-    EXPECT_LT(Distance(rows, golden_.logits), quantized ? 0.6F : 0.05F) << NameOf(level);
-    EXPECT_LT(Distance(rows, golden_.rounded), quantized ? 0.6F : 0.004F) << NameOf(level);
+    EXPECT_LT(Distance(rows, golden_.logits), quantized ? 0.4F : 0.05F) << NameOf(level);
+    EXPECT_LT(Distance(rows, golden_.rounded), quantized ? 0.4F : 0.004F) << NameOf(level);
   }
 }
 
