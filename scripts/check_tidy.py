@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""clang-tidy over src/ and bench/, only on files that changed since they last passed.
+"""clang-tidy over src/ and client/cpp/, only on files that changed since they last passed.
 
 What a file's verdict rests on is the file, every header of ours, its compile command and
 .clang-tidy; their hash is remembered in build/tidy/ once it passed.
@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DATABASE = ROOT / "build" / "release" / "compile_commands.json"
 PASSED = ROOT / "build" / "tidy"
+FOLDERS = (ROOT / "src", ROOT / "client" / "cpp" / "src")
 
 
 def entries() -> list[dict[str, str]]:
@@ -25,14 +26,15 @@ def entries() -> list[dict[str, str]]:
     return [
         entry
         for entry in json.loads(DATABASE.read_text())
-        if Path(entry["file"]).is_relative_to(ROOT / "src")
+        if any(Path(entry["file"]).is_relative_to(folder) for folder in FOLDERS)
         and not entry["file"].endswith("_test.cc")
     ]
 
 
 def headers_hash() -> str:
     digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
-    for path in sorted((ROOT / "src").rglob("*.h")):
+    folders = (*FOLDERS, ROOT / "client" / "cpp" / "include")
+    for path in sorted(header for folder in folders for header in folder.rglob("*.h")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -111,3 +111,26 @@ def test_ctrl_c_ends_what_was_submitted(server):
 def test_the_token_of_a_server_on_this_machine(server):
     token = server.home / f"server-{server.port}.token"
     assert run(server, "ping", "--token-file", token).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "input"),
+    [
+        ("--max-tokens 8 --fast", {"max_tokens": 8, "fast": True}),
+        ("--name=Bob left 7", {"name": "Bob", "_positional": ["left", 7]}),
+        (
+            "--a -1 --b +2 --c 1.5 --d .5 --e 1e3",
+            {"a": -1, "b": 2, "c": 1.5, "d": 0.5, "e": 1000.0},
+        ),
+        ("--yes true --no false --version 1.2.3", {"yes": True, "no": False, "version": "1.2.3"}),
+        ("--big 18446744073709551615", {"big": 2**64 - 1}),
+    ],
+)
+def test_arguments_become_input_as_those_of_pie_run(words, input):
+    code = "import json, sys; from pie_client.arguments import to_input; "
+    code += "print(json.dumps(to_input(sys.argv[1:])))"
+    command = [sys.executable, "-c", code, *words.split()]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, check=True
+    )
+    assert json.loads(done.stdout) == input

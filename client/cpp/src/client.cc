@@ -84,7 +84,9 @@ void Client::Reconnect() {
 
 void Client::Authenticate(const std::string& username, std::optional<ParsedPrivateKey> key) {
   Identify(*core_, username, key);
-  core_->login = [core = core_.get(), username, key] { Identify(*core, username, key); };
+  core_->login = [core = core_.get(), username, key = std::move(key)] {
+    Identify(*core, username, key);
+  };
 }
 
 void Client::AuthByToken(const std::string& token) {
