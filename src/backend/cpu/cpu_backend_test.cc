@@ -127,6 +127,43 @@ TEST_P(CpuBackendTest, ARowDependsOnItsSequenceAlone) {
   }
 }
 
+// A sequence goes on in another device, in other pages, from what was read of them: to the last
+// bit.
+TEST_P(CpuBackendTest, PagesCanBeCarriedElsewhere) {
+  const std::string bytes = TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes();
+  constexpr uint32_t kLength = 34;
+  constexpr uint32_t kMoved = 10;  // pages further
+  for (uint32_t page_tokens : {1, 5, 16}) {
+    const CpuOptions options = {.page_tokens = page_tokens, .level = GetParam()};
+    const auto from = Open(bytes, options);
+    const auto to = Open(bytes, options);
+    ASSERT_EQ(from->info().layout, to->info().layout);
+    ASSERT_EQ(from->info().fingerprint, to->info().fingerprint);
+    const Sequence sequence = TinySequence(kLength);
+    const Rows expected = AllLogits(*from, {sequence}, 1000)[0];
+    std::vector<SampleSpec> samples = {{.kind = SampleSpec::Kind::kLogits, .rows = {0}}};
+    Batch batch;
+    batch.members.push_back({.rows = 1,
+                             .pages = (kLength + page_tokens - 1) / page_tokens,
+                             .kv_tokens = kLength - 1,
+                             .samples = &samples});
+    batch.tokens = {sequence.tokens.back()};
+    batch.positions = {sequence.positions.back()};
+    std::vector<std::byte> content(from->info().page_bytes);
+    for (uint32_t page = 0; page < batch.members[0].pages; ++page) {
+      ASSERT_TRUE(from->ReadPage({page}, content));
+      ASSERT_TRUE(to->WritePage({page + kMoved}, content));
+      batch.pages.push_back({page + kMoved});
+    }
+    auto output = to->Wait(*to->Submit(batch));
+    ASSERT_TRUE(output);
+    EXPECT_EQ(std::get<LogitsSlot>(output->slots[0][0]).logits, expected.back());
+  }
+  const std::string other = TinyLlama(DType::kF32, DType::kF32, false).Bytes();
+  EXPECT_NE(Open(bytes, {})->info().fingerprint, Open(other, {})->info().fingerprint);
+  EXPECT_NE(Open(bytes, {.page_tokens = 8})->info().layout, Open(bytes, {})->info().layout);
+}
+
 // Rows that nobody reads leave the last layer early.
 TEST_P(CpuBackendTest, WhatElseIsReadMakesNoDifference) {
   const auto device =

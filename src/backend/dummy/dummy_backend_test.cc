@@ -51,6 +51,27 @@ std::vector<DummySlot> Slots(const std::vector<uint32_t>& tokens) {
 
 const DummyOptions kSmall = {.seed = 9, .page_tokens = 4, .total_pages = 16};
 
+TEST(DummyBackend, PagesCanBeCarriedElsewhere) {
+  const auto from = MakeDummyBackend(kSmall);
+  const auto to = MakeDummyBackend(kSmall);
+  Builder first;
+  first.Add({5, 6, 7, 8, 9}, {0, 1});
+  ASSERT_TRUE(RunBatch(*from, first.batch));
+  std::vector<std::byte> content(from->info().page_bytes);
+  for (uint32_t page : {0U, 1U}) {
+    ASSERT_TRUE(from->ReadPage({page}, content));
+    ASSERT_TRUE(to->WritePage({page + 7}, content));
+  }
+  const std::vector<SampleSpec> samples = {{.kind = Kind::kLogits, .rows = {0}}};
+  Builder second;
+  second.Add({10}, {7, 8}, 5).samples = &samples;
+  const auto output = RunBatch(*to, second.batch);
+  ASSERT_TRUE(output);
+  EXPECT_EQ(Logits(*output, 0), DummyLogits(kSmall, Slots({5, 6, 7, 8, 9, 10})));
+  EXPECT_NE(from->info().fingerprint, MakeDummyBackend({.seed = 8})->info().fingerprint);
+  EXPECT_NE(from->info().layout, MakeDummyBackend({.page_tokens = 5})->info().layout);
+}
+
 TEST(DummyBackend, TellsWhatItCanDo) {
   const auto backend = MakeDummyBackend({});
   EXPECT_EQ(backend->info().name, "dummy");
