@@ -1,6 +1,14 @@
 #include "backend/cpu/cpu_features.h"
 
 namespace pie::cpu {
+namespace {
+
+bool HasAvxVnni() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avxvnni");
+}
+
+}  // namespace
 
 std::string_view NameOf(CpuLevel level) {
   switch (level) {
@@ -8,6 +16,8 @@ std::string_view NameOf(CpuLevel level) {
       return "scalar";
     case CpuLevel::kAvx2:
       return "avx2";
+    case CpuLevel::kAvxVnni:
+      return "avx-vnni";
     case CpuLevel::kAvx512:
       return "avx512";
     case CpuLevel::kAvx512Vnni:
@@ -27,7 +37,7 @@ CpuLevel DetectCpuLevel() {
   }
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
-    return CpuLevel::kAvx2;
+    return HasAvxVnni() ? CpuLevel::kAvxVnni : CpuLevel::kAvx2;
   }
   if (!__builtin_cpu_supports("avx512vnni")) return CpuLevel::kAvx512;
   if (!__builtin_cpu_supports("avx512bf16")) return CpuLevel::kAvx512Vnni;
@@ -37,6 +47,7 @@ CpuLevel DetectCpuLevel() {
 std::vector<CpuLevel> SupportedCpuLevels() {
   std::vector<CpuLevel> levels;
   for (uint8_t level = 0; level <= static_cast<uint8_t>(DetectCpuLevel()); ++level) {
+    if (static_cast<CpuLevel>(level) == CpuLevel::kAvxVnni && !HasAvxVnni()) continue;
     levels.push_back(static_cast<CpuLevel>(level));
   }
   return levels;

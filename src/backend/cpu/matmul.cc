@@ -126,6 +126,7 @@ void MatMulPart(CpuLevel level, const PackedMatrix& w, const QuantizedRows& x, M
             range.panel_end <= w.panels());
   const matmul::Output out{range, y, y_stride};
   if (level >= CpuLevel::kAvx512Vnni) return matmul::QuantizedAvx512Vnni(w, x, out);
+  if (level == CpuLevel::kAvxVnni) return matmul::QuantizedAvxVnni(w, x, out);
   if (level >= CpuLevel::kAvx2) return matmul::QuantizedAvx2(w, x, out);
   matmul::QuantizedScalar(w, x, out);
 }

@@ -60,8 +60,15 @@ PIE_AVX2 inline __m256i Expand(const std::byte* block, uint32_t half, uint32_t v
   return q;
 }
 
+// dot + the products of unsigned w and x, four bytes a lane. In so many letters, because a template
+// cannot have a target attribute of its own: called at CpuLevel::kAvxVnni only.
+PIE_AVX2 inline __m256i ByteDot(__m256i dot, __m256i w, __m256i x) {
+  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(dot) : "x"(w), "x"(x));
+  return dot;
+}
+
 // Dot products of 8 rows of a block with one row of x, for one of its scales.
-template <PanelFormat kFormat>
+template <PanelFormat kFormat, bool kVnni>
 PIE_AVX2 inline __m256i BlockDot(const std::byte* block, uint32_t half, uint32_t part,
                                  const int8_t* x, int32_t x_sum) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
@@ -75,7 +82,10 @@ PIE_AVX2 inline __m256i BlockDot(const std::byte* block, uint32_t half, uint32_t
     const uint32_t column = !kLayout.nibbles() ? 4 * v : v / 2 * 4 + v % 2 * 16;
     const __m256i four = Broadcast4(x + column);
     __m256i w = Expand<kFormat>(block, half, v);
-    if constexpr (kLayout.bits == 4 && !kLayout.stepped) {
+    if constexpr (kVnni) {
+      if constexpr (kLayout.stepped) w = _mm256_xor_si256(w, _mm256_set1_epi8(-128));  // unsigned
+      dot = ByteDot(dot, w, four);
+    } else if constexpr (kLayout.bits == 4 && !kLayout.stepped) {
       // 16 products of at most 15 × 127 fit 16 bits.
       pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(w, four));
     } else if constexpr (kLayout.bits < 8 && !kLayout.stepped) {
@@ -88,11 +98,14 @@ PIE_AVX2 inline __m256i BlockDot(const std::byte* block, uint32_t half, uint32_t
       dot = _mm256_add_epi32(dot, _mm256_madd_epi16(products, ones));
     }
   }
-  if constexpr (kLayout.bits == 4 && !kLayout.stepped) {
+  if constexpr (!kVnni && kLayout.bits == 4 && !kLayout.stepped) {
     dot = _mm256_madd_epi16(pairs, ones);
   }
-  if constexpr (kLayout.bits < 8 && kLayout.offset != 0) {
-    dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(x_sum * kLayout.offset));
+  constexpr int kOffset = kVnni && kLayout.stepped    ? 128
+                          : kVnni || kLayout.bits < 8 ? kLayout.offset
+                                                      : 0;
+  if constexpr (kOffset != 0) {
+    dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(x_sum * kOffset));
   }
   return dot;
 }
@@ -135,7 +148,7 @@ PIE_AVX2 inline __m256 Column(const std::byte* panel, uint32_t half, uint32_t bl
   return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(q, offset)), scale);
 }
 
-template <PanelFormat kFormat, int kRows>
+template <PanelFormat kFormat, bool kVnni, int kRows>
 PIE_AVX2 void RunTile(const std::byte* panel, uint32_t half, const QuantizedRows& x, uint32_t row,
                       float* y, size_t y_stride, uint32_t lanes) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
@@ -156,7 +169,7 @@ PIE_AVX2 void RunTile(const std::byte* panel, uint32_t half, const QuantizedRows
                               : part == 0         ? x.first_sums[at]
                                                   : x.sums[at] - x.first_sums[at];
         const __m256i dot =
-            BlockDot<kFormat>(block, half, part, x.values.data() + at * kQuantBlock, x_sum);
+            BlockDot<kFormat, kVnni>(block, half, part, x.values.data() + at * kQuantBlock, x_sum);
         const __m256 both = _mm256_mul_ps(scale, _mm256_set1_ps(x.scales[at]));
         sum[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), both, sum[r]);
         if constexpr (kLayout.has_min && !kLayout.whole_min()) {
@@ -191,7 +204,7 @@ PIE_AVX2 void RunTile(const std::byte* panel, uint32_t half, const QuantizedRows
   }
 }
 
-template <PanelFormat kFormat>
+template <PanelFormat kFormat, bool kVnni>
 void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) {
   for (uint32_t panel = out.range.panel_begin; panel < out.range.panel_end; ++panel) {
     for (uint32_t half = 0; half < 2 && half * kLanes < LanesOf(w, panel); ++half) {
@@ -199,8 +212,8 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
       for (uint32_t row = out.range.row_begin; row < out.range.row_end;) {
         const bool two = row + 1 < out.range.row_end;
         float* const y = out.y + row * out.y_stride + panel * size_t{kPanelRows} + half * kLanes;
-        (two ? RunTile<kFormat, 2> : RunTile<kFormat, 1>)(w.Panel(panel), half, x, row, y,
-                                                          out.y_stride, lanes);
+        (two ? RunTile<kFormat, kVnni, 2>
+             : RunTile<kFormat, kVnni, 1>)(w.Panel(panel), half, x, row, y, out.y_stride, lanes);
         row += two ? 2 : 1;
       }
     }
@@ -210,7 +223,11 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
 }  // namespace
 
 void QuantizedAvx2(const PackedMatrix& w, const QuantizedRows& x, const Output& out) {
-  WithFormat(w.format(), [&]<PanelFormat kFormat>() { RunRange<kFormat>(w, x, out); });
+  WithFormat(w.format(), [&]<PanelFormat kFormat>() { RunRange<kFormat, false>(w, x, out); });
+}
+
+void QuantizedAvxVnni(const PackedMatrix& w, const QuantizedRows& x, const Output& out) {
+  WithFormat(w.format(), [&]<PanelFormat kFormat>() { RunRange<kFormat, true>(w, x, out); });
 }
 
 }  // namespace pie::cpu::matmul

@@ -16,6 +16,7 @@ struct Output {
 
 void QuantizedScalar(const PackedMatrix& w, const QuantizedRows& x, const Output& out);
 void QuantizedAvx2(const PackedMatrix& w, const QuantizedRows& x, const Output& out);
+void QuantizedAvxVnni(const PackedMatrix& w, const QuantizedRows& x, const Output& out);
 void QuantizedAvx512Vnni(const PackedMatrix& w, const QuantizedRows& x, const Output& out);
 
 void FloatScalar(const PackedMatrix& w, const FloatRows& x, const Output& out);
