@@ -52,6 +52,10 @@ class Cohort {
     woken_ = prompt_ = 0;
   }
 
+  // Was it woken since the last batch began?
+  bool JustWoken(const Peer& peer) const { return peer.round == round_; }
+  int64_t now_ns() const { return now_ns_; }
+
   uint32_t woken() const { return woken_; }
   uint32_t prompt() const { return prompt_; }
 

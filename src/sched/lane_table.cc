@@ -11,9 +11,12 @@ void LaneTable::Apply(Command command) {
   using Kind = Command::Kind;
   switch (command.kind) {
     case Kind::kCreate:
-      if (Lane& lane = Add(command.sequence, command.salt); command.stored) {
-        lane.parked = Parked{std::move(command.stored), 0};
-        lane.parked->tokens = lane.parked->stored->rows().size();
+      if (Lane& lane = Add(command.sequence, command.salt); true) {
+        lane.account = command.account;
+        if (command.stored) {
+          lane.parked = Parked{.stored = std::move(command.stored)};
+          lane.parked->tokens = lane.parked->stored->rows().size();
+        }
       }
       break;
     case Kind::kRead:
@@ -27,6 +30,7 @@ void LaneTable::Apply(Command command) {
       break;
     case Kind::kFork:
       Fork(Find(command.sequence), command.child);
+      lanes_.at(command.child)->account = command.account;
       break;
     case Kind::kTruncate:
       if (Lane* lane = Find(command.sequence); lane != nullptr && Admit(*lane)) {
@@ -39,6 +43,17 @@ void LaneTable::Apply(Command command) {
     case Kind::kExecute:
       Execute(Find(command.sequence), std::move(command.pass));
       break;
+    case Kind::kSuspend:
+      if (Lane* lane = Find(command.sequence); lane != nullptr && Admit(*lane)) {
+        Line(*lane, {.kind = Operation::Kind::kSuspend});
+      }
+      break;
+    case Kind::kBid:
+      if (Lane* lane = Find(command.sequence)) lane->bid = CreditsOf(command.bid);
+      break;
+    case Kind::kOpenAccount:
+    case Kind::kCloseAccount:
+      break;  // the step loop's
     case Kind::kFence:
       fences_.push_back({std::move(command.fence), next_ticket_, operations_});
       break;
@@ -120,12 +135,14 @@ void LaneTable::Drop(Lane& lane) {
     if (lane.operations[i].pass) lane.operations[i].pass->forward.done = nullptr;
   }
   if (lane.current && !lane.on_device) lane.current->forward.done = nullptr;
+  if (lane.deferred) lane.deferred->forward.done = nullptr;
   if (lane.waiting() == 0 && !lane.in_batch) Erase(lane);
 }
 
 void LaneTable::Erase(Lane& lane) {
-  if (lane.current) {
-    CountEnded(lane.current->ticket);
+  if (const Pass* pass = lane.deferred ? lane.deferred.get() : lane.current.get();
+      pass != nullptr && pass->rows() > 0) {
+    CountEnded(pass->ticket);
     --passes_;
   }
   if (lane.reading) CountEnded(lane.reading_ticket);
@@ -140,7 +157,8 @@ void LaneTable::Forget(Lane& lane) {
 
 void LaneTable::MakeReady(Lane& lane) {
   cohort_.Back(lane.peer);
-  InsertByAge(lane.parked ? restoring_ : ready_, lane);
+  lane.ready_since_ns = cohort_.now_ns();
+  InsertByAge(ready_, lane);
 }
 
 void LaneTable::InsertByAge(std::vector<Lane*>& lanes, Lane& lane) {
@@ -151,12 +169,6 @@ void LaneTable::InsertByAge(std::vector<Lane*>& lanes, Lane& lane) {
   auto at = lanes.end();
   while (at != lanes.begin() && older(&lane, *(at - 1))) --at;
   lanes.insert(at, &lane);
-}
-
-void LaneTable::EndRestore(Lane& lane) {
-  std::erase(restoring_, &lane);
-  lane.parked.reset();
-  MakeReady(lane);
 }
 
 void LaneTable::EndRead(Lane& lane, Result<KvContent> content) {
@@ -184,6 +196,11 @@ void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, 
     if (done && last) done(std::move(slots));
     return;
   }
+  if (last && lane.replaying()) {
+    EndReplay(lane);
+    return;
+  }
+  if (!lane.replaying()) lane.untouchable = false;
   if (!last) {
     MakeReady(lane);
     return;
@@ -218,13 +235,15 @@ void LaneTable::Follow(Lane& lane, std::vector<Slot> slots) {
 // The first pass runs in any case: its asker counts on its tokens.
 void LaneTable::EndIdleChain(Lane& lane) {
   if (!lane.current || lane.in_batch || lane.current->chained == 0) return;
+  if (lane.parked && lane.untouchable) return;  // on its way back: it ends after its pass
   std::erase(ready_, &lane);
   EndPass(lane, std::vector<Slot>());
 }
 
 void LaneTable::Break(Lane& lane, const Error& error) {
   if (!lane.in_batch) Forget(lane);
-  lane.in_batch = lane.on_device = false;
+  lane.in_batch = lane.on_device = lane.untouchable = false;
+  if (lane.deferred) lane.current = std::move(lane.deferred);
   lane.broken = error;
   lane.parked.reset();
   lane.kv.Clear();
@@ -235,6 +254,7 @@ void LaneTable::Break(Lane& lane, const Error& error) {
 
 void LaneTable::EndPass(Lane& lane, Result<std::vector<Slot>> result) {
   const std::unique_ptr<Pass> pass = std::move(lane.current);
+  if (pass->rows() == 0) return;  // nobody asked for it: it was there for the sake of a restore
   CountEnded(pass->ticket);
   --passes_;
   if (pass->forward.done) pass->forward.done(std::move(result));
@@ -265,7 +285,7 @@ void LaneTable::RunRunnable() {
 void LaneTable::Advance(Lane& lane) {
   while (!lane.current && !lane.reading && !lane.awaits_fork && lane.waiting() > 0) {
     Operation operation = std::move(lane.operations[lane.head++]);
-    lane.Compact();
+    if (operation.kind != Operation::Kind::kRead) lane.Compact();
     switch (operation.kind) {
       case Operation::Kind::kPass:
         lane.current = std::move(operation.pass);
@@ -277,14 +297,26 @@ void LaneTable::Advance(Lane& lane) {
       case Operation::Kind::kTruncate:
         if (lane.parked) {
           lane.parked->tokens = std::min(lane.parked->tokens, operation.tokens);
+          if (lane.parked->history) lane.parked->history->Truncate(lane.parked->tokens);
         } else {
           lane.kv.Truncate(operation.tokens);
         }
+        break;
+      case Operation::Kind::kSuspend:
+        Suspend(lane);
         break;
       case Operation::Kind::kRead:
         if (lane.broken) {
           operation.read->done(std::unexpected(*lane.broken));
           break;
+        }
+        if (lane.parked && !lane.parked->stored) {
+          // What has to be computed again is brought back first.
+          lane.operations[--lane.head] = std::move(operation);
+          lane.current = std::make_unique<Pass>();
+          lane.current->turn = next_ticket_++;
+          MakeReady(lane);
+          continue;
         }
         lane.reading = std::move(operation.read);
         lane.reading_ticket = operation.ticket;

@@ -24,13 +24,14 @@
 #include "kv/prefix_index.h"
 #include "kv/sequence.h"
 #include "sched/cohort.h"
+#include "sched/market.h"
 #include "sched/pass.h"
 #include "sched/queue.h"
 
 namespace pie {
 
 struct Operation {
-  enum class Kind : uint8_t { kPass, kFork, kTruncate, kRead };
+  enum class Kind : uint8_t { kPass, kFork, kTruncate, kRead, kSuspend };
   Kind kind = Kind::kPass;
   uint32_t tokens = 0;                // kTruncate
   uint64_t ticket = 0;                // order of arrival
@@ -41,8 +42,9 @@ struct Operation {
 
 // What a lane must have in its pages before its next pass can run.
 struct Parked {
-  std::shared_ptr<const StoredKv> stored;
-  uint32_t tokens = 0;  // the first so many of it
+  std::shared_ptr<const StoredKv> stored;  // null: it has to be computed again
+  std::optional<History> history;          // then: what it was fed
+  uint32_t tokens = 0;                     // the first so many of it
 };
 
 struct Lane {
@@ -50,8 +52,13 @@ struct Lane {
 
   const SequenceId id;
   Sequence kv;
+  AccountId account = {};             // who pays for its pages
+  std::optional<Credits> bid;         // for a page and a tick; without one, the default
   std::optional<Parked> parked;       // its tokens are elsewhere, or on their way back from there
   std::unique_ptr<Pass> current;      // at the head of the line: waiting for a batch, or in one
+  std::unique_ptr<Pass> deferred;     // the current pass, while a replay is in its place
+  bool untouchable = false;           // was restored, and has not moved since
+  int64_t ready_since_ns = 0;         // since when its current pass waits for a batch
   bool in_batch = false;              // of the batch that is built, or runs
   bool on_device = false;             // of the batch that runs
   bool awaits_fork = false;           // the parent's line has not reached it yet
@@ -68,6 +75,14 @@ struct Lane {
 
   uint32_t tokens() const { return parked ? parked->tokens : kv.tokens(); }
   size_t waiting() const { return operations.size() - head; }
+  bool replaying() const { return deferred != nullptr; }
+  bool suspended() const { return parked && !replaying() && !untouchable; }
+  // Rows that its current pass still has to run, after what has to be replayed.
+  uint32_t rows_wanted() const {
+    return current->rows_left() + (deferred ? deferred->rows_left() : 0);
+  }
+  // Pages that it must take for that. O(1).
+  uint32_t PagesWanted(uint32_t page_tokens) const;
   void Compact() {  // of a line that never gets empty, the spent part goes now and then
     if (waiting() > 0 && (head < 64 || head < waiting())) return;
     operations.erase(operations.begin(), operations.begin() + static_cast<std::ptrdiff_t>(head));
@@ -85,7 +100,7 @@ class LaneTable {
   // it takes, and sets in_batch.
   std::vector<Lane*>& ready() { return ready_; }
 
-  // Lanes whose current pass waits for parked tokens, oldest first; and those that are read.
+  // Lanes that get their stored tokens back, oldest first; and those that are read.
   std::vector<Lane*>& restoring() { return restoring_; }
   std::vector<Lane*>& reading() { return reading_; }
   // The lane's tokens are in its pages again.
@@ -96,9 +111,20 @@ class LaneTable {
   void Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, uint32_t rows);
   // All of the lane's pass was in memory: it ends without a batch.
   void EndAdopted(Lane& lane);
+  // Takes all pages of a lane that is in no batch. It keeps its place and what it was fed.
+  void Suspend(Lane& lane);
+  // A suspended lane whose pass is ready comes back: with the pages that are still in memory, and
+  // with a replay of the rest before its pass. Room for both has to be there.
+  void Restore(Lane& lane);
   // The lane's pass failed, in a batch or waiting for one.
   void Break(Lane& lane, const Error& error);
 
+  template <class Fn>
+  void ForEach(Fn&& fn) {
+    for (auto& [id, lane] : lanes_) fn(*lane);
+  }
+  uint64_t suspensions() const { return suspensions_; }
+  uint64_t replayed_tokens() const { return replayed_tokens_; }
   // Who is about to come back. The step loop tells it the time.
   Cohort& cohort() { return cohort_; }
 
@@ -129,6 +155,9 @@ class LaneTable {
   static void InsertByAge(std::vector<Lane*>& lanes, Lane& lane);
   void MakeReady(Lane& lane);
   void Forget(Lane& lane);  // in all lists
+  void EndReplay(Lane& lane);
+  // It has its pages again: its pass can run, or what waited for nothing else.
+  void GoOn(Lane& lane);
   void EndPass(Lane& lane, Result<std::vector<Slot>> result);
   // The lane's pass has run and carries a chain: its next pass is ready, or the chain ends.
   void Follow(Lane& lane, std::vector<Slot> slots);
@@ -155,6 +184,8 @@ class LaneTable {
   uint64_t next_ticket_ = 0;
   uint64_t operations_ = 0;  // in lines or current
   uint64_t passes_ = 0;
+  uint64_t suspensions_ = 0;
+  uint64_t replayed_tokens_ = 0;
 };
 
 }  // namespace pie

@@ -43,12 +43,12 @@ Credits ClearingPrice(std::vector<Demand> demands, uint64_t capacity) {
 }
 
 bool EvictedBefore(const Standing& a, const Standing& b) {
-  return std::tuple(!a.idle, !a.defaulted, a.bid, b.age) <
-         std::tuple(!b.idle, !b.defaulted, b.bid, a.age);
+  return std::tuple(!a.idle, a.overdue, !a.defaulted, a.bid, b.age) <
+         std::tuple(!b.idle, b.overdue, !b.defaulted, b.bid, a.age);
 }
 
 bool RestoredBefore(const Standing& a, const Standing& b) {
-  return std::tuple(b.bid, a.age) < std::tuple(a.bid, b.age);
+  return std::tuple(b.overdue, b.bid, a.age) < std::tuple(a.overdue, a.bid, b.age);
 }
 
 void Market::Account::Show() const {

@@ -57,13 +57,15 @@ Credits ClearingPrice(std::vector<Demand> demands, uint64_t capacity);
 // How one context stands against another when memory is short.
 struct Standing {
   bool idle = false;       // asks for nothing
+  bool overdue = false;    // has waited too long already
   bool defaulted = false;  // its account could not pay
   Credits bid = 0;
   uint64_t age = 0;  // its number: the youngest has the highest
 };
-// Is `a` to go before `b`? Idle first, then those that defaulted, the lowest bid, the youngest.
+// Is `a` to go before `b`? Idle first, then those that defaulted, the lowest bid, the youngest;
+// last those that are overdue.
 bool EvictedBefore(const Standing& a, const Standing& b);
-// Is `a` to come back before `b`? The highest bid first, then the oldest.
+// Is `a` to come back before `b`? Those that are overdue, then the highest bid, then the oldest.
 bool RestoredBefore(const Standing& a, const Standing& b);
 
 // An account, for other threads to read. May trail by a step.

@@ -33,7 +33,7 @@ bool StepLoop::Restore(Lane& lane) {
   const uint32_t missing = rows.size() - done;
   std::optional<PageCopy> copy;
   if (!lane.kv.Reserve(missing + lane.current->rows_left(), copy)) {
-    lane.kv.Clear();
+    lanes_.Suspend(lane);  // back to where it came from: others were quicker
     return false;
   }
   const size_t pages = std::max<size_t>(1, kRestoreBytes / std::max<size_t>(1, info_.page_bytes));

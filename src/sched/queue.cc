@@ -27,9 +27,10 @@ void CommandQueue::Push(Command command) {
       --waiting_callers_;
     }
     if (closed()) return;
+    const bool quiet = command.kind == Command::Kind::kBid;  // it can wait for what comes next
     commands_.push_back(std::move(command));
     pending_.store(true, std::memory_order_release);
-    wake = wake_at_ > 0 && commands_.size() >= wake_at_;
+    wake = wake_at_ > 0 && commands_.size() >= wake_at_ && !quiet;
     if (wake) wake_at_ = 0;
   }
   if (wake) work_.notify_one();

@@ -19,6 +19,7 @@
 #include "base/ids.h"
 #include "base/limits.h"
 #include "kv/prefix_index.h"
+#include "sched/market.h"
 #include "sched/pass.h"
 
 namespace pie {
@@ -36,7 +37,19 @@ class Fence {
 };
 
 struct Command {
-  enum class Kind : uint8_t { kCreate, kFork, kTruncate, kDrop, kExecute, kRead, kFence };
+  enum class Kind : uint8_t {
+    kCreate,
+    kFork,
+    kTruncate,
+    kSuspend,
+    kDrop,
+    kExecute,
+    kRead,
+    kBid,
+    kOpenAccount,
+    kCloseAccount,
+    kFence
+  };
 
   Kind kind = Kind::kCreate;
   SequenceId sequence = {};
@@ -44,7 +57,10 @@ struct Command {
   CacheSalt salt = {};                          // kCreate
   std::shared_ptr<const StoredKv> stored = {};  // kCreate: what it begins with; null = nothing
   std::unique_ptr<KvRead> read = {};            // kRead
-  uint32_t tokens = 0;                          // kTruncate
+  uint32_t tokens = 0;                          // kTruncate; kOpenAccount: its endowment, in pages
+  AccountId account = {};                       // kCreate, kFork, kOpenAccount, kCloseAccount
+  double bid = 0;                               // kBid
+  std::shared_ptr<AccountView> view = {};       // kOpenAccount
   std::unique_ptr<Pass> pass = {};              // kExecute
   std::shared_ptr<Fence> fence = {};            // kFence
 };

@@ -30,6 +30,7 @@ struct Scheduler::Impl {
   CommandQueue queue;
   StepLoop loop;
   std::atomic<uint64_t> next_sequence = 1;
+  std::atomic<uint64_t> next_account = 1;
   std::thread thread;  // last: it uses the rest
 };
 
@@ -41,16 +42,21 @@ const BackendInfo& Scheduler::info() const {
   return impl_->backend->info();
 }
 
-SequenceId Scheduler::Create(const CacheSalt& salt) {
+SequenceId Scheduler::Create(const CacheSalt& salt, AccountId account) {
   const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
-  impl_->queue.Push({.kind = Command::Kind::kCreate, .sequence = id, .salt = salt});
+  impl_->queue.Push(
+      {.kind = Command::Kind::kCreate, .sequence = id, .salt = salt, .account = account});
   return id;
 }
 
-SequenceId Scheduler::Open(const CacheSalt& salt, std::shared_ptr<const StoredKv> stored) {
+SequenceId Scheduler::Open(const CacheSalt& salt, std::shared_ptr<const StoredKv> stored,
+                           AccountId account) {
   const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
-  impl_->queue.Push(
-      {.kind = Command::Kind::kCreate, .sequence = id, .salt = salt, .stored = std::move(stored)});
+  impl_->queue.Push({.kind = Command::Kind::kCreate,
+                     .sequence = id,
+                     .salt = salt,
+                     .stored = std::move(stored),
+                     .account = account});
   return id;
 }
 
@@ -61,14 +67,37 @@ void Scheduler::Read(SequenceId sequence, uint32_t first_page, uint32_t pages,
                      .read = std::make_unique<KvRead>(KvRead{first_page, pages, std::move(done)})});
 }
 
-SequenceId Scheduler::Fork(SequenceId parent) {
+SequenceId Scheduler::Fork(SequenceId parent, AccountId account) {
   const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
-  impl_->queue.Push({.kind = Command::Kind::kFork, .sequence = parent, .child = id});
+  impl_->queue.Push(
+      {.kind = Command::Kind::kFork, .sequence = parent, .child = id, .account = account});
   return id;
 }
 
 void Scheduler::Truncate(SequenceId sequence, uint32_t tokens) {
   impl_->queue.Push({.kind = Command::Kind::kTruncate, .sequence = sequence, .tokens = tokens});
+}
+
+void Scheduler::Suspend(SequenceId sequence) {
+  impl_->queue.Push({.kind = Command::Kind::kSuspend, .sequence = sequence});
+}
+
+void Scheduler::Bid(SequenceId sequence, double bid) {
+  impl_->queue.Push({.kind = Command::Kind::kBid, .sequence = sequence, .bid = bid});
+}
+
+AccountId Scheduler::OpenAccount(uint32_t endowment_pages, std::shared_ptr<AccountView> view) {
+  const AccountId id{impl_->next_account.fetch_add(1, std::memory_order_relaxed)};
+  view->balance.store(Credits{endowment_pages} * kCredit, std::memory_order_relaxed);
+  impl_->queue.Push({.kind = Command::Kind::kOpenAccount,
+                     .tokens = endowment_pages,
+                     .account = id,
+                     .view = std::move(view)});
+  return id;
+}
+
+void Scheduler::CloseAccount(AccountId account) {
+  impl_->queue.Push({.kind = Command::Kind::kCloseAccount, .account = account});
 }
 
 void Scheduler::Drop(SequenceId sequence) {

@@ -23,6 +23,8 @@
 #include "kv/prefix_index.h"
 #include "kv/stored_kv.h"
 #include "sched/chain.h"
+#include "sched/market.h"
+#include "sched/memory_options.h"
 #include "sched/policy.h"
 
 namespace pie {
@@ -51,7 +53,9 @@ struct SchedulerOptions {
   uint32_t spin_us = 20;        // how long the step thread spins for work before it sleeps
   uint32_t page_wait_ms = 100;  // how long a pass waits for pages while nothing runs; then it fails
   PrefixOptions prefix;         // which pages are kept and found again
-  bool check_integrity = false;  // count all pages after every step (tests)
+  MemoryOptions memory;         // who has pages while there are not enough
+  uint32_t request_timeout_ms = 120'000;  // a pass that has waited so long fails; 0 = never
+  bool check_integrity = false;           // count all pages after every step (tests)
 };
 
 // A moment's counts, for tests, metrics and the sweep after a guest.
@@ -64,7 +68,10 @@ struct SchedulerStats {
   uint64_t tokens = 0;        // computed
   uint64_t pages_cached = 0;  // of those that are not used: may be useful again
   PrefixStats prefix;
-  uint64_t pages_restored = 0;  // read from where they were stored
+  uint64_t pages_restored = 0;   // read from where they were stored
+  uint64_t suspensions = 0;      // times that a sequence lost its pages
+  uint64_t replayed_tokens = 0;  // computed again because of it
+  double price = 0;              // credits for a page and a tick
   double last_step_seconds = 0;
 };
 
@@ -77,15 +84,24 @@ class Scheduler {
 
   const BackendInfo& info() const;
 
-  SequenceId Create(const CacheSalt& salt = {});  // empty; shares pages with others of that salt
-  SequenceId Fork(SequenceId parent);             // copy-on-write
-  void Truncate(SequenceId, uint32_t tokens);     // keep the first `tokens`
-  void Drop(SequenceId);  // gives its pages back; queued passes on it vanish
+  // Who pays for pages, with an endowment of that many. A sequence without one pays nothing, and
+  // is the first to lose its pages.
+  AccountId OpenAccount(uint32_t endowment_pages, std::shared_ptr<AccountView> view);
+  void CloseAccount(AccountId);
+
+  // Empty; shares pages with others of that salt.
+  SequenceId Create(const CacheSalt& salt = {}, AccountId account = {});
+  SequenceId Fork(SequenceId parent, AccountId account = {});  // copy-on-write
+  void Truncate(SequenceId, uint32_t tokens);                  // keep the first `tokens`
+  void Suspend(SequenceId);          // gives its pages back; the next pass restores them
+  void Bid(SequenceId, double bid);  // credits for a page and a tick, until the next bid
+  void Drop(SequenceId);             // gives its pages back; queued passes on it vanish
   void Execute(Forward forward);
 
   // A sequence that begins with `stored`, whose layout and model are those of this device. Its
   // pages come into the device when a pass needs them, unless they are there already.
-  SequenceId Open(const CacheSalt& salt, std::shared_ptr<const StoredKv> stored);
+  SequenceId Open(const CacheSalt& salt, std::shared_ptr<const StoredKv> stored,
+                  AccountId account = {});
   // Pages [first_page, first_page + pages) of a sequence, as far as it has them, in its turn.
   // `done` as that of a Forward.
   void Read(SequenceId, uint32_t first_page, uint32_t pages,

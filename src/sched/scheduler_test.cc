@@ -394,35 +394,79 @@ TEST_F(SchedulerTest, SequencesEndWithTheModelsPositions) {
             "the sequence would have 21 tokens, this model takes at most 20");
 }
 
-TEST_F(SchedulerTest, WithoutPagesThePassThatWaitedLongestFails) {
-  Start({.page_tokens = 4, .total_pages = 12}, {.page_wait_ms = 20, .check_integrity = true});
+TEST_F(SchedulerTest, WhoeverAsksForNothingGivesItsPages) {
+  Start({.page_tokens = 4, .total_pages = 10});
   Mirror holder = Create();
-  Append(holder, Tokens(32, 'a')).Token();  // 8 pages
-  Block();                                  // 1
-  Mirror oldest = Create();
-  Mirror younger = Create();
-  const Outcome of_oldest = Append(oldest, Tokens(16, 'b'));
-  const Outcome of_younger = Append(younger, Tokens(12, 'c'));  // may overtake: nothing runs
-  gate_->Open();
-  EXPECT_EQ(of_younger.Token(), Greedy(younger));
-  EXPECT_EQ(of_oldest.Failure().code, Code::kExhausted);
-  EXPECT_EQ(of_oldest.Failure().text,
-            "out of KV pages: the pass needs 4, 0 of 12 are free, 12 are held by 3 sequences; "
-            "drop or truncate some contexts");
-  EXPECT_EQ(Append(holder, {'b'}).Failure().code, Code::kExhausted);
+  Append(holder, Tokens(38, 'a')).Token();
+  Mirror other = Create();
+  ExpectAppend(other, Tokens(40, 'b'));
+  ExpectAppend(holder, {'c'});  // which takes them back
   ASSERT_TRUE(Idle());
-  EXPECT_EQ(pages_used(), 4U);  // the holder's went with its failure
+  EXPECT_EQ(pages_used(), 10U);
+  EXPECT_EQ(scheduler_->stats().suspensions, 2U);
 }
 
-TEST_F(SchedulerTest, APassWaitsForPagesThatAreGivenBackInTime) {
-  Start({.page_tokens = 4, .total_pages = 10}, {.page_wait_ms = 60'000, .check_integrity = true});
-  Mirror holder = Create();
-  Append(holder, Tokens(40, 'a')).Token();
-  Mirror waiter = Create();
-  const Outcome outcome = Append(waiter, Tokens(40, 'b'));
-  EXPECT_FALSE(scheduler_->WaitIdle(20));
-  scheduler_->Drop(holder.id);
-  EXPECT_EQ(outcome.Token(), Greedy(waiter));
+TEST_F(SchedulerTest, MoreThanFitsTakesTurns) {
+  Start({.page_tokens = 4, .total_pages = 12});
+  std::vector<Mirror> mirrors;
+  for (int i = 0; i < 6; ++i) mirrors.push_back(Create());
+  std::vector<Tokens> given(6, Tokens{'x'});
+  for (int step = 0; step < 30; ++step) {  // up to 31 tokens each: 48 pages where there are 12
+    std::vector<Outcome> outcomes;
+    for (size_t i = 0; i < 6; ++i) outcomes.push_back(Append(mirrors[i], {given[i].back()}));
+    for (size_t i = 0; i < 6; ++i) {
+      given[i].push_back(outcomes[i].Token());
+      ASSERT_EQ(given[i].back(), Greedy(mirrors[i])) << "sequence " << i << ", step " << step;
+    }
+  }
+  EXPECT_GT(scheduler_->stats().suspensions, 0U);
+}
+
+TEST_F(SchedulerTest, SuspendGivesPagesBackAndTheNextPassBringsThem) {
+  for (const bool share : {true, false}) {
+    Start({.page_tokens = 4}, {.prefix = {.share = share}, .check_integrity = true});
+    Mirror mirror = Create();
+    Append(mirror, Tokens(30, 'a')).Token();
+    scheduler_->Suspend(mirror.id);
+    ASSERT_TRUE(Idle());
+    EXPECT_EQ(pages_used(), 0U);
+    Mirror fork = Fork(mirror);
+    Truncate(fork, 9);
+    ExpectAppend(mirror, {'b'});
+    ExpectAppend(fork, {'c'});
+    ASSERT_TRUE(Idle());
+    // Whole pages were still there; the rest is computed again.
+    EXPECT_EQ(scheduler_->stats().replayed_tokens, share ? 2U + 1U : 30U + 9U);
+    scheduler_->Suspend(fork.id);
+    scheduler_->Suspend(fork.id);
+    scheduler_->Drop(fork.id);
+    scheduler_->Suspend(mirror.id);
+    scheduler_->Drop(mirror.id);
+    ASSERT_TRUE(Idle());
+    EXPECT_EQ(pages_used(), 0U);
+  }
+}
+
+TEST_F(SchedulerTest, MasksAreReplayedToo) {
+  Start({.page_tokens = 4}, {.prefix = {.share = false}, .check_integrity = true});
+  Mirror mirror = Create();
+  Forward forward = mirror.Append({'a', 'b', 'c', 'd', 'e', 'f'});
+  forward.attention.assign(6, {0, 100});
+  forward.attention[5] = {1, 1, 2, 9};
+  Run(std::move(forward)).Token();
+  scheduler_->Suspend(mirror.id);
+  ExpectAppend(mirror, {'g'});
+}
+
+TEST_F(SchedulerTest, APassThatWaitedTooLongFails) {
+  Start({.page_tokens = 4}, {.request_timeout_ms = 1, .check_integrity = true});
+  Block();
+  Mirror mirror = Create();
+  const Outcome outcome = Append(mirror, {'a'});
+  // It is in the batch that is built while the device is held: what waits is a second batch.
+  EXPECT_FALSE(outcome.ended());
+  gate_->Open();
+  EXPECT_EQ(outcome.Token(), Greedy(mirror));
 }
 
 TEST_F(SchedulerTest, CallbacksMayAskForMore) {

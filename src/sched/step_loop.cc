@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "sched/auction.h"
+
 namespace pie {
 namespace {
 
@@ -38,40 +40,50 @@ StepLoop::StepLoop(Backend& backend, const SchedulerOptions& options, CommandQue
       clock_(clock),
       pool_(info_.total_pages),
       index_(pool_, info_.page_tokens, options.prefix),
-      lanes_(info_, index_) {}
+      lanes_(info_, index_),
+      memory_(options.memory, info_, pool_, lanes_, market_) {}
 
 void StepLoop::Run() {
-  Flight flights[2];
-  Flight* next = &flights[0];
-  Flight* other = &flights[1];
-  while (true) {
-    DrainCommands();
-    if (queue_.closed()) return;
-    MovePages();
-    Assemble(*next, *other);
-    if (next->empty()) {
-      if (moving_) continue;
-      Idle();
-      continue;
-    }
-    if (Hold(*next)) continue;
-    RunBatch(*next, *other);
-    std::swap(next, other);
+  while (!queue_.closed()) {
+    if (const std::optional<Pause> pause = Turn()) Wait(*pause);
   }
+}
+
+std::optional<StepLoop::Pause> StepLoop::Turn() {
+  DrainCommands();
+  if (queue_.closed()) return Pause{};
+  MovePages();
+  Assemble(*next_, *other_);
+  if (next_->empty()) {
+    if (moving_ || !lanes_.restoring().empty()) return std::nullopt;
+    return Idle();
+  }
+  if (const std::optional<Pause> hold = Hold(*next_)) return hold;
+  RunBatch(*next_, *other_);
+  std::swap(next_, other_);
+  return std::nullopt;
 }
 
 void StepLoop::DrainCommands() {
   if (!queue_.Drain(commands_)) return;
   lanes_.cohort().SetTime(clock_.NowNs(), PatienceNs(last_latency_ns_));
-  for (Command& command : commands_) lanes_.Apply(std::move(command));
+  for (Command& command : commands_) {
+    if (command.kind == Command::Kind::kOpenAccount) {
+      market_.Open(command.account, command.tokens, std::move(command.view));
+    } else if (command.kind == Command::Kind::kCloseAccount) {
+      market_.Close(command.account);
+    } else {
+      lanes_.Apply(std::move(command));
+    }
+  }
   commands_.clear();
 }
 
-bool StepLoop::Hold(const Flight& flight) {
+std::optional<StepLoop::Pause> StepLoop::Hold(const Flight& flight) {
   Cohort& cohort = lanes_.cohort();
   const BatchPolicy policy = options_.batch_policy;
   // Without peers to wait for, which is how a lone stream runs, not even the clock is read.
-  if (cohort.woken() == 0 || policy == BatchPolicy::kGreedy) return false;
+  if (cohort.woken() == 0 || policy == BatchPolicy::kGreedy) return std::nullopt;
   const int64_t now_ns = clock_.NowNs();
   if (!gathering_since_ns_) gathering_since_ns_ = now_ns;
   const int64_t hold_ns =
@@ -83,10 +95,9 @@ bool StepLoop::Hold(const Flight& flight) {
                          .waited_ns = now_ns - *gathering_since_ns_,
                          .last_latency_ns = last_latency_ns_,
                      });
-  if (hold_ns == 0) return false;
+  if (hold_ns == 0) return std::nullopt;
   const uint32_t peers = policy == BatchPolicy::kEager ? cohort.woken() : cohort.prompt();
-  queue_.Sleep(std::chrono::nanoseconds(hold_ns), peers);
-  return true;
+  return Pause{.timeout = std::chrono::nanoseconds(hold_ns), .commands = peers};
 }
 
 void StepLoop::RunBatch(Flight& flight, Flight& next) {
@@ -109,17 +120,36 @@ void StepLoop::RunBatch(Flight& flight, Flight& next) {
   lanes_.cohort().SetTime(end_ns, PatienceNs(last_latency_ns_));
   Settle(flight, std::move(output));
   flight.Clear();
+  TickMarket(end_ns);
+  ExpireRequests(end_ns);
   Publish();
 }
 
 void StepLoop::Assemble(Flight& flight, const Flight& running) {
-  std::vector<Lane*>& ready = lanes_.ready();
   AdoptCached();
-  if (ready.empty()) return;
+  // Every round but the last takes the pages of at least one lane.
+  while (!lanes_.ready().empty()) {
+    const int64_t now_ns = lanes_.cohort().now_ns();
+    const bool choose = memory_.Select(now_ns, allowed_);
+    if (!choose) allowed_.assign(lanes_.ready().size(), true);
+    PlanAndBoard(flight, running);
+    const bool full = flight.members.size() >= info_.max_batch_members ||
+                      flight.batch.tokens.size() >= info_.max_batch_tokens;
+    if (full || lanes_.ready().empty() || (!choose && !short_of_pages_)) return;
+    // While a batch runs its lanes cannot be taken from, and it may be over soon.
+    if (!running.empty()) return;
+    if (!memory_.MakeRoom(now_ns, flight.empty())) return;
+  }
+}
+
+void StepLoop::PlanAndBoard(Flight& flight, const Flight& running) {
+  std::vector<Lane*>& ready = lanes_.ready();
   requests_.clear();
-  for (const Lane* lane : ready) {
-    const uint32_t rows_left = lane->current->rows_left();
-    requests_.push_back({rows_left, lane->kv.PagesNeeded(rows_left)});
+  asked_.clear();
+  for (uint32_t i = 0; i < ready.size(); ++i) {
+    if (!allowed_[i]) continue;
+    requests_.push_back({ready[i]->current->rows_left(), ready[i]->PagesWanted(info_.page_tokens)});
+    asked_.push_back(i);
   }
   const PlanBudget budget = {
       .tokens = info_.max_batch_tokens - static_cast<uint32_t>(flight.batch.tokens.size()),
@@ -130,9 +160,19 @@ void StepLoop::Assemble(Flight& flight, const Flight& running) {
   };
   Plan(requests_, budget, planned_);
   for (const Planned& planned : planned_) {
-    Board(flight, *std::exchange(ready[planned.request], nullptr), planned.tokens);
+    Board(flight, *std::exchange(ready[asked_[planned.request]], nullptr), planned.tokens);
   }
-  if (!planned_.empty()) std::erase(ready, nullptr);
+  short_of_pages_ = false;
+  if (planned_.size() == requests_.size() && !planned_.empty()) {
+    std::erase(ready, nullptr);
+    return;
+  }
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    if (ready[asked_[i]] != nullptr && requests_[i].pages_needed > pool_.pages_free()) {
+      short_of_pages_ = true;
+    }
+  }
+  std::erase(ready, nullptr);
 }
 
 void StepLoop::AdoptCached() {
@@ -141,6 +181,7 @@ void StepLoop::AdoptCached() {
   for (bool again = true; again;) {
     again = false;
     for (Lane* const lane : ready) {
+      if (lane->suspended()) continue;
       Pass& pass = *lane->current;
       const uint32_t end = std::min(pass.first_read, pass.rows());
       if (end < pass.rows_done + info_.page_tokens || !pass.forward.attention.empty()) continue;
@@ -160,7 +201,11 @@ void StepLoop::Board(Flight& flight, Lane& lane, uint32_t rows) {
 
   // All of the pass's pages with its first chunk; later chunks find them there.
   std::optional<PageCopy> copy;
-  PIE_CHECK(lane.kv.Reserve(pass.rows_left(), copy));
+  // What is replayed was paid for when it was made.
+  if (!lane.replaying()) {
+    market_.ChargePages(lane.account, lane.kv.PagesNeeded(lane.rows_wanted()));
+  }
+  PIE_CHECK(lane.kv.Reserve(lane.rows_wanted(), copy));
   if (copy) batch.copies.push_back({copy->from, copy->to});
 
   const uint32_t kv_tokens = lane.kv.tokens();
@@ -213,38 +258,69 @@ void StepLoop::Settle(Flight& flight, Result<BatchOutput> output) {
   }
 }
 
-void StepLoop::Idle() {
-  Publish();
-  const bool starving = !lanes_.ready().empty() || !lanes_.restoring().empty();
+StepLoop::Pause StepLoop::Idle() {
   const int64_t now_ns = clock_.NowNs();
-  std::optional<std::chrono::nanoseconds> timeout;
-  if (starving) {
-    if (!starving_since_ns_ || starving_pages_free_ != pool_.pages_free()) {
-      starving_since_ns_ = now_ns;
-      starving_pages_free_ = pool_.pages_free();
-    }
-    const int64_t left_ns = *starving_since_ns_ + options_.page_wait_ms * 1'000'000LL - now_ns;
-    if (left_ns <= 0) {
-      FailOldest();
-      return;
-    }
-    timeout = std::chrono::nanoseconds(left_ns);
+  lanes_.cohort().SetTime(now_ns, PatienceNs(last_latency_ns_));
+  TickMarket(now_ns);
+  ExpireRequests(now_ns);
+  Publish();
+  if (lanes_.ready().empty()) return {.spin = true};
+  if (!starving_since_ns_ || starving_pages_free_ != pool_.pages_free()) {
+    starving_since_ns_ = now_ns;
+    starving_pages_free_ = pool_.pages_free();
   }
-  const int64_t spin_end_ns = now_ns + options_.spin_us * 1'000LL;
-  do {
-    for (int i = 0; i < 32; ++i) {
-      if (queue_.pending()) return;
-      CpuRelax();
-    }
-  } while (clock_.NowNs() < spin_end_ns);
-  queue_.Sleep(timeout);
+  const int64_t left_ns = *starving_since_ns_ + options_.page_wait_ms * 1'000'000LL - now_ns;
+  if (left_ns > 0) return {.timeout = std::chrono::nanoseconds(left_ns), .spin = true};
+  FailOldest();
+  return {.timeout = std::chrono::nanoseconds(0)};
+}
+
+void StepLoop::Wait(const Pause& pause) {
+  if (pause.spin) {
+    const int64_t spin_end_ns = clock_.NowNs() + options_.spin_us * 1'000LL;
+    do {
+      for (int i = 0; i < 32; ++i) {
+        if (queue_.pending()) return;
+        CpuRelax();
+      }
+    } while (clock_.NowNs() < spin_end_ns);
+  }
+  queue_.Sleep(pause.timeout, pause.commands);
+}
+
+void StepLoop::TickMarket(int64_t now_ns) {
+  constexpr int64_t kTickNs = 1'000'000;  // at least, between two: an auction looks at every page
+  if (!memory_.contended() && market_.price() == 0) return;
+  if (now_ns - last_tick_ns_ < kTickNs) return;
+  last_tick_ns_ = now_ns;
+  if (memory_.contended()) {
+    HoldAuction(lanes_, memory_, pool_, info_.page_tokens, market_);
+  } else {
+    market_.Tick(0, {});
+  }
+}
+
+void StepLoop::ExpireRequests(int64_t now_ns) {
+  constexpr int64_t kLookNs = 100'000'000;
+  if (options_.request_timeout_ms == 0 || now_ns - last_expiry_ns_ < kLookNs) return;
+  last_expiry_ns_ = now_ns;
+  const int64_t timeout_ns = options_.request_timeout_ms * 1'000'000LL;
+  while (true) {
+    const auto expired = std::ranges::find_if(lanes_.ready(), [&](const Lane* lane) {
+      return now_ns - lane->ready_since_ns >= timeout_ns;
+    });
+    if (expired == lanes_.ready().end()) return;
+    lanes_.Break(**expired, {Code::kExhausted,
+                             fmt::format("the pass has waited {} s for the device, which is too "
+                                         "busy; try again later, or raise request_timeout_secs",
+                                         options_.request_timeout_ms / 1'000)});
+  }
 }
 
 // Better one honest failure, which gives its pages to the others, than all waiting for ever.
 void StepLoop::FailOldest() {
-  Lane& lane = *(lanes_.ready().empty() ? lanes_.restoring() : lanes_.ready()).front();
-  const uint32_t missing = lane.tokens() - lane.kv.tokens();
-  const uint32_t needed = lane.kv.PagesNeeded(missing + lane.current->rows_left());
+  Lane& lane = *lanes_.ready().front();
+  const uint32_t needed = lane.PagesWanted(info_.page_tokens);
   lanes_.Break(lane,
                {Code::kExhausted,
                 fmt::format("out of KV pages: the pass needs {}, {} of {} are free, {} are held by "
@@ -253,9 +329,16 @@ void StepLoop::FailOldest() {
                             lanes_.holders())});
 }
 
+Status StepLoop::CheckIntegrity() const {
+  PIE_RETURN_IF_ERROR(lanes_.CheckIntegrity());
+  if (market_.Holds()) return {};
+  return Fail(Code::kInternal, "balances are {} in all, {} endowed - {} spent - {} closed",
+              market_.Total(), market_.endowed(), market_.spent(), market_.closed());
+}
+
 void StepLoop::Publish() {
   if (options_.check_integrity) {
-    const Status status = lanes_.CheckIntegrity();
+    const Status status = CheckIntegrity();
     if (!status) fmt::print(stderr, "{}\n", status.error().text);
     PIE_CHECK(status.has_value());
   }
@@ -268,6 +351,9 @@ void StepLoop::Publish() {
   counts_.prefix_tokens_saved.store(index_.stats().tokens_saved, kRelaxed);
   counts_.prefix_merged.store(index_.stats().merged, kRelaxed);
   counts_.prefix_evictions.store(index_.stats().evictions, kRelaxed);
+  counts_.suspensions.store(lanes_.suspensions(), kRelaxed);
+  counts_.replayed_tokens.store(lanes_.replayed_tokens(), kRelaxed);
+  counts_.price.store(static_cast<double>(market_.price()) / kCredit, kRelaxed);
   counts_.queued.store(lanes_.passes(), kRelaxed);
   counts_.steps.store(steps_, kRelaxed);
   counts_.tokens.store(tokens_, kRelaxed);
@@ -289,6 +375,9 @@ SchedulerStats StepLoop::stats() const {
                  .merged = counts_.prefix_merged.load(kRelaxed),
                  .evictions = counts_.prefix_evictions.load(kRelaxed)},
       .pages_restored = counts_.pages_restored.load(kRelaxed),
+      .suspensions = counts_.suspensions.load(kRelaxed),
+      .replayed_tokens = counts_.replayed_tokens.load(kRelaxed),
+      .price = counts_.price.load(kRelaxed),
       .last_step_seconds = counts_.last_step_seconds.load(kRelaxed),
   };
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "kv/page_pool.h"
 #include "kv/prefix_index.h"
 #include "sched/lane_table.h"
+#include "sched/market.h"
+#include "sched/memory.h"
 #include "sched/planner.h"
 #include "sched/queue.h"
 #include "sched/scheduler.h"
@@ -27,6 +30,17 @@ class StepLoop {
            const Clock& clock);
 
   void Run();  // on the step thread, until the queue is closed
+
+  // What there is to wait for when there is nothing to run.
+  struct Pause {
+    std::optional<std::chrono::nanoseconds> timeout;  // nullopt: for work only
+    size_t commands = 1;                              // that end it
+    bool spin = false;                                // work may come any moment
+  };
+  // Runs a batch, if there is one to run; else says how to wait for it. Never waits but for the
+  // device. For Run, and for whoever owns the clock.
+  std::optional<Pause> Turn();
+  Status CheckIntegrity() const;
 
   SchedulerStats stats() const;  // any thread
 
@@ -55,12 +69,18 @@ class StepLoop {
   // Rows that wait and are in memory already need not be computed.
   void AdoptCached();
   void Board(Flight& flight, Lane& lane, uint32_t rows);
-  // Waits for peers that would join this batch. False: it is time to run it.
-  bool Hold(const Flight& flight);
+  void PlanAndBoard(Flight& flight, const Flight& running);
+  // To wait for peers that would join this batch. Nullopt: it is time to run it.
+  std::optional<Pause> Hold(const Flight& flight);
   void RunBatch(Flight& flight, Flight& next);
   void Settle(Flight& flight, Result<BatchOutput> output);
   // Nothing runs and nothing can start: waits for work, and for pages only so long.
-  void Idle();
+  Pause Idle();
+  void Wait(const Pause& pause);
+  // The market's tick, where memory is short.
+  void TickMarket(int64_t now_ns);
+  // Fails passes that have waited too long.
+  void ExpireRequests(int64_t now_ns);
   void FailOldest();
   void Publish();
 
@@ -72,13 +92,23 @@ class StepLoop {
   PagePool pool_;
   PrefixIndex index_;
   LaneTable lanes_;
+  Market market_;
+  Memory memory_;
+  Flight flights_[2];
+  Flight* next_ = &flights_[0];   // being built
+  Flight* other_ = &flights_[1];  // the one before
 
   std::vector<Command> commands_;  // buffers that are reused
   std::vector<PlanRequest> requests_;
   std::vector<Planned> planned_;
+  std::vector<bool> allowed_;
+  std::vector<uint32_t> asked_;  // the ready lane of each request, where not all ask
 
   std::optional<int64_t> gathering_since_ns_;  // since when the next batch could start
   int64_t last_latency_ns_ = 0;
+  bool short_of_pages_ = false;  // did the last plan leave anybody out for want of pages?
+  int64_t last_tick_ns_ = 0;
+  int64_t last_expiry_ns_ = 0;
   std::optional<int64_t> starving_since_ns_;
   uint32_t starving_pages_free_ = 0;
   uint64_t steps_ = 0;
@@ -95,6 +125,9 @@ class StepLoop {
     std::atomic<uint64_t> prefix_tokens_saved = 0;
     std::atomic<uint64_t> prefix_merged = 0;
     std::atomic<uint64_t> prefix_evictions = 0;
+    std::atomic<uint64_t> suspensions = 0;
+    std::atomic<uint64_t> replayed_tokens = 0;
+    std::atomic<double> price = 0;
     std::atomic<uint64_t> queued = 0;
     std::atomic<uint64_t> steps = 0;
     std::atomic<uint64_t> tokens = 0;

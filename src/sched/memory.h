@@ -1,0 +1,62 @@
+// Memory: who has pages while there are not enough for all.
+//
+// Lanes that have pages come before those that have none. What has none, because it is new or was
+// suspended, enters by its standing (market.h), nobody overtaken, while memory is filled up to a
+// mark only: whoever is in still grows. When that is not enough, lanes lose their pages: first
+// those that ask for nothing, then those that stand lower than the one that needs room. A lane that
+// was restored keeps its pages until it has moved, and who has waited too long goes first: so no
+// two lanes take pages from each other for ever, and nobody waits for ever.
+//
+// Owner: the step thread. Nothing here costs anything while memory is plenty.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "kv/page_pool.h"
+#include "sched/lane_table.h"
+#include "sched/market.h"
+#include "sched/memory_options.h"
+
+namespace pie {
+
+// May an account that has no pages get some? All endowments of those who have some, and its own,
+// fit into memory; or there is room below the mark anyway.
+bool MayEnter(const MemoryOptions& options, uint64_t pages_total, uint64_t pages_used,
+              uint64_t pages_wanted, uint64_t endowed_pages_in);
+
+class Memory {
+ public:
+  Memory(const MemoryOptions& options, const BackendInfo& info, PagePool& pool, LaneTable& lanes,
+         const Market& market)
+      : options_(options), info_(info), pool_(pool), lanes_(lanes), market_(market) {}
+
+  // Which of the ready lanes may take part in the next plan: fills `allowed`, one a ready lane.
+  // Restores those that enter. False: memory is plenty, all may.
+  bool Select(int64_t now_ns, std::vector<bool>& allowed);
+  // Some ready lanes found no pages. Suspends others for the best of them; true if that freed any.
+  // `device_idle`: nothing runs, so waiting will not help, and somebody has to go on.
+  bool MakeRoom(int64_t now_ns, bool device_idle);
+  // Did a lane have to wait for pages, the last time?
+  bool contended() const { return contended_; }
+
+  Standing StandingOf(const Lane& lane, int64_t now_ns) const;
+  Credits BidOf(const Lane& lane) const;
+
+ private:
+  uint64_t Mark() const {
+    return static_cast<uint64_t>(options_.restore_pause_at * pool_.pages_total());
+  }
+  bool Evict(const Lane& waiter, int64_t now_ns, uint64_t free_wanted, bool idle_only, bool force);
+
+  const MemoryOptions options_;
+  const BackendInfo& info_;
+  PagePool& pool_;
+  LaneTable& lanes_;
+  const Market& market_;
+  bool contended_ = false;
+  std::vector<std::pair<Standing, Lane*>> candidates_;  // a buffer that is reused
+};
+
+}  // namespace pie

@@ -1,0 +1,254 @@
+#include "guest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/sampling.h"
+#include "sched/pass.h"
+
+namespace pie::sim {
+namespace {
+
+constexpr size_t kMostSequences = 4;
+constexpr size_t kMostAsked = 3;
+
+// Runs of false and true, written out.
+std::vector<bool> Expand(const Brle& mask, size_t size) {
+  std::vector<bool> bits;
+  bool value = false;
+  for (uint32_t run : mask) {
+    bits.insert(bits.end(), run, value);
+    value = !value;
+  }
+  bits.resize(size, false);
+  return bits;
+}
+
+}  // namespace
+
+uint32_t Guest::Greedy(const Slots& attended) const {
+  return *Argmax(DummyLogits(device_, attended), nullptr);
+}
+
+Status Guest::problem() const {
+  if (!problem_.empty()) return Fail(Code::kInternal, "{}", problem_);
+  for (const auto& asked : asked_) {
+    if (!asked->problem.empty()) return Fail(Code::kInternal, "{}", asked->problem);
+  }
+  return {};
+}
+
+std::optional<int64_t> Guest::waits_since_ns() const {
+  if (asked_.empty()) return std::nullopt;
+  return asked_.front()->asked_ns;
+}
+
+std::optional<int64_t> Guest::wakes_at_ns() const {
+  if (over_ || (waits_for_all_ && !asked_.empty()) || asked_.size() >= kMostAsked) {
+    return std::nullopt;
+  }
+  return std::max(thinks_until_ns_, clock_.NowNs());
+}
+
+// Takes what has come.
+void Guest::Collect() {
+  std::erase_if(asked_, [&](const std::shared_ptr<Asked>& asked) {
+    if (!asked->destroyed) return false;
+    longest_wait_ns_ = std::max(longest_wait_ns_, clock_.NowNs() - asked->asked_ns);
+    if (!asked->problem.empty()) problem_ = asked->problem;
+    if (!asked->result) {
+      if (!asked->dropped) problem_ = "a pass was forgotten";
+      return true;
+    }
+    const auto at = std::ranges::find(held_, asked->sequence, &Held::id);
+    if (!*asked->result) {
+      ++failures_;
+      if (!options_.faults) problem_ = "a pass failed: " + asked->result->error().text;
+      if (at != held_.end()) Drop(static_cast<size_t>(at - held_.begin()));
+      return true;
+    }
+    ++answers_;
+    if (asked->chained) {
+      if (at != held_.end()) at->slots = asked->slots;
+    } else if (const uint32_t token = std::get<TokenSlot>((*asked->result)->at(0)).token;
+               token != asked->expected) {
+      problem_ = fmt::format("sequence {} gave {}, a recomputation gives {}", asked->sequence.value,
+                             token, asked->expected);
+    }
+    return true;
+  });
+}
+
+Status Guest::Act() {
+  Collect();
+  PIE_RETURN_IF_ERROR(problem());
+  if (over_ || clock_.NowNs() < thinks_until_ns_) return {};
+  if (waits_for_all_ && !asked_.empty()) return {};
+  waits_for_all_ = false;
+  if (actions_left_ == 0) {
+    if (!asked_.empty() && !dice_.OneIn(4)) {
+      waits_for_all_ = true;
+      return {};
+    }
+    while (!held_.empty()) Drop(held_.size() - 1);
+    waits_for_all_ = true;
+    over_ = asked_.empty();
+    return {};
+  }
+  if (asked_.size() >= kMostAsked) return {};
+  --actions_left_;
+  if (held_.empty()) Create();
+  const uint32_t action = dice_.Below(20);
+  if (action == 0 && held_.size() < kMostSequences) {
+    Create();
+  } else if (action == 1 && held_.size() < kMostSequences) {
+    const Held& parent = Pick();
+    const SequenceId child{next_sequence_++};
+    queue_.Push({.kind = Command::Kind::kFork,
+                 .sequence = parent.id,
+                 .child = child,
+                 .account = options_.account});
+    held_.push_back({child, Slots(parent.slots)});
+  } else if (action == 2) {
+    Held& held = Pick();
+    Truncate(held, dice_.Below(static_cast<uint32_t>(held.slots.size()) + 1));
+  } else if (action == 3) {
+    Drop(dice_.Below(static_cast<uint32_t>(held_.size())));
+  } else if (action == 4) {
+    queue_.Push({.kind = Command::Kind::kSuspend, .sequence = Pick().id});
+  } else if (action == 5) {
+    queue_.Push({.kind = Command::Kind::kBid,
+                 .sequence = Pick().id,
+                 .bid = dice_.Of({0.0, 0.01, 1.0, 1000.0, -1.0})});
+  } else if (action == 6) {
+    thinks_until_ns_ = clock_.NowNs() + dice_.Below(dice_.OneIn(4) ? 3'000'000'000U : 30'000'000U);
+  } else if (action < 9) {
+    AppendChain(Pick());
+  } else {
+    Append(Pick());
+  }
+  waits_for_all_ |= dice_.OneIn(2);
+  return {};
+}
+
+void Guest::Create() {
+  held_.push_back({SequenceId{next_sequence_++}, {}});
+  queue_.Push({.kind = Command::Kind::kCreate,
+               .sequence = held_.back().id,
+               .salt = options_.salt,
+               .account = options_.account});
+}
+
+void Guest::Drop(size_t index) {
+  const SequenceId id = held_[index].id;
+  queue_.Push({.kind = Command::Kind::kDrop, .sequence = id});
+  for (const auto& asked : asked_) asked->dropped |= asked->sequence == id;
+  held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+void Guest::Truncate(Held& held, uint32_t keep) {
+  queue_.Push({.kind = Command::Kind::kTruncate, .sequence = held.id, .tokens = keep});
+  held.slots.resize(keep);
+}
+
+Forward Guest::NewForward(Held& held, uint32_t count) {
+  if (held.slots.size() + count > options_.longest) {
+    Truncate(held, dice_.Below(options_.longest - count + 1) *
+                       (held.slots.size() > options_.longest - count ? 1 : 0));
+  }
+  Forward forward;
+  forward.sequence = held.id;
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto position = static_cast<uint32_t>(held.slots.size());
+    // Few different tokens, so that sequences of one user meet the same pages.
+    const uint32_t token = 'a' + (dice_.OneIn(8) ? dice_.Below(3) : 0);
+    forward.tokens.push_back(token);
+    forward.positions.push_back(position);
+    held.slots.push_back({token, position});
+  }
+  forward.samples = {{.rows = {count - 1}}};
+  return forward;
+}
+
+void Guest::Append(Held& held) {
+  const uint32_t most = std::max(1U, options_.longest / 2);
+  const uint32_t count = dice_.OneIn(3) ? 1 + dice_.Below(most) : 1;
+  Forward forward = NewForward(held, count);
+  auto asked = std::make_shared<Asked>();
+  Slots attended = held.slots;
+  if (dice_.OneIn(6)) {
+    const Brle mask = {dice_.Below(4), 1 + dice_.Below(8), dice_.Below(5), dice_.Below(30)};
+    forward.attention.assign(count, Brle{0, 1U << 20});
+    forward.attention.back() = mask;
+    const std::vector<bool> bits = Expand(mask, attended.size());
+    Slots seen;
+    for (size_t i = 0; i < attended.size(); ++i) {
+      if (bits[i]) seen.push_back(attended[i]);
+    }
+    attended = seen;
+  }
+  asked->expected = Greedy(attended);
+  asked->sequence = held.id;
+  Push(asked, std::move(forward));
+}
+
+// Runs until it ends by itself: the guest asks for nothing else meanwhile.
+void Guest::AppendChain(Held& held) {
+  const bool busy =
+      std::ranges::any_of(asked_, [&](const auto& asked) { return asked->sequence == held.id; });
+  const auto room = static_cast<uint32_t>(options_.longest -
+                                          std::min<size_t>(held.slots.size(), options_.longest));
+  if (busy || room < 2) return Append(held);
+  Forward forward = NewForward(held, 1);
+  auto asked = std::make_shared<Asked>();
+  asked->sequence = held.id;
+  asked->chained = true;
+  asked->slots = held.slots;
+  forward.chain = std::make_unique<Chain>();
+  forward.chain->max_tokens = 1 + dice_.Below(room);
+  if (dice_.OneIn(2)) forward.chain->stops = {'a', 'e'};
+  forward.chain->give = [this, state = asked.get()](uint32_t token, std::optional<Chain::End>) {
+    if (state->unfed) {
+      state->slots.push_back({*state->unfed, static_cast<uint32_t>(state->slots.size())});
+    }
+    state->unfed = token;
+    if (const uint32_t expected = Greedy(state->slots); token != expected) {
+      state->problem = fmt::format("a chain on {} gave {}, a recomputation gives {}",
+                                   state->sequence.value, token, expected);
+    }
+  };
+  Push(asked, std::move(forward));
+  waits_for_all_ = true;
+}
+
+void Guest::Push(const std::shared_ptr<Asked>& asked, Forward forward) {
+  asked->asked_ns = clock_.NowNs();
+  struct Watch {  // knows when the callback is gone
+    explicit Watch(std::shared_ptr<Asked> a) : asked(std::move(a)) {}
+    Watch(Watch&&) = default;
+    ~Watch() {
+      if (asked) asked->destroyed = true;
+    }
+    std::shared_ptr<Asked> asked;
+  };
+  forward.done = [watch = Watch(asked)](Result<std::vector<Slot>> result) mutable {
+    if (++watch.asked->calls > 1) watch.asked->problem = "done was called twice";
+    watch.asked->result = std::move(result);
+  };
+  auto pass = std::make_unique<Pass>();
+  pass->first_read = FirstRead(forward);
+  pass->forward = std::move(forward);
+  asked_.push_back(asked);
+  queue_.Push(
+      {.kind = Command::Kind::kExecute, .sequence = asked->sequence, .pass = std::move(pass)});
+}
+
+Status Guest::CheckEnded() const {
+  PIE_RETURN_IF_ERROR(problem());
+  if (!asked_.empty()) return Fail(Code::kInternal, "{} passes never ended", asked_.size());
+  return {};
+}
+
+}  // namespace pie::sim
