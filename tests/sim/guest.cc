@@ -46,6 +46,9 @@ std::optional<int64_t> Guest::waits_since_ns() const {
 }
 
 std::optional<int64_t> Guest::wakes_at_ns() const {
+  for (const auto& asked : asked_) {
+    if (asked->destroyed) return clock_.NowNs();
+  }
   if (over_ || (waits_for_all_ && !asked_.empty()) || asked_.size() >= kMostAsked) {
     return std::nullopt;
   }
