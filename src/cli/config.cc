@@ -40,10 +40,16 @@ Result<ModelEntry::Driver> ReadDriver(const Table& driver, const std::string& pa
               node->source().begin.line);
 }
 
-Status ReadScheduler(const toml::node* node, const std::string& path, SchedulerOptions* into) {
+Status ReadScheduler(const toml::node* node, const std::string& path, SchedulerOptions* into,
+                     uint64_t* token_limit) {
   Table table(node, "model.scheduler", path);
   std::string policy = "adaptive";
   table.Read("batch_policy", &policy);
+  table.Read("request_timeout_secs", &into->request_timeout_ms, {.most = 86'400, .scale = 1'000});
+  table.Read("default_endowment_pages", &into->memory.endowment_pages, {1, 1 << 26});
+  table.Read("admission_oversubscription_factor", &into->memory.oversubscription, {0, 1000});
+  table.Read("restore_pause_at_utilization", &into->memory.restore_pause_at, {0, 1});
+  table.Read("default_token_limit", token_limit);
   if (!table.problem().empty()) return Fail(Code::kInvalid, "{}", table.problem());
   const std::optional<BatchPolicy> known = ParseBatchPolicy(policy);
   if (!known) {
@@ -70,12 +76,14 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
   options.Read("max_forward_tokens", &entry.max_batch_tokens, {.least = 1, .most = 1 << 20});
   options.Read("max_forward_requests", &entry.max_batch_members, {.least = 1, .most = 1 << 20});
   options.Read("max_positions", &entry.max_positions, {.least = 1, .most = 1 << 26});
+  options.Read("swap_pool_size", &entry.scheduler.memory.swap_pages, {.most = 1 << 26});
   options.Read("threads", &entry.threads, {.least = 1, .most = 1024});
   for (const Table* table : {&top, &driver, &options}) {
     if (!table->problem().empty()) return Fail(Code::kInvalid, "{}", table->problem());
   }
   entry.driver = PIE_TRY(ReadDriver(driver, path));
-  PIE_RETURN_IF_ERROR(ReadScheduler(top.Get("scheduler"), path, &entry.scheduler));
+  PIE_RETURN_IF_ERROR(
+      ReadScheduler(top.Get("scheduler"), path, &entry.scheduler, &entry.token_limit));
   return entry;
 }
 

@@ -29,6 +29,8 @@ struct ModelEntry {
   uint32_t max_positions = 0;
   uint32_t threads = 0;
   SchedulerOptions scheduler;
+  uint64_t token_limit =
+      0;  // tokens a process may compute unless it is said otherwise; 0 = no limit
 };
 
 struct Config {

@@ -43,6 +43,12 @@ class Table {
     if constexpr (std::is_same_v<T, std::string>) {
       if (node->is_string()) return void(*into = node->as_string()->get());
       Complain(*node, key, "a text in quotes");
+    } else if constexpr (std::is_same_v<T, double>) {
+      const double value = node->value<double>().value_or(-1);
+      if (value >= static_cast<double>(range.least) && value <= static_cast<double>(range.most)) {
+        return void(*into = value);
+      }
+      Complain(*node, key, fmt::format("a number from {} to {}", range.least, range.most));
     } else if constexpr (std::is_same_v<T, bool>) {
       if (node->is_boolean()) return void(*into = node->as_boolean()->get());
       Complain(*node, key, "true or false");

@@ -55,9 +55,15 @@ max_forward_tokens = 64
 max_forward_requests = 4
 kv_cache_dtype = "q8"
 max_positions = 2048
+swap_pool_size = 11
 threads = 2
 [model.scheduler]
 batch_policy = "eager"
+request_timeout_secs = 7
+default_endowment_pages = 9
+admission_oversubscription_factor = 1.5
+restore_pause_at_utilization = 0.5
+default_token_limit = 1000
 )");
   ASSERT_TRUE(config) << config.error().text;
   EXPECT_EQ(config->runtime.worker_threads, 3u);
@@ -75,6 +81,12 @@ batch_policy = "eager"
   EXPECT_EQ(model.seed, 9u);
   EXPECT_EQ(model.page_tokens, 8u);
   EXPECT_EQ(model.scheduler.batch_policy, BatchPolicy::kEager);
+  EXPECT_EQ(model.scheduler.request_timeout_ms, 7000u);
+  EXPECT_EQ(model.scheduler.memory.endowment_pages, 9u);
+  EXPECT_EQ(model.scheduler.memory.oversubscription, 1.5);
+  EXPECT_EQ(model.scheduler.memory.restore_pause_at, 0.5);
+  EXPECT_EQ(model.scheduler.memory.swap_pages, 11u);
+  EXPECT_EQ(model.token_limit, 1000u);
   EXPECT_EQ(model.kv_cache_dtype, "q8");
   EXPECT_EQ(model.total_pages, 100u);
   EXPECT_EQ(model.max_batch_tokens, 64u);
@@ -129,6 +141,10 @@ TEST_F(ConfigTest, FaultsNameTheirLine) {
       {"[[model]]\n[model.driver.options]\nmax_forward_tokens = 0", ":3: 'max_forward_tokens'"},
       {"[[model]]\n[model.driver.options]\nmax_forward_requests = 1.5",
        ":3: 'max_forward_requests'"},
+      {"[[model]]\n[model.scheduler]\nrestore_pause_at_utilization = 1.5",
+       ":3: 'restore_pause_at_utilization' must be a number from 0 to 1"},
+      {"[[model]]\n[model.scheduler]\nrestore_pause_at_utilization = \"x\"",
+       ":3: 'restore_pause_at_utilization' must be a number from 0 to 1"},
       {"[[model]]\n[model.scheduler]\nbatch_policy = \"lazy\"",
        ":3: 'batch_policy' must be \"greedy\", \"eager\" or \"adaptive\""},
   };

@@ -10,6 +10,12 @@ Result<Context*> ContextOf(Process& process, uint32_t handle) {
   return context;
 }
 
+// Becomes the process's own: a handle of it, and its pages are paid for.
+Result<uint32_t> Keep(Process& process, std::unique_ptr<Context> context) {
+  process.wallet().Own(context->scheduler(), context->sequence());
+  return process.handles().contexts.Insert(std::move(context));
+}
+
 }  // namespace
 
 bool ContextCreate(void* guest, uint32_t model, uint32_t* context, Out* out) {
@@ -18,7 +24,7 @@ bool ContextCreate(void* guest, uint32_t model, uint32_t* context, Out* out) {
     Scheduler* scheduler = process.engine().models()[*index].scheduler.get();
     const CacheSalt salt = process.engine().SaltOf(process.options().username);
     auto made = std::make_unique<Context>(scheduler, *index, scheduler->Create(salt), Extent{});
-    *context = PIE_TRY(process.handles().contexts.Insert(std::move(made)));
+    *context = PIE_TRY(Keep(process, std::move(made)));
     return {};
   });
 }
@@ -29,7 +35,7 @@ bool ContextOpen(void* guest, uint32_t model, Str name, uint32_t* context, Out* 
     const std::string& user = process.options().username;
     const CacheSalt salt = process.engine().SaltOf(user);
     auto opened = PIE_TRY(process.engine().snapshots().Open(user, *index, View(name), salt));
-    *context = PIE_TRY(process.handles().contexts.Insert(std::move(opened)));
+    *context = PIE_TRY(Keep(process, std::move(opened)));
     return {};
   });
 }
@@ -40,7 +46,7 @@ bool ContextTake(void* guest, uint32_t model, Str name, uint32_t* context, Out* 
     const std::string& user = process.options().username;
     const CacheSalt salt = process.engine().SaltOf(user);
     auto taken = PIE_TRY(process.engine().snapshots().Take(user, *index, View(name), salt));
-    *context = PIE_TRY(process.handles().contexts.Insert(std::move(taken)));
+    *context = PIE_TRY(Keep(process, std::move(taken)));
     return {};
   });
 }
@@ -55,7 +61,7 @@ bool ContextDelete(void* guest, uint32_t model, Str name, Out* out) {
 bool ContextFork(void* guest, uint32_t context, uint32_t* child, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
     auto forked = PIE_TRY(PIE_TRY(ContextOf(process, context))->Fork());
-    *child = PIE_TRY(process.handles().contexts.Insert(std::move(forked)));
+    *child = PIE_TRY(Keep(process, std::move(forked)));
     return {};
   });
 }
@@ -163,18 +169,16 @@ bool ContextTruncateWorkingPageTokens(void* guest, uint32_t context, uint32_t n,
 
 bool ContextSuspend(void* guest, uint32_t context, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
-    PIE_RETURN_IF_ERROR(ContextOf(process, context));
-    return Fail(Code::kUnavailable,
-                "suspend: this engine does not take pages back from a context yet; destroy it, or "
-                "save a snapshot, to free memory");
+    return PIE_TRY(ContextOf(process, context))->Suspend();
   });
 }
 
 bool ContextBid(void* guest, uint32_t context, double value, Out* out) {
   return Answer(guest, out, [&](Process& process) -> Status {
-    PIE_RETURN_IF_ERROR(ContextOf(process, context));
+    Context* bidder = PIE_TRY(ContextOf(process, context));
     if (!(value >= 0)) return Fail(Code::kInvalid, "a bid is a number of credits, 0 or more");
-    return {};  // pages have one price while memory is not auctioned
+    bidder->scheduler().Bid(bidder->sequence(), value);
+    return {};
   });
 }
 

@@ -75,6 +75,13 @@ Status Context::Truncate(uint32_t count) {
   return {};
 }
 
+Status Context::Suspend() {
+  PIE_RETURN_IF_ERROR(CheckAlive());
+  EndChain();
+  scheduler_->Suspend(sequence_);
+  return {};
+}
+
 void Context::Destroy() {
   if (destroyed_) return;
   destroyed_ = true;

@@ -32,6 +32,7 @@ class Context {
 
   uint32_t model() const { return model_; }  // index of the engine's model
   SequenceId sequence() const { return sequence_; }
+  Scheduler& scheduler() const { return *scheduler_; }
   const Extent& extent() const { return extent_; }
   uint32_t page_tokens() const { return scheduler_->info().page_tokens; }
   uint32_t tokens() const {
@@ -46,6 +47,7 @@ class Context {
   Status Reserve(uint32_t pages);
   Status Release(uint32_t pages);
   Status Truncate(uint32_t tokens);
+  Status Suspend();  // gives its pages back; the next pass restores them
   void Destroy();
 
   // Queues a pass whose tokens extend this context.

@@ -113,6 +113,9 @@ Result<std::shared_ptr<Process>> Engine::Launch(std::string_view program, std::s
     return Fail(Code::kExhausted, "inferlets launch one another {} deep; {} is the limit",
                 options.depth, limits().max_launch_depth);
   }
+  if (options.depth == 0 && !options.token_budget && options_.default_token_limit > 0) {
+    options.token_budget = std::make_shared<ByteBudget>(options_.default_token_limit);
+  }
   auto code = PIE_TRY(Find(program, &options.program));
   InstanceId id{next_instance_++};
   auto process = std::make_shared<Process>(this, id, std::move(options));

@@ -36,9 +36,10 @@ struct EngineOptions {
   wasm::RuntimeOptions runtime;     // its host table is filled in by the engine
   Limits limits;
   uint64_t seed = 0;
-  bool allow_fs = false;         // give each process a /scratch
-  std::string scratch_root;      // below which scratch folders are made
-  bool shared_topics = false;    // topics that begin with "shared/" are everybody's
+  bool allow_fs = false;             // give each process a /scratch
+  std::string scratch_root;          // below which scratch folders are made
+  uint64_t default_token_limit = 0;  // of a process that is launched without one; 0 = none
+  bool shared_topics = false;        // topics that begin with "shared/" are everybody's
   std::string snapshot_root;     // where contexts are saved; empty = in memory, for this run only
   bool shared_prefixes = false;  // equal beginnings are shared by all users, not by each alone
   std::string data_root;  // below which users have a /data that stays; empty = they have none

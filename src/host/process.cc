@@ -118,6 +118,7 @@ void Process::OnExit(wasm::Exit exit) {
   }
   // The sweep first, so that whoever hears of the end finds nothing left behind.
   handles_.reset();
+  wallet_.reset();
   input_.Release();
   CloseInbox();
   if (!scratch_dir_.empty()) {

@@ -24,6 +24,7 @@
 #include "host/mailbox.h"
 #include "host/pace.h"
 #include "host/snapshots.h"
+#include "host/wallet.h"
 #include "model/chat_decoder.h"
 #include "model/reasoning_decoder.h"
 #include "model/tool_decoder.h"
@@ -152,6 +153,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<ToolDecoder> tool_decoders;
   };
   Handles& handles() { return *handles_; }
+  Wallet& wallet() { return *wallet_; }  // null once it has ended, as the handles
   Listener* listener() { return options_.listener.get(); }
   Mailbox& inbox() { return *inbox_; }
   Mailbox& files() { return *files_; }
@@ -163,6 +165,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   std::string id_text_;
   Options options_;
   std::unique_ptr<Handles> handles_;
+  std::unique_ptr<Wallet> wallet_ = std::make_unique<Wallet>();
   std::shared_ptr<Mailbox> inbox_, files_;
   Charge input_;                            // what it was launched with
   std::shared_ptr<ByteBudget> pass_bytes_;  // what its passes and unread results hold

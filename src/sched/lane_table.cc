@@ -51,6 +51,9 @@ void LaneTable::Apply(Command command) {
     case Kind::kBid:
       if (Lane* lane = Find(command.sequence)) lane->bid = CreditsOf(command.bid);
       break;
+    case Kind::kOwn:
+      if (Lane* lane = Find(command.sequence)) lane->account = command.account;
+      break;
     case Kind::kOpenAccount:
     case Kind::kCloseAccount:
       break;  // the step loop's

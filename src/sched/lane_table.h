@@ -112,7 +112,8 @@ class LaneTable {
   // All of the lane's pass was in memory: it ends without a batch.
   void EndAdopted(Lane& lane);
   // Takes all pages of a lane that is in no batch. It keeps its place and what it was fed.
-  void Suspend(Lane& lane);
+  // `swapped` is what was made of them elsewhere, if anything.
+  void Suspend(Lane& lane, std::shared_ptr<const StoredKv> swapped = nullptr);
   // A suspended lane whose pass is ready comes back: with the pages that are still in memory, and
   // with a replay of the rest before its pass. Room for both has to be there.
   void Restore(Lane& lane);

@@ -170,7 +170,8 @@ bool Memory::Evict(const Lane& waiter, int64_t now_ns, uint64_t free_wanted, boo
   bool freed = false;
   for (const auto& [unused, lane] : candidates_) {
     if (pool_.pages_free() >= free_wanted) break;
-    lanes_.Suspend(*lane);
+    const bool whole = !lane->parked && lane->kv.tokens() > 0;
+    lanes_.Suspend(*lane, whole && swap_ ? swap_(*lane) : nullptr);
     freed = true;
   }
   return freed;

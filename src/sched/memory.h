@@ -11,7 +11,9 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
+#include <functional>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "kv/page_pool.h"
@@ -31,6 +33,11 @@ class Memory {
   Memory(const MemoryOptions& options, const BackendInfo& info, PagePool& pool, LaneTable& lanes,
          const Market& market)
       : options_(options), info_(info), pool_(pool), lanes_(lanes), market_(market) {}
+
+  // Keeps a lane's pages elsewhere before it loses them; null = nobody does.
+  void SetSwap(std::function<std::shared_ptr<const StoredKv>(const Lane&)> swap) {
+    swap_ = std::move(swap);
+  }
 
   // Which of the ready lanes may take part in the next plan: fills `allowed`, one a ready lane.
   // Restores those that enter. False: memory is plenty, all may.
@@ -55,6 +62,7 @@ class Memory {
   PagePool& pool_;
   LaneTable& lanes_;
   const Market& market_;
+  std::function<std::shared_ptr<const StoredKv>(const Lane&)> swap_;
   bool contended_ = false;
   std::vector<std::pair<Standing, Lane*>> candidates_;  // a buffer that is reused
 };

@@ -57,6 +57,23 @@ bool StepLoop::Restore(Lane& lane) {
   return true;
 }
 
+// Null: it is cheaper to compute them again, or there is no room.
+std::shared_ptr<const StoredKv> StepLoop::SwapOut(const Lane& lane) {
+  const std::span<const PageId> table = lane.kv.PagesOf(lane.kv.tokens());
+  const auto pages = static_cast<uint32_t>(table.size());
+  if (pages > swap_.pages_free()) return nullptr;
+  if (!SwapIsCheaper(swap_costs_, lane.kv.tokens(), pages)) return nullptr;
+  const int64_t start_ns = clock_.NowNs();
+  std::vector<std::byte> content(pages * info_.page_bytes);
+  for (uint32_t i = 0; i < pages; ++i) {
+    const auto room = std::span(content).subspan(i * info_.page_bytes, info_.page_bytes);
+    if (!backend_.ReadPage(table[i], room)) return nullptr;
+  }
+  Follow(swap_costs_.page_ns, static_cast<double>(clock_.NowNs() - start_ns) / pages);
+  pages_swapped_ += pages;
+  return swap_.Keep(lane.kv.history().From(0), std::move(content), info_.page_bytes);
+}
+
 Result<KvContent> StepLoop::ReadPages(const Lane& lane, const KvRead& read) {
   KvContent content;
   if (read.first_page == 0) {

@@ -46,6 +46,7 @@ struct Command {
     kExecute,
     kRead,
     kBid,
+    kOwn,
     kOpenAccount,
     kCloseAccount,
     kFence
@@ -58,7 +59,7 @@ struct Command {
   std::shared_ptr<const StoredKv> stored = {};  // kCreate: what it begins with; null = nothing
   std::unique_ptr<KvRead> read = {};            // kRead
   uint32_t tokens = 0;                          // kTruncate; kOpenAccount: its endowment, in pages
-  AccountId account = {};                       // kCreate, kFork, kOpenAccount, kCloseAccount
+  AccountId account = {};                       // kCreate, kFork, kOwn, kOpenAccount, kCloseAccount
   double bid = 0;                               // kBid
   std::shared_ptr<AccountView> view = {};       // kOpenAccount
   std::unique_ptr<Pass> pass = {};              // kExecute

@@ -12,13 +12,14 @@ uint32_t Lane::PagesWanted(uint32_t page_tokens) const {
   return static_cast<uint32_t>((uint64_t{missing} + rows_wanted() + page_tokens - 1) / page_tokens);
 }
 
-void LaneTable::Suspend(Lane& lane) {
+void LaneTable::Suspend(Lane& lane, std::shared_ptr<const StoredKv> swapped) {
   PIE_CHECK(!lane.in_batch);
   if (lane.suspended() || lane.broken) return;
   if (lane.replaying()) {
     lane.current = std::move(lane.deferred);  // in the same place of ready_
   } else if (!lane.parked && lane.kv.tokens() > 0) {
-    lane.parked = Parked{.history = lane.kv.history(), .tokens = lane.kv.tokens()};
+    lane.parked = Parked{.stored = std::move(swapped), .tokens = lane.kv.tokens()};
+    if (!lane.parked->stored) lane.parked->history = lane.kv.history();
   }
   lane.kv.Clear();
   lane.untouchable = false;

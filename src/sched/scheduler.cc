@@ -15,6 +15,7 @@ namespace pie {
 struct Scheduler::Impl {
   Impl(std::unique_ptr<Backend> device, const SchedulerOptions& options)
       : backend(std::move(device)),
+        endowment_pages(options.memory.endowment_pages),
         loop(*backend, options, queue, SteadyClock::Get()),
         thread([this] {
           pthread_setname_np(pthread_self(), "pie-step");
@@ -27,6 +28,7 @@ struct Scheduler::Impl {
   }
 
   const std::unique_ptr<Backend> backend;
+  const uint32_t endowment_pages;
   CommandQueue queue;
   StepLoop loop;
   std::atomic<uint64_t> next_sequence = 1;
@@ -86,7 +88,12 @@ void Scheduler::Bid(SequenceId sequence, double bid) {
   impl_->queue.Push({.kind = Command::Kind::kBid, .sequence = sequence, .bid = bid});
 }
 
-AccountId Scheduler::OpenAccount(uint32_t endowment_pages, std::shared_ptr<AccountView> view) {
+void Scheduler::Own(SequenceId sequence, AccountId account) {
+  impl_->queue.Push({.kind = Command::Kind::kOwn, .sequence = sequence, .account = account});
+}
+
+AccountId Scheduler::OpenAccount(std::shared_ptr<AccountView> view) {
+  const uint32_t endowment_pages = impl_->endowment_pages;
   const AccountId id{impl_->next_account.fetch_add(1, std::memory_order_relaxed)};
   view->balance.store(Credits{endowment_pages} * kCredit, std::memory_order_relaxed);
   impl_->queue.Push({.kind = Command::Kind::kOpenAccount,

@@ -71,6 +71,7 @@ struct SchedulerStats {
   uint64_t pages_restored = 0;   // read from where they were stored
   uint64_t suspensions = 0;      // times that a sequence lost its pages
   uint64_t replayed_tokens = 0;  // computed again because of it
+  uint64_t pages_swapped = 0;    // copied to host memory instead
   double price = 0;              // credits for a page and a tick
   double last_step_seconds = 0;
 };
@@ -84,10 +85,11 @@ class Scheduler {
 
   const BackendInfo& info() const;
 
-  // Who pays for pages, with an endowment of that many. A sequence without one pays nothing, and
-  // is the first to lose its pages.
-  AccountId OpenAccount(uint32_t endowment_pages, std::shared_ptr<AccountView> view);
+  // Who pays for pages, with the endowment that is configured. A sequence that nobody owns pays
+  // nothing.
+  AccountId OpenAccount(std::shared_ptr<AccountView> view);
   void CloseAccount(AccountId);
+  void Own(SequenceId, AccountId);
 
   // Empty; shares pages with others of that salt.
   SequenceId Create(const CacheSalt& salt = {}, AccountId account = {});

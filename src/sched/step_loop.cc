@@ -41,7 +41,12 @@ StepLoop::StepLoop(Backend& backend, const SchedulerOptions& options, CommandQue
       pool_(info_.total_pages),
       index_(pool_, info_.page_tokens, options.prefix),
       lanes_(info_, index_),
-      memory_(options.memory, info_, pool_, lanes_, market_) {}
+      memory_(options.memory, info_, pool_, lanes_, market_),
+      swap_(options.memory.swap_pages) {
+  if (options.memory.swap_pages > 0 && info_.page_bytes > 0) {
+    memory_.SetSwap([this](const Lane& lane) { return SwapOut(lane); });
+  }
+}
 
 void StepLoop::Run() {
   while (!queue_.closed()) {
@@ -117,6 +122,8 @@ void StepLoop::RunBatch(Flight& flight, Flight& next) {
   last_latency_ns_ = end_ns - start_ns;
   counts_.last_step_seconds.store(static_cast<double>(last_latency_ns_) * 1e-9,
                                   std::memory_order_relaxed);
+  Follow(swap_costs_.token_ns,
+         static_cast<double>(last_latency_ns_) / static_cast<double>(flight.batch.tokens.size()));
   lanes_.cohort().SetTime(end_ns, PatienceNs(last_latency_ns_));
   Settle(flight, std::move(output));
   flight.Clear();
@@ -353,6 +360,7 @@ void StepLoop::Publish() {
   counts_.prefix_evictions.store(index_.stats().evictions, kRelaxed);
   counts_.suspensions.store(lanes_.suspensions(), kRelaxed);
   counts_.replayed_tokens.store(lanes_.replayed_tokens(), kRelaxed);
+  counts_.pages_swapped.store(pages_swapped_, kRelaxed);
   counts_.price.store(static_cast<double>(market_.price()) / kCredit, kRelaxed);
   counts_.queued.store(lanes_.passes(), kRelaxed);
   counts_.steps.store(steps_, kRelaxed);
@@ -377,6 +385,7 @@ SchedulerStats StepLoop::stats() const {
       .pages_restored = counts_.pages_restored.load(kRelaxed),
       .suspensions = counts_.suspensions.load(kRelaxed),
       .replayed_tokens = counts_.replayed_tokens.load(kRelaxed),
+      .pages_swapped = counts_.pages_swapped.load(kRelaxed),
       .price = counts_.price.load(kRelaxed),
       .last_step_seconds = counts_.last_step_seconds.load(kRelaxed),
   };

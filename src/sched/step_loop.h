@@ -21,6 +21,7 @@
 #include "sched/planner.h"
 #include "sched/queue.h"
 #include "sched/scheduler.h"
+#include "sched/swap.h"
 
 namespace pie {
 
@@ -65,6 +66,7 @@ class StepLoop {
   // Between batches: brings parked tokens into pages, and answers who reads pages.
   void MovePages();
   bool Restore(Lane& lane);  // some of it at a time; true if it can go on at once
+  std::shared_ptr<const StoredKv> SwapOut(const Lane& lane);
   Result<KvContent> ReadPages(const Lane& lane, const KvRead& read);
   // Rows that wait and are in memory already need not be computed.
   void AdoptCached();
@@ -94,6 +96,9 @@ class StepLoop {
   LaneTable lanes_;
   Market market_;
   Memory memory_;
+  SwapPool swap_;
+  SwapCosts swap_costs_;
+  uint64_t pages_swapped_ = 0;
   Flight flights_[2];
   Flight* next_ = &flights_[0];   // being built
   Flight* other_ = &flights_[1];  // the one before
@@ -128,6 +133,7 @@ class StepLoop {
     std::atomic<uint64_t> suspensions = 0;
     std::atomic<uint64_t> replayed_tokens = 0;
     std::atomic<double> price = 0;
+    std::atomic<uint64_t> pages_swapped = 0;
     std::atomic<uint64_t> queued = 0;
     std::atomic<uint64_t> steps = 0;
     std::atomic<uint64_t> tokens = 0;

@@ -97,6 +97,7 @@ class World {
     options.memory.oversubscription = dice_.Of({0.5, 1.0, 2.0});
     options.memory.restore_pause_at = dice_.Of({0.3, 0.85, 1.0});
     options.memory.overdue_ms = dice_.Of({1U, 50U, 2000U});
+    options.memory.swap_pages = dice_.Of({0U, 0U, 5U, 1000U});
     options.request_timeout_ms = 0;  // whoever waits for ever is to be found
     return options;
   }

@@ -1,0 +1,49 @@
+// Wallet: a process's accounts, one a model that it uses, opened when the model is first used and
+// closed with the wallet. One thread at a time.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "sched/scheduler.h"
+
+namespace pie::host {
+
+class Wallet {
+ public:
+  Wallet() = default;
+  ~Wallet() {
+    for (const auto& [scheduler, account] : accounts_) scheduler->CloseAccount(account.id);
+  }
+  Wallet(const Wallet&) = delete;
+  Wallet& operator=(const Wallet&) = delete;
+
+  // Pays for that sequence from now on.
+  void Own(Scheduler& scheduler, SequenceId sequence) {
+    scheduler.Own(sequence, Find(scheduler).id);
+  }
+  double balance(Scheduler& scheduler) { return InCredits(Find(scheduler).view->balance); }
+  double dividend(Scheduler& scheduler) { return InCredits(Find(scheduler).view->dividend); }
+
+ private:
+  struct Account {
+    AccountId id;
+    std::shared_ptr<AccountView> view;
+  };
+  static double InCredits(const std::atomic<Credits>& amount) {
+    return static_cast<double>(amount.load(std::memory_order_relaxed)) / kCredit;
+  }
+  Account& Find(Scheduler& scheduler) {
+    const auto [place, fresh] = accounts_.try_emplace(&scheduler);
+    Account& account = place->second;
+    if (fresh) {
+      account.view = std::make_shared<AccountView>();
+      account.id = scheduler.OpenAccount(account.view);
+    }
+    return account;
+  }
+
+  std::map<Scheduler*, Account> accounts_;
+};
+
+}  // namespace pie::host

@@ -1,0 +1,48 @@
+#include "sched/swap.h"
+
+namespace pie {
+namespace {
+
+class SwappedKv final : public StoredKv {
+ public:
+  SwappedKv(std::shared_ptr<uint32_t> room, Rows rows, std::vector<std::byte> pages,
+            size_t page_bytes)
+      : room_(std::move(room)),
+        rows_(std::move(rows)),
+        pages_(std::move(pages)),
+        page_bytes_(page_bytes),
+        count_(static_cast<uint32_t>(pages_.size() / page_bytes)) {
+    *room_ -= count_;
+  }
+  ~SwappedKv() override { *room_ += count_; }
+
+  RowsView rows() const override { return rows_.view(); }
+  Result<std::span<const std::byte>> Page(uint32_t index) const override {
+    return std::span(pages_).subspan(index * page_bytes_, page_bytes_);
+  }
+
+ private:
+  const std::shared_ptr<uint32_t> room_;
+  const Rows rows_;
+  const std::vector<std::byte> pages_;
+  const size_t page_bytes_;
+  const uint32_t count_;
+};
+
+}  // namespace
+
+bool SwapIsCheaper(const SwapCosts& costs, uint32_t tokens, uint32_t pages) {
+  if (costs.token_ns == 0 || costs.page_ns == 0) return true;
+  return 2 * costs.page_ns * pages < costs.token_ns * tokens;
+}
+
+void Follow(double& average, double measured) {
+  average = average == 0 ? measured : average + (measured - average) / 16;
+}
+
+std::shared_ptr<const StoredKv> SwapPool::Keep(Rows rows, std::vector<std::byte> pages,
+                                               size_t page_bytes) {
+  return std::make_shared<SwappedKv>(room_, std::move(rows), std::move(pages), page_bytes);
+}
+
+}  // namespace pie
