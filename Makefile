@@ -12,6 +12,7 @@ CPP_FILES = $(shell find src bench tests client/cpp -name '*.h' -o -name '*.cc' 
 CRATES = $(wildcard bridge/Cargo.toml sdk/rust/Cargo.toml client/rust/Cargo.toml)
 PROMPT ?= Tell me about pie.
 ROUNDS ?= 5
+SEEDS ?= 1000
 
 ##@ Use
 .PHONY: build setup demo
@@ -30,9 +31,12 @@ demo: setup ## build an inferlet and run it on the default model, streaming (PRO
 	  --manifest inferlets/text-completion/rust/Pie.toml --stdout -- --prompt "$(PROMPT)"
 
 ##@ Work
-.PHONY: test guests bench bench-cpu format bindings clean help
+.PHONY: test sim guests bench bench-cpu format bindings clean help
 test: setup-test build ## all tests: C++, bakery, and inferlets of every language end to end
 	@$(PYTHON) scripts/run_tests.py
+
+sim: build ## the scheduler in simulated worlds, one a seed (SEEDS=1000)
+	@build/bin/pie-sim --seeds $(SEEDS)
 
 guests: build ## build all inferlets of this tree into build/guests/
 	@$(PYTHON) scripts/build_guests.py

@@ -8,10 +8,12 @@
 #include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <vector>
 
 #include "backend/dummy/dummy_backend.h"
 #include "host/engine.h"
+#include "step_bench.h"
 
 namespace pie::host {
 namespace {
@@ -107,6 +109,33 @@ class Bench {
     return Median(rates);
   }
 
+  // Microseconds from the end of a lone inferlet's pass until it has asked for its next one, the
+  // median: its wake-up and all that it does between two tokens.
+  double Resume() {
+    std::vector<double> us;
+    auto process = Must(engine_->Launch("guest", Input("generate", 20'000, 0), {}));
+    while (!process->exit()) {
+      us.push_back(engine_->models()[0].scheduler->stats().last_return_seconds * 1e6);
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+    Finish({process});
+    return Median(us);
+  }
+
+  // As many inferlets at once: tokens a second of all, and how many of them failed.
+  std::pair<double, int> Crowd(int inferlets, uint32_t tokens) {
+    const auto start = Clock::now();
+    std::vector<std::shared_ptr<Process>> processes;
+    for (int i = 0; i < inferlets; ++i) {
+      processes.push_back(Must(engine_->Launch("guest", Input("generate", tokens, 0), {})));
+    }
+    int failures = 0;
+    for (const auto& process : processes) {
+      if (process->Wait().kind != wasm::Exit::Kind::kReturned) ++failures;
+    }
+    return {inferlets * static_cast<double>(tokens) / Seconds(start), failures};
+  }
+
  private:
   static std::string Input(const char* mode, uint32_t n, int model) {
     return fmt::format(R"({{"mode": "{}", "n": {}, "model": {}}})", mode, n, model);
@@ -154,6 +183,11 @@ int Main(int argc, char** argv) {
   results["dummy_tps_1"] = bench.TokenRate(1, 4000);
   results["dummy_tps_4"] = bench.TokenRate(4, 4000);
   results["dummy_tps_16"] = bench.TokenRate(16, 2000);
+  results["step_overhead_b64_p50_us"] = StepOverheadUs(64);
+  results["resume_p50_us"] = bench.Resume();
+  const auto [tps, failures] = bench.Crowd(1000, 100);
+  results["concurrent_1000_tps"] = tps;
+  results["concurrent_1000_failures"] = failures;
   fmt::print("{}\n", results.dump(2));
   return 0;
 }

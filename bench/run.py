@@ -29,6 +29,9 @@ AIMS = {
     "dummy_tps_1": (">=", 10_000),
     "dummy_tps_4": (">=", 30_000),
     "dummy_tps_16": (">=", 60_000),
+    "step_overhead_b64_p50_us": ("<=", 40),
+    "resume_p50_us": ("<=", 10),
+    "concurrent_1000_failures": ("<=", 0),
 }
 
 

@@ -1,5 +1,6 @@
 #include "server/status.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace pie::server {
@@ -53,6 +54,8 @@ std::string MetricsText(Service& service) {
   Writer writer;
   const host::EngineStats stats = service.engine.stats();
   uint64_t steps = 0, tokens = 0, queued = 0, total = 0, cached = 0, restored = 0;
+  uint64_t suspensions = 0, replayed = 0;
+  double price = 0;
   PrefixStats prefix;
   for (host::LoadedModel& loaded : service.engine.models()) {
     const SchedulerStats scheduler = loaded.scheduler->stats();
@@ -66,6 +69,9 @@ std::string MetricsText(Service& service) {
     prefix.tokens_saved += scheduler.prefix.tokens_saved;
     prefix.merged += scheduler.prefix.merged;
     prefix.evictions += scheduler.prefix.evictions;
+    suspensions += scheduler.suspensions;
+    replayed += scheduler.replayed_tokens;
+    price = std::max(price, scheduler.price);
   }
   writer.Value("pie_batches_total", "counter", "Batches that devices ran.", steps);
   writer.Value("pie_tokens_total", "counter", "Tokens that devices computed.", tokens);
@@ -105,7 +111,12 @@ std::string MetricsText(Service& service) {
                service.engine.pace()->first_token);
   writer.Times("pie_tpot_seconds", "From a token of a process to its next.",
                service.engine.pace()->next_token);
-  writer.Value("pie_price", "gauge", "Market price of a page; there is no market yet.", 0);
+  writer.Value("pie_price", "gauge", "Credits that a page costs a tick, the highest of all models.",
+               price);
+  writer.Value("pie_suspensions_total", "counter", "Times that a context lost its pages.",
+               suspensions);
+  writer.Value("pie_replayed_tokens_total", "counter", "Tokens computed again because of it.",
+               replayed);
   return writer.Take();
 }
 
