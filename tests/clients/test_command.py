@@ -65,6 +65,7 @@ def test_submit_shows_everything_where_it_belongs(server, tmp_path):
     assert done.stdout == 'text{"event":"tick","n":3}printed\n\n{"spoken":5}\n'
     assert "complained\n" in done.stderr
     assert (files / "file-1").read_bytes() == b"\x00\x01\xff"
+    assert 'text="complained" user="ada"' in (server.home / "server.log").read_text()
 
 
 def test_submit_installs_what_it_is_given(server):
@@ -91,6 +92,9 @@ def test_detach_list_attach_abort(server):
     assert id in run(server, "list").stdout
     assert json.loads(run(server, "list", "--json").stdout)[0]["process_id"] == id
     attached = start(server, "attach", id[:8])
+    deadline = time.monotonic() + 30
+    while "attached" not in run(server, "list").stdout and time.monotonic() < deadline:
+        pass
     assert run(server, "abort", id[:8]).returncode == 0
     _, err = attached.communicate(timeout=60)
     assert attached.returncode == 1 and "cancelled" in err
