@@ -18,6 +18,7 @@ struct Limits {
   size_t max_messaging_bytes = 1ull << 30;  // unread in all topics of a user
   size_t max_snapshots = 4'096;             // saved contexts, a user
   size_t max_snapshot_bytes = 16ull << 30;  // files of those
+  size_t max_queued_saves = 1'024;          // contexts that wait to be written, of all users
   uint32_t max_pass_tokens = 1u << 20;      // input tokens of one pass
   uint32_t max_pass_slots = 65'536;         // sampled rows of one pass, draws counted
   size_t max_pass_bytes = 256ull << 20;     // passes being made or under way and unread results

@@ -81,6 +81,10 @@ Result<std::shared_ptr<Saving>> Snapshots::Save(std::string_view user, std::stri
   auto copy = PIE_TRY(context.Fork());
   {
     std::lock_guard lock(mutex_);
+    if (jobs_.size() >= limits_.max_queued_saves) {
+      return Fail(Code::kExhausted, "{} contexts wait to be saved already; try again later",
+                  jobs_.size());
+    }
     jobs_.push_back({std::string(user), std::move(copy), saving});
   }
   changed_.notify_all();

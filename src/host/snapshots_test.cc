@@ -286,6 +286,14 @@ TEST_F(SnapshotFilesTest, ManyAtOnceAreAllThere) {
   EXPECT_EQ(machine_->scheduler.stats().pages_used, 0u);
 }
 
+TEST_F(SnapshotFilesTest, TooManyAtOnceAreRefused) {
+  limits_.max_queued_saves = 0;
+  EXPECT_EQ(Save("ada", "s", *WithTokens(3)).error().text,
+            "0 contexts wait to be saved already; try again later");
+  limits_.max_queued_saves = 1'024;
+  EXPECT_TRUE(Save("ada", "s", *WithTokens(3)));
+}
+
 TEST_F(SnapshotFilesTest, ABrokenContextCannotBeSaved) {
   auto context = WithTokens(3);
   ASSERT_TRUE(context->Reserve(63));
