@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the benchmarks, writes build/bench.json (one flat object), shows each figure and its aim.
 
-bench/run.py [engine] [kv] [serve] [cpu] [--rounds N]    all of them when none is named
+bench/run.py [engine] [tax] [kv] [serve] [cpu] [--rounds N]    all of them when none is named
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 import cpu
 import kv
 import serve
+import tax
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "bench.json"
@@ -49,7 +50,7 @@ def measure_engine() -> dict[str, float]:
 
 
 def show(key: str, value: float) -> str:
-    sign, aim = {**AIMS, **kv.AIMS, **serve.AIMS, **cpu.AIMS}.get(key, ("", None))
+    sign, aim = {**AIMS, **tax.AIMS, **kv.AIMS, **serve.AIMS, **cpu.AIMS}.get(key, ("", None))
     reached = aim is None or (value <= aim if sign == "<=" else value >= aim)
     note = "" if aim is None else f"  {'' if reached else 'not '}reached: {sign} {aim:g}"
     return f"{key:36} {value:14,.3f}{note}"
@@ -57,7 +58,7 @@ def show(key: str, value: float) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Runs the benchmarks.")
-    every = ["engine", "kv", "serve", "cpu"]
+    every = ["engine", "tax", "kv", "serve", "cpu"]
     parser.add_argument("parts", nargs="*", choices=[*every, []], help="default: all")
     parser.add_argument("--rounds", type=int, default=cpu.ROUNDS, help="of turns with the peers")
     options = parser.parse_args()
@@ -65,6 +66,8 @@ def main() -> int:
     results = {}
     if "engine" in parts:
         results |= measure_engine()
+    if "tax" in parts:
+        results |= tax.measure()
     if "kv" in parts:
         results |= kv.measure()
     if "serve" in parts:

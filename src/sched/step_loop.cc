@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "sched/auction.h"
@@ -290,6 +291,8 @@ void StepLoop::Wait(const Pause& pause) {
         if (queue_.pending()) return;
         CpuRelax();
       }
+      // Guests need a core to come back on; this one stays awake for them.
+      std::this_thread::yield();
     } while (clock_.NowNs() < spin_end_ns);
   }
   queue_.Sleep(pause.timeout, pause.commands);

@@ -284,6 +284,7 @@ def keys_of(source: str) -> list[str]:
     ("mark", "source"),
     [
         ("bench", "bench/run.py"),
+        ("bench tax", "bench/tax.py"),
         ("bench kv", "bench/kv.py"),
         ("bench serve", "bench/serve.py"),
         ("bench cpu", "bench/cpu.py"),

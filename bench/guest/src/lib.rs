@@ -2,8 +2,9 @@
 
 use inferlet::pie::core::inference::{ForwardPass, Sampler as RawSampler};
 use inferlet::prelude::*;
+use inferlet::time::sleep;
 use serde::Deserialize;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(Deserialize)]
 struct Input {
@@ -54,6 +55,7 @@ async fn main(input: Input) -> Result<f64> {
             Ok(0.0)
         }
         "chained" | "stepped" => together(&mut ctx, &input).await,
+        "agent_kept" | "agent_resent" => agent(&model, &input).await,
         mode => Err(format!("no mode is called {mode}")),
     }
 }
@@ -80,6 +82,37 @@ async fn together(ctx: &mut Context, input: &Input) -> Result<f64> {
         return Err(format!("{tokens} tokens instead of {}", input.n));
     }
     Ok(each(start, input.n))
+}
+
+/// An agent that thinks, waits for a tool and reads its answer, `n` times, then concludes. It keeps its
+/// context, or sends all of it anew in every turn. Gives a checksum of what it said.
+async fn agent(model: &Model, input: &Input) -> Result<f64> {
+    const THOUGHT: usize = 12;
+    const ANSWER: u32 = 24;
+    let kept = input.mode == "agent_kept";
+    let mut words = (0..).map(|place: u32| 1000 + (input.index * 977 + place * 131) % 20_000);
+    let mut history: Vec<u32> = words.by_ref().take(input.prompt as usize).collect();
+    let mut ctx = Context::new(model)?;
+    ctx.append(&history);
+    let mut checksum = 0;
+    for turn in 0..=input.n {
+        if !kept {
+            ctx = Context::new(model)?;
+            ctx.append(&history);
+        }
+        let thought = ctx.generate(Sampler::Argmax).max_tokens(THOUGHT);
+        let thought = thought.collect_tokens().await?;
+        checksum = thought
+            .iter()
+            .fold(checksum, |sum, t| (sum * 31 + t) % 1_000_003);
+        if turn < input.n {
+            sleep(Duration::from_millis(50)).await;
+            let answer: Vec<u32> = words.by_ref().take(ANSWER as usize).collect();
+            ctx.append(&answer);
+            history.extend(thought.iter().chain(&answer));
+        }
+    }
+    Ok(f64::from(checksum))
 }
 
 /// Waits until all peers are here.

@@ -10,15 +10,30 @@ namespace {
 // Some tens of microseconds: longer than the gap between two kernels of a step, shorter than what
 // anybody would notice.
 constexpr int kSpins = 2'000;
+// A worker without a job spins less: between two steps guests have their turn and need a core. Then
+// it offers its own to whoever waits for one, again and again, about a microsecond each time. That
+// keeps the core from falling asleep, which would make everybody's next turn dearer.
+constexpr int kIdleSpins = 400;
+constexpr int kIdleYields = 200;
 
 thread_local bool t_inside_part = false;
 
 // True if `done` came true while spinning.
 template <class Done>
-bool Spin(Done&& done) {
-  for (int i = 0; i < kSpins; ++i) {
+bool Spin(Done&& done, int spins) {
+  for (int i = 0; i < spins; ++i) {
     if (done()) return true;
     __builtin_ia32_pause();
+  }
+  return false;
+}
+
+template <class Done>
+bool SpinIdly(Done&& done) {
+  if (Spin(done, kIdleSpins)) return true;
+  for (int i = 0; i < kIdleYields; ++i) {
+    if (done()) return true;
+    sched_yield();
   }
   return false;
 }
@@ -60,7 +75,7 @@ void ThreadPool::Run(uint32_t parts, Call call, void* state) {
 
   RunParts();
   const auto all_done = [&] { return finished_.load(std::memory_order_acquire) == parts; };
-  if (Spin(all_done)) return;
+  if (Spin(all_done, kSpins)) return;
   for (uint32_t seen; (seen = finished_.load(std::memory_order_acquire)) != parts;) {
     finished_.wait(seen, std::memory_order_acquire);
   }
@@ -92,7 +107,7 @@ void ThreadPool::Work() {
   while (!stopping_.load(std::memory_order_relaxed)) {
     RunParts();
     const auto changed = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
-    if (!Spin(changed)) epoch_.wait(seen, std::memory_order_acquire);
+    if (!SpinIdly(changed)) epoch_.wait(seen, std::memory_order_acquire);
     seen = epoch_.load(std::memory_order_acquire);
   }
 }

@@ -24,6 +24,20 @@ pub struct Context {
     bid: Cell<Bid>,
 }
 
+/// What a context holds, asked once a step.
+#[derive(Clone, Copy)]
+pub(crate) struct Extent {
+    pub committed_pages: u32,
+    pub working_pages: u32,
+    pub working_tokens: u32,
+}
+
+impl Extent {
+    pub fn pages(self) -> u32 {
+        self.committed_pages + self.working_pages
+    }
+}
+
 /// Who decides the next pass's bid.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Bid {
@@ -175,6 +189,14 @@ impl Context {
         self.raw.committed_page_count() * self.page_size + self.raw.working_page_token_count()
     }
 
+    pub(crate) fn extent(&self) -> Extent {
+        Extent {
+            committed_pages: self.raw.committed_page_count(),
+            working_pages: self.raw.working_page_count(),
+            working_tokens: self.raw.working_page_token_count(),
+        }
+    }
+
     /// Tokens that wait for the next `flush` or generation.
     pub fn buffer(&self) -> &[u32] {
         &self.buffer
@@ -233,8 +255,7 @@ impl Context {
 
     /// The generator's bid before a pass. An override holds for one pass; otherwise the bid is renewed when
     /// the number of pages changes, which is when its cost does.
-    pub(crate) fn bid_for_step(&self, expected: Expected) {
-        let pages = self.raw.committed_page_count() + self.raw.working_page_count();
+    pub(crate) fn bid_for_step(&self, pages: u32, expected: Expected) {
         match self.bid.get() {
             Bid::Override(_) => self.bid.set(Bid::Stale),
             Bid::Auto { pages: then, .. } if then == pages => {}

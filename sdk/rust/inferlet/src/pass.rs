@@ -4,7 +4,7 @@
 //! commits the pages that filled up. Splitting the three lets the caller hold no borrow while it waits.
 
 use crate::adapter::Adapter;
-use crate::context::Context;
+use crate::context::{Context, Extent};
 use crate::pie::core::inference::{
     ForwardPass, FutureOutput, Output as RawOutput, Sampler as RawSampler,
 };
@@ -69,8 +69,13 @@ impl Plan {
     }
 
     pub fn submit(&self, ctx: &Context) -> Result<InFlight> {
-        let tokens_before = ctx.inner().working_page_token_count();
-        let pass = self.build(ctx, tokens_before)?;
+        self.submit_behind(ctx, ctx.extent())
+    }
+
+    /// The same, for who has just asked what the context holds.
+    pub fn submit_behind(&self, ctx: &Context, extent: Extent) -> Result<InFlight> {
+        let tokens_before = extent.working_tokens;
+        let pass = self.build(ctx, extent)?;
         let future = pass.execute()?;
         let slots = self.slot_ends().last().copied().unwrap_or(0);
         let tokens_after = tokens_before + self.tokens.len() as u32;
@@ -79,16 +84,15 @@ impl Plan {
 
     /// Queues the pass and those that follow it by themselves.
     pub fn submit_chain(&self, ctx: &Context, max_tokens: u32, stops: &[u32]) -> Result<Chain> {
-        let tokens_before = ctx.inner().working_page_token_count();
-        let pass = self.build(ctx, tokens_before)?;
+        let pass = self.build(ctx, ctx.extent())?;
         chains::run(&pass, max_tokens, stops)
     }
 
-    fn build(&self, ctx: &Context, tokens_before: u32) -> Result<ForwardPass> {
+    fn build(&self, ctx: &Context, extent: Extent) -> Result<ForwardPass> {
         let raw = ctx.inner();
-        let tokens_after = tokens_before + self.tokens.len() as u32;
+        let tokens_after = extent.working_tokens + self.tokens.len() as u32;
         let pages = tokens_after.div_ceil(ctx.page_size());
-        let missing = pages.saturating_sub(raw.working_page_count());
+        let missing = pages.saturating_sub(extent.working_pages);
         if missing > 0 {
             raw.reserve_working_pages(missing)?;
         }

@@ -48,8 +48,9 @@ impl<'a, 'ctx> Chained<'a, 'ctx> {
         plan.requests.push(Some(Request::sample(&[sampled], state.options.sampler)));
         let max_tokens = state.room().try_into().unwrap_or(u32::MAX);
         let stops = [&state.options.stops, ends].concat();
-        state.bid();
-        let tokens_before = state.ctx.inner().working_page_token_count();
+        let extent = state.ctx.extent();
+        state.bid(extent.pages());
+        let tokens_before = extent.working_tokens;
         let chain = plan.submit_chain(state.ctx, max_tokens, &stops)?;
         let input = Some(state.ctx.take_buffer());
         Ok(Some(Self { state: shared, chain, input, tokens_before, ended: false }))
@@ -86,7 +87,7 @@ impl<'a, 'ctx> Chained<'a, 'ctx> {
             state.ctx.shorten_buffer(1); // the last token of the last time
         }
         state.ctx.append(tokens.get(last..).unwrap_or_default());
-        state.bid();
+        state.bid(state.ctx.extent().pages());
         tokens
     }
 

@@ -42,6 +42,8 @@ pub(super) struct State<'ctx> {
     auto: Option<Auto>,
     /// The mask of the next step; None before the first one.
     mask: Option<Vec<u32>>,
+    /// The last step's pass: let go once the next one is queued, when the engine has something to do.
+    spent: Option<InFlight>,
 }
 
 /// How to take a step's own choice back.
@@ -90,6 +92,7 @@ impl<'ctx> State<'ctx> {
             fresh: Vec::new(),
             auto: None,
             mask: None,
+            spent: None,
         }
     }
 
@@ -119,7 +122,8 @@ impl<'ctx> State<'ctx> {
 
     /// Queues a step: the buffer is its input, its last row is sampled.
     pub fn submit(&mut self, step: &StepRequests) -> Result<Submitted> {
-        let start = self.ctx.seq_len();
+        let extent = self.ctx.extent();
+        let start = extent.committed_pages * self.ctx.page_size() + extent.working_tokens;
         let mut plan = self.plan(start)?;
         let sampled = plan.tokens.len() as u32 - 1;
 
@@ -139,8 +143,9 @@ impl<'ctx> State<'ctx> {
         }
         plan.requests.extend(step.probes.iter().cloned().map(Some));
 
-        self.bid();
-        let pass = plan.submit(self.ctx)?;
+        self.bid(extent.pages());
+        let pass = plan.submit_behind(self.ctx, extent)?;
+        self.spent = None;
         self.steps += 1;
         let input = self.ctx.take_buffer();
         Ok(Submitted { pass, input, drafts, slot_ends: plan.slot_ends(), samples: step.samples })
@@ -167,9 +172,9 @@ impl<'ctx> State<'ctx> {
         Ok(plan)
     }
 
-    pub fn bid(&self) {
+    pub fn bid(&self, pages: u32) {
         let Options { horizon, max_tokens, .. } = self.options;
-        self.ctx.bid_for_step(Expected::new(horizon, max_tokens, self.generated));
+        self.ctx.bid_for_step(pages, Expected::new(horizon, max_tokens, self.generated));
     }
 
     /// The guesses to verify in this step. A constraint's mask holds for one position, hence none with it.
@@ -206,6 +211,7 @@ impl<'ctx> State<'ctx> {
         let mut output = Output::new(raw, slot_ends, samples.then_some(sampler));
         if !samples {
             pass.settle(self.ctx, 0, 0)?;
+            self.spent = Some(pass);
             return Ok(output);
         }
 
@@ -222,6 +228,7 @@ impl<'ctx> State<'ctx> {
         let drafts_in_context = matched.min(cut.kept.saturating_sub(1));
         let dropped = (drafts.len() - drafts_in_context) as u32;
         pass.settle(self.ctx, dropped, drafts_in_context as u32)?;
+        self.spent = Some(pass);
         if let (Drafter::Custom(speculator), true) =
             (&mut self.options.drafter, matched < drafts.len())
         {
