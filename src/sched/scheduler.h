@@ -50,7 +50,7 @@ struct SchedulerOptions {
   uint32_t max_batch_tokens = 0;  // 0 = the device's own
   uint32_t max_batch_members = 0;
   BatchPolicy batch_policy = BatchPolicy::kAdaptive;
-  uint32_t spin_us = 200;        // how long the step thread spins for work before it sleeps
+  uint32_t spin_us = 200;       // how long the step thread spins for work before it sleeps
   uint32_t page_wait_ms = 100;  // how long a pass waits for pages while nothing runs; then it fails
   PrefixOptions prefix;         // which pages are kept and found again
   MemoryOptions memory;         // who has pages while there are not enough
