@@ -147,7 +147,9 @@ void Guest::Create() {
 void Guest::Drop(size_t index) {
   const SequenceId id = held_[index].id;
   queue_.Push({.kind = Command::Kind::kDrop, .sequence = id});
-  for (const auto& asked : asked_) asked->dropped |= asked->sequence == id;
+  for (const auto& asked : asked_) {  // null: Collect is just sorting them out
+    if (asked && asked->sequence == id) asked->dropped = true;
+  }
   held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
