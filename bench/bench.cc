@@ -109,13 +109,13 @@ class Bench {
     return Median(rates);
   }
 
-  // Microseconds from the end of a lone inferlet's pass until it has asked for its next one, the
-  // median: its wake-up and all that it does between two tokens.
+  // Microseconds from the end of a lone inferlet's pass until it runs and asks for the result, the
+  // median.
   double Resume() {
     std::vector<double> us;
     auto process = Must(engine_->Launch("guest", Input("generate", 20'000, 0), {}));
     while (!process->exit()) {
-      us.push_back(engine_->models()[0].scheduler->stats().last_return_seconds * 1e6);
+      us.push_back(static_cast<double>(engine_->pace()->last_wake_up_ns) * 1e-3);
       std::this_thread::sleep_for(std::chrono::microseconds(500));
     }
     Finish({process});

@@ -44,7 +44,7 @@ std::unique_ptr<Chain> MakeChain(Process& process, uint32_t max_tokens, Words st
   std::ranges::sort(chain->stops);
   chain->give = [output = std::move(output), pace = process.pace()](uint32_t token,
                                                                     std::optional<Chain::End> end) {
-    pace->OnTokens();
+    pace->OnTokens(SteadyClock::Get().NowNs());
     output->Give(token, end);
   };
   chain->admit = [room = std::move(room),

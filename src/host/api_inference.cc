@@ -103,7 +103,8 @@ class Completion {
   }
   void operator()(Result<std::vector<Slot>> result) {
     const auto output = std::move(output_);
-    if (result && std::ranges::any_of(*result, IsToken)) pace_->OnTokens();
+    output->ended_ns = SteadyClock::Get().NowNs();
+    if (result && std::ranges::any_of(*result, IsToken)) pace_->OnTokens(output->ended_ns);
     output->result = std::move(result);
     output->ready.store(true, std::memory_order_release);
     output->signal.Fire();
@@ -289,6 +290,7 @@ bool OutputGet(void* guest, uint32_t future, bool* ready, Out* out) {
     *ready = output.ready.load(std::memory_order_acquire) && !output.taken;
     if (!*ready) return {};
     if (output.result) {
+      process.pace()->OnWakeUp(output.ended_ns);
       PutSlots(out, *output.result);
       output.result->clear();
       output.charge.Release();

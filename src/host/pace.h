@@ -13,6 +13,8 @@ namespace pie::host {
 struct PaceMetrics {
   Histogram first_token;  // from the launch to a process's first token
   Histogram next_token;   // from each to the next
+  Histogram wake_up;      // from a pass's end until its guest runs
+  std::atomic<int64_t> last_wake_up_ns = 0;
 };
 
 class Pace {
@@ -20,11 +22,16 @@ class Pace {
   explicit Pace(std::shared_ptr<PaceMetrics> metrics)
       : metrics_(std::move(metrics)), last_ns_(SteadyClock::Get().NowNs()) {}
 
-  void OnTokens() {
-    const int64_t now = SteadyClock::Get().NowNs();
+  void OnTokens(int64_t now) {
     const int64_t before = last_ns_.exchange(now, std::memory_order_relaxed);
     const bool first = !any_.exchange(true, std::memory_order_relaxed);
     (first ? metrics_->first_token : metrics_->next_token).Add(now - before);
+  }
+  // The guest asks for what a pass gave.
+  void OnWakeUp(int64_t ended_ns) {
+    const int64_t took = SteadyClock::Get().NowNs() - ended_ns;
+    metrics_->wake_up.Add(took);
+    metrics_->last_wake_up_ns.store(took, std::memory_order_relaxed);
   }
 
  private:

@@ -70,6 +70,7 @@ struct PassOutput {
   wasm::Signal signal;
   std::atomic<bool> ready = false;
   bool taken = false;
+  int64_t ended_ns = 0;
   Charge charge;  // for the result
   Result<std::vector<Slot>> result;
 };

@@ -111,6 +111,8 @@ std::string MetricsText(Service& service) {
                service.engine.pace()->first_token);
   writer.Times("pie_tpot_seconds", "From a token of a process to its next.",
                service.engine.pace()->next_token);
+  writer.Times("pie_wake_up_seconds", "From a pass's end until its inferlet runs.",
+               service.engine.pace()->wake_up);
   writer.Value("pie_price", "gauge", "Credits that a page costs a tick, the highest of all models.",
                price);
   writer.Value("pie_suspensions_total", "counter", "Times that a context lost its pages.",
