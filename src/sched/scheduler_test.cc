@@ -459,14 +459,20 @@ TEST_F(SchedulerTest, MasksAreReplayedToo) {
 }
 
 TEST_F(SchedulerTest, APassThatWaitedTooLongFails) {
-  Start({.page_tokens = 4}, {.request_timeout_ms = 1, .check_integrity = true});
-  Block();
-  Mirror mirror = Create();
-  const Outcome outcome = Append(mirror, {'a'});
-  // It is in the batch that is built while the device is held: what waits is a second batch.
-  EXPECT_FALSE(outcome.ended());
-  gate_->Open();
-  EXPECT_EQ(outcome.Token(), Greedy(mirror));
+  // One member a batch of 30 ms: the last of them would wait for most of a second.
+  Start({.page_tokens = 4, .latency_us = 30'000},
+        {.max_batch_members = 1, .request_timeout_ms = 1, .check_integrity = true});
+  std::vector<Mirror> mirrors;
+  std::vector<Outcome> outcomes;
+  for (uint32_t i = 0; i < 20; ++i) {
+    mirrors.push_back(Create());
+    outcomes.push_back(Append(mirrors.back(), {'a' + i}));
+  }
+  EXPECT_EQ(outcomes.front().Token(), Greedy(mirrors.front()));
+  EXPECT_NE(outcomes.back().Failure().text.find("has waited"), std::string::npos);
+  ASSERT_TRUE(Idle());
+  Mirror later = Create();  // nobody is before it
+  EXPECT_EQ(Append(later, {'z'}).Token(), Greedy(later));
 }
 
 TEST_F(SchedulerTest, CallbacksMayAskForMore) {
