@@ -109,11 +109,12 @@ def dummy() -> dict[str, float]:
 def real() -> dict[str, float]:
     found: dict[str, float] = {}
     words = json.dumps({"prompt": "Tell me about the sea.", "max_tokens": 128})
+    program = "text-completion@0.1.0"
     with serving() as (port, _):
+        bench(port, "stream", program=program, input=words)  # warm
         for clients in (1, 8, 16):
-            stream = bench(
-                port, "stream", program="text-completion@0.1.0", clients=clients, input=words
-            )
+            # One after the other: answers end at different times, and all clients stay busy.
+            stream = bench(port, "stream", program=program, clients=clients, input=words, repeat=4)
             found[f"serve_tps_{clients}"] = stream["tps"]
     return found
 

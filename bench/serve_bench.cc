@@ -41,7 +41,7 @@ double Seconds(Clock::time_point since) {
 struct Options {
   std::string mode, program, input = "{}";
   uint16_t port = 8080;
-  int clients = 1, count = 1000, pid = 0;
+  int clients = 1, count = 1000, repeat = 1, pid = 0;
 };
 
 // Frames that are sent again and again, packed once.
@@ -195,19 +195,23 @@ class Bench {
     return fmt::format("{{\"per_s\": {:.1f}}}", options_.count / Seconds(start));
   }
 
-  // Every client launches once; all events but the last are tokens.
+  // Every client launches, `repeat` times one after the other; all events but the last are tokens.
   std::string Stream() {
     uint64_t tokens = 0;
     int ended = 0;
+    int left = options_.clients * (options_.repeat - 1);
     const std::string frame = Launch();
     const auto start = Clock::now();
     for (auto& client : clients_) {
-      client->on_frame = [&](std::string_view got) {
+      client->on_frame = [&, raw = client.get()](std::string_view got) {
         if (!IsEvent(got)) return;
         if (!IsEnd(got)) {
           ++tokens;
-        } else if (++ended == options_.clients) {
+        } else if (++ended == options_.clients * options_.repeat) {
           io_.stop();
+        } else if (left > 0) {
+          --left;
+          raw->Send(frame);
         }
       };
       client->Send(frame);
@@ -231,6 +235,7 @@ int main(int argc, char** argv) {
   app.add_option("--port", options.port);
   app.add_option("--clients", options.clients);
   app.add_option("--count", options.count);
+  app.add_option("--repeat", options.repeat);
   app.add_option("--program", options.program);
   app.add_option("--input", options.input);
   app.add_option("--pid", options.pid, "of the server, for its memory");
