@@ -88,9 +88,8 @@ impl context::HostContext for Guest {
     }
     async fn save(&mut self, context: Resource<Context>, name: String) -> Answer<()> {
         let mut saving = 0;
-        let begun = self.call(|t, g, out| {
-            (t.context_save)(g, context.rep(), Str::of(&name), &mut saving, out)
-        });
+        let begun = self
+            .call(|t, g, out| (t.context_save)(g, context.rep(), Str::of(&name), &mut saving, out));
         match begun {
             Ok(_) => Ok(self.saved(saving).await?.map(|_| ())),
             Err(error) => Ok(Err(error)),
@@ -98,8 +97,7 @@ impl context::HostContext for Guest {
     }
     async fn snapshot(&mut self, context: Resource<Context>) -> Answer<String> {
         let mut saving = 0;
-        let begun =
-            self.call(|t, g, out| (t.context_snapshot)(g, context.rep(), &mut saving, out));
+        let begun = self.call(|t, g, out| (t.context_snapshot)(g, context.rep(), &mut saving, out));
         match begun {
             Ok(_) => self.saved(saving).await,
             Err(error) => Ok(Err(error)),
