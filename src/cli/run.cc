@@ -64,20 +64,29 @@ class Printer final : public host::Listener {
   Status Return(std::string_view text) {
     std::lock_guard lock(mutex_);
     if (!at_line_start_) std::fputc('\n', stdout);
-    // To a person who has seen all that was sent, what was returned needs a word.
-    if (stream_ && IsTerminal(STDOUT_FILENO)) fmt::print("{} ", Dim("returned", STDOUT_FILENO));
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    if (!text.ends_with('\n')) std::fputc('\n', stdout);
+    // To a person who has seen all that was sent, what was returned needs a word, and the same
+    // text needs no more.
+    const bool person = stream_ && IsTerminal(STDOUT_FILENO);
+    if (person && !text.empty() && text == sent_) {
+      fmt::print("{}\n", Dim("returned what was sent", STDOUT_FILENO));
+    } else {
+      if (person) fmt::print("{} ", Dim("returned", STDOUT_FILENO));
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      if (!text.ends_with('\n')) std::fputc('\n', stdout);
+    }
     if (error_ == 0 && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
     return Fail(Code::kInternal, "cannot write to stdout: {}",
                 std::strerror(error_ != 0 ? error_ : errno));
   }
 
  private:
+  static constexpr size_t kRemembered = 1 << 20;  // of what was sent, in bytes
+
   void Write(std::string_view text) {
     if (!stream_ || text.empty()) return;
     std::lock_guard lock(mutex_);
     if (error_ != 0) return;
+    if (sent_.size() <= kRemembered) sent_ += text;
     const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
     if (!whole || std::fflush(stdout) != 0) {
       error_ = errno;
@@ -88,6 +97,7 @@ class Printer final : public host::Listener {
   }
   const bool stream_, quiet_;
   mutable std::mutex mutex_;
+  std::string sent_;  // the beginning of what was sent
   bool at_line_start_ = true;
   int error_ = 0;  // errno of the first write that failed
   std::weak_ptr<host::Process> process_;
