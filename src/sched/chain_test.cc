@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <mutex>
 
 #include "sched/pass.h"
@@ -52,10 +53,13 @@ struct Running {
 
 class ChainTest : public ::testing::Test {
  protected:
-  void Start(DummyOptions device) {
+  void Start(DummyOptions device, bool share = true, uint32_t swap_pages = 0) {
     device_ = device;
-    scheduler_ = std::make_unique<Scheduler>(std::make_unique<GatedBackend>(device, gate_),
-                                             SchedulerOptions{.check_integrity = true});
+    SchedulerOptions options{.check_integrity = true};
+    options.prefix.share = share;
+    options.memory.swap_pages = swap_pages;
+    scheduler_ =
+        std::make_unique<Scheduler>(std::make_unique<GatedBackend>(device, gate_), options);
   }
   void TearDown() override { gate_->Open(); }
 
@@ -91,6 +95,7 @@ class ChainTest : public ::testing::Test {
     }
     return tokens;
   }
+  void PreemptOneChain(bool share, uint32_t swap_pages);
   void ExpectWhole(Mirror& mirror) {
     const uint32_t token = Run(mirror.Append({'!'})).Token();
     EXPECT_EQ(token, mirror.Greedy(device_));
@@ -201,6 +206,58 @@ TEST_F(ChainTest, ChainsShareTheirBatches) {
   const auto batches = gate_->batches();
   ASSERT_EQ(batches.size(), 11u);
   for (size_t i = 1; i < batches.size(); ++i) EXPECT_EQ(batches[i], Tokens({1, 1, 1}));
+}
+
+// Two chains grow until memory is full. The one that bids less loses its pages between two of its
+// passes, waits for the other to end, and goes on as if nothing had happened.
+void ChainTest::PreemptOneChain(bool share, uint32_t swap_pages) {
+  Start({.seed = 5, .page_tokens = 4, .total_pages = 10}, share, swap_pages);
+  Mirror blocker = Create();
+  gate_->Hold();
+  Run(blocker.Append({'#'}));
+  ASSERT_TRUE(gate_->WaitBusy());
+  Mirror poor = Create();
+  Mirror rich = Create();
+  scheduler_->Bid(poor.id, 1);
+  scheduler_->Bid(rich.id, 5);
+  const Running low = RunChain(poor, {'p', 'o', 'o', 'r'}, 30);  // 9 pages at its end
+  Running high;
+  Forward forward = Chained(rich, {'r', 'i', 'c', 'h'}, 24, high.given);  // 7 pages
+  std::atomic<size_t> given_then = 0;
+  forward.done = [&, done = high.outcome.Callback()](auto result) mutable {
+    given_then = low.given.tokens().size();
+    scheduler_->Drop(rich.id);
+    done(std::move(result));
+  };
+  scheduler_->Execute(std::move(forward));
+  scheduler_->Drop(blocker.id);
+  gate_->Open();
+
+  low.outcome.Get();
+  EXPECT_EQ(low.given.tokens(), Greedy(poor, 30));
+  EXPECT_EQ(high.given.tokens(), Greedy(rich, 24));
+  EXPECT_GT(given_then, 1U);   // it had begun
+  EXPECT_LT(given_then, 23U);  // and stood still while the other went on
+  Feed(poor, low.given.tokens(), 29);
+  ExpectWhole(poor);
+  ASSERT_TRUE(scheduler_->WaitIdle(20'000));
+  const SchedulerStats stats = scheduler_->stats();
+  EXPECT_EQ(stats.suspensions, 1U);
+  EXPECT_EQ(stats.pages_swapped > 0, swap_pages > 0);
+  EXPECT_EQ(stats.pages_restored, stats.pages_swapped);
+  EXPECT_EQ(stats.replayed_tokens > 0, swap_pages == 0);
+}
+
+TEST_F(ChainTest, PreemptedIsReplayed) {
+  PreemptOneChain(false, 0);
+}
+
+TEST_F(ChainTest, PreemptedIsReplayedFromWhatIsStillInMemory) {
+  PreemptOneChain(true, 0);
+}
+
+TEST_F(ChainTest, PreemptedIsSwapped) {
+  PreemptOneChain(false, 100);
 }
 
 TEST_F(ChainTest, DroppedSequenceTakesItAlong) {

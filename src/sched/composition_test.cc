@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <numeric>
 #include <string>
 
 #include "backend/cpu/cpu_backend.h"
@@ -45,8 +46,10 @@ struct Fed {
 
 class Kitchen {
  public:
-  Kitchen(std::unique_ptr<Backend> backend, bool share)
-      : scheduler_(std::move(backend), {.prefix = {.share = share}, .check_integrity = true}),
+  Kitchen(std::unique_ptr<Backend> backend, bool share, uint32_t swap_pages)
+      : scheduler_(std::move(backend), {.prefix = {.share = share},
+                                        .memory = {.swap_pages = swap_pages},
+                                        .check_integrity = true}),
         swap_(1000) {}
 
   Fed Create() { return {scheduler_.Create(), {}}; }
@@ -77,6 +80,21 @@ class Kitchen {
   uint32_t Feed(Fed& fed, const Tokens& tokens, std::vector<Brle> masks = {}) {
     return std::get<TokenSlot>(Run(Pass(fed, tokens, std::move(masks))).at(0)).token;
   }
+  // A chain that feeds 20, then what it chooses.
+  Forward Chained(Fed& fed, uint32_t max_tokens, std::function<void(uint32_t)> give) {
+    Forward forward = Pass(fed, {20});
+    forward.chain = std::make_unique<Chain>();
+    forward.chain->max_tokens = max_tokens;
+    forward.chain->give = [give](uint32_t token, std::optional<Chain::End>) { give(token); };
+    return forward;
+  }
+  // All that a chain gave, but the last token.
+  void WasFed(Fed& fed, Tokens given) {
+    given.pop_back();
+    Tokens positions(given.size());
+    std::iota(positions.begin(), positions.end(), fed.rows.size());
+    fed.rows.Append({.tokens = given, .positions = positions, .masks = {}}, fed.rows.size());
+  }
   std::vector<float> Logits(Fed& fed, uint32_t token) {
     Forward forward = Pass(fed, {token});
     forward.samples[0].kind = SampleSpec::Kind::kLogits;
@@ -93,6 +111,10 @@ class Kitchen {
     return std::get<LogitsSlot>(Run(std::move(forward)).at(0)).logits;
   }
 
+  SchedulerStats Settled() {
+    EXPECT_TRUE(scheduler_.WaitIdle(20'000));
+    return scheduler_.stats();
+  }
   Scheduler& scheduler() { return scheduler_; }
   SwapPool& swap() { return swap_; }
 
@@ -141,10 +163,12 @@ const std::vector<Ingredient>& Ingredients() {
        }},
       {"preemption",
        [](Kitchen& kitchen, Fed& fed) {
-         kitchen.scheduler().Suspend(fed.id);
+         kitchen.Feed(fed, {75});  // what was just opened has no pages to lose
+         const uint64_t before = kitchen.Settled().suspensions;
          Fed greedy = kitchen.Create();
          kitchen.Feed(greedy, Tokens(kPages * kPageTokens - 1, 42));  // all pages there are
          kitchen.scheduler().Drop(greedy.id);
+         EXPECT_GT(kitchen.Settled().suspensions, before);
        }},
       {"prefix hit",
        [](Kitchen& kitchen, Fed& fed) {
@@ -154,19 +178,36 @@ const std::vector<Ingredient>& Ingredients() {
        }},
       {"chain",
        [](Kitchen& kitchen, Fed& fed) {
-         Forward forward = kitchen.Pass(fed, {20});
-         forward.chain = std::make_unique<Chain>();
-         forward.chain->max_tokens = 7;
          Tokens given;
-         forward.chain->give = [&](uint32_t token, std::optional<Chain::End>) {
+         kitchen.Run(kitchen.Chained(fed, 7, [&](uint32_t token) { given.push_back(token); }));
+         kitchen.WasFed(fed, given);
+       }},
+      {"preempted chain",
+       [](Kitchen& kitchen, Fed& fed) {
+         // Another sequence has nearly all of the rest, and wants more when the chain is under way.
+         kitchen.Feed(fed, {76});
+         const uint32_t free = kPages - (fed.rows.size() + kPageTokens - 1) / kPageTokens;
+         Fed rival = kitchen.Create();
+         kitchen.Feed(rival, Tokens((free - 2) * kPageTokens - 1, 43));
+         kitchen.scheduler().Bid(fed.id, 1);
+         kitchen.scheduler().Bid(rival.id, 1000);
+         Outcome outcome;
+         Forward more = kitchen.Chained(rival, 17, [](uint32_t) {});
+         more.done = outcome.Callback();
+         Tokens given;
+         uint64_t first = 0;
+         uint64_t last = 0;
+         kitchen.Run(kitchen.Chained(fed, 14, [&](uint32_t token) {
            given.push_back(token);
-         };
-         kitchen.Run(std::move(forward));
-         given.pop_back();  // the last one is not fed
-         Tokens positions(given.size());
-         for (uint32_t& p : positions)
-           p = fed.rows.size() + static_cast<uint32_t>(&p - &positions[0]);
-         fed.rows.Append({.tokens = given, .positions = positions, .masks = {}}, fed.rows.size());
+           last = kitchen.scheduler().stats().suspensions;
+           if (given.size() != 2) return;
+           first = last;
+           kitchen.scheduler().Execute(std::move(more));
+         }));
+         EXPECT_GT(last, first) << "it kept its pages";
+         EXPECT_TRUE(outcome.Get() && *outcome.Get());
+         kitchen.scheduler().Drop(rival.id);
+         kitchen.WasFed(fed, given);
        }},
       {"steps",
        [](Kitchen& kitchen, Fed& fed) {
@@ -181,15 +222,18 @@ struct Case {
   const char* name;
   std::unique_ptr<Backend> (*make)(uint32_t pages);
   bool share;
+  uint32_t swap_pages;
 };
 
 class CompositionTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CompositionTest, AllPairsGiveWhatAPlainRecomputationGives) {
-  Kitchen plain(GetParam().make(256), false);
+  Kitchen plain(GetParam().make(256), false, 0);
+  uint64_t replayed = 0;
+  uint64_t swapped = 0;
   for (const Ingredient& first : Ingredients()) {
     for (const Ingredient& second : Ingredients()) {
-      Kitchen kitchen(GetParam().make(kPages), GetParam().share);
+      Kitchen kitchen(GetParam().make(kPages), GetParam().share, GetParam().swap_pages);
       Fed fed = kitchen.Create();
       Tokens prompt(21);
       for (uint32_t i = 0; i < prompt.size(); ++i) prompt[i] = 30 + i * 7 % 60;
@@ -198,15 +242,21 @@ TEST_P(CompositionTest, AllPairsGiveWhatAPlainRecomputationGives) {
       second.add(kitchen, fed);
       const std::vector<float> logits = kitchen.Logits(fed, 33);
       EXPECT_TRUE(logits == plain.LogitsOf(fed.rows)) << first.name << ", then " << second.name;
+      replayed += kitchen.Settled().replayed_tokens;
+      swapped += kitchen.Settled().pages_swapped;
     }
   }
+  EXPECT_GT(replayed + swapped, 0U);
+  EXPECT_EQ(swapped > 0, GetParam().swap_pages > 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CompositionTest,
-                         ::testing::Values(Case{"Dummy", Dummy, true},
-                                           Case{"DummyAlone", Dummy, false},
-                                           Case{"TinyLlama", TinyLlama, true},
-                                           Case{"TinyLlamaAlone", TinyLlama, false}),
+                         ::testing::Values(Case{"Dummy", Dummy, true, 0},
+                                           Case{"DummyAlone", Dummy, false, 0},
+                                           Case{"DummySwap", Dummy, false, 1000},
+                                           Case{"TinyLlama", TinyLlama, true, 0},
+                                           Case{"TinyLlamaAlone", TinyLlama, false, 0},
+                                           Case{"TinyLlamaSwap", TinyLlama, true, 1000}),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
