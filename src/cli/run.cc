@@ -2,10 +2,8 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -19,6 +17,7 @@
 
 #include "cli/arguments.h"
 #include "cli/config.h"
+#include "cli/interrupts.h"
 #include "cli/start_engine.h"
 #include "cli/terminal.h"
 #include "server/registry.h"
@@ -27,12 +26,12 @@ namespace pie::cli {
 namespace {
 
 constexpr size_t kMaxComponentBytes = 512ull << 20;
-constexpr int kInterrupted = 130;
 
 // Writes what the inferlet says to this process's own streams, as it comes.
 class Printer final : public host::Listener {
  public:
-  Printer(bool stream, bool quiet) : stream_(stream), quiet_(quiet) {}
+  Printer(bool stream, bool quiet)
+      : stream_(stream), quiet_(quiet), watched_(stream && IsTerminal(STDOUT_FILENO)) {}
 
   void OnMessage(std::string_view text) override { Write(text); }
   void OnFile(std::string_view bytes) override {
@@ -66,11 +65,10 @@ class Printer final : public host::Listener {
     if (!at_line_start_) std::fputc('\n', stdout);
     // To a person who has seen all that was sent, what was returned needs a word, and the same
     // text needs no more.
-    const bool person = stream_ && IsTerminal(STDOUT_FILENO);
-    if (person && !text.empty() && text == sent_) {
+    if (watched_ && !text.empty() && text == sent_) {
       fmt::print("{}\n", Dim("returned what was sent", STDOUT_FILENO));
     } else {
-      if (person) fmt::print("{} ", Dim("returned", STDOUT_FILENO));
+      if (watched_) fmt::print("{} ", Dim("returned", STDOUT_FILENO));
       std::fwrite(text.data(), 1, text.size(), stdout);
       if (!text.ends_with('\n')) std::fputc('\n', stdout);
     }
@@ -86,7 +84,7 @@ class Printer final : public host::Listener {
     if (!stream_ || text.empty()) return;
     std::lock_guard lock(mutex_);
     if (error_ != 0) return;
-    if (sent_.size() <= kRemembered) sent_ += text;
+    if (watched_ && sent_.size() <= kRemembered) sent_ += text;
     const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
     if (!whole || std::fflush(stdout) != 0) {
       error_ = errno;
@@ -96,6 +94,7 @@ class Printer final : public host::Listener {
     at_line_start_ = text.ends_with('\n');
   }
   const bool stream_, quiet_;
+  const bool watched_;  // a person sees what is sent
   mutable std::mutex mutex_;
   std::string sent_;  // the beginning of what was sent
   bool at_line_start_ = true;
@@ -123,55 +122,6 @@ class LogFile {
 
  private:
   std::ofstream file_;
-};
-
-// Ctrl-C and SIGTERM, taken by a thread instead of a handler. While nothing is launched, which can
-// take long where code must be compiled, it ends this process; later the first cancels the inferlet
-// and the second leaves at once.
-class Interrupts {
- public:
-  Interrupts() {
-    sigemptyset(&set_);
-    sigaddset(&set_, SIGINT);
-    sigaddset(&set_, SIGTERM);
-    sigaddset(&set_, SIGUSR1);  // our own: stop listening
-    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
-    signal(SIGPIPE, SIG_IGN);
-    thread_ = std::thread([this] { Listen(); });
-  }
-  ~Interrupts() {
-    done_ = true;
-    pthread_kill(thread_.native_handle(), SIGUSR1);
-    thread_.join();
-  }
-  void Watch(std::shared_ptr<host::Process> process) {
-    std::lock_guard lock(mutex_);
-    process_ = std::move(process);
-  }
-  bool interrupted() const { return interrupted_; }
-
- private:
-  void Listen() {
-    while (true) {
-      int signal = 0;
-      sigwait(&set_, &signal);
-      if (done_) return;
-      std::lock_guard lock(mutex_);
-      // Before it runs (while its code compiles, say) there is nothing to stop in good order.
-      if (interrupted_.exchange(true) || !process_) LeaveAtOnce();
-      process_->Cancel();
-    }
-  }
-  [[noreturn]] static void LeaveAtOnce() {
-    if (IsTerminal(STDERR_FILENO)) std::fputs("\r\x1b[K", stderr);  // a spinner may stand there
-    _exit(kInterrupted);
-  }
-  sigset_t set_;
-  std::atomic<bool> interrupted_ = false;
-  std::atomic<bool> done_ = false;
-  std::mutex mutex_;
-  std::shared_ptr<host::Process> process_;
-  std::thread thread_;
 };
 
 Result<std::string> ReadComponent(const std::string& path) {
@@ -284,7 +234,7 @@ Result<int> RunChecked(const RunOptions& options) {
   auto printer = std::make_shared<Printer>(options.stream, options.quiet);
   auto process = PIE_TRY(engine->Launch(manifest.id(), input.dump(), {.listener = printer}));
   log.Line("launched {} as {}", manifest.id(), process->id());
-  interrupts.Watch(process);
+  interrupts.Watch([process] { process->Cancel(); });
   printer->StopIfUnread(process);
   wasm::Exit exit = process->Wait();
   log.Line("{} ended: {}", process->id(),

@@ -2,15 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <filesystem>
-#include <thread>
 
 #include "cli/config.h"
+#include "cli/interrupts.h"
 #include "cli/monitor.h"
 #include "cli/server_config.h"
 #include "cli/start_engine.h"
@@ -19,45 +17,6 @@
 
 namespace pie::cli {
 namespace {
-
-constexpr int kInterrupted = 130;
-
-// SIGINT and SIGTERM, taken by a thread. The first drains the server, the second leaves at once.
-class Interrupts {
- public:
-  Interrupts() {
-    sigemptyset(&set_);
-    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&set_, signal);
-    pthread_sigmask(SIG_BLOCK, &set_, nullptr);  // before there are other threads
-    signal(SIGPIPE, SIG_IGN);
-    thread_ = std::thread([this] { Listen(); });
-  }
-  ~Interrupts() {
-    done_ = true;
-    pthread_kill(thread_.native_handle(), SIGUSR1);
-    thread_.join();
-  }
-  void Watch(server::Server* server) { server_ = server; }
-
- private:
-  void Listen() {
-    while (true) {
-      int signal = 0;
-      sigwait(&set_, &signal);
-      if (done_) return;
-      server::Server* server = server_;
-      if (server == nullptr || stopping_) _exit(kInterrupted);
-      stopping_ = true;
-      fmt::print(stderr, "{}\n", Dim("draining: processes may end; once more to leave at once"));
-      server->Drain();
-    }
-  }
-  sigset_t set_;
-  std::atomic<server::Server*> server_ = nullptr;
-  std::atomic<bool> done_ = false;
-  bool stopping_ = false;
-  std::thread thread_;
-};
 
 // The internal token, where programs of the same user of this machine find it.
 class TokenFile {
@@ -131,7 +90,10 @@ Result<int> ServeChecked(const ServeOptions& options) {
   auto server = PIE_TRY(server::Server::Start(config.server, *engine, *registry, auth, log));
   const TokenFile token(server->port(), auth.token());
   // Before it is said to be there: whoever reads the banner may stop it at once.
-  interrupts.Watch(server.get());
+  interrupts.Watch([&server] {
+    fmt::print(stderr, "{}\n", Dim("draining: processes may end; once more to leave at once"));
+    server->Drain();
+  });
   log.Info("serving", {{"host", config.server.host}, {"port", server->port()}});
   PrintBanner(*server, config, *engine, programs);
   {

@@ -35,8 +35,7 @@ class Cohort {
   void Back(Peer& peer) {
     if (peer.round == 0) return;
     Gone(peer);
-    last_return_ns_ = now_ns_ - peer.ended_ns;
-    peer.prompt = last_return_ns_ <= patience_ns_;
+    peer.prompt = now_ns_ - peer.ended_ns <= patience_ns_;
   }
   // It will not come back.
   void Gone(Peer& peer) {
@@ -57,8 +56,6 @@ class Cohort {
   bool JustWoken(const Peer& peer) const { return peer.round == round_; }
   int64_t now_ns() const { return now_ns_; }
 
-  // How long the last one that came back was away.
-  int64_t last_return_ns() const { return last_return_ns_; }
   uint32_t woken() const { return woken_; }
   uint32_t prompt() const { return prompt_; }
 
@@ -66,7 +63,6 @@ class Cohort {
   uint64_t round_ = 1;
   int64_t now_ns_ = 0;
   int64_t patience_ns_ = 0;
-  int64_t last_return_ns_ = 0;
   uint32_t woken_ = 0;
   uint32_t prompt_ = 0;
 };

@@ -34,7 +34,7 @@ Credits DefaultBid(const BidTerms& terms) {
 }
 
 Credits ClearingPrice(std::vector<Demand> demands, uint64_t capacity) {
-  std::ranges::stable_sort(demands, std::greater(), &Demand::bid);
+  std::ranges::sort(demands, std::greater(), &Demand::bid);
   for (const Demand& demand : demands) {
     if (demand.pages > capacity) return demand.bid;
     capacity -= demand.pages;

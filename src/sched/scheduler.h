@@ -74,7 +74,6 @@ struct SchedulerStats {
   uint64_t pages_swapped = 0;    // copied to host memory instead
   double price = 0;              // credits for a page and a tick
   double last_step_seconds = 0;
-  double last_return_seconds = 0;  // from a pass's end to its sequence's next one
 };
 
 class Scheduler {

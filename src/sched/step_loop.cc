@@ -364,7 +364,6 @@ void StepLoop::Publish() {
   counts_.suspensions.store(lanes_.suspensions(), kRelaxed);
   counts_.replayed_tokens.store(lanes_.replayed_tokens(), kRelaxed);
   counts_.pages_swapped.store(pages_swapped_, kRelaxed);
-  counts_.last_return_ns.store(lanes_.cohort().last_return_ns(), kRelaxed);
   counts_.price.store(static_cast<double>(market_.price()) / kCredit, kRelaxed);
   counts_.queued.store(lanes_.passes(), kRelaxed);
   counts_.steps.store(steps_, kRelaxed);
@@ -392,7 +391,6 @@ SchedulerStats StepLoop::stats() const {
       .pages_swapped = counts_.pages_swapped.load(kRelaxed),
       .price = counts_.price.load(kRelaxed),
       .last_step_seconds = counts_.last_step_seconds.load(kRelaxed),
-      .last_return_seconds = static_cast<double>(counts_.last_return_ns.load(kRelaxed)) * 1e-9,
   };
 }
 

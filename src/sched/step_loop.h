@@ -133,7 +133,6 @@ class StepLoop {
     std::atomic<uint64_t> suspensions = 0;
     std::atomic<uint64_t> replayed_tokens = 0;
     std::atomic<double> price = 0;
-    std::atomic<int64_t> last_return_ns = 0;
     std::atomic<uint64_t> pages_swapped = 0;
     std::atomic<uint64_t> queued = 0;
     std::atomic<uint64_t> steps = 0;

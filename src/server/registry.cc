@@ -154,7 +154,7 @@ Result<std::vector<InstalledProgram>> Registry::Select(std::string_view name) {
   int step = 0;
   while ((step = rows.Step()) == SQLITE_ROW) found.push_back(Row(rows));
   if (step != SQLITE_DONE) return std::unexpected(SqlError(db_, "reading"));
-  std::ranges::stable_sort(found, [](const auto& a, const auto& b) {
+  std::ranges::sort(found, [](const auto& a, const auto& b) {
     return a.name != b.name ? a.name < b.name : OlderVersion(a.version, b.version);
   });
   return found;

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "server/socket.h"
@@ -34,17 +35,16 @@ void RaiseFileLimit() {
 
 Status LoadTls(asio::ssl::context& context, const ServerOptions& options) {
   ErrorCode error;
-  context.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 |
-                          asio::ssl::context::no_sslv3 | asio::ssl::context::no_tlsv1 |
-                          asio::ssl::context::no_tlsv1_1,
-                      error);
-  context.use_certificate_chain_file(options.tls_cert, error);
-  if (error) {
+  std::ignore =
+      context.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_sslv2 |
+                              asio::ssl::context::no_sslv3 | asio::ssl::context::no_tlsv1 |
+                              asio::ssl::context::no_tlsv1_1,
+                          error);
+  if (context.use_certificate_chain_file(options.tls_cert, error)) {
     return Fail(Code::kInvalid, "cannot use the certificate {}: {}", options.tls_cert,
                 error.message());
   }
-  context.use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
-  if (error) {
+  if (context.use_private_key_file(options.tls_key, asio::ssl::context::pem, error)) {
     return Fail(Code::kInvalid, "cannot use the key {}: {}", options.tls_key, error.message());
   }
   return {};
@@ -100,11 +100,9 @@ Status Server::Impl::Listen() {
         options.host);
   }
   if (!options.tls_cert.empty()) PIE_RETURN_IF_ERROR(LoadTls(tls, options));
-  acceptor.open(endpoint.protocol(), error);
-  acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(4096, error);
-  if (error) {
+  if (acceptor.open(endpoint.protocol(), error) ||
+      acceptor.set_option(tcp::acceptor::reuse_address(true), error) ||
+      acceptor.bind(endpoint, error) || acceptor.listen(4096, error)) {
     return Fail(Code::kUnavailable, "cannot listen on {}:{}: {}; try another --port", options.host,
                 options.port, error.message());
   }
@@ -212,7 +210,7 @@ void Server::Drain() {
   asio::post(impl_->io, [impl = impl_.get()] {
     if (impl->service.draining.exchange(true)) return;
     ErrorCode ignored;
-    impl->acceptor.close(ignored);
+    std::ignore = impl->acceptor.close(ignored);
     impl->sweep.cancel();
     impl->Drained(std::chrono::steady_clock::now() +
                   std::chrono::seconds(impl->options.drain_secs));

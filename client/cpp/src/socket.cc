@@ -68,7 +68,7 @@ template <class Stream>
 class SocketOn final : public Socket {
  public:
   template <class... Args>
-  SocketOn(Handlers handlers, Args&&... args)
+  explicit SocketOn(Handlers handlers, Args&&... args)
       : handlers_(std::move(handlers)), ws_(io_, std::forward<Args>(args)...) {}
 
   ~SocketOn() override {
@@ -82,7 +82,8 @@ class SocketOn final : public Socket {
     std::optional<error_code> done;
     auto finish = [&](error_code error) { done = error; };
     resolver.async_resolve(
-        address.host, address.port, [&](error_code error, tcp::resolver::results_type found) {
+        address.host, address.port,
+        [&](error_code error, const tcp::resolver::results_type& found) {
           if (error) return finish(error);
           beast::get_lowest_layer(ws_).async_connect(
               found, [&](error_code connected, const tcp::endpoint&) {
