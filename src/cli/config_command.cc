@@ -10,6 +10,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "base/whole_file.h"
 #include "cli/config.h"
 #include "cli/server_config.h"
 #include "cli/terminal.h"
@@ -57,17 +58,10 @@ int ExitCode(const Status& status) {
   return status ? 0 : ReportError(status.error().text);
 }
 
-// Aside and renamed: a reader sees the old file or the new one.
 Status Write(const std::string& path, std::string_view text) {
-  std::error_code error;
-  fs::create_directories(fs::path(path).parent_path(), error);
-  const std::string aside = fmt::format("{}.{}.new", path, getpid());
-  std::ofstream file(aside, std::ios::binary);
-  file << text;
-  file.close();
-  if (file) fs::rename(aside, path, error);
-  if (!file || error) return Fail(Code::kInternal, "cannot write {}", path);
-  return {};
+  std::error_code ignored;
+  fs::create_directories(fs::path(path).parent_path(), ignored);
+  return WriteWhole(path, text);
 }
 
 Status Init(bool overwrite) {

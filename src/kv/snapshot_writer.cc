@@ -10,6 +10,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/whole_file.h"
 #include "kv/snapshot_file.h"
 
 namespace pie {
@@ -26,15 +27,6 @@ std::unexpected<Error> WriteFailure() {
                 std::strerror(error), "what was saved before is still there");
   }
   return Fail(Code::kInternal, "the snapshot could not be saved: {}", std::strerror(error));
-}
-
-Status SyncFolder(const std::string& folder) {
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return WriteFailure();
-  const bool synced = fsync(fd) == 0;
-  close(fd);
-  if (!synced) return WriteFailure();
-  return {};
 }
 
 }  // namespace

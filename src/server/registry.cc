@@ -1,18 +1,15 @@
 #include "server/registry.h"
 
-#include <fcntl.h>
 #include <sqlite3.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
 
+#include "base/whole_file.h"
 #include "host/hash.h"
 
 namespace pie::server {
@@ -59,39 +56,6 @@ class Statement {
   sqlite3_stmt* raw_ = nullptr;
   int bound_ = 0;
 };
-
-Status SystemError(std::string_view doing, const std::string& path) {
-  return Fail(Code::kInternal, "cannot {} {}: {}", doing, path, std::strerror(errno));
-}
-
-Status SyncFolder(const std::string& dir) {
-  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return SystemError("open", dir);
-  const int failed = fsync(fd);
-  close(fd);
-  return failed == 0 ? Status{} : SystemError("flush", dir);
-}
-
-// Whole, or not at all: aside, flushed, renamed, and the folder flushed.
-Status WriteWhole(const std::string& path, std::string_view bytes) {
-  const std::string aside = fmt::format("{}.{}.new", path, getpid());
-  const int fd = open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return SystemError("write", aside);
-  std::string_view left = bytes;
-  while (!left.empty()) {
-    const ssize_t written = write(fd, left.data(), left.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) break;
-    left.remove_prefix(static_cast<size_t>(written));
-  }
-  const bool good = left.empty() && fsync(fd) == 0;
-  if (close(fd) != 0 || !good || rename(aside.c_str(), path.c_str()) != 0) {
-    auto failed = SystemError("write", path);
-    unlink(aside.c_str());
-    return failed;
-  }
-  return SyncFolder(fs::path(path).parent_path().string());
-}
 
 InstalledProgram Row(Statement& row) {
   return {row.GetText(0), row.GetText(1),  row.GetText(2),
@@ -155,7 +119,10 @@ Result<std::vector<InstalledProgram>> Registry::Select(std::string_view name) {
   while ((step = rows.Step()) == SQLITE_ROW) found.push_back(Row(rows));
   if (step != SQLITE_DONE) return std::unexpected(SqlError(db_, "reading"));
   std::ranges::sort(found, [](const auto& a, const auto& b) {
-    return a.name != b.name ? a.name < b.name : OlderVersion(a.version, b.version);
+    if (a.name != b.name) return a.name < b.name;
+    if (OlderVersion(a.version, b.version)) return true;
+    // Those that differ in what is behind a + are of one age.
+    return !OlderVersion(b.version, a.version) && a.version < b.version;
   });
   return found;
 }

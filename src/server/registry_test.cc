@@ -73,6 +73,17 @@ TEST_F(RegistryTest, RemovedIsGone) {
   EXPECT_FALSE(registry->Remove("a"));
 }
 
+TEST_F(RegistryTest, VersionsOfOneAgeAreInAnOrder) {
+  for (const char* version : {"1.0.0+b", "1.0.0", "0.9.0", "1.0.0+a"}) {
+    ASSERT_TRUE(registry->Add(Manifest("a", version), version, "ada", false));
+  }
+  const auto all = registry->List();
+  ASSERT_TRUE(all);
+  std::vector<std::string> found;
+  for (const auto& program : *all) found.push_back(program.version);
+  EXPECT_EQ(found, (std::vector<std::string>{"0.9.0", "1.0.0", "1.0.0+a", "1.0.0+b"}));
+}
+
 TEST_F(RegistryTest, DamageIsNoticed) {
   ASSERT_TRUE(registry->Add(Manifest("a", "0.1.0"), "component", "ada", false));
   const auto found = *registry->Find("a");

@@ -1,18 +1,16 @@
 #include "server/users.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <toml++/toml.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "base/utf8.h"
+#include "base/whole_file.h"
 #include "server/limits.h"
 
 namespace pie::server {
@@ -102,17 +100,7 @@ Status Users::Write(const UserTable& users) const {
   text << "# Who may connect, with which public keys. Written by `pie auth`.\n" << root << "\n";
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
-  const std::string aside = path_ + ".new";
-  const int fd = open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  const std::string bytes = text.str();
-  const bool good = fd >= 0 &&
-                    write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
-                    fsync(fd) == 0;
-  if (fd >= 0) close(fd);
-  if (!good || rename(aside.c_str(), path_.c_str()) != 0) {
-    return Fail(Code::kInternal, "cannot write {}: {}", path_, std::strerror(errno));
-  }
-  return {};
+  return WriteWhole(path_, text.str(), 0600);
 }
 
 }  // namespace pie::server

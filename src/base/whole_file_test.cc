@@ -1,0 +1,81 @@
+#include "base/whole_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace pie {
+namespace {
+
+namespace fs = std::filesystem;
+
+class WholeFile : public testing::Test {
+ protected:
+  WholeFile() { fs::create_directories(folder_); }
+  ~WholeFile() override { fs::remove_all(folder_); }
+  std::string Text(const std::string& path) const {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  size_t Files() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
+  }
+
+  const std::string folder_ = testing::TempDir() + "whole_file_" + std::to_string(getpid());
+  const std::string path_ = folder_ + "/file";
+};
+
+TEST_F(WholeFile, ReplacesWhatIsThere) {
+  ASSERT_TRUE(WriteWhole(path_, "a longer first text"));
+  ASSERT_TRUE(WriteWhole(path_, std::string_view("short\0one", 9)));
+  EXPECT_EQ(Text(path_), std::string_view("short\0one", 9));
+  EXPECT_EQ(Files(), 1);
+}
+
+TEST_F(WholeFile, HasTheMode) {
+  ASSERT_TRUE(WriteWhole(path_, "secret", 0600));
+  struct stat status{};
+  ASSERT_EQ(stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600);
+}
+
+TEST_F(WholeFile, AFaultLeavesTheOldOne) {
+  ASSERT_TRUE(WriteWhole(path_, "old"));
+  // A file may not grow past this: a disk that is full, without one.
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{4096, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const Status status = WriteWhole(path_, std::string(10'000, 'x'));
+  setrlimit(RLIMIT_FSIZE, &before);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kExhausted);
+  EXPECT_NE(status.error().text.find(path_), std::string::npos) << status.error().text;
+  EXPECT_EQ(Text(path_), "old");
+  EXPECT_EQ(Files(), 1);  // what was begun is gone
+}
+
+TEST_F(WholeFile, AFolderInItsPlaceStays) {
+  fs::create_directories(path_);
+  EXPECT_FALSE(WriteWhole(path_, "text"));
+  EXPECT_TRUE(fs::is_directory(path_));
+  EXPECT_EQ(Files(), 1);
+}
+
+TEST_F(WholeFile, NoFolder) {
+  const Status status = WriteWhole(folder_ + "/none/file", "text");
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kInternal);
+  EXPECT_TRUE(SyncFolder(folder_));
+  EXPECT_FALSE(SyncFolder(folder_ + "/none"));
+}
+
+}  // namespace
+}  // namespace pie
