@@ -170,6 +170,17 @@ TEST_F(SchedulerKvTest, StoredPagesThatAreInMemoryAreNotRead) {
   EXPECT_EQ(scheduler_->stats().pages_restored, 1U);  // the partial one
 }
 
+TEST_F(SchedulerKvTest, WhatComesBackWithoutABatchIsReadAtOnce) {
+  Start({.page_tokens = 16, .total_pages = 64});
+  const Mirror mirror = Written(Text(32, 1));
+  Settle();
+  scheduler_->Suspend(mirror.id);
+  Settle();
+  const uint64_t before = Computed();
+  EXPECT_EQ(Read(mirror.id)->rows.tokens, Text(32, 1));
+  EXPECT_EQ(Computed(), before);
+}
+
 TEST_F(SchedulerKvTest, ASpoiltPageBreaksThatSequenceAlone) {
   Start({.page_tokens = 16, .total_pages = 64}, {.share = false});
   Mirror mirror = Written(Text(100, 1));

@@ -61,7 +61,9 @@ std::optional<StepLoop::Pause> StepLoop::Turn() {
   MovePages();
   Assemble(*next_, *other_);
   if (next_->empty()) {
-    if (moving_ || !lanes_.restoring().empty()) return std::nullopt;
+    // A lane that came back without a batch may be read by now.
+    const bool moves = moving_ || !lanes_.restoring().empty() || !lanes_.reading().empty();
+    if (moves) return std::nullopt;
     return Idle();
   }
   if (const std::optional<Pause> hold = Hold(*next_)) return hold;

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <memory>
 #include <random>
+#include <unordered_map>
 
 #include "backend/dummy/dummy_backend.h"
 #include "base/clock.h"
@@ -27,11 +28,25 @@ class Dice {
 class Device final : public Backend {
  public:
   Device(const DummyOptions& options, ManualClock& clock, Dice& dice, bool faulty)
-      : dummy_(MakeDummyBackend(options)), clock_(clock), dice_(dice), faulty_(faulty) {}
+      : options_(options),
+        dummy_(MakeDummyBackend(options)),
+        clock_(clock),
+        dice_(dice),
+        faulty_(faulty) {}
+
+  const DummyOptions& options() const { return options_; }
+  // A pass, known by its seed, that will compute rows from `slot` of its sequence on: each of them
+  // once, and none before. What has another seed is a replay.
+  void Expect(uint64_t seed, uint32_t slot) { next_slot_[seed] = slot; }
+  uint64_t replayed_rows() const { return replayed_rows_; }
+  Status problem() const { return problem_; }
 
   bool faulty() const { return faulty_; }
   const BackendInfo& info() const override { return dummy_->info(); }
-  Result<Ticket> Submit(const Batch& batch) override { return dummy_->Submit(batch); }
+  Result<Ticket> Submit(const Batch& batch) override {
+    for (const Batch::Member& member : batch.members) Count(member);
+    return dummy_->Submit(batch);
+  }
   Result<BatchOutput> Wait(Ticket ticket) override {
     clock_.AdvanceNs(100'000 + dice_.Below(20'000'000));
     Result<BatchOutput> output = dummy_->Wait(ticket);
@@ -46,10 +61,27 @@ class Device final : public Backend {
   }
 
  private:
+  void Count(const Batch::Member& member) {
+    const auto pass = next_slot_.find(member.seed);
+    if (pass == next_slot_.end()) {
+      replayed_rows_ += member.rows;
+      return;
+    }
+    if (member.kv_tokens < pass->second) {
+      problem_ = Fail(Code::kInternal, "row {} is computed by a pass that begins with {}",
+                      member.kv_tokens, pass->second);
+    }
+    pass->second = member.kv_tokens + member.rows;
+  }
+
+  const DummyOptions options_;
   std::unique_ptr<Backend> dummy_;
   ManualClock& clock_;
   Dice& dice_;
   const bool faulty_;
+  std::unordered_map<uint64_t, uint32_t> next_slot_;  // of each pass
+  uint64_t replayed_rows_ = 0;
+  Status problem_;
 };
 
 }  // namespace pie::sim

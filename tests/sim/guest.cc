@@ -29,7 +29,7 @@ std::vector<bool> Expand(const Brle& mask, size_t size) {
 }  // namespace
 
 uint32_t Guest::Greedy(const Slots& attended) const {
-  return *Argmax(DummyLogits(device_, attended), nullptr);
+  return *Argmax(DummyLogits(device_.options(), attended), nullptr);
 }
 
 Status Guest::problem() const {
@@ -41,15 +41,19 @@ Status Guest::problem() const {
 }
 
 std::optional<int64_t> Guest::waits_since_ns() const {
-  if (asked_.empty()) return std::nullopt;
-  return asked_.front()->asked_ns;
+  std::optional<int64_t> since;
+  if (!asked_.empty()) since = asked_.front()->asked_ns;
+  for (const auto& saving : saves_) since = std::min(since.value_or(INT64_MAX), saving->asked_ns);
+  return since;
 }
 
 std::optional<int64_t> Guest::wakes_at_ns() const {
-  for (const auto& asked : asked_) {
-    if (asked->destroyed) return clock_.NowNs();
+  const auto ended = [](const auto& asked) { return asked->destroyed; };
+  if (std::ranges::any_of(asked_, ended) || std::ranges::any_of(saves_, ended)) {
+    return clock_.NowNs();
   }
-  if (over_ || (waits_for_all_ && !asked_.empty()) || asked_.size() >= kMostAsked) {
+  const bool only_saves = actions_left_ == 0 && held_.empty() && !saves_.empty();
+  if (over_ || only_saves || (waits_for_all_ && !asked_.empty()) || asked_.size() >= kMostAsked) {
     return std::nullopt;
   }
   return std::max(thinks_until_ns_, clock_.NowNs());
@@ -86,6 +90,7 @@ void Guest::Collect() {
 
 Status Guest::Act() {
   Collect();
+  PIE_RETURN_IF_ERROR(CollectSaves());
   PIE_RETURN_IF_ERROR(problem());
   if (over_ || clock_.NowNs() < thinks_until_ns_) return {};
   if (waits_for_all_ && !asked_.empty()) return {};
@@ -97,29 +102,29 @@ Status Guest::Act() {
     }
     while (!held_.empty()) Drop(held_.size() - 1);
     waits_for_all_ = true;
-    over_ = asked_.empty();
+    over_ = asked_.empty() && saves_.empty();
     return {};
   }
   if (asked_.size() >= kMostAsked) return {};
   --actions_left_;
   if (held_.empty()) Create();
-  const uint32_t action = dice_.Below(20);
-  if (action == 0 && held_.size() < kMostSequences) {
+  PIE_RETURN_IF_ERROR(Begin(dice_.Below(24)));
+  waits_for_all_ |= dice_.OneIn(2);
+  return {};
+}
+
+Status Guest::Begin(uint32_t action) {
+  const bool room = held_.size() < kMostSequences;
+  if (action == 0 && room) {
     Create();
-  } else if (action == 1 && held_.size() < kMostSequences) {
-    const Held& parent = Pick();
-    const SequenceId child{next_sequence_++};
-    queue_.Push({.kind = Command::Kind::kFork,
-                 .sequence = parent.id,
-                 .child = child,
-                 .account = options_.account});
-    held_.push_back({child, Slots(parent.slots)});
+  } else if (action == 1 && room) {
+    Fork(Pick());
   } else if (action == 2) {
     Held& held = Pick();
     Truncate(held, dice_.Below(static_cast<uint32_t>(held.slots.size()) + 1));
   } else if (action == 3) {
     Drop(dice_.Below(static_cast<uint32_t>(held_.size())));
-  } else if (action == 4) {
+  } else if (action == 4 && options_.suspends) {
     queue_.Push({.kind = Command::Kind::kSuspend, .sequence = Pick().id});
   } else if (action == 5) {
     queue_.Push({.kind = Command::Kind::kBid,
@@ -129,11 +134,25 @@ Status Guest::Act() {
     thinks_until_ns_ = clock_.NowNs() + dice_.Below(dice_.OneIn(4) ? 3'000'000'000U : 30'000'000U);
   } else if (action < 9) {
     AppendChain(Pick());
+  } else if (action == 9 || action == 10) {
+    Save(Pick());
+  } else if (action == 11 && room) {
+    return Open(dice_.OneIn(3));
+  } else if (action == 12 && dice_.OneIn(3)) {
+    return store_.Delete(options_.user, RandomName());
   } else {
     Append(Pick());
   }
-  waits_for_all_ |= dice_.OneIn(2);
   return {};
+}
+
+void Guest::Fork(const Held& parent) {
+  const SequenceId child{next_sequence_++};
+  queue_.Push({.kind = Command::Kind::kFork,
+               .sequence = parent.id,
+               .child = child,
+               .account = options_.account});
+  held_.push_back({child, Slots(parent.slots)});
 }
 
 void Guest::Create() {
@@ -174,6 +193,7 @@ Forward Guest::NewForward(Held& held, uint32_t count) {
     held.slots.push_back({token, position});
   }
   forward.samples = {{.rows = {count - 1}}};
+  device_.Expect(next_pass_, static_cast<uint32_t>(held.slots.size()) - count);
   return forward;
 }
 
@@ -230,14 +250,7 @@ void Guest::AppendChain(Held& held) {
 
 void Guest::Push(const std::shared_ptr<Asked>& asked, Forward forward) {
   asked->asked_ns = clock_.NowNs();
-  struct Watch {  // knows when the callback is gone
-    explicit Watch(std::shared_ptr<Asked> a) : asked(std::move(a)) {}
-    Watch(Watch&&) = default;
-    ~Watch() {
-      if (asked) asked->destroyed = true;
-    }
-    std::shared_ptr<Asked> asked;
-  };
+  forward.seed = next_pass_++;  // the device knows it by that
   forward.done = [watch = Watch(asked)](Result<std::vector<Slot>> result) mutable {
     if (++watch.asked->calls > 1) watch.asked->problem = "done was called twice";
     watch.asked->result = std::move(result);
@@ -253,6 +266,7 @@ void Guest::Push(const std::shared_ptr<Asked>& asked, Forward forward) {
 Status Guest::CheckEnded() const {
   PIE_RETURN_IF_ERROR(problem());
   if (!asked_.empty()) return Fail(Code::kInternal, "{} passes never ended", asked_.size());
+  if (!saves_.empty()) return Fail(Code::kInternal, "{} saves never ended", saves_.size());
   return {};
 }
 

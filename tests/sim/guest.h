@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/dummy/dummy_backend.h"
@@ -14,27 +15,42 @@
 #include "device.h"
 #include "sched/queue.h"
 #include "sched/scheduler.h"
+#include "store.h"
 
 namespace pie::sim {
 
+// What all guests share.
+struct Surroundings {
+  Device& device;
+  CommandQueue& queue;
+  const Clock& clock;
+  Dice& dice;
+  Store& store;
+  uint64_t& next_sequence;
+  uint64_t& next_pass;
+};
+
 struct GuestOptions {
+  uint32_t user = 0;
   AccountId account;
   CacheSalt salt;
   uint32_t actions = 0;
   uint32_t longest = 0;  // sequence, in tokens
   bool faults = false;   // passes may fail
+  bool suspends = true;  // gives its pages away now and then
 };
 
 class Guest {
  public:
-  Guest(const GuestOptions& options, const DummyOptions& device, CommandQueue& queue,
-        const Clock& clock, Dice& dice, uint64_t& next_sequence)
+  Guest(const GuestOptions& options, const Surroundings& around)
       : options_(options),
-        device_(device),
-        queue_(queue),
-        clock_(clock),
-        dice_(dice),
-        next_sequence_(next_sequence),
+        device_(around.device),
+        queue_(around.queue),
+        clock_(around.clock),
+        dice_(around.dice),
+        store_(around.store),
+        next_sequence_(around.next_sequence),
+        next_pass_(around.next_pass),
         actions_left_(options.actions) {}
 
   // Does something, if it is not thinking or waiting.
@@ -53,7 +69,6 @@ class Guest {
   int64_t longest_wait_ns() const { return longest_wait_ns_; }
 
  private:
-  using Slots = std::vector<DummySlot>;
   struct Held {
     SequenceId id;
     Slots slots;
@@ -73,9 +88,42 @@ class Guest {
     std::string problem;
   };
 
+  // A sequence on its way to the store.
+  struct Saving {
+    std::string name;
+    Slots slots;
+    SequenceId copy;
+    uint32_t chunk = 1;  // pages that are read at a time
+    uint32_t next_page = 0;
+    bool killed = false;  // before its end
+    int64_t asked_ns = 0;
+    KvContent content;  // what was read so far
+    bool destroyed = false;
+    std::optional<Result<KvContent>> arrived;
+    std::string problem;
+  };
+  // Knows when a callback is gone.
+  template <class T>
+  struct Watch {
+    explicit Watch(std::shared_ptr<T> a) : asked(std::move(a)) {}
+    Watch(Watch&&) = default;
+    ~Watch() {
+      if (asked) asked->destroyed = true;
+    }
+    std::shared_ptr<T> asked;
+  };
+
   uint32_t Greedy(const Slots& attended) const;
   Held& Pick() { return held_[dice_.Below(static_cast<uint32_t>(held_.size()))]; }
   void Collect();
+  Status Begin(uint32_t action);
+  void Fork(const Held& parent);
+  std::string RandomName();
+  void Save(const Held& held);
+  void ReadMore(const std::shared_ptr<Saving>& saving);
+  Status CollectSaves();
+  Result<bool> TakePages(const std::shared_ptr<Saving>& saving);
+  Status Open(bool take);
   void Create();
   void Drop(size_t index);
   void Append(Held& held);
@@ -85,14 +133,17 @@ class Guest {
   void Truncate(Held& held, uint32_t keep);
 
   const GuestOptions options_;
-  const DummyOptions device_;
+  Device& device_;
   CommandQueue& queue_;
   const Clock& clock_;
   Dice& dice_;
+  Store& store_;
   uint64_t& next_sequence_;
+  uint64_t& next_pass_;
   uint32_t actions_left_;
   std::vector<Held> held_;
   std::vector<std::shared_ptr<Asked>> asked_;
+  std::vector<std::shared_ptr<Saving>> saves_;
   bool waits_for_all_ = false;
   int64_t thinks_until_ns_ = 0;
   bool over_ = false;

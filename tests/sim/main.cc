@@ -30,14 +30,19 @@ int RunSeeds(uint64_t first, uint64_t count) {
     all.steps += report->steps;
     all.suspensions += report->suspensions;
     all.replayed_tokens += report->replayed_tokens;
+    all.saved += report->saved;
+    all.opened += report->opened;
+    all.pages_restored += report->pages_restored;
     all.ticks_with_a_price += report->ticks_with_a_price;
     all.longest_wait_ns = std::max(all.longest_wait_ns, report->longest_wait_ns);
   }
   fmt::print(
       "{} worlds: {} answers, {} failures of the device, {} steps, {} suspensions, {} tokens "
-      "replayed, {} turns with a price, longest wait {:.1f} s\n",
-      count, all.answers, all.failures, all.steps, all.suspensions, all.replayed_tokens,
-      all.ticks_with_a_price, static_cast<double>(all.longest_wait_ns) * 1e-9);
+      "replayed, {} saved, {} opened, {} pages read back, {} turns with a price, longest wait "
+      "{:.1f} s\n",
+      count, all.answers, all.failures, all.steps, all.suspensions, all.replayed_tokens, all.saved,
+      all.opened, all.pages_restored, all.ticks_with_a_price,
+      static_cast<double>(all.longest_wait_ns) * 1e-9);
   return 0;
 }
 

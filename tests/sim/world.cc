@@ -22,17 +22,21 @@ class World {
       : options_(options),
         random_(options.seed),
         dice_(random_),
-        device_options_(RandomDevice()),
-        device_(device_options_, clock_, dice_, dice_.OneIn(4)),
+        plenty_(dice_.OneIn(4)),
+        device_(RandomDevice(), clock_, dice_, dice_.OneIn(4)),
+        store_(device_.info(), dice_.OneIn(16)),
         loop_(device_, RandomScheduler(), queue_, clock_) {
+    const Surroundings around{device_, queue_, clock_, dice_, store_, next_sequence_, next_pass_};
     for (uint32_t i = 0; i < options.guests; ++i) {
-      guests_.push_back(std::make_unique<Guest>(
-          GuestOptions{.account = AccountId{i / 2 + 1},  // two guests a user
-                       .salt = {.high = 7, .low = i / 2},
-                       .actions = options.actions,
-                       .longest = longest_,
-                       .faults = device_.faulty()},
-          device_options_, queue_, clock_, dice_, next_sequence_));
+      const uint32_t user = i / 2;  // two guests each
+      guests_.push_back(std::make_unique<Guest>(GuestOptions{.user = user,
+                                                             .account = AccountId{user + 1},
+                                                             .salt = {.high = 7, .low = user},
+                                                             .actions = options.actions,
+                                                             .longest = longest_,
+                                                             .faults = device_.faulty(),
+                                                             .suspends = !plenty_},
+                                                around));
     }
     for (uint32_t i = 0; i <= options.guests / 2; ++i) {
       queue_.Push({.kind = Command::Kind::kOpenAccount,
@@ -63,7 +67,17 @@ class World {
       return Fail(Code::kInternal, "left behind: {} sequences, {} pages, {} passes",
                   stats.sequences, stats.pages_used, stats.queued);
     }
+    // An opened sequence, too, is computed again only if it lost its pages.
+    if (stats.suspensions == 0 && device_.replayed_rows() > 0) {
+      return Fail(Code::kInternal, "{} rows were computed twice", device_.replayed_rows());
+    }
+    if (plenty_ && stats.suspensions > 0) {
+      return Fail(Code::kInternal, "{} suspensions in plenty of memory", stats.suspensions);
+    }
     report_.steps = stats.steps;
+    report_.saved = store_.saved();
+    report_.opened = store_.opened();
+    report_.pages_restored = stats.pages_restored;
     report_.suspensions = stats.suspensions;
     report_.replayed_tokens = stats.replayed_tokens;
     for (const auto& guest : guests_) {
@@ -83,6 +97,7 @@ class World {
     longest_ = device.page_tokens * (2 + dice_.Below(12));
     const uint32_t longest_pages = longest_ / device.page_tokens;
     device.total_pages = longest_pages + dice_.Below(longest_pages * 4);
+    if (plenty_) device.total_pages = 20 * options_.guests * longest_pages;
     device.max_batch_tokens = dice_.Of({3U, 16U, 64U, 512U});
     device.max_batch_members = dice_.Of({1U, 3U, 8U, 64U});
     device.max_positions = 4096;
@@ -105,6 +120,7 @@ class World {
   Status Turn() {
     const std::optional<StepLoop::Pause> pause = loop_.Turn();
     PIE_RETURN_IF_ERROR(loop_.CheckIntegrity());
+    PIE_RETURN_IF_ERROR(device_.problem());
     if (loop_.stats().price > 0) ++report_.ticks_with_a_price;
     std::optional<int64_t> next;
     for (const auto& guest : guests_) {
@@ -130,11 +146,13 @@ class World {
   Dice dice_;
   ManualClock clock_;
   uint32_t longest_ = 0;
-  const DummyOptions device_options_;
+  const bool plenty_;  // of memory: nobody has to lose pages
   Device device_;
+  Store store_;
   CommandQueue queue_;
   StepLoop loop_;
   uint64_t next_sequence_ = 1;
+  uint64_t next_pass_ = 1;
   std::vector<std::unique_ptr<Guest>> guests_;
   WorldReport report_;
 };

@@ -30,6 +30,9 @@ struct WorldReport {
   uint64_t steps = 0;
   uint64_t suspensions = 0;
   uint64_t replayed_tokens = 0;
+  uint64_t saved = 0;
+  uint64_t opened = 0;
+  uint64_t pages_restored = 0;
   uint64_t ticks_with_a_price = 0;
   int64_t longest_wait_ns = 0;
 };

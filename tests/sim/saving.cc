@@ -1,0 +1,102 @@
+// What guests do with saved sequences. Part of Guest.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "guest.h"
+
+namespace pie::sim {
+namespace {
+
+constexpr size_t kMostSaves = 2;
+
+}  // namespace
+
+std::string Guest::RandomName() {
+  return dice_.Of({"a", "b", "c"});
+}
+
+// As the engine does it: a fork, of which some pages are read at a time.
+void Guest::Save(const Held& held) {
+  if (saves_.size() >= kMostSaves) return;
+  auto saving = std::make_shared<Saving>();
+  saving->name = RandomName();
+  saving->slots = held.slots;
+  saving->copy = SequenceId{next_sequence_++};
+  saving->chunk = 1 + dice_.Below(6);
+  saving->killed = dice_.OneIn(8);
+  queue_.Push({.kind = Command::Kind::kFork, .sequence = held.id, .child = saving->copy});
+  saves_.push_back(saving);
+  ReadMore(saving);
+}
+
+void Guest::ReadMore(const std::shared_ptr<Saving>& saving) {
+  saving->asked_ns = clock_.NowNs();
+  auto read = std::make_unique<KvRead>();
+  read->first_page = saving->next_page;
+  read->pages = saving->chunk;
+  read->done = [watch = Watch(saving)](Result<KvContent> content) mutable {
+    if (watch.asked->arrived) watch.asked->problem = "a read was answered twice";
+    watch.asked->arrived = std::move(content);
+  };
+  saving->destroyed = false;
+  saving->next_page += saving->chunk;
+  queue_.Push({.kind = Command::Kind::kRead, .sequence = saving->copy, .read = std::move(read)});
+}
+
+Status Guest::CollectSaves() {
+  Status status;
+  std::erase_if(saves_, [&](const std::shared_ptr<Saving>& saving) {
+    if (!saving->destroyed || !status) return false;
+    longest_wait_ns_ = std::max(longest_wait_ns_, clock_.NowNs() - saving->asked_ns);
+    const Result<bool> goes_on = TakePages(saving);
+    if (!goes_on) status = std::unexpected(goes_on.error());
+    if (goes_on && *goes_on) return false;
+    queue_.Push({.kind = Command::Kind::kDrop, .sequence = saving->copy});
+    return true;
+  });
+  return status;
+}
+
+// False: it has ended.
+Result<bool> Guest::TakePages(const std::shared_ptr<Saving>& saving) {
+  if (!saving->problem.empty()) return Fail(Code::kInternal, "{}", saving->problem);
+  if (!saving->arrived) return Fail(Code::kInternal, "a read was forgotten");
+  Result<KvContent> part = *std::exchange(saving->arrived, std::nullopt);
+  if (!part) {
+    ++failures_;
+    if (options_.faults) return false;
+    return Fail(Code::kInternal, "a read failed: {}", part.error().text);
+  }
+  KvContent& content = saving->content;
+  if (content.bytes.empty()) content.rows = std::move(part->rows);
+  content.bytes.insert(content.bytes.end(), part->bytes.begin(), part->bytes.end());
+  const uint32_t page_tokens = device_.info().page_tokens;
+  if (uint64_t{saving->next_page} * page_tokens < saving->slots.size()) {
+    ReadMore(saving);
+    return true;
+  }
+  const size_t pages = (saving->slots.size() + page_tokens - 1) / page_tokens;
+  if (content.bytes.size() != pages * device_.info().page_bytes) {
+    return Fail(Code::kInternal, "{} bytes were read of {} pages", content.bytes.size(), pages);
+  }
+  PIE_RETURN_IF_ERROR(store_.Save(options_.user, saving->name, std::move(content),
+                                  std::move(saving->slots), saving->killed));
+  return false;
+}
+
+Status Guest::Open(bool take) {
+  const std::string name = RandomName();
+  auto saved = PIE_TRY(take ? store_.Take(options_.user, name) : store_.Open(options_.user, name));
+  if (!saved) return {};
+  const SequenceId id{next_sequence_++};
+  queue_.Push({.kind = Command::Kind::kCreate,
+               .sequence = id,
+               .salt = options_.salt,
+               .stored = std::move(saved->kv),
+               .account = options_.account});
+  held_.push_back({id, std::move(saved->slots)});
+  return {};
+}
+
+}  // namespace pie::sim
