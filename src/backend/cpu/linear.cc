@@ -8,12 +8,33 @@ namespace {
 // As in matmul.cc: a part is worth handing out, and its rows stay in the second-level cache.
 constexpr size_t kPartBytes = 32 << 10;
 constexpr size_t kChunkBytes = 512 << 10;
-constexpr uint32_t kFewRows = 8;
+constexpr uint32_t kFewRows = 8;  // more of them make less of W worth handing out
 
 struct Strip {
   const Product* product;
   uint32_t panel_begin, panel_end;
 };
+
+// Each strip is a fair part of what is left, the first ones are long and the last ones short: so
+// threads end together, whichever of them is taken off its core for a while.
+std::vector<Strip> Cut(std::initializer_list<Product> products, uint32_t rows, unsigned threads) {
+  uint32_t left = 0;
+  for (const Product& product : products) left += product.w.panels();
+  std::vector<Strip> strips;
+  for (const Product& product : products) {
+    const uint32_t all = product.w.panels();
+    const size_t worth = kPartBytes * kFewRows / std::max(rows, kFewRows);
+    const auto least = static_cast<uint32_t>(worth / product.w.panel_bytes()) + 1;
+    for (uint32_t at = 0; at < all;) {
+      uint32_t panels = std::max(left / (threads * 3), least);
+      panels = std::min(panels + panels % 2, all - at);  // tiles are two wide
+      strips.push_back({&product, at, at + panels});
+      at += panels;
+      left -= panels;
+    }
+  }
+  return strips;
+}
 
 }  // namespace
 
@@ -29,20 +50,7 @@ void Activations::Resize(uint32_t rows, uint32_t columns, bool quantized) {
 void MatMulAll(CpuLevel level, ThreadPool& pool, const Activations& x,
                std::initializer_list<Product> products) {
   if (x.rows() == 0) return;
-  uint32_t all_panels = 0;
-  for (const Product& product : products) all_panels += product.w.panels();
-  const uint32_t fair = all_panels / (pool.threads() * 4) + 1;
-
-  std::vector<Strip> strips;
-  for (const Product& product : products) {
-    const size_t panel_bytes = product.w.panel_bytes();
-    const auto least = static_cast<uint32_t>((kPartBytes + panel_bytes - 1) / panel_bytes);
-    uint32_t panels = std::max(fair, x.rows() < kFewRows ? least : 1U);
-    panels += panels % 2;  // tiles are two wide
-    for (uint32_t at = 0; at < product.w.panels(); at += panels) {
-      strips.push_back({&product, at, std::min(at + panels, product.w.panels())});
-    }
-  }
+  const std::vector<Strip> strips = Cut(products, x.rows(), pool.threads());
   const auto chunk =
       static_cast<uint32_t>(std::clamp<size_t>(kChunkBytes / x.columns(), 6, x.rows() + 6));
   const uint32_t chunks = (x.rows() + chunk - 1) / chunk;

@@ -23,8 +23,7 @@ struct QuantizedTile {
   // Of x: rows from `row` on.
   const QuantizedRows* x;
   uint32_t row;
-  const OutlierColumns::Meeting* meetings;  // of these rows
-  const float* outlier_columns;             // [slots, 2, 16]
+  const float* outlier_columns;  // [2, columns, 16]
   float* y;
   size_t y_stride;
 };
@@ -188,37 +187,24 @@ PIE_AVX512_VNNI inline void AddMinima(const QuantizedTile& t, __m512 (&sum)[kRow
 template <PanelFormat kFormat, int kRows, int kPanels>
 PIE_AVX512_VNNI inline void AddOutliers(const QuantizedTile& t, __m512 (&sum)[kRows][kPanels]) {
   const uint32_t count = t.x->outliers_a_row();
-  const OutlierColumns::Meeting* meeting = t.meetings;
-  if constexpr (kRows == kTall) {
-    for (uint32_t i = 0; i < count; ++i, meeting += kRows) {
+  Rows<Outlier, kRows> outliers(t.x->outliers.data() + size_t{t.row} * count, count);
+  for (uint32_t i = 0; i < count; ++i, outliers.Advance(1)) {
+    PIE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const auto [column, number] = *outliers[r];
+      const __m512 value = _mm512_set1_ps(number);
       PIE_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const __m512 column = _mm512_load_ps(t.outlier_columns + meeting[r].offset);
-        sum[r][0] = _mm512_fmadd_ps(_mm512_set1_ps(meeting[r].value), column, sum[r][0]);
-      }
-    }
-    return;
-  }
-  const Outlier* outlier = t.x->outliers.data() + size_t{t.row} * count;
-  PIE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    for (uint32_t i = 0; i < count; ++i) {
-      if constexpr (kRows >= kSharedRows) {
-        const __m512 value = _mm512_set1_ps(meeting->value);
-        const float* const column = t.outlier_columns + meeting->offset;
-        PIE_UNROLL
-        for (int p = 0; p < kPanels; ++p) {
-          sum[r][p] = _mm512_fmadd_ps(value, _mm512_load_ps(column + p * kPanelRows), sum[r][p]);
+      for (int p = 0; p < kPanels; ++p) {
+        __m512 w;
+        if constexpr (kRows >= kSharedRows) {
+          const size_t at = column + p * size_t{t.x->columns};
+          w = _mm512_load_ps(t.outlier_columns + at * kPanelRows);
+        } else {
+          const uint32_t b = column / kQuantBlock;
+          w = BlockColumns<kFormat>(t.panel + p * t.panel_bytes, t.blocks, b)
+                  .At(column % kQuantBlock);
         }
-        ++meeting;
-      } else {
-        const __m512 value = _mm512_set1_ps(outlier->value);
-        PIE_UNROLL
-        for (int p = 0; p < kPanels; ++p) {
-          const __m512 w = Column<kFormat>(t.panel + p * t.panel_bytes, t.blocks, outlier->column);
-          sum[r][p] = _mm512_fmadd_ps(value, w, sum[r][p]);
-        }
-        ++outlier;
+        sum[r][p] = _mm512_fmadd_ps(value, w, sum[r][p]);
       }
     }
   }
@@ -280,7 +266,6 @@ template <PanelFormat kFormat, int kRows, int kPanels>
 void RunTiles(QuantizedTile& tile, uint32_t row_end) {
   for (; row_end - tile.row >= kRows; tile.row += kRows) {
     RunTile<kFormat, kRows, kPanels>(tile);
-    tile.meetings += size_t{kRows} * tile.x->outliers_a_row();
     tile.y += kRows * tile.y_stride;
     tile.next = nullptr;
   }
@@ -302,11 +287,13 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
   const uint32_t rows = range.row_end - range.row_begin;
   thread_local OutlierColumns columns;
   const bool shared = rows >= kSharedRows;
-  if (shared) columns.Plan(x, range.row_begin, range.row_end, kTwoScales ? 1 : kTall);
+  if (shared) columns.Plan(x, range.row_begin, range.row_end);
   for (uint32_t panel = range.panel_begin; panel < range.panel_end;) {
     constexpr uint32_t kWidest = kTwoScales ? 1 : 2;
     const uint32_t panels = rows > 1 && panel + 1 < range.panel_end ? kWidest : 1;
-    if (shared) columns.Unpack<kFormat>(w.Panel(panel), w.panel_bytes(), x.blocks(), panels);
+    for (uint32_t p = 0; p < panels && shared; ++p) {
+      columns.Unpack<kFormat>(w.Panel(panel + p), x.blocks(), p);
+    }
     QuantizedTile tile{
         .panel = w.Panel(panel),
         .next = panel + 2 * panels <= w.panels() ? w.Panel(panel + panels) : nullptr,
@@ -315,7 +302,6 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
         .lanes = kPanelRows,
         .x = &x,
         .row = range.row_begin,
-        .meetings = columns.meetings(),
         .outlier_columns = columns.data(),
         .y = out.y + range.row_begin * out.y_stride + panel * size_t{kPanelRows},
         .y_stride = out.y_stride,
@@ -326,14 +312,13 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
         tall = tile;
         tall.panel += p * w.panel_bytes();
         if (tall.next != nullptr) tall.next += p * w.panel_bytes();
-        tall.outlier_columns += size_t{p} * kPanelRows;
+        tall.outlier_columns += size_t{p} * x.columns * kPanelRows;
         tall.y += size_t{p} * kPanelRows;
         tall.lanes = LanesOf(w, panel + p);
         RunTiles<kFormat, kTall, 1>(tall, range.row_end);
       }
       tile.y += (tall.row - tile.row) * out.y_stride;
       tile.row = tall.row;
-      tile.meetings = tall.meetings;
       tile.next = tall.next;
     }
     tile.lanes = LanesOf(w, panel + panels - 1);

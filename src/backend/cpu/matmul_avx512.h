@@ -1,6 +1,7 @@
 // Inside of the AVX-512 kernels for quantised matrices: panels → registers. Not for other files.
 #pragma once
 
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -48,95 +49,108 @@ PIE_AVX512_VNNI inline __m512 Units(const std::byte* panel, uint32_t blocks) {
   return _mm512_loadu_ps(panel + LayoutOf(kFormat).units_at(blocks));
 }
 
-// One column of a panel, as floats.
+// Columns of one block of a panel, as floats. What all of them share is found once.
 template <PanelFormat kFormat>
-PIE_AVX512_VNNI inline __m512 Column(const std::byte* panel, uint32_t blocks, uint32_t column) {
-  constexpr PanelLayout kLayout = LayoutOf(kFormat);
-  const uint32_t b = column / kQuantBlock;
-  const std::byte* const block = panel + size_t{b} * kLayout.bytes();
-  const uint32_t i = column % kQuantBlock;
-  const uint32_t v = kLayout.nibbles() ? i % 16 / 4 * 2 + i / 16 : i / 4;
-  const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(8 * (i % 4)));
-  const __m512i q =
-      _mm512_and_si512(_mm512_srl_epi32(Expand<kFormat>(block, v), shift), _mm512_set1_epi32(0xFF));
-  const uint32_t part = kLayout.scales == 2 ? i / 16 * 32 : 0;
-  const auto* const scales = reinterpret_cast<const uint16_t*>(block + kLayout.scale_at() + part);
-  const __m512 scale = LoadHalf512(scales);
-  if constexpr (kLayout.whole_min()) {
-    const __m512i pair = _mm512_loadu_si512(panel + kLayout.minima_at(blocks) + 64 * (b / 2));
-    const __m128i up = _mm_cvtsi32_si128(b % 2 == 0 ? 16 : 0);
-    const __m512i multiple = _mm512_srai_epi32(_mm512_sll_epi32(pair, up), 16);
-    const __m512 min = _mm512_mul_ps(_mm512_cvtepi32_ps(multiple), Units<kFormat>(panel, blocks));
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(q), scale, min);
-  } else if constexpr (kLayout.has_min) {
-    const __m512 min = LoadHalf512(scales + (kLayout.min_at() - kLayout.scale_at()) / 2);
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(q), scale, min);
+class BlockColumns {
+ public:
+  PIE_AVX512_VNNI BlockColumns(const std::byte* panel, uint32_t blocks, uint32_t b)
+      : block_(panel + size_t{b} * kLayout.bytes()) {
+    const auto* const scales = reinterpret_cast<const uint16_t*>(block_ + kLayout.scale_at());
+    PIE_UNROLL
+    for (uint32_t part = 0; part < kLayout.scales; ++part) {
+      scale_[part] = LoadHalf512(scales + 16 * part);
+      if constexpr (kLayout.has_min && !kLayout.whole_min()) {
+        min_[part] = LoadHalf512(scales + 16 * (kLayout.scales + part));
+      }
+    }
+    if constexpr (kLayout.whole_min()) {
+      const __m512i pair = _mm512_loadu_si512(panel + kLayout.minima_at(blocks) + 64 * (b / 2));
+      const __m128i up = _mm_cvtsi32_si128(b % 2 == 0 ? 16 : 0);
+      const __m512i multiple = _mm512_srai_epi32(_mm512_sll_epi32(pair, up), 16);
+      min_[0] = _mm512_mul_ps(_mm512_cvtepi32_ps(multiple), Units<kFormat>(panel, blocks));
+    }
   }
-  const __m512i offset = _mm512_set1_epi32(OffsetOf(kLayout));
-  return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(q, offset)), scale);
-}
+
+  PIE_AVX512_VNNI __m512 At(uint32_t i) const {
+    const __m512i q = Stored(i);
+    const uint32_t part = kLayout.scales == 2 ? i / 16 : 0;
+    if constexpr (kLayout.has_min) {
+      return _mm512_fmadd_ps(_mm512_cvtepi32_ps(q), scale_[part], min_[part]);
+    }
+    const __m512i offset = _mm512_set1_epi32(OffsetOf(kLayout));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(q, offset)), scale_[part]);
+  }
+
+ private:
+  static constexpr PanelLayout kLayout = LayoutOf(kFormat);
+
+  // Number i of each row.
+  PIE_AVX512_VNNI __m512i Stored(uint32_t i) const {
+    if constexpr (kLayout.bits == 4 && !kLayout.stepped) {  // no branch on the half
+      const __m512i bytes = _mm512_loadu_si512(block_ + i % 16 / 4 * 64);
+      const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(8 * (i % 4) + i / 16 * 4));
+      return _mm512_and_si512(_mm512_srl_epi32(bytes, shift), _mm512_set1_epi32(0xF));
+    }
+    const uint32_t v = kLayout.nibbles() ? i % 16 / 4 * 2 + i / 16 : i / 4;
+    const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(8 * (i % 4)));
+    return _mm512_and_si512(_mm512_srl_epi32(Expand<kFormat>(block_, v), shift),
+                            _mm512_set1_epi32(0xFF));
+  }
+
+  const std::byte* block_;
+  __m512 scale_[kLayout.scales];
+  __m512 min_[kLayout.scales];
+};
 
 // Columns of W that the outliers of some rows meet. Rows mostly have them in the same few, so each
 // panel unpacks them once for all rows.
 class OutlierColumns {
  public:
-  struct Meeting {    // of an outlier and its column
-    uint32_t offset;  // of the column in data(), for the first panel; the second's is behind it
-    float value;
-  };
-
-  // As long as there are so many rows left, the meetings of `tall` rows follow one another by rank:
-  // the first of each, then the second of each, …
-  void Plan(const QuantizedRows& x, uint32_t row_begin, uint32_t row_end, uint32_t tall) {
-    constexpr uint32_t kNone = ~0U;
-    if (slot_of_.size() < x.columns) slot_of_.resize(x.columns, kNone);
-    columns_.clear();
-    meetings_.clear();
+  // Of these rows.
+  PIE_AVX512_VNNI void Plan(const QuantizedRows& x, uint32_t row_begin, uint32_t row_end) {
+    columns_ = x.columns;
+    if (met_.size() < columns_) met_.resize(columns_);
     const uint32_t count = x.outliers_a_row();
-    for (uint32_t first = row_begin; first < row_end;) {
-      const uint32_t rows = row_end - first >= tall ? tall : 1;
-      for (uint32_t i = 0; i < count; ++i) {
-        for (uint32_t row = first; row < first + rows; ++row) {
-          const Outlier& outlier = x.outliers[size_t{row} * count + i];
-          uint32_t& slot = slot_of_[outlier.column];
-          if (slot == kNone) {
-            slot = static_cast<uint32_t>(columns_.size());
-            columns_.push_back(outlier.column);
-          }
-          meetings_.push_back({slot * 2 * kPanelRows, outlier.value});
-        }
-      }
-      first += rows;
+    for (size_t i = size_t{row_begin} * count; i < size_t{row_end} * count; ++i) {
+      met_[x.outliers[i].column] = 1;
     }
-    for (uint32_t column : columns_) slot_of_[column] = kNone;
+    blocks_.clear();
+    for (uint32_t b = 0; b < x.blocks(); ++b) {
+      auto* const flags = reinterpret_cast<__m256i*>(met_.data() + size_t{b} * kQuantBlock);
+      const __m256i here = _mm256_load_si256(flags);
+      const uint32_t bits = _mm256_test_epi8_mask(here, here);
+      if (bits == 0) continue;
+      blocks_.push_back({b, bits});
+      _mm256_store_si256(flags, _mm256_setzero_si256());
+    }
   }
 
+  // Into the place of the first or of the second panel of a tile.
   template <PanelFormat kFormat>
-  PIE_AVX512_VNNI void Unpack(const std::byte* panel, size_t panel_bytes, uint32_t blocks,
-                              uint32_t panels) {
-    const size_t numbers = columns_.size() * 2 * kPanelRows;
-    if (memory_.size() < numbers + kPanelRows) memory_.resize(numbers + kPanelRows);
-    float* const to = data();
-    for (uint32_t p = 0; p < panels; ++p) {
-      for (size_t i = 0; i < columns_.size(); ++i) {
-        _mm512_store_ps(to + (2 * i + p) * kPanelRows,
-                        Column<kFormat>(panel + p * panel_bytes, blocks, columns_[i]));
+  PIE_AVX512_VNNI void Unpack(const std::byte* panel, uint32_t blocks, uint32_t place) {
+    const size_t numbers = size_t{columns_} * 2 * kPanelRows;
+    if (memory_.size() < numbers) memory_.resize(numbers);
+    float* const to = memory_.data() + size_t{place} * columns_ * kPanelRows;
+    for (const Block& block : blocks_) {
+      const BlockColumns<kFormat> columns(panel, blocks, block.index);
+      for (uint32_t bits = block.columns; bits != 0; bits &= bits - 1) {
+        const auto i = static_cast<uint32_t>(std::countr_zero(bits));
+        _mm512_store_ps(to + (size_t{block.index} * kQuantBlock + i) * kPanelRows, columns.At(i));
       }
     }
   }
 
-  const Meeting* meetings() const { return meetings_.data(); }  // as Plan says
-  // 64-byte aligned.
-  float* data() {
-    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-    return memory_.data() + (64 - address % 64) % 64 / sizeof(float);
-  }
+  const float* data() const { return memory_.data(); }  // [2, columns, 16], where they are met
 
  private:
-  std::vector<uint32_t> slot_of_;  // [columns]
-  std::vector<uint32_t> columns_;
-  std::vector<Meeting> meetings_;
-  std::vector<float> memory_;  // [slots, 2, 16]
+  struct Block {
+    uint32_t index;
+    uint32_t columns;  // bits
+  };
+  uint32_t columns_ = 0;
+  AlignedVector<uint8_t> met_;  // [columns], zero between two plans
+  std::vector<Block> blocks_;
+  AlignedVector<float> memory_;
 };
 
 }  // namespace pie::cpu::matmul

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <ranges>
 
 #include "backend/cpu/quantize_kernels.h"
 
@@ -9,19 +11,41 @@ namespace {
 // or goes through whole vectors. A vector that is loaded from several smaller stores waits until
 // these, and all before them, have reached the cache.
 struct Scratch {
-  AlignedVector<float> maxima;   // [blocks up to whole vectors]
-  AlignedVector<float> sums;     // the same: scale × Σ q
-  AlignedVector<uint32_t> keep;  // the same: bits of columns that are no outliers
+  AlignedVector<float> maxima;         // [blocks up to whole vectors]
+  AlignedVector<float> inverses;       // the same: of scales
+  AlignedVector<float> sums;           // the same: scale × Σ q
+  AlignedVector<uint32_t> magnitudes;  // [columns and a vector]: numbers that may be outliers …
+  AlignedVector<uint32_t> columns;     // … and where they stand
+
+  void Grow(uint32_t blocks);
 };
 
-PIE_AVX512 inline __m512i Magnitudes(uint16_t mask, const float* x) {
-  return _mm512_and_si512(_mm512_maskz_loadu_epi32(mask, x), _mm512_set1_epi32(kMagnitude));
+void Scratch::Grow(uint32_t blocks) {
+  const size_t whole = (size_t{blocks} + 15) / 16 * 16;
+  if (maxima.size() >= whole) return;
+  maxima.resize(whole);
+  inverses.resize(whole);
+  sums.resize(whole);
+  magnitudes.resize(whole * kQuantBlock + 16);
+  columns.resize(whole * kQuantBlock + 16);
 }
 
-// The largest magnitudes of a block, lane by lane, of what is kept.
-PIE_AVX512 inline __m512i BlockMax512(const float* x, uint32_t keep) {
-  return _mm512_max_epi32(Magnitudes(static_cast<uint16_t>(keep), x),
-                          Magnitudes(static_cast<uint16_t>(keep >> 16), x + 16));
+// Its arrays. Functions that looked them up themselves would do so again after every call.
+struct Arrays {
+  float* maxima;
+  float* inverses;
+  float* sums;
+  uint32_t* magnitudes;
+  uint32_t* columns;
+};
+
+PIE_AVX512 inline __m512i Magnitudes(const float* x) {
+  return _mm512_and_si512(_mm512_loadu_si512(x), _mm512_set1_epi32(kMagnitude));
+}
+
+// The largest magnitudes of a block, lane by lane.
+PIE_AVX512 inline __m512i BlockMax512(const float* x) {
+  return _mm512_max_epi32(Magnitudes(x), Magnitudes(x + 16));
 }
 
 // Four blocks at a time, so that they share the way from sixteen lanes to one. Sixteen at a time
@@ -32,7 +56,7 @@ PIE_AVX512 void Maxima512(const float* x, uint32_t blocks, float* maxima) {
     for (uint32_t b = first; b < std::min(blocks, first + 16); b += 4) {
       __m512i max[4];
       for (uint32_t i = 0; i < 4; ++i) {
-        max[i] = BlockMax512(x + size_t{std::min(b + i, blocks - 1)} * kQuantBlock, ~0U);
+        max[i] = BlockMax512(x + size_t{std::min(b + i, blocks - 1)} * kQuantBlock);
       }
       const __m512i low = _mm512_max_epi32(_mm512_unpacklo_epi32(max[0], max[1]),
                                            _mm512_unpackhi_epi32(max[0], max[1]));
@@ -49,48 +73,66 @@ PIE_AVX512 void Maxima512(const float* x, uint32_t blocks, float* maxima) {
   }
 }
 
-// So many different maxima are as large as this or larger, and so at least as many numbers.
+// At least `count` numbers are as large as this or larger: of sixteen maxima of different blocks,
+// those that fewer than `count` others surpass.
 PIE_AVX512 int32_t LeastOfLargest(const float* maxima, uint32_t blocks, size_t count) {
-  auto least = static_cast<int32_t>(kMagnitude);
-  for (size_t i = 0; i < count; ++i) {
-    const __m512i before = _mm512_set1_epi32(least);
-    __m512i next = _mm512_setzero_si512();
-    for (uint32_t b = 0; b < blocks; b += 16) {
-      const __m512i m = _mm512_load_si512(maxima + b);
-      // The first is the largest whatever it is.
-      const uint16_t less = i == 0 ? uint16_t{0xFFFF} : _mm512_cmplt_epi32_mask(m, before);
-      next = _mm512_mask_max_epi32(next, less, next, m);
-    }
-    least = _mm512_reduce_max_epi32(next);
+  __m512i max = _mm512_load_si512(maxima);
+  for (uint32_t b = 16; b < blocks; b += 16) {
+    max = _mm512_max_epi32(max, _mm512_load_si512(maxima + b));
   }
-  return least;
+  const __m512i one = _mm512_set1_epi32(1);
+  __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  __m512i larger = _mm512_setzero_si512();
+  PIE_UNROLL
+  for (int i = 1; i < 16; ++i) {
+    lane = _mm512_add_epi32(lane, one);  // around: its lowest four bits count
+    const __m512i other = _mm512_permutexvar_epi32(lane, max);
+    larger = _mm512_mask_add_epi32(larger, _mm512_cmpgt_epi32_mask(other, max), larger, one);
+  }
+  const auto limit = _mm512_set1_epi32(static_cast<int>(count));
+  return _mm512_mask_reduce_min_epi32(_mm512_cmplt_epi32_mask(larger, limit), max);
 }
 
-// Blocks that have none of the largest numbers are not looked at. The largest so far stay in a
-// register, in order: a magnitude above, and below it what is larger for a smaller column. A new
-// one goes to its place without a branch, which nobody could foresee.
-PIE_AVX512 void Find512(const float* x, const RowOut& out, const float* maxima) {
+// Numbers greater than `below` → magnitudes and columns. Gives how many there are. Blocks that have
+// none are not looked at. Without branches that nobody could foresee.
+PIE_AVX512 uint32_t Collect(const float* x, uint32_t blocks, int32_t below, const Arrays& to) {
+  const __m512i limit = _mm512_set1_epi32(below);
+  const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  uint32_t count = 0;
+  for (uint32_t first = 0; first < blocks; first += 16) {
+    uint32_t found = _mm512_cmpgt_epi32_mask(_mm512_load_si512(to.maxima + first), limit) &
+                     LaneMask(std::min(blocks - first, 16U));
+    for (; found != 0; found &= found - 1) {
+      const uint32_t at = (first + static_cast<uint32_t>(std::countr_zero(found))) * kQuantBlock;
+      PIE_UNROLL
+      for (uint32_t i = 0; i < kQuantBlock; i += 16) {
+        const __m512i magnitudes = Magnitudes(x + at + i);
+        const __m512i columns =
+            _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int>(at + i)));
+        const uint16_t large = _mm512_cmpgt_epi32_mask(magnitudes, limit);
+        _mm512_storeu_si512(to.magnitudes + count, _mm512_maskz_compress_epi32(large, magnitudes));
+        _mm512_storeu_si512(to.columns + count, _mm512_maskz_compress_epi32(large, columns));
+        count += static_cast<uint32_t>(std::popcount(large));
+      }
+    }
+  }
+  return count;
+}
+
+// The largest so far stay in a register, in order: a magnitude above, and below it what is larger
+// for a smaller column.
+PIE_AVX512 void Find512(const float* x, const RowOut& out, const Arrays& scratch) {
   static_assert(kMaxOutliers <= 8);
+  const int32_t least = LeastOfLargest(scratch.maxima, out.blocks, out.outliers.size());
+  const uint32_t count = Collect(x, out.blocks, std::max(least - 1, 0), scratch);
   const __m512i before = _mm512_setr_epi64(7, 0, 1, 2, 3, 4, 5, 6);
   const __m512i all_ones = _mm512_set1_epi64(-1);
   __m512i largest = _mm512_setzero_si512();
-  const __m512i below =
-      _mm512_set1_epi32(LeastOfLargest(maxima, out.blocks, out.outliers.size()) - 1);
-  for (uint32_t first = 0; first < out.blocks; first += 16) {
-    uint32_t found = _mm512_cmpgt_epi32_mask(_mm512_load_si512(maxima + first), below) &
-                     LaneMask(std::min(out.blocks - first, 16U));
-    for (; found != 0; found &= found - 1) {
-      const uint32_t at = (first + static_cast<uint32_t>(std::countr_zero(found))) * kQuantBlock;
-      uint32_t large = _mm512_cmpgt_epi32_mask(Magnitudes(0xFFFF, x + at), below);
-      large |= uint32_t{_mm512_cmpgt_epi32_mask(Magnitudes(0xFFFF, x + at + 16), below)} << 16;
-      for (; large != 0; large &= large - 1) {
-        const uint32_t column = at + static_cast<uint32_t>(std::countr_zero(large));
-        const __m512i key =
-            _mm512_set1_epi64(static_cast<int64_t>(uint64_t{Magnitude(x[column])} << 32 | ~column));
-        const __m512i left = _mm512_mask_permutexvar_epi64(all_ones, 0xFE, before, largest);
-        largest = _mm512_max_epu64(largest, _mm512_min_epu64(left, key));
-      }
-    }
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint64_t number = uint64_t{scratch.magnitudes[i]} << 32 | ~scratch.columns[i];
+    const __m512i key = _mm512_set1_epi64(static_cast<int64_t>(number));
+    const __m512i left = _mm512_mask_permutexvar_epi64(all_ones, 0xFE, before, largest);
+    largest = _mm512_max_epu64(largest, _mm512_min_epu64(left, key));
   }
   alignas(64) uint64_t keys[8];
   _mm512_store_si512(keys, largest);
@@ -100,83 +142,116 @@ PIE_AVX512 void Find512(const float* x, const RowOut& out, const float* maxima) 
   }
 }
 
+// Two blocks, of which the second may not be there, → bytes. Gives the sums of every four of them;
+// a quarter of the vector is half a block.
+PIE_AVX512 inline __m512i TwoBlocks(const float* x, const float* inverses, bool two, int8_t* to) {
+  const uint16_t second = two ? 0xFFFF : 0;
+  const __m512 factor0 = _mm512_set1_ps(inverses[0]);
+  const __m512 factor1 = _mm512_set1_ps(inverses[1]);
+  const __m512i q0 = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), factor0));
+  const __m512i q1 = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16), factor0));
+  const __m512i q2 =
+      _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(second, x + 32), factor1));
+  const __m512i q3 =
+      _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(second, x + 48), factor1));
+  // The two packs work within quarters and leave groups of four in this order.
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i bytes = _mm512_permutexvar_epi32(
+      order, _mm512_packs_epi16(_mm512_packs_epi32(q0, q1), _mm512_packs_epi32(q2, q3)));
+  _mm512_mask_storeu_epi8(to, two ? ~__mmask64{0} : __mmask64{0xFFFFFFFF}, bytes);
+  const __m512i by_twos = _mm512_maddubs_epi16(_mm512_set1_epi8(1), bytes);
+  return _mm512_madd_epi16(by_twos, _mm512_set1_epi16(1));
+}
+
+// Eight blocks, or `count`, → bytes. Gives the sums of half blocks: lane 4h + i has half h of the
+// two blocks from 2i on.
+PIE_AVX512 inline __m512i EightBlocks(const float* x, const float* inverses, uint32_t count,
+                                      int8_t* to) {
+  __m512i sums[4];
+  PIE_UNROLL
+  for (uint32_t i = 0; i < 4; ++i) {
+    const size_t at = size_t{2 * i} * kQuantBlock;
+    sums[i] = 2 * i < count ? TwoBlocks(x + at, inverses + 2 * i, 2 * i + 1 < count, to + at)
+                            : _mm512_setzero_si512();
+  }
+  const __m512i low = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[0], sums[1]),
+                                       _mm512_unpackhi_epi32(sums[0], sums[1]));
+  const __m512i high = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[2], sums[3]),
+                                        _mm512_unpackhi_epi32(sums[2], sums[3]));
+  return _mm512_add_epi32(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
+}
+
 // Up to sixteen blocks from `first` on. Gives scale × Σ q of each.
-PIE_AVX512 __m512 Bytes512(const float* x, const RowOut& out, const Scratch& scratch,
+PIE_AVX512 __m512 Bytes512(const float* x, const RowOut& out, const Arrays& scratch,
                            uint32_t first) {
   const uint32_t count = std::min(out.blocks - first, 16U);
   const uint16_t mask = LaneMask(count);
-  __m512i maxima = _mm512_load_si512(scratch.maxima.data() + first);
-  for (const Outlier& outlier : out.outliers) {
-    const uint32_t b = outlier.column / kQuantBlock;
-    if (b / 16 != first / 16) continue;
-    const __m512i max = BlockMax512(x + size_t{b} * kQuantBlock, scratch.keep[b]);
-    maxima = _mm512_mask_set1_epi32(maxima, static_cast<uint16_t>(1U << (b % 16)),
-                                    _mm512_reduce_max_epi32(max));
-  }
-  const __m512 max = _mm512_castsi512_ps(maxima);
+  const __m512 max = _mm512_load_ps(scratch.maxima + first);
   const __m512 steps = _mm512_set1_ps(127);
   const uint16_t some = mask & ~_mm512_cmp_ps_mask(max, _mm512_set1_ps(kTiny), _CMP_LT_OQ);
   const __m512 scales = _mm512_maskz_div_ps(some, max, steps);
-  alignas(64) float inverse[16];
-  _mm512_store_ps(inverse, _mm512_maskz_div_ps(some, steps, max));
+  float* const inverses = scratch.inverses + first;
+  _mm512_store_ps(inverses, _mm512_maskz_div_ps(some, steps, max));
 
-  __m512i sums = _mm512_setzero_si512();
-  __m512i first_sums = _mm512_setzero_si512();
-  const float* from = x + size_t{first} * kQuantBlock;
-  int8_t* to = out.values + size_t{first} * kQuantBlock;
-  for (uint32_t i = 0; i < count; ++i, from += kQuantBlock, to += kQuantBlock) {
-    const uint32_t keep = scratch.keep[first + i];
-    const __m512 factor = _mm512_set1_ps(inverse[i]);
-    const __m512 low = _mm512_maskz_loadu_ps(static_cast<uint16_t>(keep), from);
-    const __m512 high = _mm512_maskz_loadu_ps(static_cast<uint16_t>(keep >> 16), from + 16);
-    const __m128i q0 = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(low, factor)));
-    const __m128i q1 = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(high, factor)));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), q0);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 16), q1);
-    const auto lane = static_cast<uint16_t>(1U << i);
-    const int32_t first_sum = Sum16(q0);
-    first_sums = _mm512_mask_set1_epi32(first_sums, lane, first_sum);
-    sums = _mm512_mask_set1_epi32(sums, lane, first_sum + Sum16(q1));
-  }
+  x += size_t{first} * kQuantBlock;
+  int8_t* const to = out.values + size_t{first} * kQuantBlock;
+  const __m512i halves0 = EightBlocks(x, inverses, std::min(count, 8U), to);
+  const __m512i halves1 = count <= 8 ? _mm512_setzero_si512()
+                                     : EightBlocks(x + size_t{8} * kQuantBlock, inverses + 8,
+                                                   count - 8, to + size_t{8} * kQuantBlock);
+  const __m512i of_first =
+      _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 16, 24, 17, 25, 18, 26, 19, 27);
+  const __m512i of_second = _mm512_add_epi32(of_first, _mm512_set1_epi32(4));
+  const __m512i first_sums = _mm512_permutex2var_epi32(halves0, of_first, halves1);
+  const __m512i sums =
+      _mm512_add_epi32(first_sums, _mm512_permutex2var_epi32(halves0, of_second, halves1));
   _mm512_mask_storeu_ps(out.scales + first, mask, scales);
   _mm512_mask_storeu_epi32(out.sums + first, mask, sums);
   _mm512_mask_storeu_epi32(out.first_sums + first, mask, first_sums);
   return _mm512_mul_ps(scales, _mm512_cvtepi32_ps(sums));
 }
 
-}  // namespace
-
-PIE_AVX512 void RowAvx512(const float* x, const RowOut& out) {
-  thread_local Scratch scratch;
-  const uint32_t whole = (out.blocks + 15) / 16 * 16;
-  if (scratch.maxima.size() < whole) {
-    scratch.maxima.resize(whole);
-    scratch.sums.resize(whole);
-    scratch.keep.resize(whole);
-  }
-  Maxima512(x, out.blocks, scratch.maxima.data());
-  std::fill_n(scratch.keep.data(), whole, ~0U);
-  if (!out.outliers.empty()) Find512(x, out, scratch.maxima.data());
+PIE_AVX512 __attribute__((noinline)) void Row512(float* x, const RowOut& out,
+                                                 const Arrays& scratch) {
+  Maxima512(x, out.blocks, scratch.maxima);
+  if (!out.outliers.empty()) Find512(x, out, scratch);
+  for (const Outlier& outlier : out.outliers) x[outlier.column] = 0;
   for (const Outlier& outlier : out.outliers) {
-    scratch.keep[outlier.column / kQuantBlock] &= ~(1U << (outlier.column % kQuantBlock));
+    const uint32_t block = outlier.column / kQuantBlock;
+    const __m512i max = BlockMax512(x + size_t{block} * kQuantBlock);
+    scratch.maxima[block] = std::bit_cast<float>(_mm512_reduce_max_epi32(max));
   }
 
   __m512i max = _mm512_setzero_si512();
   for (uint32_t first = 0; first < out.blocks; first += 16) {
     const __m512 sums = Bytes512(x, out, scratch, first);
-    _mm512_store_ps(scratch.sums.data() + first, sums);
+    _mm512_store_ps(scratch.sums + first, sums);
     max = _mm512_max_epi32(
         max, _mm512_and_si512(_mm512_castps_si512(sums), _mm512_set1_epi32(kMagnitude)));
   }
   const Scale unit = UnitFor(std::bit_cast<float>(_mm512_reduce_max_epi32(max)), out.blocks);
   *out.sum_unit = unit.scale;
   const uint16_t some = unit.inverse == 0 ? 0 : 0xFFFF;
-  for (uint32_t first = 0; first < whole; first += 16) {
-    const __m512 sums = _mm512_maskz_load_ps(some, scratch.sums.data() + first);
+  for (uint32_t first = 0; first < out.blocks; first += 16) {
+    const __m512 sums = _mm512_maskz_load_ps(some, scratch.sums + first);
     const __m512i multiples = _mm512_cvtps_epi32(_mm512_mul_ps(sums, _mm512_set1_ps(unit.inverse)));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.whole_sums + first),
                         _mm512_cvtepi32_epi16(multiples));
   }
+  // Backwards: what stands for none comes last, and is of column 0.
+  for (const Outlier& outlier : std::views::reverse(out.outliers)) {
+    x[outlier.column] = outlier.value;
+  }
+}
+
+}  // namespace
+
+void RowAvx512(float* x, const RowOut& out) {
+  thread_local Scratch scratch;
+  scratch.Grow(out.blocks);
+  Row512(x, out,
+         {scratch.maxima.data(), scratch.inverses.data(), scratch.sums.data(),
+          scratch.magnitudes.data(), scratch.columns.data()});
 }
 
 }  // namespace pie::cpu::quantize

@@ -55,7 +55,7 @@ PIE_AVX2 inline int32_t Sum16(__m128i bytes) {
   return _mm_cvtsi128_si32(_mm_add_epi64(t, _mm_unpackhi_epi64(t, t))) - 16 * 128;
 }
 
-// A row at that level; x is only read.
-void RowAvx512(const float* x, const RowOut& out);
+// A row at that level; x is written to meanwhile, and left as it was.
+void RowAvx512(float* x, const RowOut& out);
 
 }  // namespace pie::cpu::quantize
