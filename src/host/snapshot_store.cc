@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/whole_file.h"
 #include "host/hash.h"
 
 namespace pie::host {
@@ -102,13 +103,16 @@ Result<std::shared_ptr<SnapshotFile>> SnapshotStore::Take(const Key& key) const 
   auto file = PIE_TRY(Open(key));
   std::error_code error;
   if (!fs::remove(FolderOf(key.user) + "/" + FileOf(key), error)) return NoSnapshot(key.name);
+  PIE_RETURN_IF_ERROR(SyncFolder(FolderOf(key.user)));
   return file;
 }
 
 Status SnapshotStore::Delete(const Key& key) const {
   const FolderLock lock(FolderOf(key.user));
   std::error_code error;
-  if (fs::remove(FolderOf(key.user) + "/" + FileOf(key), error)) return {};
+  if (fs::remove(FolderOf(key.user) + "/" + FileOf(key), error)) {
+    return SyncFolder(FolderOf(key.user));
+  }
   if (!error) return NoSnapshot(key.name);
   return Fail(Code::kInternal, "snapshot '{}' cannot be deleted: {}", key.name, error.message());
 }
@@ -141,9 +145,13 @@ Status SnapshotStore::CheckQuota(const Key& key, uint64_t bytes) const {
 Result<SnapshotWriter> SnapshotStore::Begin(const Key& key, uint64_t bytes) const {
   std::error_code error;
   const std::string folder = FolderOf(key.user);
-  fs::create_directories(folder, error);
+  const bool made = fs::create_directories(folder, error);
   if (error) {
     return Fail(Code::kInternal, "there is no place for snapshots: {}", error.message());
+  }
+  if (made) {  // or a snapshot would be gone with its folder
+    PIE_RETURN_IF_ERROR(SyncFolder(root_));
+    PIE_RETURN_IF_ERROR(SyncFolder(fs::path(root_).parent_path()));
   }
   fs::permissions(root_, fs::perms::owner_all, error);  // nobody else's business
   PIE_RETURN_IF_ERROR(CheckQuota(key, bytes));

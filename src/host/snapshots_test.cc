@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,11 +14,40 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <mutex>
 #include <random>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "backend/dummy/dummy_backend.h"
 #include "backend/sampling.h"
+
+namespace {
+
+// What was flushed, in order: a file, or a folder with the snapshots that it then had.
+std::mutex flush_mutex;
+std::vector<std::string> flushed;
+
+}  // namespace
+
+// In place of the C library's.
+extern "C" int fsync(int fd) {
+  namespace fs = std::filesystem;
+  const fs::path path = fs::read_symlink("/proc/self/fd/" + std::to_string(fd));
+  std::string entry = path.extension();
+  if (fs::is_directory(path)) {
+    size_t count = 0;
+    for (const auto& file : fs::directory_iterator(path)) {
+      count += file.path().extension() == ".snapshot" ? 1 : 0;
+    }
+    entry = "folder of " + std::to_string(count);
+  }
+  const std::lock_guard lock(flush_mutex);
+  flushed.push_back(entry);
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 namespace pie::host {
 namespace {
@@ -313,6 +343,26 @@ TEST_F(SnapshotFilesTest, AFolderThatCannotBeWrittenIsAnError) {
   const Status saved = Save("ada", "s", *WithTokens(3));
   ASSERT_FALSE(saved);
   EXPECT_NE(saved.error().text.find("no place for snapshots"), std::string::npos);
+}
+
+// After a power cut the disk holds what was flushed: the new file before its name, and that a name
+// has gone before anybody is told.
+TEST_F(SnapshotFilesTest, WhatIsDoneIsOnTheDisk) {
+  const auto flushes = [] {
+    const std::lock_guard lock(flush_mutex);
+    return std::exchange(flushed, {});
+  };
+  using Flushes = std::vector<std::string>;
+  auto context = WithTokens(9);
+  flushes();
+  ASSERT_TRUE(Save("ada", "s", *context));
+  EXPECT_EQ(flushes(), Flushes({"folder of 0", "folder of 0", ".unfinished", "folder of 1"}));
+  ASSERT_TRUE(Save("ada", "t", *context));
+  EXPECT_EQ(flushes(), Flushes({".unfinished", "folder of 2"}));
+  ASSERT_TRUE(snapshots().Take("ada", 0, "s"));
+  EXPECT_EQ(flushes(), Flushes({"folder of 1"}));
+  ASSERT_TRUE(snapshots().Delete("ada", 0, "t"));
+  EXPECT_EQ(flushes(), Flushes({"folder of 0"}));
 }
 
 // Saves again and again until it is killed; what is in "s" tells which one it was.

@@ -1,6 +1,8 @@
 // Everything that can happen to a sequence, each thing after each other: what the device then says
 // is, to the last bit, what it says to a fresh sequence that is fed the same rows at once.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -30,7 +32,7 @@ std::unique_ptr<Backend> Dummy(uint32_t pages) {
 
 std::unique_ptr<Backend> TinyLlama(uint32_t pages) {
   static const std::string bytes = cpu::TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes();
-  const std::string path = ::testing::TempDir() + "composition.gguf";
+  const std::string path = ::testing::TempDir() + fmt::format("composition-{}.gguf", getpid());
   std::ofstream(path, std::ios::binary) << bytes;
   auto backend =
       MakeCpuBackend(path, {.page_tokens = kPageTokens, .total_pages = pages, .threads = 1});
