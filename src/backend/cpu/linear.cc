@@ -8,7 +8,7 @@ namespace {
 // As in matmul.cc: a part is worth handing out, and its rows stay in the second-level cache.
 constexpr size_t kPartBytes = 32 << 10;
 constexpr size_t kChunkBytes = 512 << 10;
-constexpr uint32_t kFewRows = 8;  // more of them make less of W worth handing out
+constexpr uint32_t kFewRows = 8;
 
 struct Strip {
   const Product* product;
@@ -16,17 +16,20 @@ struct Strip {
 };
 
 // Each strip is a fair part of what is left, the first ones are long and the last ones short: so
-// threads end together, whichever of them is taken off its core for a while.
+// threads end together, whichever of them is taken off its core for a while. With few rows it is
+// memory that they wait for, which gives more the longer it is read in one piece: all are as long.
 std::vector<Strip> Cut(std::initializer_list<Product> products, uint32_t rows, unsigned threads) {
   uint32_t left = 0;
   for (const Product& product : products) left += product.w.panels();
+  const uint32_t equal = rows < kFewRows ? left / (threads * 4) + 1 : 0;
   std::vector<Strip> strips;
   for (const Product& product : products) {
     const uint32_t all = product.w.panels();
+    // Of more rows, less of W is worth it.
     const size_t worth = kPartBytes * kFewRows / std::max(rows, kFewRows);
     const auto least = static_cast<uint32_t>(worth / product.w.panel_bytes()) + 1;
     for (uint32_t at = 0; at < all;) {
-      uint32_t panels = std::max(left / (threads * 3), least);
+      uint32_t panels = std::max(equal != 0 ? equal : left / (threads * 3), least);
       panels = std::min(panels + panels % 2, all - at);  // tiles are two wide
       strips.push_back({&product, at, at + panels});
       at += panels;
