@@ -82,7 +82,7 @@ PIE_AVX512 void GateAvx512(const float* gate, const float* up, size_t n, float* 
     }
     const __m512 e = Exp512(_mm512_sub_ps(_mm512_setzero_ps(), z));
     const __m512 result = _mm512_mul_ps(_mm512_div_ps(x, _mm512_add_ps(one, e)), u);
-    _mm512_mask_storeu_ps(out + i, mask, result);
+    Store512(out + i, mask, result);
   }
 }
 

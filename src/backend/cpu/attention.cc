@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/aligned.h"
 #include "backend/cpu/attention_kernels.h"
 #include "backend/cpu/attention_unpack.h"
 #include "base/result.h"
@@ -26,6 +27,7 @@ void Attention::Share(std::span<const AttentionMember> members, uint32_t page_to
     sharing.push_back({member.pages, few ? member.kv_tokens : 0});
   }
   prefixes_ = FindSharedPrefixes(sharing, page_tokens, granule);
+  cut_ = {};
 }
 
 uint32_t Attention::TileLines(const Call& call, uint64_t work) const {
@@ -111,6 +113,16 @@ uint32_t Attention::FirstKey(const Call& call, const AttentionMember& member, ui
   return call.shape.window == 0 || call.shape.window >= end ? 0 : end - call.shape.window;
 }
 
+const float* Attention::QueryOf(const Call& call, const Line& line) {
+  return call.members[line.member].q + line.row * call.shape.q_stride +
+         size_t{line.head} * call.kv.head_dim;
+}
+
+float* Attention::OutputOf(const Call& call, const Line& line) {
+  return call.members[line.member].out + line.row * call.shape.out_stride +
+         size_t{line.head} * call.kv.head_dim;
+}
+
 void Attention::RunSpan(const Call& call, const Tile& tile, uint32_t span,
                         const Partial& out) const {
   const std::span lines = std::span(lines_).subspan(tile.first_line, tile.lines);
@@ -125,11 +137,11 @@ void Attention::RunSpan(const Call& call, const Tile& tile, uint32_t span,
                        .end_key = std::min((span + 1) * kSpanKeys, tile.end_key),
                        .softcap = call.shape.softcap};
   uint32_t first_key = ~0U;
+  for (const Line& line : lines) FetchToRead(QueryOf(call, line), dim * sizeof(float));
   for (uint32_t i = 0; i < tile.lines; ++i) {
     const auto [m, row, head] = lines[i];
     const AttentionMember& member = call.members[m];
-    attention::Scale(level_, member.q + row * call.shape.q_stride + size_t{head} * dim,
-                     call.shape.scale, dim, q + size_t{i} * dim);
+    attention::Scale(level_, QueryOf(call, lines[i]), call.shape.scale, dim, q + size_t{i} * dim);
     work.begin[i] = FirstKey(call, member, row);
     work.end[i] = member.kv_tokens + row + 1;
     work.mask[i] = member.mask == nullptr ? nullptr : member.mask + row * member.mask_words;
@@ -188,11 +200,10 @@ void Attention::Begin(const Call& call, const Tile& tile, const Partial& total) 
 void Attention::Finish(const Call& call, const Tile& tile, const Partial& total) const {
   const uint32_t dim = call.kv.head_dim;
   for (uint32_t i = 0; i < tile.lines; ++i) {
-    const auto [m, row, head] = lines_[tile.first_line + i];
-    float* const to = call.members[m].out + row * call.shape.out_stride + size_t{head} * dim;
     // A NaN among the scores stays one.
     const float factor = total.sum[i] == 0 ? 0 : 1 / total.sum[i];
-    attention::Scale(level_, total.values + size_t{i} * dim, factor, dim, to);
+    attention::Scale(level_, total.values + size_t{i} * dim, factor, dim,
+                     OutputOf(call, lines_[tile.first_line + i]));
   }
 }
 
@@ -204,6 +215,9 @@ void Attention::RunTile(const Call& call, uint32_t t, bool apart) const {
   alignas(64) float partial_memory[Partial::Floats(kTileLines, kMaxHeadDim)];
   const Partial total = Partial::In(total_memory, tile.lines);
   const Partial partial = Partial::In(partial_memory, tile.lines);
+  for (uint32_t i = 0; i < tile.lines; ++i) {
+    FetchToWrite(OutputOf(call, lines_[tile.first_line + i]), dim * sizeof(float));
+  }
   Begin(call, tile, total);
   for (uint32_t i = first_span_[t]; i < first_span_[t + 1]; ++i) {
     // The first needs no merging where nothing comes before it.
@@ -224,8 +238,13 @@ void Attention::Run(const KvLayer& kv, const AttentionShape& shape,
   PIE_CHECK(shape.heads % kv.kv_heads == 0 && kv.head_dim <= kMaxHeadDim && kv.page_tokens > 0);
   const Call call{kv, shape, members, shape.heads / kv.kv_heads,
                   shape.bf16 && level_ >= CpuLevel::kAvx512Bf16};
-  CutShared(call);
-  CutOwn(call);
+  // Layers of a batch are mostly alike.
+  const Cutting cutting{shape.heads, kv.kv_heads, shape.window, call.bf16};
+  if (cut_ != cutting) {
+    CutShared(call);
+    CutOwn(call);
+    cut_ = cutting;
+  }
   if (!shared_tiles_.empty()) RunShared(call);
   const auto tiles = static_cast<uint32_t>(tiles_.size());
   const uint32_t spans = first_span_.back();

@@ -97,6 +97,14 @@ class Attention {
     uint32_t shared_tile;   // where the keys before begin_key are, or kNone …
     uint32_t shared_line;   // … and the first of this tile's lines there
   };
+  // What tiles depend on besides the members.
+  struct Cutting {
+    uint32_t heads = 0;
+    uint32_t kv_heads = 0;
+    uint32_t window = 0;
+    bool bf16 = false;
+    bool operator==(const Cutting&) const = default;
+  };
   struct Call {
     const KvLayer& kv;
     const AttentionShape& shape;
@@ -112,6 +120,8 @@ class Attention {
   void CutOwn(const Call& call);
   void AddLines(const Call& call, uint32_t member, uint32_t kv_head, uint32_t first,
                 uint32_t count);
+  static const float* QueryOf(const Call& call, const Line& line);
+  static float* OutputOf(const Call& call, const Line& line);
   static uint32_t FirstKey(const Call& call, const AttentionMember& member, uint32_t row);
   void Begin(const Call& call, const Tile& tile, const attention::Partial& total) const;
   void RunShared(const Call& call);
@@ -126,6 +136,7 @@ class Attention {
 
   CpuLevel level_;
   ThreadPool* pool_;
+  Cutting cut_;  // what the tiles below were made for; of no heads: there are none
   std::vector<SharedPrefix> prefixes_;
   std::vector<Line> lines_;
   std::vector<Tile> shared_tiles_;

@@ -168,7 +168,7 @@ PIE_AVX512 void Weigh(const Span& span, uint32_t line, Block& block, const Parti
     for (uint32_t d = 0; d < dim; d += 16) {
       const uint16_t mask = dim - d >= 16 ? 0xFFFF : LaneMask(dim - d);
       const __m512 v = _mm512_maskz_loadu_ps(mask, values + d);
-      _mm512_mask_storeu_ps(values + d, mask, _mm512_mul_ps(v, _mm512_set1_ps(keep)));
+      Store512(values + d, mask, _mm512_mul_ps(v, _mm512_set1_ps(keep)));
     }
   }
   out.sum[line] += Sum512(sum);
@@ -212,7 +212,7 @@ PIE_AVX512 void AddValues(const Block& block, uint32_t line, uint32_t first_dim,
     PIE_UNROLL
     for (int c = 0; c < kChunks; ++c) {
       const uint16_t lanes = c + 1 == kChunks ? mask : 0xFFFF;
-      _mm512_mask_storeu_ps(to + size_t(n) * dim + 16 * c, lanes, sum[n][c]);
+      Store512(to + size_t(n) * dim + 16 * c, lanes, sum[n][c]);
     }
   }
 }

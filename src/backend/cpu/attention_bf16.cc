@@ -187,7 +187,7 @@ PIE_AVX512_BF16 void Rescale(float factor, uint32_t dim, float* values) {
   for (uint32_t d = 0; d < dim; d += 16) {
     const uint16_t mask = dim - d >= 16 ? 0xFFFF : LaneMask(dim - d);
     const __m512 v = _mm512_maskz_loadu_ps(mask, values + d);
-    _mm512_mask_storeu_ps(values + d, mask, _mm512_mul_ps(v, _mm512_set1_ps(factor)));
+    Store512(values + d, mask, _mm512_mul_ps(v, _mm512_set1_ps(factor)));
   }
 }
 
@@ -212,9 +212,8 @@ PIE_AVX512_BF16 void WeighLines(const Span& span, Lines& lines, const Partial& o
   const __mmask16 risen = _mm512_cmp_ps_mask(max, before, _CMP_NEQ_UQ);
   const __m512 keep = _mm512_mask_mov_ps(_mm512_set1_ps(1), risen, _mm512_castsi512_ps(Exp2(x)));
   const __m512 sum = _mm512_maskz_loadu_ps(mask, out.sum + lines.first);
-  _mm512_mask_storeu_ps(out.sum + lines.first, mask,
-                        _mm512_fmadd_ps(sum, keep, Across(sums, Plus{})));
-  _mm512_mask_storeu_ps(out.max + lines.first, mask, max);
+  Store512(out.sum + lines.first, mask, _mm512_fmadd_ps(sum, keep, Across(sums, Plus{})));
+  Store512(out.max + lines.first, mask, max);
   alignas(64) float keeps[kLanes];
   _mm512_store_ps(keeps, keep);
   for (uint32_t left = risen & mask; left != 0; left &= left - 1) {
@@ -257,7 +256,7 @@ PIE_AVX512_BF16 void AddValues(const Block& block, const Lines& lines, uint32_t 
     PIE_UNROLL
     for (int c = 0; c < kC; ++c) {
       const uint16_t mask = c + 1 == kC ? last : 0xFFFF;
-      _mm512_mask_storeu_ps(to + size_t(n) * dim + 16 * c, mask, sum[n][c]);
+      Store512(to + size_t(n) * dim + 16 * c, mask, sum[n][c]);
     }
   }
 }

@@ -93,11 +93,7 @@ void Experts::Multiply(const LayerWeights& layer, Linear FeedForwardWeights::* p
       return static_cast<uint32_t>(uint64_t{panels} * s / strips);
     };
     const MatMulRange range{group.begin, group.end, at(strip), at(strip + 1)};
-    if (w.quantized()) {
-      MatMulPart(level_, w, x.bytes(), range, y, y_stride);
-    } else {
-      MatMulPart(level_, w, x.floats(), range, y, y_stride);
-    }
+    MatMulPart(level_, w, x, range, PartOutput::In(y, y_stride, range));
   });
 }
 

@@ -1,6 +1,10 @@
 #include "backend/cpu/linear.h"
 
 #include <algorithm>
+#include <span>
+
+#include "backend/cpu/activation.h"
+#include "base/result.h"
 
 namespace pie::cpu {
 namespace {
@@ -8,6 +12,9 @@ namespace {
 // As in matmul.cc: a part is worth handing out, and its rows stay in the second-level cache.
 constexpr size_t kPartBytes = 32 << 10;
 constexpr size_t kChunkBytes = 512 << 10;
+constexpr uint32_t kTileRows = 12;  // of the tallest tiles that kernels have
+// What gates and ups of a part take before they meet.
+constexpr size_t kBothBytes = 256 << 10;
 constexpr uint32_t kFewRows = 8;
 
 struct Strip {
@@ -39,6 +46,31 @@ std::vector<Strip> Cut(std::initializer_list<Product> products, uint32_t rows, u
   return strips;
 }
 
+// f(product, range) for parts of all of them, spread over the threads.
+template <class F>
+void ForParts(ThreadPool& pool, const Activations& x, std::initializer_list<Product> products,
+              F&& f) {
+  if (x.rows() == 0) return;
+  const std::vector<Strip> strips = Cut(products, x.rows(), pool.threads());
+  const auto count = static_cast<uint32_t>(strips.size());
+  // As few chunks of rows as can be, and as many rows in each, in whole tiles.
+  const size_t most = std::max<size_t>(kChunkBytes / x.columns(), kTileRows);
+  const auto fewest = static_cast<uint32_t>((x.rows() + most - 1) / most);
+  const uint32_t tiles = (x.rows() + kTileRows * fewest - 1) / (kTileRows * fewest);
+  const uint32_t chunk = tiles * kTileRows;
+  const uint32_t chunks = (x.rows() + chunk - 1) / chunk;
+  pool.ParallelFor(chunks * count, [&](uint32_t i) {
+    const Strip& strip = strips[i % count];
+    const uint32_t row = i / count * chunk;
+    f(*strip.product,
+      MatMulRange{row, std::min(row + chunk, x.rows()), strip.panel_begin, strip.panel_end});
+  });
+}
+
+std::span<const float> Slice(std::span<const float> bias, uint32_t first, uint32_t count) {
+  return bias.empty() ? bias : bias.subspan(first, count);
+}
+
 }  // namespace
 
 void Activations::Resize(uint32_t rows, uint32_t columns, bool quantized) {
@@ -50,24 +82,57 @@ void Activations::Resize(uint32_t rows, uint32_t columns, bool quantized) {
   if (quantized) bytes_.Resize(rows, columns);
 }
 
+void MatMulPart(CpuLevel level, const PackedMatrix& w, const Activations& x,
+                const MatMulRange& range, const PartOutput& to) {
+  if (w.quantized()) {
+    MatMulPart(level, w, x.bytes(), range, to);
+  } else {
+    MatMulPart(level, w, x.floats(), range, to);
+  }
+}
+
 void MatMulAll(CpuLevel level, ThreadPool& pool, const Activations& x,
                std::initializer_list<Product> products) {
-  if (x.rows() == 0) return;
-  const std::vector<Strip> strips = Cut(products, x.rows(), pool.threads());
-  const auto chunk =
-      static_cast<uint32_t>(std::clamp<size_t>(kChunkBytes / x.columns(), 6, x.rows() + 6));
-  const uint32_t chunks = (x.rows() + chunk - 1) / chunk;
-  const auto count = static_cast<uint32_t>(strips.size());
-  pool.ParallelFor(chunks * count, [&](uint32_t i) {
-    const Strip& strip = strips[i % count];
-    const uint32_t row = i / count * chunk;
-    const MatMulRange range{row, std::min(row + chunk, x.rows()), strip.panel_begin,
-                            strip.panel_end};
-    const auto& [w, y, y_stride] = *strip.product;
-    if (w.quantized()) {
-      MatMulPart(level, w, x.bytes(), range, y, y_stride);
-    } else {
-      MatMulPart(level, w, x.floats(), range, y, y_stride);
+  ForParts(pool, x, products, [&](const Product& product, const MatMulRange& range) {
+    const auto& [w, y, y_stride] = product;
+    MatMulPart(level, w, x, range, PartOutput::In(y, y_stride, range));
+  });
+}
+
+void MatMulGated(CpuLevel level, ThreadPool& pool, const Activations& x,
+                 const FeedForwardWeights& ffn, Activation activation, Activations& out) {
+  const auto& [gate, up, down] = ffn;
+  const uint32_t columns = gate.w.rows();
+  PIE_CHECK(up.w.rows() == columns && out.columns() == columns && out.rows() == x.rows());
+  ForParts(pool, x, {{gate.w, nullptr, 0}}, [&](const Product&, const MatMulRange& part) {
+    thread_local AlignedVector<float> memory;
+    const uint32_t rows = part.row_end - part.row_begin;
+    const uint32_t all = part.panel_end - part.panel_begin;
+    const size_t fitting = kBothBytes / (rows * 2 * kPanelRows * sizeof(float));
+    const auto panels = static_cast<uint32_t>(std::clamp<size_t>(fitting / 2 * 2, 2, all + 1));
+    const size_t stride = size_t{panels} * kPanelRows;
+    if (memory.size() < 2 * rows * stride) memory.resize(2 * rows * stride);
+    float* const gates = memory.data();
+    float* const ups = gates + rows * stride;
+    MatMulRange range = part;
+    for (uint32_t at = part.panel_begin; at < part.panel_end; at += panels) {
+      range.panel_begin = at;
+      range.panel_end = std::min(at + panels, part.panel_end);
+      const uint32_t first = at * kPanelRows;
+      MatMulPart(level, gate.w, x, range, {gates, stride});
+      MatMulPart(level, up.w, x, range,
+                 {.y = ups,
+                  .stride = stride,
+                  .later = out.Row(part.row_begin) + first,
+                  .later_stride = columns});
+      const uint32_t count = std::min(range.panel_end * kPanelRows, columns) - first;
+      for (uint32_t i = 0; i < rows; ++i) {
+        float* const g = gates + i * stride;
+        float* const u = ups + i * stride;
+        AddBias(Slice(gate.bias, first, count), g);
+        AddBias(Slice(up.bias, first, count), u);
+        Gate(level, activation, g, u, count, out.Row(part.row_begin + i) + first);
+      }
     }
   });
 }

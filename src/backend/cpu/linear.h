@@ -1,5 +1,8 @@
 // Products of the same rows with several matrices, in one parallel loop: queries, keys and values,
 // or gate and up, cost one hand-over to the threads instead of three or two.
+//
+// Gate and up meet as soon as a few columns of both are there, in buffers that stay in the cache:
+// all of them would be several megabytes in a long prefill.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +16,8 @@
 #include "backend/cpu/quantize.h"
 #include "backend/cpu/repack.h"
 #include "backend/cpu/thread_pool.h"
+#include "backend/cpu/weights.h"
+#include "model/config.h"
 
 namespace pie::cpu {
 
@@ -47,8 +52,16 @@ struct Product {
   size_t y_stride;
 };
 
+// On the calling thread.
+void MatMulPart(CpuLevel level, const PackedMatrix& w, const Activations& x,
+                const MatMulRange& range, const PartOutput& to);
+
 // y = x · wᵀ for each. All rows of x are sealed, for bytes if any w is quantised.
 void MatMulAll(CpuLevel level, ThreadPool& pool, const Activations& x,
                std::initializer_list<Product> products);
+
+// out = activation(gate · x, up · x), biases added; out has its size, and its rows are not sealed.
+void MatMulGated(CpuLevel level, ThreadPool& pool, const Activations& x,
+                 const FeedForwardWeights& ffn, Activation activation, Activations& out);
 
 }  // namespace pie::cpu

@@ -68,7 +68,7 @@ void QuantizedScalar(const PackedMatrix& w, const QuantizedRows& x, const Output
         for (const Outlier& outlier : OutliersOf(x, row)) {
           sum += outlier.value * w.Weight(panel * kPanelRows + lane, outlier.column);
         }
-        out.y[row * out.y_stride + panel * kPanelRows + lane] = sum;
+        out.At(row, panel)[lane] = sum;
       }
     }
   }
@@ -82,7 +82,7 @@ void FloatScalar(const PackedMatrix& w, const FloatRows& x, const Output& out) {
     for (uint32_t row = out.range.row_begin; row < out.range.row_end; ++row) {
       float sum = 0;
       for (uint32_t k = 0; k < x.columns; ++k) sum += weights[k] * x.data[row * x.stride + k];
-      out.y[row * out.y_stride + n] = sum;
+      out.At(row, out.range.panel_begin)[n - out.range.panel_begin * kPanelRows] = sum;
     }
   }
 }
@@ -121,10 +121,10 @@ void ForParts(ThreadPool& pool, const PackedMatrix& w, uint32_t rows, size_t row
 }  // namespace
 
 void MatMulPart(CpuLevel level, const PackedMatrix& w, const QuantizedRows& x, MatMulRange range,
-                float* y, size_t y_stride) {
+                const PartOutput& to) {
   PIE_CHECK(w.quantized() && w.columns() == x.columns && range.row_end <= x.rows &&
             range.panel_end <= w.panels());
-  const matmul::Output out{range, y, y_stride};
+  const matmul::Output out{range, to};
   if (level >= CpuLevel::kAvx512Vnni) return matmul::QuantizedAvx512Vnni(w, x, out);
   if (level == CpuLevel::kAvxVnni) return matmul::QuantizedAvxVnni(w, x, out);
   if (level >= CpuLevel::kAvx2) return matmul::QuantizedAvx2(w, x, out);
@@ -132,10 +132,10 @@ void MatMulPart(CpuLevel level, const PackedMatrix& w, const QuantizedRows& x, M
 }
 
 void MatMulPart(CpuLevel level, const PackedMatrix& w, const FloatRows& x, MatMulRange range,
-                float* y, size_t y_stride) {
+                const PartOutput& to) {
   PIE_CHECK(!w.quantized() && w.columns() == x.columns && range.row_end <= x.rows &&
             range.panel_end <= w.panels());
-  const matmul::Output out{range, y, y_stride};
+  const matmul::Output out{range, to};
   if (level >= CpuLevel::kAvx512) return matmul::FloatAvx512(w, x, out);
   if (level >= CpuLevel::kAvx2) return matmul::FloatAvx2(w, x, out);
   matmul::FloatScalar(w, x, out);
@@ -143,14 +143,16 @@ void MatMulPart(CpuLevel level, const PackedMatrix& w, const FloatRows& x, MatMu
 
 void MatMul(CpuLevel level, ThreadPool& pool, const PackedMatrix& w, const QuantizedRows& x,
             float* y, size_t y_stride) {
-  ForParts(pool, w, x.rows, x.columns,
-           [&](const MatMulRange& range) { MatMulPart(level, w, x, range, y, y_stride); });
+  ForParts(pool, w, x.rows, x.columns, [&](const MatMulRange& range) {
+    MatMulPart(level, w, x, range, PartOutput::In(y, y_stride, range));
+  });
 }
 
 void MatMul(CpuLevel level, ThreadPool& pool, const PackedMatrix& w, const FloatRows& x, float* y,
             size_t y_stride) {
-  ForParts(pool, w, x.rows, x.columns * sizeof(float),
-           [&](const MatMulRange& range) { MatMulPart(level, w, x, range, y, y_stride); });
+  ForParts(pool, w, x.rows, x.columns * sizeof(float), [&](const MatMulRange& range) {
+    MatMulPart(level, w, x, range, PartOutput::In(y, y_stride, range));
+  });
 }
 
 }  // namespace pie::cpu

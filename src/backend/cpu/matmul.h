@@ -34,16 +34,31 @@ struct MatMulRange {
   uint32_t panel_begin, panel_end;
 };
 
+// Where the outputs of a part go, from its first row and panel on.
+struct PartOutput {
+  float* y;
+  size_t stride;
+  // Memory that is written soon after y, by the same rows and panels: its lines are asked for
+  // meanwhile. Null: those of y are.
+  const float* later = nullptr;
+  size_t later_stride = 0;
+
+  // Of a y that has all rows and panels.
+  static PartOutput In(float* y, size_t stride, const MatMulRange& range) {
+    return {y + range.row_begin * stride + size_t{range.panel_begin} * kPanelRows, stride};
+  }
+};
+
 // For w.quantized().
 void MatMul(CpuLevel level, ThreadPool& pool, const PackedMatrix& w, const QuantizedRows& x,
             float* y, size_t y_stride);
 void MatMulPart(CpuLevel level, const PackedMatrix& w, const QuantizedRows& x, MatMulRange range,
-                float* y, size_t y_stride);
+                const PartOutput& to);
 
 // For the rest: F16, BF16, F32.
 void MatMul(CpuLevel level, ThreadPool& pool, const PackedMatrix& w, const FloatRows& x, float* y,
             size_t y_stride);
 void MatMulPart(CpuLevel level, const PackedMatrix& w, const FloatRows& x, MatMulRange range,
-                float* y, size_t y_stride);
+                const PartOutput& to);
 
 }  // namespace pie::cpu

@@ -211,9 +211,9 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
       const uint32_t lanes = LanesOf(w, panel) - half * kLanes;
       for (uint32_t row = out.range.row_begin; row < out.range.row_end;) {
         const bool two = row + 1 < out.range.row_end;
-        float* const y = out.y + row * out.y_stride + panel * size_t{kPanelRows} + half * kLanes;
+        float* const y = out.At(row, panel) + half * kLanes;
         (two ? RunTile<kFormat, kVnni, 2>
-             : RunTile<kFormat, kVnni, 1>)(w.Panel(panel), half, x, row, y, out.y_stride, lanes);
+             : RunTile<kFormat, kVnni, 1>)(w.Panel(panel), half, x, row, y, out.to.stride, lanes);
         row += two ? 2 : 1;
       }
     }

@@ -26,6 +26,8 @@ struct QuantizedTile {
   const float* outlier_columns;  // [2, columns, 16]
   float* y;
   size_t y_stride;
+  const float* later;  // lines to ask for: those of y, or what is written after it
+  size_t later_stride;
 };
 
 // Rows of an array, `stride` apart. Every third has an address in a register; the others are that
@@ -221,7 +223,9 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
     for (int p = 0; p < kPanels; ++p) sum[r][p] = _mm512_setzero_ps();
     // Stores wait in line for their cache lines, which are far away in a long y: ask early.
     PIE_UNROLL
-    for (int p = 0; p < kPanels; ++p) __builtin_prefetch(t.y + r * t.y_stride + p * kPanelRows, 1);
+    for (int p = 0; p < kPanels; ++p) {
+      FetchToWrite(t.later + r * t.later_stride + p * kPanelRows);
+    }
   }
   const size_t first = size_t{t.row} * t.blocks;
   BlockRows<kRows> x{{t.x->values.data() + first * kQuantBlock, size_t{t.blocks} * kQuantBlock},
@@ -256,7 +260,7 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
     const uint16_t mask = LaneMask(p + 1 == kPanels ? t.lanes : kPanelRows);
     PIE_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      _mm512_mask_storeu_ps(t.y + r * t.y_stride + p * size_t{kPanelRows}, mask, sum[r][p]);
+      Store512(t.y + r * t.y_stride + p * size_t{kPanelRows}, mask, sum[r][p]);
     }
   }
 }
@@ -267,6 +271,7 @@ void RunTiles(QuantizedTile& tile, uint32_t row_end) {
   for (; row_end - tile.row >= kRows; tile.row += kRows) {
     RunTile<kFormat, kRows, kPanels>(tile);
     tile.y += kRows * tile.y_stride;
+    tile.later += kRows * tile.later_stride;
     tile.next = nullptr;
   }
 }
@@ -285,6 +290,10 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
   constexpr bool kTwoScales = LayoutOf(kFormat).scales == 2;
   const MatMulRange& range = out.range;
   const uint32_t rows = range.row_end - range.row_begin;
+  Output later = out;
+  if (out.to.later != nullptr) {
+    later.to = {const_cast<float*>(out.to.later), out.to.later_stride};  // is not written here
+  }
   thread_local OutlierColumns columns;
   const bool shared = rows >= kSharedRows;
   if (shared) columns.Plan(x, range.row_begin, range.row_end);
@@ -303,8 +312,10 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
         .x = &x,
         .row = range.row_begin,
         .outlier_columns = columns.data(),
-        .y = out.y + range.row_begin * out.y_stride + panel * size_t{kPanelRows},
-        .y_stride = out.y_stride,
+        .y = out.At(range.row_begin, panel),
+        .y_stride = out.to.stride,
+        .later = later.At(range.row_begin, panel),
+        .later_stride = later.to.stride,
     };
     if constexpr (!kTwoScales) {
       QuantizedTile tall = tile;
@@ -314,10 +325,12 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
         if (tall.next != nullptr) tall.next += p * w.panel_bytes();
         tall.outlier_columns += size_t{p} * x.columns * kPanelRows;
         tall.y += size_t{p} * kPanelRows;
+        tall.later += size_t{p} * kPanelRows;
         tall.lanes = LanesOf(w, panel + p);
         RunTiles<kFormat, kTall, 1>(tall, range.row_end);
       }
-      tile.y += (tall.row - tile.row) * out.y_stride;
+      tile.y += (tall.row - tile.row) * tile.y_stride;
+      tile.later += (tall.row - tile.row) * tile.later_stride;
       tile.row = tall.row;
       tile.next = tall.next;
     }

@@ -106,8 +106,12 @@ class BlockColumns {
 // panel unpacks them once for all rows.
 class OutlierColumns {
  public:
-  // Of these rows.
+  // Of these rows. Costs nothing if they are those of the last time.
   PIE_AVX512_VNNI void Plan(const QuantizedRows& x, uint32_t row_begin, uint32_t row_end) {
+    if (id_ == x.id && row_begin_ == row_begin && row_end_ == row_end) return;
+    id_ = x.id;
+    row_begin_ = row_begin;
+    row_end_ = row_end;
     columns_ = x.columns;
     if (met_.size() < columns_) met_.resize(columns_);
     const uint32_t count = x.outliers_a_row();
@@ -147,6 +151,8 @@ class OutlierColumns {
     uint32_t index;
     uint32_t columns;  // bits
   };
+  uint64_t id_ = 0;
+  uint32_t row_begin_ = 0, row_end_ = 0;
   uint32_t columns_ = 0;
   AlignedVector<uint8_t> met_;  // [columns], zero between two plans
   std::vector<Block> blocks_;

@@ -65,9 +65,9 @@ void RunFloatRange(const PackedMatrix& w, const FloatRows& x, const Output& out)
       const uint32_t lanes = LanesOf(w, panel) - half * kLanes;
       for (uint32_t row = out.range.row_begin; row < out.range.row_end;) {
         const bool four = row + 3 < out.range.row_end;
-        float* const y = out.y + row * out.y_stride + panel * size_t{kPanelRows} + half * kLanes;
+        float* const y = out.At(row, panel) + half * kLanes;
         (four ? RunFloatTile<kFormat, 4> : RunFloatTile<kFormat, 1>)(w.Panel(panel), half, x, row,
-                                                                     y, out.y_stride, lanes);
+                                                                     y, out.to.stride, lanes);
         row += four ? 4 : 1;
       }
     }

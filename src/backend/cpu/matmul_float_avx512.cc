@@ -52,8 +52,8 @@ PIE_AVX512 void RunFloatTile(const std::byte* panel, size_t panel_bytes, const F
         const __m512 w = LoadColumn<kFormat>(panel + p * panel_bytes + k * kColumnBytes);
         sum[0][r][p] = _mm512_fmadd_ps(w, _mm512_set1_ps(x.data[r * x.stride + k]), sum[0][r][p]);
       }
-      _mm512_mask_storeu_ps(y + r * y_stride + p * size_t{kPanelRows}, mask,
-                            _mm512_add_ps(sum[0][r][p], sum[1][r][p]));
+      Store512(y + r * y_stride + p * size_t{kPanelRows}, mask,
+               _mm512_add_ps(sum[0][r][p], sum[1][r][p]));
     }
   }
 }
@@ -67,11 +67,11 @@ void RunFloatRange(const PackedMatrix& w, const FloatRows& x, const Output& out)
       const uint32_t rows = out.range.row_end - row >= 4 ? 4 : 1;
       FloatRows from = x;
       from.data += row * x.stride;
-      float* const y = out.y + row * out.y_stride + panel * size_t{kPanelRows};
+      float* const y = out.At(row, panel);
       const auto run =
           panels == 2 ? (rows == 4 ? RunFloatTile<kFormat, 4, 2> : RunFloatTile<kFormat, 1, 2>)
                       : (rows == 4 ? RunFloatTile<kFormat, 4, 1> : RunFloatTile<kFormat, 1, 1>);
-      run(w.Panel(panel), w.panel_bytes(), from, y, out.y_stride, lanes);
+      run(w.Panel(panel), w.panel_bytes(), from, y, out.to.stride, lanes);
       row += rows;
     }
     panel += panels;

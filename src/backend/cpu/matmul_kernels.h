@@ -10,8 +10,12 @@ namespace pie::cpu::matmul {
 // What every kernel gets: the matrix, one range of it, and where results go.
 struct Output {
   MatMulRange range;
-  float* y;  // [rows of x, y_stride]
-  size_t y_stride;
+  PartOutput to;
+
+  float* At(uint32_t row, uint32_t panel) const {
+    return to.y + (row - range.row_begin) * to.stride +
+           size_t{panel - range.panel_begin} * kPanelRows;
+  }
 };
 
 void QuantizedScalar(const PackedMatrix& w, const QuantizedRows& x, const Output& out);

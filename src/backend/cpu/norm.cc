@@ -53,7 +53,7 @@ PIE_AVX512 float AddSquaresAvx512(float* x, const float* delta, size_t n) {
     __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
     if (delta != nullptr) {
       v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, delta + i));
-      _mm512_mask_storeu_ps(x + i, mask, v);
+      Store512(x + i, mask, v);
     }
     sum = _mm512_fmadd_ps(v, v, sum);
   }
@@ -66,7 +66,7 @@ PIE_AVX512 void ScaleAvx512(const float* x, const float* weight, size_t n, float
   for (size_t i = 0; i < n; i += 16) {
     const uint16_t mask = n - i >= 16 ? 0xFFFF : LaneMask(n - i);
     const __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), f);
-    _mm512_mask_storeu_ps(out + i, mask, _mm512_mul_ps(v, _mm512_maskz_loadu_ps(mask, weight + i)));
+    Store512(out + i, mask, _mm512_mul_ps(v, _mm512_maskz_loadu_ps(mask, weight + i)));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "backend/cpu/quantize.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <ranges>
 #include <span>
@@ -132,7 +133,9 @@ void WholeSums(const RowOut& out) {
 }  // namespace
 
 void QuantizedRows::Resize(uint32_t new_rows, uint32_t new_columns) {
+  static std::atomic<uint64_t> last_id = 0;
   PIE_CHECK(new_columns % kQuantBlock == 0);
+  id = last_id.fetch_add(1, std::memory_order_relaxed) + 1;
   rows = new_rows;
   columns = new_columns;
   const size_t count = static_cast<size_t>(rows) * columns;
@@ -162,6 +165,8 @@ void QuantizeRow(CpuLevel level, float* x, QuantizedRows& out, uint32_t row) {
                   out.whole_sums.data() + size_t{row} * out.whole_stride(),
                   &out.sum_units[row],
                   outliers};
+  // Of the next row, which mostly comes next.
+  if (row + 1 < out.rows) FetchToWrite(to.values + out.columns, out.columns);
   if (level >= CpuLevel::kAvx512) return quantize::RowAvx512(x, to);
   const bool avx2 = level >= CpuLevel::kAvx2;
   const auto maxima = avx2 ? MaximaAvx2 : MaximaScalar;

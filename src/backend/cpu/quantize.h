@@ -31,10 +31,12 @@ struct Outlier {
 
 // Quantised rows, in buffers that are kept from one use to the next. Owner: the caller; written by
 // Resize and QuantizeRow (different rows from different threads; sixteen rows share no cache line
-// with the next sixteen), then only read.
+// with the next sixteen), then only read until the next Resize: kernels remember what they found in
+// the rows of an id.
 struct QuantizedRows {
   uint32_t rows = 0;
   uint32_t columns = 0;               // multiple of kQuantBlock
+  uint64_t id = 0;                    // another one after every Resize
   AlignedVector<int8_t> values;       // [rows, columns]
   AlignedVector<float> scales;        // [rows, columns / 32]
   AlignedVector<int32_t> sums;        // [rows, columns / 32]: Σ q

@@ -158,7 +158,11 @@ PIE_AVX512 inline __m512i TwoBlocks(const float* x, const float* inverses, bool 
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i bytes = _mm512_permutexvar_epi32(
       order, _mm512_packs_epi16(_mm512_packs_epi32(q0, q1), _mm512_packs_epi32(q2, q3)));
-  _mm512_mask_storeu_epi8(to, two ? ~__mmask64{0} : __mmask64{0xFFFFFFFF}, bytes);
+  if (two) {
+    _mm512_storeu_si512(to, bytes);
+  } else {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(bytes));
+  }
   const __m512i by_twos = _mm512_maddubs_epi16(_mm512_set1_epi8(1), bytes);
   return _mm512_madd_epi16(by_twos, _mm512_set1_epi16(1));
 }
@@ -205,9 +209,9 @@ PIE_AVX512 __m512 Bytes512(const float* x, const RowOut& out, const Arrays& scra
   const __m512i first_sums = _mm512_permutex2var_epi32(halves0, of_first, halves1);
   const __m512i sums =
       _mm512_add_epi32(first_sums, _mm512_permutex2var_epi32(halves0, of_second, halves1));
-  _mm512_mask_storeu_ps(out.scales + first, mask, scales);
-  _mm512_mask_storeu_epi32(out.sums + first, mask, sums);
-  _mm512_mask_storeu_epi32(out.first_sums + first, mask, first_sums);
+  Store512(out.scales + first, mask, scales);
+  Store512(out.sums + first, mask, sums);
+  Store512(out.first_sums + first, mask, first_sums);
   return _mm512_mul_ps(scales, _mm512_cvtepi32_ps(sums));
 }
 

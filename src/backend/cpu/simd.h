@@ -141,4 +141,13 @@ inline uint16_t LaneMask(size_t count) {
   return static_cast<uint16_t>((1U << count) - 1);
 }
 
+// Stores the lanes that the mask has. All of them without a mask: what was stored with one is not
+// given to loads before it has reached the cache, and costs more.
+PIE_AVX512 inline void Store512(float* to, uint16_t mask, __m512 v) {
+  mask == 0xFFFF ? _mm512_storeu_ps(to, v) : _mm512_mask_storeu_ps(to, mask, v);
+}
+PIE_AVX512 inline void Store512(int32_t* to, uint16_t mask, __m512i v) {
+  mask == 0xFFFF ? _mm512_storeu_si512(to, v) : _mm512_mask_storeu_epi32(to, mask, v);
+}
+
 }  // namespace pie::cpu

@@ -211,6 +211,7 @@ void Transformer::Residual(const Operation& operation) {
   ForRows(rows_, [&](uint32_t row) {
     float* const x = &x_[size_t{row} * hidden];
     float* const delta = operation.has_delta ? &delta_[size_t{row} * hidden] : nullptr;
+    if (row + 1 < rows_) FetchToWrite(x + hidden, hidden * sizeof(float));
     if (operation.bias != nullptr) AddBias({operation.bias, hidden}, delta);
     if (operation.post_norm != nullptr) {
       RmsNorm(level_, delta, operation.post_norm, hidden, eps, delta);
@@ -286,21 +287,11 @@ void Transformer::Attend(const Operation& operation, const KvLayer& kv) {
 }
 
 void Transformer::FeedForward(const LayerWeights& layer) {
-  const auto& [gate, up, down] = layer.ffn;
-  const uint32_t ffn = config_.ffn_size;
-  const size_t stride = RowStride(size_t{ffn} * 2);
-  Grow(gate_up_, rows_ * stride);
-  MatMulAll(level_, pool_, hidden_,
-            {{gate.w, gate_up_.data(), stride}, {up.w, gate_up_.data() + ffn, stride}});
-  gated_.Resize(rows_, ffn, down.w.quantized());
-  ForRows(rows_, [&](uint32_t row) {
-    float* const x = &gate_up_[row * stride];
-    AddBias(layer.ffn.gate.bias, x);
-    AddBias(layer.ffn.up.bias, x + ffn);
-    Gate(level_, config_.activation, x, x + ffn, ffn, gated_.Row(row));
-    gated_.Seal(level_, row);
-  });
-  MatMulAll(level_, pool_, gated_, {{down.w, delta_.data(), config_.hidden_size}});
+  const PackedMatrix& down = layer.ffn.down.w;
+  gated_.Resize(rows_, config_.ffn_size, down.quantized());
+  MatMulGated(level_, pool_, hidden_, layer.ffn, config_.activation, gated_);
+  ForRows(rows_, [&](uint32_t row) { gated_.Seal(level_, row); });
+  MatMulAll(level_, pool_, gated_, {{down, delta_.data(), config_.hidden_size}});
 }
 
 void Transformer::Logits(std::span<const uint32_t> rows, float* out) {

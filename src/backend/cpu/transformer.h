@@ -76,7 +76,6 @@ class Transformer {
   AlignedVector<float> x_;                // [rows, hidden]: the residual stream
   AlignedVector<float> delta_;            // [rows, hidden]: what the last operation adds to it
   AlignedVector<float> qkv_;              // [rows, (heads + 2 × kv_heads) × head_dim], QkvStride()
-  AlignedVector<float> gate_up_;          // [rows, 2 × ffn], RowStride of that
   Activations hidden_;                    // [rows, hidden], after a norm
   Activations attended_;                  // [rows, heads × head_dim]
   Activations gated_;                     // [rows, ffn]
