@@ -53,11 +53,8 @@ struct Running {
 
 class ChainTest : public ::testing::Test {
  protected:
-  void Start(DummyOptions device, bool share = true, uint32_t swap_pages = 0) {
+  void Start(DummyOptions device, const SchedulerOptions& options = {.check_integrity = true}) {
     device_ = device;
-    SchedulerOptions options{.check_integrity = true};
-    options.prefix.share = share;
-    options.memory.swap_pages = swap_pages;
     scheduler_ =
         std::make_unique<Scheduler>(std::make_unique<GatedBackend>(device, gate_), options);
   }
@@ -211,7 +208,10 @@ TEST_F(ChainTest, ChainsShareTheirBatches) {
 // Two chains grow until memory is full. The one that bids less loses its pages between two of its
 // passes, waits for the other to end, and goes on as if nothing had happened.
 void ChainTest::PreemptOneChain(bool share, uint32_t swap_pages) {
-  Start({.seed = 5, .page_tokens = 4, .total_pages = 10}, share, swap_pages);
+  SchedulerOptions options{.check_integrity = true};
+  options.prefix.share = share;
+  options.memory.swap_pages = swap_pages;
+  Start({.seed = 5, .page_tokens = 4, .total_pages = 10}, options);
   Mirror blocker = Create();
   gate_->Hold();
   Run(blocker.Append({'#'}));
@@ -258,6 +258,35 @@ TEST_F(ChainTest, PreemptedIsReplayedFromWhatIsStillInMemory) {
 
 TEST_F(ChainTest, PreemptedIsSwapped) {
   PreemptOneChain(false, 100);
+}
+
+// A chain asks for a pass in every batch, and always finds the little that it needs. Who has waited
+// too long for more than is free gets its pages all the same.
+TEST_F(ChainTest, GivesWayToWhoHasWaitedTooLong) {
+  SchedulerOptions options{.check_integrity = true};
+  options.memory.overdue_ms = 1;
+  Start({.seed = 5, .page_tokens = 4, .total_pages = 200, .latency_us = 50}, options);
+  Mirror mirror = Create();
+  Mirror late = Create();
+  Outcome ended;
+  Forward pass = late.Append(Tokens(500, 'l'));  // 125 pages
+  Given given;
+  size_t given_then = 0;
+  pass.done = [&, done = ended.Callback()](auto result) mutable {
+    given_then = given.tokens().size();
+    scheduler_->Drop(late.id);
+    done(std::move(result));
+  };
+  Forward chain = Chained(mirror, {'c'}, 790, given);
+  chain.chain->give = [&, give = given.Callback()](uint32_t token, auto end) mutable {
+    give(token, end);
+    if (given.tokens().size() == 400) scheduler_->Execute(std::move(pass));  // has 100 pages
+  };
+  const Outcome outcome = Run(std::move(chain));
+  EXPECT_EQ(ended.Token(), late.Greedy(device_));
+  outcome.Get();
+  EXPECT_LT(given_then, 790U) << "it had to wait for the chain's end";
+  EXPECT_EQ(given.tokens(), Greedy(mirror, 790));
 }
 
 TEST_F(ChainTest, DroppedSequenceTakesItAlong) {

@@ -124,6 +124,7 @@ class LaneTable {
   void ForEach(Fn&& fn) {
     for (auto& [id, lane] : lanes_) fn(*lane);
   }
+  const Lane* Get(SequenceId id) const { return FindEvenDropped(id); }  // null if there is none
   uint64_t suspensions() const { return suspensions_; }
   uint64_t replayed_tokens() const { return replayed_tokens_; }
   // Who is about to come back. The step loop tells it the time.

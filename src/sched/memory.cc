@@ -6,6 +6,9 @@
 namespace pie {
 namespace {
 
+// As long as an overdue lane was served, times this, nobody has to make room for another.
+constexpr int64_t kOthersShare = 4;
+
 // Has pages, or has been promised some.
 bool IsIn(const Lane& lane) {
   return lane.kv.pages_held() > 0 || lane.untouchable;
@@ -150,6 +153,43 @@ bool Memory::MakeRoom(int64_t now_ns, bool device_idle) {
   return freed;
 }
 
+bool Memory::IsServed(const Lane& lane) const {
+  return serving_ && lane.id == served_ && lane.current && lane.current->turn == served_turn_;
+}
+
+Lane* Memory::Overdue(int64_t now_ns) {
+  if (!contended_) return nullptr;
+  if (serving_) {
+    const Lane* const served = lanes_.Get(served_);
+    if (served != nullptr && IsServed(*served)) return nullptr;
+    serving_ = false;
+    const int64_t pause_ns = kOthersShare * (now_ns - served_ns_);
+    next_served_ns_ = now_ns + std::max<int64_t>(pause_ns, options_.overdue_ms * 1'000'000LL);
+  }
+  if (now_ns < next_served_ns_) return nullptr;
+  Lane* best = nullptr;
+  Standing best_standing;
+  for (Lane* lane : lanes_.ready()) {
+    const Standing standing = StandingOf(*lane, now_ns);
+    if (!standing.overdue || lane->PagesWanted(info_.page_tokens) == 0) continue;
+    if (best != nullptr && !RestoredBefore(standing, best_standing)) continue;
+    best = lane;
+    best_standing = standing;
+  }
+  return best;
+}
+
+bool Memory::MakeRoomFor(Lane& overdue, int64_t now_ns) {
+  const uint32_t wanted = overdue.PagesWanted(info_.page_tokens);
+  Evict(overdue, now_ns, wanted, false, false);
+  if (pool_.pages_free() < wanted) return false;
+  served_ = overdue.id;
+  served_turn_ = overdue.current->turn;
+  served_ns_ = now_ns;
+  serving_ = true;
+  return true;
+}
+
 bool Memory::Evict(const Lane& waiter, int64_t now_ns, uint64_t free_wanted, bool idle_only,
                    bool force) {
   if (pool_.pages_free() >= free_wanted) return false;
@@ -160,7 +200,8 @@ bool Memory::Evict(const Lane& waiter, int64_t now_ns, uint64_t free_wanted, boo
     if (&lane == &waiter || lane.in_batch || lane.reading) return;
     if (lane.kv.pages_held() == 0) return;
     const Standing other = StandingOf(lane, now_ns);
-    if (!other.idle && (idle_only || lane.untouchable) && !force) return;
+    const bool kept = lane.untouchable || IsServed(lane);
+    if (!other.idle && (idle_only || kept) && !force) return;
     if (!other.idle && !force && !EvictedBefore(other, standing)) return;
     candidates_.emplace_back(other, &lane);
     most += lane.kv.pages_held();

@@ -45,6 +45,12 @@ class Memory {
   // Some ready lanes found no pages. Suspends others for the best of them; true if that freed any.
   // `device_idle`: nothing runs, so waiting will not help, and somebody has to go on.
   bool MakeRoom(int64_t now_ns, bool device_idle);
+  // The ready lane that has waited too long for pages and is to have them now: a lane that goes on
+  // with every batch could else grow in front of it for ever. One at a time, until its pass has
+  // ended, and for a small part of the time: who loses pages for it has to compute them again.
+  Lane* Overdue(int64_t now_ns);
+  // Suspends who stands lower than it. True: its pages are free.
+  bool MakeRoomFor(Lane& overdue, int64_t now_ns);
   // Did a lane have to wait for pages, the last time?
   bool contended() const { return contended_; }
 
@@ -55,6 +61,7 @@ class Memory {
   uint64_t Mark() const {
     return static_cast<uint64_t>(options_.restore_pause_at * pool_.pages_total());
   }
+  bool IsServed(const Lane& lane) const;
   bool Evict(const Lane& waiter, int64_t now_ns, uint64_t free_wanted, bool idle_only, bool force);
 
   const MemoryOptions options_;
@@ -64,6 +71,11 @@ class Memory {
   const Market& market_;
   std::function<std::shared_ptr<const StoredKv>(const Lane&)> swap_;
   bool contended_ = false;
+  SequenceId served_ = {};  // the overdue lane that got pages, for the pass of that turn
+  uint64_t served_turn_ = 0;
+  bool serving_ = false;
+  int64_t served_ns_ = 0;                               // since when
+  int64_t next_served_ns_ = 0;                          // not before
   std::vector<std::pair<Standing, Lane*>> candidates_;  // a buffer that is reused
 };
 

@@ -137,6 +137,7 @@ void StepLoop::RunBatch(Flight& flight, Flight& next) {
 
 void StepLoop::Assemble(Flight& flight, const Flight& running) {
   AdoptCached();
+  if (!ServeOverdue(flight, running)) return;
   // Every round but the last takes the pages of at least one lane.
   while (!lanes_.ready().empty()) {
     const int64_t now_ns = lanes_.cohort().now_ns();
@@ -150,6 +151,23 @@ void StepLoop::Assemble(Flight& flight, const Flight& running) {
     if (!running.empty()) return;
     if (!memory_.MakeRoom(now_ns, flight.empty())) return;
   }
+}
+
+bool StepLoop::ServeOverdue(Flight& flight, const Flight& running) {
+  const int64_t now_ns = lanes_.cohort().now_ns();
+  Lane* const lane = memory_.Overdue(now_ns);
+  if (lane == nullptr) return true;
+  if (!running.empty()) return false;  // what runs cannot be taken from, and is over soon
+  if (!memory_.MakeRoomFor(*lane, now_ns)) return true;
+  if (lane->suspended()) {
+    const bool is_stored = lane->parked->stored != nullptr;
+    lanes_.Restore(*lane);
+    if (is_stored) return false;  // the next turn moves its pages
+  }
+  allowed_.clear();
+  for (const Lane* ready : lanes_.ready()) allowed_.push_back(ready == lane);
+  PlanAndBoard(flight, running);
+  return true;
 }
 
 void StepLoop::PlanAndBoard(Flight& flight, const Flight& running) {

@@ -63,6 +63,8 @@ class StepLoop {
   void DrainCommands();
   // Adds what is ready to a batch that has not started yet. `running` is what the device runs now.
   void Assemble(Flight& flight, const Flight& running);
+  // Who has waited too long for pages has them before anybody else boards. False: nobody should.
+  bool ServeOverdue(Flight& flight, const Flight& running);
   // Between batches: brings parked tokens into pages, and answers who reads pages.
   void MovePages();
   bool Restore(Lane& lane);  // some of it at a time; true if it can go on at once
