@@ -54,7 +54,7 @@ def driver() -> Path:
             command = ["g++", "-std=c++20", "-O2", DRIVER, "-o", partial]
             command += [f"-I{source / 'include'}", f"-I{source / 'ggml' / 'include'}"]
             command += [f"-L{binaries}", f"-Wl,-rpath,{binaries}"]
-            _run([*command, "-lllama", "-lggml", "-lggml-base"], home / "driver.log")
+            run([*command, "-lllama", "-lggml", "-lggml-base"], home / "driver.log")
             partial.rename(out)
         return out
 
@@ -77,16 +77,16 @@ def _build(home: Path) -> None:
     source, build = _source(home), home / "build"
     log = home / "build.log"
     # Compiler wrappers of whoever builds are not part of what is measured.
-    _run(["cmake", "-G", "Ninja", "-S", source, "-B", build, *OPTIONS], log)
+    run(["cmake", "-G", "Ninja", "-S", source, "-B", build, *OPTIONS], log)
     jobs = str(max(1, (os.cpu_count() or 2)))
-    _run(["nice", "-n", "19", "cmake", "--build", build, "--target", "llama", "-j", jobs], log)
+    run(["nice", "-n", "19", "cmake", "--build", build, "--target", "llama", "-j", jobs], log)
     (home / ".complete").touch()
 
 
 def _fetch(home: Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-deps"]
     command += ["--no-binary", "llama-cpp-python", "--dest", home]
-    _run([*command, f"llama-cpp-python=={VERSION}"], home / "fetch.log")
+    run([*command, f"llama-cpp-python=={VERSION}"], home / "fetch.log")
     for archive in home.glob("*.tar.gz"):
         with tarfile.open(archive) as tar:
             tar.extractall(home, filter="data")
@@ -100,7 +100,7 @@ def _source(home: Path) -> Path:
     return found[0]
 
 
-def _run(command: list[str | Path], log: Path) -> None:
+def run(command: list[str | Path], log: Path) -> None:
     with log.open("a") as out:
         done = subprocess.run(
             command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, check=False
