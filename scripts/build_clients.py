@@ -64,9 +64,10 @@ def rust() -> Path:
 
 @cache
 def cpp() -> Path:
-    """The driver, and the example beside it."""
-    target = ["--target", "pie-client-driver", "pie-client-hello"]
-    subprocess.run(["cmake", "--build", ROOT / "build" / "release", *target], check=True)
+    """The driver and the example, in both faces of the client."""
+    names = [f"pie-client-{name}{face}" for name in ("driver", "hello") for face in ("", "-async")]
+    command = ["cmake", "--build", ROOT / "build" / "release", "--target", *names]
+    subprocess.run(command, check=True)
     return ROOT / "build" / "bin" / "pie-client-driver"
 
 

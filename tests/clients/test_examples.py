@@ -84,9 +84,10 @@ def test_rust(server):
     assert run(build_clients.OUT / "hello-rust", server.uri) == server.text
 
 
-def test_cpp(server):
+@pytest.mark.parametrize("face", ["", "-async"])
+def test_cpp(server, face):
     build_clients.cpp()
-    assert run(world.ROOT / "build/bin/pie-client-hello", server.uri) == server.text
+    assert run(world.ROOT / f"build/bin/pie-client-hello{face}", server.uri) == server.text
 
 
 SCRIPT = """

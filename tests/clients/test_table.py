@@ -24,6 +24,7 @@ DRIVERS = {
     "javascript": ["node", str(world.ROOT / "client/conformance/driver.mjs")],
     "rust": [str(world.ROOT / "build/clients/driver-rust")],
     "cpp": [str(world.ROOT / "build/bin/pie-client-driver")],
+    "cpp-async": [str(world.ROOT / "build/bin/pie-client-driver-async")],
 }
 
 
@@ -65,7 +66,8 @@ def driver(tmp_path_factory) -> Iterator[Callable[[str], Driver]]:
             folder = tmp_path_factory.mktemp(language)
             env = {**os.environ, "PYTHONPATH": str(world.ROOT / "client/python/src")}
             if language != "python":
-                env["PIE_CLIENT_JS"] = str(build_clients.BUILDERS[language]())
+                built = build_clients.BUILDERS[language.removesuffix("-async")]()
+                env["PIE_CLIENT_JS"] = str(built)
             started[language] = Driver(DRIVERS[language], folder, env)
         return started[language]
 

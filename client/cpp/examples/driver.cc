@@ -1,5 +1,6 @@
-// The C++ client's driver: see client/conformance/README.md.
-#include <atomic>
+// The C++ client's driver: see client/conformance/README.md. Compiled twice, for the two faces of
+// the client, which have the same calls: those that wait, each in a thread of its own, and with
+// PIE_CLIENT_ASYNC those that are awaited, all in one thread.
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -8,12 +9,38 @@
 #include <thread>
 #include <vector>
 
+#ifdef PIE_CLIENT_ASYNC
+#include "pie_client/async.h"
+// and then
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#define AWAIT co_await
+#define RETURN co_return
+#else
 #include "pie_client/client.h"
+#define AWAIT
+#define RETURN return
+#endif
 
 namespace {
 
 using nlohmann::json;
 using namespace pie_client;
+
+#ifdef PIE_CLIENT_ASYNC
+namespace asio = boost::asio;
+using async::Client;
+using async::Process;
+template <class T>
+using Task = asio::awaitable<T>;
+#else
+template <class T>
+using Task = T;
+#endif
 
 struct World {
   std::string folder;
@@ -48,14 +75,19 @@ std::optional<ParsedPrivateKey> Key(const json& command) {
   return ParsedPrivateKey::Parse(command["key"].get<std::string>());
 }
 
-void Connect(World& world, const json& command) {
+Task<void> Connect(World& world, const json& command) {
   Options options{.key = Key(command)};
   if (command.contains("username")) options.username = command["username"];
   if (command.contains("token")) options.token = command["token"];
   options.timeout =
       std::chrono::milliseconds(static_cast<int>(command.value("timeout", 60.0) * 1000));
   options.ca_file = command.value("ca", "");
+#ifdef PIE_CLIENT_ASYNC
+  auto client = std::make_shared<Client>(command["uri"].get<std::string>(), options);
+  co_await client->Connect();
+#else
   auto client = std::make_shared<Client>(Client::Connect(command["uri"], options));
+#endif
   std::lock_guard lock(world.mutex);
   world.clients[command["client"]] = std::move(client);
 }
@@ -67,78 +99,84 @@ json Keep(World& world, const json& command, Process process) {
   return id;
 }
 
-json OfClient(World& world, Client& client, const json& command) {
+Task<json> OfClient(World& world, Client& client, const json& command) {
   const std::string op = command["op"];
   auto text = [&](const char* key) { return command.value(key, ""); };
-  if (op == "authenticate") client.Authenticate(text("username"), Key(command));
-  if (op == "auth_by_token") client.AuthByToken(text("token"));
-  if (op == "reconnect") client.Reconnect();
-  if (op == "close") client.Close();
-  if (op == "ping") client.Ping();
-  if (op == "query") return client.Query(text("subject"), text("record"));
-  if (op == "resolve_version") return client.ResolveVersion(text("name"));
+  if (op == "authenticate") AWAIT client.Authenticate(text("username"), Key(command));
+  if (op == "auth_by_token") AWAIT client.AuthByToken(text("token"));
+  if (op == "reconnect") AWAIT client.Reconnect();
+  if (op == "close") AWAIT client.Close();
+  if (op == "ping") AWAIT client.Ping();
+  if (op == "query") RETURN AWAIT client.Query(text("subject"), text("record"));
+  if (op == "resolve_version") RETURN AWAIT client.ResolveVersion(text("name"));
   if (op == "check") {
     const std::string wasm = command.contains("wasm") ? Read(text("wasm")) : "";
     const std::string manifest = Manifest(text("manifest"));
     std::optional<std::string_view> wasm_given, manifest_given;
     if (command.contains("wasm")) wasm_given = wasm;
     if (command.contains("manifest")) manifest_given = manifest;
-    return client.CheckProgram(text("program"), wasm_given, manifest_given);
+    RETURN AWAIT client.CheckProgram(text("program"), wasm_given, manifest_given);
   }
   if (op == "install") {
-    client.InstallProgram(Read(text("wasm")), Manifest(text("manifest")),
-                          command.value("force", false));
+    AWAIT client.InstallProgram(Read(text("wasm")), Manifest(text("manifest")),
+                                command.value("force", false));
   }
   if (op == "launch") {
     std::optional<uint64_t> budget;
     if (command.contains("budget")) budget = command["budget"];
-    return Keep(world, command,
-                client.LaunchProcess(text("program"), command["input"],
-                                     command.value("capture", true), budget));
+    Process process = AWAIT client.LaunchProcess(text("program"), command["input"],
+                                                 command.value("capture", true), budget);
+    RETURN Keep(world, command, std::move(process));
   }
   if (op == "attach") {
     std::optional<uint64_t> seen;
     if (command.contains("seen")) seen = command["seen"];
-    Keep(world, command, client.AttachProcess(text("pid"), seen));
+    Process process = AWAIT client.AttachProcess(text("pid"), seen);
+    Keep(world, command, std::move(process));
   }
   if (op == "list") {
     json list = json::array();
-    for (const ProcessInfo& info : client.ListProcesses()) list.push_back(info.process_id);
-    return list;
+    const std::vector<ProcessInfo> found = AWAIT client.ListProcesses();
+    for (const ProcessInfo& info : found) list.push_back(info.process_id);
+    RETURN list;
   }
-  if (op == "signal_pid") client.SignalProcess(text("pid"), text("message"));
-  if (op == "terminate_pid") client.TerminateProcess(text("pid"));
-  if (op == "launch_daemon") client.LaunchDaemon(text("program"), command["port"]);
-  if (op == "register_mcp") client.RegisterMcpServer(text("name"), "stdio", text("command"));
-  return nullptr;
+  if (op == "signal_pid") AWAIT client.SignalProcess(text("pid"), text("message"));
+  if (op == "terminate_pid") AWAIT client.TerminateProcess(text("pid"));
+  if (op == "launch_daemon") AWAIT client.LaunchDaemon(text("program"), command["port"]);
+  if (op == "register_mcp") AWAIT client.RegisterMcpServer(text("name"), "stdio", text("command"));
+  RETURN nullptr;
 }
 
-json OfProcess(World& world, Process& process, const json& command, json& heard) {
+Task<json> OfProcess(World& world, Process& process, const json& command, json& heard) {
   const std::string op = command["op"];
-  if (op == "signal") process.Signal(command["message"].get_ref<const std::string&>());
-  if (op == "transfer") process.TransferFile(Read(command["path"]));
-  if (op == "terminate") process.Terminate();
+  if (op == "signal") AWAIT process.Signal(command["message"].get_ref<const std::string&>());
+  if (op == "transfer") AWAIT process.TransferFile(Read(command["path"]));
+  if (op == "terminate") AWAIT process.Terminate();
   if (op == "discard") process.Discard();
-  if (op == "seen") return process.seen() ? json(*process.seen()) : json();
-  if (op == "text") return process.Text();
-  if (op == "result") return process.Result();
+  if (op == "seen") RETURN process.seen() ? json(*process.seen()) : json();
+  if (op == "text") RETURN AWAIT process.Text();
+  if (op == "result") RETURN AWAIT process.Result();
   if (op == "recv") {
     std::optional<std::chrono::milliseconds> limit;
     if (command.contains("timeout")) {
       limit = std::chrono::milliseconds(static_cast<int>(command["timeout"].get<double>() * 1000));
     }
-    return Show(world, process.Recv(limit));
+    const Event event = AWAIT process.Recv(limit);
+    RETURN Show(world, event);
   }
   if (op == "drain") {
     heard = json::array();
-    while (auto event = process.Next()) heard.push_back(Show(world, *event));
-    return heard;
+    while (auto event = AWAIT process.Next()) heard.push_back(Show(world, *event));
+    RETURN heard;
   }
-  return nullptr;
+  RETURN nullptr;
 }
 
-json Do(World& world, const json& command, json& heard) {
-  if (command["op"] == "connect") return Connect(world, command), nullptr;
+Task<json> Do(World& world, const json& command, json& heard) {
+  if (command["op"] == "connect") {
+    AWAIT Connect(world, command);
+    RETURN nullptr;
+  }
   std::shared_ptr<Client> client;
   std::shared_ptr<Process> process;
   {
@@ -149,9 +187,9 @@ json Do(World& world, const json& command, json& heard) {
       process = world.processes[command["process"]];
     }
   }
-  if (client) return OfClient(world, *client, command);
-  if (process) return OfProcess(world, *process, command, heard);
-  return nullptr;  // closing what never opened
+  if (client) RETURN AWAIT OfClient(world, *client, command);
+  if (process) RETURN AWAIT OfProcess(world, *process, command, heard);
+  RETURN nullptr;  // closing what never opened
 }
 
 const char* KindOf(const Error& error) {
@@ -167,11 +205,11 @@ const char* KindOf(const Error& error) {
   return "bug";
 }
 
-void Handle(World& world, const json& command) {
+Task<void> Handle(World& world, json command) {
   json answer = {{"id", command["id"]}};
   json heard;
   try {
-    answer["ok"] = Do(world, command, heard);
+    answer["ok"] = AWAIT Do(world, command, heard);
   } catch (const Error& error) {
     answer["error"] = {{"kind", KindOf(error)}, {"message", error.what()}, {"events", heard}};
   } catch (const std::exception& error) {
@@ -182,15 +220,44 @@ void Handle(World& world, const json& command) {
   std::cout << line << std::flush;
 }
 
-}  // namespace
+#ifdef PIE_CLIENT_ASYNC
+asio::awaitable<void> TakeCommands(World& world) {
+  const auto executor = co_await asio::this_coro::executor;
+  asio::posix::stream_descriptor input(executor, STDIN_FILENO);
+  std::string lines;
+  try {
+    while (true) {
+      const size_t size = co_await asio::async_read_until(input, asio::dynamic_buffer(lines), '\n',
+                                                          asio::use_awaitable);
+      asio::co_spawn(executor, Handle(world, json::parse(lines.substr(0, size))), asio::detached);
+      lines.erase(0, size);
+    }
+  } catch (const boost::system::system_error&) {  // the end of the input
+    world.processes.clear();
+    world.clients.clear();
+  }
+}
 
-int main(int argc, char** argv) {
-  if (argc < 2) return 2;
-  World world{.folder = argv[1]};
+void Run(World& world) {
+  asio::io_context io;
+  asio::co_spawn(io, TakeCommands(world), asio::detached);
+  io.run();
+}
+#else
+void Run(World& world) {
   std::vector<std::jthread> threads;
   std::string line;
   while (std::getline(std::cin, line)) {
     threads.emplace_back([&world, command = json::parse(line)] { Handle(world, command); });
     if (threads.size() > 64) threads.clear();  // waits for them: nothing waits across so many
   }
+}
+#endif
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  World world{.folder = argv[1]};
+  Run(world);
 }

@@ -1,340 +1,280 @@
 #include "core.h"
 
-#include "blake3.h"
+#include "base64.h"
 #include "bounds.h"
 #include "pie_client/errors.h"
 
 namespace pie_client {
 namespace {
 
-constexpr size_t kEventOverhead = 128;
-
-template <class E>
-std::exception_ptr Fault(const std::string& text) {
-  return std::make_exception_ptr(E(text));
-}
-
-std::string_view BytesOf(const Json& binary) {
-  const auto& bytes = binary.get_binary();
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-Event::Kind KindOf(const std::string& name) {
-  if (name == "stdout") return Event::Kind::kStdout;
-  if (name == "stderr") return Event::Kind::kStderr;
-  if (name == "message") return Event::Kind::kMessage;
-  if (name == "return") return Event::Kind::kReturn;
-  if (name == "error") return Event::Kind::kError;
-  throw ConnectionLost("the server sent an event of the kind '" + name + "'");
-}
+constexpr int kAttempts = 5;
 
 }  // namespace
 
-std::exception_ptr IncomingFile::Add(uint64_t index, uint64_t the_total, std::string_view chunk) {
-  if (index != next || the_total != total) {
-    return Fault<IntegrityError>("chunk " + std::to_string(index) + " of a file came where " +
-                                 std::to_string(next) + " of " + std::to_string(total) +
-                                 " was due");
-  }
-  if (data.size() + chunk.size() > kMaxIncomingBytes) {
-    return Fault<IntegrityError>("a file came that is larger than this client takes");
-  }
-  data.append(chunk);
-  if (++next == total && Blake3Hex(data) != hash) {
-    return Fault<IntegrityError>("a file of " + std::to_string(data.size()) +
-                                 " bytes came that does not have its hash " + hash);
-  }
-  return nullptr;
+// --- the connection
+
+asio::awaitable<void> Core::ConnectHere() {
+  if (!strand_) strand_ = asio::make_strand(co_await asio::this_coro::executor);
+  co_await Here(Open());
+  if (!options_.token && !options_.username) co_return;
+  Login login;
+  login.username = options_.username.value_or("");
+  login.key = options_.key;
+  login.token = options_.token;
+  co_await Authenticate(std::move(login));
 }
 
-Core::~Core() {
-  socket_.reset();  // before what its handlers use
-}
-
-void Core::Open() {
-  Socket::Handlers handlers{
-      .on_frame = [this](std::string_view data) { return OnFrame(data); },
-      .on_closed = [this](const std::string& text) { Fail(text); },
-  };
-  {
-    std::lock_guard lock(mutex_);
-    fault_ = nullptr;
-    paused_ = false;
-  }
+asio::awaitable<void> Core::Open() {
+  const size_t closes = closes_;
   std::shared_ptr<Socket> socket;
   try {
-    socket = Socket::Open(uri_, ca_file_, std::move(handlers));
-  } catch (const ConnectionLost& error) {
-    Fail(error.what());
+    socket = co_await Socket::Connect(uri_, options_.ca_file);
+    if (closes != closes_) throw ConnectionLost("this client was closed");
+  } catch (const ConnectionLost&) {
+    fault_ = std::current_exception();
     throw;
   }
-  std::lock_guard lock(mutex_);
   socket_ = std::move(socket);
+  fault_ = nullptr;
+  asio::co_spawn(*strand_, Keep(shared_from_this(), ReadLoop(socket_)), asio::detached);
+  asio::co_spawn(*strand_, Keep(shared_from_this(), WriteLoop(socket_)), asio::detached);
 }
 
-void Core::Close() {
-  std::shared_ptr<Socket> socket;
-  {
-    std::lock_guard lock(mutex_);
-    FailLocked("this client was closed");
-    socket = std::exchange(socket_, nullptr);
+asio::awaitable<void> Core::CloseHere() {
+  ++closes_;
+  const auto socket = std::exchange(socket_, nullptr);
+  Fail("this client was closed");
+  if (socket) co_await socket->Close();
+}
+
+void Core::Leave() {
+  if (strand_) asio::co_spawn(*strand_, Keep(shared_from_this(), CloseHere()), asio::detached);
+}
+
+asio::awaitable<void> Core::ReconnectHere() {
+  co_await CloseHere();
+  for (int attempt = 1; !socket_; ++attempt) {
+    std::exception_ptr fault;
+    try {
+      co_await Open();
+    } catch (const ConnectionLost&) {
+      fault = std::current_exception();
+    }
+    if (!fault) break;
+    if (attempt == kAttempts) std::rethrow_exception(fault);
+    asio::steady_timer pause(*strand_, std::chrono::milliseconds(50 << attempt));
+    co_await pause.async_wait(asio::use_awaitable);
   }
-  if (socket) socket->Close();
+  if (login_) co_await Identify(*login_);
+  for (const auto& mailbox : inbox_.mailboxes()) {
+    Json fields = {{"process_id", mailbox->id}};
+    if (mailbox->seen) fields["seen"] = *mailbox->seen;
+    try {
+      OnOk on_ok = [mailbox](const std::string&) { mailbox->fault = nullptr; };
+      co_await AskHere("attach_process", std::move(fields), std::move(on_ok));
+    } catch (const ServerError&) {
+      inbox_.Lose(*mailbox, std::current_exception());
+    }
+  }
+}
+
+asio::awaitable<void> Core::LogIn(Login login) {
+  co_await Identify(login);
+  login_ = std::move(login);
+}
+
+asio::awaitable<void> Core::Identify(Login login) {
+  try {
+    if (login.token) {
+      Json token = {{"token", *login.token}};
+      co_await AskHere("auth_by_token", std::move(token));
+      co_return;
+    }
+    Json name = {{"username", login.username}};
+    const auto challenge = FromBase64(co_await AskHere("auth_identify", std::move(name)));
+    if (!challenge) co_return;  // nothing to sign, said in words
+    if (!login.key) {
+      throw AuthError("the server wants a proof: give the private key of " + login.username);
+    }
+    Json proof = {{"signature", ToBase64(login.key->Sign(*challenge))}};
+    co_await AskHere("auth_prove", std::move(proof));
+  } catch (const AuthError&) {
+    throw;
+  } catch (const ServerError& error) {
+    throw AuthError(error.what());
+  }
 }
 
 // --- requests
 
-std::pair<uint32_t, std::shared_ptr<Core::Pending>> Core::Begin(const OnOk& on_ok) {
-  std::lock_guard lock(mutex_);
-  if (fault_) std::rethrow_exception(fault_);
-  const uint32_t number = ++number_;
-  auto pending = std::make_shared<Pending>(on_ok);
-  pending_[number] = pending;
-  return {number, pending};
+// A place among those that wait for a response, for as long as somebody does.
+class Core::Request {
+ public:
+  Request(Core& core, OnOk on_ok) : core_(core) {
+    if (core.fault_) std::rethrow_exception(core.fault_);
+    pending->on_ok = std::move(on_ok);
+    core.pending_[number] = pending;
+  }
+  ~Request() { core_.pending_.erase(number); }
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
+ private:
+  Core& core_;
+
+ public:
+  const uint32_t number = ++core_.number_;
+  const PendingPtr pending = std::make_shared<Pending>();
+};
+
+asio::awaitable<std::string> Core::AskHere(std::string type, Json fields, OnOk on_ok) {
+  const Request request(*this, std::move(on_ok));
+  fields["corr_id"] = request.number;
+  Send(type, std::move(fields));
+  co_return co_await Finish(request.pending, options_.timeout);
 }
 
-void Core::Send(std::string_view type, Json fields) {
+asio::awaitable<std::shared_ptr<Mailbox>> Core::ListenHere(std::string type, Json fields,
+                                                           std::optional<uint64_t> seen) {
+  std::shared_ptr<Mailbox> mailbox;
+  const std::string known = fields.value("process_id", "");
+  OnOk on_ok = [&](const std::string& answer) {
+    mailbox = inbox_.Adopt(known.empty() ? answer : known, seen);
+  };
+  co_await AskHere(std::move(type), std::move(fields), std::move(on_ok));
+  co_return mailbox;
+}
+
+asio::awaitable<void> Core::UploadHere(std::string type, Json fields, std::string data,
+                                       Limit limit) {
+  co_await inbox_.Wait(upload_over_, {}, [&] { return !uploading_; });
+  struct Turn {
+    Core& core;
+    explicit Turn(Core& the_core) : core(the_core) { core.uploading_ = true; }
+    ~Turn() {
+      core.uploading_ = false;
+      core.upload_over_.Ring();
+    }
+  } turn(*this);
+  const Request request(*this, nullptr);
+  const size_t total = std::max<size_t>(1, (data.size() + kChunkBytes - 1) / kChunkBytes);
+  fields["corr_id"] = request.number;
+  fields["total_chunks"] = total;
+  const auto& pending = request.pending;
+  for (size_t index = 0; index < total && !pending->done; ++index) {  // done: refused
+    const auto chunk = std::string_view(data).substr(index * kChunkBytes, kChunkBytes);
+    fields["chunk_index"] = index;
+    fields["chunk_data"] = Json::binary(std::vector<uint8_t>(chunk.begin(), chunk.end()));
+    Send(type, fields);
+    co_await inbox_.Wait(written_, {}, [&] { return pending->done || writes_.empty(); });
+  }
+  co_await Finish(pending, limit);
+}
+
+asio::awaitable<std::string> Core::Finish(PendingPtr pending, Limit limit) {
+  const bool came = co_await inbox_.Wait(pending->bell, limit, [&] { return pending->done; });
+  if (!came) throw RequestTimeout("the server did not answer in time");
+  if (pending->fault) std::rethrow_exception(pending->fault);
+  co_return std::move(pending->result);
+}
+
+void Core::Discard(std::shared_ptr<Mailbox> mailbox) {
+  asio::post(*strand_, [self = shared_from_this(), mailbox = std::move(mailbox)] {
+    self->inbox_.Discard(*mailbox);
+  });
+}
+
+// --- frames
+
+void Core::Send(const std::string& type, Json fields) {
   fields["type"] = type;
   std::string frame;
   Json::to_msgpack(fields, frame);
   if (frame.size() > kMaxFrameBytes) {
-    throw TooLarge(std::string(type) + ": " + std::to_string(frame.size()) +
+    throw TooLarge(type + ": " + std::to_string(frame.size()) +
                    " bytes in one message; the server takes " + std::to_string(kMaxFrameBytes) +
                    ". Send what is large as a file");
   }
-  std::shared_ptr<Socket> socket;
-  {
-    std::lock_guard lock(mutex_);
-    if (fault_) std::rethrow_exception(fault_);
-    if (!socket_) throw ConnectionLost("not connected");
-    socket = socket_;
-  }
-  socket->Send(std::move(frame));
+  if (fault_) std::rethrow_exception(fault_);
+  writes_.push_back(std::move(frame));
+  to_write_.Ring();
 }
 
-std::string Core::Finish(uint32_t number, const std::shared_ptr<Pending>& pending, Limit limit) {
-  Lock lock(mutex_);
-  const bool came = Wait(lock, limit, [&] { return pending->done; });
-  pending_.erase(number);
-  if (!came) throw RequestTimeout("the server did not answer in time");
-  if (pending->fault) std::rethrow_exception(pending->fault);
-  return std::move(pending->result);
-}
-
-std::string Core::Ask(std::string_view type, Json fields, const OnOk& on_ok) {
-  const auto [number, pending] = Begin(on_ok);
-  fields["corr_id"] = number;
+asio::awaitable<void> Core::WriteLoop(std::shared_ptr<Socket> socket) {
+  std::string why;
   try {
-    Send(type, std::move(fields));
-  } catch (...) {
-    std::lock_guard lock(mutex_);
-    pending_.erase(number);
-    throw;
-  }
-  return Finish(number, pending, timeout_);
-}
-
-void Core::Upload(std::string_view type, Json fields, std::string_view data,
-                  std::chrono::milliseconds limit) {
-  std::lock_guard one(uploading_);
-  const auto [number, pending] = Begin({});
-  const size_t total = std::max<size_t>(1, (data.size() + kChunkBytes - 1) / kChunkBytes);
-  fields["corr_id"] = number;
-  fields["total_chunks"] = total;
-  for (size_t index = 0; index < total; ++index) {
-    // Refused; the rest would be passed over.
-    if (Locked([&] { return pending->done; })) break;
-    const std::string_view chunk = data.substr(index * kChunkBytes, kChunkBytes);
-    fields["chunk_index"] = index;
-    fields["chunk_data"] = Json::binary(std::vector<uint8_t>(chunk.begin(), chunk.end()));
-    Send(type, fields);
-  }
-  Finish(number, pending, limit);
-}
-
-// --- events
-
-std::shared_ptr<Mailbox> Core::Adopt(const std::string& id, std::optional<uint64_t> seen) {
-  auto mailbox = std::make_shared<Mailbox>(Mailbox{.id = id, .seen = seen});
-  auto& place = mailboxes_[id];
-  if (place) {
-    place->fault = Fault<Error>("process " + id + " was attached once more by this client");
-    changed_.notify_all();
-  }
-  return place = std::move(mailbox);
-}
-
-Event Core::Take(Mailbox& mailbox, Limit limit) {
-  Lock lock(mutex_);
-  const auto ended = [&] {
-    return mailbox.last_taken || (mailbox.discards && mailbox.end.has_value());
-  };
-  const bool came = Wait(
-      lock, limit, [&] { return !mailbox.events.empty() || ended() || mailbox.fault != nullptr; });
-  if (!came) throw RequestTimeout("process " + mailbox.id + " said nothing in time");
-  if (mailbox.events.empty()) {
-    if (ended()) throw ProcessEnded("process " + mailbox.id + " has ended");
-    std::rethrow_exception(mailbox.fault);
-  }
-  auto [event, fault] = std::move(mailbox.events.front());
-  mailbox.events.pop_front();
-  --unread_events_;
-  unread_bytes_ -= event.value.size() + kEventOverhead;
-  if (unread_events_ <= kUnreadEvents / 2) ReadOn(lock);
-  if (fault) std::rethrow_exception(fault);
-  mailbox.last_taken = event.is_last();
-  return std::move(event);
-}
-
-void Core::Discard(Mailbox& mailbox) {
-  Lock lock(mutex_);
-  mailbox.discards = true;
-  for (const auto& [event, fault] : mailbox.events) {
-    --unread_events_;
-    unread_bytes_ -= event.value.size() + kEventOverhead;
-  }
-  mailbox.events.clear();
-  ReadOn(lock);
-}
-
-void Core::Lose(Mailbox& mailbox, std::exception_ptr fault) {
-  std::lock_guard lock(mutex_);
-  mailbox.fault = std::move(fault);
-  changed_.notify_all();
-}
-
-std::vector<std::shared_ptr<Mailbox>> Core::mailboxes() {
-  std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<Mailbox>> all;
-  for (const auto& [id, mailbox] : mailboxes_) all.push_back(mailbox);
-  return all;
-}
-
-void Core::Forget(const std::string& id) {
-  std::lock_guard lock(mutex_);
-  mailboxes_.erase(id);
-}
-
-// --- waiting and reading
-
-template <class Ready>
-bool Core::Wait(Lock& lock, Limit limit, Ready ready) {
-  if (ready()) return true;
-  ++waiters_;
-  ReadOn(lock);
-  bool came = true;
-  if (limit) {
-    came = changed_.wait_for(lock, *limit, ready);
-  } else {
-    changed_.wait(lock, ready);
-  }
-  --waiters_;
-  return came;
-}
-
-bool Core::Reads() const {
-  return waiters_ > 0 || (unread_events_ <= kUnreadEvents && unread_bytes_ <= kUnreadBytes);
-}
-
-void Core::ReadOn(Lock&) {
-  if (paused_ && Reads() && socket_) {
-    paused_ = false;
-    socket_->Resume();  // only posts
-  }
-}
-
-bool Core::OnFrame(std::string_view data) {
-  std::lock_guard lock(mutex_);
-  if (fault_) return true;  // reads to the end
-  const Json frame = Json::from_msgpack(data, true, false);
-  try {
-    if (frame.is_discarded() || !frame.is_object()) {
-      throw ConnectionLost("the server sent what is no message");
-    }
-    const auto& type = frame.at("type").get_ref<const std::string&>();
-    if (type == "response") {
-      OnResponse(frame);
-    } else if (type == "process_event" || type == "file") {
-      OnSaid(frame);
+    while (socket == socket_) {
+      if (writes_.empty()) {
+        written_.Ring();
+        co_await to_write_.Wait({}, [&] { return socket != socket_ || !writes_.empty(); });
+        continue;
+      }
+      const std::string frame = std::move(writes_.front());
+      writes_.pop_front();
+      co_await socket->Write(frame);
     }
   } catch (const std::exception& error) {
-    FailLocked(error.what());
-    return true;
+    why = error.what();
   }
-  paused_ = !Reads();
-  return !paused_;
+  if (socket == socket_) Fail(why);
+}
+
+asio::awaitable<void> Core::ReadLoop(std::shared_ptr<Socket> socket) {
+  std::string why;
+  try {
+    while (true) {
+      const std::string_view frame = co_await socket->Read();
+      if (socket != socket_) continue;  // closed: the goodbye is still to be read
+      OnFrame(frame);
+      co_await inbox_.read_on().Wait({}, [&] { return socket != socket_ || inbox_.has_room(); });
+    }
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  if (socket == socket_) Fail(why);
+}
+
+void Core::OnFrame(std::string_view data) {
+  const Json frame = Json::from_msgpack(data, true, false);
+  if (frame.is_discarded() || !frame.is_object()) {
+    throw ConnectionLost("the server sent what is no message");
+  }
+  const auto& type = frame.at("type").get_ref<const std::string&>();
+  if (type == "response") {
+    OnResponse(frame);
+  } else if (type == "process_event" || type == "file") {
+    inbox_.Put(frame);
+  }
 }
 
 void Core::OnResponse(const Json& frame) {
   const auto found = pending_.find(frame.at("corr_id").get<uint32_t>());
-  if (found == pending_.end()) return;  // nobody waits any more
-  Pending& pending = *found->second;
-  pending.result = frame.at("result").get<std::string>();
+  if (found == pending_.end() || found->second->done) return;  // nobody waits any more
+  const PendingPtr pending = found->second;
+  pending->result = frame.at("result").get<std::string>();
   if (!frame.at("ok").get<bool>()) {
-    pending.fault = Fault<ServerError>(pending.result);
-  } else if (pending.on_ok) {
-    pending.on_ok(pending.result);
+    pending->fault = Fault<ServerError>(pending->result);
+  } else if (pending->on_ok) {
+    pending->on_ok(pending->result);
   }
-  pending.done = true;
-  pending_.erase(found);
-  changed_.notify_all();
-}
-
-void Core::OnSaid(const Json& frame) {
-  const auto found = mailboxes_.find(frame.at("process_id").get<std::string>());
-  if (found == mailboxes_.end()) return;  // of one that this client does not listen to
-  Mailbox& mailbox = *found->second;
-  const bool numbered = frame.contains("seq") && frame["seq"].is_number_unsigned();
-  const uint64_t number = numbered ? frame["seq"].get<uint64_t>() : 0;
-  if (numbered && mailbox.seen && number <= *mailbox.seen) return;  // had it already
-  Event event;
-  std::exception_ptr fault;
-  if (frame["type"] == "file") {
-    const auto index = frame.at("chunk_index").get<uint64_t>();
-    const auto total = frame.at("total_chunks").get<uint64_t>();
-    if (index == 0) mailbox.file = IncomingFile{frame.at("file_hash").get<std::string>(), total};
-    if (!mailbox.file) return;  // the rest of one that was refused
-    fault = mailbox.file->Add(index, total, BytesOf(frame.at("chunk_data")));
-    if (!fault && mailbox.file->next < total) return;
-    if (!fault) event = {Event::Kind::kFile, std::move(mailbox.file->data)};
-    mailbox.file.reset();
-  } else {
-    event = {KindOf(frame.at("event").get<std::string>()), frame.at("value").get<std::string>()};
-  }
-  if (numbered) mailbox.seen = number;
-  const bool is_last = !fault && event.is_last();
-  if (is_last) mailbox.end = event;
-  if (!mailbox.discards) {
-    ++unread_events_;
-    unread_bytes_ += event.value.size() + kEventOverhead;
-    mailbox.events.emplace_back(std::move(event), fault);
-  }
-  changed_.notify_all();
-  if (unread_bytes_ > kMaxUnreadBytes) {
-    throw ConnectionLost("too many events were not taken, the last of process " + mailbox.id +
-                         ": call Recv() or Discard() of every process");
-  }
-  if (is_last) mailboxes_.erase(found);
+  pending->done = true;
+  pending->bell.Ring();
 }
 
 void Core::Fail(const std::string& text) {
-  std::lock_guard lock(mutex_);
-  FailLocked(text);
-}
-
-void Core::FailLocked(const std::string& text) {
+  if (const auto socket = std::exchange(socket_, nullptr)) socket->Abort();
   if (fault_) return;
   fault_ = Fault<ConnectionLost>(text);
+  writes_.clear();
   for (const auto& [number, pending] : pending_) {
-    pending->fault = fault_;
+    if (!pending->done) pending->fault = fault_;
     pending->done = true;
+    pending->bell.Ring();
   }
-  pending_.clear();
-  for (const auto& [id, mailbox] : mailboxes_) {
-    mailbox->fault = fault_;
-    mailbox->file.reset();
-  }
-  changed_.notify_all();
+  inbox_.Break(fault_);
+  to_write_.Ring();
+  written_.Ring();
+  inbox_.read_on().Ring();
 }
 
 }  // namespace pie_client

@@ -1,124 +1,139 @@
-// Core: what a Client and its Processes share: requests under way, what processes have said, and
-// the connection. One lock and one condition for all: waiting is what a client does.
+// Core: what a Client and its Processes share: the connection, requests under way, and the Inbox.
+// Everything in it happens on one strand, so nothing is locked. The calls can be awaited anywhere:
+// they do their work on the strand and come back.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "pie_client/event.h"
+#include "asio.h"
+#include "inbox.h"
+#include "pie_client/errors.h"
+#include "pie_client/options.h"
 #include "socket.h"
 
 namespace pie_client {
 
-using Json = nlohmann::json;
-using Limit = std::optional<std::chrono::milliseconds>;
-
-// A file of which chunks come.
-struct IncomingFile {
-  std::string hash;
-  uint64_t total = 0;
-  uint64_t next = 0;
-  std::string data;
-  // What is wrong with it; nothing if all is well so far.
-  std::exception_ptr Add(uint64_t index, uint64_t the_total, std::string_view chunk);
-};
-
-// What one process has said and nobody has taken yet. Guarded by the Core's lock.
-struct Mailbox {
-  std::string id;
-  std::optional<uint64_t> seen;
-  std::deque<std::pair<Event, std::exception_ptr>> events;  // the latter in place of the former
-  std::optional<IncomingFile> file;
-  std::optional<Event> end;
-  bool last_taken = false;
-  bool discards = false;
-  std::exception_ptr fault;  // of the connection
-};
-
-class Core {
+class Core : public std::enable_shared_from_this<Core> {
  public:
-  Core(std::string uri, std::string ca_file, std::chrono::milliseconds timeout)
-      : uri_(std::move(uri)), ca_file_(std::move(ca_file)), timeout_(timeout) {}
-  ~Core();
+  Core(std::string uri, Options options) : uri_(std::move(uri)), options_(std::move(options)) {}
 
-  void Open();
-  void Close();
-  std::chrono::milliseconds timeout() const { return timeout_; }
-  // Authenticates anew as it was done last. For Client alone.
-  std::function<void()> login;
+  // Connects, on the executor of whoever awaits it, and authenticates as the options say.
+  asio::awaitable<void> Connect() { return Keep(shared_from_this(), ConnectHere()); }
+  asio::awaitable<void> Close() { return Here(CloseHere()); }
+  asio::awaitable<void> Reconnect() { return Here(ReconnectHere()); }
+  // Says goodbye, and waits for nothing.
+  void Leave();
+  // Who this is, from now on: a name and a key, or a token.
+  struct Login {
+    std::string username;
+    std::optional<ParsedPrivateKey> key;
+    std::optional<std::string> token;
+  };
+  asio::awaitable<void> Authenticate(Login login) { return Here(LogIn(std::move(login))); }
 
-  // Sends a message and waits for its response; a refusal is thrown. `on_ok` runs before any frame
-  // behind the response is looked at, under the lock.
-  using OnOk = std::function<void(const std::string&)>;
-  std::string Ask(std::string_view type, Json fields = Json::object(), const OnOk& on_ok = {});
-  // The same in chunks. One upload at a time: what the server puts together has one place.
-  void Upload(std::string_view type, Json fields, std::string_view data,
-              std::chrono::milliseconds limit);
-
-  // For `on_ok`: a mailbox that takes this process's events from now on.
-  std::shared_ptr<Mailbox> Adopt(const std::string& id, std::optional<uint64_t> seen);
-  Event Take(Mailbox& mailbox, Limit limit);
-  void Discard(Mailbox& mailbox);
-  void Lose(Mailbox& mailbox, std::exception_ptr fault);
-  std::vector<std::shared_ptr<Mailbox>> mailboxes();
-  void Forget(const std::string& id);
-  // Under the lock.
-  template <class F>
-  auto Locked(F read) {
-    std::lock_guard lock(mutex_);
-    return read();
+  // Sends a message; gives the text of the answer. A refusal is thrown.
+  asio::awaitable<std::string> Ask(std::string_view type, Json fields = Json::object()) {
+    return Here(AskHere(std::string(type), std::move(fields)));
   }
+  asio::awaitable<void> Do(std::string_view type, Json fields) {
+    return Here(DoHere(std::string(type), std::move(fields)));
+  }
+  // The same for a message that makes this client listen to a process, whose id is in `fields` or
+  // in the answer.
+  asio::awaitable<std::shared_ptr<Mailbox>> Listen(std::string_view type, Json fields,
+                                                   std::optional<uint64_t> seen) {
+    return Here(ListenHere(std::string(type), std::move(fields), seen));
+  }
+  // The same in chunks. One upload at a time: what the server puts together has one place.
+  asio::awaitable<void> Upload(std::string_view type, Json fields, std::string data,
+                               Limit limit = {}) {
+    return Here(UploadHere(std::string(type), std::move(fields), std::move(data),
+                           limit.value_or(options_.timeout)));
+  }
+  asio::awaitable<Event> Take(std::shared_ptr<Mailbox> mailbox, Limit limit) {
+    return Here(inbox_.Take(std::move(mailbox), limit));
+  }
+  // Waits for nothing.
+  void Discard(std::shared_ptr<Mailbox> mailbox);
 
  private:
+  // Runs before any frame behind the response is looked at.
+  using OnOk = std::function<void(const std::string&)>;
   struct Pending {
     OnOk on_ok;
     bool done = false;
     std::string result;
     std::exception_ptr fault;
+    Bell bell;
   };
-  using Lock = std::unique_lock<std::mutex>;
-  std::pair<uint32_t, std::shared_ptr<Pending>> Begin(const OnOk& on_ok);
-  void Send(std::string_view type, Json fields);
-  std::string Finish(uint32_t number, const std::shared_ptr<Pending>& pending, Limit limit);
-  // Waits while somebody counts as waiting, so that the socket reads on.
-  template <class Ready>
-  bool Wait(Lock& lock, Limit limit, Ready ready);
-  bool Reads() const;
-  void ReadOn(Lock& lock);
+  using PendingPtr = std::shared_ptr<Pending>;
+  class Request;
 
-  bool OnFrame(std::string_view data);
+  // To the strand and back.
+  template <class T>
+  asio::awaitable<T> Here(asio::awaitable<T> steps) {
+    if (!strand_) throw ConnectionLost("not connected: await Connect() first");
+    return Hop(shared_from_this(), std::move(steps));
+  }
+  template <class T>
+  static asio::awaitable<T> Hop(std::shared_ptr<Core> self, asio::awaitable<T> steps) {
+    const auto strand = *self->strand_;
+    co_return co_await asio::co_spawn(strand, Keep(std::move(self), std::move(steps)),
+                                      asio::use_awaitable);
+  }
+  // Whoever awaits may be gone before the steps end.
+  template <class T>
+  static asio::awaitable<T> Keep(std::shared_ptr<Core> /*self*/, asio::awaitable<T> steps) {
+    co_return co_await std::move(steps);
+  }
+
+  asio::awaitable<void> ConnectHere();
+  asio::awaitable<void> Open();
+  asio::awaitable<void> CloseHere();
+  asio::awaitable<void> ReconnectHere();
+  asio::awaitable<void> LogIn(Login login);
+  asio::awaitable<void> Identify(Login login);
+  asio::awaitable<std::string> AskHere(std::string type, Json fields, OnOk on_ok = nullptr);
+  asio::awaitable<void> DoHere(std::string type, Json fields) {
+    co_await AskHere(std::move(type), std::move(fields));
+  }
+  asio::awaitable<std::shared_ptr<Mailbox>> ListenHere(std::string type, Json fields,
+                                                       std::optional<uint64_t> seen);
+  asio::awaitable<void> UploadHere(std::string type, Json fields, std::string data, Limit limit);
+  asio::awaitable<std::string> Finish(PendingPtr pending, Limit limit);
+
+  // Queues a frame.
+  void Send(const std::string& type, Json fields);
+  asio::awaitable<void> ReadLoop(std::shared_ptr<Socket> socket);
+  asio::awaitable<void> WriteLoop(std::shared_ptr<Socket> socket);
+  void OnFrame(std::string_view data);
   void OnResponse(const Json& frame);
-  void OnSaid(const Json& frame);
+  // Ends the connection; whoever waits gets the text.
   void Fail(const std::string& text);
-  void FailLocked(const std::string& text);
 
-  const std::string uri_, ca_file_;
-  const std::chrono::milliseconds timeout_;
-  std::mutex uploading_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  const std::string uri_;
+  const Options options_;
+  std::optional<asio::strand<asio::any_io_executor>> strand_;  // once connected
   std::shared_ptr<Socket> socket_;
-  std::exception_ptr fault_;
+  std::exception_ptr fault_ = Fault<ConnectionLost>("not connected");  // if there is no socket
+  size_t closes_ = 0;
+  std::optional<Login> login_;
   uint32_t number_ = 0;
-  std::map<uint32_t, std::shared_ptr<Pending>> pending_;
-  std::map<std::string, std::shared_ptr<Mailbox>> mailboxes_;
-  size_t waiters_ = 0;
-  size_t unread_events_ = 0;
-  size_t unread_bytes_ = 0;
-  bool paused_ = false;
+  std::map<uint32_t, PendingPtr> pending_;
+  std::deque<std::string> writes_;
+  Bell to_write_, written_;
+  bool uploading_ = false;
+  Bell upload_over_;
+  Inbox inbox_;
 };
 
 }  // namespace pie_client

@@ -1,81 +1,71 @@
 #include "pie_client/process.h"
 
-#include "blake3.h"
-#include "core.h"
-#include "pie_client/errors.h"
+#include "loop.h"
+#include "pie_client/async.h"
 
 namespace pie_client {
 
-Process::Process(std::shared_ptr<Core> core, std::shared_ptr<Mailbox> mailbox)
-    : core_(std::move(core)), mailbox_(std::move(mailbox)) {}
+struct Process::Inside {
+  std::shared_ptr<Loop> loop;
+  async::Process process;
+};
 
-Process::~Process() {
-  if (mailbox_) core_->Discard(*mailbox_);
-}
+Process::Process(std::shared_ptr<Loop> loop, async::Process process)
+    : in_(std::make_unique<Inside>(std::move(loop), std::move(process))) {}
+Process::~Process() = default;
+Process::Process(Process&&) noexcept = default;
+Process& Process::operator=(Process&&) noexcept = default;
 
 const std::string& Process::id() const {
-  return mailbox_->id;
+  return in_->process.id();
 }
 
 Event Process::Recv(std::optional<std::chrono::milliseconds> limit) {
-  return core_->Take(*mailbox_, limit);
+  return in_->loop->Run(in_->process.Recv(limit));
 }
 
 std::optional<Event> Process::Next() {
-  if (core_->Locked([&] { return mailbox_->last_taken; })) return std::nullopt;
-  return Recv();
+  return in_->loop->Run(in_->process.Next());
 }
 
 std::optional<std::string> Process::NextText() {
-  while (auto event = Next()) {
-    if (event->kind == Event::Kind::kStdout) return std::move(event->value);
-    if (event->kind == Event::Kind::kError) throw ProcessError(event->value);
-  }
-  return std::nullopt;
+  return in_->loop->Run(in_->process.NextText());
 }
 
 std::string Process::Text() {
-  std::string whole;
-  while (auto part = NextText()) whole += *part;
-  return whole;
+  return in_->loop->Run(in_->process.Text());
 }
 
 std::string Process::Result() {
-  while (NextText()) {
-  }
-  return return_value().value_or("");
+  return in_->loop->Run(in_->process.Result());
 }
 
 std::optional<std::string> Process::return_value() const {
-  return core_->Locked([&]() -> std::optional<std::string> {
-    if (!mailbox_->end || mailbox_->end->kind != Event::Kind::kReturn) return std::nullopt;
-    return mailbox_->end->value;
-  });
+  return in_->process.return_value();
 }
 
 bool Process::ended() const {
-  return core_->Locked([&] { return mailbox_->end.has_value(); });
+  return in_->process.ended();
 }
 
 std::optional<uint64_t> Process::seen() const {
-  return core_->Locked([&] { return mailbox_->seen; });
+  return in_->process.seen();
 }
 
 void Process::Discard() {
-  core_->Discard(*mailbox_);
+  in_->process.Discard();
 }
 
 void Process::Signal(std::string_view message) {
-  core_->Ask("signal_process", {{"process_id", id()}, {"message", message}});
+  in_->loop->Run(in_->process.Signal(message));
 }
 
 void Process::TransferFile(std::string_view bytes) {
-  core_->Upload("transfer_file", {{"process_id", id()}, {"file_hash", Blake3Hex(bytes)}}, bytes,
-                core_->timeout());
+  in_->loop->Run(in_->process.TransferFile(std::string(bytes)));
 }
 
 void Process::Terminate() {
-  core_->Ask("terminate_process", {{"process_id", id()}});
+  in_->loop->Run(in_->process.Terminate());
 }
 
 }  // namespace pie_client

@@ -1,33 +1,37 @@
-// Socket: a WebSocket on a thread of its own. The only part that sees Beast, which costs seconds of
-// compilation.
+// Socket: a WebSocket, with or without TLS. The only part that sees Beast, which costs seconds of
+// compilation. Everything on the executor of the coroutine that connects it.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "asio.h"
+
 namespace pie_client {
 
+struct Address {
+  bool tls = false;
+  std::string host, port, path;
+};
+
+// All that fails throws ConnectionLost, with the reason in words. One Read and one Write at a time;
+// whoever waits keeps the socket.
 class Socket {
  public:
-  struct Handlers {
-    // A frame, on the socket's thread. False: read no more until Resume.
-    std::function<bool(std::string_view)> on_frame;
-    // Once, when it is over, with the reason in words.
-    std::function<void(std::string)> on_closed;
-  };
-  // Connects. Throws ConnectionLost.
-  static std::unique_ptr<Socket> Open(const std::string& uri, const std::string& ca_file,
-                                      Handlers handlers);
-  // Waits for its thread; no handler runs afterwards.
+  static asio::awaitable<std::shared_ptr<Socket>> Connect(std::string uri, std::string ca_file);
   virtual ~Socket() = default;
 
-  // Returns when the frame is written; what went wrong comes by `on_closed`.
-  virtual void Send(std::string frame) = 0;
-  virtual void Resume() = 0;
-  // Says goodbye and waits a while for the answer. Not from a handler.
-  virtual void Close() = 0;
+  // The next frame; good until the next Read.
+  virtual asio::awaitable<std::string_view> Read() = 0;
+  virtual asio::awaitable<void> Write(std::string_view frame) = 0;
+  // Says goodbye and waits a while for the answer, which a Read has to find.
+  virtual asio::awaitable<void> Close() = 0;
+  // Without a goodbye: a Read or Write that waits fails.
+  virtual void Abort() = 0;
+
+ private:
+  virtual asio::awaitable<void> Open(Address address) = 0;
 };
 
 }  // namespace pie_client

@@ -5,9 +5,9 @@
 //   while (auto text = process.NextText()) std::cout << *text << std::flush;
 //
 // Calls wait for their answer and throw what pie_client/errors.h lists. Any thread may make them,
-// several at a time: std::async makes a future of one. A thread of the client's own does the
-// reading; it reads only while there is room for what comes, or while somebody waits, so a process
-// that is not listened to waits.
+// several at a time; those who would rather await them take async.h, of which this is a thin layer
+// on a thread of its own. A client reads only while there is room for what comes, or while somebody
+// waits, so a process that is not listened to waits.
 #pragma once
 
 #include <chrono>
@@ -20,34 +20,16 @@
 #include <vector>
 
 #include "pie_client/errors.h"
-#include "pie_client/key.h"
+#include "pie_client/options.h"
 #include "pie_client/process.h"
 
 namespace pie_client {
-
-struct Options {
-  // Who this is: said as it connects. Without it, call Authenticate.
-  std::optional<std::string> username;
-  std::optional<ParsedPrivateKey> key;
-  // In place of a name: the token that a server leaves for its own user.
-  std::optional<std::string> token;
-  // For each request.
-  std::chrono::milliseconds timeout = std::chrono::seconds(60);
-  // A file of certificates to believe, if the server's is of no public authority.
-  std::string ca_file;
-};
-
-// A process that runs.
-struct ProcessInfo {
-  std::string process_id, inferlet, username;
-  bool attached = false;
-};
 
 class Client {
  public:
   static Client Connect(const std::string& uri, Options options = {});
   ~Client();
-  Client(Client&&) = default;
+  Client(Client&&) noexcept;
   Client& operator=(Client&&) = delete;
 
   // Ends the connection. Processes go on; whoever waits here gets ConnectionLost.
@@ -97,9 +79,10 @@ class Client {
   std::string Query(std::string_view subject, std::string_view record = "");
 
  private:
-  explicit Client(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  struct Inside;
+  explicit Client(std::unique_ptr<Inside> inside);
 
-  std::shared_ptr<Core> core_;
+  std::unique_ptr<Inside> in_;
 };
 
 }  // namespace pie_client

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,14 +14,16 @@
 
 namespace pie_client {
 
-class Core;
-struct Mailbox;
+class Loop;
+namespace async {
+class Process;
+}
 
 class Process {
  public:
   ~Process();
-  Process(Process&&) = default;
-  Process& operator=(Process&&) = default;
+  Process(Process&&) noexcept;
+  Process& operator=(Process&&) noexcept;
 
   const std::string& id() const;
 
@@ -59,10 +60,10 @@ class Process {
 
  private:
   friend class Client;
-  Process(std::shared_ptr<Core> core, std::shared_ptr<Mailbox> mailbox);
+  struct Inside;
+  Process(std::shared_ptr<Loop> loop, async::Process process);
 
-  std::shared_ptr<Core> core_;
-  std::shared_ptr<Mailbox> mailbox_;
+  std::unique_ptr<Inside> in_;
 };
 
 }  // namespace pie_client
