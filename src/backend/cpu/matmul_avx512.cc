@@ -1,7 +1,8 @@
 #include "backend/cpu/matmul_avx512.h"
 
-#include <algorithm>
 #include <bit>
+
+#include "backend/cpu/matmul_avx512_outliers.h"
 
 namespace pie::cpu::matmul {
 namespace {
@@ -30,32 +31,6 @@ struct QuantizedTile {
   size_t later_stride;
 };
 
-// Rows of an array, `stride` apart. Every third has an address in a register; the others are that
-// and once or twice the stride, which is what an instruction can add by itself. The compiler is
-// kept from knowing better: it would count up every row's address in every block.
-template <class T, int kRows>
-class Rows {
- public:
-  PIE_AVX512_VNNI Rows(const T* first, size_t stride) : stride_(stride) {
-    PIE_UNROLL
-    for (int i = 0; i < kBases; ++i) {
-      base_[i] = first + 3 * i * stride;
-      asm("" : "+r"(base_[i]));
-    }
-    asm("" : "+r"(stride_));
-  }
-  PIE_AVX512_VNNI const T* operator[](int row) const { return base_[row / 3] + row % 3 * stride_; }
-  PIE_AVX512_VNNI void Advance(size_t count) {
-    PIE_UNROLL
-    for (int i = 0; i < kBases; ++i) base_[i] += count;
-  }
-
- private:
-  static constexpr int kBases = (kRows + 2) / 3;
-  const T* base_[kBases];
-  size_t stride_;
-};
-
 // Four bytes of a row in every lane.
 template <class T>
 PIE_AVX512_VNNI inline __m512i Broadcast4(const T* p) {
@@ -73,10 +48,13 @@ struct BlockRows {
   Rows<int32_t, kRows> first_sums;
 };
 
-// Adds one block to the sums of a tile. With two scales a row, there are two dot products.
+// Adds one block to the sums of a tile. With two scales a row, there are two dot products. Always
+// part of its tile, as the other sums are: they would not stay in registers over a call.
 template <PanelFormat kFormat, int kRows, int kPanels>
-PIE_AVX512_VNNI inline void AddBlock(const std::byte* block, size_t panel_bytes,
-                                     const BlockRows<kRows>& x, __m512 (&sum)[kRows][kPanels]) {
+[[gnu::always_inline]] PIE_AVX512_VNNI inline void AddBlock(const std::byte* block,
+                                                            size_t panel_bytes,
+                                                            const BlockRows<kRows>& x,
+                                                            __m512 (&sum)[kRows][kPanels]) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
   constexpr int kParts = kLayout.scales;
   __m512i dot[kRows][kPanels][kParts];
@@ -152,7 +130,8 @@ PIE_AVX512_VNNI inline void AddBlock(const std::byte* block, size_t panel_bytes,
 
 // Adds what all minima of the tile's rows of W give.
 template <PanelFormat kFormat, int kRows, int kPanels>
-PIE_AVX512_VNNI inline void AddMinima(const QuantizedTile& t, __m512 (&sum)[kRows][kPanels]) {
+[[gnu::always_inline]] PIE_AVX512_VNNI inline void AddMinima(const QuantizedTile& t,
+                                                             __m512 (&sum)[kRows][kPanels]) {
   const size_t stride = t.x->whole_stride();
   Rows<int16_t, kRows> x(t.x->whole_sums.data() + t.row * stride, stride);
   const std::byte* minima = t.panel + LayoutOf(kFormat).minima_at(t.blocks);
@@ -187,7 +166,8 @@ PIE_AVX512_VNNI inline void AddMinima(const QuantizedTile& t, __m512 (&sum)[kRow
 }
 
 template <PanelFormat kFormat, int kRows, int kPanels>
-PIE_AVX512_VNNI inline void AddOutliers(const QuantizedTile& t, __m512 (&sum)[kRows][kPanels]) {
+[[gnu::always_inline]] PIE_AVX512_VNNI inline void AddOutliers(const QuantizedTile& t,
+                                                               __m512 (&sum)[kRows][kPanels]) {
   const uint32_t count = t.x->outliers_a_row();
   Rows<Outlier, kRows> outliers(t.x->outliers.data() + size_t{t.row} * count, count);
   for (uint32_t i = 0; i < count; ++i, outliers.Advance(1)) {
@@ -212,7 +192,8 @@ PIE_AVX512_VNNI inline void AddOutliers(const QuantizedTile& t, __m512 (&sum)[kR
   }
 }
 
-template <PanelFormat kFormat, int kRows, int kPanels>
+// kFetch: it may be given what to fetch.
+template <PanelFormat kFormat, int kRows, int kPanels, bool kFetch>
 PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
   constexpr uint32_t kBytes = kLayout.bytes();
@@ -233,18 +214,9 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
                      {t.x->sums.data() + first, t.blocks},
                      {t.x->first_sums.data() + first, t.blocks}};
   const std::byte* block = t.panel;
+  NextPanels next(t.next, kPanels * t.panel_bytes, t.blocks);
   for (uint32_t b = 0; b < t.blocks; ++b, block += kBytes) {
-    if (kRows > 1 && t.next != nullptr) {
-      // With more than one row there is too much to compute for hardware to look far ahead.
-      for (int p = 0; p < kPanels; ++p) {
-        const auto* const ahead =
-            reinterpret_cast<const char*>(t.next + p * t.panel_bytes + size_t{b} * kBytes);
-        PIE_UNROLL
-        for (uint32_t at = 0; at < kBytes; at += 64) {
-          _mm_prefetch(ahead + at, _MM_HINT_T1);
-        }
-      }
-    }
+    if (kFetch && t.next != nullptr) next.Fetch();
     AddBlock<kFormat, kRows, kPanels>(block, t.panel_bytes, x, sum);
     x.values.Advance(kQuantBlock);
     x.scales.Advance(1);
@@ -268,8 +240,11 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
 // Runs the largest tile that fits as often as it does, from tile.row on, up to `row_end`.
 template <PanelFormat kFormat, int kRows, int kPanels>
 void RunTiles(QuantizedTile& tile, uint32_t row_end) {
+  // Most tall tiles are not the first of their panel, and have no registers for what others do.
+  constexpr bool kLater = kRows != kTall && kRows > 1;
   for (; row_end - tile.row >= kRows; tile.row += kRows) {
-    RunTile<kFormat, kRows, kPanels>(tile);
+    tile.next != nullptr ? RunTile<kFormat, kRows, kPanels, (kRows > 1)>(tile)
+                         : RunTile<kFormat, kRows, kPanels, kLater>(tile);
     tile.y += kRows * tile.y_stride;
     tile.later += kRows * tile.later_stride;
     tile.next = nullptr;

@@ -1,9 +1,8 @@
-// Inside of the AVX-512 kernels for quantised matrices: panels → registers. Not for other files.
+// Inside of the AVX-512 kernels for quantised matrices: panels → registers, and how a tile finds
+// its way. Not for other files.
 #pragma once
 
-#include <bit>
 #include <cstring>
-#include <vector>
 
 #include "backend/cpu/matmul_kernels.h"
 #include "backend/cpu/simd.h"
@@ -49,114 +48,45 @@ PIE_AVX512_VNNI inline __m512 Units(const std::byte* panel, uint32_t blocks) {
   return _mm512_loadu_ps(panel + LayoutOf(kFormat).units_at(blocks));
 }
 
-// Columns of one block of a panel, as floats. What all of them share is found once.
-template <PanelFormat kFormat>
-class BlockColumns {
+// Rows of an array, `stride` apart. Every third has an address in a register; the others are that
+// and once or twice the stride, which is what an instruction can add by itself. The compiler is
+// kept from knowing better: it would count up every row's address in every block.
+template <class T, int kRows>
+class Rows {
  public:
-  PIE_AVX512_VNNI BlockColumns(const std::byte* panel, uint32_t blocks, uint32_t b)
-      : block_(panel + size_t{b} * kLayout.bytes()) {
-    const auto* const scales = reinterpret_cast<const uint16_t*>(block_ + kLayout.scale_at());
+  PIE_AVX512_VNNI Rows(const T* first, size_t stride) : stride_(stride) {
     PIE_UNROLL
-    for (uint32_t part = 0; part < kLayout.scales; ++part) {
-      scale_[part] = LoadHalf512(scales + 16 * part);
-      if constexpr (kLayout.has_min && !kLayout.whole_min()) {
-        min_[part] = LoadHalf512(scales + 16 * (kLayout.scales + part));
-      }
+    for (int i = 0; i < kBases; ++i) {
+      base_[i] = first + 3 * i * stride;
+      asm("" : "+r"(base_[i]));
     }
-    if constexpr (kLayout.whole_min()) {
-      const __m512i pair = _mm512_loadu_si512(panel + kLayout.minima_at(blocks) + 64 * (b / 2));
-      const __m128i up = _mm_cvtsi32_si128(b % 2 == 0 ? 16 : 0);
-      const __m512i multiple = _mm512_srai_epi32(_mm512_sll_epi32(pair, up), 16);
-      min_[0] = _mm512_mul_ps(_mm512_cvtepi32_ps(multiple), Units<kFormat>(panel, blocks));
-    }
+    asm("" : "+r"(stride_));
   }
-
-  PIE_AVX512_VNNI __m512 At(uint32_t i) const {
-    const __m512i q = Stored(i);
-    const uint32_t part = kLayout.scales == 2 ? i / 16 : 0;
-    if constexpr (kLayout.has_min) {
-      return _mm512_fmadd_ps(_mm512_cvtepi32_ps(q), scale_[part], min_[part]);
-    }
-    const __m512i offset = _mm512_set1_epi32(OffsetOf(kLayout));
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(q, offset)), scale_[part]);
+  PIE_AVX512_VNNI const T* operator[](int row) const { return base_[row / 3] + row % 3 * stride_; }
+  PIE_AVX512_VNNI void Advance(size_t count) {
+    PIE_UNROLL
+    for (int i = 0; i < kBases; ++i) base_[i] += count;
   }
 
  private:
-  static constexpr PanelLayout kLayout = LayoutOf(kFormat);
-
-  // Number i of each row.
-  PIE_AVX512_VNNI __m512i Stored(uint32_t i) const {
-    if constexpr (kLayout.bits == 4 && !kLayout.stepped) {  // no branch on the half
-      const __m512i bytes = _mm512_loadu_si512(block_ + i % 16 / 4 * 64);
-      const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(8 * (i % 4) + i / 16 * 4));
-      return _mm512_and_si512(_mm512_srl_epi32(bytes, shift), _mm512_set1_epi32(0xF));
-    }
-    const uint32_t v = kLayout.nibbles() ? i % 16 / 4 * 2 + i / 16 : i / 4;
-    const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(8 * (i % 4)));
-    return _mm512_and_si512(_mm512_srl_epi32(Expand<kFormat>(block_, v), shift),
-                            _mm512_set1_epi32(0xFF));
-  }
-
-  const std::byte* block_;
-  __m512 scale_[kLayout.scales];
-  __m512 min_[kLayout.scales];
+  static constexpr int kBases = (kRows + 2) / 3;
+  const T* base_[kBases];
+  size_t stride_;
 };
 
-// Columns of W that the outliers of some rows meet. Rows mostly have them in the same few, so each
-// panel unpacks them once for all rows.
-class OutlierColumns {
+// What comes next, fetched a little in every block, in the order in which it lies in memory. With
+// more than one row there is too much to compute for hardware to look far ahead.
+class NextPanels {
  public:
-  // Of these rows. Costs nothing if they are those of the last time.
-  PIE_AVX512_VNNI void Plan(const QuantizedRows& x, uint32_t row_begin, uint32_t row_end) {
-    if (id_ == x.id && row_begin_ == row_begin && row_end_ == row_end) return;
-    id_ = x.id;
-    row_begin_ = row_begin;
-    row_end_ = row_end;
-    columns_ = x.columns;
-    if (met_.size() < columns_) met_.resize(columns_);
-    const uint32_t count = x.outliers_a_row();
-    for (size_t i = size_t{row_begin} * count; i < size_t{row_end} * count; ++i) {
-      met_[x.outliers[i].column] = 1;
-    }
-    blocks_.clear();
-    for (uint32_t b = 0; b < x.blocks(); ++b) {
-      auto* const flags = reinterpret_cast<__m256i*>(met_.data() + size_t{b} * kQuantBlock);
-      const __m256i here = _mm256_load_si256(flags);
-      const uint32_t bits = _mm256_test_epi8_mask(here, here);
-      if (bits == 0) continue;
-      blocks_.push_back({b, bits});
-      _mm256_store_si256(flags, _mm256_setzero_si256());
-    }
+  PIE_AVX512_VNNI NextPanels(const std::byte* at, size_t bytes, uint32_t blocks)
+      : at_(reinterpret_cast<const char*>(at)), lines_((bytes / 64 + blocks - 1) / blocks) {}
+  PIE_AVX512_VNNI void Fetch() {
+    for (size_t i = 0; i < lines_; ++i, at_ += 64) _mm_prefetch(at_, _MM_HINT_T1);
   }
-
-  // Into the place of the first or of the second panel of a tile.
-  template <PanelFormat kFormat>
-  PIE_AVX512_VNNI void Unpack(const std::byte* panel, uint32_t blocks, uint32_t place) {
-    const size_t numbers = size_t{columns_} * 2 * kPanelRows;
-    if (memory_.size() < numbers) memory_.resize(numbers);
-    float* const to = memory_.data() + size_t{place} * columns_ * kPanelRows;
-    for (const Block& block : blocks_) {
-      const BlockColumns<kFormat> columns(panel, blocks, block.index);
-      for (uint32_t bits = block.columns; bits != 0; bits &= bits - 1) {
-        const auto i = static_cast<uint32_t>(std::countr_zero(bits));
-        _mm512_store_ps(to + (size_t{block.index} * kQuantBlock + i) * kPanelRows, columns.At(i));
-      }
-    }
-  }
-
-  const float* data() const { return memory_.data(); }  // [2, columns, 16], where they are met
 
  private:
-  struct Block {
-    uint32_t index;
-    uint32_t columns;  // bits
-  };
-  uint64_t id_ = 0;
-  uint32_t row_begin_ = 0, row_end_ = 0;
-  uint32_t columns_ = 0;
-  AlignedVector<uint8_t> met_;  // [columns], zero between two plans
-  std::vector<Block> blocks_;
-  AlignedVector<float> memory_;
+  const char* at_;
+  size_t lines_;  // in a block; the last are behind the panels
 };
 
 }  // namespace pie::cpu::matmul
