@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -22,25 +21,32 @@ constexpr uint64_t kMagic = 0x3150414E53454950ULL;  // "PIESNAP1"
 // More than any context of any model.
 constexpr uint64_t kMaxHeadBytes = 1ULL << 32;
 constexpr size_t kSumBytes = sizeof(uint64_t);
+constexpr size_t kPopulateBytes = size_t{8} << 20;  // whole pages of any system
 
 // Four independent chains, so that a processor works on all of them at once: some 10 GB/s. Against
 // accidents; whoever can write these files can read and replace them anyway.
 uint64_t Checksum(uint64_t seed, std::span<const std::byte> bytes) {
   constexpr uint64_t kOdd = 0x9E3779B97F4A7C15ULL;
-  std::array<uint64_t, 4> lanes = {Mix(seed), Mix(seed, 1), Mix(seed, 2), Mix(seed, 3)};
+  // One by one, so that they stay in registers.
+  uint64_t a = Mix(seed), b = Mix(seed, 1), c = Mix(seed, 2), d = Mix(seed, 3);
   const auto add = [](uint64_t& lane, uint64_t word) { lane = std::rotl(lane ^ word, 29) * kOdd; };
   size_t i = 0;
   for (; i + 32 <= bytes.size(); i += 32) {
-    std::array<uint64_t, 4> words;
-    std::memcpy(words.data(), &bytes[i], 32);
-    for (int lane = 0; lane < 4; ++lane) add(lanes[lane], words[lane]);
+    uint64_t words[4];
+    std::memcpy(words, &bytes[i], 32);
+    add(a, words[0]);
+    add(b, words[1]);
+    add(c, words[2]);
+    add(d, words[3]);
   }
-  for (; i < bytes.size(); i += 8) {
+  for (uint64_t* lane : {&a, &b, &c, &d}) {
+    if (i >= bytes.size()) break;
     uint64_t word = 0;
     std::memcpy(&word, &bytes[i], std::min<size_t>(8, bytes.size() - i));
-    add(lanes[i / 8 % 4], word);
+    add(*lane, word);
+    i += 8;
   }
-  return Mix(lanes[0], lanes[1], lanes[2], lanes[3], bytes.size());
+  return Mix(a, b, c, d, bytes.size());
 }
 
 class Packer {
@@ -238,6 +244,19 @@ Status SnapshotFile::Parse() {
   return {};
 }
 
+void SnapshotFile::Populate(size_t end) const {
+#ifdef MADV_POPULATE_READ
+  while (populated_ < end) {
+    const size_t size = std::min(kPopulateBytes, map_.size() - populated_);
+    // Older systems do not know it; the pages then come one by one, when they are read.
+    madvise(const_cast<std::byte*>(map_.data()) + populated_, size, MADV_POPULATE_READ);
+    populated_ += size;
+  }
+#else
+  populated_ = end;
+#endif
+}
+
 Result<std::span<const std::byte>> SnapshotFile::Page(uint32_t index) const {
   PIE_CHECK(index < pages_);
   // A mapping of what is no longer there would take the process down.
@@ -246,6 +265,7 @@ Result<std::span<const std::byte>> SnapshotFile::Page(uint32_t index) const {
     return Damaged("it was shortened while it was open");
   }
   const size_t at = first_page_ + index * (info_.page_bytes + kSumBytes);
+  Populate(at + info_.page_bytes + kSumBytes);
   const auto page = map_.subspan(at, info_.page_bytes);
   if (At<uint64_t>(map_, at + info_.page_bytes) != PageChecksum(index, page)) {
     return Damaged(fmt::format("page {} of {} has changed", index, pages_));

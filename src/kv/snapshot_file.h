@@ -57,13 +57,16 @@ class SnapshotFile final : public StoredKv {
  private:
   SnapshotFile(int fd, std::span<const std::byte> map) : fd_(fd), map_(map) {}
   Status Parse();
+  // Maps what comes next in one go, not page by page of the system.
+  void Populate(size_t end) const;
 
   const int fd_;
   const std::span<const std::byte> map_;
   SnapshotInfo info_;
   Rows rows_;
   uint32_t pages_ = 0;
-  size_t first_page_ = 0;  // offset
+  size_t first_page_ = 0;         // offset
+  mutable size_t populated_ = 0;  // bytes from the beginning; a mere hint
 };
 
 // What the file of such a snapshot begins with, and how long it will be.

@@ -1,6 +1,7 @@
 // The step loop's traffic with what lies outside of the device: parked tokens come into pages, and
 // pages are read for those who keep them elsewhere. All of it between batches.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "sched/step_loop.h"
@@ -88,7 +89,8 @@ Result<KvContent> StepLoop::ReadPages(const Lane& lane, const KvRead& read) {
     const auto room =
         std::span(content.bytes).subspan((page - first) * info_.page_bytes, info_.page_bytes);
     if (lane.parked) {
-      std::ranges::copy(PIE_TRY(lane.parked->stored->Page(page)), room.begin());
+      const std::span<const std::byte> stored = PIE_TRY(lane.parked->stored->Page(page));
+      std::memcpy(room.data(), stored.data(), room.size());
     } else {
       PIE_RETURN_IF_ERROR(backend_.ReadPage(lane.kv.pages()[page], room));
     }
