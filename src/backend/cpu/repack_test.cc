@@ -11,6 +11,22 @@
 namespace pie::cpu {
 namespace {
 
+// How far a minimum of a row may be off if the format makes it a multiple of a unit. No unit is
+// larger than it must be: the largest minimum is the largest multiple.
+float HalfAUnit(const PackedMatrix& w, uint32_t row) {
+  const PanelLayout layout = LayoutOf(w.format());
+  if (!layout.whole_min()) return 0;
+  const std::byte* const panel = w.Panel(row / kPanelRows);
+  const uint32_t lane = row % kPanelRows;
+  const uint32_t blocks = w.columns() / 32;
+  int largest = 0;
+  for (uint32_t b = 0; b < blocks; ++b) {
+    largest = std::max(largest, std::abs(MultipleAt(layout, panel, blocks, b, lane)));
+  }
+  EXPECT_EQ(largest, WholeLimit(blocks));
+  return UnitAt(layout, panel, blocks, lane) / 2;
+}
+
 // What is left of a type after packing, against the definition of the type.
 void ExpectUnpacks(DType dtype, PanelFormat format, uint32_t rows, float rounding) {
   Arena arena;
@@ -24,24 +40,24 @@ void ExpectUnpacks(DType dtype, PanelFormat format, uint32_t rows, float roundin
   std::vector<float> row(columns);
   for (uint32_t r = 0; r < rows; ++r) {
     packed->UnpackRow(r, row);
-    float largest = 0;  // of the row: scales and minima are not larger, and are what is rounded
+    float largest = 0;  // of the row: scales are not larger, and are what is rounded
     for (uint32_t i = 0; i < columns; ++i) {
       largest = std::max(largest, std::abs(all[r * columns + i]));
     }
+    const float off = largest * rounding + HalfAUnit(*packed, r);
     for (uint32_t i = 0; i < columns; ++i) {
-      EXPECT_NEAR(row[i], all[r * columns + i], largest * rounding) << NameOf(dtype) << " " << i;
+      EXPECT_NEAR(row[i], all[r * columns + i], off) << NameOf(dtype) << " " << i;
       EXPECT_EQ(packed->Weight(r, i), row[i]);
     }
   }
 }
 
 TEST(Repack, UnpackRowGivesWhatDequantizeGives) {
-  constexpr float kOfMinima = 0x1p-14F;  // half a unit: of 16 blocks, 1 / 11,585 of the largest
   for (const uint32_t rows : {1U, 15U, 16U, 17U, 40U}) {
     ExpectUnpacks(DType::kQ4_0, PanelFormat::kU4, rows, 1e-6F);
-    ExpectUnpacks(DType::kQ4_1, PanelFormat::kU4Min, rows, kOfMinima);
-    ExpectUnpacks(DType::kQ5_0, PanelFormat::kU5Min, rows, kOfMinima);
-    ExpectUnpacks(DType::kQ5_1, PanelFormat::kU5Min, rows, kOfMinima);
+    ExpectUnpacks(DType::kQ4_1, PanelFormat::kU4Min, rows, 1e-6F);
+    ExpectUnpacks(DType::kQ5_0, PanelFormat::kU5Min, rows, 1e-6F);
+    ExpectUnpacks(DType::kQ5_1, PanelFormat::kU5Min, rows, 1e-6F);
     ExpectUnpacks(DType::kQ8_0, PanelFormat::kU8, rows, 1e-6F);
     ExpectUnpacks(DType::kIQ4_NL, PanelFormat::kIq4, rows, 1e-6F);
     ExpectUnpacks(DType::kMXFP4, PanelFormat::kE2m1, rows, 1e-6F);

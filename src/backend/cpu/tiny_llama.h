@@ -2,8 +2,9 @@
 // the forward pass in plain code over unpacked weights, written from the definition.
 //
 // Unless `exact`, it rounds where the device does: inputs of quantised matrices to bytes, keys and
-// values to F16. A number that is rounded to the other side moves all that follow, so without this
-// the two would differ by as much as rounding itself does, and a small mistake could hide in it.
+// values to F16, and with `bf16` what attention multiplies. A number that is rounded to the other
+// side moves all that follow, so without this the two would differ by as much as rounding itself
+// does, and a small mistake could hide in it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -75,8 +76,9 @@ class TinyLlama {
   std::vector<std::vector<double>> Logits(const std::vector<uint32_t>& tokens,
                                           const std::vector<uint32_t>& positions,
                                           const std::vector<std::vector<uint32_t>>& masks,
-                                          bool exact) {
+                                          bool exact, bool bf16 = false) {
     exact_ = exact;
+    bf16_ = bf16;
     using Vector = std::vector<double>;
     const size_t n = tokens.size();
     std::vector<Vector> x(n);
@@ -100,22 +102,34 @@ class TinyLlama {
         Vector attended(kHeads * kHeadDim);
         for (uint32_t head = 0; head < kHeads; ++head) {
           const uint32_t kv_at = head / (kHeads / kKvHeads) * kHeadDim;
+          double* const out = &attended[head * kHeadDim];
           double total = 0;
-          for (uint32_t s = 0; s <= t; ++s) {
-            if (!masks.empty() && !BrleTest(masks[t], s)) continue;
-            double score = 0;
-            for (uint32_t d = 0; d < kHeadDim; ++d) {
-              score += q[head * kHeadDim + d] * keys[s][kv_at + d];
+          double most = -INFINITY;
+          for (uint32_t first = 0; first <= t;
+               first += 64) {  // weights of so many are rounded alike
+            std::map<uint32_t, double> scores;
+            const double before = most;
+            for (uint32_t s = first; s <= t && s < first + 64; ++s) {
+              if (!masks.empty() && !BrleTest(masks[t], s)) continue;
+              for (uint32_t d = 0; d < kHeadDim; ++d) {
+                scores[s] += ToBf16(q[head * kHeadDim + d] / std::sqrt(kHeadDim)) *
+                             ToBf16(keys[s][kv_at + d]);
+              }
+              most = std::max(most, scores[s]);
             }
-            const double weight = std::exp(score / std::sqrt(kHeadDim));
-            total += weight;
-            for (uint32_t d = 0; d < kHeadDim; ++d) {
-              attended[head * kHeadDim + d] += weight * values[s][kv_at + d];
+            if (scores.empty()) continue;
+            const double keep = std::exp(before - most);
+            total *= keep;
+            for (uint32_t d = 0; d < kHeadDim; ++d) out[d] *= keep;
+            for (const auto& [s, score] : scores) {
+              const double weight = ToBf16(std::exp(score - most));
+              total += weight;
+              for (uint32_t d = 0; d < kHeadDim; ++d) {
+                out[d] += weight * ToBf16(values[s][kv_at + d]);
+              }
             }
           }
-          for (uint32_t d = 0; d < kHeadDim && total > 0; ++d) {
-            attended[head * kHeadDim + d] /= total;
-          }
+          for (uint32_t d = 0; d < kHeadDim && total > 0; ++d) out[d] /= total;
         }
         Add(x[t], Times(Name(layer, "attn_output"), attended));
         const Vector half = Normed(Name(layer, "ffn_norm"), x[t]);
@@ -263,6 +277,14 @@ class TinyLlama {
     for (double& value : x) value = HalfToFloat(FloatToHalf(static_cast<float>(value)));
   }
 
+  // To eight bits, where products of attention are of such.
+  double ToBf16(double x) const {
+    if (exact_ || !bf16_) return x;
+    int exponent;
+    const double fraction = std::frexp(x, &exponent);
+    return std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8);
+  }
+
   static void Add(std::vector<double>& x, const std::vector<double>& more) {
     for (size_t i = 0; i < x.size(); ++i) x[i] += more[i];
   }
@@ -273,6 +295,7 @@ class TinyLlama {
   std::map<std::string, std::vector<double>> minima_;  // [rows, blocks]
   uint64_t seed_ = 0;
   bool exact_ = false;
+  bool bf16_ = false;
 };
 
 }  // namespace pie::cpu
