@@ -153,7 +153,9 @@ Result<std::shared_ptr<Process>> Engine::Launch(std::string_view program, std::s
   }
   // It may end before Launch returns: it keeps itself alive, and forgets itself at its exit.
   process->self_ = process;
-  auto instance = code->Launch(process.get(), input, process->scratch_dir_, data);
+  auto instance =
+      code->Launch(process.get(), input, {process->scratch_dir_, limits().max_scratch_bytes},
+                   {data, limits().max_data_bytes});
   std::lock_guard lock(process->mutex_);
   if (process->cancelled_) instance->Cancel();
   process->instance_ = std::move(instance);

@@ -1,7 +1,7 @@
-// FolderWatch: quotas of the folders that processes write to. WASI has no place to count writes in,
-// so folders are measured a few times a second, and a process whose folder has grown too big is
-// stopped with an error that says so. What it can write in between is bounded by the disk's speed.
-// Any thread; one thread of its own.
+// FolderWatch: the quotas of folders for what is no write, whose bytes the bridge counts
+// (bridge/src/wasm/quota.rs): names and folders without end. They are counted a few times a second,
+// and a process that has made too many is stopped with an error that says so. Any thread; one
+// thread of its own.
 #pragma once
 
 #include <condition_variable>

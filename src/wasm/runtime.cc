@@ -94,13 +94,14 @@ Program::~Program() {
   pie_bridge::pie_program_free(raw_);
 }
 
-std::unique_ptr<Instance> Program::Launch(Guest* guest, std::string_view input,
-                                          std::string_view scratch_dir, std::string_view data_dir) {
+std::unique_ptr<Instance> Program::Launch(Guest* guest, std::string_view input, Folder scratch,
+                                          Folder data) {
   {
     const Turn turn(guest);
   }  // what was done to it so far
-  auto* raw = pie_bridge::pie_instance_launch(raw_, guest, ToStr(input), ToStr(scratch_dir),
-                                              ToStr(data_dir));
+  auto* raw = pie_bridge::pie_instance_launch(raw_, guest, ToStr(input),
+                                              {ToStr(scratch.dir), scratch.max_bytes},
+                                              {ToStr(data.dir), data.max_bytes});
   PIE_CHECK(raw != nullptr);
   return std::unique_ptr<Instance>(new Instance(raw));
 }

@@ -77,13 +77,19 @@ class Instance {
   pie_bridge::Instance* raw_;
 };
 
+// A folder of the host, and how many bytes may be in it: a guest's write past them fails.
+struct Folder {
+  std::string_view dir;
+  uint64_t max_bytes = 0;
+};
+
 class Program {
  public:
   ~Program();
   // `guest` lives until its OnExit. The folders are its /scratch and /data; an empty one is not
   // there.
-  std::unique_ptr<Instance> Launch(Guest* guest, std::string_view input,
-                                   std::string_view scratch_dir, std::string_view data_dir = {});
+  std::unique_ptr<Instance> Launch(Guest* guest, std::string_view input, Folder scratch,
+                                   Folder data = {});
   // Runs on quickly made code while better code is being made.
   bool optimising() const;
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 
 import pytest
 from conftest import SESSION, session_client
@@ -83,13 +85,42 @@ def test_no_way_out_by_names_and_links(folders, on):
     assert secret.read_text() == "secret"
 
 
-@pytest.mark.parametrize("folder", ["/scratch", "/data"])
-def test_quotas(folders, on, folder):
-    async def talk():
-        async with await session_client(folders, f"hog{folder[1:]}") as client:
-            fill = json.dumps({"do": "fill", "path": f"{folder}/big", "mb": 60})
-            return await client.until_end(await client.launch(SESSION, fill))
+def fill(on, server, user: str, inputs: list[dict]) -> list[str]:
+    """Processes that write as fast as they can, all at once; how each of them ended."""
 
-    events = on(talk())
-    assert events[-1][0] == "error"
-    assert "disk quota" in events[-1][1] and folder in events[-1][1]
+    async def one(given):
+        async with await session_client(server, user) as client:
+            whole = json.dumps({"do": "fill", "mb": 60, **given})
+            return (await client.until_end(await client.launch(SESSION, whole)))[-1]
+
+    async def all_of_them():
+        return await asyncio.gather(*map(one, inputs))
+
+    ends = on(all_of_them())
+    assert [kind for kind, _ in ends] == ["error"] * len(inputs), ends
+    return [text for _, text in ends]
+
+
+def on_disk(folder: Path) -> int:
+    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
+
+
+QUOTA = 20 << 20
+
+
+@pytest.mark.parametrize("nameless", [False, True])
+def test_quota_of_scratch(folders, on, nameless):
+    (text,) = fill(on, folders, "ada", [{"path": "/scratch/big", "nameless": nameless}])
+    assert "disk quota: /scratch may hold 20 MiB" in text
+
+
+def test_quota_of_data_that_many_fill_at_once(folders, on):
+    """Never a byte too much on the disk, though all of them write to one folder."""
+    texts = fill(on, folders, "hog", [{"path": f"/data/{i}"} for i in range(6)])
+    assert all("disk quota: /data may hold 20 MiB" in text for text in texts)
+    assert QUOTA * 3 // 4 < on_disk(folders.data / "hog") <= QUOTA
+    # What is written over takes nothing more, and room that was made can be used.
+    steps = [["write", "/data/0", "x"], ["write", "/data/1", "y"], ["read", "/data/0"]]
+    assert run(on, folders, steps, "hog") == ["ok", "ok", "x"]
+    fill(on, folders, "hog", [{"path": "/data/2"}])
+    assert on_disk(folders.data / "hog") <= QUOTA

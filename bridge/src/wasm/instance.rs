@@ -23,8 +23,7 @@ struct Launch {
     program: Arc<Program>,
     guest: GuestPtr,
     input: String,
-    scratch_dir: Option<String>,
-    data_dir: Option<String>,
+    folders: [Option<(String, u64)>; 2], // /scratch, /data
     meter: Arc<CpuMeter>,
     cancel: Arc<Notify>,
 }
@@ -55,7 +54,10 @@ impl Launch {
             runtime.host,
             self.guest,
             &runtime.limits,
-            [&self.scratch_dir, &self.data_dir].map(Option::as_deref),
+            self.folders.each_ref().map(|folder| {
+                let (dir, max_bytes) = folder.as_ref()?;
+                Some((dir.as_str(), *max_bytes))
+            }),
             &stdio,
             self.meter.clone(),
         );
@@ -134,6 +136,14 @@ fn frames(backtrace: &WasmBacktrace) -> Vec<String> {
     names
 }
 
+/// A folder of the host, and how many bytes may be in it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Folder {
+    pub dir: Str,
+    pub max_bytes: u64,
+}
+
 /// Run a program. `guest` is handed to every callback and host call until `on_exit`. Free the handle with
 /// `pie_instance_free`. The folders are what it sees as /scratch and /data; an empty one is not there.
 #[no_mangle]
@@ -141,20 +151,22 @@ pub unsafe extern "C" fn pie_instance_launch(
     program: *const Program,
     guest: GuestPtr,
     input: Str,
-    scratch_dir: Str,
-    data_dir: Str,
+    scratch: Folder,
+    data: Folder,
 ) -> *mut Instance {
     guarded(std::ptr::null_mut(), || {
         Arc::increment_strong_count(program);
         let program = Arc::from_raw(program);
         let runtime = program.runtime.clone();
-        let given = |dir: Str| Some(dir.to_string_lossy()).filter(|dir| !dir.is_empty());
+        let given = |folder: Folder| {
+            let dir = folder.dir.to_string_lossy();
+            (!dir.is_empty()).then_some((dir, folder.max_bytes))
+        };
         let launch = Launch {
             program,
             guest,
             input: input.to_string_lossy(),
-            scratch_dir: given(scratch_dir),
-            data_dir: given(data_dir),
+            folders: [given(scratch), given(data)],
             meter: Arc::new(CpuMeter::new()),
             cancel: Arc::new(Notify::new()),
         };

@@ -4,6 +4,7 @@ mod cache;
 mod cpu;
 mod instance;
 mod program;
+mod quota;
 mod runtime;
 mod signal;
 mod stdio;

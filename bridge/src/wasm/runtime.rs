@@ -1,6 +1,7 @@
 //! The runtime: two compilers (Cranelift for speed, Winch for a quick first start), one executor, one ticker.
 use super::cache::CodeCache;
 use super::cpu::Ticker;
+use super::quota;
 use super::stdio::OnOutput;
 use super::store::Guest;
 use crate::abi::{guarded, pie_out_text, GuestPtr, Out, Str, Words};
@@ -153,6 +154,7 @@ impl Tier {
         let engine = Engine::new(config)?;
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+        quota::add_to_linker(&mut linker)?;
         wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
         crate::host::add_to_linker(&mut linker)?;
         Ok(Tier { engine, linker })

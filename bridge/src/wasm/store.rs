@@ -1,5 +1,6 @@
 //! What a store holds: the guest's WASI state, its limits, and the C++ object that answers its host calls.
 use super::cpu::{CpuMeter, TICK};
+use super::quota::Account;
 use super::runtime::Limits;
 use super::stdio::Stdio;
 use crate::abi::{GuestPtr, Out};
@@ -18,6 +19,8 @@ pub struct Guest {
     http: WasiHttpCtx,
     http_hooks: DenyHttp,
     pub table: ResourceTable,
+    /// Of the folders that it may write to.
+    pub(super) accounts: Vec<Arc<Account>>,
     pub host: &'static HostTable,
     pub ptr: GuestPtr,
     memory_limit: usize,
@@ -139,7 +142,7 @@ pub fn new_store(
     host: &'static HostTable,
     ptr: GuestPtr,
     limits: &Limits,
-    folders: [Option<&str>; 2], // /scratch, /data
+    folders: [Option<(&str, u64)>; 2], // /scratch and /data, and how many bytes each may hold
     stdio: &Stdio,
     meter: Arc<CpuMeter>,
 ) -> wasmtime::Result<Store<Guest>> {
@@ -148,9 +151,11 @@ pub fn new_store(
     wasi.allow_tcp(false)
         .allow_udp(false)
         .allow_ip_name_lookup(false);
+    let mut accounts = Vec::new();
     for (dir, name) in folders.into_iter().zip(["/scratch", "/data"]) {
-        if let Some(dir) = dir {
+        if let Some((dir, max_bytes)) = dir {
             wasi.preopened_dir(dir, name, FsPerms::ReadWrite)?;
+            accounts.push(Account::of(dir, name, max_bytes)?);
         }
     }
     let mut table = ResourceTable::new();
@@ -160,6 +165,7 @@ pub fn new_store(
         http: WasiHttpCtx::new(),
         http_hooks: DenyHttp,
         table,
+        accounts,
         host,
         ptr,
         memory_limit: limits.max_memory_bytes as usize,

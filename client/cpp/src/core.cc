@@ -148,14 +148,20 @@ asio::awaitable<std::shared_ptr<Mailbox>> Core::ListenHere(std::string type, Jso
 asio::awaitable<void> Core::UploadHere(std::string type, Json fields, std::string data,
                                        Limit limit) {
   co_await inbox_.Wait(upload_over_, {}, [&] { return !uploading_; });
-  struct Turn {
-    Core& core;
-    explicit Turn(Core& the_core) : core(the_core) { core.uploading_ = true; }
-    ~Turn() {
-      core.uploading_ = false;
-      core.upload_over_.Ring();
-    }
-  } turn(*this);
+  uploading_ = true;
+  std::exception_ptr fault;
+  try {
+    co_await UploadChunks(std::move(type), std::move(fields), std::move(data), limit);
+  } catch (...) {
+    fault = std::current_exception();
+  }
+  uploading_ = false;
+  upload_over_.Ring();
+  if (fault) std::rethrow_exception(fault);
+}
+
+asio::awaitable<void> Core::UploadChunks(std::string type, Json fields, std::string data,
+                                         Limit limit) {
   const Request request(*this, nullptr);
   const size_t total = std::max<size_t>(1, (data.size() + kChunkBytes - 1) / kChunkBytes);
   fields["corr_id"] = request.number;

@@ -109,6 +109,7 @@ class Core : public std::enable_shared_from_this<Core> {
   asio::awaitable<std::shared_ptr<Mailbox>> ListenHere(std::string type, Json fields,
                                                        std::optional<uint64_t> seen);
   asio::awaitable<void> UploadHere(std::string type, Json fields, std::string data, Limit limit);
+  asio::awaitable<void> UploadChunks(std::string type, Json fields, std::string data, Limit limit);
   asio::awaitable<std::string> Finish(PendingPtr pending, Limit limit);
 
   // Queues a frame.

@@ -155,10 +155,12 @@ async fn run(input: Value) -> Result<Value> {
         "fill" => {
             let path = input["path"].as_str().unwrap_or_default();
             let mut file = std::fs::File::create(path).map_err(|e| e.to_string())?;
+            if input["nameless"] == true {
+                std::fs::remove_file(path).map_err(|e| e.to_string())?;
+            }
             for _ in 0..number(&input, "mb", 0) {
                 file.write_all(&vec![7; 1 << 20])
                     .map_err(|e| e.to_string())?;
-                sleep(Duration::from_millis(30)).await;
             }
             Ok(json!("full"))
         }

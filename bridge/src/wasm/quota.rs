@@ -1,0 +1,267 @@
+//! Quotas of folders. WASI's own functions that write are replaced by ones that first ask the folder's account; a write
+//! that would not fit is not done, and ends the guest. What an account does not know, it measures.
+use super::store::Guest;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
+use wasmtime_wasi::p2::bindings::filesystem::types::{ErrorCode, HostDescriptor};
+use wasmtime_wasi::p2::{
+    DynOutputStream, FsResult, OutputStream, Pollable, StreamError, StreamResult,
+};
+
+const BLOCK_BYTES: u64 = 4096; // what a file takes of a disk at the least
+const WRITE_BYTES: usize = 1 << 20; // what one write may bring; the rest is for the next
+
+/// What may be written to one folder, by all that have it.
+pub struct Account {
+    root: PathBuf,
+    /// What guests call it.
+    name: &'static str,
+    max_bytes: u64,
+    books: Mutex<Books>,
+}
+
+#[derive(Default)]
+struct Books {
+    /// That fit for certain, without another measurement.
+    room: u64,
+    /// Of writes under way: a measurement may miss them.
+    in_flight: u64,
+    /// Files that were written, by device and inode. Those that have lost their name still take space.
+    written: HashMap<(u64, u64), Weak<File>>,
+}
+
+static ACCOUNTS: LazyLock<Mutex<HashMap<PathBuf, Weak<Account>>>> = LazyLock::new(Mutex::default);
+
+impl Account {
+    /// The account of a folder; processes that share it share that.
+    pub fn of(dir: &str, name: &'static str, max_bytes: u64) -> io::Result<Arc<Account>> {
+        let root = fs::canonicalize(dir)?;
+        let mut accounts = ACCOUNTS.lock().unwrap();
+        if let Some(account) = accounts.get(&root).and_then(Weak::upgrade) {
+            return Ok(account);
+        }
+        accounts.retain(|_, account| account.strong_count() > 0);
+        let account = Arc::new(Account {
+            root: root.clone(),
+            name,
+            max_bytes,
+            books: Mutex::default(),
+        });
+        accounts.insert(root, Arc::downgrade(&account));
+        Ok(account)
+    }
+
+    /// Sets aside what a write of so many bytes can take at the most, until it is settled.
+    fn take(&self, file: &Arc<File>, bytes: usize) -> wasmtime::Result<u64> {
+        let most = (bytes as u64 / BLOCK_BYTES + 2) * BLOCK_BYTES;
+        let about = file.metadata()?;
+        let mut books = self.books.lock().unwrap();
+        let known = books.written.entry((about.dev(), about.ino())).or_default();
+        if known.strong_count() == 0 {
+            *known = Arc::downgrade(file);
+        }
+        if books.room < most {
+            let taken = measure(&self.root) + books.nameless() + books.in_flight;
+            books.room = self.max_bytes.saturating_sub(taken);
+        }
+        if books.room < most {
+            return Err(wasmtime::format_err!(
+                "disk quota: {} may hold {} MiB, and is full (runtime.fs_{}_quota_mb)",
+                self.name,
+                self.max_bytes >> 20,
+                &self.name[1..]
+            ));
+        }
+        books.room -= most;
+        books.in_flight += most;
+        Ok(most)
+    }
+
+    fn settle(&self, taken: u64) {
+        self.books.lock().unwrap().in_flight -= taken;
+    }
+}
+
+impl Books {
+    fn nameless(&mut self) -> u64 {
+        let mut bytes = 0;
+        self.written.retain(|_, file| {
+            let about = file.upgrade().and_then(|file| file.metadata().ok());
+            if let Some(about) = about.as_ref().filter(|about| about.nlink() == 0) {
+                bytes += about.blocks() * 512;
+            }
+            about.is_some()
+        });
+        bytes
+    }
+}
+
+/// Bytes on the disk below a folder. Links are not followed.
+fn measure(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return 0;
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
+        .map(|(path, about)| {
+            let below = if about.is_dir() { measure(&path) } else { 0 };
+            about.blocks() * 512 + below
+        })
+        .sum()
+}
+
+/// A file, and the account of the folder in which it is.
+#[derive(Clone)]
+struct Counted {
+    file: Arc<File>,
+    account: Arc<Account>,
+}
+
+impl Guest {
+    fn counted(&mut self, fd: &Resource<Descriptor>) -> wasmtime::Result<Option<Counted>> {
+        let Descriptor::File(file) = self.table.get(fd)? else {
+            return Ok(None); // which WASI refuses
+        };
+        let file = file.file.clone();
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        let account = self.accounts.iter().find(|a| path.starts_with(&a.root));
+        Ok(account.cloned().map(|account| Counted { file, account }))
+    }
+
+    fn count_stream(
+        &mut self,
+        fd: &Resource<Descriptor>,
+        made: FsResult<Resource<DynOutputStream>>,
+    ) -> wasmtime::Result<(Result<Resource<DynOutputStream>, ErrorCode>,)> {
+        let stream = match made {
+            Ok(stream) => stream,
+            Err(error) => return Ok((Err(error.downcast()?),)),
+        };
+        let Some(to) = self.counted(fd)? else {
+            return Ok((Ok(stream),));
+        };
+        let inner = self.table.delete(stream)?;
+        let counted: DynOutputStream = Box::new(CountedStream {
+            inner,
+            to,
+            taken: 0,
+        });
+        Ok((Ok(self.table.push(counted)?),))
+    }
+}
+
+/// Replaces what writes to files.
+pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    let mut types = linker.instance("wasi:filesystem/types@0.2.12")?;
+    types.func_wrap_async(
+        "[method]descriptor.write",
+        |mut store, (fd, mut bytes, offset): (Resource<Descriptor>, Vec<u8>, u64)| {
+            Box::new(async move {
+                let guest: &mut Guest = store.data_mut();
+                let counted = guest.counted(&fd)?;
+                bytes.truncate(WRITE_BYTES);
+                let taken = match &counted {
+                    Some(to) => to.account.take(&to.file, bytes.len())?,
+                    None => 0,
+                };
+                let done = guest.filesystem().write(fd, bytes, offset).await;
+                if let Some(to) = counted {
+                    to.account.settle(taken);
+                }
+                match done {
+                    Ok(written) => Ok((Ok(written),)),
+                    Err(error) => Ok((Err(error.downcast()?),)),
+                }
+            })
+        },
+    )?;
+    types.func_wrap(
+        "[method]descriptor.write-via-stream",
+        |mut store, (fd, offset): (Resource<Descriptor>, u64)| {
+            let guest: &mut Guest = store.data_mut();
+            let same = Resource::new_borrow(fd.rep());
+            let made = guest.filesystem().write_via_stream(fd, offset);
+            guest.count_stream(&same, made)
+        },
+    )?;
+    types.func_wrap(
+        "[method]descriptor.append-via-stream",
+        |mut store, (fd,): (Resource<Descriptor>,)| {
+            let guest: &mut Guest = store.data_mut();
+            let same = Resource::new_borrow(fd.rep());
+            let made = guest.filesystem().append_via_stream(fd);
+            guest.count_stream(&same, made)
+        },
+    )?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+/// A stream to a file. One write at a time is under way.
+struct CountedStream {
+    inner: DynOutputStream,
+    to: Counted,
+    taken: u64,
+}
+
+impl CountedStream {
+    fn take(&mut self, bytes: usize) -> StreamResult<()> {
+        self.settle();
+        let taken = self.to.account.take(&self.to.file, bytes);
+        self.taken = taken.map_err(StreamError::Trap)?;
+        Ok(())
+    }
+    fn settle(&mut self) {
+        self.to.account.settle(std::mem::take(&mut self.taken));
+    }
+}
+
+impl Drop for CountedStream {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl OutputStream for CountedStream {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.take(bytes.len())?;
+        self.inner.write(bytes)
+    }
+    async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.take(bytes.len())?;
+        let done = self.inner.blocking_write_and_flush(bytes).await;
+        self.settle();
+        done
+    }
+    fn flush(&mut self) -> StreamResult<()> {
+        self.inner.flush()
+    }
+    fn check_write(&mut self) -> StreamResult<usize> {
+        let room = self.inner.check_write()?;
+        if room > 0 {
+            self.settle(); // what was under way is written
+        }
+        Ok(room.min(WRITE_BYTES))
+    }
+    async fn cancel(&mut self) {
+        self.inner.cancel().await;
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for CountedStream {
+    async fn ready(&mut self) {
+        self.inner.ready().await;
+    }
+}
