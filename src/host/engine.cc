@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "host/guests_meanwhile.h"
 #include "host/hash.h"
 #include "host/host_table.h"
 
@@ -44,6 +45,9 @@ Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
     engine->folders_ = std::make_unique<FolderWatch>();
   }
   engine->runtime_ = PIE_TRY(wasm::Runtime::Start(engine->options_.runtime));
+  for (LoadedModel& loaded : engine->options_.models) {
+    loaded.scheduler->SetMeanwhile(std::make_shared<GuestsMeanwhile>(engine->runtime_->turns()));
+  }
   return engine;
 }
 

@@ -56,6 +56,7 @@ void LaneTable::Apply(Command command) {
       break;
     case Kind::kOpenAccount:
     case Kind::kCloseAccount:
+    case Kind::kMeanwhile:
       break;  // the step loop's
     case Kind::kFence:
       fences_.push_back({std::move(command.fence), next_ticket_, operations_});

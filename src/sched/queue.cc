@@ -29,6 +29,7 @@ void CommandQueue::Push(Command command) {
     if (closed()) return;
     const bool quiet = command.kind == Command::Kind::kBid;  // it can wait for what comes next
     commands_.push_back(std::move(command));
+    size_.store(commands_.size(), std::memory_order_relaxed);
     pending_.store(true, std::memory_order_release);
     wake = wake_at_ > 0 && commands_.size() >= wake_at_ && !quiet;
     if (wake) wake_at_ = 0;
@@ -59,6 +60,7 @@ bool CommandQueue::Drain(std::vector<Command>& commands) {
   {
     const std::lock_guard lock(mutex_);
     commands.swap(commands_);
+    size_.store(0, std::memory_order_relaxed);
     pending_.store(closed(), std::memory_order_release);
     was_full = waiting_callers_ > 0;
   }

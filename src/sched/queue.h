@@ -20,6 +20,7 @@
 #include "base/limits.h"
 #include "kv/prefix_index.h"
 #include "sched/market.h"
+#include "sched/meanwhile.h"
 #include "sched/pass.h"
 
 namespace pie {
@@ -49,6 +50,7 @@ struct Command {
     kOwn,
     kOpenAccount,
     kCloseAccount,
+    kMeanwhile,
     kFence
   };
 
@@ -63,6 +65,7 @@ struct Command {
   double bid = 0;                               // kBid
   std::shared_ptr<AccountView> view = {};       // kOpenAccount
   std::unique_ptr<Pass> pass = {};              // kExecute
+  std::shared_ptr<Meanwhile> meanwhile = {};    // kMeanwhile
   std::shared_ptr<Fence> fence = {};            // kFence
 };
 
@@ -78,6 +81,7 @@ class CommandQueue {
   void SetConsumer(std::thread::id id);
   bool Drain(std::vector<Command>& commands);  // replaces what is there; false: nothing came
   bool pending() const { return pending_.load(std::memory_order_acquire); }  // work, or closed
+  size_t size() const { return size_.load(std::memory_order_relaxed); }      // commands
   bool closed() const { return closed_.load(std::memory_order_acquire); }
   // Until `commands` are there (or the queue is closed), or the timeout.
   void Sleep(std::optional<std::chrono::nanoseconds> timeout, size_t commands = 1);
@@ -92,6 +96,7 @@ class CommandQueue {
   uint32_t waiting_callers_ = 0;
   size_t wake_at_ = 0;  // commands that the sleeping step thread waits for; 0 = it does not sleep
   std::atomic<bool> pending_ = false;
+  std::atomic<size_t> size_ = 0;
   std::atomic<bool> closed_ = false;
 };
 

@@ -44,6 +44,10 @@ const BackendInfo& Scheduler::info() const {
   return impl_->backend->info();
 }
 
+void Scheduler::SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile) {
+  impl_->queue.Push({.kind = Command::Kind::kMeanwhile, .meanwhile = std::move(meanwhile)});
+}
+
 SequenceId Scheduler::Create(const CacheSalt& salt, AccountId account) {
   const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
   impl_->queue.Push(

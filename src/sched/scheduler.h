@@ -24,6 +24,7 @@
 #include "kv/stored_kv.h"
 #include "sched/chain.h"
 #include "sched/market.h"
+#include "sched/meanwhile.h"
 #include "sched/memory_options.h"
 #include "sched/policy.h"
 
@@ -84,6 +85,9 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   const BackendInfo& info() const;
+
+  // What the step thread does while it waits for guests; before there are any.
+  void SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile);
 
   // Who pays for pages, with the endowment that is configured. A sequence that nobody owns pays
   // nothing.

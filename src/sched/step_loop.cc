@@ -53,6 +53,7 @@ void StepLoop::Run() {
   while (!queue_.closed()) {
     if (const std::optional<Pause> pause = Turn()) Wait(*pause);
   }
+  if (meanwhile_) meanwhile_->End();
 }
 
 std::optional<StepLoop::Pause> StepLoop::Turn() {
@@ -80,6 +81,9 @@ void StepLoop::DrainCommands() {
       market_.Open(command.account, command.tokens, std::move(command.view));
     } else if (command.kind == Command::Kind::kCloseAccount) {
       market_.Close(command.account);
+    } else if (command.kind == Command::Kind::kMeanwhile) {
+      meanwhile_ = std::move(command.meanwhile);
+      meanwhile_->Begin();
     } else {
       lanes_.Apply(std::move(command));
     }
@@ -109,6 +113,7 @@ std::optional<StepLoop::Pause> StepLoop::Hold(const Flight& flight) {
 }
 
 void StepLoop::RunBatch(Flight& flight, Flight& next) {
+  if (meanwhile_) meanwhile_->HandOver();
   const int64_t start_ns = clock_.NowNs();
   starving_since_ns_.reset();
   gathering_since_ns_.reset();
@@ -303,7 +308,18 @@ StepLoop::Pause StepLoop::Idle() {
   return {.timeout = std::chrono::nanoseconds(0)};
 }
 
+bool StepLoop::RunGuests(const Pause& pause) {
+  if (!meanwhile_) return false;
+  const int64_t start_ns = clock_.NowNs();
+  while (meanwhile_->RunOne()) {
+    if (queue_.closed() || queue_.size() >= pause.commands) return true;
+    if (pause.timeout && clock_.NowNs() - start_ns >= pause.timeout->count()) return true;
+  }
+  return false;
+}
+
 void StepLoop::Wait(const Pause& pause) {
+  if (RunGuests(pause)) return;
   if (pause.spin) {
     const int64_t spin_end_ns = clock_.NowNs() + options_.spin_us * 1'000LL;
     do {

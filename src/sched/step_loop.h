@@ -81,6 +81,7 @@ class StepLoop {
   // Nothing runs and nothing can start: waits for work, and for pages only so long.
   Pause Idle();
   void Wait(const Pause& pause);
+  bool RunGuests(const Pause& pause);  // true: what it waited for is there
   // The market's tick, where memory is short.
   void TickMarket(int64_t now_ns);
   // Fails passes that have waited too long.
@@ -104,6 +105,8 @@ class StepLoop {
   Flight flights_[2];
   Flight* next_ = &flights_[0];   // being built
   Flight* other_ = &flights_[1];  // the one before
+
+  std::shared_ptr<Meanwhile> meanwhile_;
 
   std::vector<Command> commands_;  // buffers that are reused
   std::vector<PlanRequest> requests_;

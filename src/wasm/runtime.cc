@@ -90,6 +90,10 @@ size_t Runtime::live_instances() const {
   return pie_bridge::pie_runtime_live(raw_);
 }
 
+std::unique_ptr<Turns> Runtime::turns() const {
+  return std::make_unique<Turns>(pie_bridge::pie_turns_new(raw_));
+}
+
 Program::~Program() {
   pie_bridge::pie_program_free(raw_);
 }

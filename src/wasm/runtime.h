@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "pie_bridge.h"
 #include "wasm/limits.h"
+#include "wasm/turns.h"
 
 namespace pie::wasm {
 
@@ -58,6 +59,8 @@ class Runtime {
                                         const std::function<void()>& on_compile);
 
   size_t live_instances() const;
+  // For a thread that lends itself to guests; may outlive the runtime.
+  std::unique_ptr<Turns> turns() const;
 
  private:
   explicit Runtime(const pie_bridge::Runtime* raw) : raw_(raw) {}

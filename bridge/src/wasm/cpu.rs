@@ -1,4 +1,5 @@
 //! A guest's processor time: measured around every poll of its task, checked at every epoch.
+use super::turns::on_lent_thread;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -14,6 +15,12 @@ pub const TICK: Duration = Duration::from_millis(2);
 /// A slice ends soon after a tick; what a clock on the wall shows beyond that was spent by others on a busy machine.
 const LONGEST_SLICE: Duration = Duration::from_millis(4);
 
+/// A turn on a lent thread that needs no excuse.
+const SHORT_TURN: Duration = Duration::from_micros(50);
+
+/// What a turn elsewhere makes up for.
+const REPAID: Duration = Duration::from_micros(20);
+
 /// What the task (who measures) and the epoch callback (who judges) share.
 pub struct CpuMeter {
     start: Instant,
@@ -22,6 +29,8 @@ pub struct CpuMeter {
     /// When the running slice began, in nanoseconds since `start`.
     slice_ns: AtomicU64,
     pub killed: AtomicBool,
+    /// Nanoseconds that it held a lent thread for too long, and has not made up for.
+    owed_ns: AtomicU64,
 }
 
 impl CpuMeter {
@@ -31,7 +40,18 @@ impl CpuMeter {
             used_ns: AtomicU64::new(0),
             slice_ns: AtomicU64::new(0),
             killed: AtomicBool::new(false),
+            owed_ns: AtomicU64::new(0),
         }
+    }
+    /// Asked at every turn that a lent thread could give it. One that took long there has turns elsewhere until it has
+    /// made up for that, so on average it holds up nobody for more than [`SHORT_TURN`] + [`REPAID`] a turn.
+    pub fn may_use_lent_thread(&self) -> bool {
+        let owed = self.owed_ns.load(Relaxed);
+        if owed > 0 {
+            let repaid = REPAID.as_nanos() as u64;
+            self.owed_ns.store(owed.saturating_sub(repaid), Relaxed);
+        }
+        owed == 0
     }
     fn now_ns(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
@@ -64,6 +84,10 @@ impl<F: Future> Future for Metered<F> {
         let spent = (end - begin).min(LONGEST_SLICE.as_nanos() as u64);
         self.meter.used_ns.fetch_add(spent, Relaxed);
         self.meter.slice_ns.store(end, Relaxed);
+        if on_lent_thread() {
+            let late = (end - begin).saturating_sub(SHORT_TURN.as_nanos() as u64);
+            self.meter.owed_ns.fetch_add(late, Relaxed);
+        }
         self.ticker.guest_stops();
         polled
     }

@@ -4,6 +4,7 @@ use super::program::Program;
 use super::runtime::{ExitKind, Runtime};
 use super::stdio::Stdio;
 use super::store::{new_store, Guest};
+use super::turns::leave_lent_thread;
 use crate::abi::{guarded, GuestPtr, Str};
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -72,6 +73,7 @@ impl Launch {
             Ok(run.call_async(&mut store, (&self.input,)).await?.0)
         }
         .await;
+        leave_lent_thread().await; // its memory is about to go
         match result {
             Ok(Ok(text)) => (ExitKind::Returned, text),
             Ok(Err(text)) => (ExitKind::Failed, text),
@@ -175,8 +177,8 @@ pub unsafe extern "C" fn pie_instance_launch(
             cancel: launch.cancel.clone(),
         };
         runtime.live.enter();
-        let spawned_on = runtime.clone();
-        spawned_on.tokio.spawn(async move {
+        let turns = runtime.turns.clone();
+        turns.spawn(launch.meter.clone(), async move {
             let launch = launch; // whole, for its `Send`
             let metered = Metered {
                 inner: Box::pin(launch.run_until_cancelled(&runtime)),

@@ -9,6 +9,7 @@ mod runtime;
 mod signal;
 mod stdio;
 mod store;
+mod turns;
 
 pub use signal::{subscribe, waiter, Signal};
 pub use stdio::room;

@@ -4,6 +4,7 @@ use super::cpu::Ticker;
 use super::quota;
 use super::stdio::OnOutput;
 use super::store::Guest;
+use super::turns::Turns;
 use crate::abi::{guarded, pie_out_text, GuestPtr, Out, Str, Words};
 use crate::host::HostTable;
 use std::path::PathBuf;
@@ -75,6 +76,7 @@ pub struct Runtime {
     pub quick: Option<Tier>,
     pub cache: Option<CodeCache>,
     pub tokio: tokio::runtime::Runtime,
+    pub turns: Arc<Turns>,
     pub ticker: Arc<Ticker>,
     pub host: &'static HostTable,
     pub limits: Limits,
@@ -176,11 +178,13 @@ impl Runtime {
             executor.worker_threads(config.worker_threads as usize);
         }
         let cache_dir = unsafe { config.cache_dir.to_string_lossy() };
+        let tokio = executor.build()?;
         let runtime = Arc::new(Runtime {
             optimised: Tier::new(&fast)?,
             quick: Tier::new(&quick).ok(),
             cache: (!cache_dir.is_empty()).then(|| CodeCache::new(PathBuf::from(cache_dir))),
-            tokio: executor.build()?,
+            turns: Turns::new(tokio.handle().clone()),
+            tokio,
             ticker: Arc::default(),
             host,
             limits: config.limits,
