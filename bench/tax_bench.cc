@@ -2,7 +2,7 @@
 // generate, by turns with the bare loop: the same batches on the same device without any of the
 // engine. Prints one flat JSON object.
 //
-//   pie-tax-bench --model FILE [--threads 2] [--rounds 14] GUEST.wasm
+//   pie-tax-bench --model FILE [--threads 2] [--rounds 20] [--tokens 48] GUEST.wasm
 //   pie-tax-bench --model FILE [--threads 2] --agents 32 GUEST.wasm
 //
 // The latter: agents that keep their contexts while they wait for tools, against the same agents
@@ -36,8 +36,8 @@ struct Options {
   std::string model;
   std::string guest;
   uint32_t threads = 2;
-  uint32_t rounds = 14;
-  uint32_t tokens = 128;  // of each generation
+  uint32_t rounds = 20;
+  uint32_t tokens = 48;  // of each generation
   uint32_t agents = 0;
 };
 
@@ -56,10 +56,15 @@ T Must(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-// How long the device waits between two batches of as many single tokens, in nanoseconds: all that
+double Ns(Clock::duration duration) {
+  return std::chrono::duration<double, std::nano>(duration).count();
+}
+
+// What is seen at the device between two batches of as many single tokens, in nanoseconds: from
+// the end of one to that of the next, and how much of it the device had to wait, which is all that
 // the engine and its guests cost. Written by the step thread, read while nothing runs.
-struct Gaps {
-  std::vector<double> ns;
+struct Steps {
+  std::vector<double> periods, gaps;
   size_t members = 0;  // of the last batch
   Clock::time_point ended;
 };
@@ -67,22 +72,26 @@ struct Gaps {
 // The lower half of a device's pages, for the engine; the bare loop has the other half.
 class LowerHalf final : public Backend {
  public:
-  LowerHalf(Backend& whole, Gaps& gaps) : whole_(whole), info_(whole.info()), gaps_(gaps) {
+  LowerHalf(Backend& whole, Steps& steps) : whole_(whole), info_(whole.info()), steps_(steps) {
     info_.total_pages /= 2;
   }
   const BackendInfo& info() const override { return info_; }
   Result<Ticket> Submit(const Batch& batch) override {
-    if (batch.tokens.size() == batch.members.size() && batch.members.size() == gaps_.members) {
-      const std::chrono::duration<double, std::nano> gap = Clock::now() - gaps_.ended;
-      gaps_.ns.push_back(gap.count());
-    }
+    const size_t members = batch.members.size();
+    follows_ = members == steps_.members && batch.tokens.size() == members;
+    steps_.members = members;
+    if (follows_) steps_.gaps.push_back(Ns(Clock::now() - steps_.ended));
     return whole_.Submit(batch);
   }
   Result<BatchOutput> Wait(Ticket ticket) override {
     auto output = whole_.Wait(ticket);
-    gaps_.members = output ? output->slots.size() : 0;
-    gaps_.ended = Clock::now();
+    const auto now = Clock::now();
+    if (follows_) steps_.periods.push_back(Ns(now - steps_.ended));
+    steps_.ended = now;
     return output;
+  }
+  void SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile) override {
+    whole_.SetMeanwhile(std::move(meanwhile));
   }
   Status ReadPage(PageId page, std::span<std::byte> content) override {
     return whole_.ReadPage(page, content);
@@ -94,7 +103,8 @@ class LowerHalf final : public Backend {
  private:
   Backend& whole_;
   BackendInfo info_;
-  Gaps& gaps_;
+  Steps& steps_;
+  bool follows_ = false;
 };
 
 // As the guest makes it.
@@ -102,7 +112,7 @@ uint32_t PromptToken(uint32_t index, uint32_t place) {
   return 1000 + (index * 977 + place * 131) % 20'000;
 }
 
-// Milliseconds a step of `batch` sequences, each a token, with nothing around it.
+// Nanoseconds a step of `batch` sequences, each a token, with nothing around it.
 double Bare(Backend& backend, uint32_t batch_size, uint32_t steps) {
   const BackendInfo& info = backend.info();
   const std::vector<SampleSpec> last_of_prompt = {{.rows = {kPrompt - 2}}};
@@ -128,7 +138,8 @@ double Bare(Backend& backend, uint32_t batch_size, uint32_t steps) {
     next.push_back(PromptToken(i, kPrompt - 1));
   }
   Batch batch;
-  const auto start = Clock::now();
+  std::vector<double> periods;
+  auto ended = Clock::now();
   for (uint32_t step = 0; step < steps; ++step) {
     const uint32_t length = kPrompt - 1 + step;
     batch.tokens.clear();
@@ -151,8 +162,10 @@ double Bare(Backend& backend, uint32_t batch_size, uint32_t steps) {
     for (uint32_t i = 0; i < batch_size; ++i) {
       next[i] = std::get<TokenSlot>(output.slots[i].at(0)).token;
     }
+    const auto now = Clock::now();
+    periods.push_back(Ns(now - std::exchange(ended, now)));
   }
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count() / steps;
+  return Median(std::move(periods));
 }
 
 class Guests {
@@ -161,7 +174,7 @@ class Guests {
     host::EngineOptions engine;
     engine.models.push_back(
         {Must(OpenModel(options.model, "default")),
-         std::make_unique<Scheduler>(std::make_unique<LowerHalf>(whole, gaps_),
+         std::make_unique<Scheduler>(std::make_unique<LowerHalf>(whole, steps_),
                                      SchedulerOptions{.prefix = {.share = options.agents == 0}})});
     engine_ = Must(host::Engine::Start(std::move(engine)));
     std::ifstream file(options.guest, std::ios::binary);
@@ -191,14 +204,9 @@ class Guests {
     engine_->WaitIdle(1000);
     return values;
   }
-  std::vector<double> TakeGaps() { return std::exchange(gaps_.ns, {}); }
-  // Milliseconds a token of the slowest of `count` inferlets that start together.
-  double Generate(const char* mode, uint32_t count, uint32_t tokens) {
-    return std::ranges::max(Run(mode, count, tokens, kPrompt)) / 1e6;
-  }
-
+  Steps TakeSteps() { return std::exchange(steps_, {}); }
  private:
-  Gaps gaps_;
+  Steps steps_;
   std::unique_ptr<host::Engine> engine_;
 };
 
@@ -235,18 +243,18 @@ int Main(const Options& options) {
   for (const uint32_t batch : {1U, 16U}) {
     Bare(*backend, batch, 8);  // warm
     std::map<std::string, std::vector<double>> taxes, gaps, times;
-    for (uint32_t round = 0; round < options.rounds / (batch == 1 ? 1 : 3); ++round) {
+    for (uint32_t round = 0; round < options.rounds / (batch == 1 ? 1 : 2); ++round) {
       for (const std::string mode : {"chained", "stepped"}) {
         // The machine is now faster, now slower: what is compared was measured right before and
         // right after.
         const double before = Bare(*backend, batch, options.tokens);
-        guests.TakeGaps();
-        const double ours = guests.Generate(mode.c_str(), batch, options.tokens);
-        const std::vector<double> seen = guests.TakeGaps();
-        gaps[mode].insert(gaps[mode].end(), seen.begin(), seen.end());
+        guests.TakeSteps();
+        guests.Run(mode.c_str(), batch, options.tokens, kPrompt);
+        const Steps steps = guests.TakeSteps();
         const double after = Bare(*backend, batch, options.tokens);
-        taxes[mode].push_back(2 * ours / (before + after));
-        times[mode].push_back(ours);
+        taxes[mode].push_back(2 * Median(steps.periods) / (before + after));
+        gaps[mode].push_back(Median(steps.gaps));
+        times[mode].push_back(Median(steps.periods));
         times["bare"].insert(times["bare"].end(), {before, after});
       }
     }
@@ -255,7 +263,7 @@ int Main(const Options& options) {
       results[fmt::format("step_gap_us_{}_b{}", mode, batch)] = Median(gaps[mode]) / 1e3;
     }
     for (const auto& [mode, time] : times) {
-      results[fmt::format("step_ms_{}_b{}", mode, batch)] = Median(time);
+      results[fmt::format("step_ms_{}_b{}", mode, batch)] = Median(time) / 1e6;
     }
   }
   fmt::print("{}\n", results.dump(2));

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "backend/batch.h"
+#include "backend/meanwhile.h"
 #include "base/result.h"
 
 namespace pie {
@@ -48,6 +49,9 @@ class Backend {
   // way. Written back, to any page, it is as if it had been computed there.
   virtual Status ReadPage(PageId page, std::span<std::byte> content) = 0;
   virtual Status WritePage(PageId page, std::span<const std::byte> content) = 0;
+
+  // What threads of its own may do while there is no batch, for its whole life.
+  virtual void SetMeanwhile(std::shared_ptr<Meanwhile>) {}
 };
 
 }  // namespace pie

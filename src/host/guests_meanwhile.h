@@ -1,10 +1,10 @@
-// GuestsMeanwhile: a step thread runs the guests that it has woken while it waits for them.
+// GuestsMeanwhile: a device's threads run the guests that its last batch woke.
 #pragma once
 
 #include <memory>
 #include <utility>
 
-#include "sched/meanwhile.h"
+#include "backend/meanwhile.h"
 #include "wasm/turns.h"
 
 namespace pie::host {
@@ -12,8 +12,8 @@ namespace pie::host {
 class GuestsMeanwhile final : public Meanwhile {
  public:
   explicit GuestsMeanwhile(std::unique_ptr<wasm::Turns> turns) : turns_(std::move(turns)) {}
-  void Begin() override { turns_->Lend(true); }
-  void End() override { turns_->Lend(false); }
+  void Begin() override { turns_->Keep(true); }
+  void End() override { turns_->Keep(false); }
   bool RunOne() override { return turns_->RunOne(); }
   void HandOver() override { turns_->HandOver(); }
 

@@ -16,11 +16,11 @@
 #include <thread>
 #include <vector>
 
+#include "backend/meanwhile.h"
 #include "base/ids.h"
 #include "base/limits.h"
 #include "kv/prefix_index.h"
 #include "sched/market.h"
-#include "sched/meanwhile.h"
 #include "sched/pass.h"
 
 namespace pie {

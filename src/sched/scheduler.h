@@ -18,13 +18,13 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/meanwhile.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "kv/prefix_index.h"
 #include "kv/stored_kv.h"
 #include "sched/chain.h"
 #include "sched/market.h"
-#include "sched/meanwhile.h"
 #include "sched/memory_options.h"
 #include "sched/policy.h"
 

@@ -84,6 +84,7 @@ void StepLoop::DrainCommands() {
     } else if (command.kind == Command::Kind::kMeanwhile) {
       meanwhile_ = std::move(command.meanwhile);
       meanwhile_->Begin();
+      backend_.SetMeanwhile(meanwhile_);
     } else {
       lanes_.Apply(std::move(command));
     }
@@ -109,7 +110,8 @@ std::optional<StepLoop::Pause> StepLoop::Hold(const Flight& flight) {
                      });
   if (hold_ns == 0) return std::nullopt;
   const uint32_t peers = policy == BatchPolicy::kEager ? cohort.woken() : cohort.prompt();
-  return Pause{.timeout = std::chrono::nanoseconds(hold_ns), .commands = peers};
+  return Pause{
+      .timeout = std::chrono::nanoseconds(hold_ns), .commands = peers, .spin = meanwhile_ != nullptr};
 }
 
 void StepLoop::RunBatch(Flight& flight, Flight& next) {
@@ -321,10 +323,12 @@ bool StepLoop::RunGuests(const Pause& pause) {
 void StepLoop::Wait(const Pause& pause) {
   if (RunGuests(pause)) return;
   if (pause.spin) {
-    const int64_t spin_end_ns = clock_.NowNs() + options_.spin_us * 1'000LL;
+    int64_t spin_ns = options_.spin_us * 1'000LL;
+    if (pause.timeout) spin_ns = std::min<int64_t>(spin_ns, pause.timeout->count());
+    const int64_t spin_end_ns = clock_.NowNs() + spin_ns;
     do {
       for (int i = 0; i < 32; ++i) {
-        if (queue_.pending()) return;
+        if (queue_.closed() || queue_.size() >= pause.commands) return;
         CpuRelax();
       }
       // Guests need a core to come back on; this one stays awake for them.

@@ -1,6 +1,7 @@
-// Turns: guests that wait for a turn, for a thread that lends itself to them. Whom such a thread
-// wakes, it must run or hand over to the runtime's own threads before it sleeps. Guests that held
-// it for long get their next turns elsewhere.
+// Turns: guests that wait for a turn, for threads that lend themselves to them. A thread may keep
+// the guests that it wakes for that; it must see to it that they are run, or handed over to the
+// runtime's own threads, before it sleeps. Guests that held a lent thread for long get their next
+// turns elsewhere.
 #pragma once
 
 #include "pie_bridge.h"
@@ -14,8 +15,8 @@ class Turns {
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  void Lend(bool lent) { pie_bridge::pie_turns_lend(raw_, lent); }  // this thread
-  bool RunOne() { return pie_bridge::pie_turns_run_one(raw_); }     // false: nobody waits
+  void Keep(bool keep) { pie_bridge::pie_turns_keep(raw_, keep); }  // whom this thread wakes
+  bool RunOne() { return pie_bridge::pie_turns_run_one(raw_); }     // false: nobody is kept
   void HandOver() { pie_bridge::pie_turns_hand_over(raw_); }
 
  private:

@@ -1,6 +1,6 @@
-//! Where guests take their turns: on the executor's threads, or on a thread that was lent. A step thread lends itself:
+//! Where guests take their turns: on the executor's threads, or on threads that were lent. A step thread lends itself:
 //! it wakes guests and then has nothing to do until they come back, so it runs them itself and no other thread has to
-//! be woken for it.
+//! be woken for it. Threads of a device that wait for its next batch help.
 use super::cpu::CpuMeter;
 use super::runtime::Runtime;
 use crate::abi::guarded;
@@ -16,18 +16,21 @@ use std::sync::{Arc, Mutex};
 type Turn = Runnable<Arc<CpuMeter>>;
 
 thread_local! {
-    /// Whom this thread is lent to.
-    static LENT_TO: Cell<*const Turns> = const { Cell::new(null()) };
+    /// Whose guests this thread keeps, when it wakes them, for those that lend themselves.
+    static KEEPS_FOR: Cell<*const Turns> = const { Cell::new(null()) };
+    /// Runs a guest that was kept.
+    static LENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From so many on that wait for a lent thread, another one helps.
-const SHARED: usize = 3;
+/// So many that wait are worth waking another thread for.
+const CROWD: usize = 64;
 
 pub struct Turns {
     tokio: tokio::runtime::Handle,
     /// Woken on a lent thread, and not yet run.
     woken: Mutex<VecDeque<Turn>>,
-    helpers: AtomicUsize,
+    /// How many these are, for a quick look.
+    waiting: AtomicUsize,
 }
 
 impl Turns {
@@ -35,7 +38,7 @@ impl Turns {
         Arc::new(Turns {
             tokio,
             woken: Mutex::default(),
-            helpers: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
         })
     }
 
@@ -61,13 +64,14 @@ impl Turns {
                 tokio::task::yield_now().await;
                 turn.run();
             });
-        } else if LENT_TO.get() == Arc::as_ptr(self) && turn.metadata().may_use_lent_thread() {
+        } else if KEEPS_FOR.get() == Arc::as_ptr(self) && turn.metadata().may_use_lent_thread() {
             let waiting = {
                 let mut woken = self.woken.lock().unwrap();
                 woken.push_back(turn);
+                self.waiting.store(woken.len(), Relaxed);
                 woken.len()
             };
-            if waiting >= SHARED && self.helpers.load(Relaxed) == 0 {
+            if waiting % CROWD == 0 {
                 self.help();
             }
         } else {
@@ -82,18 +86,22 @@ impl Turns {
     }
 
     fn next(&self) -> Option<Turn> {
-        self.woken.lock().unwrap().pop_front()
+        if self.waiting.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut woken = self.woken.lock().unwrap();
+        let next = woken.pop_front();
+        self.waiting.store(woken.len(), Relaxed);
+        next
     }
 
-    /// An executor's thread takes some of what waits for the lent one.
+    /// An executor's thread takes some of them.
     fn help(self: &Arc<Turns>) {
-        self.helpers.fetch_add(1, Relaxed);
         let turns = self.clone();
         self.tokio.spawn(async move {
             while let Some(turn) = turns.next() {
                 turn.run();
             }
-            turns.helpers.fetch_sub(1, Relaxed);
         });
     }
 
@@ -102,7 +110,9 @@ impl Turns {
             return false;
         };
         let _inside = self.tokio.enter();
+        LENT.set(true);
         turn.run();
+        LENT.set(false);
         true
     }
 
@@ -113,9 +123,9 @@ impl Turns {
     }
 }
 
-/// Is this thread lent to guests?
+/// Does this thread run a guest though it has other things to do?
 pub fn on_lent_thread() -> bool {
-    !LENT_TO.get().is_null()
+    LENT.get()
 }
 
 /// Go on elsewhere, before something that takes its time.
@@ -131,22 +141,23 @@ pub extern "C" fn pie_turns_new(runtime: &Runtime) -> *const Turns {
     Arc::into_raw(runtime.turns.clone())
 }
 
-/// Lend this thread, or take it back. Until then it must run, or hand over, whom it wakes.
+/// From now on this thread keeps the guests that it wakes, or no longer does. Whoever keeps some must see to it that
+/// they are run or handed over before it sleeps.
 #[no_mangle]
-pub extern "C" fn pie_turns_lend(turns: &Turns, lent: bool) {
-    LENT_TO.set(if lent { turns } else { null() });
-    if !lent {
+pub extern "C" fn pie_turns_keep(turns: &Turns, keep: bool) {
+    KEEPS_FOR.set(if keep { turns } else { null() });
+    if !keep {
         guarded((), || turns.hand_over());
     }
 }
 
-/// Let one of those that were woken have a turn here, on a lent thread. False: there is none.
+/// Let one of those that were kept have a turn on this thread. False: there is none.
 #[no_mangle]
 pub extern "C" fn pie_turns_run_one(turns: &Turns) -> bool {
     guarded(false, || turns.run_one())
 }
 
-/// This thread has something better to do: the others run who is left.
+/// There is something better to do: the executor runs who is left.
 #[no_mangle]
 pub extern "C" fn pie_turns_hand_over(turns: &Turns) {
     guarded((), || turns.hand_over())

@@ -107,6 +107,10 @@ class CpuBackend final : public Backend {
     return {};
   }
 
+  void SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile) override {
+    pool_.SetMeanwhile(std::move(meanwhile));
+  }
+
  private:
   void ReadMembers(const Batch& batch) {
     const auto members = static_cast<uint32_t>(batch.members.size());

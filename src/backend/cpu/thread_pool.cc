@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace pie::cpu {
 namespace {
@@ -10,10 +11,12 @@ namespace {
 // Some tens of microseconds: longer than the gap between two kernels of a step, shorter than what
 // anybody would notice.
 constexpr int kSpins = 2'000;
-// A worker without a job spins less: between two steps guests have their turn and need a core. Then
-// it offers its own to whoever waits for one, again and again, about a microsecond each time. That
-// keeps the core from falling asleep, which would make everybody's next turn dearer.
-constexpr int kIdleSpins = 400;
+// A worker without a job spins less: between two steps guests have their turn and need a core. It
+// runs those that it is offered. Then it gives its core to whoever waits for one, again and again,
+// about a microsecond each time. That keeps the core from falling asleep, which would make
+// everybody's next turn dearer.
+constexpr int kIdleSpins = 16;  // rounds
+constexpr int kSpinsARound = 25;
 constexpr int kIdleYields = 200;
 
 thread_local bool t_inside_part = false;
@@ -28,17 +31,27 @@ bool Spin(Done&& done, int spins) {
   return false;
 }
 
+}  // namespace
+
+void ThreadPool::SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile) {
+  if (meanwhile_) return;
+  meanwhile_ = std::move(meanwhile);
+  set_meanwhile_.store(meanwhile_.get(), std::memory_order_release);
+}
+
 template <class Done>
-bool SpinIdly(Done&& done) {
-  if (Spin(done, kIdleSpins)) return true;
-  for (int i = 0; i < kIdleYields; ++i) {
-    if (done()) return true;
-    sched_yield();
+bool ThreadPool::SpinIdly(Done&& done) {
+  Meanwhile* const meanwhile = set_meanwhile_.load(std::memory_order_acquire);
+  for (int i = 0; i < kIdleSpins + kIdleYields; ++i) {
+    if (Spin(done, i < kIdleSpins ? kSpinsARound : 1)) return true;
+    if (meanwhile != nullptr && meanwhile->RunOne()) {
+      i = 0;
+    } else if (i >= kIdleSpins) {
+      sched_yield();
+    }
   }
   return false;
 }
-
-}  // namespace
 
 unsigned ThreadPool::AvailableCpus() {
   cpu_set_t set;

@@ -12,9 +12,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <type_traits>
 #include <vector>
+
+#include "backend/meanwhile.h"
 
 namespace pie::cpu {
 
@@ -29,6 +32,9 @@ class ThreadPool {
 
   // Processors that this process may run on; at least 1.
   static unsigned AvailableCpus();
+
+  // What workers do while there is no kernel to run; once.
+  void SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile);
 
   unsigned threads() const { return static_cast<unsigned>(workers_.size()) + 1; }
 
@@ -46,6 +52,8 @@ class ThreadPool {
 
   void Run(uint32_t parts, Call call, void* state);
   void Work();
+  template <class Done>
+  bool SpinIdly(Done&& done);
   // Runs parts of the open job until none is left to claim.
   void RunParts();
 
@@ -60,6 +68,8 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> finished_ = 0;  // parts of this job that are done
   alignas(64) std::atomic<uint32_t> epoch_ = 0;     // job number, what workers sleep on
   std::atomic<bool> stopping_ = false;
+  std::shared_ptr<Meanwhile> meanwhile_;
+  std::atomic<Meanwhile*> set_meanwhile_ = nullptr;  // the same, for the workers
   std::vector<std::thread> workers_;
 };
 
