@@ -1,7 +1,7 @@
 """What it costs that a program drives the model, and what it gains: `pie-tax-bench`.
 
-A tax is an inferlet's time a token ÷ that of the bare loop, by turns in one process; of each, the
-lowest decile of several short turns.
+A tax is an inferlet's time a token ÷ that of the bare loop, by turns in one process: the median of
+many short turns.
 """
 
 from __future__ import annotations

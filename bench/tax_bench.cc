@@ -205,6 +205,7 @@ class Guests {
     return values;
   }
   Steps TakeSteps() { return std::exchange(steps_, {}); }
+
  private:
   Steps steps_;
   std::unique_ptr<host::Engine> engine_;

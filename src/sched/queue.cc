@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace pie {
+namespace {
+
+thread_local bool t_never_waits = false;
+
+}  // namespace
 
 void Fence::Signal() {
   // Under the lock: the waiter may be gone, and the fence with it, as soon as it is released.
@@ -21,7 +26,7 @@ void CommandQueue::Push(Command command) {
   bool wake = false;
   {
     std::unique_lock lock(mutex_);
-    if (commands_.size() >= limit_ && std::this_thread::get_id() != consumer_) {
+    if (commands_.size() >= limit_ && !t_never_waits) {
       ++waiting_callers_;
       space_.wait(lock, [this] { return commands_.size() < limit_ || closed(); });
       --waiting_callers_;
@@ -48,9 +53,8 @@ void CommandQueue::Close() {
   space_.notify_all();
 }
 
-void CommandQueue::SetConsumer(std::thread::id id) {
-  const std::lock_guard lock(mutex_);
-  consumer_ = id;
+void CommandQueue::NeverWaitHere() {
+  t_never_waits = true;
 }
 
 bool CommandQueue::Drain(std::vector<Command>& commands) {

@@ -1,9 +1,9 @@
 // CommandQueue: from any thread to the step thread. Commands come out in the order they went in.
 //
 // Bounded: a caller that finds it full waits until the step thread has drained it, which takes at
-// most a step; the step thread itself (a `done` callback that asks for the next pass) never waits.
-// Cost: an uncontended lock a push, one lock a drain however many commands there are. A push makes
-// a system call only when the step thread sleeps.
+// most a step. Step threads, of whatever scheduler, never wait: they run `done` callbacks, and
+// guests. Cost: an uncontended lock a push, one lock a drain however many commands there are. A
+// push makes a system call only when the step thread sleeps.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "backend/meanwhile.h"
@@ -77,8 +76,10 @@ class CommandQueue {
   void Push(Command command);
   void Close();  // wakes everybody
 
+  // Of this thread: from now on it waits for no queue.
+  static void NeverWaitHere();
+
   // Step thread.
-  void SetConsumer(std::thread::id id);
   bool Drain(std::vector<Command>& commands);  // replaces what is there; false: nothing came
   bool pending() const { return pending_.load(std::memory_order_acquire); }  // work, or closed
   size_t size() const { return size_.load(std::memory_order_relaxed); }      // commands
@@ -92,7 +93,6 @@ class CommandQueue {
   std::condition_variable work_;   // for the step thread
   std::condition_variable space_;  // for callers
   std::vector<Command> commands_;
-  std::thread::id consumer_;
   uint32_t waiting_callers_ = 0;
   size_t wake_at_ = 0;  // commands that the sleeping step thread waits for; 0 = it does not sleep
   std::atomic<bool> pending_ = false;

@@ -19,7 +19,7 @@ struct Scheduler::Impl {
         loop(*backend, options, queue, SteadyClock::Get()),
         thread([this] {
           pthread_setname_np(pthread_self(), "pie-step");
-          queue.SetConsumer(std::this_thread::get_id());
+          CommandQueue::NeverWaitHere();
           loop.Run();
         }) {}
   ~Impl() {

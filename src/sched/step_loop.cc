@@ -110,8 +110,9 @@ std::optional<StepLoop::Pause> StepLoop::Hold(const Flight& flight) {
                      });
   if (hold_ns == 0) return std::nullopt;
   const uint32_t peers = policy == BatchPolicy::kEager ? cohort.woken() : cohort.prompt();
-  return Pause{
-      .timeout = std::chrono::nanoseconds(hold_ns), .commands = peers, .spin = meanwhile_ != nullptr};
+  return Pause{.timeout = std::chrono::nanoseconds(hold_ns),
+               .commands = peers,
+               .spin = meanwhile_ != nullptr};
 }
 
 void StepLoop::RunBatch(Flight& flight, Flight& next) {

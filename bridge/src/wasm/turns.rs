@@ -167,3 +167,141 @@ pub extern "C" fn pie_turns_hand_over(turns: &Turns) {
 pub unsafe extern "C" fn pie_turns_free(turns: *const Turns) {
     guarded((), || drop(Arc::from_raw(turns)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wasm::cpu::Metered;
+    use crate::wasm::signal::{pie_signal_fire, pie_signal_free, pie_signal_new, waiter};
+    use std::sync::mpsc::{channel, Receiver};
+    use std::thread::{current, ThreadId};
+    use std::time::Duration;
+    use wasmtime_wasi::p2::Pollable;
+
+    const SOON: Duration = Duration::from_millis(50);
+    const LATE: Duration = Duration::from_secs(20);
+
+    /// A guest that waits for signals, one after the other, and says on which thread it ran.
+    struct Fake {
+        signals: Vec<*const super::super::Signal>,
+        ran: Receiver<ThreadId>,
+    }
+
+    impl Fake {
+        fn launch(turns: &Arc<Turns>, signals: usize, busy: Duration) -> Fake {
+            let signals: Vec<_> = (0..signals).map(|_| pie_signal_new()).collect();
+            let waiters: Vec<_> = signals.iter().map(|s| unsafe { waiter(*s) }).collect();
+            let (tell, ran) = channel();
+            let meter = Arc::new(CpuMeter::new());
+            let task = Metered {
+                inner: Box::pin(async move {
+                    tell.send(current().id()).unwrap();
+                    for mut waiter in waiters.into_iter().flatten() {
+                        waiter.ready().await;
+                        std::thread::sleep(busy);
+                        tell.send(current().id()).unwrap();
+                    }
+                }),
+                meter: meter.clone(),
+                ticker: Arc::default(),
+            };
+            turns.spawn(meter, task);
+            let fake = Fake { signals, ran };
+            fake.ran.recv_timeout(LATE).unwrap();
+            std::thread::sleep(SOON); // until it waits
+            fake
+        }
+        fn fire(&self, signal: usize) {
+            unsafe { pie_signal_fire(self.signals[signal]) }
+        }
+        fn ran_here(&self) -> bool {
+            self.ran.recv_timeout(LATE).unwrap() == current().id()
+        }
+    }
+
+    impl Drop for Fake {
+        fn drop(&mut self) {
+            self.signals
+                .iter()
+                .for_each(|s| unsafe { pie_signal_free(*s) });
+        }
+    }
+
+    fn executor() -> (tokio::runtime::Runtime, Arc<Turns>) {
+        let tokio = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_time()
+            .build()
+            .unwrap();
+        let turns = Turns::new(tokio.handle().clone());
+        (tokio, turns)
+    }
+
+    #[test]
+    fn who_keeps_guests_runs_them() {
+        let (_tokio, turns) = executor();
+        let guest = Fake::launch(&turns, 2, Duration::ZERO);
+        pie_turns_keep(&turns, true);
+        assert!(!turns.run_one()); // it waits
+        guest.fire(0);
+        assert!(guest.ran.recv_timeout(SOON).is_err()); // nobody else runs it
+        assert!(turns.run_one());
+        assert!(guest.ran_here());
+        pie_turns_keep(&turns, false);
+        guest.fire(1);
+        assert!(!guest.ran_here());
+    }
+
+    #[test]
+    fn who_is_kept_can_be_handed_over() {
+        let (_tokio, turns) = executor();
+        let guest = Fake::launch(&turns, 2, Duration::ZERO);
+        pie_turns_keep(&turns, true);
+        guest.fire(0);
+        pie_turns_hand_over(&turns);
+        assert!(!guest.ran_here());
+        std::thread::sleep(SOON);
+        guest.fire(1);
+        pie_turns_keep(&turns, false); // the last chance
+        assert!(!guest.ran_here());
+    }
+
+    #[test]
+    fn a_crowd_gets_help() {
+        let (_tokio, turns) = executor();
+        let guests: Vec<_> = (0..CROWD)
+            .map(|_| Fake::launch(&turns, 1, Duration::ZERO))
+            .collect();
+        pie_turns_keep(&turns, true);
+        guests.iter().for_each(|guest| guest.fire(0));
+        assert!(guests.iter().all(|guest| !guest.ran_here()));
+        pie_turns_keep(&turns, false);
+    }
+
+    #[test]
+    fn who_held_a_lent_thread_for_long_runs_elsewhere_for_a_while() {
+        let (_tokio, turns) = executor();
+        let guest = Fake::launch(&turns, 3, Duration::from_millis(2));
+        pie_turns_keep(&turns, true);
+        guest.fire(0);
+        assert!(turns.run_one());
+        assert!(guest.ran_here());
+        for signal in 1..3 {
+            guest.fire(signal);
+            assert!(!guest.ran_here());
+            std::thread::sleep(SOON);
+        }
+        pie_turns_keep(&turns, false);
+    }
+
+    #[test]
+    fn others_guests_are_not_kept() {
+        let (_tokio, turns) = executor();
+        let (_other_tokio, others) = executor();
+        let guest = Fake::launch(&others, 1, Duration::ZERO);
+        pie_turns_keep(&turns, true);
+        guest.fire(0);
+        assert!(!guest.ran_here());
+        pie_turns_keep(&turns, false);
+    }
+}
