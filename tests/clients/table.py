@@ -18,7 +18,6 @@ import world
 from wire import FakeServer, Loop, Proxy
 
 CASES = json.loads((world.ROOT / "client/conformance/cases.json").read_text())
-_LIMIT_S = 120
 _fresh = itertools.count(1)
 
 
@@ -54,15 +53,16 @@ class Driver:
 
     def finish(self, number: int) -> dict[str, Any]:
         try:
-            return self._answers[number].get(timeout=_LIMIT_S)
+            return self._answers[number].get(timeout=world.LIMIT_S)
         except queue.Empty:
+            self.process.kill()  # the next case has another, and does not wait for this one
             raise AssertionError("the driver did not answer") from None
         finally:
             del self._answers[number]
 
     def stop(self) -> int:
         self.process.stdin.close()
-        return self.process.wait(30)
+        return self.process.wait(world.LIMIT_S)
 
 
 class Run:
@@ -139,7 +139,7 @@ class Run:
                 command[field] = self.prefix + command[field]
         if command["op"] == "connect":
             self.opened.add(command["client"])
-            command.setdefault("timeout", 1 if self.case.get("fake") == "silent" else 60)
+            command.setdefault("timeout", 1 if self.case.get("fake") == "silent" else world.LIMIT_S)
         return command
 
     def judge(self, step, answer, expect=None, error=None, contains=None, save=None) -> None:

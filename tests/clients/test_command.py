@@ -44,7 +44,7 @@ def start(server: world.Server, *arguments: str | Path) -> subprocess.Popen[str]
 
 def run(server, *arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
     process = start(server, *arguments)
-    out, err = process.communicate(stdin, timeout=60)
+    out, err = process.communicate(stdin, timeout=world.LIMIT_S)
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
@@ -96,7 +96,7 @@ def test_detach_list_attach_abort(server):
     while "attached" not in run(server, "list").stdout and time.monotonic() < deadline:
         pass
     assert run(server, "abort", id[:8]).returncode == 0
-    _, err = attached.communicate(timeout=60)
+    _, err = attached.communicate(timeout=world.LIMIT_S)
     assert attached.returncode == 1 and "cancelled" in err
     assert id not in run(server, "list").stdout
 
@@ -107,7 +107,7 @@ def test_ctrl_c_ends_what_was_submitted(server):
     while not run(server, "list").stdout and time.monotonic() < deadline:
         pass
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=world.LIMIT_S)
     assert process.returncode == 130
     assert not run(server, "list").stdout
 

@@ -62,7 +62,12 @@ def guarded(tmp_path_factory):
 
 def run(*command: str | Path, **env: str) -> str:
     done = subprocess.run(
-        command, env={**os.environ, **env}, capture_output=True, text=True, timeout=60, check=False
+        command,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=world.LIMIT_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -158,8 +163,8 @@ def test_in_a_browser(guarded, tmp_path, kind):
             [browser, *flags, address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            assert said.get(timeout=60) == f"file 600000 7 {guarded.text}"
+            assert said.get(timeout=world.LIMIT_S) == f"file 600000 7 {guarded.text}"
         finally:
             shown.terminate()
-            shown.wait(30)
+            shown.wait(world.LIMIT_S)
             files.shutdown()

@@ -15,10 +15,11 @@ from wire import Loop
 
 import build_clients
 
-CONFIGS = {
-    "open": "[server]\ndrain_secs = 0\n",
-    "guarded": "[server]\ndrain_secs = 0\n[auth]\nenabled = true\n",
-}
+# Nobody is taken for gone because the machine stood still.
+PATIENT = (
+    f"[server]\ndrain_secs = 0\nauth_timeout_secs = {world.LIMIT_S}\nping_secs = {world.LIMIT_S}\n"
+)
+CONFIGS = {"open": PATIENT, "guarded": f"{PATIENT}[auth]\nenabled = true\n"}
 DRIVERS = {
     "python": [sys.executable, str(world.ROOT / "client/conformance/driver.py")],
     "javascript": ["node", str(world.ROOT / "client/conformance/driver.mjs")],
@@ -62,7 +63,7 @@ def driver(tmp_path_factory) -> Iterator[Callable[[str], Driver]]:
     started: dict[str, Driver] = {}
 
     def get(language: str) -> Driver:
-        if language not in started:
+        if language not in started or started[language].process.poll() is not None:
             folder = tmp_path_factory.mktemp(language)
             env = {**os.environ, "PYTHONPATH": str(world.ROOT / "client/python/src")}
             if language != "python":

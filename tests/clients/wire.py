@@ -12,6 +12,7 @@ from typing import Any
 import blake3
 import msgpack
 import websockets
+from world import LIMIT_S
 
 
 class Loop:
@@ -26,7 +27,7 @@ class Loop:
         async def awaited() -> Any:
             return await coroutine
 
-        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(LIMIT_S)
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)

@@ -21,6 +21,9 @@ MANIFESTS = {
 }
 COMPONENTS = {"session": "serve-session-rust", "empty": "bench-empty"}
 
+# Only for what hangs: a machine that stands still for minutes should fail nothing.
+LIMIT_S = 600
+
 KEYS = {
     "rsa": lambda: rsa.generate_private_key(65537, 2048),
     "ed25519": ed25519.Ed25519PrivateKey.generate,
@@ -95,7 +98,7 @@ class Server:
 
     def end(self, how: int = signal.SIGKILL) -> None:
         self.process.send_signal(how)
-        self.process.wait(60)
+        self.process.wait(LIMIT_S)
         self.process.stdout.close()
 
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from raw_client import RawClient
+from raw_client import LIMIT_S, RawClient
 
 ROOT = Path(__file__).resolve().parents[2]
 PIE = os.environ.get("PIE_BINARY", str(ROOT / "build" / "bin" / "pie"))
-_LIMIT_S = 60
 
 
 class Serving:
@@ -53,7 +52,7 @@ class Serving:
         return self.wait()
 
     def wait(self) -> int:
-        code = self.process.wait(_LIMIT_S)
+        code = self.process.wait(LIMIT_S)
         self.process.stdout.close()
         self.log.close()
         return code
@@ -86,7 +85,7 @@ def on() -> Callable[[Coroutine[Any, Any, Any]], Any]:
     """Runs a coroutine to its end, within a time."""
 
     def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run(asyncio.wait_for(coroutine, 120))
+        return asyncio.run(asyncio.wait_for(coroutine, LIMIT_S))
 
     return run
 

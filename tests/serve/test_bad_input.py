@@ -15,7 +15,7 @@ import msgpack
 import pytest
 import websockets
 from conftest import SESSION, SESSION_MANIFEST, component, session_client
-from raw_client import RawClient, Refused
+from raw_client import LIMIT_S, RawClient, Refused
 
 
 async def raw_frame(server, frame: bytes | str) -> websockets.Close | None:
@@ -24,7 +24,7 @@ async def raw_frame(server, frame: bytes | str) -> websockets.Close | None:
     try:
         with contextlib.suppress(websockets.ConnectionClosed):
             await client.socket.send(frame)
-        await asyncio.wait_for(client.closed.wait(), 10)
+        await asyncio.wait_for(client.closed.wait(), LIMIT_S)
     except TimeoutError:
         await client.close()
         return None
@@ -244,9 +244,9 @@ def test_strangers_who_say_nothing_are_closed(start, on):
     async def talk():
         silent = await RawClient.connect(server.uri, user=None)
         known = await RawClient.connect(server.uri)
-        await asyncio.wait_for(silent.closed.wait(), 10)
+        await asyncio.wait_for(silent.closed.wait(), LIMIT_S)
         with socket.create_connection(("127.0.0.1", server.port)) as plain:
-            plain.settimeout(10)
+            plain.settimeout(LIMIT_S)
             assert await asyncio.to_thread(plain.recv, 1) == b"", "closed without a word"
         assert await known.ask("ping") == "Pong"
         return silent.socket.close_code

@@ -15,12 +15,14 @@ import urllib.request
 import pytest
 import websockets
 from conftest import PIE, ROOT, SESSION, component, session_client
-from raw_client import RawClient, Refused
+from raw_client import LIMIT_S, RawClient, Refused
 
 
 def get(server, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=20) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{server.port}{path}", timeout=LIMIT_S
+        ) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -126,7 +128,7 @@ def test_tls(start, on, tmp_path):
             assert await client.ask("ping") == "Pong"
             plain = server.uri.replace("wss", "ws")
             with pytest.raises((OSError, EOFError, websockets.WebSocketException)):
-                await asyncio.wait_for(RawClient.connect(plain), 15)
+                await asyncio.wait_for(RawClient.connect(plain), LIMIT_S)
             return await client.ask("ping")
 
     assert on(talk()) == "Pong"
