@@ -236,6 +236,21 @@ js_path() {  # bakery's toolchain.node_modules() computes the same name
 
 has_node() { have node && have npm && at_least "$(node --version | tr -d v)" $node_minimum; }
 
+# npm_packages WHO FOLDER INTO WHAT: the packages that FOLDER locks, once; without them WHAT cannot be built.
+npm_packages() {
+  [ ! -e "$3/.complete" ] || return 0
+  say "$1" "installing the packages of $2"
+  rm -rf "$3"
+  mkdir -p "$3"
+  cp "$2/package.json" "$2/package-lock.json" "$3/"
+  if ! logged npm ci --prefix "$3" --no-audit --no-fund --loglevel=error; then
+    warn "$4 cannot be built: npm failed (see $log). Run again:
+      make setup"
+    return 1
+  fi
+  touch "$3/.complete"
+}
+
 setup_node() {
   if [ ! -f bakery/js/package-lock.json ] || [ ! -x "${venv:-}/bin/python" ]; then return 0; fi
   # Node in bakery's own environment goes before the system's, here as in bakery.
@@ -252,18 +267,7 @@ setup_node() {
   fi
   local js
   js=$(js_path)
-  if [ ! -e "$js/.complete" ]; then
-    say node "installing the packages of bakery/js"
-    rm -rf "$js"
-    mkdir -p "$js"
-    cp bakery/js/package.json bakery/js/package-lock.json "$js/"
-    if ! logged npm ci --prefix "$js" --no-audit --no-fund --loglevel=error; then
-      warn "JavaScript and TypeScript inferlets cannot be built: npm failed (see $log). Run again:
-      make setup"
-      return 0
-    fi
-    touch "$js/.complete"
-  fi
+  npm_packages node bakery/js "$js" "JavaScript and TypeScript inferlets" || return 0
   say node "$(node --version | tr -d v), packages in ${js/#$HOME/\~}"
 }
 
@@ -279,18 +283,7 @@ setup_clients() {
   has_node || return 0
   local js
   js=$(client_js_path)
-  if [ ! -e "$js/.complete" ]; then
-    say clients "installing the packages of client/javascript"
-    rm -rf "$js"
-    mkdir -p "$js"
-    cp client/javascript/package.json client/javascript/package-lock.json "$js/"
-    if ! logged npm ci --prefix "$js" --no-audit --no-fund --loglevel=error; then
-      warn "the JavaScript client cannot be built: npm failed (see $log). Run again:
-      make setup"
-      return 0
-    fi
-    touch "$js/.complete"
-  fi
+  npm_packages clients client/javascript "$js" "the JavaScript client" || return 0
   say clients "packages in ${js/#$HOME/\~}"
 }
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, Serving, component
-from raw_client import RawClient
+from raw_client import LIMIT_S, RawClient
 
 MANIFEST = (ROOT / "inferlets/remember/rust/Pie.toml").read_text()
 LONG = "A long story. " * 100  # some 1,400 tokens of the dummy model
@@ -31,7 +32,7 @@ async def say(server: Serving, user: str, prompt: str, name: str = "chat") -> tu
 
 
 def metric(server: Serving, name: str) -> int:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=10) as page:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=LIMIT_S) as page:
         found = re.search(rf"^{name} (\d+)$", page.read().decode(), re.M)
     assert found, name
     return int(found[1])
@@ -74,7 +75,8 @@ def test_equal_beginnings_are_shared_by_one_user_only(start, on):
     on(say(server, "ada", LONG, "two"))
     assert metric(server, "pie_prefix_tokens_saved_total") >= saved + 1000
     assert metric(server, "pie_tokens_total") < computed + 100
-    assert metric(server, "pie_pages_used") == 0
+    while metric(server, "pie_pages_used") > 0:  # its last word comes before its pages go
+        time.sleep(0.01)
     assert metric(server, "pie_pages_cached") > 100
 
 

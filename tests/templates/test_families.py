@@ -66,6 +66,17 @@ def is_legal(family: Family, parts: list[list[dict[str, Any]]]) -> bool:
     return not late and not (moves and len(parts) > 1)
 
 
+def added_one_by_one(ours: Templates, parts: list[list[dict[str, Any]]]) -> list[int]:
+    before: list[str] = []
+    tokens: list[int] = []
+    for part in parts:
+        added = ours.extend(before, part)
+        assert isinstance(added, list), added
+        tokens += added
+        before += [turn["kind"] for turn in part]
+    return tokens
+
+
 @pytest.mark.parametrize("turns", TURNS, ids=lambda turns: "-".join(t["kind"] for t in turns))
 def test_turns_add_up_to_the_whole_rendering(
     family: Family, ours: Templates, theirs: HuggingFace, turns: list[dict[str, Any]]
@@ -86,13 +97,7 @@ def test_turns_add_up_to_the_whole_rendering(
         pairs = [(a[-1], b[0]) for a, b in itertools.pairwise(kinds)]
         if text is None and ("assistant", "answer") in pairs:
             continue  # it wants a call there: what is answered is not written as an answer
-        before: list[str] = []
-        tokens: list[int] = []
-        for part in parts:
-            added = ours.extend(before, part)
-            assert isinstance(added, list), added
-            tokens += added
-            before += [turn["kind"] for turn in part]
+        tokens = added_one_by_one(ours, parts)
         if ("answer", "answer") in pairs:
             # They share a turn, and a token may lie across the cut: the text is the same.
             assert ours.ask(decode=tokens) == ours.ask(decode=whole), kinds
@@ -181,13 +186,7 @@ def test_the_default_model():
             assert text is not None
             whole = ours.ask(encode=text)["tokens"]
             for parts in splits(turns):
-                before: list[str] = []
-                tokens: list[int] = []
-                for part in parts:
-                    added = ours.extend(before, part)
-                    assert isinstance(added, list), added
-                    tokens += added
-                    before += [turn["kind"] for turn in part]
+                tokens = added_one_by_one(ours, parts)
                 assert tokens == whole, text
         assert ours.ask(encode="<|im_end|>\n")["tokens"] == loaded["seal"]
         assert ours.ask(encode="<|im_end|>")["tokens"][0] in loaded["stops"]
