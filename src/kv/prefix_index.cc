@@ -49,6 +49,12 @@ BlockDigest PrefixIndex::DigestOf(const Block& parent, const RowsView& rows) con
   return {high, low};
 }
 
+uint64_t PrefixIndex::NumberOf(const Block& parent, const RowsView& rows) const {
+  if (!options_.share) return 0;
+  const BlockDigest digest = DigestOf(parent, rows);
+  return std::max<uint64_t>(1, Mix(digest.high, digest.low));
+}
+
 Block* PrefixIndex::HoldRoot(const CacheSalt& salt) {
   Block*& root = roots_[salt];
   if (root == nullptr) {

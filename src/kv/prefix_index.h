@@ -92,6 +92,8 @@ class PrefixIndex final : public PageCache {
   void Ref(Block* block) { ++block->refs; }
   void Unref(Block* block);
 
+  // The same number for the same page: so many `rows` behind `parent`. 0: pages are not shared.
+  uint64_t NumberOf(const Block& parent, const RowsView& rows) const;
   // The block of a page's worth of `rows` behind `parent`, if its page is in memory. Moves the
   // caller's hold from `parent` to it. Null: not there, nothing changed.
   Block* Descend(Block* parent, const RowsView& rows);

@@ -128,6 +128,13 @@ uint32_t Sequence::Adopt(const RowsView& rows) {
   return adopted;
 }
 
+uint64_t Sequence::NextPage(const RowsView& rows) const {
+  if (open_.size() + rows.size() < page_tokens() || open_.size() >= page_tokens()) return 0;
+  Rows page = open_;
+  page.Append(rows.Sub(0, page_tokens() - open_.size()), tokens());
+  return index_->NumberOf(*tail_, page.view());
+}
+
 Sequence Sequence::Fork() const {
   index_->Hold(tail_);
   Sequence child(*index_, tail_);

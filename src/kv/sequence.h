@@ -56,6 +56,10 @@ class Sequence {
   // whole pages, and only at the end of one. Returns how many rows need not be computed.
   uint32_t Adopt(const RowsView& rows);
 
+  // The page that `rows`, which are to come next, would complete first, as a number that equal
+  // pages share. 0: they complete none, or nobody could use it.
+  uint64_t NextPage(const RowsView& rows) const;
+
   Sequence Fork() const;           // reserved room is not shared
   void Truncate(uint32_t tokens);  // keeps the first `tokens`; reserved room is given back
   void Clear() { Truncate(0); }

@@ -10,6 +10,13 @@ constexpr uint32_t kShortTokens = 8;
 // The first long pass gets at least this part of the batch, whoever waits behind it.
 constexpr uint32_t kLongShare = 4;
 
+bool IsMade(const PlanRequest& request, std::span<const PlanRequest> waiting,
+            const std::vector<Planned>& planned) {
+  return request.may_wait && std::ranges::any_of(planned, [&](const Planned& made) {
+           return waiting[made.request].next_page == request.next_page;
+         });
+}
+
 bool IsShort(const PlanRequest& request, const PlanBudget& whole) {
   return request.tokens_left <= std::min(kShortTokens, whole.tokens);
 }
@@ -31,9 +38,13 @@ void PlanInOrder(std::span<const PlanRequest> waiting, const PlanBudget& whole,
   for (uint32_t i = 0; i < waiting.size() && left.members > 0 && left.tokens > 0; ++i) {
     const PlanRequest& request = waiting[i];
     uint32_t tokens = request.tokens_left;
-    if (IsShort(request, whole)) {
+    const bool is_short = IsShort(request, whole);
+    if (is_short) {
       short_tokens -= request.tokens_left;
       short_pages -= request.pages_needed;
+    }
+    if (IsMade(request, waiting, planned)) continue;
+    if (is_short) {
       if (tokens > left.tokens || request.pages_needed > left.pages_free) continue;
     } else {
       if (request.pages_needed > 0) {
@@ -57,6 +68,7 @@ void PlanWhateverFits(std::span<const PlanRequest> waiting, PlanBudget left,
                       std::vector<Planned>& planned) {
   for (uint32_t i = 0; i < waiting.size() && left.members > 0 && left.tokens > 0; ++i) {
     if (waiting[i].pages_needed > left.pages_free) continue;
+    if (IsMade(waiting[i], waiting, planned)) continue;
     const uint32_t tokens = std::min(waiting[i].tokens_left, left.tokens);
     planned.push_back({.request = i, .tokens = tokens});
     left.tokens -= tokens;

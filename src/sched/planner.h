@@ -5,7 +5,8 @@
 // the long one is cut into chunks around them, but the first one always gets a share, so neither
 // kind starves the other. A pass gets all of its pages when it starts, or does not start: two
 // half-done passes can then never wait for each other's pages. A long pass that waits for pages is
-// not overtaken by younger long ones, which would keep taking what it waits for.
+// not overtaken by younger long ones, which would keep taking what it waits for. A page that
+// several begin with is computed by the first of them; the others find it after the batch.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,8 @@ namespace pie {
 struct PlanRequest {
   uint32_t tokens_left = 0;   // at least 1
   uint32_t pages_needed = 0;  // free pages to take; 0 once started
+  uint64_t next_page = 0;     // that it would complete first: equal for equal pages; 0 = none
+  bool may_wait = false;      // for another one of the batch to make that page
 };
 
 struct PlanBudget {

@@ -18,6 +18,9 @@ void CpuRelax() {
 #endif
 }
 
+// A pass that could find as many pages waits for another one that makes the first of them.
+constexpr uint32_t kPagesToWaitFor = 4;
+
 uint32_t Limit(uint32_t wanted, uint32_t device) {
   return wanted == 0 ? device : std::min(wanted, device);
 }
@@ -178,13 +181,30 @@ bool StepLoop::ServeOverdue(Flight& flight, const Flight& running) {
   return true;
 }
 
+PlanRequest StepLoop::RequestOf(const Lane& lane) const {
+  const Pass& pass = *lane.current;
+  PlanRequest request{.tokens_left = pass.rows_left(),
+                      .pages_needed = lane.PagesWanted(info_.page_tokens)};
+  if (!options_.prefix.share || pass.rows() < info_.page_tokens) return request;
+  request.next_page = lane.kv.NextPage(pass.forward.rows(pass.rows_done, pass.rows_left()));
+  // As AdoptCached would take it. For a prompt of a few pages, waiting is not worth it.
+  const uint32_t end = std::min(pass.first_read, pass.rows());
+  request.may_wait = request.next_page != 0 && pass.forward.attention.empty() &&
+                     lane.kv.tokens() % info_.page_tokens == 0 &&
+                     end >= pass.rows_done + info_.page_tokens &&
+                     end >= kPagesToWaitFor * info_.page_tokens;
+  return request;
+}
+
 void StepLoop::PlanAndBoard(Flight& flight, const Flight& running) {
   std::vector<Lane*>& ready = lanes_.ready();
   requests_.clear();
   asked_.clear();
   for (uint32_t i = 0; i < ready.size(); ++i) {
     if (!allowed_[i]) continue;
-    requests_.push_back({ready[i]->current->rows_left(), ready[i]->PagesWanted(info_.page_tokens)});
+    const PlanRequest request = RequestOf(*ready[i]);
+    if (request.may_wait && (running.Makes(request) || flight.Makes(request))) continue;
+    requests_.push_back(request);
     asked_.push_back(i);
   }
   const PlanBudget budget = {
@@ -197,6 +217,8 @@ void StepLoop::PlanAndBoard(Flight& flight, const Flight& running) {
   Plan(requests_, budget, planned_);
   for (const Planned& planned : planned_) {
     Board(flight, *std::exchange(ready[asked_[planned.request]], nullptr), planned.tokens);
+    const uint64_t page = requests_[planned.request].next_page;
+    if (page != 0) flight.pages_made.push_back(page);
   }
   short_of_pages_ = false;
   if (planned_.size() == requests_.size() && !planned_.empty()) {
@@ -204,9 +226,9 @@ void StepLoop::PlanAndBoard(Flight& flight, const Flight& running) {
     return;
   }
   for (size_t i = 0; i < requests_.size(); ++i) {
-    if (ready[asked_[i]] != nullptr && requests_[i].pages_needed > pool_.pages_free()) {
-      short_of_pages_ = true;
-    }
+    if (ready[asked_[i]] == nullptr) continue;
+    if (requests_[i].may_wait && flight.Makes(requests_[i])) continue;  // it will need fewer
+    if (requests_[i].pages_needed > pool_.pages_free()) short_of_pages_ = true;
   }
   std::erase(ready, nullptr);
 }
@@ -435,8 +457,13 @@ SchedulerStats StepLoop::stats() const {
   };
 }
 
+bool StepLoop::Flight::Makes(const PlanRequest& request) const {
+  return std::ranges::find(pages_made, request.next_page) != pages_made.end();
+}
+
 void StepLoop::Flight::Clear() {
   members.clear();
+  pages_made.clear();
   batch.tokens.clear();
   batch.positions.clear();
   batch.pages.clear();

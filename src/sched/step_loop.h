@@ -55,8 +55,10 @@ class StepLoop {
     };
     Batch batch;
     std::vector<Member> members;
+    std::vector<uint64_t> pages_made;  // the next of each member that others may wait for
 
     bool empty() const { return members.empty(); }
+    bool Makes(const PlanRequest& request) const;
     void Clear();
   };
 
@@ -73,6 +75,7 @@ class StepLoop {
   // Rows that wait and are in memory already need not be computed.
   void AdoptCached();
   void Board(Flight& flight, Lane& lane, uint32_t rows);
+  PlanRequest RequestOf(const Lane& lane) const;
   void PlanAndBoard(Flight& flight, const Flight& running);
   // To wait for peers that would join this batch. Nullopt: it is time to run it.
   std::optional<Pause> Hold(const Flight& flight);

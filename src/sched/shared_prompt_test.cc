@@ -1,0 +1,149 @@
+// Many sequences that begin alike, asked for at once: what they share is computed once, and nobody
+// depends on whoever computes it.
+#include <gtest/gtest.h>
+
+#include "sched/testing.h"
+
+namespace pie {
+namespace {
+
+using testing::Gate;
+using testing::GatedBackend;
+using testing::Mirror;
+using testing::Outcome;
+using Tokens = std::vector<uint32_t>;
+
+constexpr uint32_t kShared = 512;
+constexpr uint32_t kOwn = 5;
+
+class SharedPromptTest : public ::testing::Test {
+ protected:
+  struct Asked {
+    Mirror mirror;
+    Outcome outcome;
+  };
+
+  void Start(DummyOptions device, bool share = true) {
+    device_ = device;
+    SchedulerOptions options{.check_integrity = true};
+    options.prefix.share = share;
+    scheduler_ =
+        std::make_unique<Scheduler>(std::make_unique<GatedBackend>(device, gate_), options);
+  }
+  void TearDown() override { gate_->Open(); }
+
+  // The device is held by some other pass, so that what is asked for now comes together.
+  void Block() {
+    gate_->Hold();
+    blocker_ = {scheduler_->Create(), {}};
+    Ask(blocker_, {'#'});
+    ASSERT_TRUE(gate_->WaitBusy());
+  }
+  Outcome Ask(Mirror& mirror, const Tokens& tokens) {
+    Outcome outcome;
+    Forward forward = mirror.Append(tokens);
+    forward.done = outcome.Callback();
+    scheduler_->Execute(std::move(forward));
+    return outcome;
+  }
+  // A prompt that all share, and a few tokens of its own.
+  Asked AskPrompt(uint32_t which, CacheSalt salt = {}) {
+    Tokens tokens;
+    for (uint32_t i = 0; i < kShared; ++i) tokens.push_back('a' + i * i % 23);
+    for (uint32_t i = 0; i < kOwn; ++i) tokens.push_back('A' + which);
+    Asked asked{{scheduler_->Create(salt), {}}, {}};
+    asked.outcome = Ask(asked.mirror, tokens);
+    return asked;
+  }
+  std::vector<Asked> AskPrompts(uint32_t count) {
+    std::vector<Asked> all;
+    for (uint32_t i = 0; i < count; ++i) all.push_back(AskPrompt(i));
+    return all;
+  }
+  void ExpectRight(const Asked& asked) {
+    EXPECT_EQ(asked.outcome.Token(), asked.mirror.Greedy(device_));
+  }
+  uint64_t Computed() {  // but for the blocker's
+    EXPECT_TRUE(scheduler_->WaitIdle(20'000));
+    return scheduler_->stats().tokens - 1;
+  }
+
+  DummyOptions device_;
+  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
+  std::unique_ptr<Scheduler> scheduler_;
+  Mirror blocker_;
+};
+
+TEST_F(SharedPromptTest, IsComputedOnce) {
+  Start({.seed = 3});
+  Block();
+  const std::vector<Asked> all = AskPrompts(16);
+  gate_->Open();
+  for (const Asked& asked : all) ExpectRight(asked);
+  EXPECT_EQ(Computed(), kShared + 16 * kOwn);
+  EXPECT_EQ(gate_->batches().size(), 3U);  // the blocker, the first one, all others
+}
+
+TEST_F(SharedPromptTest, IsComputedOnceInChunksThatEndWithinPages) {
+  Start({.seed = 3, .max_batch_tokens = 100});
+  Block();
+  const std::vector<Asked> all = AskPrompts(16);
+  gate_->Open();
+  for (const Asked& asked : all) ExpectRight(asked);
+  EXPECT_EQ(Computed(), kShared + 16 * kOwn);
+}
+
+TEST_F(SharedPromptTest, LatecomersWaitForWhoeverIsAtIt) {
+  Start({.seed = 3});
+  gate_->Hold();
+  std::vector<Asked> all = AskPrompts(1);
+  ASSERT_TRUE(gate_->WaitBusy());
+  for (uint32_t i = 1; i < 8; ++i) all.push_back(AskPrompt(i));
+  gate_->Open();
+  for (const Asked& asked : all) ExpectRight(asked);
+  ASSERT_TRUE(scheduler_->WaitIdle(20'000));
+  EXPECT_EQ(scheduler_->stats().tokens, kShared + 8 * kOwn);
+}
+
+TEST_F(SharedPromptTest, OthersGoOnWhenTheFirstIsDropped) {
+  Start({.seed = 3, .max_batch_tokens = 100});
+  Block();
+  const std::vector<Asked> all = AskPrompts(4);
+  scheduler_->Drop(all[0].mirror.id);  // before it began
+  gate_->Open();
+  for (uint32_t i = 1; i < 4; ++i) ExpectRight(all[i]);
+  EXPECT_EQ(Computed(), kShared + 3 * kOwn);
+}
+
+TEST_F(SharedPromptTest, OthersGoOnWhenTheFirstFails) {
+  Start({.seed = 3, .fail_every = 2});  // the blocker's goes well, the first one's does not
+  Block();
+  const std::vector<Asked> all = AskPrompts(2);
+  gate_->Open();
+  all[0].outcome.Failure();
+  ExpectRight(all[1]);
+}
+
+TEST_F(SharedPromptTest, UsersDoNotWaitForEachOther) {
+  Start({.seed = 3, .max_batch_tokens = 4096});
+  Block();
+  std::vector<Asked> all;
+  for (uint32_t i = 0; i < 4; ++i) all.push_back(AskPrompt(i, {.high = i, .low = 1}));
+  gate_->Open();
+  for (const Asked& asked : all) ExpectRight(asked);
+  EXPECT_EQ(Computed(), 4 * (kShared + kOwn));
+  EXPECT_EQ(gate_->batches().size(), 2U);
+}
+
+TEST_F(SharedPromptTest, NobodyWaitsWherePagesAreNotShared) {
+  Start({.seed = 3, .max_batch_tokens = 4096}, false);
+  Block();
+  const std::vector<Asked> all = AskPrompts(4);
+  gate_->Open();
+  for (const Asked& asked : all) ExpectRight(asked);
+  EXPECT_EQ(Computed(), 4 * (kShared + kOwn));
+  EXPECT_EQ(gate_->batches().size(), 2U);
+}
+
+}  // namespace
+}  // namespace pie
