@@ -26,7 +26,7 @@ def test_create_says_what_comes_next(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["create", "my-app"]) == 0
     said = capsys.readouterr().out
-    assert "bakery build my-app -o my-app.wasm" in said
+    assert "pie build my-app -o my-app.wasm" in said
     assert "pie run --path my-app.wasm --manifest my-app/Pie.toml" in said
 
 

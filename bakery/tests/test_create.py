@@ -44,7 +44,7 @@ def test_a_file_in_the_way_is_left_alone(tmp_path):
 def test_a_wrong_name_makes_nothing(tmp_path):
     with pytest.raises(BakeryError, match="no inferlet name") as caught:
         create("My App", "rust", tmp_path / "x")
-    assert caught.value.hint == "try `bakery create my-app`"
+    assert caught.value.hint == "try `pie new my-app`"
     assert not (tmp_path / "x").exists()
 
 

@@ -115,7 +115,7 @@ def _create(args: argparse.Namespace) -> int:
     style = Style(sys.stdout)
     print(f"{style.green('created')} {root}: {', '.join(str(file) for file in files)}\n")
     print("next:")
-    print(f"  {style.bold(f'bakery build {root} -o {args.name}.wasm')}")
+    print(f"  {style.bold(f'pie build {root} -o {args.name}.wasm')}")
     manifest = root / "Pie.toml"
     run = f"pie run --path {args.name}.wasm --manifest {manifest}"
     print(f"  {style.bold(run)}")

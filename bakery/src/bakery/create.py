@@ -16,7 +16,7 @@ def create(name: str, template: str, root: Path) -> list[Path]:
     """Writes the project `name` into `root`; returns the files made, relative to it."""
     if problem := names.problem_with(name):
         better = names.suggestion_for(name)
-        raise BakeryError(problem, hint=better and f"try `bakery create {better}`")
+        raise BakeryError(problem, hint=better and f"try `pie new {better}`")
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise BakeryError(
             f"{root} already exists and is not an empty folder",

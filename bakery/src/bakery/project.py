@@ -25,7 +25,7 @@ def open_project(path: Path) -> Project:
     if not path.exists():
         raise BakeryError(
             f"{path} does not exist",
-            hint=f"`bakery create {path.name or 'my-app'}` makes a project",
+            hint=f"`pie new {path.name or 'my-app'}` makes a project",
         )
     root = (path if path.is_dir() else _project_around(path)).resolve()
     manifest_path = root / manifest.FILE_NAME
