@@ -24,7 +24,8 @@ template <class T>
 using AlignedVector = std::vector<T, LineAllocator<T>>;
 
 // Asks for a line that is soon written, as one's own: stores wait in order, each until no other
-// core has its line. (Compilers ask so only where told that the processor can; all with AVX2 do.)
+// core has its line. (Compilers ask so only where told that the processor can; one that cannot does
+// nothing.)
 inline void FetchToWrite(const void* line) {
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
 }
