@@ -72,7 +72,7 @@ class Kitchen {
     Outcome outcome;
     forward.done = outcome.Callback();
     scheduler_.Execute(std::move(forward));
-    const auto result = outcome.Get();
+    auto result = outcome.Get();
     if (!result || !*result) {
       ADD_FAILURE() << (result ? result->error().text : "vanished");
       return {Slot{TokenSlot{0}}};
@@ -87,7 +87,7 @@ class Kitchen {
     Forward forward = Pass(fed, {20});
     forward.chain = std::make_unique<Chain>();
     forward.chain->max_tokens = max_tokens;
-    forward.chain->give = [give](uint32_t token, std::optional<Chain::End>) { give(token); };
+    forward.chain->give = [give = std::move(give)](uint32_t token, auto) { give(token); };
     return forward;
   }
   // All that a chain gave, but the last token.
