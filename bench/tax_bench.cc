@@ -90,8 +90,8 @@ class LowerHalf final : public Backend {
     steps_.ended = now;
     return output;
   }
-  void SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile) override {
-    whole_.SetMeanwhile(std::move(meanwhile));
+  void SetMeanwhile(const std::shared_ptr<Meanwhile>& meanwhile) override {
+    whole_.SetMeanwhile(meanwhile);
   }
   Status ReadPage(PageId page, std::span<std::byte> content) override {
     return whole_.ReadPage(page, content);

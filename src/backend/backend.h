@@ -51,7 +51,7 @@ class Backend {
   virtual Status WritePage(PageId page, std::span<const std::byte> content) = 0;
 
   // What threads of its own may do while there is no batch, for its whole life.
-  virtual void SetMeanwhile(std::shared_ptr<Meanwhile>) {}
+  virtual void SetMeanwhile(const std::shared_ptr<Meanwhile>&) {}
 };
 
 }  // namespace pie

@@ -107,8 +107,8 @@ class CpuBackend final : public Backend {
     return {};
   }
 
-  void SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile) override {
-    pool_.SetMeanwhile(std::move(meanwhile));
+  void SetMeanwhile(const std::shared_ptr<Meanwhile>& meanwhile) override {
+    pool_.SetMeanwhile(meanwhile);
   }
 
  private:

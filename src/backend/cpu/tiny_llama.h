@@ -212,7 +212,9 @@ class TinyLlama {
   static std::vector<double> RoundToBytes(std::vector<double>& x) {
     std::vector<size_t> order(x.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return std::abs(x[i]); });
+    // The first of equal ones.
+    std::ranges::sort(order, std::greater(),
+                      [&](size_t i) { return std::pair(std::abs(x[i]), ~i); });
     std::map<size_t, double> kept;
     for (size_t i = 0; i < std::min<size_t>(x.size() / 32 / 2, 8); ++i) {
       kept[order[i]] = std::exchange(x[order[i]], 0);
