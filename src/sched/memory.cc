@@ -154,16 +154,16 @@ bool Memory::MakeRoom(int64_t now_ns, bool device_idle) {
 }
 
 bool Memory::IsServed(const Lane& lane) const {
-  return serving_ && lane.id == served_ && lane.current && lane.current->turn == served_turn_;
+  return served_ && lane.id == served_->lane && lane.current && lane.current->turn == served_->turn;
 }
 
 Lane* Memory::Overdue(int64_t now_ns) {
   if (!contended_) return nullptr;
-  if (serving_) {
-    const Lane* const served = lanes_.Get(served_);
+  if (served_) {
+    const Lane* const served = lanes_.Get(served_->lane);
     if (served != nullptr && IsServed(*served)) return nullptr;
-    serving_ = false;
-    const int64_t pause_ns = kOthersShare * (now_ns - served_ns_);
+    const int64_t pause_ns = kOthersShare * (now_ns - served_->since_ns);
+    served_.reset();
     next_served_ns_ = now_ns + std::max<int64_t>(pause_ns, options_.overdue_ms * 1'000'000LL);
   }
   if (now_ns < next_served_ns_) return nullptr;
@@ -183,10 +183,7 @@ bool Memory::MakeRoomFor(Lane& overdue, int64_t now_ns) {
   const uint32_t wanted = overdue.PagesWanted(info_.page_tokens);
   Evict(overdue, now_ns, wanted, false, false);
   if (pool_.pages_free() < wanted) return false;
-  served_ = overdue.id;
-  served_turn_ = overdue.current->turn;
-  served_ns_ = now_ns;
-  serving_ = true;
+  served_ = Served{.lane = overdue.id, .turn = overdue.current->turn, .since_ns = now_ns};
   return true;
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -71,10 +72,12 @@ class Memory {
   const Market& market_;
   std::function<std::shared_ptr<const StoredKv>(const Lane&)> swap_;
   bool contended_ = false;
-  SequenceId served_ = {};  // the overdue lane that got pages, for the pass of that turn
-  uint64_t served_turn_ = 0;
-  bool serving_ = false;
-  int64_t served_ns_ = 0;                               // since when
+  struct Served {  // an overdue lane that got pages, for the pass of that turn
+    SequenceId lane;
+    uint64_t turn;
+    int64_t since_ns;
+  };
+  std::optional<Served> served_;
   int64_t next_served_ns_ = 0;                          // not before
   std::vector<std::pair<Standing, Lane*>> candidates_;  // a buffer that is reused
 };

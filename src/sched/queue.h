@@ -83,6 +83,8 @@ class CommandQueue {
   bool Drain(std::vector<Command>& commands);  // replaces what is there; false: nothing came
   bool pending() const { return pending_.load(std::memory_order_acquire); }  // work, or closed
   size_t size() const { return size_.load(std::memory_order_relaxed); }      // commands
+  // `commands` are there, or nothing comes any more.
+  bool Holds(size_t commands) const { return closed() || size() >= commands; }
   bool closed() const { return closed_.load(std::memory_order_acquire); }
   // Until `commands` are there (or the queue is closed), or the timeout.
   void Sleep(std::optional<std::chrono::nanoseconds> timeout, size_t commands = 1);

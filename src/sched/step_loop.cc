@@ -337,7 +337,7 @@ bool StepLoop::RunGuests(const Pause& pause) {
   if (!meanwhile_) return false;
   const int64_t start_ns = clock_.NowNs();
   while (meanwhile_->RunOne()) {
-    if (queue_.closed() || queue_.size() >= pause.commands) return true;
+    if (queue_.Holds(pause.commands)) return true;
     if (pause.timeout && clock_.NowNs() - start_ns >= pause.timeout->count()) return true;
   }
   return false;
@@ -351,7 +351,7 @@ void StepLoop::Wait(const Pause& pause) {
     const int64_t spin_end_ns = clock_.NowNs() + spin_ns;
     do {
       for (int i = 0; i < 32; ++i) {
-        if (queue_.closed() || queue_.size() >= pause.commands) return;
+        if (queue_.Holds(pause.commands)) return;
         CpuRelax();
       }
       // Guests need a core to come back on; this one stays awake for them.

@@ -1,6 +1,7 @@
 //! Quotas of folders. WASI's own functions that write are replaced by ones that first ask the folder's account; a write
 //! that would not fit is not done, and ends the guest. What an account does not know, it measures.
 use super::store::Guest;
+use super::turns::leave_lent_thread;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -167,6 +168,7 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         "[method]descriptor.write",
         |mut store, (fd, mut bytes, offset): (Resource<Descriptor>, Vec<u8>, u64)| {
             Box::new(async move {
+                leave_lent_thread().await; // a measurement takes its time
                 let guest: &mut Guest = store.data_mut();
                 let counted = guest.counted(&fd)?;
                 bytes.truncate(WRITE_BYTES);
@@ -239,6 +241,7 @@ impl OutputStream for CountedStream {
         self.inner.write(bytes)
     }
     async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
+        leave_lent_thread().await;
         self.take(bytes.len())?;
         let done = self.inner.blocking_write_and_flush(bytes).await;
         self.settle();
