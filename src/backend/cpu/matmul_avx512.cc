@@ -24,7 +24,9 @@ struct QuantizedTile {
   // Of x: rows from `row` on.
   const QuantizedRows* x;
   uint32_t row;
-  const float* outlier_columns;  // [2, columns, 16]
+  OutlierColumns* outlier_columns;
+  bool unpack;     // the first tile of its panels unpacks them for all, when it has read the panels
+  uint32_t place;  // of the first panel among the columns
   float* y;
   size_t y_stride;
   const float* later;  // lines to ask for: those of y, or what is written after it
@@ -168,6 +170,16 @@ template <PanelFormat kFormat, int kRows, int kPanels>
 template <PanelFormat kFormat, int kRows, int kPanels>
 [[gnu::always_inline]] PIE_AVX512_VNNI inline void AddOutliers(const QuantizedTile& t,
                                                                __m512 (&sum)[kRows][kPanels]) {
+  const float* columns = nullptr;
+  if constexpr (kRows >= kSharedRows) {
+    if (t.unpack) {
+      PIE_UNROLL
+      for (int p = 0; p < kPanels; ++p) {
+        t.outlier_columns->Unpack<kFormat>(t.panel + p * t.panel_bytes, t.blocks, t.place + p);
+      }
+    }
+    columns = t.outlier_columns->At(t.place);
+  }
   const uint32_t count = t.x->outliers_a_row();
   Rows<Outlier, kRows> outliers(t.x->outliers.data() + size_t{t.row} * count, count);
   for (uint32_t i = 0; i < count; ++i, outliers.Advance(1)) {
@@ -180,7 +192,7 @@ template <PanelFormat kFormat, int kRows, int kPanels>
         __m512 w;
         if constexpr (kRows >= kSharedRows) {
           const size_t at = column + p * size_t{t.x->columns};
-          w = _mm512_load_ps(t.outlier_columns + at * kPanelRows);
+          w = _mm512_load_ps(columns + at * kPanelRows);
         } else {
           const uint32_t b = column / kQuantBlock;
           w = BlockColumns<kFormat>(t.panel + p * t.panel_bytes, t.blocks, b)
@@ -248,11 +260,12 @@ void RunTiles(QuantizedTile& tile, uint32_t row_end) {
     tile.y += kRows * tile.y_stride;
     tile.later += kRows * tile.later_stride;
     tile.next = nullptr;
+    tile.unpack = false;
   }
 }
 
 template <PanelFormat kFormat, int kPanels>
-void RunRows(QuantizedTile tile, uint32_t row_end) {
+void RunRows(QuantizedTile& tile, uint32_t row_end) {
   RunTiles<kFormat, kMaxRows, kPanels>(tile, row_end);
   RunTiles<kFormat, 4, kPanels>(tile, row_end);
   RunTiles<kFormat, 2, kPanels>(tile, row_end);
@@ -270,44 +283,49 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
     later.to = {const_cast<float*>(out.to.later), out.to.later_stride};  // is not written here
   }
   thread_local OutlierColumns columns;
-  const bool shared = rows >= kSharedRows;
-  if (shared) columns.Plan(x, range.row_begin, range.row_end);
+  if (rows >= kSharedRows) columns.Plan(x, range.row_begin, range.row_end);
   for (uint32_t panel = range.panel_begin; panel < range.panel_end;) {
     constexpr uint32_t kWidest = kTwoScales ? 1 : 2;
     const uint32_t panels = rows > 1 && panel + 1 < range.panel_end ? kWidest : 1;
-    for (uint32_t p = 0; p < panels && shared; ++p) {
-      columns.Unpack<kFormat>(w.Panel(panel + p), x.blocks(), p);
-    }
+    const std::byte* const first = w.Panel(panel);
+    const std::byte* const next =
+        panel + 2 * panels <= w.panels() ? w.Panel(panel + panels) : nullptr;
+    float* const y = out.At(range.row_begin, panel);
+    const float* const later_y = later.At(range.row_begin, panel);
+    // One tile is set anew, never copied: a copy's wide loads would wait for all stores before it,
+    // those of the last outputs too.
     QuantizedTile tile{
-        .panel = w.Panel(panel),
-        .next = panel + 2 * panels <= w.panels() ? w.Panel(panel + panels) : nullptr,
+        .panel = first,
+        .next = next,
         .panel_bytes = w.panel_bytes(),
         .blocks = x.blocks(),
         .lanes = kPanelRows,
         .x = &x,
         .row = range.row_begin,
-        .outlier_columns = columns.data(),
-        .y = out.At(range.row_begin, panel),
+        .outlier_columns = &columns,
+        .unpack = true,
+        .place = 0,
+        .y = y,
         .y_stride = out.to.stride,
-        .later = later.At(range.row_begin, panel),
+        .later = later_y,
         .later_stride = later.to.stride,
     };
-    if constexpr (!kTwoScales) {
-      QuantizedTile tall = tile;
-      for (uint32_t p = 0; p < panels && rows >= kTall; ++p) {
-        tall = tile;
-        tall.panel += p * w.panel_bytes();
-        if (tall.next != nullptr) tall.next += p * w.panel_bytes();
-        tall.outlier_columns += size_t{p} * x.columns * kPanelRows;
-        tall.y += size_t{p} * kPanelRows;
-        tall.later += size_t{p} * kPanelRows;
-        tall.lanes = LanesOf(w, panel + p);
-        RunTiles<kFormat, kTall, 1>(tall, range.row_end);
+    if (!kTwoScales && rows >= kTall) {
+      for (uint32_t p = 0; p < panels; ++p) {
+        tile.panel = first + p * w.panel_bytes();
+        tile.next = next == nullptr ? nullptr : next + p * w.panel_bytes();
+        tile.unpack = true;
+        tile.place = p;
+        tile.row = range.row_begin;
+        tile.y = y + size_t{p} * kPanelRows;
+        tile.later = later_y + size_t{p} * kPanelRows;
+        tile.lanes = LanesOf(w, panel + p);
+        if constexpr (!kTwoScales) RunTiles<kFormat, kTall, 1>(tile, range.row_end);
       }
-      tile.y += (tall.row - tile.row) * tile.y_stride;
-      tile.later += (tall.row - tile.row) * tile.later_stride;
-      tile.row = tall.row;
-      tile.next = tall.next;
+      tile.panel = first;
+      tile.place = 0;
+      tile.y = y + (tile.row - range.row_begin) * tile.y_stride;
+      tile.later = later_y + (tile.row - range.row_begin) * tile.later_stride;
     }
     tile.lanes = LanesOf(w, panel + panels - 1);
     panels == 2 ? RunRows<kFormat, kWidest>(tile, range.row_end)

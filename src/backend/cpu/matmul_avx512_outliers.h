@@ -74,6 +74,8 @@ class OutlierColumns {
     row_end_ = row_end;
     columns_ = x.columns;
     if (met_.size() < columns_) met_.resize(columns_);
+    const size_t numbers = size_t{columns_} * 2 * kPanelRows;
+    if (memory_.size() < numbers) memory_.resize(numbers);
     const uint32_t count = x.outliers_a_row();
     for (size_t i = size_t{row_begin} * count; i < size_t{row_end} * count; ++i) {
       met_[x.outliers[i].column] = 1;
@@ -91,9 +93,8 @@ class OutlierColumns {
 
   // Into the place of the first or of the second panel of a tile.
   template <PanelFormat kFormat>
-  PIE_AVX512_VNNI void Unpack(const std::byte* panel, uint32_t blocks, uint32_t place) {
-    const size_t numbers = size_t{columns_} * 2 * kPanelRows;
-    if (memory_.size() < numbers) memory_.resize(numbers);
+  [[gnu::noinline]] PIE_AVX512_VNNI void Unpack(const std::byte* panel, uint32_t blocks,
+                                                uint32_t place) {
     float* const to = memory_.data() + size_t{place} * columns_ * kPanelRows;
     for (const Block& block : blocks_) {
       const BlockColumns<kFormat> columns(panel, blocks, block.index);
@@ -104,7 +105,10 @@ class OutlierColumns {
     }
   }
 
-  const float* data() const { return memory_.data(); }  // [2, columns, 16], where they are met
+  // [columns, 16], where they are met.
+  const float* At(uint32_t place) const {
+    return memory_.data() + size_t{place} * columns_ * kPanelRows;
+  }
 
  private:
   struct Block {
