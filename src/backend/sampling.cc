@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 
-#include "backend/softmax.h"
 #include "base/brle.h"
 #include "base/random.h"
 
@@ -36,6 +35,19 @@ LogSum SumExp(std::span<const float> logits) {
   }
   return s;
 }
+
+// No logit below it has the weight `least`, which is at most the best one's; a little lower, as it
+// is rounded.
+float LeastLogit(float best, float temperature, double least) {
+  constexpr float kLowest = std::numeric_limits<float>::lowest();
+  least = std::max<double>(least, std::numeric_limits<float>::min());
+  const double below = std::log(std::min(least, 1.0)) - 1e-4;
+  const double logit = best + below * temperature - 1e-6 * std::abs(best);
+  return logit > kLowest ? static_cast<float>(logit) : kLowest;
+}
+
+// More than enough, whatever the order in which weights are added.
+constexpr double kSurely = 1 + 1e-9;
 
 }  // namespace
 
@@ -116,8 +128,6 @@ Status Sampling::Sample(const SampleSpec& spec, std::span<const float> logits, c
   }
 
   const std::span<const float> allowed = Allowed(logits, mask);
-  const float best = Max(allowed);
-  if (!(best > kNone)) return NothingAllowed();
   const CounterRng rng{Mix(key.seed, key.spec, key.row)};
   const auto draw_all = [&](double total, auto&& pick) {
     for (uint32_t draw = 0; draw < draws; ++draw) {
@@ -128,17 +138,19 @@ Status Sampling::Sample(const SampleSpec& spec, std::span<const float> logits, c
   const bool by_k = (spec.kind == Kind::kTopK || spec.kind == Kind::kTopKTopP) && spec.k > 0;
   const bool by_p = spec.kind == Kind::kTopP || spec.kind == Kind::kTopKTopP;
   if (by_k) {
+    const float best = Max(allowed);
+    if (!(best > kNone)) return NothingAllowed();
     CollectTopK(allowed, best, spec.temperature, spec.k);
     if (by_p && spec.p < 1) Cut(std::max(spec.p, 0.0F) * TotalWeight());
   } else {
-    weights_.resize(allowed.size());
-    const double total = Weigh(allowed, best, spec.temperature, weights_.data(), sums_);
+    const Softmax row = Weigh(allowed, InverseOf(spec.temperature), blocks_);
+    if (!(row.best > kNone)) return NothingAllowed();
     if (by_p && spec.p < 1) {
-      CollectTopP(allowed, total, spec.p);
+      CollectTopP(allowed, row, spec.temperature, spec.p);
     } else if (spec.kind == Kind::kMinP) {
-      CollectAtLeast(allowed, std::min(spec.p, 1.0F));
+      CollectMinP(allowed, row.best, spec.temperature, std::min(spec.p, 1.0F));
     } else {
-      draw_all(total, [&](double left) { return PickAny(left); });
+      draw_all(row.total, [&](double left) { return PickAny(allowed, spec.temperature, left); });
       return {};
     }
   }
@@ -151,10 +163,8 @@ Status Sampling::Distribution(const SampleSpec& spec, std::span<const float> log
   const bool greedy = !(spec.temperature > 0);
   const float temperature = greedy ? 1 : spec.temperature;
   const std::span<const float> allowed = Allowed(logits, mask);
-  const float best = Max(allowed);
+  const auto [best, total] = Weigh(allowed, InverseOf(temperature), blocks_);
   if (!(best > kNone)) return NothingAllowed();
-  weights_.resize(allowed.size());
-  const double total = Weigh(allowed, best, temperature, weights_.data(), sums_);
   CollectTopK(allowed, best, temperature, spec.k);
   DistributionSlot slot;
   slot.ids.reserve(candidates_.size());
@@ -188,11 +198,10 @@ void Sampling::CollectTopK(std::span<const float> logits, float best, float temp
     least = std::max(least, maxima_[k - 1]);
   }
   candidates_.clear();
+  const float inverse = InverseOf(temperature);
   ForEachAtLeast(logits, least, [&](size_t id) {
     const float logit = logits[id];
-    // Equals first: an infinite best must not become NaN.
-    const float weight = logit == best ? 1 : ExpOf((logit - best) / temperature);
-    candidates_.push_back({static_cast<uint32_t>(id), logit, weight});
+    candidates_.push_back({static_cast<uint32_t>(id), logit, WeightOf(logit, best, inverse)});
   });
   if (k > 0 && k < candidates_.size()) {
     const auto middle = candidates_.begin() + k;
@@ -202,21 +211,42 @@ void Sampling::CollectTopK(std::span<const float> logits, float best, float temp
   std::ranges::sort(candidates_, Likelier);
 }
 
-void Sampling::CollectTopP(std::span<const float> logits, double total, float p) {
+void Sampling::CollectTopP(std::span<const float> logits, Softmax row, float temperature, float p) {
+  const double enough = std::max(p, 0.0F) * row.total;
   // If all lighter ones together have at most the share 1 - p, none of them is needed.
   const double share = 1 - std::max(static_cast<double>(p), 0.0);
-  const double least = share * total / static_cast<double>(logits.size());
-  CollectAtLeast(logits, std::min(static_cast<float>(least), 1.0F));
+  const float last =
+      LeastLogit(row.best, temperature, share * row.total / static_cast<double>(logits.size()));
+  // Mostly far fewer will do: a deeper look is taken only if what is found does not reach p.
+  for (float depth = 4;; depth *= 2) {
+    const float least = std::max(row.best - depth * temperature, last);
+    CollectAtLeast(logits, row.best, temperature, least);
+    if (!(least > last) || TotalWeight() > enough * kSurely) break;
+  }
   std::ranges::sort(candidates_, Likelier);
-  Cut(std::max(p, 0.0F) * total);
+  Cut(enough);
 }
 
-void Sampling::CollectAtLeast(std::span<const float> logits, float least) {
+void Sampling::CollectMinP(std::span<const float> logits, float best, float temperature, float p) {
+  const float least = std::max(p, std::numeric_limits<float>::min());  // never without any weight
+  CollectAtLeast(logits, best, temperature, LeastLogit(best, temperature, least));
+  std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.weight < least; });
+}
+
+void Sampling::CollectAtLeast(std::span<const float> logits, float best, float temperature,
+                              float least) {
   candidates_.clear();
-  least = std::max(least, std::numeric_limits<float>::min());  // never those without any weight
-  ForEachAtLeast(weights_, least, [&](size_t id) {
-    candidates_.push_back({static_cast<uint32_t>(id), logits[id], weights_[id]});
-  });
+  const float inverse = InverseOf(temperature);
+  for (size_t block = 0; block < blocks_.size(); ++block) {
+    if (!(blocks_[block].max >= least)) continue;
+    const size_t begin = block * kSoftmaxBlock;
+    const size_t count = std::min(kSoftmaxBlock, logits.size() - begin);
+    ForEachAtLeast(logits.subspan(begin, count), least, [&](size_t i) {
+      const float logit = logits[begin + i];
+      candidates_.push_back(
+          {static_cast<uint32_t>(begin + i), logit, WeightOf(logit, best, inverse)});
+    });
+  }
 }
 
 void Sampling::Cut(double enough) {
@@ -246,22 +276,24 @@ uint32_t Sampling::PickCandidate(double left) const {
   return token;
 }
 
-uint32_t Sampling::PickAny(double left) const {
-  size_t block = 0;
+uint32_t Sampling::PickAny(std::span<const float> logits, float temperature, double left) const {
   size_t last = 0;  // that has any weight
-  for (; block < sums_.size(); ++block) {
-    if (sums_[block] <= 0) continue;
+  for (size_t block = 0; block < blocks_.size(); ++block) {
+    if (blocks_[block].share <= 0) continue;
     last = block;
-    if (left < sums_[block]) break;
-    left -= sums_[block];
+    if (left < blocks_[block].share) break;
+    left -= blocks_[block].share;
   }
   const size_t begin = last * kSoftmaxBlock;
-  const size_t end = std::min(begin + kSoftmaxBlock, weights_.size());
+  const auto block = logits.subspan(begin, std::min(kSoftmaxBlock, logits.size() - begin));
+  float weights[kSoftmaxBlock];
+  WeighEach(block, blocks_[last].max, InverseOf(temperature), weights);
+  left /= blocks_[last].scale;
   size_t token = begin;
-  for (size_t i = begin; i < end; ++i) {
-    if (weights_[i] <= 0) continue;
-    token = i;
-    left -= weights_[i];
+  for (size_t i = 0; i < block.size(); ++i) {
+    if (weights[i] <= 0) continue;
+    token = begin + i;
+    left -= weights[i];
     if (left < 0) break;
   }
   return static_cast<uint32_t>(token);

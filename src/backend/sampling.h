@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "backend/batch.h"
+#include "backend/softmax.h"
 #include "base/result.h"
 
 namespace pie {
@@ -69,10 +70,12 @@ class Sampling {
 
   // Each fills candidates_: those of the k largest logits, likeliest first;
   void CollectTopK(std::span<const float> logits, float best, float temperature, uint32_t k);
-  // the fewest that have the share p of all weights (weights_), likeliest first;
-  void CollectTopP(std::span<const float> logits, double total, float p);
-  // those whose weight is `least` or more, by id.
-  void CollectAtLeast(std::span<const float> logits, float least);
+  // the fewest that have the share p of all weights (blocks_), likeliest first;
+  void CollectTopP(std::span<const float> logits, Softmax row, float temperature, float p);
+  // those that have at least p times the best one's weight, by id;
+  void CollectMinP(std::span<const float> logits, float best, float temperature, float p);
+  // those whose logit is `least` or more, by id. Looks only where blocks_ say that there are some.
+  void CollectAtLeast(std::span<const float> logits, float best, float temperature, float least);
   static bool Likelier(const Candidate& a, const Candidate& b) {
     return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
   }
@@ -80,15 +83,14 @@ class Sampling {
   void Cut(double enough);
   double TotalWeight() const;
 
-  // A token of candidates_, or of the whole row by weights_ and sums_, where `left`, a share of all
-  // weights, falls.
+  // A token of candidates_, or of the whole row by blocks_, where `left`, a share of all weights,
+  // falls.
   uint32_t PickCandidate(double left) const;
-  uint32_t PickAny(double left) const;
+  uint32_t PickAny(std::span<const float> logits, float temperature, double left) const;
 
   std::vector<float> allowed_;
-  std::vector<float> weights_;  // [vocab]
-  std::vector<double> sums_;    // of weights_, by block
-  std::vector<float> maxima_;   // of logits, by block
+  std::vector<SoftmaxBlock> blocks_;
+  std::vector<float> maxima_;  // of logits, by block
   std::vector<Candidate> candidates_;
 };
 

@@ -34,26 +34,63 @@ TEST(Softmax, ExpIsExp) {
 TEST(Softmax, WeighsOddLengths) {
   for (size_t count : {1U, 15U, 16U, 255U, 256U, 257U, 1000U}) {
     const std::vector<float> logits = RandomLogits(count, 5, static_cast<uint32_t>(count));
-    const float best = Max(logits);
-    EXPECT_EQ(best, *std::ranges::max_element(logits));
+    EXPECT_EQ(Max(logits), *std::ranges::max_element(logits));
+    std::vector<SoftmaxBlock> blocks;
+    const auto [best, total] = Weigh(logits, InverseOf(0.7F), blocks);
+    EXPECT_EQ(best, Max(logits));
     std::vector<float> weights(count);
-    std::vector<double> sums;
-    const double total = Weigh(logits, best, 0.7F, weights.data(), sums);
+    WeighEach(logits, best, InverseOf(0.7F), weights.data());
+    ASSERT_EQ(blocks.size(), (count + kSoftmaxBlock - 1) / kSoftmaxBlock);
+    std::vector<double> exact_shares(blocks.size());
     double exact_total = 0;
     for (size_t i = 0; i < count; ++i) {
       const double exact = std::exp((static_cast<double>(logits[i]) - best) / 0.7F);
       exact_total += exact;
+      exact_shares[i / kSoftmaxBlock] += exact;
       EXPECT_NEAR(weights[i], exact, 1e-5 * exact + 1e-37) << i;
+      EXPECT_EQ(weights[i], WeightOf(logits[i], best, InverseOf(0.7F)));
     }
     EXPECT_NEAR(total / exact_total, 1, 1e-5);
-    ASSERT_EQ(sums.size(), (count + kSoftmaxBlock - 1) / kSoftmaxBlock);
-    for (size_t block = 0; block < sums.size(); ++block) {
-      double sum = 0;
-      for (size_t i = block * kSoftmaxBlock; i < std::min(count, (block + 1) * kSoftmaxBlock); ++i)
-        sum += weights[i];
-      EXPECT_NEAR(sums[block], sum, 1e-9 * sum);
+    for (size_t block = 0; block < blocks.size(); ++block) {
+      EXPECT_NEAR(blocks[block].share / exact_shares[block], 1, 1e-5) << block;
+      const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(block * kSoftmaxBlock);
+      const auto end =
+          count - block * kSoftmaxBlock < kSoftmaxBlock ? logits.end() : begin + kSoftmaxBlock;
+      EXPECT_EQ(blocks[block].max, *std::max_element(begin, end));
     }
   }
+}
+
+// The best may come last, after blocks that were weighed by themselves, or first.
+TEST(Softmax, WhereTheBestIsDoesNotMatter) {
+  for (const size_t place : {size_t{0}, size_t{700}, 4 * kSoftmaxBlock - 1}) {
+    for (const float height : {5.0F, 30.0F, 60.0F, 1e30F}) {
+      std::vector<float> logits = RandomLogits(4 * kSoftmaxBlock, 1, 3);
+      logits[place] = height;
+      std::vector<SoftmaxBlock> blocks;
+      const auto [best, total] = Weigh(logits, InverseOf(1), blocks);
+      double exact = 0;
+      for (const float logit : logits) exact += std::exp(static_cast<double>(logit) - height);
+      EXPECT_EQ(best, height);
+      EXPECT_NEAR(total / exact, 1, 1e-6) << place << " " << height;
+    }
+  }
+}
+
+TEST(Softmax, InfinitiesAndNothing) {
+  std::vector<SoftmaxBlock> blocks;
+  std::vector<float> logits(600, -kInf);
+  EXPECT_EQ(Weigh(logits, 1, blocks).best, -kInf);
+  EXPECT_EQ(Weigh({}, 1, blocks).best, -kInf);
+  logits[10] = std::nanf("");
+  logits[300] = 2;
+  EXPECT_EQ(Weigh(logits, 1, blocks).best, 2);
+  EXPECT_EQ(Weigh(logits, 1, blocks).total, 1);
+  logits[20] = logits[590] = kInf;
+  EXPECT_EQ(Weigh(logits, 1, blocks).best, kInf);
+  EXPECT_EQ(Weigh(logits, 1, blocks).total, 2);
+  EXPECT_EQ(Weigh(logits, InverseOf(kInf), blocks).total, 2);
+  EXPECT_TRUE(std::isfinite(InverseOf(1e-45F)));
 }
 
 TEST(Softmax, FindsWhatIsLargeWhereverItIs) {

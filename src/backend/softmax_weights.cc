@@ -1,6 +1,7 @@
 // The exponentials of softmax.h, apart from the rest: they need to be compiled with other options.
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "backend/softmax.h"
 #include "backend/vector_clones.h"
@@ -9,6 +10,9 @@ namespace pie {
 namespace {
 
 constexpr size_t kLanes = 16;
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+// exp(-40) is 4e-18; of a million such logits the sum is 4e-12, and weights have 24 bits.
+constexpr float kNegligible = -40.0F;
 
 // 2^n by way of the exponent's bits, times a polynomial for what is left of x, in [-ln2/2, ln2/2].
 [[gnu::always_inline]] inline float Exp(float x) {
@@ -17,8 +21,7 @@ constexpr size_t kLanes = 16;
   constexpr float kLn2Low = -2.12194440e-4F;
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to whole numbers
   constexpr float kLeast = -87.0F;
-  const float below = x < 88.0F ? x : 88.0F;  // one choice at a time, or it is no vector code
-  const float clipped = below > kLeast ? below : kLeast;
+  const float clipped = x > kLeast ? x : kLeast;
   const float shifted = clipped * kLog2E + kRound;
   const float n = shifted - kRound;
   const float r = (clipped - n * kLn2High) - n * kLn2Low;
@@ -34,27 +37,27 @@ constexpr size_t kLanes = 16;
   return x > kLeast ? scaled : 0.0F;  // NaN too
 }
 
-PIE_VECTOR_CLONES double WeighBlock(const float* logits, size_t count, float best,
-                                    float temperature, float* weights) {
-  double lanes[kLanes] = {};
+// The sum of exp((logit - best) * inverse), for a finite best.
+PIE_VECTOR_CLONES double SumBlock(const float* logits, size_t count, float best, float inverse) {
+  float lanes[kLanes] = {};  // each adds a sixteenth of a block: floats do
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     for (size_t lane = 0; lane < kLanes; ++lane) {
-      const float logit = logits[i + lane];
-      // Equals first: an infinite best must not become NaN.
-      const float below = Exp((logit - best) / temperature);
-      const float weight = logit == best ? 1.0F : below;
-      weights[i + lane] = weight;
-      lanes[lane] += weight;
+      lanes[lane] += Exp((logits[i + lane] - best) * inverse);
     }
   }
-  for (; i < count; ++i) {
-    weights[i] = logits[i] == best ? 1.0F : Exp((logits[i] - best) / temperature);
-    lanes[0] += weights[i];
-  }
+  for (; i < count; ++i) lanes[0] += Exp((logits[i] - best) * inverse);
   double sum = 0;
-  for (const double lane : lanes) sum += lane;
+  for (const float lane : lanes) sum += lane;
   return sum;
+}
+
+PIE_VECTOR_CLONES void WeighAll(const float* logits, size_t count, float best, float inverse,
+                                float* weights) {
+  for (size_t i = 0; i < count; ++i) {
+    const float below = Exp((logits[i] - best) * inverse);
+    weights[i] = logits[i] == best ? 1.0F : below;  // an infinite best must not become NaN
+  }
 }
 
 }  // namespace
@@ -63,16 +66,40 @@ float ExpOf(float x) {
   return Exp(x);
 }
 
-double Weigh(std::span<const float> logits, float best, float temperature, float* weights,
-             std::vector<double>& sums) {
-  sums.clear();
-  double total = 0;
+float InverseOf(float temperature) {
+  return 1 / std::max(temperature, 1e-37F);
+}
+
+float WeightOf(float logit, float best, float inverse) {
+  return logit == best ? 1.0F : Exp((logit - best) * inverse);
+}
+
+void WeighEach(std::span<const float> logits, float best, float inverse, float* weights) {
+  WeighAll(logits.data(), logits.size(), best, inverse, weights);
+}
+
+Softmax Weigh(std::span<const float> logits, float inverse, std::vector<SoftmaxBlock>& blocks) {
+  blocks.clear();
+  Softmax row{kNone, 0};
   for (size_t begin = 0; begin < logits.size(); begin += kSoftmaxBlock) {
-    const size_t count = std::min(kSoftmaxBlock, logits.size() - begin);
-    sums.push_back(WeighBlock(logits.data() + begin, count, best, temperature, weights + begin));
-    total += sums.back();
+    const auto block = logits.subspan(begin, std::min(kSoftmaxBlock, logits.size() - begin));
+    const float max = Max(block);
+    row.best = std::max(row.best, max);
+    // Relative to its own maximum, while the block is near; the best is known only at the end.
+    double sum = 0;
+    if (max == std::numeric_limits<float>::infinity()) {
+      sum = static_cast<double>(std::ranges::count(block, max));
+    } else if (max > kNone && !((max - row.best) * inverse < kNegligible)) {
+      sum = SumBlock(block.data(), block.size(), max, inverse);
+    }
+    blocks.push_back({max, 0, sum});
   }
-  return total;
+  for (SoftmaxBlock& block : blocks) {
+    block.scale = block.share == 0 ? 0 : WeightOf(block.max, row.best, inverse);
+    block.share *= block.scale;
+    row.total += block.share;
+  }
+  return row;
 }
 
 }  // namespace pie

@@ -122,7 +122,7 @@ class CpuBackend final : public Backend {
       for (uint32_t i = 0; i < members; ++i) read(i, samplings_.front());
     } else {
       if (!sampled_.empty()) LogitsOf(sampled_.front());  // those of all
-      const uint32_t parts = std::min(pool_.threads(), members);
+      const auto parts = std::min(static_cast<uint32_t>(samplings_.size()), members);
       pool_.ParallelFor(parts, [&](uint32_t part) {
         for (uint32_t i = part; i < members; i += parts) read(i, samplings_[part]);
       });
@@ -183,7 +183,8 @@ class CpuBackend final : public Backend {
   const BackendInfo info_;
   cpu::ThreadPool pool_;
   cpu::Transformer transformer_;
-  std::vector<Sampling> samplings_ = std::vector<Sampling>(pool_.threads());
+  // More than threads: one that comes late takes fewer of them.
+  std::vector<Sampling> samplings_ = std::vector<Sampling>(size_t{4} * pool_.threads());
   std::vector<Status> statuses_;   // of the members
   std::vector<uint32_t> sampled_;  // rows of the batch
   std::vector<float> logits_;      // of sampled_[window_begin_ … window_end_]
