@@ -44,6 +44,7 @@ struct Config {
   bool shared_prefixes = false;
   host::Limits limits;
   bool shared_topics = false;
+  uint64_t take_ahead = 0;  // bytes of each model's KV memory that are taken before they are used
 };
 
 // Reads `path`; an empty path means $PIE_HOME/config.toml if that exists, else the defaults.

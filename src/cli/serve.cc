@@ -18,6 +18,10 @@
 namespace pie::cli {
 namespace {
 
+// Of a model's KV memory: all, unless the pages were configured to be many. No step of a server
+// should wait for the system to clear memory, and with prefixes kept it is all used before long.
+constexpr uint64_t kTakeAhead = 1ULL << 30;
+
 // The internal token, where programs of the same user of this machine find it.
 class TokenFile {
  public:
@@ -74,6 +78,7 @@ Result<int> ServeChecked(const ServeOptions& options) {
   ServerConfig config = PIE_TRY(ReadServerConfig(options.config));
   if (options.dummy) UseDummy(engine_config);
   if (options.no_snapshot) engine_config.snapshot_root.clear();
+  engine_config.take_ahead = kTakeAhead;
   if (!options.host.empty()) config.server.host = options.host;
   if (options.port) config.server.port = *options.port;
   if (options.no_auth) config.auth = false;

@@ -44,7 +44,7 @@ Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
   }
 }
 
-Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, bool quiet) {
+Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, uint64_t take_ahead, bool quiet) {
   const std::optional<cpu::KvType> kv_type = cpu::ParseKvType(entry.kv_cache_dtype);
   if (!kv_type) {
     return Fail(
@@ -59,6 +59,7 @@ Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, bool quiet) {
   Set(options.max_positions, entry.max_positions);
   Set(options.threads, entry.threads);
   options.kv_type = *kv_type;
+  options.take_ahead = take_ahead;
   ProgressBar bar("loading " + entry.name, !quiet);
   options.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
   Model model = PIE_TRY(OpenModel(path, entry.name));
@@ -66,12 +67,12 @@ Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, bool quiet) {
   return Loaded(std::move(model), std::move(backend), entry);
 }
 
-Result<host::LoadedModel> Load(const ModelEntry& entry, bool quiet) {
+Result<host::LoadedModel> Load(const ModelEntry& entry, uint64_t take_ahead, bool quiet) {
   switch (entry.driver) {
     case ModelEntry::Driver::kDummy:
       return LoadDummy(entry);
     case ModelEntry::Driver::kCpu:
-      return LoadCpu(entry, quiet);
+      return LoadCpu(entry, take_ahead, quiet);
     case ModelEntry::Driver::kCuda:
       break;
   }
@@ -88,7 +89,7 @@ Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool qui
   for (ModelEntry entry : config.models) {
     entry.scheduler.prefix = {.share = config.prefix_cache,
                               .seed = uint64_t{random()} << 32 | random()};
-    options.models.push_back(PIE_TRY(Load(entry, quiet)));
+    options.models.push_back(PIE_TRY(Load(entry, config.take_ahead, quiet)));
   }
   options.runtime = config.runtime;
   options.seed = config.models[0].seed;

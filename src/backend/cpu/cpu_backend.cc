@@ -12,6 +12,7 @@
 #include "backend/cpu/arena.h"
 #include "backend/cpu/attention.h"
 #include "backend/cpu/kv_layer.h"
+#include "backend/cpu/take_ahead.h"
 #include "backend/cpu/thread_pool.h"
 #include "backend/cpu/transformer.h"
 #include "backend/sampling.h"
@@ -51,6 +52,7 @@ class KvPages {
     PIE_CHECK(from.value < pages_ && to.value < pages_ && from != to);
     std::memcpy(data_ + to.value * page_bytes_, data_ + from.value * page_bytes_, page_bytes_);
   }
+  std::span<std::byte> all() const { return {data_, page_bytes_ * pages_}; }
   // A page of all layers, as it lies in memory.
   std::span<std::byte> Page(PageId page) const {
     PIE_CHECK(page.value < pages_);
@@ -76,7 +78,9 @@ class CpuBackend final : public Backend {
         kv_(std::move(kv)),
         info_(std::move(info)),
         pool_(options.threads == 0 ? cpu::ThreadPool::AvailableCpus() : options.threads),
-        transformer_(config_, weights_, options.level, pool_) {}
+        transformer_(config_, weights_, options.level, pool_) {
+    if (options.take_ahead > 0) ahead_ = cpu::TakeAhead(kv_.all(), options.take_ahead);
+  }
 
   const BackendInfo& info() const override { return info_; }
 
@@ -180,6 +184,7 @@ class CpuBackend final : public Backend {
   const ModelConfig config_;
   const cpu::Weights weights_;
   KvPages kv_;
+  cpu::TakeAhead ahead_;  // of kv_
   const BackendInfo info_;
   cpu::ThreadPool pool_;
   cpu::Transformer transformer_;

@@ -21,6 +21,7 @@ struct CpuOptions {
   uint32_t page_tokens = 16;
   uint32_t total_pages = 0;         // 0 = as many as fit into kv_bytes
   uint64_t kv_bytes = 1ULL << 30;   // taken from the system page by page, as they are written
+  uint64_t take_ahead = 0;          // so much of it in the background, before it is written
   uint32_t threads = 0;             // 0 = one a processor
   uint32_t max_batch_tokens = 512;  // longer prefills come in chunks, so that others get their turn
   uint32_t max_batch_members = 256;
