@@ -1,7 +1,7 @@
 // pie-cpu-bench: what the CPU backend does, driven by batches as the step loop would build them.
 // Prints one flat JSON object.
 //
-//   pie-cpu-bench prefill --model FILE [--tokens 512]
+//   pie-cpu-bench prefill --model FILE [--tokens 512] [--level avx2]
 //   pie-cpu-bench decode  --model FILE [--batch 8] [--context 32]
 //   pie-cpu-bench shared  --model FILE [--batch 16] [--context 512]   one prefix for all sequences
 //   pie-cpu-bench limits                                              of the machine itself
@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -37,6 +39,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string model;
   uint32_t threads = 0;
+  cpu::CpuLevel level = cpu::DetectCpuLevel();
   uint32_t tokens = 512;  // of a prefill
   uint32_t batch = 1;     // sequences
   uint32_t context = 32;  // tokens of each before the first step
@@ -195,6 +198,7 @@ Sample Decode(Driver& driver, const Options& options, bool shared) {
 // the embedding is not also the head, a row of it), and the weights of the layers' matrices, each
 // one multiplication and one addition a token.
 void AddWeights(const std::string& model, nlohmann::ordered_json& result) {
+  if (std::filesystem::is_directory(model)) return;
   const Gguf gguf = Must(Gguf::Open(model));
   const bool tied = gguf.tensors().Find("output.weight") == nullptr;
   uint64_t bytes = 0;
@@ -215,7 +219,8 @@ nlohmann::ordered_json Measure(const std::string& mode, const Options& options) 
       Must(MakeCpuBackend(options.model, {.page_tokens = options.page_tokens,
                                           .total_pages = pages_each * (options.batch + 1),
                                           .threads = options.threads,
-                                          .max_batch_tokens = options.chunk}));
+                                          .max_batch_tokens = options.chunk,
+                                          .level = options.level}));
   const double load_ms = Milliseconds(begin);
   Driver driver(*backend, options.page_tokens);
   const auto run = [&] {
@@ -235,6 +240,7 @@ nlohmann::ordered_json Measure(const std::string& mode, const Options& options) 
   nlohmann::ordered_json result;
   result["mode"] = mode;
   result["threads"] = options.threads;
+  result["level"] = cpu::NameOf(options.level);
   result["batch"] = mode == "prefill" ? 1 : options.batch;
   result["context"] = mode == "prefill" ? options.tokens : options.context;
   result["tokens_per_s"] = median.tokens_per_s;
@@ -270,9 +276,15 @@ int Main(int argc, char** argv) {
   CLI::App* const decode = add("decode", "sequences that step together");
   CLI::App* const shared = add("shared", "the same, behind one prefix");
   add("limits", "read bandwidth and byte products of this machine");
+  std::map<std::string, cpu::CpuLevel> levels;
+  for (const auto each : cpu::SupportedCpuLevels()) levels[std::string(NameOf(each))] = each;
+  std::string level(NameOf(options.level));
   prefill->add_option("--tokens", options.tokens, "of the prompt")->capture_default_str();
   for (CLI::App* command : {prefill, decode, shared}) {
-    command->add_option("--model", options.model, "a GGUF file")->required();
+    command->add_option("--model", options.model, "a GGUF file or a Hugging Face folder")
+        ->required();
+    command->add_option("--level", level, "of the kernels; the best by itself")
+        ->check(CLI::IsMember(levels));
     command->add_option("--repeats", options.repeats, "the median counts")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
@@ -292,6 +304,7 @@ int Main(int argc, char** argv) {
   }
   shared->add_option("--own", options.own, "tokens of each sequence behind the prefix");
   CLI11_PARSE(app, argc, argv);
+  options.level = levels.at(level);
   if (shared->parsed() && shared->count("--context") == 0) options.context = 512;
   if (shared->parsed() && shared->count("--batch") == 0) options.batch = 16;
   const unsigned available = cpu::ThreadPool::AvailableCpus();

@@ -1,11 +1,35 @@
 #include "backend/cpu/cpu_features.h"
 
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 namespace pie::cpu {
 namespace {
 
 bool HasAvxVnni() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avxvnni");
+}
+
+// Tiles are eight kilobytes more to save: a process gets them only when it asks.
+bool AskForTiles() {
+  uint32_t eax = 0;
+  uint32_t ebx = 0;
+  uint32_t ecx = 0;
+  uint32_t edx = 0;
+  constexpr uint32_t kBf16 = 1U << 22;
+  constexpr uint32_t kTiles = 1U << 24;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if ((edx & kBf16) == 0 || (edx & kTiles) == 0) return false;
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+bool HasTiles() {
+  static const bool has = AskForTiles();
+  return has;
 }
 
 }  // namespace
@@ -24,6 +48,8 @@ std::string_view NameOf(CpuLevel level) {
       return "avx512-vnni";
     case CpuLevel::kAvx512Bf16:
       return "avx512-bf16";
+    case CpuLevel::kAmxBf16:
+      return "amx-bf16";
   }
   return "unknown";
 }
@@ -41,7 +67,7 @@ CpuLevel DetectCpuLevel() {
   }
   if (!__builtin_cpu_supports("avx512vnni")) return CpuLevel::kAvx512;
   if (!__builtin_cpu_supports("avx512bf16")) return CpuLevel::kAvx512Vnni;
-  return CpuLevel::kAvx512Bf16;
+  return HasTiles() ? CpuLevel::kAmxBf16 : CpuLevel::kAvx512Bf16;
 }
 
 std::vector<CpuLevel> SupportedCpuLevels() {

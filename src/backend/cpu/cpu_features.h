@@ -19,11 +19,13 @@ enum class CpuLevel : uint8_t {
   kAvx512,      // AVX-512 F, BW, DQ, VL
   kAvx512Vnni,  // dot products of bytes
   kAvx512Bf16,  // dot products of bfloat16
+  kAmxBf16,     // AMX: tiles of bfloat16
 };
 
 std::string_view NameOf(CpuLevel level);
 
-// The best level of this processor and operating system. Cheap; no state.
+// The best level of this processor and operating system. Cheap. The first call asks the operating
+// system for the tiles of AMX, for the whole process.
 CpuLevel DetectCpuLevel();
 
 // kScalar up to DetectCpuLevel(), those that this processor has, for tests and benchmarks.

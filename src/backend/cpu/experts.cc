@@ -105,18 +105,18 @@ void Experts::Run(const LayerWeights& layer, const Activations& x, float* out) {
   const uint32_t used = config_.moe.experts_used;
   const uint32_t pairs = x.rows() * used;
   gathered_.Resize(
-      pairs, hidden,
+      level_, pairs, hidden,
       TakesBytes(layer, &FeedForwardWeights::gate) || TakesBytes(layer, &FeedForwardWeights::up));
   pool_.ParallelFor(pairs, [&](uint32_t row) {
     std::copy_n(x.Row(from_[row]), hidden, gathered_.Row(row));
-    gathered_.Seal(level_, row);
+    gathered_.Seal(row);
   });
   const size_t stride = size_t{ffn} * 2;
   Grow(gate_up_, pairs * stride);
   Grow(down_, size_t{pairs} * hidden);
   Multiply(layer, &FeedForwardWeights::gate, gathered_, gate_up_.data(), stride);
   Multiply(layer, &FeedForwardWeights::up, gathered_, gate_up_.data() + ffn, stride);
-  gated_.Resize(pairs, ffn, TakesBytes(layer, &FeedForwardWeights::down));
+  gated_.Resize(level_, pairs, ffn, TakesBytes(layer, &FeedForwardWeights::down));
   pool_.ParallelFor(static_cast<uint32_t>(groups_.size()), [&](uint32_t g) {
     const FeedForwardWeights& expert = layer.experts[groups_[g].expert];
     for (uint32_t row = groups_[g].begin; row < groups_[g].end; ++row) {
@@ -124,7 +124,7 @@ void Experts::Run(const LayerWeights& layer, const Activations& x, float* out) {
       AddBias(expert.gate.bias, gate);
       AddBias(expert.up.bias, gate + ffn);
       Gate(level_, config_.activation, gate, gate + ffn, ffn, gated_.Row(row));
-      gated_.Seal(level_, row);
+      gated_.Seal(row);
     }
   });
   Multiply(layer, &FeedForwardWeights::down, gated_, down_.data(), hidden);

@@ -9,10 +9,13 @@
 namespace pie::cpu {
 namespace {
 
-// As in matmul.cc: a part is worth handing out, and its rows stay in the second-level cache.
+// A part reads at least this much of W, so that handing it out costs little, …
 constexpr size_t kPartBytes = 32 << 10;
+// … and rows of x that stay in the second-level cache while panels pass by: bytes, or split ones,
+// of processors that have more of it.
 constexpr size_t kChunkBytes = 512 << 10;
-constexpr uint32_t kTileRows = 12;  // of the tallest tiles that kernels have
+constexpr size_t kSplitChunkBytes = 1 << 20;
+constexpr uint32_t kTallest = 12;  // tiles that kernels have
 // What gates and ups of a part take before they meet.
 constexpr size_t kBothBytes = 256 << 10;
 constexpr uint32_t kFewRows = 8;
@@ -54,10 +57,13 @@ void ForParts(ThreadPool& pool, const Activations& x, std::initializer_list<Prod
   const std::vector<Strip> strips = Cut(products, x.rows(), pool.threads());
   const auto count = static_cast<uint32_t>(strips.size());
   // As few chunks of rows as can be, and as many rows in each, in whole tiles.
-  const size_t most = std::max<size_t>(kChunkBytes / x.columns(), kTileRows);
+  const uint32_t tile = x.split() ? 2 * kTileRows : kTallest;
+  const size_t fitting = x.split() ? kSplitChunkBytes / x.pieces().stride() / sizeof(uint16_t)
+                                   : kChunkBytes / x.columns();
+  const size_t most = std::max<size_t>(fitting, tile);
   const auto fewest = static_cast<uint32_t>((x.rows() + most - 1) / most);
-  const uint32_t tiles = (x.rows() + kTileRows * fewest - 1) / (kTileRows * fewest);
-  const uint32_t chunk = tiles * kTileRows;
+  const uint32_t tiles = (x.rows() + tile * fewest - 1) / (tile * fewest);
+  const uint32_t chunk = tiles * tile;
   const uint32_t chunks = (x.rows() + chunk - 1) / chunk;
   pool.ParallelFor(chunks * count, [&](uint32_t i) {
     const Strip& strip = strips[i % count];
@@ -73,19 +79,24 @@ std::span<const float> Slice(std::span<const float> bias, uint32_t first, uint32
 
 }  // namespace
 
-void Activations::Resize(uint32_t rows, uint32_t columns, bool quantized) {
+void Activations::Resize(CpuLevel level, uint32_t rows, uint32_t columns, bool quantized) {
+  level_ = level;
   rows_ = rows;
   columns_ = columns;
   quantized_ = quantized;
+  split_ = level >= CpuLevel::kAmxBf16 && !quantized && columns % kTileColumns == 0;
   const size_t size = size_t{rows} * columns;
   if (values_.size() < size) values_.resize(size);
-  if (quantized) bytes_.Resize(rows, columns);
+  if (quantized_) bytes_.Resize(rows, columns);
+  if (split_) pieces_.Resize(rows, columns);
 }
 
 void MatMulPart(CpuLevel level, const PackedMatrix& w, const Activations& x,
                 const MatMulRange& range, const PartOutput& to) {
   if (w.quantized()) {
     MatMulPart(level, w, x.bytes(), range, to);
+  } else if (x.split() && TakesSplitRows(level, w)) {
+    MatMulPart(w, x.pieces(), range, to);
   } else {
     MatMulPart(level, w, x.floats(), range, to);
   }

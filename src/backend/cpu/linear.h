@@ -15,35 +15,43 @@
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/quantize.h"
 #include "backend/cpu/repack.h"
+#include "backend/cpu/split_rows.h"
 #include "backend/cpu/thread_pool.h"
 #include "backend/cpu/weights.h"
 #include "model/config.h"
 
 namespace pie::cpu {
 
-// Rows on their way into matrices: floats, and bytes too if one of the matrices takes them. Its
-// buffers are kept. Owner: the caller; different rows may be written by different threads.
+// Rows on their way into matrices: floats, and bytes too if one of the matrices takes them, else
+// split ones where there are tiles for them. Its buffers are kept. Owner: the caller; different
+// rows may be written by different threads.
 class Activations {
  public:
-  void Resize(uint32_t rows, uint32_t columns, bool quantized);
+  void Resize(CpuLevel level, uint32_t rows, uint32_t columns, bool quantized);
   float* Row(uint32_t row) { return values_.data() + size_t{row} * columns_; }  // [columns]
   const float* Row(uint32_t row) const { return values_.data() + size_t{row} * columns_; }
   // After a row was written.
-  void Seal(CpuLevel level, uint32_t row) {
-    if (quantized_) QuantizeRow(level, Row(row), bytes_, row);
+  void Seal(uint32_t row) {
+    if (quantized_) QuantizeRow(level_, Row(row), bytes_, row);
+    if (split_) SplitRow(Row(row), pieces_, row);
   }
 
   uint32_t rows() const { return rows_; }
   uint32_t columns() const { return columns_; }
   FloatRows floats() const { return {values_.data(), columns_, rows_, columns_}; }
   const QuantizedRows& bytes() const { return bytes_; }
+  bool split() const { return split_; }
+  const SplitRows& pieces() const { return pieces_; }
 
  private:
+  CpuLevel level_ = CpuLevel::kScalar;
   uint32_t rows_ = 0;
   uint32_t columns_ = 0;
   bool quantized_ = false;
+  bool split_ = false;
   AlignedVector<float> values_;  // [rows, columns]
   QuantizedRows bytes_;
+  SplitRows pieces_;
 };
 
 struct Product {

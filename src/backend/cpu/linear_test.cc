@@ -21,11 +21,11 @@ class LinearAtLevel : public AtLevel {
   }
   Activations Rows(uint32_t rows, uint32_t columns) {
     Activations x;
-    x.Resize(rows, columns, true);
+    x.Resize(GetParam(), rows, columns, true);
     const auto numbers = RandomFloats(size_t{rows} * columns, rows, 2);
     for (uint32_t row = 0; row < rows; ++row) {
       std::copy_n(&numbers[size_t{row} * columns], columns, x.Row(row));
-      x.Seal(GetParam(), row);
+      x.Seal(row);
     }
     return x;
   }
@@ -50,7 +50,7 @@ TEST_P(LinearAtLevel, GateAndUpMeetAsTheyWouldAfterwards) {
       MatMulAll(GetParam(), pool_, x,
                 {{weights.gate.w, gate.data(), ffn}, {weights.up.w, up.data(), ffn}});
       Activations out;
-      out.Resize(rows, ffn, false);
+      out.Resize(GetParam(), rows, ffn, false);
       MatMulGated(GetParam(), pool_, x, weights, Activation::kSilu, out);
       for (uint32_t row = 0; row < rows; ++row) {
         float* const g = &gate[size_t{row} * ffn];
@@ -73,18 +73,18 @@ TEST_P(LinearAtLevel, RowsThatAreOthersAreReadAnew) {
   std::vector<float> y(size_t{20} * 32);
   MatMulAll(GetParam(), pool_, x, {{w.w, y.data(), 32}});
   const auto before = y;
-  x.Resize(20, 576, true);
+  x.Resize(GetParam(), 20, 576, true);
   for (uint32_t row = 0; row < 20; ++row) {  // other columns are the largest now
     std::reverse(x.Row(row), x.Row(row) + 576);
-    x.Seal(GetParam(), row);
+    x.Seal(row);
   }
   MatMulAll(GetParam(), pool_, x, {{w.w, y.data(), 32}});
   EXPECT_NE(y, before);
   Activations fresh;
-  fresh.Resize(20, 576, true);
+  fresh.Resize(GetParam(), 20, 576, true);
   for (uint32_t row = 0; row < 20; ++row) {
     std::copy_n(x.Row(row), 576, fresh.Row(row));
-    fresh.Seal(GetParam(), row);
+    fresh.Seal(row);
   }
   std::vector<float> expected(y.size());
   ThreadPool alone(1);

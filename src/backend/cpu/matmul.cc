@@ -89,39 +89,8 @@ void FloatScalar(const PackedMatrix& w, const FloatRows& x, const Output& out) {
 
 }  // namespace matmul
 
-namespace {
-
-// A part reads at least this much of W, so that handing it out costs little, …
-constexpr size_t kPartBytes = 32 << 10;
-// … and rows of x that stay in the second-level cache while panels pass by.
-constexpr size_t kChunkBytes = 512 << 10;
-
-// Cuts the work into parts and runs part(range) for each. Panels go in pairs where they can: tiles
-// are two wide.
-template <class Part>
-void ForParts(ThreadPool& pool, const PackedMatrix& w, uint32_t rows, size_t row_bytes,
-              Part&& part) {
-  if (rows == 0) return;
-  const auto chunk =
-      static_cast<uint32_t>(std::clamp<size_t>(kChunkBytes / row_bytes, 6, rows + 6));
-  const uint32_t chunks = (rows + chunk - 1) / chunk;
-  const size_t least = (kPartBytes + w.panel_bytes() - 1) / w.panel_bytes();
-  const uint32_t fair = w.panels() / (pool.threads() * 4) + 1;
-  uint32_t panels = std::max(fair, rows < 8 ? static_cast<uint32_t>(least) : 1U);
-  panels = std::min(panels + panels % 2, w.panels());
-  const uint32_t strips = (w.panels() + panels - 1) / panels;
-  pool.ParallelFor(chunks * strips, [&](uint32_t i) {
-    const uint32_t row = i / strips * chunk;
-    const uint32_t panel = i % strips * panels;
-    part(
-        MatMulRange{row, std::min(row + chunk, rows), panel, std::min(panel + panels, w.panels())});
-  });
-}
-
-}  // namespace
-
-void MatMulPart(CpuLevel level, const PackedMatrix& w, const QuantizedRows& x, MatMulRange range,
-                const PartOutput& to) {
+void MatMulPart(CpuLevel level, const PackedMatrix& w, const QuantizedRows& x,
+                const MatMulRange& range, const PartOutput& to) {
   PIE_CHECK(w.quantized() && w.columns() == x.columns && range.row_end <= x.rows &&
             range.panel_end <= w.panels());
   const matmul::Output out{range, to};
@@ -131,7 +100,7 @@ void MatMulPart(CpuLevel level, const PackedMatrix& w, const QuantizedRows& x, M
   matmul::QuantizedScalar(w, x, out);
 }
 
-void MatMulPart(CpuLevel level, const PackedMatrix& w, const FloatRows& x, MatMulRange range,
+void MatMulPart(CpuLevel level, const PackedMatrix& w, const FloatRows& x, const MatMulRange& range,
                 const PartOutput& to) {
   PIE_CHECK(!w.quantized() && w.columns() == x.columns && range.row_end <= x.rows &&
             range.panel_end <= w.panels());
@@ -141,18 +110,15 @@ void MatMulPart(CpuLevel level, const PackedMatrix& w, const FloatRows& x, MatMu
   matmul::FloatScalar(w, x, out);
 }
 
-void MatMul(CpuLevel level, ThreadPool& pool, const PackedMatrix& w, const QuantizedRows& x,
-            float* y, size_t y_stride) {
-  ForParts(pool, w, x.rows, x.columns, [&](const MatMulRange& range) {
-    MatMulPart(level, w, x, range, PartOutput::In(y, y_stride, range));
-  });
+bool TakesSplitRows(CpuLevel level, const PackedMatrix& w) {
+  return level >= CpuLevel::kAmxBf16 && w.columns() % kTileColumns == 0 &&
+         (w.format() == PanelFormat::kBF16 || w.format() == PanelFormat::kF16);
 }
 
-void MatMul(CpuLevel level, ThreadPool& pool, const PackedMatrix& w, const FloatRows& x, float* y,
-            size_t y_stride) {
-  ForParts(pool, w, x.rows, x.columns * sizeof(float), [&](const MatMulRange& range) {
-    MatMulPart(level, w, x, range, PartOutput::In(y, y_stride, range));
-  });
+void MatMulPart(const PackedMatrix& w, const SplitRows& x, const MatMulRange& range,
+                const PartOutput& to) {
+  PIE_CHECK(w.columns() == x.columns && range.row_end <= x.rows && range.panel_end <= w.panels());
+  matmul::SplitAmx(w, x, {range, to});
 }
 
 }  // namespace pie::cpu

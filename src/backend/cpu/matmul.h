@@ -5,9 +5,8 @@
 // whatever m, the tile or the number of threads, so a row's result does not depend on what else is
 // in the batch.
 //
-// Threads: MatMul spreads its work over the pool and returns when y is complete; MatMulPart runs on
-// the calling thread, for callers that put several matrices into one parallel loop. Shapes are the
-// caller's to get right (checked).
+// A part of the work runs on the calling thread; linear.h spreads parts over threads. Shapes are
+// the caller's to get right (checked).
 #pragma once
 
 #include <cstddef>
@@ -16,7 +15,7 @@
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/quantize.h"
 #include "backend/cpu/repack.h"
-#include "backend/cpu/thread_pool.h"
+#include "backend/cpu/split_rows.h"
 
 namespace pie::cpu {
 
@@ -50,15 +49,16 @@ struct PartOutput {
 };
 
 // For w.quantized().
-void MatMul(CpuLevel level, ThreadPool& pool, const PackedMatrix& w, const QuantizedRows& x,
-            float* y, size_t y_stride);
-void MatMulPart(CpuLevel level, const PackedMatrix& w, const QuantizedRows& x, MatMulRange range,
-                const PartOutput& to);
+void MatMulPart(CpuLevel level, const PackedMatrix& w, const QuantizedRows& x,
+                const MatMulRange& range, const PartOutput& to);
 
 // For the rest: F16, BF16, F32.
-void MatMul(CpuLevel level, ThreadPool& pool, const PackedMatrix& w, const FloatRows& x, float* y,
-            size_t y_stride);
-void MatMulPart(CpuLevel level, const PackedMatrix& w, const FloatRows& x, MatMulRange range,
+void MatMulPart(CpuLevel level, const PackedMatrix& w, const FloatRows& x, const MatMulRange& range,
+                const PartOutput& to);
+
+// By tiles of kAmxBf16, for F16 and BF16 whose columns fill them: several times as fast.
+bool TakesSplitRows(CpuLevel level, const PackedMatrix& w);
+void MatMulPart(const PackedMatrix& w, const SplitRows& x, const MatMulRange& range,
                 const PartOutput& to);
 
 }  // namespace pie::cpu

@@ -26,6 +26,7 @@ void QuantizedAvx512Vnni(const PackedMatrix& w, const QuantizedRows& x, const Ou
 void FloatScalar(const PackedMatrix& w, const FloatRows& x, const Output& out);
 void FloatAvx2(const PackedMatrix& w, const FloatRows& x, const Output& out);
 void FloatAvx512(const PackedMatrix& w, const FloatRows& x, const Output& out);
+void SplitAmx(const PackedMatrix& w, const SplitRows& x, const Output& out);
 
 inline std::span<const Outlier> OutliersOf(const QuantizedRows& x, uint32_t row) {
   return std::span(x.outliers).subspan(size_t{row} * x.outliers_a_row(), x.outliers_a_row());

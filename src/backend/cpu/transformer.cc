@@ -107,7 +107,7 @@ void Transformer::Prepare(const Batch& batch, uint32_t page_tokens) {
   Grow(qkv_, rows_ * QkvStride());
   Grow(cos_, angles);
   Grow(sin_, angles);
-  attended_.Resize(rows_, static_cast<uint32_t>(q_size), false);
+  attended_.Resize(level_, rows_, static_cast<uint32_t>(q_size), false);
 
   ForRows(rows_, [&](uint32_t row) {
     const uint32_t token = batch.tokens[row];
@@ -207,7 +207,7 @@ void Transformer::KeepRead(const Batch& batch, uint32_t page_tokens) {
 void Transformer::Residual(const Operation& operation) {
   const uint32_t hidden = config_.hidden_size;
   const float eps = config_.norm_eps;
-  if (operation.has_hidden) hidden_.Resize(rows_, hidden, operation.quantized);
+  if (operation.has_hidden) hidden_.Resize(level_, rows_, hidden, operation.quantized);
   ForRows(rows_, [&](uint32_t row) {
     float* const x = &x_[size_t{row} * hidden];
     float* const delta = operation.has_delta ? &delta_[size_t{row} * hidden] : nullptr;
@@ -222,7 +222,7 @@ void Transformer::Residual(const Operation& operation) {
       if (delta != nullptr) AddBias({delta, hidden}, x);
       if (operation.has_hidden) std::copy_n(x, hidden, hidden_.Row(row));
     }
-    if (operation.has_hidden) hidden_.Seal(level_, row);
+    if (operation.has_hidden) hidden_.Seal(row);
   });
 }
 
@@ -281,16 +281,16 @@ void Transformer::Attend(const Operation& operation, const KvLayer& kv) {
                   // Rows that meet quantised weights are rounded to 8 bits anyway.
                   .bf16 = layer.q.w.quantized() && layer.o.w.quantized()},
                  members_);
-  attended_.Resize(rows_, static_cast<uint32_t>(q_size), layer.o.w.quantized());
-  ForRows(rows_, [&](uint32_t row) { attended_.Seal(level_, row); });
+  attended_.Resize(level_, rows_, static_cast<uint32_t>(q_size), layer.o.w.quantized());
+  ForRows(rows_, [&](uint32_t row) { attended_.Seal(row); });
   MatMulAll(level_, pool_, attended_, {{layer.o.w, delta_.data(), config_.hidden_size}});
 }
 
 void Transformer::FeedForward(const LayerWeights& layer) {
   const PackedMatrix& down = layer.ffn.down.w;
-  gated_.Resize(rows_, config_.ffn_size, down.quantized());
+  gated_.Resize(level_, rows_, config_.ffn_size, down.quantized());
   MatMulGated(level_, pool_, hidden_, layer.ffn, config_.activation, gated_);
-  ForRows(rows_, [&](uint32_t row) { gated_.Seal(level_, row); });
+  ForRows(rows_, [&](uint32_t row) { gated_.Seal(row); });
   MatMulAll(level_, pool_, gated_, {{down, delta_.data(), config_.hidden_size}});
 }
 
@@ -298,13 +298,13 @@ void Transformer::Logits(std::span<const uint32_t> rows, float* out) {
   const uint32_t hidden = config_.hidden_size;
   const auto count = static_cast<uint32_t>(rows.size());
   const PackedMatrix& head = weights_.head();
-  hidden_.Resize(count, hidden, head.quantized());
+  hidden_.Resize(level_, count, hidden, head.quantized());
   ForRows(count, [&](uint32_t i) {
     const auto kept = std::ranges::lower_bound(read_, rows[i]);
     PIE_CHECK(kept != read_.end() && *kept == rows[i]);
     const size_t at = static_cast<size_t>(kept - read_.begin()) * hidden;
     RmsNorm(level_, &x_[at], weights_.output_norm.data(), hidden, config_.norm_eps, hidden_.Row(i));
-    hidden_.Seal(level_, i);
+    hidden_.Seal(i);
   });
   MatMulAll(level_, pool_, hidden_, {{head, out, config_.vocab_size}});
   if (config_.final_softcap == 0) return;
