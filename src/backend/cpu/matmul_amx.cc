@@ -19,53 +19,50 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// Bfloat16s that a weight takes: F16 has three bits more than one.
-constexpr int PiecesOf(PanelFormat format) {
-  return format == PanelFormat::kF16 ? 2 : 1;
+// How far ahead of its use a weight is asked for.
+constexpr size_t kAhead = 4096;
+
+PIE_AVX512_BF16 inline __m512 And512(__m512 a, __m512i b) {
+  return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), b));
 }
 
-// Two columns of a panel behind one another → pairs, as a tile has them.
-PIE_AVX512_BF16 inline __m512i Paired(__m512i columns) {
-  const __m512i even = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(columns));
-  const __m512i odd = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(columns, 1));
-  return _mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
+// Upper halves of both, side by side.
+PIE_AVX512_BF16 inline __m512i Paired(__m512 even, __m512 odd) {
+  return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(_mm512_castps_si512(even), 16),
+                                 _mm512_castps_si512(odd));
 }
 
-// A panel as tiles: [steps][pieces][16 pairs of columns][16 rows of W][2].
-template <PanelFormat kFormat>
-PIE_AVX512_BF16 void MakeTiles(const std::byte* panel, uint32_t columns, std::byte* tiles) {
-  for (uint32_t step = 0; step < columns; step += kTileColumns) {
+// Columns of an F16 panel as tiles: [steps][high, low][16 pairs of columns][16 rows of W][2]. Both
+// parts are exact: the upper half of a float has the first eight of the eleven bits.
+PIE_AVX512_BF16 void MakeTiles(const std::byte* panel, uint32_t steps, std::byte* tiles) {
+  const __m512i upper = _mm512_set1_epi32(kUpperHalf);
+  for (uint32_t step = 0; step < steps; ++step, tiles += kTileBytes) {
     for (uint32_t i = 0; i < kTileColumns; i += 2, panel += 64, tiles += 64) {
-      const __m512i columns_two = _mm512_loadu_si512(panel);
-      if constexpr (kFormat == PanelFormat::kBF16) {
-        _mm512_store_si512(tiles, Paired(columns_two));
-        continue;
-      }
-      const __m512 even = _mm512_cvtph_ps(_mm512_castsi512_si256(columns_two));
-      const __m512 odd = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(columns_two, 1));
-      const __m256i even_high = FloatsToBf16(even);
-      const __m256i odd_high = FloatsToBf16(odd);
-      const __m256i even_low = FloatsToBf16(_mm512_sub_ps(even, Bf16ToFloats(even_high)));
-      const __m256i odd_low = FloatsToBf16(_mm512_sub_ps(odd, Bf16ToFloats(odd_high)));
-      _mm512_store_si512(tiles, Paired(Both256(even_high, odd_high)));
-      _mm512_store_si512(tiles + kTileBytes, Paired(Both256(even_low, odd_low)));
+      const auto* const halves = reinterpret_cast<const uint16_t*>(panel);
+      _mm_prefetch(panel + kAhead, _MM_HINT_T0);
+      const __m512 even = LoadHalf512(halves);
+      const __m512 odd = LoadHalf512(halves + kPanelRows);
+      const __m512 even_high = And512(even, upper);
+      const __m512 odd_high = And512(odd, upper);
+      _mm512_store_si512(tiles, Paired(even_high, odd_high));
+      _mm512_store_si512(tiles + kTileBytes,
+                         Paired(_mm512_sub_ps(even, even_high), _mm512_sub_ps(odd, odd_high)));
     }
-    tiles += (PiecesOf(kFormat) - 1) * kTileBytes;
   }
 }
 
 // Sixteen or 32 rows of x, one or two panels of W. Tiles 0 to 3 are sums, 4 and 5 are x, 6 and 7
 // are W.
 struct TileWork {
-  const uint16_t* high;  // of the first row of x
-  const uint16_t* low;
-  size_t stride;            // bytes from row to row
-  const std::byte* tiles;   // of the first panel
-  size_t panel_tile_bytes;  // from one panel's to the next one's
-  uint32_t steps;
+  const uint16_t* high = nullptr;  // of the first row of x
+  const uint16_t* low = nullptr;
+  size_t stride = 0;                 // bytes from row to row
+  const std::byte* tiles = nullptr;  // of the first panel
+  size_t panel_tile_bytes = 0;       // from one panel's to the next one's
+  uint32_t steps = 0;
 };
 
-template <int kTall, int kWide>
+template <int kTall>
 PIE_AMX inline void LoadRows(const uint16_t* x, size_t stride) {
   _tile_loadd(4, x, stride);
   if constexpr (kTall == 2) {
@@ -73,7 +70,7 @@ PIE_AMX inline void LoadRows(const uint16_t* x, size_t stride) {
   }
 }
 
-template <int kTall, int kWide>
+template <int kWide>
 PIE_AMX inline void LoadPanels(const std::byte* tiles, size_t panel_tile_bytes) {
   _tile_loadd(6, tiles, 64);
   if constexpr (kWide == 2) _tile_loadd(7, tiles + panel_tile_bytes, 64);
@@ -87,69 +84,160 @@ PIE_AMX inline void Multiply() {
   if constexpr (kTall == 2 && kWide == 2) _tile_dpbf16ps(3, 5, 7);
 }
 
-// What is smallest is added first. Low parts do not meet: their product is below the last bit of a
-// float.
-template <int kPieces, int kTall, int kWide>
-PIE_AMX void RunTiles(const TileWork& work, float* sums) {
+PIE_AMX inline void ZeroSums() {
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
+}
+
+// What is smallest is added first. Low parts do not meet: their product is below the last bit of a
+// float.
+template <PanelFormat kFormat, int kTall, int kWide>
+PIE_AMX void Accumulate(const TileWork& work) {
+  constexpr bool kTwo = kFormat == PanelFormat::kF16;
   const std::byte* w = work.tiles;
-  for (uint32_t step = 0; step < work.steps; ++step, w += kPieces * kTileBytes) {
-    LoadPanels<kTall, kWide>(w, work.panel_tile_bytes);
-    LoadRows<kTall, kWide>(work.low + step * kTileColumns, work.stride);
+  for (uint32_t step = 0; step < work.steps; ++step, w += kTwo ? 2 * kTileBytes : kTileBytes) {
+    if constexpr (!kTwo) {  // these tiles are the weights themselves
+      FetchToRead(w + kAhead, kTileBytes);
+      if constexpr (kWide == 2) FetchToRead(w + work.panel_tile_bytes + kAhead, kTileBytes);
+    }
+    LoadPanels<kWide>(w, work.panel_tile_bytes);
+    LoadRows<kTall>(work.low + step * kTileColumns, work.stride);
     Multiply<kTall, kWide>();
-    LoadRows<kTall, kWide>(work.high + step * kTileColumns, work.stride);
+    LoadRows<kTall>(work.high + step * kTileColumns, work.stride);
     Multiply<kTall, kWide>();
-    if constexpr (kPieces == 2) {
-      LoadPanels<kTall, kWide>(w + kTileBytes, work.panel_tile_bytes);
+    if constexpr (kTwo) {
+      LoadPanels<kWide>(w + kTileBytes, work.panel_tile_bytes);
       Multiply<kTall, kWide>();
     }
   }
-  // [32 rows of x][32 rows of W]
-  constexpr size_t kStride = 2 * kPanelRows * sizeof(float);
-  _tile_stored(0, sums, kStride);
-  if constexpr (kWide == 2) _tile_stored(1, sums + kPanelRows, kStride);
-  if constexpr (kTall == 2) _tile_stored(2, sums + kTileRows * 2 * kPanelRows, kStride);
-  if constexpr (kTall == 2 && kWide == 2) {
-    _tile_stored(3, sums + (kTileRows * 2 + 1) * kPanelRows, kStride);
-  }
 }
 
-template <PanelFormat kFormat>
-PIE_AMX void RunRange(const PackedMatrix& w, const SplitRows& x, const Output& out) {
-  constexpr int kPieces = PiecesOf(kFormat);
-  constexpr uint32_t kMost = 2 * kTileRows;
-  thread_local AlignedVector<std::byte> tiles;
-  const size_t panel_tile_bytes = size_t{w.columns()} * kPanelRows * 2 * kPieces;
-  if (tiles.size() < 2 * panel_tile_bytes) tiles.resize(2 * panel_tile_bytes);
-  alignas(64) float sums[kMost * 2 * kPanelRows];
-  for (uint32_t panel = out.range.panel_begin; panel < out.range.panel_end; panel += 2) {
-    const bool wide = panel + 1 < out.range.panel_end;
-    for (uint32_t p = 0; p < (wide ? 2 : 1); ++p) {
-      MakeTiles<kFormat>(w.Panel(panel + p), w.columns(), tiles.data() + p * panel_tile_bytes);
+// Sums of up to 32 rows of x and 32 of W, on their way out.
+struct alignas(64) Sums {
+  static constexpr size_t kStride = 2 * kPanelRows;
+  float at[2 * kTileRows][kStride];
+};
+
+template <int kTall, int kWide>
+PIE_AMX void Store(Sums& sums) {
+  constexpr size_t kBytes = sizeof(sums.at[0]);
+  _tile_stored(0, sums.at[0], kBytes);
+  if constexpr (kWide == 2) _tile_stored(1, sums.at[0] + kPanelRows, kBytes);
+  if constexpr (kTall == 2) _tile_stored(2, sums.at[kTileRows], kBytes);
+  if constexpr (kTall == 2 && kWide == 2) {
+    _tile_stored(3, sums.at[kTileRows] + kPanelRows, kBytes);
+  }
+  asm volatile("" ::: "memory");
+}
+
+// F16 panels as tiles, of one thread.
+class TileBuffer {
+ public:
+  // Steps from `step` on of `wide` panels. Valid until the next call.
+  const std::byte* Make(const PackedMatrix& w, uint32_t panel, int wide, uint32_t step,
+                        uint32_t steps) {
+    panel_bytes_ = size_t{steps} * 2 * kTileBytes;
+    if (memory_.size() < 2 * panel_bytes_) memory_.resize(2 * panel_bytes_);
+    for (int p = 0; p < wide; ++p) {
+      MakeTiles(w.Panel(panel + p) + step * kTileBytes, steps, memory_.data() + p * panel_bytes_);
     }
-    const uint32_t lanes = (wide ? kPanelRows : 0) + LanesOf(w, panel + (wide ? 1 : 0));
     asm volatile("" ::: "memory");  // compilers do not know what a tile's load reads
-    for (uint32_t row = out.range.row_begin; row < out.range.row_end; row += kMost) {
-      const uint32_t rows = std::min(kMost, out.range.row_end - row);
-      const TileWork work{.high = x.High(row),
-                          .low = x.Low(row),
-                          .stride = x.stride() * sizeof(uint16_t),
-                          .tiles = tiles.data(),
-                          .panel_tile_bytes = panel_tile_bytes,
-                          .steps = w.columns() / kTileColumns};
-      if (rows > kTileRows) {
-        (wide ? RunTiles<kPieces, 2, 2> : RunTiles<kPieces, 2, 1>)(work, sums);
-      } else {
-        (wide ? RunTiles<kPieces, 1, 2> : RunTiles<kPieces, 1, 1>)(work, sums);
-      }
-      asm volatile("" ::: "memory");
-      for (uint32_t r = 0; r < rows; ++r) {
-        std::memcpy(out.At(row + r, panel), sums + r * 2 * kPanelRows, lanes * sizeof(float));
-      }
+    return memory_.data();
+  }
+  size_t panel_bytes() const { return panel_bytes_; }
+
+ private:
+  AlignedVector<std::byte> memory_;
+  size_t panel_bytes_ = 0;
+};
+thread_local TileBuffer buffer;
+
+// One or two panels of W, all rows of a range.
+template <PanelFormat kFormat>
+class PanelRun {
+ public:
+  PanelRun(const PackedMatrix& w, const SplitRows& x, const Output& out, uint32_t panel)
+      : w_(w), x_(x), out_(out), panel_(panel), wide_(panel + 1 < out.range.panel_end ? 2 : 1) {}
+
+  PIE_AMX void Run() const {
+    const auto [begin, end, first, last] = out_.range;
+    const uint32_t steps = w_.columns() / kTileColumns;
+    const bool few = end - begin <= kMost;
+    if (kFormat == PanelFormat::kF16 && few) return RunFew(steps);
+    TileWork work{.tiles = w_.Panel(panel_), .panel_tile_bytes = w_.panel_bytes(), .steps = steps};
+    if constexpr (kFormat == PanelFormat::kF16) {
+      work.tiles = buffer.Make(w_, panel_, wide_, 0, steps);
+      work.panel_tile_bytes = buffer.panel_bytes();
     }
+    for (uint32_t row = begin; row < end; row += kMost) {
+      SetRows(row, 0, work);
+      ZeroSums();
+      Tiles(row, work);
+      Write(row);
+    }
+  }
+
+ private:
+  static constexpr uint32_t kMost = 2 * kTileRows;
+
+  // Tiles of a few steps at a time, which meet all rows while they are in the first-level cache.
+  PIE_AMX void RunFew(uint32_t steps) const {
+    constexpr uint32_t kSteps = 4;
+    const uint32_t row = out_.range.row_begin;
+    ZeroSums();
+    for (uint32_t step = 0; step < steps; step += kSteps) {
+      TileWork work{.steps = std::min(kSteps, steps - step)};
+      work.tiles = buffer.Make(w_, panel_, wide_, step, work.steps);
+      work.panel_tile_bytes = buffer.panel_bytes();
+      SetRows(row, step, work);
+      Tiles(row, work);
+    }
+    Write(row);
+  }
+
+  void SetRows(uint32_t row, uint32_t step, TileWork& work) const {
+    work.high = x_.High(row) + step * kTileColumns;
+    work.low = x_.Low(row) + step * kTileColumns;
+    work.stride = x_.stride() * sizeof(uint16_t);
+  }
+
+  uint32_t RowsFrom(uint32_t row) const { return std::min(kMost, out_.range.row_end - row); }
+
+  PIE_AMX void Tiles(uint32_t row, const TileWork& work) const {
+    if (RowsFrom(row) > kTileRows) {
+      (wide_ == 2 ? Accumulate<kFormat, 2, 2> : Accumulate<kFormat, 2, 1>)(work);
+    } else {
+      (wide_ == 2 ? Accumulate<kFormat, 1, 2> : Accumulate<kFormat, 1, 1>)(work);
+    }
+  }
+
+  PIE_AMX void Write(uint32_t row) const {
+    const uint32_t rows = RowsFrom(row);
+    Sums sums;
+    if (rows > kTileRows) {
+      (wide_ == 2 ? Store<2, 2> : Store<2, 1>)(sums);
+    } else {
+      (wide_ == 2 ? Store<1, 2> : Store<1, 1>)(sums);
+    }
+    const uint32_t lanes = (wide_ - 1) * kPanelRows + LanesOf(w_, panel_ + wide_ - 1);
+    for (uint32_t r = 0; r < rows; ++r) {
+      std::memcpy(out_.At(row + r, panel_), sums.at[r], lanes * sizeof(float));
+    }
+  }
+
+  const PackedMatrix& w_;
+  const SplitRows& x_;
+  const Output& out_;
+  const uint32_t panel_;
+  const int wide_;
+};
+
+template <PanelFormat kFormat>
+void RunRange(const PackedMatrix& w, const SplitRows& x, const Output& out) {
+  for (uint32_t panel = out.range.panel_begin; panel < out.range.panel_end; panel += 2) {
+    PanelRun<kFormat>(w, x, out, panel).Run();
   }
 }
 

@@ -16,31 +16,33 @@ PIE_AVX2 inline void StoreLanes(float* y, __m256 values, uint32_t lanes) {
   std::memcpy(y, all, lanes * sizeof(float));
 }
 
-// Eight weights of one column.
+// Eight weights of column k + odd; k is even.
 template <PanelFormat kFormat>
-PIE_AVX2 inline __m256 LoadColumn(const std::byte* column, uint32_t half) {
+PIE_AVX2 inline __m256 LoadColumn(const std::byte* panel, size_t half, size_t k, size_t odd) {
   if constexpr (kFormat == PanelFormat::kF32) {
-    return _mm256_loadu_ps(reinterpret_cast<const float*>(column) + kLanes * half);
+    return _mm256_loadu_ps(reinterpret_cast<const float*>(panel + (k + odd) * 64 + half * 32));
   }
-  const auto* const halves = reinterpret_cast<const uint16_t*>(column) + kLanes * half;
-  if constexpr (kFormat == PanelFormat::kF16) return LoadHalf256(halves);
-  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(halves));
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  if constexpr (kFormat == PanelFormat::kF16) {
+    return LoadHalf256(reinterpret_cast<const uint16_t*>(panel + (k + odd) * 32 + half * 16));
+  }
+  const __m256i pairs =
+      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(panel + k * 32 + half * 32));
+  return _mm256_castsi256_ps(odd != 0 ? _mm256_and_si256(pairs, _mm256_set1_epi32(kUpperHalf))
+                                      : _mm256_slli_epi32(pairs, 16));
 }
 
 // Even and odd columns are summed apart, so that additions need not wait for one another.
 template <PanelFormat kFormat, int kRows>
 PIE_AVX2 void RunFloatTile(const std::byte* panel, uint32_t half, const FloatRows& x, uint32_t row,
                            float* y, size_t y_stride, uint32_t lanes) {
-  constexpr size_t kColumnBytes = kFormat == PanelFormat::kF32 ? 64 : 32;
   const float* const from = x.data + row * x.stride;
   __m256 sum[2][kRows];
   PIE_UNROLL
   for (int r = 0; r < kRows; ++r) sum[0][r] = sum[1][r] = _mm256_setzero_ps();
   uint32_t k = 0;
   for (; k + 2 <= x.columns; k += 2) {
-    const __m256 w0 = LoadColumn<kFormat>(panel + k * kColumnBytes, half);
-    const __m256 w1 = LoadColumn<kFormat>(panel + (k + 1) * kColumnBytes, half);
+    const __m256 w0 = LoadColumn<kFormat>(panel, half, k, 0);
+    const __m256 w1 = LoadColumn<kFormat>(panel, half, k, 1);
     PIE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const float* const value = from + r * x.stride + k;
@@ -51,7 +53,7 @@ PIE_AVX2 void RunFloatTile(const std::byte* panel, uint32_t half, const FloatRow
   PIE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     if (k < x.columns) {
-      const __m256 w = LoadColumn<kFormat>(panel + k * kColumnBytes, half);
+      const __m256 w = LoadColumn<kFormat>(panel, half, k, 0);
       sum[0][r] = _mm256_fmadd_ps(w, _mm256_set1_ps(from[r * x.stride + k]), sum[0][r]);
     }
     StoreLanes(y + r * y_stride, _mm256_add_ps(sum[0][r], sum[1][r]), lanes);

@@ -4,21 +4,22 @@
 namespace pie::cpu::matmul {
 namespace {
 
-// Sixteen weights of one column.
+// Sixteen weights of column k + odd; k is even.
 template <PanelFormat kFormat>
-PIE_AVX512 inline __m512 LoadColumn(const std::byte* column) {
-  if constexpr (kFormat == PanelFormat::kF32) return _mm512_loadu_ps(column);
-  const auto* const halves = reinterpret_cast<const uint16_t*>(column);
-  if constexpr (kFormat == PanelFormat::kF16) return LoadHalf512(halves);
-  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves));
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+PIE_AVX512 inline __m512 LoadColumn(const std::byte* panel, size_t k, size_t odd) {
+  if constexpr (kFormat == PanelFormat::kF32) return _mm512_loadu_ps(panel + (k + odd) * 64);
+  if constexpr (kFormat == PanelFormat::kF16) {
+    return LoadHalf512(reinterpret_cast<const uint16_t*>(panel + (k + odd) * 32));
+  }
+  const __m512i pairs = _mm512_loadu_si512(panel + k * 32);
+  return _mm512_castsi512_ps(odd != 0 ? _mm512_and_si512(pairs, _mm512_set1_epi32(kUpperHalf))
+                                      : _mm512_slli_epi32(pairs, 16));
 }
 
 // Even and odd columns are summed apart, so that additions need not wait for one another.
 template <PanelFormat kFormat, int kRows, int kPanels>
 PIE_AVX512 void RunFloatTile(const std::byte* panel, size_t panel_bytes, const FloatRows& x,
                              float* y, size_t y_stride, uint32_t lanes) {
-  constexpr size_t kColumnBytes = kFormat == PanelFormat::kF32 ? 64 : 32;
   __m512 sum[2][kRows][kPanels];
   PIE_UNROLL
   for (int odd = 0; odd < 2; ++odd) {
@@ -34,7 +35,7 @@ PIE_AVX512 void RunFloatTile(const std::byte* panel, size_t panel_bytes, const F
     for (int odd = 0; odd < 2; ++odd) {
       PIE_UNROLL
       for (int p = 0; p < kPanels; ++p) {
-        const __m512 w = LoadColumn<kFormat>(panel + p * panel_bytes + (k + odd) * kColumnBytes);
+        const __m512 w = LoadColumn<kFormat>(panel + p * panel_bytes, k, odd);
         PIE_UNROLL
         for (int r = 0; r < kRows; ++r) {
           const __m512 value = _mm512_set1_ps(x.data[r * x.stride + k + odd]);
@@ -49,7 +50,7 @@ PIE_AVX512 void RunFloatTile(const std::byte* panel, size_t panel_bytes, const F
     PIE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       if (k < x.columns) {
-        const __m512 w = LoadColumn<kFormat>(panel + p * panel_bytes + k * kColumnBytes);
+        const __m512 w = LoadColumn<kFormat>(panel + p * panel_bytes, k, 0);
         sum[0][r][p] = _mm512_fmadd_ps(w, _mm512_set1_ps(x.data[r * x.stride + k]), sum[0][r][p]);
       }
       Store512(y + r * y_stride + p * size_t{kPanelRows}, mask,

@@ -18,7 +18,8 @@
 // Vector v is 64 bytes, four columns of all rows. With four to six bits, even ones are of the first
 // 16 columns, 4 × (v / 2) on, odd ones of the last 16; with eight, vector v has columns 4v on.
 // A stored number q stands for scale × (q - offset), scale × q + minimum or scale × steps[q].
-// Float formats: [columns][16 rows].
+// Float formats: [columns][16 rows], but BF16 [pairs of columns][16 rows][2], as the tiles of AMX
+// take them; an odd last column is beside zeros.
 #pragma once
 
 #include <algorithm>
@@ -62,16 +63,20 @@ struct PanelLayout {
   bool stepped = false;  // beside the pointer: g++ does not compare those when it sanitizes
   const Steps* steps = nullptr;
   uint32_t float_bytes = 0;  // a number of a format that is not quantised
+  bool paired = false;
 
   constexpr bool nibbles() const { return bits < 8; }
   constexpr bool whole_min() const { return has_min && scales == 1; }
-  constexpr uint32_t columns() const { return quantized ? 32 : 1; }
+  constexpr uint32_t columns() const { return quantized ? 32 : paired ? 2 : 1; }  // of a block
+  constexpr uint32_t blocks(uint32_t of_columns) const {
+    return (of_columns + columns() - 1) / columns();
+  }
   constexpr uint32_t high_at() const { return nibbles() ? 256 : 512; }
   constexpr uint32_t scale_at() const { return high_at() + (bits == 5 ? 64 : bits == 6 ? 128 : 0); }
   constexpr uint32_t min_at() const { return scale_at() + scales * 32; }
   constexpr uint32_t bytes() const {
     return quantized ? min_at() + (has_min && !whole_min() ? scales * 32 : 0)
-                     : float_bytes * kPanelRows;
+                     : float_bytes * kPanelRows * columns();
   }
   // Of a panel that has so many blocks.
   constexpr size_t minima_at(uint32_t blocks) const { return size_t{blocks} * bytes(); }
@@ -109,8 +114,9 @@ constexpr PanelLayout LayoutOf(PanelFormat format) {
     case PanelFormat::kE2m1:
       return {.stepped = true, .steps = &kE2m1Steps};
     case PanelFormat::kF16:
-    case PanelFormat::kBF16:
       return {.quantized = false, .float_bytes = 2};
+    case PanelFormat::kBF16:
+      return {.quantized = false, .float_bytes = 2, .paired = true};
     case PanelFormat::kF32:
       return {.quantized = false, .float_bytes = 4};
   }

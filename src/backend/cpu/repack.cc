@@ -143,6 +143,17 @@ void PackedMatrix::PackBlocks(const std::byte* data, size_t in_bytes, PackBlock 
   }
 }
 
+// Two columns of two bytes each.
+void PackedMatrix::PackPairs(const std::byte* data) {
+  for (uint32_t row = 0; row < rows_; ++row, data += size_t{columns_} * 2) {
+    std::byte* const out = memory_ + row / kPanelRows * panel_bytes_ + row % kPanelRows * 4;
+    for (uint32_t column = 0; column < columns_; column += 2) {
+      std::memcpy(out + column / 2 * size_t{64}, data + size_t{column} * 2,
+                  column + 1 < columns_ ? 4 : 2);
+    }
+  }
+}
+
 void PackedMatrix::PackGroups(DType dtype, const std::byte* data) {
   const PanelLayout layout = LayoutOf(format_);
   const DTypeInfo& info = InfoOf(dtype);
@@ -202,7 +213,7 @@ Result<PackedMatrix> PackedMatrix::Pack(DType dtype, std::span<const std::byte> 
   }
 
   const PanelLayout layout = LayoutOf(packed.format_);
-  packed.panel_bytes_ = layout.panel_bytes(columns / layout.columns());
+  packed.panel_bytes_ = layout.panel_bytes(layout.blocks(columns));
   packed.memory_ = PIE_TRY(arena.Allocate(packed.bytes()));
 
   using In = const std::byte*;
@@ -211,6 +222,8 @@ Result<PackedMatrix> PackedMatrix::Pack(DType dtype, std::span<const std::byte> 
   if (packed.format_ == PanelFormat::kF32) {
     packed.PackBlocks(data.data(), in_bytes,
                       [](In in, Out out, uint32_t l) { std::memcpy(out + 4 * l, in, 4); });
+  } else if (layout.paired) {
+    packed.PackPairs(data.data());
   } else if (!layout.quantized) {
     packed.PackBlocks(data.data(), in_bytes,
                       [](In in, Out out, uint32_t l) { std::memcpy(out + 2 * l, in, 2); });
@@ -237,9 +250,9 @@ Result<PackedMatrix> PackedMatrix::Pack(DType dtype, std::span<const std::byte> 
 void PackedMatrix::UnpackRow(uint32_t row, std::span<float> out) const {
   PIE_CHECK(row < rows_ && out.size() == columns_);
   const uint32_t columns = LayoutOf(format_).columns();
-  for (uint32_t at = 0; at < columns_; at += columns) {
-    UnpackBlock(row, at / columns, out.subspan(at, columns).data());
-  }
+  const uint32_t whole = columns_ / columns * columns;
+  for (uint32_t at = 0; at < whole; at += columns) UnpackBlock(row, at / columns, &out[at]);
+  if (whole < columns_) out[whole] = Weight(row, whole);  // one of a pair
 }
 
 float PackedMatrix::Weight(uint32_t row, uint32_t column) const {
@@ -292,10 +305,15 @@ void PackedMatrix::UnpackBlock(uint32_t row, uint32_t index, float* out) const {
     std::memcpy(out, in + 4 * lane, 4);
     return;
   }
+  if (layout.paired) {
+    uint16_t bits[2];
+    std::memcpy(bits, in + 4 * lane, sizeof bits);
+    out[0] = BFloatToFloat(bits[0]);
+    out[1] = BFloatToFloat(bits[1]);
+    return;
+  }
   if (!layout.quantized) {
-    uint16_t bits;
-    std::memcpy(&bits, in + 2 * lane, 2);
-    *out = format_ == PanelFormat::kBF16 ? BFloatToFloat(bits) : HalfToFloat(bits);
+    *out = Half(in + 2 * lane);
     return;
   }
   for (uint32_t half = 0; half < 2; ++half) {

@@ -46,6 +46,7 @@ class PackedMatrix {
  private:
   template <class PackBlock>
   void PackBlocks(const std::byte* data, size_t in_bytes, PackBlock pack);
+  void PackPairs(const std::byte* data);
   void PackGroups(DType dtype, const std::byte* data);
   void PackMinima(uint32_t row, std::span<const float> minima);
   void UnpackBlock(uint32_t row, uint32_t index, float* out) const;

@@ -141,15 +141,15 @@ PIE_AVX2 inline __m256 LoadHalf256(const uint16_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
 
+// What a float shares with the bfloat16 in its upper half.
+inline constexpr auto kUpperHalf = static_cast<int32_t>(0xFFFF0000U);
+
 // Bfloat16s, to nearest even; what is below the smallest normal float counts as zero.
 PIE_AVX512_BF16 inline __m256i FloatsToBf16(__m512 v) {
   return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v));
 }
 PIE_AVX512_BF16 inline __m512 Bf16ToFloats(__m256i v) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
-}
-PIE_AVX512_BF16 inline __m512i Both256(__m256i lower, __m256i upper) {
-  return _mm512_inserti64x4(_mm512_castsi256_si512(lower), upper, 1);
 }
 
 // Lanes below `count` (at most 16).
