@@ -19,8 +19,11 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// How far ahead of its use a weight is asked for.
-constexpr size_t kAhead = 4096;
+// Weights on their way from memory: what is so far ahead.
+PIE_AMX inline void Fetch(const std::byte* w, size_t bytes = 64) {
+  constexpr size_t kAhead = 2048;
+  for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(w + kAhead + i, _MM_HINT_T1);
+}
 
 PIE_AVX512_BF16 inline __m512 And512(__m512 a, __m512i b) {
   return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), b));
@@ -34,12 +37,12 @@ PIE_AVX512_BF16 inline __m512i Paired(__m512 even, __m512 odd) {
 
 // Columns of an F16 panel as tiles: [steps][high, low][16 pairs of columns][16 rows of W][2]. Both
 // parts are exact: the upper half of a float has the first eight of the eleven bits.
-PIE_AVX512_BF16 void MakeTiles(const std::byte* panel, uint32_t steps, std::byte* tiles) {
+PIE_AMX void MakeTiles(const std::byte* panel, uint32_t steps, std::byte* tiles) {
   const __m512i upper = _mm512_set1_epi32(kUpperHalf);
   for (uint32_t step = 0; step < steps; ++step, tiles += kTileBytes) {
     for (uint32_t i = 0; i < kTileColumns; i += 2, panel += 64, tiles += 64) {
       const auto* const halves = reinterpret_cast<const uint16_t*>(panel);
-      _mm_prefetch(panel + kAhead, _MM_HINT_T0);
+      Fetch(panel);
       const __m512 even = LoadHalf512(halves);
       const __m512 odd = LoadHalf512(halves + kPanelRows);
       const __m512 even_high = And512(even, upper);
@@ -99,8 +102,8 @@ PIE_AMX void Accumulate(const TileWork& work) {
   const std::byte* w = work.tiles;
   for (uint32_t step = 0; step < work.steps; ++step, w += kTwo ? 2 * kTileBytes : kTileBytes) {
     if constexpr (!kTwo) {  // these tiles are the weights themselves
-      FetchToRead(w + kAhead, kTileBytes);
-      if constexpr (kWide == 2) FetchToRead(w + work.panel_tile_bytes + kAhead, kTileBytes);
+      Fetch(w, kTileBytes);
+      if constexpr (kWide == 2) Fetch(w + work.panel_tile_bytes, kTileBytes);
     }
     LoadPanels<kWide>(w, work.panel_tile_bytes);
     LoadRows<kTall>(work.low + step * kTileColumns, work.stride);
@@ -132,28 +135,6 @@ PIE_AMX void Store(Sums& sums) {
   asm volatile("" ::: "memory");
 }
 
-// F16 panels as tiles, of one thread.
-class TileBuffer {
- public:
-  // Steps from `step` on of `wide` panels. Valid until the next call.
-  const std::byte* Make(const PackedMatrix& w, uint32_t panel, int wide, uint32_t step,
-                        uint32_t steps) {
-    panel_bytes_ = size_t{steps} * 2 * kTileBytes;
-    if (memory_.size() < 2 * panel_bytes_) memory_.resize(2 * panel_bytes_);
-    for (int p = 0; p < wide; ++p) {
-      MakeTiles(w.Panel(panel + p) + step * kTileBytes, steps, memory_.data() + p * panel_bytes_);
-    }
-    asm volatile("" ::: "memory");  // compilers do not know what a tile's load reads
-    return memory_.data();
-  }
-  size_t panel_bytes() const { return panel_bytes_; }
-
- private:
-  AlignedVector<std::byte> memory_;
-  size_t panel_bytes_ = 0;
-};
-thread_local TileBuffer buffer;
-
 // One or two panels of W, all rows of a range.
 template <PanelFormat kFormat>
 class PanelRun {
@@ -164,12 +145,14 @@ class PanelRun {
   PIE_AMX void Run() const {
     const auto [begin, end, first, last] = out_.range;
     const uint32_t steps = w_.columns() / kTileColumns;
-    const bool few = end - begin <= kMost;
-    if (kFormat == PanelFormat::kF16 && few) return RunFew(steps);
     TileWork work{.tiles = w_.Panel(panel_), .panel_tile_bytes = w_.panel_bytes(), .steps = steps};
     if constexpr (kFormat == PanelFormat::kF16) {
-      work.tiles = buffer.Make(w_, panel_, wide_, 0, steps);
-      work.panel_tile_bytes = buffer.panel_bytes();
+      if (end - begin <= kMost) return RunFew(steps);
+      thread_local AlignedVector<std::byte> memory;
+      work.panel_tile_bytes = size_t{steps} * 2 * kTileBytes;
+      if (memory.size() < 2 * work.panel_tile_bytes) memory.resize(2 * work.panel_tile_bytes);
+      work.tiles = memory.data();
+      Make(0, steps, memory.data());
     }
     for (uint32_t row = begin; row < end; row += kMost) {
       SetRows(row, 0, work);
@@ -182,19 +165,29 @@ class PanelRun {
  private:
   static constexpr uint32_t kMost = 2 * kTileRows;
 
-  // Tiles of a few steps at a time, which meet all rows while they are in the first-level cache.
+  // Tiles of one step at a time, which meet all rows while the next ones are made.
   PIE_AMX void RunFew(uint32_t steps) const {
-    constexpr uint32_t kSteps = 4;
+    alignas(64) std::byte tiles[2][4 * kTileBytes];
     const uint32_t row = out_.range.row_begin;
+    TileWork work{.panel_tile_bytes = 2 * kTileBytes, .steps = 1};
     ZeroSums();
-    for (uint32_t step = 0; step < steps; step += kSteps) {
-      TileWork work{.steps = std::min(kSteps, steps - step)};
-      work.tiles = buffer.Make(w_, panel_, wide_, step, work.steps);
-      work.panel_tile_bytes = buffer.panel_bytes();
+    Make(0, 1, tiles[0]);
+    for (uint32_t step = 0; step < steps; ++step) {
+      if (step + 1 < steps) Make(step + 1, 1, tiles[(step + 1) % 2]);
+      work.tiles = tiles[step % 2];
       SetRows(row, step, work);
       Tiles(row, work);
     }
     Write(row);
+  }
+
+  // F16 panels as tiles, from `step` on.
+  PIE_AMX void Make(uint32_t step, uint32_t steps, std::byte* tiles) const {
+    for (int p = 0; p < wide_; ++p) {
+      MakeTiles(w_.Panel(panel_ + p) + step * kTileBytes, steps,
+                tiles + p * steps * 2 * kTileBytes);
+    }
+    asm volatile("" ::: "memory");  // compilers do not know what a tile's load reads
   }
 
   void SetRows(uint32_t row, uint32_t step, TileWork& work) const {
