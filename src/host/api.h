@@ -67,6 +67,12 @@ bool PassExecute(void* guest, uint32_t pass, uint32_t* future, Out* out);
 bool OutputGet(void* guest, uint32_t future, bool* ready, Out* out);
 bool OutputFailure(void* guest, uint32_t future, bool* failed, Out* out);
 
+// api_step.cc
+bool StepBegin(void* guest, uint32_t context, Words tokens, Words logit_mask, const uint64_t* seed,
+               const pie_bridge::Sampler* sampler, uint32_t* future, Out* out);
+bool StepFinish(void* guest, uint32_t future, const pie_bridge::Signal** signal, bool* is_token,
+                uint32_t* token, Out* out);
+
 // api_chain.cc
 bool ChainRun(void* guest, uint32_t pass, uint32_t max_tokens, Words stops, uint32_t* chain,
               Out* out);

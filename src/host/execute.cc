@@ -1,8 +1,114 @@
 #include "host/execute.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "sched/pass.h"
 
 namespace pie::host {
+namespace {
+
+Result<SampleSpec> ToSpec(const pie_bridge::Sampler& sampler, uint32_t vocab_size) {
+  using In = pie_bridge::SamplerKind;
+  using Kind = SampleSpec::Kind;
+  SampleSpec spec{.temperature = sampler.temperature, .k = sampler.count, .p = sampler.p};
+  switch (sampler.kind) {
+    case In::Multinomial:
+      spec.kind = Kind::kMultinomial;
+      spec.draws = std::max(sampler.count, 1u);
+      spec.k = 0;
+      break;
+    case In::TopK:
+      spec.kind = Kind::kTopK;
+      break;
+    case In::TopP:
+      spec.kind = Kind::kTopP;
+      break;
+    case In::MinP:
+      spec.kind = Kind::kMinP;
+      break;
+    case In::TopKTopP:
+      spec.kind = Kind::kTopKTopP;
+      break;
+    case In::Embedding:
+      return Fail(Code::kUnavailable, "embedding: this model gives no embeddings");
+    case In::Distribution:
+      spec.kind = Kind::kDistribution;
+      break;
+    case In::Logits:
+      spec.kind = Kind::kLogits;
+      break;
+    case In::Logprobs:
+      spec.kind = Kind::kLogprobs;
+      for (uint32_t token : View(sampler.tokens)) {
+        if (token >= vocab_size) {
+          return Fail(Code::kInvalid, "logprobs: token {} is not in the vocabulary of {}", token,
+                      vocab_size);
+        }
+        spec.ids.push_back(token);
+      }
+      break;
+    case In::Entropy:
+      spec.kind = Kind::kEntropy;
+      break;
+  }
+  if (!std::isfinite(spec.temperature) || spec.temperature < 0) {
+    return Fail(Code::kInvalid, "the temperature must be 0 or more, not {}", spec.temperature);
+  }
+  if (!(spec.p >= 0 && spec.p <= 1)) {
+    return Fail(Code::kInvalid, "p must be between 0 and 1, not {}", spec.p);
+  }
+  return spec;
+}
+
+// What the results of a pass take, about.
+size_t ResultBytes(const Forward& forward, uint32_t vocab_size) {
+  size_t bytes = 0;
+  for (const SampleSpec& spec : forward.samples) {
+    size_t values = 0;
+    if (spec.kind == SampleSpec::Kind::kLogits) values = vocab_size;
+    if (spec.kind == SampleSpec::Kind::kDistribution) {
+      values = 2 * size_t{spec.k == 0 ? vocab_size : std::min(spec.k, vocab_size)};
+    }
+    if (spec.kind == SampleSpec::Kind::kLogprobs) values = spec.ids.size();
+    bytes += spec.rows.size() * spec.draws * (sizeof(Slot) + values * sizeof(float));
+  }
+  return bytes;
+}
+
+bool IsToken(const Slot& slot) {
+  return std::holds_alternative<TokenSlot>(slot);
+}
+
+// Takes the result of a pass on the step thread. One that never ran (its context was destroyed)
+// fails: whoever waits must hear of it.
+class Completion {
+ public:
+  Completion(std::shared_ptr<PassOutput> output, Charge input, std::shared_ptr<Pace> pace)
+      : output_(std::move(output)), input_(std::move(input)), pace_(std::move(pace)) {}
+  Completion(Completion&&) noexcept = default;
+  Completion& operator=(Completion&&) = delete;
+  ~Completion() {
+    if (output_) {
+      (*this)(Fail(Code::kCancelled, "the context was destroyed before this pass had run"));
+    }
+  }
+  void operator()(Result<std::vector<Slot>> result) {
+    const auto output = std::move(output_);
+    output->ended_ns = SteadyClock::Get().NowNs();
+    if (result && std::ranges::any_of(*result, IsToken)) pace_->OnTokens(output->ended_ns);
+    output->result = std::move(result);
+    output->ready.store(true, std::memory_order_release);
+    output->signal.Fire();
+  }
+
+ private:
+  std::shared_ptr<PassOutput> output_;
+  Charge input_;
+  std::shared_ptr<Pace> pace_;
+};
+
+}  // namespace
 
 Result<Pass*> OpenPass(Process& process, uint32_t handle) {
   Pass* pass = PIE_TRY(process.handles().passes.Get(handle));
@@ -10,6 +116,35 @@ Result<Pass*> OpenPass(Process& process, uint32_t handle) {
     return Fail(Code::kInvalid, "this pass was executed already; make a new one");
   }
   return pass;
+}
+
+const BackendInfo& InfoOf(Process& process, const Pass& pass) {
+  return process.engine().models()[pass.model].scheduler->info();
+}
+
+bool Keep(Process& process, Pass& pass, size_t bytes) {
+  if (pass.charge.Grow(bytes)) return true;
+  pass.refusal = PassMemoryLimit(process).error().text;
+  return false;
+}
+
+void AddSampler(Process& process, Pass& pass, Words rows, const pie_bridge::Sampler& sampler) {
+  auto spec = ToSpec(sampler, InfoOf(process, pass).vocab_size);
+  if (!spec) {
+    // Not here, where an error would trap, but from `execute`, where the guest can handle it.
+    pass.refusal = spec.error().text;
+    return;
+  }
+  const size_t words = rows.len + spec->ids.size();
+  if (!Keep(process, pass, sizeof(SampleSpec) + words * sizeof(uint32_t))) return;
+  spec->rows.assign(rows.ptr, rows.ptr + rows.len);
+  pass.slots += uint64_t{spec->draws} * rows.len;
+  if (pass.slots > process.engine().limits().max_pass_slots) {
+    pass.refusal = fmt::format("a pass gives at most {} slots, this one asks for {}",
+                               process.engine().limits().max_pass_slots, pass.slots);
+    return;
+  }
+  pass.forward.samples.push_back(*std::move(spec));
 }
 
 Status Validate(const Pass& pass, const BackendInfo& info) {
@@ -60,6 +195,52 @@ Status ChargeTokens(ByteBudget* budget, size_t tokens) {
   if (budget == nullptr || budget->Take(tokens)) return {};
   return Fail(Code::kExhausted, "token budget: {} of {} tokens are used, this pass asks for {}",
               budget->used(), budget->limit(), tokens);
+}
+
+Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
+  PIE_RETURN_IF_ERROR(
+      ChargeTokens(process.options().token_budget.get(), pass.forward.tokens.size()));
+  auto output = std::make_shared<PassOutput>();
+  output->charge = process.NewCharge();
+  const uint32_t vocab_size = InfoOf(process, pass).vocab_size;
+  if (!output->charge.Grow(sizeof(PassOutput) + ResultBytes(pass.forward, vocab_size))) {
+    return PassMemoryLimit(process);
+  }
+  const uint32_t handle = PIE_TRY(process.handles().outputs.Emplace(output));
+  Forward forward = std::move(pass.forward);
+  if (!pass.seeded) forward.seed = process.NextSeed();
+  forward.done = Completion(output, std::move(pass.charge), process.pace());
+  pass.executed = true;
+  if (Status queued = context.Execute(std::move(forward)); !queued) {
+    process.handles().outputs.Remove(handle);
+    return std::unexpected(std::move(queued.error()));
+  }
+  return handle;
+}
+
+std::vector<Slot> TakeSlots(Process& process, PassOutput& output) {
+  process.pace()->OnWakeUp(output.ended_ns);
+  output.charge.Release();
+  output.taken = true;
+  return std::exchange(*output.result, {});
+}
+
+void PutSlots(Out* out, const std::vector<Slot>& slots) {
+  struct {
+    Out* out;
+    void operator()(const TokenSlot& s) { pie_bridge::pie_slot_token(out, s.token); }
+    void operator()(const DistributionSlot& s) {
+      pie_bridge::pie_slot_distribution(out, s.ids.data(), s.probs.data(), s.ids.size());
+    }
+    void operator()(const LogitsSlot& s) {
+      pie_bridge::pie_slot_logits(out, s.logits.data(), s.logits.size());
+    }
+    void operator()(const LogprobsSlot& s) {
+      pie_bridge::pie_slot_logprobs(out, s.logprobs.data(), s.logprobs.size());
+    }
+    void operator()(const EntropySlot& s) { pie_bridge::pie_slot_entropy(out, s.entropy); }
+  } put{out};
+  for (const Slot& slot : slots) std::visit(put, slot);
 }
 
 std::unexpected<Error> PassMemoryLimit(Process& process) {

@@ -1,5 +1,7 @@
-// What executing a pass and running a chain have in common.
+// What executing a pass, a step and a chain have in common.
 #pragma once
+
+#include <vector>
 
 #include "host/answer.h"
 
@@ -7,12 +9,24 @@ namespace pie::host {
 
 // The pass, if it may still be changed.
 Result<Pass*> OpenPass(Process& process, uint32_t handle);
+// Of the device that it is for.
+const BackendInfo& InfoOf(Process& process, const Pass& pass);
+// Counts what the pass keeps in the engine until it has run. Past the limit it is refused by
+// `execute`, where the guest can handle it.
+bool Keep(Process& process, Pass& pass, size_t bytes);
+// What is wrong with it is said by `execute` too.
+void AddSampler(Process& process, Pass& pass, Words rows, const pie_bridge::Sampler& sampler);
 // Everything that a pass asks for, checked before it is queued.
 Status Validate(const Pass& pass, const BackendInfo& info);
 // The context that it was given, if that is still there.
 Result<Context*> ContextOf(Process& process, const Pass& pass);
 // Takes tokens to be computed from a process's budget; null: it has none.
 Status ChargeTokens(ByteBudget* budget, size_t tokens);
+// Queues a valid pass; the handle of its PassOutput.
+Result<uint32_t> Execute(Process& process, Pass& pass, Context& context);
+// The result of a pass that has run. The guest takes it once.
+std::vector<Slot> TakeSlots(Process& process, PassOutput& output);
+void PutSlots(Out* out, const std::vector<Slot>& slots);
 // What is said when passes and results hold too much.
 std::unexpected<Error> PassMemoryLimit(Process& process);
 // Its guest has had enough of a chain: the context forgets what was not taken.

@@ -9,6 +9,7 @@ use crate::host::pie::core::inference::{self, Output, Sampler, SlotOutput};
 use crate::host::pie::plus::{
     self,
     chains::{Ending, Progress},
+    steps::Given,
 };
 use crate::wasm::Guest;
 use wasmtime::component::Resource;
@@ -41,6 +42,15 @@ fn flat(sampler: &Sampler) -> FlatSampler {
         ),
         Sampler::Logprobs(tokens) => make(SamplerKind::Logprobs, 0.0, 0, 1.0, tokens),
         Sampler::Entropy => make(SamplerKind::Entropy, 0.0, 0, 1.0, &[]),
+    }
+}
+
+fn output(out: Out) -> Output {
+    let (tokens, positions) = out.words.split_at(out.words.len() / 2);
+    Output {
+        slots: out.slots,
+        spec_tokens: tokens.to_vec(),
+        spec_positions: positions.to_vec(),
     }
 }
 
@@ -123,12 +133,7 @@ impl inference::HostFutureOutput for Guest {
         if !ready {
             return Ok(None);
         }
-        let (tokens, positions) = out.words.split_at(out.words.len() / 2);
-        Ok(Some(Output {
-            slots: out.slots,
-            spec_tokens: tokens.to_vec(),
-            spec_positions: positions.to_vec(),
-        }))
+        Ok(Some(output(out)))
     }
     fn drop(&mut self, future: Resource<FutureOutput>) -> Result<()> {
         self.drop_handle(HandleKind::FutureOutput, future.rep())
@@ -248,6 +253,44 @@ impl plus::chains::HostChain for Guest {
     }
     fn drop(&mut self, chain: Resource<Chain>) -> Result<()> {
         self.drop_handle(HandleKind::Chain, chain.rep())
+    }
+}
+
+impl plus::steps::Host for Guest {
+    fn begin(
+        &mut self,
+        context: Resource<Context>,
+        tokens: Vec<u32>,
+        logit_mask: Vec<u32>,
+        seed: Option<u64>,
+        sampler: Sampler,
+    ) -> Answer<Resource<FutureOutput>> {
+        let (tokens, mask, sampler) = (Words::of(&tokens), Words::of(&logit_mask), flat(&sampler));
+        let seed = seed
+            .as_ref()
+            .map_or(std::ptr::null(), |seed| seed as *const u64);
+        let queued = self.answer(|t, g, future, out| {
+            (t.step_begin)(g, context.rep(), tokens, mask, seed, &sampler, future, out)
+        });
+        Ok(queued.map(own))
+    }
+    async fn finish(&mut self, future: Resource<FutureOutput>) -> Answer<Given> {
+        loop {
+            let waiter = {
+                let mut signal = std::ptr::null();
+                let (mut is_token, mut token) = (false, 0);
+                let taken = self.answer(|t, g, (), out| {
+                    (t.step_finish)(g, future.rep(), &mut signal, &mut is_token, &mut token, out)
+                });
+                match (taken, unsafe { crate::wasm::waiter(signal) }) {
+                    (Err(failure), _) => return Ok(Err(failure)),
+                    (Ok(()), None) if is_token => return Ok(Ok(Given::Token(token))),
+                    (Ok(()), None) => return Ok(Ok(Given::Output(output(self.take_out())))),
+                    (Ok(()), Some(waiter)) => waiter,
+                }
+            };
+            waiter.fired().await;
+        }
     }
 }
 

@@ -44,6 +44,7 @@ mod bindings {
             "pie:core/context.[method]context.snapshot": async | trappable,
             "pie:core/session.send": async | trappable,
             "pie:core/session.send-file": async | trappable,
+            "pie:plus/steps.finish": async | trappable,
             default: trappable,
         },
         exports: { default: async },
@@ -103,6 +104,7 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> Result<()> {
         plus::turns,
         plus::calls,
         plus::chains,
+        plus::steps,
     );
     Ok(())
 }

@@ -276,6 +276,27 @@ pub struct HostTable {
     /// Text: why the pass gave nothing, if `failed`.
     pub output_failure:
         extern "C" fn(guest: GuestPtr, future: u32, failed: *mut bool, out: *mut Out) -> bool,
+    /// A null seed: the engine's own.
+    pub step_begin: extern "C" fn(
+        guest: GuestPtr,
+        context: u32,
+        tokens: Words,
+        logit_mask: Words,
+        seed: *const u64,
+        sampler: *const Sampler,
+        future: *mut u32,
+        out: *mut Out,
+    ) -> bool,
+    /// Takes the result and lets go of the future, unless `signal` says what to wait for. `token` is its only slot if
+    /// `is_token`; else slots.
+    pub step_finish: extern "C" fn(
+        guest: GuestPtr,
+        future: u32,
+        signal: *mut *const Signal,
+        is_token: *mut bool,
+        token: *mut u32,
+        out: *mut Out,
+    ) -> bool,
     pub chain_run: extern "C" fn(
         guest: GuestPtr,
         pass: u32,

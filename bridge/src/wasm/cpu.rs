@@ -16,7 +16,7 @@ pub const TICK: Duration = Duration::from_millis(2);
 const LONGEST_SLICE: Duration = Duration::from_millis(4);
 
 /// A turn on a lent thread that needs no excuse.
-const SHORT_TURN: Duration = Duration::from_micros(50);
+const SHORT_TURN: Duration = Duration::from_micros(100);
 
 /// What a turn elsewhere makes up for.
 const REPAID: Duration = Duration::from_micros(20);

@@ -17,22 +17,30 @@ pub struct Signal {
 
 pub struct SignalPollable(pub Arc<Signal>);
 
-#[wasmtime_wasi::async_trait]
-impl Pollable for SignalPollable {
-    async fn ready(&mut self) {
+impl SignalPollable {
+    /// The same as `ready`, with nothing on the heap.
+    pub async fn fired(&self) {
+        let signal = &self.0;
         poll_fn(|cx| {
-            if self.0.fired.load(Ordering::Acquire) {
+            if signal.fired.load(Ordering::Acquire) {
                 return Poll::Ready(());
             }
-            self.0.waker.register(cx.waker());
+            signal.waker.register(cx.waker());
             // Fired between the look and the registration?
-            if self.0.fired.load(Ordering::Acquire) {
+            if signal.fired.load(Ordering::Acquire) {
                 Poll::Ready(())
             } else {
                 Poll::Pending
             }
         })
         .await
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for SignalPollable {
+    async fn ready(&mut self) {
+        self.fired().await
     }
 }
 

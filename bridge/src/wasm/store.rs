@@ -58,14 +58,23 @@ impl Guest {
         &mut self,
         f: impl FnOnce(&HostTable, GuestPtr, &mut T, &mut Out) -> bool,
     ) -> wasmtime::Result<T> {
+        self.answer(f).map_err(wasmtime::Error::msg)
+    }
+    /// The same where WIT returns a result.
+    pub fn answer<T: Default>(
+        &mut self,
+        f: impl FnOnce(&HostTable, GuestPtr, &mut T, &mut Out) -> bool,
+    ) -> Result<T, String> {
         let mut value = T::default();
         if f(self.host, self.ptr, &mut value, &mut self.out) {
             Ok(value)
         } else {
-            Err(wasmtime::Error::msg(
-                std::mem::take(&mut self.out).into_text(),
-            ))
+            Err(self.take_out().into_text())
         }
+    }
+    /// What the last call left there.
+    pub fn take_out(&mut self) -> Out {
+        std::mem::take(&mut self.out)
     }
 }
 

@@ -458,6 +458,12 @@ void __wasm_import_pieX3AplusX2FchainsX00X5BmethodX5DchainX2Etake(int32_t, uint8
 extern "C" __attribute__((import_module("pie:plus/chains")))
 __attribute__((import_name("run")))
 void __wasm_import_pieX3AplusX2FchainsX00run(int32_t, int32_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/steps")))
+__attribute__((import_name("begin")))
+void __wasm_import_pieX3AplusX2FstepsX00begin(int32_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, int64_t, int32_t, uint8_t *, size_t, float, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/steps")))
+__attribute__((import_name("finish")))
+void __wasm_import_pieX3AplusX2FstepsX00finish(int32_t, uint8_t *);
 wasi::io::poll::Pollable::~Pollable()
 {
   if (handle>=0) {
@@ -2452,6 +2458,206 @@ std::expected<pie::plus::chains::Chain, wit::string> pie::plus::chains::Run(std:
   std::expected<Chain, wit::string> result4 = std::move(*result4_opt);
   auto result5 = std::move(result4);
   return result5;
+}
+std::expected<pie::core::inference::FutureOutput, wit::string> pie::plus::steps::Begin(std::reference_wrapper<const core::context::Context> context, std::span<uint32_t const> tokens, std::span<uint32_t const> logit_mask, std::optional<uint64_t> seed, core::inference::Sampler sampler)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = tokens;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  auto&& _vec1 = logit_mask;
+  auto _ptr1 = (uint8_t*)(_vec1.data());
+  auto _len1 = (size_t)(_vec1.size());
+  int32_t option4;
+  int64_t option5;
+  if ((seed).has_value()) {
+    uint64_t payload3 = (std::move(seed)).value();
+    option4 = (int32_t(1));
+    option5 = (int64_t(payload3));
+  } else {
+    option4 = (int32_t(0));
+    option5 = int64_t(0);
+  }
+  int32_t variant18;
+  uint8_t * variant19;
+  size_t variant20;
+  float variant21;
+  switch ((int32_t) (sampler).variants.index()) {
+    case 0: {
+      auto& payload6 = std::get<core::inference::Sampler::Multinomial>(sampler.variants).value;
+      variant18 = (int32_t(0));
+      variant19 = (uint8_t*) std::bit_cast<int32_t, float>((float(std::get<0>(payload6))));
+      variant20 = (size_t) (int32_t(std::get<1>(payload6)));
+      variant21 = 0.0f;
+      break;
+    }
+    case 1: {
+      auto& payload7 = std::get<core::inference::Sampler::TopK>(sampler.variants).value;
+      variant18 = (int32_t(1));
+      variant19 = (uint8_t*) std::bit_cast<int32_t, float>((float(std::get<0>(payload7))));
+      variant20 = (size_t) (int32_t(std::get<1>(payload7)));
+      variant21 = 0.0f;
+      break;
+    }
+    case 2: {
+      auto& payload8 = std::get<core::inference::Sampler::TopP>(sampler.variants).value;
+      variant18 = (int32_t(2));
+      variant19 = (uint8_t*) std::bit_cast<int32_t, float>((float(std::get<0>(payload8))));
+      variant20 = (size_t) std::bit_cast<int32_t, float>((float(std::get<1>(payload8))));
+      variant21 = 0.0f;
+      break;
+    }
+    case 3: {
+      auto& payload9 = std::get<core::inference::Sampler::MinP>(sampler.variants).value;
+      variant18 = (int32_t(3));
+      variant19 = (uint8_t*) std::bit_cast<int32_t, float>((float(std::get<0>(payload9))));
+      variant20 = (size_t) std::bit_cast<int32_t, float>((float(std::get<1>(payload9))));
+      variant21 = 0.0f;
+      break;
+    }
+    case 4: {
+      auto& payload10 = std::get<core::inference::Sampler::TopKTopP>(sampler.variants).value;
+      variant18 = (int32_t(4));
+      variant19 = (uint8_t*) std::bit_cast<int32_t, float>((float(std::get<0>(payload10))));
+      variant20 = (size_t) (int32_t(std::get<1>(payload10)));
+      variant21 = (float(std::get<2>(payload10)));
+      break;
+    }
+    case 5: {
+      variant18 = (int32_t(5));
+      variant19 = nullptr;
+      variant20 = size_t(0);
+      variant21 = 0.0f;
+      break;
+    }
+    case 6: {
+      auto& payload12 = std::get<core::inference::Sampler::Dist>(sampler.variants).value;
+      variant18 = (int32_t(6));
+      variant19 = (uint8_t*) std::bit_cast<int32_t, float>((float(std::get<0>(payload12))));
+      variant20 = (size_t) (int32_t(std::get<1>(payload12)));
+      variant21 = 0.0f;
+      break;
+    }
+    case 7: {
+      variant18 = (int32_t(7));
+      variant19 = nullptr;
+      variant20 = size_t(0);
+      variant21 = 0.0f;
+      break;
+    }
+    case 8: {
+      auto& payload14 = std::get<core::inference::Sampler::Logprob>(sampler.variants).value;
+      variant18 = (int32_t(8));
+      variant19 = (uint8_t*) (int32_t(payload14));
+      variant20 = size_t(0);
+      variant21 = 0.0f;
+      break;
+    }
+    case 9: {
+      auto& payload15 = std::get<core::inference::Sampler::Logprobs>(sampler.variants).value;
+      auto&& _vec16 = payload15;
+      auto _ptr16 = (uint8_t*)(_vec16.data());
+      auto _len16 = (size_t)(_vec16.size());
+      variant18 = (int32_t(9));
+      variant19 = _ptr16;
+      variant20 = _len16;
+      variant21 = 0.0f;
+      break;
+    }
+    case 10: {
+      variant18 = (int32_t(10));
+      variant19 = nullptr;
+      variant20 = size_t(0);
+      variant21 = 0.0f;
+      break;
+    }
+  }
+  uint8_t* ptr22 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FstepsX00begin(context.get().get_handle(), std::move(_ptr0), std::move(_len0), std::move(_ptr1), std::move(_len1), std::move(option4), std::move(option5), std::move(variant18), std::move(variant19), std::move(variant20), std::move(variant21), std::move(ptr22));
+  std::optional<std::expected<core::inference::FutureOutput, wit::string>> result25_opt;
+  if ((int32_t) (*((uint8_t*) (ptr22 + 0)))==0) {
+    int32_t l23 = *((int32_t const*)(ptr22 + sizeof(void*)));
+
+    result25_opt.emplace(std::expected<core::inference::FutureOutput, wit::string>(wit::ResourceImportBase{l23}));
+  } else {
+    auto _len24 = *((size_t*) (ptr22 + (2*sizeof(void*))));
+
+
+    result25_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr22 + sizeof(void*)))), _len24)});
+  }
+  std::expected<core::inference::FutureOutput, wit::string> result25 = std::move(*result25_opt);
+  auto result26 = std::move(result25);
+  return result26;
+}
+std::expected<pie::plus::steps::Given, wit::string> pie::plus::steps::Finish(core::inference::FutureOutput&& output)
+{
+  uintptr_t ret_area[((8*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FstepsX00finish(output.into_handle(), std::move(ptr0));
+  std::optional<std::expected<Given, wit::string>> result15_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    std::optional<Given> variant13_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + sizeof(void*))))) {
+      case 0: { int32_t l1 = *((int32_t const*)(ptr0 + (2*sizeof(void*))));
+
+      variant13_opt = Given{{Given::Token{(uint32_t(l1))}}};
+    } break;
+    case 1: { auto _base10 = *((uint8_t**) (ptr0 + (2*sizeof(void*))));
+    auto _len10 = *((size_t*) (ptr0 + (3*sizeof(void*))));
+    auto _result10 = wit::vector<core::inference::SlotOutput>::allocate(_len10);
+    for (unsigned i=0; i<_len10; ++i) {
+      auto _base = _base10 + i * (5*sizeof(void*));
+      std::optional<core::inference::SlotOutput> variant9_opt;
+      switch ((int32_t) (*((uint8_t*) (_base + 0)))) {
+        case 0: { int32_t l2 = *((int32_t const*)(_base + sizeof(void*)));
+
+        variant9_opt = core::inference::SlotOutput{{core::inference::SlotOutput::Token{(uint32_t(l2))}}};
+      } break;
+      case 1: { auto _len3 = *((size_t*) (_base + (2*sizeof(void*))));
+      auto _len4 = *((size_t*) (_base + (4*sizeof(void*))));
+      auto tuple5 = std::tuple<wit::vector<uint32_t>, wit::vector<float>>(wit::vector<uint32_t>((uint32_t*)(*((uint8_t**) (_base + sizeof(void*)))), _len3), wit::vector<float>((float*)(*((uint8_t**) (_base + (3*sizeof(void*))))), _len4));
+
+      variant9_opt = core::inference::SlotOutput{{core::inference::SlotOutput::Distribution{std::move(tuple5)}}};
+    } break;
+    case 2: { auto _len6 = *((size_t*) (_base + (2*sizeof(void*))));
+
+    variant9_opt = core::inference::SlotOutput{{core::inference::SlotOutput::Logits{wit::vector<uint8_t>((uint8_t*)(*((uint8_t**) (_base + sizeof(void*)))), _len6)}}};
+  } break;
+  case 3: { auto _len7 = *((size_t*) (_base + (2*sizeof(void*))));
+
+  variant9_opt = core::inference::SlotOutput{{core::inference::SlotOutput::Logprobs{wit::vector<float>((float*)(*((uint8_t**) (_base + sizeof(void*)))), _len7)}}};
+} break;
+case 4: { 
+  variant9_opt = core::inference::SlotOutput{{core::inference::SlotOutput::Entropy{(float(*((float*) (_base + sizeof(void*)))))}}};
+} break;
+case 5: { auto _len8 = *((size_t*) (_base + (2*sizeof(void*))));
+
+variant9_opt = core::inference::SlotOutput{{core::inference::SlotOutput::Embedding{wit::vector<uint8_t>((uint8_t*)(*((uint8_t**) (_base + sizeof(void*)))), _len8)}}};
+} break;
+}
+core::inference::SlotOutput variant9 = std::move(*variant9_opt);
+auto _e10 = std::move(variant9);
+_result10.initialize(i, std::move(_e10));
+}
+  if (_len10 > 0) free(_base10);  // added by generate_bindings.sh
+auto _len11 = *((size_t*) (ptr0 + (5*sizeof(void*))));
+auto _len12 = *((size_t*) (ptr0 + (7*sizeof(void*))));
+
+variant13_opt = Given{{Given::Output{core::inference::Output{std::move(_result10), wit::vector<uint32_t>((uint32_t*)(*((uint8_t**) (ptr0 + (4*sizeof(void*))))), _len11), wit::vector<uint32_t>((uint32_t*)(*((uint8_t**) (ptr0 + (6*sizeof(void*))))), _len12), }}}};
+} break;
+}
+Given variant13 = std::move(*variant13_opt);
+
+result15_opt.emplace(std::expected<Given, wit::string>(std::move(variant13)));
+} else {
+auto _len14 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+result15_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len14)});
+}
+std::expected<Given, wit::string> result15 = std::move(*result15_opt);
+auto result16 = std::move(result15);
+return result16;
 }
 
 // Component Adapters

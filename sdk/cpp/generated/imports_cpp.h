@@ -626,6 +626,28 @@ namespace pie {
       /// for all. With `sampling.seed`, token i is drawn from seed + i.
       std::expected<Chain, wit::string> Run(std::reference_wrapper<const core::inference::ForwardPass> pass, uint32_t max_tokens, std::span<uint32_t const> stops);
     }
+    /// A step of a loop in two calls: what `forward-pass`, `future-output` and a `pollable` do in many.
+    /// Between two steps the device waits for the guest, so what it does there counts.
+    namespace steps {
+      using Error = wit::string;
+      using Context = core::context::Context;
+      using FutureOutput = core::inference::FutureOutput;
+      using Output = core::inference::Output;
+      using Sampler = core::inference::Sampler;
+      /// What a pass gave.
+      struct Given {
+        /// One slot, a token.
+        struct Token { uint32_t value; };
+        /// Anything else.
+        struct Output { core::inference::Output value; };
+        std::variant<Token, Output> variants;
+      };
+      /// Executes a pass of `tokens` that continue the context, and samples its last row, as a
+      /// `forward-pass` of these parts would. An empty mask allows all tokens.
+      std::expected<core::inference::FutureOutput, wit::string> Begin(std::reference_wrapper<const core::context::Context> context, std::span<uint32_t const> tokens, std::span<uint32_t const> logit_mask, std::optional<uint64_t> seed, core::inference::Sampler sampler);
+      /// Waits for a pass and takes what it gave. An error: why it could not run.
+      std::expected<Given, wit::string> Finish(core::inference::FutureOutput&& output);
+    }
   }
 }
 

@@ -16,6 +16,7 @@
 /// <reference path="./interfaces/pie-plus-chains.d.ts" />
 /// <reference path="./interfaces/pie-plus-outcome.d.ts" />
 /// <reference path="./interfaces/pie-plus-sampling.d.ts" />
+/// <reference path="./interfaces/pie-plus-steps.d.ts" />
 /// <reference path="./interfaces/pie-plus-turns.d.ts" />
 /// <reference path="./interfaces/pie-zo-zo.d.ts" />
 /// <reference path="./interfaces/wasi-clocks-monotonic-clock.d.ts" />
@@ -39,6 +40,7 @@ declare module 'pie:inferlet/imports' {
   export type * as PiePlusChains from 'pie:plus/chains'; // import pie:plus/chains
   export type * as PiePlusOutcome from 'pie:plus/outcome'; // import pie:plus/outcome
   export type * as PiePlusSampling from 'pie:plus/sampling'; // import pie:plus/sampling
+  export type * as PiePlusSteps from 'pie:plus/steps'; // import pie:plus/steps
   export type * as PiePlusTurns from 'pie:plus/turns'; // import pie:plus/turns
   export type * as PieZoZo from 'pie:zo/zo'; // import pie:zo/zo
   export type * as WasiClocksMonotonicClock0212 from 'wasi:clocks/monotonic-clock@0.2.12'; // import wasi:clocks/monotonic-clock@0.2.12

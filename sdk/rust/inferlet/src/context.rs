@@ -36,6 +36,11 @@ impl Extent {
     pub fn pages(self) -> u32 {
         self.committed_pages + self.working_pages
     }
+
+    /// Working pages that hold so many more tokens.
+    pub fn pages_with(self, tokens: u32, page_size: u32) -> u32 {
+        self.working_pages.max((self.working_tokens + tokens).div_ceil(page_size))
+    }
 }
 
 /// Who decides the next pass's bid.
@@ -152,14 +157,14 @@ impl Context {
         }
         let mut plan = Plan::default();
         plan.input(&self.buffer, self.seq_len());
-        let pass = plan.submit(self)?;
+        let mut pass = plan.submit(self)?;
         let tokens = std::mem::take(&mut self.buffer);
         if let Err(error) = pass.output().await {
             pass.undo(self);
             self.buffer = tokens;
             return Err(error);
         }
-        pass.settle(self, 0, 0)
+        pass.settle(self, 0, 0).map(drop)
     }
 
     /// Forgets the last `n` computed tokens. Only working pages can be rolled back; committed ones cannot.

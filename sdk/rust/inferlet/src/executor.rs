@@ -3,7 +3,7 @@
 //! A future that waits for the engine hands its pollable to the reactor and goes to sleep. When nothing can
 //! run, the reactor waits for all pollables at once and wakes exactly the futures whose own became ready, so
 //! `join!`, `select!`, `join_all` and `FuturesUnordered` behave as anywhere else. The common case, a single
-//! pollable, is one host call without any list.
+//! pollable, is one host call without any list; for a pass it is also the one that brings its output.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -12,7 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::pie::core::inference::FutureOutput;
+use crate::pie::plus::steps::{self, Given};
 use crate::wasi::io::poll::{poll, Pollable};
+use crate::Result;
 
 /// Drives a future to its end. `#[inferlet::main]` does this for the entry point.
 ///
@@ -39,7 +42,7 @@ pub async fn yield_now() {
 
 /// Waits until the pollable is ready. Dropping the future gives the pollable back.
 pub fn ready(pollable: Pollable) -> Ready {
-    Ready(Some(Stage::New(pollable)))
+    Ready(Wait::new(Source::Pollable(pollable)))
 }
 
 /// None when the future waits and nothing is left that could wake it.
@@ -78,37 +81,58 @@ impl Wake for Root {
 }
 
 /// The future of [`ready`].
-pub struct Ready(Option<Stage>);
-
-enum Stage {
-    New(Pollable),
-    /// Waiting, under this key of the reactor.
-    Registered(usize),
-}
+pub struct Ready(Wait);
 
 impl Future for Ready {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match self.0.take() {
-            None => Poll::Ready(()),
-            Some(Stage::New(pollable)) => {
-                let key = REACTOR.with_borrow_mut(|r| r.insert(pollable, cx.waker().clone()));
-                self.0 = Some(Stage::Registered(key));
-                Poll::Pending
-            }
-            Some(Stage::Registered(key)) => {
-                if REACTOR.with_borrow_mut(|r| r.finish(key, cx.waker())) {
-                    return Poll::Ready(());
-                }
-                self.0 = Some(Stage::Registered(key));
-                Poll::Pending
-            }
-        }
+        self.0.poll(cx).map(drop)
     }
 }
 
-impl Drop for Ready {
+/// Waits for a pass and takes what it gave. Dropping the future gives the pass up.
+pub(crate) async fn finish(output: FutureOutput) -> Result<Given> {
+    let mut wait = Wait::new(Source::Pass(output, None));
+    let done = std::future::poll_fn(|cx| wait.poll(cx)).await;
+    done.expect("a pass gives something, or says why not")
+}
+
+/// A wait; None when it is over.
+struct Wait(Option<Stage>);
+
+enum Stage {
+    New(Source),
+    /// Waiting, under this key of the reactor.
+    Registered(usize),
+}
+
+impl Wait {
+    fn new(source: Source) -> Self {
+        Self(Some(Stage::New(source)))
+    }
+
+    /// Gives what a pass gave; None for a pollable.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Given>>> {
+        let key = match self.0.take() {
+            None => return Poll::Ready(None),
+            Some(Stage::New(source)) => {
+                REACTOR.with_borrow_mut(|r| r.insert(source, cx.waker().clone()))
+            }
+            Some(Stage::Registered(key)) => {
+                match REACTOR.with_borrow_mut(|r| r.finish(key, cx.waker())) {
+                    Some(Source::Given(given)) => return Poll::Ready(Some(given)),
+                    Some(_) => return Poll::Ready(None),
+                    None => key,
+                }
+            }
+        };
+        self.0 = Some(Stage::Registered(key));
+        Poll::Pending
+    }
+}
+
+impl Drop for Wait {
     fn drop(&mut self) {
         if let Some(Stage::Registered(key)) = self.0 {
             // The pollable must go before the resource it came from, hence now and not at the next wait.
@@ -119,13 +143,55 @@ impl Drop for Ready {
 
 thread_local!(static REACTOR: RefCell<Reactor> = const { RefCell::new(Reactor::new()) });
 
+/// What is waited for.
+enum Source {
+    Pollable(Pollable),
+    /// With its pollable, made only where others are waited for too.
+    Pass(FutureOutput, Option<Pollable>),
+    /// What a pass gave.
+    Given(Result<Given>),
+}
+
+impl Source {
+    fn pollable(&mut self) -> &Pollable {
+        match self {
+            Self::Pollable(pollable) => pollable,
+            Self::Pass(output, pollable) => pollable.get_or_insert_with(|| output.pollable()),
+            Self::Given(_) => unreachable!("nobody waits for what is there"),
+        }
+    }
+
+    /// Waits for it alone.
+    fn block(self) -> Self {
+        match self {
+            Self::Pollable(pollable) => {
+                pollable.block();
+                Self::Pollable(pollable)
+            }
+            pass => pass.take(),
+        }
+    }
+
+    /// What is ready now.
+    fn take(self) -> Self {
+        match self {
+            Self::Pass(output, pollable) => {
+                drop(pollable); // before what it came from
+                Self::Given(steps::finish(output))
+            }
+            other => other,
+        }
+    }
+}
+
 struct Waiter {
-    pollable: Pollable,
+    /// None only while it is blocked on.
+    source: Option<Source>,
     waker: Waker,
     is_ready: bool,
 }
 
-/// The pollables that somebody waits for, by key. Keys are reused.
+/// Those that somebody waits for, by key. Keys are reused.
 struct Reactor {
     waiters: Vec<Option<Waiter>>,
     free: Vec<usize>,
@@ -136,8 +202,8 @@ impl Reactor {
         Self { waiters: Vec::new(), free: Vec::new() }
     }
 
-    fn insert(&mut self, pollable: Pollable, waker: Waker) -> usize {
-        let waiter = Some(Waiter { pollable, waker, is_ready: false });
+    fn insert(&mut self, source: Source, waker: Waker) -> usize {
+        let waiter = Some(Waiter { source: Some(source), waker, is_ready: false });
         match self.free.pop() {
             Some(key) => {
                 self.waiters[key] = waiter;
@@ -150,29 +216,29 @@ impl Reactor {
         }
     }
 
-    fn remove(&mut self, key: usize) {
-        self.waiters[key] = None;
+    fn remove(&mut self, key: usize) -> Option<Waiter> {
         self.free.push(key);
+        self.waiters[key].take()
     }
 
     /// Removes the waiter if it is ready; otherwise it will wake `waker`.
-    fn finish(&mut self, key: usize, waker: &Waker) -> bool {
+    fn finish(&mut self, key: usize, waker: &Waker) -> Option<Source> {
         let waiter = self.waiters[key].as_mut().expect("registered");
         if waiter.is_ready {
-            self.remove(key);
-            return true;
+            return self.remove(key)?.source;
         }
         waiter.waker.clone_from(waker);
-        false
+        None
     }
 
     /// Wakes the keys that `choose` gives. False if there were none.
-    fn wake_those(choose: impl FnOnce(&Reactor) -> Vec<usize>) -> bool {
+    fn wake_those(choose: impl FnOnce(&mut Reactor) -> Vec<usize>) -> bool {
         let wakers: Vec<Waker> = REACTOR.with_borrow_mut(|reactor| {
             let keys = choose(reactor);
             let mut mark = |key: usize| {
                 let waiter = reactor.waiters[key].as_mut().expect("chosen among the waiting");
                 waiter.is_ready = true;
+                waiter.source = waiter.source.take().map(Source::take);
                 waiter.waker.clone()
             };
             keys.into_iter().map(&mut mark).collect()
@@ -183,29 +249,33 @@ impl Reactor {
         any
     }
 
-    fn waiting(&self) -> impl Iterator<Item = (usize, &Pollable)> {
-        self.waiters.iter().enumerate().filter_map(|(key, waiter)| match waiter {
-            Some(waiter) if !waiter.is_ready => Some((key, &waiter.pollable)),
+    fn waiting(&mut self) -> impl Iterator<Item = (usize, &mut Waiter)> {
+        self.waiters.iter_mut().enumerate().filter_map(|(key, waiter)| match waiter {
+            Some(waiter) if !waiter.is_ready => Some((key, waiter)),
             _ => None,
         })
     }
 
-    fn ready_now(&self) -> Vec<usize> {
-        self.waiting().filter(|(_, pollable)| pollable.ready()).map(|(key, _)| key).collect()
+    fn pollables(&mut self) -> impl Iterator<Item = (usize, &Pollable)> {
+        self.waiting().filter_map(|(key, waiter)| Some((key, waiter.source.as_mut()?.pollable())))
+    }
+
+    fn ready_now(&mut self) -> Vec<usize> {
+        self.pollables().filter(|(_, pollable)| pollable.ready()).map(|(key, _)| key).collect()
     }
 
     /// Waits until at least one is ready; empty when there is nothing to wait for.
-    fn wait(&self) -> Vec<usize> {
+    fn wait(&mut self) -> Vec<usize> {
         let mut waiting = self.waiting();
         let Some((first, only)) = waiting.next() else {
             return Vec::new();
         };
-        let Some(second) = waiting.next() else {
-            only.block();
+        if waiting.next().is_none() {
+            only.source = only.source.take().map(Source::block);
             return vec![first];
-        };
-        let (keys, pollables): (Vec<usize>, Vec<&Pollable>) =
-            [(first, only), second].into_iter().chain(waiting).unzip();
+        }
+        drop(waiting);
+        let (keys, pollables): (Vec<usize>, Vec<&Pollable>) = self.pollables().unzip();
         poll(&pollables).into_iter().map(|index| keys[index as usize]).collect()
     }
 }

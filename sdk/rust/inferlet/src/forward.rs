@@ -104,7 +104,7 @@ impl<'ctx> Forward<'ctx> {
                 "input_at() needs a position a token: {tokens} tokens, {positions} positions"
             ));
         }
-        let pass = self.plan.submit(self.ctx)?;
+        let mut pass = self.plan.submit(self.ctx)?;
         match pass.output().await {
             Ok(raw) => {
                 pass.settle(self.ctx, self.plan.scored, 0)?;

@@ -5,14 +5,15 @@
 
 use crate::adapter::Adapter;
 use crate::context::{Context, Extent};
+use crate::executor::finish;
 use crate::pie::core::inference::{
-    ForwardPass, FutureOutput, Output as RawOutput, Sampler as RawSampler,
+    ForwardPass, FutureOutput, Output as RawOutput, Sampler as RawSampler, SlotOutput,
 };
 use crate::pie::plus::chains::{self, Chain};
 use crate::pie::plus::sampling;
+use crate::pie::plus::steps::{self, Given};
 use crate::pie::zo::zo;
 use crate::sample::{Probe, Sampler};
-use crate::wait::FutureOutputExt;
 use crate::Result;
 
 /// What to read, and at which rows.
@@ -72,14 +73,13 @@ impl Plan {
         self.submit_behind(ctx, ctx.extent())
     }
 
-    /// The same, for who has just asked what the context holds.
+    /// The same, for who knows what the context holds.
     pub fn submit_behind(&self, ctx: &Context, extent: Extent) -> Result<InFlight> {
-        let tokens_before = extent.working_tokens;
         let pass = self.build(ctx, extent)?;
-        let future = pass.execute()?;
+        let output = Some(pass.execute()?);
         let slots = self.slot_ends().last().copied().unwrap_or(0);
-        let tokens_after = tokens_before + self.tokens.len() as u32;
-        Ok(InFlight { future, _pass: pass, slots, tokens_before, tokens_after })
+        let tokens = self.tokens.len() as u32;
+        Ok(InFlight { output, _pass: Some(pass), slots, before: extent, tokens })
     }
 
     /// Queues the pass and those that follow it by themselves.
@@ -90,13 +90,7 @@ impl Plan {
 
     fn build(&self, ctx: &Context, extent: Extent) -> Result<ForwardPass> {
         let raw = ctx.inner();
-        let tokens_after = extent.working_tokens + self.tokens.len() as u32;
-        let pages = tokens_after.div_ceil(ctx.page_size());
-        let missing = pages.saturating_sub(extent.working_pages);
-        if missing > 0 {
-            raw.reserve_working_pages(missing)?;
-        }
-
+        reserve(ctx, extent, self.tokens.len())?;
         let pass = ForwardPass::new(ctx.model().inner());
         pass.context(raw);
         if !self.tokens.is_empty() {
@@ -127,18 +121,55 @@ impl Plan {
     }
 }
 
-/// A queued pass. Field order is drop order: the future goes before the pass it came from.
+/// Reserves the pages that so many more tokens take.
+fn reserve(ctx: &Context, extent: Extent, tokens: usize) -> Result<()> {
+    let pages = extent.pages_with(tokens as u32, ctx.page_size());
+    match pages - extent.working_pages {
+        0 => Ok(()),
+        missing => ctx.inner().reserve_working_pages(missing),
+    }
+}
+
+/// A step over a few tokens whose last row is sampled, and nothing else: the same pass in fewer calls.
+pub(crate) struct Step<'a> {
+    pub tokens: &'a [u32],
+    pub logit_mask: &'a [u32],
+    pub seed: Option<u64>,
+    pub sampler: Sampler,
+}
+
+impl Step<'_> {
+    pub fn submit_behind(&self, ctx: &Context, extent: Extent) -> Result<InFlight> {
+        reserve(ctx, extent, self.tokens.len())?;
+        let raw = self.sampler.to_raw();
+        let output = steps::begin(ctx.inner(), self.tokens, self.logit_mask, self.seed, &raw)?;
+        let slots = self.sampler.slots_per_row();
+        let tokens = self.tokens.len() as u32;
+        Ok(InFlight { output: Some(output), _pass: None, slots, before: extent, tokens })
+    }
+}
+
+/// A queued pass. Field order is drop order: the output goes before the pass it came from.
 pub(crate) struct InFlight {
-    future: FutureOutput,
-    _pass: ForwardPass,
+    /// None once it was taken.
+    output: Option<FutureOutput>,
+    _pass: Option<ForwardPass>,
     slots: usize,
-    tokens_before: u32,
-    tokens_after: u32,
+    before: Extent,
+    tokens: u32,
 }
 
 impl InFlight {
-    pub async fn output(&self) -> Result<RawOutput> {
-        let output = self.future.wait_async().await?;
+    pub async fn output(&mut self) -> Result<RawOutput> {
+        let output = self.output.take().expect("asked for once");
+        let output = match finish(output).await? {
+            Given::Output(output) => output,
+            Given::Token(token) => RawOutput {
+                slots: vec![SlotOutput::Token(token)],
+                spec_tokens: Vec::new(),
+                spec_positions: Vec::new(),
+            },
+        };
         if output.slots.len() < self.slots {
             let (given, asked) = (output.slots.len(), self.slots);
             return Err(format!("the engine answered {given} of the {asked} slots of a pass"));
@@ -147,21 +178,29 @@ impl InFlight {
     }
 
     /// Forgets the last `dropped` tokens of the pass, then commits the working pages that are full without
-    /// the last `held_back` of the remaining ones (which the caller may still want to forget).
-    pub fn settle(&self, ctx: &Context, dropped: u32, held_back: u32) -> Result<()> {
+    /// the last `held_back` of the remaining ones (which the caller may still want to forget). Gives what
+    /// the context holds then.
+    pub fn settle(&self, ctx: &Context, dropped: u32, held_back: u32) -> Result<Extent> {
         if dropped > 0 {
             ctx.inner().truncate_working_page_tokens(dropped);
         }
-        let settled = self.tokens_after.saturating_sub(dropped + held_back);
-        match settled / ctx.page_size() {
-            0 => Ok(()),
-            pages => ctx.inner().commit_working_pages(pages),
+        let Extent { committed_pages, working_tokens, .. } = self.before;
+        let working_tokens = (working_tokens + self.tokens).saturating_sub(dropped);
+        let pages = working_tokens.saturating_sub(held_back) / ctx.page_size();
+        if pages > 0 {
+            ctx.inner().commit_working_pages(pages)?;
         }
+        Ok(Extent {
+            committed_pages: committed_pages + pages,
+            working_pages: self.before.pages_with(self.tokens, ctx.page_size()) - pages,
+            working_tokens: working_tokens - pages * ctx.page_size(),
+        })
     }
 
     /// After a failure: the context forgets the pass's tokens, where the engine has not done so already.
     pub fn undo(&self, ctx: &Context) {
-        let left = ctx.inner().working_page_token_count().saturating_sub(self.tokens_before);
+        let tokens = ctx.inner().working_page_token_count();
+        let left = tokens.saturating_sub(self.before.working_tokens);
         if left > 0 {
             ctx.inner().truncate_working_page_tokens(left);
         }

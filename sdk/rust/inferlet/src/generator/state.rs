@@ -3,16 +3,19 @@
 use crate::adapter::Adapter;
 use crate::brle;
 use crate::constrain::Constrain;
-use crate::context::Context;
+use crate::context::{Context, Extent};
 use crate::market::Expected;
 use crate::output::{Output, SampleHandle};
-use crate::pass::{InFlight, Plan, Request};
+use crate::pass::{InFlight, Plan, Request, Step};
 use crate::pie::core::inference::Output as RawOutput;
 use crate::sample::Sampler;
 use crate::spec::{confirmed, Drafter};
 use crate::Result;
 
 use super::cut::cut;
+
+/// A step over more is a prompt, which takes its time anyway.
+const FEW_TOKENS: usize = 16;
 
 /// What the builder methods set.
 pub(super) struct Options {
@@ -42,6 +45,8 @@ pub(super) struct State<'ctx> {
     auto: Option<Auto>,
     /// The mask of the next step; None before the first one.
     mask: Option<Vec<u32>>,
+    /// What the context holds, where that is known without asking: nobody else has it meanwhile.
+    extent: Option<Extent>,
     /// The last step's pass: let go once the next one is queued, when the engine has something to do.
     spent: Option<InFlight>,
 }
@@ -92,6 +97,7 @@ impl<'ctx> State<'ctx> {
             fresh: Vec::new(),
             auto: None,
             mask: None,
+            extent: None,
             spent: None,
         }
     }
@@ -122,7 +128,11 @@ impl<'ctx> State<'ctx> {
 
     /// Queues a step: the buffer is its input, its last row is sampled.
     pub fn submit(&mut self, step: &StepRequests) -> Result<Submitted> {
-        let extent = self.ctx.extent();
+        let extent = self.extent.take().unwrap_or_else(|| self.ctx.extent());
+        if let Some(pass) = self.submit_short(step, extent) {
+            let slot_ends = vec![self.options.sampler.slots_per_row()];
+            return Ok(self.submitted(pass?, Vec::new(), slot_ends, true));
+        }
         let start = extent.committed_pages * self.ctx.page_size() + extent.working_tokens;
         let mut plan = self.plan(start)?;
         let sampled = plan.tokens.len() as u32 - 1;
@@ -145,10 +155,42 @@ impl<'ctx> State<'ctx> {
 
         self.bid(extent.pages());
         let pass = plan.submit_behind(self.ctx, extent)?;
+        Ok(self.submitted(pass, drafts, plan.slot_ends(), step.samples))
+    }
+
+    /// None: more is asked for than a short step has.
+    fn submit_short(&self, step: &StepRequests, extent: Extent) -> Option<Result<InFlight>> {
+        let Options { drafter, adapter, zo_seed, seed, sampler, .. } = &self.options;
+        let plain = step.samples
+            && step.each_step == 0
+            && step.probes.is_empty()
+            && matches!(drafter, Drafter::None)
+            && adapter.is_none()
+            && zo_seed.is_none();
+        let tokens = self.ctx.buffer();
+        if !plain || tokens.is_empty() || tokens.len() > FEW_TOKENS {
+            return None;
+        }
+        let short = Step {
+            tokens,
+            logit_mask: self.mask.as_deref().unwrap_or_default(),
+            seed: seed.map(|seed| seed.wrapping_add(self.steps)),
+            sampler: *sampler,
+        };
+        self.bid(extent.pages());
+        Some(short.submit_behind(self.ctx, extent))
+    }
+
+    fn submitted(
+        &mut self,
+        pass: InFlight,
+        drafts: Vec<u32>,
+        slot_ends: Vec<usize>,
+        samples: bool,
+    ) -> Submitted {
         self.spent = None;
         self.steps += 1;
-        let input = self.ctx.take_buffer();
-        Ok(Submitted { pass, input, drafts, slot_ends: plan.slot_ends(), samples: step.samples })
+        Submitted { pass, input: self.ctx.take_buffer(), drafts, slot_ends, samples }
     }
 
     /// A pass over the buffer, which continues the sequence from `start`; nothing is read yet.
@@ -210,7 +252,7 @@ impl<'ctx> State<'ctx> {
         let sampler = SampleHandle(0);
         let mut output = Output::new(raw, slot_ends, samples.then_some(sampler));
         if !samples {
-            pass.settle(self.ctx, 0, 0)?;
+            self.extent = Some(pass.settle(self.ctx, 0, 0)?);
             self.spent = Some(pass);
             return Ok(output);
         }
@@ -227,7 +269,7 @@ impl<'ctx> State<'ctx> {
         // The last accepted token is computed by the next pass; the drafts before it already are.
         let drafts_in_context = matched.min(cut.kept.saturating_sub(1));
         let dropped = (drafts.len() - drafts_in_context) as u32;
-        pass.settle(self.ctx, dropped, drafts_in_context as u32)?;
+        self.extent = Some(pass.settle(self.ctx, dropped, drafts_in_context as u32)?);
         self.spent = Some(pass);
         if let (Drafter::Custom(speculator), true) =
             (&mut self.options.drafter, matched < drafts.len())
@@ -248,6 +290,7 @@ impl<'ctx> State<'ctx> {
             self.ctx.shorten_buffer(auto.buffered);
             if auto.drafts_in_context > 0 {
                 self.ctx.inner().truncate_working_page_tokens(auto.drafts_in_context);
+                self.extent = None;
             }
             self.generated -= self.fresh.len();
             self.fresh.clear();

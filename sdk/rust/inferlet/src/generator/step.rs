@@ -38,7 +38,7 @@ impl<'ctx> GenStep<'ctx> {
 
     /// Runs the pass. What its sampler chose is accepted, unless `g.accept` says otherwise afterwards.
     pub async fn execute(self) -> Result<Output> {
-        let submitted = self.state.borrow_mut().submit(&self.requests)?;
+        let mut submitted = self.state.borrow_mut().submit(&self.requests)?;
         let answer = submitted.pass.output().await;
         let mut state = self.state.borrow_mut();
         match answer {
