@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "model/block_bytes.h"
 #include "model/half.h"
 
 namespace pie {
@@ -12,20 +13,7 @@ namespace {
 
 // A block function reads one block at `in` and writes its numbers to `out`. Layouts are given as
 // the fields in their order; f16 fields are little-endian.
-using Block = const uint8_t*;
 using BlockFunction = void (*)(Block in, float* out);
-
-uint16_t U16(Block in) {
-  return static_cast<uint16_t>(in[0] | in[1] << 8);
-}
-
-uint32_t U32(Block in) {
-  return U16(in) | static_cast<uint32_t>(U16(in + 2)) << 16;
-}
-
-float Half(Block in) {
-  return HalfToFloat(U16(in));
-}
 
 // Number i of 32 in 16 bytes: the low halves are the first 16 numbers, the high ones the rest.
 int Nibble(Block packed, int i) {

@@ -54,8 +54,9 @@ def test_ping_and_config(server):
     assert f"uri = {server.uri}" in shown and "username = ada" in shown
     path = Path(run(server, "config", "path").stdout.strip())
     assert path.stat().st_mode & 0o777 == 0o600
-    done = run(server, "ping", "--uri", "ws://127.0.0.1:1")
-    assert done.returncode == 1 and done.stderr.startswith("error: cannot connect")
+    for nowhere in (["ping", "--uri", "ws://127.0.0.1:1"], ["--uri", "ws://127.0.0.1:1", "ping"]):
+        done = run(server, *nowhere)
+        assert done.returncode == 1 and done.stderr.startswith("error: cannot connect")
 
 
 def test_submit_shows_everything_where_it_belongs(server, tmp_path):

@@ -20,13 +20,6 @@ PIE_AVX2 inline __m256i Broadcast4(const int8_t* p) {
   return _mm256_set1_epi32(four);
 }
 
-PIE_AVX2 inline void StoreLanes(float* y, __m256 values, uint32_t lanes) {
-  if (lanes >= kLanes) return _mm256_storeu_ps(y, values);
-  float all[kLanes];
-  _mm256_storeu_ps(all, values);
-  std::memcpy(y, all, lanes * sizeof(float));
-}
-
 // Vector v of half a block's rows: unsigned bytes, or steps.
 template <PanelFormat kFormat>
 PIE_AVX2 inline __m256i Expand(const std::byte* block, uint32_t half, uint32_t v) {
@@ -200,7 +193,7 @@ PIE_AVX2 void RunTile(const std::byte* panel, uint32_t half, const QuantizedRows
       const __m256 w = Column<kFormat>(panel, half, blocks, outlier.column);
       sum[r] = _mm256_fmadd_ps(_mm256_set1_ps(outlier.value), w, sum[r]);
     }
-    StoreLanes(y + r * y_stride, sum[r], lanes);
+    StoreLanes256(y + r * y_stride, sum[r], lanes);
   }
 }
 

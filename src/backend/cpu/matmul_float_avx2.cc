@@ -1,5 +1,3 @@
-#include <cstring>
-
 #include "backend/cpu/matmul_kernels.h"
 #include "backend/cpu/simd.h"
 
@@ -8,13 +6,6 @@ namespace {
 
 // A tile is kRows × 8 outputs: half a panel.
 constexpr uint32_t kLanes = 8;
-
-PIE_AVX2 inline void StoreLanes(float* y, __m256 values, uint32_t lanes) {
-  if (lanes >= kLanes) return _mm256_storeu_ps(y, values);
-  float all[kLanes];
-  _mm256_storeu_ps(all, values);
-  std::memcpy(y, all, lanes * sizeof(float));
-}
 
 // Eight weights of column k + odd; k is even.
 template <PanelFormat kFormat>
@@ -56,7 +47,7 @@ PIE_AVX2 void RunFloatTile(const std::byte* panel, uint32_t half, const FloatRow
       const __m256 w = LoadColumn<kFormat>(panel, half, k, 0);
       sum[0][r] = _mm256_fmadd_ps(w, _mm256_set1_ps(from[r * x.stride + k]), sum[0][r]);
     }
-    StoreLanes(y + r * y_stride, _mm256_add_ps(sum[0][r], sum[1][r]), lanes);
+    StoreLanes256(y + r * y_stride, _mm256_add_ps(sum[0][r], sum[1][r]), lanes);
   }
 }
 

@@ -4,23 +4,12 @@
 #include <cstring>
 
 #include "base/result.h"
-#include "model/half.h"
+#include "model/block_bytes.h"
 
 namespace pie::cpu {
 namespace {
 
-// As in model/dequantize.cc, which has the layouts of all blocks.
-using Block = const uint8_t*;
-
-uint16_t U16(Block in) {
-  return static_cast<uint16_t>(in[0] | in[1] << 8);
-}
-uint32_t U32(Block in) {
-  return U16(in) | static_cast<uint32_t>(U16(in + 2)) << 16;
-}
-float Half(Block in) {
-  return HalfToFloat(U16(in));
-}
+// Model/dequantize.cc has the layouts of all blocks.
 uint8_t TwoBits(Block packed, int i) {
   return packed[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
 }

@@ -16,6 +16,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #define PIE_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define PIE_AVX512 __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")))
@@ -164,6 +165,14 @@ PIE_AVX512 inline void Store512(float* to, uint16_t mask, __m512 v) {
 }
 PIE_AVX512 inline void Store512(int32_t* to, uint16_t mask, __m512i v) {
   mask == 0xFFFF ? _mm512_storeu_si512(to, v) : _mm512_mask_storeu_epi32(to, mask, v);
+}
+
+// The first `lanes` of eight, or all of them.
+PIE_AVX2 inline void StoreLanes256(float* to, __m256 v, uint32_t lanes) {
+  if (lanes >= 8) return _mm256_storeu_ps(to, v);
+  float all[8];
+  _mm256_storeu_ps(all, v);
+  std::memcpy(to, all, lanes * sizeof(float));
 }
 
 }  // namespace pie::cpu

@@ -57,11 +57,13 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
+    # Before the command and behind it: what is not given must not undo what stands before.
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     for key, meaning in settings.KEYS.items():
         common.add_argument(f"--{key.replace('_', '-')}", help=meaning, metavar=key.upper())
     parser = argparse.ArgumentParser(
         prog="pie-client",
+        parents=[common],
         description="Talks to a Pie server.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

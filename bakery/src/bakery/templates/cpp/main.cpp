@@ -4,7 +4,7 @@
 using namespace inferlet;
 
 // Runs inside the engine. `input` holds the parameters of Pie.toml.
-Task<Result<Json>> Main(Json input) {
+Task<Result<std::string>> Main(Json input) {
   const std::string prompt = PIE_TRY(input.Get("prompt", "Tell me about pie."));
   const int max_tokens = PIE_TRY(input.Get("max_tokens", 64));
 
@@ -12,11 +12,10 @@ Task<Result<Json>> Main(Json input) {
   Context context = PIE_TRY(Context::New(model));
   context.System("You are a helpful assistant.").User(prompt).Cue();
 
-  const std::string text = PIE_TRY(co_await context.Generate(Sampler::TopP(0.6, 0.95))
-                                       .MaxTokens(max_tokens)
-                                       .Stop()
-                                       .CollectText());
-  co_return Json::Object({{"text", text}});
+  co_return co_await context.Generate(Sampler::TopP(0.6, 0.95))
+      .MaxTokens(max_tokens)
+      .Stop()
+      .CollectText();
 }
 
 PIE_MAIN(Main)

@@ -1,7 +1,7 @@
 //! {{description}}: asks the model one question and returns its answer.
 
 use inferlet::prelude::*;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// The parameters of Pie.toml.
 #[derive(Deserialize)]
@@ -20,24 +20,18 @@ impl Default for Input {
     }
 }
 
-#[derive(Serialize)]
-struct Answer {
-    text: String,
-}
-
+/// Runs inside the engine. A `String` is returned as it is, anything else as JSON.
 #[inferlet::main]
-async fn main(input: Input) -> Result<Answer> {
+async fn main(input: Input) -> Result<String> {
     let model = Model::load(&runtime::models()[0])?;
     let mut ctx = Context::new(&model)?;
     ctx.system("You are a helpful assistant.")
         .user(&input.prompt)
         .cue();
 
-    let text = ctx
-        .generate(Sampler::top_p(0.6, 0.95))
+    ctx.generate(Sampler::top_p(0.6, 0.95))
         .max_tokens(input.max_tokens)
         .stop(&chat::stop_tokens(&model))
         .collect_text()
-        .await?;
-    Ok(Answer { text })
+        .await
 }
