@@ -96,6 +96,8 @@ void ThreadPool::Run(uint32_t parts, Call call, void* state) {
 
 void ThreadPool::RunParts() {
   t_inside_part = true;
+  uint32_t done = 0;
+  uint32_t all = 0;
   uint64_t ticket = ticket_.load(std::memory_order_acquire);
   while (static_cast<uint32_t>(ticket) != 0) {
     // The job's fields are read before the claim. They belong to it: the caller replaces them only
@@ -109,10 +111,15 @@ void ThreadPool::RunParts() {
       continue;
     }
     call(state, parts - static_cast<uint32_t>(ticket));
-    if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == parts) finished_.notify_one();
+    ++done;
+    all = parts;
     ticket = ticket_.load(std::memory_order_acquire);
   }
   t_inside_part = false;
+  // Counted once a thread: the line that this is in goes from core to core. No other job can have
+  // begun, as parts of this one were missing.
+  if (done == 0) return;
+  if (finished_.fetch_add(done, std::memory_order_acq_rel) + done == all) finished_.notify_one();
 }
 
 void ThreadPool::Work() {

@@ -57,17 +57,18 @@ class ThreadPool {
   // Runs parts of the open job until none is left to claim.
   void RunParts();
 
-  // The job under way. Written by the caller while no part is open; see RunParts for why a worker
-  // that comes late still reads the right ones.
-  std::atomic<Call> call_ = nullptr;
+  // The job under way, all in one line. Written by the caller while no part is open; see RunParts
+  // for why a worker that comes late still reads the right ones.
+  alignas(64) std::atomic<Call> call_ = nullptr;
   std::atomic<void*> state_ = nullptr;
   std::atomic<uint32_t> parts_ = 0;
-
   // (job number << 32 | parts not yet claimed). Claiming is one compare-and-swap.
-  alignas(64) std::atomic<uint64_t> ticket_ = 0;
-  alignas(64) std::atomic<uint32_t> finished_ = 0;  // parts of this job that are done
+  std::atomic<uint64_t> ticket_ = 0;
+
+  // Apart from it: workers look at this one all the time.
   alignas(64) std::atomic<uint32_t> epoch_ = 0;     // job number, what workers sleep on
-  std::atomic<bool> stopping_ = false;
+  alignas(64) std::atomic<uint32_t> finished_ = 0;  // parts of this job that are done
+  alignas(64) std::atomic<bool> stopping_ = false;
   std::shared_ptr<Meanwhile> meanwhile_;
   std::atomic<Meanwhile*> set_meanwhile_ = nullptr;  // the same, for the workers
   std::vector<std::thread> workers_;
