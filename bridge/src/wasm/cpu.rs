@@ -88,7 +88,7 @@ impl<F: Future> Future for Metered<F> {
             let late = (end - begin).saturating_sub(SHORT_TURN.as_nanos() as u64);
             self.meter.owed_ns.fetch_add(late, Relaxed);
         }
-        self.ticker.guest_stops();
+        self.ticker.guest_stops(spent);
         polled
     }
 }
@@ -97,6 +97,8 @@ impl<F: Future> Future for Metered<F> {
 #[derive(Default)]
 pub struct Ticker {
     running: AtomicU32,
+    /// In turns that have ended, since the last epoch.
+    spent_ns: AtomicU64,
     asleep: AtomicBool,
     stopped: Mutex<bool>,
     wake: Condvar,
@@ -110,7 +112,8 @@ impl Ticker {
             self.wake.notify_one();
         }
     }
-    fn guest_stops(&self) {
+    fn guest_stops(&self, spent_ns: u64) {
+        self.spent_ns.fetch_add(spent_ns, Relaxed);
         self.running.fetch_sub(1, Relaxed);
     }
     pub fn stop(&self) {
@@ -143,7 +146,13 @@ impl Ticker {
             if !timeout.timed_out() {
                 idle_ticks = 0;
             }
-            engines.iter().for_each(Engine::increment_epoch);
+            // A guest that finds another epoch than it left has to ask what that means. It need not while all have
+            // short turns, unless these add up: else one that never runs when the clock ticks would go unseen.
+            let busy = self.running.load(SeqCst) > 0;
+            if busy || self.spent_ns.load(Relaxed) > TICK.as_nanos() as u64 {
+                self.spent_ns.store(0, Relaxed);
+                engines.iter().for_each(Engine::increment_epoch);
+            }
         }
     }
 }
