@@ -36,6 +36,23 @@ raw::ForwardPass Build(const PassState& state) {
   return pass;
 }
 
+// More tokens are a prompt, which takes its time anyway.
+constexpr size_t kFewTokens = 16;
+
+// The sampler of a pass that does nothing but continue the context by a few tokens and sample the
+// last.
+const Sampler* ShortStep(const PassState& state, uint32_t length) {
+  const auto count = static_cast<uint32_t>(state.tokens.size());
+  if (count > kFewTokens || state.readers.size() != 1 || !state.attention.empty()) return nullptr;
+  if (state.adapter || state.zo_seed || state.engine_drafts) return nullptr;
+  const Reader& reader = state.readers.front();
+  if (reader.rows.size() != 1 || reader.rows.front() + 1 != count) return nullptr;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (state.positions[i] != length + i) return nullptr;
+  }
+  return std::get_if<Sampler>(&reader.what);
+}
+
 uint32_t SlotsWanted(const PassState& pass) {
   uint32_t wanted = 0;
   for (const Reader& reader : pass.readers) wanted += reader.SlotCount();
@@ -95,8 +112,12 @@ Task<Result<raw::Output>> RunPass(std::shared_ptr<PassState> state) {
   PIE_TRY(context.Reserve(state->tokens.size()));
 
   const uint32_t length_before = context.SeqLen();
-  const raw::ForwardPass pass = Build(*state);
-  auto future = PIE_TRY(pass.Execute());
+  std::optional<raw::ForwardPass> pass;
+  const Sampler* const sampler = ShortStep(*state, length_before);
+  if (sampler == nullptr) pass.emplace(Build(*state));
+  auto future = PIE_TRY(pass ? pass->Execute()
+                             : pie::plus::steps::Begin(context.raw, state->tokens, state->mask,
+                                                       state->seed, sampler->ToRaw()));
   Result<raw::Output> output = co_await Await(std::move(future), SlotsWanted(*state));
   if (!output) {
     const uint32_t length = context.SeqLen();

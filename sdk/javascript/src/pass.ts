@@ -4,6 +4,7 @@ import { ForwardPass, type FutureOutput, type Output as RawOutput } from 'pie:co
 import { run as runChain, type Chain } from 'pie:plus/chains';
 import { failure } from 'pie:plus/outcome';
 import { seed as seedPass } from 'pie:plus/sampling';
+import { begin } from 'pie:plus/steps';
 import { adapterSeed } from 'pie:zo/zo';
 import type { Adapter } from './adapter.ts';
 import type { Brle } from './brle.ts';
@@ -21,8 +22,10 @@ export class Requests {
   readonly layout = new Map<SlotHandle, number>();
   slots = 0;
   readonly #attach: ((pass: ForwardPass) => void)[] = [];
+  #sample: { readonly rows: Uint32Array; readonly sampler: Sampler } | undefined;
 
   sample(rows: Uint32Array, sampler: Sampler): SlotHandle {
+    this.#sample = { rows, sampler };
     const handle = new SlotHandle(rows.length * sampler.draws);
     return this.#add(handle, (pass) => pass.sampler(rows, sampler.raw));
   }
@@ -31,6 +34,13 @@ export class Requests {
   probe(row: number, probe: Probe, handle = new SlotHandle(1)): SlotHandle {
     const rows = new Uint32Array([row]);
     return this.#add(handle, (pass) => pass.sampler(rows, probe.raw));
+  }
+
+  /** The sampler, if it reads this row and nothing else is asked for. */
+  samplerOf(row: number): Sampler | undefined {
+    const sample = this.#sample;
+    const isAlone = this.#attach.length === 1 && sample?.rows.length === 1 && sample.rows[0] === row;
+    return isAlone ? sample.sampler : undefined;
   }
 
   attachTo(pass: ForwardPass): void {
@@ -67,12 +77,19 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
   const pages = context.pages;
   const before = pages.length;
   // Not `using`: this is the hot path, and what that compiles to costs more than the two calls.
-  const pass = new ForwardPass(context.model.raw);
+  const sampler = shortStep(plan, before);
+  const pass = sampler ? undefined : new ForwardPass(context.model.raw);
   let future: FutureOutput | undefined;
   try {
     pages.reserve(plan.tokens.length);
-    describe(pass, rawContext, plan);
-    future = pass.execute();
+    if (pass) {
+      describe(pass, rawContext, plan);
+      future = pass.execute();
+    } else {
+      const seed = plan.seed === undefined ? undefined : BigInt.asUintN(64, BigInt(plan.seed));
+      const mask = plan.logitMask ?? NO_MASK;
+      future = begin(rawContext, plan.tokens, mask, seed, sampler!.raw);
+    }
     pages.filled(plan.tokens.length);
     await ready(future.pollable());
     if (context.released) {
@@ -87,8 +104,21 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
     throw error;
   } finally {
     future?.[Symbol.dispose]();
-    pass[Symbol.dispose]();
+    pass?.[Symbol.dispose]();
   }
+}
+
+/** More tokens are a prompt, which takes its time anyway. */
+const FEW_TOKENS = 16;
+const NO_MASK = new Uint32Array();
+
+/** The sampler of a pass that does nothing but continue the context by a few tokens and sample the last. */
+function shortStep(plan: PassPlan, length: number): Sampler | undefined {
+  const count = plan.tokens.length;
+  if (count > FEW_TOKENS || plan.attentionMask || plan.adapter) return undefined;
+  if (plan.zoSeed !== undefined || plan.wantsDrafts) return undefined;
+  for (let i = 0; i < count; i++) if (plan.positions[i] !== length + i) return undefined;
+  return plan.requests?.samplerOf(count - 1);
 }
 
 /**

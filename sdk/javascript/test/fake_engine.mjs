@@ -82,6 +82,15 @@ export class ForwardPass {
   [Symbol.dispose]() {}
 }
 
+export function begin(context, tokens, _mask, _seed, _sampler) {
+  machine.steps++;
+  const pass = new ForwardPass();
+  pass.context(context);
+  pass.inputTokens(tokens);
+  pass.sampler([tokens.length - 1]);
+  return pass.execute();
+}
+
 /** Gives its tokens one, then eight at a time. */
 export function run(pass, limit, stops) {
   const { context, tokens: input } = pass.parts();

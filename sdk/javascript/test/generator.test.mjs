@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Context } from '../src/context.ts';
 import { Model } from '../src/model.ts';
+import { Entropy } from '../src/probe.ts';
 import { drive } from '../src/reactor.ts';
 import { Sampler } from '../src/sampler.ts';
-import { PAGE, STOP, told } from './fake_host.mjs';
+import { machine, PAGE, STOP, told } from './fake_host.mjs';
 
 const run = (main) => drive(Promise.resolve().then(main));
 const Z = 122;
@@ -27,6 +28,23 @@ test('a generation ends in front of the stop id, or at the limit', async () => {
   assert.ok(tokens.length > 6 && !tokens.includes(STOP));
   assert.deepEqual([...(await greedyTokens({ maxTokens: 6 }))], tokens.slice(0, 6));
 });
+
+test('a step that asks for nothing else is one call, and gives the same', () =>
+  run(async () => {
+    const { g } = generation({ maxTokens: 5 });
+    const before = machine.steps;
+    const tokens = [];
+    for await (const step of g) tokens.push(...(await step.execute()).tokens);
+    assert.equal(machine.steps - before, 5);
+    const { g: probed } = generation({ maxTokens: 5 });
+    const same = [];
+    for await (const step of probed) {
+      step.probe(0, Entropy());
+      same.push(...(await step.execute()).tokens);
+    }
+    assert.equal(machine.steps - before, 5);
+    assert.deepEqual(same, tokens);
+  }));
 
 test('accept takes the place of what the step chose', () =>
   run(async () => {

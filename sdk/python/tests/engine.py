@@ -353,6 +353,17 @@ class ForwardPass(Resource):
         return [wit.SlotOutput_Token(token) for token in tokens]
 
 
+def begin(ctx: Context, tokens: list[int], mask: list[int], seed: Any, sampler: Any) -> Future:
+    state.calls["begin"] += 1
+    with ForwardPass(ctx.parent) as short:
+        short.context(ctx)
+        short.tokens, short.mask, short.seed = list(tokens), mask, seed
+        short.sampler([len(tokens) - 1], sampler)
+        future = short.execute()
+        future.parent, short.children = None, 0  # nobody sees the pass
+        return future
+
+
 class Chain(Resource):
     """Gives its tokens one, then eight at a time, each after a pass's time."""
 
@@ -506,6 +517,7 @@ def install() -> None:
         **variants("SlotOutput", "Embedding!"),
     )
     module("sampling", seed=lambda raw, seed: setattr(raw, "seed", seed))
+    module("steps", begin=begin)
     module(
         "chains",
         run=Chain,

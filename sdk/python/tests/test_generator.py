@@ -272,6 +272,17 @@ class Oracle:
         self.at = 0
 
 
+def test_a_step_that_asks_for_nothing_else_is_one_call_and_gives_the_same(model):
+    with Context(model) as short, Context(model) as probed:
+        engine.state.calls.clear()
+        tokens = list(short.user("hi").generate(GREEDY, max_tokens=5))
+        assert engine.state.calls["begin"] == 5
+        g = probed.user("hi").generate(GREEDY, max_tokens=5)
+        g.probe_each_step(0, Entropy())
+        assert list(g) == tokens
+        assert engine.state.calls["begin"] == 5
+
+
 @pytest.mark.parametrize("options", [{}, {"max_tokens": 6}, {"max_tokens": 7}, {"max_tokens": 8}])
 def test_speculation_changes_nothing_but_the_passes(model, options):
     truth = greedy_tokens(model, **options)

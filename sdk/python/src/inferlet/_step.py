@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wit_world.imports import inference as wit
-from wit_world.imports import sampling
+from wit_world.imports import sampling, steps
 from wit_world.imports import zo as wit_zo
 
 from . import _bidding
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .context import Context
     from .sampler import Sampler
     from .spec import Speculator
+
+
+FEW_TOKENS = 16  # more are a prompt, which takes its time anyway
 
 
 class OwnChoice(NamedTuple):
@@ -108,22 +111,25 @@ class StepLoop:
         if ctx._bid_stale or ctx._pages.missing(inputs):
             _bidding.bid(ctx, self._count, self._horizon, self._limit)
 
-        with wit.ForwardPass(ctx.model._raw) as raw:
-            raw.context(ctx._live())
-            raw.input_tokens(
-                ctx._buffer + drafts if drafts else ctx._buffer,
-                [*range(start, start + pending), *positions],
-            )
-            if rows:
-                raw.sampler(list(range(row, row + rows)), sampler.raw)
-            for offset, probe in self._probes:
-                raw.sampler([row + offset], probe)
-            if step is not None:
-                slots += len(step._probes)
-                for index, probe in step._probes:
-                    raw.sampler([index], probe)
-            self._configure(raw)
-            output = await run_pass(ctx, raw, inputs, slots)
+        if rows == 1 and inputs <= FEW_TOKENS and self._is_plain(step):
+            output = await run_pass(ctx, self._begin_short, inputs, slots)
+        else:
+            with wit.ForwardPass(ctx.model._raw) as raw:
+                raw.context(ctx._live())
+                raw.input_tokens(
+                    ctx._buffer + drafts if drafts else ctx._buffer,
+                    [*range(start, start + pending), *positions],
+                )
+                if rows:
+                    raw.sampler(list(range(row, row + rows)), sampler.raw)
+                for offset, probe in self._probes:
+                    raw.sampler([row + offset], probe)
+                if step is not None:
+                    slots += len(step._probes)
+                    for index, probe in step._probes:
+                        raw.sampler([index], probe)
+                self._configure(raw)
+                output = await run_pass(ctx, raw.execute, inputs, slots)
 
         self._steps += 1
         del ctx._buffer[:pending]
@@ -147,6 +153,22 @@ class StepLoop:
             auto_sampler=SampleHandle(0, own_slots) if rows else None,
             probe_base=own_slots,
         )
+
+    def _is_plain(self, step: Any) -> bool:
+        """Nothing is asked for but the sampler."""
+        return (
+            not self._probes
+            and (step is None or not step._probes)
+            and self._adapter is None
+            and self._zo_seed is None
+            and not self._system_speculation
+        )
+
+    def _begin_short(self) -> Any:
+        """The same pass in one call."""
+        seed = None if self._seed is None else (self._seed + self._steps) & U64
+        ctx = self._ctx
+        return steps.begin(ctx._live(), ctx._buffer, self._mask, seed, self._sampler.raw)
 
     def _configure(self, raw: Any) -> None:
         if self._mask:

@@ -169,7 +169,7 @@ class Context:
         with wit_inference.ForwardPass(self.model._raw) as raw:
             raw.context(self._live())
             raw.input_tokens(self._buffer, list(range(start, start + count)))
-            await run_pass(self, raw, count, 0)
+            await run_pass(self, raw.execute, count, 0)
         del self._buffer[:count]
         self._pages.commit()
         self._bid_used()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from wit_world.imports import inference as wit
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 U64 = (1 << 64) - 1
 
 
-async def run_pass(ctx: Context, raw: Any, count: int, slots: int) -> Any:
-    """Runs `raw`, which carries `count` inputs and asks for `slots` outputs. Afterwards `count`
+async def run_pass(ctx: Context, execute: Callable[[], Any], count: int, slots: int) -> Any:
+    """Runs what `execute` queues: `count` inputs, and `slots` outputs asked for. Afterwards `count`
     tokens stand uncommitted in the working pages; none of them if it fails or is cancelled."""
     if ctx._in_pass:
         raise PieError("this context is running a pass; fork() it to run several at once")
@@ -32,7 +32,7 @@ async def run_pass(ctx: Context, raw: Any, count: int, slots: int) -> Any:
     before = pages.tokens
     ctx._in_pass = True
     try:
-        with ask(raw.execute) as future:
+        with ask(execute) as future:
             await ready(future.pollable())
             output = future.get()
             # A pass that failed in the queue gives no slots; one that asked for none must be asked.
@@ -138,7 +138,7 @@ class Forward:
         raw, self._raw = self._pass(), None
         pages = self._ctx._pages
         with raw:
-            output = await run_pass(self._ctx, raw, self._auto + self._scratch, self._slots)
+            output = await run_pass(self._ctx, raw.execute, self._auto + self._scratch, self._slots)
         pages.forget(self._scratch)
         pages.commit()
         self._ctx._bid_used()
