@@ -12,6 +12,13 @@ use wasmtime::Engine;
 /// How long a guest runs before others get a turn.
 pub const TICK: Duration = Duration::from_millis(2);
 
+/// Between two looks at guests that only have short turns. One that begins to compute then is first seen so late.
+const LONGEST_PAUSE: Duration = Duration::from_millis(8);
+
+/// How long nobody runs before the ticker sleeps, and how long it then does unless it is woken.
+const REST: Duration = Duration::from_millis(100);
+const ASLEEP: Duration = Duration::from_secs(1);
+
 /// A slice ends soon after a tick; what a clock on the wall shows beyond that was spent by others on a busy machine.
 const LONGEST_SLICE: Duration = Duration::from_millis(4);
 
@@ -123,35 +130,40 @@ impl Ticker {
         self.wake.notify_all();
     }
 
-    /// The ticker thread. Sleeps once no guest has run for a while.
+    /// The ticker thread. It looks less often while it finds all in short turns, for every look takes a core from a
+    /// device that computes on all of them; and sleeps once no guest has run for a while.
     pub fn run(&self, engines: &[Engine]) {
-        let mut idle_ticks = 0;
+        let mut pause = TICK;
+        let mut at_rest = Duration::ZERO;
+        let mut seen_ns = 0;
         let Ok(mut stopped) = self.stopped.lock() else {
             return;
         };
         while !*stopped {
-            self.asleep.store(idle_ticks > 20, SeqCst);
-            let idle = self.running.load(SeqCst) == 0;
-            idle_ticks = if idle { idle_ticks + 1 } else { 0 };
-            let pause = if idle_ticks > 21 {
-                Duration::from_secs(1)
-            } else {
-                TICK
-            };
-            let Ok((guard, timeout)) = self.wake.wait_timeout(stopped, pause) else {
+            self.asleep.store(at_rest > REST, SeqCst);
+            let sleeps = at_rest > REST && self.running.load(SeqCst) == 0;
+            let longest = if sleeps { ASLEEP } else { pause };
+            let Ok((guard, _)) = self.wake.wait_timeout(stopped, longest) else {
                 return;
             };
             stopped = guard;
             self.asleep.store(false, SeqCst);
-            if !timeout.timed_out() {
-                idle_ticks = 0;
-            }
+            let spent_ns = self.spent_ns.load(Relaxed);
+            let busy = self.running.load(SeqCst) > 0;
+            at_rest = match busy || spent_ns != seen_ns {
+                true => Duration::ZERO,
+                false => at_rest + longest,
+            };
             // A guest that finds another epoch than it left has to ask what that means. It need not while all have
             // short turns, unless these add up: else one that never runs when the clock ticks would go unseen.
-            let busy = self.running.load(SeqCst) > 0;
-            if busy || self.spent_ns.load(Relaxed) > TICK.as_nanos() as u64 {
-                self.spent_ns.store(0, Relaxed);
+            if busy || spent_ns > TICK.as_nanos() as u64 {
                 engines.iter().for_each(Engine::increment_epoch);
+                self.spent_ns.store(0, Relaxed);
+                seen_ns = 0;
+                pause = TICK;
+            } else {
+                seen_ns = spent_ns;
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
     }
