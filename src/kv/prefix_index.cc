@@ -11,6 +11,8 @@ namespace {
 constexpr double kTokensThatDouble = 4096;
 // A page that costs twice as much counts as needed this share of the memory later.
 constexpr double kShareOfMemory = 0.25;
+// Pages that begin alike, of those behind one.
+constexpr size_t kBeginnings = 8;
 
 bool IsRoot(const Block& block) {
   return block.parent == nullptr;
@@ -89,7 +91,7 @@ void PrefixIndex::Unref(Block* block) {
 void PrefixIndex::EraseUnused(Block* block) {
   while (block != nullptr && block->refs == 0 && !block->page) {
     Block* const parent = block->parent;
-    if (block->indexed) index_.erase(block->digest);
+    if (block->indexed) RemoveFromIndex(block);
     if (parent == nullptr) {
       roots_.erase(block->salt);
     } else {
@@ -157,6 +159,36 @@ Block* PrefixIndex::Find(const Block* parent, const BlockDigest& digest,
   return block->parent == parent && block->rows == rows ? block : nullptr;
 }
 
+void PrefixIndex::AddToIndex(Block* block) {
+  block->indexed = index_.try_emplace(block->digest, block).second;
+  if (!block->indexed) return;  // a collision leaves the newcomer out
+  std::vector<Block*>& alike = beginnings_[DigestOf(*block->parent, block->rows.view().Sub(0, 1))];
+  if (alike.size() == kBeginnings) alike.erase(alike.begin());
+  alike.push_back(block);
+}
+
+void PrefixIndex::RemoveFromIndex(Block* block) {
+  index_.erase(block->digest);
+  const auto found = beginnings_.find(DigestOf(*block->parent, block->rows.view().Sub(0, 1)));
+  if (found == beginnings_.end()) return;
+  std::erase(found->second, block);
+  if (found->second.empty()) beginnings_.erase(found);
+}
+
+std::pair<Block*, uint32_t> PrefixIndex::FindBeginning(const Block& parent,
+                                                       const RowsView& rows) const {
+  std::pair<Block*, uint32_t> best = {nullptr, 0};
+  if (!options_.share || rows.size() == 0) return best;
+  const auto found = beginnings_.find(DigestOf(parent, rows.Sub(0, 1)));
+  if (found == beginnings_.end()) return best;
+  for (Block* const block : found->second) {
+    if (block->parent != &parent || !block->page) continue;
+    const uint32_t count = EqualRows(block->rows.view(), rows);
+    if (count >= best.second && count > 0) best = {block, count};
+  }
+  return best;
+}
+
 Block* PrefixIndex::Descend(Block* parent, const RowsView& rows) {
   if (!options_.share || rows.size() != page_tokens_) return nullptr;
   Block* const block = Find(parent, DigestOf(*parent, rows), rows);
@@ -183,8 +215,7 @@ Block* PrefixIndex::Extend(Block* parent, Rows rows, PageId page) {
       made->digest = digest;
       made->rows = std::move(rows);
       block = made.get();
-      // A collision leaves the newcomer out of the index.
-      if (options_.share) block->indexed = index_.try_emplace(digest, block).second;
+      if (options_.share) AddToIndex(block);
       blocks_[block] = std::move(made);
       Ref(parent);
     }

@@ -6,6 +6,10 @@
 // salt, which keeps users apart. A block that is found by its digest is compared row by row before
 // it is used, so that a collision costs a miss and no more.
 //
+// Where no whole page is found, the beginning of one may be: of the pages behind the same parent
+// that begin with the same row, the youngest few are known. Whoever goes on in another way copies
+// such a page and computes only what comes behind the equal rows.
+//
 // Blocks are counted twice. References keep the rows: of sequences and histories that end there and
 // of blocks below. Pins keep the page as well: of sequences that need it now, and of pinned blocks
 // below. A page without pins is cached: it counts as free, and goes when the pool needs one.
@@ -67,7 +71,7 @@ struct PrefixOptions {
 
 struct PrefixStats {
   uint64_t hits = 0;          // pages that were found instead of computed
-  uint64_t tokens_saved = 0;  // rows in them
+  uint64_t tokens_saved = 0;  // rows in them, and rows that were copied
   uint64_t merged = 0;        // pages that were computed and then found to be there already
   uint64_t evictions = 0;
 };
@@ -102,6 +106,10 @@ class PrefixIndex final : public PageCache {
   Block* Extend(Block* parent, Rows rows, PageId page);
   // Moves the caller's hold to the parent.
   Block* Ascend(Block* block);
+  // The block whose page, in memory, begins with most of `rows` behind `parent`; how many. (null, 0)
+  // if there is none. O(page).
+  std::pair<Block*, uint32_t> FindBeginning(const Block& parent, const RowsView& rows) const;
+  void CountCopied(uint32_t rows) { stats_.tokens_saved += rows; }
 
   // `pinned` is what every sequence holds, with repetition; `pages` gets what blocks hold.
   Status CheckIntegrity(std::span<Block* const> pinned, std::vector<PageId>& pages) const;
@@ -120,6 +128,8 @@ class PrefixIndex final : public PageCache {
   void Unpin(Block* block);
   void TakePage(Block* block);  // of a block without pins
   void EraseUnused(Block* block);
+  void AddToIndex(Block* block);
+  void RemoveFromIndex(Block* block);
 
   PagePool& pool_;
   const uint32_t page_tokens_;
@@ -127,6 +137,8 @@ class PrefixIndex final : public PageCache {
   std::unordered_map<Block*, std::unique_ptr<Block>> blocks_;  // roots too
   std::unordered_map<CacheSalt, Block*, SaltHash> roots_;
   std::unordered_map<BlockDigest, Block*, DigestHash> index_;
+  // By the digest of the first row, the youngest last.
+  std::unordered_map<BlockDigest, std::vector<Block*>, DigestHash> beginnings_;
   // Cached, with nothing cached below, by value.
   std::map<std::pair<double, uint64_t>, Block*> leaves_;
   uint64_t released_ = 0;  // pages so far: the clock of the cache

@@ -61,6 +61,17 @@ void Rows::RemoveFront(uint32_t count) {
   remove(masks);
 }
 
+uint32_t EqualRows(const RowsView& a, const RowsView& b) {
+  if (!a.masks.empty() || !b.masks.empty()) return 0;
+  const uint32_t most = std::min(a.size(), b.size());
+  uint32_t count = 0;
+  while (count < most && a.tokens[count] == b.tokens[count] &&
+         a.positions[count] == b.positions[count]) {
+    ++count;
+  }
+  return count;
+}
+
 bool operator==(const Rows& a, const RowsView& b) {
   return std::ranges::equal(a.tokens, b.tokens) && std::ranges::equal(a.positions, b.positions) &&
          std::ranges::equal(a.masks, b.masks);

@@ -38,6 +38,9 @@ struct Rows {
   friend bool operator==(const Rows&, const Rows&) = default;
 };
 
+// How many rows `a` and `b` begin with in common. Masked ones are not looked at: 0.
+uint32_t EqualRows(const RowsView& a, const RowsView& b);
+
 // Equal as Rows are that came from Append.
 bool operator==(const Rows& a, const RowsView& b);
 

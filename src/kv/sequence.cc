@@ -128,6 +128,17 @@ uint32_t Sequence::Adopt(const RowsView& rows) {
   return adopted;
 }
 
+uint32_t Sequence::AdoptBeginning(const RowsView& rows) {
+  if (open_.size() > 0 || pages_held() > tail_->pages) return 0;
+  const auto [block, count] = index_->FindBeginning(*tail_, rows);
+  if (block == nullptr || count == page_tokens()) return 0;
+  index_->Hold(borrowed_ = block);
+  table_.push_back(*block->page);
+  open_.Append(rows.Sub(0, count), tokens());
+  index_->CountCopied(count);
+  return count;
+}
+
 uint64_t Sequence::NextPage(const RowsView& rows) const {
   if (open_.size() + rows.size() < page_tokens() || open_.size() >= page_tokens()) return 0;
   Rows page = open_;

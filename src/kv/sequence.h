@@ -55,6 +55,9 @@ class Sequence {
   // Takes pages from memory for as many of `rows`, which are to come next, as are there; only
   // whole pages, and only at the end of one. Returns how many rows need not be computed.
   uint32_t Adopt(const RowsView& rows);
+  // The same behind the last whole page: takes the beginning of a page that goes on in another way.
+  // It is another's, and copied by Reserve: that needs a page more than without it.
+  uint32_t AdoptBeginning(const RowsView& rows);
 
   // The page that `rows`, which are to come next, would complete first, as a number that equal
   // pages share. 0: they complete none, or nobody could use it.

@@ -176,6 +176,7 @@ class RandomHistories {
     }
   }
   const PrefixStats& stats() const { return index_.stats(); }
+  uint64_t copied() const { return copied_; }
 
  private:
   struct Entry {
@@ -234,8 +235,13 @@ class RandomHistories {
   }
 
   void Write(Entry& entry, const Rows& rows) {
-    const uint32_t adopted = entry.sequence.Adopt(rows.view());
+    uint32_t adopted = entry.sequence.Adopt(rows.view());
     ASSERT_TRUE(index_.stats().hits == 0 || adopted % page_tokens_ == 0);
+    const uint32_t copied =
+        entry.sequence.AdoptBeginning(rows.view().Sub(adopted, rows.size() - adopted));
+    ASSERT_LT(copied, page_tokens_);
+    copied_ += copied;
+    adopted += copied;
     const RowsView rest = rows.view().Sub(adopted, rows.size() - adopted);
     entry.expected.insert(entry.expected.end(), rows.tokens.begin(), rows.tokens.begin() + adopted);
     const uint32_t needed = entry.sequence.PagesNeeded(rest.size());
@@ -299,6 +305,7 @@ class RandomHistories {
   PrefixIndex index_;
   std::map<uint32_t, std::vector<uint64_t>> memory_;  // page → what its slots hold
   std::vector<Entry> entries_;
+  uint64_t copied_ = 0;  // rows
 };
 
 TEST(Sequence, RandomHistoriesKeepTheirContents) {
@@ -308,6 +315,7 @@ TEST(Sequence, RandomHistoriesKeepTheirContents) {
       histories.Run(1000);
       if (HasFatalFailure()) return;
       EXPECT_EQ(histories.stats().hits > 0, share);
+      EXPECT_EQ(histories.copied() > 0, share && page_tokens > 1);
       EXPECT_EQ(histories.stats().evictions > 0, share);
     }
   }
@@ -334,6 +342,55 @@ TEST(Sequence, FindsPagesThatOthersOfItsSaltComputed) {
   EXPECT_EQ(index.stats().tokens_saved, 8U);
   const Status books = CheckBooks(index, pool, {&stranger, &second});
   EXPECT_TRUE(books) << books.error().text;
+}
+
+TEST(Sequence, CopiesTheBeginningOfAPageThatGoesOnInAnotherWay) {
+  PagePool pool(8);
+  PrefixIndex index(pool, 4);
+  std::optional<PageCopy> copy;
+  const Rows rows = FreshRows(8);
+  std::optional<Sequence> first(std::in_place, index, CacheSalt{1, 0});
+  ASSERT_TRUE(Append(*first, rows, copy));
+  const PageId source = first->pages()[1];
+  first.reset();
+
+  Rows other = rows;
+  other.tokens[7] += 1000;
+  Sequence stranger(index, {2, 0});
+  EXPECT_EQ(stranger.AdoptBeginning(other.view()), 0U);
+  Sequence second(index, {1, 0});
+  EXPECT_EQ(second.Adopt(other.view()), 4U);
+  EXPECT_EQ(second.AdoptBeginning(other.view().Sub(4, 4)), 3U);
+  EXPECT_EQ(second.AdoptBeginning(other.view().Sub(7, 1)), 0U);  // not at a page's end
+  EXPECT_EQ(second.tokens(), 7U);
+  EXPECT_EQ(index.stats().tokens_saved, 7U);
+  EXPECT_EQ(second.PagesNeeded(1), 1U);
+  ASSERT_TRUE(second.Reserve(1, copy));
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy->from, source);
+  second.Append(other.view().Sub(7, 1));
+  second.Publish();
+  EXPECT_EQ(Sequence(index, {1, 0}).Adopt(rows.view()), 8U);
+  EXPECT_EQ(Sequence(index, {1, 0}).Adopt(other.view()), 8U);
+  const Status books = CheckBooks(index, pool, {&stranger, &second});
+  EXPECT_TRUE(books) << books.error().text;
+}
+
+TEST(Sequence, OfManyPagesThatBeginAlikeItKnowsTheYoungest) {
+  PagePool pool(40);
+  PrefixIndex index(pool, 4);
+  std::optional<PageCopy> copy;
+  const Rows rows = FreshRows(4);
+  for (uint32_t i = 0; i < 20; ++i) {
+    Rows other = rows;
+    other.tokens[i == 0 ? 3 : 1] += 1000 + i;  // the first one has most in common
+    Sequence sequence(index);
+    ASSERT_TRUE(Append(sequence, other, copy));
+    EXPECT_EQ(Sequence(index).AdoptBeginning(rows.view()), i < 8 ? 3U : 1U);
+  }
+  Sequence all(index);
+  ASSERT_TRUE(Append(all, 160, copy));  // takes every page
+  EXPECT_EQ(Sequence(index).AdoptBeginning(rows.view()), 0U);
 }
 
 TEST(Sequence, APageComputedTwiceIsKeptOnce) {

@@ -96,7 +96,7 @@ TEST_F(SchedulerKvTest, TheLastRowIsComputedWhereItIsRead) {
   const std::vector<uint32_t> text = Text(64, 1);  // whole pages
   Written(text);
   Written(text);
-  EXPECT_EQ(Computed(), 64U + 16);
+  EXPECT_EQ(Computed(), 64U + 1);  // the last page is copied but for the last row
   // Nothing is read: all of it is there, and no batch runs.
   Mirror third{scheduler_->Create(), {}};
   Outcome outcome;
@@ -106,8 +106,31 @@ TEST_F(SchedulerKvTest, TheLastRowIsComputedWhereItIsRead) {
   scheduler_->Execute(std::move(forward));
   ASSERT_TRUE(outcome.Get().has_value());
   EXPECT_TRUE(outcome.Get()->has_value());
-  EXPECT_EQ(Computed(), 64U + 16);
+  EXPECT_EQ(Computed(), 64U + 1);
   Append(third, Text(3, 9));
+}
+
+TEST_F(SchedulerKvTest, WhatGoesOnInAnotherWayIsCopiedUpToThere) {
+  Start({.page_tokens = 16, .total_pages = 64});
+  std::vector<uint32_t> text = Text(26, 1);
+  Mirror first = Written(text);
+  Append(first, Text(20, 2));  // its second page is full
+  EXPECT_EQ(Computed(), 46U);
+  for (uint32_t i = 3; i < 6; ++i) {
+    Mirror other = Written(text);
+    Append(other, Text(20, i));
+  }
+  EXPECT_EQ(Computed(), 46U + 3 * 21);
+  EXPECT_EQ(scheduler_->stats().prefix.tokens_saved, 3 * 25U);
+}
+
+TEST_F(SchedulerKvTest, ThePageThatIsCopiedNeedNotFitAsWell) {
+  Start({.page_tokens = 16, .total_pages = 4});
+  scheduler_->Drop(Written(Text(64, 1)).id);
+  std::vector<uint32_t> text = Text(64, 1);
+  text[5] = text[5] == 'x' ? 'y' : 'x';
+  Written(text);  // fills the memory
+  EXPECT_EQ(Computed(), 128U);
 }
 
 TEST_F(SchedulerKvTest, WithoutSharingEverythingIsComputed) {

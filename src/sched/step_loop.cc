@@ -188,18 +188,21 @@ bool StepLoop::ServeOverdue(Flight& flight, const Flight& running) {
   return true;
 }
 
+// For a prompt of a few pages, waiting for others to make them is not worth it.
+bool StepLoop::MayFindWholePages(const Pass& pass) const {
+  const uint32_t end = std::min(pass.first_read, pass.rows());
+  return end >= pass.rows_done + info_.page_tokens && end >= kPagesToWaitFor * info_.page_tokens;
+}
+
 PlanRequest StepLoop::RequestOf(const Lane& lane) const {
   const Pass& pass = *lane.current;
   PlanRequest request{.tokens_left = pass.rows_left(),
                       .pages_needed = lane.PagesWanted(info_.page_tokens)};
   if (!options_.prefix.share || pass.rows() < info_.page_tokens) return request;
   request.next_page = lane.kv.NextPage(pass.forward.rows(pass.rows_done, pass.rows_left()));
-  // As AdoptCached would take it. For a prompt of a few pages, waiting is not worth it.
-  const uint32_t end = std::min(pass.first_read, pass.rows());
+  // As AdoptCached would take it.
   request.may_wait = request.next_page != 0 && pass.forward.attention.empty() &&
-                     lane.kv.tokens() % info_.page_tokens == 0 &&
-                     end >= pass.rows_done + info_.page_tokens &&
-                     end >= kPagesToWaitFor * info_.page_tokens;
+                     lane.kv.tokens() % info_.page_tokens == 0 && MayFindWholePages(pass);
   return request;
 }
 
@@ -249,8 +252,12 @@ void StepLoop::AdoptCached() {
       if (lane->suspended()) continue;
       Pass& pass = *lane->current;
       const uint32_t end = std::min(pass.first_read, pass.rows());
-      if (end < pass.rows_done + info_.page_tokens || !pass.forward.attention.empty()) continue;
+      if (end <= pass.rows_done || !pass.forward.attention.empty()) continue;
       pass.rows_done += lane->kv.Adopt(pass.forward.rows(pass.rows_done, end - pass.rows_done));
+      if (!MayFindWholePages(pass) && lane->PagesWanted(info_.page_tokens) < pool_.pages_free()) {
+        pass.rows_done +=
+            lane->kv.AdoptBeginning(pass.forward.rows(pass.rows_done, end - pass.rows_done));
+      }
       if (pass.rows_left() > 0) continue;
       lanes_.EndAdopted(*lane);  // which changes the list
       again = true;

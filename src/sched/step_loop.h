@@ -74,6 +74,8 @@ class StepLoop {
   Result<KvContent> ReadPages(const Lane& lane, const KvRead& read);
   // Rows that wait and are in memory already need not be computed.
   void AdoptCached();
+  // So much of the pass is ahead that it is better off with pages that others are about to make.
+  bool MayFindWholePages(const Pass& pass) const;
   void Board(Flight& flight, Lane& lane, uint32_t rows);
   PlanRequest RequestOf(const Lane& lane) const;
   void PlanAndBoard(Flight& flight, const Flight& running);
