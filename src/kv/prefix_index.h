@@ -106,7 +106,7 @@ class PrefixIndex final : public PageCache {
   Block* Extend(Block* parent, Rows rows, PageId page);
   // Moves the caller's hold to the parent.
   Block* Ascend(Block* block);
-  // The block whose page, in memory, begins with most of `rows` behind `parent`; how many. (null, 0)
+  // The block whose page, in memory, begins with most of `rows` behind `parent`, and how many; null
   // if there is none. O(page).
   std::pair<Block*, uint32_t> FindBeginning(const Block& parent, const RowsView& rows) const;
   void CountCopied(uint32_t rows) { stats_.tokens_saved += rows; }

@@ -123,19 +123,25 @@ float* Attention::OutputOf(const Call& call, const Line& line) {
          size_t{line.head} * call.kv.head_dim;
 }
 
+attention::KeyRange Attention::KeysOf(const Call& call, const Tile& tile, uint32_t span) const {
+  return {.kv = &call.kv,
+          .kv_head = tile.kv_head,
+          .pages = call.members[lines_[tile.first_line].member].pages.data(),
+          .begin_key = std::max(span * kSpanKeys, tile.begin_key),
+          .end_key = std::min((span + 1) * kSpanKeys, tile.end_key)};
+}
+
 void Attention::RunSpan(const Call& call, const Tile& tile, uint32_t span,
-                        const Partial& out) const {
+                        const attention::KeyRange& next, const Partial& out) const {
   const std::span lines = std::span(lines_).subspan(tile.first_line, tile.lines);
   const uint32_t dim = call.kv.head_dim;
   alignas(64) float q[kTileLines * kMaxHeadDim];
-  attention::Span work{.kv = &call.kv,
-                       .kv_head = tile.kv_head,
-                       .pages = call.members[lines[0].member].pages.data(),
-                       .lines = tile.lines,
-                       .q = q,
-                       .begin_key = std::max(span * kSpanKeys, tile.begin_key),
-                       .end_key = std::min((span + 1) * kSpanKeys, tile.end_key),
-                       .softcap = call.shape.softcap};
+  attention::Span work;
+  static_cast<attention::KeyRange&>(work) = KeysOf(call, tile, span);
+  work.lines = tile.lines;
+  work.q = q;
+  work.softcap = call.shape.softcap;
+  work.next = next;
   uint32_t first_key = ~0U;
   for (const Line& line : lines) FetchToRead(QueryOf(call, line), dim * sizeof(float));
   for (uint32_t i = 0; i < tile.lines; ++i) {
@@ -169,13 +175,13 @@ void Attention::RunShared(const Call& call) {
     const auto after = std::ranges::upper_bound(first_shared_span_, i);
     const auto tile = static_cast<uint32_t>(after - first_shared_span_.begin()) - 1;
     attention::Clear(shared_results_.At(i), shared_tiles_[tile].lines, call.kv.head_dim);
-    RunSpan(call, shared_tiles_[tile], i - first_shared_span_[tile], shared_results_.At(i));
+    RunSpan(call, shared_tiles_[tile], i - first_shared_span_[tile], {}, shared_results_.At(i));
   });
 }
 
 // A span that was shared in part goes on from there; one that was shared wholly is all there.
 void Attention::RunOwnSpan(const Call& call, const Tile& tile, uint32_t span,
-                           const Partial& out) const {
+                           const attention::KeyRange& next, const Partial& out) const {
   const uint32_t dim = call.kv.head_dim;
   if (tile.shared_tile != kNone && span * kSpanKeys < tile.begin_key) {
     const Partial shared = shared_results_.At(first_shared_span_[tile.shared_tile] + span);
@@ -184,7 +190,7 @@ void Attention::RunOwnSpan(const Call& call, const Tile& tile, uint32_t span,
   } else {
     attention::Clear(out, tile.lines, dim);
   }
-  RunSpan(call, tile, span, out);
+  RunSpan(call, tile, span, next, out);
 }
 
 // Sinks are scores that come before all keys.
@@ -219,11 +225,21 @@ void Attention::RunTile(const Call& call, uint32_t t, bool apart) const {
     FetchToWrite(OutputOf(call, lines_[tile.first_line + i]), dim * sizeof(float));
   }
   Begin(call, tile, total);
+  const auto next_keys = [&](uint32_t span) -> attention::KeyRange {
+    if (span < tile.spans_before + first_span_[t + 1] - first_span_[t]) {
+      return KeysOf(call, tile, span);
+    }
+    // Threads take tiles in turns, the last ones first.
+    const uint32_t threads = pool_->threads();
+    if (t < threads) return {};
+    return KeysOf(call, tiles_[t - threads], tiles_[t - threads].spans_before);
+  };
   for (uint32_t i = first_span_[t]; i < first_span_[t + 1]; ++i) {
     // The first needs no merging where nothing comes before it.
     const bool first = i == first_span_[t] && call.shape.sinks == nullptr;
     if (!apart) {
-      RunOwnSpan(call, tile, tile.spans_before + i - first_span_[t], first ? total : partial);
+      const uint32_t span = tile.spans_before + i - first_span_[t];
+      RunOwnSpan(call, tile, span, next_keys(span + 1), first ? total : partial);
     } else if (first) {
       attention::CopyLines(results_.At(i), 0, tile.lines, dim, total);
     }
@@ -258,7 +274,7 @@ void Attention::Run(const KvLayer& kv, const AttentionShape& shape,
       const auto after = std::ranges::upper_bound(first_span_, i);
       const auto tile = static_cast<uint32_t>(after - first_span_.begin()) - 1;
       const uint32_t span = tiles_[tile].spans_before + i - first_span_[tile];
-      RunOwnSpan(call, tiles_[tile], span, results_.At(i));
+      RunOwnSpan(call, tiles_[tile], span, {}, results_.At(i));
     });
   }
   // Later rows see more keys: the tiles that take longest come first, so that threads end together.

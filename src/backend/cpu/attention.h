@@ -35,6 +35,9 @@
 #include "base/ids.h"
 
 namespace pie::cpu {
+namespace attention {
+struct KeyRange;
+}
 
 // New rows of one sequence.
 struct AttentionMember {
@@ -125,12 +128,14 @@ class Attention {
   static uint32_t FirstKey(const Call& call, const AttentionMember& member, uint32_t row);
   void Begin(const Call& call, const Tile& tile, const attention::Partial& total) const;
   void RunShared(const Call& call);
-  // Keys of the span from tile.begin_key on. `out` has what the span gave before that.
-  void RunSpan(const Call& call, const Tile& tile, uint32_t span,
+  // Keys of the span from tile.begin_key on.
+  attention::KeyRange KeysOf(const Call& call, const Tile& tile, uint32_t span) const;
+  // `out` has what the span gave before those; `next` is likely to come after them.
+  void RunSpan(const Call& call, const Tile& tile, uint32_t span, const attention::KeyRange& next,
                const attention::Partial& out) const;
   // The same for a tile of Run, with what it has in a shared tile.
   void RunOwnSpan(const Call& call, const Tile& tile, uint32_t span,
-                  const attention::Partial& out) const;
+                  const attention::KeyRange& next, const attention::Partial& out) const;
   void RunTile(const Call& call, uint32_t tile, bool apart) const;
   void Finish(const Call& call, const Tile& tile, const attention::Partial& total) const;
 

@@ -26,13 +26,12 @@ struct Block {
   alignas(64) float weights[kLines][kBlock + 16];  // scores, then weights; groups may store beyond
 };
 
-// Where the block after this one has its keys and values, to fetch them while this one is computed:
-// pages lie anywhere, so hardware does not see the next ones coming.
+// Where the block after this one has its keys and values, to fetch them while this one is computed.
 void PrepareNext(const Span& span, uint32_t first_key, Block& block) {
   for (uint32_t g = 0; g < block.group_count; ++g) {
     KeyGroup& group = block.groups[g];
-    const uint32_t key = std::min(first_key + kBlock + group.offset, span.end_key - 1);
-    const Span::Place place = span.Find(key);
+    const auto [range, key] = span.Later(first_key, first_key + group.offset);
+    const Span::Place place = range->Find(key);
     group.next_keys = place.keys;
     group.next_values = place.values;
   }

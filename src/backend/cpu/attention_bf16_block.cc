@@ -12,15 +12,15 @@ constexpr HalfValues kNoHalves = {kZeros};
 constexpr int8_t kZeroBytes[Attention::kMaxHeadDim] = {};
 constexpr ByteValues kNoBytes = {kZeroBytes, kZeros};
 
-void Place(const Span& span, uint32_t key, HalfKeys& keys, HalfValues& values) {
-  const Span::Place place = span.Find(key);
-  keys = {place.keys, span.kv->page_tokens};
+void Place(const KeyRange& range, uint32_t key, HalfKeys& keys, HalfValues& values) {
+  const Span::Place place = range.Find(key);
+  keys = {place.keys, range.kv->page_tokens};
   values = {place.values};
 }
 
-void Place(const Span& span, uint32_t key, ByteKeys& keys, ByteValues& values) {
-  const Span::BytePlace place = span.FindBytes(key);
-  keys = {place.keys, place.key_scales, span.kv->page_tokens};
+void Place(const KeyRange& range, uint32_t key, ByteKeys& keys, ByteValues& values) {
+  const Span::BytePlace place = range.FindBytes(key);
+  keys = {place.keys, place.key_scales, range.kv->page_tokens};
   values = {place.values, place.value_scales};
 }
 
@@ -110,7 +110,8 @@ void RawBlock<KeysOf, ValuesOf>::Find(const Span& span, uint32_t first_key, uint
     const uint32_t key = first_key + 16 * g;
     KeysOf next;
     ValuesOf next_value;
-    Place(span, std::min(key + kBlock, span.end_key - 1), next, next_value);
+    const auto [range, later] = span.Later(first_key, key);
+    Place(*range, later, next, next_value);
     next_keys[g] = next.numbers;
     next_values[g] = next_value.numbers;
     keys[g].stride = next.stride;

@@ -37,6 +37,7 @@ void UnpackRun(CpuLevel level, const Span& span, uint32_t key, uint32_t count, u
 // The same lines, at a sequence that begins with this block.
 Span AtBlock(const Span& span, const KvLayer& unpacked, const PageId* page, uint32_t block) {
   Span moved = span;
+  moved.next = {};
   moved.kv = &unpacked;
   moved.kv_head = 0;
   moved.pages = page;
