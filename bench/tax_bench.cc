@@ -2,7 +2,7 @@
 // generate, by turns with the bare loop: the same batches on the same device without any of the
 // engine. Prints one flat JSON object.
 //
-//   pie-tax-bench --model FILE [--threads 2] [--rounds 60] [--tokens 48] GUEST.wasm
+//   pie-tax-bench --model FILE [--threads 2] [--rounds 120] [--tokens 24] GUEST.wasm
 //   pie-tax-bench --model FILE [--threads 2] --agents 32 GUEST.wasm
 //
 // The latter: agents that keep their contexts while they wait for tools, against the same agents
@@ -38,8 +38,8 @@ struct Options {
   std::string model;
   std::string guest;
   uint32_t threads = 2;
-  uint32_t rounds = 60;  // a third of them with 16 inferlets
-  uint32_t tokens = 48;  // of each generation
+  uint32_t rounds = 120;  // half of them with 16 inferlets
+  uint32_t tokens = 24;   // of each generation
   uint32_t agents = 0;
 };
 
@@ -114,61 +114,78 @@ uint32_t PromptToken(uint32_t index, uint32_t place) {
   return 1000 + (index * 977 + place * 131) % 20'000;
 }
 
-// Nanoseconds a step of `batch` sequences, each a token, with nothing around it.
-double Bare(Backend& backend, uint32_t batch_size, uint32_t steps) {
-  const BackendInfo& info = backend.info();
-  const std::vector<SampleSpec> last_of_prompt = {{.rows = {kPrompt - 2}}};
-  const std::vector<SampleSpec> only_row = {{.rows = {0}}};
-  const uint32_t pages = (kPrompt + steps + info.page_tokens - 1) / info.page_tokens;
-  const auto table = [&](Batch& batch, uint32_t sequence, uint32_t tokens) {
-    const uint32_t count = (tokens + info.page_tokens - 1) / info.page_tokens;
-    for (uint32_t i = 0; i < count; ++i) {
-      batch.pages.push_back(PageId{info.total_pages / 2 + sequence * pages + i});
+// The same batches with nothing around them, in the upper half of the pages.
+class BareLoop {
+ public:
+  // The prompts of `count` sequences are computed here, once.
+  BareLoop(Backend& backend, uint32_t count, uint32_t steps)
+      : backend_(backend), count_(count), steps_(steps), pages_each_(PagesFor(kPrompt + steps)) {
+    const std::vector<SampleSpec> last = {{.rows = {kPrompt - 2}}};
+    for (uint32_t i = 0; i < count_; ++i) {
+      Batch batch;
+      for (uint32_t place = 0; place + 1 < kPrompt; ++place) {
+        batch.tokens.push_back(PromptToken(i, place));
+        batch.positions.push_back(place);
+      }
+      AddPages(batch, i, kPrompt - 1);
+      batch.members.push_back({.rows = kPrompt - 1,
+                               .pages = static_cast<uint32_t>(batch.pages.size()),
+                               .samples = &last});
+      Must(backend_.Wait(Must(backend_.Submit(batch))));
     }
-    return count;
-  };
-  std::vector<uint32_t> next;
-  for (uint32_t i = 0; i < batch_size; ++i) {
+  }
+
+  // Nanoseconds a step, a token of each sequence, from the prompts on.
+  double Run() {
+    std::vector<uint32_t> next;
+    for (uint32_t i = 0; i < count_; ++i) next.push_back(PromptToken(i, kPrompt - 1));
+    const std::vector<SampleSpec> only_row = {{.rows = {0}}};
     Batch batch;
-    for (uint32_t place = 0; place + 1 < kPrompt; ++place) {
-      batch.tokens.push_back(PromptToken(i, place));
-      batch.positions.push_back(place);
+    std::vector<double> periods;
+    auto ended = Clock::now();
+    for (uint32_t step = 0; step < steps_; ++step) {
+      const uint32_t length = kPrompt - 1 + step;
+      batch.tokens.clear();
+      batch.positions.clear();
+      batch.pages.clear();
+      batch.members.clear();
+      for (uint32_t i = 0; i < count_; ++i) {
+        const auto first_page = static_cast<uint32_t>(batch.pages.size());
+        AddPages(batch, i, length + 1);
+        batch.members.push_back({.first_row = i,
+                                 .rows = 1,
+                                 .first_page = first_page,
+                                 .pages = static_cast<uint32_t>(batch.pages.size()) - first_page,
+                                 .kv_tokens = length,
+                                 .samples = &only_row});
+        batch.tokens.push_back(next[i]);
+        batch.positions.push_back(length);
+      }
+      const BatchOutput output = Must(backend_.Wait(Must(backend_.Submit(batch))));
+      for (uint32_t i = 0; i < count_; ++i) {
+        next[i] = std::get<TokenSlot>(output.slots[i].at(0)).token;
+      }
+      const auto now = Clock::now();
+      periods.push_back(Ns(now - std::exchange(ended, now)));
     }
-    const uint32_t count = table(batch, i, kPrompt - 1);
-    batch.members.push_back({.rows = kPrompt - 1, .pages = count, .samples = &last_of_prompt});
-    Must(backend.Wait(Must(backend.Submit(batch))));
-    next.push_back(PromptToken(i, kPrompt - 1));
+    return Median(std::move(periods));
   }
-  Batch batch;
-  std::vector<double> periods;
-  auto ended = Clock::now();
-  for (uint32_t step = 0; step < steps; ++step) {
-    const uint32_t length = kPrompt - 1 + step;
-    batch.tokens.clear();
-    batch.positions.clear();
-    batch.pages.clear();
-    batch.members.clear();
-    for (uint32_t i = 0; i < batch_size; ++i) {
-      const auto first_page = static_cast<uint32_t>(batch.pages.size());
-      const uint32_t count = table(batch, i, length + 1);
-      batch.members.push_back({.first_row = i,
-                               .rows = 1,
-                               .first_page = first_page,
-                               .pages = count,
-                               .kv_tokens = length,
-                               .samples = &only_row});
-      batch.tokens.push_back(next[i]);
-      batch.positions.push_back(length);
-    }
-    const BatchOutput output = Must(backend.Wait(Must(backend.Submit(batch))));
-    for (uint32_t i = 0; i < batch_size; ++i) {
-      next[i] = std::get<TokenSlot>(output.slots[i].at(0)).token;
-    }
-    const auto now = Clock::now();
-    periods.push_back(Ns(now - std::exchange(ended, now)));
+
+ private:
+  uint32_t PagesFor(uint32_t tokens) const {
+    return (tokens + backend_.info().page_tokens - 1) / backend_.info().page_tokens;
   }
-  return Median(std::move(periods));
-}
+  void AddPages(Batch& batch, uint32_t sequence, uint32_t tokens) const {
+    for (uint32_t i = 0; i < PagesFor(tokens); ++i) {
+      batch.pages.push_back(PageId{backend_.info().total_pages / 2 + sequence * pages_each_ + i});
+    }
+  }
+
+  Backend& backend_;
+  const uint32_t count_;
+  const uint32_t steps_;
+  const uint32_t pages_each_;
+};
 
 // Has the system give all memory of the pages, as a server has by the time that it is busy: the
 // bare loop writes to the same few again and again, and would be the only one that need not wait
@@ -255,18 +272,20 @@ int Main(const Options& options) {
     return 0;
   }
   for (const uint32_t batch : {1U, 16U}) {
-    Bare(*backend, batch, 8);  // warm
+    BareLoop bare(*backend, batch, options.tokens);
+    bare.Run();  // warm
+    guests.Run("stepped", batch, options.tokens, kPrompt);
     std::map<std::string, std::vector<double>> taxes, gaps, times;
     // The machine is now faster, now slower: what is compared was measured right before and right
     // after, and does not count where these two already differ.
-    double before = Bare(*backend, batch, options.tokens);
+    double before = bare.Run();
     times["bare"].push_back(before);
-    for (uint32_t round = 0; round < options.rounds / (batch == 1 ? 1 : 3); ++round) {
+    for (uint32_t round = 0; round < options.rounds / (batch == 1 ? 1 : 2); ++round) {
       for (const std::string mode : {"chained", "stepped"}) {
         guests.TakeSteps();
         guests.Run(mode.c_str(), batch, options.tokens, kPrompt);
         const Steps steps = guests.TakeSteps();
-        const double after = Bare(*backend, batch, options.tokens);
+        const double after = bare.Run();
         if (std::abs(after - before) < kSteady * before) {
           taxes[mode].push_back(2 * Median(steps.periods) / (before + after));
         }

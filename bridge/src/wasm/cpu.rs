@@ -1,23 +1,13 @@
 //! A guest's processor time: measured around every poll of its task, checked at every epoch.
+use super::ticker::Ticker;
 use super::turns::on_lent_thread;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use wasmtime::Engine;
-
-/// How long a guest runs before others get a turn.
-pub const TICK: Duration = Duration::from_millis(2);
-
-/// Between two looks at guests that only have short turns. One that begins to compute then is first seen so late.
-const LONGEST_PAUSE: Duration = Duration::from_millis(8);
-
-/// How long nobody runs before the ticker sleeps, and how long it then does unless it is woken.
-const REST: Duration = Duration::from_millis(100);
-const ASLEEP: Duration = Duration::from_secs(1);
 
 /// A slice ends soon after a tick; what a clock on the wall shows beyond that was spent by others on a busy machine.
 const LONGEST_SLICE: Duration = Duration::from_millis(4);
@@ -95,76 +85,7 @@ impl<F: Future> Future for Metered<F> {
             let late = (end - begin).saturating_sub(SHORT_TURN.as_nanos() as u64);
             self.meter.owed_ns.fetch_add(late, Relaxed);
         }
-        self.ticker.guest_stops(spent);
+        self.ticker.guest_stops(Duration::from_nanos(spent));
         polled
-    }
-}
-
-/// Moves the engines' epochs while guests run, and sleeps while none does.
-#[derive(Default)]
-pub struct Ticker {
-    running: AtomicU32,
-    /// In turns that have ended, since the last epoch.
-    spent_ns: AtomicU64,
-    asleep: AtomicBool,
-    stopped: Mutex<bool>,
-    wake: Condvar,
-}
-
-impl Ticker {
-    fn guest_starts(&self) {
-        self.running.fetch_add(1, SeqCst);
-        if self.asleep.load(SeqCst) {
-            let _guard = self.stopped.lock();
-            self.wake.notify_one();
-        }
-    }
-    fn guest_stops(&self, spent_ns: u64) {
-        self.spent_ns.fetch_add(spent_ns, Relaxed);
-        self.running.fetch_sub(1, Relaxed);
-    }
-    pub fn stop(&self) {
-        if let Ok(mut stopped) = self.stopped.lock() {
-            *stopped = true;
-        }
-        self.wake.notify_all();
-    }
-
-    /// The ticker thread. It looks less often while it finds all in short turns, for every look takes a core from a
-    /// device that computes on all of them; and sleeps once no guest has run for a while.
-    pub fn run(&self, engines: &[Engine]) {
-        let mut pause = TICK;
-        let mut at_rest = Duration::ZERO;
-        let mut seen_ns = 0;
-        let Ok(mut stopped) = self.stopped.lock() else {
-            return;
-        };
-        while !*stopped {
-            self.asleep.store(at_rest > REST, SeqCst);
-            let sleeps = at_rest > REST && self.running.load(SeqCst) == 0;
-            let longest = if sleeps { ASLEEP } else { pause };
-            let Ok((guard, _)) = self.wake.wait_timeout(stopped, longest) else {
-                return;
-            };
-            stopped = guard;
-            self.asleep.store(false, SeqCst);
-            let spent_ns = self.spent_ns.load(Relaxed);
-            let busy = self.running.load(SeqCst) > 0;
-            at_rest = match busy || spent_ns != seen_ns {
-                true => Duration::ZERO,
-                false => at_rest + longest,
-            };
-            // A guest that finds another epoch than it left has to ask what that means. It need not while all have
-            // short turns, unless these add up: else one that never runs when the clock ticks would go unseen.
-            if busy || spent_ns > TICK.as_nanos() as u64 {
-                engines.iter().for_each(Engine::increment_epoch);
-                self.spent_ns.store(0, Relaxed);
-                seen_ns = 0;
-                pause = TICK;
-            } else {
-                seen_ns = spent_ns;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            }
-        }
     }
 }

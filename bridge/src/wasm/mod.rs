@@ -9,6 +9,7 @@ mod runtime;
 mod signal;
 mod stdio;
 mod store;
+mod ticker;
 mod turns;
 
 pub use signal::{subscribe, waiter, Signal};

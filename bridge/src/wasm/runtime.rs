@@ -1,9 +1,9 @@
 //! The runtime: two compilers (Cranelift for speed, Winch for a quick first start), one executor, one ticker.
 use super::cache::CodeCache;
-use super::cpu::Ticker;
 use super::quota;
 use super::stdio::OnOutput;
 use super::store::Guest;
+use super::ticker::Ticker;
 use super::turns::Turns;
 use crate::abi::{guarded, pie_out_text, GuestPtr, Out, Str, Words};
 use crate::host::HostTable;
@@ -179,13 +179,18 @@ impl Runtime {
         }
         let cache_dir = unsafe { config.cache_dir.to_string_lossy() };
         let tokio = executor.build()?;
+        let optimised = Tier::new(&fast)?;
+        let quick = Tier::new(&quick).ok();
+        let engines = std::iter::once(&optimised).chain(&quick);
+        let engines = engines.map(|tier| tier.engine.clone()).collect();
+        let ticker = Arc::new(Ticker::new(engines));
         let runtime = Arc::new(Runtime {
-            optimised: Tier::new(&fast)?,
-            quick: Tier::new(&quick).ok(),
+            optimised,
+            quick,
             cache: (!cache_dir.is_empty()).then(|| CodeCache::new(PathBuf::from(cache_dir))),
             turns: Turns::new(tokio.handle().clone()),
             tokio,
-            ticker: Arc::default(),
+            ticker: ticker.clone(),
             host,
             limits: config.limits,
             callbacks: config.callbacks,
@@ -193,14 +198,9 @@ impl Runtime {
             live: Arc::default(),
             stopping: tokio::sync::watch::Sender::new(false),
         });
-        let ticker = runtime.ticker.clone();
-        let engines: Vec<Engine> = std::iter::once(&runtime.optimised)
-            .chain(&runtime.quick)
-            .map(|tier| tier.engine.clone())
-            .collect();
         std::thread::Builder::new()
             .name("pie-ticker".into())
-            .spawn(move || ticker.run(&engines))?;
+            .spawn(move || ticker.run())?;
         Ok(runtime)
     }
 }

@@ -1,8 +1,9 @@
 //! What a store holds: the guest's WASI state, its limits, and the C++ object that answers its host calls.
-use super::cpu::{CpuMeter, TICK};
+use super::cpu::CpuMeter;
 use super::quota::Account;
 use super::runtime::Limits;
 use super::stdio::Stdio;
+use super::ticker::TICK;
 use crate::abi::{GuestPtr, Out};
 use crate::host::HostTable;
 use std::sync::atomic::Ordering::Relaxed;

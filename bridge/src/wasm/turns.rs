@@ -173,6 +173,7 @@ mod tests {
     use super::*;
     use crate::wasm::cpu::Metered;
     use crate::wasm::signal::{pie_signal_fire, pie_signal_free, pie_signal_new, waiter};
+    use crate::wasm::ticker::Ticker;
     use std::sync::mpsc::{channel, Receiver};
     use std::thread::{current, ThreadId};
     use std::time::Duration;
@@ -203,7 +204,7 @@ mod tests {
                     }
                 }),
                 meter: meter.clone(),
-                ticker: Arc::default(),
+                ticker: Arc::new(Ticker::new(vec![])),
             };
             turns.spawn(meter, task);
             let fake = Fake { signals, ran };
