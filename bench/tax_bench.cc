@@ -2,7 +2,7 @@
 // generate, by turns with the bare loop: the same batches on the same device without any of the
 // engine. Prints one flat JSON object.
 //
-//   pie-tax-bench --model FILE [--threads 2] [--rounds 120] [--tokens 24] GUEST.wasm
+//   pie-tax-bench --model FILE [--threads 2] [--rounds 240] [--tokens 24] GUEST.wasm
 //   pie-tax-bench --model FILE [--threads 2] --agents 32 GUEST.wasm
 //
 // The latter: agents that keep their contexts while they wait for tools, against the same agents
@@ -38,7 +38,7 @@ struct Options {
   std::string model;
   std::string guest;
   uint32_t threads = 2;
-  uint32_t rounds = 120;  // half of them with 16 inferlets
+  uint32_t rounds = 240;  // half of them with 16 inferlets
   uint32_t tokens = 24;   // of each generation
   uint32_t agents = 0;
 };

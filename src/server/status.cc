@@ -81,8 +81,8 @@ std::string MetricsText(Service& service) {
   writer.Value("pie_pages_cached", "gauge", "Free KV pages that may be useful again.", cached);
   writer.Value("pie_prefix_hits_total", "counter", "KV pages found instead of computed.",
                prefix.hits);
-  writer.Value("pie_prefix_tokens_saved_total", "counter", "Tokens in those pages.",
-               prefix.tokens_saved);
+  writer.Value("pie_prefix_tokens_saved_total", "counter",
+               "Tokens found or copied instead of computed.", prefix.tokens_saved);
   writer.Value("pie_prefix_merged_total", "counter", "KV pages that were there already.",
                prefix.merged);
   writer.Value("pie_prefix_evictions_total", "counter", "Cached KV pages given away.",

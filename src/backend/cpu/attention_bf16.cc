@@ -314,7 +314,7 @@ void RunBlocks(const Span& span, const Partial& out) {
   PackQueries(span, q);
   Block block;
   Lines lines;
-  std::memset(lines.scores, 0, sizeof lines.scores);
+  std::memset(lines.scores, 0, std::min(span.lines, kLanes) * sizeof lines.scores[0]);
   uint64_t visible[kLines];
   for (uint32_t key = span.begin_key; key < span.end_key; key += kBlock) {
     uint64_t any = 0;
