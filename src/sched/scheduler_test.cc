@@ -462,12 +462,14 @@ TEST_F(SchedulerTest, APassThatWaitedTooLongFails) {
   // One member a batch of 30 ms: the last of them would wait for most of a second.
   Start({.page_tokens = 4, .latency_us = 30'000},
         {.max_batch_members = 1, .request_timeout_ms = 1, .check_integrity = true});
+  Block();  // until all have asked
   std::vector<Mirror> mirrors;
   std::vector<Outcome> outcomes;
   for (uint32_t i = 0; i < 20; ++i) {
     mirrors.push_back(Create());
     outcomes.push_back(Append(mirrors.back(), {'a' + i}));
   }
+  gate_->Open();
   EXPECT_EQ(outcomes.front().Token(), Greedy(mirrors.front()));
   EXPECT_NE(outcomes.back().Failure().text.find("has waited"), std::string::npos);
   ASSERT_TRUE(Idle());
