@@ -175,8 +175,7 @@ void PrefixIndex::RemoveFromIndex(Block* block) {
   if (found->second.empty()) beginnings_.erase(found);
 }
 
-std::pair<Block*, uint32_t> PrefixIndex::FindBeginning(const Block& parent,
-                                                       const RowsView& rows) const {
+std::pair<Block*, uint32_t> PrefixIndex::Borrow(const Block& parent, const RowsView& rows) {
   std::pair<Block*, uint32_t> best = {nullptr, 0};
   if (!options_.share || rows.size() == 0) return best;
   const auto found = beginnings_.find(DigestOf(parent, rows.Sub(0, 1)));
@@ -184,8 +183,10 @@ std::pair<Block*, uint32_t> PrefixIndex::FindBeginning(const Block& parent,
   for (Block* const block : found->second) {
     if (block->parent != &parent || !block->page) continue;
     const uint32_t count = EqualRows(block->rows.view(), rows);
-    if (count >= best.second && count > 0) best = {block, count};
+    if (count >= best.second && count > 0 && count < page_tokens_) best = {block, count};
   }
+  if (best.first != nullptr) Hold(best.first);
+  stats_.tokens_saved += best.second;
   return best;
 }
 
@@ -277,6 +278,13 @@ Status PrefixIndex::CheckIntegrity(std::span<Block* const> pinned,
     }
     if (block->indexed && index_.at(block->digest) != block) {
       return wrong("entries in the index", 0, 1);
+    }
+  }
+  for (const auto& [digest, alike] : beginnings_) {
+    for (Block* const block : alike) {
+      if (!blocks_.contains(block) || !block->indexed) {
+        return Fail(Code::kInternal, "a page is known by its beginning, and not there");
+      }
     }
   }
   if (cached != cached_) {

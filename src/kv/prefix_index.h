@@ -106,10 +106,9 @@ class PrefixIndex final : public PageCache {
   Block* Extend(Block* parent, Rows rows, PageId page);
   // Moves the caller's hold to the parent.
   Block* Ascend(Block* block);
-  // The block whose page, in memory, begins with most of `rows` behind `parent`, and how many; null
-  // if there is none. O(page).
-  std::pair<Block*, uint32_t> FindBeginning(const Block& parent, const RowsView& rows) const;
-  void CountCopied(uint32_t rows) { stats_.tokens_saved += rows; }
+  // The block whose page, in memory, begins with most of `rows` behind `parent` and then goes on in
+  // another way, and how many these are. It is held for the caller. Null: there is none. O(page).
+  std::pair<Block*, uint32_t> Borrow(const Block& parent, const RowsView& rows);
 
   // `pinned` is what every sequence holds, with repetition; `pages` gets what blocks hold.
   Status CheckIntegrity(std::span<Block* const> pinned, std::vector<PageId>& pages) const;

@@ -130,12 +130,11 @@ uint32_t Sequence::Adopt(const RowsView& rows) {
 
 uint32_t Sequence::AdoptBeginning(const RowsView& rows) {
   if (open_.size() > 0 || pages_held() > tail_->pages) return 0;
-  const auto [block, count] = index_->FindBeginning(*tail_, rows);
-  if (block == nullptr || count == page_tokens()) return 0;
-  index_->Hold(borrowed_ = block);
+  const auto [block, count] = index_->Borrow(*tail_, rows);
+  if (block == nullptr) return 0;
+  borrowed_ = block;
   table_.push_back(*block->page);
   open_.Append(rows.Sub(0, count), tokens());
-  index_->CountCopied(count);
   return count;
 }
 

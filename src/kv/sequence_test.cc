@@ -35,13 +35,14 @@ bool Append(Sequence& sequence, uint32_t tokens, std::optional<PageCopy>& copy) 
   return Append(sequence, FreshRows(tokens), copy);
 }
 
-Status CheckBooks(const PrefixIndex& index, PagePool& pool,
-                  std::initializer_list<const Sequence*> sequences) {
+void ExpectBooks(const PrefixIndex& index, PagePool& pool,
+                 std::initializer_list<const Sequence*> sequences) {
   std::vector<Block*> blocks;
   std::vector<PageId> pages;
   for (const Sequence* sequence : sequences) sequence->CollectHeld(blocks, pages);
-  PIE_RETURN_IF_ERROR(index.CheckIntegrity(blocks, pages));
-  return pool.CheckIntegrity(pages);
+  Status books = index.CheckIntegrity(blocks, pages);
+  if (books) books = pool.CheckIntegrity(pages);
+  EXPECT_TRUE(books) << books.error().text;
 }
 
 TEST(Sequence, TakesPagesAsItGrows) {
@@ -340,8 +341,7 @@ TEST(Sequence, FindsPagesThatOthersOfItsSaltComputed) {
   EXPECT_EQ(second.Adopt(rows.view().Sub(4, 7)), 4U);
   EXPECT_TRUE(std::ranges::equal(second.pages(), pages));
   EXPECT_EQ(index.stats().tokens_saved, 8U);
-  const Status books = CheckBooks(index, pool, {&stranger, &second});
-  EXPECT_TRUE(books) << books.error().text;
+  ExpectBooks(index, pool, {&stranger, &second});
 }
 
 TEST(Sequence, CopiesTheBeginningOfAPageThatGoesOnInAnotherWay) {
@@ -372,8 +372,7 @@ TEST(Sequence, CopiesTheBeginningOfAPageThatGoesOnInAnotherWay) {
   second.Publish();
   EXPECT_EQ(Sequence(index, {1, 0}).Adopt(rows.view()), 8U);
   EXPECT_EQ(Sequence(index, {1, 0}).Adopt(other.view()), 8U);
-  const Status books = CheckBooks(index, pool, {&stranger, &second});
-  EXPECT_TRUE(books) << books.error().text;
+  ExpectBooks(index, pool, {&stranger, &second});
 }
 
 TEST(Sequence, OfManyPagesThatBeginAlikeItKnowsTheYoungest) {

@@ -2,6 +2,7 @@
 // heap from Execute to `done`, so that a batch can point into it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -30,6 +31,11 @@ struct Pass {
 
   uint32_t rows() const { return static_cast<uint32_t>(forward.tokens.size()); }
   uint32_t rows_left() const { return rows() - rows_done; }
+  // Of these, the ones before the first that is read: they need not be computed if they are known.
+  RowsView unread() const {
+    const uint32_t end = std::min(first_read, rows());
+    return forward.rows(rows_done, end > rows_done ? end - rows_done : 0);
+  }
 };
 
 // What is wrong with a pass that no device and no amount of memory could run. Pure, any thread:

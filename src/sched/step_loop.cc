@@ -190,8 +190,9 @@ bool StepLoop::ServeOverdue(Flight& flight, const Flight& running) {
 
 // For a prompt of a few pages, waiting for others to make them is not worth it.
 bool StepLoop::MayFindWholePages(const Pass& pass) const {
-  const uint32_t end = std::min(pass.first_read, pass.rows());
-  return end >= pass.rows_done + info_.page_tokens && end >= kPagesToWaitFor * info_.page_tokens;
+  const uint32_t ahead = pass.unread().size();
+  return ahead >= info_.page_tokens &&
+         pass.rows_done + ahead >= kPagesToWaitFor * info_.page_tokens;
 }
 
 PlanRequest StepLoop::RequestOf(const Lane& lane) const {
@@ -251,12 +252,10 @@ void StepLoop::AdoptCached() {
     for (Lane* const lane : ready) {
       if (lane->suspended()) continue;
       Pass& pass = *lane->current;
-      const uint32_t end = std::min(pass.first_read, pass.rows());
-      if (end <= pass.rows_done || !pass.forward.attention.empty()) continue;
-      pass.rows_done += lane->kv.Adopt(pass.forward.rows(pass.rows_done, end - pass.rows_done));
+      if (pass.unread().size() == 0 || !pass.forward.attention.empty()) continue;
+      pass.rows_done += lane->kv.Adopt(pass.unread());
       if (!MayFindWholePages(pass) && lane->PagesWanted(info_.page_tokens) < pool_.pages_free()) {
-        pass.rows_done +=
-            lane->kv.AdoptBeginning(pass.forward.rows(pass.rows_done, end - pass.rows_done));
+        pass.rows_done += lane->kv.AdoptBeginning(pass.unread());
       }
       if (pass.rows_left() > 0) continue;
       lanes_.EndAdopted(*lane);  // which changes the list

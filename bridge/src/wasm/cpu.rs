@@ -85,7 +85,7 @@ impl<F: Future> Future for Metered<F> {
             let late = (end - begin).saturating_sub(SHORT_TURN.as_nanos() as u64);
             self.meter.owed_ns.fetch_add(late, Relaxed);
         }
-        self.ticker.guest_stops(Duration::from_nanos(spent));
+        self.ticker.guest_stops(spent);
         polled
     }
 }
