@@ -27,7 +27,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/thread_pool.h"
+#include "backend/cpu/machine/thread_pool.h"
 #include "machine_limits.h"
 #include "model/gguf.h"
 

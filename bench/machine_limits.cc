@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "backend/cpu/arena.h"
-#include "backend/cpu/cpu_features.h"
-#include "backend/cpu/simd.h"
+#include "backend/cpu/machine/arena.h"
+#include "backend/cpu/machine/cpu_features.h"
+#include "backend/cpu/machine/simd.h"
 
 namespace pie {
 namespace {

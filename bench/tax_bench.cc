@@ -24,7 +24,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "host/engine.h"
-#include "model/open_model.h"
+#include "speech/open_model.h"
 
 namespace pie {
 namespace {

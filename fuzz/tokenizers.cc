@@ -1,7 +1,7 @@
 // The targets `tokenizer` and `vocabulary`: tokenizer.json, and the vocabulary of a GGUF file.
 #include "files.h"
 #include "model/gguf_test_writer.h"
-#include "model/tokenizer.h"
+#include "speech/tokenizer.h"
 
 namespace pie::fuzz {
 namespace {

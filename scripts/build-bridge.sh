@@ -32,7 +32,7 @@ CARGO_TARGET_DIR=$cache/cargo/bridge-$(rustc -vV | short_hash)
 # What the library is made of. As it was: nothing to do, and no waiting for others who build.
 fingerprint() {
   { echo "$profile $CARGO_TARGET_DIR" && cd "$root" &&
-    find bridge wit scripts/build-bridge.sh -type f -not -path '*/target/*' -print0 |
+    find bridge text wit scripts/build-bridge.sh -type f -not -path '*/target/*' -print0 |
       sort -z | xargs -0 sha256sum; } | short_hash
 }
 stamp=$out/built-from

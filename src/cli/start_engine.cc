@@ -9,7 +9,7 @@
 #include "backend/dummy/dummy_backend.h"
 #include "cli/models.h"
 #include "cli/terminal.h"
-#include "model/open_model.h"
+#include "speech/open_model.h"
 
 namespace pie::cli {
 namespace {

@@ -19,8 +19,8 @@
 #include "host/manifest.h"
 #include "host/process.h"
 #include "host/snapshots.h"
-#include "model/model.h"
 #include "sched/scheduler.h"
+#include "speech/model.h"
 #include "wasm/runtime.h"
 
 namespace pie::host {

@@ -25,9 +25,9 @@
 #include "host/pace.h"
 #include "host/snapshots.h"
 #include "host/wallet.h"
-#include "model/chat_decoder.h"
-#include "model/reasoning_decoder.h"
-#include "model/tool_decoder.h"
+#include "speech/chat_decoder.h"
+#include "speech/reasoning_decoder.h"
+#include "speech/tool_decoder.h"
 #include "wasm/runtime.h"
 #include "wasm/signal.h"
 

@@ -366,7 +366,7 @@ def test_architectures_are_those_that_are_read():
 def test_splits_are_those_that_are_known():
     table = rows(marked("docs/reference/tokenizers.md", "splits"))
     shown = {name for row in table for name in code(row[1])}
-    text = text_of("bridge/text/src/tokenizer/convert/splits.rs")
+    text = text_of("text/src/tokenizer/convert/splits.rs")
     lists = re.findall(r"names: &\[(.*?)\]", text, re.S)
     known = {name for names in lists for name in re.findall(r'"([^"]+)"', names)}
     assert len(known) > 40

@@ -19,11 +19,11 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "model/chat_source.h"
-#include "model/chat_template.h"
-#include "model/reasoning_decoder.h"
-#include "model/tokenizer.h"
-#include "model/tool_decoder.h"
+#include "speech/chat_source.h"
+#include "speech/chat_template.h"
+#include "speech/reasoning_decoder.h"
+#include "speech/tokenizer.h"
+#include "speech/tool_decoder.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/utf8.h"
-#include "model/tokenizer.h"
+#include "speech/tokenizer.h"
 
 namespace {
 

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/arena.h"
-#include "backend/cpu/attention.h"
-#include "backend/cpu/kv_layer.h"
-#include "backend/cpu/take_ahead.h"
-#include "backend/cpu/thread_pool.h"
-#include "backend/cpu/transformer.h"
+#include "backend/cpu/attention/attention.h"
+#include "backend/cpu/attention/kv_layer.h"
+#include "backend/cpu/layers/transformer.h"
+#include "backend/cpu/machine/arena.h"
+#include "backend/cpu/machine/take_ahead.h"
+#include "backend/cpu/machine/thread_pool.h"
 #include "backend/sampling.h"
 #include "model/config.h"
 #include "model/fingerprint.h"

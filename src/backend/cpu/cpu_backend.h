@@ -10,9 +10,9 @@
 #include <string>
 
 #include "backend/backend.h"
-#include "backend/cpu/cpu_features.h"
-#include "backend/cpu/kv_layer.h"
-#include "backend/cpu/weights.h"
+#include "backend/cpu/attention/kv_layer.h"
+#include "backend/cpu/machine/cpu_features.h"
+#include "backend/cpu/weights/weights.h"
 #include "base/result.h"
 
 namespace pie {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "backend/cpu/simd.h"
+#include "backend/cpu/machine/simd.h"
 #include "base/random.h"
 #include "model/dtype.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/cpu_features.h"
+#include "backend/cpu/machine/cpu_features.h"
 #include "base/random.h"
 
 namespace pie::cpu {

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/simd.h"
+#include "backend/cpu/machine/simd.h"
 #include "backend/cpu/testing.h"
 #include "base/brle.h"
 #include "base/random.h"

@@ -1,0 +1,75 @@
+// Products of the same rows with several matrices, in one parallel loop: queries, keys and values,
+// or gate and up, cost one hand-over to the threads instead of three or two.
+//
+// Gate and up meet as soon as a few columns of both are there, in buffers that stay in the cache:
+// all of them would be several megabytes in a long prefill.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "backend/cpu/machine/aligned.h"
+#include "backend/cpu/machine/cpu_features.h"
+#include "backend/cpu/machine/thread_pool.h"
+#include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/matmul/repack.h"
+#include "backend/cpu/matmul/split_rows.h"
+#include "backend/cpu/quant/quantize.h"
+#include "backend/cpu/weights/weights.h"
+#include "model/config.h"
+
+namespace pie::cpu {
+
+// Rows on their way into matrices: floats, and bytes too if one of the matrices takes them, else
+// split ones where there are tiles for them. Its buffers are kept. Owner: the caller; different
+// rows may be written by different threads.
+class Activations {
+ public:
+  void Resize(CpuLevel level, uint32_t rows, uint32_t columns, bool quantized);
+  float* Row(uint32_t row) { return values_.data() + size_t{row} * columns_; }  // [columns]
+  const float* Row(uint32_t row) const { return values_.data() + size_t{row} * columns_; }
+  // After a row was written.
+  void Seal(uint32_t row) {
+    if (quantized_) QuantizeRow(level_, Row(row), bytes_, row);
+    if (split_) SplitRow(Row(row), pieces_, row);
+  }
+
+  uint32_t rows() const { return rows_; }
+  uint32_t columns() const { return columns_; }
+  FloatRows floats() const { return {values_.data(), columns_, rows_, columns_}; }
+  const QuantizedRows& bytes() const { return bytes_; }
+  bool split() const { return split_; }
+  const SplitRows& pieces() const { return pieces_; }
+
+ private:
+  CpuLevel level_ = CpuLevel::kScalar;
+  uint32_t rows_ = 0;
+  uint32_t columns_ = 0;
+  bool quantized_ = false;
+  bool split_ = false;
+  AlignedVector<float> values_;  // [rows, columns]
+  QuantizedRows bytes_;
+  SplitRows pieces_;
+};
+
+struct Product {
+  const PackedMatrix& w;
+  float* y;  // [rows of x, rows of w], y_stride apart
+  size_t y_stride;
+};
+
+// On the calling thread.
+void MatMulPart(CpuLevel level, const PackedMatrix& w, const Activations& x,
+                const MatMulRange& range, const PartOutput& to);
+
+// y = x · wᵀ for each. All rows of x are sealed, for bytes if any w is quantised.
+void MatMulAll(CpuLevel level, ThreadPool& pool, const Activations& x,
+               std::initializer_list<Product> products);
+
+// out = activation(gate · x, up · x), biases added; out has its size, and its rows are not sealed.
+void MatMulGated(CpuLevel level, ThreadPool& pool, const Activations& x,
+                 const FeedForwardWeights& ffn, Activation activation, Activations& out);
+
+}  // namespace pie::cpu

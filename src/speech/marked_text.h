@@ -1,0 +1,72 @@
+// MarkedText: a turn's tokens as text in which a format's marks can be found, whether they are
+// special tokens or not. Special tokens that are part of no mark become `others`. One owner, one
+// thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/result.h"
+#include "speech/model.h"
+
+namespace pie {
+
+class MarkedText {
+ public:
+  MarkedText(const Model& model, std::initializer_list<std::string_view> marks,
+             std::string_view others)
+      : model_(&model), bytes_(*model.tokenizer), others_(others) {
+    const auto& special = model.tokenizer->special_tokens();
+    for (size_t i = 0; i < special.ids.size(); ++i) {
+      const auto holds = [&](std::string_view mark) {
+        return mark.find(special.bytes[i]) != std::string_view::npos;
+      };
+      if (std::ranges::any_of(marks, holds)) names_.emplace(special.ids[i], special.bytes[i]);
+    }
+  }
+
+  // Appends to `text`; whether a stop token came, behind which nothing is read. Fails on ids
+  // outside the vocabulary, and then appends nothing.
+  Result<bool> Append(std::span<const uint32_t> tokens, std::string& text) {
+    const Tokenizer& tokenizer = *model_->tokenizer;
+    for (uint32_t token : tokens) {
+      if (token >= tokenizer.vocab_size()) {
+        return Fail(Code::kInvalid, "token {} is outside the vocabulary of {} tokens", token,
+                    tokenizer.vocab_size());
+      }
+    }
+    const auto& stops = model_->chat->stop_tokens();
+    for (uint32_t token : tokens) {
+      if (std::ranges::find(stops, token) != stops.end()) return true;
+      if (!tokenizer.IsSpecial(token)) {
+        text += bytes_.Next(token);
+      } else {
+        const auto name = names_.find(token);
+        text += name != names_.end() ? name->second : others_;
+      }
+    }
+    return false;
+  }
+  void Reset() { bytes_.Reset(); }
+
+ private:
+  const Model* model_;
+  TextPieces bytes_;
+  std::string_view others_;
+  std::unordered_map<uint32_t, std::string_view> names_;
+};
+
+// How many bytes at the end of `text` could be the beginning of `mark`.
+inline size_t PartialMark(std::string_view text, std::string_view mark) {
+  for (size_t size = std::min(text.size(), mark.size() - 1); size > 0; --size) {
+    if (mark.starts_with(text.substr(text.size() - size))) return size;
+  }
+  return 0;
+}
+
+}  // namespace pie

@@ -1,0 +1,14 @@
+// Calls as Python writes them: [name(key="text", other=[1, True, None]), …].
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "speech/tool_call.h"
+
+namespace pie {
+
+// The calls up to the first thing that is none.
+std::vector<ToolCall> ParsePythonCalls(std::string_view text);
+
+}  // namespace pie
