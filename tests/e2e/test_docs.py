@@ -267,6 +267,36 @@ def test_nothing_of_one_machine(page: Path):
     assert "\t" not in text
 
 
+# --- the map -------------------------------------------------------------------------------------
+
+
+def test_the_map_leads_from_behaviours_to_files():
+    section = text_of("ARCHITECTURE.md").split("## Where do I change …?\n")[1].split("\n## ")[0]
+    entries = [row for row in rows(section) if not row[0].startswith("**")]
+    assert len(entries) >= 40
+    for behaviour, files in entries:
+        assert code(files), f"{behaviour}: no file is named"
+
+
+def test_the_architecture_names_every_source_folder():
+    text = text_of("ARCHITECTURE.md")
+    folders = [path for path in (ROOT / "src").iterdir() if path.is_dir()]
+    folders += [path for path in (ROOT / "src" / "backend").rglob("*") if path.is_dir()]
+    folders += [ROOT / name for name in ("bridge/src/wasm", "bridge/src/host", "text/src")]
+    folders += [path.parent for path in ROOT.glob("sdk/*/README.md")]
+    missing = [str(path.relative_to(ROOT)) for path in folders]
+    missing = [name for name in missing if f"`{name}/" not in text and f"`{name}`" not in text]
+    assert not missing
+
+
+def test_the_architecture_names_every_thread():
+    sources = [*ROOT.glob("src/**/*.cc"), *ROOT.glob("bridge/src/**/*.rs")]
+    named = re.compile(r'(?:pthread_setname_np\(.*?|thread_name\(|\.name\()"(pie-[\w-]+)"')
+    names = {name for path in sources for name in named.findall(path.read_text(encoding="utf-8"))}
+    assert len(names) >= 5
+    assert not [name for name in names if f"`{name}`" not in text_of("ARCHITECTURE.md")]
+
+
 # --- tables --------------------------------------------------------------------------------------
 
 
