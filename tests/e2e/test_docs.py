@@ -25,7 +25,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # Folders that have pages of their own.
-FOLDERS = ("bakery", "bench", "client", "fuzz", "inferlets", "sdk", "tests", "wit")
+FOLDERS = ("bakery", "bench", "client", "fuzz", "inferlets", "sdk", "src", "tests", "text", "wit")
 ALL_PAGES = [
     *PAGES,
     *sorted(
