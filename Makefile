@@ -6,7 +6,8 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON := build/venv/bin/python
 export PYTHONPATH := $(CURDIR)/bakery/src
-export PATH := $(HOME)/.cargo/bin:$(PATH)
+# build/rust is the Rust that setup installed, where the system's own does not do.
+export PATH := $(CURDIR)/build/rust/bin:$(HOME)/.cargo/bin:$(PATH)
 
 CPP_FILES = $(shell find src bench tests client/cpp -name '*.h' -o -name '*.cc' -o -name '*.cu' 2>/dev/null)
 CRATES = $(wildcard bridge/Cargo.toml sdk/rust/Cargo.toml client/rust/Cargo.toml)
@@ -26,9 +27,7 @@ setup: ## install what is missing; takes no time when nothing is
 demo: setup ## build an inferlet and run it on the default model, streaming (PROMPT="…")
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build build/release --target pie
-	@$(PYTHON) scripts/build_guests.py text-completion-rust
-	build/bin/pie run --path build/guests/text-completion-rust.wasm \
-	  --manifest inferlets/text-completion/rust/Pie.toml --stdout -- --prompt "$(PROMPT)"
+	@scripts/demo.sh "$(PROMPT)"
 
 ##@ Work
 .PHONY: test sim guests bench bench-cpu format bindings clean help
@@ -60,8 +59,9 @@ clean: ## remove build/; the cache outside the tree stays
 	rm -rf build
 
 ##@ Check
-.PHONY: check setup-check setup-test check-format check-layers check-python check-rust check-typescript check-tidy
-check: check-layers check-format check-python check-rust check-typescript check-tidy ## all below
+.PHONY: check setup-check setup-test check-format check-headers check-layers check-python check-rust \
+  check-typescript check-tidy
+check: check-layers check-format check-python check-rust check-typescript check-headers check-tidy ## all below
 	@echo "check: all well"
 
 setup-test:
@@ -72,6 +72,9 @@ setup-check:
 
 check-layers: ## includes of src/ point down
 	@python3 scripts/check_layers.py
+
+check-headers: build ## every C++ header compiles on its own
+	@$(PYTHON) scripts/check_headers.py
 
 check-format: setup-check ## C++ is in the house style
 	@clang-format-19 --dry-run -Werror $(CPP_FILES)

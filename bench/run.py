@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the benchmarks, writes build/bench.json (one flat object), shows each figure and its aim.
+"""Runs the benchmarks, writes build/bench.json (one flat object), prints each figure and its aim.
 
-bench/run.py [engine] [tax] [kv] [serve] [cpu] [--rounds N]    all of them when none is named
+    bench/run.py [engine] [tax] [kv] [serve] [cpu] [--rounds N]
+
+Without arguments all five parts are measured. A part that is not measured keeps its last figures.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import cpu
@@ -20,7 +23,9 @@ import tax
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "bench.json"
 
-# Key → what we aim for: a bound from above (<=) or below (>=).
+PARTS = ("engine", "tax", "kv", "serve", "cpu")
+
+# Key → the aim: an upper bound (<=) or a lower bound (>=).
 AIMS = {
     "launch_p50_ms": ("<=", 0.25),
     "launches_per_s_64": (">=", 5000),
@@ -56,27 +61,40 @@ def show(key: str, value: float) -> str:
     return f"{key:36} {value:14,.3f}{note}"
 
 
+def measure(parts: Collection[str], rounds: int) -> dict[str, float]:
+    """The figures of some parts, in the order of PARTS."""
+    measures = {
+        "engine": measure_engine,
+        "tax": tax.measure,
+        "kv": kv.measure,
+        "serve": serve.measure,
+        "cpu": lambda: cpu.measure(max(1, rounds)),
+    }
+    results: dict[str, float] = {}
+    for part in PARTS:
+        if part in parts:
+            results |= measures[part]()
+    return results
+
+
+def write(results: dict[str, float], parts: Collection[str], out: Path = OUT) -> None:
+    """Writes the figures. Parts that were not measured keep their last figures. After a run of all
+    parts, figures that no longer exist are gone."""
+    complete = set(parts) == set(PARTS)
+    kept = json.loads(out.read_text()) if out.is_file() and not complete else {}
+    out.write_text(json.dumps({**kept, **results}, indent=2) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Runs the benchmarks.")
-    every = ["engine", "tax", "kv", "serve", "cpu"]
-    parser.add_argument("parts", nargs="*", choices=[*every, []], help="default: all")
-    parser.add_argument("--rounds", type=int, default=cpu.ROUNDS, help="of turns with the peers")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
+    parser.add_argument(
+        "--rounds", type=int, default=cpu.ROUNDS, help="how often the peers are measured in turn"
+    )
     options = parser.parse_args()
-    parts = options.parts or every
-    results = {}
-    if "engine" in parts:
-        results |= measure_engine()
-    if "tax" in parts:
-        results |= tax.measure()
-    if "kv" in parts:
-        results |= kv.measure()
-    if "serve" in parts:
-        results |= serve.measure()
-    if "cpu" in parts:
-        results |= cpu.measure(max(1, options.rounds))
-    # A part that was not run keeps its last figures.
-    kept = json.loads(OUT.read_text()) if OUT.is_file() and len(parts) < 3 else {}
-    OUT.write_text(json.dumps({**kept, **results}, indent=2) + "\n")
+    parts = options.parts or PARTS
+    results = measure(parts, options.rounds)
+    write(results, parts)
     for key, value in results.items():
         print(show(key, value))
     print(f"written to {OUT.relative_to(ROOT)}")

@@ -16,7 +16,7 @@ cache=${PIE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pie}
 mkdir -p "$out" "$cache/locks"
 out=$(cd "$out" && pwd)
 
-PATH=$HOME/.cargo/bin:$PATH
+PATH=$root/build/rust/bin:$HOME/.cargo/bin:$PATH
 command -v cargo >/dev/null || { echo "cargo is missing: run make setup" >&2; exit 1; }
 
 case $profile in

@@ -1,6 +1,7 @@
 // pie serve: the engine behind a port.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 

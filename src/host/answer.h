@@ -2,6 +2,7 @@
 // validate → translate → call → translate back.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <span>
 #include <string>

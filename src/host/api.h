@@ -2,6 +2,8 @@
 // names each once.
 #pragma once
 
+#include <cstdint>
+
 #include "host/answer.h"
 
 namespace pie::host {

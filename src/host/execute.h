@@ -1,6 +1,7 @@
 // What executing a pass, a step and a chain have in common.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "host/answer.h"

@@ -2,6 +2,8 @@
 // Owner: the step thread. O(pages held), so it is for moments in which memory is short.
 #pragma once
 
+#include <cstdint>
+
 #include "kv/page_pool.h"
 #include "sched/lane_table.h"
 #include "sched/market.h"

@@ -3,6 +3,7 @@
 // Any thread.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <string_view>

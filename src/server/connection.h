@@ -5,6 +5,7 @@
 // see kMessageTypes.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>

@@ -1,6 +1,7 @@
 // Sessions: all processes that clients launched and can still come back to, by id. Any thread.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>

@@ -1,6 +1,7 @@
 // What the ways to load a tokenizer share. Private to this folder.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>

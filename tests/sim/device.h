@@ -1,6 +1,7 @@
 // The dummy device in a simulated world: it takes time by the world's clock, and may fail.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <random>

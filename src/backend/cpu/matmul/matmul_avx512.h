@@ -2,6 +2,7 @@
 // its way. Not for other files.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 
 #include "backend/cpu/machine/simd.h"

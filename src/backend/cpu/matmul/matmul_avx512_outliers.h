@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cstdint>
 #include <vector>
 
 #include "backend/cpu/matmul/matmul_avx512.h"

@@ -1,6 +1,7 @@
 // Inside of matmul: the work of one thread at each level. Not for other files.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "backend/cpu/matmul/matmul.h"

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Checks that every C++ header compiles on its own.
+
+    scripts/check_headers.py
+
+There are two checks. The compiler parses each header as the only include of a file, with the flags
+of a source of the same folder. And a header that names a fixed-width integer type must include
+<cstdint> itself: some versions of the standard library bring it along with other headers and some
+do not, so one compiler cannot tell. A header that passed is compiled again only when one of our
+headers or its flags change; build/headers/ remembers that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DATABASE = ROOT / "build" / "release" / "compile_commands.json"
+PASSED = ROOT / "build" / "headers"
+FOLDERS = ("src", "bench", "fuzz", "tests", "client/cpp")
+
+_FIXED_WIDTH = re.compile(r"\bu?int(?:8|16|32|64|ptr)_t\b")
+_COMMENT = re.compile(r"//.*")
+
+
+def headers(root: Path = ROOT) -> list[Path]:
+    """Every header that our own compiler compiles. Headers of inferlets are bakery's."""
+    found = (path for folder in FOLDERS for path in (root / folder).rglob("*.h"))
+    return sorted(path for path in found if not _is_inferlet(path, root))
+
+
+def _is_inferlet(path: Path, root: Path) -> bool:
+    folders = [folder for folder in path.parents if folder.is_relative_to(root)]
+    return any((folder / "Pie.toml").is_file() for folder in folders)
+
+
+def lacks_cstdint(text: str) -> bool:
+    """Whether a header names a fixed-width integer and leaves <cstdint> to others."""
+    code = _COMMENT.sub("", text)
+    return bool(_FIXED_WIDTH.search(code)) and "#include <cstdint>" not in code
+
+
+def flags_by_folder() -> dict[Path, list[str]]:
+    """Folder → the flags of one of its sources."""
+    flags: dict[Path, list[str]] = {}
+    for entry in json.loads(DATABASE.read_text()):
+        words = shlex.split(entry["command"])
+        kept = [word for word in words if word.startswith(("-I", "-D", "-std", "-W", "-m"))]
+        systems = [words[at + 1] for at, word in enumerate(words) if word == "-isystem"]
+        kept += [word for folder in systems for word in ("-isystem", folder)]
+        flags.setdefault(Path(entry["file"]).parent, kept)
+    return flags
+
+
+def flags_of(header: Path, flags: dict[Path, list[str]]) -> list[str]:
+    """The flags of the nearest folder upwards that has any, or of a folder src/ beside it."""
+    for folder in header.parents:
+        for place in (folder, folder / "src"):
+            if place in flags:
+                return flags[place]
+    raise SystemExit(f"{header}: no source is compiled near it; name its folder in CMakeLists.txt")
+
+
+def complaint(header: Path, flags: list[str], common: str) -> str:
+    """What is wrong with one header; empty if nothing is."""
+    name = header.relative_to(ROOT)
+    if lacks_cstdint(header.read_text(encoding="utf-8")):
+        return f"{name}: it names a fixed-width integer type: add #include <cstdint>\n"
+    stamp = PASSED / hashlib.sha256(f"{common} {name} {flags}".encode()).hexdigest()
+    if stamp.exists():
+        return ""
+    compiler = os.environ.get("CXX", "c++")
+    command = [compiler, "-fsyntax-only", "-x", "c++", *flags, "-include", str(header), "/dev/null"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        stamp.touch()
+        return ""
+    return f"{name}: it does not compile on its own\n{done.stderr}"
+
+
+def main() -> int:
+    if not DATABASE.is_file():
+        print(f"{DATABASE} is missing: run make", file=sys.stderr)
+        return 1
+    PASSED.mkdir(parents=True, exist_ok=True)
+    flags, all_headers = flags_by_folder(), headers()
+    bridge = ROOT / "build" / "release" / "bridge" / "pie_bridge.h"
+    digest = hashlib.sha256(bridge.read_bytes() if bridge.is_file() else b"")
+    for header in all_headers:
+        digest.update(header.read_bytes())
+    common = digest.hexdigest()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = pool.map(lambda path: complaint(path, flags_of(path, flags), common), all_headers)
+        complaints = [text for text in found if text]
+    print("\n".join(complaints), end="")
+    print(f"headers: {len(all_headers)} headers, {len(complaints)} with complaints")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
