@@ -46,7 +46,7 @@ class TimedBackend final : public Backend {
 
 // Asks for its next token as soon as it has one.
 void Ask(CommandQueue& queue, SequenceId sequence, uint32_t position) {
-  auto pass = std::make_unique<Pass>();
+  auto pass = std::make_unique<ScheduledPass>();
   pass->forward.sequence = sequence;
   pass->forward.tokens = {'a'};
   pass->forward.positions = {position};
@@ -54,7 +54,7 @@ void Ask(CommandQueue& queue, SequenceId sequence, uint32_t position) {
   pass->forward.done = [&queue, sequence, position](Result<std::vector<Slot>> slots) {
     if (slots) Ask(queue, sequence, position + 1);
   };
-  queue.Push({.kind = Command::Kind::kExecute, .sequence = sequence, .pass = std::move(pass)});
+  queue.Push(command::Execute{std::move(pass)});
 }
 
 }  // namespace
@@ -67,16 +67,14 @@ double StepOverheadUs(int members) {
   for (int i = 1; i <= members; ++i) {
     const SequenceId sequence{static_cast<uint64_t>(i)};
     // Beginnings of their own: equal ones would share pages.
-    queue.Push({.kind = Command::Kind::kCreate,
-                .sequence = sequence,
-                .salt = {.high = 1, .low = sequence.value}});
+    queue.Push(command::Create{.sequence = sequence, .salt = {.high = 1, .low = sequence.value}});
     Ask(queue, sequence, 0);
   }
   std::vector<double> us;
   while (us.size() < kSteps) {
     backend.spent = {};
     const auto start = Time::now();
-    if (loop.Turn()) continue;
+    if (loop.RunOnce()) continue;
     const auto own = Time::now() - start - backend.spent;
     us.push_back(std::chrono::duration<double, std::micro>(own).count());
   }

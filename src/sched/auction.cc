@@ -31,7 +31,8 @@ void HoldAuction(LaneTable& lanes, const Memory& memory, const PagePool& pool, u
   std::unordered_map<const Block*, uint32_t> sharers;
   lanes.ForEach([&](const Lane& lane) {
     uint32_t pages = lane.kv.pages_held();
-    if (lane.current && !lane.in_batch) pages += lane.PagesWanted(page_tokens);
+    const bool waits = lane.phase == Phase::kReady || lane.phase == Phase::kRestoring;
+    if (waits) pages += lane.PagesWanted(page_tokens);
     if (pages > 0) demands.push_back({memory.BidOf(lane), pages});
     if (lane.kv.pages_held() == 0) return;
     all.push_back(HeldBy(lane, pool));

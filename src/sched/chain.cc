@@ -32,7 +32,7 @@ Status CheckChain(const Forward& forward) {
   return {};
 }
 
-Result<bool> FollowOn(Pass& pass, const std::vector<Slot>& slots, bool last) {
+Result<bool> FollowOn(ScheduledPass& pass, const std::vector<Slot>& slots, bool last) {
   Forward& forward = pass.forward;
   Chain& chain = *forward.chain;
   const auto* chosen = slots.empty() ? nullptr : std::get_if<TokenSlot>(slots.data());

@@ -22,7 +22,7 @@ namespace pie {
 
 struct BackendInfo;
 struct Forward;
-struct Pass;
+struct ScheduledPass;
 
 struct Chain {
   enum class End : uint8_t { kStop, kLimit };
@@ -48,6 +48,6 @@ Status CheckChain(const Forward& forward);
 
 // Gives the token of a pass that has run, and makes the pass its own successor. False: the chain
 // ends with this token, or `last` says so. `pass` carries a chain.
-Result<bool> FollowOn(Pass& pass, const std::vector<Slot>& slots, bool last);
+Result<bool> FollowOn(ScheduledPass& pass, const std::vector<Slot>& slots, bool last);
 
 }  // namespace pie

@@ -6,12 +6,12 @@
 namespace pie {
 namespace {
 
-// As long as an overdue lane was served, times this, nobody has to make room for another.
+// After serving an overdue lane for t, wait 4 t before evicting for another.
 constexpr int64_t kOthersShare = 4;
 
-// Has pages, or has been promised some.
+// Does the lane have pages, or has it been promised some?
 bool IsIn(const Lane& lane) {
-  return lane.kv.pages_held() > 0 || lane.untouchable;
+  return lane.kv.pages_held() > 0 || lane.keeps_pages();
 }
 
 }  // namespace
@@ -29,11 +29,10 @@ bool MayEnter(const MemoryOptions& options, uint64_t pages_total, uint64_t pages
 
 Credits Memory::BidOf(const Lane& lane) const {
   if (lane.bid) return *lane.bid;
-  // How long it goes on is known of a chain only; else it is taken to be at half-time.
-  const Pass* const pass = lane.deferred ? lane.deferred.get() : lane.current.get();
+  // Only a chain says how long it may go on. Other lanes are taken to be at half-time.
   double steps = std::max<double>(64, lane.tokens());
-  if (pass != nullptr && pass->forward.chain) {
-    steps = std::max<double>(1, pass->forward.chain->max_tokens - pass->chained);
+  if (lane.pass && lane.pass->forward.chain) {
+    steps = std::max<double>(1, lane.pass->forward.chain->max_tokens - lane.pass->chained);
   }
   return DefaultBid({.balance = market_.balance(lane.account),
                      .dividend = market_.dividend(lane.account),
@@ -43,22 +42,22 @@ Credits Memory::BidOf(const Lane& lane) const {
                      .variation = 1});
 }
 
-Standing Memory::StandingOf(const Lane& lane, int64_t now_ns) const {
-  const bool asks = lane.current || lane.reading || lane.waiting() > 0;
+Standing Memory::StandingOf(const Lane& lane) const {
+  const bool asks = lane.busy() || lane.waiting() > 0;
+  const bool waits = lane.phase == Phase::kReady || lane.phase == Phase::kRestoring;
   return {
-      .idle = !asks && !lanes_.cohort().JustWoken(lane.peer),
-      .overdue = lane.current && !lane.in_batch &&
-                 now_ns - lane.ready_since_ns > options_.overdue_ms * 1'000'000LL,
+      .idle = !asks && !states_.cohort().JustWoken(lane.peer),
+      .overdue = waits && time_.now_ns - lane.ready_since_ns > options_.overdue_ms * 1'000'000LL,
       .defaulted = market_.defaulted(lane.account),
       .bid = BidOf(lane),
       .age = lane.id.value,
   };
 }
 
-bool Memory::Select(int64_t now_ns, std::vector<bool>& allowed) {
-  const std::vector<Lane*>& ready = lanes_.ready();
-  uint64_t growth = 0;  // of those who are in
-  uint64_t entrance = 0;
+bool Memory::Select(std::vector<bool>& allowed) {
+  const std::vector<Lane*>& ready = states_.ready();
+  uint64_t growth = 0;    // pages that the lanes that are in want
+  uint64_t entrance = 0;  // pages that the others want
   bool suspended = false;
   for (const Lane* lane : ready) {
     const uint32_t wanted = lane->PagesWanted(info_.page_tokens);
@@ -72,7 +71,7 @@ bool Memory::Select(int64_t now_ns, std::vector<bool>& allowed) {
   }
   candidates_.clear();
   for (Lane* lane : ready) {
-    if (!IsIn(*lane)) candidates_.emplace_back(StandingOf(*lane, now_ns), lane);
+    if (!IsIn(*lane)) candidates_.emplace_back(StandingOf(*lane), lane);
   }
   std::ranges::sort(candidates_, RestoredBefore, [](const auto& c) { return c.first; });
   std::unordered_set<uint64_t> in;  // accounts that have pages
@@ -99,7 +98,7 @@ bool Memory::Select(int64_t now_ns, std::vector<bool>& allowed) {
     }
     taken += wanted;
     in.insert(lane->account.value);
-    if (lane->suspended()) lanes_.Restore(*lane);
+    if (lane->suspended()) states_.Return(*lane);
   }
   allowed.resize(ready.size());  // a restore may have changed the list
   for (size_t i = 0; i < ready.size(); ++i) {
@@ -108,11 +107,12 @@ bool Memory::Select(int64_t now_ns, std::vector<bool>& allowed) {
   return true;
 }
 
-bool Memory::MakeRoom(int64_t now_ns, bool device_idle) {
-  const std::vector<Lane*>& ready = lanes_.ready();
+bool Memory::MakeRoom(bool device_idle) {
+  const std::vector<Lane*>& ready = states_.ready();
   if (ready.empty()) return false;
   contended_ = true;
-  // The best of those that wait; who is in comes before who is not, unless that one is overdue.
+  // The best of the lanes that wait. A lane that is in comes before one that is not, unless that
+  // one is overdue.
   Lane* best = nullptr;
   Standing best_standing;
   const auto outranks = [](const Lane& a, const Standing& as, const Lane& b, const Standing& bs) {
@@ -121,7 +121,7 @@ bool Memory::MakeRoom(int64_t now_ns, bool device_idle) {
     return a_first != b_first ? a_first : RestoredBefore(as, bs);
   };
   for (Lane* lane : ready) {
-    const Standing standing = StandingOf(*lane, now_ns);
+    const Standing standing = StandingOf(*lane);
     if (best == nullptr || outranks(*lane, standing, *best, best_standing)) {
       best = lane;
       best_standing = standing;
@@ -129,48 +129,49 @@ bool Memory::MakeRoom(int64_t now_ns, bool device_idle) {
   }
   const uint64_t wanted = best->PagesWanted(info_.page_tokens);
   const bool is_in = IsIn(*best);
-  // Who enters in the ordinary way leaves room above the mark.
+  // A lane that enters in the ordinary way leaves room above the mark.
   const uint64_t spare =
       is_in || best_standing.overdue || device_idle
           ? 0
           : pool_.pages_total() - std::min<uint64_t>(Mark(), pool_.pages_total());
   const bool forced = device_idle;
   const bool idle_only = !is_in && !best_standing.overdue && !device_idle;
-  bool freed = Evict(*best, now_ns, wanted + spare, idle_only, forced);
+  bool freed = Evict(*best, wanted + spare, idle_only, forced);
   if (!device_idle) return freed;
   if (wanted > pool_.pages_free() && best->kv.pages_held() > 0) {
-    // It cannot even have the copy of its own partial page: all of it is computed again.
-    lanes_.Suspend(*best);
+    // There is not even a page for the copy of its own partial page: the lane computes all of its
+    // tokens again.
+    states_.Suspend(*best);
     freed = true;
   }
   if (best->suspended() && best->PagesWanted(info_.page_tokens) <= pool_.pages_free()) {
-    lanes_.Restore(*best);
+    states_.Return(*best);
     freed = true;
   } else if (!best->suspended() && !is_in) {
-    best->untouchable = true;  // it is in from now on, mark or no mark
+    states_.Admit(*best);  // it is in from now on, above the mark too
     freed = true;
   }
   return freed;
 }
 
 bool Memory::IsServed(const Lane& lane) const {
-  return served_ && lane.id == served_->lane && lane.current && lane.current->turn == served_->turn;
+  return served_ && lane.id == served_->lane && lane.busy() && lane.place == served_->place;
 }
 
-Lane* Memory::Overdue(int64_t now_ns) {
+Lane* Memory::Overdue() {
   if (!contended_) return nullptr;
   if (served_) {
     const Lane* const served = lanes_.Get(served_->lane);
     if (served != nullptr && IsServed(*served)) return nullptr;
-    const int64_t pause_ns = kOthersShare * (now_ns - served_->since_ns);
+    const int64_t pause_ns = kOthersShare * (time_.now_ns - served_->since_ns);
     served_.reset();
-    next_served_ns_ = now_ns + std::max<int64_t>(pause_ns, options_.overdue_ms * 1'000'000LL);
+    next_served_ns_ = time_.now_ns + std::max<int64_t>(pause_ns, options_.overdue_ms * 1'000'000LL);
   }
-  if (now_ns < next_served_ns_) return nullptr;
+  if (time_.now_ns < next_served_ns_) return nullptr;
   Lane* best = nullptr;
   Standing best_standing;
-  for (Lane* lane : lanes_.ready()) {
-    const Standing standing = StandingOf(*lane, now_ns);
+  for (Lane* lane : states_.ready()) {
+    const Standing standing = StandingOf(*lane);
     if (!standing.overdue || lane->PagesWanted(info_.page_tokens) == 0) continue;
     if (best != nullptr && !RestoredBefore(standing, best_standing)) continue;
     best = lane;
@@ -179,25 +180,24 @@ Lane* Memory::Overdue(int64_t now_ns) {
   return best;
 }
 
-bool Memory::MakeRoomFor(Lane& overdue, int64_t now_ns) {
+bool Memory::MakeRoomFor(Lane& overdue) {
   const uint32_t wanted = overdue.PagesWanted(info_.page_tokens);
-  Evict(overdue, now_ns, wanted, false, false);
+  Evict(overdue, wanted, false, false);
   if (pool_.pages_free() < wanted) return false;
-  served_ = Served{.lane = overdue.id, .turn = overdue.current->turn, .since_ns = now_ns};
+  served_ = Served{.lane = overdue.id, .place = overdue.place, .since_ns = time_.now_ns};
   return true;
 }
 
-bool Memory::Evict(const Lane& waiter, int64_t now_ns, uint64_t free_wanted, bool idle_only,
-                   bool force) {
+bool Memory::Evict(const Lane& waiter, uint64_t free_wanted, bool idle_only, bool force) {
   if (pool_.pages_free() >= free_wanted) return false;
-  const Standing standing = StandingOf(waiter, now_ns);
+  const Standing standing = StandingOf(waiter);
   candidates_.clear();
   uint64_t most = pool_.pages_free();
   lanes_.ForEach([&](Lane& lane) {
-    if (&lane == &waiter || lane.in_batch || lane.reading) return;
+    if (&lane == &waiter || lane.in_batch() || lane.phase == Phase::kReading) return;
     if (lane.kv.pages_held() == 0) return;
-    const Standing other = StandingOf(lane, now_ns);
-    const bool kept = lane.untouchable || IsServed(lane);
+    const Standing other = StandingOf(lane);
+    const bool kept = lane.keeps_pages() || IsServed(lane);
     if (!other.idle && (idle_only || kept) && !force) return;
     if (!other.idle && !force && !EvictedBefore(other, standing)) return;
     candidates_.emplace_back(other, &lane);
@@ -209,7 +209,7 @@ bool Memory::Evict(const Lane& waiter, int64_t now_ns, uint64_t free_wanted, boo
   for (const auto& [unused, lane] : candidates_) {
     if (pool_.pages_free() >= free_wanted) break;
     const bool whole = !lane->parked && lane->kv.tokens() > 0;
-    lanes_.Suspend(*lane, whole && swap_ ? swap_(*lane) : nullptr);
+    states_.Suspend(*lane, whole && swap_ ? swap_(*lane) : nullptr);
     freed = true;
   }
   return freed;

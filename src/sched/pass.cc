@@ -110,7 +110,7 @@ uint64_t SlotCount(const std::vector<SampleSpec>& samples) {
   return count;
 }
 
-void PlaceSlots(Pass& pass, uint32_t first_row, uint32_t rows, std::vector<Slot> slots) {
+void PlaceSlots(ScheduledPass& pass, uint32_t first_row, uint32_t rows, std::vector<Slot> slots) {
   const std::vector<SampleSpec>& samples = pass.forward.samples;
   pass.slots.resize(SlotCount(samples));
   auto next = slots.begin();

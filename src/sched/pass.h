@@ -1,5 +1,5 @@
-// Pass: a Forward on its way through the scheduler, with what became of it so far. It lives on the
-// heap from Execute to `done`, so that a batch can point into it.
+// ScheduledPass: a Forward on its way through the scheduler, with what became of it so far. It
+// lives on the heap from Execute to `done`, so that a batch can point into it.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,9 @@ struct KvRead {
   std::move_only_function<void(Result<KvContent>)> done;
 };
 
-struct Pass {
+struct ScheduledPass {
   Forward forward;
-  std::optional<Error> rejected;  // found wrong before it was queued; fails in its turn
-  uint64_t ticket = 0;            // order of arrival
-  uint64_t turn = 0;              // its place among those that wait; a chain's passes get new ones
+  std::optional<Error> rejected;  // found wrong before it was queued; fails when it begins
   uint32_t rows_done = 0;         // rows that ran, or run now
   uint32_t first_read = 0;        // the first row that a sample reads; rows() if none does
   std::vector<Slot> slots;        // of a chunked pass: what its chunks gave so far
@@ -31,7 +29,8 @@ struct Pass {
 
   uint32_t rows() const { return static_cast<uint32_t>(forward.tokens.size()); }
   uint32_t rows_left() const { return rows() - rows_done; }
-  // Of these, the ones before the first that is read: they need not be computed if they are known.
+  // The rows left before the first one that is read. They need not be computed if their KV is in
+  // memory.
   RowsView unread() const {
     const uint32_t end = std::min(first_read, rows());
     return forward.rows(rows_done, end > rows_done ? end - rows_done : 0);
@@ -48,7 +47,8 @@ uint32_t FirstRead(const Forward& forward);
 // Slots that all samples of the pass give together.
 uint64_t SlotCount(const std::vector<SampleSpec>& samples);
 
-// Puts what the chunk of rows [first_row, first_row + rows) gave into its places in pass.slots.
-void PlaceSlots(Pass& pass, uint32_t first_row, uint32_t rows, std::vector<Slot> slots);
+// Puts the slots of the chunk of rows [first_row, first_row + rows) into their places in
+// pass.slots.
+void PlaceSlots(ScheduledPass& pass, uint32_t first_row, uint32_t rows, std::vector<Slot> slots);
 
 }  // namespace pie

@@ -86,7 +86,7 @@ TEST(FindFault, HoldsGuestsToTheLimits) {
 }
 
 TEST(PlaceSlots, PutsChunksTogetherInTheOrderOfTheSamples) {
-  Pass pass;
+  ScheduledPass pass;
   pass.forward.tokens.resize(6);
   pass.forward.samples = {
       {.rows = {5, 0}}, {.kind = Kind::kMultinomial, .draws = 2, .rows = {2, 3}}, {.rows = {1}}};

@@ -20,10 +20,20 @@ int64_t PatienceNs(int64_t last_latency_ns) {
   return std::min(last_latency_ns, kMostPatienceNs);
 }
 
+uint32_t PeersToWaitFor(BatchPolicy policy, const Gathering& gathering) {
+  switch (policy) {
+    case BatchPolicy::kGreedy:
+      return 0;
+    case BatchPolicy::kEager:
+      return gathering.woken;
+    case BatchPolicy::kAdaptive:
+      return gathering.prompt;
+  }
+  return 0;
+}
+
 int64_t HoldNs(BatchPolicy policy, const Gathering& gathering) {
-  if (policy == BatchPolicy::kGreedy || gathering.waiting >= gathering.most) return 0;
-  const uint32_t peers = policy == BatchPolicy::kEager ? gathering.woken : gathering.prompt;
-  if (peers == 0) return 0;
+  if (gathering.waiting >= gathering.most || PeersToWaitFor(policy, gathering) == 0) return 0;
   return std::max<int64_t>(PatienceNs(gathering.last_latency_ns) - gathering.waited_ns, 0);
 }
 

@@ -33,7 +33,10 @@ struct Gathering {
 // a guest's wake-up ever explains.
 int64_t PatienceNs(int64_t last_latency_ns);
 
-// How long to wait for peers from now on. 0: start it.
+// How many peers the policy would wait for.
+uint32_t PeersToWaitFor(BatchPolicy policy, const Gathering& gathering);
+
+// How long to wait for these peers from now on. 0: start the batch.
 int64_t HoldNs(BatchPolicy policy, const Gathering& gathering);
 
 }  // namespace pie

@@ -90,27 +90,29 @@ TEST(BatchPolicy, Names) {
 }
 
 TEST(Cohort, PromptnessIsEarnedAndLost) {
-  Cohort cohort;
+  StepTime time;
+  Cohort cohort(time);
   Cohort::Peer peer;
-  cohort.SetTime(100, 10);
+  time = {.now_ns = 100, .last_latency_ns = 10};
   cohort.Woke(peer);
   EXPECT_EQ(cohort.woken(), 1U);
   EXPECT_EQ(cohort.prompt(), 0U) << "a stranger";
-  cohort.SetTime(110, 10);
+  time = {.now_ns = 110, .last_latency_ns = 10};
   cohort.Back(peer);
   EXPECT_EQ(cohort.woken(), 0U);
   cohort.Woke(peer);
   EXPECT_EQ(cohort.prompt(), 1U) << "it came in time";
-  cohort.SetTime(121, 10);
+  time = {.now_ns = 121, .last_latency_ns = 10};
   cohort.Back(peer);
   cohort.Woke(peer);
   EXPECT_EQ(cohort.prompt(), 0U) << "it came late";
 }
 
 TEST(Cohort, TheGoneAndTheForgottenAreNotWaitedFor) {
-  Cohort cohort;
+  StepTime time;
+  Cohort cohort(time);
   Cohort::Peer a, b, c;
-  cohort.SetTime(0, 10);
+  time = {.now_ns = 0, .last_latency_ns = 10};
   for (Cohort::Peer* peer : {&a, &b, &c}) cohort.Woke(*peer);
   for (Cohort::Peer* peer : {&a, &b, &c}) cohort.Back(*peer);
   for (Cohort::Peer* peer : {&a, &b, &c}) cohort.Woke(*peer);
@@ -118,11 +120,11 @@ TEST(Cohort, TheGoneAndTheForgottenAreNotWaitedFor) {
   cohort.Gone(a);
   cohort.Gone(a);
   EXPECT_EQ(cohort.prompt(), 2U);
-  cohort.Forget();
+  cohort.BeginRound();
   EXPECT_EQ(cohort.woken(), 0U);
   cohort.Gone(b);
   EXPECT_EQ(cohort.woken(), 0U);
-  cohort.SetTime(11, 10);
+  time = {.now_ns = 11, .last_latency_ns = 10};
   cohort.Back(c);
   cohort.Woke(c);
   EXPECT_EQ(cohort.woken(), 1U);

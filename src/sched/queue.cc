@@ -26,20 +26,27 @@ void CommandQueue::Push(Command command) {
   bool wake = false;
   {
     std::unique_lock lock(mutex_);
-    if (commands_.size() >= limit_ && !t_never_waits) {
+    std::vector<Command>& commands = waiting_.commands;
+    if (commands.size() >= limit_ && !t_never_waits) {
       ++waiting_callers_;
-      space_.wait(lock, [this] { return commands_.size() < limit_ || closed(); });
+      space_.wait(lock, [&] { return commands.size() < limit_ || closed(); });
       --waiting_callers_;
     }
     if (closed()) return;
-    const bool quiet = command.kind == Command::Kind::kBid;  // it can wait for what comes next
-    commands_.push_back(std::move(command));
-    size_.store(commands_.size(), std::memory_order_relaxed);
+    commands.push_back(std::move(command));
+    size_.store(commands.size(), std::memory_order_relaxed);
     pending_.store(true, std::memory_order_release);
-    wake = wake_at_ > 0 && commands_.size() >= wake_at_ && !quiet;
+    wake = wake_at_ > 0 && commands.size() >= wake_at_;
     if (wake) wake_at_ = 0;
   }
   if (wake) work_.notify_one();
+}
+
+void CommandQueue::Bid(SequenceId sequence, double bid) {
+  const std::lock_guard lock(mutex_);
+  if (closed()) return;
+  waiting_.bids[sequence] = bid;
+  has_bids_.store(true, std::memory_order_release);
 }
 
 void CommandQueue::Close() {
@@ -57,25 +64,31 @@ void CommandQueue::NeverWaitHere() {
   t_never_waits = true;
 }
 
-bool CommandQueue::Drain(std::vector<Command>& commands) {
-  commands.clear();
-  if (!pending()) return false;
+bool CommandQueue::Drain(Drained& drained) {
+  drained.commands.clear();
+  drained.bids.clear();
+  if (!pending() && !has_bids_.load(std::memory_order_acquire)) return false;
   bool was_full = false;
   {
     const std::lock_guard lock(mutex_);
-    commands.swap(commands_);
+    drained.commands.swap(waiting_.commands);
+    if (has_bids_.load(std::memory_order_relaxed)) {
+      drained.bids.swap(waiting_.bids);
+      has_bids_.store(false, std::memory_order_relaxed);
+    }
     size_.store(0, std::memory_order_relaxed);
     pending_.store(closed(), std::memory_order_release);
     was_full = waiting_callers_ > 0;
   }
   if (was_full) space_.notify_all();
-  return !commands.empty();
+  return !drained.commands.empty() || !drained.bids.empty();
 }
 
 void CommandQueue::Sleep(std::optional<std::chrono::nanoseconds> timeout, size_t commands) {
   std::unique_lock lock(mutex_);
+  // A full queue always wakes the step thread, because callers wait for it then.
   commands = std::clamp<size_t>(commands, 1, limit_);
-  const auto woken = [&] { return commands_.size() >= commands || closed(); };
+  const auto woken = [&] { return waiting_.commands.size() >= commands || closed(); };
   if (woken()) return;
   wake_at_ = commands;
   if (timeout) {

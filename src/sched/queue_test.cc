@@ -9,8 +9,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
+const command::Truncate& At(const CommandQueue::Drained& drained, size_t i) {
+  return std::get<command::Truncate>(drained.commands.at(i));
+}
+
 Command Numbered(uint64_t sequence, uint32_t number) {
-  return {.kind = Command::Kind::kTruncate, .sequence = {sequence}, .tokens = number};
+  return command::Truncate{.sequence = {sequence}, .tokens = number};
 }
 
 TEST(CommandQueue, KeepsTheOrderOfEveryCaller) {
@@ -25,14 +29,13 @@ TEST(CommandQueue, KeepsTheOrderOfEveryCaller) {
   }
   uint32_t next[kCallers] = {};
   uint32_t total = 0;
-  std::vector<Command> commands;
+  CommandQueue::Drained drained;
   while (total < kCallers * kEach) {
     queue.Sleep(1s);
-    queue.Drain(commands);
-    EXPECT_LE(commands.size(), 64U);
-    for (const Command& command : commands) {
-      ASSERT_EQ(command.tokens, next[command.sequence.value]++);
-      ++total;
+    queue.Drain(drained);
+    EXPECT_LE(drained.commands.size(), 64U);
+    for (size_t i = 0; i < drained.commands.size(); ++i, ++total) {
+      ASSERT_EQ(At(drained, i).tokens, next[At(drained, i).sequence.value]++);
     }
   }
   for (std::thread& caller : callers) caller.join();
@@ -54,25 +57,25 @@ TEST(CommandQueue, AFullQueueMakesCallersWaitButNotStepThreads) {
     CommandQueue::NeverWaitHere();
     queue.Push(Numbered(1, 3));  // a `done` callback may always ask for more
   }).join();
-  std::vector<Command> commands;
-  EXPECT_TRUE(queue.Drain(commands));
-  EXPECT_EQ(commands.size(), 3U);
+  CommandQueue::Drained drained;
+  EXPECT_TRUE(queue.Drain(drained));
+  EXPECT_EQ(drained.commands.size(), 3U);
   caller.join();
-  EXPECT_TRUE(queue.Drain(commands));
-  EXPECT_EQ(commands.size(), 1U);
-  EXPECT_EQ(commands[0].tokens, 2U);
+  EXPECT_TRUE(queue.Drain(drained));
+  EXPECT_EQ(drained.commands.size(), 1U);
+  EXPECT_EQ(At(drained, 0).tokens, 2U);
 }
 
 TEST(CommandQueue, SleepCanWaitForSeveralCommands) {
   CommandQueue queue;
-  std::vector<Command> commands;
+  CommandQueue::Drained drained;
   queue.Push({});
   std::thread pusher([&] {
     for (int i = 0; i < 9; ++i) queue.Push({});
   });
   queue.Sleep(std::nullopt, 10);
-  ASSERT_TRUE(queue.Drain(commands));
-  EXPECT_EQ(commands.size(), 10U);
+  ASSERT_TRUE(queue.Drain(drained));
+  EXPECT_EQ(drained.commands.size(), 10U);
   pusher.join();
   queue.Push({});
   queue.Sleep(1ms, 2);
@@ -96,6 +99,24 @@ TEST(CommandQueue, SleepEndsWithWorkOrInTime) {
   caller.join();
 }
 
+TEST(CommandQueue, BidsNeverWaitAndTheLastOfASequenceCounts) {
+  CommandQueue queue(2);
+  queue.Push(Numbered(1, 0));
+  queue.Push(Numbered(1, 1));
+  for (uint32_t i = 0; i < 1000; ++i) queue.Bid(SequenceId{1 + i % 2}, i);
+  EXPECT_EQ(queue.size(), 2U);
+  CommandQueue::Drained drained;
+  EXPECT_TRUE(queue.Drain(drained));
+  EXPECT_EQ(drained.commands.size(), 2U);
+  EXPECT_EQ(drained.bids.size(), 2U);
+  EXPECT_EQ(drained.bids.at(SequenceId{1}), 998);
+  EXPECT_EQ(drained.bids.at(SequenceId{2}), 999);
+  EXPECT_FALSE(queue.Drain(drained));
+  queue.Bid(SequenceId{3}, 1);
+  EXPECT_FALSE(queue.pending()) << "a bid wakes no thread";
+  EXPECT_TRUE(queue.Drain(drained)) << "but is taken when there is something else to do";
+}
+
 TEST(CommandQueue, CloseWakesEverybody) {
   CommandQueue queue(1);
   queue.Push(Numbered(1, 0));
@@ -105,11 +126,11 @@ TEST(CommandQueue, CloseWakesEverybody) {
   caller.join();
   queue.Sleep(std::nullopt);
   EXPECT_TRUE(queue.closed());
-  std::vector<Command> commands;
-  queue.Drain(commands);
-  EXPECT_EQ(commands.size(), 1U);  // what came after Close was destroyed
+  CommandQueue::Drained drained;
+  queue.Drain(drained);
+  EXPECT_EQ(drained.commands.size(), 1U);  // what came after Close was destroyed
   queue.Push(Numbered(1, 2));
-  EXPECT_FALSE(queue.Drain(commands));
+  EXPECT_FALSE(queue.Drain(drained));
 }
 
 TEST(Fence, TellsOnceForAll) {

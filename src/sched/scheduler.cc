@@ -45,84 +45,72 @@ const BackendInfo& Scheduler::info() const {
 }
 
 void Scheduler::SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile) {
-  impl_->queue.Push({.kind = Command::Kind::kMeanwhile, .meanwhile = std::move(meanwhile)});
+  impl_->queue.Push(command::UseMeanwhile{std::move(meanwhile)});
 }
 
 SequenceId Scheduler::Create(const CacheSalt& salt, AccountId account) {
-  const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
-  impl_->queue.Push(
-      {.kind = Command::Kind::kCreate, .sequence = id, .salt = salt, .account = account});
-  return id;
+  return Open(salt, nullptr, account);
 }
 
 SequenceId Scheduler::Open(const CacheSalt& salt, std::shared_ptr<const StoredKv> stored,
                            AccountId account) {
   const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
-  impl_->queue.Push({.kind = Command::Kind::kCreate,
-                     .sequence = id,
-                     .salt = salt,
-                     .stored = std::move(stored),
-                     .account = account});
+  impl_->queue.Push(command::Create{
+      .sequence = id, .salt = salt, .account = account, .stored = std::move(stored)});
   return id;
 }
 
 void Scheduler::Read(SequenceId sequence, uint32_t first_page, uint32_t pages,
                      std::move_only_function<void(Result<KvContent>)> done) {
-  impl_->queue.Push({.kind = Command::Kind::kRead,
-                     .sequence = sequence,
-                     .read = std::make_unique<KvRead>(KvRead{first_page, pages, std::move(done)})});
+  impl_->queue.Push(command::Read{
+      sequence, std::make_unique<KvRead>(KvRead{first_page, pages, std::move(done)})});
 }
 
 SequenceId Scheduler::Fork(SequenceId parent, AccountId account) {
   const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
-  impl_->queue.Push(
-      {.kind = Command::Kind::kFork, .sequence = parent, .child = id, .account = account});
+  impl_->queue.Push(command::Fork{.parent = parent, .child = id, .account = account});
   return id;
 }
 
 void Scheduler::Truncate(SequenceId sequence, uint32_t tokens) {
-  impl_->queue.Push({.kind = Command::Kind::kTruncate, .sequence = sequence, .tokens = tokens});
+  impl_->queue.Push(command::Truncate{sequence, tokens});
 }
 
 void Scheduler::Suspend(SequenceId sequence) {
-  impl_->queue.Push({.kind = Command::Kind::kSuspend, .sequence = sequence});
+  impl_->queue.Push(command::Suspend{sequence});
 }
 
 void Scheduler::Bid(SequenceId sequence, double bid) {
-  impl_->queue.Push({.kind = Command::Kind::kBid, .sequence = sequence, .bid = bid});
+  impl_->queue.Bid(sequence, bid);
 }
 
 void Scheduler::Own(SequenceId sequence, AccountId account) {
-  impl_->queue.Push({.kind = Command::Kind::kOwn, .sequence = sequence, .account = account});
+  impl_->queue.Push(command::Own{sequence, account});
 }
 
 AccountId Scheduler::OpenAccount(std::shared_ptr<AccountView> view) {
   const uint32_t endowment_pages = impl_->endowment_pages;
   const AccountId id{impl_->next_account.fetch_add(1, std::memory_order_relaxed)};
   view->balance.store(Credits{endowment_pages} * kCredit, std::memory_order_relaxed);
-  impl_->queue.Push({.kind = Command::Kind::kOpenAccount,
-                     .tokens = endowment_pages,
-                     .account = id,
-                     .view = std::move(view)});
+  impl_->queue.Push(command::OpenAccount{
+      .account = id, .endowment_pages = endowment_pages, .view = std::move(view)});
   return id;
 }
 
 void Scheduler::CloseAccount(AccountId account) {
-  impl_->queue.Push({.kind = Command::Kind::kCloseAccount, .account = account});
+  impl_->queue.Push(command::CloseAccount{account});
 }
 
 void Scheduler::Drop(SequenceId sequence) {
-  impl_->queue.Push({.kind = Command::Kind::kDrop, .sequence = sequence});
+  impl_->queue.Push(command::Drop{sequence});
 }
 
 void Scheduler::Execute(Forward forward) {
-  auto pass = std::make_unique<Pass>();
+  auto pass = std::make_unique<ScheduledPass>();
   pass->rejected = FindFault(forward, info());
   pass->first_read = FirstRead(forward);
   pass->forward = std::move(forward);
-  const SequenceId sequence = pass->forward.sequence;
-  impl_->queue.Push(
-      {.kind = Command::Kind::kExecute, .sequence = sequence, .pass = std::move(pass)});
+  impl_->queue.Push(command::Execute{std::move(pass)});
 }
 
 SchedulerStats Scheduler::stats() const {
@@ -131,7 +119,7 @@ SchedulerStats Scheduler::stats() const {
 
 bool Scheduler::WaitIdle(int timeout_ms) {
   auto fence = std::make_shared<Fence>();
-  impl_->queue.Push({.kind = Command::Kind::kFence, .fence = fence});
+  impl_->queue.Push(command::Await{fence});
   return fence->WaitFor(std::chrono::milliseconds(timeout_ms));
 }
 

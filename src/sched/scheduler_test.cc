@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -513,6 +514,24 @@ TEST_F(SchedulerTest, OneSequenceCannotQueueForEver) {
   for (uint32_t i = 0; i < limits::kOperationsPerSequence; ++i) outcomes[i].Token();  // let in
   ASSERT_TRUE(Idle());
   EXPECT_EQ(Append(mirror, {'a'}).Failure().code, Code::kExhausted);
+}
+
+TEST_F(SchedulerTest, BidsOnAnIdleEngineBlockNobody) {
+  Start({});
+  Mirror mirror = Create();
+  ASSERT_TRUE(Idle());
+  std::this_thread::sleep_for(10ms);  // the step thread sleeps
+  std::atomic<bool> bid = false;
+  std::thread bidder([&] {
+    for (size_t i = 0; i < limits::kQueuedCommands + 100; ++i) {
+      scheduler_->Bid(mirror.id, static_cast<double>(i));
+    }
+    bid = true;
+  });
+  for (int i = 0; i < 1000 && !bid; ++i) std::this_thread::sleep_for(10ms);
+  ASSERT_TRUE(bid) << "a bid waits for a step thread that nobody wakes";
+  bidder.join();
+  ExpectAppend(mirror, {'a'});
 }
 
 TEST_F(SchedulerTest, DestructionDropsWhatIsQueued) {

@@ -18,14 +18,14 @@ void CpuRelax() {
 #endif
 }
 
-// The device has been through all of its weights since these were used: they are far away.
+// Prefetches an object that was last used before the device went through all of its weights.
 template <class T>
 void Fetch(const T* object) {
   const auto* bytes = reinterpret_cast<const char*>(object);
   for (size_t i = 0; i < sizeof(T); i += 64) __builtin_prefetch(bytes + i, 1);
 }
 
-// A pass that could find as many pages waits for another one that makes the first of them.
+// Minimum number of reusable pages for which a pass waits on another pass's prefix.
 constexpr uint32_t kPagesToWaitFor = 4;
 
 uint32_t Limit(uint32_t wanted, uint32_t device) {
@@ -51,30 +51,30 @@ StepLoop::StepLoop(Backend& backend, const SchedulerOptions& options, CommandQue
       clock_(clock),
       pool_(info_.total_pages),
       index_(pool_, info_.page_tokens, options.prefix),
-      lanes_(info_, index_),
-      memory_(options.memory, info_, pool_, lanes_, market_),
-      swap_(options.memory.swap_pages) {
+      lanes_(info_, index_, time_),
+      states_(lanes_.states()),
+      memory_(options.memory, info_, pool_, lanes_, market_, time_),
+      mover_(backend, info_, clock, lanes_, options.memory.swap_pages) {
   if (options.memory.swap_pages > 0 && info_.page_bytes > 0) {
-    memory_.SetSwap([this](const Lane& lane) { return SwapOut(lane); });
+    memory_.SetSwap([this](const Lane& lane) { return mover_.SwapOut(lane); });
   }
 }
 
 void StepLoop::Run() {
   while (!queue_.closed()) {
-    if (const std::optional<Pause> pause = Turn()) Wait(*pause);
+    if (const std::optional<Pause> pause = RunOnce()) Wait(*pause);
   }
   if (meanwhile_) meanwhile_->End();
 }
 
-std::optional<StepLoop::Pause> StepLoop::Turn() {
+std::optional<StepLoop::Pause> StepLoop::RunOnce() {
   DrainCommands();
   if (queue_.closed()) return Pause{};
-  MovePages();
+  mover_.Move();
   Assemble(*next_, *other_);
   if (next_->empty()) {
-    // A lane that came back without a batch may be read by now.
-    const bool moves = moving_ || !lanes_.restoring().empty() || !lanes_.reading().empty();
-    if (moves) return std::nullopt;
+    // A lane that returned without a batch may be waiting for its read by now.
+    if (mover_.has_work()) return std::nullopt;
     return Idle();
   }
   if (const std::optional<Pause> hold = Hold(*next_)) return hold;
@@ -84,44 +84,48 @@ std::optional<StepLoop::Pause> StepLoop::Turn() {
 }
 
 void StepLoop::DrainCommands() {
-  if (!queue_.Drain(commands_)) return;
-  lanes_.cohort().SetTime(clock_.NowNs(), PatienceNs(last_latency_ns_));
-  for (Command& command : commands_) {
-    if (command.kind == Command::Kind::kOpenAccount) {
-      market_.Open(command.account, command.tokens, std::move(command.view));
-    } else if (command.kind == Command::Kind::kCloseAccount) {
-      market_.Close(command.account);
-    } else if (command.kind == Command::Kind::kMeanwhile) {
-      meanwhile_ = std::move(command.meanwhile);
-      meanwhile_->Begin();
-      backend_.SetMeanwhile(meanwhile_);
-    } else {
-      lanes_.Apply(std::move(command));
-    }
+  if (!queue_.Drain(drained_)) return;
+  SetTime(clock_.NowNs());
+  for (Command& command : drained_.commands) {
+    std::visit([this](auto& kind) { Apply(std::move(kind)); }, command);
   }
-  commands_.clear();
+  // After the commands: one of them may have created the sequence.
+  for (const auto& [sequence, bid] : drained_.bids) lanes_.Bid(sequence, bid);
+  drained_.commands.clear();
+}
+
+void StepLoop::Apply(command::OpenAccount command) {
+  market_.Open(command.account, command.endowment_pages, std::move(command.view));
+}
+
+void StepLoop::Apply(command::CloseAccount command) {
+  market_.Close(command.account);
+}
+
+void StepLoop::Apply(command::UseMeanwhile command) {
+  meanwhile_ = std::move(command.meanwhile);
+  meanwhile_->Begin();
+  backend_.SetMeanwhile(meanwhile_);
 }
 
 std::optional<StepLoop::Pause> StepLoop::Hold(const Flight& flight) {
-  Cohort& cohort = lanes_.cohort();
-  const BatchPolicy policy = options_.batch_policy;
+  const Cohort& cohort = states_.cohort();
   // Without peers to wait for, which is how a lone stream runs, not even the clock is read.
-  if (cohort.woken() == 0 || policy == BatchPolicy::kGreedy) return std::nullopt;
+  if (cohort.woken() == 0 || options_.batch_policy == BatchPolicy::kGreedy) return std::nullopt;
   const int64_t now_ns = clock_.NowNs();
   if (!gathering_since_ns_) gathering_since_ns_ = now_ns;
-  const int64_t hold_ns =
-      HoldNs(policy, {
-                         .waiting = static_cast<uint32_t>(flight.members.size()),
-                         .most = info_.max_batch_members,
-                         .woken = cohort.woken(),
-                         .prompt = cohort.prompt(),
-                         .waited_ns = now_ns - *gathering_since_ns_,
-                         .last_latency_ns = last_latency_ns_,
-                     });
+  const Gathering gathering = {
+      .waiting = static_cast<uint32_t>(flight.members.size()),
+      .most = info_.max_batch_members,
+      .woken = cohort.woken(),
+      .prompt = cohort.prompt(),
+      .waited_ns = now_ns - *gathering_since_ns_,
+      .last_latency_ns = time_.last_latency_ns,
+  };
+  const int64_t hold_ns = HoldNs(options_.batch_policy, gathering);
   if (hold_ns == 0) return std::nullopt;
-  const uint32_t peers = policy == BatchPolicy::kEager ? cohort.woken() : cohort.prompt();
   return Pause{.timeout = std::chrono::nanoseconds(hold_ns),
-               .commands = peers,
+               .commands = PeersToWaitFor(options_.batch_policy, gathering),
                .spin = meanwhile_ != nullptr};
 }
 
@@ -130,8 +134,8 @@ void StepLoop::RunBatch(Flight& flight, Flight& next) {
   const int64_t start_ns = clock_.NowNs();
   starving_since_ns_.reset();
   gathering_since_ns_.reset();
-  lanes_.cohort().Forget();
-  for (const Flight::Member& member : flight.members) member.lane->on_device = true;
+  states_.cohort().BeginRound();
+  for (const Flight::Member& member : flight.members) states_.Launch(*member.lane);
   Result<Backend::Ticket> ticket = backend_.Submit(flight.batch);
   DrainCommands();
   Assemble(next, flight);
@@ -140,63 +144,60 @@ void StepLoop::RunBatch(Flight& flight, Flight& next) {
   ++steps_;
   tokens_ += flight.batch.tokens.size();
   const int64_t end_ns = clock_.NowNs();
-  last_latency_ns_ = end_ns - start_ns;
-  counts_.last_step_seconds.store(static_cast<double>(last_latency_ns_) * 1e-9,
+  time_.last_latency_ns = end_ns - start_ns;
+  counts_.last_step_seconds.store(static_cast<double>(time_.last_latency_ns) * 1e-9,
                                   std::memory_order_relaxed);
-  Follow(swap_costs_.token_ns,
-         static_cast<double>(last_latency_ns_) / static_cast<double>(flight.batch.tokens.size()));
-  lanes_.cohort().SetTime(end_ns, PatienceNs(last_latency_ns_));
+  mover_.AddStep(time_.last_latency_ns, flight.batch.tokens.size());
+  SetTime(end_ns);
   Settle(flight, std::move(output));
   flight.Clear();
-  TickMarket(end_ns);
-  ExpireRequests(end_ns);
+  TickMarket();
+  ExpireRequests();
   Publish();
 }
 
 void StepLoop::Assemble(Flight& flight, const Flight& running) {
   AdoptCached();
   if (!ServeOverdue(flight, running)) return;
-  // Every round but the last takes the pages of at least one lane.
-  while (!lanes_.ready().empty()) {
-    const int64_t now_ns = lanes_.cohort().now_ns();
-    const bool choose = memory_.Select(now_ns, allowed_);
-    if (!choose) allowed_.assign(lanes_.ready().size(), true);
+  // Every iteration but the last takes the pages of at least one lane.
+  while (!states_.ready().empty()) {
+    const bool choose = memory_.Select(allowed_);
+    if (!choose) allowed_.assign(states_.ready().size(), true);
     PlanAndBoard(flight, running);
     const bool full = flight.members.size() >= info_.max_batch_members ||
                       flight.batch.tokens.size() >= info_.max_batch_tokens;
-    if (full || lanes_.ready().empty() || (!choose && !short_of_pages_)) return;
-    // While a batch runs its lanes cannot be taken from, and it may be over soon.
+    if (full || states_.ready().empty() || (!choose && !short_of_pages_)) return;
+    // While a batch runs, its lanes cannot be evicted, and it may be over soon.
     if (!running.empty()) return;
-    if (!memory_.MakeRoom(now_ns, flight.empty())) return;
+    if (!memory_.MakeRoom(flight.empty())) return;
   }
 }
 
 bool StepLoop::ServeOverdue(Flight& flight, const Flight& running) {
-  const int64_t now_ns = lanes_.cohort().now_ns();
-  Lane* const lane = memory_.Overdue(now_ns);
+  Lane* const lane = memory_.Overdue();
   if (lane == nullptr) return true;
-  if (!running.empty()) return false;  // what runs cannot be taken from, and is over soon
-  if (!memory_.MakeRoomFor(*lane, now_ns)) return true;
+  if (!running.empty()) return false;  // running lanes cannot be evicted, and are done soon
+  if (!memory_.MakeRoomFor(*lane)) return true;
   if (lane->suspended()) {
     const bool is_stored = lane->parked->stored != nullptr;
-    lanes_.Restore(*lane);
-    if (is_stored) return false;  // the next turn moves its pages
+    states_.Return(*lane);
+    if (is_stored) return false;  // the next round moves its pages
   }
   allowed_.clear();
-  for (const Lane* ready : lanes_.ready()) allowed_.push_back(ready == lane);
+  for (const Lane* ready : states_.ready()) allowed_.push_back(ready == lane);
   PlanAndBoard(flight, running);
   return true;
 }
 
-// For a prompt of a few pages, waiting for others to make them is not worth it.
-bool StepLoop::MayFindWholePages(const Pass& pass) const {
+// Waiting for other passes to make the pages of a short prompt is not worth it.
+bool StepLoop::MayFindWholePages(const ScheduledPass& pass) const {
   const uint32_t ahead = pass.unread().size();
   return ahead >= info_.page_tokens &&
          pass.rows_done + ahead >= kPagesToWaitFor * info_.page_tokens;
 }
 
 PlanRequest StepLoop::RequestOf(const Lane& lane) const {
-  const Pass& pass = *lane.current;
+  const ScheduledPass& pass = lane.next_pass();
   PlanRequest request{.tokens_left = pass.rows_left(),
                       .pages_needed = lane.PagesWanted(info_.page_tokens)};
   if (!options_.prefix.share || pass.rows() < info_.page_tokens) return request;
@@ -208,7 +209,7 @@ PlanRequest StepLoop::RequestOf(const Lane& lane) const {
 }
 
 void StepLoop::PlanAndBoard(Flight& flight, const Flight& running) {
-  std::vector<Lane*>& ready = lanes_.ready();
+  std::vector<Lane*>& ready = states_.ready();
   requests_.clear();
   asked_.clear();
   for (uint32_t i = 0; i < ready.size(); ++i) {
@@ -222,7 +223,7 @@ void StepLoop::PlanAndBoard(Flight& flight, const Flight& running) {
       .tokens = info_.max_batch_tokens - static_cast<uint32_t>(flight.batch.tokens.size()),
       .members = info_.max_batch_members - static_cast<uint32_t>(flight.members.size()),
       .pages_free = pool_.pages_free(),
-      .expected_tokens = static_cast<uint32_t>(running.members.size()) + lanes_.cohort().prompt(),
+      .expected_tokens = static_cast<uint32_t>(running.members.size()) + states_.cohort().prompt(),
       .device_idle = running.empty() && flight.empty(),
   };
   Plan(requests_, budget, planned_);
@@ -246,12 +247,12 @@ void StepLoop::PlanAndBoard(Flight& flight, const Flight& running) {
 
 void StepLoop::AdoptCached() {
   if (!options_.prefix.share) return;
-  std::vector<Lane*>& ready = lanes_.ready();
+  std::vector<Lane*>& ready = states_.ready();
   for (bool again = true; again;) {
     again = false;
     for (Lane* const lane : ready) {
       if (lane->suspended()) continue;
-      Pass& pass = *lane->current;
+      ScheduledPass& pass = lane->next_pass();
       if (pass.unread().size() == 0 || !pass.forward.attention.empty()) continue;
       pass.rows_done += lane->kv.Adopt(pass.unread());
       if (!MayFindWholePages(pass) && lane->PagesWanted(info_.page_tokens) < pool_.pages_free()) {
@@ -266,14 +267,14 @@ void StepLoop::AdoptCached() {
 }
 
 void StepLoop::Board(Flight& flight, Lane& lane, uint32_t rows) {
-  Pass& pass = *lane.current;
+  ScheduledPass& pass = lane.next_pass();
   const Forward& forward = pass.forward;
   Batch& batch = flight.batch;
 
   // All of the pass's pages with its first chunk; later chunks find them there.
   std::optional<PageCopy> copy;
-  // What is replayed was paid for when it was made.
-  if (!lane.replaying()) {
+  // Pages that a replay fills were paid for when they were first made.
+  if (!lane.replay) {
     market_.ChargePages(lane.account, lane.kv.PagesNeeded(lane.rows_wanted()));
   }
   PIE_CHECK(lane.kv.Reserve(lane.rows_wanted(), copy));
@@ -305,7 +306,7 @@ void StepLoop::Board(Flight& flight, Lane& lane, uint32_t rows) {
 
   lane.kv.Append(forward.rows(pass.rows_done, rows));
   pass.rows_done += rows;
-  lane.in_batch = true;
+  states_.Board(lane);
 }
 
 void StepLoop::Settle(Flight& flight, Result<BatchOutput> output) {
@@ -330,7 +331,7 @@ void StepLoop::Settle(Flight& flight, Result<BatchOutput> output) {
   }
   for (size_t i = 0; i < flight.members.size(); ++i) {
     if (const Lane* lane = lane_at(i + 4)) Fetch(lane);
-    if (const Lane* lane = lane_at(i + 2)) Fetch(lane->current.get());
+    if (const Lane* lane = lane_at(i + 2)) Fetch(lane->pass.get());
     const Flight::Member& member = flight.members[i];
     if (member.lane == nullptr) continue;
     lanes_.Settle(*member.lane, std::move(output->slots[i]), member.first_row, member.rows);
@@ -339,11 +340,11 @@ void StepLoop::Settle(Flight& flight, Result<BatchOutput> output) {
 
 StepLoop::Pause StepLoop::Idle() {
   const int64_t now_ns = clock_.NowNs();
-  lanes_.cohort().SetTime(now_ns, PatienceNs(last_latency_ns_));
-  TickMarket(now_ns);
-  ExpireRequests(now_ns);
+  SetTime(now_ns);
+  TickMarket();
+  ExpireRequests();
   Publish();
-  if (lanes_.ready().empty()) return {.spin = true};
+  if (states_.ready().empty()) return {.spin = true};
   if (!starving_since_ns_ || starving_pages_free_ != pool_.pages_free()) {
     starving_since_ns_ = now_ns;
     starving_pages_free_ = pool_.pages_free();
@@ -375,18 +376,18 @@ void StepLoop::Wait(const Pause& pause) {
         if (queue_.Holds(pause.commands)) return;
         CpuRelax();
       }
-      // Guests need a core to come back on; this one stays awake for them.
+      // Guests need a core to come back on.
       std::this_thread::yield();
     } while (clock_.NowNs() < spin_end_ns);
   }
   queue_.Sleep(pause.timeout, pause.commands);
 }
 
-void StepLoop::TickMarket(int64_t now_ns) {
-  constexpr int64_t kTickNs = 1'000'000;  // at least, between two: an auction looks at every page
+void StepLoop::TickMarket() {
+  constexpr int64_t kTickNs = 1'000'000;  // between two ticks: an auction looks at every page
   if (!memory_.contended() && market_.price() == 0) return;
-  if (now_ns - last_tick_ns_ < kTickNs) return;
-  last_tick_ns_ = now_ns;
+  if (time_.now_ns - last_tick_ns_ < kTickNs) return;
+  last_tick_ns_ = time_.now_ns;
   if (memory_.contended()) {
     HoldAuction(lanes_, memory_, pool_, info_.page_tokens, market_);
   } else {
@@ -394,16 +395,17 @@ void StepLoop::TickMarket(int64_t now_ns) {
   }
 }
 
-void StepLoop::ExpireRequests(int64_t now_ns) {
+void StepLoop::ExpireRequests() {
   constexpr int64_t kLookNs = 100'000'000;
+  const int64_t now_ns = time_.now_ns;
   if (options_.request_timeout_ms == 0 || now_ns - last_expiry_ns_ < kLookNs) return;
   last_expiry_ns_ = now_ns;
   const int64_t timeout_ns = options_.request_timeout_ms * 1'000'000LL;
   while (true) {
-    const auto expired = std::ranges::find_if(lanes_.ready(), [&](const Lane* lane) {
+    const auto expired = std::ranges::find_if(states_.ready(), [&](const Lane* lane) {
       return now_ns - lane->ready_since_ns >= timeout_ns;
     });
-    if (expired == lanes_.ready().end()) return;
+    if (expired == states_.ready().end()) return;
     lanes_.Break(**expired, {Code::kExhausted,
                              fmt::format("the pass has waited {} s for the device, which is too "
                                          "busy; try again later, or raise request_timeout_secs",
@@ -411,9 +413,9 @@ void StepLoop::ExpireRequests(int64_t now_ns) {
   }
 }
 
-// Better one honest failure, which gives its pages to the others, than all waiting for ever.
+// Fails one lane, which gives its pages to the others, rather than let all wait for ever.
 void StepLoop::FailOldest() {
-  Lane& lane = *lanes_.ready().front();
+  Lane& lane = *states_.ready().front();
   const uint32_t needed = lane.PagesWanted(info_.page_tokens);
   lanes_.Break(lane,
                {Code::kExhausted,
@@ -439,15 +441,15 @@ void StepLoop::Publish() {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   counts_.sequences.store(lanes_.sequences(), kRelaxed);
   counts_.pages_used.store(pool_.pages_used(), kRelaxed);
-  counts_.pages_restored.store(pages_restored_, kRelaxed);
+  counts_.pages_restored.store(mover_.pages_restored(), kRelaxed);
   counts_.pages_cached.store(pool_.pages_cached(), kRelaxed);
   counts_.prefix_hits.store(index_.stats().hits, kRelaxed);
   counts_.prefix_tokens_saved.store(index_.stats().tokens_saved, kRelaxed);
   counts_.prefix_merged.store(index_.stats().merged, kRelaxed);
   counts_.prefix_evictions.store(index_.stats().evictions, kRelaxed);
-  counts_.suspensions.store(lanes_.suspensions(), kRelaxed);
-  counts_.replayed_tokens.store(lanes_.replayed_tokens(), kRelaxed);
-  counts_.pages_swapped.store(pages_swapped_, kRelaxed);
+  counts_.suspensions.store(states_.suspensions(), kRelaxed);
+  counts_.replayed_tokens.store(states_.replayed_tokens(), kRelaxed);
+  counts_.pages_swapped.store(mover_.pages_swapped(), kRelaxed);
   counts_.price.store(static_cast<double>(market_.price()) / kCredit, kRelaxed);
   counts_.queued.store(lanes_.passes(), kRelaxed);
   counts_.steps.store(steps_, kRelaxed);

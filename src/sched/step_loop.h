@@ -1,8 +1,8 @@
 // StepLoop: what the step thread does. drain → plan → reserve pages → run → settle, and while the
 // device runs one batch, the next is planned and built.
 //
-// It owns all KV metadata: the pool, the page tables, the lanes. Nothing here is locked; the queue
-// in front and the counts behind are all that other threads see.
+// It owns all KV metadata: the pool, the page tables, the lanes. Nothing here is locked; other
+// threads see only the queue in front and the counts behind.
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,11 @@
 #include "sched/lane_table.h"
 #include "sched/market.h"
 #include "sched/memory.h"
+#include "sched/page_mover.h"
 #include "sched/planner.h"
 #include "sched/queue.h"
 #include "sched/scheduler.h"
-#include "sched/swap.h"
+#include "sched/step_time.h"
 
 namespace pie {
 
@@ -32,15 +33,15 @@ class StepLoop {
 
   void Run();  // on the step thread, until the queue is closed
 
-  // What there is to wait for when there is nothing to run.
+  // How to wait when there is nothing to run.
   struct Pause {
-    std::optional<std::chrono::nanoseconds> timeout;  // nullopt: for work only
-    size_t commands = 1;                              // that end it
-    bool spin = false;                                // work may come any moment
+    std::optional<std::chrono::nanoseconds> timeout;  // nullopt: wait for commands only
+    size_t commands = 1;                              // how many of them end the pause
+    bool spin = false;                                // they may come any moment
   };
-  // Runs a batch, if there is one to run; else says how to wait for it. Never waits but for the
-  // device. For Run, and for whoever owns the clock.
-  std::optional<Pause> Turn();
+  // One round: runs a batch, if there is one to run, else says how to wait for one. Waits for
+  // nothing but the device. Called by Run, and by the simulation, which owns the clock.
+  std::optional<Pause> RunOnce();
   Status CheckIntegrity() const;
 
   SchedulerStats stats() const;  // any thread
@@ -63,34 +64,38 @@ class StepLoop {
   };
 
   void DrainCommands();
-  // Adds what is ready to a batch that has not started yet. `running` is what the device runs now.
+  void Apply(command::OpenAccount command);
+  void Apply(command::CloseAccount command);
+  void Apply(command::UseMeanwhile command);
+  template <class C>
+  void Apply(C command) {
+    lanes_.Apply(std::move(command));
+  }
+  void SetTime(int64_t now_ns) { time_.now_ns = now_ns; }
+  // Adds ready lanes to a batch that has not started yet. `running` is what the device runs now.
   void Assemble(Flight& flight, const Flight& running);
-  // Who has waited too long for pages has them before anybody else boards. False: nobody should.
+  // Serves the overdue lane first. Returns false if no other lane may board.
   bool ServeOverdue(Flight& flight, const Flight& running);
-  // Between batches: brings parked tokens into pages, and answers who reads pages.
-  void MovePages();
-  bool Restore(Lane& lane);  // some of it at a time; true if it can go on at once
-  std::shared_ptr<const StoredKv> SwapOut(const Lane& lane);
-  Result<KvContent> ReadPages(const Lane& lane, const KvRead& read);
-  // Rows that wait and are in memory already need not be computed.
+  // Takes pages from memory for rows that wait, so that they need not be computed.
   void AdoptCached();
-  // So much of the pass is ahead that it is better off with pages that others are about to make.
-  bool MayFindWholePages(const Pass& pass) const;
+  // Are so many rows of the pass ahead that it should wait for pages that other passes are about to
+  // make?
+  bool MayFindWholePages(const ScheduledPass& pass) const;
   void Board(Flight& flight, Lane& lane, uint32_t rows);
   PlanRequest RequestOf(const Lane& lane) const;
   void PlanAndBoard(Flight& flight, const Flight& running);
-  // To wait for peers that would join this batch. Nullopt: it is time to run it.
+  // How to wait for peers that would join this batch. Nullopt: it is time to run it.
   std::optional<Pause> Hold(const Flight& flight);
   void RunBatch(Flight& flight, Flight& next);
   void Settle(Flight& flight, Result<BatchOutput> output);
-  // Nothing runs and nothing can start: waits for work, and for pages only so long.
+  // Nothing runs and nothing can start: how to wait for work. Waiting for pages has a limit.
   Pause Idle();
   void Wait(const Pause& pause);
-  bool RunGuests(const Pause& pause);  // true: what it waited for is there
+  bool RunGuests(const Pause& pause);  // true: the pause is over
   // The market's tick, where memory is short.
-  void TickMarket(int64_t now_ns);
+  void TickMarket();
   // Fails passes that have waited too long.
-  void ExpireRequests(int64_t now_ns);
+  void ExpireRequests();
   void FailOldest();
   void Publish();
 
@@ -101,35 +106,32 @@ class StepLoop {
   const Clock& clock_;
   PagePool pool_;
   PrefixIndex index_;
+  StepTime time_;
   LaneTable lanes_;
+  LaneStates& states_;
   Market market_;
   Memory memory_;
-  SwapPool swap_;
-  SwapCosts swap_costs_;
-  uint64_t pages_swapped_ = 0;
+  PageMover mover_;
   Flight flights_[2];
   Flight* next_ = &flights_[0];   // being built
   Flight* other_ = &flights_[1];  // the one before
 
   std::shared_ptr<Meanwhile> meanwhile_;
 
-  std::vector<Command> commands_;  // buffers that are reused
+  CommandQueue::Drained drained_;  // buffers that are reused
   std::vector<PlanRequest> requests_;
   std::vector<Planned> planned_;
   std::vector<bool> allowed_;
-  std::vector<uint32_t> asked_;  // the ready lane of each request, where not all ask
+  std::vector<uint32_t> asked_;  // the index of each request's lane in ready()
 
-  std::optional<int64_t> gathering_since_ns_;  // since when the next batch could start
-  int64_t last_latency_ns_ = 0;
-  bool short_of_pages_ = false;  // did the last plan leave anybody out for want of pages?
+  std::optional<int64_t> gathering_since_ns_;  // when the next batch could first start
+  bool short_of_pages_ = false;  // did the last plan leave a lane out for want of pages?
   int64_t last_tick_ns_ = 0;
   int64_t last_expiry_ns_ = 0;
   std::optional<int64_t> starving_since_ns_;
   uint32_t starving_pages_free_ = 0;
   uint64_t steps_ = 0;
   uint64_t tokens_ = 0;
-  uint64_t pages_restored_ = 0;
-  bool moving_ = false;  // there is more for MovePages to do
 
   struct Counts {
     std::atomic<uint64_t> sequences = 0;

@@ -36,7 +36,7 @@ bool SwapIsCheaper(const SwapCosts& costs, uint32_t tokens, uint32_t pages) {
   return 2 * costs.page_ns * pages < costs.token_ns * tokens;
 }
 
-void Follow(double& average, double measured) {
+void Smooth(double& average, double measured) {
   average = average == 0 ? measured : average + (measured - average) / 16;
 }
 

@@ -1,5 +1,5 @@
-// Swap: pages of suspended sequences in memory that the device has not got. Copying a page there
-// and back may cost less than computing it again; what both take is measured.
+// Swap: pages of suspended sequences in host memory. Copying a page there and back may cost less
+// than computing it again; both costs are measured.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,24 @@
 
 namespace pie {
 
-// What things have been taking. 0 = not known yet.
+// Measured costs. 0 = not known yet.
 struct SwapCosts {
-  double token_ns = 0;  // to compute one
-  double page_ns = 0;   // to copy one, one way
+  double token_ns = 0;  // to compute one token
+  double page_ns = 0;   // to copy one page, one way
 };
-// Would it be cheaper to copy these pages out and in than to compute the tokens again? While a cost
-// is not known, it is tried.
+// Is it cheaper to copy these pages out and in than to compute the tokens again? While a cost is
+// not known, the answer is yes, so that it is measured.
 bool SwapIsCheaper(const SwapCosts& costs, uint32_t tokens, uint32_t pages);
 
-// Follows what is measured, slowly: one odd step does not change a decision.
-void Follow(double& average, double measured);
+// Moves an average towards what was measured, slowly: one odd step does not change a decision.
+void Smooth(double& average, double measured);
 
-// Pages that may be out, and those that are. Owner: the step thread.
+// Counts the pages that may be in host memory, and those that are. Owner: the step thread.
 class SwapPool {
  public:
   explicit SwapPool(uint32_t pages) : room_(std::make_shared<uint32_t>(pages)) {}
   uint32_t pages_free() const { return *room_; }
-  // Takes pages.size() / page_bytes of the room until the last holder lets go.
+  // Takes pages.size() / page_bytes of the room, until the last reference to the result is gone.
   std::shared_ptr<const StoredKv> Keep(Rows rows, std::vector<std::byte> pages, size_t page_bytes);
 
  private:

@@ -13,11 +13,11 @@ TEST(Swap, TheCheaperWayIsTaken) {
   EXPECT_FALSE(SwapIsCheaper({.token_ns = 1, .page_ns = 100}, 160, 10));
 }
 
-TEST(Swap, MeasurementsAreFollowedSlowly) {
+TEST(Swap, AveragesMoveSlowly) {
   double average = 0;
-  Follow(average, 100);
+  Smooth(average, 100);
   EXPECT_EQ(average, 100);
-  Follow(average, 260);
+  Smooth(average, 260);
   EXPECT_EQ(average, 110);
 }
 

@@ -125,11 +125,10 @@ Status Guest::Begin(uint32_t action) {
   } else if (action == 3) {
     Drop(dice_.Below(static_cast<uint32_t>(held_.size())));
   } else if (action == 4 && options_.suspends) {
-    queue_.Push({.kind = Command::Kind::kSuspend, .sequence = Pick().id});
+    queue_.Push(command::Suspend{Pick().id});
   } else if (action == 5) {
-    queue_.Push({.kind = Command::Kind::kBid,
-                 .sequence = Pick().id,
-                 .bid = dice_.Of({0.0, 0.01, 1.0, 1000.0, -1.0})});
+    const SequenceId sequence = Pick().id;
+    queue_.Bid(sequence, dice_.Of({0.0, 0.01, 1.0, 1000.0, -1.0}));
   } else if (action == 6) {
     thinks_until_ns_ = clock_.NowNs() + dice_.Below(dice_.OneIn(4) ? 3'000'000'000U : 30'000'000U);
   } else if (action < 9) {
@@ -148,24 +147,19 @@ Status Guest::Begin(uint32_t action) {
 
 void Guest::Fork(const Held& parent) {
   const SequenceId child{next_sequence_++};
-  queue_.Push({.kind = Command::Kind::kFork,
-               .sequence = parent.id,
-               .child = child,
-               .account = options_.account});
+  queue_.Push(command::Fork{.parent = parent.id, .child = child, .account = options_.account});
   held_.push_back({child, Slots(parent.slots)});
 }
 
 void Guest::Create() {
   held_.push_back({SequenceId{next_sequence_++}, {}});
-  queue_.Push({.kind = Command::Kind::kCreate,
-               .sequence = held_.back().id,
-               .salt = options_.salt,
-               .account = options_.account});
+  queue_.Push(command::Create{
+      .sequence = held_.back().id, .salt = options_.salt, .account = options_.account});
 }
 
 void Guest::Drop(size_t index) {
   const SequenceId id = held_[index].id;
-  queue_.Push({.kind = Command::Kind::kDrop, .sequence = id});
+  queue_.Push(command::Drop{id});
   for (const auto& asked : asked_) {  // null: Collect is just sorting them out
     if (asked && asked->sequence == id) asked->dropped = true;
   }
@@ -173,7 +167,7 @@ void Guest::Drop(size_t index) {
 }
 
 void Guest::Truncate(Held& held, uint32_t keep) {
-  queue_.Push({.kind = Command::Kind::kTruncate, .sequence = held.id, .tokens = keep});
+  queue_.Push(command::Truncate{held.id, keep});
   held.slots.resize(keep);
 }
 
@@ -255,12 +249,11 @@ void Guest::Push(const std::shared_ptr<Asked>& asked, Forward forward) {
     if (++watch.asked->calls > 1) watch.asked->problem = "done was called twice";
     watch.asked->result = std::move(result);
   };
-  auto pass = std::make_unique<Pass>();
+  auto pass = std::make_unique<ScheduledPass>();
   pass->first_read = FirstRead(forward);
   pass->forward = std::move(forward);
   asked_.push_back(asked);
-  queue_.Push(
-      {.kind = Command::Kind::kExecute, .sequence = asked->sequence, .pass = std::move(pass)});
+  queue_.Push(command::Execute{std::move(pass)});
 }
 
 Status Guest::CheckEnded() const {

@@ -25,7 +25,7 @@ void Guest::Save(const Held& held) {
   saving->copy = SequenceId{next_sequence_++};
   saving->chunk = 1 + dice_.Below(6);
   saving->killed = dice_.OneIn(8);
-  queue_.Push({.kind = Command::Kind::kFork, .sequence = held.id, .child = saving->copy});
+  queue_.Push(command::Fork{.parent = held.id, .child = saving->copy});
   saves_.push_back(saving);
   ReadMore(saving);
 }
@@ -41,7 +41,7 @@ void Guest::ReadMore(const std::shared_ptr<Saving>& saving) {
   };
   saving->destroyed = false;
   saving->next_page += saving->chunk;
-  queue_.Push({.kind = Command::Kind::kRead, .sequence = saving->copy, .read = std::move(read)});
+  queue_.Push(command::Read{saving->copy, std::move(read)});
 }
 
 Status Guest::CollectSaves() {
@@ -52,7 +52,7 @@ Status Guest::CollectSaves() {
     const Result<bool> goes_on = TakePages(saving);
     if (!goes_on) status = std::unexpected(goes_on.error());
     if (goes_on && *goes_on) return false;
-    queue_.Push({.kind = Command::Kind::kDrop, .sequence = saving->copy});
+    queue_.Push(command::Drop{saving->copy});
     return true;
   });
   return status;
@@ -90,11 +90,10 @@ Status Guest::Open(bool take) {
   auto saved = PIE_TRY(take ? store_.Take(options_.user, name) : store_.Open(options_.user, name));
   if (!saved) return {};
   const SequenceId id{next_sequence_++};
-  queue_.Push({.kind = Command::Kind::kCreate,
-               .sequence = id,
-               .salt = options_.salt,
-               .stored = std::move(saved->kv),
-               .account = options_.account});
+  queue_.Push(command::Create{.sequence = id,
+                              .salt = options_.salt,
+                              .account = options_.account,
+                              .stored = std::move(saved->kv)});
   held_.push_back({id, std::move(saved->slots)});
   return {};
 }

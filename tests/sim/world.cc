@@ -14,7 +14,7 @@ namespace {
 
 // Nobody waits longer for an answer: many times what a busy device needs for everybody's passes.
 constexpr int64_t kLongestWaitNs = 120'000'000'000;
-constexpr uint64_t kMostTurns = 2'000'000;
+constexpr uint64_t kMostRounds = 2'000'000;
 
 class World {
  public:
@@ -39,27 +39,26 @@ class World {
                                                 around));
     }
     for (uint32_t i = 0; i <= options.guests / 2; ++i) {
-      queue_.Push({.kind = Command::Kind::kOpenAccount,
-                   .tokens = 1 + dice_.Below(20),
-                   .account = AccountId{i + 1}});
+      queue_.Push(command::OpenAccount{.account = AccountId{i + 1},
+                                       .endowment_pages = 1 + dice_.Below(20)});
     }
   }
 
   Result<WorldReport> Run() {
-    for (uint64_t turn = 0;; ++turn) {
-      if (turn > kMostTurns) return Fail(Code::kInternal, "no end after {} turns", turn);
+    for (uint64_t round = 0;; ++round) {
+      if (round > kMostRounds) return Fail(Code::kInternal, "no end after {} rounds", round);
       bool over = true;
       for (const auto& guest : guests_) {
         PIE_RETURN_IF_ERROR(guest->Act());
         over &= guest->over();
       }
       if (over) break;
-      PIE_RETURN_IF_ERROR(Turn());
+      PIE_RETURN_IF_ERROR(Round());
     }
     for (uint32_t i = 0; i <= options_.guests / 2; ++i) {
-      queue_.Push({.kind = Command::Kind::kCloseAccount, .account = AccountId{i + 1}});
+      queue_.Push(command::CloseAccount{AccountId{i + 1}});
     }
-    while (!loop_.Turn()) {
+    while (!loop_.RunOnce()) {
     }
     PIE_RETURN_IF_ERROR(loop_.CheckIntegrity());
     const SchedulerStats stats = loop_.stats();
@@ -117,8 +116,8 @@ class World {
     return options;
   }
 
-  Status Turn() {
-    const std::optional<StepLoop::Pause> pause = loop_.Turn();
+  Status Round() {
+    const std::optional<StepLoop::Pause> pause = loop_.RunOnce();
     PIE_RETURN_IF_ERROR(loop_.CheckIntegrity());
     PIE_RETURN_IF_ERROR(device_.problem());
     if (loop_.stats().price > 0) ++report_.ticks_with_a_price;

@@ -1,40 +1,45 @@
-// The step loop's traffic with what lies outside of the device: parked tokens come into pages, and
-// pages are read for those who keep them elsewhere. All of it between batches.
+#include "sched/page_mover.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "sched/step_loop.h"
-
 namespace pie {
 namespace {
 
-// That a restored sequence may move between two batches: a few milliseconds.
+// How much of a restored sequence is written between two batches: a few milliseconds' worth.
 constexpr size_t kRestoreBytes = size_t{16} << 20;
 
 }  // namespace
 
-void StepLoop::MovePages() {
-  while (!lanes_.reading().empty()) {
-    Lane& lane = *lanes_.reading().front();
-    lanes_.EndRead(lane, ReadPages(lane, *lane.reading));
+bool PageMover::has_work() const {
+  return half_restored_ || !lanes_.states().restoring().empty() ||
+         !lanes_.states().reading().empty();
+}
+
+void PageMover::Move() {
+  const LaneStates& states = lanes_.states();
+  while (!states.reading().empty()) {
+    Lane& lane = *states.reading().front();
+    lanes_.EndRead(lane, ReadPages(lane, *lane.read));
   }
-  moving_ = false;
-  // One at a time: what waits for pages is not overtaken by what needs fewer.
-  while (!moving_ && !lanes_.restoring().empty()) {
-    if (!Restore(*lanes_.restoring().front())) break;
+  half_restored_ = false;
+  // One lane at a time: a lane that waits for pages is not overtaken by one that needs fewer.
+  while (!half_restored_ && !states.restoring().empty()) {
+    if (!Restore(*states.restoring().front())) break;
   }
 }
 
-bool StepLoop::Restore(Lane& lane) {
+bool PageMover::Restore(Lane& lane) {
   const RowsView rows = lane.parked->stored->rows().Sub(0, lane.parked->tokens);
   uint32_t done = lane.kv.tokens();
   if (done == 0) done = lane.kv.Adopt(rows);
-  // Room for the pass as well, or it could come to wait for pages that others of its kind hold.
+  // Room is reserved for the pass as well. Otherwise the pass could come to wait for pages that
+  // other restored lanes hold.
   const uint32_t missing = rows.size() - done;
   std::optional<PageCopy> copy;
-  if (!lane.kv.Reserve(missing + lane.current->rows_left(), copy)) {
-    lanes_.Suspend(lane);  // back to where it came from: others were quicker
+  if (!lane.kv.Reserve(missing + lane.rows_wanted(), copy)) {
+    lanes_.states().Suspend(lane);  // other lanes were quicker
     return false;
   }
   const size_t pages = std::max<size_t>(1, kRestoreBytes / std::max<size_t>(1, info_.page_bytes));
@@ -53,29 +58,32 @@ bool StepLoop::Restore(Lane& lane) {
   }
   lane.kv.Append(rows.Sub(done, count));
   lane.kv.Publish();
-  moving_ = lane.kv.tokens() < rows.size();
-  if (!moving_) lanes_.EndRestore(lane);
+  half_restored_ = lane.kv.tokens() < rows.size();
+  if (!half_restored_) lanes_.states().EndReturn(lane);
   return true;
 }
 
-// Null: it is cheaper to compute them again, or there is no room.
-std::shared_ptr<const StoredKv> StepLoop::SwapOut(const Lane& lane) {
+std::shared_ptr<const StoredKv> PageMover::SwapOut(const Lane& lane) {
   const std::span<const PageId> table = lane.kv.PagesOf(lane.kv.tokens());
   const auto pages = static_cast<uint32_t>(table.size());
   if (pages > swap_.pages_free()) return nullptr;
-  if (!SwapIsCheaper(swap_costs_, lane.kv.tokens(), pages)) return nullptr;
+  if (!SwapIsCheaper(costs_, lane.kv.tokens(), pages)) return nullptr;
   const int64_t start_ns = clock_.NowNs();
   std::vector<std::byte> content(pages * info_.page_bytes);
   for (uint32_t i = 0; i < pages; ++i) {
     const auto room = std::span(content).subspan(i * info_.page_bytes, info_.page_bytes);
     if (!backend_.ReadPage(table[i], room)) return nullptr;
   }
-  Follow(swap_costs_.page_ns, static_cast<double>(clock_.NowNs() - start_ns) / pages);
+  Smooth(costs_.page_ns, static_cast<double>(clock_.NowNs() - start_ns) / pages);
   pages_swapped_ += pages;
   return swap_.Keep(lane.kv.history().From(0), std::move(content), info_.page_bytes);
 }
 
-Result<KvContent> StepLoop::ReadPages(const Lane& lane, const KvRead& read) {
+void PageMover::AddStep(int64_t ns, size_t tokens) {
+  Smooth(costs_.token_ns, static_cast<double>(ns) / static_cast<double>(tokens));
+}
+
+Result<KvContent> PageMover::ReadPages(const Lane& lane, const KvRead& read) {
   KvContent content;
   if (read.first_page == 0) {
     content.rows = lane.parked ? Rows() : lane.kv.history().From(0);

@@ -1,0 +1,17 @@
+// StepTime: the time by which the scheduler decides.
+//
+// The step loop owns it and reads the clock a few times in a round. The other parts of the
+// scheduler read it here, so that all decisions of a moment are made at the same time. Owner: the
+// step thread.
+#pragma once
+
+#include <cstdint>
+
+namespace pie {
+
+struct StepTime {
+  int64_t now_ns = 0;
+  int64_t last_latency_ns = 0;  // what the last batch took
+};
+
+}  // namespace pie
