@@ -1,4 +1,4 @@
-// Clock: time as a dependency, so that tests can own it. Thread-safe.
+// Clock: the time as a dependency, so that tests can control it. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ class SteadyClock final : public Clock {
   }
 };
 
-// Moves only when told to.
+// A clock for tests: it moves only when AdvanceNs is called.
 class ManualClock final : public Clock {
  public:
   int64_t NowNs() const override { return now_ns_.load(std::memory_order_relaxed); }

@@ -1,4 +1,5 @@
-// Histogram: counts by size, in buckets whose bounds double. Any thread; adding costs two atomics.
+// Histogram: counts durations in buckets whose upper bounds double. Thread-safe; Add costs two
+// atomic operations.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@ namespace pie {
 
 class Histogram {
  public:
-  // Upper bounds in seconds: 0.1 ms, 0.2 ms, … 52 s; one more for the rest.
+  // Upper bounds in seconds: 0.1 ms, 0.2 ms, … 52 s. One more bucket takes all longer durations.
   static constexpr size_t kBounds = 20;
   static constexpr double Bound(size_t i) { return 1e-4 * static_cast<double>(1ull << i); }
 
@@ -21,7 +22,8 @@ class Histogram {
     counts_[bucket].fetch_add(1, std::memory_order_relaxed);
     sum_ns_.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
   }
-  // Of one bucket by itself; `kBounds` is what is longer than all.
+  // The count of one bucket alone, not cumulative. Bucket `kBounds` holds the durations above every
+  // bound.
   uint64_t count(size_t bucket) const { return counts_[bucket].load(std::memory_order_relaxed); }
   double sum_seconds() const {
     return static_cast<double>(sum_ns_.load(std::memory_order_relaxed)) * 1e-9;

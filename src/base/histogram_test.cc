@@ -5,13 +5,13 @@
 namespace pie {
 namespace {
 
-TEST(Histogram, EachInItsBucket) {
+TEST(Histogram, CountsEachDurationInItsBucket) {
   Histogram histogram;
   histogram.Add(0);
   histogram.Add(100'000);            // 0.1 ms: within the first bound
   histogram.Add(100'001);            // just past it
   histogram.Add(1'000'000);          // 1 ms: within 1.6 ms
-  histogram.Add(1'000'000'000'000);  // longer than all
+  histogram.Add(1'000'000'000'000);  // above every bound
   EXPECT_EQ(histogram.count(0), 2u);
   EXPECT_EQ(histogram.count(1), 1u);
   EXPECT_EQ(histogram.count(4), 1u);

@@ -1,18 +1,18 @@
-// Every limit of the engine's core in one place. Beyond a limit the caller gets kExhausted or
-// kInvalid with a text that names it; nothing grows without an end because a guest wants it to.
+// Limits of the engine's core. A caller that exceeds one gets kExhausted or kInvalid with a text
+// that names the limit, so no guest can make a structure grow without bound.
 #pragma once
 
 #include <cstdint>
 
 namespace pie::limits {
 
-// Commands between two drains of the step thread. A caller that finds the queue full waits.
+// Commands in the step thread's queue. A caller that finds the queue full waits.
 inline constexpr uint32_t kQueuedCommands = 16'384;
-// Operations that may wait on one sequence; what comes after them fails.
+// Operations that may wait on one sequence. Further ones fail.
 inline constexpr uint32_t kOperationsPerSequence = 4'096;
-// Slots that one pass may ask for (rows × draws, summed over its samplers and probes).
+// Slots that one pass may ask for: rows × draws, summed over its samplers and probes.
 inline constexpr uint64_t kSlotsPerPass = 65'536;
-// Numbers that one pass may ask for (logits, distributions and logprobs of all its slots).
+// Floats that one pass may ask for: the logits, distributions and logprobs of all its slots.
 inline constexpr uint64_t kValuesPerPass = 1ULL << 25;
 
 }  // namespace pie::limits

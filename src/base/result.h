@@ -1,5 +1,5 @@
-// Result<T>: how everything that a user, file, network, guest or device can cause is reported.
-// Our own bugs stop the process instead (PIE_CHECK). No exceptions cross a folder's boundary.
+// Result<T>: reports every failure that a user, a file, the network, a guest or a device can cause.
+// Our own bugs stop the process instead (PIE_CHECK). No exception leaves a folder.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,15 +13,15 @@
 namespace pie {
 
 enum class Code {
-  kInvalid,      // the caller asked for something that makes no sense
-  kNotFound,     // a name that nobody has
+  kInvalid,      // the request makes no sense
+  kNotFound,     // nothing has this name
   kExhausted,    // a limit was reached
   kUnavailable,  // this build or device cannot do it
-  kCancelled,    // somebody stopped it
+  kCancelled,    // the caller or the server stopped it
   kInternal,     // a device or library failed
 };
 
-// `text` is for a person: what was wrong and what to do.
+// `text` is for a person: it says what was wrong and what to do.
 struct Error {
   Code code = Code::kInternal;
   std::string text;
@@ -38,7 +38,7 @@ std::unexpected<Error> Fail(Code code, fmt::format_string<Args...> format, Args&
 
 }  // namespace pie
 
-// For our own bugs only: no input may reach it.
+// Stops the process on a bug of ours. No input may reach a failing PIE_CHECK.
 #define PIE_CHECK(condition)                                                                 \
   do {                                                                                       \
     if (!(condition)) [[unlikely]] {                                                         \
@@ -48,7 +48,7 @@ std::unexpected<Error> Fail(Code code, fmt::format_string<Args...> format, Args&
   } while (false)
 
 // Evaluates to the value of a Result, or returns its error from the enclosing function. The counter
-// lets one stand in another.
+// allows one PIE_TRY inside another.
 #define PIE_TRY(expression) PIE_TRY_COUNTED(expression, __COUNTER__)
 #define PIE_TRY_COUNTED(expression, counter) PIE_TRY_PASTED(expression, counter)
 #define PIE_TRY_PASTED(expression, counter) PIE_TRY_NAMED(expression, pie_try_##counter)
@@ -58,7 +58,7 @@ std::unexpected<Error> Fail(Code code, fmt::format_string<Args...> format, Args&
     if (!name) return std::unexpected(name.error()); \
     *std::move(name);                                \
   })
-// The same for a Status.
+// Returns the error of a Status from the enclosing function.
 #define PIE_RETURN_IF_ERROR(expression)                                                          \
   do {                                                                                           \
     if (auto pie_status = (expression); !pie_status) return std::unexpected(pie_status.error()); \

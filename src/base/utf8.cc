@@ -10,12 +10,12 @@ constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 struct Step {
   size_t bytes = 1;    // how many bytes this step covers
-  bool valid = false;  // they are one character
-  bool cut = false;    // they are the beginning of one, and the text ends
+  bool valid = false;  // the bytes are one character
+  bool cut = false;    // the bytes are a prefix of a character, and the text ends here
 };
 
-// Well-formed sequences as in table 3-7 of the Unicode standard: only the second byte's range
-// depends on the first.
+// Well-formed sequences as in table 3-7 of the Unicode standard: the first byte decides the range
+// of the second; all further bytes have one range.
 Step Next(std::string_view s) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(s[i]); };
   const uint8_t lead = byte(0);

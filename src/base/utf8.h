@@ -1,4 +1,4 @@
-// UTF-8 that may be broken anywhere: a model emits bytes, a reader sees characters.
+// UTF-8 that may be malformed or cut at any byte: a model emits bytes, a reader sees characters.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace pie {
 
-// Appends the whole characters at the front of `bytes` to `text` and returns how many bytes they
-// were. Bytes that cannot be part of a character become U+FFFD (one for each maximal wrong part, as
-// Unicode advises). What may still become a character (at most 3 bytes at the end) is left.
+// Appends the complete characters at the front of `bytes` to `text` and returns the number of bytes
+// consumed. Malformed bytes become U+FFFD, one for each maximal malformed part, as Unicode advises.
+// A prefix of a character at the end (at most 3 bytes) is not consumed.
 size_t AppendWholeCharacters(std::string_view bytes, std::string& text);
 
-// The same for text that is complete: an unfinished character at the end becomes U+FFFD too.
+// Converts text that is complete: a truncated character at the end becomes U+FFFD too.
 std::string ToValidUtf8(std::string_view bytes);
 
 }  // namespace pie

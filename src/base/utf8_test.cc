@@ -7,29 +7,29 @@ namespace {
 
 constexpr const char* kBad = "\xEF\xBF\xBD";
 
-TEST(Utf8, LeavesWhatMayStillBecomeACharacter) {
+TEST(Utf8, LeavesATruncatedCharacter) {
   const std::string text = "aé€😀";
   for (size_t cut = 0; cut <= text.size(); ++cut) {
     std::string out;
     const size_t used = AppendWholeCharacters(std::string_view(text).substr(0, cut), out);
     EXPECT_EQ(out, text.substr(0, used));
     EXPECT_LT(cut - used, 4U);
-    // The rest, with what follows, is exactly what is missing.
+    // What was left, with the bytes that follow, is exactly the missing text.
     std::string rest;
     EXPECT_EQ(AppendWholeCharacters(std::string_view(text).substr(used), rest), text.size() - used);
     EXPECT_EQ(out + rest, text);
   }
 }
 
-TEST(Utf8, ReplacesWhatCannot) {
+TEST(Utf8, ReplacesMalformedBytes) {
   const std::string bad = kBad;
   EXPECT_EQ(ToValidUtf8("a\xFFz"), "a" + bad + "z");
   EXPECT_EQ(ToValidUtf8("\x80\x80"), bad + bad);
   EXPECT_EQ(ToValidUtf8("\xC0\xAF"), bad + bad);                      // overlong
   EXPECT_EQ(ToValidUtf8("\xED\xA0\x80"), bad + bad + bad);            // a surrogate
   EXPECT_EQ(ToValidUtf8("\xF4\x90\x80\x80"), bad + bad + bad + bad);  // past U+10FFFF
-  EXPECT_EQ(ToValidUtf8("\xE2\x82z"), bad + "z");                     // cut short by another
-  EXPECT_EQ(ToValidUtf8("\xE2\x82"), bad);                            // cut short by the end
+  EXPECT_EQ(ToValidUtf8("\xE2\x82z"), bad + "z");  // truncated by another character
+  EXPECT_EQ(ToValidUtf8("\xE2\x82"), bad);         // truncated by the end
   EXPECT_EQ(ToValidUtf8("é"), "é");
   EXPECT_EQ(ToValidUtf8(""), "");
 }

@@ -1,5 +1,6 @@
-// Files that are there whole or not at all, whenever the machine stops. Any thread; costs two
-// flushes of the disk. A disk that is full is kExhausted, all else kInternal.
+// Atomic files: after a crash or a power failure, a file is either complete or as it was before.
+// Any thread; a write costs two flushes of the disk. A full disk is kExhausted, every other failure
+// kInternal.
 #pragma once
 
 #include <sys/types.h>
@@ -11,11 +12,11 @@
 
 namespace pie {
 
-// Writes aside, flushes, renames over what is there, and flushes the folder. The folder must be
-// there. After an error the old file is still there.
+// Writes a temporary file beside `path`, flushes it, renames it over `path` and flushes the folder.
+// The folder must exist. After an error, the old file is unchanged.
 Status WriteWhole(const std::string& path, std::string_view bytes, mode_t mode = 0644);
 
-// What was made, renamed or removed in this folder stays so.
+// Flushes a folder, so that files created, renamed or removed in it stay so after a power failure.
 Status SyncFolder(const std::string& folder);
 
 }  // namespace pie

@@ -31,23 +31,23 @@ class WholeFile : public testing::Test {
   const std::string path_ = folder_ + "/file";
 };
 
-TEST_F(WholeFile, ReplacesWhatIsThere) {
+TEST_F(WholeFile, ReplacesTheOldFile) {
   ASSERT_TRUE(WriteWhole(path_, "a longer first text"));
   ASSERT_TRUE(WriteWhole(path_, std::string_view("short\0one", 9)));
   EXPECT_EQ(Text(path_), std::string_view("short\0one", 9));
   EXPECT_EQ(Files(), 1);
 }
 
-TEST_F(WholeFile, HasTheMode) {
+TEST_F(WholeFile, CreatesTheFileWithTheMode) {
   ASSERT_TRUE(WriteWhole(path_, "secret", 0600));
   struct stat status{};
   ASSERT_EQ(stat(path_.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600);
 }
 
-TEST_F(WholeFile, AFaultLeavesTheOldOne) {
+TEST_F(WholeFile, AFailedWriteLeavesTheOldFile) {
   ASSERT_TRUE(WriteWhole(path_, "old"));
-  // A file may not grow past this: a disk that is full, without one.
+  // A limit on the size of files stands in for a full disk.
   signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
@@ -59,17 +59,17 @@ TEST_F(WholeFile, AFaultLeavesTheOldOne) {
   EXPECT_EQ(status.error().code, Code::kExhausted);
   EXPECT_NE(status.error().text.find(path_), std::string::npos) << status.error().text;
   EXPECT_EQ(Text(path_), "old");
-  EXPECT_EQ(Files(), 1);  // what was begun is gone
+  EXPECT_EQ(Files(), 1);  // the temporary file is gone
 }
 
-TEST_F(WholeFile, AFolderInItsPlaceStays) {
+TEST_F(WholeFile, AFolderAtThePathStays) {
   fs::create_directories(path_);
   EXPECT_FALSE(WriteWhole(path_, "text"));
   EXPECT_TRUE(fs::is_directory(path_));
   EXPECT_EQ(Files(), 1);
 }
 
-TEST_F(WholeFile, NoFolder) {
+TEST_F(WholeFile, FailsWithoutTheFolder) {
   const Status status = WriteWhole(folder_ + "/none/file", "text");
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kInternal);
