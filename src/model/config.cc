@@ -15,19 +15,21 @@ bool IsGemma(Architecture architecture) {
 
 Status CheckRange(std::string_view name, uint32_t value, uint32_t most) {
   if (value >= 1 && value <= most) return {};
-  return Fail(Code::kInvalid, "{} is {}; it must be from 1 to {}", name, value, most);
+  return Fail(Code::kInvalid, "{} is {}; it must be between 1 and {}", name, value, most);
 }
 
 Status CheckNumbers(const ModelConfig& config) {
   if (!(config.norm_eps > 0 && config.norm_eps < 1)) {
-    return Fail(Code::kInvalid, "the norms' epsilon is {}; it must be between 0 and 1",
+    return Fail(Code::kInvalid, "the epsilon of the norms is {}; it must be between 0 and 1",
                 config.norm_eps);
   }
   if (!std::isfinite(config.attention_scale) || config.attention_scale <= 0) {
-    return Fail(Code::kInvalid, "the attention scale is {}", config.attention_scale);
+    return Fail(Code::kInvalid, "the attention scale is {}; it must be above 0",
+                config.attention_scale);
   }
   for (const float cap : {config.attention_softcap, config.final_softcap}) {
-    if (!std::isfinite(cap) || cap < 0) return Fail(Code::kInvalid, "a soft cap is {}", cap);
+    if (!std::isfinite(cap) || cap < 0)
+      return Fail(Code::kInvalid, "a soft cap is {}; it must not be negative", cap);
   }
   return ValidateRope(config.rope);
 }
@@ -136,8 +138,10 @@ Status CheckSizes(const ModelConfig& config) {
   }
   const uint32_t dims = config.rope.dims;
   if (dims == 0 || dims % 2 != 0 || dims > config.head_dim) {
-    return Fail(Code::kInvalid, "{} rotary dimensions of heads with {}; an even number is needed",
-                dims, config.head_dim);
+    return Fail(
+        Code::kInvalid,
+        "the rotary dimensions are {}; they must be even and at most the head dimension, {}", dims,
+        config.head_dim);
   }
   if (config.moe.experts == 0) {
     return CheckRange("the feed-forward size", config.ffn_size, limits::kFfnSize);
@@ -155,13 +159,14 @@ Status FinishConfig(ModelConfig& config) {
   if (IsGemma(config.architecture)) {
     config.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
   }
-  // Where sliding layers turn differently, they stay what they are however wide the window.
+  // A window as wide as the context means nothing, except where sliding layers have their own
+  // theta.
   if (config.sliding_window >= config.context_length && config.rope.sliding_theta == 0) {
     config.sliding_window = 0;
   }
   if (config.sliding_window == 0) config.sliding_layers.clear();
   if (config.sliding_window != 0 && config.sliding_layers.size() != config.layers) {
-    return Fail(Code::kInvalid, "the kinds of {} layers are given, but there are {}",
+    return Fail(Code::kInvalid, "the file gives the kinds of {} layers, but the model has {}",
                 config.sliding_layers.size(), config.layers);
   }
   return CheckNumbers(config);

@@ -1,6 +1,6 @@
-// ModelConfig: all that a backend must know of a model besides its weights, in one form for GGUF
-// metadata and for Hugging Face's config.json. A plain value; what could be decided when reading
-// (scales, factors, which layers slide) is decided, so no backend asks which family it runs.
+// ModelConfig: everything that a backend must know about a model besides its weights, in one form
+// for GGUF metadata and for Hugging Face's config.json. A plain value. The readers resolve scales,
+// factors and the set of sliding layers, so no backend asks which family it runs.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace pie {
 
 enum class Architecture {
-  kLlama,  // and Mistral
+  kLlama,  // Llama and Mistral
   kMixtral,
   kQwen2,
   kQwen3,
@@ -33,26 +33,26 @@ std::string_view NameOf(Architecture architecture);
 enum class Activation {
   kSilu,      // silu(gate) × up
   kGeluTanh,  // gelu(gate) × up
-  // gpt-oss: gate × sigmoid(1.702 × gate) × (up + 1), gate at most 7, up within ±7
+  // gpt-oss: gate × sigmoid(1.702 × gate) × (up + 1), where gate is clamped to at most 7, up to ±7.
   kClampedSwiglu,
 };
 
 enum class NormPlacement {
-  kBefore,  // of attention and of the feed-forward part
-  kAfter,   // of both, before the residual is added (OLMo 2)
-  kAround,  // before and after (Gemma)
+  kBefore,  // before attention and before the feed-forward part
+  kAfter,   // after both, before the residual is added (OLMo 2)
+  kAround,  // before and after both (Gemma)
 };
 
 enum class QkNorm {
   kNone,
-  kHead,   // each head of q and k by itself
+  kHead,   // each head of q and k alone
   kWhole,  // all heads as one vector (OLMo 2)
 };
 
 struct MoeConfig {
   uint32_t experts = 0;  // 0: dense
   uint32_t experts_used = 0;
-  uint32_t ffn_size = 0;    // of each expert
+  uint32_t ffn_size = 0;    // width of each expert
   bool renormalize = true;  // the chosen experts' weights sum to 1
   bool router_bias = false;
 };
@@ -64,9 +64,9 @@ struct ModelConfig {
   uint32_t heads = 0;
   uint32_t kv_heads = 0;
   uint32_t head_dim = 0;  // heads × head_dim need not be hidden_size
-  uint32_t ffn_size = 0;  // of dense layers
+  uint32_t ffn_size = 0;  // width of dense layers
   uint32_t vocab_size = 0;
-  uint32_t context_length = 0;  // longest sequence that the model knows
+  uint32_t context_length = 0;  // longest sequence that the model was trained for
 
   RopeConfig rope;
   MoeConfig moe;
@@ -74,27 +74,29 @@ struct ModelConfig {
   Activation activation = Activation::kSilu;
   NormPlacement norms = NormPlacement::kBefore;
   float norm_eps = 1e-6F;
-  float norm_offset = 0;  // added to every norm's weights: 1 where files have them around 0 (Gemma)
+  // added to every norm's weights; 1 for Gemma, whose files store them minus 1
+  float norm_offset = 0;
   float embedding_scale = 1;
-  bool tied_embeddings = false;  // the output layer is the embedding
+  bool tied_embeddings = false;  // the embedding's weights are also the output layer's
 
-  float attention_scale = 0;  // of q · k
+  float attention_scale = 0;  // factor of q · k
   QkNorm qk_norm = QkNorm::kNone;
   bool qkv_bias = false;
   bool attention_output_bias = false;
   bool ffn_bias = false;
-  bool attention_sinks = false;  // one learned logit a head that takes weight and gives nothing
+  bool attention_sinks = false;  // one learned logit per head, which takes weight and adds no value
   bool fused_qkv = false;        // one tensor for q, k and v, and one for gate and up (Phi 3)
   float attention_softcap = 0;   // x → cap × tanh(x / cap); 0: none
-  float final_softcap = 0;       // the same on the logits
+  float final_softcap = 0;       // the same for the logits
 
-  uint32_t sliding_window = 0;       // tokens seen by sliding layers, itself included; 0: all
+  // tokens that a sliding layer sees, the token itself included; 0: all
+  uint32_t sliding_window = 0;
   std::vector<bool> sliding_layers;  // [layers] when there is a window, else empty
 
   bool IsSliding(uint32_t layer) const { return sliding_window != 0 && sliding_layers[layer]; }
 };
 
-// An unknown architecture is kUnavailable with a list of the known ones; values that cannot be are
+// An unknown architecture is kUnavailable, with a list of the known ones; an impossible value is
 // kInvalid. Errors name the file and the field.
 Result<ModelConfig> ReadConfig(const Gguf& gguf);
 Result<ModelConfig> ReadConfigJson(std::string_view json, std::string_view name);

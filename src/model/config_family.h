@@ -1,4 +1,4 @@
-// What both readers of configurations share: the traits of families, and the last checks.
+// Shared by both readers of configurations: the traits of each model family, and the last checks.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,20 @@
 
 namespace pie {
 
-// A configuration with all that follows from the family alone.
+// Returns a configuration with every value that follows from the family alone.
 ModelConfig FamilyConfig(Architecture architecture);
 
-// Gemma and gpt-oss: of every `period` layers, the last sees everything. 1: none slides; 0: all do.
+// Gemma and gpt-oss: in every `period` layers, the last one sees all tokens and the others slide.
+// 1: no layer slides; 0: all layers do.
 void SetSlidingPattern(ModelConfig& config, uint32_t period);
 uint32_t FamilySlidingPeriod(Architecture architecture);
 
-// Layers, widths, heads, experts and rotary dimensions are within their limits and fit together.
-// Readers ask before they make lists as long as a file says.
+// Checks that layers, widths, heads, experts and rotary dimensions are within their limits and fit
+// together. Readers call it before they allocate lists whose length the file gives.
 Status CheckSizes(const ModelConfig& config);
 
-// Fills in what follows from the numbers read (attention_scale, embedding_scale, windows that are
-// wider than the context), then checks all the rest.
+// Derives the values that follow from the others (attention_scale, embedding_scale, no window where
+// it is wider than the context), then checks the remaining fields.
 Status FinishConfig(ModelConfig& config);
 
 }  // namespace pie

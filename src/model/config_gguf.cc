@@ -21,7 +21,7 @@ constexpr Architecture kKnown[] = {
     Architecture::kQwen3Moe, Architecture::kGemma2, Architecture::kGemma3,
     Architecture::kPhi3,     Architecture::kOlmo2,  Architecture::kGptOss};
 
-// Metadata of one architecture: keys are written without its prefix.
+// The metadata of one architecture. Keys are given without its prefix.
 class Fields {
  public:
   Fields(const Gguf& gguf, std::string_view architecture)
@@ -29,7 +29,7 @@ class Fields {
 
   const GgufValue* Find(std::string_view key) const { return gguf_.Find(prefix_ + Text(key)); }
 
-  // A list of one number a layer counts as that number when all are the same.
+  // Accepts a list with one number per layer if all numbers are equal.
   Result<uint32_t> U32(std::string_view key, std::optional<uint32_t> absent = {}) const {
     const GgufValue* value = Find(key);
     if (value == nullptr) {
@@ -39,12 +39,14 @@ class Fields {
     std::optional<int64_t> number = value->Integer();
     if (const auto list = value->Integers(); list && !list->empty()) {
       if (std::ranges::count(*list, list->front()) != std::ssize(*list)) {
-        return Fail(Code::kUnavailable, "metadata '{}{}' differs between layers", prefix_, key);
+        return Fail(Code::kUnavailable,
+                    "metadata '{}{}' differs between layers; this is not supported", prefix_, key);
       }
       number = list->front();
     }
     if (!number || *number < 0 || *number > std::numeric_limits<uint32_t>::max()) {
-      return Fail(Code::kInvalid, "metadata '{}{}' is no 32-bit number", prefix_, key);
+      return Fail(Code::kInvalid, "metadata '{}{}' must be a whole number from 0 to 2^32 - 1",
+                  prefix_, key);
     }
     return static_cast<uint32_t>(*number);
   }
@@ -57,7 +59,7 @@ class Fields {
     }
     const auto number = value->Number();
     if (!number || !(std::abs(*number) <= std::numeric_limits<float>::max())) {
-      return Fail(Code::kInvalid, "metadata '{}{}' is no finite number", prefix_, key);
+      return Fail(Code::kInvalid, "metadata '{}{}' must be a finite number", prefix_, key);
     }
     return *number;
   }
@@ -68,11 +70,11 @@ class Fields {
 
   bool HasTensor(std::string_view name) const { return gguf_.tensors().Find(name) != nullptr; }
 
-  // A list of numbers that is kept as a tensor, `count` long.
+  // Reads a list of `count` numbers that is stored as a tensor.
   Result<std::vector<float>> Floats(std::string_view name, size_t count) const {
     const Tensor* tensor = gguf_.tensors().Find(name);
     if (tensor == nullptr || tensor->elements() != count) {
-      return Fail(Code::kInvalid, "tensor '{}' with {} numbers is missing", name, count);
+      return Fail(Code::kInvalid, "the file has no tensor '{}' of {} numbers", name, count);
     }
     std::vector<float> values(count);
     PIE_RETURN_IF_ERROR(Dequantize(tensor->dtype, tensor->data, values));
@@ -95,8 +97,8 @@ Result<Architecture> ReadArchitecture(const Gguf& gguf) {
     if (*name == NameOf(architecture)) return architecture;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", NameOf(architecture));
   }
-  return Fail(Code::kUnavailable, "architecture '{}' is not known; known are {}", Shown(*name),
-              known);
+  return Fail(Code::kUnavailable, "unknown architecture '{}'; known architectures: {}",
+              Shown(*name), known);
 }
 
 Status ReadVocabulary(const Gguf& gguf, const Fields& fields, ModelConfig& config) {
@@ -118,7 +120,7 @@ Status ReadSizes(const Gguf& gguf, const Fields& fields, ModelConfig& config) {
   config.hidden_size = PIE_TRY(fields.U32("embedding_length"));
   config.heads = PIE_TRY(fields.U32("attention.head_count"));
   config.kv_heads = PIE_TRY(fields.U32("attention.head_count_kv", config.heads));
-  if (config.heads == 0) return Fail(Code::kInvalid, "a model without attention heads");
+  if (config.heads == 0) return Fail(Code::kInvalid, "the number of heads is 0");
   config.head_dim = PIE_TRY(fields.U32("attention.key_length", config.hidden_size / config.heads));
   if (PIE_TRY(fields.U32("attention.value_length", config.head_dim)) != config.head_dim) {
     return Fail(Code::kUnavailable, "keys and values of different lengths are not supported");
@@ -135,7 +137,7 @@ Status ReadSizes(const Gguf& gguf, const Fields& fields, ModelConfig& config) {
 }
 
 Result<Scaling> ReadScaling(const Fields& fields) {
-  // Converters keep the factors of Llama 3 and of LongRope as tensors.
+  // Converters store the factors of Llama 3 and of LongRope as tensors.
   if (fields.HasTensor("rope_freqs.weight")) return Scaling::kLlama3;
   if (fields.HasTensor("rope_factors_long.weight")) return Scaling::kLongRope;
   const GgufValue* type = fields.Find("rope.scaling.type");
@@ -144,7 +146,7 @@ Result<Scaling> ReadScaling(const Fields& fields) {
   if (name == "none") return Scaling::kNone;
   if (name == "linear") return Scaling::kLinear;
   if (name == "yarn") return Scaling::kYarn;
-  return Fail(Code::kUnavailable, "rotary scaling '{}' is not known (none, linear, yarn are)",
+  return Fail(Code::kUnavailable, "unknown rotary scaling '{}'; known: none, linear, yarn",
               Shown(name));
 }
 
@@ -196,7 +198,7 @@ Status ReadAttention(const Fields& fields, ModelConfig& config) {
   config.attention_softcap = PIE_TRY(fields.F32("attn_logit_softcapping", 0));
   config.final_softcap = PIE_TRY(fields.F32("final_logit_softcapping", 0));
   config.attention_scale = PIE_TRY(fields.F32("attention.scale", 0));
-  // The files do not say that the two largest Gemmas scale by hidden_size / heads.
+  // The two largest Gemmas scale by hidden_size / heads. Their files do not say so.
   const bool largest_gemma =
       (config.architecture == Architecture::kGemma2 && config.layers == 46) ||
       (config.architecture == Architecture::kGemma3 && config.layers == 62);
@@ -227,7 +229,7 @@ Result<ModelConfig> Read(const Gguf& gguf) {
   config.norm_eps = PIE_TRY(fields.F32("attention.layer_norm_rms_epsilon"));
   PIE_RETURN_IF_ERROR(ReadRope(fields, config));
   PIE_RETURN_IF_ERROR(ReadAttention(fields, config));
-  if (gguf.tensors().size() != 0) {  // else only the vocabulary is there
+  if (gguf.tensors().size() != 0) {  // otherwise the file holds only a vocabulary
     config.tied_embeddings = !fields.HasTensor("output.weight");
     config.qkv_bias =
         fields.HasTensor("blk.0.attn_q.bias") || fields.HasTensor("blk.0.attn_qkv.bias");

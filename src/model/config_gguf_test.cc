@@ -12,7 +12,7 @@ namespace {
 
 using Scaling = RopeConfig::Scaling;
 
-// Metadata that every architecture has, then what `more` adds.
+// Returns a file with the metadata that every architecture has and those that `more` adds.
 template <class More>
 std::string File(const std::string& architecture, More more) {
   GgufTestWriter writer;
@@ -64,7 +64,7 @@ TEST(ConfigGgufTest, Llama) {
   EXPECT_EQ(config->moe.experts, 0U);
 }
 
-TEST(ConfigGgufTest, Llama3KeepsItsFactorsInATensor) {
+TEST(ConfigGgufTest, Llama3StoresItsFactorsInATensor) {
   const auto config = Read(File("llama", [](auto& w, auto&) {
     const std::vector<float> factors = {1, 1, 1, 2, 4, 8, 8, 8};
     const std::string data(reinterpret_cast<const char*>(factors.data()), 32);
@@ -135,7 +135,7 @@ TEST(ConfigGgufTest, GemmaFamilies) {
   EXPECT_EQ(gemma2->final_softcap, 30);
   EXPECT_EQ(gemma2->activation, Activation::kGeluTanh);
   EXPECT_EQ(gemma2->norms, NormPlacement::kAround);
-  EXPECT_EQ(gemma2->norm_offset, 0);  // converters have added it
+  EXPECT_EQ(gemma2->norm_offset, 0);  // converters have already added it to the weights
   EXPECT_EQ(gemma2->embedding_scale, 8);
   EXPECT_TRUE(gemma2->IsSliding(0));
   EXPECT_FALSE(gemma2->IsSliding(1));
@@ -195,13 +195,14 @@ TEST(ConfigGgufTest, Phi3Olmo2GptOss) {
   EXPECT_FALSE(gpt_oss->IsSliding(1));
 }
 
-TEST(ConfigGgufTest, ErrorsNameTheFaultAndWhatIsKnown) {
+TEST(ConfigGgufTest, ErrorsNameTheFieldAndTheKnownValues) {
   const auto expect = [](const Result<ModelConfig>& config, const char* part) {
     const std::string error = config ? "no error" : config.error().text;
     EXPECT_NE(error.find(part), std::string::npos) << error << "\nlacks: " << part;
   };
   expect(Read(File("rwkv7", kNothing)),
-         "test.gguf: architecture 'rwkv7' is not known; known are llama, qwen2, qwen3, qwen3moe, "
+         "test.gguf: unknown architecture 'rwkv7'; known architectures: llama, qwen2, qwen3, "
+         "qwen3moe, "
          "gemma2, gemma3, phi3, olmo2, gpt-oss");
   expect(Read(GgufTestWriter().Bytes()), "'general.architecture' is missing");
   const auto with = [](auto change) {
@@ -211,8 +212,8 @@ TEST(ConfigGgufTest, ErrorsNameTheFaultAndWhatIsKnown) {
     return Read(writer.Bytes());
   };
   expect(with([](auto&) {}), "metadata 'llama.block_count' is missing");
-  expect(with([](auto& w) { w.Add("llama.block_count", "12"); }), "no 32-bit number");
-  expect(with([](auto& w) { w.Add("llama.block_count", int32_t{-1}); }), "no 32-bit number");
+  expect(with([](auto& w) { w.Add("llama.block_count", "12"); }), "must be a whole number");
+  expect(with([](auto& w) { w.Add("llama.block_count", int32_t{-1}); }), "must be a whole number");
   const auto sizes = [&](uint32_t layers, uint32_t heads, uint32_t kv_heads, uint32_t head_dim) {
     return with([&](GgufTestWriter& w) {
       w.Add("llama.block_count", layers);
@@ -230,15 +231,15 @@ TEST(ConfigGgufTest, ErrorsNameTheFaultAndWhatIsKnown) {
   EXPECT_TRUE(sizes(2, 4, 2, 16));
   expect(sizes(4'000'000'000, 4, 2, 16), "the number of layers is 4000000000");
   expect(sizes(0, 4, 2, 16), "the number of layers is 0");
-  expect(sizes(2, 0, 2, 16), "without attention heads");
+  expect(sizes(2, 0, 2, 16), "the number of heads is 0");
   expect(sizes(2, 4, 0, 16), "the number of KV heads is 0");
   expect(sizes(2, 4, 3, 16), "4 heads cannot share 3 KV heads");
-  expect(sizes(2, 4, 2, 15), "15 rotary dimensions");
+  expect(sizes(2, 4, 2, 15), "the rotary dimensions are 15");
   expect(sizes(2, 4, 2, 4'000'000'000), "the head dimension is 4000000000");
   expect(Read(File("llama", [](auto& w, auto& key) { w.Add(key("rope.freq_base"), 0.0F); })),
          "rotary base");
   expect(Read(File("llama", [](auto& w, auto& key) { w.Add(key("rope.scaling.type"), "ntk"); })),
-         "rotary scaling 'ntk' is not known");
+         "unknown rotary scaling 'ntk'");
   expect(Read(File("llama", [](auto& w, auto& key) { w.Add(key("expert_count"), uint32_t{4}); })),
          "expert_used_count' is missing");
 }
@@ -254,14 +255,14 @@ TEST(ConfigGgufTest, FlippedBitsNeverCrash) {
   for (uint64_t seed = 0; seed < 3000; ++seed) {
     const CounterRng random{seed};
     std::string bad = whole;
-    const uint64_t header = 700;  // metadata, where flips matter
+    const uint64_t header = 700;  // the metadata; flips elsewhere do not matter
     for (uint64_t i = 0; i <= random.Bits(0) % 3; ++i) {
       bad[random.Bits(2 * i + 1) % header] ^= static_cast<char>(1 << random.Bits(2 * i + 2) % 8);
     }
     read += Read(bad).has_value() ? 1 : 0;
   }
   EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 15);
-  EXPECT_GT(read, 0);  // some flips do no harm
+  EXPECT_GT(read, 0);  // some flips are harmless
   EXPECT_LT(read, 3000);
 }
 

@@ -39,10 +39,10 @@ Result<Architecture> ReadArchitecture(const Fields& fields) {
     if (one.model_type == name) return one.architecture;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", one.model_type);
   }
-  return Fail(Code::kUnavailable, "model_type '{}' is not known; known are {}", Shown(name), known);
+  return Fail(Code::kUnavailable, "unknown model_type '{}'; known types: {}", Shown(name), known);
 }
 
-// What we would compute wrongly rather than not at all.
+// Refuses settings that the engine would ignore, and so compute wrong results.
 Status CheckSupported(const Fields& fields, const ModelConfig& config) {
   const bool gelu = config.activation == Activation::kGeluTanh;
   const std::string activation = fields.Text("hidden_activation", fields.Text("hidden_act"));
@@ -60,14 +60,15 @@ Status CheckSupported(const Fields& fields, const ModelConfig& config) {
   }
   if (PIE_TRY(fields.Number("swiglu_alpha", 1.702)) != 1.702 ||
       PIE_TRY(fields.Number("swiglu_limit", 7)) != 7) {
-    return Fail(Code::kUnavailable, "a 'swiglu_alpha' or 'swiglu_limit' of its own");
+    return Fail(Code::kUnavailable, "only swiglu_alpha = 1.702 and swiglu_limit = 7 are supported");
   }
   if (PIE_TRY(fields.Bool("use_bidirectional_attention", false))) {
-    return Fail(Code::kUnavailable, "attention to later tokens is not supported");
+    return Fail(Code::kUnavailable, "'use_bidirectional_attention' is not supported");
   }
   const json* dense = fields.Find("mlp_only_layers");
   if (PIE_TRY(fields.U32("decoder_sparse_step", 1)) != 1 || (dense && !dense->empty())) {
-    return Fail(Code::kUnavailable, "dense layers among layers with experts are not supported");
+    return Fail(Code::kUnavailable,
+                "a mix of dense layers and layers with experts is not supported");
   }
   return {};
 }
@@ -75,7 +76,7 @@ Status CheckSupported(const Fields& fields, const ModelConfig& config) {
 Status ReadSizes(const Fields& fields, ModelConfig& config) {
   const Architecture architecture = config.architecture;
   const bool gemma3 = architecture == Architecture::kGemma3;
-  // Gemma 3's multimodal files leave out what is the family's default.
+  // The files of multimodal Gemma 3 models leave out the family's default values.
   const auto gemma = [&](uint32_t value) {
     return gemma3 ? std::optional(value) : std::optional<uint32_t>();
   };
@@ -85,7 +86,8 @@ Status ReadSizes(const Fields& fields, ModelConfig& config) {
   config.context_length = PIE_TRY(fields.U32("max_position_embeddings", gemma(131'072)));
   config.heads = PIE_TRY(fields.U32("num_attention_heads", gemma(8)));
   config.kv_heads = PIE_TRY(fields.U32("num_key_value_heads", gemma3 ? 4 : config.heads));
-  if (config.heads == 0) return Fail(Code::kInvalid, "'num_attention_heads' is 0");
+  if (config.heads == 0)
+    return Fail(Code::kInvalid, "'num_attention_heads' is 0; it must be at least 1");
   if (fields.Find("head_dim") == nullptr && !gemma3 && config.hidden_size % config.heads != 0) {
     return Fail(Code::kInvalid,
                 "{} heads do not divide a hidden size of {}, and head_dim is missing", config.heads,
@@ -98,19 +100,21 @@ Status ReadSizes(const Fields& fields, ModelConfig& config) {
       architecture == Architecture::kGptOss) {
     const char* count = fields.Find("num_local_experts") ? "num_local_experts" : "num_experts";
     config.moe.experts = PIE_TRY(fields.U32(count));
-    if (config.moe.experts == 0) return Fail(Code::kInvalid, "'{}' is 0", count);
+    if (config.moe.experts == 0)
+      return Fail(Code::kInvalid, "'{}' is 0; it must be at least 1", count);
     config.moe.experts_used = PIE_TRY(fields.U32("num_experts_per_tok"));
     config.moe.ffn_size = PIE_TRY(fields.U32("moe_intermediate_size", config.ffn_size));
     config.moe.renormalize =
         PIE_TRY(fields.Bool("norm_topk_prob", architecture != Architecture::kQwen3Moe));
   }
-  // Newer files have the share of turned dimensions among the rotary parameters.
+  // Newer files give the share of rotated dimensions in rope_parameters.
   double share = PIE_TRY(fields.Number("partial_rotary_factor", 1));
   if (const json* rope = fields.Object("rope_parameters")) {
     share = PIE_TRY(Fields(*rope).Number("partial_rotary_factor", share));
   }
   if (!(share > 0 && share <= 1))
-    return Fail(Code::kInvalid, "'partial_rotary_factor' is {}", share);
+    return Fail(Code::kInvalid, "'partial_rotary_factor' is {}; it must be above 0 and at most 1",
+                share);
   config.rope.dims = static_cast<uint32_t>(config.head_dim * share);
   return CheckSizes(config);
 }
@@ -132,7 +136,8 @@ Status ReadScaling(const Fields& fields, const Fields& scaling, ModelConfig& con
     const double low = PIE_TRY(scaling.Number("low_freq_factor"));
     const double high = PIE_TRY(scaling.Number("high_freq_factor"));
     if (!(high > low)) {
-      return Fail(Code::kInvalid, "high_freq_factor {} is not above low_freq_factor {}", high, low);
+      return Fail(Code::kInvalid, "high_freq_factor {} must be above low_freq_factor {}", high,
+                  low);
     }
     rope.factors = Llama3Factors(rope, PIE_TRY(scaling.Number("factor")), low, high);
   } else if (type == "longrope" || type == "su" || scaling.Find("short_factor")) {
@@ -156,14 +161,13 @@ Status ReadScaling(const Fields& fields, const Fields& scaling, ModelConfig& con
     rope.attention_factor = PIE_TRY(scaling.F32("attention_factor", attention));
   } else {
     return Fail(Code::kUnavailable,
-                "rotary scaling '{}' is not known; known are linear, llama3, yarn, longrope",
-                Shown(type));
+                "unknown rotary scaling '{}'; known: linear, llama3, yarn, longrope", Shown(type));
   }
   return {};
 }
 
-// Older files have rope_theta and rope_scaling, newer ones rope_parameters, for all layers or for
-// each kind of layer.
+// Older files have rope_theta and rope_scaling. Newer ones have rope_parameters, either one set for
+// all layers or one for each kind of layer.
 Status ReadRope(const Fields& fields, ModelConfig& config) {
   RopeConfig& rope = config.rope;
   if (config.architecture == Architecture::kMixtral) rope.theta = 1'000'000;
@@ -185,7 +189,7 @@ Status ReadRope(const Fields& fields, ModelConfig& config) {
 Status ReadWindow(const Fields& fields, ModelConfig& config) {
   double absent = 0;
   uint32_t period = FamilySlidingPeriod(config.architecture);
-  uint32_t first = 0;  // sliding layer
+  uint32_t first = 0;  // index of the first sliding layer
   switch (config.architecture) {
     case Architecture::kGemma3:
       period = PIE_TRY(fields.U32("sliding_window_pattern", period));
@@ -210,7 +214,7 @@ Status ReadWindow(const Fields& fields, ModelConfig& config) {
   }
   const double window = PIE_TRY(fields.NumberOrNone("sliding_window", absent));
   if (window < 0 || window != std::floor(window)) {
-    return Fail(Code::kInvalid, "'sliding_window' is {}", window);
+    return Fail(Code::kInvalid, "'sliding_window' is {}; it must be a whole number", window);
   }
   config.sliding_window = static_cast<uint32_t>(std::min<double>(window, limits::kContextLength));
   SetSlidingPattern(config, period);
@@ -221,7 +225,8 @@ Status ReadWindow(const Fields& fields, ModelConfig& config) {
     config.sliding_layers.clear();
     for (const json& kind : *kinds) {
       if (kind != "sliding_attention" && kind != "full_attention") {
-        return Fail(Code::kUnavailable, "layers of the kind {} are not supported",
+        return Fail(Code::kUnavailable,
+                    "layer type {} is not supported; supported: sliding_attention, full_attention",
                     Shown(kind.dump(-1, ' ', false, json::error_handler_t::replace)));
       }
       config.sliding_layers.push_back(kind == "sliding_attention");
@@ -240,10 +245,12 @@ Status ReadAttention(const Fields& fields, ModelConfig& config) {
     config.final_softcap = static_cast<float>(
         PIE_TRY(fields.NumberOrNone("final_logit_softcapping", gemma2 ? 30 : 0)));
     const double scalar = PIE_TRY(fields.Number("query_pre_attn_scalar", 256));
-    if (!(scalar > 0)) return Fail(Code::kInvalid, "'query_pre_attn_scalar' is {}", scalar);
+    if (!(scalar > 0))
+      return Fail(Code::kInvalid, "'query_pre_attn_scalar' is {}; it must be above 0", scalar);
     config.attention_scale = static_cast<float>(1 / std::sqrt(scalar));
   }
-  if (architecture != Architecture::kQwen2) {  // whose three biases are there, and no fourth
+  // Qwen 2 always has the biases of q, k and v and no other
+  if (architecture != Architecture::kQwen2) {
     const bool bias = PIE_TRY(fields.Bool("attention_bias", config.qkv_bias));
     config.qkv_bias = config.attention_output_bias = bias;
   }
@@ -254,7 +261,7 @@ Status ReadAttention(const Fields& fields, ModelConfig& config) {
 Result<ModelConfig> Read(const json& file) {
   const Fields whole(file);
   const Architecture architecture = PIE_TRY(ReadArchitecture(whole));
-  const json* text = whole.Object("text_config");  // the language model of a multimodal one
+  const json* text = whole.Object("text_config");  // the language model in a multimodal one
   const Fields fields(architecture == Architecture::kGemma3 && text ? *text : file);
   ModelConfig config = FamilyConfig(architecture);
   PIE_RETURN_IF_ERROR(CheckSupported(fields, config));
@@ -272,8 +279,8 @@ Result<ModelConfig> Read(const json& file) {
 
 Result<ModelConfig> ReadConfigJson(std::string_view text, std::string_view name) {
   if (text.size() > limits::kConfigBytes) {
-    return Fail(Code::kInvalid, "{}: {} bytes (at most {} are allowed)", name, text.size(),
-                limits::kConfigBytes);
+    return Fail(Code::kInvalid, "{}: the file has {} bytes; at most {} are allowed", name,
+                text.size(), limits::kConfigBytes);
   }
   const json file = PIE_TRY(ParseJsonObject(text, name, 16));
   auto config = Read(file);

@@ -11,7 +11,7 @@ namespace {
 using nlohmann::json;
 using Scaling = RopeConfig::Scaling;
 
-// The fields that all have, then those of `more`.
+// Returns the fields that every model has, with those of `more` added.
 json Base(const std::string& model_type, const json& more = json::object()) {
   json config = {{"model_type", model_type}, {"hidden_size", 4096},
                  {"num_hidden_layers", 32},  {"num_attention_heads", 32},
@@ -45,7 +45,7 @@ TEST(ConfigJsonTest, Llama31) {
   EXPECT_EQ(config->rope.pairing, RopeConfig::Pairing::kHalves);
   EXPECT_EQ(config->rope.theta, 500000);
   EXPECT_EQ(config->rope.scaling, Scaling::kLlama3);
-  // From the published formula, by hand.
+  // Expected values computed by hand from the published formula.
   const auto& factors = config->rope.factors;
   ASSERT_EQ(factors.size(), 64U);
   EXPECT_EQ(factors[28], 1);
@@ -135,7 +135,7 @@ TEST(ConfigJsonTest, GemmaFamilies) {
   EXPECT_EQ(gemma2->sliding_window, 4096U);
   EXPECT_TRUE(gemma2->tied_embeddings);
 
-  // As published for 4B: most of it is left to the family's defaults.
+  // As published for Gemma 3 4B: the file leaves most values to the family's defaults.
   const auto gemma3 = Read({{"model_type", "gemma3"},
                             {"text_config",
                              {{"hidden_size", 2560},
@@ -212,42 +212,43 @@ TEST(ConfigJsonTest, Phi3Olmo2GptOss) {
   EXPECT_NEAR(gpt_oss->rope.attention_factor, 1.346574, 1e-6);
 }
 
-TEST(ConfigJsonTest, ErrorsNameTheFaultAndWhatIsKnown) {
+TEST(ConfigJsonTest, ErrorsNameTheFieldAndTheKnownValues) {
   const auto expect = [](const json& config, const char* part) {
     const auto read = Read(config);
     const std::string error = read ? "no error" : read.error().text;
     EXPECT_NE(error.find(part), std::string::npos) << error << "\nlacks: " << part;
   };
   expect(Base("mamba"),
-         "config.json: model_type 'mamba' is not known; known are llama, mistral, mixtral, qwen2, "
+         "config.json: unknown model_type 'mamba'; known types: llama, mistral, mixtral, qwen2, "
          "qwen3, qwen3_moe, gemma2, gemma3, gemma3_text, phi3, olmo2, gpt_oss");
   expect(json::object(), "model_type ''");
   expect({{"model_type", "llama"}}, "'num_hidden_layers' is missing");
   expect(Base("llama", {{"num_attention_heads", 0}}), "'num_attention_heads' is 0");
   expect(Base("llama", {{"num_key_value_heads", 5}}), "32 heads cannot share 5 KV heads");
   expect(Base("llama", {{"num_attention_heads", 30}}), "30 heads do not divide");
-  expect(Base("llama", {{"hidden_size", 1.5}}), "'hidden_size' is no 32-bit number");
+  expect(Base("llama", {{"hidden_size", 1.5}}), "'hidden_size' must be a whole number");
   expect(Base("llama", {{"num_hidden_layers", 4e9}}), "the number of layers is 4000000000");
   expect(Base("llama", {{"rms_norm_eps", 0}}), "epsilon");
   expect(Base("llama", {{"hidden_act", "relu"}}), "activation 'relu'");
-  expect(Base("llama", {{"use_bidirectional_attention", true}}), "later tokens");
-  expect(Base("gpt_oss", {{"swiglu_limit", 6}}), "'swiglu_limit'");
+  expect(Base("llama", {{"use_bidirectional_attention", true}}),
+         "'use_bidirectional_attention' is not supported");
+  expect(Base("gpt_oss", {{"swiglu_limit", 6}}), "swiglu_limit = 7");
   expect(Base("llama", {{"quantization_config", {{"quant_method", "awq"}}}}), "by 'awq'");
   expect(Base("llama", {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2}}}}), "'dynamic'");
   expect(Base("llama", {{"rope_scaling", {{"type", "linear"}}}}), "'factor' is missing");
-  expect(Base("llama", {{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}}), "above zero");
+  expect(Base("llama", {{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}}), "not positive");
   expect(Base("llama", {{"layer_types", {"linear_attention"}}}), "linear_attention");
   expect(Base("gpt_oss", {{"num_local_experts", 4}, {"num_experts_per_tok", 5}}),
          "the number of experts used is 5");
   expect(Base("gpt_oss", {{"num_local_experts", 4},
                           {"num_experts_per_tok", 2},
                           {"layer_types", {"sliding_attention"}}}),
-         "1 layers are given, but there are 32");
+         "the kinds of 1 layers, but the model has 32");
   EXPECT_FALSE(ReadConfigJson("{\"model_type\": \"llama\",", "config.json"));
   EXPECT_EQ(OpenConfigJson("/no/such/config.json").error().code, Code::kNotFound);
 }
 
-// Every field, replaced by what should not be there.
+// Replaces every field by values of the wrong type or size.
 TEST(ConfigJsonTest, OddValuesNeverCrash) {
   const json scaling = {{"rope_type", "yarn"},
                         {"factor", 4.0},

@@ -1,6 +1,5 @@
 #include "model/dequantize.h"
 
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -11,11 +10,11 @@
 namespace pie {
 namespace {
 
-// A block function reads one block at `in` and writes its numbers to `out`. Layouts are given as
-// the fields in their order; f16 fields are little-endian.
+// A block function reads one block at `in` and writes its numbers to `out`. The comment on each
+// function gives the block's layout as its fields in order; f16 fields are little-endian.
 using BlockFunction = void (*)(Block in, float* out);
 
-// Number i of 32 in 16 bytes: the low halves are the first 16 numbers, the high ones the rest.
+// Number i of 32 in 16 bytes: the low nibbles hold the first 16 numbers, the high ones the rest.
 int Nibble(Block packed, int i) {
   return i < 16 ? packed[i] & 0xF : packed[i - 16] >> 4;
 }
@@ -70,10 +69,11 @@ void Q5_1(Block in, float* out) {
   }
 }
 
-// The K types have 256 numbers a block in groups of 16 or 32, each group with a small integer scale
-// (and minimum) that d (and dmin) multiply.
+// The K types have 256 numbers per block in groups of 16 or 32. Each group has a small integer
+// scale (and minimum), which is multiplied by d (and dmin).
 
-// Number i of 256 two-bit ones: 32 bytes hold 128 numbers, as four runs of 32 by bit position.
+// Number i of 256 numbers of two bits: 32 bytes hold 128 numbers, as four runs of 32 by bit
+// position.
 int TwoBits(Block packed, int i) {
   return (packed[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
 }
@@ -99,7 +99,7 @@ void Q3_K(Block in, float* out) {
   const float d = Half(in + 108);
   for (int i = 0; i < 256; ++i) {
     const int group = i / 16;
-    // Four low bits in bytes 0–7, two high ones in bytes 8–11.
+    // Bytes 0–7 hold the low four bits, bytes 8–11 the high two.
     const int scale = ((scales[group % 8] >> (group / 8 * 4)) & 0xF) |
                       ((scales[8 + group % 4] >> (group / 4 * 2)) & 3) << 4;
     const int q = TwoBits(low, i) | ((high[i % 32] >> (i / 32)) & 1) << 2;
@@ -112,8 +112,9 @@ struct ScaleAndMin {
   float min;
 };
 
-// Eight six-bit scales and minimums in 12 bytes: the first four of each lie whole in the low bits
-// of bytes 0–3 and 4–7, whose two upper bits complete the nibbles of bytes 8–11 to the last four.
+// Eight six-bit scales and minimums in 12 bytes. The first four scales are the low six bits of
+// bytes 0–3, the first four minimums those of bytes 4–7. The last four of each have their low four
+// bits in bytes 8–11 and their high two bits in the high bits of bytes 0–7.
 ScaleAndMin SixBits(Block packed, int group) {
   if (group < 4) {
     return {static_cast<float>(packed[group] & 63), static_cast<float>(packed[group + 4] & 63)};
@@ -123,7 +124,7 @@ ScaleAndMin SixBits(Block packed, int group) {
           static_cast<float>(nibbles >> 4 | packed[group] >> 6 << 4)};
 }
 
-// Number i of 256 four-bit ones: 32 bytes hold 64 numbers, low halves first.
+// Number i of 256 numbers of four bits: 32 bytes hold 64 numbers, low nibbles first.
 int FourBits(Block packed, int i) {
   return (packed[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4)) & 0xF;
 }
@@ -138,7 +139,7 @@ void Q4_K(Block in, float* out) {
   }
 }
 
-// f16 d, f16 dmin, u6 (scale, min)[8], u1 high[256], u4 low[256]; as Q4_K
+// f16 d, f16 dmin, u6 (scale, min)[8], u1 high[256], u4 low[256]; the formula of Q4_K
 void Q5_K(Block in, float* out) {
   const float d = Half(in);
   const float dmin = Half(in + 2);
@@ -155,17 +156,13 @@ void Q6_K(Block in, float* out) {
   const Block scales = in + 192;
   const float d = Half(in + 208);
   for (int i = 0; i < 256; ++i) {
-    // 64 bytes hold the low bits of 128 numbers: low halves first.
+    // 64 bytes hold the low bits of 128 numbers, low nibbles first.
     const int low = (in[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4)) & 0xF;
     const int q = low | TwoBits(in + 128, i) << 4;
     const float scale = d * static_cast<float>(static_cast<int8_t>(scales[i / 16]));
     out[i] = scale * static_cast<float>(q - 32);
   }
 }
-
-// IQ4's sixteen steps: finer near zero, where most weights are.
-constexpr std::array<int8_t, 16> kIq4Steps = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                              1,    13,   25,  38,  53,  69,  89,  113};
 
 // f16 d, u4 step[32]: d × steps[step]
 void IQ4_NL(Block in, float* out) {
@@ -188,17 +185,13 @@ void IQ4_XS(Block in, float* out) {
   }
 }
 
-// The values of a 4-bit float (1 sign, 2 exponent, 1 fraction bit), doubled to be whole.
-constexpr std::array<int8_t, 16> kE2M1Doubled = {0, 1,  2,  3,  4,  6,  8,  12,
-                                                 0, -1, -2, -3, -4, -6, -8, -12};
-
 // u8 e, f4 q[32]: 2^(e - 127) × q
 void MXFP4(Block in, float* out) {
-  const int exponent = in[0] - 128;  // one less, for the doubled values
+  const int exponent = in[0] - 128;  // one less, because the values are doubled
   // 2^-127 and 2^-128 are subnormal floats.
   const float scale = exponent >= -126 ? std::bit_cast<float>((exponent + 127U) << 23)
                                        : std::bit_cast<float>(0x200000U << in[0]);
-  for (int i = 0; i < 32; ++i) out[i] = scale * static_cast<float>(kE2M1Doubled[Nibble(in + 1, i)]);
+  for (int i = 0; i < 32; ++i) out[i] = scale * static_cast<float>(kE2m1Steps[Nibble(in + 1, i)]);
 }
 
 BlockFunction FunctionOf(DType dtype) {
@@ -250,11 +243,11 @@ Status Dequantize(DType dtype, std::span<const std::byte> data, std::span<float>
   const DTypeInfo& info = InfoOf(dtype);
   const BlockFunction function = FunctionOf(dtype);
   if (function == nullptr) {
-    return Fail(Code::kUnavailable, "{} cannot be turned into floats by this build", info.name);
+    return Fail(Code::kUnavailable, "{} cannot be dequantised by this build", info.name);
   }
   const size_t blocks = data.size() / info.block_bytes;
   if (data.size() % info.block_bytes != 0 || out.size() != blocks * info.block_elements) {
-    return Fail(Code::kInvalid, "{} bytes of {} are not {} numbers", data.size(), info.name,
+    return Fail(Code::kInvalid, "{} bytes of {} do not hold {} numbers", data.size(), info.name,
                 out.size());
   }
   const auto* in = reinterpret_cast<Block>(data.data());

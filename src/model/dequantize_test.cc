@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-// tests/golden/make_quants.py made these files.
+// Reads a file that tests/golden/make_quants.py wrote.
 std::string ReadGolden(const char* name) {
   const auto folder = std::filesystem::path(__FILE__).parent_path() / "../../tests/golden";
   std::ifstream file(folder / name, std::ios::binary);
@@ -56,7 +56,7 @@ TEST(DequantizeTest, EqualsTheReferenceBitForBit) {
     ASSERT_TRUE(status) << status.error().text;
     for (size_t i = 0; i < actual.size(); ++i) {
       ASSERT_EQ(std::bit_cast<uint32_t>(actual[i]), std::bit_cast<uint32_t>(expected[i]))
-          << "number " << i << ": " << actual[i] << " for " << expected[i];
+          << "number " << i << ": " << actual[i] << ", expected " << expected[i];
     }
     compared.insert(info.dtype);
   }
@@ -70,7 +70,7 @@ TEST(DTypeTest, BlockSizesAreThoseOfTheReference) {
   int known = 0;
   for (const auto& [name, numbers] : index["sizes"].items()) {
     const auto dtype = DTypeFromGguf(numbers[0].get<uint32_t>());
-    if (name == "Q8_1" || name == "Q8_K") {  // for sums on the way, never in files
+    if (name == "Q8_1" || name == "Q8_K") {  // types of intermediate sums, never in files
       EXPECT_FALSE(dtype) << name;
       continue;
     }
@@ -80,10 +80,10 @@ TEST(DTypeTest, BlockSizesAreThoseOfTheReference) {
     EXPECT_EQ(InfoOf(*dtype).block_bytes, numbers[2].get<uint32_t>()) << name;
     ++known;
   }
-  EXPECT_EQ(known + 1, static_cast<int>(AllDTypes().size()));  // U8 is no type of GGUF
+  EXPECT_EQ(known + 1, static_cast<int>(AllDTypes().size()));  // GGUF has no U8
 }
 
-TEST(DTypeTest, UnknownNumbersAndNamesHaveNoType) {
+TEST(DTypeTest, UnknownNumbersAndNamesAreRefused) {
   for (uint32_t number : {4U, 5U, 31U, 36U, 1000U, 0xFFFFFFFFU}) {
     EXPECT_FALSE(DTypeFromGguf(number)) << number;
   }
@@ -92,21 +92,21 @@ TEST(DTypeTest, UnknownNumbersAndNamesHaveNoType) {
   EXPECT_FALSE(DTypeFromSafetensors("Q4_K"));
 }
 
-TEST(DTypeTest, SizesOfTensors) {
+TEST(DTypeTest, ComputesTheSizesOfTensors) {
   const auto bytes = [](DType dtype, std::vector<uint64_t> shape) {
     return TensorBytes(dtype, shape).value_or(0);
   };
   EXPECT_EQ(bytes(DType::kF32, {}), 4U);
   EXPECT_EQ(bytes(DType::kF16, {3, 5}), 30U);
   EXPECT_EQ(bytes(DType::kQ4_K, {2, 512}), 4U * 144);
-  EXPECT_EQ(bytes(DType::kQ4_K, {512, 2}), 0U);  // rows are no whole blocks
+  EXPECT_EQ(bytes(DType::kQ4_K, {512, 2}), 0U);  // rows are not whole blocks
   EXPECT_EQ(bytes(DType::kF32, {0}), 0U);
   EXPECT_EQ(bytes(DType::kF32, {4, 0, 4}), 0U);
   EXPECT_EQ(bytes(DType::kF32, {1ULL << 32, 1ULL << 32}), 0U);
   EXPECT_EQ(bytes(DType::kI8, {1ULL << 62, 3}), 0U);
 }
 
-TEST(DequantizeTest, SizesThatDoNotFitAreErrors) {
+TEST(DequantizeTest, WrongSizesAreErrors) {
   std::vector<std::byte> data(36);
   std::vector<float> out(64);
   EXPECT_TRUE(Dequantize(DType::kQ4_0, data, out));
@@ -117,7 +117,7 @@ TEST(DequantizeTest, SizesThatDoNotFitAreErrors) {
   EXPECT_EQ(unknown.error().code, Code::kUnavailable);
 }
 
-TEST(HalfTest, EveryHalfIsItsFloat) {
+TEST(HalfTest, EveryHalfConvertsExactly) {
   for (uint32_t bits = 0; bits <= 0xFFFF; ++bits) {
     const float value = HalfToFloat(static_cast<uint16_t>(bits));
     const int exponent = static_cast<int>((bits >> 10) & 0x1F);

@@ -51,7 +51,7 @@ constexpr bool InOrder() {
 }
 static_assert(InOrder());
 
-// What safetensors can store and we can hold. Its names for these are ours.
+// The types that safetensors files may have. Their names in the format are the same as ours.
 constexpr std::array kInSafetensors = {DType::kF32, DType::kF16, DType::kBF16,
                                        DType::kF64, DType::kI8,  DType::kI16,
                                        DType::kI32, DType::kI64, DType::kU8};
@@ -83,8 +83,9 @@ Result<uint64_t> TensorBytes(DType dtype, std::span<const uint64_t> shape) {
   const DTypeInfo& info = InfoOf(dtype);
   const uint64_t row = shape.empty() ? 1 : shape.back();
   if (row % info.block_elements != 0) {
-    return Fail(Code::kInvalid, "rows of {} numbers are no whole number of {} blocks ({} each)",
-                row, info.name, info.block_elements);
+    return Fail(Code::kInvalid,
+                "a row of {} numbers is not a whole number of {} blocks ({} numbers each)", row,
+                info.name, info.block_elements);
   }
   uint64_t bytes = info.block_bytes;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -92,7 +93,7 @@ Result<uint64_t> TensorBytes(DType dtype, std::span<const uint64_t> shape) {
     const uint64_t blocks = last ? shape[i] / info.block_elements : shape[i];
     if (blocks == 0) return Fail(Code::kInvalid, "dimension {} is zero", i);
     if (__builtin_mul_overflow(bytes, blocks, &bytes) || bytes > uint64_t{1} << 63) {
-      return Fail(Code::kInvalid, "its size is beyond 2^63 bytes");
+      return Fail(Code::kInvalid, "its size exceeds 2^63 bytes");
     }
   }
   return bytes;

@@ -1,6 +1,6 @@
-// DType: how the numbers of a tensor are stored. Quantised types store a row in blocks of
-// `block_elements` numbers, `block_bytes` each. Knows every type that model files carry; which of
-// them can be computed with is up to dequantize.h and the backends.
+// DType: how the numbers of a tensor are stored. A quantised type stores a row in blocks:
+// `block_elements` numbers in `block_bytes` bytes. The list has every type that model files use;
+// dequantize.h and the backends decide which of them they can compute with.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ struct DTypeInfo {
   std::string_view name;  // as GGUF tools write it: "Q4_K"
   uint32_t block_elements;
   uint32_t block_bytes;
-  int32_t gguf_number;  // -1 when GGUF has no such type
+  int32_t gguf_number;  // -1 if GGUF has no such type
 };
 
 std::span<const DTypeInfo> AllDTypes();
@@ -62,13 +62,13 @@ inline std::string_view NameOf(DType dtype) {
   return InfoOf(dtype).name;
 }
 
-// None for numbers that no known type has, among them types that GGUF has withdrawn.
+// Returns none for numbers that no known type has. Types that GGUF has withdrawn are unknown.
 std::optional<DType> DTypeFromGguf(uint32_t number);
-// The names of safetensors headers: "F32", "BF16", …
+// Takes the names of safetensors headers: "F32", "BF16", …
 std::optional<DType> DTypeFromSafetensors(std::string_view name);
 
-// Bytes of a tensor, outermost dimension first. Fails on a dimension of zero, on a row that is no
-// whole number of blocks, and on sizes beyond 2^63.
+// Size of a tensor in bytes; `shape` has the outermost dimension first. Fails if a dimension is
+// zero, a row is not a whole number of blocks, or the size exceeds 2^63.
 Result<uint64_t> TensorBytes(DType dtype, std::span<const uint64_t> shape);
 
 }  // namespace pie

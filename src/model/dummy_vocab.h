@@ -1,5 +1,5 @@
-// The token ids of the dummy model: ids below 256 are bytes, then these. The dummy backend knows
-// them too, so that its text looks like text and sometimes ends.
+// The token ids of the dummy model: ids below 256 are bytes, the special tokens follow. The dummy
+// backend uses them too, so that its output looks like text and sometimes ends.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What tells two models apart, for things that are kept on disk and fit one model only.
+// The fingerprint of a model's weights: files on disk that fit one model only carry it.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace pie {
 
-// 32 hex digits of the names, types, shapes and some bytes of every tensor. Reads a few pages of
-// each, not all of them: milliseconds.
+// Hashes the names, types and shapes of all tensors and some bytes of each into 32 hex digits.
+// Reads a few pages per tensor, not whole tensors, and takes milliseconds.
 std::string FingerprintOf(const ModelFiles& files);
 
 }  // namespace pie

@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::string_view kMagic = "GGUF";
 constexpr uint64_t kDefaultAlignment = 32;
-// The least that a key with its value, and a tensor's entry, take in a file.
+// The smallest size in a file of a key with its value, and of a tensor's entry.
 constexpr uint64_t kLeastMetadataBytes = 8 + 4 + 1;
 constexpr uint64_t kLeastTensorBytes = 8 + 4 + 4 + 8;
 
 }  // namespace
 
-// Reads a file front to back. `what_` says what is being read, for errors.
+// Reads a file front to back. `what_` names the part that is being read, for errors.
 class GgufParser {
  public:
   GgufParser(std::span<const std::byte> bytes, Gguf& out) : bytes_(bytes), out_(out) {}
@@ -34,7 +34,7 @@ class GgufParser {
   }
 
  private:
-  // A tensor's place, until it is known where the data begin.
+  // A tensor before its data are placed: the data begin after the last entry.
   struct Entry {
     Tensor tensor;
     uint64_t offset;  // from the start of the data
@@ -51,7 +51,7 @@ class GgufParser {
 
   Result<std::span<const std::byte>> Take(uint64_t count) {
     if (count > left()) {
-      return Bad("{} more bytes are needed, but the file ends after {}; is it complete?", count,
+      return Bad("truncated file: {} more bytes are needed, {} are left; download it again", count,
                  left());
     }
     const auto taken = bytes_.subspan(at_, count);
@@ -70,7 +70,7 @@ class GgufParser {
   Result<std::string_view> Name() {
     const auto length = PIE_TRY(Read<uint64_t>());
     if (length == 0 || length > limits::kGgufNameBytes) {
-      return Bad("a name of {} bytes (1 to {} are allowed)", length, limits::kGgufNameBytes);
+      return Bad("a name has {} bytes; 1 to {} are allowed", length, limits::kGgufNameBytes);
     }
     const auto bytes = PIE_TRY(Take(length));
     return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -81,24 +81,24 @@ class GgufParser {
     const auto magic = PIE_TRY(Take(kMagic.size()));
     if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0) {
       at_ = 0;
-      return Bad("this is no GGUF file (it does not begin with \"GGUF\")");
+      return Bad("this is not a GGUF file: it does not begin with \"GGUF\"");
     }
     const auto version = PIE_TRY(Read<uint32_t>());
     if (version == std::byteswap(2U) || version == std::byteswap(3U)) {
-      return Bad("big-endian files cannot be read; convert it to little-endian");
+      return Bad("big-endian files are not supported; convert the file to little-endian");
     }
     if (version != 2 && version != 3) {
-      return Bad("version {} cannot be read, only 2 and 3; convert the model anew", version);
+      return Bad("version {} is not supported, only 2 and 3 are; convert the model again", version);
     }
     out_.version_ = version;
     tensor_count_ = PIE_TRY(Read<uint64_t>());
     metadata_count_ = PIE_TRY(Read<uint64_t>());
     if (metadata_count_ > std::min(limits::kGgufMetadata, left() / kLeastMetadataBytes)) {
-      return Bad("{} metadata values cannot be in a file of {} bytes (at most {} are allowed)",
+      return Bad("the header announces {} metadata values, too many for {} bytes (the limit is {})",
                  metadata_count_, bytes_.size(), limits::kGgufMetadata);
     }
     if (tensor_count_ > std::min(limits::kGgufTensors, left() / kLeastTensorBytes)) {
-      return Bad("{} tensors cannot be in a file of {} bytes (at most {} are allowed)",
+      return Bad("the header announces {} tensors, too many for {} bytes (the limit is {})",
                  tensor_count_, bytes_.size(), limits::kGgufTensors);
     }
     return {};
@@ -113,12 +113,12 @@ class GgufParser {
       const uint64_t begin = at_;
       PIE_RETURN_IF_ERROR(SkipValue(type, 0));
       const GgufValue value(type, bytes_.subspan(begin, at_ - begin));
-      if (!out_.metadata_.emplace(key, value).second) return Bad("this key is there twice");
+      if (!out_.metadata_.emplace(key, value).second) return Bad("duplicate key");
     }
     return {};
   }
 
-  // Moves past a value, checking all of it.
+  // Skips a value and checks all of it.
   Status SkipValue(GgufType type, uint32_t depth) {
     if (type == GgufType::kString) {
       PIE_RETURN_IF_ERROR(Take(PIE_TRY(Read<uint64_t>())));
@@ -128,7 +128,7 @@ class GgufParser {
     if (!gguf::IsScalar(type)) return Bad("unknown value type {}", std::to_underlying(type));
     const auto bytes = PIE_TRY(Take(gguf::ScalarBytes(type)));
     if (type == GgufType::kBool && bytes[0] > std::byte{1}) {
-      return Bad("a boolean is {}, neither 0 nor 1", std::to_integer<int>(bytes[0]));
+      return Bad("a boolean is {}; it must be 0 or 1", std::to_integer<int>(bytes[0]));
     }
     return {};
   }
@@ -147,8 +147,7 @@ class GgufParser {
                            : element == GgufType::kArray ? gguf::kArrayHeader
                                                          : gguf::ScalarBytes(element);
     if (count > left() / least) {
-      return Bad("an array of {} elements does not fit into the {} bytes that follow", count,
-                 left());
+      return Bad("an array of {} elements does not fit into the {} bytes left", count, left());
     }
     if (!compound && element != GgufType::kBool) {
       PIE_RETURN_IF_ERROR(Take(count * least));
@@ -165,14 +164,15 @@ class GgufParser {
       const int64_t alignment = value->Integer().value_or(0);
       if (alignment < 8 || alignment > limits::kGgufAlignment ||
           !std::has_single_bit(static_cast<uint64_t>(alignment))) {
-        return Bad("it must be a power of two from 8 to {}", limits::kGgufAlignment);
+        return Bad("the value must be a power of two from 8 to {}", limits::kGgufAlignment);
       }
       out_.alignment_ = static_cast<uint64_t>(alignment);
     }
     if (const GgufValue* parts = out_.Find("split.count"); parts && parts->Integer() > 1) {
-      return Fail(Code::kUnavailable,
-                  "{}: is one of {} parts of a model; join them with `llama-gguf-split --merge`",
-                  out_.name_, *parts->Integer());
+      return Fail(
+          Code::kUnavailable,
+          "{}: this is one of {} parts of a model; merge them with `llama-gguf-split --merge`",
+          out_.name_, *parts->Integer());
     }
     return {};
   }
@@ -185,12 +185,13 @@ class GgufParser {
       what_ = fmt::format("tensor '{}'", Shown(entry.tensor.name));
       const auto rank = PIE_TRY(Read<uint32_t>());
       if (rank > limits::kGgufDimensions) {
-        return Bad("{} dimensions (at most {} are allowed)", rank, limits::kGgufDimensions);
+        return Bad("the tensor has {} dimensions; at most {} are allowed", rank,
+                   limits::kGgufDimensions);
       }
       for (uint32_t d = 0; d < rank; ++d) {
         entry.tensor.shape.push_back(PIE_TRY(Read<uint64_t>()));
       }
-      std::ranges::reverse(entry.tensor.shape);  // the file has the contiguous dimension first
+      std::ranges::reverse(entry.tensor.shape);  // the file stores the contiguous dimension first
       const auto number = PIE_TRY(Read<uint32_t>());
       const auto dtype = DTypeFromGguf(number);
       if (!dtype) return Bad("unknown type {}; quantise the model to a current type", number);
@@ -200,7 +201,8 @@ class GgufParser {
       entry.bytes = *bytes;
       entry.offset = PIE_TRY(Read<uint64_t>());
       if (entry.offset % out_.alignment_ != 0) {
-        return Bad("its data are at {}, not at a multiple of {}", entry.offset, out_.alignment_);
+        return Bad("its data are at offset {}, which is not a multiple of {}", entry.offset,
+                   out_.alignment_);
       }
       entries_.push_back(std::move(entry));
     }
@@ -215,11 +217,11 @@ class GgufParser {
     for (Entry& entry : entries_) {
       what_ = fmt::format("tensor '{}'", Shown(entry.tensor.name));
       if (entry.offset > size || entry.bytes > size - entry.offset) {
-        return Bad("{} bytes at {} of its data, but there are {}; is the file complete?",
+        return Bad("truncated file: the tensor has {} bytes at offset {}, but the data end at {}",
                    entry.bytes, entry.offset, size);
       }
       entry.tensor.data = bytes_.subspan(begin + entry.offset, entry.bytes);
-      if (!out_.tensors_.Add(std::move(entry.tensor))) return Bad("this name is there twice");
+      if (!out_.tensors_.Add(std::move(entry.tensor))) return Bad("duplicate name");
     }
     return Overlaps();
   }

@@ -2,8 +2,8 @@
 // tensors over a mapping of the file. Immutable after opening, shared by threads. Values and
 // tensors point into the mapping and live as long as the Gguf.
 //
-// The file is not trusted: every count, length and offset is checked against the file before use,
-// and nothing is allocated on a count's word. Errors name the file, the byte and the thing there.
+// The file is not trusted: every count, length and offset is checked against the file's size before
+// use, and before memory is allocated for it. Errors name the file, the offset and the field there.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace pie {
 
-enum class GgufType : uint32_t {  // the format's numbers
+enum class GgufType : uint32_t {  // values as in the format
   kU8 = 0,
   kI8 = 1,
   kU16 = 2,
@@ -39,24 +39,25 @@ enum class GgufType : uint32_t {  // the format's numbers
   kF64 = 12,
 };
 
-// One metadata value, checked when the file was opened. Arrays stay in the file until asked for.
+// One metadata value, validated when the file was opened. Arrays stay in the file until they are
+// read.
 class GgufValue {
  public:
   GgufValue(GgufType type, std::span<const std::byte> payload) : type_(type), payload_(payload) {}
 
   GgufType type() const { return type_; }
-  // None when the value is of another kind; integers of every width are one kind, and so are they
-  // and floats to Number.
-  std::optional<int64_t> Integer() const;  // none beyond 2^63 - 1
+  // Each returns none if the value is of another kind. Integer takes integers of every width;
+  // Number takes integers and floats.
+  std::optional<int64_t> Integer() const;  // none above 2^63 - 1
   std::optional<double> Number() const;
   std::optional<bool> Bool() const;
   std::optional<std::string_view> String() const;
 
-  // Arrays only; 0 and none otherwise.
+  // For arrays only. Other values have size 0 and no elements.
   uint64_t size() const;
   std::optional<GgufType> element_type() const;
   std::vector<GgufValue> Elements() const;
-  // None unless every element is of that kind. An empty array is of every kind.
+  // Return none unless every element is of that kind. An empty array is of every kind.
   std::optional<std::vector<std::string_view>> Strings() const;
   std::optional<std::vector<int64_t>> Integers() const;
   std::optional<std::vector<double>> Numbers() const;
@@ -67,13 +68,13 @@ class GgufValue {
   std::optional<std::vector<T>> All(std::optional<T> (GgufValue::*get)() const) const;
 
   GgufType type_;
-  std::span<const std::byte> payload_;  // as in the file; strings and arrays with their lengths
+  std::span<const std::byte> payload_;  // as in the file; strings and arrays include their lengths
 };
 
 class Gguf {
  public:
   static Result<Gguf> Open(const std::filesystem::path& path);
-  // Over bytes that the caller keeps alive. `name` is for errors.
+  // Parses bytes that the caller keeps alive. `name` is for errors.
   static Result<Gguf> Parse(std::span<const std::byte> bytes, std::string name);
 
   using Metadata = std::map<std::string, GgufValue, std::less<>>;

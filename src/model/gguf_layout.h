@@ -1,4 +1,4 @@
-// Sizes in GGUF files, for the two sources that read them.
+// Sizes of values in GGUF files, shared by gguf.cc and gguf_value.cc.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace pie::gguf {
 
 inline constexpr size_t kArrayHeader = sizeof(uint32_t) + sizeof(uint64_t);  // type, count
 
-// 0 for strings, arrays and numbers that are no type.
+// 0 for strings, arrays and unknown types.
 constexpr size_t ScalarBytes(GgufType type) {
   switch (type) {
     case GgufType::kU8:

@@ -1,4 +1,4 @@
-// Writes small GGUF files for tests, right or wrong.
+// Writes small GGUF files for tests, well-formed or malformed.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ class GgufTestWriter {
  public:
   struct TensorEntry {
     std::string name;
-    std::vector<uint64_t> dimensions;  // as in the file: contiguous first
+    std::vector<uint64_t> dimensions;  // as in the file: contiguous dimension first
     uint32_t type;
     uint64_t offset;
   };
 
   uint32_t version = 3;
   uint64_t alignment = 32;
-  // What the header says when it is not the truth.
+  // Added to the counts in the header, to make them wrong.
   uint64_t extra_metadata = 0;
   uint64_t extra_tensors = 0;
 
@@ -39,13 +39,13 @@ class GgufTestWriter {
     Key(key, GgufType::kArray);
     Array(metadata_, values);
   }
-  // A key whose value is written by hand.
+  // Adds a key whose value is given in raw bytes.
   void AddRaw(std::string_view key, GgufType type, std::string_view payload) {
     Key(key, type);
     metadata_ += payload;
   }
 
-  // A tensor whose data follow those of the one before.
+  // Adds a tensor; its data follow those of the previous one.
   void AddTensor(std::string name, std::vector<uint64_t> dimensions, DType dtype,
                  std::string_view data) {
     AddEntry({std::move(name), std::move(dimensions),
@@ -58,7 +58,7 @@ class GgufTestWriter {
     const std::string zeros(TensorBytes(dtype, shape).value_or(0), '\0');
     AddTensor(std::move(name), std::move(dimensions), dtype, zeros);
   }
-  // Any entry, without data.
+  // Adds any entry to the table of tensors, without data.
   void AddEntry(TensorEntry entry) { entries_.push_back(std::move(entry)); }
 
   std::string Bytes() const {

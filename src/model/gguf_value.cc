@@ -18,7 +18,7 @@ T Load(std::span<const std::byte> bytes) {
   return value;
 }
 
-// Bytes of the value of `type` that begins at `bytes`; the whole was checked before.
+// Size of the value of `type` at the front of `bytes`, which the parser has validated.
 size_t LengthOf(GgufType type, std::span<const std::byte> bytes) {
   if (type == GgufType::kString) return sizeof(uint64_t) + Load<uint64_t>(bytes);
   if (type != GgufType::kArray) return gguf::ScalarBytes(type);

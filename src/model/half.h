@@ -1,5 +1,4 @@
-// The two 16-bit floating-point formats of model files, as float. Exact: every value of both is a
-// float.
+// Converts the two 16-bit floating-point formats of model files to float. The conversion is exact.
 #pragma once
 
 #include <bit>

@@ -35,11 +35,11 @@ bool IsDeeperThan(std::string_view text, uint32_t limit) {
 }  // namespace
 
 Result<json> ParseJsonObject(std::string_view text, std::string_view name, uint32_t depth) {
-  // The library's own stack would grow by what an attacker writes.
+  // The JSON library recurses, so nesting is limited before it parses.
   if (IsDeeperThan(text, depth)) {
-    return Fail(Code::kInvalid, "{}: its JSON is nested deeper than {}", name, depth);
+    return Fail(Code::kInvalid, "{}: the JSON is nested deeper than {} levels", name, depth);
   }
-  std::vector<std::set<std::string>> open;  // the keys of the objects around
+  std::vector<std::set<std::string>> open;  // the keys seen so far in each enclosing object
   std::optional<std::string> twice;
   const auto watch = [&](int, json::parse_event_t event, json& parsed) {
     if (event == json::parse_event_t::object_start) open.emplace_back();
@@ -52,13 +52,14 @@ Result<json> ParseJsonObject(std::string_view text, std::string_view name, uint3
   };
   try {
     json value = json::parse(text, watch);
-    if (twice) return Fail(Code::kInvalid, "{}: key '{}' is there twice", name, Shown(*twice));
-    if (!value.is_object()) return Fail(Code::kInvalid, "{}: it is no JSON object", name);
+    if (twice)
+      return Fail(Code::kInvalid, "{}: duplicate key '{}' in the JSON", name, Shown(*twice));
+    if (!value.is_object()) return Fail(Code::kInvalid, "{}: the JSON must be an object", name);
     return value;
   } catch (const json::exception& error) {
     std::string_view what = error.what();
-    what.remove_prefix(std::min(what.find(']') + 1, what.size()));  // the library's own number
-    return Fail(Code::kInvalid, "{}: its JSON is wrong:{}", name, Shown(what));
+    what.remove_prefix(std::min(what.find(']') + 1, what.size()));  // the library's error number
+    return Fail(Code::kInvalid, "{}: malformed JSON:{}", name, Shown(what));
   }
 }
 

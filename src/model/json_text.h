@@ -1,5 +1,5 @@
-// JSON from files that are not trusted. Only for sources of this folder: the headers that others
-// include do not show the JSON library.
+// Parses JSON from untrusted files. Only for the sources of this folder: headers that other folders
+// include do not expose the JSON library.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace pie {
 
-// Fails on anything but one JSON object, on a key that is there twice, and on nesting beyond
-// `depth`, before anything is built of it. Errors begin with `name`.
+// Fails on anything but one JSON object, on a duplicate key, and on nesting deeper than `depth`,
+// before it builds any value. Errors begin with `name`.
 Result<nlohmann::json> ParseJsonObject(std::string_view text, std::string_view name,
                                        uint32_t depth);
 

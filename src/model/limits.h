@@ -1,4 +1,5 @@
-// What a model file may ask of us before it is taken for broken. Real models stay far below.
+// Limits on what a model file may contain. Real models stay far below; a file beyond a limit is
+// refused as malformed.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@ namespace pie::limits {
 
 inline constexpr uint64_t kGgufMetadata = 65'536;  // key-value pairs
 inline constexpr uint64_t kGgufTensors = 65'536;
-inline constexpr uint64_t kGgufNameBytes = 65'535;  // of a key or a tensor's name
-inline constexpr uint32_t kGgufArrayDepth = 4;      // arrays of arrays
+inline constexpr uint64_t kGgufNameBytes = 65'535;  // bytes of a key or a tensor's name
+inline constexpr uint32_t kGgufArrayDepth = 4;      // nesting of arrays
 inline constexpr uint32_t kGgufDimensions = 4;
 inline constexpr uint32_t kGgufAlignment = 1 << 20;
 
@@ -17,8 +18,9 @@ inline constexpr uint64_t kSafetensorsDimensions = 8;
 inline constexpr uint64_t kSafetensorsShards = 4'096;
 inline constexpr uint64_t kConfigBytes = 16 << 20;  // config.json and index files
 
-inline constexpr uint64_t kToolCallBytes = 1 << 20;  // of one turn's calls, as the model writes
-inline constexpr uint32_t kToolCallDepth = 64;       // of their arguments
+// bytes of the tool calls in one turn, as the model wrote them
+inline constexpr uint64_t kToolCallBytes = 1 << 20;
+inline constexpr uint32_t kToolCallDepth = 64;  // nesting of a tool call's arguments
 
 inline constexpr uint32_t kLayers = 1'024;
 inline constexpr uint32_t kHiddenSize = 1 << 17;

@@ -30,12 +30,13 @@ std::unexpected<Error> SystemError(const std::filesystem::path& path, const char
 }  // namespace
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
-  // Without O_NONBLOCK, opening a pipe would wait for a writer.
+  // Without O_NONBLOCK, open would wait for a writer if the path is a pipe.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.fd < 0) return SystemError(path, "opened", errno);
   struct stat status = {};
   if (fstat(file.fd, &status) != 0) return SystemError(path, "examined", errno);
-  if (!S_ISREG(status.st_mode)) return Fail(Code::kInvalid, "{}: is no file", path.string());
+  if (!S_ISREG(status.st_mode))
+    return Fail(Code::kInvalid, "{}: is not a regular file", path.string());
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) return MappedFile();
   void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
@@ -48,8 +49,8 @@ void MappedFile::Release(std::span<const std::byte> used) const {
       used.data() + used.size() > bytes_.data() + bytes_.size()) {
     return;
   }
-  // The page that it begins in, because what lies before has been used as a rule; not the one that
-  // it ends in.
+  // Releases the page in which the bytes begin, because bytes are released in ascending order and
+  // those before are no longer needed either, but not the page in which they end.
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(used.data()) / page * page;
   const auto end = reinterpret_cast<uintptr_t>(used.data() + used.size()) / page * page;

@@ -1,7 +1,7 @@
-// MappedFile: a file's bytes in memory, read-only, paged in as they are touched. Move-only; the
-// bytes keep their address when it moves. Opening costs microseconds whatever the size.
-// Another process that shortens the file while it is mapped takes this one down (SIGBUS): model
-// files are replaced, never rewritten.
+// MappedFile: a file's bytes in memory, read-only, paged in on first access. Move-only; a move does
+// not change the address of the bytes. Opening takes microseconds for any size. If another process
+// truncates the file while it is mapped, this process dies (SIGBUS): replace model files, never
+// rewrite them.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace pie {
 
 class MappedFile {
  public:
-  // Fails when the file cannot be read or is no regular file. An empty file has no bytes.
+  // Fails if the file cannot be read or is not a regular file. An empty file has no bytes.
   static Result<MappedFile> Open(const std::filesystem::path& path);
 
   MappedFile() = default;
@@ -29,8 +29,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  // Says that these bytes have been used: the system may take their memory back, and reads the file
-  // again if somebody does look. Bytes that are not of this file are left alone.
+  // Tells the system that these bytes are no longer needed, so it may reclaim their memory; a later
+  // access reads the file again. Bytes outside this file are ignored.
   void Release(std::span<const std::byte> used) const;
 
  private:

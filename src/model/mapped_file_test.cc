@@ -23,7 +23,7 @@ class TempFile {
   std::string path_;
 };
 
-// Bytes of files that this process has in memory.
+// Returns how many bytes of mapped files are resident in this process's memory.
 size_t ResidentFileBytes() {
   size_t total = 0;
   size_t resident = 0;
@@ -46,11 +46,11 @@ TEST(MappedFileTest, ReleasedBytesLeaveMemoryAndComeBack) {
   EXPECT_EQ(count(), kSize);
 }
 
-TEST(MappedFileTest, OnlyItsOwnBytesAreReleased) {
+TEST(MappedFileTest, ReleasesOnlyItsOwnBytes) {
   const TempFile temp(std::string(1 << 16, 'x'));
   const auto file = MappedFile::Open(temp.path());
   ASSERT_TRUE(file);
-  // Memory of its own would be zero afterwards.
+  // Anonymous memory would be zero after a release.
   std::vector<std::byte> other(1 << 20, std::byte{7});
   file->Release(other);
   EXPECT_EQ(std::ranges::count(other, std::byte{7}), std::ssize(other));

@@ -12,15 +12,17 @@ Status CheckFolder(const fs::path& folder) {
   std::error_code ignored;
   const auto has = [&](const char* name) { return fs::exists(folder / name, ignored); };
   if (!has("config.json")) {
-    return Fail(Code::kNotFound,
-                "{}: there is no config.json; a model is a GGUF file or a Hugging Face folder",
-                folder.string());
+    return Fail(
+        Code::kNotFound,
+        "{}: the folder has no config.json; a model is a GGUF file or a Hugging Face folder",
+        folder.string());
   }
   if (!has("model.safetensors") && !has("model.safetensors.index.json")) {
-    return Fail(Code::kNotFound,
-                "{}: there is neither model.safetensors nor model.safetensors.index.json; weights "
-                "in other forms are not read",
-                folder.string());
+    return Fail(
+        Code::kNotFound,
+        "{}: the folder has neither model.safetensors nor model.safetensors.index.json; weights "
+        "in other formats are not supported",
+        folder.string());
   }
   return {};
 }

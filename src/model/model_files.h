@@ -1,9 +1,9 @@
-// ModelFiles: a model as it lies on disk, a GGUF file or a Hugging Face folder, in one form: its
-// configuration, and its tensors by name. What the names mean differs between the two, and is the
-// reader's business (naming()).
+// ModelFiles: a model on disk, a GGUF file or a Hugging Face folder, in one form: its
+// configuration, and its tensors by name. The two kinds name their tensors differently; naming()
+// says which names to look for.
 //
-// Memory-mapped and immutable; move-only. Tensors live as long as it does. Opening costs
-// milliseconds whatever the size: weights are not looked at.
+// Memory-mapped, immutable, move-only. Tensors live as long as the ModelFiles. Opening takes
+// milliseconds for any size because weights are not read.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +23,7 @@ class ModelFiles {
  public:
   enum class Naming { kGguf, kHuggingFace };
 
-  // A file is taken for GGUF. A folder needs config.json, and model.safetensors or
+  // A file is opened as GGUF. A folder needs config.json, and model.safetensors or
   // model.safetensors.index.json with its shards.
   static Result<ModelFiles> Open(const std::filesystem::path& path);
 
@@ -33,7 +33,7 @@ class ModelFiles {
   const std::string& name() const { return name_; }  // the path, for errors
   // The file that holds a tensor, for errors.
   const std::string& FileOf(const Tensor& tensor) const;
-  // Some bytes of a tensor have been used and may leave memory (MappedFile::Release).
+  // Releases bytes of a tensor that are no longer needed (MappedFile::Release).
   void Release(std::span<const std::byte> used) const;
 
  private:

@@ -8,18 +8,18 @@
 namespace pie {
 namespace {
 
-// Numbers that a pair's angle grows by in one position, unscaled.
+// The angle in radians by which a pair rotates per position, without factors.
 double Frequency(const RopeConfig& rope, uint32_t pair) {
   return std::pow(rope.theta, -2.0 * pair / rope.dims);
 }
 
 Status ValidateFactors(std::string_view name, const std::vector<float>& factors, uint32_t dims) {
   if (factors.size() != dims / 2) {
-    return Fail(Code::kInvalid, "{} {} factors for {} pairs of dimensions", factors.size(), name,
-                dims / 2);
+    return Fail(Code::kInvalid, "the file has {} {} factors, but {} pairs of dimensions",
+                factors.size(), name, dims / 2);
   }
   if (!std::ranges::all_of(factors, [](float f) { return std::isfinite(f) && f > 0; })) {
-    return Fail(Code::kInvalid, "a {} factor is not above zero", name);
+    return Fail(Code::kInvalid, "a {} factor is not positive and finite", name);
   }
   return {};
 }
@@ -45,7 +45,7 @@ std::vector<float> Llama3Factors(const RopeConfig& rope, double factor, double l
 
 std::vector<float> YarnFactors(const RopeConfig& rope, double factor, double beta_fast,
                                double beta_slow, bool whole_pairs) {
-  // The pair that turns `turns` times within the original context.
+  // The pair that rotates `turns` times within the original context.
   const auto pair_of = [&](double turns) {
     return rope.dims * std::log(rope.original_context / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(rope.theta));
@@ -84,13 +84,14 @@ Status ValidateRope(const RopeConfig& rope) {
     }
   }
   if (!std::isfinite(rope.attention_factor) || rope.attention_factor <= 0) {
-    return Fail(Code::kInvalid, "the rotary attention factor is {}", rope.attention_factor);
+    return Fail(Code::kInvalid, "the rotary attention factor is {}; it must be above 0",
+                rope.attention_factor);
   }
   if (rope.scaling == Scaling::kNone) return {};
   PIE_RETURN_IF_ERROR(ValidateFactors("rotary", rope.factors, rope.dims));
   if (rope.scaling != Scaling::kLongRope) return {};
   if (rope.original_context == 0) {
-    return Fail(Code::kInvalid, "LongRope without the context length that it stretches");
+    return Fail(Code::kInvalid, "the original context length of LongRope is missing");
   }
   return ValidateFactors("long rotary", rope.long_factors, rope.dims);
 }

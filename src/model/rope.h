@@ -1,5 +1,6 @@
-// How positions turn queries and keys. Every way of stretching a model's context comes down to one
-// factor a frequency, worked out when the model is read, so that a backend needs one formula:
+// Rotary position embedding (RoPE): how positions rotate queries and keys. Every method of
+// extending a model's context reduces to one factor per frequency, computed when the model is read,
+// so that a backend needs one formula:
 //   angle of pair i at position p = p × theta^(-2i / dims) / factors[i]
 // with cos and sin multiplied by attention_factor.
 #pragma once
@@ -15,33 +16,34 @@ struct RopeConfig {
   enum class Scaling { kNone, kLinear, kLlama3, kYarn, kLongRope };
   enum class Pairing {
     kHalves,      // pair i is (i, i + dims / 2)
-    kNeighbours,  // pair i is (2i, 2i + 1): GGUF's llama, whose rows were reordered for it
+    kNeighbours,  // pair i is (2i, 2i + 1), as in GGUF's llama, whose rows are reordered for it
   };
 
   double theta = 10'000;
-  uint32_t dims = 0;  // of each head, from its front; the rest is not turned
+  uint32_t dims = 0;  // rotated dimensions at the front of each head; the rest stays as it is
   Pairing pairing = Pairing::kHalves;
   Scaling scaling = Scaling::kNone;
   float attention_factor = 1;
-  std::vector<float> factors;       // [dims / 2], empty for all ones
-  std::vector<float> long_factors;  // LongRope, for sequences longer than original_context
-  uint32_t original_context = 0;    // what the model was trained on before it was stretched
-  // Layers with a sliding window turn by this theta instead, without factors. 0: as all layers do.
+  std::vector<float> factors;       // [dims / 2]; empty: all ones
+  std::vector<float> long_factors;  // LongRope: used for sequences longer than original_context
+  uint32_t original_context = 0;    // context length before the extension
+  // theta of layers with a sliding window, which use no factors. 0: the same as all layers.
   double sliding_theta = 0;
 };
 
-// Of a theta and dims: each gives dims / 2 factors.
+// Each function returns dims / 2 factors computed from rope.theta and rope.dims.
 std::vector<float> LinearFactors(const RopeConfig& rope, double factor);
-// Long wavelengths are stretched, short ones kept, with a ramp between.
+// Stretches long wavelengths and keeps short ones, with a ramp between them.
 std::vector<float> Llama3Factors(const RopeConfig& rope, double factor, double low_frequency,
                                  double high_frequency);
-// The same by how often a pair turns within original_context. `whole_pairs` rounds the ramp's ends.
+// Ramps by how often a pair rotates within original_context. `whole_pairs` rounds the ends of the
+// ramp.
 std::vector<float> YarnFactors(const RopeConfig& rope, double factor, double beta_fast,
                                double beta_slow, bool whole_pairs);
 double YarnAttentionFactor(double factor, double multiplier = 1);
 double LongRopeAttentionFactor(double factor, uint32_t original_context);
 
-// All but dims, which CheckSizes (config_family.h) has looked at before factors were made.
+// Checks everything but dims, which CheckSizes (config_family.h) has checked before.
 Status ValidateRope(const RopeConfig& rope);
 
 }  // namespace pie

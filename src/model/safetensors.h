@@ -1,8 +1,8 @@
 // Safetensors: a model's tensors in the safetensors format, in one file or in shards that an index
 // lists. Immutable after opening, shared by threads; tensors point into the mappings.
 //
-// The files are not trusted: sizes and offsets are checked before use, shards are looked for beside
-// their index only. Errors name the file and the tensor.
+// The files are not trusted: sizes and offsets are checked before use, and shards are looked for
+// only in the folder of their index. Errors name the file and the tensor.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class Safetensors {
   // `path` is a .safetensors file, an index (….safetensors.index.json), or a folder that has
   // model.safetensors.index.json or model.safetensors.
   static Result<Safetensors> Open(const std::filesystem::path& path);
-  // One file, in bytes that the caller keeps alive. `name` is for errors.
+  // Parses one file in bytes that the caller keeps alive. `name` is for errors.
   static Result<Safetensors> Parse(std::span<const std::byte> bytes, const std::string& name);
 
   const TensorTable& tensors() const { return tensors_; }
@@ -33,7 +33,7 @@ class Safetensors {
     MappedFile mapping;
   };
   const File* FileOf(std::span<const std::byte> data) const;
-  // The free-form texts of the header; those of shards are joined, the first one wins.
+  // The free-form metadata of the header. Shards are merged; the first value of a key wins.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
  private:

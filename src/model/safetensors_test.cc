@@ -30,7 +30,7 @@ Result<Safetensors> Parse(const std::string& bytes) {
   return Safetensors::Parse(std::as_bytes(std::span(bytes)), "test.safetensors");
 }
 
-// The header of one tensor "t" with its entry, over 8 bytes of data.
+// Parses a file with one tensor, "t", of the given header entry, over 8 bytes of data.
 std::string ErrorOf(const std::string& entry) {
   const auto read = Parse(File("{\"t\":" + entry + "}", "12345678"));
   return read ? "no error" : read.error().text;
@@ -78,7 +78,7 @@ TEST(SafetensorsTest, ReadsTensorsAndMetadata) {
   EXPECT_EQ(read->tensors().Find("scale")->shape, Shape{});
 }
 
-TEST(SafetensorsTest, ShardsAreJoinedByTheirIndex) {
+TEST(SafetensorsTest, MergesTheShardsOfAnIndex) {
   const Folder folder;
   const auto shard = [](const std::string& name, char fill) {
     return File(R"({")" + name + R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
@@ -107,14 +107,15 @@ TEST(SafetensorsTest, ShardsAreJoinedByTheirIndex) {
   EXPECT_NE(error(R"({"weight_map":{"a":"none.safetensors"}})").find("cannot be opened"),
             std::string::npos);
   for (const char* away : {"../a.safetensors", "/etc/passwd", "..", "", "a\\\\b", "a\\u0000b"}) {
-    EXPECT_NE(error(R"({"weight_map":{"a":")" + std::string(away) + R"("}})").find("beside"),
+    EXPECT_NE(error(R"({"weight_map":{"a":")" + std::string(away) + R"("}})")
+                  .find("in the folder of the index"),
               std::string::npos)
         << away;
   }
   EXPECT_NE(error("{}").find("no weight_map"), std::string::npos);
 }
 
-TEST(SafetensorsTest, OneFileInAFolder) {
+TEST(SafetensorsTest, OpensTheFileOfAFolder) {
   const Folder folder;
   EXPECT_EQ(Safetensors::Open(folder.path()).error().code, Code::kNotFound);
   folder.Write("model.safetensors", Sample());
@@ -123,36 +124,37 @@ TEST(SafetensorsTest, OneFileInAFolder) {
   EXPECT_EQ(Touch(*read), 24U * 'a' + 8U * 'b' + 2U * 'c');
 }
 
-TEST(SafetensorsTest, ErrorsNameTheTensorAndTheFault) {
+TEST(SafetensorsTest, ErrorsNameTheTensorAndTheField) {
   const auto expect = [](const std::string& entry, const std::string& part) {
     const std::string error = ErrorOf(entry);
     EXPECT_EQ(error.find("test.safetensors: "), 0U) << error;
     EXPECT_NE(error.find(part), std::string::npos) << error << "\nlacks: " << part;
   };
   EXPECT_EQ(ErrorOf(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})"), "no error");
-  expect("7", "tensor 't': it has no dtype");
-  expect(R"({"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]})", "type 'F8_E4M3'");
+  expect("7", "tensor 't': its dtype is missing");
+  expect(R"({"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]})", "dtype 'F8_E4M3'");
   expect(R"({"dtype":"F32","data_offsets":[0,8]})", "shape");
   expect(R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})", "shape");
   expect(R"({"dtype":"F32","shape":[2.0],"data_offsets":[0,8]})", "shape");
   expect(R"({"dtype":"F32","shape":[0],"data_offsets":[0,0]})", "zero");
   expect(R"({"dtype":"F32","shape":[2],"data_offsets":[8]})", "data_offsets");
-  expect(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})", "bytes 8 to 0 of 8");
-  expect(R"({"dtype":"F32","shape":[3],"data_offsets":[0,12]})", "bytes 0 to 12 of 8");
-  expect(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})", "takes 12 bytes");
+  expect(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})", "[8, 0]");
+  expect(R"({"dtype":"F32","shape":[3],"data_offsets":[0,12]})",
+         "[0, 12], but the file has 8 bytes");
+  expect(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})", "needs 12 bytes");
   expect(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]})", "2^63");
   expect(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})", "4 bytes at the end");
-  expect(R"({"dtype":"F32","shape":[1],"data_offsets":[4,8]})", "leave a hole");
+  expect(R"({"dtype":"F32","shape":[1],"data_offsets":[4,8]})", "leave a gap");
   expect(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]},"u":
              {"dtype":"F32","shape":[1],"data_offsets":[4,8]})",
          "overlap");
-  expect(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]},"t":1)", "key 't' is there twice");
-  expect("{]", "its JSON is wrong: parse error at line 1, column 7");
-  expect("\"\xFF\"", "its JSON is wrong");
+  expect(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]},"t":1)", "duplicate key 't'");
+  expect("{]", "malformed JSON: parse error at line 1, column 7");
+  expect("\"\xFF\"", "malformed JSON");
   expect("[[[[1]]]]", "nested deeper than 3");
 }
 
-TEST(SafetensorsTest, AbsurdHeadersFailAtOnce) {
+TEST(SafetensorsTest, AbsurdHeadersFailWithoutAllocating) {
   std::vector<std::string> files = {"", "1234567", File("", ""), File("[]", ""), File("1", "")};
   for (uint64_t length : {1ULL << 20, 1ULL << 40, ~0ULL, 1ULL << 63}) {
     files.push_back(std::string(reinterpret_cast<const char*>(&length), 8) + "{}");

@@ -1,4 +1,4 @@
-// A text from a file as an error may show it: whole characters, one line, not too long.
+// Makes text from a file fit for an error message: valid UTF-8, one line, of limited length.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A line about a model file or folder, for people: "llama, 135 M parameters, Q4_1, 8192 tokens".
+// A one-line summary of a model file or folder: "llama, 135 M parameters, Q4_1, 8192 tokens".
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace pie {
 
-// Reads headers only: milliseconds, whatever the model's size.
+// Reads headers only, so it takes milliseconds for any size.
 Result<std::string> Summarize(const std::filesystem::path& path);
 
 }  // namespace pie

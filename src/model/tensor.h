@@ -1,5 +1,5 @@
-// Tensor: a name for a stretch of a mapped model file. Owns no data: whoever holds the mapping
-// (Gguf, Safetensors) outlives it.
+// Tensor: a named part of a mapped model file. It owns no data: the mapping (Gguf, Safetensors)
+// must outlive it.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ namespace pie {
 struct Tensor {
   std::string name;
   DType dtype = DType::kF32;
-  // Outermost first, [rows, columns], whatever the file's own order is; the last one is contiguous
-  // and is what quantised types cut into blocks. Empty for a single number.
+  // Outermost dimension first, [rows, columns], in either file format. The last dimension is
+  // contiguous; quantised types divide it into blocks. Empty for a single number.
   std::vector<uint64_t> shape;
-  // Exactly TensorBytes(dtype, shape). Aligned as the file says (GGUF: 8 bytes at least;
+  // Exactly TensorBytes(dtype, shape) long. Aligned as in the file (GGUF: to 8 bytes or more;
   // safetensors: not at all), so read it with memcpy or unaligned loads.
   std::span<const std::byte> data;
 
@@ -36,7 +36,7 @@ struct Tensor {
 // The tensors of a model in the order of its files, found by name.
 class TensorTable {
  public:
-  // False, and nothing added, when the name is taken.
+  // Returns false and adds nothing if the name is taken.
   bool Add(Tensor tensor) {
     if (!by_name_.emplace(tensor.name, tensors_.size()).second) return false;
     tensors_.push_back(std::move(tensor));
