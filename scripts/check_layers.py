@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds src/ to its layers: a folder includes only what lies below it.
+"""Checks the layers of src/: a folder includes only folders below it.
 
     scripts/check_layers.py [ROOT]
 
@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-# Folder → the folders it may include. Itself is always allowed.
+# Folder → the folders that it may include. A folder may always include itself.
 _BELOW_HOST = ("base", "model", "speech", "kv", "backend", "sched", "wasm")
 LAYERS: dict[str, tuple[str, ...]] = {
     "base": (),
@@ -28,11 +28,22 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "cli": (*_BELOW_HOST, "host", "server"),
 }
 
-# Backends are chosen at run time: none may know another, and only they know themselves, save for
-# the layers that pick one.
+# Backends are chosen at run time. No backend may include another; only the layers above, which
+# choose one, may include them.
 SIBLINGS = ("backend/cpu", "backend/cuda", "backend/dummy")
 
-# The bridge's generated header is the one thing from outside src/, and these are its doors.
+# The same rule for the parts of the CPU backend (src/backend/cpu/README.md). Tests are exempt.
+CPU = "backend/cpu"
+CPU_PARTS: dict[str, tuple[str, ...]] = {
+    "machine": (),
+    "quant": ("machine",),
+    "matmul": ("machine", "quant"),
+    "attention": ("machine",),
+    "weights": ("machine", "matmul"),
+    "layers": ("machine", "quant", "matmul", "attention", "weights"),
+}
+
+# The bridge's generated header is the only include from outside src/, and only for these folders.
 OUTSIDE = {"pie_bridge.h": ("wasm", "host", "speech")}
 
 _INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
@@ -81,7 +92,7 @@ def problem(src: Path, file: Path, included: str) -> str | None:
     if target != layer and target not in LAYERS[layer]:
         may = ", ".join(LAYERS[layer]) or "nothing"
         return f"{layer} may include {may}, but {target} is not below it"
-    return _sibling_problem(file.as_posix(), included, layer)
+    return _sibling_problem(file.as_posix(), included, layer) or _part_problem(file, included)
 
 
 def _sibling_problem(file: str, included: str, layer: str) -> str | None:
@@ -90,6 +101,21 @@ def _sibling_problem(file: str, included: str, layer: str) -> str | None:
         return None
     if layer == "backend":
         return f"{target} is private to itself; other backends go through backend/backend.h"
+    return None
+
+
+def _part_problem(file: Path, included: str) -> str | None:
+    target = Path(included)
+    if file.parent.parent.as_posix() != CPU or target.parent.parent.as_posix() != CPU:
+        return None
+    part, other = file.parent.name, target.parent.name
+    if file.stem.endswith("_test") or part == other:
+        return None
+    if part not in CPU_PARTS:
+        return f"src/{CPU}/{part} has no layer; add it to CPU_PARTS in scripts/check_layers.py"
+    if other not in CPU_PARTS[part]:
+        may = ", ".join(CPU_PARTS[part]) or "nothing"
+        return f"{CPU}/{part} may include {may} of {CPU}, but {other} is not below it"
     return None
 
 

@@ -28,7 +28,7 @@ LogSum SumExp(std::span<const float> logits) {
   LogSum s{Max(logits), 0, 0};
   for (float logit : logits) {
     const double below = static_cast<double>(logit) - s.max;
-    if (!(below > -745)) continue;  // exp gives 0 (and NaN is left out)
+    if (!(below > -745)) continue;  // exp would underflow to 0; NaN is skipped
     const double e = std::exp(below);
     s.sum += e;
     s.weighted_sum += e * below;
@@ -36,8 +36,8 @@ LogSum SumExp(std::span<const float> logits) {
   return s;
 }
 
-// No logit below it has the weight `least`, which is at most the best one's; a little lower, as it
-// is rounded.
+// Returns a bound below which no logit has the weight `least`. It is slightly too low, to allow for
+// rounding.
 float LeastLogit(float best, float temperature, double least) {
   constexpr float kLowest = std::numeric_limits<float>::lowest();
   least = std::max<double>(least, std::numeric_limits<float>::min());
@@ -46,7 +46,7 @@ float LeastLogit(float best, float temperature, double least) {
   return logit > kLowest ? static_cast<float>(logit) : kLowest;
 }
 
-// More than enough, whatever the order in which weights are added.
+// A margin for rounding, whatever the order in which weights are added.
 constexpr double kSurely = 1 + 1e-9;
 
 }  // namespace
@@ -113,7 +113,7 @@ Status Sampling::Read(const SampleSpec& spec, std::span<const float> logits, con
     case Kind::kEmbedding:
       break;
   }
-  return Fail(Code::kUnavailable, "this device gives no embeddings");
+  return Fail(Code::kUnavailable, "this device does not support embeddings");
 }
 
 Status Sampling::Sample(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
@@ -189,8 +189,8 @@ std::span<const float> Sampling::Allowed(std::span<const float> logits, const Br
 
 void Sampling::CollectTopK(std::span<const float> logits, float best, float temperature,
                            uint32_t k) {
-  // The k-th largest of the blocks' maxima: so many logits at least are as large, and no smaller
-  // one is among the k largest.
+  // `least` is the k-th largest of the blocks' maxima: at least k logits reach it, so no smaller
+  // logit is among the k largest.
   float least = std::numeric_limits<float>::lowest();
   BlockMaxima(logits, maxima_);
   if (k > 0 && k < maxima_.size()) {
@@ -213,11 +213,11 @@ void Sampling::CollectTopK(std::span<const float> logits, float best, float temp
 
 void Sampling::CollectTopP(std::span<const float> logits, Softmax row, float temperature, float p) {
   const double enough = std::max(p, 0.0F) * row.total;
-  // If all lighter ones together have at most the share 1 - p, none of them is needed.
+  // If all lighter tokens together have at most the share 1 - p, none of them is needed.
   const double share = 1 - std::max(static_cast<double>(p), 0.0);
   const float last =
       LeastLogit(row.best, temperature, share * row.total / static_cast<double>(logits.size()));
-  // Mostly far fewer will do: a deeper look is taken only if what is found does not reach p.
+  // Usually far fewer tokens reach p, so the search starts near the best and widens until they do.
   for (float depth = 4;; depth *= 2) {
     const float least = std::max(row.best - depth * temperature, last);
     CollectAtLeast(logits, row.best, temperature, least);
@@ -228,7 +228,7 @@ void Sampling::CollectTopP(std::span<const float> logits, Softmax row, float tem
 }
 
 void Sampling::CollectMinP(std::span<const float> logits, float best, float temperature, float p) {
-  const float least = std::max(p, std::numeric_limits<float>::min());  // never without any weight
+  const float least = std::max(p, std::numeric_limits<float>::min());  // excludes weights of 0
   CollectAtLeast(logits, best, temperature, LeastLogit(best, temperature, least));
   std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.weight < least; });
 }
@@ -269,7 +269,7 @@ uint32_t Sampling::PickCandidate(double left) const {
   uint32_t token = candidates_.front().id;
   for (const Candidate& candidate : candidates_) {
     if (candidate.weight <= 0) continue;
-    token = candidate.id;  // the last one stays if rounding leaves a rest
+    token = candidate.id;  // rounding may leave a rest: then the last token is taken
     left -= candidate.weight;
     if (left < 0) break;
   }
@@ -277,7 +277,7 @@ uint32_t Sampling::PickCandidate(double left) const {
 }
 
 uint32_t Sampling::PickAny(std::span<const float> logits, float temperature, double left) const {
-  size_t last = 0;  // that has any weight
+  size_t last = 0;  // the last index that has any weight
   for (size_t block = 0; block < blocks_.size(); ++block) {
     if (blocks_[block].share <= 0) continue;
     last = block;

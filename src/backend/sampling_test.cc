@@ -33,7 +33,7 @@ uint32_t Token(const SampleSpec& spec, const Logits& logits, const Brle* mask = 
   return std::get<TokenSlot>(Read(spec, logits, mask, {.seed = seed}).value().at(0)).token;
 }
 
-// Softmax in double, of the allowed tokens.
+// Softmax of the allowed tokens, in double.
 std::vector<double> Softmax(const Logits& logits, float temperature) {
   double max = -kInf;
   for (float logit : logits) max = std::max<double>(max, logit);
@@ -44,8 +44,8 @@ std::vector<double> Softmax(const Logits& logits, float temperature) {
   return p;
 }
 
-// Compares counts of draws with `p` by a chi-squared test at p = 0.001. What is too rare to be
-// counted by itself counts together.
+// Compares counts of draws with `p` by a chi-squared test at p = 0.001. Rare tokens are counted
+// together.
 void ExpectCounts(const std::vector<int>& counts, const std::vector<double>& p, int draws) {
   double chi2 = 0;
   int degrees = -1;
@@ -73,7 +73,7 @@ void ExpectCounts(const std::vector<int>& counts, const std::vector<double>& p, 
   EXPECT_LT(chi2, quantile) << degrees << " degrees of freedom";
 }
 
-// Draws many tokens, one a seed.
+// Draws many tokens, one per seed.
 void ExpectDraws(const SampleSpec& spec, const Logits& logits, const std::vector<double>& p,
                  const Brle* mask = nullptr) {
   constexpr int kDraws = 20'000;
@@ -84,7 +84,7 @@ void ExpectDraws(const SampleSpec& spec, const Logits& logits, const std::vector
   ExpectCounts(counts, p, kDraws);
 }
 
-// Keeps the ids of `keep`, renormalised.
+// Keeps the probabilities of the ids in `keep` and renormalises.
 std::vector<double> Keep(std::vector<double> p, const std::vector<uint32_t>& keep) {
   double total = 0;
   for (size_t id = 0; id < p.size(); ++id) {
@@ -95,7 +95,7 @@ std::vector<double> Keep(std::vector<double> p, const std::vector<uint32_t>& kee
   return p;
 }
 
-const Logits kLogits = {1.0F, 3.0F, 2.0F, -1.0F, 2.5F, 0.0F};  // 1, 4, 2, 0, 5, 3
+const Logits kLogits = {1.0F, 3.0F, 2.0F, -1.0F, 2.5F, 0.0F};  // descending order: 1, 4, 2, 0, 5, 3
 
 TEST(Sampling, TemperatureZeroIsGreedyForEverySampler) {
   for (Kind kind : {Kind::kMultinomial, Kind::kTopK, Kind::kTopP, Kind::kMinP, Kind::kTopKTopP}) {
@@ -167,14 +167,14 @@ TEST(Sampling, DrawsAreIndependentAndFollowTheDistribution) {
     if (i > 0) ++pairs[std::get<TokenSlot>(slots[i - 1]).token][token];
   }
   ExpectCounts(counts, p, 20'000);
-  // What follows a token is distributed as if nothing had gone before.
+  // The token after a given token has the same distribution.
   for (size_t id = 0; id < p.size(); ++id) {
     if (counts[id] > 200)
       ExpectCounts(pairs[id], p, std::reduce(pairs[id].begin(), pairs[id].end()));
   }
 }
 
-TEST(Sampling, ZeroDrawsAreOne) {
+TEST(Sampling, ZeroDrawsCountAsOne) {
   const SampleSpec spec = {.kind = Kind::kMultinomial, .temperature = 0, .draws = 0};
   EXPECT_EQ(Read(spec, kLogits)->size(), 1U);
   EXPECT_EQ(SlotsPerRow(spec), 1U);
@@ -189,7 +189,7 @@ TEST(Sampling, TopKKeepsTheLikeliest) {
 }
 
 TEST(Sampling, TopPKeepsTheSmallestSetThatReachesP) {
-  const auto p = Softmax(kLogits, 1);  // .49 .30 .18 …: two are not enough for .8
+  const auto p = Softmax(kLogits, 1);  // 0.49 0.30 0.18 …: two tokens do not reach 0.8
   ASSERT_LT(p[1] + p[4], 0.8);
   ASSERT_GT(p[1] + p[4] + p[2], 0.8);
   ExpectDraws({.kind = Kind::kTopP, .temperature = 1, .p = 0.8F}, kLogits, Keep(p, {1, 4, 2}));
@@ -197,8 +197,8 @@ TEST(Sampling, TopPKeepsTheSmallestSetThatReachesP) {
   ExpectDraws({.kind = Kind::kTopP, .temperature = 1, .p = 0}, kLogits, Keep(p, {1}));
 }
 
-TEST(Sampling, TopPSortsAsFarAsItMust) {
-  // 5,000 equal tokens and p = 0.5: half of them, the lowest ids.
+TEST(Sampling, TopPKeepsHalfOfManyEqualTokens) {
+  // With 5,000 equal tokens, p = 0.5 keeps half of them, those with the lowest ids.
   const Logits flat(5000, 1.0F);
   const SampleSpec spec = {.kind = Kind::kTopP, .temperature = 1, .p = 0.5F};
   std::map<uint32_t, int> seen;
@@ -207,16 +207,16 @@ TEST(Sampling, TopPSortsAsFarAsItMust) {
   EXPECT_GT(seen.rbegin()->first, 2400U);
 }
 
-TEST(Sampling, MinPKeepsWhatComesNearTheBest) {
+TEST(Sampling, MinPKeepsTokensNearTheBest) {
   const auto p = Softmax(kLogits, 1);
-  // 0.3 of the best is a logit of at most 1.2 below: tokens 1, 4 and 2.
+  // 0.3 of the best probability is a logit at most 1.2 below the best: tokens 1, 4 and 2.
   ExpectDraws({.kind = Kind::kMinP, .temperature = 1, .p = 0.3F}, kLogits, Keep(p, {1, 4, 2}));
   ExpectDraws({.kind = Kind::kMinP, .temperature = 1, .p = 0}, kLogits, p);
   ExpectDraws({.kind = Kind::kMinP, .temperature = 1, .p = 5}, kLogits, Keep(p, {1}));
 }
 
-TEST(Sampling, TopKTopPCutsThenRenormalises) {
-  // Of the three likeliest the first has .51, so p = .5 leaves it alone; of all it has .49.
+TEST(Sampling, TopKTopPTruncatesThenRenormalises) {
+  // The first token has 0.51 of the three likeliest but 0.49 of all, so p = 0.5 keeps it alone.
   const auto p = Softmax(kLogits, 1);
   ASSERT_LT(p[1], 0.5);
   ExpectDraws({.kind = Kind::kTopKTopP, .temperature = 1, .k = 3, .p = 0.5F}, kLogits,
@@ -225,7 +225,7 @@ TEST(Sampling, TopKTopPCutsThenRenormalises) {
               Keep(p, {1, 4}));
 }
 
-// What a sampler should draw from, by its definition: everything sorted, in double.
+// The distribution that a sampler must draw from by its definition: sorts everything, in double.
 std::vector<double> Defined(const SampleSpec& spec, const Logits& logits, const Brle* mask) {
   std::vector<double> p = Softmax(logits, spec.temperature);
   std::vector<uint32_t> order;
@@ -301,7 +301,7 @@ TEST(Sampling, ProbesAgreeWithTheDefinitionOverManyTokens) {
   EXPECT_EQ(std::get<LogitsSlot>(raw[0]).logits, logits);
 }
 
-TEST(Sampling, ChoicesDependOnSeedSpecRowAndNothingElse) {
+TEST(Sampling, ChoicesDependOnlyOnSeedSpecAndRow) {
   const SampleSpec spec = {.kind = Kind::kMultinomial, .temperature = 5, .draws = 64};
   const auto draw = [&](SampleKey key) {
     std::vector<uint32_t> tokens;
@@ -349,7 +349,7 @@ TEST(Sampling, GreedyArgmaxAndDistributionAgree) {
   std::mt19937 random(11);
   for (int round = 0; round < 200; ++round) {
     Logits logits(40);
-    for (float& logit : logits) logit = static_cast<float>(random() % 12);  // many ties
+    for (float& logit : logits) logit = static_cast<float>(random() % 12);  // produces many ties
     const auto begin = static_cast<uint32_t>(random() % 20);
     const Brle mask = {begin, 10, 3, 2};
     for (const Brle* m : {static_cast<const Brle*>(nullptr), &mask}) {
@@ -364,8 +364,8 @@ TEST(Sampling, GreedyArgmaxAndDistributionAgree) {
   }
 }
 
-TEST(Sampling, ProbesReadWhatTheModelSaid) {
-  const Brle mask = {0, 1};  // they do not see it, nor the temperature
+TEST(Sampling, ProbesIgnoreMaskAndTemperature) {
+  const Brle mask = {0, 1};  // not applied to probes
   const auto p = Softmax(kLogits, 1);
   double entropy = 0;
   for (double each : p) entropy -= each * std::log(each);
@@ -384,7 +384,7 @@ TEST(Sampling, ProbesReadWhatTheModelSaid) {
   EXPECT_EQ(std::get<LogitsSlot>(raw[0]).logits, kLogits);
 }
 
-TEST(Sampling, ExtremesStayFinite) {
+TEST(Sampling, ExtremeLogitsGiveFiniteResults) {
   const Logits wide = {1e30F, -1e30F, 0, -kInf, kNan};
   EXPECT_EQ(Token({.kind = Kind::kMultinomial, .temperature = 1e-30F}, wide), 0U);
   EXPECT_EQ(Token({.kind = Kind::kMultinomial, .temperature = 1}, {0, kInf, 1}), 1U);
@@ -395,7 +395,7 @@ TEST(Sampling, ExtremesStayFinite) {
   EXPECT_NEAR(std::get<EntropySlot>(flat[0]).entropy, std::log(8), 1e-6);
 }
 
-TEST(Sampling, WhatCannotBeReadSaysSo) {
+TEST(Sampling, UnsupportedProbesFail) {
   EXPECT_EQ(Read({.kind = Kind::kLogprobs, .ids = {6}}, kLogits).error().code, Code::kInvalid);
   EXPECT_EQ(Read({.kind = Kind::kEmbedding}, kLogits).error().code, Code::kUnavailable);
 }

@@ -1,10 +1,10 @@
-// The passes over a whole row of logits that sampling is made of, written so that compilers make
-// vector code of them. Results do not depend on which vector instructions the machine has.
+// The passes over a whole row of logits that sampling needs, written so that compilers vectorise
+// them. Results do not depend on the vector instructions of the machine.
 //
-// A logit's weight is exp((logit - best) / temperature): the best has 1, NaN has 0. Weights of a
-// whole row are never written down: what is asked of them is asked by blocks.
+// The weight of a logit is exp((logit - best) / temperature): 1 for the best, 0 for NaN. The
+// weights of a whole row are never stored; sums are kept per block.
 //
-// Cost: some 10 µs each for 50,000 logits.
+// Each pass takes about 10 µs for 50,000 logits.
 #pragma once
 
 #include <cstddef>
@@ -14,47 +14,47 @@
 
 namespace pie {
 
-constexpr size_t kSoftmaxBlock = 256;  // logits that share a sum, or a maximum
+constexpr size_t kSoftmaxBlock = 256;  // logits per block, which has one sum or maximum
 
-// The largest; -inf if there is none. NaN never wins.
+// Returns the largest value, -inf if there is none. NaN is ignored.
 float Max(std::span<const float> values);
 
-// exp(x) for x up to 88, to a few units in the last place; 0 below -87.
+// Returns exp(x) for x up to 88, to a few units in the last place, and 0 below -87.
 float ExpOf(float x);
 
-// 1 / temperature, which is above 0; finite.
+// Returns 1 / temperature, always finite. `temperature` is above 0.
 float InverseOf(float temperature);
 
-// The weight of a logit, beside a best one. `inverse` is InverseOf(temperature).
+// Returns the weight of a logit relative to `best`. `inverse` is InverseOf(temperature).
 float WeightOf(float logit, float best, float inverse);
 
 struct SoftmaxBlock {
-  float max;     // of its logits; -inf: it has none
-  float scale;   // the weight of that maximum in the row
-  double share;  // the sum of its logits' weights in the row
+  float max;     // of the block's logits; -inf: it has none
+  float scale;   // the weight of that maximum within the row
+  double share;  // the sum of the block's weights within the row
 };
 
 struct Softmax {
-  float best;    // the maximum of all; -inf: there is none, and nothing else is known
+  float best;    // the maximum of the row; -inf: the row has none and `total` is 0
   double total;  // the sum of all weights
 };
 
-// Sums the weights of a row. Blocks whose logits all have weights below 1e-17 count as 0: together
-// they are less than the rounding of the others.
+// Sums the weights of a row. A block whose weights are all below 1e-17 counts as 0: all such blocks
+// together are less than the rounding error of the others.
 Softmax Weigh(std::span<const float> logits, float inverse, std::vector<SoftmaxBlock>& blocks);
 
-// weights[i] = the weight of logits[i], beside `best`; as long as `logits`.
+// Sets weights[i] to the weight of logits[i] relative to `best`. `weights` is as long as `logits`.
 void WeighEach(std::span<const float> logits, float best, float inverse, float* weights);
 
-// maxima[b] = the maximum of block b.
+// Sets maxima[b] to the maximum of block b.
 void BlockMaxima(std::span<const float> values, std::vector<float>& maxima);
 
-// Calls take(i) for every value that is at least `least`, in order. Nearly all must be smaller for
-// this to be quick.
+// Calls take(i) for every value that is at least `least`, in order. Fast if nearly all values are
+// smaller.
 template <class Take>
 void ForEachAtLeast(std::span<const float> values, float least, Take&& take);
 
-// Whether one of `count` values, at most kSoftmaxBlock, is at least `least`.
+// True if one of `count` values is at least `least`. `count` is at most kSoftmaxBlock.
 bool AnyAtLeast(const float* values, size_t count, float least);
 
 template <class Take>

@@ -20,7 +20,7 @@ std::vector<float> RandomLogits(size_t count, float spread, uint32_t seed) {
   return logits;
 }
 
-TEST(Softmax, ExpIsExp) {
+TEST(Softmax, ExpMatchesTheStandardLibrary) {
   for (float x = -86.9F; x < 80; x += 0.0173F) {
     const double exact = std::exp(static_cast<double>(x));
     EXPECT_NEAR(ExpOf(x) / exact, 1, 3e-7) << x;
@@ -61,8 +61,8 @@ TEST(Softmax, WeighsOddLengths) {
   }
 }
 
-// The best may come last, after blocks that were weighed by themselves, or first.
-TEST(Softmax, WhereTheBestIsDoesNotMatter) {
+// The best logit may be in the first block or come after blocks that were summed without it.
+TEST(Softmax, ThePlaceOfTheBestDoesNotMatter) {
   for (const size_t place : {size_t{0}, size_t{700}, 4 * kSoftmaxBlock - 1}) {
     for (const float height : {5.0F, 30.0F, 60.0F, 1e30F}) {
       std::vector<float> logits = RandomLogits(4 * kSoftmaxBlock, 1, 3);
@@ -77,7 +77,7 @@ TEST(Softmax, WhereTheBestIsDoesNotMatter) {
   }
 }
 
-TEST(Softmax, InfinitiesAndNothing) {
+TEST(Softmax, HandlesInfinitiesAndEmptyRows) {
   std::vector<SoftmaxBlock> blocks;
   std::vector<float> logits(600, -kInf);
   EXPECT_EQ(Weigh(logits, 1, blocks).best, -kInf);
@@ -93,7 +93,7 @@ TEST(Softmax, InfinitiesAndNothing) {
   EXPECT_TRUE(std::isfinite(InverseOf(1e-45F)));
 }
 
-TEST(Softmax, FindsWhatIsLargeWhereverItIs) {
+TEST(Softmax, FindsLargeValuesAtAnyPlace) {
   for (size_t count : {1U, 63U, 64U, 65U, 700U}) {
     const std::vector<float> values = RandomLogits(count, 1, 7);
     for (float least : {-kInf, -1.0F, 0.5F, 2.0F, kInf}) {

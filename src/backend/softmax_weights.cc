@@ -1,4 +1,5 @@
-// The exponentials of softmax.h, apart from the rest: they need to be compiled with other options.
+// The exponentials of softmax.h, in a file of their own because they are compiled with other
+// options.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -11,15 +12,17 @@ namespace {
 
 constexpr size_t kLanes = 16;
 constexpr float kNone = -std::numeric_limits<float>::infinity();
-// exp(-40) is 4e-18; of a million such logits the sum is 4e-12, and weights have 24 bits.
+// exp(-40) is 4e-18, so a million such logits sum to 4e-12, which is below the precision of a
+// float.
 constexpr float kNegligible = -40.0F;
 
-// 2^n by way of the exponent's bits, times a polynomial for what is left of x, in [-ln2/2, ln2/2].
+// Multiplies 2^n, made from exponent bits, by a polynomial of the remainder of x in [-ln2/2,
+// ln2/2].
 [[gnu::always_inline]] inline float Exp(float x) {
   constexpr float kLog2E = 1.44269504088896341F;
-  constexpr float kLn2High = 0.693359375F;  // few bits, so that n times it is exact
+  constexpr float kLn2High = 0.693359375F;  // has few bits, so that n times it is exact
   constexpr float kLn2Low = -2.12194440e-4F;
-  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to whole numbers
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
   constexpr float kLeast = -87.0F;
   const float clipped = x > kLeast ? x : kLeast;
   const float shifted = clipped * kLog2E + kRound;
@@ -34,12 +37,13 @@ constexpr float kNegligible = -40.0F;
   const float e = p * (r * r) + r + 1.0F;
   const uint32_t bits = std::bit_cast<uint32_t>(shifted) << 23;  // n << 23
   const float scaled = std::bit_cast<float>(std::bit_cast<uint32_t>(e) + bits);
-  return x > kLeast ? scaled : 0.0F;  // NaN too
+  return x > kLeast ? scaled : 0.0F;  // 0 for NaN too
 }
 
-// The sum of exp((logit - best) * inverse), for a finite best.
+// Returns the sum of exp((logit - best) * inverse). `best` is finite.
 PIE_VECTOR_CLONES double SumBlock(const float* logits, size_t count, float best, float inverse) {
-  float lanes[kLanes] = {};  // each adds a sixteenth of a block: floats do
+  // each lane sums a sixteenth of a block, for which float is precise enough
+  float lanes[kLanes] = {};
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -56,7 +60,7 @@ PIE_VECTOR_CLONES void WeighAll(const float* logits, size_t count, float best, f
                                 float* weights) {
   for (size_t i = 0; i < count; ++i) {
     const float below = Exp((logits[i] - best) * inverse);
-    weights[i] = logits[i] == best ? 1.0F : below;  // an infinite best must not become NaN
+    weights[i] = logits[i] == best ? 1.0F : below;  // keeps an infinite best from becoming NaN
   }
 }
 
@@ -85,7 +89,8 @@ Softmax Weigh(std::span<const float> logits, float inverse, std::vector<SoftmaxB
     const auto block = logits.subspan(begin, std::min(kSoftmaxBlock, logits.size() - begin));
     const float max = Max(block);
     row.best = std::max(row.best, max);
-    // Relative to its own maximum, while the block is near; the best is known only at the end.
+    // The row's best is not yet known, so the block is summed relative to its own maximum, unless
+    // it is already negligible.
     double sum = 0;
     if (max == std::numeric_limits<float>::infinity()) {
       sum = static_cast<double>(std::ranges::count(block, max));

@@ -1,6 +1,6 @@
-// PIE_VECTOR_CLONES before a function: it is compiled for several instruction sets, and the right
-// one is chosen when the program is loaded. Not under sanitizers, whose start-up comes later than
-// that.
+// PIE_VECTOR_CLONES before a function compiles it for several instruction sets; the loader picks
+// one when the program starts. It does nothing under sanitizers, which are not yet initialised when
+// the loader picks.
 #pragma once
 
 #if defined(__has_feature)

@@ -1,5 +1,5 @@
-// Config: config.toml, which says what an engine runs with. Without a file, the defaults: the model
-// that set-up fetched, on the CPU.
+// Config: the engine's part of config.toml. Without a file, the defaults apply: the model that
+// `make setup` fetched, on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct ModelEntry {
   enum class Driver { kCpu, kDummy, kCuda };
 
   std::string name = "default";
-  std::string weights;  // hf_repo: what FindModel takes; empty = the default model
+  std::string weights;  // hf_repo: an argument of FindModel; empty: the default model
   Driver driver = Driver::kCpu;
   std::string kv_cache_dtype = "f16";
   uint64_t seed = 0;
-  // 0 = the device's own choice.
+  // 0: the device's default.
   uint32_t page_tokens = 0;
   uint32_t total_pages = 0;
   uint32_t max_batch_tokens = 0;
@@ -29,8 +29,8 @@ struct ModelEntry {
   uint32_t max_positions = 0;
   uint32_t threads = 0;
   SchedulerOptions scheduler;
-  uint64_t token_limit =
-      0;  // tokens a process may compute unless it is said otherwise; 0 = no limit
+  // Tokens that a process may compute if its launch sets no budget; 0: no limit.
+  uint64_t token_limit = 0;
 };
 
 struct Config {
@@ -38,23 +38,25 @@ struct Config {
   wasm::RuntimeOptions runtime;
   bool allow_fs = false;
   std::string scratch_root;
-  std::string data_root;      // empty = no /data
-  std::string snapshot_root;  // empty = contexts are saved in memory only
+  std::string data_root;      // empty: no /data
+  std::string snapshot_root;  // empty: contexts are saved in memory only
   bool prefix_cache = true;
   bool shared_prefixes = false;
   host::Limits limits;
   bool shared_topics = false;
-  uint64_t take_ahead = 0;  // bytes of each model's KV memory that are taken before they are used
+  // This much of each model's KV memory is prefaulted in the background.
+  uint64_t prefault_bytes = 0;
 };
 
-// Reads `path`; an empty path means $PIE_HOME/config.toml if that exists, else the defaults.
+// Reads `path`. If it is empty, reads $PIE_HOME/config.toml, or returns the defaults if that does
+// not exist.
 Result<Config> ReadConfig(const std::string& path);
 
-// One dummy model in place of those that were configured, with their options.
+// Replaces the configured models by one dummy model with the options of the first.
 void UseDummy(Config& config);
 
 std::string CacheDir();  // $PIE_CACHE, or pie/ in the user's cache folder
 std::string HomeDir();   // $PIE_HOME, or ~/.pie
-std::string UserHome();  // $HOME, or a folder for what passes
+std::string UserHome();  // $HOME, or the folder for temporary files
 
 }  // namespace pie::cli

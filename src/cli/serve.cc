@@ -18,16 +18,16 @@
 namespace pie::cli {
 namespace {
 
-// Of a model's KV memory: all, unless the pages were configured to be many. No step of a server
-// should wait for the system to clear memory, and with prefixes kept it is all used before long.
-constexpr uint64_t kTakeAhead = 1ULL << 30;
+// The part of a model's KV memory that is prefaulted: all of it, unless more pages are configured.
+// A step should not wait for the system to clear memory, and the prefix cache soon uses all pages.
+constexpr uint64_t kPrefaultBytes = 1ULL << 30;
 
-// The internal token, where programs of the same user of this machine find it.
+// Stores the internal token in a file that programs of the same user can read.
 class TokenFile {
  public:
   TokenFile(uint16_t port, const std::string& token)
       : path_(fmt::format("{}/server-{}.token", HomeDir(), port)) {
-    unlink(path_.c_str());  // another's rights may be on it
+    unlink(path_.c_str());  // an existing file may have other permissions
     const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) return;
     written_ = write(fd, token.data(), token.size()) == static_cast<ssize_t>(token.size());
@@ -57,7 +57,7 @@ void PrintBanner(const server::Server& server, const ServerConfig& config, host:
   fmt::print("  programs  {} installed in {}/programs\n", programs, HomeDir());
   fmt::print("  auth      {}\n",
              config.auth ? "on: keys in " + HomeDir() + "/authorized_users.toml (`pie auth add`)"
-                         : "off: whoever reaches this address may connect");
+                         : "off: anybody who reaches this address may connect");
   fmt::print("  connect   async with PieClient(\"{}\") as client: …   (Python)\n", uri);
   fmt::print("  watch     {}://{}:{}/metrics, /healthz; pie serve --monitor\n",
              scheme == "ws" ? "http" : "https", host, server.port());
@@ -78,7 +78,7 @@ Result<int> ServeChecked(const ServeOptions& options) {
   ServerConfig config = PIE_TRY(ReadServerConfig(options.config));
   if (options.dummy) UseDummy(engine_config);
   if (options.no_snapshot) engine_config.snapshot_root.clear();
-  engine_config.take_ahead = kTakeAhead;
+  engine_config.prefault_bytes = kPrefaultBytes;
   if (!options.host.empty()) config.server.host = options.host;
   if (options.port) config.server.port = *options.port;
   if (options.no_auth) config.auth = false;
@@ -94,9 +94,11 @@ Result<int> ServeChecked(const ServeOptions& options) {
   auto engine = PIE_TRY(StartEngine(engine_config, /*quiet=*/false));
   auto server = PIE_TRY(server::Server::Start(config.server, *engine, *registry, auth, log));
   const TokenFile token(server->port(), auth.token());
-  // Before it is said to be there: whoever reads the banner may stop it at once.
+  // Watched before the banner is printed, because a script may stop the server as soon as it reads
+  // it.
   interrupts.Watch([&server] {
-    fmt::print(stderr, "{}\n", Dim("draining: processes may end; once more to leave at once"));
+    fmt::print(stderr, "{}\n",
+               Dim("draining: waiting for processes to end; press Ctrl-C again to exit at once"));
     server->Drain();
   });
   log.Info("serving", {{"host", config.server.host}, {"port", server->port()}});

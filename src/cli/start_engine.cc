@@ -14,7 +14,7 @@
 namespace pie::cli {
 namespace {
 
-// A configured number, or what `into` has already.
+// Sets `into` unless the configured number is 0.
 void Set(uint32_t& into, uint32_t configured) {
   if (configured != 0) into = configured;
 }
@@ -39,17 +39,17 @@ Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
     return Loaded(MakeDummyModel(entry.name, options.vocab_size), MakeDummyBackend(options), entry);
   } catch (const std::bad_alloc&) {
     return Fail(Code::kExhausted,
-                "no memory for {} KV pages of {} tokens: lower total_pages or kv_page_size",
+                "not enough memory for {} KV pages of {} tokens; lower total_pages or kv_page_size",
                 options.total_pages, options.page_tokens);
   }
 }
 
-Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, uint64_t take_ahead, bool quiet) {
+Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, uint64_t prefault_bytes, bool quiet) {
   const std::optional<cpu::KvType> kv_type = cpu::ParseKvType(entry.kv_cache_dtype);
   if (!kv_type) {
     return Fail(
         Code::kUnavailable,
-        "model '{}' asks for kv_cache_dtype = \"{}\"; the CPU device keeps \"f16\" or \"q8\"",
+        "model '{}' has kv_cache_dtype = \"{}\"; the CPU device supports \"f16\" and \"q8\"",
         entry.name, entry.kv_cache_dtype);
   }
   const std::string path =
@@ -59,7 +59,7 @@ Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, uint64_t take_ahead, 
   Set(options.max_positions, entry.max_positions);
   Set(options.threads, entry.threads);
   options.kv_type = *kv_type;
-  options.take_ahead = take_ahead;
+  options.prefault_bytes = prefault_bytes;
   ProgressBar bar("loading " + entry.name, !quiet);
   options.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
   Model model = PIE_TRY(OpenModel(path, entry.name));
@@ -67,17 +67,17 @@ Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, uint64_t take_ahead, 
   return Loaded(std::move(model), std::move(backend), entry);
 }
 
-Result<host::LoadedModel> Load(const ModelEntry& entry, uint64_t take_ahead, bool quiet) {
+Result<host::LoadedModel> Load(const ModelEntry& entry, uint64_t prefault_bytes, bool quiet) {
   switch (entry.driver) {
     case ModelEntry::Driver::kDummy:
       return LoadDummy(entry);
     case ModelEntry::Driver::kCpu:
-      return LoadCpu(entry, take_ahead, quiet);
+      return LoadCpu(entry, prefault_bytes, quiet);
     case ModelEntry::Driver::kCuda:
       break;
   }
   return Fail(Code::kUnavailable,
-              "model '{}' asks for the cuda driver, which is not in this build; use type = \"cpu\"",
+              "model '{}' has the cuda driver, which is not in this build; use type = \"cpu\"",
               entry.name);
 }
 
@@ -89,7 +89,7 @@ Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool qui
   for (ModelEntry entry : config.models) {
     entry.scheduler.prefix = {.share = config.prefix_cache,
                               .seed = uint64_t{random()} << 32 | random()};
-    options.models.push_back(PIE_TRY(Load(entry, config.take_ahead, quiet)));
+    options.models.push_back(PIE_TRY(Load(entry, config.prefault_bytes, quiet)));
   }
   options.runtime = config.runtime;
   options.seed = config.models[0].seed;

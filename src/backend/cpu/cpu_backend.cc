@@ -13,7 +13,7 @@
 #include "backend/cpu/attention/kv_layer.h"
 #include "backend/cpu/layers/transformer.h"
 #include "backend/cpu/machine/arena.h"
-#include "backend/cpu/machine/take_ahead.h"
+#include "backend/cpu/machine/prefault.h"
 #include "backend/cpu/machine/thread_pool.h"
 #include "backend/sampling.h"
 #include "model/config.h"
@@ -25,12 +25,12 @@ namespace {
 
 using cpu::KvLayer;
 
-// Rows whose logits are in memory at a time. Enough that the output layer is read once a step as a
-// rule, few enough that scoring a long prompt does not take gigabytes.
+// Rows whose logits are in memory at a time: enough that a step usually reads the output layer
+// once, and few enough that scoring a long prompt does not take gigabytes.
 constexpr size_t kLogitRows = 64;
 
-// The keys and values of all layers. A page has those of all layers side by side, so that copying
-// one is one copy.
+// The keys and values of all layers. A page holds all layers together, so that copying a page is
+// one copy.
 class KvPages {
  public:
   static Result<KvPages> Make(KvLayer layer, uint32_t layers, uint32_t pages) {
@@ -53,7 +53,7 @@ class KvPages {
     std::memcpy(data_ + to.value * page_bytes_, data_ + from.value * page_bytes_, page_bytes_);
   }
   std::span<std::byte> all() const { return {data_, page_bytes_ * pages_}; }
-  // A page of all layers, as it lies in memory.
+  // A page of all layers as it lies in memory.
   std::span<std::byte> Page(PageId page) const {
     PIE_CHECK(page.value < pages_);
     return {data_ + page.value * page_bytes_, page_bytes_};
@@ -79,7 +79,7 @@ class CpuBackend final : public Backend {
         info_(std::move(info)),
         pool_(options.threads == 0 ? cpu::ThreadPool::AvailableCpus() : options.threads),
         transformer_(config_, weights_, options.level, pool_) {
-    if (options.take_ahead > 0) ahead_ = cpu::TakeAhead(kv_.all(), options.take_ahead);
+    if (options.prefault_bytes > 0) prefault_ = cpu::Prefault(kv_.all(), options.prefault_bytes);
   }
 
   const BackendInfo& info() const override { return info_; }
@@ -122,10 +122,10 @@ class CpuBackend final : public Backend {
     const auto read = [&](uint32_t i, Sampling& sampling) {
       statuses_[i] = Read(batch, batch.members[i], sampling, output_.slots[i]);
     };
-    if (sampled_.size() > kLogitRows) {  // the head, which uses all threads, runs in between
+    if (sampled_.size() > kLogitRows) {  // the output layer runs in between and uses all threads
       for (uint32_t i = 0; i < members; ++i) read(i, samplings_.front());
     } else {
-      if (!sampled_.empty()) LogitsOf(sampled_.front());  // those of all
+      if (!sampled_.empty()) LogitsOf(sampled_.front());  // computes the logits of all rows
       const auto parts = std::min(static_cast<uint32_t>(samplings_.size()), members);
       pool_.ParallelFor(parts, [&](uint32_t part) {
         for (uint32_t i = part; i < members; i += parts) read(i, samplings_[part]);
@@ -140,7 +140,7 @@ class CpuBackend final : public Backend {
               std::vector<Slot>& slots) {
     for (uint32_t token : std::span(batch.tokens).subspan(member.first_row, member.rows)) {
       if (token >= config_.vocab_size) {
-        return Fail(Code::kInvalid, "token {} is not in the vocabulary, which has {}", token,
+        return Fail(Code::kInvalid, "token {} is not in the vocabulary of {}", token,
                     config_.vocab_size);
       }
     }
@@ -148,7 +148,7 @@ class CpuBackend final : public Backend {
         member, [&](uint32_t row) { return LogitsOf(member.first_row + row); }, slots);
   }
 
-  // Rows of the batch that somebody reads, in order.
+  // Collects the rows of the batch that some member reads, in order.
   void CollectSampledRows(const Batch& batch) {
     sampled_.clear();
     for (const Batch::Member& member : batch.members) {
@@ -184,15 +184,15 @@ class CpuBackend final : public Backend {
   const ModelConfig config_;
   const cpu::Weights weights_;
   KvPages kv_;
-  cpu::TakeAhead ahead_;  // of kv_
+  cpu::Prefault prefault_;  // of kv_
   const BackendInfo info_;
   cpu::ThreadPool pool_;
   cpu::Transformer transformer_;
-  // More than threads: one that comes late takes fewer of them.
+  // More samplers than threads, so that a late thread takes fewer members.
   std::vector<Sampling> samplings_ = std::vector<Sampling>(size_t{4} * pool_.threads());
   std::vector<Status> statuses_;   // of the members
   std::vector<uint32_t> sampled_;  // rows of the batch
-  std::vector<float> logits_;      // of sampled_[window_begin_ … window_end_]
+  std::vector<float> logits_;      // rows sampled_[window_begin_ … window_end_]
   size_t window_begin_ = 0;
   size_t window_end_ = 0;
   BatchOutput output_;
@@ -204,15 +204,15 @@ uint64_t MachineBytes() {
          static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// What the memory that is asked for would not give is refused now, not when it is written to.
+// Refuses to allocate more memory than the machine has now, instead of failing when it is written.
 Status CheckMemory(const std::string& what, uint64_t bytes) {
   const uint64_t machine = MachineBytes();
   if (bytes <= machine) return {};
-  return Fail(Code::kExhausted, "{} take {} MB, but this machine has {} MB", what, bytes >> 20,
+  return Fail(Code::kExhausted, "{} need {} MB, but this machine has {} MB", what, bytes >> 20,
               machine >> 20);
 }
 
-// One layer of a page; without memory.
+// One layer of a page, without memory.
 KvLayer LayerOf(const ModelConfig& config, const CpuOptions& options) {
   return {.kv_heads = config.kv_heads,
           .head_dim = config.head_dim,
@@ -240,7 +240,7 @@ Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& option
     info.total_pages =
         static_cast<uint32_t>(std::min<uint64_t>(options.kv_bytes / page_bytes, UINT32_MAX));
     if (info.total_pages == 0) {
-      return Fail(Code::kInvalid, "kv_bytes = {} holds no page: one takes {} bytes",
+      return Fail(Code::kInvalid, "kv_bytes = {} is too small: one page takes {} bytes",
                   options.kv_bytes, page_bytes);
     }
   }
@@ -252,8 +252,8 @@ Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& option
   return info;
 }
 
-// A model with two sets of rotary factors turns by the long ones when the device can hold sequences
-// that need them. One choice for all sequences and all times: keys stay in pages that later and
+// A model with two sets of rotary factors uses the long ones if the device can hold sequences that
+// need them. The choice is made once for all sequences, because keys stay in pages that later and
 // longer sequences share.
 void ChooseRopeFactors(const BackendInfo& info, RopeConfig& rope) {
   if (rope.long_factors.empty()) return;
@@ -270,8 +270,9 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& path,
   const ModelFiles files = PIE_TRY(ModelFiles::Open(path));
   ModelConfig config = files.config();
   if (config.head_dim > cpu::Attention::kMaxHeadDim) {
-    return Fail(Code::kUnavailable, "{}: heads of {} numbers; the CPU backend takes at most {}",
-                path, config.head_dim, cpu::Attention::kMaxHeadDim);
+    return Fail(Code::kUnavailable,
+                "{}: the heads have {} dimensions; the CPU backend supports at most {}", path,
+                config.head_dim, cpu::Attention::kMaxHeadDim);
   }
   BackendInfo info = PIE_TRY(MakeInfo(config, options));
   uint64_t weight_bytes = 0;

@@ -15,7 +15,7 @@
 namespace pie::cpu {
 namespace {
 
-// A file that is gone when the test is over.
+// A file that is removed at the end of the test.
 class TempFile {
  public:
   explicit TempFile(const std::string& bytes) {
@@ -74,8 +74,8 @@ double Difference(const Rows& got, const std::vector<std::vector<double>>& expec
 Sequence Masked(uint32_t length) {
   Sequence sequence = TinySequence(length, 7);
   for (uint32_t i = 0; i < length; ++i) {
-    sequence.positions[i] = i / 2 * 3;  // any positions will do
-    // Two runs of holes; rows that see nothing at all among them.
+    sequence.positions[i] = i / 2 * 3;  // positions may be arbitrary
+    // Each mask has two gaps; some rows see no key at all.
     sequence.masks.push_back({i % 5, i % 7, 3, i % 11 == 0 ? 0 : 1000U});
   }
   return sequence;
@@ -83,11 +83,11 @@ Sequence Masked(uint32_t length) {
 
 class CpuBackendTest : public AtLevel {};
 
-// Of the exact model it may be off by `rounding`, about twice what rounding costs. From the one
-// that rounds alike, only sums in float part it (24 bits, a few hundred terms: 1e-4), until a
-// number lies so close to the middle that it goes to the other side. Rows that have seen such a
-// number are rounded apart from there on, and differ by up to two roundings, √2 of one: 0.7 ×
-// `rounding`. So half of the first rows are the same, and all together stay below half of that.
+// Logits may differ from the exact model by `rounding`, about twice the measured error. From the
+// model that rounds alike they differ only by sums in float (24 bits, a few hundred terms: 1e-4),
+// until a number lies so close to the middle that it is rounded to the other side. Rows that have
+// seen such a number differ by up to two roundings, √2 of one: 0.7 × `rounding`. So half of the
+// first rows must agree, and the average must stay below half of that.
 void ExpectReference(TinyLlama& model, CpuLevel level, double rounding, bool bf16) {
   const auto device = Open(model.Bytes(), {.level = level});
   for (const Sequence& s : {TinySequence(70), Masked(70)}) {
@@ -105,12 +105,12 @@ void ExpectReference(TinyLlama& model, CpuLevel level, double rounding, bool bf1
 
 TEST_P(CpuBackendTest, FloatWeightsGiveTheReferencesLogits) {
   TinyLlama model(DType::kF32, DType::kF32, false);
-  ExpectReference(model, GetParam(), 0.001, false);  // of keys and values to F16
+  ExpectReference(model, GetParam(), 0.001, false);  // the error of keys and values in F16
 }
 
 TEST_P(CpuBackendTest, QuantisedWeightsAreWithinTheErrorOfBytes) {
   TinyLlama model(DType::kQ4_1, DType::kQ8_0, true);
-  // Of activations to bytes, too.
+  // Includes the error of activations as bytes.
   ExpectReference(model, GetParam(), 0.04, GetParam() >= CpuLevel::kAvx512Bf16);
 }
 
@@ -118,12 +118,12 @@ std::vector<Sequence> SomeSequences() {
   return {TinySequence(75), Masked(70), TinySequence(1, 3), TinySequence(33, 4)};
 }
 
-// To the last bit.
+// Results must agree to the last bit.
 TEST_P(CpuBackendTest, ARowDependsOnItsSequenceAlone) {
   const std::string bytes = TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes();
   const std::vector<Sequence> sequences = SomeSequences();
   for (uint32_t page_tokens : {1, 5, 16}) {
-    std::vector<Rows> expected;  // each alone, at once, on one thread
+    std::vector<Rows> expected;  // each sequence alone, in one chunk, on one thread
     const auto alone = Open(bytes, {.page_tokens = page_tokens, .threads = 1, .level = GetParam()});
     for (const Sequence& s : sequences) expected.push_back(AllLogits(*alone, {s}, 1000)[0]);
     const auto device = Open(bytes, {.page_tokens = page_tokens, .level = GetParam()});
@@ -134,12 +134,12 @@ TEST_P(CpuBackendTest, ARowDependsOnItsSequenceAlone) {
   }
 }
 
-// A sequence goes on in another device, in other pages, from what was read of them: to the last
-// bit.
-TEST_P(CpuBackendTest, PagesCanBeCarriedElsewhere) {
+// Pages read from one device and written to other pages of another continue a sequence, exact to
+// the last bit.
+TEST_P(CpuBackendTest, PagesCanBeMovedToAnotherDevice) {
   const std::string bytes = TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes();
   constexpr uint32_t kLength = 34;
-  constexpr uint32_t kMoved = 10;  // pages further
+  constexpr uint32_t kMoved = 10;  // page numbers are shifted by this much
   for (uint32_t page_tokens : {1, 5, 16}) {
     const CpuOptions options = {.page_tokens = page_tokens, .level = GetParam()};
     const auto from = Open(bytes, options);
@@ -171,8 +171,8 @@ TEST_P(CpuBackendTest, PagesCanBeCarriedElsewhere) {
   EXPECT_NE(Open(bytes, {.page_tokens = 8})->info().layout, Open(bytes, {})->info().layout);
 }
 
-// Rows that nobody reads leave the last layer early.
-TEST_P(CpuBackendTest, WhatElseIsReadMakesNoDifference) {
+// Rows that no sampler reads are dropped in the last layer; this must not change the others.
+TEST_P(CpuBackendTest, LogitsDoNotDependOnOtherReads) {
   const auto device =
       Open(TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes(), {.level = GetParam()});
   std::vector<Sequence> sequences = SomeSequences();
@@ -192,8 +192,8 @@ TEST_P(CpuBackendTest, WhatElseIsReadMakesNoDifference) {
   }
 }
 
-// Forks of one prefix, in its very pages, step together; each gets what it would get alone.
-TEST_P(CpuBackendTest, WhatForksShareMakesNoDifference) {
+// Forks that share the pages of a prefix step together; each gets the logits that it gets alone.
+TEST_P(CpuBackendTest, SharedPrefixesDoNotChangeLogits) {
   const uint32_t forks = 6;
   const uint32_t prefix = 128;
   const uint32_t own = 5;
@@ -211,7 +211,7 @@ TEST_P(CpuBackendTest, WhatForksShareMakesNoDifference) {
     Sequence first = sequences[0];
     first.tokens.resize(prefix);
     first.positions.resize(prefix);
-    AllLogits(*device, {first}, 1000);  // in pages 0 …
+    AllLogits(*device, {first}, 1000);  // fills the pages from 0 on
     const uint32_t shared_pages = prefix / page_tokens;
     const std::vector<SampleSpec> last = {{.kind = SampleSpec::Kind::kLogits, .rows = {0}}};
     for (uint32_t step = 0; step < own; ++step) {
@@ -241,7 +241,7 @@ TEST_P(CpuBackendTest, WhatForksShareMakesNoDifference) {
   }
 }
 
-TEST_P(CpuBackendTest, PageSizeDoesNotMatter) {
+TEST_P(CpuBackendTest, PageSizeDoesNotChangeLogits) {
   const std::string bytes = TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes();
   const auto run = [&](uint32_t page_tokens) {
     const auto device = Open(bytes, {.page_tokens = page_tokens, .level = GetParam()});
@@ -253,7 +253,7 @@ TEST_P(CpuBackendTest, PageSizeDoesNotMatter) {
   }
 }
 
-TEST_P(CpuBackendTest, AMaskThatAllowsEverythingIsNoMask) {
+TEST_P(CpuBackendTest, AFullMaskEqualsNoMask) {
   const auto device =
       Open(TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes(), {.level = GetParam()});
   const Sequence causal = TinySequence(70);
@@ -266,7 +266,7 @@ TEST_P(CpuBackendTest, AMaskThatAllowsEverythingIsNoMask) {
 
 PIE_TEST_AT_ALL_LEVELS(CpuBackendTest);
 
-// One member that goes on after `kv_tokens`, and reads its last row greedily.
+// One member that continues after `kv_tokens` tokens and reads its last row greedily.
 struct Step {
   Batch batch;
   std::vector<SampleSpec> samples;
@@ -289,7 +289,7 @@ struct Step {
   }
 };
 
-TEST(CpuBackendPagesTest, CopiesComeFirstAndTakeAllLayers) {
+TEST(CpuBackendPagesTest, CopiesRunFirstAndCoverAllLayers) {
   const auto device = Open(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
   Step({1, 2, 3}, 0, {{0}}).Logits(*device);
   Step fork({9}, 3, {{5}});
@@ -299,7 +299,7 @@ TEST(CpuBackendPagesTest, CopiesComeFirstAndTakeAllLayers) {
   EXPECT_EQ(forked, Step({9}, 3, {{0}}).Logits(*device));
 }
 
-TEST(CpuBackendTokensTest, ATokenBeyondTheVocabularyFailsItsMemberAlone) {
+TEST(CpuBackendTokensTest, ATokenBeyondTheVocabularyFailsOnlyItsMember) {
   const auto device = Open(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
   const auto alone = Step({1}, 0, {{0}}).Logits(*device);
   Step both({TinyLlama::kVocab, 1}, 0, {{1}, {2}});
@@ -311,11 +311,11 @@ TEST(CpuBackendTokensTest, ATokenBeyondTheVocabularyFailsItsMemberAlone) {
   const auto output = device->Wait(*device->Submit(both.batch));
   ASSERT_EQ(output->failures.size(), 1U);
   EXPECT_EQ(output->failures[0].member, 0U);
-  EXPECT_EQ(output->failures[0].error.text, "token 100 is not in the vocabulary, which has 100");
+  EXPECT_EQ(output->failures[0].error.text, "token 100 is not in the vocabulary of 100");
   EXPECT_EQ(std::get<LogitsSlot>(output->slots[1][0]).logits, alone);
 }
 
-TEST(CpuBackendLoadTest, InfoAndProgress) {
+TEST(CpuBackendLoadTest, ReportsInfoAndProgress) {
   uint64_t last = 0;
   uint64_t all = 0;
   const auto device = Open(TinyLlama(DType::kF32, DType::kF32, true).Bytes(),
@@ -331,7 +331,7 @@ TEST(CpuBackendLoadTest, InfoAndProgress) {
   EXPECT_EQ(last, all);
 }
 
-TEST(CpuBackendLoadTest, PagesFillTheMemoryThatIsGiven) {
+TEST(CpuBackendLoadTest, PagesFillTheGivenMemory) {
   const TempFile file(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
   const uint64_t page_bytes = uint64_t{TinyLlama::kLayers} * TinyLlama::kKvHeads *
                               TinyLlama::kHeadDim * 2 * sizeof(uint16_t) * 16;
@@ -341,7 +341,7 @@ TEST(CpuBackendLoadTest, PagesFillTheMemoryThatIsGiven) {
   EXPECT_FALSE(MakeCpuBackend(file.path(), {.page_tokens = 0}));
 }
 
-TEST(CpuBackendLoadTest, MoreMemoryThanThereIsIsRefusedAtOnce) {
+TEST(CpuBackendLoadTest, RefusesMoreMemoryThanTheMachineHas) {
   const TempFile file(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
   for (const CpuOptions& options :
        {CpuOptions{.kv_bytes = uint64_t{1} << 50}, CpuOptions{.total_pages = UINT32_MAX},
@@ -361,16 +361,16 @@ TEST(CpuBackendLoadTest, ErrorsNameTheTensor) {
     changed.replace(changed.find(from), from.size(), to);
     return ErrorOf(changed);
   };
-  EXPECT_NE(renamed("blk.1.ffn_up", "blk.1.ffn_xx").find("no tensor blk.1.ffn_up.weight"),
+  EXPECT_NE(renamed("blk.1.ffn_up", "blk.1.ffn_xx").find("tensor blk.1.ffn_up.weight is missing"),
             std::string::npos);
-  // Names exchanged, so that keys get the shape of an output.
+  // Swaps two names, so that the keys have the shape of an output.
   const std::string from = "blk.0.attn_k.weight";
   std::string swapped = bytes;
   swapped.replace(swapped.find(from), from.size(), "blk.0.attn_Q.weight");
   swapped.replace(swapped.find("blk.0.attn_q.weight"), from.size(), from);
   swapped.replace(swapped.find("blk.0.attn_Q.weight"), from.size(), "blk.0.attn_q.weight");
-  EXPECT_NE(ErrorOf(swapped).find("tensor blk.0.attn_q.weight is [32, 64], but the model's "
-                                  "configuration makes it [96, 64]"),
+  EXPECT_NE(ErrorOf(swapped).find("tensor blk.0.attn_q.weight has shape [32, 64], but the model's "
+                                  "configuration requires [96, 64]"),
             std::string::npos)
       << ErrorOf(swapped);
   EXPECT_FALSE(MakeCpuBackend("/nowhere/model.gguf", {}));

@@ -1,5 +1,5 @@
-// What tests of the whole CPU backend share: sequences, and the logits of all their tokens however
-// they are cut into batches.
+// Shared by the tests of the whole CPU backend: sequences, and a function that computes the logits
+// of all their tokens in batches of any size.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ using Rows = std::vector<std::vector<float>>;  // logits
 struct Sequence {
   std::vector<uint32_t> tokens;
   std::vector<uint32_t> positions;
-  std::vector<Brle> masks = {};  // empty = causal
-  std::vector<uint32_t> read;    // rows whose logits are wanted; all, to begin with
+  std::vector<Brle> masks = {};  // empty: causal
+  std::vector<uint32_t> read;    // rows whose logits are wanted; all by default
 
   explicit Sequence(std::vector<uint32_t> text)
       : tokens(std::move(text)), positions(tokens.size()), read(tokens.size()) {
@@ -34,9 +34,9 @@ struct Sequence {
   }
 };
 
-// Runs sequences side by side, each in chunks of at most `chunk` tokens, in pages dealt out in turn
-// so that those of one sequence are scattered. Gives the logits of the rows that are read, one list
-// a sequence.
+// Runs sequences together, each in chunks of at most `chunk` tokens. Pages are assigned
+// round-robin, so that those of one sequence are scattered. Returns the logits of the rows that are
+// read, one list per sequence.
 inline std::vector<Rows> AllLogits(Backend& device, const std::vector<Sequence>& sequences,
                                    uint32_t chunk) {
   const uint32_t page_tokens = device.info().page_tokens;
@@ -48,7 +48,7 @@ inline std::vector<Rows> AllLogits(Backend& device, const std::vector<Sequence>&
   }
   for (uint32_t done = 0;; done += chunk) {
     Batch batch;
-    std::vector<uint32_t> of;  // member → sequence
+    std::vector<uint32_t> of;  // sequence of each member
     for (uint32_t s = 0; s < count; ++s) {
       const Sequence& sequence = sequences[s];
       if (done >= sequence.tokens.size()) continue;

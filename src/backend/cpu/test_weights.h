@@ -1,5 +1,4 @@
-// Weights of any type as a model file has them, for tests: random bytes, with scales that are
-// ordinary numbers.
+// Makes weights of any type as in a model file, for tests: random bytes with moderate scales.
 #pragma once
 
 #include <cstddef>

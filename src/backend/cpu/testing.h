@@ -1,9 +1,10 @@
-// What the tests of the kernels share.
+// Shared by the tests of the CPU backend.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,12 @@
 
 namespace pie::cpu {
 
-// Uniform in [-range, range).
+// Returns the folder of the tiny models that tests/golden/make_models.py wrote.
+inline std::filesystem::path GoldenModels() {
+  return std::filesystem::path(__FILE__).parent_path() / "../../../tests/golden/models";
+}
+
+// Returns numbers that are uniform in [-range, range).
 inline std::vector<float> RandomFloats(size_t count, uint64_t seed, float range = 1) {
   std::vector<float> x(count);
   const CounterRng rng{seed};
@@ -20,7 +26,7 @@ inline std::vector<float> RandomFloats(size_t count, uint64_t seed, float range 
   return x;
 }
 
-// A test suite that runs at every level of this machine.
+// A test suite that runs at every level that this machine supports.
 class AtLevel : public testing::TestWithParam<CpuLevel> {};
 
 inline std::string LevelName(const testing::TestParamInfo<CpuLevel>& param) {

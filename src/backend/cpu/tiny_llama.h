@@ -1,10 +1,10 @@
-// A llama model of a few thousand random weights for tests, as a GGUF file, and what it should say:
-// the forward pass in plain code over unpacked weights, written from the definition.
+// A llama model with a few thousand random weights for tests, as a GGUF file, and its expected
+// logits: a forward pass in plain code over unpacked weights, written from the definition.
 //
 // Unless `exact`, it rounds where the device does: inputs of quantised matrices to bytes, keys and
-// values to F16, and with `bf16` what attention multiplies. A number that is rounded to the other
-// side moves all that follow, so without this the two would differ by as much as rounding itself
-// does, and a small mistake could hide in it.
+// values to F16, and with `bf16` the factors of attention. If a number is rounded to the other
+// side, all later numbers change, so without this the two passes would differ by as much as the
+// rounding error, which could hide a small mistake.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,10 +38,10 @@ class TinyLlama {
   static constexpr uint32_t kKvHeads = 2;
   static constexpr uint32_t kHeadDim = 16;
   static constexpr uint32_t kFfn = 96;
-  static constexpr uint32_t kVocab = 100;  // no whole number of panels
+  static constexpr uint32_t kVocab = 100;  // not a whole number of panels
 
-  // Matrices of layers are of type `layers`, embedding and output layer of type `ends`. Types: F32,
-  // Q8_0, Q4_1.
+  // Matrices of layers have type `layers`; the embedding and the output layer have type `ends`.
+  // Supported types: F32, Q8_0, Q4_1.
   TinyLlama(DType layers, DType ends, bool tied) {
     writer_.Add("general.architecture", "llama");
     writer_.Add("llama.block_count", kLayers);
@@ -73,7 +73,8 @@ class TinyLlama {
 
   std::string Bytes() const { return writer_.Bytes(); }
 
-  // Logits of every token of a sequence, [tokens][vocab]. Masks: empty, or one a token.
+  // Returns the logits of every token of a sequence, [tokens][vocab]. `masks` is empty or has one
+  // per token.
   std::vector<std::vector<double>> Logits(const std::vector<uint32_t>& tokens,
                                           const std::vector<uint32_t>& positions,
                                           const std::vector<std::vector<uint32_t>>& masks,
@@ -106,8 +107,8 @@ class TinyLlama {
           double* const out = &attended[head * kHeadDim];
           double total = 0;
           double most = -INFINITY;
-          for (uint32_t first = 0; first <= t;
-               first += 64) {  // weights of so many are rounded alike
+          // The weights of 64 keys are rounded relative to one maximum.
+          for (uint32_t first = 0; first <= t; first += 64) {
             std::map<uint32_t, double> scores;
             const double before = most;
             for (uint32_t s = first; s <= t && s < first + 64; ++s) {
@@ -167,7 +168,7 @@ class TinyLlama {
     if (dtype == DType::kF32) {
       data = FloatBytes(RandomFloats(size_t{rows} * columns, seed_, spread));
     } else {
-      // Any bytes are weights: only the scales must be reasonable.
+      // Any bytes are valid weights; only the scales must be moderate.
       const uint32_t levels = dtype == DType::kQ8_0 ? 256 : 16;
       for (size_t block = 0; block < size_t{rows} * columns / 32; ++block) {
         const float scale = spread * 2 / static_cast<float>(levels) * (0.5F + rng.Float(block));
@@ -199,7 +200,8 @@ class TinyLlama {
     return {reinterpret_cast<const char*>(x.data()), x.size() * sizeof(float)};
   }
 
-  // To multiples of a unit that makes the largest what so many squares fit 32 bits of.
+  // Rounds to multiples of a unit, chosen so that the sum of that many squares of the largest
+  // multiple fits 32 bits.
   static std::vector<double> RoundToWhole(std::vector<double> x) {
     const double limit =
         std::min(32767.0, std::floor(std::sqrt(2147483647.0 / static_cast<double>(x.size()))));
@@ -209,11 +211,12 @@ class TinyLlama {
     return x;
   }
 
-  // All but the largest few, one for every two blocks. Gives the sums of blocks without these.
+  // Rounds all numbers but the largest few (one per two blocks) to bytes. Returns the sums of the
+  // blocks without those.
   static std::vector<double> RoundToBytes(std::vector<double>& x) {
     std::vector<size_t> order(x.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    // The first of equal ones.
+    // The first among equals.
     std::ranges::sort(order, std::greater(),
                       [&](size_t i) { return std::pair(std::abs(x[i]), ~i); });
     std::map<size_t, double> kept;
@@ -243,7 +246,7 @@ class TinyLlama {
     return y;
   }
 
-  // Minima are rounded wherever they occur; and the sums that they meet.
+  // Minima are rounded, and so are the sums that they are multiplied with.
   static void RoundMinima(const std::vector<double>& minima, const std::vector<double>& x,
                           const std::vector<double>& sums, std::vector<double>& y) {
     const std::vector<double> whole_sums = RoundToWhole(sums);
@@ -280,7 +283,7 @@ class TinyLlama {
     for (double& value : x) value = HalfToFloat(FloatToHalf(static_cast<float>(value)));
   }
 
-  // To eight bits, where products of attention are of such.
+  // Rounds to eight bits if attention multiplies bfloat16s.
   double ToBf16(double x) const {
     if (exact_ || !bf16_) return x;
     int exponent;

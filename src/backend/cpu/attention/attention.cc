@@ -12,14 +12,14 @@ namespace {
 
 using attention::Partial;
 
-// Members with no more lines than this are led through what they share together.
+// Members with at most this many lines are processed together where they share a prefix.
 constexpr uint32_t kFewLines = 8;
 
 }  // namespace
 
 void Attention::Share(std::span<const AttentionMember> members, uint32_t page_tokens,
                       uint32_t group) {
-  // The reference takes all of a span together.
+  // The scalar kernel computes a whole span at once, so sharing must end at a span there.
   const uint32_t granule = level_ >= CpuLevel::kAvx2 ? attention::kBlock : kSpanKeys;
   std::vector<SharingMember> sharing;
   for (const AttentionMember& member : members) {
@@ -27,7 +27,7 @@ void Attention::Share(std::span<const AttentionMember> members, uint32_t page_to
     sharing.push_back({member.pages, few ? member.kv_tokens : 0});
   }
   prefixes_ = FindSharedPrefixes(sharing, page_tokens, granule);
-  cut_ = {};
+  tiling_ = {};
 }
 
 uint32_t Attention::TileLines(const Call& call, uint64_t work) const {
@@ -36,7 +36,8 @@ uint32_t Attention::TileLines(const Call& call, uint64_t work) const {
   return lines;
 }
 
-// `count` lines of one member and key head, from line `first` on. Lines are numbered row by row.
+// Appends `count` lines of one member and key head, beginning with line `first`. Lines are numbered
+// row by row.
 void Attention::AddLines(const Call& call, uint32_t member, uint32_t kv_head, uint32_t first,
                          uint32_t count) {
   for (uint32_t line = first; line < first + count; ++line) {
@@ -44,7 +45,7 @@ void Attention::AddLines(const Call& call, uint32_t member, uint32_t kv_head, ui
   }
 }
 
-void Attention::CutShared(const Call& call) {
+void Attention::MakeSharedTiles(const Call& call) {
   lines_.clear();
   shared_tiles_.clear();
   first_shared_span_.assign(1, 0);
@@ -76,7 +77,7 @@ void Attention::CutShared(const Call& call) {
   }
 }
 
-void Attention::CutOwn(const Call& call) {
+void Attention::MakeOwnTiles(const Call& call) {
   tiles_.clear();
   first_span_.assign(1, 0);
   uint64_t work = 0;
@@ -143,7 +144,7 @@ void Attention::RunSpan(const Call& call, const Tile& tile, uint32_t span,
   work.softcap = call.shape.softcap;
   work.next = next;
   uint32_t first_key = ~0U;
-  for (const Line& line : lines) FetchToRead(QueryOf(call, line), dim * sizeof(float));
+  for (const Line& line : lines) PrefetchForRead(QueryOf(call, line), dim * sizeof(float));
   for (uint32_t i = 0; i < tile.lines; ++i) {
     const auto [m, row, head] = lines[i];
     const AttentionMember& member = call.members[m];
@@ -179,7 +180,8 @@ void Attention::RunShared(const Call& call) {
   });
 }
 
-// A span that was shared in part goes on from there; one that was shared wholly is all there.
+// Continues a span that was partly shared from the shared result; a span that was wholly shared
+// needs only the copy.
 void Attention::RunOwnSpan(const Call& call, const Tile& tile, uint32_t span,
                            const attention::KeyRange& next, const Partial& out) const {
   const uint32_t dim = call.kv.head_dim;
@@ -193,7 +195,7 @@ void Attention::RunOwnSpan(const Call& call, const Tile& tile, uint32_t span,
   RunSpan(call, tile, span, next, out);
 }
 
-// Sinks are scores that come before all keys.
+// A sink is a score that precedes all keys.
 void Attention::Begin(const Call& call, const Tile& tile, const Partial& total) const {
   attention::Clear(total, tile.lines, call.kv.head_dim);
   if (call.shape.sinks == nullptr) return;
@@ -206,14 +208,14 @@ void Attention::Begin(const Call& call, const Tile& tile, const Partial& total) 
 void Attention::Finish(const Call& call, const Tile& tile, const Partial& total) const {
   const uint32_t dim = call.kv.head_dim;
   for (uint32_t i = 0; i < tile.lines; ++i) {
-    // A NaN among the scores stays one.
+    // The test for 0 lets a NaN among the scores through to the output.
     const float factor = total.sum[i] == 0 ? 0 : 1 / total.sum[i];
     attention::Scale(level_, total.values + size_t{i} * dim, factor, dim,
                      OutputOf(call, lines_[tile.first_line + i]));
   }
 }
 
-// `apart`: results_ has what its spans give.
+// `apart`: the spans have already run as separate tasks, and results_ has their results.
 void Attention::RunTile(const Call& call, uint32_t t, bool apart) const {
   const Tile& tile = tiles_[t];
   const uint32_t dim = call.kv.head_dim;
@@ -222,20 +224,20 @@ void Attention::RunTile(const Call& call, uint32_t t, bool apart) const {
   const Partial total = Partial::In(total_memory, tile.lines);
   const Partial partial = Partial::In(partial_memory, tile.lines);
   for (uint32_t i = 0; i < tile.lines; ++i) {
-    FetchToWrite(OutputOf(call, lines_[tile.first_line + i]), dim * sizeof(float));
+    PrefetchForWrite(OutputOf(call, lines_[tile.first_line + i]), dim * sizeof(float));
   }
   Begin(call, tile, total);
   const auto next_keys = [&](uint32_t span) -> attention::KeyRange {
     if (span < tile.spans_before + first_span_[t + 1] - first_span_[t]) {
       return KeysOf(call, tile, span);
     }
-    // Threads take tiles in turns, the last ones first.
+    // Threads take tiles in descending order, so this thread's next tile is probably t - threads.
     const uint32_t threads = pool_->threads();
     if (t < threads) return {};
     return KeysOf(call, tiles_[t - threads], tiles_[t - threads].spans_before);
   };
   for (uint32_t i = first_span_[t]; i < first_span_[t + 1]; ++i) {
-    // The first needs no merging where nothing comes before it.
+    // The first span is written directly to `total`, unless sinks are already there.
     const bool first = i == first_span_[t] && call.shape.sinks == nullptr;
     if (!apart) {
       const uint32_t span = tile.spans_before + i - first_span_[t];
@@ -254,17 +256,17 @@ void Attention::Run(const KvLayer& kv, const AttentionShape& shape,
   PIE_CHECK(shape.heads % kv.kv_heads == 0 && kv.head_dim <= kMaxHeadDim && kv.page_tokens > 0);
   const Call call{kv, shape, members, shape.heads / kv.kv_heads,
                   shape.bf16 && level_ >= CpuLevel::kAvx512Bf16};
-  // Layers of a batch are mostly alike.
-  const Cutting cutting{shape.heads, kv.kv_heads, shape.window, call.bf16};
-  if (cut_ != cutting) {
-    CutShared(call);
-    CutOwn(call);
-    cut_ = cutting;
+  // Most layers of a batch have the same tiling, so tiles are reused.
+  const Tiling tiling{shape.heads, kv.kv_heads, shape.window, call.bf16};
+  if (tiling_ != tiling) {
+    MakeSharedTiles(call);
+    MakeOwnTiles(call);
+    tiling_ = tiling;
   }
   if (!shared_tiles_.empty()) RunShared(call);
   const auto tiles = static_cast<uint32_t>(tiles_.size());
   const uint32_t spans = first_span_.back();
-  // Few tiles of many spans: spans are what threads share.
+  // With few tiles of many spans, each span is a task of its own.
   const bool apart = tiles < 4 * pool_->threads() && spans > tiles;
   if (apart) {
     uint32_t lines = 0;
@@ -277,7 +279,8 @@ void Attention::Run(const KvLayer& kv, const AttentionShape& shape,
       RunOwnSpan(call, tiles_[tile], span, {}, results_.At(i));
     });
   }
-  // Later rows see more keys: the tiles that take longest come first, so that threads end together.
+  // Later rows see more keys, so the tiles that take longest run first and the threads finish
+  // together.
   pool_->ParallelFor(tiles, [&](uint32_t i) { RunTile(call, tiles - 1 - i, apart); });
 }
 

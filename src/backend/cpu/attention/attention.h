@@ -1,25 +1,26 @@
 // Attention of new rows to the keys and values in their sequence's pages: grouped heads, causal,
-// with an optional bitmap of what each row may see, a window, a cap on scores, and sinks.
+// with an optional mask per row, a window, a cap on scores, and sinks.
 //
-// out = softmax(q · K × scale) V in one pass over the pages (online softmax). A query head h reads
-// the key head h × kv_heads / heads. Row i of a member sees keys 0 … kv_tokens + i, of those only
-// the ones whose bit is set if there is a mask; a row that sees nothing gets zeros. Keys that
-// nobody in a tile sees are not read, 64 at a time.
+// out = softmax(q · K × scale) V in one pass over the pages (online softmax). Query head h reads
+// key head h × kv_heads / heads. Row i of a member sees keys 0 … kv_tokens + i, and with a mask
+// only those whose bit is set; a row that sees no key gets zeros. Keys are skipped in blocks of 64
+// if no row of a tile sees any of them.
 //
-// Products are those of floats, or of bfloat16 where the caller allows it and the processor has
-// them: twice as fast, with factors of 8 bits and sums in float.
+// Products are computed in float, or in bfloat16 where the caller allows it and the processor
+// supports it: twice as fast, with 8-bit significands and sums in float.
 //
-// A window counts keys, not positions: the row's own key and the window - 1 before it are seen,
-// pages before them are not touched. A cap makes a score s cap × tanh(s / cap). A sink is one more
-// score of a query head, which takes its part of the weights and adds nothing.
+// A window counts keys, not positions: a row sees its own key and the window - 1 keys before it;
+// earlier pages are not read. A cap replaces a score s by cap × tanh(s / cap). A sink is an extra
+// score of a query head that takes its share of the weights and adds no value.
 //
-// Sequences are cut into spans of kSpanKeys that are merged in order, so that a single long
-// sequence keeps all threads busy. Members with few rows whose pages begin alike are led through
-// these together, so that what they share is read once. A row's result does not depend on the
-// batch, the cuts, the threads or on what is shared.
+// Sequences are divided into spans of kSpanKeys keys whose results are merged in order, so that one
+// long sequence keeps all threads busy. Members with few rows that share a prefix of pages are
+// processed together, so that the shared pages are read once. A row's result does not depend on the
+// batch, the tiling, the threads or the sharing.
 //
-// Owner: one backend; it keeps its buffers, so one call at a time. The pages of new rows have been
-// written before (WriteKv). Shapes are the caller's to get right (checked).
+// Owned by one backend. It keeps its buffers, so only one call may run at a time. The keys and
+// values of the new rows must have been written (WriteKv). The caller must pass consistent shapes;
+// they are checked.
 #pragma once
 
 #include <cstddef>
@@ -39,28 +40,28 @@ namespace attention {
 struct KeyRange;
 }
 
-// New rows of one sequence.
+// The new rows of one sequence.
 struct AttentionMember {
   const float* q = nullptr;  // [rows, heads × head_dim], rows q_stride apart
-  float* out = nullptr;      // the same shape, rows out_stride apart; may be q
+  float* out = nullptr;      // same shape, rows out_stride apart; may alias q
   uint32_t rows = 0;
   uint32_t kv_tokens = 0;         // keys before the first row
   std::span<const PageId> pages;  // cover kv_tokens + rows
-  // Null = causal. Else [rows, mask_words]: bit k % 64 of word k / 64 = the row sees key k. Keys
-  // beyond the last word are not seen.
+  // Null: causal. Otherwise [rows, mask_words]: bit k % 64 of word k / 64 is set if the row sees
+  // key k. Keys beyond the last word are not seen.
   const uint64_t* mask = nullptr;
   size_t mask_words = 0;
 };
 
 struct AttentionShape {
-  uint32_t heads = 0;  // of queries: a multiple of kv_heads
-  float scale = 0;     // 1 / sqrt(head_dim), as a rule
+  uint32_t heads = 0;  // query heads, a multiple of kv_heads
+  float scale = 0;     // usually 1 / sqrt(head_dim)
   size_t q_stride = 0;
   size_t out_stride = 0;
-  uint32_t window = 0;           // keys that a row sees, its own included; 0 = all
-  float softcap = 0;             // 0 = none
-  const float* sinks = nullptr;  // [heads]; null = none
-  bool bf16 = false;             // factors may be rounded to bfloat16
+  uint32_t window = 0;           // keys that a row sees, its own included; 0: all
+  float softcap = 0;             // 0: none
+  const float* sinks = nullptr;  // [heads]; null: none
+  bool bf16 = false;             // products may be computed in bfloat16
 };
 
 class Attention {
@@ -70,8 +71,9 @@ class Attention {
 
   Attention(CpuLevel level, ThreadPool& pool) : level_(level), pool_(&pool) {}
 
-  // Before the first Run of a batch: looks for prefixes that members share. All Runs until the next
-  // call have members with these pages and rows; `group` is query heads a key head.
+  // Call before the first Run of a batch: finds the prefixes that members share. Until the next
+  // call, every Run must have members with these pages and rows. `group` is the number of query
+  // heads per key head.
   void Share(std::span<const AttentionMember> members, uint32_t page_tokens, uint32_t group);
 
   void Run(const KvLayer& kv, const AttentionShape& shape,
@@ -88,39 +90,40 @@ class Attention {
     uint32_t row;
     uint32_t head;
   };
-  // Some lines that read the same keys of one key head: of one member, or of several that share a
-  // prefix.
+  // A set of lines that read the same keys of one key head. Their rows belong to one member, or to
+  // several that share a prefix.
   struct Tile {
     uint32_t kv_head;
     uint32_t first_line;  // into lines_
     uint32_t lines;
-    uint32_t begin_key;     // what comes before, all lines have in a shared tile; multiple of 64
-    uint32_t end_key;       // that the last line may see
-    uint32_t spans_before;  // that this tile has nothing to do with
-    uint32_t shared_tile;   // where the keys before begin_key are, or kNone …
-    uint32_t shared_line;   // … and the first of this tile's lines there
+    uint32_t begin_key;     // all lines have earlier keys in a shared tile; multiple of 64
+    uint32_t end_key;       // end of the keys that the last line sees
+    uint32_t spans_before;  // spans at the front that no line of this tile sees
+    uint32_t shared_tile;   // the shared tile with the keys before begin_key, or kNone …
+    uint32_t shared_line;   // … and the index there of this tile's first line
   };
-  // What tiles depend on besides the members.
-  struct Cutting {
+  // Everything but the members that the tiles depend on.
+  struct Tiling {
     uint32_t heads = 0;
     uint32_t kv_heads = 0;
     uint32_t window = 0;
     bool bf16 = false;
-    bool operator==(const Cutting&) const = default;
+    bool operator==(const Tiling&) const = default;
   };
   struct Call {
     const KvLayer& kv;
     const AttentionShape& shape;
     std::span<const AttentionMember> members;
-    uint32_t group;  // query heads a key head
+    uint32_t group;  // query heads per key head
     bool bf16;
   };
 
-  // Lines a tile: many, so that what they read is converted once for all of them, but not so many
-  // that threads have nothing to do. `work` is lines × spans of all tiles. Changes no result.
+  // Chooses the number of lines per tile: large, so that keys and values are converted once for
+  // many lines, but small enough to keep all threads busy. `work` is lines × spans of all tiles.
+  // Does not affect results.
   uint32_t TileLines(const Call& call, uint64_t work) const;
-  void CutShared(const Call& call);
-  void CutOwn(const Call& call);
+  void MakeSharedTiles(const Call& call);
+  void MakeOwnTiles(const Call& call);
   void AddLines(const Call& call, uint32_t member, uint32_t kv_head, uint32_t first,
                 uint32_t count);
   static const float* QueryOf(const Call& call, const Line& line);
@@ -128,12 +131,13 @@ class Attention {
   static uint32_t FirstKey(const Call& call, const AttentionMember& member, uint32_t row);
   void Begin(const Call& call, const Tile& tile, const attention::Partial& total) const;
   void RunShared(const Call& call);
-  // Keys of the span from tile.begin_key on.
+  // The keys of a span, from tile.begin_key on.
   attention::KeyRange KeysOf(const Call& call, const Tile& tile, uint32_t span) const;
-  // `out` has what the span gave before those; `next` is likely to come after them.
+  // Adds the keys of the span to `out`, which has the results of earlier keys. `next` is the range
+  // that this thread will probably read next; it is prefetched.
   void RunSpan(const Call& call, const Tile& tile, uint32_t span, const attention::KeyRange& next,
                const attention::Partial& out) const;
-  // The same for a tile of Run, with what it has in a shared tile.
+  // The same for a tile of tiles_, starting from the results of its shared tile.
   void RunOwnSpan(const Call& call, const Tile& tile, uint32_t span,
                   const attention::KeyRange& next, const attention::Partial& out) const;
   void RunTile(const Call& call, uint32_t tile, bool apart) const;
@@ -141,20 +145,20 @@ class Attention {
 
   CpuLevel level_;
   ThreadPool* pool_;
-  Cutting cut_;  // what the tiles below were made for; of no heads: there are none
+  Tiling tiling_;  // what the tiles below were made for; heads = 0: they are out of date
   std::vector<SharedPrefix> prefixes_;
   std::vector<Line> lines_;
   std::vector<Tile> shared_tiles_;
-  std::vector<uint32_t> first_shared_span_;  // of each shared tile, and the end
+  std::vector<uint32_t> first_shared_span_;  // first span of each shared tile, and the total
   attention::Partials shared_results_;       // [shared spans]
-  struct Place {                             // of a member's lines, for each key head
+  struct Place {  // of a member's lines in a shared tile, for one key head
     uint32_t tile = kNone;
     uint32_t line = 0;
   };
   std::vector<Place> shared_places_;  // [members, kv_heads]
   std::vector<Tile> tiles_;
-  std::vector<uint32_t> first_span_;  // of each tile, and the end
-  attention::Partials results_;       // [spans], when they run apart
+  std::vector<uint32_t> first_span_;  // first span of each tile, and the total
+  attention::Partials results_;       // [spans], used if spans run as separate tasks
 };
 
 }  // namespace pie::cpu

@@ -10,8 +10,8 @@ namespace {
 
 constexpr uint32_t kLanes = 8;
 
-// Scores of up to kBlock keys from `first` on, for one line: eight keys of a page at a time, one by
-// one where pages are smaller.
+// Scores up to kBlock keys from `first` on for one line: eight keys of a page at a time, or one at
+// a time where pages are smaller.
 PIE_AVX2 void Score(const Span& span, uint32_t line, uint32_t first, uint32_t count,
                     float* scores) {
   const uint32_t dim = span.kv->head_dim;
@@ -34,7 +34,7 @@ PIE_AVX2 void Score(const Span& span, uint32_t line, uint32_t first, uint32_t co
       _mm256_storeu_ps(scores + i, _mm256_add_ps(even, odd));
       i += kLanes;
     } else {
-      // In the same order as above, so that the size of pages changes nothing.
+      // Adds in the same order as above, so that the page size does not affect results.
       float sums[2] = {0, 0};
       for (uint32_t d = 0; d < dim; ++d) {
         sums[d % 2] = std::fma(q[d], HalfToFloat(keys[size_t{d} * tokens]), sums[d % 2]);
@@ -61,7 +61,7 @@ PIE_AVX2 void CapAll(float* scores, float cap) {
   }
 }
 
-// Scores → weights relative to `max`, seen or not.
+// Turns scores into weights relative to `max`, for visible and invisible keys alike.
 PIE_AVX2 void ExpAll(float* scores, float max) {
   for (uint32_t i = 0; i < kBlock; i += kLanes) {
     const __m256 below = _mm256_sub_ps(_mm256_loadu_ps(scores + i), _mm256_set1_ps(max));

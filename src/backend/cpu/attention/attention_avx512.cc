@@ -7,26 +7,27 @@
 namespace pie::cpu::attention {
 namespace {
 
-// Up to 16 keys of one page, side by side.
+// Up to 16 adjacent keys of one page.
 struct KeyGroup {
   const uint16_t* keys;
-  const uint16_t* next_keys;  // of the next block, as are these
+  const uint16_t* next_keys;  // the keys one block later, to be prefetched
   const uint16_t* next_values;
-  uint16_t mask;    // lanes that are keys of this block
-  uint32_t offset;  // in the block
+  uint16_t mask;    // lanes that hold keys of this block
+  uint32_t offset;  // index of the first key in the block
 };
 
 // One block of keys for all lines of a tile.
 struct Block {
   uint64_t visible[kLines];
-  uint64_t any;  // visible to some line
+  uint64_t any;  // keys visible to some line
   KeyGroup groups[kBlock];
   uint32_t group_count = 0;
   const uint16_t* values[kBlock];
-  alignas(64) float weights[kLines][kBlock + 16];  // scores, then weights; groups may store beyond
+  // scores, then weights; padded because groups may store beyond the block
+  alignas(64) float weights[kLines][kBlock + 16];
 };
 
-// Where the block after this one has its keys and values, to fetch them while this one is computed.
+// Finds the keys and values of the next block, which are prefetched while this one is computed.
 void PrepareNext(const Span& span, uint32_t first_key, Block& block) {
   for (uint32_t g = 0; g < block.group_count; ++g) {
     KeyGroup& group = block.groups[g];
@@ -59,7 +60,7 @@ void Prepare(const Span& span, uint32_t first_key, Block& block) {
   PrepareNext(span, first_key, block);
 }
 
-// Scores of lines × groups: sums of 16 keys in a register each.
+// Scores kN lines × kGroups groups; each register holds the sums of 16 keys.
 template <int kN, int kGroups>
 PIE_AVX512 void Score(const Span& span, uint32_t line, const KeyGroup* groups, Block& block) {
   const uint32_t dim = span.kv->head_dim;
@@ -75,7 +76,7 @@ PIE_AVX512 void Score(const Span& span, uint32_t line, const KeyGroup* groups, B
     __m512 k[kGroups];
     PIE_UNROLL
     for (int g = 0; g < kGroups; ++g) {
-      if constexpr (kN <= 4) {  // few lines are bound by memory, and the values come after the keys
+      if constexpr (kN <= 4) {  // few lines are bound by memory, so the values are prefetched too
         _mm_prefetch(groups[g].next_keys + d * stride, _MM_HINT_T0);
         _mm_prefetch(groups[g].next_values + d * 16, _MM_HINT_T0);
       }
@@ -129,8 +130,8 @@ void ScoreLines(const Span& span, Block& block) {
   }
 }
 
-// Scores → weights, relative to the new maximum; what was there before is brought to it. Weights of
-// keys that the line does not see are 0.
+// Turns scores into weights relative to the new maximum and rescales the earlier result to it.
+// Weights of keys that the line does not see are 0.
 PIE_AVX512 void Weigh(const Span& span, uint32_t line, Block& block, const Partial& out) {
   const uint32_t dim = span.kv->head_dim;
   float* const weights = block.weights[line];
@@ -173,11 +174,12 @@ PIE_AVX512 void Weigh(const Span& span, uint32_t line, Block& block, const Parti
   out.sum[line] += Sum512(sum);
 }
 
-// Adds the weighted values of the block, for some lines and 16 × kChunks dimensions.
+// Adds the weighted values of the block for kN lines and 16 × kChunks dimensions.
 template <int kN, int kChunks>
 PIE_AVX512 void AddValues(const Block& block, uint32_t line, uint32_t first_dim, uint32_t dim,
                           const Partial& out) {
-  // Of the last chunk; only heads of odd sizes have fewer than 16.
+  // The mask of the last chunk; it has fewer than 16 lanes only if head_dim is not a multiple of
+  // 16.
   const uint16_t mask =
       dim - first_dim >= 16 * kChunks ? 0xFFFF : LaneMask(dim - first_dim - 16 * (kChunks - 1));
   float* const to = out.values + size_t{line} * dim + first_dim;

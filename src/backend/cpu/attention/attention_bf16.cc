@@ -1,5 +1,5 @@
-// Attention by products of bfloat16. A block of 64 keys is scored, weighed and its values added for
-// 16 lines at a time, whose maxima and sums are the lanes of one register.
+// Attention with products in bfloat16. A block of 64 keys is processed for 16 lines at a time,
+// whose maxima and sums are the lanes of one register.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -12,14 +12,14 @@ namespace pie::cpu::attention {
 namespace {
 
 constexpr uint32_t kLanes = 16;
-constexpr uint32_t kRawLines = 4;  // up to these, pairs are not stored
+constexpr uint32_t kRawLines = 4;  // with at most this many lines, pairs are not stored
 
 // Lines `first` … first + count of a span, at one block.
 struct Lines {
   uint32_t first;
   uint32_t count;
   const uint64_t* visible;                    // [count]
-  uint32_t first_group, last_group;           // that some line sees, the last one included
+  uint32_t first_group, last_group;           // first and last group that some line sees
   const uint32_t (*q)[PairBlock::kMaxPairs];  // [count]
   alignas(64) float scores[kLanes][kBlock];
   alignas(64) uint32_t weights[kLanes][kBlock / 2];  // pairs
@@ -29,7 +29,7 @@ PIE_AVX512_BF16 __m512 Dot(__m512 sum, __m512i a, __m512i b) {
   return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
 }
 
-// q [lines, head_dim] → pairs of dimensions; an odd one is paired with 0.
+// Packs q [lines, head_dim] into pairs of dimensions; an odd last dimension is paired with 0.
 PIE_AVX512_BF16 void PackQueries(const Span& span, uint32_t (*out)[PairBlock::kMaxPairs]) {
   const uint32_t dim = span.kv->head_dim;
   for (uint32_t line = 0; line < span.lines; ++line) {
@@ -45,10 +45,10 @@ PIE_AVX512_BF16 void PackQueries(const Span& span, uint32_t (*out)[PairBlock::kM
   }
 }
 
-// 2^x for x in (-126, 0], to 1e-5 of it; less gives 2^-126 about. Exact at 0.
+// 2^x for x in (-126, 0] to a relative error of 1e-5, exact at 0. Smaller x give about 2^-126.
 PIE_AVX512_BF16 __m512i Exp2(__m512 x) {
   const __m512 magic = _mm512_set1_ps(12582912);  // 1.5 × 2^23: the sum's low bits are an integer
-  x = _mm512_max_ps(_mm512_set1_ps(-126), x);     // in this order a NaN stays one
+  x = _mm512_max_ps(_mm512_set1_ps(-126), x);     // in this order of operands, NaN is kept
   const __m512 shifted = _mm512_add_ps(x, magic);
   const __m512 r = _mm512_sub_ps(x, _mm512_sub_ps(shifted, magic));
   __m512 p = _mm512_set1_ps(0.009656710F);
@@ -60,7 +60,7 @@ PIE_AVX512_BF16 __m512i Exp2(__m512 x) {
   return _mm512_add_epi32(_mm512_castps_si512(p), exponent);
 }
 
-// Scores of kN lines × kG groups from `group` on.
+// Scores kN lines × kG groups, beginning with `group`.
 template <int kN, int kG, class Block>
 PIE_AVX512_BF16 void Score(const Block& block, uint32_t pairs, uint32_t line, uint32_t group,
                            Lines& lines) {
@@ -115,7 +115,8 @@ uint16_t GroupOf(uint64_t visible, uint32_t group) {
   return static_cast<uint16_t>(visible >> (16 * group));
 }
 
-// The 16 lanes of each vector, put together: lane i is that of vector i. All in the same order.
+// Reduces each vector to one number; lane i of the result is that of vector i. All are reduced in
+// the same order.
 template <class Join>
 PIE_AVX512_BF16 __m512 Across(__m512 (&v)[kLanes], Join join) {
   PIE_UNROLL
@@ -144,7 +145,7 @@ struct Plus {
   PIE_AVX512_BF16 __m512 operator()(__m512 a, __m512 b) const { return _mm512_add_ps(a, b); }
 };
 
-// The greatest score that each line sees in this block. Scores are capped on the way.
+// Caps the scores of a block and returns the greatest score that each line sees.
 PIE_AVX512_BF16 __m512 Greatest(float softcap, Lines& lines) {
   __m512 high[kLanes];
   for (uint32_t line = 0; line < kLanes; ++line) {
@@ -160,12 +161,12 @@ PIE_AVX512_BF16 __m512 Greatest(float softcap, Lines& lines) {
   return Across(high, Greater{});
 }
 
-// Scores → weights 2^(score × log2 e - shift), 0 for what the line does not see. Gives the sums of
-// the weights as they are after rounding, lane by lane.
+// Turns the scores of a line into weights 2^(score × log2 e - shift), 0 for keys that it does not
+// see. Returns the sums of the rounded weights, lane by lane.
 PIE_AVX512_BF16 __m512 Weigh(float shift, uint32_t line, Lines& lines) {
   const __m512i ones = _mm512_set1_epi32(0x3F803F80);
   __m512 sum = _mm512_setzero_ps();
-  // Groups by twos: those that are not scored have no visible key.
+  // Groups are processed in pairs. A group that was not scored has no visible key.
   for (uint32_t g = lines.first_group & ~1U; g <= lines.last_group; g += 2) {
     __m512 w[2];
     PIE_UNROLL
@@ -182,7 +183,7 @@ PIE_AVX512_BF16 __m512 Weigh(float shift, uint32_t line, Lines& lines) {
   return sum;
 }
 
-// values × factor, [dim].
+// Multiplies values [dim] by `factor`.
 PIE_AVX512_BF16 void Rescale(float factor, uint32_t dim, float* values) {
   for (uint32_t d = 0; d < dim; d += 16) {
     const uint16_t mask = dim - d >= 16 ? 0xFFFF : LaneMask(dim - d);
@@ -191,7 +192,7 @@ PIE_AVX512_BF16 void Rescale(float factor, uint32_t dim, float* values) {
   }
 }
 
-// Scores → weights, relative to the new maximum of each line; what was there before is brought to
+// Turns scores into weights relative to each line's new maximum and rescales the earlier result to
 // it.
 PIE_AVX512_BF16 void WeighLines(const Span& span, Lines& lines, const Partial& out) {
   const uint32_t dim = span.kv->head_dim;
@@ -199,7 +200,7 @@ PIE_AVX512_BF16 void WeighLines(const Span& span, Lines& lines, const Partial& o
   const __m512 nothing = _mm512_set1_ps(kNothing);
   const __m512 before = _mm512_mask_loadu_ps(nothing, mask, out.max + lines.first);
   const __m512 max = _mm512_max_ps(before, Greatest(span.softcap, lines));
-  // Of a line that has seen nothing, weights are 0 whatever they are relative to.
+  // A line that has seen no key has weights of 0, whatever they are relative to.
   const __mmask16 some = _mm512_cmp_ps_mask(max, nothing, _CMP_NEQ_UQ);
   const __m512 shift = _mm512_maskz_mul_ps(some, max, _mm512_set1_ps(kLog2E));
   alignas(64) float shifts[kLanes];
@@ -222,12 +223,13 @@ PIE_AVX512_BF16 void WeighLines(const Span& span, Lines& lines, const Partial& o
   }
 }
 
-// Adds the weighted values of the block, for kN lines and 16 × kC dimensions.
+// Adds the weighted values of the block for kN lines and 16 × kC dimensions.
 template <int kN, int kC, class Block>
 PIE_AVX512_BF16 void AddValues(const Block& block, const Lines& lines, uint32_t line,
                                uint32_t first_chunk, uint32_t dim, const Partial& out) {
   const uint32_t first_dim = 16 * first_chunk;
-  // Of the last chunk; only heads of odd sizes have fewer than 16.
+  // The mask of the last chunk; it has fewer than 16 lanes only if head_dim is not a multiple of
+  // 16.
   const uint16_t last =
       dim - first_dim >= 16 * kC ? 0xFFFF : LaneMask(dim - first_dim - 16 * (kC - 1));
   float* const to = out.values + size_t{lines.first + line} * dim + first_dim;
@@ -271,7 +273,7 @@ void AddDims(const Block& block, const Lines& lines, uint32_t line, uint32_t dim
   for (; 16 * chunk < dim; ++chunk) AddValues<kN, 1>(block, lines, line, chunk, dim, out);
 }
 
-// f.template operator()<kN>(line) for lines by fours, then the rest.
+// Calls f.template operator()<kN>(line) for four lines at a time, then for the rest.
 template <class F>
 void ByFours(uint32_t count, F&& f) {
   uint32_t line = 0;
@@ -297,7 +299,8 @@ void RunLines(const Span& span, const Block& block, Lines& lines, const Partial&
   ByFours(lines.count, [&]<int kN>(uint32_t line) { AddDims<kN>(block, lines, line, dim, out); });
 }
 
-// Whether the lines see anything of the block. Groups in between are computed too.
+// Finds the groups that some line sees; false if there are none. Groups between the first and the
+// last are computed too.
 bool Look(const uint64_t* visible, Lines& lines) {
   uint64_t any = 0;
   for (uint32_t i = 0; i < lines.count; ++i) any |= visible[lines.first + i];

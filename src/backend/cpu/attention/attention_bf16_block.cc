@@ -6,7 +6,7 @@
 namespace pie::cpu::attention {
 namespace {
 
-// What stands for the values of a key that nobody sees.
+// Stand-in for the values of a key that no line sees.
 alignas(64) constexpr uint16_t kZeros[Attention::kMaxHeadDim] = {};
 constexpr HalfValues kNoHalves = {kZeros};
 constexpr int8_t kZeroBytes[Attention::kMaxHeadDim] = {};
@@ -24,7 +24,7 @@ void Place(const KeyRange& range, uint32_t key, ByteKeys& keys, ByteValues& valu
   values = {place.values, place.value_scales};
 }
 
-// Of the key after.
+// Returns the values `count` keys later.
 HalfValues Next(const Span& span, const HalfValues& values, uint32_t count) {
   return {values.numbers + size_t{count} * span.kv->head_dim};
 }
@@ -40,7 +40,7 @@ ByteValues Nothing(const ByteValues&) {
   return kNoBytes;
 }
 
-// Sixteen keys brought together from pages of any size.
+// Sixteen keys gathered from pages of any size.
 template <class T>
 struct Gathered {
   T numbers[Attention::kMaxHeadDim * 16];
@@ -74,7 +74,7 @@ PIE_AVX512_BF16 void PairValues(const ValuesOf& first, const ValuesOf& second, u
   }
 }
 
-// Sixteen keys, of which the sequence may have fewer.
+// Loads sixteen keys, of which the sequence may have fewer.
 template <class KeysOf, class ValuesOf>
 void LoadGroup(const Span& span, uint32_t key, uint16_t seen, uint32_t chunks, uint32_t* keys_to,
                uint32_t* values_to) {

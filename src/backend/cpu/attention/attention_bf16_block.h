@@ -1,9 +1,9 @@
-// Inside of attention: keys and values of one block as pairs of bfloat16, as vdpbf16ps takes them.
-// Not for other files.
+// Internal to attention: the keys and values of one block as pairs of bfloat16, as vdpbf16ps takes
+// them.
 //
-// A pair of keys' numbers are two dimensions of one key, a pair of values' two keys of one
-// dimension; sixteen pairs are a register. They are rounded to nearest from what the page has, so
-// they are the same wherever and whenever they are made. Values of keys that nobody sees are 0:
+// A pair of key numbers is two dimensions of one key; a pair of value numbers is one dimension of
+// two keys. A register holds sixteen pairs. Numbers are rounded to nearest from the page's content,
+// so a pair is the same whenever it is computed. Values of keys that no line sees are 0, because
 // their memory may never have been written.
 #pragma once
 
@@ -14,9 +14,9 @@
 
 namespace pie::cpu::attention {
 
-inline constexpr uint32_t kGroups = kBlock / 16;  // of keys in a block
+inline constexpr uint32_t kGroups = kBlock / 16;  // groups of 16 keys in a block
 
-// One number of each a lane.
+// Makes sixteen pairs; lane i holds first[i] and second[i].
 PIE_AVX512_BF16 inline __m512i PairUp(__m512 first, __m512 second) {
   const __m512i interleave =
       _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
@@ -25,8 +25,8 @@ PIE_AVX512_BF16 inline __m512i PairUp(__m512 first, __m512 second) {
   return _mm512_permutexvar_epi16(interleave, both);
 }
 
-// Sixteen keys side by side: one dimension of each. Then one key's values: sixteen dimensions, or
-// those that the mask has.
+// HalfKeys loads one dimension of sixteen adjacent keys. HalfValues loads sixteen dimensions of one
+// key's value, or those that the mask selects.
 struct HalfKeys {
   const uint16_t* numbers;
   size_t stride;
@@ -40,7 +40,7 @@ struct HalfValues {
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, numbers + dim));
   }
 };
-// The same of bytes. Sixteen dimensions share a scale.
+// The same for pages of bytes. Sixteen dimensions share a scale.
 static_assert(kKvQuantBlock == 16);
 struct ByteKeys {
   const int8_t* numbers;
@@ -64,17 +64,18 @@ struct ByteValues {
   }
 };
 
-// Where the pages have a block; pairs are made as they are needed. For few lines, which would not
-// repay storing them.
+// A block as pointers into the pages; pairs are made when they are needed. For few lines, where
+// storing the pairs would not pay off.
 template <class KeysOf, class ValuesOf>
 struct RawBlock {
   using Number = std::remove_cvref_t<decltype(*ValuesOf::numbers)>;
   KeysOf keys[kGroups];
   ValuesOf values[kBlock];
-  const Number* next_keys[kGroups];    // of the block after this one, to be fetched early: …
-  const Number* next_values[kGroups];  // … pages lie anywhere, hardware does not see them coming
+  const Number* next_keys[kGroups];  // of the next block, to be prefetched: …
+  // … pages are scattered, so the hardware's prefetcher misses them
+  const Number* next_values[kGroups];
 
-  // `any`: the keys that some line sees.
+  // `any` has a bit for each key that some line sees.
   void Find(const Span& span, uint32_t first_key, uint64_t any);
 
   PIE_AVX512_BF16 __m512i Keys(uint32_t pair, uint32_t group) const {
@@ -88,16 +89,16 @@ struct RawBlock {
 };
 using RawHalves = RawBlock<HalfKeys, HalfValues>;
 using RawBytes = RawBlock<ByteKeys, ByteValues>;
-// Pages hold whole sixteens of keys, heads have whole sixteens of numbers.
+// True if pages hold a multiple of 16 keys and heads have a multiple of 16 dimensions.
 inline bool FitsRaw(const KvLayer& kv) {
   return kv.page_tokens % 16 == 0 && kv.head_dim % 16 == 0;
 }
 
-// The pairs themselves, for many lines.
+// A block whose pairs are stored, for many lines.
 struct PairBlock {
   static constexpr uint32_t kMaxPairs = Attention::kMaxHeadDim / 2;
   static constexpr uint32_t kMaxChunks = Attention::kMaxHeadDim / 16;
-  uint32_t chunks;  // sixteens of dimensions, the last filled up with zeros
+  uint32_t chunks;  // groups of 16 dimensions, the last padded with zeros
   alignas(64) uint32_t keys[kMaxPairs * kGroups * 16];        // [pairs, groups, 16]
   alignas(64) uint32_t values[kBlock / 2 * kMaxChunks * 16];  // [key pairs, chunks, 16]
 

@@ -1,4 +1,4 @@
-// Inside of attention: some query lines against one span of keys. Not for other files.
+// Internal to attention: the kernels that process some query lines against one span of keys.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,15 @@ namespace pie::cpu::attention {
 inline constexpr uint32_t kLines = Attention::kTileLines;
 inline constexpr uint32_t kBlock = 64;  // keys that are scored together: one word of a mask
 
-// Keys of one key head of a sequence, and the values that belong to them.
+// A range of keys of one key head of a sequence, with their values.
 struct KeyRange {
   const KvLayer* kv;
   uint32_t kv_head;
   const PageId* pages;
   uint32_t begin_key, end_key;  // begin: multiple of kBlock
 
-  // Keys [page_tokens of dimension 0, then 1, …] and values [page_tokens, head_dim] of the page
-  // that holds a key, each from that key on.
+  // Pointers to one key and its value: keys lie in the page as [head_dim, page_tokens], values as
+  // [page_tokens, head_dim].
   struct Place {
     const uint16_t* keys;
     const uint16_t* values;
@@ -33,7 +33,7 @@ struct KeyRange {
     return {kv->Keys(page, kv_head) + slot, kv->Values(page, kv_head) + size_t{slot} * kv->head_dim,
             slot};
   }
-  // The same of pages of bytes; scales [scales, page_tokens] and [page_tokens, scales].
+  // The same for pages of bytes, with scales [scales, page_tokens] and [page_tokens, scales].
   struct BytePlace {
     const int8_t* keys;
     const uint16_t* key_scales;
@@ -52,14 +52,14 @@ struct KeyRange {
 struct Span : KeyRange {
   uint32_t lines;
   const float* q;                // [lines, head_dim], scaled
-  uint32_t begin[kLines];        // a line sees keys from here …
-  uint32_t end[kLines];          // … to below this …
-  const uint64_t* mask[kLines];  // … whose bits are set, if not null
+  uint32_t begin[kLines];        // first key that a line sees …
+  uint32_t end[kLines];          // … and the end of those keys
+  const uint64_t* mask[kLines];  // only keys whose bit is set are seen; null: all
   size_t mask_words[kLines];
-  float softcap;  // of scores; 0 = none
-  KeyRange next;  // what this thread is likely to read after this; empty if nothing
+  float softcap;  // cap on scores; 0: none
+  KeyRange next;  // the range that this thread will probably read next; may be empty
 
-  // Bit i: the line sees key block + i.
+  // Bit i is set if the line sees key block + i.
   uint64_t Visible(uint32_t line, uint32_t block) const {
     const uint32_t limit = end[line] < end_key ? end[line] : end_key;
     if (limit <= block) return 0;
@@ -73,8 +73,8 @@ struct Span : KeyRange {
     }
     return bits;
   }
-  // What is read a block after key `key` of a block that begins with `first`, to be fetched early:
-  // pages lie anywhere, so hardware does not see them coming.
+  // Returns the key one block after `key`, to be prefetched, where `first` is the first key of the
+  // current block. Pages are scattered, so the hardware's prefetcher misses them.
   std::pair<const KeyRange*, uint32_t> Later(uint32_t first, uint32_t key) const {
     const bool ends = first + kBlock >= end_key && next.begin_key < next.end_key;
     const KeyRange& range = ends ? next : *this;
@@ -83,12 +83,12 @@ struct Span : KeyRange {
   }
 };
 
-// What they find is added to the partial, in which earlier keys of the same span may be. They read
-// pages of halves; the last one those of bytes too.
+// Each kernel adds the span to `out`, which may already hold earlier keys of the same span. All
+// read pages of halves; SpanBf16 also reads pages of bytes.
 void SpanScalar(const Span& span, const Partial& out);
 void SpanAvx2(const Span& span, const Partial& out);
 void SpanAvx512(const Span& span, const Partial& out);
-// Products of bfloat16.
+// Computes products in bfloat16.
 void SpanBf16(const Span& span, const Partial& out);
 
 }  // namespace pie::cpu::attention

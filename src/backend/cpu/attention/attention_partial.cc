@@ -8,7 +8,7 @@
 namespace pie::cpu::attention {
 namespace {
 
-// values = values × keep + more × add, [n].
+// Sets values to values × keep + more × add, [n].
 void MixScalar(float* values, float keep, const float* more, float add, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) values[i] = values[i] * keep + more[i] * add;
 }

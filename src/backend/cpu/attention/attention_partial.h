@@ -1,5 +1,4 @@
-// Inside of attention: what a span of keys gives some query lines, and how spans are put together.
-// Not for other files.
+// Internal to attention: the partial results of query lines over a span of keys, and their merging.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +10,10 @@
 
 namespace pie::cpu::attention {
 
-inline constexpr float kNothing = -std::numeric_limits<float>::infinity();  // the maximum of no key
+inline constexpr float kNothing = -std::numeric_limits<float>::infinity();  // maximum over no keys
 
-// Weights relative to exp(max), their sum, and the values weighted by them. Spans are merged by
-// bringing them to a common maximum. A view of memory that has room for lines in whole sixteens.
+// Weights relative to exp(max), their sum, and the weighted sum of values. Two partials are merged
+// by rescaling them to a common maximum. A view of memory with room for lines rounded up to 16.
 struct Partial {
   float* max;
   float* sum;
@@ -29,7 +28,7 @@ struct Partial {
   }
 };
 
-// Many of one size, in memory that is kept.
+// Many partials of one size, in memory that is reused.
 class Partials {
  public:
   void Resize(uint32_t count, uint32_t lines, uint32_t head_dim);
@@ -42,15 +41,15 @@ class Partials {
   uint32_t lines_ = 0;
 };
 
-// Before the first key.
+// Sets the state before the first key.
 void Clear(const Partial& partial, uint32_t lines, uint32_t head_dim);
-// The lines of `from` from `first` on.
+// Copies the lines of `from` that begin at `first`.
 void CopyLines(const Partial& from, uint32_t first, uint32_t lines, uint32_t head_dim,
                const Partial& to);
-// Adds a later span to what earlier ones gave.
+// Merges a later span into the result of earlier ones.
 void Merge(CpuLevel level, const Partial& from, uint32_t lines, uint32_t head_dim,
            const Partial& to);
-// out = x × factor, [n].
+// Sets out to x × factor, [n].
 void Scale(CpuLevel level, const float* x, float factor, uint32_t n, float* out);
 
 }  // namespace pie::cpu::attention

@@ -6,7 +6,7 @@
 
 namespace pie::cpu::attention {
 
-// The reference: a softmax in two passes, one line after the other.
+// The reference: a softmax in two passes, line by line.
 void SpanScalar(const Span& span, const Partial& out) {
   const uint32_t dim = span.kv->head_dim;
   for (uint32_t line = 0; line < span.lines; ++line) {
@@ -27,7 +27,7 @@ void SpanScalar(const Span& span, const Partial& out) {
       scores[key - span.begin_key] = score;
       out.max[line] = std::max(out.max[line], score);
     }
-    if (out.max[line] > before) {  // what earlier keys gave is brought to the new maximum
+    if (out.max[line] > before) {  // rescales the result of earlier keys to the new maximum
       const float keep = std::exp(before - out.max[line]);
       out.sum[line] *= keep;
       for (uint32_t d = 0; d < dim; ++d) out.values[line * dim + d] *= keep;

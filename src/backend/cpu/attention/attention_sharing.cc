@@ -6,7 +6,7 @@
 namespace pie::cpu {
 namespace {
 
-// Keys that two members have in the same pages.
+// Number of keys that two members have in the same pages.
 uint32_t SharedKeys(const SharingMember& a, const SharingMember& b, uint32_t page_tokens) {
   const size_t most = std::min(a.pages.size(), b.pages.size());
   size_t pages = 0;
@@ -23,7 +23,7 @@ std::vector<SharedPrefix> FindSharedPrefixes(std::span<const SharingMember> memb
   for (uint32_t i = 0; i < members.size(); ++i) {
     if (members[i].keys >= granule) order.push_back(i);
   }
-  // In this order, each shares with its neighbours most of what it shares with anybody.
+  // In this order, no member shares more with any other than with one of its neighbours.
   std::ranges::sort(order, [&](uint32_t a, uint32_t b) {
     const auto [x, y] = std::ranges::mismatch(members[a].pages, members[b].pages);
     if (x == members[a].pages.end() || y == members[b].pages.end()) {
@@ -44,7 +44,7 @@ std::vector<SharedPrefix> FindSharedPrefixes(std::span<const SharingMember> memb
     if (!open.members.empty()) {
       keys = SharedKeys(members[open.members.back()], members[member], page_tokens);
       keys = keys / granule * granule;
-      // Whoever would halve what the others share begins a prefix of its own.
+      // A member that would shorten the prefix by more than half starts a new one.
       if (keys == 0 || (open.members.size() > 1 && keys < open.keys / 2)) close();
     }
     if (open.members.empty()) {

@@ -25,7 +25,7 @@ class SharingTest : public ::testing::Test {
   std::vector<uint32_t> keys_;
 };
 
-TEST_F(SharingTest, MembersWithTheSameFirstPagesAreTogether) {
+TEST_F(SharingTest, GroupsMembersWithTheSameFirstPages) {
   Add({1, 2, 3, 9}, 60);
   Add({4, 2, 3}, 40);
   Add({1, 2, 3, 8}, 55);
@@ -33,10 +33,10 @@ TEST_F(SharingTest, MembersWithTheSameFirstPagesAreTogether) {
   const auto prefixes = Find(16, 8);
   ASSERT_EQ(prefixes.size(), 1);
   EXPECT_EQ(prefixes[0].members, (Members{3, 2, 0}));
-  EXPECT_EQ(prefixes[0].keys, 40);  // of 47, in eights
+  EXPECT_EQ(prefixes[0].keys, 40);  // 47 keys, rounded down to a multiple of 8
 }
 
-TEST_F(SharingTest, LittleIsNotShared) {
+TEST_F(SharingTest, DoesNotShareLessThanAGranule) {
   Add({1, 2}, 20);
   Add({1, 3}, 20);
   EXPECT_EQ(Find(16, 16).size(), 1);
@@ -44,7 +44,7 @@ TEST_F(SharingTest, LittleIsNotShared) {
   EXPECT_TRUE(Find(4, 8).empty());
 }
 
-TEST_F(SharingTest, OneThatSharesLittleDoesNotKeepTheOthersFromIt) {
+TEST_F(SharingTest, AMemberThatSharesLittleStartsAnotherPrefix) {
   Add({1, 2, 3, 4, 5}, 79);
   Add({1, 2, 3, 4, 6}, 79);
   Add({1, 7}, 30);
@@ -55,7 +55,7 @@ TEST_F(SharingTest, OneThatSharesLittleDoesNotKeepTheOthersFromIt) {
   EXPECT_EQ(prefixes[0].keys, 64);
 }
 
-TEST_F(SharingTest, AForkThatHasAllOfItsPagesShares) {
+TEST_F(SharingTest, SharesWithAForkOfAllPages) {
   Add({1, 2}, 31);
   Add({1, 2}, 31);
   const auto prefixes = Find(16, 1);
@@ -63,7 +63,7 @@ TEST_F(SharingTest, AForkThatHasAllOfItsPagesShares) {
   EXPECT_EQ(prefixes[0].keys, 31);
 }
 
-TEST_F(SharingTest, NobodyAlone) {
+TEST_F(SharingTest, APrefixHasAtLeastTwoMembers) {
   EXPECT_TRUE(Find(16, 16).empty());
   Add({1, 2, 3}, 40);
   EXPECT_TRUE(Find(16, 16).empty());

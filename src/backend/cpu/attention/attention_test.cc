@@ -14,7 +14,7 @@
 namespace pie::cpu {
 namespace {
 
-// How to compute.
+// The variant of the computation under test.
 struct Kind {
   CpuLevel level;
   bool bf16;
@@ -36,7 +36,7 @@ class Case {
            .page_tokens = shape.page_tokens,
            .type = kind.kv};
     kv_.page_stride = kv_.PageBytes() + 12;
-    // What has not been written is NaN: nothing may read it into a result.
+    // Memory that was not written is NaN, so that reading it into a result fails the test.
     memory_.assign((pages * 2 + 1) * kv_.page_stride / 2, 0x7FFF);
     kv_.data = reinterpret_cast<std::byte*>(memory_.data());
     for (uint32_t i = 0; i < pages; ++i) pages_.push_back({(pages - i) * 2 - i % 2});
@@ -81,7 +81,7 @@ class Case {
     return out;
   }
 
-  // Softmax in double over what the row sees: one head's [head_dim].
+  // Softmax in double over the keys that the row sees: [head_dim] of one head.
   std::vector<double> Expected(const Kind& kind, uint32_t row, uint32_t head,
                                const std::vector<uint64_t>* mask) const {
     const float scale = shape(kind).scale;
@@ -113,7 +113,7 @@ class Case {
 
   void Check(const Kind& kind, const std::vector<float>& out,
              const std::vector<uint64_t>* mask) const {
-    // Of bfloat16, weights have 8 bits; values are up to 2.
+    // In bfloat16, weights have 8 bits, and values are up to 2.
     const double near = kind.bf16 ? 2.0 / 256 : 2e-5;
     for (uint32_t row = 0; row < rows_; ++row) {
       for (uint32_t head = 0; head < shape_.heads; ++head) {
@@ -142,7 +142,7 @@ class Case {
   AttentionShape extras;  // window, softcap and sinks
 
  private:
-  // What a page keeps of the numbers, and products make of them.
+  // Rounds numbers as storing them in a page and multiplying them do.
   void Store(const Kind& kind, std::vector<float>& numbers) const {
     for (size_t head = 0; head < numbers.size(); head += shape_.head_dim) {
       for (uint32_t from = 0; from < shape_.head_dim; from += 16) {
@@ -152,7 +152,7 @@ class Case {
         const float scale = Half(greatest / 127);
         for (float& x : block) {
           if (kind.kv == KvType::kQ8) x = std::nearbyint(x * (1 / scale)) * scale;
-          // Bytes are rounded once.
+          // Bytes are rounded only once.
           if (kind.kv == KvType::kF16 || !kind.bf16) x = Half(x);
           if (kind.bf16) x = Bf16(x);
         }
@@ -207,7 +207,7 @@ TEST_P(AttentionAtLevel, IsASoftmaxOverAllEarlierKeys) {
   }
 }
 
-TEST_P(AttentionAtLevel, TakesHeadsOfAllSizesAndGroups) {
+TEST_P(AttentionAtLevel, SupportsHeadsOfAllSizesAndGroups) {
   for (const Shape& shape : {Shape{9, 3, 64, 16}, Shape{2, 2, 80, 16}, Shape{20, 1, 16, 16},
                              Shape{4, 2, 128, 16}, Shape{1, 1, 7, 16}, Shape{4, 4, 256, 16}}) {
     const Case c(GetParam(), shape, 70, 3, shape.head_dim);
@@ -215,12 +215,12 @@ TEST_P(AttentionAtLevel, TakesHeadsOfAllSizesAndGroups) {
   }
 }
 
-TEST_P(AttentionAtLevel, SeesWhatTheMaskAllows) {
+TEST_P(AttentionAtLevel, SeesOnlyKeysOfTheMask) {
   for (const uint32_t page_tokens : {1U, 16U}) {
     const uint32_t tokens = 200;
     const uint32_t rows = 6;
     const Case c(GetParam(), {6, 2, 20, page_tokens}, tokens, rows, 5);
-    std::vector<uint64_t> mask(rows * 3);  // words for 192 keys: the last 8 are not seen
+    std::vector<uint64_t> mask(rows * 3);  // words for 192 keys: the last 8 keys are not seen
     for (size_t i = 0; i < mask.size(); ++i) mask[i] = CounterRng{6}.Bits(i);
     mask[0] = mask[1] = 0;            // leading keys masked
     mask[3] = mask[4] = mask[5] = 0;  // row 1 sees nothing
@@ -231,8 +231,8 @@ TEST_P(AttentionAtLevel, SeesWhatTheMaskAllows) {
   }
 }
 
-// Whole sixteens of keys that are not seen, between those that are.
-TEST_P(AttentionAtLevel, MasksHaveHoles) {
+// Whole groups of sixteen keys are masked between visible ones.
+TEST_P(AttentionAtLevel, MasksMayHaveGaps) {
   for (const uint32_t rows : {1U, 6U}) {
     const Case c(GetParam(), {3, 1, 32, 16}, 200, rows, 5);
     std::vector<uint64_t> mask(rows * size_t{4});
@@ -245,7 +245,7 @@ TEST_P(AttentionAtLevel, MasksHaveHoles) {
   }
 }
 
-TEST_P(AttentionAtLevel, AWindowHidesWhatIsFarBack) {
+TEST_P(AttentionAtLevel, AWindowHidesDistantKeys) {
   for (const uint32_t window : {1U, 5U, 64U, 100U, 513U, 5000U}) {
     for (const auto& [tokens, rows] : {std::pair{40U, 40U}, {130U, 7U}, {1200U, 2U}}) {
       Case c(GetParam(), {4, 2, 16, 16}, tokens, rows, window);
@@ -255,12 +255,12 @@ TEST_P(AttentionAtLevel, AWindowHidesWhatIsFarBack) {
   }
 }
 
-TEST_P(AttentionAtLevel, AWindowAndAMaskBothHold) {
+TEST_P(AttentionAtLevel, AWindowAndAMaskBothApply) {
   Case c(GetParam(), {6, 2, 20, 16}, 200, 6, 5);
   c.extras.window = 70;
   std::vector<uint64_t> mask(6 * 4);
   for (size_t i = 0; i < mask.size(); ++i) mask[i] = CounterRng{6}.Bits(i);
-  mask[6] = mask[7] = 0;  // row 1 sees nothing: its window is masked
+  mask[6] = mask[7] = 0;  // row 1 sees nothing: its whole window is masked
   c.Check(GetParam(), c.Run(GetParam(), pool_, &mask), &mask);
 }
 
@@ -293,8 +293,8 @@ TEST_P(AttentionAtLevel, SinksTakeTheirShare) {
   }
 }
 
-// Eight members, one row each, over the same pages: to the last bit what each gets alone.
-TEST_P(AttentionAtLevel, WhatIsSharedIsReadTogetherAndChangesNothing) {
+// Eight members with one row each over the same pages get the same bits as each gets alone.
+TEST_P(AttentionAtLevel, SharingPrefixesDoesNotChangeResults) {
   const std::vector<float> sinks = {-3, 0, 2.5F, 30, -50, 1};
   const uint32_t rows = 8;
   for (const uint32_t tokens : {30U, 100U, 600U, 1300U}) {
@@ -321,11 +321,11 @@ TEST_P(AttentionAtLevel, WhatIsSharedIsReadTogetherAndChangesNothing) {
   }
 }
 
-TEST_P(AttentionAtLevel, LongSequencesAreCutAndMerged) {
-  const Case one(GetParam(), {3, 1, 16, 16}, 1700, 1, 8);  // one tile: spans apart
+TEST_P(AttentionAtLevel, LongSequencesAreDividedAndMerged) {
+  const Case one(GetParam(), {3, 1, 16, 16}, 1700, 1, 8);  // one tile: spans run as separate tasks
   one.Check(GetParam(), one.Run(GetParam(), pool_), nullptr);
   if (GetParam().level == CpuLevel::kScalar) return;
-  const Case many(GetParam(), {12, 4, 16, 16}, 1100, 30, 9);  // many tiles: spans in turn
+  const Case many(GetParam(), {12, 4, 16, 16}, 1100, 30, 9);  // many tiles: spans run in order
   many.Check(GetParam(), many.Run(GetParam(), pool_), nullptr);
 }
 
@@ -335,7 +335,7 @@ TEST_P(AttentionAtLevel, ARowDependsNeitherOnTheBatchNorOnThreads) {
   const auto together = c.Run(GetParam(), pool_);
   ThreadPool alone(1);
   EXPECT_EQ(together, c.Run(GetParam(), alone));
-  // Row by row, as members of one batch.
+  // Computes the same rows one by one, as members of one batch.
   std::vector<float> out(together.size(), 77);
   std::vector<AttentionMember> members;
   for (uint32_t row = 0; row < 21; ++row) {
@@ -355,7 +355,7 @@ TEST_P(AttentionAtLevel, LargeScoresDoNotOverflow) {
   for (uint32_t d = 0; d < 16; ++d) EXPECT_TRUE(std::isfinite(out[d]) && std::abs(out[d]) <= 2);
 }
 
-TEST(Attention, NothingToDoIsNothingDone) {
+TEST(Attention, AnEmptyBatchDoesNothing) {
   const Case c({DetectCpuLevel(), false}, {1, 1, 16, 16}, 4, 1, 4);
   ThreadPool pool;
   Attention(DetectCpuLevel(), pool).Run(c.kv(), c.shape({DetectCpuLevel(), false}), {});

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kMaxDim = Attention::kMaxHeadDim;
 
-// `count` keys that lie side by side in a page, from `key` on, to slot `slot`.
+// Unpacks `count` adjacent keys of a page, beginning with `key`, to slot `slot`.
 void UnpackRun(CpuLevel level, const Span& span, uint32_t key, uint32_t count, uint32_t slot,
                uint16_t* keys, uint16_t* values) {
   const KvLayer& kv = *span.kv;
@@ -34,7 +34,7 @@ void UnpackRun(CpuLevel level, const Span& span, uint32_t key, uint32_t count, u
   }
 }
 
-// The same lines, at a sequence that begins with this block.
+// Returns the same lines, moved to a sequence that begins with this block.
 Span AtBlock(const Span& span, const KvLayer& unpacked, const PageId* page, uint32_t block) {
   Span moved = span;
   moved.next = {};

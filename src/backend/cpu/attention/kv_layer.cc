@@ -6,7 +6,7 @@
 namespace pie::cpu {
 namespace {
 
-// in [n] → out, `stride` numbers apart.
+// Stores in [n] to out, `stride` numbers apart.
 void StoreScalar(const float* in, uint32_t n, uint16_t* out, size_t stride) {
   for (uint32_t i = 0; i < n; ++i) out[i * stride] = FloatToHalf(in[i]);
 }

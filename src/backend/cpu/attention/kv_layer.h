@@ -1,12 +1,12 @@
-// KvLayer: where one layer's keys and values lie in the pages of a device.
+// KvLayer: the layout of one layer's keys and values in the pages of a device.
 //
-// Within a page, all keys and then all values, head by head:
+// A page holds all keys, then all values, head by head:
 //   keys    [head_dim, page_tokens]   a vector register holds one dimension of 16 tokens, so scores
 //                                     need no sums across lanes
 //   values  [page_tokens, head_dim]   a vector register holds 16 dimensions of one token
-// as F16; or as bytes with scales behind them (kv_q8.h), in 9/16 of the memory:
-//   of keys [scales, page_tokens], of values [page_tokens, scales]
-// A view; the backend owns the memory. Pages that are only read may be read by any thread.
+// as F16; or as bytes with scales after them (kv_q8.h), in 9/16 of the memory:
+//   key scales [scales, page_tokens], value scales [page_tokens, scales]
+// KvLayer is a view; the backend owns the memory. Any thread may read pages that no thread writes.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace pie::cpu {
 enum class KvType : uint8_t { kF16, kQ8 };
 
 std::string_view NameOf(KvType type);
-// "f16"; "q8", "q8_0" or "int8".
+// Accepts "f16", and "q8", "q8_0" or "int8".
 std::optional<KvType> ParseKvType(std::string_view name);
 
 struct KvLayer {
@@ -34,13 +34,13 @@ struct KvLayer {
   uint32_t page_tokens = 0;
   KvType type = KvType::kF16;
 
-  // Of one layer in one page; even.
+  // Bytes of one layer in one page; even.
   size_t PageBytes() const { return 2 * kv_heads * HeadBytes(); }
 
   // Keys and values of one head in a page.
   uint16_t* Keys(PageId page, uint32_t head) const { return At<uint16_t>(page, head); }
   uint16_t* Values(PageId page, uint32_t head) const { return At<uint16_t>(page, kv_heads + head); }
-  // The same of bytes, and their scales.
+  // The same for pages of bytes, with their scales.
   int8_t* ByteKeys(PageId page, uint32_t head) const { return At<int8_t>(page, head); }
   int8_t* ByteValues(PageId page, uint32_t head) const { return At<int8_t>(page, kv_heads + head); }
   uint16_t* KeyScales(PageId page, uint32_t head) const {
@@ -65,8 +65,8 @@ struct KvLayer {
   }
 };
 
-// Stores one token's keys and values, both [kv_heads, head_dim], in slot `slot` of a page. Rounds
-// to nearest. Different slots from different threads.
+// Stores the keys and values of one token, both [kv_heads, head_dim], in slot `slot` of a page,
+// rounded to nearest. Threads may write different slots at the same time.
 void WriteKv(CpuLevel level, const KvLayer& kv, PageId page, uint32_t slot, const float* keys,
              const float* values);
 

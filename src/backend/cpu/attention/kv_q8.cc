@@ -9,7 +9,7 @@
 namespace pie::cpu {
 namespace {
 
-// Both in the same operations: what is rounded where decides the bytes.
+// Shared by all levels: the bytes depend on where a number is rounded.
 float ScaleOf(float greatest, uint16_t& half) {
   half = FloatToHalf(greatest / 127);
   const float scale = HalfToFloat(half);
@@ -21,7 +21,7 @@ void QuantizeScalar(const float* in, uint32_t n, int8_t* out, uint16_t& half) {
   for (uint32_t i = 0; i < n; ++i) greatest = std::max(greatest, std::abs(in[i]));
   const float inverse = ScaleOf(greatest, half);
   for (uint32_t i = 0; i < n; ++i) {
-    // The scale may have been rounded down, and what is not a number has no byte.
+    // Clamps because the scale may have been rounded down. NaN becomes -127.
     const float scaled = in[i] * inverse;
     out[i] = static_cast<int8_t>(std::lrint(scaled >= -127 ? std::min(scaled, 127.0F) : -127.0F));
   }
@@ -36,13 +36,13 @@ PIE_AVX2 void QuantizeAvx2(const float* in, int8_t* out, uint16_t& half) {
   const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
   const __m256 first = _mm256_loadu_ps(in);
   const __m256 second = _mm256_loadu_ps(in + 8);
-  // In this order what is not a number is passed over, as std::max does.
+  // In this order of operands, max ignores NaN, as std::max does.
   __m256 greatest = _mm256_max_ps(_mm256_and_ps(first, magnitude), _mm256_setzero_ps());
   greatest = _mm256_max_ps(_mm256_and_ps(second, magnitude), greatest);
   const __m256 inverse = _mm256_set1_ps(ScaleOf(Max256(greatest), half));
   const __m256i words = _mm256_packs_epi32(Round(first, inverse), Round(second, inverse));
   const __m256i bytes = _mm256_packs_epi16(words, words);
-  // Packing works on halves of registers: fours 0 and 4, then 1 and 5.
+  // Packing works within halves of a register; this permutation restores the order.
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(out),
                    _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(bytes, order)));

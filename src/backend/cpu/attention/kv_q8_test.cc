@@ -43,7 +43,7 @@ TEST_P(KvQ8, NumbersAreWithinHalfAScale) {
         UnpackKv(GetParam(), packed.bytes.data() + at, scale, count, out.data() + at);
         for (uint32_t i = at; i < at + count; ++i) {
           EXPECT_EQ(out[i], FloatToHalf(static_cast<float>(packed.bytes[i]) * scale));
-          // Half a scale, and a little where the scale itself was rounded down.
+          // Half a scale, plus a margin because the scale itself is rounded.
           EXPECT_NEAR(HalfToFloat(out[i]), x[i], 0.51F * scale + range * 5e-4F);
         }
         const std::vector<float> scales(count, scale);
@@ -55,7 +55,7 @@ TEST_P(KvQ8, NumbersAreWithinHalfAScale) {
   }
 }
 
-TEST_P(KvQ8, GivesTheReferencesBytes) {
+TEST_P(KvQ8, MatchesTheReference) {
   for (const uint32_t n : {5U, 32U, 64U, 100U}) {
     for (const size_t stride : {1U, 16U}) {
       const auto x = RandomFloats(n, n + stride, 3);
@@ -64,18 +64,18 @@ TEST_P(KvQ8, GivesTheReferencesBytes) {
   }
 }
 
-TEST_P(KvQ8, NothingBreaksIt) {
+TEST_P(KvQ8, HandlesExtremeNumbers) {
   std::vector<float> x(64);
   const Packed zeros = Quantize(GetParam(), x);
   for (const int8_t byte : zeros.bytes) EXPECT_EQ(byte, 0);
   x = {NAN, 1, -2, 1e-30F, -INFINITY};
   x.resize(64, 1e30F);
   EXPECT_EQ(Quantize(GetParam(), x), Quantize(CpuLevel::kScalar, x));
-  // What is greater than a half can be is not a number of this size any more, and says so.
+  // A block with numbers beyond the range of F16 gets a scale that is not finite.
   EXPECT_FALSE(std::isfinite(HalfToFloat(Quantize(GetParam(), x).scales[1])));
 }
 
-TEST(KvLayer, BytesTakeLittleMoreThanHalf) {
+TEST(KvLayer, BytesTakeLittleMoreThanHalfTheMemory) {
   KvLayer kv{.kv_heads = 3, .head_dim = 64, .page_tokens = 16};
   EXPECT_EQ(kv.PageBytes(), 2 * 3 * 64 * 16 * 2U);
   const size_t halves = kv.PageBytes();
@@ -83,8 +83,8 @@ TEST(KvLayer, BytesTakeLittleMoreThanHalf) {
   EXPECT_EQ(kv.PageBytes() * 16, halves * 9);
 }
 
-// Heads, tokens and dimensions of odd numbers lie apart and stay as they were written.
-TEST(KvLayer, SlotsDoNotMeet) {
+// Tests odd numbers of heads, tokens and dimensions: no write changes another slot.
+TEST(KvLayer, SlotsDoNotOverlap) {
   for (const KvType type : {KvType::kF16, KvType::kQ8}) {
     KvLayer kv{.kv_heads = 3, .head_dim = 7, .page_tokens = 5, .type = type};
     kv.page_stride = kv.PageBytes();
@@ -98,7 +98,8 @@ TEST(KvLayer, SlotsDoNotMeet) {
     for (uint32_t i = 0; i < 10; ++i) write(CpuLevel::kScalar, i);
     EXPECT_EQ(memory.back(), 0x1234);
     const auto once = memory;
-    for (uint32_t i = 10; i-- > 0;) write(DetectCpuLevel(), i);  // another order, the same
+    // in another order, with the same result
+    for (uint32_t i = 10; i-- > 0;) write(DetectCpuLevel(), i);
     EXPECT_EQ(memory, once);
   }
 }

@@ -8,8 +8,8 @@
 namespace pie::cpu {
 namespace {
 
-// One head each. `from` is the first pair to turn.
-void NeoxScalar(const float* cos, const float* sin, float* x, uint32_t half, uint32_t from = 0) {
+// Each function rotates one head. `from` is the first pair to rotate.
+void HalvesScalar(const float* cos, const float* sin, float* x, uint32_t half, uint32_t from = 0) {
   for (uint32_t i = from; i < half; ++i) {
     const float a = x[i];
     const float b = x[i + half];
@@ -18,8 +18,8 @@ void NeoxScalar(const float* cos, const float* sin, float* x, uint32_t half, uin
   }
 }
 
-void InterleavedScalar(const float* cos, const float* sin, float* x, uint32_t half,
-                       uint32_t from = 0) {
+void NeighboursScalar(const float* cos, const float* sin, float* x, uint32_t half,
+                      uint32_t from = 0) {
   for (uint32_t i = from; i < half; ++i) {
     const float a = x[2 * i];
     const float b = x[2 * i + 1];
@@ -28,7 +28,7 @@ void InterleavedScalar(const float* cos, const float* sin, float* x, uint32_t ha
   }
 }
 
-PIE_AVX2 void NeoxAvx2(const float* cos, const float* sin, float* x, uint32_t half) {
+PIE_AVX2 void HalvesAvx2(const float* cos, const float* sin, float* x, uint32_t half) {
   uint32_t i = 0;
   for (; i + 8 <= half; i += 8) {
     const __m256 a = _mm256_loadu_ps(x + i);
@@ -38,10 +38,10 @@ PIE_AVX2 void NeoxAvx2(const float* cos, const float* sin, float* x, uint32_t ha
     _mm256_storeu_ps(x + i, _mm256_fmsub_ps(a, c, _mm256_mul_ps(b, s)));
     _mm256_storeu_ps(x + half + i, _mm256_fmadd_ps(b, c, _mm256_mul_ps(a, s)));
   }
-  NeoxScalar(cos, sin, x, half, i);
+  HalvesScalar(cos, sin, x, half, i);
 }
 
-PIE_AVX2 void InterleavedAvx2(const float* cos, const float* sin, float* x, uint32_t half) {
+PIE_AVX2 void NeighboursAvx2(const float* cos, const float* sin, float* x, uint32_t half) {
   const __m256i twice = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
   uint32_t i = 0;
   for (; i + 4 <= half; i += 4) {  // four pairs
@@ -49,16 +49,16 @@ PIE_AVX2 void InterleavedAvx2(const float* cos, const float* sin, float* x, uint
     const __m256 c = _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(cos + i)), twice);
     const __m256 s = _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(sin + i)), twice);
     const __m256 swapped = _mm256_permute_ps(v, 0xB1);
-    // Subtracts in the even lanes, adds in the odd ones.
+    // fmaddsub subtracts in the even lanes and adds in the odd ones.
     _mm256_storeu_ps(x + 2 * i, _mm256_fmaddsub_ps(v, c, _mm256_mul_ps(swapped, s)));
   }
-  InterleavedScalar(cos, sin, x, half, i);
+  NeighboursScalar(cos, sin, x, half, i);
 }
 
 }  // namespace
 
-RopeTable::RopeTable(RopeStyle style, uint32_t dims, double base, std::span<const float> factors)
-    : style_(style), dims_(dims) {
+RopeTable::RopeTable(Pairing pairing, uint32_t dims, double base, std::span<const float> factors)
+    : pairing_(pairing), dims_(dims) {
   PIE_CHECK(dims % 2 == 0 && (factors.empty() || factors.size() == dims / 2));
   for (uint32_t i = 0; i < dims / 2; ++i) {
     const double frequency = std::pow(base, -2.0 * i / dims);
@@ -77,12 +77,12 @@ void RopeTable::Angles(uint32_t position, std::span<float> cos, std::span<float>
 
 void RopeTable::Apply(CpuLevel level, const float* cos, const float* sin, float* x, uint32_t heads,
                       uint32_t head_size) const {
-  const bool neox = style_ == RopeStyle::kNeox;
+  const bool halves = pairing_ == Pairing::kHalves;
   for (uint32_t head = 0; head < heads; ++head, x += head_size) {
     if (level >= CpuLevel::kAvx2) {
-      (neox ? NeoxAvx2 : InterleavedAvx2)(cos, sin, x, dims_ / 2);
+      (halves ? HalvesAvx2 : NeighboursAvx2)(cos, sin, x, dims_ / 2);
     } else {
-      neox ? NeoxScalar(cos, sin, x, dims_ / 2) : InterleavedScalar(cos, sin, x, dims_ / 2);
+      halves ? HalvesScalar(cos, sin, x, dims_ / 2) : NeighboursScalar(cos, sin, x, dims_ / 2);
     }
   }
 }

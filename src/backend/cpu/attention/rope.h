@@ -1,8 +1,8 @@
-// Rotary position embedding: pairs of a head's numbers are turned by position × frequency.
+// Rotary position embedding: each pair of a head's numbers is rotated by position × frequency.
 //
-// The angles of a position are the same for all heads and layers: compute them once a row and batch
-// (Angles, in double: exact to float at any position), then apply them to queries and keys of each
-// layer. RopeTable is immutable; any thread may use it.
+// The angles of a position are the same for all heads and layers. Compute them once per row of a
+// batch (Angles; in double, so exact to float at any position), then apply them to the queries and
+// keys of each layer. RopeTable is immutable; any thread may use it.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,30 @@
 #include <vector>
 
 #include "backend/cpu/machine/cpu_features.h"
+#include "model/rope.h"
 
 namespace pie::cpu {
 
-enum class RopeStyle : uint8_t {
-  kNeox,         // pairs (i, i + dims / 2)
-  kInterleaved,  // pairs (2i, 2i + 1): llama models in GGUF files
-};
-
 class RopeTable {
  public:
-  // frequency[i] = base^(-2i / dims) / factors[i]. `dims` is even, at most the head's size; numbers
-  // beyond it stay as they are. `factors` is empty or [dims / 2] (Llama 3's rope_freqs).
-  RopeTable(RopeStyle style, uint32_t dims, double base, std::span<const float> factors = {});
+  using Pairing = RopeConfig::Pairing;
 
-  RopeStyle style() const { return style_; }
+  // frequency[i] = base^(-2i / dims) / factors[i]. `dims` is even and at most the head's size; the
+  // numbers of a head beyond it stay as they are. `factors` is empty or [dims / 2].
+  RopeTable(Pairing pairing, uint32_t dims, double base, std::span<const float> factors = {});
+
   uint32_t dims() const { return dims_; }
   std::span<const double> frequencies() const { return frequencies_; }  // [dims / 2]
 
-  // cos and sin of a position's angles, [dims / 2] each.
+  // Computes cos and sin of a position's angles, [dims / 2] each.
   void Angles(uint32_t position, std::span<float> cos, std::span<float> sin) const;
 
-  // Turns `heads` heads in place, `head_size` numbers apart. cos and sin as Angles gave them.
+  // Rotates `heads` heads in place, `head_size` numbers apart, by the cos and sin of Angles.
   void Apply(CpuLevel level, const float* cos, const float* sin, float* x, uint32_t heads,
              uint32_t head_size) const;
 
  private:
-  RopeStyle style_;
+  Pairing pairing_;
   uint32_t dims_;
   std::vector<double> frequencies_;
 };

@@ -8,7 +8,7 @@
 namespace pie::cpu {
 namespace {
 
-// All three are x × sigmoid(z(x)) × u(up), with
+// All three have the form x × sigmoid(z(x)) × u(up), with
 //   kSilu           z = x                                  u = up
 //   kGeluTanh       z = √(8 / π) × (x + 0.044715 x³)       u = up
 //   kClampedSwiglu  z = 1.702 x, x at most 7               u = up + 1, up within ±7
@@ -23,7 +23,7 @@ float GateOne(float x, float u) {
   float z = x;
   if constexpr (kActivation == Activation::kGeluTanh) z = x * (kGeluFactor + kGeluCube * x * x);
   if constexpr (kActivation == Activation::kClampedSwiglu) {
-    // In this order a NaN stays one.
+    // In this order of operands, NaN is kept.
     x = std::min(x, kSwigluLimit);
     z = x * kSwigluFactor;
     u = std::max(std::min(u, kSwigluLimit), -kSwigluLimit) + 1;

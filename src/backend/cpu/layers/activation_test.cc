@@ -62,7 +62,7 @@ TEST_P(ActivationAtLevel, IsClampedSwiglu) {
   EXPECT_TRUE(std::isnan(bad[0]) && !std::isnan(bad[1]));
 }
 
-TEST_P(ActivationAtLevel, SoftCapIsATanh) {
+TEST_P(ActivationAtLevel, SoftCapIsAScaledTanh) {
   auto x = RandomFloats(1003, 8, 90);
   const auto before = x;
   SoftCap(GetParam(), 30, x);
@@ -71,7 +71,7 @@ TEST_P(ActivationAtLevel, SoftCapIsATanh) {
   }
 }
 
-TEST_P(ActivationAtLevel, HoldsAtTheEnds) {
+TEST_P(ActivationAtLevel, HandlesExtremeNumbers) {
   const float inf = std::numeric_limits<float>::infinity();
   std::vector<float> gate(16, 0);
   gate[1] = 200;

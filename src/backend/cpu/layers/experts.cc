@@ -23,8 +23,8 @@ bool TakesBytes(const LayerWeights& layer, Linear FeedForwardWeights::* part) {
 
 void Route(std::span<const float> logits, bool renormalize, std::span<uint32_t> chosen,
            std::span<float> shares) {
-  // A few passes over few numbers. A NaN is never the largest: a broken row picks any experts, and
-  // is broken after them too.
+  // A few passes over few numbers. NaN never counts as the largest: a row of NaNs gets arbitrary
+  // experts, and its output is NaN anyway.
   for (size_t n = 0; n < chosen.size(); ++n) {
     uint32_t best = UINT32_MAX;
     for (uint32_t e = 0; e < logits.size(); ++e) {
@@ -62,7 +62,7 @@ void Experts::RouteRows(const LayerWeights& layer, const Activations& x) {
   }
 }
 
-// Gives every (row, expert) a row of its own, those of one expert side by side.
+// Assigns a gathered row to every (row, expert) pair; the rows of one expert are adjacent.
 void Experts::Gather(const Activations& x) {
   const size_t pairs = size_t{x.rows()} * config_.moe.experts_used;
   std::vector<uint32_t> next(config_.moe.experts + 1);
@@ -83,7 +83,7 @@ void Experts::Gather(const Activations& x) {
 void Experts::Multiply(const LayerWeights& layer, Linear FeedForwardWeights::* part,
                        const Activations& x, float* y, size_t y_stride) {
   const uint32_t panels = (layer.experts[0].*part).w.panels();
-  // Few rows a group, as a rule: what is handed out is a strip of one expert's matrix.
+  // Groups usually have few rows, so a task is a strip of one expert's matrix.
   const uint32_t strips = std::min(panels, pool_.threads() * 2);
   pool_.ParallelFor(static_cast<uint32_t>(groups_.size()) * strips, [&](uint32_t i) {
     const Group& group = groups_[i / strips];

@@ -1,26 +1,27 @@
-// Experts: a feed-forward layer of which each row uses a few parts, chosen by a router.
+// Experts: a mixture-of-experts feed-forward layer. A router chooses a few experts for each row.
 //
-// Rows are gathered by expert, so that each expert's weights are read once a batch; what a row gets
-// is summed in the order of its own choice, best expert first. So a row's result does not depend on
-// the rest of the batch, as everywhere.
+// Rows are gathered by expert, so that each expert's weights are read once per batch. A row's
+// outputs are summed in the order of its own choice, best expert first, so the result does not
+// depend on the rest of the batch.
 //
-// Owner: one Transformer; it keeps its buffers, so one call at a time.
+// Owned by one Transformer. It keeps its buffers, so only one call may run at a time.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "backend/cpu/layers/linear.h"
 #include "backend/cpu/machine/cpu_features.h"
 #include "backend/cpu/machine/thread_pool.h"
-#include "backend/cpu/matmul/linear.h"
 #include "backend/cpu/weights/weights.h"
 #include "model/config.h"
 
 namespace pie::cpu {
 
-// The `used` largest of `logits`, best first (of equals, the first), and their shares: of all
-// experts by softmax, or of those chosen alone. `chosen` and `shares` are [used].
+// Finds the chosen.size() largest of `logits`, best first (the first among equals), and their
+// shares: by softmax over the chosen ones if `renormalize`, otherwise over all experts. `shares` is
+// as long as `chosen`.
 void Route(std::span<const float> logits, bool renormalize, std::span<uint32_t> chosen,
            std::span<float> shares);
 
@@ -29,18 +30,18 @@ class Experts {
   Experts(const ModelConfig& config, CpuLevel level, ThreadPool& pool)
       : config_(config), level_(level), pool_(pool) {}
 
-  // out [rows of x, hidden]. All rows of x are sealed.
+  // Writes out [rows of x, hidden]. All rows of x must be sealed.
   void Run(const LayerWeights& layer, const Activations& x, float* out);
 
  private:
-  // Rows [begin, end) of a gathered matrix go through expert `expert`.
+  // Rows [begin, end) of a gathered matrix belong to expert `expert`.
   struct Group {
     uint32_t expert, begin, end;
   };
 
   void RouteRows(const LayerWeights& layer, const Activations& x);
   void Gather(const Activations& x);
-  // y [rows, stride] = x · wᵀ, each group by its own expert's matrix.
+  // Computes y [rows, stride] = x · wᵀ, each group with the matrix of its own expert.
   void Multiply(const LayerWeights& layer, Linear FeedForwardWeights::* part, const Activations& x,
                 float* y, size_t y_stride);
 
@@ -50,8 +51,8 @@ class Experts {
   std::vector<float> logits_;     // [rows, experts]
   std::vector<uint32_t> chosen_;  // [rows, used]
   std::vector<float> shares_;     // [rows, used]
-  std::vector<uint32_t> place_;   // [rows, used]: the row of the matrices below
-  std::vector<uint32_t> from_;    // [rows × used]: the row of x
+  std::vector<uint32_t> place_;   // [rows, used]: the gathered row of each choice
+  std::vector<uint32_t> from_;    // [rows × used]: the row of x behind each gathered row
   std::vector<Group> groups_;
   Activations gathered_;        // [rows × used, hidden]
   Activations gated_;           // [rows × used, ffn]

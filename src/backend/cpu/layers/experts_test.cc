@@ -18,9 +18,9 @@ Routed RouteAll(const std::vector<float>& logits, uint32_t used, bool renormaliz
   return routed;
 }
 
-TEST(RouteTest, TheBestComeFirst) {
+TEST(RouteTest, OrdersExpertsByLogit) {
   const Routed routed = RouteAll({0.5F, 2, -1, 3, 2}, 3, true);
-  EXPECT_EQ(routed.chosen, (std::vector<uint32_t>{3, 1, 4}));  // of equals, the first
+  EXPECT_EQ(routed.chosen, (std::vector<uint32_t>{3, 1, 4}));  // the first among equals
   const double sum = std::exp(3) + 2 * std::exp(2);
   EXPECT_NEAR(routed.shares[0], std::exp(3) / sum, 1e-6);
   EXPECT_NEAR(routed.shares[1], std::exp(2) / sum, 1e-6);
@@ -39,7 +39,7 @@ TEST(RouteTest, LargeLogitsDoNotOverflow) {
   EXPECT_NEAR(routed.shares[0], 1 / (1 + std::exp(-1)), 1e-6);
 }
 
-TEST(RouteTest, EveryExpertIsPickedOnceWhateverTheNumbersAre) {
+TEST(RouteTest, PicksEachExpertOnceForAnyNumbers) {
   const Routed routed = RouteAll({NAN, NAN, NAN}, 3, true);
   EXPECT_EQ(routed.chosen, (std::vector<uint32_t>{0, 1, 2}));
   EXPECT_TRUE(std::isnan(routed.shares[0]));

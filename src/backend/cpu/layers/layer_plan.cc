@@ -45,7 +45,7 @@ std::vector<Operation> MakePlan(const ModelConfig& config, const Weights& weight
                                        : layer.router.w.quantized() ||
                                              std::ranges::any_of(layer.experts, TakesBytes)});
     plan.push_back({.kind = dense ? Kind::kFeedForward : Kind::kExperts, .layer = i});
-    // An expert's bias is part of what it gives.
+    // The biases of experts are added by Experts itself.
     residual = {.bias = dense ? OrNull(layer.ffn.down.bias) : nullptr,
                 .post_norm = OrNull(layer.ffn_post_norm)};
   }

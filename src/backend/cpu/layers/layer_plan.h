@@ -1,8 +1,8 @@
-// The operations of a forward pass, as a list: what an architecture is besides its weights.
+// The operations of a forward pass as a list. The list and the weights define an architecture.
 //
-// Made once when a model is loaded, then run for every batch from front to back, between the
-// embedding and the output layer. Operations are as large as what is worth fusing: a residual
-// addition with the norms around it, or attention with its rotation.
+// Made once when a model is loaded, then run front to back for every batch, between the embedding
+// and the output layer. One operation covers everything that is worth fusing: a residual addition
+// with the norms around it, or attention with its rotation.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace pie::cpu {
 
-// Which angles a layer's rotation takes.
+// The set of rotary angles that a layer uses.
 enum class RopeTableId : uint8_t { kMain, kSliding };
 
 struct Operation {
@@ -23,30 +23,30 @@ struct Operation {
     kProject,      // q, k, v of hidden; norms of heads, rotation; k and v into the pages
     kAttend,       // delta = o · attention(q, pages)
     kFeedForward,  // delta = down · activation(gate · hidden, up · hidden)
-    kExperts,      // the same, for the experts that the router picks
+    kExperts,      // the same with the experts that the router picks
   };
 
   Kind kind = Kind::kResidual;
   uint32_t layer = 0;
 
-  // kResidual. Null: not done; without a norm, hidden is x.
+  // For kResidual. A null pointer skips that part; without a norm, hidden is x.
   const float* bias = nullptr;
   const float* post_norm = nullptr;
   const float* norm = nullptr;
-  bool has_delta = true;   // not before the first layer
-  bool has_hidden = true;  // not after the last one
-  bool quantized = false;  // hidden is needed as bytes, too
+  bool has_delta = true;   // false before the first layer
+  bool has_hidden = true;  // false after the last layer
+  bool quantized = false;  // hidden is also needed as bytes
 
-  // kProject
+  // For kProject.
   RopeTableId rope = RopeTableId::kMain;
-  // kAttend
+  // For kAttend.
   uint32_t window = 0;
 };
 
-// Points into `weights`.
+// Makes the plan, which points into `weights`.
 std::vector<Operation> MakePlan(const ModelConfig& config, const Weights& weights);
 
-// "residual(norm) project attend residual(norm) feed-forward …", for people.
+// Returns "residual(norm) project attend residual(norm) feed-forward …", for people.
 std::string Describe(const std::vector<Operation>& plan);
 
 }  // namespace pie::cpu

@@ -2,16 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include "backend/cpu/testing.h"
 
 namespace pie::cpu {
 namespace {
 
-// The plan of a model of tests/golden.
+// Returns the plan of a model in tests/golden.
 std::string PlanOf(const std::string& name) {
-  const auto folder =
-      std::filesystem::path(__FILE__).parent_path() / "../../../tests/golden/models";
-  const auto files = ModelFiles::Open(folder / name);
+  const auto files = ModelFiles::Open(GoldenModels() / name);
   if (!files) return files.error().text;
   const auto weights = LoadWeights(*files);
   if (!weights) return weights.error().text;

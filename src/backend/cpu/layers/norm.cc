@@ -7,8 +7,8 @@
 namespace pie::cpu {
 namespace {
 
-// Each level: the sum of squares of a row, after adding `delta` to it if there is one; and
-// out = x × factor × weight.
+// For each level: one function adds `delta` to a row, if it is not null, and returns the sum of its
+// squares; another sets out to x × factor × weight.
 float AddSquaresScalar(float* x, const float* delta, size_t n) {
   float sum = 0;
   for (size_t i = 0; i < n; ++i) {

@@ -1,6 +1,7 @@
-// RMSNorm: out[i] = x[i] / sqrt(mean(x²) + epsilon) × weight[i], a row at a time.
+// RMSNorm: out[i] = x[i] / sqrt(mean(x²) + epsilon) × weight[i], for one row.
 //
-// On the calling thread; rows are independent. Two passes over a row that is in cache by then.
+// Runs on the calling thread; rows are independent. Makes two passes over a row, the second from
+// the cache.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +10,12 @@
 
 namespace pie::cpu {
 
-// All [n], n > 0. `out` may be `x`.
+// All are [n], n > 0. `out` may alias `x`.
 void RmsNorm(CpuLevel level, const float* x, const float* weight, size_t n, float epsilon,
              float* out);
 
-// x += delta, then the norm of x: what happens between two halves of a layer. `out` may be `delta`.
+// Adds delta to x, then computes the norm of x, as needed between the two halves of a layer. `out`
+// may alias `delta`.
 void AddRmsNorm(CpuLevel level, float* x, const float* delta, const float* weight, size_t n,
                 float epsilon, float* out);
 

@@ -22,7 +22,7 @@ std::vector<double> Expected(const std::vector<float>& x, const std::vector<floa
 class NormAtLevel : public AtLevel {};
 PIE_TEST_AT_ALL_LEVELS(NormAtLevel);
 
-TEST_P(NormAtLevel, IsTheDefinition) {
+TEST_P(NormAtLevel, FollowsTheDefinition) {
   for (const size_t n : {1UL, 7UL, 8UL, 15UL, 16UL, 17UL, 33UL, 576UL, 1000UL}) {
     const auto x = RandomFloats(n, n, 3);
     const auto weight = RandomFloats(n, n + 1, 2);
@@ -30,7 +30,7 @@ TEST_P(NormAtLevel, IsTheDefinition) {
     std::vector<float> out(n + 1, 77);
     RmsNorm(GetParam(), x.data(), weight.data(), n, 1e-5F, out.data());
     for (size_t i = 0; i < n; ++i) EXPECT_NEAR(out[i], expected[i], 1e-6 + 1e-6 * n) << n;
-    EXPECT_EQ(out[n], 77);  // not beyond the end
+    EXPECT_EQ(out[n], 77);  // nothing is written beyond the end
   }
 }
 
@@ -45,7 +45,7 @@ TEST_P(NormAtLevel, WorksInPlaceAndOnZeros) {
   EXPECT_EQ(zeros, std::vector<float>(20, 0));
 }
 
-TEST_P(NormAtLevel, AddsFirst) {
+TEST_P(NormAtLevel, AddsDeltaBeforeTheNorm) {
   for (const size_t n : {1UL, 13UL, 64UL, 100UL}) {
     auto x = RandomFloats(n, 3);
     auto delta = RandomFloats(n, 4);

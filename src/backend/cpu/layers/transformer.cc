@@ -10,18 +10,14 @@
 namespace pie::cpu {
 namespace {
 
-// Rows that are handed out together. Where there are many, so many that threads do not write to one
-// cache line by turns (quantize.h).
+// Rows per task. With many rows, a task has 16, so that two threads never write to one cache line
+// (quantize.h).
 constexpr uint32_t kFewRowsAPart = 4;
 constexpr uint32_t kRowsAPart = 16;
 
 template <class Buffer>
 void Grow(Buffer& buffer, size_t size) {
   if (buffer.size() < size) buffer.resize(size);
-}
-
-RopeStyle StyleOf(RopeConfig::Pairing pairing) {
-  return pairing == RopeConfig::Pairing::kHalves ? RopeStyle::kNeox : RopeStyle::kInterleaved;
 }
 
 }  // namespace
@@ -36,9 +32,8 @@ Transformer::Transformer(const ModelConfig& config, const Weights& weights, CpuL
       attention_(level, pool),
       experts_(config, level, pool) {
   const RopeConfig& rope = config.rope;
-  const RopeStyle style = StyleOf(rope.pairing);
-  ropes_.emplace_back(style, rope.dims, rope.theta, rope.factors);
-  if (rope.sliding_theta != 0) ropes_.emplace_back(style, rope.dims, rope.sliding_theta);
+  ropes_.emplace_back(rope.pairing, rope.dims, rope.theta, rope.factors);
+  if (rope.sliding_theta != 0) ropes_.emplace_back(rope.pairing, rope.dims, rope.sliding_theta);
 }
 
 template <class F>
@@ -139,8 +134,8 @@ void Transformer::Prepare(const Batch& batch, uint32_t page_tokens) {
   ExpandMasks(batch);
 }
 
-// A mask's row that is not there is causal, as the others are by themselves: attention never looks
-// past a row's own key.
+// Expands the run lengths of masks to bits. A row without a mask is causal. Attention never looks
+// past a row's own key, so masks need not be causal themselves.
 void Transformer::ExpandMasks(const Batch& batch) {
   size_t words = 0;
   for (size_t m = 0; m < members_.size(); ++m) {
@@ -173,8 +168,9 @@ void Transformer::ExpandMasks(const Batch& batch) {
   }
 }
 
-// Behind the last layer's keys and values, rows that nobody reads have done their part. The others
-// move together; each run of them becomes a member of attention that begins where it does.
+// Once the last layer has written its keys and values, rows that no sampler reads are dropped. The
+// remaining rows are moved together, and each contiguous run of them becomes a member for
+// attention, with the keys before it counted as kv_tokens.
 void Transformer::KeepRead(const Batch& batch, uint32_t page_tokens) {
   if (read_.size() == rows_) return;
   const size_t hidden = config_.hidden_size;
@@ -211,7 +207,7 @@ void Transformer::Residual(const Operation& operation) {
   ForRows(rows_, [&](uint32_t row) {
     float* const x = &x_[size_t{row} * hidden];
     float* const delta = operation.has_delta ? &delta_[size_t{row} * hidden] : nullptr;
-    if (row + 1 < rows_) FetchToWrite(x + hidden, hidden * sizeof(float));
+    if (row + 1 < rows_) PrefetchForWrite(x + hidden, hidden * sizeof(float));
     if (operation.bias != nullptr) AddBias({operation.bias, hidden}, delta);
     if (operation.post_norm != nullptr) {
       RmsNorm(level_, delta, operation.post_norm, hidden, eps, delta);
@@ -246,7 +242,7 @@ void Transformer::Project(const Operation& operation, const KvLayer& kv) {
     AddBias(layer.k.bias, keys);
     AddBias(layer.v.bias, values);
     NormHeads(layer, heads, keys);
-    // Queries and keys lie side by side.
+    // Queries and keys are adjacent, so one call rotates both.
     const size_t angles = (table * rows_ + row) * pairs;
     ropes_[table].Apply(level_, &cos_[angles], &sin_[angles], heads,
                         config_.heads + config_.kv_heads, config_.head_dim);
@@ -254,10 +250,11 @@ void Transformer::Project(const Operation& operation, const KvLayer& kv) {
   });
 }
 
-// Queries and keys of one row.
+// Normalises the queries and keys of one row.
 void Transformer::NormHeads(const LayerWeights& layer, float* q, float* k) const {
   const auto norm = [&](float* heads, const std::vector<float>& weights, uint32_t size) {
-    const auto step = static_cast<uint32_t>(weights.size());  // one head, or all of them
+    // numbers that are normalised together: one head, or all heads
+    const auto step = static_cast<uint32_t>(weights.size());
     for (uint32_t at = 0; at < size; at += step) {
       RmsNorm(level_, heads + at, weights.data(), step, config_.norm_eps, heads + at);
     }
@@ -278,7 +275,7 @@ void Transformer::Attend(const Operation& operation, const KvLayer& kv) {
                   .window = operation.window,
                   .softcap = config_.attention_softcap,
                   .sinks = layer.sinks.empty() ? nullptr : layer.sinks.data(),
-                  // Rows that meet quantised weights are rounded to 8 bits anyway.
+                  // With quantised weights, activations are rounded to 8 bits anyway.
                   .bf16 = layer.q.w.quantized() && layer.o.w.quantized()},
                  members_);
   attended_.Resize(level_, rows_, static_cast<uint32_t>(q_size), layer.o.w.quantized());

@@ -1,11 +1,11 @@
-// Transformer: one step of a model over a batch, from tokens to hidden states and logits: runs the
-// list of operations that the architecture is (layer_plan.h).
+// Transformer: one forward pass of a model over a batch, from tokens to hidden states and logits.
+// It runs the operations of the architecture's plan (layer_plan.h).
 //
-// A row's result depends only on its sequence: neither on the rest of the batch, nor on threads
-// or on how a prefill was chunked, because every kernel sums in one order.
+// A row's result depends only on its sequence: not on the rest of the batch, the threads, or the
+// chunks of a prefill, because every kernel sums in one fixed order.
 //
-// Owner: one backend; it keeps its buffers, so one call at a time. Weights and pool outlive it.
-// Cost of a step: one pass over the weights, and over the pages of every member.
+// Owned by one backend. It keeps its buffers, so only one call may run at a time. The weights and
+// the pool must outlive it. A pass reads the weights once, and the pages of every member.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 #include "backend/cpu/attention/rope.h"
 #include "backend/cpu/layers/experts.h"
 #include "backend/cpu/layers/layer_plan.h"
+#include "backend/cpu/layers/linear.h"
 #include "backend/cpu/machine/cpu_features.h"
 #include "backend/cpu/machine/thread_pool.h"
-#include "backend/cpu/matmul/linear.h"
 #include "backend/cpu/weights/weights.h"
 #include "model/config.h"
 
@@ -30,16 +30,16 @@ class Transformer {
  public:
   Transformer(const ModelConfig& config, const Weights& weights, CpuLevel level, ThreadPool& pool);
 
-  // Writes keys and values of every row into its member's pages, layer by layer, and keeps the last
-  // hidden states of the rows in `read` (ascending) for Logits: what the last layer would make of
-  // the others is not computed. `kv` is [layers]. Tokens beyond the vocabulary count as 0.
+  // Writes the keys and values of every row into its member's pages, layer by layer, and keeps the
+  // last hidden states of the rows in `read` (ascending) for Logits. The last layer computes only
+  // those rows. `kv` is [layers]. Tokens beyond the vocabulary count as 0.
   void Run(const Batch& batch, std::span<const KvLayer> kv, std::span<const uint32_t> read);
 
-  // Rows that the last Run kept → out [rows.size(), vocab].
+  // Computes the logits of rows that the last Run kept: out [rows.size(), vocab].
   void Logits(std::span<const uint32_t> rows, float* out);
 
  private:
-  struct Place {  // of a row's keys and values
+  struct Place {  // where a row's keys and values are stored
     PageId page;
     uint32_t slot;
   };
@@ -54,7 +54,7 @@ class Transformer {
   void NormHeads(const LayerWeights& layer, float* q, float* k) const;
   void Attend(const Operation& operation, const KvLayer& kv);
   void FeedForward(const LayerWeights& layer);
-  // f(row) for every row, spread over the threads.
+  // Calls f(row) for every row, distributed over the threads.
   template <class F>
   void ForRows(uint32_t rows, F&& f);
 
@@ -72,13 +72,14 @@ class Transformer {
   std::vector<Place> places_;             // [rows]
   std::vector<float> cos_, sin_;          // [ropes, rows, rope dims / 2]
   std::vector<AttentionMember> members_;  // of the batch
-  std::vector<uint64_t> masks_;           // of all members that have one
+  std::vector<uint64_t> masks_;           // the masks of all members that have one
   AlignedVector<float> x_;                // [rows, hidden]: the residual stream
-  AlignedVector<float> delta_;            // [rows, hidden]: what the last operation adds to it
-  AlignedVector<float> qkv_;              // [rows, (heads + 2 × kv_heads) × head_dim], QkvStride()
-  Activations hidden_;                    // [rows, hidden], after a norm
-  Activations attended_;                  // [rows, heads × head_dim]
-  Activations gated_;                     // [rows, ffn]
+  // [rows, hidden]: the output of the last operation, to be added to x_
+  AlignedVector<float> delta_;
+  AlignedVector<float> qkv_;  // [rows, (heads + 2 × kv_heads) × head_dim], QkvStride()
+  Activations hidden_;        // [rows, hidden], after a norm
+  Activations attended_;      // [rows, heads × head_dim]
+  Activations gated_;         // [rows, ffn]
 };
 
 }  // namespace pie::cpu

@@ -1,4 +1,4 @@
-// Buffers that begin at a cache line: a vector's load or store then touches one line, not two.
+// Buffers aligned to cache lines, so that a vector load or store touches one line, not two.
 #pragma once
 
 #include <cstddef>
@@ -23,22 +23,22 @@ struct LineAllocator {
 template <class T>
 using AlignedVector = std::vector<T, LineAllocator<T>>;
 
-// Asks for a line that is soon written, as one's own: stores wait in order, each until no other
-// core has its line. (Compilers ask so only where told that the processor can; one that cannot does
-// nothing.)
-inline void FetchToWrite(const void* line) {
+// Prefetches a cache line for writing. Stores retire in order, and each waits until its core owns
+// the line. (Compilers emit prefetchw only for targets known to have it; older processors ignore
+// it.)
+inline void PrefetchForWrite(const void* line) {
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
 }
-inline void FetchToWrite(const void* memory, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += 64) FetchToWrite(static_cast<const char*>(memory) + i);
+inline void PrefetchForWrite(const void* memory, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += 64) PrefetchForWrite(static_cast<const char*>(memory) + i);
 }
-inline void FetchToRead(const void* memory, size_t bytes) {
+inline void PrefetchForRead(const void* memory, size_t bytes) {
   for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const char*>(memory) + i);
 }
 
-// Floats from one row to the next where a kernel writes the same columns of many rows one after the
-// other: whole lines, and an odd number of them, so that rows do not fight for the few places that
-// a cache has for lines a power of two apart.
+// Returns the number of floats between rows for a kernel that writes the same columns of many rows
+// in succession. It is an odd number of cache lines, because lines a power of two apart compete for
+// the few ways of one cache set.
 constexpr size_t RowStride(size_t columns) {
   return ((columns + 15) / 16 | 1) * 16;
 }

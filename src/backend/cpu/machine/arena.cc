@@ -25,12 +25,11 @@ Result<std::byte*> Arena::Allocate(size_t bytes) {
   const size_t taken = RoundUp(bytes, 64);
   if (rest_.size() < taken) {
     const size_t size = std::max(kChunk, RoundUp(taken, kHugePage));
-    // One huge page more, so that an aligned part is in it; the ends are given back.
+    // Maps one huge page more to be able to align the chunk, then unmaps the ends.
     void* const memory = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
-      return Fail(Code::kExhausted, "the system gives no {} MB of memory for the model",
-                  size >> 20);
+      return Fail(Code::kExhausted, "cannot allocate {} MB of memory for the model", size >> 20);
     }
     auto* const start = static_cast<std::byte*>(memory);
     const size_t before =
@@ -39,7 +38,8 @@ Result<std::byte*> Arena::Allocate(size_t bytes) {
     if (before < kHugePage) munmap(start + before + size, kHugePage - before);
     rest_ = {start + before, size};
     chunks_.push_back(rest_);
-    madvise(rest_.data(), size, MADV_HUGEPAGE);  // a wish: without it all works, a little slower
+    // only a hint: without huge pages, reads are slower
+    madvise(rest_.data(), size, MADV_HUGEPAGE);
   }
   std::byte* const result = rest_.data();
   rest_ = rest_.subspan(taken);

@@ -1,9 +1,10 @@
-// Arena: memory for weights and pages, taken once and given back all at once.
+// Arena: memory for weights and pages, allocated in chunks and freed all at once.
 //
-// Chunks are aligned to huge pages and ask for them: reading weights is what a decode step does,
-// and small pages cost it several per cent. Zeroed, and not resident before it is written.
+// Chunks are aligned to huge pages and request them, because a decode step mostly reads weights,
+// and small pages cost it several per cent. Memory is zeroed and becomes resident when it is
+// written.
 //
-// Owner: one backend; what was allocated lives as long as the arena. One thread at a time.
+// Owned by one backend; allocations live as long as the arena. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +22,14 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // 64-byte aligned and zeroed. Fails when the system has no more.
+  // Returns memory that is zeroed and aligned to 64 bytes. Fails if the system has no more memory.
   Result<std::byte*> Allocate(size_t bytes);
 
   size_t mapped_bytes() const;
 
  private:
   std::vector<std::span<std::byte>> chunks_;
-  std::span<std::byte> rest_;  // of the newest chunk
+  std::span<std::byte> rest_;  // the unused part of the newest chunk
 };
 
 }  // namespace pie::cpu

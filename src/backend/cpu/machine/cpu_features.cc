@@ -12,7 +12,7 @@ bool HasAvxVnni() {
   return __builtin_cpu_supports("avxvnni");
 }
 
-// Tiles are eight kilobytes more to save: a process gets them only when it asks.
+// The operating system saves the tiles (8 KiB) only for processes that request them.
 bool AskForTiles() {
   uint32_t eax = 0;
   uint32_t ebx = 0;
@@ -55,7 +55,7 @@ std::string_view NameOf(CpuLevel level) {
 }
 
 CpuLevel DetectCpuLevel() {
-  // These ask the operating system too: registers that it does not save are not reported.
+  // These functions also check that the operating system saves the registers.
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
       !__builtin_cpu_supports("f16c")) {

@@ -14,7 +14,7 @@ TEST(CpuFeatures, LevelsGoFromScalarToTheDetectedOne) {
   EXPECT_EQ(levels.back(), DetectCpuLevel());
 }
 
-TEST(CpuFeatures, EveryLevelHasItsName) {
+TEST(CpuFeatures, EveryLevelHasAName) {
   std::set<std::string_view> names;
   for (int level = 0; level <= static_cast<int>(CpuLevel::kAmxBf16); ++level) {
     names.insert(NameOf(static_cast<CpuLevel>(level)));

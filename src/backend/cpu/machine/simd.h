@@ -1,11 +1,13 @@
-// What the vector kernels share: target attributes, float → half, exp and sums of lanes.
+// Shared by the vector kernels: target attributes, conversion from float to half, exp, tanh and
+// sums of lanes.
 //
-// The project is compiled for baseline x86-64. A function that uses more says so by one of the
-// macros below, and is called only at a CpuLevel that has it. Helpers carry the same macro as their
-// callers, otherwise they are not inlined. Lambdas do not inherit it: none are used there.
+// The project is compiled for baseline x86-64. A function that uses more declares it by one of the
+// macros below and is called only at a CpuLevel that includes it. Helpers carry the same macro as
+// their callers; otherwise they are not inlined. Lambdas do not inherit the attribute, so none are
+// used there.
 #pragma once
 
-// g++ 12 finds fault with its own header: values that are left undefined on purpose.
+// g++ 12 warns about its own header, which leaves some values undefined on purpose.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #ifndef __clang__
@@ -33,8 +35,8 @@
       target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni," \
              "avx512bf16,amx-tile,amx-bf16")))
 
-// Before a loop of constant length over registers: unrolled also at -O2, or the registers would be
-// memory.
+// Put PIE_UNROLL before a loop of constant length over an array of registers: it is unrolled even
+// at -O2, because otherwise the array would live in memory.
 #ifdef __clang__
 #define PIE_UNROLL _Pragma("unroll")
 #else
@@ -43,7 +45,7 @@
 
 namespace pie::cpu {
 
-// IEEE binary16, to nearest even, as the hardware does it.
+// Converts to IEEE binary16, rounded to nearest even, as the hardware does.
 constexpr uint16_t FloatToHalf(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000U);
@@ -71,7 +73,7 @@ inline constexpr float kExpTerms[] = {1.9875691500e-4F, 1.3981999507e-3F, 8.3334
                                       4.1665795894e-2F, 1.6666665459e-1F, 5.0000001201e-1F};
 
 PIE_AVX512 inline __m512 Exp512(__m512 x) {
-  // In this order min and max hand a NaN in x through.
+  // In this order of operands, min and max keep a NaN in x.
   x = _mm512_max_ps(_mm512_set1_ps(kExpMin), _mm512_min_ps(_mm512_set1_ps(kExpMax), x));
   const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(kLog2E)),
                                         _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -99,7 +101,7 @@ PIE_AVX2 inline __m256 Exp256(__m256 x) {
   return _mm256_mul_ps(p, _mm256_castsi256_ps(exponent));
 }
 
-// tanh, by exp: within 2e-7 of the truth, not relative to it.
+// tanh by way of exp. The absolute error is below 2e-7.
 PIE_AVX512 inline __m512 Tanh512(__m512 x) {
   const __m512 e = Exp512(_mm512_add_ps(x, x));
   const __m512 one = _mm512_set1_ps(1);
@@ -134,7 +136,7 @@ PIE_AVX512 inline float Max512(__m512 v) {
   return Max256(_mm256_max_ps(_mm512_castps512_ps256(v), Upper256(v)));
 }
 
-// Halves → float.
+// Load halves and convert them to float.
 PIE_AVX512 inline __m512 LoadHalf512(const uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
@@ -142,10 +144,10 @@ PIE_AVX2 inline __m256 LoadHalf256(const uint16_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
 
-// What a float shares with the bfloat16 in its upper half.
+// The bits of a float that form a bfloat16.
 inline constexpr auto kUpperHalf = static_cast<int32_t>(0xFFFF0000U);
 
-// Bfloat16s, to nearest even; what is below the smallest normal float counts as zero.
+// Convert between float and bfloat16, rounding to nearest even. Subnormal floats count as zero.
 PIE_AVX512_BF16 inline __m256i FloatsToBf16(__m512 v) {
   return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v));
 }
@@ -153,13 +155,13 @@ PIE_AVX512_BF16 inline __m512 Bf16ToFloats(__m256i v) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
 }
 
-// Lanes below `count` (at most 16).
+// Returns a mask of the lowest `count` lanes (at most 16).
 inline uint16_t LaneMask(size_t count) {
   return static_cast<uint16_t>((1U << count) - 1);
 }
 
-// Stores the lanes that the mask has. All of them without a mask: what was stored with one is not
-// given to loads before it has reached the cache, and costs more.
+// Stores the lanes of the mask. Uses a plain store where possible, because a later load cannot be
+// forwarded from a masked store and has to wait for the cache.
 PIE_AVX512 inline void Store512(float* to, uint16_t mask, __m512 v) {
   mask == 0xFFFF ? _mm512_storeu_ps(to, v) : _mm512_mask_storeu_ps(to, mask, v);
 }
@@ -167,7 +169,7 @@ PIE_AVX512 inline void Store512(int32_t* to, uint16_t mask, __m512i v) {
   mask == 0xFFFF ? _mm512_storeu_si512(to, v) : _mm512_mask_storeu_epi32(to, mask, v);
 }
 
-// The first `lanes` of eight, or all of them.
+// Stores the first `lanes` of eight lanes.
 PIE_AVX2 inline void StoreLanes256(float* to, __m256 v, uint32_t lanes) {
   if (lanes >= 8) return _mm256_storeu_ps(to, v);
   float all[8];

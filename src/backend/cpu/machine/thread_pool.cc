@@ -8,20 +8,19 @@
 namespace pie::cpu {
 namespace {
 
-// Some tens of microseconds: longer than the gap between two kernels of a step, shorter than what
-// anybody would notice.
+// Tens of microseconds: longer than the gap between two kernels of a step, and too short to matter
+// otherwise.
 constexpr int kSpins = 2'000;
-// A worker without a job spins less: between two steps guests have their turn and need a core. It
-// runs those that it is offered. Then it gives its core to whoever waits for one, again and again,
-// about a microsecond each time. That keeps the core from falling asleep, which would make
-// everybody's next turn dearer.
+// A worker without a job spins less, because guests need the cores between two steps. It runs the
+// guests that Meanwhile offers. Then it yields its core for a while, about a microsecond each time,
+// which keeps the core from entering a sleep state that the next job would have to wait for.
 constexpr int kIdleSpins = 16;  // rounds
 constexpr int kSpinsARound = 25;
 constexpr int kIdleYields = 200;
 
 thread_local bool t_inside_part = false;
 
-// True if `done` came true while spinning.
+// Returns true if `done` became true while spinning.
 template <class Done>
 bool Spin(Done&& done, int spins) {
   for (int i = 0; i < spins; ++i) {
@@ -84,7 +83,7 @@ void ThreadPool::Run(uint32_t parts, Call call, void* state) {
   const uint32_t job = epoch_.load(std::memory_order_relaxed) + 1;
   ticket_.store(static_cast<uint64_t>(job) << 32 | parts, std::memory_order_release);
   epoch_.store(job, std::memory_order_release);
-  epoch_.notify_all();  // no system call unless somebody sleeps
+  epoch_.notify_all();  // makes no system call unless a thread sleeps
 
   RunParts();
   const auto all_done = [&] { return finished_.load(std::memory_order_acquire) == parts; };
@@ -100,9 +99,9 @@ void ThreadPool::RunParts() {
   uint32_t all = 0;
   uint64_t ticket = ticket_.load(std::memory_order_acquire);
   while (static_cast<uint32_t>(ticket) != 0) {
-    // The job's fields are read before the claim. They belong to it: the caller replaces them only
-    // when no part is open, and the swap succeeds only if this part was open all along (a ticket
-    // never comes back).
+    // The job's fields are read before the claim, and the claim proves that they belong together:
+    // the caller replaces them only when no part is unclaimed, and the compare-and-swap succeeds
+    // only if this part was unclaimed all along, because tickets never repeat.
     const Call call = call_.load(std::memory_order_relaxed);
     void* const state = state_.load(std::memory_order_relaxed);
     const uint32_t parts = parts_.load(std::memory_order_relaxed);
@@ -116,8 +115,8 @@ void ThreadPool::RunParts() {
     ticket = ticket_.load(std::memory_order_acquire);
   }
   t_inside_part = false;
-  // Counted once a thread: the line that this is in goes from core to core. No other job can have
-  // begun, as parts of this one were missing.
+  // Each thread adds its count once, because this cache line moves between cores. No other job can
+  // have started, as parts of this one were unfinished.
   if (done == 0) return;
   if (finished_.fetch_add(done, std::memory_order_acq_rel) + done == all) finished_.notify_one();
 }

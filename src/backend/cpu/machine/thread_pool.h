@@ -1,12 +1,12 @@
 // ThreadPool: a fixed set of threads that run the parts of one kernel at a time.
 //
-// A kernel takes microseconds, so threads wait for the next one by spinning for a moment before
-// they sleep, and the caller works too. Parts are handed out one by one: a thread that the system
-// has taken off its core delays only the part that it holds, and a thread that sleeps delays none.
+// A kernel takes microseconds, so threads spin for a moment before they sleep, and the caller works
+// too. Parts are claimed one by one: a thread that the system has preempted delays only the part
+// that it holds, and a sleeping thread delays none.
 //
-// Owner: one backend. For one calling thread at a time; a call from within a part runs its parts
-// right there, one after the other. Cost: about a microsecond while threads spin, a few tens when
-// they have to be woken. Parts may not throw.
+// Owned by one backend, for one calling thread at a time. A call from within a part runs its parts
+// sequentially on the same thread. Starting a kernel costs about a microsecond while threads spin,
+// and tens of microseconds if they have to be woken. Parts must not throw.
 #pragma once
 
 #include <atomic>
@@ -23,23 +23,23 @@ namespace pie::cpu {
 
 class ThreadPool {
  public:
-  // `threads` counts the caller: 1 (or 0) starts none. More than the machine lends would only get
-  // in one another's way, so it is cut to AvailableCpus().
+  // `threads` includes the caller: 1 (or 0) starts no thread. It is limited to AvailableCpus(),
+  // because more threads would only compete for the processors.
   explicit ThreadPool(unsigned threads = AvailableCpus());
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Processors that this process may run on; at least 1.
+  // Number of processors that this process may run on, at least 1.
   static unsigned AvailableCpus();
 
-  // What workers do while there is no kernel to run; once.
+  // Sets the work that threads do while no kernel runs. May be called once.
   void SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile);
 
   unsigned threads() const { return static_cast<unsigned>(workers_.size()) + 1; }
 
-  // Runs part(i) once for every i in [0, parts), in any order, and returns when all are done. What
-  // parts wrote is then visible to the caller.
+  // Runs part(i) once for every i in [0, parts), in any order, and returns when all are done.
+  // Everything that parts wrote is then visible to the caller.
   template <class Part>
   void ParallelFor(uint32_t parts, Part&& part) {
     using Type = std::remove_reference_t<Part>;
@@ -54,23 +54,23 @@ class ThreadPool {
   void Work();
   template <class Done>
   bool SpinIdly(Done&& done);
-  // Runs parts of the open job until none is left to claim.
+  // Runs parts of the current job until all are claimed.
   void RunParts();
 
-  // The job under way, all in one line. Written by the caller while no part is open; see RunParts
-  // for why a worker that comes late still reads the right ones.
+  // The current job, in one cache line. The caller writes it while no part is unclaimed; RunParts
+  // explains why a late worker still reads a consistent job.
   alignas(64) std::atomic<Call> call_ = nullptr;
   std::atomic<void*> state_ = nullptr;
   std::atomic<uint32_t> parts_ = 0;
-  // (job number << 32 | parts not yet claimed). Claiming is one compare-and-swap.
+  // (job number << 32 | parts not yet claimed). A claim is one compare-and-swap.
   std::atomic<uint64_t> ticket_ = 0;
 
-  // Apart from it: workers look at this one all the time.
-  alignas(64) std::atomic<uint32_t> epoch_ = 0;     // job number, what workers sleep on
+  // On separate cache lines, because workers poll epoch_ all the time.
+  alignas(64) std::atomic<uint32_t> epoch_ = 0;     // job number; workers sleep on it
   alignas(64) std::atomic<uint32_t> finished_ = 0;  // parts of this job that are done
   alignas(64) std::atomic<bool> stopping_ = false;
   std::shared_ptr<Meanwhile> meanwhile_;
-  std::atomic<Meanwhile*> set_meanwhile_ = nullptr;  // the same, for the workers
+  std::atomic<Meanwhile*> set_meanwhile_ = nullptr;  // the same pointer, for the workers
   std::vector<std::thread> workers_;
 };
 

@@ -13,14 +13,14 @@ namespace {
 TEST(ThreadPool, RunsEveryPartOnce) {
   ThreadPool pool(4);
   for (uint32_t parts : {0U, 1U, 2U, 3U, 17U, 1000U}) {
-    std::vector<int> runs(parts);  // plain: what parts wrote is visible afterwards
+    std::vector<int> runs(parts);  // not atomic: ParallelFor makes the writes visible
     pool.ParallelFor(parts, [&](uint32_t i) { ++runs[i]; });
     EXPECT_EQ(std::accumulate(runs.begin(), runs.end(), 0), static_cast<int>(parts));
     for (int each : runs) EXPECT_EQ(each, 1);
   }
 }
 
-TEST(ThreadPool, ManyShortJobsFollowOneAnother) {
+TEST(ThreadPool, RunsManyShortJobsInSuccession) {
   ThreadPool pool(4);
   uint64_t total = 0;
   std::vector<uint64_t> values(5);
@@ -32,7 +32,7 @@ TEST(ThreadPool, ManyShortJobsFollowOneAnother) {
   EXPECT_EQ(total, 0U);
 }
 
-TEST(ThreadPool, WorksAfterItsThreadsFellAsleep) {
+TEST(ThreadPool, WakesSleepingThreads) {
   ThreadPool pool;
   for (int i = 0; i < 5; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
@@ -64,7 +64,7 @@ TEST(ThreadPool, UsesNoMoreThreadsThanProcessors) {
   EXPECT_LE(seen.size(), pool.threads());
 }
 
-TEST(ThreadPool, ACallFromWithinAPartRunsInPlace) {
+TEST(ThreadPool, ANestedCallRunsOnTheSameThread) {
   ThreadPool pool;
   std::vector<std::vector<std::thread::id>> inner(6, std::vector<std::thread::id>(3));
   std::vector<std::thread::id> outer(6);
@@ -77,7 +77,7 @@ TEST(ThreadPool, ACallFromWithinAPartRunsInPlace) {
   }
 }
 
-TEST(ThreadPool, OneThreadIsEnough) {
+TEST(ThreadPool, WorksWithOneThread) {
   ThreadPool pool(0);
   EXPECT_EQ(pool.threads(), 1U);
   int runs = 0;
@@ -85,7 +85,7 @@ TEST(ThreadPool, OneThreadIsEnough) {
   EXPECT_EQ(runs, 7);
 }
 
-TEST(ThreadPool, LivesAndDiesWithoutWork) {
+TEST(ThreadPool, StopsWithoutEverRunningAJob) {
   for (int i = 0; i < 50; ++i) ThreadPool pool;
 }
 

@@ -18,7 +18,7 @@ float HalfAt(const std::byte* p) {
   return HalfToFloat(half);
 }
 
-// What one block adds to an output.
+// The contribution of one block to an output.
 float BlockProduct(const PanelLayout& layout, const std::byte* block, uint32_t lane,
                    const QuantizedRows& x, size_t at) {
   const int8_t* const values = x.values.data() + at * kQuantBlock;
@@ -40,7 +40,7 @@ float BlockProduct(const PanelLayout& layout, const std::byte* block, uint32_t l
   return product;
 }
 
-// What the minima of a row of W add to an output.
+// The contribution of the minima of a row of W to an output.
 float MinimaProduct(const PanelLayout& layout, const std::byte* panel, uint32_t lane,
                     const QuantizedRows& x, uint32_t row) {
   int32_t dot = 0;
@@ -53,7 +53,7 @@ float MinimaProduct(const PanelLayout& layout, const std::byte* panel, uint32_t 
 
 }  // namespace
 
-// The reference: one output after the other, straight from the definition in panel_format.h.
+// The reference: one output at a time, straight from the definition in panel_format.h.
 void QuantizedScalar(const PackedMatrix& w, const QuantizedRows& x, const Output& out) {
   const PanelLayout layout = LayoutOf(w.format());
   for (uint32_t row = out.range.row_begin; row < out.range.row_end; ++row) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kTileBytes = size_t{kTileRows} * kTileColumns * 2;
 
-// What LDTILECFG reads: all eight tiles are sixteen rows of 64 bytes.
+// The operand of LDTILECFG: all eight tiles have sixteen rows of 64 bytes.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -19,7 +19,7 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// Weights on their way from memory: what is so far ahead.
+// Prefetches weights a fixed distance ahead.
 PIE_AMX inline void Fetch(const std::byte* w, size_t bytes = 64) {
   constexpr size_t kAhead = 2048;
   for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(w + kAhead + i, _MM_HINT_T1);
@@ -29,14 +29,15 @@ PIE_AVX512_BF16 inline __m512 And512(__m512 a, __m512i b) {
   return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), b));
 }
 
-// Upper halves of both, side by side.
+// Interleaves the upper halves of both.
 PIE_AVX512_BF16 inline __m512i Paired(__m512 even, __m512 odd) {
   return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(_mm512_castps_si512(even), 16),
                                  _mm512_castps_si512(odd));
 }
 
-// Columns of an F16 panel as tiles: [steps][high, low][16 pairs of columns][16 rows of W][2]. Both
-// parts are exact: the upper half of a float has the first eight of the eleven bits.
+// Converts columns of an F16 panel to tiles: [steps][high, low][16 pairs of columns][16 rows of
+// W][2]. The two parts are exact: the upper half of a float holds the first eight of F16's eleven
+// bits.
 PIE_AMX void MakeTiles(const std::byte* panel, uint32_t steps, std::byte* tiles) {
   const __m512i upper = _mm512_set1_epi32(kUpperHalf);
   for (uint32_t step = 0; step < steps; ++step, tiles += kTileBytes) {
@@ -54,14 +55,14 @@ PIE_AMX void MakeTiles(const std::byte* panel, uint32_t steps, std::byte* tiles)
   }
 }
 
-// Sixteen or 32 rows of x, one or two panels of W. Tiles 0 to 3 are sums, 4 and 5 are x, 6 and 7
-// are W.
+// A product of 16 or 32 rows of x with one or two panels of W. Tiles 0 to 3 hold sums, 4 and 5 hold
+// x, 6 and 7 hold W.
 struct TileWork {
-  const uint16_t* high = nullptr;  // of the first row of x
+  const uint16_t* high = nullptr;  // the first row of x
   const uint16_t* low = nullptr;
   size_t stride = 0;                 // bytes from row to row
-  const std::byte* tiles = nullptr;  // of the first panel
-  size_t panel_tile_bytes = 0;       // from one panel's to the next one's
+  const std::byte* tiles = nullptr;  // the first panel
+  size_t panel_tile_bytes = 0;       // from one panel's tiles to the next one's
   uint32_t steps = 0;
 };
 
@@ -94,14 +95,14 @@ PIE_AMX inline void ZeroSums() {
   _tile_zero(3);
 }
 
-// What is smallest is added first. Low parts do not meet: their product is below the last bit of a
-// float.
+// Adds the smallest terms first. The product of two low parts is left out: it is below the last bit
+// of a float.
 template <PanelFormat kFormat, int kTall, int kWide>
 PIE_AMX void Accumulate(const TileWork& work) {
   constexpr bool kTwo = kFormat == PanelFormat::kF16;
   const std::byte* w = work.tiles;
   for (uint32_t step = 0; step < work.steps; ++step, w += kTwo ? 2 * kTileBytes : kTileBytes) {
-    if constexpr (!kTwo) {  // these tiles are the weights themselves
+    if constexpr (!kTwo) {  // the tiles are the weights themselves
       Fetch(w, kTileBytes);
       if constexpr (kWide == 2) Fetch(w + work.panel_tile_bytes, kTileBytes);
     }
@@ -117,7 +118,7 @@ PIE_AMX void Accumulate(const TileWork& work) {
   }
 }
 
-// Sums of up to 32 rows of x and 32 of W, on their way out.
+// The sums of up to 32 rows of x and 32 rows of W, on their way to y.
 struct alignas(64) Sums {
   static constexpr size_t kStride = 2 * kPanelRows;
   float at[2 * kTileRows][kStride];
@@ -135,7 +136,7 @@ PIE_AMX void Store(Sums& sums) {
   asm volatile("" ::: "memory");
 }
 
-// One or two panels of W, all rows of a range.
+// Runs one or two panels of W over all rows of a range.
 template <PanelFormat kFormat>
 class PanelRun {
  public:
@@ -165,7 +166,8 @@ class PanelRun {
  private:
   static constexpr uint32_t kMost = 2 * kTileRows;
 
-  // Tiles of one step at a time, which meet all rows while the next ones are made.
+  // Makes the tiles of one step at a time, so that the next ones are made while all rows are
+  // multiplied with these.
   PIE_AMX void RunFew(uint32_t steps) const {
     alignas(64) std::byte tiles[2][4 * kTileBytes];
     const uint32_t row = out_.range.row_begin;
@@ -181,13 +183,13 @@ class PanelRun {
     Write(row);
   }
 
-  // F16 panels as tiles, from `step` on.
+  // Converts F16 panels to tiles, beginning with `step`.
   PIE_AMX void Make(uint32_t step, uint32_t steps, std::byte* tiles) const {
     for (int p = 0; p < wide_; ++p) {
       MakeTiles(w_.Panel(panel_ + p) + step * kTileBytes, steps,
                 tiles + p * steps * 2 * kTileBytes);
     }
-    asm volatile("" ::: "memory");  // compilers do not know what a tile's load reads
+    asm volatile("" ::: "memory");  // compilers do not know what a tile load reads
   }
 
   void SetRows(uint32_t row, uint32_t step, TileWork& work) const {
@@ -244,7 +246,7 @@ PIE_AMX void SplitAmx(const PackedMatrix& w, const SplitRows& x, const Output& o
   } else {
     RunRange<PanelFormat::kF16>(w, x, out);
   }
-  _tile_release();  // or every switch of threads would save tiles
+  _tile_release();  // otherwise every context switch would save the tiles
 }
 
 }  // namespace pie::cpu::matmul

@@ -20,7 +20,7 @@ PIE_AVX2 inline __m256i Broadcast4(const int8_t* p) {
   return _mm256_set1_epi32(four);
 }
 
-// Vector v of half a block's rows: unsigned bytes, or steps.
+// Returns vector v of half a block's rows as unsigned bytes or steps.
 template <PanelFormat kFormat>
 PIE_AVX2 inline __m256i Expand(const std::byte* block, uint32_t half, uint32_t v) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
@@ -34,7 +34,7 @@ PIE_AVX2 inline __m256i Expand(const std::byte* block, uint32_t half, uint32_t v
   }
   const std::byte* const high = block + kLayout.high_at();
   if constexpr (kLayout.bits == 5) {
-    // Every byte looks at the byte that has its bit, and at the bit in it.
+    // Each byte selects the byte that has its bit, then the bit.
     const __m256i byte =
         _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
     const __m256i bit = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ULL));
@@ -53,14 +53,14 @@ PIE_AVX2 inline __m256i Expand(const std::byte* block, uint32_t half, uint32_t v
   return q;
 }
 
-// dot + the products of unsigned w and x, four bytes a lane. In so many letters, because a template
-// cannot have a target attribute of its own: called at CpuLevel::kAvxVnni only.
+// Adds the products of unsigned w and signed x to dot, four bytes per lane. Written in assembly
+// because a template cannot have a target attribute of its own. Used only at CpuLevel::kAvxVnni.
 PIE_AVX2 inline __m256i ByteDot(__m256i dot, __m256i w, __m256i x) {
   asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(dot) : "x"(w), "x"(x));
   return dot;
 }
 
-// Dot products of 8 rows of a block with one row of x, for one of its scales.
+// Dot products of 8 rows of a block with one row of x, for one of the block's scales.
 template <PanelFormat kFormat, bool kVnni>
 PIE_AVX2 inline __m256i BlockDot(const std::byte* block, uint32_t half, uint32_t part,
                                  const int8_t* x, int32_t x_sum) {
@@ -76,16 +76,18 @@ PIE_AVX2 inline __m256i BlockDot(const std::byte* block, uint32_t half, uint32_t
     const __m256i four = Broadcast4(x + column);
     __m256i w = Expand<kFormat>(block, half, v);
     if constexpr (kVnni) {
-      if constexpr (kLayout.stepped) w = _mm256_xor_si256(w, _mm256_set1_epi8(-128));  // unsigned
+      // made unsigned
+      if constexpr (kLayout.stepped) w = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
       dot = ByteDot(dot, w, four);
     } else if constexpr (kLayout.bits == 4 && !kLayout.stepped) {
-      // 16 products of at most 15 × 127 fit 16 bits.
+      // 16 products of at most 15 × 127 fit into 16 bits.
       pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(w, four));
     } else if constexpr (kLayout.bits < 8 && !kLayout.stepped) {
-      // Two of at most 63 × 127 do.
+      // Two products of at most 63 × 127 fit into 16 bits.
       dot = _mm256_add_epi32(dot, _mm256_madd_epi16(_mm256_maddubs_epi16(w, four), ones));
     } else {
-      // |w| × (x with w's sign): two of at most 128 × 127 do, more would not.
+      // Computes |w| × (x with w's sign). Two products of at most 128 × 127 fit into 16 bits, more
+      // would not.
       if constexpr (kLayout.bits == 8) w = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
       const __m256i products = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(four, w));
       dot = _mm256_add_epi32(dot, _mm256_madd_epi16(products, ones));
@@ -103,14 +105,14 @@ PIE_AVX2 inline __m256i BlockDot(const std::byte* block, uint32_t half, uint32_t
   return dot;
 }
 
-// Units of the minima of half a panel.
+// Returns the units of the minima of half a panel.
 template <PanelFormat kFormat>
 PIE_AVX2 inline __m256 Units(const std::byte* panel, uint32_t half, uint32_t blocks) {
   const std::byte* const units = panel + LayoutOf(kFormat).units_at(blocks);
   return _mm256_loadu_ps(reinterpret_cast<const float*>(units) + kLanes * half);
 }
 
-// One column of half a panel, as floats.
+// Returns one column of half a panel as floats.
 template <PanelFormat kFormat>
 PIE_AVX2 inline __m256 Column(const std::byte* panel, uint32_t half, uint32_t blocks,
                               uint32_t column) {
@@ -119,7 +121,7 @@ PIE_AVX2 inline __m256 Column(const std::byte* panel, uint32_t half, uint32_t bl
   const uint32_t i = column % kQuantBlock;
   const uint32_t v = kLayout.nibbles() ? i % 16 / 4 * 2 + i / 16 : i / 4;
   const __m256i four = Expand<kFormat>(block, half, v);
-  // To the top and back down: with the sign, if there is one.
+  // Shifts the byte to the top and back down, which extends its sign if it has one.
   const __m256i top = _mm256_sll_epi32(four, _mm_cvtsi32_si128(static_cast<int>(24 - 8 * (i % 4))));
   const __m256i q = kLayout.stepped ? _mm256_srai_epi32(top, 24) : _mm256_srli_epi32(top, 24);
   const uint32_t part = kLayout.scales == 2 ? i / 16 * 32 : 0;

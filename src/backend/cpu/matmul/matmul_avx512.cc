@@ -8,32 +8,33 @@ namespace pie::cpu::matmul {
 namespace {
 
 // A tile of kRows × (kPanels × 16) outputs. Its float sums and byte dot products stay in registers,
-// 12 of each: 12 × 1 where there are so many rows, because one panel is then expanded for all of
-// them, else up to 6 × 2. What is left of 32 holds weights and broadcasts.
+// 12 of each. With 12 rows or more, tiles are 12 × 1, so that one panel is expanded for all rows;
+// otherwise they are up to 6 × 2. The remaining 8 of 32 registers hold weights and broadcasts.
 constexpr uint32_t kTall = 12;
 constexpr uint32_t kMaxRows = 6;
-// Tiles of at least so many rows find the columns of their outliers unpacked.
+// Tiles of at least this many rows use outlier columns that are unpacked once per panel.
 constexpr int kSharedRows = 4;
 
 struct QuantizedTile {
   const std::byte* panel;
-  const std::byte* next;  // panel to fetch meanwhile, or null
+  const std::byte* next;  // panel to prefetch, or null
   size_t panel_bytes;
   uint32_t blocks;
-  uint32_t lanes;  // of the last panel
-  // Of x: rows from `row` on.
+  uint32_t lanes;  // rows in the last panel
+  // Rows of x, beginning with `row`.
   const QuantizedRows* x;
   uint32_t row;
   OutlierColumns* outlier_columns;
-  bool unpack;     // the first tile of its panels unpacks them for all, when it has read the panels
-  uint32_t place;  // of the first panel among the columns
+  // true for the first tile of its panels, which unpacks them for all tiles after reading them
+  bool unpack;
+  uint32_t place;  // of the first panel in the unpacked columns
   float* y;
   size_t y_stride;
-  const float* later;  // lines to ask for: those of y, or what is written after it
+  const float* later;  // lines to prefetch: those of y, or of what is written after it
   size_t later_stride;
 };
 
-// Four bytes of a row in every lane.
+// Broadcasts four bytes of a row to every lane.
 template <class T>
 PIE_AVX512_VNNI inline __m512i Broadcast4(const T* p) {
   int32_t four;
@@ -41,7 +42,7 @@ PIE_AVX512_VNNI inline __m512i Broadcast4(const T* p) {
   return _mm512_set1_epi32(four);
 }
 
-// Rows of x, at the block that is next.
+// Rows of x at the next block.
 template <int kRows>
 struct BlockRows {
   Rows<int8_t, kRows> values;
@@ -50,8 +51,8 @@ struct BlockRows {
   Rows<int32_t, kRows> first_sums;
 };
 
-// Adds one block to the sums of a tile. With two scales a row, there are two dot products. Always
-// part of its tile, as the other sums are: they would not stay in registers over a call.
+// Adds one block to the sums of a tile. With two scales per row, there are two dot products. Must
+// be inlined, as the functions below: otherwise the sums would not stay in registers.
 template <PanelFormat kFormat, int kRows, int kPanels>
 [[gnu::always_inline]] PIE_AVX512_VNNI inline void AddBlock(const std::byte* block,
                                                             size_t panel_bytes,
@@ -130,7 +131,7 @@ template <PanelFormat kFormat, int kRows, int kPanels>
   }
 }
 
-// Adds what all minima of the tile's rows of W give.
+// Adds the contribution of all minima of the tile's rows of W.
 template <PanelFormat kFormat, int kRows, int kPanels>
 [[gnu::always_inline]] PIE_AVX512_VNNI inline void AddMinima(const QuantizedTile& t,
                                                              __m512 (&sum)[kRows][kPanels]) {
@@ -204,7 +205,7 @@ template <PanelFormat kFormat, int kRows, int kPanels>
   }
 }
 
-// kFetch: it may be given what to fetch.
+// kFetch: the tile may have a next panel to prefetch.
 template <PanelFormat kFormat, int kRows, int kPanels, bool kFetch>
 PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
@@ -214,10 +215,10 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
   for (int r = 0; r < kRows; ++r) {
     PIE_UNROLL
     for (int p = 0; p < kPanels; ++p) sum[r][p] = _mm512_setzero_ps();
-    // Stores wait in line for their cache lines, which are far away in a long y: ask early.
+    // Stores retire in order, and the cache lines of a long y are far away: prefetch them.
     PIE_UNROLL
     for (int p = 0; p < kPanels; ++p) {
-      FetchToWrite(t.later + r * t.later_stride + p * kPanelRows);
+      PrefetchForWrite(t.later + r * t.later_stride + p * kPanelRows);
     }
   }
   const size_t first = size_t{t.row} * t.blocks;
@@ -249,10 +250,10 @@ PIE_AVX512_VNNI void RunTile(const QuantizedTile& t) {
   }
 }
 
-// Runs the largest tile that fits as often as it does, from tile.row on, up to `row_end`.
+// Runs tiles of kRows rows, beginning with tile.row, as long as they fit below `row_end`.
 template <PanelFormat kFormat, int kRows, int kPanels>
 void RunTiles(QuantizedTile& tile, uint32_t row_end) {
-  // Most tall tiles are not the first of their panel, and have no registers for what others do.
+  // Most tall tiles are not the first of their panel, and have no registers left for prefetching.
   constexpr bool kLater = kRows != kTall && kRows > 1;
   for (; row_end - tile.row >= kRows; tile.row += kRows) {
     tile.next != nullptr ? RunTile<kFormat, kRows, kPanels, (kRows > 1)>(tile)
@@ -274,13 +275,14 @@ void RunRows(QuantizedTile& tile, uint32_t row_end) {
 
 template <PanelFormat kFormat>
 void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) {
-  // Two scales a row take the registers of the second panel.
+  // Two scales per row need the registers of the second panel.
   constexpr bool kTwoScales = LayoutOf(kFormat).scales == 2;
   const MatMulRange& range = out.range;
   const uint32_t rows = range.row_end - range.row_begin;
   Output later = out;
   if (out.to.later != nullptr) {
-    later.to = {const_cast<float*>(out.to.later), out.to.later_stride};  // is not written here
+    // only prefetched here, never written
+    later.to = {const_cast<float*>(out.to.later), out.to.later_stride};
   }
   thread_local OutlierColumns columns;
   if (rows >= kSharedRows) columns.Plan(x, range.row_begin, range.row_end);
@@ -292,8 +294,8 @@ void RunRange(const PackedMatrix& w, const QuantizedRows& x, const Output& out) 
         panel + 2 * panels <= w.panels() ? w.Panel(panel + panels) : nullptr;
     float* const y = out.At(range.row_begin, panel);
     const float* const later_y = later.At(range.row_begin, panel);
-    // One tile is set anew, never copied: a copy's wide loads would wait for all stores before it,
-    // those of the last outputs too.
+    // One tile is assigned field by field and never copied: the wide loads of a copy would wait for
+    // all earlier stores, including those of the last outputs.
     QuantizedTile tile{
         .panel = first,
         .next = next,

@@ -1,5 +1,5 @@
-// Inside of the AVX-512 kernels for quantised matrices: panels → registers, and how a tile finds
-// its way. Not for other files.
+// Internal to the AVX-512 kernels for quantised matrices: unpacking of panels into registers, and
+// addressing within a tile.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace pie::cpu::matmul {
 
-// What is taken off a stored number; steps are made unsigned.
+// The number to subtract from a stored one. Stepped formats are shifted to be unsigned.
 constexpr int OffsetOf(const PanelLayout& layout) {
   return layout.stepped ? 128 : layout.offset;
 }
 
-// Vector v of a block, as unsigned bytes.
+// Returns vector v of a block as unsigned bytes.
 template <PanelFormat kFormat>
 PIE_AVX512_VNNI inline __m512i Expand(const std::byte* block, uint32_t v) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
@@ -43,15 +43,15 @@ PIE_AVX512_VNNI inline __m512i Expand(const std::byte* block, uint32_t v) {
   return q;
 }
 
-// Units of a panel's minima.
+// Returns the units of a panel's minima.
 template <PanelFormat kFormat>
 PIE_AVX512_VNNI inline __m512 Units(const std::byte* panel, uint32_t blocks) {
   return _mm512_loadu_ps(panel + LayoutOf(kFormat).units_at(blocks));
 }
 
-// Rows of an array, `stride` apart. Every third has an address in a register; the others are that
-// and once or twice the stride, which is what an instruction can add by itself. The compiler is
-// kept from knowing better: it would count up every row's address in every block.
+// The rows of an array, `stride` apart. Every third row has an address in a register; the
+// addressing modes of an instruction reach the two after it. The empty asm hides the values from
+// the compiler, which would otherwise increment an address for every row in every block.
 template <class T, int kRows>
 class Rows {
  public:
@@ -75,8 +75,8 @@ class Rows {
   size_t stride_;
 };
 
-// What comes next, fetched a little in every block, in the order in which it lies in memory. With
-// more than one row there is too much to compute for hardware to look far ahead.
+// Prefetches the next panels, a little in every block, in the order of memory. With more than one
+// row, computation takes too long for the hardware's prefetcher to keep ahead.
 class NextPanels {
  public:
   PIE_AVX512_VNNI NextPanels(const std::byte* at, size_t bytes, uint32_t blocks)
@@ -87,7 +87,7 @@ class NextPanels {
 
  private:
   const char* at_;
-  size_t lines_;  // in a block; the last are behind the panels
+  size_t lines_;  // per block; the last ones may lie beyond the panels
 };
 
 }  // namespace pie::cpu::matmul

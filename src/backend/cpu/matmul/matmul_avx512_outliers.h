@@ -1,5 +1,5 @@
-// Inside of the AVX-512 kernels for quantised matrices: what outliers (quantize.h) meet. Not for
-// other files.
+// Internal to the AVX-512 kernels for quantised matrices: products with the outliers of x
+// (quantize.h).
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@
 
 namespace pie::cpu::matmul {
 
-// Columns of one block of a panel, as floats. What all of them share is found once.
+// Columns of one block of a panel as floats. Scales and minima are loaded once for all of them.
 template <PanelFormat kFormat>
 class BlockColumns {
  public:
@@ -42,12 +42,12 @@ class BlockColumns {
   static constexpr PanelLayout kLayout = LayoutOf(kFormat);
   static constexpr int kOffset = kLayout.has_min ? 0 : OffsetOf(kLayout);
 
-  // Number i of each row, without its offset.
+  // Returns number i of each row, less its offset.
   PIE_AVX512_VNNI __m512 Number(uint32_t i) const {
-    if constexpr (kLayout.bits == 4 && !kLayout.stepped) {  // no branch on the half
+    if constexpr (kLayout.bits == 4 && !kLayout.stepped) {  // avoids a branch on the half
       const __m512i bytes = _mm512_loadu_si512(block_ + kNibbles.from[i]);
       const __m512i shift = _mm512_set1_epi32(kNibbles.shift[i]);
-      // Its lowest four bits are all that the table looks at.
+      // The permutation uses only the lowest four bits.
       return _mm512_permutexvar_ps(_mm512_srlv_epi32(bytes, shift), numbers_);
     }
     const uint32_t v = kLayout.nibbles() ? i % 16 / 4 * 2 + i / 16 : i / 4;
@@ -57,7 +57,7 @@ class BlockColumns {
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(q, _mm512_set1_epi32(kOffset)));
   }
 
-  // Where a block of nibbles has its numbers: in which bytes, and above how many bits.
+  // The place of each number in a block of nibbles: its byte and its shift.
   struct Nibbles {
     uint32_t from[kQuantBlock];
     int32_t shift[kQuantBlock];
@@ -71,7 +71,7 @@ class BlockColumns {
     return places;
   }();
 
-  // What the 16 nibbles are.
+  // The values of the 16 nibbles.
   const __m512 numbers_ =
       _mm512_sub_ps(_mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
                     _mm512_set1_ps(kOffset));
@@ -80,11 +80,11 @@ class BlockColumns {
   __m512 min_[kLayout.scales];
 };
 
-// Columns of W that the outliers of some rows meet. Rows mostly have them in the same few, so each
-// panel unpacks them once for all rows.
+// The columns of W that outliers of some rows multiply. Most rows have outliers in the same few
+// columns, so each panel unpacks them once for all rows.
 class OutlierColumns {
  public:
-  // Of these rows. Costs nothing if they are those of the last time.
+  // Finds the columns for these rows. Costs nothing if the rows are those of the last call.
   PIE_AVX512_VNNI void Plan(const QuantizedRows& x, uint32_t row_begin, uint32_t row_end) {
     if (id_ == x.id && row_begin_ == row_begin && row_end_ == row_end) return;
     id_ = x.id;
@@ -113,7 +113,7 @@ class OutlierColumns {
     }
   }
 
-  // Into the place of the first or of the second panel of a tile.
+  // Unpacks the columns of a panel to place 0 or 1 (a tile has one or two panels).
   template <PanelFormat kFormat>
   [[gnu::noinline]] PIE_AVX512_VNNI void Unpack(const std::byte* panel, uint32_t blocks,
                                                 uint32_t place) {
@@ -128,7 +128,7 @@ class OutlierColumns {
     }
   }
 
-  // [columns, 16], where they are met.
+  // The unpacked panel, [columns, 16]; only planned columns are set.
   const float* At(uint32_t place) const {
     return memory_.data() + size_t{place} * columns_ * kPanelRows;
   }
@@ -136,14 +136,14 @@ class OutlierColumns {
  private:
   struct Block {
     uint32_t index;
-    uint32_t count;  // of its columns that are met
+    uint32_t count;  // number of its planned columns
   };
   uint64_t id_ = 0;
   uint32_t row_begin_ = 0, row_end_ = 0;
   uint32_t columns_ = 0;
-  AlignedVector<uint8_t> met_;  // [columns], zero between two plans
+  AlignedVector<uint8_t> met_;  // [columns], 1 for planned columns; all zero between two plans
   std::vector<Block> blocks_;
-  std::vector<uint8_t> met_columns_;  // of blocks_, one after the other, counted within each
+  std::vector<uint8_t> met_columns_;  // for each of blocks_ in order, the columns within the block
   AlignedVector<float> memory_;
 };
 

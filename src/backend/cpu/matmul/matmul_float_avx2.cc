@@ -7,7 +7,7 @@ namespace {
 // A tile is kRows × 8 outputs: half a panel.
 constexpr uint32_t kLanes = 8;
 
-// Eight weights of column k + odd; k is even.
+// Returns eight weights of column k + odd; k is even.
 template <PanelFormat kFormat>
 PIE_AVX2 inline __m256 LoadColumn(const std::byte* panel, size_t half, size_t k, size_t odd) {
   if constexpr (kFormat == PanelFormat::kF32) {
@@ -22,7 +22,7 @@ PIE_AVX2 inline __m256 LoadColumn(const std::byte* panel, size_t half, size_t k,
                                       : _mm256_slli_epi32(pairs, 16));
 }
 
-// Even and odd columns are summed apart, so that additions need not wait for one another.
+// Even and odd columns are summed separately, so that additions do not wait for one another.
 template <PanelFormat kFormat, int kRows>
 PIE_AVX2 void RunFloatTile(const std::byte* panel, uint32_t half, const FloatRows& x, uint32_t row,
                            float* y, size_t y_stride, uint32_t lanes) {

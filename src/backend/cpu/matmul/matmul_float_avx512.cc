@@ -4,7 +4,7 @@
 namespace pie::cpu::matmul {
 namespace {
 
-// Sixteen weights of column k + odd; k is even.
+// Returns sixteen weights of column k + odd; k is even.
 template <PanelFormat kFormat>
 PIE_AVX512 inline __m512 LoadColumn(const std::byte* panel, size_t k, size_t odd) {
   if constexpr (kFormat == PanelFormat::kF32) return _mm512_loadu_ps(panel + (k + odd) * 64);
@@ -16,7 +16,7 @@ PIE_AVX512 inline __m512 LoadColumn(const std::byte* panel, size_t k, size_t odd
                                       : _mm512_slli_epi32(pairs, 16));
 }
 
-// Even and odd columns are summed apart, so that additions need not wait for one another.
+// Even and odd columns are summed separately, so that additions do not wait for one another.
 template <PanelFormat kFormat, int kRows, int kPanels>
 PIE_AVX512 void RunFloatTile(const std::byte* panel, size_t panel_bytes, const FloatRows& x,
                              float* y, size_t y_stride, uint32_t lanes) {

@@ -1,4 +1,4 @@
-// Inside of matmul: the work of one thread at each level. Not for other files.
+// Internal to matmul: the kernels of each level, which compute one part on the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace pie::cpu::matmul {
 
-// What every kernel gets: the matrix, one range of it, and where results go.
+// The part to compute and the place of its results.
 struct Output {
   MatMulRange range;
   PartOutput to;
@@ -33,7 +33,7 @@ inline std::span<const Outlier> OutliersOf(const QuantizedRows& x, uint32_t row)
   return std::span(x.outliers).subspan(size_t{row} * x.outliers_a_row(), x.outliers_a_row());
 }
 
-// Outputs of a panel that exist: 16, or fewer in the last.
+// Number of rows in a panel: 16, or fewer in the last one.
 inline uint32_t LanesOf(const PackedMatrix& w, uint32_t panel) {
   const uint32_t left = w.rows() - panel * kPanelRows;
   return left < kPanelRows ? left : kPanelRows;

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cpu/matmul/linear.h"
+#include "backend/cpu/layers/linear.h"
 #include "backend/cpu/test_weights.h"
 #include "backend/cpu/testing.h"
 #include "model/dequantize.h"
@@ -25,7 +25,7 @@ struct Case {
   uint32_t m, n, k;
 };
 
-// x · wᵀ in double, and how large its terms were together.
+// x · wᵀ in double, and the sum of the magnitudes of its terms.
 struct Expected {
   double value = 0;
   double size = 0;
@@ -39,7 +39,7 @@ Expected Dot(const float* x, const float* w, uint32_t k) {
   return e;
 }
 
-// Runs a case at a level into y [m, n + 3]; the gap behind each row must stay as it was.
+// Runs a case at a level into y [m, n + 3]; the gap after each row must stay as it was.
 constexpr float kGap = 12345;
 std::vector<float> Multiply(CpuLevel level, ThreadPool& pool, const Case& c, const PackedMatrix& w,
                             const std::vector<float>& x) {
@@ -70,8 +70,8 @@ std::vector<DType> AllTypes() {
   return all;
 }
 
-// How far a product may be from the truth, as a share of its terms. Rounding x to 8 bits: half a
-// step of 2 / 127 for each term, and they cancel.
+// Allowed error of a product as a share of its terms. Rounding x to 8 bits costs half a step of 2 /
+// 127 per term, and these errors mostly cancel.
 double Tolerance(CpuLevel level, const PackedMatrix& w) {
   if (w.quantized()) return 0.008;
   return TakesSplitRows(level, w) ? 0x1p-17 : 1e-6;
@@ -125,7 +125,7 @@ TEST_P(MatMulAtLevel, IsTheProductOfTheDequantisedNumbers) {
   }
 }
 
-TEST_P(MatMulAtLevel, FloatsTakeAnyNumberOfColumns) {
+TEST_P(MatMulAtLevel, FloatsSupportAnyNumberOfColumns) {
   for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32}) {
     for (const uint32_t k : {1U, 2U, 7U, 33U}) {
       const Case c{dtype, 5, 19, k};
@@ -143,7 +143,7 @@ TEST_P(MatMulAtLevel, FloatsTakeAnyNumberOfColumns) {
   }
 }
 
-// The magnitudes of all minima of a row that are multiples of a unit.
+// Sum of the magnitudes of a row's minima that are stored as multiples of a unit.
 double AllMinima(const PackedMatrix& w, uint32_t row) {
   const PanelLayout layout = LayoutOf(w.format());
   if (!layout.whole_min()) return 0;
@@ -158,9 +158,9 @@ double AllMinima(const PackedMatrix& w, uint32_t row) {
 }
 
 TEST_P(MatMulAtLevel, IsExactOnBytes) {
-  // x that 8 bits hold exactly leaves only float rounding, also when four outliers are away; and
-  // where minima meet sums of blocks, each of those is off by half a unit of its row at most.
-  // K types lose a little of their scales: what they hold then is what counts.
+  // If 8 bits hold x exactly, only float rounding remains, even with four outliers removed. Where
+  // minima are multiplied with sums of blocks, each of those is off by at most half a unit of its
+  // row. K types round their scales, so the packed matrix is the reference.
   for (const DType dtype : kQuantized) {
     const Case c{dtype, 7, 45, 256};
     const auto data = RandomWeights(dtype, c.n, c.k, 3);
@@ -202,11 +202,11 @@ TEST_P(MatMulAtLevel, ARowDoesNotDependOnTheBatch) {
   }
 }
 
-TEST_P(MatMulAtLevel, ManyRowsAreCutIntoChunks) {
+TEST_P(MatMulAtLevel, ManyRowsAreDividedIntoChunks) {
   const Case c{DType::kQ8_0, 300, 20, 2048};  // 600 KB of x
   const auto data = RandomWeights(c.dtype, c.n, c.k, 8);
   const auto x = RandomFloats(static_cast<size_t>(c.m) * c.k, 9);
-  if (GetParam() == CpuLevel::kScalar) GTEST_SKIP() << "slow, and the same cuts";
+  if (GetParam() == CpuLevel::kScalar) GTEST_SKIP() << "slow, and divided the same way";
   const PackedMatrix w = Pack(c, data);
   const auto y = Multiply(GetParam(), pool_, c, w, x);
   const Case last{c.dtype, 1, c.n, c.k};

@@ -16,7 +16,7 @@
 namespace pie::cpu {
 namespace {
 
-// Block functions put one row's block at `in` into lane `lane` of the panel block at `out`.
+// Block functions store one row's block at `in` in lane `lane` of the panel block at `out`.
 void PackQ4(const std::byte* in, std::byte* out, uint32_t lane, bool has_min) {
   std::memcpy(out + 256 + 2 * lane, in, 2);
   const std::byte* const nibbles = in + (has_min ? 4 : 2);
@@ -36,7 +36,7 @@ float Half(const std::byte* in) {
   return HalfToFloat(half);
 }
 
-// Weights [elements] of any type that can be dequantised → F16.
+// Converts weights [elements] of any type that can be dequantised to F16.
 Result<std::vector<uint16_t>> ToHalf(DType dtype, std::span<const std::byte> data,
                                      size_t elements) {
   std::vector<uint16_t> halves(elements);
@@ -55,7 +55,7 @@ Result<std::vector<uint16_t>> ToHalf(DType dtype, std::span<const std::byte> dat
   return halves;
 }
 
-// What a type is packed as.
+// The format that a type is packed as.
 PanelFormat FormatFor(DType dtype) {
   switch (dtype) {
     case DType::kQ4_0:
@@ -88,7 +88,7 @@ PanelFormat FormatFor(DType dtype) {
   }
 }
 
-// Whether F16 has all scales of MXFP4 blocks, which are powers of two from 2^-128 up.
+// True if F16 can hold all scales of MXFP4 blocks, which are powers of two from 2^-128 up.
 bool ScalesFitHalf(std::span<const std::byte> blocks) {
   for (size_t at = 0; at < blocks.size(); at += InfoOf(DType::kMXFP4).block_bytes) {
     const auto exponent = static_cast<int>(blocks[at]) - 128;
@@ -102,7 +102,7 @@ void StoreHalf(float value, std::byte* to) {
   std::memcpy(to, &half, sizeof half);
 }
 
-// 32 numbers of one row, the groups `first` and the one after.
+// Packs 32 numbers of one row: the groups `first` and first + 1.
 void PackPair(const PanelLayout& layout, const QuantGroups& groups, uint32_t first, std::byte* out,
               uint32_t lane) {
   const uint8_t* const q = groups.q + size_t{first} * 16;
@@ -129,7 +129,7 @@ void PackPair(const PanelLayout& layout, const QuantGroups& groups, uint32_t fir
 
 }  // namespace
 
-// For every row and block: pack(block of the file, block of the panel, lane).
+// Calls pack(block of the file, block of the panel, lane) for every row and block.
 template <class PackBlock>
 void PackedMatrix::PackBlocks(const std::byte* data, size_t in_bytes, PackBlock pack) {
   const PanelLayout layout = LayoutOf(format_);
@@ -143,7 +143,7 @@ void PackedMatrix::PackBlocks(const std::byte* data, size_t in_bytes, PackBlock 
   }
 }
 
-// Two columns of two bytes each.
+// Packs formats that store pairs of columns, two bytes each.
 void PackedMatrix::PackPairs(const std::byte* data) {
   for (uint32_t row = 0; row < rows_; ++row, data += size_t{columns_} * 2) {
     std::byte* const out = memory_ + row / kPanelRows * panel_bytes_ + row % kPanelRows * 4;
@@ -174,7 +174,7 @@ void PackedMatrix::PackGroups(DType dtype, const std::byte* data) {
   }
 }
 
-// minima: [blocks]. One that is no number makes all of the row so.
+// Packs minima [blocks]. If one is not finite, all minima of the row become NaN.
 void PackedMatrix::PackMinima(uint32_t row, std::span<const float> minima) {
   const PanelLayout layout = LayoutOf(format_);
   const auto blocks = static_cast<uint32_t>(minima.size());
@@ -198,8 +198,8 @@ Result<PackedMatrix> PackedMatrix::Pack(DType dtype, std::span<const std::byte> 
                                         uint32_t columns, Arena& arena) {
   const uint64_t shape[] = {rows, columns};
   if (PIE_TRY(TensorBytes(dtype, shape)) != data.size()) {
-    return Fail(Code::kInvalid, "a {} matrix of {} × {} does not have {} bytes", NameOf(dtype),
-                rows, columns, data.size());
+    return Fail(Code::kInvalid, "a {} matrix of {} × {} cannot have {} bytes", NameOf(dtype), rows,
+                columns, data.size());
   }
   PackedMatrix packed;
   packed.format_ = FormatFor(dtype);
@@ -252,7 +252,7 @@ void PackedMatrix::UnpackRow(uint32_t row, std::span<float> out) const {
   const uint32_t columns = LayoutOf(format_).columns();
   const uint32_t whole = columns_ / columns * columns;
   for (uint32_t at = 0; at < whole; at += columns) UnpackBlock(row, at / columns, &out[at]);
-  if (whole < columns_) out[whole] = Weight(row, whole);  // one of a pair
+  if (whole < columns_) out[whole] = Weight(row, whole);  // an odd last column
 }
 
 float PackedMatrix::Weight(uint32_t row, uint32_t column) const {

@@ -1,12 +1,14 @@
 // PackedMatrix: weights in the order in which the kernels read them (panel_format.h). The last
-// panel is filled up with zeros.
+// panel is padded with zeros.
 //
-// Weights stay quantised: each type of model files has a format that holds the same integers, with
-// scales in F16, exactly where the file has them so, else rounded (K types multiply two of them: a
-// loss of 2^-11 of a scale). Minima are rounded to some thousandth (panel_format.h) of the row's
-// largest. Types that no format fits are unpacked into F16. A PackedMatrix is a view: the arena
-// owns the memory and outlives it. Immutable, so any thread may read it. Packing costs one pass
-// over the weights.
+// Weights stay quantised: for each type of model files there is a format that holds the same
+// integers. Scales are stored as F16: exactly if the file has them as F16, otherwise rounded (the K
+// types multiply two of them, which loses 2^-11 of a scale). Minima are rounded to about a
+// thousandth of the row's largest (panel_format.h). Types without a matching format are unpacked to
+// F16.
+//
+// A PackedMatrix is an immutable view that any thread may read; the arena owns the memory and must
+// outlive it. Packing costs one pass over the weights.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +16,7 @@
 #include <span>
 
 #include "backend/cpu/machine/arena.h"
-#include "backend/cpu/matmul/panel_format.h"
+#include "backend/cpu/quant/panel_format.h"
 #include "base/result.h"
 #include "model/dtype.h"
 
@@ -23,8 +25,8 @@ namespace pie::cpu {
 class PackedMatrix {
  public:
   PackedMatrix() = default;  // no rows
-  // `data` is [rows, columns] as model files store it. Fails on a size that does not fit the shape,
-  // on a type that cannot be computed with, and when memory runs out.
+  // Packs `data`, [rows, columns] as in a model file. Fails if the size does not match the shape,
+  // if the type is not supported, or if memory runs out.
   static Result<PackedMatrix> Pack(DType dtype, std::span<const std::byte> data, uint32_t rows,
                                    uint32_t columns, Arena& arena);
 
@@ -35,12 +37,13 @@ class PackedMatrix {
   size_t panel_bytes() const { return panel_bytes_; }  // multiple of 64
   size_t bytes() const { return panel_bytes_ * panels(); }
   const std::byte* Panel(uint32_t panel) const { return memory_ + panel * panel_bytes_; }
-  // Whether MatMul takes quantised rows (else floats).
+  // True if MatMulPart takes quantised rows for this matrix, false if it takes floats.
   bool quantized() const { return LayoutOf(format_).quantized; }
 
-  // One row as floats: an embedding, when the same matrix is the output layer. A few ns a number.
+  // Unpacks one row to floats: an embedding, if the matrix is also the output layer. Takes a few ns
+  // per number.
   void UnpackRow(uint32_t row, std::span<float> out) const;
-  // One number.
+  // Unpacks one number.
   float Weight(uint32_t row, uint32_t column) const;
 
  private:
@@ -58,10 +61,10 @@ class PackedMatrix {
   std::byte* memory_ = nullptr;
 };
 
-// The integer that a quantised block holds for a lane and column, or its step; the offset not taken
-// off.
+// Returns the integer that a quantised block stores for a lane and column, or its step. The offset
+// is not subtracted.
 int QuantAt(const PanelLayout& layout, const std::byte* block, uint32_t lane, uint32_t column);
-// The unit of a lane's minima, and which multiple of it a block has; for layout.whole_min().
+// Return the unit of a lane's minima and the multiple of it for a block, where layout.whole_min().
 float UnitAt(const PanelLayout& layout, const std::byte* panel, uint32_t blocks, uint32_t lane);
 int MultipleAt(const PanelLayout& layout, const std::byte* panel, uint32_t blocks, uint32_t block,
                uint32_t lane);

@@ -11,8 +11,8 @@
 namespace pie::cpu {
 namespace {
 
-// How far a minimum of a row may be off if the format makes it a multiple of a unit. No unit is
-// larger than it must be: the largest minimum is the largest multiple.
+// Allowed error of a row's minima if the format stores them as multiples of a unit. The unit is as
+// small as possible: the largest minimum is the largest multiple.
 float HalfAUnit(const PackedMatrix& w, uint32_t row) {
   const PanelLayout layout = LayoutOf(w.format());
   if (!layout.whole_min()) return 0;
@@ -27,7 +27,7 @@ float HalfAUnit(const PackedMatrix& w, uint32_t row) {
   return UnitAt(layout, panel, blocks, lane) / 2;
 }
 
-// What is left of a type after packing, against the definition of the type.
+// Compares a packed matrix with the definition of its type.
 void ExpectUnpacks(DType dtype, PanelFormat format, uint32_t rows, float rounding) {
   Arena arena;
   const uint32_t columns = 512;
@@ -40,7 +40,7 @@ void ExpectUnpacks(DType dtype, PanelFormat format, uint32_t rows, float roundin
   std::vector<float> row(columns);
   for (uint32_t r = 0; r < rows; ++r) {
     packed->UnpackRow(r, row);
-    float largest = 0;  // of the row: scales are not larger, and are what is rounded
+    float largest = 0;  // of the row; scales, which are rounded, are not larger
     for (uint32_t i = 0; i < columns; ++i) {
       largest = std::max(largest, std::abs(all[r * columns + i]));
     }
@@ -52,7 +52,7 @@ void ExpectUnpacks(DType dtype, PanelFormat format, uint32_t rows, float roundin
   }
 }
 
-TEST(Repack, UnpackRowGivesWhatDequantizeGives) {
+TEST(Repack, UnpackRowEqualsDequantize) {
   for (const uint32_t rows : {1U, 15U, 16U, 17U, 40U}) {
     ExpectUnpacks(DType::kQ4_0, PanelFormat::kU4, rows, 1e-6F);
     ExpectUnpacks(DType::kQ4_1, PanelFormat::kU4Min, rows, 1e-6F);
@@ -78,16 +78,16 @@ TEST(Repack, KTypesAreWithinTheRoundingOfTheirScales) {
   }
 }
 
-TEST(Repack, ScalesThatF16DoesNotHaveMakeTheWeightsF16) {
+TEST(Repack, ScalesBeyondF16MakeTheWeightsF16) {
   Arena arena;
   auto data = RandomWeights(DType::kMXFP4, 1, 64, 3);
-  data[0] = std::byte{100};  // 2^-28: its largest weights still have bits in F16
+  data[0] = std::byte{100};  // 2^-28: the largest weights are still representable in F16
   const auto packed = PackedMatrix::Pack(DType::kMXFP4, data, 1, 64, arena);
   ASSERT_TRUE(packed.has_value());
   EXPECT_EQ(packed->format(), PanelFormat::kF16);
 }
 
-TEST(Repack, RefusesWhatDoesNotFit) {
+TEST(Repack, RefusesWrongSizes) {
   Arena arena;
   const std::vector<std::byte> data(100);
   EXPECT_EQ(PackedMatrix::Pack(DType::kQ8_0, data, 3, 32, arena).error().code, Code::kInvalid);
@@ -95,7 +95,7 @@ TEST(Repack, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(PackedMatrix::Pack(DType::kI8, data, 10, 10, arena).has_value());
 }
 
-TEST(Arena, GivesAlignedZeroedMemoryThatDoesNotOverlap) {
+TEST(Arena, AllocatesAlignedZeroedMemoryThatDoesNotOverlap) {
   Arena arena;
   std::vector<std::byte*> blocks;
   for (const size_t bytes : {size_t{1}, size_t{64}, size_t{100}, size_t{70} << 20, size_t{3}}) {

@@ -14,18 +14,19 @@ namespace {
 class SplitRowsTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (DetectCpuLevel() < CpuLevel::kAvx512Bf16) GTEST_SKIP() << "no bfloat16 here";
+    if (DetectCpuLevel() < CpuLevel::kAvx512Bf16)
+      GTEST_SKIP() << "this processor has no products of bfloat16";
   }
 };
 
-TEST_F(SplitRowsTest, BothPartsAreTheNumber) {
+TEST_F(SplitRowsTest, TheTwoPartsSumToTheNumber) {
   SplitRows split;
   for (const uint32_t columns : {32U, 96U, 2048U}) {
     split.Resize(3, columns);
     for (uint32_t row = 0; row < 3; ++row) {
       auto x = RandomFloats(columns, row, std::pow(1000.0F, static_cast<float>(row) - 1));
       x[0] = 0;
-      x[1] = -1;  // one part is enough
+      x[1] = -1;  // the high part is exact
       SplitRow(x.data(), split, row);
       for (uint32_t i = 0; i < columns; ++i) {
         const float high = BFloatToFloat(split.High(row)[i]);
@@ -38,7 +39,7 @@ TEST_F(SplitRowsTest, BothPartsAreTheNumber) {
   }
 }
 
-TEST_F(SplitRowsTest, RowsStayAsTheyAre) {
+TEST_F(SplitRowsTest, SplittingOneRowLeavesTheOthers) {
   SplitRows split;
   split.Resize(20, 64);
   for (uint32_t row = 0; row < 20; ++row) {
@@ -52,8 +53,8 @@ TEST_F(SplitRowsTest, RowsStayAsTheyAre) {
   }
 }
 
-// In every product of the row, instead of passing for a number.
-TEST_F(SplitRowsTest, WhatIsNoNumberShows) {
+// A NaN or infinity reaches every product of the row.
+TEST_F(SplitRowsTest, PropagatesNanAndInfinity) {
   SplitRows split;
   split.Resize(1, 32);
   std::vector<float> x(32, 1.0F);

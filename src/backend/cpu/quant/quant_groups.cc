@@ -9,7 +9,7 @@
 namespace pie::cpu {
 namespace {
 
-// Model/dequantize.cc has the layouts of all blocks.
+// model/dequantize.cc describes the layouts of all blocks.
 uint8_t TwoBits(Block packed, int i) {
   return packed[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
 }
@@ -17,7 +17,7 @@ uint8_t FourBits(Block packed, int i) {
   return packed[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 0xF;
 }
 
-// 32 numbers from `first` on, of 16 bytes.
+// Reads 32 numbers from 16 bytes, to q[first] and up.
 void Nibbles(Block packed, int first, QuantGroups& out) {
   for (int i = 0; i < 16; ++i) {
     out.q[first + i] = packed[i] & 0xF;
@@ -25,7 +25,7 @@ void Nibbles(Block packed, int first, QuantGroups& out) {
   }
 }
 
-// The two groups of 32 numbers.
+// Sets the two groups of 32 numbers.
 void SetPair(int pair, float scale, float min, QuantGroups& out) {
   out.scale[2 * pair] = out.scale[2 * pair + 1] = scale;
   out.min[2 * pair] = out.min[2 * pair + 1] = min;
@@ -61,7 +61,7 @@ void Q3K(Block in, QuantGroups& out) {
   }
 }
 
-// Q4_K, and Q5_K with its high bits.
+// Reads Q4_K, and Q5_K with its high bits.
 void Q45K(Block in, bool five, QuantGroups& out) {
   const Block packed = in + 4;  // eight six-bit scales and minima
   for (int g = 0; g < 8; ++g) {
@@ -121,7 +121,7 @@ void ReadGroups(DType dtype, const std::byte* data, QuantGroups& out) {
     case DType::kIQ4_XS:
       return Iq4Xs(in, out);
     case DType::kMXFP4:
-      SetPair(0, std::ldexp(1.0F, in[0] - 128), 0, out);  // one less, for the doubled steps
+      SetPair(0, std::ldexp(1.0F, in[0] - 128), 0, out);  // one less, because the steps are doubled
       return Nibbles(in + 1, 0, out);
     default:
       PIE_CHECK(false);

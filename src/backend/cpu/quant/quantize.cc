@@ -19,7 +19,7 @@ using quantize::ScaleFor;
 using quantize::Sum16;
 using quantize::UnitFor;
 
-// Each level: the largest magnitude of every block.
+// For each level: finds the largest magnitude of every block.
 void MaximaScalar(const float* x, uint32_t blocks, float* maxima) {
   for (uint32_t b = 0; b < blocks; ++b, x += kQuantBlock) {
     uint32_t max = 0;
@@ -44,7 +44,8 @@ PIE_AVX2 void MaximaAvx2(const float* x, uint32_t blocks, float* maxima) {
   }
 }
 
-// Puts a number into `out`, largest first, if it is among the largest. Of equals the first stays.
+// Inserts a number into `out`, which is sorted largest first, if it is among the largest. The first
+// among equals stays.
 inline void Insert(std::span<Outlier> out, uint32_t column, float value) {
   size_t at = out.size();
   while (at > 0 && Magnitude(out[at - 1].value) < Magnitude(value)) --at;
@@ -53,8 +54,8 @@ inline void Insert(std::span<Outlier> out, uint32_t column, float value) {
   out[at] = {column, value};
 }
 
-// Each level: finds the largest numbers of the row. Where there are not so many, the rest of
-// `outliers` is zero.
+// For each level: finds the largest numbers of the row. If there are fewer than outliers.size(),
+// the rest is zero.
 void FindScalar(const float* x, const RowOut& out) {
   std::ranges::fill(out.outliers, Outlier{0, 0});
   for (uint32_t i = 0; i < out.blocks * kQuantBlock; ++i) Insert(out.outliers, i, x[i]);
@@ -63,7 +64,7 @@ void FindScalar(const float* x, const RowOut& out) {
 PIE_AVX2 void FindAvx2(const float* x, const RowOut& out) {
   std::ranges::fill(out.outliers, Outlier{0, 0});
   for (uint32_t b = 0; b < out.blocks; ++b) {
-    // Nothing of this block can come in.
+    // Skips a block whose numbers are all too small.
     const uint32_t least = Magnitude(out.outliers.back().value);
     if (Magnitude(out.scales[b]) <= least) continue;
     const __m256i below = _mm256_set1_epi32(static_cast<int>(least));
@@ -80,7 +81,7 @@ PIE_AVX2 void FindAvx2(const float* x, const RowOut& out) {
   }
 }
 
-// Each level: bytes, and maxima → scales.
+// For each level: computes the bytes and turns maxima into scales.
 void BytesScalar(const float* x, const RowOut& out) {
   for (uint32_t b = 0; b < out.blocks; ++b, x += kQuantBlock) {
     const Scale s = ScaleFor(out.scales[b], 127);
@@ -97,7 +98,7 @@ void BytesScalar(const float* x, const RowOut& out) {
 }
 
 PIE_AVX2 void BytesAvx2(const float* x, const RowOut& out) {
-  // The two packs work within halves and leave groups of four in this order.
+  // The two packs work within halves of a register; this permutation restores the order.
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   for (uint32_t b = 0; b < out.blocks; ++b, x += kQuantBlock) {
     const Scale s = ScaleFor(out.scales[b], 127);
@@ -115,7 +116,7 @@ PIE_AVX2 void BytesAvx2(const float* x, const RowOut& out) {
   }
 }
 
-// Scales × sums as multiples of a unit.
+// Stores scale × sum of each block as multiples of a unit.
 void WholeSums(const RowOut& out) {
   uint32_t max = 0;
   std::fill_n(out.whole_sums, (out.blocks + 15) / 16 * 16, int16_t{0});
@@ -165,8 +166,8 @@ void QuantizeRow(CpuLevel level, float* x, QuantizedRows& out, uint32_t row) {
                   out.whole_sums.data() + size_t{row} * out.whole_stride(),
                   &out.sum_units[row],
                   outliers};
-  // Of the next row, which mostly comes next.
-  if (row + 1 < out.rows) FetchToWrite(to.values + out.columns, out.columns);
+  // Prefetches the next row's bytes, which usually follow.
+  if (row + 1 < out.rows) PrefetchForWrite(to.values + out.columns, out.columns);
   if (level >= CpuLevel::kAvx512) return quantize::RowAvx512(x, to);
   const bool avx2 = level >= CpuLevel::kAvx2;
   const auto maxima = avx2 ? MaximaAvx2 : MaximaScalar;
@@ -181,7 +182,8 @@ void QuantizeRow(CpuLevel level, float* x, QuantizedRows& out, uint32_t row) {
   }
   (avx2 ? BytesAvx2 : BytesScalar)(x, to);
   WholeSums(to);
-  // Backwards: what stands for none comes last, and is of column 0.
+  // Restores in reverse order: unused entries come last and name column 0, which must be restored
+  // last.
   for (const Outlier& outlier : std::views::reverse(outliers)) x[outlier.column] = outlier.value;
 }
 

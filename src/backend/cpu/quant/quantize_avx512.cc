@@ -7,15 +7,15 @@
 namespace pie::cpu::quantize {
 namespace {
 
-// AVX-512 goes another way to the same bytes: what one step leaves for the next stays in registers
-// or goes through whole vectors. A vector that is loaded from several smaller stores waits until
-// these, and all before them, have reached the cache.
+// AVX-512 computes the same bytes in another way: intermediate results stay in registers or are
+// stored as whole vectors, because a vector load from several smaller stores would wait until they
+// have reached the cache.
 struct Scratch {
-  AlignedVector<float> maxima;         // [blocks up to whole vectors]
-  AlignedVector<float> inverses;       // the same: of scales
-  AlignedVector<float> sums;           // the same: scale × Σ q
-  AlignedVector<uint32_t> magnitudes;  // [columns and a vector]: numbers that may be outliers …
-  AlignedVector<uint32_t> columns;     // … and where they stand
+  AlignedVector<float> maxima;         // [blocks, padded to whole vectors]
+  AlignedVector<float> inverses;       // same size: inverses of scales
+  AlignedVector<float> sums;           // same size: scale × Σ q
+  AlignedVector<uint32_t> magnitudes;  // [columns and one vector]: numbers that may be outliers …
+  AlignedVector<uint32_t> columns;     // … and their columns
 
   void Grow(uint32_t blocks);
 };
@@ -30,7 +30,8 @@ void Scratch::Grow(uint32_t blocks) {
   columns.resize(whole * kQuantBlock + 16);
 }
 
-// Its arrays. Functions that looked them up themselves would do so again after every call.
+// Pointers to the arrays of Scratch, so that functions do not look up the thread-local object
+// again.
 struct Arrays {
   float* maxima;
   float* inverses;
@@ -43,13 +44,13 @@ PIE_AVX512 inline __m512i Magnitudes(const float* x) {
   return _mm512_and_si512(_mm512_loadu_si512(x), _mm512_set1_epi32(kMagnitude));
 }
 
-// The largest magnitudes of a block, lane by lane.
+// Returns the largest magnitudes of a block, lane by lane.
 PIE_AVX512 inline __m512i BlockMax512(const float* x) {
   return _mm512_max_epi32(Magnitudes(x), Magnitudes(x + 16));
 }
 
-// Four blocks at a time, so that they share the way from sixteen lanes to one. Sixteen at a time
-// leave.
+// Reduces four blocks at a time, which share the steps from sixteen lanes to one, and stores
+// sixteen maxima at a time.
 PIE_AVX512 void Maxima512(const float* x, uint32_t blocks, float* maxima) {
   for (uint32_t first = 0; first < blocks; first += 16) {
     __m512i sixteen = _mm512_setzero_si512();
@@ -73,8 +74,8 @@ PIE_AVX512 void Maxima512(const float* x, uint32_t blocks, float* maxima) {
   }
 }
 
-// At least `count` numbers are as large as this or larger: of sixteen maxima of different blocks,
-// those that fewer than `count` others surpass.
+// Returns a bound that at least `count` numbers reach: of sixteen maxima of different blocks, the
+// least one that fewer than `count` others exceed.
 PIE_AVX512 int32_t LeastOfLargest(const float* maxima, uint32_t blocks, size_t count) {
   __m512i max = _mm512_load_si512(maxima);
   for (uint32_t b = 16; b < blocks; b += 16) {
@@ -85,7 +86,7 @@ PIE_AVX512 int32_t LeastOfLargest(const float* maxima, uint32_t blocks, size_t c
   __m512i larger = _mm512_setzero_si512();
   PIE_UNROLL
   for (int i = 1; i < 16; ++i) {
-    lane = _mm512_add_epi32(lane, one);  // around: its lowest four bits count
+    lane = _mm512_add_epi32(lane, one);  // wraps around: only the lowest four bits count
     const __m512i other = _mm512_permutexvar_epi32(lane, max);
     larger = _mm512_mask_add_epi32(larger, _mm512_cmpgt_epi32_mask(other, max), larger, one);
   }
@@ -93,8 +94,8 @@ PIE_AVX512 int32_t LeastOfLargest(const float* maxima, uint32_t blocks, size_t c
   return _mm512_mask_reduce_min_epi32(_mm512_cmplt_epi32_mask(larger, limit), max);
 }
 
-// Numbers greater than `below` → magnitudes and columns. Gives how many there are. Blocks that have
-// none are not looked at. Without branches that nobody could foresee.
+// Stores the magnitudes and columns of the numbers greater than `below` and returns their count.
+// Skips blocks without any. Avoids unpredictable branches.
 PIE_AVX512 uint32_t Collect(const float* x, uint32_t blocks, int32_t below, const Arrays& to) {
   const __m512i limit = _mm512_set1_epi32(below);
   const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -119,8 +120,8 @@ PIE_AVX512 uint32_t Collect(const float* x, uint32_t blocks, int32_t below, cons
   return count;
 }
 
-// The largest so far stay in a register, in order: a magnitude above, and below it what is larger
-// for a smaller column.
+// The largest numbers so far stay sorted in one register, as 64-bit keys: the magnitude in the
+// upper half, and in the lower half a value that is larger for smaller columns.
 PIE_AVX512 void Find512(const float* x, const RowOut& out, const Arrays& scratch) {
   static_assert(kMaxOutliers <= 8);
   const int32_t least = LeastOfLargest(scratch.maxima, out.blocks, out.outliers.size());
@@ -142,8 +143,8 @@ PIE_AVX512 void Find512(const float* x, const RowOut& out, const Arrays& scratch
   }
 }
 
-// Two blocks, of which the second may not be there, → bytes. Gives the sums of every four of them;
-// a quarter of the vector is half a block.
+// Quantises two blocks, or one, to bytes. Returns the sums of every four bytes; a quarter of the
+// vector belongs to half a block.
 PIE_AVX512 inline __m512i TwoBlocks(const float* x, const float* inverses, bool two, int8_t* to) {
   const uint16_t second = two ? 0xFFFF : 0;
   const __m512 factor0 = _mm512_set1_ps(inverses[0]);
@@ -154,7 +155,7 @@ PIE_AVX512 inline __m512i TwoBlocks(const float* x, const float* inverses, bool 
       _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(second, x + 32), factor1));
   const __m512i q3 =
       _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(second, x + 48), factor1));
-  // The two packs work within quarters and leave groups of four in this order.
+  // The two packs work within quarters of a register; this permutation restores the order.
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i bytes = _mm512_permutexvar_epi32(
       order, _mm512_packs_epi16(_mm512_packs_epi32(q0, q1), _mm512_packs_epi32(q2, q3)));
@@ -167,8 +168,8 @@ PIE_AVX512 inline __m512i TwoBlocks(const float* x, const float* inverses, bool 
   return _mm512_madd_epi16(by_twos, _mm512_set1_epi16(1));
 }
 
-// Eight blocks, or `count`, → bytes. Gives the sums of half blocks: lane 4h + i has half h of the
-// two blocks from 2i on.
+// Quantises up to eight blocks (`count`) to bytes. Returns the sums of half blocks: lane 4h + i has
+// half h of the two blocks from 2i on.
 PIE_AVX512 inline __m512i EightBlocks(const float* x, const float* inverses, uint32_t count,
                                       int8_t* to) {
   __m512i sums[4];
@@ -185,7 +186,7 @@ PIE_AVX512 inline __m512i EightBlocks(const float* x, const float* inverses, uin
   return _mm512_add_epi32(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
 }
 
-// Up to sixteen blocks from `first` on. Gives scale × Σ q of each.
+// Quantises up to sixteen blocks from `first` on. Returns scale × Σ q of each.
 PIE_AVX512 __m512 Bytes512(const float* x, const RowOut& out, const Arrays& scratch,
                            uint32_t first) {
   const uint32_t count = std::min(out.blocks - first, 16U);
@@ -242,7 +243,8 @@ PIE_AVX512 __attribute__((noinline)) void Row512(float* x, const RowOut& out,
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.whole_sums + first),
                         _mm512_cvtepi32_epi16(multiples));
   }
-  // Backwards: what stands for none comes last, and is of column 0.
+  // Restores in reverse order: unused entries come last and name column 0, which must be restored
+  // last.
   for (const Outlier& outlier : std::views::reverse(out.outliers)) {
     x[outlier.column] = outlier.value;
   }

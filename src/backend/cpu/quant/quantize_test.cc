@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "backend/cpu/machine/simd.h"
-#include "backend/cpu/matmul/panel_format.h"
+#include "backend/cpu/quant/panel_format.h"
 #include "backend/cpu/testing.h"
 #include "model/half.h"
 
@@ -28,7 +28,7 @@ TEST_P(QuantizeAtLevel, IsWithinHalfAStepAndSumsAreExact) {
     QuantizeRows(GetParam(), x.data(), stride, rows, columns, q);
     EXPECT_EQ(x, before);
     for (uint32_t row = 0; row < rows; ++row) {
-      // What stays a float is none of the bytes' concern.
+      // Outliers stay floats; leave them out of the comparison.
       for (uint32_t i = 0; i < q.outliers_a_row(); ++i) {
         const Outlier& outlier = q.outliers[row * q.outliers_a_row() + i];
         float& value = x[row * stride + outlier.column];
@@ -74,7 +74,7 @@ TEST_P(QuantizeAtLevel, TheLargestNumbersStayFloats) {
   for (float scale : q.scales) EXPECT_LE(scale, 1.0F / 127);
 }
 
-TEST_P(QuantizeAtLevel, ARowOfZerosStaysOne) {
+TEST_P(QuantizeAtLevel, ARowOfZerosStaysZero) {
   std::vector<float> x(288);
   x[0] = 2;
   QuantizedRows q;
@@ -85,11 +85,11 @@ TEST_P(QuantizeAtLevel, ARowOfZerosStaysOne) {
   for (float scale : q.scales) EXPECT_EQ(scale, 0);
 }
 
-TEST_P(QuantizeAtLevel, GivesTheBytesOfTheReference) {
+TEST_P(QuantizeAtLevel, MatchesTheReference) {
   auto x = RandomFloats(32 * 40, 7, 1e4F);
   for (size_t i = 0; i < 32; ++i) x[i] = 0;                            // zeros
   for (size_t i = 32; i < 64; ++i) x[i] *= 1e-40F;                     // too small
-  for (size_t i = 64; i < 96; ++i) x[i] = static_cast<float>(i) - 80;  // ties and the like
+  for (size_t i = 64; i < 96; ++i) x[i] = static_cast<float>(i) - 80;  // ties in rounding
   QuantizedRows expected;
   QuantizedRows q;
   QuantizeRows(CpuLevel::kScalar, x.data(), 0, 1, 32 * 40, expected);
@@ -109,7 +109,7 @@ TEST_P(QuantizeAtLevel, GivesTheBytesOfTheReference) {
   EXPECT_EQ(q.scales[1], 0);
 }
 
-TEST_P(QuantizeAtLevel, ANumberThatIsNoneShows) {
+TEST_P(QuantizeAtLevel, PropagatesNanAndInfinity) {
   auto x = RandomFloats(96, 1, 1);
   x[5] = x[6] = std::numeric_limits<float>::quiet_NaN();
   x[40] = -std::numeric_limits<float>::infinity();
@@ -124,7 +124,7 @@ TEST_P(QuantizeAtLevel, ANumberThatIsNoneShows) {
   for (int16_t sum : q.whole_sums) EXPECT_EQ(sum, 0);
 }
 
-TEST(Half, GoesThereAndBack) {
+TEST(Half, RoundTrips) {
   for (uint32_t half = 0; half < 0x10000; ++half) {
     const float value = HalfToFloat(static_cast<uint16_t>(half));
     if (std::isnan(value)) {

@@ -83,7 +83,7 @@ class ExpertLoader {
     return Transposed(name, parts, rows, columns);
   }
 
-  // [experts, columns, all rows] of numbers of one size.
+  // Reads [experts, columns, all rows] of numbers of one size.
   Status Transposed(std::string_view name, const std::vector<Part>& parts, uint64_t rows,
                     uint64_t columns) {
     const uint64_t all_rows = rows * parts.size();
@@ -91,7 +91,8 @@ class ExpertLoader {
     if (InfoOf(all.dtype).block_elements != 1) {
       return reader_.BadTensor(
           all, {Code::kUnavailable,
-                fmt::format("experts of type {} cannot be turned", NameOf(all.dtype))});
+                fmt::format("experts of type {} are not supported; use F32, F16, BF16 or MXFP4",
+                            NameOf(all.dtype))});
     }
     const size_t size = InfoOf(all.dtype).block_bytes;
     const size_t expert_bytes = all_rows * columns * size;
@@ -112,8 +113,9 @@ class ExpertLoader {
     return {};
   }
 
-  // MXFP4 as [experts, all rows, blocks, 16 bytes] of neighbouring pairs, and the blocks' exponents
-  // beside them. GGUF's blocks have the exponent first, and numbers i and i + 16 in one byte.
+  // Reads MXFP4 stored as [experts, all rows, blocks, 16 bytes], where a byte holds two
+  // neighbouring numbers, with the exponents in another tensor. GGUF's blocks begin with the
+  // exponent, and a byte holds numbers i and i + 16.
   Status Blocks(std::string_view name, const std::vector<Part>& parts, uint64_t rows,
                 uint64_t columns) {
     constexpr uint64_t kBlock = 32;
@@ -127,7 +129,7 @@ class ExpertLoader {
     for (const Tensor* tensor : {&bits, &scales}) {
       if (tensor->dtype != DType::kU8 || columns % kBlock != 0) {
         return reader_.BadTensor(
-            *tensor, {Code::kInvalid, fmt::format("{} blocks of {} numbers cannot be MXFP4",
+            *tensor, {Code::kInvalid, fmt::format("{} blocks of {} numbers are not MXFP4",
                                                   NameOf(tensor->dtype), columns)});
       }
     }

@@ -1,5 +1,5 @@
-// The experts of one layer, in the three ways in which files keep them (ExpertStorage), and
-// gpt-oss' four-bit blocks as safetensors have them.
+// Loads the experts of one layer from the three ways in which files store them (ExpertStorage),
+// including gpt-oss' MXFP4 blocks in safetensors.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace pie::cpu {
 
-// [experts]
+// Returns the experts of a layer, [experts].
 Result<std::vector<FeedForwardWeights>> LoadExperts(WeightReader& reader, const ModelConfig& config,
                                                     const WeightNames& names, uint32_t layer);
 

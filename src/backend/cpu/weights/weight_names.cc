@@ -77,7 +77,8 @@ WeightNames HuggingFaceNames(const ModelConfig& config, std::string_view model) 
   return names;
 }
 
-// Multimodal models have the language model as a part; which way round differs.
+// Multimodal models contain the language model as a part. Versions of transformers differ in the
+// order of the prefixes.
 std::string_view ModelPrefix(const TensorTable& tensors) {
   for (const std::string_view prefix : {"model.language_model.", "language_model.model."}) {
     if (tensors.Find(fmt::format("{}embed_tokens.weight", prefix)) != nullptr) return prefix;

@@ -16,12 +16,12 @@ Result<const Tensor*> WeightReader::Find(std::string_view name, const Shape& sha
   const Tensor* const tensor = files_.tensors().Find(name);
   if (tensor == nullptr) {
     return Fail(Code::kInvalid,
-                "{}: there is no tensor {}, which {} models need; is the file complete?",
+                "{}: tensor {} is missing, which {} models need; is the file complete?",
                 files_.name(), name, NameOf(files_.config().architecture));
   }
   if (tensor->shape != shape) {
     return Fail(
-        Code::kInvalid, "{}: tensor {} is [{}], but the model's configuration makes it [{}]",
+        Code::kInvalid, "{}: tensor {} has shape [{}], but the model's configuration requires [{}]",
         files_.FileOf(*tensor), name, fmt::join(tensor->shape, ", "), fmt::join(shape, ", "));
   }
   used_.emplace(name);

@@ -1,8 +1,8 @@
-// WeightReader: takes tensors of a model file by name, checks their shapes, and packs them.
+// WeightReader: finds tensors of a model file by name, checks their shapes, and packs them.
 //
-// Every error names the file and the tensor. What was packed leaves the file's mapping at once, so
-// that loading needs little more memory than the packed weights. Lives for the time of loading, on
-// one thread; `files` and `arena` outlive it.
+// Every error names the file and the tensor. Packed parts of the file are released from memory at
+// once, so loading needs little more memory than the packed weights. Lives while a model is loaded,
+// on one thread; `files` and `arena` must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace pie::cpu {
 
-// Bytes of the files' tensors that have been read, and of all of them.
+// Called with the bytes of tensors read so far, and the total.
 using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 using Shape = std::vector<uint64_t>;
@@ -30,24 +30,24 @@ class WeightReader {
   WeightReader(const ModelFiles& files, Arena& arena, const LoadProgress& progress);
 
   bool Has(std::string_view name) const { return files_.tensors().Find(name) != nullptr; }
-  // Fails when it is missing or of another shape. It then counts as used.
+  // Finds a tensor and marks it as used. Fails if it is missing or has another shape.
   Result<const Tensor*> Find(std::string_view name, const Shape& shape);
-  // The tensors whose names begin so and that nobody has asked for.
+  // Returns the unused tensors whose names begin with `prefix`.
   std::vector<const Tensor*> Unused(std::string_view prefix) const;
 
-  // Rows [first, first + rows) of a tensor taken as rows as long as its last dimension.
+  // Packs rows [first, first + rows) of a tensor, whose rows are as long as its last dimension.
   Result<PackedMatrix> Rows(const Tensor& tensor, uint64_t first, uint64_t rows);
-  // A whole tensor, [rows, columns].
+  // Packs a whole tensor, [rows, columns].
   Result<PackedMatrix> Matrix(std::string_view name, uint64_t rows, uint64_t columns);
-  // Rows that the caller has put in order, of `dtype`; errors name `tensor`.
+  // Packs rows of `dtype` that the caller has rearranged; errors name `tensor`.
   Result<PackedMatrix> Pack(const Tensor& tensor, DType dtype, std::span<const std::byte> data,
                             uint64_t rows, uint64_t columns);
-  // A whole tensor as floats.
+  // Reads a whole tensor as floats.
   Result<std::vector<float>> Floats(std::string_view name, const Shape& shape);
 
-  // Part of a tensor has been read: reports it, and lets it go.
+  // Reports that a part of a tensor has been read, and releases its memory.
   void Done(std::span<const std::byte> data);
-  // Everything has been: what is left was not needed.
+  // Reports that loading is complete, whatever was not read.
   void Finish();
 
   std::unexpected<Error> BadTensor(const Tensor& tensor, const Error& error) const;

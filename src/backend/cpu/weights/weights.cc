@@ -10,7 +10,7 @@
 namespace pie::cpu {
 namespace {
 
-// One layer's tensors, except for experts.
+// Loads one layer's tensors, except for experts.
 class LayerLoader {
  public:
   LayerLoader(WeightReader& reader, const ModelConfig& config, const WeightNames& names,
@@ -49,7 +49,7 @@ class LayerLoader {
     return linear;
   }
 
-  // Several matrices that the file has as one, one below the other.
+  // Splits one tensor into several matrices, which it holds one below the other.
   Status Split(std::string_view part, uint64_t columns, bool bias,
                std::initializer_list<std::pair<Linear*, uint64_t>> parts) {
     uint64_t rows = 0;
@@ -124,17 +124,18 @@ class LayerLoader {
   const uint32_t layer_;
 };
 
-// A model that has more than we know of would be computed wrongly without it. Folders may hold more
-// than the language model, but its layers are ours. Rotary frequencies are the exception: they
-// follow from the configuration.
+// Refuses tensors that the engine would ignore, because the results would be wrong without them.
+// Folders may hold more than a language model, so only the layers are checked there. Rotary
+// frequencies may be ignored: they follow from the configuration.
 Status CheckUnused(const WeightReader& reader, const WeightNames& names) {
   const std::string layers = names.layer.substr(0, names.layer.find("{}"));
   for (const Tensor* const tensor : reader.Unused(names.everything_is_known ? "" : layers)) {
     const std::string& name = tensor->name;
     if (name.starts_with("rope_") || name.find("rotary_emb") != name.npos) continue;
-    return reader.BadTensor(*tensor, {Code::kUnavailable,
-                                      "models of this architecture have no such tensor; either the "
-                                      "file is broken, or it is a variant that cannot be run"});
+    return reader.BadTensor(*tensor,
+                            {Code::kUnavailable,
+                             "this architecture has no such tensor; either the file is broken, "
+                             "or it is a variant of the architecture that is not supported"});
   }
   return {};
 }
@@ -146,7 +147,7 @@ Result<Weights> LoadWeights(const ModelFiles& files, const LoadProgress& progres
   const WeightNames names = NamesOf(files);
   Weights weights{.arena = std::make_unique<Arena>()};
   WeightReader reader(files, *weights.arena, progress);
-  // The largest tensors come first: while one is packed it is in memory twice.
+  // The largest tensors are loaded first, because a tensor is in memory twice while it is packed.
   weights.embedding =
       PIE_TRY(reader.Matrix(names.embedding, config.vocab_size, config.hidden_size));
   if (!config.tied_embeddings) {

@@ -1,4 +1,4 @@
-// Models whose tensors are not as they should be: those of tests/golden, with one thing changed.
+// Malformed models: those of tests/golden, each with one change.
 #include "backend/cpu/weights/weights.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +11,8 @@
 #include <iterator>
 #include <string>
 
+#include "backend/cpu/testing.h"
+
 namespace pie::cpu {
 namespace {
 
@@ -21,12 +23,12 @@ std::string ReadAll(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A model in a folder of its own, that is gone when the test is over.
+// A model in a temporary folder, which is removed at the end of the test.
 class Changed {
  public:
   Changed(const std::string& model, bool gguf)
       : folder_(testing::TempDir() + "weights_test" + std::to_string(getpid())), gguf_(gguf) {
-    const auto source = fs::path(__FILE__).parent_path() / "../../../tests/golden/models" / model;
+    const auto source = GoldenModels() / model;
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     fs::copy(source / "config.json", folder_);
@@ -36,7 +38,7 @@ class Changed {
 
   const std::string& bytes() const { return bytes_; }
   const fs::path& folder() const { return folder_; }
-  // Writes other bytes; gives the error, or nothing when the model loads.
+  // Writes `bytes` as the model's file and loads it. Returns the error, or "" if the model loads.
   std::string Load(const std::string& bytes) const {
     const fs::path file = folder_ / (gguf_ ? "model.gguf" : "model.safetensors");
     std::ofstream(file, std::ios::binary) << bytes;
@@ -45,7 +47,8 @@ class Changed {
     const auto weights = LoadWeights(*files);
     return weights ? "" : weights.error().text;
   }
-  // The names that count: without a tensor of rotary factors the model is another, but a whole one.
+  // The names of tensors that must exist. A model without the tensor of rotary factors is a
+  // different, complete model.
   std::vector<std::string> Names() const {
     Load(bytes_);
     std::vector<std::string> names;
@@ -55,7 +58,7 @@ class Changed {
     }
     return names;
   }
-  // The bytes with the first `from` in them replaced.
+  // Returns the bytes with the first occurrence of `from` replaced.
   std::string Replaced(const std::string& from, const std::string& to) const {
     std::string changed = bytes_;
     const size_t at = changed.find(from);
@@ -63,7 +66,7 @@ class Changed {
     EXPECT_EQ(from.size(), to.size());
     return changed.replace(at, from.size(), to);
   }
-  // How the file writes a tensor's name.
+  // Returns a tensor's name as the file writes it.
   std::string Written(const std::string& name) const {
     if (!gguf_) return '"' + name + '"';
     const uint64_t size = name.size();
@@ -81,7 +84,7 @@ class WeightsTest : public testing::TestWithParam<std::tuple<const char*, bool>>
   const Changed model_{std::get<0>(GetParam()), std::get<1>(GetParam())};
 };
 
-// Models that between them have every kind of tensor.
+// Together, these models have every kind of tensor.
 INSTANTIATE_TEST_SUITE_P(Models, WeightsTest,
                          testing::Combine(testing::Values("qwen2", "gemma3", "phi3", "olmo2",
                                                           "mixtral", "gpt-oss", "gpt-oss-mxfp4"),
@@ -99,19 +102,20 @@ TEST_P(WeightsTest, NoTensorCanBeMissing) {
     other.back() = other.back() == 'x' ? 'y' : 'x';
     const std::string error =
         model_.Load(model_.Replaced(model_.Written(name), model_.Written(other)));
-    // A GGUF says by its tensors whether there are biases, or an output layer: then the error is
-    // what is left over.
+    // In GGUF, biases and an output layer exist if their tensors do. Without the weight, the error
+    // is about the tensor that is left over.
     const bool optional = name.ends_with(".bias") || name == "output.weight";
     const bool gguf = std::get<1>(GetParam());
-    const std::string known = name.substr(0, name.rfind("_blocks"));  // without them, plain numbers
-    const std::string expected = optional && gguf ? "" : "there is no tensor " + known;
+    // Without blocks, the loader looks for the plain tensor.
+    const std::string known = name.substr(0, name.rfind("_blocks"));
+    const std::string expected = optional && gguf ? "" : "tensor " + known + " is missing";
     EXPECT_NE(error, "") << name;
     EXPECT_NE(error.find(expected), std::string::npos) << name << ": " << error;
   }
 }
 
 TEST_P(WeightsTest, NumbersOfTheWrongTypeAreRefused) {
-  if (std::get<1>(GetParam())) return;  // types of GGUF's tensors have tests of their own
+  if (std::get<1>(GetParam())) return;  // GGUF types have their own tests
   for (const std::string& name : model_.Names()) {
     const std::string key = model_.Written(name) + ":{\"dtype\":\"";
     const size_t type = model_.bytes().find(key) + key.size();
@@ -132,8 +136,8 @@ void ReplaceAll(std::string& text, const std::string& from, const std::string& t
   }
 }
 
-// The text part of a multimodal model, as two versions of transformers write it.
-TEST(WeightsFormsTest, ALanguageModelMayBeAPartOfAnother) {
+// The text part of a multimodal model, as two versions of transformers name it.
+TEST(WeightsFormsTest, LoadsTheLanguageModelOfAMultimodalOne) {
   for (const std::string prefix : {"language_model.model.", "model.language_model."}) {
     const Changed model("gemma3", false);
     uint64_t length = 0;
@@ -150,21 +154,21 @@ TEST(WeightsFormsTest, ALanguageModelMayBeAPartOfAnother) {
   }
 }
 
-TEST(WeightsErrorsTest, FoldersThatAreNoModels) {
+TEST(WeightsErrorsTest, RefusesFoldersThatAreNotModels) {
   const Changed model("llama", false);
   const auto error = [](const fs::path& path) {
     const auto files = ModelFiles::Open(path);
     return files ? "" : files.error().text;
   };
-  EXPECT_NE(error(testing::TempDir()).find("there is no config.json"), std::string::npos);
+  EXPECT_NE(error(testing::TempDir()).find("has no config.json"), std::string::npos);
   EXPECT_NE(error(testing::TempDir() + "weights_test" + std::to_string(getpid()))
                 .find("neither model.safetensors nor"),
             std::string::npos);
   EXPECT_NE(error("/no/such/folder").find("/no/such/folder: cannot be opened"), std::string::npos);
 }
 
-TEST(WeightsErrorsTest, TheShardIsNamed) {
-  const auto source = fs::path(__FILE__).parent_path() / "../../../tests/golden/models/qwen3";
+TEST(WeightsErrorsTest, ErrorsNameTheShard) {
+  const auto source = GoldenModels() / "qwen3";
   const fs::path folder = testing::TempDir() + "weights_test_shards" + std::to_string(getpid());
   fs::remove_all(folder);
   fs::copy(source, folder);
@@ -178,9 +182,9 @@ TEST(WeightsErrorsTest, TheShardIsNamed) {
   const auto weights = LoadWeights(*files);
   ASSERT_FALSE(weights);
   EXPECT_NE(weights.error().text.find("-of-"), std::string::npos) << weights.error().text;
-  EXPECT_NE(
-      weights.error().text.find("is [36, 24], but the model's configuration makes it [40, 24]"),
-      std::string::npos)
+  EXPECT_NE(weights.error().text.find(
+                "has shape [36, 24], but the model's configuration requires [40, 24]"),
+            std::string::npos)
       << weights.error().text;
   fs::remove_all(folder);
 }

@@ -1,9 +1,10 @@
-// PanelFormat: how a packed matrix stores its numbers. Few formats serve all types of model files.
+// PanelFormat: how a packed matrix stores its numbers. A few formats serve all types of model
+// files.
 //
-// Sixteen output rows lie side by side, a *panel*: one vector register holds four consecutive bytes
-// of each of them, which is what a byte dot product takes. A panel is a sequence of blocks, read
-// from front to back, so that one pass over a matrix is one pass over its memory. A block of a
-// quantised format has 32 columns:
+// Sixteen output rows are interleaved in a *panel*: one vector register holds four consecutive
+// bytes of each row, as a byte dot product takes them. A panel is a sequence of blocks that is read
+// front to back, so one pass over a matrix is one pass over its memory. A block of a quantised
+// format has 32 columns:
 //   values   u4…u6  [4][16 rows][4 bytes]: byte j of group g has column 4g + j in its low half and
 //                   column 16 + 4g + j in its high half
 //            u8     [8][16 rows][4 bytes]
@@ -11,15 +12,18 @@
 //            u6     [2][16 rows][4 bytes]: vectors 4p … 4p + 3 have two bits each in plane p
 //   scales   [1 or 2][16 rows] F16: of all 32 columns, or of the first and the last 16
 //   minima   [2][16 rows] F16, if the format has two scales and minima
-// Minima of formats with one scale stand behind a panel's blocks, as whole multiples of a unit that
-// each row has: so they meet the sums of two blocks of x (quantize.h) in one integer product.
-//   minima   [pairs of blocks][16 rows][2] int16; an odd last one is beside zeros
+// In formats with one scale, the minima follow the panel's blocks as integer multiples of one unit
+// per row, so that the minima of two blocks are multiplied with the sums of x (quantize.h) in one
+// integer product:
+//   minima   [pairs of blocks][16 rows][2] int16; an odd last block is paired with zeros
 //   units    [16 rows] F32
-// Vector v is 64 bytes, four columns of all rows. With four to six bits, even ones are of the first
-// 16 columns, 4 × (v / 2) on, odd ones of the last 16; with eight, vector v has columns 4v on.
-// A stored number q stands for scale × (q - offset), scale × q + minimum or scale × steps[q].
-// Float formats: [columns][16 rows], but BF16 [pairs of columns][16 rows][2], as the tiles of AMX
-// take them; an odd last column is beside zeros.
+// Vector v is 64 bytes: four columns of all rows. With four to six bits, even vectors hold the
+// first 16 columns, from 4 × (v / 2) on, and odd ones the last 16; with eight bits, vector v holds
+// columns 4v to 4v + 3. A stored number q means scale × (q - offset), scale × q + minimum or scale
+// × steps[q].
+//
+// Float formats are [columns][16 rows]. BF16 is [pairs of columns][16 rows][2], as AMX tiles take
+// it; an odd last column is paired with zeros.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +31,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+
+#include "model/block_bytes.h"
 
 namespace pie::cpu {
 
@@ -46,23 +52,19 @@ enum class PanelFormat : uint8_t {
   kF32,
 };
 
-// Steps of a format, or none.
 using Steps = std::array<int8_t, 16>;
-inline constexpr Steps kIq4Steps = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                    1,    13,   25,  38,  53,  69,  89,  113};
-// The values of a 4-bit float (1 sign, 2 exponent, 1 fraction bit), doubled to be whole.
-inline constexpr Steps kE2m1Steps = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-// What a format consists of; offsets and sizes in bytes of a block.
+// The parts of a format. Offsets and sizes are in bytes of a block.
 struct PanelLayout {
   bool quantized = true;
   uint32_t bits = 4;
-  uint32_t scales = 1;  // a row
+  uint32_t scales = 1;  // scales per row
   bool has_min = false;
   int32_t offset = 0;
-  bool stepped = false;  // beside the pointer: g++ does not compare those when it sanitizes
+  // not derived from `steps`: under sanitizers, g++ cannot compare pointers in constant expressions
+  bool stepped = false;
   const Steps* steps = nullptr;
-  uint32_t float_bytes = 0;  // a number of a format that is not quantised
+  uint32_t float_bytes = 0;  // bytes per number of a format that is not quantised
   bool paired = false;
 
   constexpr bool nibbles() const { return bits < 8; }
@@ -78,7 +80,7 @@ struct PanelLayout {
     return quantized ? min_at() + (has_min && !whole_min() ? scales * 32 : 0)
                      : float_bytes * kPanelRows * columns();
   }
-  // Of a panel that has so many blocks.
+  // Offsets within a panel of `blocks` blocks, and its size.
   constexpr size_t minima_at(uint32_t blocks) const { return size_t{blocks} * bytes(); }
   constexpr size_t units_at(uint32_t blocks) const {
     return minima_at(blocks) + size_t{(blocks + 1) / 2} * 64;
@@ -89,8 +91,8 @@ struct PanelLayout {
   }
 };
 
-// The largest multiple in a row of so many blocks, of minima and of what they meet: all products
-// together fit 32 bits.
+// The largest integer multiple of minima, and of the sums they are multiplied with, for which the
+// products of a row of `blocks` blocks sum to less than 2^31.
 inline int32_t WholeLimit(uint32_t blocks) {
   return std::min(32767, static_cast<int32_t>(std::sqrt(2147483647.0 / std::max(blocks, 1U))));
 }

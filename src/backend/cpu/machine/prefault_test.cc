@@ -1,4 +1,4 @@
-#include "backend/cpu/machine/take_ahead.h"
+#include "backend/cpu/machine/prefault.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kBytes = size_t{16} << 20;
 
-// Bytes of `memory` that the system has given.
+// Returns how many bytes of `memory` are resident.
 size_t Resident(std::span<std::byte> memory) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> there((memory.size() + page - 1) / page);
@@ -27,31 +27,31 @@ bool SystemCan(std::span<std::byte> memory) {
   return madvise(memory.data(), 0, 23) == 0;
 }
 
-TEST(TakeAhead, TakesAsMuchAsItIsTold) {
+TEST(Prefault, MakesTheGivenNumberOfBytesResident) {
   Arena arena;
   const std::span memory(*arena.Allocate(kBytes), kBytes);
-  if (!SystemCan(memory)) GTEST_SKIP() << "this system takes no memory ahead";
+  if (!SystemCan(memory)) GTEST_SKIP() << "this system cannot prefault memory";
   EXPECT_EQ(Resident(memory), 0U);
-  TakeAhead(memory, kBytes / 2).Wait();
+  Prefault(memory, kBytes / 2).Wait();
   EXPECT_EQ(Resident(memory), kBytes / 2);
-  TakeAhead(memory, SIZE_MAX).Wait();
+  Prefault(memory, SIZE_MAX).Wait();
   EXPECT_EQ(Resident(memory), kBytes);
 }
 
-TEST(TakeAhead, LeavesWhatIsWritten) {
+TEST(Prefault, KeepsConcurrentWrites) {
   Arena arena;
   const std::span memory(*arena.Allocate(kBytes), kBytes);
-  TakeAhead ahead(memory, kBytes);
+  Prefault prefault(memory, kBytes);
   for (size_t i = 0; i < kBytes; i += 997) memory[i] = std::byte(i % 251);
-  ahead.Wait();
+  prefault.Wait();
   for (size_t i = 0; i < kBytes; i += 997) ASSERT_EQ(memory[i], std::byte(i % 251)) << i;
 }
 
-TEST(TakeAhead, EndsWithItsOwner) {
+TEST(Prefault, StopsWhenItIsDestroyed) {
   Arena arena;
   const std::span memory(*arena.Allocate(kBytes), kBytes);
-  for (int i = 0; i < 20; ++i) TakeAhead ahead(memory, kBytes);
-  TakeAhead nothing;
+  for (int i = 0; i < 20; ++i) Prefault prefault(memory, kBytes);
+  Prefault nothing;
   nothing.Wait();
 }
 

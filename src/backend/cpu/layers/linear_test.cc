@@ -1,4 +1,4 @@
-#include "backend/cpu/matmul/linear.h"
+#include "backend/cpu/layers/linear.h"
 
 #include <gtest/gtest.h>
 
@@ -35,8 +35,8 @@ class LinearAtLevel : public AtLevel {
 };
 PIE_TEST_AT_ALL_LEVELS(LinearAtLevel);
 
-// Rows on both sides of every tile and chunk, columns that end within a panel.
-TEST_P(LinearAtLevel, GateAndUpMeetAsTheyWouldAfterwards) {
+// Tests row counts on both sides of every tile and chunk, and columns that end within a panel.
+TEST_P(LinearAtLevel, GatedEqualsTheSeparateProducts) {
   const uint32_t hidden = 96;
   for (const uint32_t rows : {0U, 1U, 5U, 13U, 100U, 700U}) {
     for (const uint32_t ffn : {8U, 48U, 203U}) {
@@ -66,15 +66,15 @@ TEST_P(LinearAtLevel, GateAndUpMeetAsTheyWouldAfterwards) {
   }
 }
 
-// Kernels remember what they found in rows of the same id.
-TEST_P(LinearAtLevel, RowsThatAreOthersAreReadAnew) {
+// Kernels cache what they derived from rows of the same id.
+TEST_P(LinearAtLevel, NewRowsInvalidateTheCachedOutliers) {
   const Linear w = Random(DType::kQ4_1, 32, 576, 3, false);
   Activations x = Rows(20, 576);
   std::vector<float> y(size_t{20} * 32);
   MatMulAll(GetParam(), pool_, x, {{w.w, y.data(), 32}});
   const auto before = y;
   x.Resize(GetParam(), 20, 576, true);
-  for (uint32_t row = 0; row < 20; ++row) {  // other columns are the largest now
+  for (uint32_t row = 0; row < 20; ++row) {  // now other columns are the largest
     std::reverse(x.Row(row), x.Row(row) + 576);
     x.Seal(row);
   }

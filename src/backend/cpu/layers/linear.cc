@@ -1,4 +1,4 @@
-#include "backend/cpu/matmul/linear.h"
+#include "backend/cpu/layers/linear.h"
 
 #include <algorithm>
 #include <span>
@@ -9,14 +9,14 @@
 namespace pie::cpu {
 namespace {
 
-// A part reads at least this much of W, so that handing it out costs little, …
+// A part reads at least this much of W, so that dispatching it costs little, …
 constexpr size_t kPartBytes = 32 << 10;
-// … and rows of x that stay in the second-level cache while panels pass by: bytes, or split ones,
-// of processors that have more of it.
+// … and at most as many rows of x as stay in the second-level cache while panels stream by: bytes,
+// or split rows, which only processors with larger caches use.
 constexpr size_t kChunkBytes = 512 << 10;
 constexpr size_t kSplitChunkBytes = 1 << 20;
-constexpr uint32_t kTallest = 12;  // tiles that kernels have
-// What gates and ups of a part take before they meet.
+constexpr uint32_t kTallest = 12;  // rows of the tallest kernel tile
+// Size of the gate and up outputs of a part before they are combined.
 constexpr size_t kBothBytes = 256 << 10;
 constexpr uint32_t kFewRows = 8;
 
@@ -25,9 +25,10 @@ struct Strip {
   uint32_t panel_begin, panel_end;
 };
 
-// Each strip is a fair part of what is left, the first ones are long and the last ones short: so
-// threads end together, whichever of them is taken off its core for a while. With few rows it is
-// memory that they wait for, which gives more the longer it is read in one piece: all are as long.
+// Divides the panels into strips. Each strip is a fixed share of the panels left, so strips become
+// shorter and the threads finish together even if one is preempted for a while. With few rows, the
+// threads wait for memory, which is faster the longer it is read in sequence, so all strips have
+// equal length.
 std::vector<Strip> Cut(std::initializer_list<Product> products, uint32_t rows, unsigned threads) {
   uint32_t left = 0;
   for (const Product& product : products) left += product.w.panels();
@@ -35,12 +36,12 @@ std::vector<Strip> Cut(std::initializer_list<Product> products, uint32_t rows, u
   std::vector<Strip> strips;
   for (const Product& product : products) {
     const uint32_t all = product.w.panels();
-    // Of more rows, less of W is worth it.
+    // With more rows, a smaller part of W is enough work.
     const size_t worth = kPartBytes * kFewRows / std::max(rows, kFewRows);
     const auto least = static_cast<uint32_t>(worth / product.w.panel_bytes()) + 1;
     for (uint32_t at = 0; at < all;) {
       uint32_t panels = std::max(equal != 0 ? equal : left / (threads * 3), least);
-      panels = std::min(panels + panels % 2, all - at);  // tiles are two wide
+      panels = std::min(panels + panels % 2, all - at);  // tiles are two panels wide
       strips.push_back({&product, at, at + panels});
       at += panels;
       left -= panels;
@@ -49,14 +50,14 @@ std::vector<Strip> Cut(std::initializer_list<Product> products, uint32_t rows, u
   return strips;
 }
 
-// f(product, range) for parts of all of them, spread over the threads.
+// Calls f(product, range) for parts of all products, distributed over the threads.
 template <class F>
 void ForParts(ThreadPool& pool, const Activations& x, std::initializer_list<Product> products,
               F&& f) {
   if (x.rows() == 0) return;
   const std::vector<Strip> strips = Cut(products, x.rows(), pool.threads());
   const auto count = static_cast<uint32_t>(strips.size());
-  // As few chunks of rows as can be, and as many rows in each, in whole tiles.
+  // Uses as few chunks of rows as possible, of equal size, in whole tiles.
   const uint32_t tile = x.split() ? 2 * kTileRows : kTallest;
   const size_t fitting = x.split() ? kSplitChunkBytes / x.pieces().stride() / sizeof(uint16_t)
                                    : kChunkBytes / x.columns();

@@ -1,8 +1,8 @@
-// Products of the same rows with several matrices, in one parallel loop: queries, keys and values,
-// or gate and up, cost one hand-over to the threads instead of three or two.
+// Products of the same rows with several matrices in one parallel loop: queries, keys and values,
+// or gate and up, cost one dispatch to the threads instead of three or two.
 //
-// Gate and up meet as soon as a few columns of both are there, in buffers that stay in the cache:
-// all of them would be several megabytes in a long prefill.
+// Gate and up are combined a few columns at a time, in buffers that stay in the cache. The whole
+// outputs would be several megabytes in a long prefill.
 #pragma once
 
 #include <cstddef>
@@ -22,15 +22,15 @@
 
 namespace pie::cpu {
 
-// Rows on their way into matrices: floats, and bytes too if one of the matrices takes them, else
-// split ones where there are tiles for them. Its buffers are kept. Owner: the caller; different
-// rows may be written by different threads.
+// The input rows of matrix products: floats, and additionally bytes if one of the matrices needs
+// them, or split rows if AMX tiles are used. It keeps its buffers. Owned by the caller; threads may
+// write different rows at the same time.
 class Activations {
  public:
   void Resize(CpuLevel level, uint32_t rows, uint32_t columns, bool quantized);
   float* Row(uint32_t row) { return values_.data() + size_t{row} * columns_; }  // [columns]
   const float* Row(uint32_t row) const { return values_.data() + size_t{row} * columns_; }
-  // After a row was written.
+  // Call after a row was written: makes its other forms.
   void Seal(uint32_t row) {
     if (quantized_) QuantizeRow(level_, Row(row), bytes_, row);
     if (split_) SplitRow(Row(row), pieces_, row);
@@ -60,15 +60,17 @@ struct Product {
   size_t y_stride;
 };
 
-// On the calling thread.
+// Computes one part on the calling thread.
 void MatMulPart(CpuLevel level, const PackedMatrix& w, const Activations& x,
                 const MatMulRange& range, const PartOutput& to);
 
-// y = x · wᵀ for each. All rows of x are sealed, for bytes if any w is quantised.
+// Computes y = x · wᵀ for each product. All rows of x must be sealed, as bytes too if any w is
+// quantised.
 void MatMulAll(CpuLevel level, ThreadPool& pool, const Activations& x,
                std::initializer_list<Product> products);
 
-// out = activation(gate · x, up · x), biases added; out has its size, and its rows are not sealed.
+// Computes out = activation(gate · x, up · x) with biases. `out` must have its size; its rows are
+// not sealed afterwards.
 void MatMulGated(CpuLevel level, ThreadPool& pool, const Activations& x,
                  const FeedForwardWeights& ffn, Activation activation, Activations& out);
 

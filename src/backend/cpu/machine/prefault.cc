@@ -1,4 +1,4 @@
-#include "backend/cpu/machine/take_ahead.h"
+#include "backend/cpu/machine/prefault.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -11,10 +11,10 @@ namespace {
 
 constexpr size_t kPiece = size_t{2} << 20;
 #ifndef MADV_POPULATE_WRITE
-constexpr int MADV_POPULATE_WRITE = 23;  // Linux 5.14; older ones refuse it
+constexpr int MADV_POPULATE_WRITE = 23;  // since Linux 5.14; older systems refuse it
 #endif
 
-void Take(const std::stop_token& stop, std::span<std::byte> memory) {
+void Populate(const std::stop_token& stop, std::span<std::byte> memory) {
   pthread_setname_np(pthread_self(), "pie-memory");
   while (!memory.empty() && !stop.stop_requested()) {
     const size_t bytes = std::min(kPiece, memory.size());
@@ -25,10 +25,10 @@ void Take(const std::stop_token& stop, std::span<std::byte> memory) {
 
 }  // namespace
 
-TakeAhead::TakeAhead(std::span<std::byte> memory, size_t most)
-    : thread_(Take, memory.first(std::min(most, memory.size()))) {}
+Prefault::Prefault(std::span<std::byte> memory, size_t most)
+    : thread_(Populate, memory.first(std::min(most, memory.size()))) {}
 
-void TakeAhead::Wait() {
+void Prefault::Wait() {
   if (thread_.joinable()) thread_.join();
 }
 
