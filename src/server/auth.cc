@@ -34,7 +34,8 @@ Result<const UserTable*> Auth::Current() {
 }
 
 Status Auth::Verify(std::string_view user, std::string_view challenge, std::string_view signature) {
-  const auto refused = Fail(Code::kInvalid, "authentication failed: no key of this user fits");
+  const auto refused =
+      Fail(Code::kInvalid, "authentication failed: the signature matches no key of this user");
   const auto bytes = Base64Decode(signature);
   const auto signed_bytes = Base64Decode(challenge);
   if (!bytes || !signed_bytes) return refused;
@@ -43,7 +44,7 @@ Status Auth::Verify(std::string_view user, std::string_view challenge, std::stri
   auto found = users->find(user);
   if (found == users->end()) return refused;
   for (const UserKey& key : found->second) {
-    // Clients sign what the challenge says, or the text that it came as.
+    // Clients sign the decoded challenge, or its base64 text.
     if (key.key.Verify(*signed_bytes, *bytes) || key.key.Verify(challenge, *bytes)) return {};
   }
   return refused;

@@ -1,6 +1,6 @@
-// Auth: who a client is. Off, it is whoever it says. On, it signs a challenge that is good for one
-// try. The internal token, made anew at every start, is for programs of the machine's own user.
-// Any thread.
+// Auth: decides who a client is. While authentication is off, a client is the user that it names.
+// While it is on, the client signs a challenge that is valid for one attempt. The internal token,
+// made anew at every start, is for programs of the machine's own user. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +22,18 @@ class Auth {
   const std::string& token() const { return token_; }
 
   std::string NewChallenge() const;  // base64
-  // The same error whatever is wrong: who may connect is nobody's business.
+  // Returns the same error for every failure, so that a stranger learns nothing about users.
   Status Verify(std::string_view user, std::string_view challenge, std::string_view signature);
-  bool IsToken(std::string_view token) const;  // takes the same time, right or wrong
+  bool IsToken(std::string_view token) const;  // takes the same time for right and wrong tokens
 
  private:
-  Result<const UserTable*> Current();  // with the mutex held
+  Result<const UserTable*> Current();  // the caller holds the mutex
   const bool enabled_;
   const Users users_;
   const std::string token_;
   std::mutex mutex_;
   UserTable table_;
-  int64_t read_at_ns_ = -1;  // the file's own time
+  int64_t read_at_ns_ = -1;  // modification time of the file that table_ was read from
 };
 
 }  // namespace pie::server

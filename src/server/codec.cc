@@ -13,7 +13,7 @@ namespace {
 
 using List = std::vector<std::string_view>;
 struct Null {};
-struct Number {  // of any sign; `value` is 0 for those below zero
+struct Number {  // an integer of any sign; `value` is 0 if it is negative
   bool negative;
   uint64_t value;
 };
@@ -27,7 +27,7 @@ struct Field {
   Value value;
 };
 
-// Takes one map of plain values, and lists of texts. Anything else stops it, with a reason.
+// Reads one map of plain values and lists of texts. Anything else stops it, with a reason.
 class MapReader : public msgpack::null_visitor {
  public:
   explicit MapReader(const Limits& limits) : limits_(limits) {}
@@ -35,10 +35,10 @@ class MapReader : public msgpack::null_visitor {
   std::string problem;
 
   bool start_map(uint32_t entries) {
-    if (depth_ != 0) return Stop("a map within the message");
+    if (depth_ != 0) return Stop("a map inside the message is not allowed");
     if (entries > limits_.max_map_entries) {
-      return Stop(
-          fmt::format("{} fields; at most {} are allowed", entries, limits_.max_map_entries));
+      return Stop(fmt::format("the message has {} fields; at most {} are allowed", entries,
+                              limits_.max_map_entries));
     }
     fields.reserve(entries);
     depth_ = 1;
@@ -57,9 +57,9 @@ class MapReader : public msgpack::null_visitor {
     return true;
   }
   bool start_array(uint32_t entries) {
-    if (depth_ != 1 || in_key_) return Stop("a list in the wrong place");
+    if (depth_ != 1 || in_key_) return Stop("a list is not allowed here");
     if (entries > limits_.max_list_entries) {
-      return Stop(fmt::format("a list of {} entries; at most {} are allowed", entries,
+      return Stop(fmt::format("a list has {} entries; at most {} are allowed", entries,
                               limits_.max_list_entries));
     }
     fields.back().value = List();
@@ -77,21 +77,21 @@ class MapReader : public msgpack::null_visitor {
   bool visit_float32(float value) { return Put(static_cast<double>(value)); }
   bool visit_float64(double value) { return Put(value); }
   bool visit_bin(const char* data, uint32_t size) { return Put(Bytes{{data, size}}); }
-  bool visit_ext(const char*, uint32_t) { return Stop("an extension type"); }
+  bool visit_ext(const char*, uint32_t) { return Stop("extension types are not allowed"); }
   bool visit_str(const char* data, uint32_t size) {
     std::string_view text(data, size);
     if (!in_key_) return Put(text);
     for (const Field& field : fields) {
-      if (field.key == text) return Stop(fmt::format("the field '{}' twice", text));
+      if (field.key == text) return Stop(fmt::format("duplicate field '{}'", text));
     }
     fields.push_back({text, Null{}});
     return true;
   }
   void parse_error(size_t, size_t) {
-    if (problem.empty()) problem = "bytes that are no MessagePack";
+    if (problem.empty()) problem = "malformed MessagePack";
   }
   void insufficient_bytes(size_t, size_t) {
-    if (problem.empty()) problem = "an end before its end";
+    if (problem.empty()) problem = "truncated message";
   }
 
  private:
@@ -100,14 +100,14 @@ class MapReader : public msgpack::null_visitor {
     return false;
   }
   bool Put(Value value) {
-    if (depth_ == 0) return Stop("no map");
-    if (in_key_) return Stop("a field whose name is no text");
+    if (depth_ == 0) return Stop("the message must be a map");
+    if (in_key_) return Stop("the name of a field must be a text");
     if (depth_ == 1) {
       fields.back().value = std::move(value);
       return true;
     }
     const auto* text = std::get_if<std::string_view>(&value);
-    if (text == nullptr) return Stop("a list of other things than texts");
+    if (text == nullptr) return Stop("the entries of a list must be texts");
     std::get<List>(fields.back().value).push_back(*text);
     return true;
   }
@@ -117,7 +117,7 @@ class MapReader : public msgpack::null_visitor {
   bool in_key_ = false;
 };
 
-// Typed access to the fields; remembers the first that is missing or of another type.
+// Typed access to the fields. Remembers the first field that is missing or of the wrong type.
 class Fields {
  public:
   explicit Fields(const std::vector<Field>& fields) : fields_(fields) {}
@@ -132,7 +132,7 @@ class Fields {
   std::string_view Text(std::string_view key) { return Need<std::string_view>(key, "a text"); }
   bool Bool(std::string_view key) { return Need<bool>(key, "true or false"); }
   uint32_t U32(std::string_view key) { return static_cast<uint32_t>(Whole(key, UINT32_MAX)); }
-  // Bytes may come as a text too: older packers have no other type.
+  // Bytes may also come as a text, because older packers have no other type.
   std::string_view Data(std::string_view key) {
     const Value* value = Find(key);
     if (const auto* text = std::get_if<std::string_view>(value)) return *text;
@@ -182,7 +182,8 @@ class Fields {
 };
 
 using Make = ClientMessage (*)(Fields&);
-// One for each of kMessageTypes, in that order. Braces evaluate in order of the fields.
+// One function for each of kMessageTypes, in that order. Initialisers in braces are evaluated in
+// the order of the fields.
 constexpr std::array<Make, kMessageTypes.size()> kMakers = {
     [](Fields& f) -> ClientMessage { return AuthIdentify{f.U32("corr_id"), f.Text("username")}; },
     [](Fields& f) -> ClientMessage { return AuthProve{f.U32("corr_id"), f.Text("signature")}; },
@@ -229,14 +230,15 @@ constexpr std::array<Make, kMessageTypes.size()> kMakers = {
     },
 };
 
-// The corr_id by itself, for answers to what is otherwise unreadable.
+// Reads only the corr_id, to answer messages that are otherwise malformed.
 std::optional<uint32_t> CorrIdOf(const std::vector<Field>& fields) {
   Fields alone(fields);
   auto corr_id = alone.MaybeU32("corr_id");
   return alone.problem().empty() ? corr_id : std::nullopt;
 }
 
-// Writes a map by hand-picked packer calls: no tree in between, as this is done for every token.
+// Writes a map directly with packer calls, without building a tree, because it runs for every
+// token.
 class FrameWriter {
  public:
   FrameWriter(size_t fields, size_t expected_bytes) : packer_(buffer_) {
@@ -291,13 +293,13 @@ std::expected<ClientMessage, BadFrame> Decode(std::string_view frame, const Limi
   if (!whole || !reader.problem.empty()) {
     return std::unexpected(
         BadFrame{{},
-                 fmt::format("this frame is no message: it has {}",
-                             reader.problem.empty() ? "no map" : reader.problem)});
+                 fmt::format("bad frame: {}", reader.problem.empty() ? "the message must be a map"
+                                                                     : reader.problem)});
   }
   const auto corr_id = CorrIdOf(reader.fields);
   if (end != frame.size()) {
     return std::unexpected(BadFrame{
-        corr_id, fmt::format("this frame has {} bytes behind its message", frame.size() - end)});
+        corr_id, fmt::format("bad frame: {} bytes follow the message", frame.size() - end)});
   }
   Fields fields(reader.fields);
   const std::string_view tag = fields.Text("type");
@@ -309,11 +311,11 @@ std::expected<ClientMessage, BadFrame> Decode(std::string_view frame, const Limi
     return std::unexpected(BadFrame{corr_id, fmt::format("{}: {}", tag, fields.problem())});
   }
   return std::unexpected(
-      BadFrame{corr_id, fmt::format("there is no message of type '{}'", tag.substr(0, 64))});
+      BadFrame{corr_id, fmt::format("unknown message type '{}'", tag.substr(0, 64))});
 }
 
 std::string EncodeResponse(uint32_t corr_id, bool ok, std::string_view result) {
-  const std::string text = ToValidUtf8(result);  // an error may quote what a client sent
+  const std::string text = ToValidUtf8(result);  // an error may quote malformed text of a client
   return FrameWriter(4, text.size())
       .Text("type", "response")
       .Number("corr_id", corr_id)
@@ -353,7 +355,7 @@ void FuzzDecode(std::string_view frame) {
     PIE_CHECK(!message.error().text.empty());
     return;
   }
-  // What points outside the frame would be read after free.
+  // A view that points outside the frame would be read after it is freed.
   auto inside = [&](std::string_view text) {
     PIE_CHECK(text.empty() || (text.data() >= frame.data() &&
                                text.data() + text.size() <= frame.data() + frame.size()));

@@ -1,5 +1,5 @@
-// MessagePack frames ↔ messages. Pure functions; no input makes them crash, allocate more than a
-// small multiple of its size, or nest deeper than two.
+// Converts between MessagePack frames and messages. Pure functions. No input makes them crash,
+// allocate more than a small multiple of its size, or nest deeper than two levels.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@
 
 namespace pie::server {
 
-// A frame that is no message. With a corr_id it can be answered; without one there is nobody to
-// tell but by closing the connection.
+// A frame that is not a valid message. With a corr_id the server answers it; without one, it can
+// only close the connection.
 struct BadFrame {
   std::optional<uint32_t> corr_id;
   std::string text;
 };
 
-// Texts of the result point into `frame`.
+// The result's texts point into `frame`.
 std::expected<ClientMessage, BadFrame> Decode(std::string_view frame, const Limits& limits);
 
 enum class EventKind { kStdout, kStderr, kMessage, kReturn, kError };
 
-// Frames to a client. `seq` is there for clients that asked for numbers.
+// Encode frames to a client. `seq` is present for clients that asked for numbered events.
 std::string EncodeResponse(uint32_t corr_id, bool ok, std::string_view result);
 std::string EncodeEvent(std::string_view process_id, EventKind kind, std::string_view value,
                         std::optional<uint64_t> seq = {});
 std::string EncodeFileChunk(std::string_view process_id, const Chunk& chunk,
                             std::optional<uint64_t> seq = {});
 
-// Holds for any bytes; for the fuzzer. Decodes, and checks what came out against the frame.
+// For the fuzzer: decodes any bytes and checks the result against the frame.
 void FuzzDecode(std::string_view frame);
 
 }  // namespace pie::server

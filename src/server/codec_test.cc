@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// The oracle: another library's MessagePack.
+// The oracle: MessagePack of another library.
 std::string Pack(const json& value) {
   const auto bytes = json::to_msgpack(value);
   return {bytes.begin(), bytes.end()};
@@ -23,7 +23,7 @@ json Binary(std::string_view bytes) {
   return json::binary(std::vector<uint8_t>(bytes.begin(), bytes.end()));
 }
 
-// One good message of every type, in the order of kMessageTypes.
+// One valid message of every type, in the order of kMessageTypes.
 std::vector<json> AllMessages() {
   return {
       {{"type", "auth_identify"}, {"corr_id", 1}, {"username", "ada"}},
@@ -67,7 +67,7 @@ std::vector<json> AllMessages() {
   };
 }
 
-TEST(Codec, EveryTypeIsRead) {
+TEST(Codec, ReadsEveryType) {
   const auto messages = AllMessages();
   ASSERT_EQ(messages.size(), kMessageTypes.size());
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -79,7 +79,7 @@ TEST(Codec, EveryTypeIsRead) {
   }
 }
 
-TEST(Codec, FieldsArriveAsTheyWere) {
+TEST(Codec, ReadsTheFieldsOfMessages) {
   const std::string launch = Pack(AllMessages()[6]);
   auto message = Decode(launch, {});
   const auto& process = std::get<LaunchProcess>(*message);
@@ -99,7 +99,7 @@ TEST(Codec, FieldsArriveAsTheyWere) {
             (std::vector<std::string_view>{"-y", "server"}));
 }
 
-TEST(Codec, EveryMissingFieldIsNamed) {
+TEST(Codec, ErrorsNameTheMissingField) {
   for (const json& whole : AllMessages()) {
     for (const auto& [key, value] : whole.items()) {
       if (key == "type" || key == "token_budget" || key == "record" || key == "command" ||
@@ -117,7 +117,7 @@ TEST(Codec, EveryMissingFieldIsNamed) {
   }
 }
 
-TEST(Codec, EveryWrongTypeIsNamed) {
+TEST(Codec, ErrorsNameTheFieldOfTheWrongType) {
   for (const json& whole : AllMessages()) {
     for (const auto& [key, value] : whole.items()) {
       if (key == "type") continue;
@@ -128,20 +128,20 @@ TEST(Codec, EveryWrongTypeIsNamed) {
       ASSERT_FALSE(message) << wrong;
       EXPECT_NE(message.error().text.find("'" + key + "' must be"), std::string::npos)
           << message.error().text;
-      // It can be answered, unless what is wrong is the number to answer to.
+      // The error can be answered unless the corr_id itself is wrong.
       EXPECT_EQ(message.error().corr_id.has_value(), key != "corr_id" && whole.contains("corr_id"));
     }
   }
 }
 
-TEST(Codec, NumbersOutOfRange) {
+TEST(Codec, RefusesNumbersOutOfRange) {
   for (const json& bad : {json(-1), json(4294967296), json(1.0), json("1"), json(true)}) {
     const std::string frame = Pack({{"type", "ping"}, {"corr_id", bad}});
     EXPECT_FALSE(Decode(frame, {})) << bad;
   }
 }
 
-TEST(Codec, FramesThatAreNoMap) {
+TEST(Codec, RefusesFramesThatAreNotMaps) {
   for (const json& bad : {json(7), json("ping"), json::array({1, 2}), json(nullptr), json(true)}) {
     const std::string frame = Pack(bad);
     auto message = Decode(frame, {});
@@ -151,13 +151,13 @@ TEST(Codec, FramesThatAreNoMap) {
   EXPECT_FALSE(Decode("", {}));
 }
 
-TEST(Codec, OddMaps) {
+TEST(Codec, HandlesUnusualMaps) {
   const std::string nested = Pack({{"type", "ping"}, {"corr_id", 1}, {"x", {{"a", 1}}}});
   EXPECT_FALSE(Decode(nested, {}));
   const std::string unknown = Pack({{"type", "dance"}, {"corr_id", 1}});
   EXPECT_EQ(Decode(unknown, {}).error().corr_id, 1u);
   const std::string more = Pack({{"type", "ping"}, {"corr_id", 1}, {"later", "version"}});
-  EXPECT_TRUE(Decode(more, {})) << "fields of later versions are passed over";
+  EXPECT_TRUE(Decode(more, {})) << "fields of later versions are ignored";
   const std::string behind = Pack({{"type", "ping"}, {"corr_id", 1}}) + "x";
   EXPECT_FALSE(Decode(behind, {}));
   // {"type": "ping", "corr_id": 1, "corr_id": 2}
@@ -168,14 +168,14 @@ TEST(Codec, OddMaps) {
   EXPECT_NE(Decode(twice, {}).error().text.find("twice"), std::string::npos);
 }
 
-TEST(Codec, LengthsThatLie) {
-  // Maps, lists, texts and bytes that say they have 2^32 - 1 entries.
+TEST(Codec, RefusesLengthsBeyondTheFrame) {
+  // Maps, lists, texts and bytes that announce 2^32 - 1 entries.
   for (const char* head : {"\xdf", "\xdd", "\xdb", "\xc6"}) {
     const std::string frame = std::string(head) + "\xff\xff\xff\xff";
     EXPECT_FALSE(Decode(frame, {}));
     EXPECT_FALSE(Decode("\x81\xa4type" + frame, {}));
   }
-  // Lists in lists in lists.
+  // Nested lists.
   EXPECT_FALSE(
       Decode("\x81\xa1"
              "a" +
@@ -187,7 +187,7 @@ TEST(Codec, LengthsThatLie) {
   EXPECT_FALSE(Decode(frame, {}));
 }
 
-TEST(Codec, CutAtEveryByte) {
+TEST(Codec, RefusesEveryTruncation) {
   for (const json& whole : AllMessages()) {
     const std::string frame = Pack(whole);
     for (size_t size = 0; size < frame.size(); ++size) {
@@ -196,8 +196,8 @@ TEST(Codec, CutAtEveryByte) {
   }
 }
 
-TEST(Codec, AnyBytes) {
-  // A short walk of what the fuzzer does for longer.
+TEST(Codec, SurvivesMutatedFrames) {
+  // A short run of what the fuzzer does for longer.
   std::vector<std::string> seeds;
   for (const json& whole : AllMessages()) seeds.push_back(Pack(whole));
   const CounterRng random{7};
@@ -211,7 +211,7 @@ TEST(Codec, AnyBytes) {
   }
 }
 
-TEST(Codec, ResponsesAndEvents) {
+TEST(Codec, EncodesResponsesAndEvents) {
   EXPECT_EQ(Unpack(EncodeResponse(7, true, "Pong")),
             (json{{"type", "response"}, {"corr_id", 7}, {"ok", true}, {"result", "Pong"}}));
   EXPECT_EQ(
@@ -228,7 +228,7 @@ TEST(Codec, ResponsesAndEvents) {
   EXPECT_EQ(file["chunk_data"], Binary(std::string_view("\0\xff", 2)));
 }
 
-TEST(Codec, ResponsesAreTextWhateverTheyQuote) {
+TEST(Codec, ResponsesAreValidUtf8) {
   EXPECT_EQ(Unpack(EncodeResponse(1, false, "a\xff"))["result"], "a\xef\xbf\xbd");
 }
 

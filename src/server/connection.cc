@@ -26,7 +26,7 @@ void Connection::OnFrame(std::string_view frame) {
   }
   const MessageType& type = kMessageTypes[message->index()];
   if (state_ != State::kKnown && !type.before_auth) {
-    return wire_->Close(fmt::format("{} came before authentication", type.tag));
+    return wire_->Close(fmt::format("{} is not allowed before authentication", type.tag));
   }
   std::visit([this](const auto& known) { Handle(known); }, *message);
 }
@@ -49,10 +49,10 @@ std::optional<std::string> Connection::Next() {
     std::shared_ptr<Session> session = std::move(ready_.front());
     ready_.pop_front();
     auto outgoing = session->Take(this);
-    if (!outgoing) continue;  // it said all, or another client has it now
+    if (!outgoing) continue;  // all events are taken, or another client has attached
     sending_last_ = outgoing->last;
     sending_ = session;
-    ready_.push_back(std::move(session));  // behind the others: each in its turn
+    ready_.push_back(std::move(session));  // to the back of the queue: sessions take turns
     return std::move(outgoing->frame);
   }
   return std::nullopt;
@@ -65,7 +65,8 @@ void Connection::Sent() {
   if (!sending_last_) return;
   attached_.erase(session);
   if (session->options().numbered) {
-    session->Detach(this);  // it stays for a while: the client may not have got this
+    // the session is kept for a while, because the client may not receive this frame
+    session->Detach(this);
   } else {
     service_.sessions.Remove(session->id());
   }
@@ -107,28 +108,28 @@ void Connection::Defer(uint32_t corr_id, Job job, Then then) {
     });
   };
   if (!service_.work.Push(std::move(run))) {
-    return Respond(corr_id, false, "the server is busy installing programs; try again later");
+    return Respond(corr_id, false,
+                   "too many installations and first launches are waiting; try again later");
   }
   ++jobs_;
 }
 
-// --- who it is
-// ------------------------------------------------------------------------------------
+// Authentication.
 
 void Connection::Become(std::string username) {
   username_ = std::move(username);
   challenge_.clear();
   state_ = State::kKnown;
-  service_.log.Debug("client known", {{"user", username_}, {"peer", peer_}});
+  service_.log.Debug("client authenticated", {{"user", username_}, {"peer", peer_}});
 }
 
 void Connection::Handle(const AuthIdentify& message) {
-  if (known()) return Respond(message.corr_id, false, "this connection is authenticated already");
+  if (known()) return Respond(message.corr_id, false, "this connection is already authenticated");
   if (Status good = CheckUsername(message.username); !good) {
     return Respond(message.corr_id, false, good.error().text);
   }
   if (message.username == Auth::kInternalUser) {
-    return Respond(message.corr_id, false, "this name is reserved");
+    return Respond(message.corr_id, false, "the user name 'internal' is reserved");
   }
   if (!service_.auth.enabled()) {
     Become(std::string(message.username));
@@ -142,9 +143,11 @@ void Connection::Handle(const AuthIdentify& message) {
 
 void Connection::Handle(const AuthProve& message) {
   if (state_ != State::kChallenged) {
-    return Respond(message.corr_id, false, "there is no challenge to sign: begin by auth_identify");
+    return Respond(message.corr_id, false,
+                   "there is no challenge to sign: send auth_identify first");
   }
-  const std::string challenge = std::exchange(challenge_, "");  // one try each
+  // a challenge is valid for one attempt
+  const std::string challenge = std::exchange(challenge_, "");
   state_ = State::kUnknown;
   if (Status good = service_.auth.Verify(username_, challenge, message.signature); !good) {
     service_.log.Info("authentication failed", {{"user", username_}, {"peer", peer_}});
@@ -155,17 +158,16 @@ void Connection::Handle(const AuthProve& message) {
 }
 
 void Connection::Handle(const AuthByToken& message) {
-  if (known()) return Respond(message.corr_id, false, "this connection is authenticated already");
+  if (known()) return Respond(message.corr_id, false, "this connection is already authenticated");
   if (!service_.auth.IsToken(message.token)) {
     service_.log.Info("authentication failed", {{"token", true}, {"peer", peer_}});
-    return Respond(message.corr_id, false, "authentication failed: this is not the token");
+    return Respond(message.corr_id, false, "authentication failed: wrong token");
   }
   Become(std::string(Auth::kInternalUser));
   Respond(message.corr_id, true, "Authenticated");
 }
 
-// --- programs
-// -------------------------------------------------------------------------------------
+// Programs.
 
 void Connection::Handle(const CheckProgram& message) {
   auto text = [](std::optional<std::string_view> view) { return std::string(view.value_or("")); };
@@ -190,7 +192,7 @@ void Connection::Handle(const AddProgram& message) {
   const std::string key = fmt::format("program {}", message.chunk.hash);
   if (uploads_.Ignored(key, message.chunk)) return;
   if (message.manifest.size() > service_.limits.max_manifest_bytes) {
-    return Respond(message.corr_id, false, "a manifest of that size is refused");
+    return Respond(message.corr_id, false, "the manifest is too large");
   }
   auto whole = uploads_.Add(key, message.chunk, service_.limits.max_upload_bytes);
   if (!whole) return Respond(message.corr_id, false, whole.error().text);
@@ -207,8 +209,7 @@ void Connection::Handle(const AddProgram& message) {
         });
 }
 
-// --- processes
-// ------------------------------------------------------------------------------------
+// Processes.
 
 void Connection::Handle(const LaunchProcess& message) {
   if (service_.draining) return Respond(message.corr_id, false, "the server is shutting down");
@@ -243,16 +244,16 @@ void Connection::Launch(uint32_t corr_id, const std::string& program, std::strin
 
 void Connection::Attach(const std::shared_ptr<Session>& session) {
   attached_.insert(session);
-  // It may be here already, when a client attaches twice.
+  // The session may already be in the queue if the client attaches twice.
   if (std::ranges::find(ready_, session) == ready_.end()) ready_.push_back(session);
   if (auto process = session->process()) process->ClientCame();
   if (wire_ != nullptr) wire_->Ready();
 }
 
 void Connection::Handle(const LaunchDaemon& message) {
-  Respond(
-      message.corr_id, false,
-      "launch_daemon: this engine cannot serve HTTP inferlets yet; launch_process can run others");
+  Respond(message.corr_id, false,
+          "launch_daemon: HTTP inferlets are not supported yet; use launch_process for other "
+          "inferlets");
 }
 
 void Connection::Handle(const AttachProcess& message) {
@@ -272,7 +273,7 @@ void Connection::Handle(const TerminateProcess& message) {
   Respond(message.corr_id, true, "Terminated");
 }
 
-// For messages that nobody waits for an answer to: an error goes where the process's own words go.
+// For messages that may have no corr_id: then an error is sent as an event of the process.
 void Connection::Tell(std::optional<uint32_t> corr_id, std::string_view process_id,
                       const Status& status) {
   if (corr_id) return Respond(*corr_id, status.has_value(), status ? "" : status.error().text);
@@ -286,7 +287,8 @@ void Connection::Handle(const SignalProcess& message) {
   Tell(message.corr_id, message.process_id, [&]() -> Status {
     auto session = PIE_TRY(service_.sessions.Find(message.process_id, username_));
     auto process = session->process();
-    if (!process) return Fail(Code::kCancelled, "this process has ended: nobody hears the signal");
+    if (!process)
+      return Fail(Code::kCancelled, "the signal was not delivered: the process has ended");
     return process->SendMessage(ToValidUtf8(message.message));
   }());
 }
@@ -302,7 +304,8 @@ void Connection::Handle(const TransferFile& message) {
     if (!whole) return {};
     whole_came = true;
     auto process = session->process();
-    if (!process) return Fail(Code::kCancelled, "this process has ended: nobody gets the file");
+    if (!process)
+      return Fail(Code::kCancelled, "the file was not delivered: the process has ended");
     return process->SendFile(*std::move(whole));
   }();
   if (!status || whole_came) Tell(message.corr_id, message.process_id, status);
@@ -319,8 +322,7 @@ void Connection::Handle(const ListProcesses& message) {
   Respond(message.corr_id, true, list.dump());
 }
 
-// --- the rest
-// -------------------------------------------------------------------------------------
+// Other messages.
 
 void Connection::Handle(const Ping& message) {
   Respond(message.corr_id, true, "Pong");
@@ -342,16 +344,16 @@ void Connection::Handle(const Query& message) {
                  });
   }
   Respond(message.corr_id, false,
-          fmt::format("there is nothing to know about '{}'; ask for 'model_status' or 'program'",
+          fmt::format("unknown subject '{}'; ask for 'model_status' or 'program'",
                       message.subject.substr(0, 64)));
 }
 
 void Connection::Handle(const RegisterMcpServer& message) {
-  Respond(message.corr_id, false, "register_mcp_server: this engine does not speak MCP yet");
+  Respond(message.corr_id, false, "register_mcp_server: MCP is not supported yet");
 }
 
 void Connection::Handle(const McpResponse& message) {
-  Respond(message.corr_id, false, "mcp_response: nobody asked");
+  Respond(message.corr_id, false, "mcp_response: the server has made no MCP request");
 }
 
 }  // namespace pie::server

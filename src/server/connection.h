@@ -1,8 +1,9 @@
-// Connection: one client, from its first frame to its last, without a socket: frames go in, frames
-// come out when the socket asks for them. So a slow reader is never written for ahead of time.
+// Connection: one client from its first frame to its last, without a socket. Frames go in, and
+// frames come out only when the socket asks for the next one, so nothing is encoded ahead for a
+// slow reader.
 //
-// Lives on the IO thread, save `Wake`. What the client may say depends on whether it is known yet:
-// see kMessageTypes.
+// Lives on the IO thread; only `Wake` may be called from any thread. Before authentication, the
+// client may send only some messages: see kMessageTypes.
 #pragma once
 
 #include <cstdint>
@@ -20,28 +21,28 @@
 
 namespace pie::server {
 
-// The socket's side. IO thread.
+// The socket as the connection sees it. IO thread.
 class Wire {
  public:
   virtual ~Wire() = default;
-  virtual void Ready() = 0;  // there is something to send, or to read again
+  virtual void Ready() = 0;  // there is a frame to send, or the client may be read from again
   virtual void Close(std::string_view reason) = 0;
 };
 
 class Connection final : public Outlet, public std::enable_shared_from_this<Connection> {
  public:
-  // `wire` lives until Closed.
+  // `wire` must live until OnClosed.
   Connection(Service& service, Wire* wire, std::string peer);
   ~Connection() override;
 
   void OnFrame(std::string_view frame);
-  // The socket is gone. Processes go on, for whoever attaches next.
+  // The socket is gone. Processes continue, and a client may attach to them later.
   void OnClosed();
 
-  // The next frame to send, if any; when it has left, `Sent`.
+  // Returns the next frame to send, if any. Call Sent when it was written.
   std::optional<std::string> Next();
   void Sent();
-  // False while too many responses wait: then the client is not read from.
+  // False while too many responses wait to be sent: then the client must not be read from.
   bool Reads() const;
   bool known() const { return state_ == State::kKnown; }
   const std::string& username() const { return username_; }
@@ -76,7 +77,8 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   void Attach(const std::shared_ptr<Session>& session);
   void Launch(uint32_t corr_id, const std::string& program, std::string_view input,
               const Session::Options& options, std::optional<uint64_t> token_budget);
-  // Runs `job` elsewhere and responds with what it gives; or gives it to `then`, here.
+  // Runs `job` on the work queue and responds with its result, or passes the result to `then` on
+  // the IO thread.
   using Job = std::function<Result<std::string>()>;
   using Then = std::function<void(Result<std::string>)>;
   void Defer(uint32_t corr_id, Job job, Then then = {});
@@ -90,9 +92,10 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   Uploads uploads_;
   size_t jobs_ = 0;
   std::deque<std::string> responses_;
-  std::deque<std::shared_ptr<Session>> ready_;  // may have something to say; each once
+  // sessions that may have an event to send, each at most once
+  std::deque<std::shared_ptr<Session>> ready_;
   std::unordered_set<std::shared_ptr<Session>> attached_;
-  std::shared_ptr<Session> sending_;  // whose frame is being sent
+  std::shared_ptr<Session> sending_;  // session whose frame is being sent
   bool sending_last_ = false;
 };
 

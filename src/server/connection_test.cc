@@ -1,4 +1,4 @@
-// Connections without sockets: the frames of a client in, the frames of the server out.
+// Connections without sockets: the frames of a client go in, the frames of the server come out.
 #include "server/connection.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ class ConnectionTest : public testing::Test {
     const auto bytes = json::to_msgpack(message);
     connection->OnFrame({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
-  // All frames that are there, after `jobs` jobs were done elsewhere.
+  // Returns all waiting frames, after `jobs` jobs of the work queue have run.
   std::vector<json> Answers(size_t jobs = 0) {
     for (; jobs > 0; --jobs) {
       std::function<void()> job;
@@ -102,7 +102,7 @@ class AuthTest : public ConnectionTest {
   AuthTest() : ConnectionTest(true) {}
 };
 
-// A message of that type with every field that any message may have.
+// A message of this type with every field that any message may have.
 json Filled(std::string_view type) {
   const json bytes = json::binary({1});
   return {
@@ -115,7 +115,7 @@ json Filled(std::string_view type) {
       {"result", "{}"}};
 }
 
-// The written list. Whoever adds a message or a route that answers strangers has to add it here.
+// The messages and routes that need no authentication. A new one must be added here.
 const std::set<std::string_view> kBeforeAuth = {"auth_identify", "auth_prove", "auth_by_token"};
 const std::set<std::string_view> kOpen = {"/healthz"};
 
@@ -149,7 +149,7 @@ TEST_F(AuthTest, EveryRouteNeedsTheTokenUnlessListed) {
   EXPECT_EQ(std::size(kOpenRoutes), kOpen.size());
 }
 
-TEST_F(AuthTest, AChallengeIsGoodForOneTry) {
+TEST_F(AuthTest, AChallengeIsValidForOneAttempt) {
   const json first = Answer({{"type", "auth_identify"}, {"corr_id", 1}, {"username", "ada"}});
   EXPECT_TRUE(first["ok"]);
   EXPECT_TRUE(Base64Decode(first["result"].get<std::string>()));
@@ -161,16 +161,16 @@ TEST_F(AuthTest, AChallengeIsGoodForOneTry) {
   EXPECT_NE(first["result"], second["result"]);
 }
 
-TEST_F(AuthTest, TheToken) {
+TEST_F(AuthTest, AcceptsTheInternalToken) {
   EXPECT_FALSE(Answer({{"type", "auth_by_token"}, {"corr_id", 1}, {"token", ""}})["ok"]);
   EXPECT_FALSE(connection->known());
   EXPECT_TRUE(Answer({{"type", "auth_by_token"}, {"corr_id", 2}, {"token", auth->token()}})["ok"]);
   EXPECT_TRUE(connection->known());
   EXPECT_FALSE(Answer({{"type", "auth_identify"}, {"corr_id", 3}, {"username", "eve"}})["ok"])
-      << "nobody becomes another";
+      << "a client cannot change its user";
 }
 
-TEST_F(ConnectionTest, NamesThatAreRefused) {
+TEST_F(ConnectionTest, RefusesBadUserNames) {
   for (const std::string name : {"", "a\nb", "internal", "\xff"}) {
     EXPECT_FALSE(Answer({{"type", "auth_identify"}, {"corr_id", 1}, {"username", name}})["ok"]);
   }
@@ -179,11 +179,11 @@ TEST_F(ConnectionTest, NamesThatAreRefused) {
   Identify();
 }
 
-TEST_F(ConnectionTest, BadFramesAreAnsweredOrEndIt) {
+TEST_F(ConnectionTest, BadFramesAreAnsweredOrCloseTheConnection) {
   Identify();
   Send({{"type", "ping"}, {"corr_id", 7}, {"x", {{"deep", 1}}}});
   EXPECT_TRUE(Answers().empty());
-  EXPECT_FALSE(wire.closed.empty()) << "no number to answer to could be read";
+  EXPECT_FALSE(wire.closed.empty()) << "the frame has no corr_id to answer to";
   wire.closed.clear();
   const json missing = Answer({{"type", "launch_process"}, {"corr_id", 7}});
   EXPECT_EQ(missing["corr_id"], 7);
@@ -192,12 +192,12 @@ TEST_F(ConnectionTest, BadFramesAreAnsweredOrEndIt) {
   EXPECT_EQ(service->bad_frames.load(), 2u);
 }
 
-TEST_F(ConnectionTest, Ping) {
+TEST_F(ConnectionTest, AnswersPing) {
   Identify();
   EXPECT_EQ(Answer({{"type", "ping"}, {"corr_id", 9}})["result"], "Pong");
 }
 
-TEST_F(ConnectionTest, UnknownProcesses) {
+TEST_F(ConnectionTest, UnknownProcessesAreErrors) {
   Identify();
   for (const char* type : {"attach_process", "terminate_process"}) {
     const json answer = Answer({{"type", type}, {"corr_id", 1}, {"process_id", "nobody\xff"}});
@@ -208,16 +208,16 @@ TEST_F(ConnectionTest, UnknownProcesses) {
   EXPECT_EQ(Answer({{"type", "list_processes"}, {"corr_id", 1}})["result"], "[]");
 }
 
-TEST_F(ConnectionTest, ProgramsThatAreNone) {
+TEST_F(ConnectionTest, RefusesInvalidPrograms) {
   Identify();
   json add = Filled("add_program");
   add["program_hash"] = host::Blake3Hex("\x01");
   add["manifest"] = "[package]\nname = \"a\"\nversion = \"0.1.0\"\n";
   const json answer = Answer(add, 1);
   EXPECT_FALSE(answer["ok"]);
-  EXPECT_FALSE(registry->Find("a")) << "what does not compile is not kept";
+  EXPECT_FALSE(registry->Find("a")) << "a component that does not compile is not stored";
   add["program_hash"] = std::string(64, '0');
-  EXPECT_FALSE(Answer(add)["ok"]) << "a hash that lies";
+  EXPECT_FALSE(Answer(add)["ok"]) << "a wrong hash";
   EXPECT_EQ(Answer({{"type", "check_program"}, {"corr_id", 1}, {"name", "a"}, {"version", "0.1.0"}},
                    1)["result"],
             "false");
@@ -225,7 +225,7 @@ TEST_F(ConnectionTest, ProgramsThatAreNone) {
   EXPECT_FALSE(Answer(launch, 1)["ok"]);
 }
 
-TEST_F(ConnectionTest, WhatIsNotThereYetSaysSo) {
+TEST_F(ConnectionTest, UnsupportedMessagesAreErrors) {
   Identify();
   for (const char* type : {"launch_daemon", "register_mcp_server", "mcp_response"}) {
     const json answer = Answer(Filled(type));
@@ -234,7 +234,7 @@ TEST_F(ConnectionTest, WhatIsNotThereYetSaysSo) {
   }
 }
 
-TEST_F(ConnectionTest, AClientThatReadsNothingIsNotReadFrom) {
+TEST_F(ConnectionTest, StopsReadingFromAClientThatReadsNothing) {
   Identify();
   EXPECT_TRUE(connection->Reads());
   for (size_t i = 0; i < limits.max_waiting_responses; ++i) {
@@ -245,7 +245,7 @@ TEST_F(ConnectionTest, AClientThatReadsNothingIsNotReadFrom) {
   EXPECT_TRUE(connection->Reads());
 }
 
-TEST_F(ConnectionTest, ModelStatus) {
+TEST_F(ConnectionTest, AnswersModelStatus) {
   Identify();
   const json answer =
       Answer({{"type", "query"}, {"corr_id", 1}, {"subject", "model_status"}, {"record", ""}});
@@ -253,7 +253,7 @@ TEST_F(ConnectionTest, ModelStatus) {
   EXPECT_FALSE(Answer({{"type", "query"}, {"corr_id", 1}, {"subject", "x"}, {"record", ""}})["ok"]);
 }
 
-TEST_F(ConnectionTest, PagesOfOtherAddressesMayNotConnect) {
+TEST_F(ConnectionTest, RefusesWebPagesOfOtherOrigins) {
   const std::string_view here = "127.0.0.1:8080";
   for (const char* origin : {"", "http://localhost:3000", "http://127.0.0.1", "http://[::1]:80"}) {
     EXPECT_TRUE(MayUpgrade(*service, origin, here)) << origin;
@@ -266,7 +266,7 @@ TEST_F(ConnectionTest, PagesOfOtherAddressesMayNotConnect) {
   EXPECT_FALSE(MayUpgrade(*service, "", "") && MayUpgrade(*service, "http://", ""));
 }
 
-TEST_F(ConnectionTest, MetricsAreWhatPrometheusReads) {
+TEST_F(ConnectionTest, MetricsAreInThePrometheusFormat) {
   const HttpAnswer answer = AnswerHttp(*service, "GET", "/metrics", "");
   EXPECT_EQ(answer.status, 200u);
   for (const char* name : {"pie_batches_total", "pie_tokens_total", "pie_pages_used",

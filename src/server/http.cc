@@ -17,7 +17,7 @@ bool MayAsk(Service& service, std::string_view path, std::string_view authorizat
          service.auth.IsToken(authorization.substr(kBearer.size()));
 }
 
-// Without scheme and port.
+// Returns an address without its scheme and port.
 std::string_view HostOf(std::string_view address) {
   if (const size_t scheme = address.find("://"); scheme != std::string_view::npos) {
     address.remove_prefix(scheme + 3);
@@ -40,10 +40,11 @@ HttpAnswer AnswerHttp(Service& service, std::string_view method, std::string_vie
                       std::string_view authorization) {
   path = path.substr(0, path.find('?'));
   if (!MayAsk(service, path, authorization)) {
-    return {401, "text/plain; charset=utf-8", "this needs the server's token\n"};
+    return {401, "text/plain; charset=utf-8",
+            "this route needs the server's token: Authorization: Bearer <token>\n"};
   }
   if (method != "GET" && method != "HEAD") {
-    return {405, "text/plain; charset=utf-8", "only GET is answered here\n"};
+    return {405, "text/plain; charset=utf-8", "only GET and HEAD are supported\n"};
   }
   if (path == "/healthz") {
     if (service.draining) return {503, "text/plain; charset=utf-8", "draining\n"};
@@ -51,7 +52,7 @@ HttpAnswer AnswerHttp(Service& service, std::string_view method, std::string_vie
   }
   if (path == "/metrics") return {200, "text/plain; version=0.0.4", MetricsText(service)};
   return {404, "text/plain; charset=utf-8",
-          "nothing is here. Clients connect by WebSocket; see also /healthz and /metrics\n"};
+          "not found. Clients connect by WebSocket; the HTTP routes are /healthz and /metrics\n"};
 }
 
 }  // namespace pie::server

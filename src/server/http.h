@@ -1,4 +1,4 @@
-// The plain HTTP side, without a socket: a path and a header in, a status and a text out.
+// The HTTP routes, without a socket: a path and a header in, a status and a text out.
 #pragma once
 
 #include <string>
@@ -14,12 +14,13 @@ struct HttpAnswer {
   std::string body;
 };
 
-// `authorization` is that header, or empty.
+// `authorization` is the value of that header, or empty.
 HttpAnswer AnswerHttp(Service& service, std::string_view method, std::string_view path,
                       std::string_view authorization);
 
-// May a page of `origin` (that header, or empty) open a WebSocket here? Without authentication only
-// pages of this machine, or of the address that it asked for (`host`).
+// Returns whether a web page from `origin` (the value of that header, or empty) may open a
+// WebSocket. While authentication is off, only pages of this machine or of the address in `host`
+// may.
 bool MayUpgrade(const Service& service, std::string_view origin, std::string_view host);
 
 }  // namespace pie::server

@@ -33,7 +33,7 @@ void Log::Write(Level level, std::string_view event, const nlohmann::json& field
     line = Dump(object) + "\n";
   } else {
     line = fmt::format("{} {:<7} {}", Now(), name, event);
-    // Texts are quoted as JSON is: a name with a line break in it cannot forge a line.
+    // Texts are quoted like JSON strings, so that a name with a line break cannot forge a line.
     if (fields.is_object()) {
       for (const auto& [key, value] : fields.items()) {
         line += fmt::format(" {}={}", key, Dump(value));

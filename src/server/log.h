@@ -1,4 +1,5 @@
-// Log: one line an occurrence, for a person or (JSON) for a machine. Any thread; lines stay whole.
+// Log: writes one line per event, for people or (as JSON) for programs. Thread-safe; lines are
+// never interleaved.
 #pragma once
 
 #include <cstdio>

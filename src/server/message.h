@@ -1,5 +1,5 @@
-// What a client can say, as typed values. Texts are views into the frame they came in: they live as
-// long as it does.
+// The messages of clients as typed values. Texts are views into the frame and live as long as it
+// does.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct Query {
   uint32_t corr_id;
   std::string_view subject, record;
 };
-// A part of something longer: a component or a file.
+// A part of a larger object, a component or a file.
 struct Chunk {
   std::string_view hash;  // blake3 of the whole, in hex
   uint32_t index, total;
@@ -49,7 +49,7 @@ struct LaunchProcess {
   std::string_view inferlet, input;
   bool capture_outputs;
   std::optional<uint64_t> token_budget;
-  std::optional<uint64_t> seen;  // ours: events carry their numbers, and are kept once sent
+  std::optional<uint64_t> seen;  // our extension: events are numbered and kept after they were sent
 };
 struct LaunchDaemon {
   uint32_t corr_id;
@@ -59,18 +59,19 @@ struct LaunchDaemon {
 struct AttachProcess {
   uint32_t corr_id;
   std::string_view process_id;
-  std::optional<uint64_t> seen;  // ours: how many events this client has had
+  // our extension: the number of events that this client has received
+  std::optional<uint64_t> seen;
 };
 struct TerminateProcess {
   uint32_t corr_id;
   std::string_view process_id;
 };
 struct SignalProcess {
-  std::optional<uint32_t> corr_id;  // ours: asks for a response
+  std::optional<uint32_t> corr_id;  // our extension: asks for a response
   std::string_view process_id, message;
 };
 struct TransferFile {
-  std::optional<uint32_t> corr_id;  // ours: asks for a response
+  std::optional<uint32_t> corr_id;  // our extension: asks for a response
   std::string_view process_id;
   Chunk chunk;
 };
@@ -98,7 +99,7 @@ using ClientMessage =
                  TransferFile, ListProcesses, Ping, RegisterMcpServer, McpResponse>;
 
 // The tags, in the order of the variant. A message that is not `before_auth` is refused until the
-// client is known.
+// client is authenticated.
 struct MessageType {
   std::string_view tag;
   bool before_auth = false;

@@ -52,7 +52,7 @@ Status Programs::Install(std::string_view manifest_text, std::string_view compon
   if (kept) {
     loaded_[manifest.id()] = hash;
   } else {
-    loaded_.erase(manifest.id());  // what is on disk is loaded again when it is asked for
+    loaded_.erase(manifest.id());  // the version on disk is loaded again on its next use
   }
   return kept;
 }

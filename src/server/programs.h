@@ -1,5 +1,5 @@
-// Programs: the registry's programs in the engine, loaded when they are first asked for. Any
-// thread. Load and Install may compile, so they are not for the IO thread; Loaded is.
+// Programs: loads programs of the registry into the engine on first use. Thread-safe. Load and
+// Install may compile, so the IO thread must not call them; it may call Loaded.
 #pragma once
 
 #include <chrono>
@@ -18,12 +18,12 @@ class Programs {
  public:
   Programs(host::Engine& engine, Registry& registry) : engine_(engine), registry_(registry) {}
 
-  // What `name` or `name@version` means, if that was looked up within the last second: other
-  // processes write to the registry too.
+  // Returns the id of `name` or `name@version` if it was looked up within the last second. Older
+  // lookups do not count, because other processes write to the registry too.
   std::optional<std::string> Loaded(std::string_view program);
-  // The same, by looking, and loading it if need be.
+  // Looks the program up and loads it if needed. Returns its id.
   Result<std::string> Load(std::string_view program);
-  // Compiles the component, which is its check, then keeps it.
+  // Compiles the component, which also validates it, then stores it in the registry.
   Status Install(std::string_view manifest, std::string_view component, std::string_view user,
                  bool overwrite, bool admin);
   Registry& registry() { return registry_; }
@@ -36,7 +36,7 @@ class Programs {
   };
   host::Engine& engine_;
   Registry& registry_;
-  std::mutex loading_;  // one compiler at a time
+  std::mutex loading_;  // serialises compilation
   std::mutex mutex_;
   std::map<std::string, std::string, std::less<>> loaded_;  // name@version → hash
   std::map<std::string, Known, std::less<>> known_;

@@ -19,7 +19,7 @@ constexpr int kLeastRsaBits = 2048;
 constexpr int kMostRsaBits = 16'384;
 constexpr size_t kMostKeyBytes = 16ull << 10;
 constexpr std::string_view kAccepted =
-    "give RSA (2048 bits or more), Ed25519 or ECDSA (P-256, P-384), as PEM or as OpenSSH writes it";
+    "use RSA (2048 bits or more), Ed25519 or ECDSA (P-256, P-384), in PEM or OpenSSH format";
 
 template <class T, void (*Free)(T*)>
 struct Freer {
@@ -47,7 +47,7 @@ Key FromPem(std::string_view text) {
   return Own(key);
 }
 
-// The pieces of an OpenSSH key: each a length of four bytes and its bytes.
+// Reads the fields of an OpenSSH key: a length of four bytes, then the bytes.
 class SshReader {
  public:
   explicit SshReader(std::string_view bytes) : left_(bytes) {}
@@ -115,7 +115,7 @@ Key FromSsh(std::string_view text) {
   return Own(EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, Raw(raw), raw.size()));
 }
 
-// Two numbers side by side, as some libraries write an ECDSA signature, the way OpenSSL reads it.
+// Converts an ECDSA signature of two concatenated numbers, as some libraries write it, to DER.
 std::string ToDer(std::string_view pair) {
   const auto half = static_cast<int>(pair.size() / 2);
   Owned<ECDSA_SIG, ECDSA_SIG_free> signature(ECDSA_SIG_new());
@@ -141,13 +141,14 @@ bool VerifyWith(EVP_PKEY* key, const EVP_MD* digest, std::string_view message,
 Result<PublicKey> PublicKey::Parse(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   text.remove_prefix(std::min(first, text.size()));
-  if (text.size() > kMostKeyBytes) return Fail(Code::kInvalid, "this is too long for a key");
+  if (text.size() > kMostKeyBytes)
+    return Fail(Code::kInvalid, "the text is too long for a public key");
   if (text.find("PRIVATE KEY") != std::string_view::npos) {
-    return Fail(Code::kInvalid, "this is a private key: keep it, and give its public half");
+    return Fail(Code::kInvalid, "this is a private key: keep it secret, and use its public key");
   }
   const bool pem = text.starts_with("-----BEGIN");
   PublicKey key(pem ? FromPem(text) : FromSsh(text));
-  if (!key.key_) return Fail(Code::kInvalid, "this is no public key: {}", kAccepted);
+  if (!key.key_) return Fail(Code::kInvalid, "this is not a public key: {}", kAccepted);
   PIE_RETURN_IF_ERROR(key.Classify());
   return key;
 }
@@ -157,8 +158,8 @@ Status PublicKey::Classify() {
   const int bits = EVP_PKEY_get_bits(key);
   if (EVP_PKEY_is_a(key, "RSA") == 1) {
     if (bits < kLeastRsaBits || bits > kMostRsaBits) {
-      return Fail(Code::kInvalid, "an RSA key has {} to {} bits, this one {}", kLeastRsaBits,
-                  kMostRsaBits, bits);
+      return Fail(Code::kInvalid, "RSA keys must have {} to {} bits; this one has {}",
+                  kLeastRsaBits, kMostRsaBits, bits);
     }
     kind_ = fmt::format("RSA {}", bits);
     return {};
@@ -176,7 +177,7 @@ Status PublicKey::Classify() {
     if (name == "secp384r1" || name == "P-384") kind_ = "ECDSA P-384";
     if (!kind_.empty()) return {};
   }
-  return Fail(Code::kInvalid, "keys of this kind are not accepted: {}", kAccepted);
+  return Fail(Code::kInvalid, "this kind of key is not supported: {}", kAccepted);
 }
 
 bool PublicKey::Verify(std::string_view message, std::string_view signature) const {
@@ -207,12 +208,12 @@ std::string Base64Encode(std::string_view bytes) {
 
 Result<std::string> Base64Decode(std::string_view text) {
   if (text.size() % 4 != 0 || text.size() > kMostKeyBytes * 2) {
-    return Fail(Code::kInvalid, "this is no base64");
+    return Fail(Code::kInvalid, "malformed base64");
   }
   std::string bytes(text.size() / 4 * 3, '\0');
   const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), Raw(text),
                                    static_cast<int>(text.size()));
-  if (size < 0) return Fail(Code::kInvalid, "this is no base64");
+  if (size < 0) return Fail(Code::kInvalid, "malformed base64");
   const size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
   bytes.resize(static_cast<size_t>(size) - padding);
   return bytes;

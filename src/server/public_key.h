@@ -1,6 +1,6 @@
-// PublicKey: a user's key, read from PEM or from OpenSSH's one-line form, and what it can verify:
-// RSA (PKCS#1 v1.5, SHA-256, 2048 bits and more), Ed25519, ECDSA on P-256 and P-384. OpenSSL does
-// the arithmetic. Immutable; any thread.
+// PublicKey: a user's public key, read from PEM or from OpenSSH's one-line form, which verifies
+// signatures: RSA (PKCS#1 v1.5, SHA-256, at least 2048 bits), Ed25519, ECDSA on P-256 and P-384.
+// OpenSSL does the arithmetic. Immutable; any thread.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@ namespace pie::server {
 
 class PublicKey {
  public:
-  // An error says what is wrong with the text, and what is accepted.
+  // Errors say what is wrong with the text, and what is accepted.
   static Result<PublicKey> Parse(std::string_view text);
 
   bool Verify(std::string_view message, std::string_view signature) const;
   const std::string& kind() const { return kind_; }  // "RSA 4096", "Ed25519", "ECDSA P-256"
-  // Tells keys apart: the hash of what they are, not of how they were written.
+  // Identifies a key: a hash of the key itself, whatever form it was written in.
   std::string fingerprint() const;
 
  private:
@@ -32,6 +32,6 @@ class PublicKey {
 
 std::string Base64Encode(std::string_view bytes);
 Result<std::string> Base64Decode(std::string_view text);
-std::string RandomBytes(size_t count);  // for secrets
+std::string RandomBytes(size_t count);  // cryptographically secure
 
 }  // namespace pie::server

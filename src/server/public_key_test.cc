@@ -1,4 +1,4 @@
-// Keys and signatures made by OpenSSL's and OpenSSH's own tools; what they say was true is true.
+// Keys and signatures made by the tools of OpenSSL and OpenSSH, which serve as the reference.
 #include "server/public_key.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ struct Case {
   const char* kind;
 };
 
-TEST(PublicKey, SignaturesOfEveryKind) {
+TEST(PublicKey, VerifiesSignaturesOfEveryKind) {
   const Case cases[] = {{"RSA", nullptr, 2048, EVP_sha256(), "RSA 2048"},
                         {"RSA", nullptr, 3072, EVP_sha256(), "RSA 3072"},
                         {"ED25519", nullptr, 0, nullptr, "Ed25519"},
@@ -76,8 +76,8 @@ TEST(PublicKey, SignaturesOfEveryKind) {
   }
 }
 
-// Made by ssh-keygen.
-TEST(PublicKey, TheFormOfOpenSsh) {
+// Keys made by ssh-keygen.
+TEST(PublicKey, ReadsTheFormatOfOpenSsh) {
   const std::pair<const char*, const char*> keys[] = {
       {"ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQC40DM8hKwZPfX+CsZB3/FZcw7QE9KurmCB/gD2LZ9q"
        "Htts/rWaV0Tgxwe+sQUtfUpgcaN1Q74S1RAmcpuBTv7cbtb1Uq/ZmzYprJOEKjmXujgYNLInAffeHPrV"
@@ -104,7 +104,7 @@ TEST(PublicKey, TheFormOfOpenSsh) {
   }
 }
 
-TEST(PublicKey, WhatIsRefused) {
+TEST(PublicKey, RefusesInvalidKeys) {
   EXPECT_FALSE(PublicKey::Parse(""));
   EXPECT_FALSE(PublicKey::Parse("hello"));
   EXPECT_FALSE(PublicKey::Parse("ssh-rsa AAAA"));
@@ -119,7 +119,7 @@ TEST(PublicKey, WhatIsRefused) {
   EXPECT_NE(secret.error().text.find("private key"), std::string::npos);
 }
 
-TEST(Base64, ThereAndBack) {
+TEST(Base64, RoundTrips) {
   for (const std::string text : {"", "a", "ab", "abc", "abcd", "\xff\xfe\x01"}) {
     EXPECT_EQ(Base64Decode(Base64Encode(text)), text);
   }

@@ -26,7 +26,7 @@ constexpr const char* kSchema =
     " owner TEXT NOT NULL, installed_at INTEGER NOT NULL, PRIMARY KEY (name, version))";
 
 Error SqlError(sqlite3* db, std::string_view doing) {
-  return {Code::kInternal, fmt::format("the index of programs: {}: {}", doing, sqlite3_errmsg(db))};
+  return {Code::kInternal, fmt::format("the program index: {}: {}", doing, sqlite3_errmsg(db))};
 }
 
 // A prepared statement, bound and stepped.
@@ -68,7 +68,7 @@ InstalledProgram Row(Statement& row) {
 Result<std::unique_ptr<Registry>> Registry::Open(const std::string& dir) {
   std::error_code error;
   fs::create_directories(fs::path(dir) / "components", error);
-  if (error) return Fail(Code::kInternal, "cannot make the folder {}: {}", dir, error.message());
+  if (error) return Fail(Code::kInternal, "cannot create the folder {}: {}", dir, error.message());
   sqlite3* db = nullptr;
   const std::string path = dir + "/index.sqlite";
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
@@ -93,8 +93,8 @@ std::string Registry::BlobPath(std::string_view hash) const {
   return fmt::format("{}/components/{}.wasm", dir_, hash);
 }
 
-// Components that no entry names: left by an installation that was cut short, or by a removal.
-// Young ones may be about to be named by another process.
+// Removes components that no entry names: left by an interrupted installation or by a removal.
+// Recent ones stay, because another process may be about to index them.
 Status Registry::RemoveOrphans() {
   std::set<std::string> named;
   for (const InstalledProgram& program : PIE_TRY(Select(""))) named.insert(program.wasm_hash);
@@ -121,7 +121,7 @@ Result<std::vector<InstalledProgram>> Registry::Select(std::string_view name) {
   std::ranges::sort(found, [](const auto& a, const auto& b) {
     if (a.name != b.name) return a.name < b.name;
     if (OlderVersion(a.version, b.version)) return true;
-    // Those that differ in what is behind a + are of one age.
+    // Versions that differ only in build metadata are ordered by text.
     return !OlderVersion(b.version, a.version) && a.version < b.version;
   });
   return found;
@@ -137,13 +137,15 @@ Status Registry::CheckOverwriteLocked(const host::Manifest& manifest, std::strin
                                       std::string_view user, bool overwrite, bool admin) {
   for (const InstalledProgram& program : PIE_TRY(Select(manifest.name))) {
     if (program.owner != user && !admin) {
-      return Fail(Code::kInvalid, "{} belongs to another user: choose another name in [package]",
-                  program.name);
+      return Fail(
+          Code::kInvalid,
+          "{} belongs to another user: choose another name in the [package] section of Pie.toml",
+          program.name);
     }
     if (program.version != manifest.version || program.wasm_hash == wasm_hash) continue;
     if (!overwrite) {
       return Fail(Code::kInvalid,
-                  "{} is installed already, with other content: raise its version in Pie.toml, or "
+                  "{} is already installed with other content: raise its version in Pie.toml, or "
                   "install it with force_overwrite",
                   program.id());
     }
@@ -206,7 +208,7 @@ Status Registry::Remove(std::string_view program) {
   remove.Text(found.name);
   if (!all) remove.Text(found.version);
   if (remove.Step() != SQLITE_DONE) return std::unexpected(SqlError(db_, "removing"));
-  return {};  // its component goes when it is an hour old: somebody may be reading it
+  return {};  // RemoveOrphans deletes the component when it is an hour old, as it may be in use
 }
 
 }  // namespace pie::server

@@ -1,9 +1,9 @@
 // Registry: the installed programs, on disk. Components are files named by their hash; an SQLite
-// index says which program is which. A component is written aside, flushed, renamed, and only then
-// indexed: whatever moment the machine stops at, a program is there whole or not at all.
+// index lists the programs. A component is written to a temporary file, flushed, renamed, and only
+// then indexed, so that after a crash a program is either installed completely or not at all.
 //
-// Any thread may use it, and several processes (`pie serve`, `pie inferlet`) at once. Calls read
-// and write files, so they are not for the IO thread, save Find, which is cached.
+// Any thread may use it, and several processes (`pie serve`, `pie inferlet`) at the same time.
+// Calls access files, so the IO thread must not make them; Find is cached and exempt.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct InstalledProgram {
   std::string name, version;
   std::string wasm_hash, manifest_hash;
   std::string manifest;      // the text of its Pie.toml
-  uint64_t bytes = 0;        // of the component
+  uint64_t bytes = 0;        // size of the component
   std::string owner;         // the user who installed it
   int64_t installed_at = 0;  // seconds since 1970
   std::string id() const { return name + "@" + version; }
@@ -33,22 +33,22 @@ struct InstalledProgram {
 
 class Registry {
  public:
-  // Makes the folder if it is not there.
+  // Creates the folder if it does not exist.
   static Result<std::unique_ptr<Registry>> Open(const std::string& dir);
   ~Registry();
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // Keeps the program. The same bytes again are fine. Other bytes for a version that is there need
-  // `overwrite`, by the user who installed it (or by `admin`).
+  // Stores a program. Adding the same bytes again succeeds. Replacing a version by other bytes
+  // needs `overwrite`, and the user who installed it (or `admin`).
   Status Add(std::string_view manifest_text, std::string_view component, std::string_view user,
              bool overwrite, bool admin = false);
-  // `name` is the latest version, by its number; or `name@version`.
+  // `program` is `name`, which means its latest version, or `name@version`.
   Result<InstalledProgram> Find(std::string_view program);
   Result<std::vector<InstalledProgram>> List();
   Result<std::string> ReadComponent(const InstalledProgram& program);
   Status Remove(std::string_view program);
-  // Whether Add would have anything to refuse, before a component is looked at.
+  // Returns the error that Add would return, before the component is compiled.
   Status CheckOverwrite(const host::Manifest& manifest, std::string_view wasm_hash,
                         std::string_view user, bool overwrite, bool admin = false);
 
@@ -58,14 +58,14 @@ class Registry {
   Status RemoveOrphans();
   Status CheckOverwriteLocked(const host::Manifest& manifest, std::string_view wasm_hash,
                               std::string_view user, bool overwrite, bool admin);
-  Result<std::vector<InstalledProgram>> Select(std::string_view name);  // "" = all
+  Result<std::vector<InstalledProgram>> Select(std::string_view name);  // "": all programs
 
   const std::string dir_;
   std::mutex mutex_;
   sqlite3* db_;
 };
 
-// Is `a` an older version than `b`? By the rules of semver.org, prereleases too.
+// Returns whether version `a` is older than `b` by the rules of semver.org, including prereleases.
 bool OlderVersion(std::string_view a, std::string_view b);
 
 }  // namespace pie::server

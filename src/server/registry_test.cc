@@ -26,9 +26,9 @@ class RegistryTest : public testing::Test {
   std::unique_ptr<Registry> registry;
 };
 
-TEST_F(RegistryTest, WhatWasAddedIsFoundAgain) {
+TEST_F(RegistryTest, FindsInstalledPrograms) {
   ASSERT_TRUE(registry->Add(Manifest("hello", "0.1.0"), "component", "ada", false));
-  registry = *Registry::Open(dir);  // another process
+  registry = *Registry::Open(dir);  // as another process would
   auto found = registry->Find("hello@0.1.0");
   ASSERT_TRUE(found);
   EXPECT_EQ(found->wasm_hash, host::Blake3Hex("component"));
@@ -38,7 +38,7 @@ TEST_F(RegistryTest, WhatWasAddedIsFoundAgain) {
   EXPECT_EQ(registry->ReadComponent(*found), "component");
 }
 
-TEST_F(RegistryTest, TheLatestVersionByNumber) {
+TEST_F(RegistryTest, FindsTheLatestVersion) {
   for (const char* version : {"0.9.0", "0.10.0", "0.2.0", "0.10.0-rc.1"}) {
     ASSERT_TRUE(registry->Add(Manifest("hello", version), version, "ada", false));
   }
@@ -51,19 +51,20 @@ TEST_F(RegistryTest, TheLatestVersionByNumber) {
   EXPECT_EQ(registry->List()->size(), 4u);
 }
 
-TEST_F(RegistryTest, OverwritingIsAsked) {
+TEST_F(RegistryTest, ReplacingNeedsOverwrite) {
   const std::string manifest = Manifest("hello", "0.1.0");
   ASSERT_TRUE(registry->Add(manifest, "one", "ada", false));
-  EXPECT_TRUE(registry->Add(manifest, "one", "ada", false)) << "the same again";
+  EXPECT_TRUE(registry->Add(manifest, "one", "ada", false)) << "the same bytes again";
   EXPECT_FALSE(registry->Add(manifest, "two", "ada", false));
   EXPECT_TRUE(registry->Add(manifest, "two", "ada", true));
-  EXPECT_FALSE(registry->Add(manifest, "three", "eve", true)) << "another's";
-  EXPECT_FALSE(registry->Add(Manifest("hello", "9.0.0"), "three", "eve", true)) << "another's name";
+  EXPECT_FALSE(registry->Add(manifest, "three", "eve", true)) << "belongs to another user";
+  EXPECT_FALSE(registry->Add(Manifest("hello", "9.0.0"), "three", "eve", true))
+      << "the name belongs to another user";
   EXPECT_TRUE(registry->Add(manifest, "three", "root", true, /*admin=*/true));
   EXPECT_EQ(registry->ReadComponent(*registry->Find("hello")), "three");
 }
 
-TEST_F(RegistryTest, RemovedIsGone) {
+TEST_F(RegistryTest, RemovesPrograms) {
   ASSERT_TRUE(registry->Add(Manifest("a", "0.1.0"), "1", "ada", false));
   ASSERT_TRUE(registry->Add(Manifest("a", "0.2.0"), "2", "ada", false));
   EXPECT_TRUE(registry->Remove("a@0.2.0"));
@@ -73,7 +74,7 @@ TEST_F(RegistryTest, RemovedIsGone) {
   EXPECT_FALSE(registry->Remove("a"));
 }
 
-TEST_F(RegistryTest, VersionsOfOneAgeAreInAnOrder) {
+TEST_F(RegistryTest, VersionsThatDifferInBuildMetadataAreOrdered) {
   for (const char* version : {"1.0.0+b", "1.0.0", "0.9.0", "1.0.0+a"}) {
     ASSERT_TRUE(registry->Add(Manifest("a", version), version, "ada", false));
   }
@@ -84,7 +85,7 @@ TEST_F(RegistryTest, VersionsOfOneAgeAreInAnOrder) {
   EXPECT_EQ(found, (std::vector<std::string>{"0.9.0", "1.0.0", "1.0.0+a", "1.0.0+b"}));
 }
 
-TEST_F(RegistryTest, DamageIsNoticed) {
+TEST_F(RegistryTest, DetectsDamagedComponents) {
   ASSERT_TRUE(registry->Add(Manifest("a", "0.1.0"), "component", "ada", false));
   const auto found = *registry->Find("a");
   std::ofstream(dir + "/components/" + found.wasm_hash + ".wasm") << "comp0nent";
@@ -93,17 +94,17 @@ TEST_F(RegistryTest, DamageIsNoticed) {
   EXPECT_NE(read.error().text.find("install it again"), std::string::npos);
 }
 
-TEST_F(RegistryTest, BadManifests) {
+TEST_F(RegistryTest, RefusesBadManifests) {
   EXPECT_FALSE(registry->Add("", "x", "ada", false));
   EXPECT_FALSE(registry->Add(Manifest("../../etc", "0.1.0"), "x", "ada", false));
   EXPECT_FALSE(registry->Add(Manifest("hello", "../1"), "x", "ada", false));
 }
 
-TEST_F(RegistryTest, WhatAnInstallationLeftBehindGoesWhenItIsOld) {
+TEST_F(RegistryTest, RemovesOldOrphanedComponents) {
   const std::string left = dir + "/components/" + std::string(64, 'a') + ".wasm";
   std::ofstream(left) << "half";
   registry = *Registry::Open(dir);
-  EXPECT_TRUE(std::filesystem::exists(left)) << "somebody may be about to name it";
+  EXPECT_TRUE(std::filesystem::exists(left)) << "another process may be about to index it";
   std::filesystem::last_write_time(
       left, std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
   registry = *Registry::Open(dir);
@@ -111,7 +112,7 @@ TEST_F(RegistryTest, WhatAnInstallationLeftBehindGoesWhenItIsOld) {
 }
 
 // From semver.org, rule 11.
-TEST(Version, Order) {
+TEST(Version, ComparesLikeSemver) {
   const char* ordered[] = {"1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta",
                            "1.0.0-beta",  "1.0.0-beta.2",  "1.0.0-beta.11",
                            "1.0.0-rc.1",  "1.0.0",         "2.0.0",

@@ -23,9 +23,9 @@ namespace {
 
 constexpr auto kSweepEvery = std::chrono::seconds(1);
 constexpr auto kDrainLook = std::chrono::milliseconds(50);
-constexpr auto kFarewell = std::chrono::seconds(2);  // for closing handshakes
+constexpr auto kFarewell = std::chrono::seconds(2);  // time for closing handshakes
 
-// A socket is a file: a server wants as many as it may have.
+// Each socket is a file, so the server raises its limit of open files as far as it may.
 void RaiseFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -74,7 +74,7 @@ struct Server::Impl {
   asio::ssl::context tls;
   Service service;
   Sockets sockets;
-  asio::io_context io;  // its handlers hold sockets, which use what is above
+  asio::io_context io;  // its handlers hold sockets, which use the members above
   tcp::acceptor acceptor;
   asio::steady_timer sweep;
   uint16_t port = 0;
@@ -87,15 +87,15 @@ Status Server::Impl::Listen() {
   const auto found =
       resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive, error);
   if (error || found.empty()) {
-    return Fail(Code::kInvalid, "there is no address '{}' to listen on: {}", options.host,
+    return Fail(Code::kInvalid, "cannot resolve the address '{}' to listen on: {}", options.host,
                 error.message());
   }
   const tcp::endpoint endpoint = found.begin()->endpoint();
   if (!endpoint.address().is_loopback() && !service.auth.enabled()) {
     return Fail(
         Code::kInvalid,
-        "{} can be reached by others, and authentication is off: anybody could run programs "
-        "here. Set auth.enabled = true and add keys by `pie auth add`, or listen on "
+        "other machines can reach {}, and authentication is off: anybody could run programs "
+        "here. Set auth.enabled = true and add keys with `pie auth add`, or listen on "
         "127.0.0.1",
         options.host);
   }
@@ -114,7 +114,7 @@ void Server::Impl::Accept() {
   acceptor.async_accept([this](ErrorCode error, tcp::socket socket) {
     if (!acceptor.is_open()) return;
     if (error) {
-      // Out of files, most likely: there will be some again.
+      // Most likely the limit of open files is reached; try again later.
       service.log.Write(Log::Level::kWarning, "cannot accept", {{"why", error.message()}});
       sweep.expires_after(kSweepEvery);
       return sweep.async_wait([this](ErrorCode) {
@@ -142,7 +142,7 @@ void Server::Impl::SweepLater() {
     for (Socket* socket : sockets) {
       if (socket->since < late && socket->unknown()) unknown.push_back(socket);
     }
-    for (Socket* socket : unknown) socket->CloseGently("no authentication within the time for it");
+    for (Socket* socket : unknown) socket->CloseGently("authentication timed out");
     service.sessions.Sweep();
     SweepLater();
   });
@@ -155,7 +155,7 @@ void Server::Impl::Drained(std::chrono::steady_clock::time_point deadline) {
     sweep.expires_after(kDrainLook);
     return sweep.async_wait([this, deadline](ErrorCode) { Drained(deadline); });
   }
-  // Behind the last words of the last process, which are on their way to this thread.
+  // Posted, so that it runs after the last events of the processes, which are already posted.
   asio::post(io, [this] { SayGoodbye(); });
 }
 
@@ -191,7 +191,7 @@ Server::~Server() {
   impl_->io.stop();
   Wait();
   impl_->service.work.Stop();
-  // Processes speak to sessions and connections until they have ended.
+  // Processes use sessions and connections until they have ended.
   while (impl_->service.sessions.running() > 0) {
     impl_->service.sessions.CancelAll();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

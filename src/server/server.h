@@ -1,5 +1,6 @@
-// Server: the port. WebSocket for clients, and over the same port GET /healthz and GET /metrics.
-// One IO thread carries all sockets; nothing on it waits. Start, then Wait; Drain from any thread.
+// Server: the listening port. Clients connect by WebSocket; GET /healthz and GET /metrics use the
+// same port. One IO thread serves all sockets and never blocks. Call Start, then Wait; Drain may be
+// called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +18,24 @@ namespace pie::server {
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  uint16_t port = 8080;           // 0 = any that is free
-  std::string tls_cert, tls_key;  // PEM files; empty = no TLS
-  size_t max_processes = 0;       // that run at once; 0 = the engine's own limit
-  uint32_t drain_secs = 30;       // how long processes have to end when the server is told to stop
+  uint16_t port = 8080;           // 0: any free port
+  std::string tls_cert, tls_key;  // PEM files; empty: no TLS
+  size_t max_processes = 0;       // running at the same time; 0: the engine's own limit
+  uint32_t drain_secs = 30;       // time that processes have to end when the server shuts down
   Limits limits;
 };
 
 class Server {
  public:
-  // Bound and listening when it returns. An address that others can reach needs authentication.
+  // Binds and listens before it returns. An address that others can reach needs authentication.
   static Result<std::unique_ptr<Server>> Start(ServerOptions options, host::Engine& engine,
                                                Registry& registry, Auth& auth, Log& log);
   ~Server();
 
   uint16_t port() const;
   Service& service();
-  // No new connections and launches; when all processes have ended (or the time is over, and they
-  // are cancelled) all connections are closed. Wait returns then.
+  // Refuses new connections and launches. When all processes have ended, or are cancelled after
+  // drain_secs, it closes all connections, and Wait returns.
   void Drain();
   void Wait();
 
@@ -44,8 +45,8 @@ class Server {
   std::unique_ptr<Impl> impl_;
 };
 
-// Routes that are answered to anybody. /metrics is not among them while authentication is on: it
-// wants `Authorization: Bearer <the internal token>`.
+// Routes that need no authentication. While authentication is on, /metrics needs `Authorization:
+// Bearer <the internal token>`.
 inline constexpr std::string_view kOpenRoutes[] = {"/healthz"};
 
 }  // namespace pie::server

@@ -1,5 +1,5 @@
-// Service: what all connections share. Owned by the server; its parts say which threads may use
-// them. `post` runs a function on the IO thread and may be called from any.
+// Service: the state that all connections share. Owned by the server; each part says which threads
+// may use it. `post` runs a function on the IO thread and may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,8 @@ struct Service {
         sessions(the_engine, limits, max_processes),
         uploads(std::make_shared<host::ByteBudget>(limits.max_uploads_bytes)),
         work(limits.max_queued_jobs) {
-    // What a guest launches may be on disk only. Guests outlive the service by moments.
+    // Guests may launch programs that are only on disk. The resolver holds a reference to the
+    // programs, because guests may outlive the service for a moment.
     engine.SetResolver([kept = kept_programs](std::string_view program) {
       auto loaded = kept->Loaded(program);
       return loaded ? Result<std::string>(*std::move(loaded)) : kept->Load(program);
@@ -51,11 +52,11 @@ struct Service {
   const std::shared_ptr<host::ByteBudget> uploads;
   std::atomic<size_t> connections = 0;
   std::atomic<uint64_t> messages = 0;    // from clients
-  std::atomic<uint64_t> bad_frames = 0;  // that were none
-  std::atomic<uint64_t> refused = 0;     // connections past the limit
+  std::atomic<uint64_t> bad_frames = 0;  // frames that were not valid messages
+  std::atomic<uint64_t> refused = 0;     // connections beyond the limit
   std::atomic<uint64_t> launches = 0;
   std::atomic<bool> draining = false;  // no new launches
-  WorkQueue work;                      // last: its jobs use the rest
+  WorkQueue work;                      // last, because its jobs use the rest
 };
 
 }  // namespace pie::server

@@ -8,7 +8,7 @@
 namespace pie::server {
 namespace {
 
-constexpr size_t kEventOverhead = 128;  // what an event costs beside its text
+constexpr size_t kEventOverhead = 128;  // memory of an event besides its text
 
 }  // namespace
 
@@ -23,7 +23,7 @@ Session::Session(Options options, const Limits& limits, std::shared_ptr<host::By
 
 Session::~Session() {
   budget_->Give(bytes_);
-  if (options_.running && !ended_at_) --*options_.running;  // never launched
+  if (options_.running && !ended_at_) --*options_.running;  // the launch failed
 }
 
 void Session::SetProcess(std::shared_ptr<host::Process> process) {
@@ -51,11 +51,12 @@ Status Session::Attach(std::shared_ptr<Outlet> outlet, std::optional<uint64_t> s
     const uint64_t oldest = first == events_.end() ? next_seq_ : first->seq;
     lost_ = oldest - *seen - 1;
   }
-  // Whoever attaches hears the end, even if another has heard it.
+  // A client that attaches without `seen` gets the final event, even if another client has taken
+  // it.
   if (!seen && ended_at_ && next_ == events_.size() && next_ > 0) next_ = confirmed_ = next_ - 1;
   numbered_ = seen.has_value();
   outlet_ = std::move(outlet);
-  woken_ = true;  // it looks by itself
+  woken_ = true;  // the new client takes events by itself
   return {};
 }
 
@@ -68,7 +69,7 @@ void Session::Detach(const Outlet* outlet) {
     next_ = confirmed_;
     next_chunk_ = 0;
     MakeRoom(0);
-    room_.Fire();  // nobody to wait for
+    room_.Fire();  // without a client, the process need not wait
     process = process_;
   }
   if (process) process->ClientLeft();
@@ -84,7 +85,7 @@ std::optional<Outgoing> Session::Take(const Outlet* outlet) {
   if (outlet_.get() != outlet) return std::nullopt;
   if (lost_ > 0) {
     const std::string text = fmt::format(
-        "[pie] {} events of this process were dropped: nobody was there to take them\n", lost_);
+        "[pie] {} events of this process were dropped because no client was attached\n", lost_);
     lost_ = 0;
     return Outgoing{EncodeEvent(id_, EventKind::kStderr, text)};
   }
@@ -114,10 +115,10 @@ void Session::Sent(const Outlet* outlet) {
   std::lock_guard lock(mutex_);
   if (outlet_.get() != outlet) return;
   confirmed_ = next_;
-  // The end stays where the session does: another client may come for it.
+  // The final event is kept as long as the session, because another client may attach for it.
   const size_t kept = options_.numbered && ended_at_ ? 1 : 0;
   while (!numbered_ && confirmed_ > 0 && events_.size() > kept) DropFront();
-  // Not at the first free place: a process that is woken for one event costs as much as for many.
+  // Waits until half the ring is free: waking a process costs the same for one event as for many.
   if (!waits_ || unsent() > limits_.max_ring_events / 2 || FullLocked()) return;
   waits_ = false;
   room_.Fire();
@@ -139,7 +140,7 @@ void Session::OnFile(std::string_view bytes) {
 void Session::OnOutput(bool is_stderr, std::string_view bytes) {
   if (is_stderr && stderr_log_.is_on()) stderr_log_.Add(bytes, About());
   if (!options_.capture_outputs) return;
-  // A write may end within a character; the rest of it comes with the next.
+  // A write may end within a character; the rest of it comes with the next write.
   std::string& carry = carry_[is_stderr ? 1 : 0];
   carry.append(bytes);
   std::string text;
@@ -165,12 +166,13 @@ void Session::OnExit(const wasm::Exit& exit) {
   std::string text = exit.text;
   auto kind = exit.kind == wasm::Exit::Kind::kReturned ? EventKind::kReturn : EventKind::kError;
   if (text.size() > limits_.max_ring_bytes / 2) {
-    text = fmt::format("it returned {} bytes; at most {} MiB can be sent: use send_file",
-                       text.size(), limits_.max_ring_bytes >> 21);
+    text =
+        fmt::format("the inferlet returned {} bytes, but at most {} MiB can be sent; use send_file",
+                    text.size(), limits_.max_ring_bytes >> 21);
     kind = EventKind::kError;
   }
   Put(false, kind, std::move(text));
-  // Last: whoever sees none running may take the server down.
+  // Last, because the server may be shut down once no process is running.
   if (options_.running) --*options_.running;
 }
 
@@ -184,7 +186,7 @@ bool Session::Full() {
 
 bool Session::FullLocked() const {
   if (outlet_ == nullptr) return false;
-  if (unsent() == 0) return false;  // nothing would end the wait
+  if (unsent() == 0) return false;  // nothing is left whose sending would end the wait
   if (unsent() >= limits_.max_ring_events) return true;
   if (bytes_ < limits_.max_ring_bytes) return budget_->used() > budget_->limit() * 15 / 16;
   size_t waiting = 0;
@@ -197,7 +199,7 @@ void Session::Put(bool is_file, EventKind kind, std::string value) {
   std::shared_ptr<Outlet> to_wake;
   {
     std::lock_guard lock(mutex_);
-    // At once with its event: until then there is no last one.
+    // Set together with the final event, so that the two are never seen apart.
     if (kind == EventKind::kReturn || kind == EventKind::kError) {
       ended_at_ = std::chrono::steady_clock::now();
       process_.reset();
@@ -213,7 +215,7 @@ void Session::Put(bool is_file, EventKind kind, std::string value) {
 
 void Session::PutLocked(Event event) {
   const size_t bytes = event.value.size() + kEventOverhead;
-  // The end is kept in any case.
+  // The final event is kept in any case.
   if (MakeRoom(bytes)) {
     event.charged = bytes;
     bytes_ += bytes;
@@ -224,8 +226,8 @@ void Session::PutLocked(Event event) {
   events_.push_back(std::move(event));
 }
 
-// Lets old events go until `bytes` more fit: those that were sent first, then, if nobody is
-// attached, those that were not. False if they do not fit; else they are taken from the budget.
+// Drops old events until `bytes` more fit: first those that were sent, then, if no client is
+// attached, the unsent ones. Takes the bytes from the budget, or returns false if they do not fit.
 bool Session::MakeRoom(size_t bytes) {
   auto over = [&] {
     return events_.size() >= limits_.max_ring_events || bytes_ + bytes > limits_.max_ring_bytes;

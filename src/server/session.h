@@ -1,14 +1,16 @@
-// Session: what a process says, on its way to its client; and the client's side of the process.
+// Session: the events of a process on their way to its client, and the client's handle of the
+// process.
 //
 // Events are numbered from 1 and kept in a ring until they are sent. One client at a time takes
-// them, in order: the one that launched or attached last. While none is attached the ring keeps the
-// newest events, and the oldest go; what was lost is said in their place. While one is attached and
-// slow, the process is told to wait (`full`), so nothing is lost and nobody else is slowed.
+// them, in order: the one that launched or attached last. While no client is attached, the ring
+// keeps the newest events and drops the oldest; the client is then told how many were lost. While a
+// client is attached but slow, the process waits (`Full`), so nothing is lost and no other process
+// is slowed down.
 //
-// A client that asked for numbers (`seen`) also finds events that were sent and may not have
-// arrived: they stay as long as the ring has room.
+// A client that asked for numbered events (`seen`) can also take events again that were sent but
+// may not have arrived: they stay as long as the ring has room.
 //
-// Guest threads put events in; the IO thread takes them out. Both lock shortly.
+// Guest threads put events in; the IO thread takes them out. Both hold the lock only briefly.
 #pragma once
 
 #include <atomic>
@@ -31,14 +33,14 @@ namespace pie::server {
 
 class Session;
 
-// A client that takes events. `Wake` comes from any thread when there may be something to take.
+// A client that takes events. Any thread may call `Wake` when there may be an event to take.
 class Outlet {
  public:
   virtual ~Outlet() = default;
   virtual void Wake(const std::shared_ptr<Session>& session) = 0;
 };
 
-// One frame to send, and whether the process has nothing more to say behind it.
+// One frame to send. `last` is set if the process will send no further frame.
 struct Outgoing {
   std::string frame;
   bool last = false;
@@ -51,33 +53,33 @@ class Session final : public host::Listener, public std::enable_shared_from_this
     std::string program;
     bool capture_outputs = true;
     bool numbered = false;
-    Log* log = nullptr;                            // what it writes to stderr goes there too
-    std::shared_ptr<std::atomic<size_t>> running;  // counts those that have not ended
+    Log* log = nullptr;                            // receives a copy of stderr
+    std::shared_ptr<std::atomic<size_t>> running;  // number of processes that have not ended
   };
   Session(Options options, const Limits& limits, std::shared_ptr<host::ByteBudget> budget);
   ~Session() override;
 
   const Options& options() const { return options_; }
   const std::string& id() const { return id_; }
-  // Once, right after the launch and before anybody can attach.
+  // Call once, right after the launch, before a client can attach.
   void SetProcess(std::shared_ptr<host::Process> process);
   std::shared_ptr<host::Process> process() const;
 
-  // For the IO thread. Attaching takes the place of who was attached before.
+  // For the IO thread. Attaching replaces the client that was attached before.
   Status Attach(std::shared_ptr<Outlet> outlet, std::optional<uint64_t> seen);
-  // Does nothing if another has taken the place. What was taken and not `Sent` is taken again by
-  // the next.
+  // Does nothing if another client has replaced this one. The next client takes those events again
+  // that were taken but not `Sent`.
   void Detach(const Outlet* outlet);
   bool attached() const;
-  // The next frame for this outlet. A file comes in chunks, one a call.
+  // Returns the next frame for this outlet. A file comes in chunks, one per call.
   std::optional<Outgoing> Take(const Outlet* outlet);
-  // The frames taken so far have left.
+  // Confirms that the frames taken so far were sent.
   void Sent(const Outlet* outlet);
 
-  // When it ended.
+  // The time at which the process ended, if it has.
   std::optional<std::chrono::steady_clock::time_point> ended_at() const;
 
-  // host::Listener, on guest threads.
+  // The interface host::Listener, called on guest threads.
   void OnMessage(std::string_view text) override;
   void OnFile(std::string_view bytes) override;
   void OnOutput(bool is_stderr, std::string_view bytes) override;
@@ -92,7 +94,7 @@ class Session final : public host::Listener, public std::enable_shared_from_this
     EventKind kind;
     std::string value;
     std::string hash;    // of a file
-    size_t charged = 0;  // of the budget
+    size_t charged = 0;  // bytes taken from the budget
   };
   void Put(bool is_file, EventKind kind, std::string value);
   void PutLocked(Event event);
@@ -112,16 +114,16 @@ class Session final : public host::Listener, public std::enable_shared_from_this
   bool numbered_ = false;
   std::deque<Event> events_;
   size_t next_ = 0;          // index of the next event to be taken
-  size_t confirmed_ = 0;     // events before this index have left
+  size_t confirmed_ = 0;     // events before this index were sent
   uint32_t next_chunk_ = 0;  // of the file at `next_`
   uint64_t next_seq_ = 1;
-  uint64_t lost_ = 0;  // events that went unsent, not yet told
+  uint64_t lost_ = 0;  // lost events that the client has not been told about
   size_t bytes_ = 0;
-  const std::shared_ptr<host::ByteBudget> budget_;  // for those, with all sessions'
-  StderrLog stderr_log_;                            // for guest threads
-  std::string carry_[2];  // of stdout and stderr: the beginning of a character
-  bool waits_ = false;    // the process does, for room
-  bool woken_ = false;    // the outlet knows that there is something to take
+  const std::shared_ptr<host::ByteBudget> budget_;  // for these bytes, shared by all sessions
+  StderrLog stderr_log_;                            // used on guest threads
+  std::string carry_[2];  // of stdout and stderr: a truncated character at the end
+  bool waits_ = false;    // the process waits for room
+  bool woken_ = false;    // the outlet was woken since it last found nothing to take
   std::optional<std::chrono::steady_clock::time_point> ended_at_;
   wasm::Signal room_;
 };

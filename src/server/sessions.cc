@@ -16,15 +16,17 @@ Result<std::shared_ptr<Session>> Sessions::Launch(const std::string& program,
                                                   std::optional<uint64_t> token_budget,
                                                   std::shared_ptr<Outlet> outlet) {
   if (max_processes_ != 0 && running_->load() >= max_processes_) {
-    return Fail(Code::kExhausted,
-                "{} processes run already (server.max_concurrent_processes); try again later",
-                running_->load());
+    return Fail(
+        Code::kExhausted,
+        "{} processes are already running (server.max_concurrent_processes); try again later",
+        running_->load());
   }
   const std::string username = options.username;
   options.program = program;
   options.running = running_;
   auto session = std::make_shared<Session>(std::move(options), limits_, budget_);
-  // Before the process can say anything: it may speak faster than a ring without a reader holds.
+  // Attaches before the process can send an event: it may send faster than a ring without a reader
+  // can hold.
   std::optional<uint64_t> seen;
   if (session->options().numbered) seen = 0;
   PIE_RETURN_IF_ERROR(session->Attach(std::move(outlet), seen));
@@ -40,7 +42,7 @@ Result<std::shared_ptr<Session>> Sessions::Find(std::string_view id, std::string
   std::lock_guard lock(mutex_);
   auto found = sessions_.find(id);
   if (found == sessions_.end() || found->second->options().username != user) {
-    return Fail(Code::kNotFound, "there is no process '{}' (it may have ended)", id.substr(0, 64));
+    return Fail(Code::kNotFound, "no process '{}' exists (it may have ended)", id.substr(0, 64));
   }
   return found->second;
 }
@@ -55,7 +57,7 @@ std::vector<std::shared_ptr<Session>> Sessions::Of(std::string_view user) {
 }
 
 void Sessions::Remove(const std::string& id) {
-  std::shared_ptr<Session> removed;  // let go after unlocking
+  std::shared_ptr<Session> removed;  // destroyed after unlocking
   std::lock_guard lock(mutex_);
   auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
@@ -74,7 +76,7 @@ void Sessions::Sweep() {
   }
   std::ranges::sort(ended, {}, &Ended::first);
   const size_t spare =
-      ended.size() - std::min(ended.size(), limits_.max_ended_sessions);  // too many
+      ended.size() - std::min(ended.size(), limits_.max_ended_sessions);  // beyond the limit
   for (size_t i = 0; i < ended.size(); ++i) {
     if (i < spare || ended[i].first < oldest) sessions_.erase(ended[i].second->id());
   }

@@ -1,4 +1,4 @@
-// Sessions: all processes that clients launched and can still come back to, by id. Any thread.
+// Sessions: all processes that clients launched and can still attach to, by id. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ class Sessions {
  public:
   Sessions(host::Engine& engine, const Limits& limits, size_t max_processes);
 
-  // Launches a program that the engine has, with `outlet` attached from its first word on.
+  // Launches a program that the engine has loaded, with `outlet` attached before its first event.
   Result<std::shared_ptr<Session>> Launch(const std::string& program, std::string_view input,
                                           Session::Options options,
                                           std::optional<uint64_t> token_budget,
                                           std::shared_ptr<Outlet> outlet);
-  // Only its own user finds a process; for others it does not exist.
+  // Finds a process of this user. Processes of other users count as not found.
   Result<std::shared_ptr<Session>> Find(std::string_view id, std::string_view user);
   std::vector<std::shared_ptr<Session>> Of(std::string_view user);
   void Remove(const std::string& id);
-  // Lets go of ended processes whose time is over, or that are too many. Now and then.
+  // Removes ended processes whose time is over or that are too many. Called periodically.
   void Sweep();
   void CancelAll();
 

@@ -24,8 +24,8 @@ using tcp = asio::ip::tcp;
 using Plain = beast::tcp_stream;
 using Tls = beast::ssl_stream<beast::tcp_stream>;
 
-constexpr size_t kKeptBufferBytes = 64ull << 10;  // a bigger one is let go when it was read
-constexpr size_t kMostReasonBytes = 120;          // that fit a close frame
+constexpr size_t kKeptBufferBytes = 64ull << 10;  // a larger buffer is freed after each message
+constexpr size_t kMostReasonBytes = 120;          // limit of a close frame
 
 template <class Stream>
 class SocketOn final : public Socket,
@@ -99,7 +99,7 @@ class SocketOn final : public Socket,
     if (!MayUpgrade(service_, Text(request[http::field::origin]),
                     Text(request[http::field::host]))) {
       return AnswerPlainly(request, HttpAnswer{403, "text/plain; charset=utf-8",
-                                               "pages of other addresses may not connect\n"});
+                                               "web pages of other origins may not connect\n"});
     }
     Lowest().expires_never();
     ws::stream_base::timeout timeouts;
@@ -159,13 +159,13 @@ class SocketOn final : public Socket,
   void OnRead(beast::error_code error) {
     if (error) return End(error);
     if (closing_) return;
-    if (!ws_.got_binary()) return Close("messages are binary frames of MessagePack");
+    if (!ws_.got_binary()) return Close("messages must be binary frames of MessagePack");
     const auto data = buffer_.cdata();
     connection_->OnFrame({static_cast<const char*>(data.data()), data.size()});
     buffer_.consume(data.size());
     if (buffer_.capacity() > kKeptBufferBytes) buffer_ = beast::flat_buffer();
     if (closing_ && !closed_) {
-      // Read on for the client's own close, until the time is over.
+      // Keeps reading until the client's own close arrives or the time is over.
       return;
     }
     if (connection_->Reads()) {
@@ -201,7 +201,7 @@ class SocketOn final : public Socket,
     closed_ = true;
     if (service_.log.Shows(Log::Level::kDebug)) {
       service_.log.Debug(
-          "client left",
+          "client disconnected",
           {{"peer", peer_}, {"user", connection_->username()}, {"why", error.message()}});
     }
     connection_->OnClosed();
@@ -217,8 +217,8 @@ class SocketOn final : public Socket,
   std::shared_ptr<Connection> connection_;
   std::string frame_, reason_;
   bool writing_ = false, paused_ = false;
-  bool closing_ = false;  // when all is sent
-  bool closed_ = false;   // the close frame is on its way, or more
+  bool closing_ = false;  // close once all frames are sent
+  bool closed_ = false;   // the close frame is being sent, or the socket is gone
   bool ended_ = false;
 };
 

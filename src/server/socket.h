@@ -1,5 +1,4 @@
-// Sockets: what the acceptor makes of an accepted connection. The only files that see Beast are
-// this one's source and the server's.
+// Sockets: accepted connections. Only this file's source and server.cc include Boost.Beast.
 #pragma once
 
 #include <utility>  // before Asio 1.74, which forgets it
@@ -22,17 +21,17 @@ class Socket {
  public:
   virtual ~Socket() = default;
   virtual void Start() = 0;
-  // Sends what is to be sent, then closes.
+  // Sends all waiting frames, then closes.
   virtual void CloseGently(const std::string& reason) = 0;
   virtual void CloseAtOnce() = 0;
-  // Connected, and not yet known.
+  // True until the client is authenticated.
   virtual bool unknown() const = 0;
   std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
 };
 
 using Sockets = std::unordered_set<Socket*>;
 
-// It keeps itself alive until it is closed, and is in `all` as long. `tls` may be null.
+// The socket keeps itself alive, and is in `all`, until it is closed. `tls` may be null.
 std::shared_ptr<Socket> MakeSocket(boost::asio::ip::tcp::socket socket,
                                    boost::asio::ssl::context* tls, Service& service, Sockets& all);
 

@@ -73,51 +73,51 @@ std::string MetricsText(Service& service) {
     replayed += scheduler.replayed_tokens;
     price = std::max(price, scheduler.price);
   }
-  writer.Value("pie_batches_total", "counter", "Batches that devices ran.", steps);
-  writer.Value("pie_tokens_total", "counter", "Tokens that devices computed.", tokens);
-  writer.Value("pie_queued_passes", "gauge", "Passes that wait for a device.", queued);
+  writer.Value("pie_batches_total", "counter", "Batches run by the devices.", steps);
+  writer.Value("pie_tokens_total", "counter", "Tokens computed by the devices.", tokens);
+  writer.Value("pie_queued_passes", "gauge", "Passes waiting for a device.", queued);
   writer.Value("pie_pages_used", "gauge", "KV pages in use.", stats.pages);
   writer.Value("pie_pages_free", "gauge", "KV pages that are free.", total - stats.pages);
-  writer.Value("pie_pages_cached", "gauge", "Free KV pages that may be useful again.", cached);
-  writer.Value("pie_prefix_hits_total", "counter", "KV pages found instead of computed.",
+  writer.Value("pie_pages_cached", "gauge", "Free KV pages whose content can still be reused.",
+               cached);
+  writer.Value("pie_prefix_hits_total", "counter", "KV pages reused from the prefix cache.",
                prefix.hits);
   writer.Value("pie_prefix_tokens_saved_total", "counter",
-               "Tokens found or copied instead of computed.", prefix.tokens_saved);
-  writer.Value("pie_prefix_merged_total", "counter", "KV pages that were there already.",
+               "Tokens reused or copied instead of computed.", prefix.tokens_saved);
+  writer.Value("pie_prefix_merged_total", "counter", "KV pages merged with an identical page.",
                prefix.merged);
-  writer.Value("pie_prefix_evictions_total", "counter", "Cached KV pages given away.",
+  writer.Value("pie_prefix_evictions_total", "counter", "Cached KV pages evicted.",
                prefix.evictions);
-  writer.Value("pie_pages_restored_total", "counter",
-               "KV pages read back from where they were kept.", restored);
-  writer.Value("pie_instances", "gauge", "Inferlets that run.", stats.instances);
-  writer.Value("pie_snapshots", "gauge", "Contexts saved in memory.", stats.snapshots);
-  writer.Value("pie_snapshots_saved_total", "counter", "Contexts saved to files.",
+  writer.Value("pie_pages_restored_total", "counter", "KV pages read back from swap.", restored);
+  writer.Value("pie_instances", "gauge", "Inferlets running.", stats.instances);
+  writer.Value("pie_snapshots", "gauge", "Context snapshots in memory.", stats.snapshots);
+  writer.Value("pie_snapshots_saved_total", "counter", "Context snapshots saved to files.",
                service.engine.snapshots().saved());
-  writer.Value("pie_sessions", "gauge", "Processes that clients can come back to.",
+  writer.Value("pie_sessions", "gauge", "Processes that clients can attach to.",
                service.sessions.size());
-  writer.Value("pie_connections", "gauge", "Clients connected.", service.connections.load());
+  writer.Value("pie_connections", "gauge", "Connected clients.", service.connections.load());
   writer.Value("pie_messages_total", "counter", "Messages from clients.", service.messages.load());
-  writer.Value("pie_bad_frames_total", "counter", "Frames that were no message.",
+  writer.Value("pie_bad_frames_total", "counter", "Frames that were not valid messages.",
                service.bad_frames.load());
-  writer.Value("pie_connections_refused_total", "counter", "Connections past the limit.",
-               service.refused.load());
+  writer.Value("pie_connections_refused_total", "counter",
+               "Connections refused because of the limit.", service.refused.load());
   writer.Value("pie_launches_total", "counter", "Processes launched.", service.launches.load());
-  writer.Value("pie_queued_jobs", "gauge", "Installations and first launches that wait.",
+  writer.Value("pie_queued_jobs", "gauge", "Installations and first launches in the queue.",
                service.work.size());
-  writer.Value("pie_buffered_bytes", "gauge", "Words of processes that no client took yet.",
+  writer.Value("pie_buffered_bytes", "gauge", "Bytes of events that no client has taken yet.",
                service.sessions.buffered().used());
-  writer.Value("pie_upload_bytes", "gauge", "Uploads under way.", service.uploads->used());
-  writer.Times("pie_ttft_seconds", "From a launch to its first token.",
+  writer.Value("pie_upload_bytes", "gauge", "Bytes of uploads in flight.", service.uploads->used());
+  writer.Times("pie_ttft_seconds", "Time from a launch to its first token.",
                service.engine.pace()->first_token);
-  writer.Times("pie_tpot_seconds", "From a token of a process to its next.",
+  writer.Times("pie_tpot_seconds", "Time between two tokens of a process.",
                service.engine.pace()->next_token);
-  writer.Times("pie_wake_up_seconds", "From a pass's end until its inferlet runs.",
+  writer.Times("pie_wake_up_seconds", "Time from the end of a pass until its inferlet runs.",
                service.engine.pace()->wake_up);
-  writer.Value("pie_price", "gauge", "Credits that a page costs a tick, the highest of all models.",
-               price);
-  writer.Value("pie_suspensions_total", "counter", "Times that a context lost its pages.",
+  writer.Value("pie_price", "gauge",
+               "Price of a page per tick in credits, the highest of all models.", price);
+  writer.Value("pie_suspensions_total", "counter", "Contexts suspended: they lost their pages.",
                suspensions);
-  writer.Value("pie_replayed_tokens_total", "counter", "Tokens computed again because of it.",
+  writer.Value("pie_replayed_tokens_total", "counter", "Tokens computed again after a suspension.",
                replayed);
   return writer.Take();
 }

@@ -1,4 +1,4 @@
-// What the server says about itself: the models as JSON, metrics as Prometheus reads them.
+// The server's status: its models as JSON, and its metrics in the text format of Prometheus.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -31,7 +31,7 @@ void StderrLog::Line(std::string_view line, const nlohmann::json& about) {
   nlohmann::json fields = about;
   if (line.size() >= left_) {
     full_ = true;
-    return log_->Info("stderr of this process is logged no further", fields);
+    return log_->Info("stderr of this process has reached the log's limit", fields);
   }
   left_ -= line.size() + 1;
   fields["text"] = line;

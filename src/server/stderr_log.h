@@ -1,6 +1,6 @@
-// StderrLog: what one process writes to stderr, into the server's log, a record a line. A guest can
-// write much, so each process has so many bytes of the log; the record past them says so.
-// One guest thread at a time; costs nothing while the log shows no such records.
+// StderrLog: copies the stderr of one process into the server's log, one record per line. Each
+// process may log a limited number of bytes; a final record says that the limit was reached. One
+// guest thread at a time; costs nothing while the log does not show such records.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ class StderrLog {
  public:
   // Without a log it does nothing.
   StderrLog(Log* log, size_t max_bytes) : log_(log), left_(max_bytes) {}
-  // `about` goes with each line: the process, its user, its program.
+  // `about` is added to each record: the process, its user and its program.
   void Add(std::string_view text, const nlohmann::json& about);
-  // The last line may have no end.
+  // Logs an unterminated last line.
   void End(const nlohmann::json& about);
   bool is_on() const { return log_ != nullptr && log_->Shows(Log::Level::kInfo) && !full_; }
 
@@ -27,7 +27,7 @@ class StderrLog {
   Log* const log_;
   size_t left_;
   bool full_ = false;
-  std::string line_;  // without its end so far
+  std::string line_;  // the current line, without its end so far
 };
 
 }  // namespace pie::server

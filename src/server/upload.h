@@ -1,5 +1,5 @@
-// Upload: chunks in order become a whole whose size and hash are checked. One connection's; not for
-// several threads.
+// Uploads: assembles chunks that arrive in order and checks the size and the hash of the whole.
+// Belongs to one connection; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ class Uploads {
   Uploads(const Limits& limits, std::shared_ptr<host::ByteBudget> budget)
       : limits_(limits), budget_(std::move(budget)) {}
 
-  // Adds a chunk to the upload `key`; the whole, with the last one. After an error the rest of that
-  // upload is to be ignored: `Ignored` says so for its chunks.
+  // Adds a chunk to the upload `key`. Returns the whole with the last chunk. After an error, the
+  // rest of that upload must be ignored; `Ignored` recognises its chunks.
   Result<std::optional<std::string>> Add(const std::string& key, const Chunk& chunk,
                                          size_t max_bytes);
-  // Is this a chunk of an upload that has failed already?
+  // Returns whether this is a chunk of an upload that has already failed.
   bool Ignored(const std::string& key, const Chunk& chunk);
   size_t size() const { return uploads_.size(); }
 

@@ -18,7 +18,7 @@ class UploadTest : public testing::Test {
   Uploads uploads{limits, budget};
 };
 
-TEST_F(UploadTest, ChunksBecomeAWhole) {
+TEST_F(UploadTest, AssemblesChunks) {
   const std::string hash = host::Blake3Hex("abcdef");
   EXPECT_FALSE(*Add(0, 3, "ab", hash));
   EXPECT_FALSE(*Add(1, 3, "cd", hash));
@@ -27,13 +27,13 @@ TEST_F(UploadTest, ChunksBecomeAWhole) {
   EXPECT_EQ(**Add(0, 1, "", host::Blake3Hex("")), "");
 }
 
-TEST_F(UploadTest, AHashThatLies) {
+TEST_F(UploadTest, RefusesAWrongHash) {
   EXPECT_FALSE(Add(0, 1, "abc", host::Blake3Hex("abd")));
   EXPECT_FALSE(Add(0, 1, "abc", "no hash"));
   EXPECT_EQ(budget->used(), 0u);
 }
 
-TEST_F(UploadTest, OrderCountsAndSizesThatLie) {
+TEST_F(UploadTest, RefusesWrongOrderCountsAndSizes) {
   EXPECT_FALSE(Add(1, 3, "x", "skips the first"));
   EXPECT_FALSE(Add(0, 0, "x", "none"));
   EXPECT_FALSE(Add(5, 5, "x", "past the end"));
@@ -47,21 +47,21 @@ TEST_F(UploadTest, OrderCountsAndSizesThatLie) {
   EXPECT_EQ(budget->used(), 0u);
 }
 
-TEST_F(UploadTest, TheRestOfAFailedOneIsIgnored) {
+TEST_F(UploadTest, IgnoresTheRestOfAFailedUpload) {
   EXPECT_FALSE(Add(0, 3, std::string(101, 'x'), "h"));
   EXPECT_TRUE(uploads.Ignored("h", {"h", 1, 3, "x"}));
   EXPECT_TRUE(uploads.Ignored("h", {"h", 2, 3, "x"}));
-  EXPECT_FALSE(uploads.Ignored("h", {"h", 0, 3, "x"})) << "a new beginning";
+  EXPECT_FALSE(uploads.Ignored("h", {"h", 0, 3, "x"})) << "a new upload";
   EXPECT_EQ(uploads.size(), 0u);
 }
 
-TEST_F(UploadTest, AllTogetherHaveALimit) {
+TEST_F(UploadTest, AllUploadsShareABudget) {
   EXPECT_TRUE(Add(0, 2, std::string(90, 'x'), "a"));
   EXPECT_FALSE(Add(0, 2, std::string(90, 'x'), "b"));
   EXPECT_EQ(budget->used(), 90u);
 }
 
-TEST_F(UploadTest, ManyAtOnce) {
+TEST_F(UploadTest, LimitsUploadsInFlight) {
   for (size_t i = 0; i < limits.max_uploads_a_connection; ++i) {
     EXPECT_TRUE(Add(0, 2, "x", std::to_string(i)));
   }

@@ -20,7 +20,7 @@ Status CheckUsername(std::string_view name) {
       name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
   if (name.empty() || name.size() > Limits{}.max_username_bytes || control ||
       ToValidUtf8(name) != name) {
-    return Fail(Code::kInvalid, "a user's name has 1 to {} bytes and no control characters",
+    return Fail(Code::kInvalid, "a user name must have 1 to {} bytes and no control characters",
                 Limits{}.max_username_bytes);
   }
   return {};
@@ -34,7 +34,8 @@ Result<UserTable> Users::Read() const {
     return Fail(Code::kInternal, "cannot read {}: {}", path_, std::strerror(errno));
   }
   if ((status.st_mode & 077) != 0) {
-    return Fail(Code::kInvalid, "{} can be read or written by others: chmod 600 {}", path_, path_);
+    return Fail(Code::kInvalid, "{} can be read or written by others: run chmod 600 {}", path_,
+                path_);
   }
   toml::table root;
   try {
@@ -80,7 +81,8 @@ Status Users::Add(const std::string& user, const std::string& key_name,
 Status Users::Remove(const std::string& user, const std::string& key_name) {
   UserTable users = PIE_TRY(Read());
   auto found = users.find(user);
-  if (found == users.end()) return Fail(Code::kNotFound, "there is no user '{}'", user);
+  if (found == users.end())
+    return Fail(Code::kNotFound, "unknown user '{}'; see `pie auth list`", user);
   if (!key_name.empty() &&
       std::erase_if(found->second, [&](const UserKey& key) { return key.name == key_name; }) == 0) {
     return Fail(Code::kNotFound, "{} has no key '{}'", user, key_name);
@@ -97,7 +99,8 @@ Status Users::Write(const UserTable& users) const {
     root.insert_or_assign(user, std::move(table));
   }
   std::ostringstream text;
-  text << "# Who may connect, with which public keys. Written by `pie auth`.\n" << root << "\n";
+  text << "# The users who may connect, and their public keys. Written by `pie auth`.\n"
+       << root << "\n";
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   return WriteWhole(path_, text.str(), 0600);

@@ -1,6 +1,6 @@
-// Users: who may connect, and with which keys: authorized_users.toml, one table a user, one entry a
-// key. Readable by its owner alone, else it is refused. Edited by `pie auth`; a server reads it
-// again when it changed.
+// Users: the users who may connect and their public keys, in authorized_users.toml: one table per
+// user, one entry per key. The file is refused if others can read it. `pie auth` edits it; a
+// running server reads it again when it has changed.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@
 namespace pie::server {
 
 struct UserKey {
-  std::string name;  // of the key, among its user's
-  std::string text;  // as it was given
+  std::string name;  // unique among the user's keys
+  std::string text;  // as the user gave it
   PublicKey key;
 };
 
@@ -26,9 +26,9 @@ class Users {
   explicit Users(std::string path) : path_(std::move(path)) {}
   const std::string& path() const { return path_; }
 
-  // No file means no users.
+  // A missing file means no users.
   Result<UserTable> Read() const;
-  // One under that name is replaced.
+  // Replaces the user's key of the same name.
   Status Add(const std::string& user, const std::string& key_name, const std::string& key_text);
   // An empty `key_name` removes the user.
   Status Remove(const std::string& user, const std::string& key_name);
@@ -38,7 +38,7 @@ class Users {
   std::string path_;
 };
 
-// What a user may be called: 1 to 128 bytes, printable, no control characters.
+// Checks that a name has 1 to 128 bytes of valid UTF-8 without control characters.
 Status CheckUsername(std::string_view name);
 
 }  // namespace pie::server

@@ -1,4 +1,4 @@
-// Versions compared as semver.org says.
+// Compares versions by the rules of semver.org.
 #include <charconv>
 #include <string_view>
 
@@ -12,7 +12,7 @@ struct Version {
 };
 
 Version Split(std::string_view text) {
-  text = text.substr(0, text.find('+'));  // build metadata has no rank
+  text = text.substr(0, text.find('+'));  // build metadata does not count
   const size_t dash = text.find('-');
   if (dash == std::string_view::npos) return {text, {}};
   return {text.substr(0, dash), text.substr(dash + 1)};
@@ -33,7 +33,7 @@ int Compare(std::string_view a, std::string_view b) {
   return a.compare(b);
 }
 
-// Part by part between dots; who has fewer is older.
+// Compares the parts between dots. If all are equal, the version with fewer parts is older.
 int CompareParts(std::string_view a, std::string_view b) {
   while (!a.empty() && !b.empty()) {
     const size_t a_end = std::min(a.find('.'), a.size());

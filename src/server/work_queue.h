@@ -1,5 +1,5 @@
-// WorkQueue: a thread for what would hold up the IO thread: hashing, files, compilers. Bounded, in
-// order.
+// WorkQueue: a thread for work that would block the IO thread: hashing, files, compilers. The queue
+// is bounded and runs jobs in order.
 #pragma once
 
 #include <condition_variable>
@@ -13,12 +13,12 @@ namespace pie::server {
 class WorkQueue {
  public:
   explicit WorkQueue(size_t max_jobs);
-  ~WorkQueue();  // ends the job under way; those that wait are dropped
+  ~WorkQueue();  // waits for the running job and drops the others
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  void Stop();  // the same, before its end
-  // False if too many wait already.
+  void Stop();  // the same, before the destructor
+  // Returns false if the queue is full.
   bool Push(std::function<void()> job);
   size_t size();
 

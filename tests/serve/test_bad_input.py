@@ -91,7 +91,7 @@ def test_nothing_is_answered_before_auth(server, on):
             await client.ask("ping")
         return client.socket.close_code, client.socket.close_reason
 
-    assert on(talk()) == (1008, "ping came before authentication")
+    assert on(talk()) == (1008, "ping is not allowed before authentication")
 
 
 def test_uploads_that_lie(server, on):
