@@ -13,13 +13,13 @@
 namespace pie::cli {
 namespace {
 
-// Deeper JSON is no input that a person means, and every parser has its end.
+// The limit on nesting of the input. The JSON library recurses, so it needs one.
 constexpr size_t kMaxDepth = 512;
 
 nlohmann::json ByShape(const std::string& text) {
   if (text == "true") return true;
   if (text == "false") return false;
-  // Longer ones are no numbers that a person types; and std::regex wants a stack for them.
+  // Longer texts are not numbers, and std::regex would need much stack for them.
   if (text.size() >= 64) return text;
   static const std::regex kInt(R"([+-]?\d+)");
   static const std::regex kFloat(R"([+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?)");
@@ -35,7 +35,7 @@ nlohmann::json ByShape(const std::string& text) {
   return text;
 }
 
-// A flag, and not a negative number.
+// Negative numbers are not flags.
 bool IsFlag(const std::string& text) {
   return text.size() > 2 && text.starts_with("--");
 }
@@ -45,7 +45,7 @@ std::string SnakeCase(std::string text) {
   return text;
 }
 
-// All of a stream, or one byte more than `max_bytes`.
+// Reads a whole stream, but at most one byte more than `max_bytes`.
 std::string ReadUpTo(std::istream& stream, size_t max_bytes) {
   std::string text;
   std::array<char, 65'536> buffer;
@@ -57,7 +57,7 @@ std::string ReadUpTo(std::istream& stream, size_t max_bytes) {
   return text;
 }
 
-// How deep the brackets of a JSON text go, right for every valid text.
+// Returns the nesting depth of a JSON text; exact for every valid text.
 size_t Depth(std::string_view text) {
   size_t depth = 0, deepest = 0;
   bool in_string = false;
@@ -120,12 +120,12 @@ Result<nlohmann::json> ReadInput(const std::string& input, size_t max_bytes) {
                 max_bytes >> 20);
   }
   if (Depth(text) > kMaxDepth) {
-    return Fail(Code::kExhausted, "--input nests more than {} levels deep", kMaxDepth);
+    return Fail(Code::kExhausted, "--input is nested deeper than {} levels", kMaxDepth);
   }
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    // Without the library's own "[json.exception.parse_error.101] ".
+    // Removes the library's prefix "[json.exception.parse_error.101] ".
     std::string_view why = error.what();
     if (size_t bracket = why.find("] "); bracket != why.npos) why.remove_prefix(bracket + 2);
     return Fail(Code::kInvalid, "--input is not valid JSON: {}", why);

@@ -1,5 +1,5 @@
-// Trailing command-line arguments as an inferlet's input: `-- --max-tokens 8 --greedy hello` is
-// {"max_tokens": 8, "greedy": true, "_positional": ["hello"]}.
+// Turns trailing command-line arguments into an inferlet's input: `-- --max-tokens 8 --greedy
+// hello` becomes {"max_tokens": 8, "greedy": true, "_positional": ["hello"]}.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,12 +10,12 @@
 
 namespace pie::cli {
 
-// Values are int, float, bool or string by their shape. A flag that is followed by no value is
-// true. Fails on text that is not UTF-8, which JSON cannot carry.
+// A value becomes an int, float, bool or string by its form. A flag without a value is true. Fails
+// on text that is not UTF-8, because JSON cannot hold it.
 Result<nlohmann::json> ParseArguments(const std::vector<std::string>& arguments);
 
-// What `--input` gives: JSON text, `@file`, or `-` for standard input. Reads no more than the
-// limit.
+// Reads the value of `--input`: JSON text, `@file`, or `-` for standard input. Fails beyond
+// `max_bytes`, without reading further.
 Result<nlohmann::json> ReadInput(const std::string& input, size_t max_bytes);
 
 }  // namespace pie::cli

@@ -17,17 +17,17 @@ json Parse(const std::vector<std::string>& arguments) {
   return parsed ? *parsed : json();
 }
 
-TEST(ParseArguments, Nothing) {
+TEST(ParseArguments, NoArgumentsGiveAnEmptyObject) {
   EXPECT_EQ(Parse({}), json::object());
 }
 
 TEST(ParseArguments, KebabBecomesSnake) {
   EXPECT_EQ(Parse({"--max-new-tokens", "8"}), (json{{"max_new_tokens", 8}}));
   EXPECT_EQ(Parse({"--max_tokens", "8"}), (json{{"max_tokens", 8}}));
-  EXPECT_EQ(Parse({"--a", "x-y"}), (json{{"a", "x-y"}})) << "values stay";
+  EXPECT_EQ(Parse({"--a", "x-y"}), (json{{"a", "x-y"}})) << "values are kept";
 }
 
-TEST(ParseArguments, ValuesByTheirShape) {
+TEST(ParseArguments, ValuesAreTypedByTheirForm) {
   const std::pair<const char*, json> cases[] = {
       {"8", 8},
       {"-8", -8},
@@ -91,7 +91,7 @@ TEST(ParseArguments, LastOneWins) {
   EXPECT_EQ(Parse({"--n", "1", "--n", "2"}), (json{{"n", 2}}));
 }
 
-TEST(ParseArguments, LongTextIsText) {
+TEST(ParseArguments, LongNumbersAreText) {
   const std::string digits(1'000'000, '7');
   EXPECT_EQ(Parse({"--key", digits})["key"], digits);
 }
@@ -129,7 +129,7 @@ TEST_F(ReadInputTest, File) {
   EXPECT_EQ(ErrorOf("@/nowhere.json"), "cannot read the input file /nowhere.json");
 }
 
-TEST_F(ReadInputTest, FaultsSayWhere) {
+TEST_F(ReadInputTest, ErrorsNameThePlace) {
   const std::string error = ErrorOf("{\"a\": ");
   EXPECT_TRUE(error.starts_with("--input is not valid JSON: parse error at line 1, column 7"))
       << error;
@@ -138,7 +138,7 @@ TEST_F(ReadInputTest, FaultsSayWhere) {
   EXPECT_NE(ErrorOf(WriteFile("")), "");
 }
 
-TEST_F(ReadInputTest, LimitHoldsForTextFilesAndEndlessFiles) {
+TEST_F(ReadInputTest, TheLimitAppliesToTextFilesAndEndlessFiles) {
   const std::string wanted = "the input is too large: at most 1 MiB are allowed";
   const size_t most = 1 << 20;
   EXPECT_TRUE(ReadInput("\"" + std::string(most - 2, 'x') + "\"", most));
@@ -148,14 +148,16 @@ TEST_F(ReadInputTest, LimitHoldsForTextFilesAndEndlessFiles) {
   EXPECT_EQ(ErrorOf("@/dev/zero", most), wanted);
 }
 
-TEST_F(ReadInputTest, NestingHasAnEnd) {
+TEST_F(ReadInputTest, LimitsNesting) {
   const auto nested = [](size_t depth) {
     return std::string(depth, '[') + std::string(depth, ']');
   };
   EXPECT_TRUE(ReadInput(nested(512), 1 << 20));
-  EXPECT_EQ(ErrorOf(nested(513), 1 << 20), "--input nests more than 512 levels deep");
-  EXPECT_EQ(ErrorOf(std::string(1 << 19, '['), 1 << 20), "--input nests more than 512 levels deep");
-  EXPECT_TRUE(ReadInput("\"\\\"" + std::string(600, '[') + "\"", 1 << 20)) << "text is not nesting";
+  EXPECT_EQ(ErrorOf(nested(513), 1 << 20), "--input is nested deeper than 512 levels");
+  EXPECT_EQ(ErrorOf(std::string(1 << 19, '['), 1 << 20),
+            "--input is nested deeper than 512 levels");
+  EXPECT_TRUE(ReadInput("\"\\\"" + std::string(600, '[') + "\"", 1 << 20))
+      << "brackets in a text do not count";
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ Status Add(const std::string& user, const std::string& file, const std::string& 
 
 Status List() {
   const auto users = PIE_TRY(Users().Read());
-  if (users.empty()) fmt::print("nobody yet: pie auth add NAME KEY.pub\n");
+  if (users.empty()) fmt::print("no users yet; add one with: pie auth add NAME KEY.pub\n");
   for (const auto& [user, keys] : users) {
     for (const server::UserKey& key : keys) {
       fmt::print("{:<20} {:<20} {:<12} {}\n", user, key.name, key.key.kind(),

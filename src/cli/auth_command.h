@@ -1,11 +1,12 @@
-// pie auth add|remove|list: who may connect to a server that asks.
+// pie auth add|remove|list: manages the users who may connect to a server with authentication.
 #pragma once
 
 #include <string>
 
 namespace pie::cli {
 
-// `file` is a public key, PEM or OpenSSH; - is standard input. Exit codes.
+// `file` is a public key in PEM or OpenSSH format; - is standard input. Each function returns an
+// exit code.
 int AddKey(const std::string& user, const std::string& file, const std::string& name);
 int RemoveKey(const std::string& user, const std::string& name);
 int ListKeys();

@@ -33,7 +33,7 @@ int ExecBakery(const std::vector<std::string>& arguments) {
   std::string bakery = FindBakery();
   if (bakery.empty()) {
     return ReportError(
-        "bakery, which makes and builds inferlets, is not installed: run `make setup`");
+        "bakery, which creates and builds inferlets, is not installed: run `make setup`");
   }
   std::vector<char*> argv{bakery.data()};
   std::vector<std::string> owned = arguments;

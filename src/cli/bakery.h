@@ -1,4 +1,4 @@
-// pie new, pie build: hand over to bakery.
+// pie new and pie build, which bakery implements.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace pie::cli {
 
-// Where bakery is: beside this program, or on the PATH; empty if nowhere.
+// Returns the path of bakery, beside this program or on the PATH; empty if it is not installed.
 std::string FindBakery();
 // Replaces this process by bakery. Returns only on failure, with the exit code.
 int ExecBakery(const std::vector<std::string>& arguments);

@@ -11,8 +11,8 @@ namespace {
 
 struct Command {
   std::string path;   // "pie auth", "pie auth add"
-  std::string words;  // subcommands and flags, with a space between
-  std::string help;   // its first line
+  std::string words;  // subcommands and flags, separated by spaces
+  std::string help;   // the first line of its help
 };
 
 std::string FirstLine(const std::string& text) {
@@ -33,7 +33,7 @@ void Collect(const CLI::App& app, const std::string& path, std::vector<Command>&
   for (const CLI::App* sub : subcommands) Collect(*sub, path + " " + sub->get_name(), into);
 }
 
-// The commands so far are the words that are no flags and no files; the longest known path counts.
+// The script looks for the longest known command among the words typed so far.
 std::string Bash(const std::vector<Command>& commands) {
   std::string script =
       "_pie() {\n"
@@ -91,7 +91,7 @@ Result<std::string> CompletionScript(const CLI::App& app, const std::string& she
   if (shell == "bash") return Bash(commands);
   if (shell == "zsh") return Zsh(commands);
   if (shell == "fish") return Fish(commands);
-  return Fail(Code::kInvalid, "there is no completion for '{}': bash, zsh or fish", shell);
+  return Fail(Code::kInvalid, "unknown shell '{}'; supported: bash, zsh, fish", shell);
 }
 
 int PrintCompletion(const CLI::App& app, const std::string& shell) {

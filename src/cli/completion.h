@@ -1,4 +1,5 @@
-// pie completion: a script for a shell, made from the commands themselves, so it cannot drift.
+// pie completion: generates a shell script from the definitions of the commands, so it is always
+// complete.
 #pragma once
 
 #include <CLI/CLI.hpp>

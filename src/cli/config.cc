@@ -19,7 +19,7 @@ std::string Env(const char* name) {
 }
 
 std::string TempDir() {
-  std::error_code error;  // TMPDIR may name a folder that is not there
+  std::error_code error;  // TMPDIR may name a folder that does not exist
   auto dir = std::filesystem::temp_directory_path(error);
   return error ? "/tmp" : dir.string();
 }
@@ -98,7 +98,7 @@ Result<std::vector<ModelEntry>> ReadModels(const toml::node& node, const std::st
   }
   const bool tables = std::ranges::all_of(found, [](auto& e) { return e.second->is_table(); });
   if (found.empty() || !tables) {
-    return Fail(Code::kInvalid, "{}:{}: write each model as [[model]], or as [model.<name>]", path,
+    return Fail(Code::kInvalid, "{}:{}: write each model as [[model]] or as [model.<name>]", path,
                 node.source().begin.line);
   }
   std::vector<ModelEntry> models;
@@ -145,10 +145,10 @@ Result<Config> ReadConfig(const std::string& given) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
     if (given.empty()) return config;
-    return Fail(Code::kNotFound, "there is no config file {}", path);
+    return Fail(Code::kNotFound, "the config file {} does not exist", path);
   }
   if (std::filesystem::is_directory(path, ignored)) {
-    return Fail(Code::kInvalid, "{} is a folder: give the config file in it", path);
+    return Fail(Code::kInvalid, "{} is a folder; name the config file in it", path);
   }
   toml::table root;
   try {

@@ -20,17 +20,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kTemplate = R"(# Pie's configuration. What is not here has its default.
+constexpr std::string_view kTemplate =
+    R"(# Pie's configuration. Values that are not set here have their defaults.
 
 [server]
-host = "127.0.0.1"            # who may connect: only this machine. Another address needs auth
+host = "127.0.0.1"            # 127.0.0.1: only this machine can connect. Others need auth
 port = 8080
 # max_concurrent_processes = 1000
 # tls_cert = "/path/cert.pem"
 # tls_key = "/path/key.pem"
 
 [auth]
-enabled = false               # true: clients sign a challenge; keys by `pie auth add`
+enabled = false               # true: clients must authenticate; add keys with `pie auth add`
 
 [telemetry]
 log_level = "info"            # debug, info, warning, error
@@ -40,11 +41,11 @@ json_logs = false
 wasm_max_instances = 1000
 wasm_max_memory_mb = 1024
 max_upload_mb = 256
-allow_fs = false              # true: every process has an empty /scratch
+allow_fs = false              # true: every process gets an empty folder /scratch
 
-[[model]]                     # the first is the default; more of them may follow
+[[model]]                     # the first model is the default; more may follow
 name = "default"
-# hf_repo = "/path/model.gguf"  # or a Hugging Face folder; without it, the model of `make setup`
+# hf_repo = "/path/model.gguf"  # or a Hugging Face folder; default: the model of `make setup`
 
 [model.driver]
 type = "cpu"                  # cpu, cuda, dummy
@@ -68,7 +69,7 @@ Status Init(bool overwrite) {
   const std::string path = PathOf("");
   std::error_code ignored;
   if (fs::exists(path, ignored) && !overwrite) {
-    return Fail(Code::kInvalid, "{} is there already; --force writes it anew", path);
+    return Fail(Code::kInvalid, "{} already exists; use --force to replace it", path);
   }
   PIE_RETURN_IF_ERROR(Write(path, kTemplate));
   fmt::print("wrote {}\n", path);
@@ -79,9 +80,9 @@ Status Show(const std::string& given) {
   const std::string path = PathOf(given);
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    if (!given.empty()) return Fail(Code::kNotFound, "there is no config file {}", path);
-    fmt::print("# there is no {}: these are the defaults (`pie config init` writes them)\n{}", path,
-               kTemplate);
+    if (!given.empty()) return Fail(Code::kNotFound, "the config file {} does not exist", path);
+    fmt::print("# {} does not exist. These are the defaults (`pie config init` writes them):\n{}",
+               path, kTemplate);
     return {};
   }
   fmt::print("# {}\n{}", path, std::string(std::istreambuf_iterator<char>(file), {}));
@@ -91,12 +92,12 @@ Status Show(const std::string& given) {
 Status Check(const std::string& given) {
   const auto config = PIE_TRY(ReadConfig(given));
   const auto server = PIE_TRY(ReadServerConfig(given));
-  fmt::print("{} is well: serves on {}:{}, authentication {}\n", PathOf(given), server.server.host,
-             server.server.port, server.auth ? "on" : "off");
+  fmt::print("{} is valid: host {}, port {}, authentication {}\n", PathOf(given),
+             server.server.host, server.server.port, server.auth ? "on" : "off");
   return {};
 }
 
-// What was written on the command line, as TOML reads it; else a text.
+// Parses a value from the command line as TOML, or as a text if that fails.
 toml::table Parse(const std::string& value) {
   try {
     return toml::parse("value = " + value);
@@ -110,13 +111,14 @@ Result<toml::node*> Descend(toml::node* node, std::string_view part, std::string
     size_t index = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
     if (error != std::errc() || end != part.data() + part.size() || index >= array->size()) {
-      return Fail(Code::kInvalid, "{}: '{}' is not one of the {} entries (0, 1, …)", key, part,
+      return Fail(Code::kInvalid,
+                  "{}: '{}' is not the number of an entry; there are {}, counted from 0", key, part,
                   array->size());
     }
     return array->get(index);
   }
   toml::table* table = node->as_table();
-  if (table == nullptr) return Fail(Code::kInvalid, "{}: '{}' is not in a table", key, part);
+  if (table == nullptr) return Fail(Code::kInvalid, "{}: '{}' is not inside a table", key, part);
   if (!table->contains(part)) table->insert(part, toml::table{});
   return table->get(part);
 }
@@ -138,12 +140,14 @@ Status Set(const std::string& given, const std::string& key, const std::string& 
   }
   toml::table* table = node->as_table();
   if (table == nullptr || left.empty()) {
-    return Fail(Code::kInvalid, "'{}' names no value; try server.port, or model.0.hf_repo", key);
+    return Fail(Code::kInvalid,
+                "'{}' is not the key of a value; keys are like server.port or model.0.hf_repo",
+                key);
   }
   Parse(value).get("value")->visit([&](auto& typed) { table->insert_or_assign(left, typed); });
   std::ostringstream text;
   text << root << "\n";
-  // Tried before it takes the old one's place.
+  // The new file is validated before it replaces the old one.
   const std::string trial = fmt::format("{}.{}.trial", path, getpid());
   PIE_RETURN_IF_ERROR(Write(trial, text.str()));
   const auto config = ReadConfig(trial);
@@ -176,7 +180,7 @@ int CheckConfig(const std::string& path) {
 
 int ListDrivers() {
   fmt::print("cpu     runs GGUF files and Hugging Face folders on this machine's processor\n");
-  fmt::print("dummy   no weights: deterministic gibberish, for tests\n");
+  fmt::print("dummy   needs no weights and writes deterministic gibberish, for tests\n");
   fmt::print("cuda    not in this build\n");
   return 0;
 }

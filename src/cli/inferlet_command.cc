@@ -25,7 +25,7 @@ Result<std::string> ReadFile(const std::string& path, size_t most) {
   const auto size = std::filesystem::file_size(path, error);
   if (error) return Fail(Code::kNotFound, "cannot read {}: {}", path, error.message());
   if (size > most) {
-    return Fail(Code::kExhausted, "{} has {} KiB; at most {} are allowed", path, size >> 10,
+    return Fail(Code::kExhausted, "{} has {} KiB; at most {} KiB are allowed", path, size >> 10,
                 most >> 10);
   }
   std::ifstream file(path, std::ios::binary);
@@ -34,7 +34,8 @@ Result<std::string> ReadFile(const std::string& path, size_t most) {
 
 Status List() {
   const auto programs = PIE_TRY(PIE_TRY(Open())->List());
-  if (programs.empty()) fmt::print("none yet: pie inferlet add OUT.wasm -m Pie.toml\n");
+  if (programs.empty())
+    fmt::print("no inferlets yet; install one with: pie inferlet add OUT.wasm -m Pie.toml\n");
   for (const auto& program : programs) {
     fmt::print("{:<40} {:>8} KiB  {:%F}  {}\n", program.id(), program.bytes >> 10,
                fmt::gmtime(static_cast<std::time_t>(program.installed_at)), program.owner);
@@ -80,7 +81,7 @@ Status Add(const std::string& component, const std::string& given, bool overwrit
   const std::string manifest = PIE_TRY(ReadFile(path, limits.max_manifest_bytes));
   const auto parsed = PIE_TRY(host::ParseManifest(manifest, path));
   if (!wasm.starts_with(std::string_view("\0asm", 4))) {
-    return Fail(Code::kInvalid, "{} is no WebAssembly component: make one by `pie build`",
+    return Fail(Code::kInvalid, "{} is not a WebAssembly component; make one with `pie build`",
                 component);
   }
   const auto user = std::string(server::Auth::kInternalUser);

@@ -7,7 +7,7 @@ namespace pie::cli {
 
 int ListInferlets();
 int ShowInferlet(const std::string& program);
-// An empty `manifest` is the Pie.toml beside the component.
+// If `manifest` is empty, uses the Pie.toml beside the component.
 int AddInferlet(const std::string& component, const std::string& manifest, bool overwrite);
 int RemoveInferlet(const std::string& program);
 

@@ -11,7 +11,7 @@ namespace pie::cli {
 namespace {
 
 [[noreturn]] void LeaveAtOnce() {
-  if (IsTerminal(STDERR_FILENO)) std::fputs("\r\x1b[K", stderr);  // a spinner may stand there
+  if (IsTerminal(STDERR_FILENO)) std::fputs("\r\x1b[K", stderr);  // clears the line of a spinner
   _exit(kInterrupted);
 }
 
@@ -21,7 +21,7 @@ Interrupts::Interrupts() {
   sigemptyset(&set_);
   sigaddset(&set_, SIGINT);
   sigaddset(&set_, SIGTERM);
-  sigaddset(&set_, SIGUSR1);  // our own: stop listening
+  sigaddset(&set_, SIGUSR1);  // sent by the destructor to stop the thread
   pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   signal(SIGPIPE, SIG_IGN);
   thread_ = std::thread([this] { Listen(); });

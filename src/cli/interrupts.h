@@ -1,5 +1,6 @@
-// Interrupts: SIGINT and SIGTERM, taken by a thread. The first stops in good order what is watched,
-// the second leaves at once. Make it before there are other threads: they inherit what is blocked.
+// Interrupts: a thread that handles SIGINT and SIGTERM. The first signal stops the watched work in
+// an orderly way, the second exits at once. Construct it before any other thread: threads inherit
+// the blocked signals.
 #pragma once
 
 #include <signal.h>
@@ -20,8 +21,8 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  // What the first signal calls, on that thread. Null (while code compiles, say): there is nothing
-  // to stop in good order, and it leaves at once.
+  // Sets the function that the first signal calls, on that thread. If it is null, the first signal
+  // exits at once.
   void Watch(std::function<void()> stop);
   bool interrupted() const { return interrupted_; }
 

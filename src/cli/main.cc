@@ -19,13 +19,13 @@ namespace {
 
 constexpr const char* kAbout =
     "Pie runs programs (inferlets) next to a language model.\n\n"
-    "  pie new my-app                     a new inferlet in Rust (--python, --ts, --cpp)\n"
+    "  pie new my-app                     create an inferlet in Rust (or --python, --ts, --cpp)\n"
     "  pie build my-app -o my-app.wasm    build it\n"
     "  pie run -p my-app.wasm -m my-app/Pie.toml -- --prompt hello\n"
-    "  pie serve                          the engine behind a port, for clients\n"
-    "  pie model list                     the models on this machine\n";
+    "  pie serve                          run the engine as a server for clients\n"
+    "  pie model list                     list the models on this machine\n";
 
-// `new` and `build` belong to bakery: everything behind the word goes there as it is.
+// `new` and `build` are commands of bakery: all arguments are passed on unchanged.
 int Forward(const char* verb, int argc, char** argv) {
   std::vector<std::string> arguments{verb};
   arguments.insert(arguments.end(), argv + 2, argv + argc);
@@ -35,27 +35,30 @@ int Forward(const char* verb, int argc, char** argv) {
 CLI::App* AddRun(CLI::App& app, pie::cli::RunOptions& run, int& port) {
   CLI::App* command = app.add_subcommand(
       "run",
-      "Run an inferlet in an engine of its own and print what it returns.\n\n"
+      "Run an inferlet in its own engine and print its return value.\n\n"
       "  pie run --path hello.wasm --manifest hello/Pie.toml -- --name Ada\n"
       "  pie run -p chat.wasm --stdout --input '{\"prompt\": \"hi\"}'\n"
-      "  pie run --dummy -p chat.wasm      without a model: gibberish, at once\n\n"
-      "Arguments behind -- become the input: --max-tokens 8 is {\"max_tokens\": 8}. Without "
-      "--stdout only\n"
-      "the return value goes to stdout. Exit codes: 0, 1 for an error, 130 for Ctrl-C.");
+      "  pie run --dummy -p chat.wasm      without a model: gibberish, starts at once\n\n"
+      "Arguments after -- become the input: --max-tokens 8 is {\"max_tokens\": 8}. Without "
+      "--stdout, only\n"
+      "the return value is printed on stdout. Exit codes: 0, 1 for an error, 130 for Ctrl-C.");
   command->add_option("program", run.program, "NAME[@VERSION] of an installed program");
-  command->add_option("-p,--path", run.path, "the component, as `pie build` makes it");
+  command->add_option("-p,--path", run.path, "the component, a file that `pie build` wrote");
   command->add_option("-m,--manifest", run.manifest,
-                      "its Pie.toml (default: beside the component)");
+                      "its manifest (default: the Pie.toml beside the component)");
   command->add_option("-c,--config", run.config,
-                      "config file (default: ~/.pie/config.toml, if any)");
-  command->add_option("--port", port, "accepted for scripts; this engine opens no port");
+                      "config file (default: ~/.pie/config.toml, if it exists)");
+  command->add_option("--port", port, "ignored, for compatibility: `pie run` opens no port");
   command->add_option("--input", run.input, "the input: JSON, @FILE, or - for standard input");
   command->add_flag("--stdout", run.stream,
-                    "also print what the inferlet sends and prints, as it comes");
-  command->add_flag("--debug", run.debug, "print what the engine still holds at the end");
-  command->add_flag("-q,--quiet", run.quiet, "no progress, no notices");
-  command->add_option("--log", run.log, "append a log to this file");
-  command->add_flag("--dummy", run.dummy, "run on the dummy model: no weights, gibberish, at once");
+                    "also print the inferlet's messages and output as they arrive");
+  command->add_flag(
+      "--debug", run.debug,
+      "at the end, print how many handles, contexts and pages the engine still holds");
+  command->add_flag("-q,--quiet", run.quiet, "print no progress and no notices");
+  command->add_option("--log", run.log, "append a log of the run to this file");
+  command->add_flag("--dummy", run.dummy,
+                    "use the dummy model: it needs no weights and writes gibberish");
   return command;
 }
 
@@ -67,25 +70,29 @@ struct ModelCommands {
 void AddModel(CLI::App& app, ModelCommands& commands) {
   CLI::App* model = app.add_subcommand(
       "model",
-      "The models on this machine.\n\n"
-      "  pie model list                                 what is here\n"
-      "  pie model download                             the default model, 98 MB\n"
-      "  pie model download Qwen/Qwen3-0.6B             from the hub, by its client `hf`\n"
+      "Manage the models on this machine.\n\n"
+      "  pie model list                                 list the downloaded models\n"
+      "  pie model download                             download the default model, 98 MB\n"
+      "  pie model download Qwen/Qwen3-0.6B             download from the hub with its client "
+      "`hf`\n"
       "  pie model remove Qwen/Qwen3-0.6B\n\n"
-      "A config names a model by hf_repo: such a name, a .gguf file, or a Hugging Face folder.");
+      "In a config file, hf_repo is such a name, a .gguf file, or a Hugging Face folder.");
   model->require_subcommand(1);
-  commands.list = model->add_subcommand("list", "The models that are here, and what they are.");
-  commands.download = model->add_subcommand("download", "Bring a model to this machine.");
-  commands.download->add_option("name", commands.name, "NAME, or OWNER/NAME; default: the default");
+  commands.list =
+      model->add_subcommand("list", "List the downloaded models with their sizes and properties.");
+  commands.download = model->add_subcommand("download", "Download a model.");
+  commands.download->add_option("name", commands.name,
+                                "NAME, or OWNER/NAME on the hub (default: the default model)");
   commands.remove = model->add_subcommand("remove", "Delete a downloaded model.");
-  commands.remove->add_option("name", commands.name, "as `pie model list` shows it")->required();
+  commands.remove->add_option("name", commands.name, "a name that `pie model list` shows")
+      ->required();
 }
 
 int Main(int argc, char** argv) {
   if (argc >= 2 && std::string(argv[1]) == "new") return Forward("create", argc, argv);
   if (argc >= 2 && std::string(argv[1]) == "build") return Forward("build", argc, argv);
 
-  // What stands behind -- is the inferlet's, not ours.
+  // Arguments after -- belong to the inferlet.
   std::vector<std::string> ours(argv + 1, argv + argc), theirs;
   auto dashes = std::find(ours.begin(), ours.end(), "--");
   if (dashes != ours.end()) {
@@ -104,9 +111,9 @@ int Main(int argc, char** argv) {
   std::function<int()> chosen;
   pie::cli::AddServerCommands(app, chosen);
   CLI::App* doctor =
-      app.add_subcommand("doctor", "Check this installation and say how to mend it.");
+      app.add_subcommand("doctor", "Check this installation and print how to fix each problem.");
   app.add_subcommand("new",
-                     "Make a new inferlet: pie new NAME [--rust|--python|--ts|--cpp] [-o DIR]");
+                     "Create an inferlet: pie new NAME [--rust|--python|--ts|--cpp] [-o DIR]");
   app.add_subcommand("build", "Build an inferlet: pie build DIR -o OUT.wasm [--debug]");
   try {
     std::reverse(ours.begin(), ours.end());

@@ -16,7 +16,7 @@ std::string Megabytes(uint64_t bytes) {
   return fmt::format("{:.0f} MB", static_cast<double>(bytes) / 1e6);
 }
 
-// What a file says of itself, or why it cannot be read.
+// Returns a summary of the model, or the reason why it cannot be read.
 std::string Described(const std::string& name) {
   auto path = FindModel(name);
   if (!path) return path.error().text;
@@ -34,7 +34,7 @@ int ListModels() {
   }
   if (std::ranges::find(models, kDefaultModel, &LocalModel::name) == models.end()) {
     fmt::print("{:<28} {:>9}  {}\n", kDefaultModel, "98 MB",
-               Dim("not here yet: pie model download", STDOUT_FILENO));
+               Dim("not downloaded yet; run: pie model download", STDOUT_FILENO));
   }
   return 0;
 }
@@ -42,13 +42,13 @@ int ListModels() {
 int DownloadModelCommand(const std::string& name) {
   const std::string wanted = name.empty() ? std::string(kDefaultModel) : name;
   if (Status status = DownloadModel(wanted); !status) return ReportError(status.error().text);
-  fmt::print("{} is here: {}\n", wanted, Described(wanted));
+  fmt::print("downloaded {}: {}\n", wanted, Described(wanted));
   return 0;
 }
 
 int RemoveModelCommand(const std::string& name) {
   if (Status status = RemoveModel(name); !status) return ReportError(status.error().text);
-  fmt::print("{} removed\n", name);
+  fmt::print("removed {}\n", name);
   return 0;
 }
 

@@ -5,7 +5,7 @@
 
 namespace pie::cli {
 
-// Each gives the exit code.
+// Each function returns an exit code.
 int ListModels();
 int DownloadModelCommand(const std::string& name);
 int RemoveModelCommand(const std::string& name);

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// owner/name ↔ the one folder name it is kept under.
+// The folder of owner/name is named owner--name.
 constexpr std::string_view kSlash = "--";
 
 std::string FolderOf(std::string_view name) {
@@ -40,10 +40,11 @@ std::string NameOf(const std::string& folder) {
 Status CheckName(std::string_view name) {
   static const std::regex kName("[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?");
   if (name.size() <= 200 && std::regex_match(name.begin(), name.end(), kName)) return {};
-  return Fail(Code::kInvalid, "'{}' is no model name: write NAME, or OWNER/NAME for the hub", name);
+  return Fail(Code::kInvalid, "'{}' is not a model name; write NAME, or OWNER/NAME for the hub",
+              name);
 }
 
-// The file or folder to open in a model's folder.
+// Returns the file or folder to open in a model's folder.
 Result<std::string> OpenableIn(const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder / "config.json", error)) return folder.string();
@@ -53,11 +54,10 @@ Result<std::string> OpenableIn(const fs::path& folder) {
   }
   if (found.size() == 1) return found[0];
   if (found.empty()) {
-    return Fail(Code::kNotFound,
-                "{} holds no model: neither a .gguf file nor a config.json with weights",
+    return Fail(Code::kNotFound, "{} holds no model: it has neither a .gguf file nor a config.json",
                 folder.string());
   }
-  return Fail(Code::kInvalid, "{} holds {} .gguf files: name one of them", folder.string(),
+  return Fail(Code::kInvalid, "{} holds {} .gguf files; name one of them", folder.string(),
               found.size());
 }
 
@@ -72,7 +72,7 @@ uint64_t SizeOf(const fs::path& folder) {
   return bytes;
 }
 
-// A Python that can run pip: the one of this checkout's own environment, or the system's.
+// Returns a Python that can run pip: that of this checkout's environment, or the system's.
 std::string FindPython() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
@@ -83,7 +83,7 @@ std::string FindPython() {
   return "python3";
 }
 
-// Runs a program and waits for it; its output is ours.
+// Runs a program with the same output streams and waits for it.
 Result<int> RunProgram(std::vector<std::string> arguments) {
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -106,11 +106,10 @@ Status DownloadFromHub(std::string_view name) {
                           "--include", "*.json", "*.safetensors", "*.jinja", "*.model"});
   if (!code) {
     return Fail(Code::kUnavailable,
-                "downloading from the hub takes its own client, `hf`: pip install huggingface_hub");
+                "downloads from the hub need its client `hf`; run: pip install huggingface_hub");
   }
   if (*code == 0) return {};
-  return Fail(Code::kUnavailable, "the hub's client could not download {} (exit code {})", name,
-              *code);
+  return Fail(Code::kUnavailable, "`hf` could not download {} (exit code {})", name, *code);
 }
 
 }  // namespace
@@ -142,11 +141,11 @@ Result<std::string> FindModel(std::string_view model) {
   if (CheckName(text) && fs::is_directory(downloaded, error)) return OpenableIn(downloaded);
   if (text == kDefaultModel) {
     return Fail(Code::kNotFound,
-                "the default model is not here yet: run `pie model download` (90 MB), or add "
-                "--dummy to run on the dummy model, which needs no weights");
+                "the default model is not downloaded yet: run `pie model download` (98 MB), or use "
+                "--dummy for the dummy model, which needs no weights");
   }
   return Fail(Code::kNotFound,
-              "there is no model '{}': give a .gguf file, a folder of a Hugging Face model, or a "
+              "no model '{}' was found; use a .gguf file, the folder of a Hugging Face model, or a "
               "name that `pie model list` shows",
               model);
 }
@@ -156,13 +155,13 @@ Status DownloadModel(std::string_view name) {
   std::error_code error;
   fs::create_directories(ModelsDir(), error);
   if (error) {
-    return Fail(Code::kInvalid, "cannot make {}: {}", ModelsDir().string(), error.message());
+    return Fail(Code::kInvalid, "cannot create {}: {}", ModelsDir().string(), error.message());
   }
   if (name.find('/') != std::string_view::npos) return DownloadFromHub(name);
   const int code = PIE_TRY(RunProgram(
       {FindPython(), "-c", kFetchModelScript, std::string(name), (ModelsDir() / name).string()}));
   if (code == 0) return {};
-  return Fail(Code::kUnavailable, "{} was not downloaded", name);
+  return Fail(Code::kUnavailable, "could not download {}", name);
 }
 
 Status RemoveModel(std::string_view name) {
@@ -170,7 +169,7 @@ Status RemoveModel(std::string_view name) {
   std::error_code error;
   const fs::path folder = ModelsDir() / FolderOf(name);
   if (!fs::is_directory(folder, error)) {
-    return Fail(Code::kNotFound, "no downloaded model is named '{}'; see `pie model list`", name);
+    return Fail(Code::kNotFound, "no model '{}' is downloaded; see `pie model list`", name);
   }
   fs::remove_all(folder, error);
   if (error) return Fail(Code::kInternal, "cannot remove {}: {}", folder.string(), error.message());

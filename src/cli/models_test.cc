@@ -32,7 +32,7 @@ class ModelsTest : public testing::Test {
   const fs::path cache_ = fs::path(testing::TempDir()) / fmt::format("pie-models-{}", getpid());
 };
 
-TEST_F(ModelsTest, ListsWhatCanBeOpened) {
+TEST_F(ModelsTest, ListsModelsThatCanBeOpened) {
   EXPECT_TRUE(LocalModels().empty());
   Write(ModelsDir() / "one" / "a.gguf", "12345");
   Write(ModelsDir() / "owner--two" / "config.json", "{}");
@@ -56,9 +56,9 @@ TEST_F(ModelsTest, FindsFilesFoldersAndNames) {
   EXPECT_EQ(FindModel("~/models/one/a.gguf").value(), file);
 }
 
-TEST_F(ModelsTest, SaysWhatIsMissing) {
+TEST_F(ModelsTest, ErrorsSayWhatIsMissing) {
   EXPECT_NE(ErrorOf(FindModel(kDefaultModel)).find("pie model download"), std::string::npos);
-  EXPECT_NE(ErrorOf(FindModel("nothing")).find("there is no model 'nothing'"), std::string::npos);
+  EXPECT_NE(ErrorOf(FindModel("nothing")).find("no model 'nothing' was found"), std::string::npos);
   EXPECT_FALSE(FindModel("../models"));
   Write(ModelsDir() / "both" / "a.gguf", "x");
   Write(ModelsDir() / "both" / "b.gguf", "x");
@@ -67,7 +67,7 @@ TEST_F(ModelsTest, SaysWhatIsMissing) {
   EXPECT_NE(ErrorOf(FindModel("none")).find("holds no model"), std::string::npos);
 }
 
-TEST_F(ModelsTest, RemovesOnlyWhatIsBelowItsFolder) {
+TEST_F(ModelsTest, RemovesOnlyFoldersOfModels) {
   Write(ModelsDir() / "one" / "a.gguf", "x");
   Write(cache_ / "keep" / "a.gguf", "x");
   EXPECT_TRUE(RemoveModel("one"));
@@ -78,7 +78,7 @@ TEST_F(ModelsTest, RemovesOnlyWhatIsBelowItsFolder) {
   EXPECT_TRUE(fs::exists(cache_ / "keep" / "a.gguf"));
 }
 
-TEST_F(ModelsTest, DownloadsOnlyWhatHasAName) {
+TEST_F(ModelsTest, RefusesToDownloadUnknownNames) {
   EXPECT_FALSE(DownloadModel("../x"));
   EXPECT_FALSE(DownloadModel("no-such-model")) << "not in the catalogue";
 }

@@ -79,7 +79,7 @@ void Monitor::Run() {
     Sample sample;
     const std::string text = MonitorText(service_, before, &sample, seconds);
     before = sample;
-    // On a terminal the view stays where it is; elsewhere it is a log.
+    // On a terminal, the view is redrawn in place; elsewhere the lines are appended.
     if (terminal && lines > 0) fmt::print("\x1b[{}A\x1b[J", lines);
     fmt::print("{}", text);
     std::fflush(stdout);

@@ -1,4 +1,4 @@
-// Monitor: `pie serve --monitor`, a view of the engine that renews itself on the terminal.
+// Monitor: `pie serve --monitor`, a view of the engine on the terminal that refreshes itself.
 #pragma once
 
 #include <condition_variable>
@@ -11,12 +11,12 @@
 
 namespace pie::cli {
 
-// What is counted up, to be turned into rates.
+// Counters, from which rates are computed.
 struct Sample {
   uint64_t steps = 0, tokens = 0, launches = 0, messages = 0;
 };
 
-// The lines of one view. `seconds` have passed since `before`.
+// Returns the lines of one view. `seconds` is the time since `before`.
 std::string MonitorText(server::Service& service, const Sample& before, Sample* now,
                         double seconds);
 

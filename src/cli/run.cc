@@ -27,7 +27,7 @@ namespace {
 
 constexpr size_t kMaxComponentBytes = 512ull << 20;
 
-// Writes what the inferlet says to this process's own streams, as it comes.
+// Writes the inferlet's messages and output to this process's streams as they arrive.
 class Printer final : public host::Listener {
  public:
   Printer(bool stream, bool quiet)
@@ -47,13 +47,13 @@ class Printer final : public host::Listener {
   }
   void OnExit(const wasm::Exit&) override {}
 
-  // A reader that has gone (`pie run … | head`) ends the run.
+  // Ends the run if the reader of our output is gone (`pie run … | head`).
   void StopIfUnread(std::weak_ptr<host::Process> process) {
     std::lock_guard lock(mutex_);
     process_ = std::move(process);
     if (auto running = process_.lock(); running && error_ != 0) running->Cancel();
   }
-  // What went wrong with our own output, if anything.
+  // Returns the first error of writing to stdout, if any.
   Status written() const {
     std::lock_guard lock(mutex_);
     if (error_ == 0) return {};
@@ -63,10 +63,10 @@ class Printer final : public host::Listener {
   Status Return(std::string_view text) {
     std::lock_guard lock(mutex_);
     if (!at_line_start_) std::fputc('\n', stdout);
-    // To a person who has seen all that was sent, what was returned needs a word, and the same
-    // text needs no more.
+    // On a terminal where all messages were shown, the return value is labelled, and it is not
+    // repeated if it equals them.
     if (watched_ && !text.empty() && text == sent_) {
-      fmt::print("{}\n", Dim("returned what was sent", STDOUT_FILENO));
+      fmt::print("{}\n", Dim("returned the text above", STDOUT_FILENO));
     } else {
       if (watched_) fmt::print("{} ", Dim("returned", STDOUT_FILENO));
       std::fwrite(text.data(), 1, text.size(), stdout);
@@ -78,7 +78,8 @@ class Printer final : public host::Listener {
   }
 
  private:
-  static constexpr size_t kRemembered = 1 << 20;  // of what was sent, in bytes
+  // at most this much of the output is kept for comparison
+  static constexpr size_t kRemembered = 1 << 20;
 
   void Write(std::string_view text) {
     if (!stream_ || text.empty()) return;
@@ -94,15 +95,15 @@ class Printer final : public host::Listener {
     at_line_start_ = text.ends_with('\n');
   }
   const bool stream_, quiet_;
-  const bool watched_;  // a person sees what is sent
+  const bool watched_;  // messages are shown on a terminal
   mutable std::mutex mutex_;
-  std::string sent_;  // the beginning of what was sent
+  std::string sent_;  // the beginning of the messages and output
   bool at_line_start_ = true;
   int error_ = 0;  // errno of the first write that failed
   std::weak_ptr<host::Process> process_;
 };
 
-// Lines with a time, to a file; nowhere without one.
+// Appends lines with a time to a file, or does nothing without one.
 class LogFile {
  public:
   static Result<LogFile> Open(const std::string& path) {
@@ -130,15 +131,15 @@ Result<std::string> ReadComponent(const std::string& path) {
   if (error)
     return Fail(Code::kNotFound, "cannot read the component {}: {}", path, error.message());
   if (size > kMaxComponentBytes) {
-    return Fail(Code::kExhausted, "{} has {} MiB; a component has at most {}", path, size >> 20,
-                kMaxComponentBytes >> 20);
+    return Fail(Code::kExhausted, "{} has {} MiB; a component may have at most {} MiB", path,
+                size >> 20, kMaxComponentBytes >> 20);
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) return Fail(Code::kNotFound, "cannot read the component {}", path);
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// The manifest that was named, or one beside the component, or none.
+// Returns the manifest that the user named, the Pie.toml beside the component, or an empty one.
 Result<host::Manifest> FindManifest(const RunOptions& options) {
   if (!options.manifest.empty()) return host::ReadManifest(options.manifest);
   auto beside = std::filesystem::path(options.path).parent_path() / "Pie.toml";
@@ -158,7 +159,7 @@ Result<nlohmann::json> MakeInput(const RunOptions& options, const host::Manifest
     nlohmann::json trailing = PIE_TRY(ParseArguments(options.arguments));
     if (!input.is_object()) {
       return Fail(Code::kInvalid,
-                  "--input is not an object, so arguments behind -- cannot join it");
+                  "--input is not a JSON object, so arguments after -- cannot be added to it");
     }
     input.update(trailing);
   }
@@ -175,18 +176,18 @@ void PrintCounts(host::Engine& engine) {
              stats.snapshots, stats.topics);
 }
 
-// Code that the first run compiled quickly is compiled well before we leave, so that later runs
-// start with it.
+// Waits until code that was compiled quickly for this run is compiled again with optimisation, so
+// that later runs start with it.
 void AwaitOptimiser(host::Engine& engine, const std::string& program, const Interrupts& interrupts,
                     bool quiet, int code) {
   if (!engine.Optimising(program)) return;
-  Spinner spinner("keeping optimised code for the next run (Ctrl-C skips)", !quiet);
+  Spinner spinner("optimising the code for later runs (Ctrl-C skips this)", !quiet);
   while (engine.Optimising(program) && !interrupts.interrupted()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   if (!interrupts.interrupted()) return;
   std::fflush(stdout);
-  _exit(code);  // the compiler's threads are still at work: nothing to be undone in good order
+  _exit(code);  // exits at once, because the compiler's threads are still running
 }
 
 struct Chosen {
@@ -194,15 +195,16 @@ struct Chosen {
   host::Manifest manifest;
 };
 
-// A file, or an installed program.
+// Finds the component: a file, or an installed program.
 Result<Chosen> ChooseProgram(const RunOptions& options) {
   if (!options.path.empty()) {
     return Chosen{PIE_TRY(ReadComponent(options.path)), PIE_TRY(FindManifest(options))};
   }
   if (options.program.empty()) {
-    return Fail(Code::kInvalid,
-                "which program? Give its file (pie run --path OUT.wasm), or the name of one that "
-                "is installed (pie inferlet list)");
+    return Fail(
+        Code::kInvalid,
+        "no program was named: use its file (pie run --path OUT.wasm), or the name of one that "
+        "is installed (pie inferlet list)");
   }
   auto registry = PIE_TRY(server::Registry::Open(HomeDir() + "/programs"));
   const auto program = PIE_TRY(registry->Find(options.program));
@@ -274,7 +276,7 @@ int Run(const RunOptions& options) {
   try {
     auto code = RunChecked(options);
     return code ? *code : ReportError(code.error().text);
-  } catch (const std::exception& error) {  // of a library: no memory, no such folder
+  } catch (const std::exception& error) {  // from a library, for example out of memory
     return ReportError(error.what());
   }
 }

@@ -1,4 +1,4 @@
-// pie run: one inferlet in an engine of its own, its output on this terminal.
+// pie run: runs one inferlet in its own engine and prints its output on this terminal.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct RunOptions {
   bool dummy = false;
 };
 
-// The exit code: 0, 1, or 130 after Ctrl-C.
+// Returns the exit code: 0, 1, or 130 after Ctrl-C.
 int Run(const RunOptions& options);
 
 }  // namespace pie::cli

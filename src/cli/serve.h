@@ -1,4 +1,4 @@
-// pie serve: the engine behind a port.
+// pie serve: runs the engine as a server.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace pie::cli {
 
 struct ServeOptions {
   std::string config;
-  std::string host;  // empty = the config's
+  std::string host;  // empty: from the config
   std::optional<uint16_t> port;
   bool no_auth = false;
   bool debug = false;
@@ -18,7 +18,7 @@ struct ServeOptions {
   bool dummy = false;
 };
 
-// The exit code: 0 after a drain, 1, or 130 after a second Ctrl-C.
+// Returns the exit code: 0 after a drain, 1 after an error, or 130 after a second Ctrl-C.
 int Serve(const ServeOptions& options);
 
 }  // namespace pie::cli

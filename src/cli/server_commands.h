@@ -1,5 +1,5 @@
-// The commands of a server and of those who keep one: serve, auth, inferlet, config, check, driver,
-// completion.
+// The commands for running and administering a server: serve, auth, inferlet, config, check,
+// driver, completion.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,8 @@
 
 namespace pie::cli {
 
-// Adds them to `app`. The one that was given is put into `chosen`, which gives the exit code.
+// Adds the commands to `app`. The command that the user gives is stored in `chosen`, which returns
+// the exit code.
 void AddServerCommands(CLI::App& app, std::function<int()>& chosen);
 
 }  // namespace pie::cli

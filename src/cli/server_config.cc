@@ -13,7 +13,7 @@ Result<ServerConfig> ReadServerConfig(const std::string& given) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
     if (given.empty()) return config;
-    return Fail(Code::kNotFound, "there is no config file {}", path);
+    return Fail(Code::kNotFound, "the config file {} does not exist", path);
   }
   toml::table root;
   try {
@@ -45,7 +45,8 @@ Result<ServerConfig> ReadServerConfig(const std::string& given) {
     if (!table->problem().empty()) return Fail(Code::kInvalid, "{}", table->problem());
   }
   if (options.tls_cert.empty() != options.tls_key.empty()) {
-    return Fail(Code::kInvalid, "{}: server.tls_cert and server.tls_key go together", path);
+    return Fail(Code::kInvalid, "{}: server.tls_cert and server.tls_key must be set together",
+                path);
   }
   return config;
 }

@@ -1,5 +1,4 @@
-// What `pie serve` reads of the config file beside the engine's part: [server], [auth],
-// [telemetry].
+// The server's part of the config file: [server], [auth] and [telemetry].
 #pragma once
 
 #include <string>
@@ -17,7 +16,7 @@ struct ServerConfig {
   std::string log_level = "info";
 };
 
-// `path` as for ReadConfig.
+// `path` is as for ReadConfig.
 Result<ServerConfig> ReadServerConfig(const std::string& path);
 
 }  // namespace pie::cli

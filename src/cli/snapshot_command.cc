@@ -32,7 +32,7 @@ struct Arguments {
   bool json = false;
 };
 
-// Where the config says that they are, and how many there may be.
+// The snapshot folder and the limits of the config.
 struct Place {
   Config config;
   SnapshotStore store;
@@ -45,7 +45,7 @@ Result<std::unique_ptr<Place>> OpenPlace(const Arguments& arguments) {
   return std::make_unique<Place>(PIE_TRY(ReadConfig(arguments.config)));
 }
 
-// Names are whatever an inferlet chose: none of it reaches a terminal as commands.
+// Names come from inferlets, so control characters are replaced before they reach a terminal.
 std::string Shown(std::string text) {
   text = ToValidUtf8(text);
   std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
@@ -80,7 +80,8 @@ Status List(const Arguments& arguments) {
     fmt::print("{}\n", list.dump(2));
     return {};
   }
-  if (entries.empty()) fmt::print("none yet: inferlets save them by context.save(name)\n");
+  if (entries.empty())
+    fmt::print("no snapshots yet; inferlets save them with context.save(name)\n");
   for (const auto& entry : entries) {
     if (!entry.problem.empty()) {
       fmt::print("{}: {}\n", entry.path, entry.problem);
@@ -146,8 +147,8 @@ int ExitCode(const Status& status) {
 void AddWhose(CLI::App& command, Arguments& arguments) {
   arguments.user = "local";
   arguments.model = "default";
-  command.add_option("name", arguments.name, "as `pie snapshot list` shows it")->required();
-  command.add_option("--user", arguments.user, "whose it is (default: local)");
+  command.add_option("name", arguments.name, "a name that `pie snapshot list` shows")->required();
+  command.add_option("--user", arguments.user, "the user it belongs to (default: local)");
   command.add_option("--model", arguments.model, "the model's name (default: default)");
 }
 
@@ -159,26 +160,29 @@ void AddSnapshotCommands(CLI::App& command, std::function<int()>& chosen) {
     auto arguments = std::make_shared<Arguments>();
     CLI::App* const sub = command.add_subcommand(name, about);
     sub->add_option("-c,--config", arguments->config,
-                    "config file (default: ~/.pie/config.toml, if any)");
+                    "config file (default: ~/.pie/config.toml, if it exists)");
     sub->callback(
         [arguments, run, &chosen] { chosen = [=] { return ExitCode(run(*arguments)); }; });
     return std::pair(sub, arguments);
   };
-  const auto [list, listed] = add("list", "What is saved.", List);
-  list->add_flag("--json", listed->json, "as JSON, with sizes in bytes and times in seconds");
-  list->add_option("--user", listed->user, "only this user's");
-  const auto [remove, removed] = add("delete", "Delete one.", Delete);
+  const auto [list, listed] = add("list", "List the snapshots.", List);
+  list->add_flag("--json", listed->json,
+                 "print JSON, with sizes in bytes and times in seconds since 1970");
+  list->add_option("--user", listed->user, "list only the snapshots of this user");
+  const auto [remove, removed] = add("delete", "Delete a snapshot.", Delete);
   AddWhose(*remove, *removed);
   const auto [out, exported] =
-      add("export", "Write one into a file: checked, complete, for import elsewhere.", Export);
+      add("export", "Write a snapshot to one file, for import elsewhere. Every page is checked.",
+          Export);
   AddWhose(*out, *exported);
-  out->add_option("file", exported->file, "where to; replaced if it is there")->required();
+  out->add_option("file", exported->file, "the file to write; an existing one is replaced")
+      ->required();
   const auto [in, imported] =
-      add("import", "Bring in what was exported. Every page is checked first.", Import);
-  in->add_option("file", imported->file, "what `pie snapshot export` wrote")->required();
-  in->add_option("--user", imported->user, "for this user (default: whose it was)");
-  in->add_option("--model", imported->model, "for the model of this name (default: as it was)");
-  in->add_option("--name", imported->name, "under this name (default: as it was)");
+      add("import", "Read an exported snapshot. Every page is checked first.", Import);
+  in->add_option("file", imported->file, "a file that `pie snapshot export` wrote")->required();
+  in->add_option("--user", imported->user, "the user it shall belong to (default: unchanged)");
+  in->add_option("--model", imported->model, "the name of its model (default: unchanged)");
+  in->add_option("--name", imported->name, "its new name (default: unchanged)");
 }
 
 }  // namespace pie::cli

@@ -1,4 +1,4 @@
-// The engine that a config describes.
+// Starts the engine that a config describes.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace pie::cli {
 
-// Loads the models, which takes a while: a line on stderr shows how far it is, unless `quiet`.
+// Loads the models and shows the progress on stderr, unless `quiet`.
 Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool quiet);
 
 }  // namespace pie::cli

@@ -1,4 +1,4 @@
-// What a person sees: colours and spinners on a terminal, plain lines elsewhere.
+// Output for people: colours and spinners on a terminal, plain lines elsewhere.
 #pragma once
 
 #include <unistd.h>
@@ -13,17 +13,17 @@
 
 namespace pie::cli {
 
-bool IsTerminal(int fd);  // and NO_COLOR is not set, and TERM is not dumb
-// Coloured if `fd`, where it will be printed, is a terminal.
+bool IsTerminal(int fd);  // and NO_COLOR is not set and TERM is not "dumb"
+// Colours the text if `fd`, to which it will be printed, is a terminal.
 std::string Red(std::string_view text, int fd = STDERR_FILENO);
 std::string Green(std::string_view text, int fd = STDERR_FILENO);
 std::string Dim(std::string_view text, int fd = STDERR_FILENO);
 
-// `error: …` on stderr. Returns the exit code of a failure.
+// Prints `error: …` on stderr. Returns the exit code of a failure.
 int ReportError(std::string_view text);
 
-// A line on stderr that turns while something takes long. Shows nothing off a terminal, nor when it
-// is over in a moment.
+// A spinner on stderr during a long operation. Shows nothing if stderr is not a terminal, or if the
+// operation is short.
 class Spinner {
  public:
   explicit Spinner(std::string text, bool enabled = true);
@@ -37,8 +37,7 @@ class Spinner {
   std::thread thread_;
 };
 
-// How far something is, on stderr, redrawn in place. Like a Spinner it shows nothing off a
-// terminal.
+// A progress bar on stderr, redrawn in place. Shows nothing if stderr is not a terminal.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string text, bool enabled = true);

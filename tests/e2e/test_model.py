@@ -58,7 +58,7 @@ def test_a_missing_model_says_how_to_get_it(run, guest, no_models):
     done = ask(run, guest, no_models, "--prompt", "hi")
     assert (done.returncode, done.stdout) == (1, "")
     assert "pie model download" in done.stderr
-    assert "not here yet" in run("model", "list", env=no_models).stdout
+    assert "not downloaded yet" in run("model", "list", env=no_models).stdout
 
 
 def test_download_and_remove(run, no_models):
@@ -73,7 +73,7 @@ def test_download_and_remove(run, no_models):
     assert not file.exists()
     done = run("model", "remove", "smollm2-135m-instruct", env=no_models)
     assert done.returncode == 1
-    assert "no downloaded model" in done.stderr
+    assert "no model 'smollm2-135m-instruct' is downloaded" in done.stderr
     done = run("model", "download", "no-such-model", env=no_models)
     assert done.returncode == 1
     assert "smollm2-135m-instruct" in done.stderr, "names those that are known"
@@ -146,7 +146,7 @@ def test_a_cache_that_is_not_there(run, guest, tmp_path):
     done = run("run", "-c", config, *guest("hello-rust"), "--", "--name", "Ada")
     assert done.returncode == 1
     assert 'kv_cache_dtype = "q4"' in done.stderr
-    assert '"f16" or "q8"' in done.stderr
+    assert '"f16" and "q8"' in done.stderr
 
 
 @pytest.mark.parametrize("name", ["q8", "q8_0", "int8"])

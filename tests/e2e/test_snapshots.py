@@ -50,7 +50,7 @@ def test_a_conversation_goes_on_in_the_next_process(say):
 
 
 def test_list_export_import_delete(run: Run, say, home, tmp_path):
-    assert "none yet" in run("snapshot", "list", env=home).stdout
+    assert "no snapshots yet" in run("snapshot", "list", env=home).stdout
     assert json.loads(run("snapshot", "list", "--json", env=home).stdout) == []
     _, tokens = say("Hello.")
     listed = json.loads(run("snapshot", "list", "--json", env=home).stdout)
