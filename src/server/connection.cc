@@ -74,7 +74,7 @@ void Connection::Sent() {
 
 bool Connection::Reads() const {
   return responses_.size() < service_.limits.max_waiting_responses &&
-         jobs_ < service_.limits.max_jobs_a_connection;
+         jobs_ < service_.limits.max_jobs_per_connection;
 }
 
 void Connection::Wake(const std::shared_ptr<Session>& session) {

@@ -15,7 +15,7 @@ bool Uploads::Ignored(const std::string& key, const Chunk& chunk) {
 Result<std::optional<std::string>> Uploads::Add(const std::string& key, const Chunk& chunk,
                                                 size_t max_bytes) {
   if (chunk.index == 0) uploads_.erase(key);  // the upload starts again
-  if (!uploads_.contains(key) && uploads_.size() >= limits_.max_uploads_a_connection) {
+  if (!uploads_.contains(key) && uploads_.size() >= limits_.max_uploads_per_connection) {
     // Failed uploads make room for new ones.
     if (std::erase_if(uploads_, [](const auto& entry) { return entry.second.failed; }) == 0) {
       return Fail(Code::kExhausted, "{} uploads are in flight on this connection; finish one first",

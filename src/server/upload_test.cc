@@ -62,7 +62,7 @@ TEST_F(UploadTest, AllUploadsShareABudget) {
 }
 
 TEST_F(UploadTest, LimitsUploadsInFlight) {
-  for (size_t i = 0; i < limits.max_uploads_a_connection; ++i) {
+  for (size_t i = 0; i < limits.max_uploads_per_connection; ++i) {
     EXPECT_TRUE(Add(0, 2, "x", std::to_string(i)));
   }
   EXPECT_FALSE(Add(0, 2, "x", "one more"));
