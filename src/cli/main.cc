@@ -39,9 +39,9 @@ CLI::App* AddRun(CLI::App& app, pie::cli::RunOptions& run, int& port) {
       "  pie run --path hello.wasm --manifest hello/Pie.toml -- --name Ada\n"
       "  pie run -p chat.wasm --stdout --input '{\"prompt\": \"hi\"}'\n"
       "  pie run --dummy -p chat.wasm      without a model: gibberish, starts at once\n\n"
-      "Arguments after -- become the input: --max-tokens 8 is {\"max_tokens\": 8}. Without "
-      "--stdout, only\n"
-      "the return value is printed on stdout. Exit codes: 0, 1 for an error, 130 for Ctrl-C.");
+      "Arguments after -- become the input: --max-tokens 8 is {\"max_tokens\": 8}.\n"
+      "Without --stdout, only the return value is printed on stdout.\n"
+      "Exit codes: 0, 1 for an error, 130 for Ctrl-C.");
   command->add_option("program", run.program, "NAME[@VERSION] of an installed program");
   command->add_option("-p,--path", run.path, "the component, a file that `pie build` wrote");
   command->add_option("-m,--manifest", run.manifest,
@@ -73,8 +73,7 @@ void AddModel(CLI::App& app, ModelCommands& commands) {
       "Manage the models on this machine.\n\n"
       "  pie model list                                 list the downloaded models\n"
       "  pie model download                             download the default model, 98 MB\n"
-      "  pie model download Qwen/Qwen3-0.6B             download from the hub with its client "
-      "`hf`\n"
+      "  pie model download Qwen/Qwen3-0.6B             download from the hub, with its client hf\n"
       "  pie model remove Qwen/Qwen3-0.6B\n\n"
       "In a config file, hf_repo is such a name, a .gguf file, or a Hugging Face folder.");
   model->require_subcommand(1);

@@ -36,8 +36,8 @@ void AddServe(CLI::App& app, std::function<int()>& chosen) {
       "  pie serve                         listen on ws://127.0.0.1:8080\n"
       "  pie serve --dummy --port 9000     without a model: gibberish, starts at once\n"
       "  pie serve --monitor               with a live view of the engine\n\n"
-      "Ctrl-C (or SIGTERM) drains: the server waits for processes to end. A second Ctrl-C exits at "
-      "once.");
+      "Ctrl-C (or SIGTERM) drains: the server waits for processes to end.\n"
+      "A second Ctrl-C exits at once.");
   command->add_option("-c,--config", serve->config,
                       "config file (default: ~/.pie/config.toml, if it exists)");
   command->add_option("--host", serve->host, "address to listen on (default: 127.0.0.1)");
