@@ -37,6 +37,9 @@ class TokenFile {
   TokenFile(const TokenFile&) = delete;
   TokenFile& operator=(const TokenFile&) = delete;
 
+  const std::string& path() const { return path_; }
+  bool written() const { return written_; }
+
  private:
   std::string path_;
   bool written_ = false;
@@ -94,6 +97,10 @@ Result<int> ServeChecked(const ServeOptions& options) {
   auto engine = PIE_TRY(StartEngine(engine_config, /*quiet=*/false));
   auto server = PIE_TRY(server::Server::Start(config.server, *engine, *registry, auth, log));
   const TokenFile token(server->port(), auth.token());
+  if (!token.written()) {
+    log.Write(server::Log::Level::kWarning, "cannot write the token file",
+              {{"path", token.path()}});
+  }
   // Watched before the banner is printed, because a script may stop the server as soon as it reads
   // it.
   interrupts.Watch([&server] {
