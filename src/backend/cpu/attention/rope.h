@@ -22,7 +22,6 @@ class RopeTable {
   // numbers of a head beyond it stay as they are. `factors` is empty or [dims / 2].
   RopeTable(Pairing pairing, uint32_t dims, double base, std::span<const float> factors = {});
 
-  uint32_t dims() const { return dims_; }
   std::span<const double> frequencies() const { return frequencies_; }  // [dims / 2]
 
   // Computes cos and sin of a position's angles, [dims / 2] each.
