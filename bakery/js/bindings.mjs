@@ -1,9 +1,9 @@
 // Improves the bindings that componentize-js 0.23 generates, before they go into the component.
 //
-// Each change is a search in generated text; one that finds nothing means that componentize-js has
-// changed, and fails the build rather than being lost in silence.
+// Each change is a search and replacement in generated text. A search that finds nothing means that
+// componentize-js has changed, and it fails the build.
 
-/** The script runs in a realm of its own: what it makes must be the program's own kind of thing. */
+/** The bindings run in a realm of their own, but their values must be instances of the program's classes. */
 const SHARED_GLOBALS = ['Error', 'TypeError', 'Uint8Array', 'Uint32Array', 'Float32Array'];
 
 const HELPERS = `
@@ -19,7 +19,7 @@ function $freeArguments() {
 }
 let $started = false;
 function $tooEarly() {
-  throw new Error('the engine was called while the inferlet is still being built');
+  throw new Error('the engine cannot be called while the inferlet is being built; call it in main()');
 }
 function $gone(resource) {
   const kind = resource.constructor.name.replace(/^.*\\$/, '');
@@ -32,24 +32,24 @@ export function tune(bindings) {
   return edit(imports, IMPORT_CHANGES) + edit(exports, EXPORT_CHANGES);
 }
 
-// Two objects a call for a log that nobody can turn on here.
+// Removes log calls, which cannot be enabled here and allocate two objects per call.
 const NO_LOG = [/^ *_debugLog\('\[Instruction::[^;]*?\}\);\n/gm, ''];
 
 const IMPORT_CHANGES = [
   NO_LOG,
-  // `error instanceof Error` and `tokens instanceof Uint32Array` hold.
+  // Makes `error instanceof Error` and `tokens instanceof Uint32Array` true.
   [
     /^let \{ TextEncoder, TextDecoder \} = contentGlobal;/m,
     `let { TextEncoder, TextDecoder, ${SHARED_GLOBALS.join(', ')} } = contentGlobal;`,
   ],
   [/^delete globalThis\.\$bindings;\n/m, (line) => line + HELPERS],
-  // A call before `run` would abort the build without a word of where it stands. And lists and
-  // strings passed to the engine are copied into memory that nobody freed.
+  // A call before `run` would abort the build without naming the line, so it throws instead. Lists and
+  // strings passed to the engine are copied into memory, which is freed after the call.
   [
     /^( *)(?:ret = )?\$import_[\w$]+\(.*\);\n/gm,
     (call, indent) => `${indent}$started || $tooEarly();\n${call}${indent}$freeArguments();\n`,
   ],
-  // A handle that is gone would be a trap.
+  // A disposed handle would cause a trap, so it throws instead.
   [
     /^( *)var (handle\d+) = (\w+)\[symbolRscHandle\];\n/gm,
     (line, indent, handle, resource) =>
@@ -59,7 +59,7 @@ const IMPORT_CHANGES = [
     /^( *)(\$resource_import\$[\w$]+\(this\[symbolRscHandle\]\);)/gm,
     '$1if (this[symbolRscHandle] === undefined) return;\n$1$2',
   ],
-  // The engine never calls back for what was collected; keeping the books costs three steps a pass.
+  // Finalizers never run here, and registering each object is slow.
   [/^ *finalizationRegistry_[\w$]+\.(?:un)?register\(.*\);\n/gm, ''],
   [
     /Object\.defineProperty\((\w+), symbolRscHandle, \{ writable: true, value: (\w+)\s*\}\);/g,
@@ -70,11 +70,11 @@ const IMPORT_CHANGES = [
 const EXPORT_CHANGES = [
   NO_LOG,
   [/^(?:async )?function export_.*\{\n/m, (line) => `${line}  $started = true;\n`],
-  // What `run` returns must outlive it.
+  // The memory of `run`'s result must outlive the call.
   [/\$realloc\b/g, '$reallocKept'],
 ];
 
-/** The functions that call the engine come first, then those that it calls. */
+/** Splits the bindings: the functions that call the engine come first, then those that it calls. */
 function halves(bindings) {
   const at = bindings.search(/^(async )?function export_/m);
   if (at < 0) throw changed('the exported function');
@@ -91,5 +91,5 @@ function edit(text, changes) {
 }
 
 function changed(what) {
-  return new Error(`componentize-js generates other bindings than bakery knows: no ${what}`);
+  return new Error(`bakery does not support the bindings of this componentize-js: it found no ${what}`);
 }

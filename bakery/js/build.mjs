@@ -2,9 +2,10 @@
 //
 //   node build.mjs '{"project": …, "wit": …, "sdk": …, "modules": …, "out": …, "debug": false}'
 //
-// project: the user's folder; wit: the inferlet's own WIT folder; sdk: sdk/javascript; modules: the
-// node_modules of package.json beside this file; out: the component to write, in a scratch folder.
-// A fault of the user's code is printed as one JSON object {message, where?, hint?} with status 1.
+// project is the user's folder, wit the inferlet's own WIT folder, sdk is sdk/javascript, modules the
+// node_modules of the package.json beside this file, and out the component to write, in a scratch
+// folder. An error in the user's code is printed as one JSON object {message, where?, hint?}, and the
+// exit status is 1.
 import { createRequire } from 'node:module';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -22,7 +23,7 @@ async function build({ project, wit, sdk, modules, out, debug }) {
   const { code, map } = await bundle(esbuild, { project, sdk, debug });
   const table = sourceLineTable(map, project, sdk);
   const source = join(dirname(out), BUNDLE_NAME);
-  // Behind the bundle, so that its lines keep their numbers.
+  // The table follows the bundle, so that the bundle's lines keep their numbers.
   await writeFile(source, `${code}\nglobalThis.__pieSourceLines = ${JSON.stringify(table)};\n`);
   await writeFile(out, await componentize(modules, source, wit, table));
 }
@@ -46,7 +47,7 @@ async function componentize(modules, sourcePath, witPath, table) {
   }
 }
 
-/** componentize runs the module once and keeps the result: that is where module-level code fails. */
+/** Module-level code fails here, because componentize runs the module once and keeps the result. */
 function startFault(error, table) {
   const text = String(error?.message ?? error);
   if (!text.includes('Failed to initialize component')) return error;
@@ -56,8 +57,8 @@ function startFault(error, table) {
   return new Fault(`module-level code failed: ${thrown ? thrown[1] : text}`, {
     where: frames.map((frame) => whereInSource(table, Number(frame[1]))).find(Boolean),
     hint:
-      'code outside of functions runs once, while the inferlet is built, without engine and ' +
-      'timers; move what needs them into main()',
+      'module-level code runs once, while the inferlet is built, and has no engine and no timers; ' +
+      'move code that needs them into main()',
   });
 }
 

@@ -1,4 +1,4 @@
-// The user's modules, their npm packages and the SDK → one ES module that exports `run`.
+// Bundles the user's modules, their npm packages and the SDK into one ES module that exports `run`.
 import { existsSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join, normalize } from 'node:path';
@@ -10,20 +10,20 @@ const ENTRY_NAMES = ['index', 'main', 'src/index', 'src/main'].flatMap((stem) =>
 export const GLUE = 'pie-entry.js';
 const SHOWN_ERRORS = 5;
 
-/** What the user's project starts with, relative to its folder. */
+/** The entry file of the user's project, relative to its folder. */
 function findEntry(project) {
   const manifest = join(project, 'package.json');
   const main = existsSync(manifest) ? readManifest(manifest).main : undefined;
   if (main !== undefined) {
     if (existsSync(join(project, main))) return main;
-    throw new Fault(`package.json says "main": "${main}", which does not exist`, {
+    throw new Fault(`"main" in package.json names ${main}, which does not exist`, {
       where: 'package.json',
     });
   }
   const entry = ENTRY_NAMES.find((name) => existsSync(join(project, name)));
   if (entry) return entry;
-  throw new Fault('there is no index.ts, main.ts or src/index.ts', {
-    hint: 'add one that exports main, or name your file as "main" in package.json',
+  throw new Fault('the project has no entry file: there is no index.ts, main.ts or src/index.ts', {
+    hint: 'add one that exports main, or name your file in "main" of package.json',
   });
 }
 
@@ -38,7 +38,7 @@ function readManifest(path) {
 export async function bundle(esbuild, { project, sdk, debug }) {
   const entry = findEntry(project);
   const sdkFile = (name) => JSON.stringify(join(sdk, 'src', name));
-  // timers.ts first: libraries that keep a reference to setTimeout must find ours.
+  // timers.ts comes first, because libraries that keep a reference to setTimeout must find ours.
   const glue = `
     import ${sdkFile('timers.ts')};
     import { serve } from ${sdkFile('entry.ts')};
@@ -65,7 +65,7 @@ export async function bundle(esbuild, { project, sdk, debug }) {
       metafile: true,
       plugins: [hostModules, nodeModules],
     });
-    // A file without any export or require is no module at all: esbuild lets that pass.
+    // esbuild accepts a file without any export or require, which is not a module.
     if (!result.metafile.inputs[normalize(entry)]?.format) throw noMain(entry);
     const output = (suffix) => result.outputFiles.find((file) => file.path.endsWith(suffix)).text;
     return { code: output('.js'), map: JSON.parse(output('.map')) };
@@ -75,7 +75,7 @@ export async function bundle(esbuild, { project, sdk, debug }) {
   }
 }
 
-/** The engine provides `pie:…` and `wasi:…`. What is not used is not imported. */
+/** The engine provides `pie:…` and `wasi:…`. Unused imports of them are dropped. */
 const hostModules = {
   name: 'host-modules',
   setup({ onResolve }) {
@@ -92,11 +92,11 @@ const nodeModules = {
   setup({ onResolve }) {
     const builtins = new Set(builtinModules);
     onResolve({ filter: /^(node:)?[a-z_]+(\/[a-z]+)?$/ }, ({ path, importer }) => {
-      // A package may depend on another of the same name as a builtin (events, buffer, …).
+      // A package may depend on a package with the name of a builtin (events, buffer, …).
       const bare = builtins.has(path) && !importer.includes('node_modules');
       if (!path.startsWith('node:') && !bare) return undefined;
-      const text = `${path} is a module of Node, and an inferlet does not run in Node`;
-      const notes = [{ text: 'use the API of the web platform, or an npm package' }];
+      const text = `${path} is a module of Node, but inferlets do not run in Node`;
+      const notes = [{ text: 'use a web API or an npm package instead' }];
       return { errors: [{ text, notes }] };
     });
   },
@@ -119,14 +119,14 @@ function asFault(errors, entry) {
 function noMain(entry) {
   return new Fault(`${entry} does not export main`, {
     where: `${entry}:1`,
-    hint: 'export async function main(input) { … }',
+    hint: 'add export async function main(input) { … }',
   });
 }
 
 function hintFor({ text, notes }) {
   const unresolved = /^Could not resolve "([^"]+)"/.exec(text)?.[1];
   if (unresolved === undefined) return notes?.[0]?.text;
-  return /^[./]/.test(unresolved) ? 'there is no such file' : `npm install ${unresolved}`;
+  return /^[./]/.test(unresolved) ? 'the file does not exist' : `npm install ${unresolved}`;
 }
 
 function place({ location }) {

@@ -1,9 +1,9 @@
-// Makes a component of a core module. bakery calls it as
+// Makes a component from a core module. bakery calls it as
 //
 //   node component.mjs '{"core": …, "wit": …, "modules": …, "out": …}'
 //
-// core: a WASI reactor module that imports and exports by the names of the canonical ABI; wit: the
-// inferlet's own WIT folder; modules: the node_modules of package.json beside this file.
+// core is a WASI reactor module whose imports and exports have the names of the canonical ABI, wit the
+// inferlet's own WIT folder, and modules the node_modules of the package.json beside this file.
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -19,7 +19,7 @@ try {
   const adapter = await readFile(jco.preview1AdapterReactorPath());
   await writeFile(out, await jco.componentNew(typed, [['wasi_snapshot_preview1', adapter]]));
 } catch (error) {
-  // jco throws what its tools throw: an object whose payload is the text.
+  // jco throws an object whose payload is the error text.
   console.error(String(error?.payload ?? error?.message ?? error));
   process.exit(1);
 }

@@ -1,4 +1,4 @@
-/** Something wrong in the user's project: what, where ("file:line"), and what to do. */
+/** An error in the user's project. `where` is "file:line", `hint` says what to do. */
 export class Fault extends Error {
   constructor(message, { where, hint } = {}) {
     super(message);

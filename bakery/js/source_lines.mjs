@@ -1,14 +1,14 @@
-// From lines of the bundle back to lines of the user's files.
+// Maps lines of the bundle to lines of the user's files.
 //
-// The table travels inside the inferlet, where the SDK turns the stack of an error into the user's
-// own file:line. Lines are enough for that, and much smaller than a source map.
+// The table is part of the inferlet. The SDK uses it to show the user's own file:line in the stack of
+// an error. Lines are enough for that, and the table is much smaller than a source map.
 import { resolve, sep } from 'node:path';
 import { GLUE } from './bundle.mjs';
 
 const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 const DIGITS = new Map([...BASE64].map((character, value) => [character, value]));
 
-/** {files, lines}: `lines` holds a pair (file index or -1, line) for each line of the bundle. */
+/** Returns {files, lines}. `lines` holds a pair (file index or -1, line) for each line of the bundle. */
 export function sourceLineTable(map, project, sdk) {
   const files = [];
   const indices = map.sources.map((source) => {
@@ -33,13 +33,13 @@ export function sourceLineTable(map, project, sdk) {
   return { files, lines };
 }
 
-/** "file:line" of a line of the bundle. */
+/** Returns "file:line" for a line of the bundle, or undefined. */
 export function whereInSource(table, line) {
   const file = table.files[table.lines[(line - 1) * 2]];
   return file === undefined ? undefined : `${file}:${table.lines[(line - 1) * 2 + 1]}`;
 }
 
-/** The numbers of one segment of a source map (base64 VLQ). */
+/** Decodes the numbers of one segment of a source map (base64 VLQ). */
 function decode(segment) {
   const numbers = [];
   let value = 0;

@@ -1,4 +1,4 @@
-"""Building, with a language that needs no toolchain: what the core promises around a build."""
+"""Builds with a language that needs no toolchain: what bakery guarantees for every language."""
 
 import types
 

@@ -1,4 +1,4 @@
-"""The commands as a person meets them."""
+"""The commands, as a user calls them."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""What bakery makes of what clang says."""
+"""How bakery reports the errors of clang."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_an_error_within_a_template_points_at_the_line_that_uses_it(root: Path):
 def test_a_missing_definition_is_named(root: Path):
     told = "wasm-ld: error: /cache/o/1/main.o: undefined symbol: helper(int)\n"
     error = cpp._compile_failure(root, told * 2)
-    assert error.message == "declared but nowhere defined: helper(int)"
+    assert error.message == "declared but not defined: helper(int)"
     assert error.where is None
 
 

@@ -1,4 +1,4 @@
-"""New projects: from every template, never over something that is there."""
+"""New projects: every template works, and existing files are never overwritten."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_file_in_the_way_is_left_alone(tmp_path):
 
 
 def test_a_wrong_name_makes_nothing(tmp_path):
-    with pytest.raises(BakeryError, match="no inferlet name") as caught:
+    with pytest.raises(BakeryError, match="not a valid inferlet name") as caught:
         create("My App", "rust", tmp_path / "x")
     assert caught.value.hint == "try `pie new my-app`"
     assert not (tmp_path / "x").exists()

@@ -1,4 +1,4 @@
-"""TypeScript projects: what bakery says about their faults, and the SDK's own tests under Node."""
+"""TypeScript projects: how bakery reports their errors, and the SDK's own tests under Node."""
 
 from __future__ import annotations
 

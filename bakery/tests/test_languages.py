@@ -1,4 +1,4 @@
-"""Which language a folder is written in."""
+"""How the language of a folder is detected."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_told_by_its_files(tmp_path, files, language):
 
 
 def test_none_is_an_error_that_lists_what_would_do(tmp_path):
-    with pytest.raises(BakeryError, match="cannot tell which language") as caught:
+    with pytest.raises(BakeryError, match="cannot tell in which language") as caught:
         detect(_folder(tmp_path, "notes.txt"))
     assert "Cargo.toml" in caught.value.hint
 

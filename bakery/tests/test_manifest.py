@@ -1,4 +1,4 @@
-"""Pie.toml: what holds is read, what does not is reported with the line it is on."""
+"""Pie.toml: a valid file is read, and every error names its line."""
 
 import pytest
 
@@ -52,9 +52,9 @@ def test_name_and_version_are_enough(tmp_path):
 @pytest.mark.parametrize(
     ("find", "put", "line", "said"),
     [
-        ('"my-app"', '"My_App"', 3, "'My_App' is no inferlet name"),
+        ('"my-app"', '"My_App"', 3, "'My_App' is not a valid inferlet name"),
         ('"my-app"', '"core"', 3, "'core' is reserved"),
-        ('"my-app"', "7", 3, "name must be text in quotes"),
+        ('"my-app"', "7", 3, "name must be a string in quotes, not 7"),
         ('"0.1.0"', '"0.1"', 4, "'0.1' is not a semantic version"),
         ('"0.1.0"', '"01.0.0"', 4, "not a semantic version"),
         ('["Ada"]', '"Ada"', 6, "authors must be a list"),

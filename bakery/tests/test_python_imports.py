@@ -1,4 +1,4 @@
-"""Which imports a Python program makes, found without running it."""
+"""The imports of a Python program are found without running it."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def late(entry: Path, *others: Path, script: bool = False) -> dict[str, bool]:
         ("def main(): pass", True),
         ("from app import main", True),
         ("main = print", True),
-        ("type X = int\ndef main(): pass", True),  # newer syntax than some interpreters know
+        ("type X = int\ndef main(): pass", True),  # this syntax is newer than some interpreters
         ("print('main')", False),
         ("def mains(): pass", False),
         ("class A:\n    def main(self): pass", False),

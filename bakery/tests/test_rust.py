@@ -1,4 +1,4 @@
-"""Rust projects: faults point at the user's line, and namesakes are kept apart."""
+"""Rust projects: errors name the user's line, and projects of the same name are kept apart."""
 
 from pathlib import Path
 

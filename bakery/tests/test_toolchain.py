@@ -1,4 +1,4 @@
-"""Running tools, and shared places."""
+"""Running tools, the cache folder, and locks."""
 
 import os
 import signal
@@ -82,7 +82,7 @@ def test_a_lock_is_held_by_one_at_a_time(tmp_path, monkeypatch):
 
 
 def test_ctrl_c_ends_the_tool_too(tmp_path):
-    """A build that is interrupted answers 130 and leaves neither its tool nor a file behind."""
+    """An interrupted build exits with 130 and leaves neither its tool nor a file behind."""
     (tmp_path / "Pie.toml").write_text('[package]\nname = "a"\nversion = "0.1.0"\n')
     script = f"""
 import signal, sys, types
@@ -90,7 +90,7 @@ from pathlib import Path
 import bakery.cli
 from bakery import toolchain
 
-# Whoever runs these tests in the background may have them ignore Ctrl-C.
+# SIGINT may be ignored where these tests run in the background.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def build(project, out, *, debug, report):

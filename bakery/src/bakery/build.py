@@ -1,4 +1,4 @@
-"""`bakery build`: project → language module → checked component, put in place in one move."""
+"""`bakery build`: builds a project, checks the component, and renames it into place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MODULE_MAGIC = b"\0asm\x01\0\0\0"
 
 @dataclass(frozen=True)
 class Built:
-    """What a build made."""
+    """The result of a build."""
 
     out: Path
     language: str
@@ -31,12 +31,15 @@ class Built:
 def build(
     project: Project, out: Path, *, language: Language | None, debug: bool, report: Report
 ) -> Built:
-    """Builds `project` into `out`. `out` is either the finished component or what it was before."""
+    """Builds `project` into `out`. If the build fails, `out` is not changed."""
     began = time.monotonic()
     language = language or detect(project.root)
     _require_toolchain(language)
     if out.is_dir():
-        raise BakeryError(f"{out} is a folder", hint=f"-o {out / project.manifest.name}.wasm")
+        raise BakeryError(
+            f"the output {out} is a folder, not a file",
+            hint=f"use -o {out / project.manifest.name}.wasm",
+        )
     scratch = _scratch_beside(out)
     try:
         made = scratch / f"{project.manifest.name}.wasm"
@@ -55,14 +58,14 @@ def _require_toolchain(language: Language) -> None:
     lines = [f"{part.tool}: {part.why}" for part in absent]
     commands = list(dict.fromkeys(part.install for part in absent))
     raise BakeryError(
-        f"{language.TITLE} inferlets cannot be built here, something is missing:\n"
+        f"{language.TITLE} inferlets cannot be built here, because tools are missing:\n"
         + "\n".join(lines),
-        hint="install it with\n" + "\n".join(commands),
+        hint="install them with\n" + "\n".join(commands),
     )
 
 
 def _scratch_beside(out: Path) -> Path:
-    """A folder on the same file system as `out`: only there is a rename atomic."""
+    """Makes a folder on the same file system as `out`, so that the final rename is atomic."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=".bakery-", dir=out.parent)).resolve()
@@ -74,8 +77,8 @@ def _check_component(made: Path, language: Language) -> None:
     head = made.read_bytes()[: len(_COMPONENT_MAGIC)] if made.is_file() else b""
     if head == _COMPONENT_MAGIC:
         return
-    was = "a core module, not a component" if head == _MODULE_MAGIC else "no WebAssembly"
+    was = "a core module" if head == _MODULE_MAGIC else "a file that is not WebAssembly"
     raise BakeryError(
-        f"the {language.TITLE} toolchain ended well but made {was}; this is a fault "
-        "in bakery or in that toolchain, not in your code"
+        f"the {language.TITLE} toolchain reported success but wrote {was} instead of a component; "
+        "this is a bug in bakery or in the toolchain, not in your code"
     )

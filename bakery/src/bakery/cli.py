@@ -20,16 +20,16 @@ _INTERRUPTED = 130
 
 _EXAMPLES = """\
 examples:
-  bakery create my-app                        a new Rust inferlet in ./my-app
-  bakery create my-app --python               the same in Python (also --ts, --cpp)
+  bakery create my-app                        make a new Rust inferlet in ./my-app
+  bakery create my-app --python               make it in Python (also --ts, --cpp)
   bakery build my-app -o my-app.wasm          build it into a component
   pie run --path my-app.wasm --manifest my-app/Pie.toml
-  bakery doctor                               which languages can be built here
+  bakery doctor                               show which languages can be built here
 """
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command. Answers 0, 1 for a fault, 2 for wrong usage, 130 for Ctrl-C."""
+    """Runs one command. Returns 0, or 1 for an error, 2 for wrong usage, 130 for Ctrl-C."""
     signal.signal(signal.SIGTERM, _as_interrupt)
     args = _parser().parse_args(argv)
     try:
@@ -45,14 +45,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _as_interrupt(*_: object) -> None:
-    """Ends a `kill` as Ctrl-C ends: temporary files go, the tool that runs is stopped."""
+    """Handles SIGTERM like Ctrl-C: removes temporary files and stops the running tool."""
     raise KeyboardInterrupt
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bakery",
-        description="Makes inferlets: programs that run inside the engine, next to the model.",
+        description="Builds inferlets: programs that run inside the engine, next to the model.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -62,44 +62,46 @@ def _parser() -> argparse.ArgumentParser:
     creating = commands.add_parser(
         "create",
         help="make a new project from a template",
-        description="Makes a project that builds and runs as it is.",
+        description="Makes a project that builds and runs unchanged.",
         epilog="examples:\n  bakery create my-app\n  bakery create bot --ts -o bots/bot\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     creating.add_argument("name", metavar="NAME", help="lowercase words joined by hyphens")
     creating.add_argument("-o", "--output", metavar="DIR", type=Path, help="default: ./NAME")
-    _add_language_flags(creating, "default")
+    _add_language_flags(creating, "default: rust")
     creating.set_defaults(command=_create)
 
     building = commands.add_parser(
         "build",
         help="build a project into a component",
-        description="Builds the project in DIR; its language is told by the files in it.",
+        description="Builds the project in DIR. The language is detected from its files.",
         epilog="examples:\n  bakery build my-app -o my-app.wasm\n"
-        "  bakery build . --debug                  keeps names, so that traces can be read\n",
+        "  bakery build . --debug                  keep names, so that backtraces are readable\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     building.add_argument(
         "dir", metavar="DIR", type=Path, help="folder with a Pie.toml, or a source file in it"
     )
     building.add_argument(
-        "-o", "--output", metavar="OUT.wasm", type=Path, help="default: NAME.wasm, here"
+        "-o", "--output", metavar="OUT.wasm", type=Path, help="default: ./NAME.wasm"
     )
     building.add_argument("--debug", action="store_true", help="build without optimisation")
-    building.add_argument("-v", "--verbose", action="store_true", help="show what the tools say")
-    building.add_argument("-q", "--quiet", action="store_true", help="show faults only")
-    _add_language_flags(building, "told by the files")
+    building.add_argument(
+        "-v", "--verbose", action="store_true", help="show the output of the tools"
+    )
+    building.add_argument("-q", "--quiet", action="store_true", help="show errors only")
+    _add_language_flags(building, "default: detected from the files")
     building.set_defaults(command=_build)
 
     doctor = commands.add_parser(
-        "doctor", aliases=["check"], help="say which languages can be built here"
+        "doctor", aliases=["check"], help="show which languages can be built here"
     )
     doctor.set_defaults(command=_doctor)
     return parser
 
 
 def _add_language_flags(parser: argparse.ArgumentParser, default: str) -> None:
-    group = parser.add_argument_group(f"language ({default}{': rust' * (default == 'default')})")
+    group = parser.add_argument_group(f"language ({default})")
     choice = group.add_mutually_exclusive_group()
     titles = {"rust": "Rust", "python": "Python", "ts": "TypeScript", "cpp": "C++"}
     for flag in FLAGS:

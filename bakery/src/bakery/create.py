@@ -1,4 +1,4 @@
-"""`bakery create`: a new project from a template that builds and runs as it is."""
+"""`bakery create` makes a new project from a template. The project builds and runs unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEVER_COPIED = {"__pycache__", "node_modules", "target", "build"}
 
 
 def create(name: str, template: str, root: Path) -> list[Path]:
-    """Writes the project `name` into `root`; returns the files made, relative to it."""
+    """Writes the project `name` into `root` and returns its files, relative to `root`."""
     if problem := names.problem_with(name):
         better = names.suggestion_for(name)
         raise BakeryError(problem, hint=better and f"try `pie new {better}`")
@@ -25,7 +25,10 @@ def create(name: str, template: str, root: Path) -> list[Path]:
     source = TEMPLATES / template
     files = _files_of(source)
     if not files:
-        raise BakeryError(f"this bakery has no template for {template}: {source} is missing")
+        raise BakeryError(
+            f"the template for {template} is missing: {source} has no files",
+            hint="restore the folder from the repository",
+        )
     values = {"name": name, "description": f"The {name} inferlet"}
     made_root = not root.exists()
     try:
@@ -39,7 +42,7 @@ def create(name: str, template: str, root: Path) -> list[Path]:
 
 
 def render(text: str, values: dict[str, str]) -> str:
-    """Replaces each `{{key}}`. Other braces, as source code is full of them, stay as they are."""
+    """Replaces each `{{key}}` by its value. Other braces are left alone."""
     for key, value in values.items():
         text = text.replace("{{" + key + "}}", value)
     return text

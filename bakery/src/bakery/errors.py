@@ -1,10 +1,10 @@
-"""The one error that bakery shows to a person: what was wrong, where, and what to do."""
+"""The error type that bakery shows to users: what was wrong, where, and what to do."""
 
 
 class BakeryError(Exception):
-    """A failure the user can act on.
+    """A failure that the user can act on.
 
-    `where` is "path:line" of the user's own source; `hint` is the next thing to try.
+    `where` is "path:line" in the user's own source. `hint` says what to try next.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, where: str | None = None):

@@ -1,4 +1,4 @@
-"""Reading Pie.toml: every fault is reported with the line it is on."""
+"""Reads Pie.toml. Every error names the line it is on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KNOWN = {
 _SECTIONS = ("package", "runtime", "parameters", "dependencies")
 _PARAMETER_KEYS = ("type", "optional", "description")
 
-# https://semver.org, its own expression.
+# The regular expression that https://semver.org recommends.
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
@@ -36,7 +36,7 @@ _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 @dataclass(frozen=True)
 class Manifest:
-    """A Pie.toml that holds."""
+    """The contents of a valid Pie.toml."""
 
     name: str
     version: str
@@ -59,7 +59,7 @@ def read(path: Path) -> Manifest:
 
 
 class _Reader:
-    """One pass over one manifest; keeps the text, so that faults can name their line."""
+    """Reads one manifest. It keeps the text, so that errors can name their line."""
 
     def __init__(self, path: Path, text: str):
         self._path = path
@@ -74,7 +74,7 @@ class _Reader:
         package = self._data.get("package")
         if package is None:
             raise self._fault(
-                "[package] is missing", hint='[package] needs name = "my-app" and version = "0.1.0"'
+                "[package] is missing", hint='it needs name = "my-app" and version = "0.1.0"'
             )
         return Manifest(
             name=self._name(package),
@@ -91,7 +91,7 @@ class _Reader:
             if section not in _SECTIONS:
                 raise self._unknown(section, _SECTIONS, section, what="section")
             if not isinstance(value, dict):
-                raise self._fault(f"{section} must be a table, written [{section}]", section)
+                raise self._fault(f"{section} must be a table; write [{section}]", section)
             for key in value:
                 if section in _KNOWN and key not in _KNOWN[section]:
                     raise self._unknown(
@@ -121,15 +121,17 @@ class _Reader:
         if value is None and not required:
             return ""
         if value is None:
-            raise self._fault(f"[package] has no {key}", "package")
+            raise self._fault(f"[package] has no {key}; it is required", "package")
         if not isinstance(value, str):
-            raise self._fault(f"{key} must be text in quotes", "package", key)
+            raise self._fault(f"{key} must be a string in quotes, not {value!r}", "package", key)
         return value
 
     def _authors(self, package: dict[str, Any]) -> tuple[str, ...]:
         authors = package.get("authors", [])
         if not isinstance(authors, list) or not all(isinstance(name, str) for name in authors):
-            raise self._fault('authors must be a list of texts: ["Ada"]', "package", "authors")
+            raise self._fault(
+                'authors must be a list of strings, such as ["Ada"]', "package", "authors"
+            )
         return tuple(authors)
 
     def _parameters(self) -> dict[str, dict[str, Any]]:
@@ -137,10 +139,14 @@ class _Reader:
         for name, spec in parameters.items():
             at = ("parameters", name)
             if not _PARAMETER_NAME.match(name):
-                raise self._fault(f"parameter {name!r} must be one word, such as max_tokens", *at)
+                raise self._fault(
+                    f"parameter name {name!r} must be one word, such as max_tokens", *at
+                )
             if not isinstance(spec, dict):
                 raise self._fault(
-                    f"parameter {name} must be a table", *at, hint=f'{name} = {{ type = "string" }}'
+                    f"parameter {name} must be a table",
+                    *at,
+                    hint=f'write {name} = {{ type = "string" }}',
                 )
             for key in spec:
                 if key not in _PARAMETER_KEYS:
@@ -152,15 +158,19 @@ class _Reader:
         at = ("parameters", name)
         kinds = ", ".join(PARAMETER_TYPES)
         if "type" not in spec:
-            raise self._fault(f"parameter {name} has no type", *at, hint=f"one of: {kinds}")
+            raise self._fault(
+                f"parameter {name} has no type", *at, hint=f"add type = one of {kinds}"
+            )
         if spec["type"] not in PARAMETER_TYPES:
             raise self._fault(
-                f"parameter {name} has unknown type {spec['type']!r}", *at, hint=f"one of: {kinds}"
+                f"parameter {name} has unknown type {spec['type']!r}",
+                *at,
+                hint=f"use one of {kinds}",
             )
         if not isinstance(spec.get("optional", False), bool):
             raise self._fault(f"parameter {name}: optional must be true or false", *at)
         if not isinstance(spec.get("description", ""), str):
-            raise self._fault(f"parameter {name}: description must be text in quotes", *at)
+            raise self._fault(f"parameter {name}: description must be a string in quotes", *at)
 
     def _requirements(self, section: str) -> dict[str, str]:
         table = self._data.get(section, {})
@@ -172,13 +182,13 @@ class _Reader:
                     f"{key} = {value!r} in [{section}] is not a version requirement",
                     section,
                     key,
-                    hint=f'such as {key} = "^0.2.0"',
+                    hint=f'write for example {key} = "^0.2.0"',
                 )
         return table
 
     def _unknown(self, key: str, known: tuple[str, ...], *at: str, what: str) -> BakeryError:
         close = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+        hint = f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}"
         return self._fault(f"unknown {what}: {key}", *at, hint=hint)
 
     def _fault(self, message: str, *at: str, hint: str | None = None) -> BakeryError:
@@ -191,7 +201,7 @@ class _Reader:
         return BakeryError(f"not valid TOML: {message}", where=f"{self._path}:{line}")
 
     def _line_of(self, section: str | None = None, key: str | None = None) -> int:
-        """The line of a key, else of its section, else the first: close enough to click on."""
+        """Returns the line of a key, or of its section if the key is not found, or 1."""
         section_line = 1
         current: str | None = None
         for number, line in enumerate(self._lines, start=1):

@@ -1,10 +1,10 @@
-"""What an inferlet may be called."""
+"""The rules for names of inferlets."""
 
 from __future__ import annotations
 
 import re
 
-# Packages of the contract, and `wasi`: an inferlet of that name would collide with them.
+# The packages of the contract, and `wasi`. An inferlet with such a name would collide with them.
 RESERVED = frozenset({"core", "instruct", "mcp", "zo", "plus", "inferlet", "wasi"})
 MAX_LENGTH = 64
 
@@ -13,21 +13,23 @@ _KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z][a-z0-9]*)*\Z")
 
 
 def problem_with(name: str) -> str | None:
-    """Why `name` cannot be an inferlet's name, or None when it can."""
+    """Returns why `name` cannot be the name of an inferlet, or None if it can."""
     if not _KEBAB.match(name):
         return (
-            f"{name!r} is no inferlet name: use lowercase words joined by hyphens, each beginning "
-            "with a letter, such as my-app"
+            f"{name!r} is not a valid inferlet name: use lowercase words joined by hyphens, each "
+            "beginning with a letter, such as my-app"
         )
     if len(name) > MAX_LENGTH:
-        return f"{name!r} is too long: an inferlet name has at most {MAX_LENGTH} characters"
+        return f"{name!r} has {len(name)} characters; an inferlet name has at most {MAX_LENGTH}"
     if name in RESERVED:
-        return f"{name!r} is reserved: pie:{name} is a package of its own"
+        return (
+            f"{name!r} is reserved, because the contract has a package pie:{name}; use another name"
+        )
     return None
 
 
 def suggestion_for(name: str) -> str | None:
-    """The nearest allowed name, such as my-app for MyApp or my_app."""
+    """Returns the nearest valid name, such as my-app for MyApp or my_app, or None."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
     words = re.sub(r"[^a-z0-9]+", "-", words.lower())
     words = re.sub(r"-(?=[0-9])", "", words).lstrip("-0123456789").rstrip("-")

@@ -1,4 +1,4 @@
-"""A project on disk: the folder that holds a Pie.toml, and what that says."""
+"""A project on disk: a folder with a Pie.toml."""
 
 from __future__ import annotations
 
@@ -25,21 +25,20 @@ def open_project(path: Path) -> Project:
     if not path.exists():
         raise BakeryError(
             f"{path} does not exist",
-            hint=f"`pie new {path.name or 'my-app'}` makes a project",
+            hint=f"make a project with `pie new {path.name or 'my-app'}`",
         )
     root = (path if path.is_dir() else _project_around(path)).resolve()
     manifest_path = root / manifest.FILE_NAME
     if not manifest_path.is_file():
         raise BakeryError(
             f"{root} has no {manifest.FILE_NAME}",
-            hint="every inferlet has one; the smallest is:\n"
-            '[package]\nname = "my-app"\nversion = "0.1.0"',
+            hint='add one; the smallest is\n[package]\nname = "my-app"\nversion = "0.1.0"',
         )
     return Project(root=root, manifest=manifest.read(manifest_path))
 
 
 def _project_around(source: Path) -> Path:
-    """The nearest folder above a source file with a Pie.toml; its own folder if there is none."""
+    """Returns the nearest folder above a source file with a Pie.toml, or the file's own folder."""
     for folder in source.resolve().parents:
         if (folder / manifest.FILE_NAME).is_file():
             return folder

@@ -1,6 +1,6 @@
-"""Progress for people: a spinner on a terminal, one plain line a step everywhere else.
+"""Shows progress: with a spinner on a terminal, with one plain line per step elsewhere.
 
-Progress goes to stderr, results to stdout, so `bakery build … > log` keeps only results.
+Progress goes to stderr and results go to stdout, so `bakery build … > log` keeps only results.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def colours_wanted(stream: TextIO) -> bool:
-    """https://no-color.org: any non-empty NO_COLOR turns colours off."""
+    """Returns whether to use colours. A non-empty NO_COLOR turns them off (https://no-color.org)."""
     return _is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 
 class Style:
-    """ANSI styles, or nothing at all where colours are not wanted."""
+    """Wraps text in ANSI styles, or leaves it plain if colours are off."""
 
     def __init__(self, stream: TextIO):
         self._on = colours_wanted(stream)
@@ -50,10 +50,10 @@ class Style:
 
 
 class Report:
-    """Says what is being done. Whoever makes one closes it, so that the spinner always stops.
+    """Reports progress. The owner must call `close`, so that the spinner stops.
 
-    `step` begins a new stage; `detail` is what a tool says meanwhile: beside the spinner on a
-    terminal, and as lines of its own only when `verbose`.
+    `step` begins a new stage. `detail` shows a line of a tool's output: beside the spinner on a
+    terminal, and as a separate line if `verbose`.
     """
 
     def __init__(self, *, verbose: bool = False, quiet: bool = False, stream: TextIO | None = None):
@@ -70,7 +70,7 @@ class Report:
         self._thread: threading.Thread | None = None
 
     def step(self, text: str) -> None:
-        """Begins a stage; the one before it counts as done."""
+        """Begins a stage and marks the stage before it as done."""
         if self._quiet:
             return
         if not self._spinning:
@@ -84,7 +84,7 @@ class Report:
             self._thread.start()
 
     def detail(self, text: str) -> None:
-        """A passing remark, such as the last line that a compiler printed."""
+        """Shows a line of a tool's output, such as the last line that a compiler printed."""
         text = text.strip()
         if not text or self._quiet:
             return
@@ -131,4 +131,4 @@ def _columns() -> int:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError):
         columns = 0
-    return columns or 80  # a terminal that does not know its size says 0
+    return columns or 80  # a terminal that does not know its size reports 0

@@ -1,4 +1,4 @@
-"""Finding and running the tools that make components, and the places they may write to."""
+"""Finds and runs the tools that make components, and manages the cache folder they write to."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from typing import IO
 from bakery.report import Report
 
 _REPO = Path(__file__).resolve().parents[3]
-NOT_FOUND = 127  # what a shell answers for a command that does not exist
+NOT_FOUND = 127  # the exit code of a shell for a command that does not exist
 
 
 @dataclass(frozen=True)
 class Missing:
-    """A part of a toolchain that is not there."""
+    """A part of a toolchain that is not installed."""
 
     tool: str
     why: str
-    install: str  # the exact command
+    install: str  # the exact command that installs it
 
 
 def sdk_root() -> Path:
-    """The SDKs that are compiled into inferlets. $PIE_SDK overrides."""
+    """The folder of the SDKs that are compiled into inferlets. $PIE_SDK overrides it."""
     override = os.environ.get("PIE_SDK")
     return Path(override) if override else _REPO / "sdk"
 
 
 def wit_root() -> Path:
-    """The contract between inferlet and engine. It sits beside the SDKs."""
+    """The folder of the contract between inferlet and engine. It lies beside the SDKs."""
     beside_sdk = sdk_root().parent / "wit"
     return beside_sdk if beside_sdk.is_dir() else _REPO / "wit"
 
 
 def cache_dir(name: str) -> Path:
-    """A folder of our cache, made when absent. Take `lock` where two builds may write at once."""
+    """Returns a folder of the cache and creates it. Use `lock` where two builds may write."""
     path = _cache_root() / name
     path.mkdir(parents=True, exist_ok=True)
     return path
@@ -59,7 +59,7 @@ def _cache_root() -> Path:
 
 @contextlib.contextmanager
 def lock(name: str) -> Iterator[None]:
-    """Holds a machine-wide lock named `name`; another build waits for it. Ends with the process."""
+    """Holds the machine-wide lock `name`. Other builds wait for it. It ends with the process."""
     path = cache_dir("locks") / f"{name}.lock"
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -67,7 +67,7 @@ def lock(name: str) -> Iterator[None]:
 
 
 def node_modules() -> Path:
-    """Where `make setup` puts the npm packages of bakery/js. It may not exist: see `missing`."""
+    """The folder of the npm packages of bakery/js. It does not exist before `make setup`."""
     lock_file = _REPO / "bakery" / "js" / "package-lock.json"
     if not lock_file.is_file():
         return _cache_root() / "js-none" / "node_modules"
@@ -77,7 +77,7 @@ def node_modules() -> Path:
 
 
 def find(tool: str) -> Path | None:
-    """A tool of bakery's own environment first, then one on PATH."""
+    """Looks for a tool in bakery's own environment first, then on PATH."""
     beside_python = Path(sys.executable).parent / tool
     if beside_python.is_file() and os.access(beside_python, os.X_OK):
         return beside_python
@@ -92,11 +92,11 @@ def run(
     env: Mapping[str, str | None] | None = None,
     report: Report,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a tool, captures both streams, shows its last line as progress. Raises nothing.
+    """Runs a tool, captures stdout and stderr, and shows the last line as progress.
 
-    A bare name is looked up as `find` does. `env` is laid over the environment; a value of None
-    removes the variable. A command that does not exist answers with return code 127. The tool is
-    ended if bakery is interrupted.
+    A bare name is looked up by `find`. `env` changes environment variables; a value of None removes
+    the variable. The function does not raise if the tool fails: a command that does not exist has
+    return code 127. If bakery is interrupted, it stops the tool.
     """
     args = [str(part) for part in cmd]
     args[0] = str(find(args[0]) or args[0])

@@ -13,9 +13,9 @@ WORLD = "inferlet"
 
 
 def world_text(name: str) -> str:
-    """The package, interface and world that an inferlet called `name` is built against."""
+    """Returns the package, interface and world that the inferlet `name` is built against."""
     return (
-        f"package pie:%{name};\n\n"  # `%`: a name such as `list` is a word of WIT itself
+        f"package pie:%{name};\n\n"  # `%` allows names that are keywords of WIT, such as `list`
         "interface run {\n"
         "  run: func(input: string) -> result<string, string>;\n"
         "}\n\n"
@@ -29,8 +29,8 @@ def world_text(name: str) -> str:
 def write_world(project: Project, into: Path) -> Path:
     """Makes `into` a complete WIT folder for this inferlet and returns it.
 
-    Whatever was in `into` is replaced, so that a package removed from the contract is not left
-    behind. The world is called `inferlet`.
+    The previous contents of `into` are removed, so that no package remains that the contract no
+    longer has. The world is called `inferlet`.
     """
     contract = wit_root()
     if not (contract / "world.wit").is_file():

@@ -1,7 +1,7 @@
-"""The languages an inferlet can be written in: one module each, all with the same face.
+"""The languages of inferlets: one module for each, all with the same interface.
 
-A module defines NAME, TITLE and three functions, see `Language`. bakery's core knows nothing
-else of a language.
+A module defines NAME, TITLE and three functions; see `Language`. The rest of bakery knows nothing
+else about a language.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from bakery.toolchain import Missing
 
 
 class Language(Protocol):
-    """What each module of this package offers."""
+    """The interface of each module of this package."""
 
     NAME: str
     TITLE: str
 
     def detects(self, root: Path) -> bool:
-        """Whether the folder looks like a project in this language."""
+        """Returns whether the folder looks like a project in this language."""
 
     def missing(self) -> list[Missing]:
-        """The parts of the toolchain that are absent."""
+        """Returns the parts of the toolchain that are not installed."""
 
     def build(self, project: Project, out: Path, *, debug: bool, report: Report) -> None:
-        """Writes the component to `out`, or raises a BakeryError pointing at the user's line."""
+        """Writes the component to `out`, or raises a BakeryError that names the user's line."""
 
 
-# In the order in which a folder is looked at.
+# The order in which `detect` tries the languages.
 ORDER = ("rust", "javascript", "cpp", "python")
 
 # Command line flag → (module, template folder).
@@ -43,7 +43,7 @@ FLAGS = {
     "cpp": ("cpp", "cpp"),
 }
 
-# A build file says what a project is; loose sources beside it (a helper script, say) do not.
+# A build file decides the language; loose sources beside it, such as a helper script, do not.
 _BUILD_FILES = {
     "rust": "Cargo.toml",
     "javascript": "package.json",
@@ -53,17 +53,17 @@ _BUILD_FILES = {
 
 
 def load(name: str) -> Language:
-    """The module of a language, imported only when it is needed."""
+    """Imports and returns the module of a language."""
     return cast(Language, importlib.import_module(f"{__name__}.{name}"))
 
 
 def detect(root: Path) -> Language:
-    """The language of the project in `root`. None, or more than one, is the user's to settle."""
+    """Detects the language of the project in `root`. Raises if there is none or more than one."""
     found = [name for name in ORDER if load(name).detects(root)]
     if not found:
         raise BakeryError(
-            f"cannot tell which language {root} is written in",
-            hint="a project has one of: Cargo.toml (Rust), package.json or index.ts (TypeScript, "
+            f"cannot tell in which language {root} is written",
+            hint="add one of Cargo.toml (Rust), package.json or index.ts (TypeScript, "
             "JavaScript), CMakeLists.txt or a .cpp file (C++), pyproject.toml or main.py (Python)",
         )
     if len(found) > 1:
@@ -72,10 +72,12 @@ def detect(root: Path) -> Language:
     if len(found) > 1:
         titles = " and ".join(load(name).TITLE for name in found)
         flags = " or ".join(f"--{flag_of(name)}" for name in found)
-        raise BakeryError(f"{root} looks like {titles} at once", hint=f"say which: {flags}")
+        raise BakeryError(
+            f"{root} looks like {titles} at once", hint=f"choose the language with {flags}"
+        )
     return load(found[0])
 
 
 def flag_of(name: str) -> str:
-    """The command line flag of a language module."""
+    """Returns the command line flag of a language module."""
     return next(flag for flag, (module, _) in FLAGS.items() if module == name)

@@ -1,8 +1,8 @@
 """C++: zig's clang compiles and links, jco makes the component.
 
-`ziglang` (a wheel of bakery's environment) brings clang, lld, libc++ and wasi-libc. The SDK is
-compiled once into a static library in the cache, under a key of its sources and the compiler; a
-build then compiles the user's files alone. zig keeps its own cache, of libc++ and of every object.
+`ziglang` (a wheel in bakery's environment) contains clang, lld, libc++ and wasi-libc. The SDK is
+compiled once into a static library in the cache, under a key of its sources and the compiler. A
+build then compiles only the user's files. zig keeps its own cache of libc++ and of every object.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ TITLE = "C++"
 _SCRIPT = Path(__file__).resolve().parents[3] / "js" / "component.mjs"
 _SUFFIXES = {".cpp", ".cc", ".cxx"}
 _SHOWN_ERRORS = 3
-_SHOWN_LINES = 8  # of each
-# libc++'s checks turn a wrong index or an empty optional into an Error event, not into nonsense.
-# zig defines both macros, and the second one so that a failed check is ignored.
+_SHOWN_LINES = 8  # of each error
+# libc++'s checks turn a wrong index or an empty optional into an error instead of undefined
+# behaviour. zig predefines both macros, the second one so that failed checks are ignored.
 _CHECKED = [
     "-U_LIBCPP_HARDENING_MODE",
     "-U_LIBCPP_ASSERTION_SEMANTIC_DEFAULT",
@@ -48,7 +48,7 @@ _MODE = {
     True: ["-O0", "-g", "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_DEBUG"],
 }
 _LINK = ["-mexec-model=reactor", "-Wl,--gc-sections"]
-_STACK_BYTES = 1 << 20  # lld's own choice of 64 KiB is little for recursion
+_STACK_BYTES = 1 << 20  # lld's default of 64 KiB is too little for recursion
 
 _DIAGNOSTIC = re.compile(
     r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):\d+: (?:fatal )?(?P<kind>error|warning|note): "
@@ -58,33 +58,33 @@ _UNDEFINED = re.compile(r"undefined symbol: (?P<symbol>.+)$", re.MULTILINE)
 
 
 def detects(root: Path) -> bool:
-    """A C++ project has a CMakeLists.txt (for editors: bakery does not run it) or C++ sources."""
+    """A C++ project has C++ sources, or a CMakeLists.txt (for editors; bakery does not run it)."""
     return (root / "CMakeLists.txt").is_file() or bool(_sources(root))
 
 
 def missing() -> list[Missing]:
-    """The compiler, or what makes the component."""
+    """Looks for the compiler, Node and jco."""
     absent = []
     if importlib.util.find_spec("ziglang") is None:
         absent.append(
-            Missing("ziglang", "compiles C++; bakery's environment lacks it", "make setup")
+            Missing("ziglang", "it compiles C++; bakery's environment lacks it", "make setup")
         )
     if not find("node"):
-        absent.append(Missing("node", "runs jco, which makes the component", "make setup"))
+        absent.append(Missing("node", "it runs jco, which makes the component", "make setup"))
     elif not (node_modules() / "@bytecodealliance" / "jco").is_dir():
         absent.append(
-            Missing("jco", "makes the component; the npm packages of bakery/js", "make setup")
+            Missing("jco", "it makes the component; npm packages of bakery/js", "make setup")
         )
     return absent
 
 
 def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
-    """Writes the component to `out`, or raises a BakeryError pointing at the user's line."""
+    """Writes the component to `out`, or raises a BakeryError that names the user's line."""
     sources = _sources(project.root)
     if not sources:
         raise BakeryError(
             f"{project.root} has no C++ sources",
-            hint="put a main.cpp beside Pie.toml, or into src/",
+            hint="put a main.cpp beside Pie.toml or into src/",
         )
     library = _sdk_library(debug=debug, report=report)
     report.step(f"Compiling {', '.join(str(path) for path in sources)}")
@@ -113,7 +113,7 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
 
 
 def _sources(root: Path) -> list[Path]:
-    """Relative to the root: what lies beside Pie.toml, and everything under src/."""
+    """The sources beside Pie.toml and all sources under src/, relative to the root."""
     found = [*root.glob("*"), *root.glob("src/**/*")]
     return sorted(
         path.relative_to(root) for path in found if path.suffix in _SUFFIXES and path.is_file()
@@ -125,7 +125,7 @@ def _compiler() -> list[str]:
 
 
 def _short_paths() -> list[str]:
-    """Failed checks name a file: that of the SDK or libc++, not where this machine keeps it."""
+    """Makes failed checks name files of the SDK and libc++ without the paths of this machine."""
     ziglang = importlib.util.find_spec("ziglang")
     folders = {_sdk(): "sdk/cpp"}
     if ziglang and ziglang.origin:
@@ -157,13 +157,13 @@ def _zig_environment() -> dict[str, str | None]:
 
 
 def _sdk_library(*, debug: bool, report: Report) -> Path:
-    """The SDK and the bindings as a static library; compiled when it is not in the cache."""
+    """Returns the SDK and the bindings as a static library and compiles it if it is not cached."""
     kept = cache_dir("guests/cpp/sdk") / f"libinferlet-{_sdk_key(debug=debug)}.a"
     if kept.is_file():
         return kept
     with lock("cpp-sdk"):
         if not kept.is_file():
-            report.step("Compiling the C++ SDK, once (the first time with libc++: a minute or two)")
+            report.step("Compiling the C++ SDK (once; with libc++ it takes a minute or two)")
             _compile_sdk(kept, debug=debug, report=report)
     return kept
 
@@ -199,7 +199,7 @@ def _compile_sdk(into: Path, *, debug: bool, report: Report) -> None:
 
 def _object(source: Path, folder: Path, debug: bool, report: Report) -> Path:
     made = folder / f"{source.stem}.o"
-    # The generated code writes handles over the pointers that it was given.
+    # The generated code breaks strict aliasing: it overwrites pointers with handles.
     command = [
         *_compiler(), *_MODE[debug], "-fno-strict-aliasing", *_sdk_includes(),
         "-c", source, "-o", made,
@@ -208,7 +208,7 @@ def _object(source: Path, folder: Path, debug: bool, report: Report) -> Path:
     if done.returncode != 0:
         raise BakeryError(
             f"the C++ SDK does not compile:\n{done.stderr.strip()}",
-            hint="this is a fault of the SDK or of its compiler, not of your code",
+            hint="this is a bug in the SDK or its compiler, not in your code",
         )
     return made
 
@@ -226,42 +226,42 @@ def _componentize(project: Project, core: Path, out: Path, report: Report) -> No
     done = run(["node", _SCRIPT, json.dumps(order)], cwd=out.parent, report=report)
     if done.returncode == 0:
         return
-    told = done.stderr.strip()
-    if f"pie:{project.manifest.name}/run" in told:
+    text = done.stderr.strip()
+    if f"pie:{project.manifest.name}/run" in text:
         raise BakeryError(
             "the program has no entry point",
             hint="end one source file with PIE_MAIN(Main), where Main is your coroutine\n"
             "Task<Result<Json>> Main(Json input)",
         )
-    raise BakeryError(f"no component could be made of the program:\n{told}")
+    raise BakeryError(f"jco could not make a component of the program:\n{text}")
 
 
-# --- what the compiler says ----------------------------------------------------------------------
+# --- messages of the compiler --------------------------------------------------------------------
 
 
-def _compile_failure(root: Path, told: str) -> BakeryError:
-    """The first errors as clang writes them; `where` is the user's line of the first one."""
-    blocks = _error_blocks(told)
+def _compile_failure(root: Path, output: str) -> BakeryError:
+    """Shows the first errors as clang writes them. `where` is the user's line of the first one."""
+    blocks = _error_blocks(output)
     if blocks:
         where = _user_line(root, blocks[0])
-        if where:  # it says where; the first line need not
+        if where:  # the first line need not repeat the place
             blocks[0][0] = _DIAGNOSTIC.sub("", blocks[0][0])
         shown = ["\n".join(block[:_SHOWN_LINES]) for block in blocks[:_SHOWN_ERRORS]]
         if len(blocks) > _SHOWN_ERRORS:
             shown.append(f"and {len(blocks) - _SHOWN_ERRORS} more errors")
         return BakeryError("\n".join(shown), where=where)
-    if symbols := list(dict.fromkeys(_UNDEFINED.findall(told))):
+    if symbols := list(dict.fromkeys(_UNDEFINED.findall(output))):
         return BakeryError(
-            "declared but nowhere defined: " + ", ".join(symbols[:10]),
-            hint="sources are compiled when they lie beside Pie.toml or under src/",
+            "declared but not defined: " + ", ".join(symbols[:10]),
+            hint="put the sources beside Pie.toml or under src/; bakery compiles only these",
         )
-    return BakeryError(f"the compiler failed:\n{told.strip()}")
+    return BakeryError(f"the compiler failed:\n{output.strip()}")
 
 
-def _error_blocks(told: str) -> list[list[str]]:
-    """Each error with the lines that belong to it: its source line, and its notes."""
+def _error_blocks(output: str) -> list[list[str]]:
+    """Splits the output into errors, each with its source line and its notes."""
     blocks: list[list[str]] = []
-    for line in told.splitlines():
+    for line in output.splitlines():
         found = _DIAGNOSTIC.match(line)
         if found and found["kind"] == "error":
             blocks.append([])
@@ -271,7 +271,7 @@ def _error_blocks(told: str) -> list[list[str]]:
 
 
 def _user_line(root: Path, block: list[str]) -> str | None:
-    """An error within a template of a library is told with a note that names the user's line."""
+    """Returns the user's own line. An error in a library's template names it in a note."""
     for line in block:
         found = _DIAGNOSTIC.match(line)
         if found is None:

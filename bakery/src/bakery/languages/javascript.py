@@ -1,7 +1,7 @@
 """TypeScript and JavaScript: esbuild bundles, componentize-js makes the component.
 
-The work is done by `bakery/js/build.mjs` under Node; this module finds Node, installs the project's
-own npm packages, and turns what Node says into a BakeryError.
+`bakery/js/build.mjs` does the work under Node. This module finds Node, installs the project's own
+npm packages, and turns the script's errors into a BakeryError.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def detects(root: Path) -> bool:
 def missing() -> list[Missing]:
     absent = []
     if not find("node"):
-        absent.append(Missing("node", "runs the build", _SETUP))
+        absent.append(Missing("node", "it runs the build", _SETUP))
     elif not (node_modules() / ".package-lock.json").is_file():
         absent.append(
             Missing("componentize-js", "the npm packages of bakery/js are not installed", _SETUP)
@@ -63,14 +63,14 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
 
 
 def _failure(root: Path, stdout: str, stderr: str) -> BakeryError:
-    """build.mjs prints faults of the user's code as JSON; anything else is a fault of ours."""
+    """build.mjs prints errors of the user's code as JSON; any other failure is a bug of bakery."""
     try:
         fault = json.loads(stdout.strip().splitlines()[-1])
         message = fault["message"]
     except (IndexError, ValueError, TypeError, KeyError):
         return BakeryError(
             f"the build script failed:\n{(stderr or stdout).strip()}",
-            hint="this is a fault of bakery or of its tools, not of your code",
+            hint="this is a bug in bakery or its tools, not in your code",
         )
     where = fault.get("where")
     return BakeryError(message, where=str(root / where) if where else None, hint=fault.get("hint"))
@@ -83,13 +83,13 @@ def _install_dependencies(root: Path, report: Report) -> None:
     try:
         packages = json.loads(manifest.read_text(encoding="utf-8")).get("dependencies", {})
     except (ValueError, AttributeError):
-        return  # build.mjs says what is wrong with it
+        return  # build.mjs reports what is wrong with it
     if all((root / "node_modules" / name).exists() for name in packages):
         return
     if not find("npm"):
         raise BakeryError(
-            f"npm is missing: {manifest} has dependencies that are not installed",
-            hint="install it with\nsudo apt-get install -y npm",
+            f"npm is missing, and {manifest} has dependencies that are not installed",
+            hint="install npm with\nsudo apt-get install -y npm",
         )
     report.step(f"Installing {', '.join(packages)}")
     done = run(["npm", "install", "--no-audit", "--no-fund"], cwd=root, report=report)
@@ -97,7 +97,7 @@ def _install_dependencies(root: Path, report: Report) -> None:
         raise BakeryError(
             f"npm could not install the dependencies:\n{_last_lines(done.stderr)}",
             where=str(manifest),
-            hint=f"see what it says: cd {root} && npm install",
+            hint=f"run it yourself to see more: cd {root} && npm install",
         )
 
 
@@ -113,7 +113,7 @@ def _link_types(root: Path, sdk: Path) -> None:
         if not link.exists():
             link.symlink_to(sdk.resolve())
     except OSError:
-        pass  # a convenience: the component is there
+        pass  # only editors need the link; the component is built
 
 
 def _last_lines(text: str, count: int = 12) -> str:

@@ -1,8 +1,8 @@
-"""Python → component, by componentize-py.
+"""Python: componentize-py makes the component.
 
-The component is a snapshot of an interpreter that has imported the program: module-level code runs
-here, at build time, and nothing can be imported later. So bakery stages the sources, finds late
-imports, and generates a module that imports all of it and exports `run` (`inferlet._build`).
+The component is a snapshot of an interpreter that has imported the program. Module-level code
+therefore runs at build time, and nothing can be imported later. So bakery stages the sources, finds
+late imports, and generates a module that imports all of them and exports `run` (`inferlet._build`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def detects(root: Path) -> bool:
 
 def missing() -> list[Missing]:
     if find("componentize-py") is None:
-        return [Missing("componentize-py", "it makes components of Python programs", "make setup")]
+        return [
+            Missing("componentize-py", "it makes components from Python programs", "make setup")
+        ]
     return []
 
 
@@ -87,25 +89,26 @@ def _find_program(project: Project) -> Program:
     if entry is None:
         raise BakeryError(
             f"{project.root} has no entry file",
-            hint="write a main.py with `async def main(input):`; looked for " + ", ".join(ENTRIES),
+            hint="add a main.py with `async def main(input):`; bakery looks for "
+            + ", ".join(ENTRIES),
         )
     folder = entry.parent
     for name in sorted(_RESERVED):
         if (folder / f"{name}.py").exists() or (folder / name).is_dir():
             raise BakeryError(
-                f"a module of yours is called {name}, which is the name of one that bakery brings",
+                f"the module name {name} is reserved for a module that bakery adds",
                 where=str(folder / name),
-                hint="give it another name",
+                hint="rename your module",
             )
     try:
         source = entry.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise BakeryError(f"not UTF-8: {error}", where=f"{entry}:1") from None
+        raise BakeryError(f"{entry.name} is not UTF-8: {error}", where=f"{entry}:1") from None
     return Program(entry, folder, is_script=not python_imports.defines_main(source))
 
 
 def _not_staged(folder: str, names: list[str]) -> set[str]:
-    """Hidden files, caches, virtual environments, components: componentize-py would walk them."""
+    """Leaves out hidden files, caches, virtual environments and components."""
     return {
         name
         for name in names
@@ -133,7 +136,7 @@ def _app_source(program: Program, found: python_imports.Scan) -> str:
 
 
 def _clean_environment(scratch: Path) -> dict[str, str | None]:
-    """No trace of this machine's Python: not its settings, and not its site-packages."""
+    """Hides this machine's Python settings and site-packages from componentize-py."""
     nowhere = scratch / "no-packages"
     (nowhere / "lib" / f"python{python_packages.GUEST_PYTHON}" / "site-packages").mkdir(
         parents=True
@@ -145,11 +148,11 @@ def _clean_environment(scratch: Path) -> dict[str, str | None]:
 
 
 def _explain(output: str, program: Program, found: python_imports.Scan) -> BakeryError:
-    """componentize-py's report as one error at the user's own line."""
+    """Turns componentize-py's report into one error at the user's own line."""
     report = output.split("Stack backtrace:")[0].split("\n\nCaused by:")[0]
     report = report.split("AssertionError: ", 1)[-1].strip()
     lines = [line for line in report.splitlines() if line.strip()]
-    message = lines[-1].strip() if lines else "componentize-py failed and did not say why"
+    message = lines[-1].strip() if lines else "componentize-py failed without a message"
     where = None
     for mount, path, line in _FRAME.findall(report):
         if int(mount) == _USER_MOUNT:
@@ -172,5 +175,5 @@ def _hint(message: str) -> str | None:
     if message.startswith(("SyntaxError", "IndentationError", "TabError")):
         return None
     if "asks the engine" in message:
-        return "without a main(), the whole file runs at launch instead"
-    return "module-level code runs while the component is built; a run's work goes into main()"
+        return "move the call into main(); without a main(), the whole file runs at launch"
+    return "module-level code runs while the component is built; move the work of a run into main()"

@@ -1,8 +1,8 @@
-"""Which modules a Python program imports, and where.
+"""Finds the modules that a Python program imports.
 
-A component holds only what was imported while it was built, so imports inside functions have to be
-found and done up front. The scan starts at the entry file and follows imports into the program's
-own files and its dependencies. It reads, and never runs, the code.
+A component holds only the modules that were imported while it was built, so imports inside
+functions must be found and done in advance. The scan starts at the entry file and follows imports
+into the program's own files and its dependencies. It reads the code and never runs it.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ _DEFINES_MAIN = re.compile(r"^(async\s+def|def)\s+main\b|^main\s*=|^from\s.+\bma
 
 @dataclass(frozen=True)
 class Import:
-    """One import: `names` are those of `from module import names`."""
+    """One import statement. `names` are the names of `from module import names`."""
 
     module: str
     names: tuple[str, ...]
     line: int
-    late: bool  # inside a function, so that importing the file does not do it
-    guarded: bool  # in a try or an if, so that it may well be absent
+    late: bool  # inside a function, so importing the file does not execute it
+    guarded: bool  # inside a try or an if, so the module may be absent
 
 
 @dataclass
 class Scan:
-    """What the program imports. `where` finds a module's first import in the user's own files."""
+    """The imports of a program. `where` holds a module's first import in the user's own files."""
 
     late: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)  # → required?
     where: dict[str, tuple[Path, int]] = field(default_factory=dict)
 
 
 def defines_main(source: str) -> bool:
-    """Whether a module has a top-level `main`; else it is a script."""
+    """Returns whether a module has a top-level `main`. If not, it is a script."""
     try:
         body = ast.parse(source).body
-    except SyntaxError:  # perhaps newer syntax than this interpreter knows
+    except SyntaxError:  # the syntax may be newer than this interpreter
         return bool(_DEFINES_MAIN.search(source))
     return any("main" in _names_bound_by(statement) for statement in body)
 
@@ -56,8 +56,9 @@ def _names_bound_by(statement: ast.stmt) -> list[str]:
 
 
 def scan(entry: Path, own: Path, others: list[Path], *, script: bool) -> Scan:
-    """Follows imports from `entry`. `own` is the folder of the user's modules, `others` those of
-    dependencies. A script's imports all count as late: none of its code runs at build time."""
+    """Follows imports from `entry`. `own` is the folder of the user's modules, `others` are the
+    folders of dependencies. All imports of a script count as late, because none of its code runs at
+    build time."""
     found = Scan()
     todo = [entry]
     seen: set[Path] = set()
@@ -87,7 +88,7 @@ def _package_of(path: Path, roots: list[Path]) -> list[str]:
 
 
 def _files_of(module: str, roots: list[Path]) -> Iterator[Path]:
-    """The files that importing `module` runs, if it is among `roots`."""
+    """Yields the files that importing `module` executes, if it lies in one of `roots`."""
     parts = module.split(".")
     for root in roots:
         if not ((root / parts[0]).is_dir() or (root / f"{parts[0]}.py").is_file()):
@@ -104,7 +105,7 @@ def _imports_in(path: Path, package: list[str]) -> Iterator[Import]:
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
-        return  # the component's own interpreter is the judge of syntax
+        return  # the component's own interpreter reports syntax errors
     yield from _walk(tree, package, late=False, guarded=False)
 
 

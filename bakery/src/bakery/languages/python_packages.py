@@ -1,4 +1,4 @@
-"""The PyPI packages of a Python inferlet, installed once and kept by what was asked for."""
+"""Installs the PyPI packages of a Python inferlet and caches them by their requirements."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bakery.project import Project
 from bakery.report import Report
 from bakery.toolchain import cache_dir, lock, run
 
-GUEST_PYTHON = "3.14"  # the interpreter inside componentize-py
-_PROVIDED = {"inferlet"}  # bakery brings the SDK itself
+GUEST_PYTHON = "3.14"  # the version of the interpreter inside componentize-py
+_PROVIDED = {"inferlet"}  # bakery adds the SDK itself
 
 
 def requirements(project: Project) -> list[str]:
-    """`[project].dependencies` of pyproject.toml."""
+    """Reads `[project].dependencies` of pyproject.toml."""
     path = project.root / "pyproject.toml"
     if not path.is_file():
         return []
@@ -42,7 +42,7 @@ def _name_of(requirement: str) -> str:
 
 
 def install(wanted: list[str], *, report: Report) -> Path | None:
-    """A folder with these packages, from the cache if it is there; None if none are wanted."""
+    """Returns a folder with these packages, from the cache if possible. None if none are wanted."""
     if not wanted:
         return None
     digest = hashlib.sha256("\n".join([GUEST_PYTHON, *wanted]).encode()).hexdigest()[:16]
@@ -60,8 +60,8 @@ def install(wanted: list[str], *, report: Report) -> Path | None:
 
 
 def _pip_install(wanted: list[str], target: Path, report: Report) -> None:
-    """Pure wheels for the guest's Python if all have one; else what this machine would install,
-    less its compiled parts (many packages do without them)."""
+    """Installs pure wheels for the guest's Python if all packages have one. Otherwise installs the
+    wheels for this machine and removes their compiled parts, which many packages can do without."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     into = ["--no-compile", "--upgrade", "--target", str(target)]
     pure = ["--only-binary=:all:", "--implementation=py", "--abi=none", "--platform=any"]
@@ -72,7 +72,7 @@ def _pip_install(wanted: list[str], target: Path, report: Report) -> None:
     if result.returncode != 0:
         raise BakeryError(
             "pip could not install the dependencies:\n" + _last_errors(result.stderr),
-            hint="see [project].dependencies in pyproject.toml; a first build needs the network",
+            hint="check [project].dependencies in pyproject.toml; the first build needs a network",
         )
     for compiled in (*target.rglob("*.so"), *target.rglob("*.pyd")):
         compiled.unlink()

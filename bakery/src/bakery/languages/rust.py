@@ -1,9 +1,9 @@
-"""Rust: cargo makes the component itself; bakery lends it this checkout's SDK and a shared cache.
+"""Rust: cargo makes the component itself. bakery adds this checkout's SDK and a shared cache.
 
-All projects share one cargo target folder, so that dependencies compile once. Cargo tells crates of
-the same name and version apart by neither path nor content there: one would pass for the other. So
-the crate's own compilation carries a stamp of the project's place and files (`-C metadata`), and
-its component is kept under that stamp for when cargo says that nothing had to be compiled.
+All projects share one cargo target folder, so that dependencies are compiled once. In that folder
+cargo cannot tell two projects with the same crate name and version apart. So the crate itself is
+compiled with a stamp of the project's path and files (`-C metadata`). Its component is kept under
+that stamp, for a later build in which cargo finds nothing to compile.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _RUSTUP = f"curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s --
 _SHOWN_ERRORS = 3
 _CDYLIB = '[lib]\ncrate-type = ["cdylib"]'
 _NOT_SOURCE = {"target", ".git", "node_modules"}
-# Small components load and instantiate faster; a project's own [profile.release] comes first.
+# Small components load and instantiate faster. A project's own [profile.release] takes precedence.
 _RELEASE_PROFILE = {
     "opt-level": '"s"',
     "lto": "true",
     "codegen-units": "1",
     "panic": '"abort"',
-    "strip": '"debuginfo"',  # names stay: a trap tells where
+    "strip": '"debuginfo"',  # function names stay, for the backtraces of traps
 }
 
 
@@ -47,26 +47,30 @@ def detects(root: Path) -> bool:
 
 
 def missing() -> list[Missing]:
-    """Cargo, or its target for components."""
+    """Looks for cargo and its target for components."""
     cargo = _find("cargo")
     if cargo is None:
-        return [Missing("cargo", "compiles Rust", _RUSTUP)]
+        return [Missing("cargo", "it compiles Rust", _RUSTUP)]
     if _has_target():
         return []
     if _find("rustup") is None:
-        why = "makes components; only rustup can add it, and this Rust came without"
+        why = "this Rust lacks the target for components, and only rustup can add it"
         return [Missing(_TARGET, why, _RUSTUP)]
-    return [Missing(_TARGET, "makes components", f"rustup target add {_TARGET}")]
+    return [
+        Missing(
+            _TARGET, "this Rust lacks the target for components", f"rustup target add {_TARGET}"
+        )
+    ]
 
 
 def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
-    """Writes the component to `out`, or raises a BakeryError pointing at the user's line."""
+    """Writes the component to `out`, or raises a BakeryError that names the user's line."""
     settings = _read_cargo_toml(project.root / "Cargo.toml")
     profile = "debug" if debug else "release"
     stamp = _stamp(project.root)
     kept = _kept_component(project.root, profile, stamp)
     report.step(f"compiling {project.manifest.name} ({profile})")
-    # Until the component is copied, no other project may build over it.
+    # No other project may overwrite the component before it is copied.
     with lock(f"rust-{profile}"):
         artifact = _cargo_build(project, settings, stamp, debug=debug, report=report)
         if artifact["fresh"] and not kept.is_file():
@@ -109,7 +113,7 @@ def _read_cargo_toml(path: Path) -> dict[str, Any]:
 
 
 def _stamp(root: Path) -> str:
-    """Changes with the project's place and with every change to one of its files."""
+    """A hash of the project's path and of the names, sizes and times of its files."""
     digest = hashlib.sha256(str(root).encode())
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in _NOT_SOURCE)
@@ -149,14 +153,14 @@ def _cargo_build(
         if is_artifact and "cdylib" in message["target"]["crate_types"]:
             return message
     raise BakeryError(
-        "this crate makes no component: its library is no cdylib",
-        hint=f"put this into Cargo.toml:\n{_CDYLIB}",
+        "this crate makes no component, because its library is not a cdylib",
+        hint=f"add to Cargo.toml\n{_CDYLIB}",
         where=str(project.root / "Cargo.toml"),
     )
 
 
 def _sdk_patch() -> str:
-    """Puts this checkout's SDK in the place of the published one."""
+    """Replaces the published SDK by this checkout's SDK."""
     sdk = sdk_root() / "rust" / "inferlet"
     return f"patch.crates-io.inferlet.path={json.dumps(str(sdk))}"
 
@@ -174,7 +178,7 @@ def _cargo(
 
 
 class _PlainLines(Report):
-    """Passes on what cargo says to people, and keeps what it says to programs."""
+    """Passes cargo's messages for people on, and drops its JSON messages."""
 
     def __init__(self, report: Report):
         super().__init__(quiet=True)
@@ -190,7 +194,7 @@ def _component_of(artifact: dict[str, Any]) -> Path:
 
 
 def _failure(project: Project, messages: list[dict[str, Any]], stderr: str) -> BakeryError:
-    """What rustc said about the user's code; what cargo said, where there is none of that."""
+    """Shows rustc's errors in the user's code, or cargo's output if there are none."""
     errors = [
         message["message"]
         for message in messages
@@ -212,7 +216,7 @@ def _cargo_failure(project: Project, stderr: str) -> BakeryError:
     said = text[text.index("error") :] if "error" in text else text
     hint = None
     if "no library targets found" in said:
-        hint = f"an inferlet is a library: src/lib.rs, and in Cargo.toml\n{_CDYLIB}"
+        hint = f"an inferlet is a library: add src/lib.rs, and to Cargo.toml\n{_CDYLIB}"
     elif "failed to get" in said or "failed to download" in said or "Could not resolve" in said:
-        hint = "the first build of a project downloads its dependencies; is there a network?"
+        hint = "the first build of a project downloads its dependencies; check the network"
     return BakeryError(f"cargo failed: {said}", hint=hint, where=str(project.root / "Cargo.toml"))

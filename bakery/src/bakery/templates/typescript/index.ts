@@ -7,7 +7,7 @@ interface Input {
   max_tokens?: number;
 }
 
-/** Runs inside the engine. A string is returned as it is, anything else as JSON. */
+/** Runs inside the engine. A string is returned unchanged, any other value as JSON. */
 export async function main(input: Input): Promise<string> {
   const model = Model.load(runtime.models()[0]!);
   using ctx = new Context(model);

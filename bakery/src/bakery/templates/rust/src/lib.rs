@@ -20,7 +20,7 @@ impl Default for Input {
     }
 }
 
-/// Runs inside the engine. A `String` is returned as it is, anything else as JSON.
+/// Runs inside the engine. A `String` is returned unchanged, any other value as JSON.
 #[inferlet::main]
 async fn main(input: Input) -> Result<String> {
     let model = Model::load(&runtime::models()[0])?;
