@@ -1,4 +1,4 @@
-// The JavaScript client's driver: see README.md. Its second argument is the folder of the package.
+// The conformance driver of the JavaScript client. See README.md. Its second argument is the package's folder.
 import { readFile, writeFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';

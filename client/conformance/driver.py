@@ -1,4 +1,4 @@
-"""The Python client's driver: see README.md."""
+"""The conformance driver of the Python client. See README.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-// The C++ client's driver: see client/conformance/README.md. Compiled twice, for the two faces of
-// the client, which have the same calls: those that wait, each in a thread of its own, and with
-// PIE_CLIENT_ASYNC those that are awaited, all in one thread.
+// The conformance driver of the C++ client. See client/conformance/README.md. It is compiled twice:
+// for the blocking API, with a thread for each call, and with PIE_CLIENT_ASYNC for the asynchronous
+// API, with all calls in one thread.
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -11,7 +11,7 @@
 
 #ifdef PIE_CLIENT_ASYNC
 #include "pie_client/async.h"
-// and then
+// The header above must come before those of Asio.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
@@ -55,7 +55,7 @@ std::string Read(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A manifest is given as its path, or as its text.
+// Returns the text of a manifest, which is given as its path or as its text.
 std::string Manifest(const std::string& text) {
   return text.find('[') != std::string::npos ? text : Read(text);
 }
@@ -189,7 +189,7 @@ Task<json> Do(World& world, const json& command, json& heard) {
   }
   if (client) RETURN AWAIT OfClient(world, *client, command);
   if (process) RETURN AWAIT OfProcess(world, *process, command, heard);
-  RETURN nullptr;  // closing what never opened
+  RETURN nullptr;  // the connection was never opened
 }
 
 const char* KindOf(const Error& error) {
@@ -249,7 +249,7 @@ void Run(World& world) {
   std::string line;
   while (std::getline(std::cin, line)) {
     threads.emplace_back([&world, command = json::parse(line)] { Handle(world, command); });
-    if (threads.size() > 64) threads.clear();  // waits for them: nothing waits across so many
+    if (threads.size() > 64) threads.clear();  // waits for all of them
   }
 }
 #endif

@@ -1,7 +1,7 @@
 #include <iostream>
 
 #include "pie_client/async.h"
-// and then
+// The header above must come before those of Asio.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 

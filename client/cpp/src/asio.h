@@ -1,8 +1,8 @@
-// What is used of Asio.
+// Includes the parts of Asio that the client uses.
 #pragma once
 
 // clang-format off
-#include <utility>  // which awaitable.hpp forgets
+#include <utility>  // missing in awaitable.hpp
 #include <boost/asio/awaitable.hpp>
 // clang-format on
 #include <boost/asio/any_io_executor.hpp>

@@ -7,13 +7,13 @@
 namespace pie_client::async {
 namespace {
 
-constexpr auto kInstall = std::chrono::minutes(10);  // the server compiles what it is given
+constexpr auto kInstall = std::chrono::minutes(10);  // the server compiles the component first
 
 std::string TextOf(const Json& input) {
   return input.is_string() ? input.get<std::string>() : input.dump();
 }
 
-// What becomes of an answer's text.
+// These functions convert the text of an answer.
 
 asio::awaitable<bool> IsTrue(asio::awaitable<std::string> answer) {
   co_return co_await std::move(answer) == "true";
@@ -22,14 +22,14 @@ asio::awaitable<bool> IsTrue(asio::awaitable<std::string> answer) {
 asio::awaitable<std::string> VersionIn(asio::awaitable<std::string> answer) {
   const Json found = Json::parse(co_await std::move(answer), nullptr, false);
   if (!found.is_object() || !found.contains("version")) {
-    throw ServerError("the server's answer cannot be read");
+    throw ServerError("cannot parse the server's answer");
   }
   co_return found["version"].get<std::string>();
 }
 
 asio::awaitable<std::vector<ProcessInfo>> ListIn(asio::awaitable<std::string> answer) {
   const Json found = Json::parse(co_await std::move(answer), nullptr, false);
-  if (!found.is_array()) throw ServerError("the server's answer cannot be read");
+  if (!found.is_array()) throw ServerError("cannot parse the server's answer");
   std::vector<ProcessInfo> list;
   for (const Json& entry : found) {
     list.push_back({entry.value("process_id", ""), entry.value("inferlet", ""),

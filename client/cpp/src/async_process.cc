@@ -19,7 +19,7 @@ std::optional<std::string> ReturnValue(const Mailbox& mailbox) {
   });
 }
 
-// These hold what they work on, not the Process, which may move.
+// These coroutines hold the core and the mailbox and not the Process, which may be moved.
 
 asio::awaitable<std::optional<Event>> NextOf(CorePtr core, MailboxPtr mailbox) {
   if (LastTaken(*mailbox)) co_return std::nullopt;
@@ -41,7 +41,7 @@ asio::awaitable<std::string> TextOf(CorePtr core, MailboxPtr mailbox) {
 }
 
 asio::awaitable<std::string> ResultOf(CorePtr core, MailboxPtr mailbox) {
-  // (g++ 12 compiles a bare co_await in this place wrongly.)
+  // g++ 12 miscompiles a bare co_await in this place.
   while (const auto passed_over = co_await NextTextOf(core, mailbox)) continue;
   co_return ReturnValue(*mailbox).value_or("");
 }

@@ -1,12 +1,12 @@
-// What no server is needed for: bells, clients without a connection, and coroutines that are
-// abandoned. All else is in tests/clients.
+// Tests that need no server: bells, clients without a connection, and abandoned coroutines. All
+// other tests are in tests/clients.
 #include <gtest/gtest.h>
 
 #include "asio.h"
 #include "bell.h"
 #include "pie_client/async.h"
 #include "pie_client/client.h"
-// and then
+// The header above must come before those of Asio.
 #include <boost/asio/ip/tcp.hpp>
 
 namespace pie_client {
@@ -37,7 +37,7 @@ TEST(Bell, RingsForAll) {
   asio::io_context io;
   for (int i = 0; i < 100; ++i) asio::co_spawn(io, PassThrough(door, {}), asio::detached);
   io.poll();
-  door.bell.Ring();  // for nothing: they look, and wait on
+  door.bell.Ring();  // nothing has changed, so the waiters continue to wait
   io.poll();
   EXPECT_EQ(door.through, 0);
   door.open = true;
@@ -94,7 +94,7 @@ TEST(AsyncClient, WithoutAConnection) {
   EXPECT_THROW(Client::Connect("ws://127.0.0.1:1"), ConnectionLost);
 }
 
-// A context that ends takes all with it that waits there.
+// Destroying an io_context destroys the coroutines that wait on it.
 TEST(AsyncClient, AbandonedWhileItConnects) {
   asio::io_context io;
   const asio::ip::tcp::endpoint any(asio::ip::address_v4::loopback(), 0);

@@ -1,4 +1,4 @@
-// Base64, as keys, challenges and signatures have it.
+// Base64, for keys, challenges and signatures.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 namespace pie_client {
 
 std::string ToBase64(std::string_view bytes);
-// Nothing if it is none.
+// Returns nothing if the text is not base64.
 std::optional<std::string> FromBase64(std::string_view text);
 
 }  // namespace pie_client

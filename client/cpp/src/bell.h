@@ -1,5 +1,5 @@
-// Bell: what coroutines wait on until somebody rings. All of them on one strand, so that nothing
-// can happen between a look and a wait.
+// Bell: coroutines wait at it until it is rung. All of them run on one strand, so nothing can
+// happen between checking the condition and waiting.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,8 @@ class Bell {
     for (asio::steady_timer* waiting : waiting_) waiting->cancel();
   }
 
-  // Until `ready`, which is asked whenever it rings, or until the time is over. Says which.
+  // Waits until `ready` returns true or the time is over. `ready` is called whenever the bell
+  // rings. Returns false if the time is over.
   template <class Ready>
   asio::awaitable<bool> Wait(Limit limit, Ready ready) {
     if (ready()) co_return true;

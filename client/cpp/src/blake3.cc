@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <utility>
 
-// After the specification (github.com/BLAKE3-team/BLAKE3-specs), whole buffers only: the tree is
-// walked from the top, left halves as large as can be.
+// Follows the specification (github.com/BLAKE3-team/BLAKE3-specs), for whole buffers only. The tree
+// is walked from the top; each left half is as large as possible.
 namespace pie_client {
 namespace {
 
@@ -69,7 +69,8 @@ Words Compress(const Words& in, Block m, uint64_t counter, uint32_t size, uint32
   return out;
 }
 
-// What is left to do of a node: with `kRoot` it is the hash, without it what its parent takes.
+// Finishes a node. With `kRoot` the result is the hash, otherwise the chaining value for its
+// parent.
 struct Node {
   Words in;
   Block message;

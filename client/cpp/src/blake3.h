@@ -1,5 +1,5 @@
-// BLAKE3, the plain hash of 256 bits, in portable C++: about half a gigabyte a second, which is
-// more than a file on its way over a socket needs.
+// The 256-bit BLAKE3 hash in portable C++. It hashes about half a gigabyte per second, faster than
+// a socket delivers data.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace pie_client {
 
-// In hex.
+// Returns the hash in hex.
 std::string Blake3Hex(std::string_view bytes);
 
 }  // namespace pie_client

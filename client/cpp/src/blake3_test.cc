@@ -5,8 +5,8 @@
 namespace pie_client {
 namespace {
 
-// The lengths of the official test vectors: bytes 0, 1, … 250, 0, 1, … hashed by the official
-// implementation.
+// The lengths are those of the official test vectors. The bytes are 0, 1, … 250, 0, 1, …; the
+// hashes were computed by the official implementation.
 struct Vector {
   size_t size;
   const char* hash;

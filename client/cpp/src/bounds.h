@@ -1,4 +1,4 @@
-// What bounds the memory of a client, and what the protocol fixes.
+// Limits on the memory of a client, and constants of the protocol.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,13 @@
 namespace pie_client {
 
 inline constexpr size_t kChunkBytes = 256 << 10;       // fixed by the protocol
-inline constexpr size_t kMaxFrameBytes = 17 << 20;     // what the server takes in one frame
-inline constexpr size_t kMaxIncomingBytes = 64 << 20;  // what this client takes, in one file too
-inline constexpr size_t kUnreadEvents = 4'096;         // past these the client stops reading,
-inline constexpr size_t kUnreadBytes = 16 << 20;       // unless somebody waits …
-inline constexpr size_t kMaxUnreadBytes = 256 << 20;   // … up to this; then it gives up
+inline constexpr size_t kMaxFrameBytes = 17 << 20;     // the largest frame that the server accepts
+inline constexpr size_t kMaxIncomingBytes = 64 << 20;  // the largest frame or file to accept
+// When more events or bytes than this are not taken, the client stops reading, unless a call waits
+// for something else.
+inline constexpr size_t kUnreadEvents = 4'096;
+inline constexpr size_t kUnreadBytes = 16 << 20;
+// When more bytes than this are not taken, the client closes the connection.
+inline constexpr size_t kMaxUnreadBytes = 256 << 20;
 
 }  // namespace pie_client

@@ -92,9 +92,9 @@ asio::awaitable<void> Core::Identify(Login login) {
     }
     Json name = {{"username", login.username}};
     const auto challenge = FromBase64(co_await AskHere("auth_identify", std::move(name)));
-    if (!challenge) co_return;  // nothing to sign, said in words
+    if (!challenge) co_return;  // the server requires no proof and sent plain text
     if (!login.key) {
-      throw AuthError("the server wants a proof: give the private key of " + login.username);
+      throw AuthError("the server requires a proof: pass the private key of " + login.username);
     }
     Json proof = {{"signature", ToBase64(login.key->Sign(*challenge))}};
     co_await AskHere("auth_prove", std::move(proof));
@@ -107,7 +107,7 @@ asio::awaitable<void> Core::Identify(Login login) {
 
 // --- requests
 
-// A place among those that wait for a response, for as long as somebody does.
+// Registers a request in flight. The destructor removes it.
 class Core::Request {
  public:
   Request(Core& core, OnOk on_ok) : core_(core) {
@@ -167,7 +167,8 @@ asio::awaitable<void> Core::UploadChunks(std::string type, Json fields, std::str
   fields["corr_id"] = request.number;
   fields["total_chunks"] = total;
   const auto& pending = request.pending;
-  for (size_t index = 0; index < total && !pending->done; ++index) {  // done: refused
+  // A response before the last chunk is a refusal.
+  for (size_t index = 0; index < total && !pending->done; ++index) {
     const auto chunk = std::string_view(data).substr(index * kChunkBytes, kChunkBytes);
     fields["chunk_index"] = index;
     fields["chunk_data"] = Json::binary(std::vector<uint8_t>(chunk.begin(), chunk.end()));
@@ -198,8 +199,8 @@ void Core::Send(const std::string& type, Json fields) {
   Json::to_msgpack(fields, frame);
   if (frame.size() > kMaxFrameBytes) {
     throw TooLarge(type + ": " + std::to_string(frame.size()) +
-                   " bytes in one message; the server takes " + std::to_string(kMaxFrameBytes) +
-                   ". Send what is large as a file");
+                   " bytes in one message, but the server accepts at most " +
+                   std::to_string(kMaxFrameBytes) + "; send large data as a file");
   }
   if (fault_) std::rethrow_exception(fault_);
   writes_.push_back(std::move(frame));
@@ -230,7 +231,7 @@ asio::awaitable<void> Core::ReadLoop(std::shared_ptr<Socket> socket) {
   try {
     while (true) {
       const std::string_view frame = co_await socket->Read();
-      if (socket != socket_) continue;  // closed: the goodbye is still to be read
+      if (socket != socket_) continue;  // closed; the close frame is still to be read
       OnFrame(frame);
       co_await inbox_.read_on().Wait({}, [&] { return socket != socket_ || inbox_.has_room(); });
     }
@@ -243,7 +244,7 @@ asio::awaitable<void> Core::ReadLoop(std::shared_ptr<Socket> socket) {
 void Core::OnFrame(std::string_view data) {
   const Json frame = Json::from_msgpack(data, true, false);
   if (frame.is_discarded() || !frame.is_object()) {
-    throw ConnectionLost("the server sent what is no message");
+    throw ConnectionLost("the server sent an invalid message");
   }
   const auto& type = frame.at("type").get_ref<const std::string&>();
   if (type == "response") {
@@ -255,7 +256,7 @@ void Core::OnFrame(std::string_view data) {
 
 void Core::OnResponse(const Json& frame) {
   const auto found = pending_.find(frame.at("corr_id").get<uint32_t>());
-  if (found == pending_.end() || found->second->done) return;  // nobody waits any more
+  if (found == pending_.end() || found->second->done) return;  // no call waits for it any more
   const PendingPtr pending = found->second;
   pending->result = frame.at("result").get<std::string>();
   if (!frame.at("ok").get<bool>()) {

@@ -1,6 +1,6 @@
-// Core: what a Client and its Processes share: the connection, requests under way, and the Inbox.
-// Everything in it happens on one strand, so nothing is locked. The calls can be awaited anywhere:
-// they do their work on the strand and come back.
+// Core: the connection, the requests in flight and the Inbox, which a Client and its Processes
+// share. Everything in it runs on one strand, so it needs no locks. The calls can be awaited on any
+// executor: they do their work on the strand and resume the caller on its own executor.
 #pragma once
 
 #include <chrono>
@@ -26,13 +26,13 @@ class Core : public std::enable_shared_from_this<Core> {
  public:
   Core(std::string uri, Options options) : uri_(std::move(uri)), options_(std::move(options)) {}
 
-  // Connects, on the executor of whoever awaits it, and authenticates as the options say.
+  // Connects, on the executor of the caller, and authenticates as the options say.
   asio::awaitable<void> Connect() { return Keep(shared_from_this(), ConnectHere()); }
   asio::awaitable<void> Close() { return Here(CloseHere()); }
   asio::awaitable<void> Reconnect() { return Here(ReconnectHere()); }
-  // Says goodbye, and waits for nothing.
+  // Closes the connection without waiting.
   void Leave();
-  // Who this is, from now on: a name and a key, or a token.
+  // Authenticates with a username and a key, or with a token.
   struct Login {
     std::string username;
     std::optional<ParsedPrivateKey> key;
@@ -40,20 +40,20 @@ class Core : public std::enable_shared_from_this<Core> {
   };
   asio::awaitable<void> Authenticate(Login login) { return Here(LogIn(std::move(login))); }
 
-  // Sends a message; gives the text of the answer. A refusal is thrown.
+  // Sends a message and returns the text of the answer. Throws if the server refuses it.
   asio::awaitable<std::string> Ask(std::string_view type, Json fields = Json::object()) {
     return Here(AskHere(std::string(type), std::move(fields)));
   }
   asio::awaitable<void> Do(std::string_view type, Json fields) {
     return Here(DoHere(std::string(type), std::move(fields)));
   }
-  // The same for a message that makes this client listen to a process, whose id is in `fields` or
+  // Does the same for a message that attaches this client to a process, whose id is in `fields` or
   // in the answer.
   asio::awaitable<std::shared_ptr<Mailbox>> Listen(std::string_view type, Json fields,
                                                    std::optional<uint64_t> seen) {
     return Here(ListenHere(std::string(type), std::move(fields), seen));
   }
-  // The same in chunks. One upload at a time: what the server puts together has one place.
+  // Does the same in chunks, one upload at a time, because the server assembles one at a time.
   asio::awaitable<void> Upload(std::string_view type, Json fields, std::string data,
                                Limit limit = {}) {
     return Here(UploadHere(std::string(type), std::move(fields), std::move(data),
@@ -62,11 +62,11 @@ class Core : public std::enable_shared_from_this<Core> {
   asio::awaitable<Event> Take(std::shared_ptr<Mailbox> mailbox, Limit limit) {
     return Here(inbox_.Take(std::move(mailbox), limit));
   }
-  // Waits for nothing.
+  // Does not wait.
   void Discard(std::shared_ptr<Mailbox> mailbox);
 
  private:
-  // Runs before any frame behind the response is looked at.
+  // Runs before any frame after the response is processed.
   using OnOk = std::function<void(const std::string&)>;
   struct Pending {
     OnOk on_ok;
@@ -78,7 +78,7 @@ class Core : public std::enable_shared_from_this<Core> {
   using PendingPtr = std::shared_ptr<Pending>;
   class Request;
 
-  // To the strand and back.
+  // Runs the steps on the strand and returns to the caller's executor.
   template <class T>
   asio::awaitable<T> Here(asio::awaitable<T> steps) {
     if (!strand_) throw ConnectionLost("not connected: await Connect() first");
@@ -90,7 +90,7 @@ class Core : public std::enable_shared_from_this<Core> {
     co_return co_await asio::co_spawn(strand, Keep(std::move(self), std::move(steps)),
                                       asio::use_awaitable);
   }
-  // Whoever awaits may be gone before the steps end.
+  // The caller may be destroyed before the steps end.
   template <class T>
   static asio::awaitable<T> Keep(std::shared_ptr<Core> /*self*/, asio::awaitable<T> steps) {
     co_return co_await std::move(steps);
@@ -118,14 +118,14 @@ class Core : public std::enable_shared_from_this<Core> {
   asio::awaitable<void> WriteLoop(std::shared_ptr<Socket> socket);
   void OnFrame(std::string_view data);
   void OnResponse(const Json& frame);
-  // Ends the connection; whoever waits gets the text.
+  // Breaks the connection. Pending calls throw the text.
   void Fail(const std::string& text);
 
   const std::string uri_;
   const Options options_;
-  std::optional<asio::strand<asio::any_io_executor>> strand_;  // once connected
+  std::optional<asio::strand<asio::any_io_executor>> strand_;  // set once connected
   std::shared_ptr<Socket> socket_;
-  std::exception_ptr fault_ = Fault<ConnectionLost>("not connected");  // if there is no socket
+  std::exception_ptr fault_ = Fault<ConnectionLost>("not connected");  // why there is no socket
   size_t closes_ = 0;
   std::optional<Login> login_;
   uint32_t number_ = 0;

@@ -20,24 +20,25 @@ Event::Kind KindOf(const std::string& name) {
   if (name == "message") return Event::Kind::kMessage;
   if (name == "return") return Event::Kind::kReturn;
   if (name == "error") return Event::Kind::kError;
-  throw ConnectionLost("the server sent an event of the kind '" + name + "'");
+  throw ConnectionLost("the server sent an event of an unknown kind: '" + name + "'");
 }
 
 }  // namespace
 
 std::exception_ptr IncomingFile::Add(uint64_t index, uint64_t the_total, std::string_view chunk) {
   if (index != next || the_total != total) {
-    return Fault<IntegrityError>("chunk " + std::to_string(index) + " of a file came where " +
-                                 std::to_string(next) + " of " + std::to_string(total) +
-                                 " was due");
+    return Fault<IntegrityError>("received chunk " + std::to_string(index) +
+                                 " of a file, expected " + std::to_string(next) + " of " +
+                                 std::to_string(total));
   }
   if (data.size() + chunk.size() > kMaxIncomingBytes) {
-    return Fault<IntegrityError>("a file came that is larger than this client takes");
+    return Fault<IntegrityError>("the process sent a file over the limit of " +
+                                 std::to_string(kMaxIncomingBytes >> 20) + " MiB");
   }
   data.append(chunk);
   if (++next == total && Blake3Hex(data) != hash) {
-    return Fault<IntegrityError>("a file of " + std::to_string(data.size()) +
-                                 " bytes came that does not have its hash " + hash);
+    return Fault<IntegrityError>("the received file of " + std::to_string(data.size()) +
+                                 " bytes does not match its hash " + hash);
   }
   return nullptr;
 }
@@ -47,7 +48,8 @@ std::shared_ptr<Mailbox> Inbox::Adopt(const std::string& id, std::optional<uint6
   mailbox->seen = seen;
   auto& place = mailboxes_[id];
   if (place) {
-    place->fault = Fault<Error>("process " + id + " was attached once more by this client");
+    place->fault =
+        Fault<Error>("this client attached to process " + id + " again; use the newer Process");
     place->bell.Ring();
   }
   return place = std::move(mailbox);
@@ -55,18 +57,18 @@ std::shared_ptr<Mailbox> Inbox::Adopt(const std::string& id, std::optional<uint6
 
 void Inbox::Put(const Json& frame) {
   const auto found = mailboxes_.find(frame.at("process_id").get<std::string>());
-  if (found == mailboxes_.end()) return;  // of one that this client does not listen to
+  if (found == mailboxes_.end()) return;  // a process that this client is not attached to
   Mailbox& mailbox = *found->second;
   const bool numbered = frame.contains("seq") && frame["seq"].is_number_unsigned();
   const uint64_t number = numbered ? frame["seq"].get<uint64_t>() : 0;
-  if (numbered && mailbox.seen && number <= *mailbox.seen) return;  // had it already
+  if (numbered && mailbox.seen && number <= *mailbox.seen) return;  // received before a break
   Event event;
   std::exception_ptr fault;
   if (frame["type"] == "file") {
     const auto index = frame.at("chunk_index").get<uint64_t>();
     const auto total = frame.at("total_chunks").get<uint64_t>();
     if (index == 0) mailbox.file = IncomingFile{frame.at("file_hash").get<std::string>(), total};
-    if (!mailbox.file) return;  // the rest of one that was refused
+    if (!mailbox.file) return;  // the rest of a file that was refused
     fault = mailbox.file->Add(index, total, BytesOf(frame.at("chunk_data")));
     if (!fault && mailbox.file->next < total) return;
     if (!fault) event = {Event::Kind::kFile, std::move(mailbox.file->data)};
@@ -100,7 +102,7 @@ asio::awaitable<Event> Inbox::Take(std::shared_ptr<Mailbox> mailbox, Limit limit
   const bool came = co_await Wait(mailbox->bell, limit, [&] {
     return !mailbox->events.empty() || ended() || mailbox->fault != nullptr;
   });
-  if (!came) throw RequestTimeout("process " + mailbox->id + " said nothing in time");
+  if (!came) throw RequestTimeout("process " + mailbox->id + " sent no event in time");
   if (mailbox->events.empty()) {
     if (ended()) throw ProcessEnded("process " + mailbox->id + " has ended");
     std::rethrow_exception(mailbox->fault);
@@ -115,7 +117,7 @@ asio::awaitable<Event> Inbox::Take(std::shared_ptr<Mailbox> mailbox, Limit limit
     std::lock_guard lock(mailbox->mutex);
     mailbox->last_taken = event.is_last();
   }
-  if (mailbox->last_taken) mailbox->bell.Ring();  // whoever else waits here waits for nothing
+  if (mailbox->last_taken) mailbox->bell.Ring();  // other waiters would wait in vain
   co_return event;
 }
 

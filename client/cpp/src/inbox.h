@@ -1,5 +1,5 @@
-// Inbox: what processes have said and nobody has taken yet, and whether there is room for more.
-// Everything on the strand of its Core.
+// Inbox: the events of all processes that were received and not taken yet, and whether there is
+// room for more. Everything in it runs on the strand of its Core.
 #pragma once
 
 #include <cstdint>
@@ -27,26 +27,26 @@ std::exception_ptr Fault(const std::string& text) {
   return std::make_exception_ptr(E(text));
 }
 
-// A file of which chunks come.
+// A file that arrives in chunks.
 struct IncomingFile {
   std::string hash;
   uint64_t total = 0;
   uint64_t next = 0;
   std::string data;
-  // What is wrong with it; nothing if all is well so far.
+  // Adds a chunk. Returns the error, or null if there is none.
   std::exception_ptr Add(uint64_t index, uint64_t the_total, std::string_view chunk);
 };
 
-// Of one process.
+// The events of one process.
 struct Mailbox {
   const std::string id;
-  std::deque<std::pair<Event, std::exception_ptr>> events;  // the latter in place of the former
+  std::deque<std::pair<Event, std::exception_ptr>> events;  // an event, or an error instead of it
   std::optional<IncomingFile> file;
   bool discards = false;
-  std::exception_ptr fault;  // of the connection
+  std::exception_ptr fault;  // why the connection broke
   Bell bell;
 
-  // Changed on the strand, and under this lock: any thread may ask.
+  // These fields change on the strand and under this lock, so any thread may read them.
   mutable std::mutex mutex;
   std::optional<uint64_t> seen;
   std::optional<Event> end;
@@ -61,27 +61,27 @@ struct Mailbox {
 
 class Inbox {
  public:
-  // A mailbox that takes this process's events from now on.
+  // Creates a mailbox that takes this process's events from now on.
   std::shared_ptr<Mailbox> Adopt(const std::string& id, std::optional<uint64_t> seen);
-  // A frame of the server's. Throws what ends the connection.
+  // Takes a frame of the server. Throws if the connection must be closed.
   void Put(const Json& frame);
-  // The next event, or the fault in its place.
+  // Returns the next event, or throws the error in its place.
   asio::awaitable<Event> Take(std::shared_ptr<Mailbox> mailbox, Limit limit);
   void Discard(Mailbox& mailbox);
-  // The connection is no more.
+  // Called when the connection broke.
   void Break(const std::exception_ptr& fault);
-  // The process is no more.
+  // Called when the process no longer exists.
   void Lose(Mailbox& mailbox, std::exception_ptr fault);
   std::vector<std::shared_ptr<Mailbox>> mailboxes() const;
 
-  // Waits at a bell. While somebody does, the connection is read, whatever is full.
+  // Waits at a bell. Meanwhile the connection is read even if the inbox is full.
   template <class Ready>
   asio::awaitable<bool> Wait(Bell& bell, Limit limit, Ready ready) {
     if (ready()) co_return true;
     const Waiter waiter(*this);
     co_return co_await bell.Wait(limit, ready);
   }
-  // To be rung and asked before more is read.
+  // The reader waits at this bell until there is room.
   Bell& read_on() { return read_on_; }
   bool has_room() const;
 

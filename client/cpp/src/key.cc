@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kLeastRsaBits = 2048;
 constexpr std::string_view kAccepted =
-    "give RSA (2048 bits or more), Ed25519 or ECDSA (P-256, P-384), as PEM or as OpenSSH writes it";
+    "use RSA (2048 bits or more), Ed25519 or ECDSA (P-256, P-384), as PEM or in OpenSSH's format";
 
 using Key = std::shared_ptr<EVP_PKEY>;
 template <class T>
@@ -36,7 +36,7 @@ Key Own(EVP_PKEY* key) {
   return key == nullptr ? nullptr : Key(key, EVP_PKEY_free);
 }
 
-// Nobody is asked for a passphrase on a terminal.
+// Keeps OpenSSL from asking for a passphrase on the terminal.
 int NoPassphrase(char*, int, int, void*) {
   return -1;
 }
@@ -95,12 +95,12 @@ Key FromOpenSsh(const OpenSshKey& parts) {
   return builder.Build("EC");
 }
 
-// What stands between the first line and the last.
+// Returns the text between the first line and the last.
 std::string BodyOf(std::string_view text) {
   const size_t begin = text.find("-----", text.find("BEGIN"));
   const size_t end = text.find("-----END");
   if (begin == std::string_view::npos || end == std::string_view::npos || begin + 5 > end) {
-    throw KeyError("this private key is cut short");
+    throw KeyError("the private key is truncated");
   }
   std::string body(text.substr(begin + 5, end - begin - 5));
   std::erase_if(body, [](unsigned char c) { return std::isspace(c) != 0; });
@@ -111,7 +111,7 @@ std::string KindOf(EVP_PKEY* key) {
   if (EVP_PKEY_is_a(key, "ED25519") == 1) return "Ed25519";
   if (EVP_PKEY_is_a(key, "RSA") == 1) {
     if (EVP_PKEY_get_bits(key) < kLeastRsaBits) {
-      throw KeyError("this RSA key is too short: " + std::string(kAccepted));
+      throw KeyError("the RSA key is too short: " + std::string(kAccepted));
     }
     return "RSA";
   }
@@ -132,13 +132,13 @@ ParsedPrivateKey ParsedPrivateKey::Parse(std::string_view text) {
   Key key;
   if (text.find("BEGIN OPENSSH PRIVATE KEY") != std::string_view::npos) {
     const auto bytes = FromBase64(BodyOf(text));
-    if (!bytes) throw KeyError("this private key is no base64");
+    if (!bytes) throw KeyError("the private key is not valid base64");
     key = FromOpenSsh(ParseOpenSsh(*bytes));
   } else {
     key = FromPem(text);
   }
   if (!key) {
-    throw KeyError("this is no private key that can be read (if it has a passphrase, remove it): " +
+    throw KeyError("cannot read the private key (if it has a passphrase, remove it): " +
                    std::string(kAccepted));
   }
   std::string kind = KindOf(key.get());
@@ -147,7 +147,7 @@ ParsedPrivateKey ParsedPrivateKey::Parse(std::string_view text) {
 
 ParsedPrivateKey ParsedPrivateKey::Load(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw KeyError("cannot read the private key " + path);
+  if (!file) throw KeyError("cannot read the private key file " + path);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   return Parse(text);
 }
@@ -167,7 +167,7 @@ std::string ParsedPrivateKey::Sign(std::string_view message) const {
       return signature;
     }
   }
-  throw KeyError("this key cannot sign");
+  throw KeyError("signing with the private key failed");
 }
 
 }  // namespace pie_client

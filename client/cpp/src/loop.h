@@ -1,4 +1,4 @@
-// Loop: a thread on which the coroutines of async.h run, for those who would rather wait.
+// Loop: the thread on which the blocking client runs the coroutines of async.h.
 #pragma once
 
 #include <future>
@@ -18,7 +18,7 @@ class Loop {
     thread_.join();
   }
 
-  // Waits for what a coroutine gives, or throws. From any thread but the loop's own.
+  // Runs a coroutine and returns its result, or throws. Any thread but the loop's own may call it.
   template <class T>
   T Run(asio::awaitable<T> steps) {
     const auto promise = std::make_shared<std::promise<T>>();

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kMagic("openssh-key-v1\0", 15);
 
-// Pieces: each a length of four bytes and its bytes.
+// Reads pieces, each of which is a length of four bytes and the bytes.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : left_(bytes) {}
@@ -20,7 +20,7 @@ class Reader {
   }
   std::string_view Piece() { return Take(Number()); }
   std::string_view Take(size_t size) {
-    if (size > left_.size()) throw KeyError("this private key is cut short");
+    if (size > left_.size()) throw KeyError("the private key is truncated");
     const std::string_view taken = left_.substr(0, size);
     left_.remove_prefix(size);
     return taken;
@@ -33,17 +33,17 @@ class Reader {
 }  // namespace
 
 OpenSshKey ParseOpenSsh(std::string_view bytes) {
-  if (!bytes.starts_with(kMagic)) throw KeyError("this is no private key of OpenSSH");
+  if (!bytes.starts_with(kMagic)) throw KeyError("the text is not in OpenSSH's format");
   Reader outer(bytes.substr(kMagic.size()));
   if (outer.Piece() != "none") {
-    throw KeyError("this private key is encrypted: remove its passphrase (ssh-keygen -p)");
+    throw KeyError("the private key is encrypted: remove its passphrase (ssh-keygen -p)");
   }
-  outer.Piece();  // how it would be encrypted
+  outer.Piece();  // the parameters of encryption
   outer.Piece();
-  if (outer.Number() != 1) throw KeyError("give a file with one private key");
+  if (outer.Number() != 1) throw KeyError("the file must hold exactly one private key");
   outer.Piece();  // the public key
   Reader key(outer.Piece());
-  key.Take(8);  // two equal numbers
+  key.Take(8);  // two equal check numbers
   OpenSshKey parts{.type = std::string(key.Piece())};
   if (parts.type == "ssh-ed25519") {
     key.Piece();

@@ -1,4 +1,4 @@
-// What OpenSSH writes as a private key, in its parts.
+// Parses a private key in OpenSSH's format into its parts.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct OpenSshKey {
   std::string secret;   //
 };
 
-// From the bytes within the PEM. Throws KeyError.
+// Parses the decoded bytes of the PEM text. Throws KeyError.
 OpenSshKey ParseOpenSsh(std::string_view bytes);
 
 }  // namespace pie_client

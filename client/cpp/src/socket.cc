@@ -34,7 +34,8 @@ Address Parse(const std::string& uri) {
   } else if (rest.starts_with("ws://")) {
     rest.remove_prefix(5);
   } else {
-    throw ConnectionLost("'" + uri + "' is no address: give ws://HOST:PORT or wss://…");
+    throw ConnectionLost("'" + uri +
+                         "' is not a valid address: use ws://HOST:PORT or wss://HOST:PORT");
   }
   const size_t slash = rest.find('/');
   address.path = slash == std::string_view::npos ? "/" : rest.substr(slash);
@@ -129,7 +130,7 @@ ssl::context Trust(const std::string& ca_file) {
   return context;
 }
 
-// What a TLS socket needs, and must outlive it: hence a base.
+// The TLS context must outlive the socket, so it is in a base class.
 struct TrustHolder {
   ssl::context context;
 };

@@ -1,5 +1,5 @@
-// Socket: a WebSocket, with or without TLS. The only part that sees Beast, which costs seconds of
-// compilation. Everything on the executor of the coroutine that connects it.
+// Socket: a WebSocket, with or without TLS. Only socket.cc includes Beast, which adds seconds to a
+// compilation. Everything runs on the executor of the coroutine that connects the socket.
 #pragma once
 
 #include <memory>
@@ -15,19 +15,19 @@ struct Address {
   std::string host, port, path;
 };
 
-// All that fails throws ConnectionLost, with the reason in words. One Read and one Write at a time;
-// whoever waits keeps the socket.
+// Every failure throws ConnectionLost with the reason. One Read and one Write may be in flight;
+// they keep the socket alive.
 class Socket {
  public:
   static asio::awaitable<std::shared_ptr<Socket>> Connect(std::string uri, std::string ca_file);
   virtual ~Socket() = default;
 
-  // The next frame; good until the next Read.
+  // Returns the next frame, which is valid until the next Read.
   virtual asio::awaitable<std::string_view> Read() = 0;
   virtual asio::awaitable<void> Write(std::string_view frame) = 0;
-  // Says goodbye and waits a while for the answer, which a Read has to find.
+  // Closes the connection and waits a while for the answer, which a pending Read receives.
   virtual asio::awaitable<void> Close() = 0;
-  // Without a goodbye: a Read or Write that waits fails.
+  // Drops the connection without a close frame. A pending Read or Write fails.
   virtual void Abort() = 0;
 
  private:

@@ -10,22 +10,22 @@ import { Process } from './process.js';
 import type { Owner } from './process.js';
 import type { SocketOptions } from './socket.js';
 
-/** A key, the text of one, or (Node) the path of a file that holds one. */
+/** A parsed key, the text of a key, or (in Node) the path of a key file. */
 export type Key = ParsedPrivateKey | string;
-/** The bytes of a component, or (Node) the path of one. */
+/** The bytes of a component, or (in Node) its path. */
 export type Wasm = Uint8Array | string;
 
 export interface ClientOptions extends SocketOptions {
-  /** Who this is: said as it connects. Without it, call `authenticate`. */
+  /** The client authenticates with this name when it connects. Without it, call `authenticate`. */
   username?: string;
   key?: Key;
-  /** In place of a name: the token that a server leaves for its own user. */
+  /** The token in the server's file `server-<port>.token`, instead of a username. */
   token?: string;
-  /** For each request; Infinity waits for ever. */
+  /** The time-out of each request; Infinity waits for ever. */
   timeoutMs?: number;
 }
 
-/** A process that runs. */
+/** A running process. */
 export interface ProcessInfo {
   process_id: string;
   inferlet: string;
@@ -33,7 +33,7 @@ export interface ProcessInfo {
   attached: boolean;
 }
 
-const INSTALL_MS = 600_000; // the server compiles what it is given
+const INSTALL_MS = 600_000; // the server compiles the component before it answers
 
 /**
  * A connection to a server.
@@ -66,7 +66,7 @@ export class PieClient {
 
   // --- connecting --------------------------------------------------------------------------------
 
-  /** A client that is connected. */
+  /** Creates a client and connects it. */
   static async connect(uri: string, options?: ClientOptions): Promise<PieClient> {
     const client = new PieClient(uri, options);
     await client.connect();
@@ -88,7 +88,7 @@ export class PieClient {
     }
   }
 
-  /** Ends the connection. Processes go on; whoever waits here gets ConnectionLost. */
+  /** Closes the connection. Processes keep running; pending calls throw ConnectionLost. */
   async close(): Promise<void> {
     await this.#connection?.close();
   }
@@ -98,9 +98,9 @@ export class PieClient {
   }
 
   /**
-   * Connects anew, authenticates as before and attaches to every process that has not ended. Their
-   * events go on where they broke off; nothing is lost as long as the server keeps it. A process
-   * that is no more there gets ServerError from `recv`.
+   * Connects again, authenticates as before and attaches to every process that has not ended. Their
+   * events continue where they stopped; none is lost as long as the server buffers them. `recv` of a
+   * process that no longer exists throws ServerError.
    */
   async reconnect(attempts = 5): Promise<void> {
     await this.close();
@@ -124,21 +124,21 @@ export class PieClient {
     }
   }
 
-  /** Says who this is, and proves it if the server wants a proof. */
+  /** States the username, and proves it if the server requires a proof. */
   async authenticate(username: string, key?: Key): Promise<void> {
     const parsed = await parsedKey(key);
     await this.#authenticating(async () => {
       const challenge = fromBase64(await this.#ask('auth_identify', { username }));
-      if (!challenge) return; // nothing to sign, said in words
+      if (!challenge) return; // the server requires no proof and sent plain text
       if (!parsed) {
-        throw new AuthError(`the server wants a proof: give the private key of ${username}`);
+        throw new AuthError(`the server requires a proof: pass the private key of ${username}`);
       }
       await this.#ask('auth_prove', { signature: toBase64(await parsed.sign(challenge)) });
     });
     this.#login = () => this.authenticate(username, parsed);
   }
 
-  /** With the token that a server leaves for its own user (`server-<port>.token`). */
+  /** Authenticates with the token in the server's file `server-<port>.token`. */
   async authByToken(token: string): Promise<void> {
     await this.#authenticating(() => this.#ask('auth_by_token', { token }));
     this.#login = () => this.authByToken(token);
@@ -155,8 +155,8 @@ export class PieClient {
   // --- programs ----------------------------------------------------------------------------------
 
   /**
-   * Whether `name` or `name@version` is installed; with a component or a manifest, whether it is
-   * that one.
+   * Returns whether `name` or `name@version` is installed. With a component or a manifest, also
+   * checks that the installed one is equal.
    */
   async checkProgram(inferlet: string, wasm?: Wasm, manifest?: string): Promise<boolean> {
     const [name, version = ''] = inferlet.split('@');
@@ -170,14 +170,14 @@ export class PieClient {
     return answer === 'true';
   }
 
-  /** The latest installed version of a program: `1.2.3`. */
+  /** Returns the latest installed version of a program, such as `1.2.3`. */
   async resolveVersion(name: string): Promise<string> {
     return JSON.parse(await this.query('program', name)).version;
   }
 
   /**
-   * Installs a component. `manifest` is the text of a Pie.toml or (Node) its path. A version that
-   * is there is replaced only with `forceOverwrite`.
+   * Installs a component. `manifest` is the text of a Pie.toml or (in Node) its path. An installed
+   * version is replaced only with `forceOverwrite`.
    */
   async installProgram(wasm: Wasm, manifest: string, forceOverwrite = false): Promise<void> {
     const component = await bytesOf(wasm);
@@ -192,8 +192,9 @@ export class PieClient {
   // --- processes ---------------------------------------------------------------------------------
 
   /**
-   * Starts `name` (the latest version) or `name@version`. A text goes to it as it is, all else as
-   * JSON. Without `captureOutputs` what it prints does not come; what it sends does.
+   * Launches `name` (the latest version) or `name@version`. A string input is sent unchanged, any
+   * other value as JSON. Without `captureOutputs`, the process's stdout and stderr are not sent; its
+   * messages still are.
    */
   async launchProcess(
     inferlet: string,
@@ -214,8 +215,8 @@ export class PieClient {
   }
 
   /**
-   * Listens to a process of one's own: first what has waited. With `seen`, the number of its events
-   * that somebody has had (`Process.seen`), exactly those behind them.
+   * Attaches to a process of this user. The buffered events come first. With `seen`, the number of
+   * events received before (`Process.seen`), exactly the later events come.
    */
   async attachProcess(processId: string, seen?: number): Promise<Process> {
     let process: Process | undefined;
@@ -223,20 +224,23 @@ export class PieClient {
     return process as unknown as Process;
   }
 
-  /** One's own that run. */
+  /** Returns the user's running processes. */
   async listProcesses(): Promise<ProcessInfo[]> {
     return JSON.parse(await this.#ask('list_processes'));
   }
 
+  /** Sends a message to a process. */
   async signalProcess(processId: string, message: string): Promise<void> {
     await this.#ask('signal_process', { process_id: processId, message });
   }
 
+  /** Sends a file to a process. */
   async transferFile(processId: string, data: Uint8Array): Promise<void> {
     const fields = { process_id: processId, file_hash: hashOf(data) };
     await this.#upload('transfer_file', data, fields, this.#timeoutMs);
   }
 
+  /** Cancels a process. */
   async terminateProcess(processId: string): Promise<void> {
     await this.#ask('terminate_process', { process_id: processId });
   }
@@ -259,14 +263,14 @@ export class PieClient {
 
   // --- the rest ----------------------------------------------------------------------------------
 
-  /** How long the server took to answer, in milliseconds. */
+  /** Returns the round-trip time to the server, in milliseconds. */
   async ping(): Promise<number> {
     const began = performance.now();
     await this.#ask('ping');
     return performance.now() - began;
   }
 
-  /** `model_status`, or `program` and its name: JSON. */
+  /** Returns JSON. `subject` is `model_status`, or `program` with its name in `record`. */
   query(subject: string, record = ''): Promise<string> {
     return this.#ask('query', { subject, record });
   }
@@ -283,7 +287,7 @@ export class PieClient {
   }
 
   #adopt(processId: string, seen: number | undefined): Process {
-    const text = `process ${processId} was attached once more by this client`;
+    const text = `this client attached to process ${processId} again; use the newer Process`;
     this.#processes.get(processId)?.lost(new PieError(text));
     const process = new Process(this, this.#owner, processId, seen);
     this.#processes.set(processId, process);
@@ -294,7 +298,7 @@ export class PieClient {
     await this.#ask('attach_process', { process_id: processId, seen }, onOk);
   }
 
-  /** In chunks; one upload at a time, for what the server puts together has one place. */
+  /** Uploads in chunks, one upload at a time, because the server assembles one at a time. */
   #upload(type: string, data: Uint8Array, fields: Frame, timeoutMs: number): Promise<void> {
     const total = Math.max(1, Math.ceil(data.length / CHUNK_BYTES));
     const upload = this.#uploading.then(async () => {
@@ -317,7 +321,7 @@ export class PieClient {
 
   #onFrame(frame: Frame): void {
     const process = this.#processes.get(frame['process_id'] as string);
-    // Of one that this client does not listen to, or a kind that is new.
+    // Ignores other processes, and kinds of frames that this client does not know.
     if (!process || (frame['type'] !== 'process_event' && frame['type'] !== 'file')) return;
     process.take(frame);
     if (process.ended) this.#processes.delete(process.processId);
@@ -332,7 +336,7 @@ async function bytesOf(wasm: Wasm): Promise<Uint8Array> {
 }
 
 async function textOf(manifest: string): Promise<string> {
-  if (manifest.includes('[')) return manifest; // no path: a manifest has a [package]
+  if (manifest.includes('[')) return manifest; // the text itself: a manifest has a [package]
   return new TextDecoder().decode(await readFile(manifest));
 }
 

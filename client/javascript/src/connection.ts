@@ -1,7 +1,8 @@
-// One WebSocket: requests and their responses by number, all other frames to whoever takes them.
+// One WebSocket. It matches responses to requests by number and passes all other frames on.
 //
-// It reads only while there is room for what comes, or while somebody waits: so a process that is
-// not listened to waits, instead of filling this client's memory. (Not so in browsers.)
+// It reads only while there is room for further events or while a call waits. So a process whose
+// events nobody takes waits at the server, instead of filling this client's memory. Browsers cannot
+// stop reading.
 import { openSocket } from '#platform';
 import { decode, encode } from '@msgpack/msgpack';
 import { ConnectionLost, PieError, RequestTimeout, ServerError, TooLarge } from './errors.js';
@@ -13,7 +14,7 @@ type OnOk = (result: string) => void;
 
 const EVENT_OVERHEAD = 128;
 
-/** A request under way. `onOk` runs before any frame behind the response is looked at. */
+/** A request in flight. `onOk` runs before any frame after the response is processed. */
 export class Pending {
   readonly done: Promise<string>;
   settled = false;
@@ -25,11 +26,11 @@ export class Pending {
       this.resolve = (result) => ((this.settled = true), resolve(result));
       this.reject = (error) => ((this.settled = true), reject(error));
     });
-    this.done.catch(() => {}); // whoever waits hears it; if nobody does, that is fine
+    this.done.catch(() => {}); // avoids an unhandled rejection if no call waits for it
   }
 }
 
-/** Made by `open`. When it breaks, every waiter hears why, and it stays broken. */
+/** Created by `open`. When it breaks, every pending call fails, and it stays broken. */
 export class Connection {
   fault: PieError | undefined;
   #socket!: Socket;
@@ -72,7 +73,7 @@ export class Connection {
 
   // --- requests ----------------------------------------------------------------------------------
 
-  /** A number for a request, and what will be its response. */
+  /** Returns a number for a request, and its future response. */
   begin(onOk?: OnOk): [number, Pending] {
     this.#check();
     this.#number = (this.#number + 1) >>> 0;
@@ -87,14 +88,14 @@ export class Connection {
     const data = encode({ type, ...fields }, { ignoreUndefined: true });
     if (data.length > MAX_FRAME_BYTES) {
       throw new TooLarge(
-        `${type}: ${data.length} bytes in one message; the server takes ${MAX_FRAME_BYTES}. ` +
-          'Send what is large as a file',
+        `${type}: the message has ${data.length} bytes, but the server accepts at most ` +
+          `${MAX_FRAME_BYTES}; send large data as a file`,
       );
     }
     await this.#socket.send(data);
   }
 
-  /** The response; a refusal is thrown. */
+  /** Waits for the response and returns it. Throws if the server refused the request. */
   async finish(number: number, pending: Pending, timeoutMs: number): Promise<string> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     if (Number.isFinite(timeoutMs)) {
@@ -124,7 +125,7 @@ export class Connection {
 
   // --- reading -----------------------------------------------------------------------------------
 
-  /** Somebody waits for an event; the function that is returned says that it came. */
+  /** Marks that a call waits for an event. The returned function ends the wait. */
   waiting(): () => void {
     this.#waiters++;
     this.#look();
@@ -139,19 +140,19 @@ export class Connection {
     if (this.#unreadBytes > MAX_UNREAD_BYTES) {
       throw new ConnectionLost(
         `${this.#unreadBytes >> 20} MiB of events were not taken, the last of process ${whose}: ` +
-          'call recv() or discard() of every process, or use a connection for each',
+          'call recv() or discard() of every process, or use one connection for each',
       );
     }
   }
 
   took(size: number): void {
-    // After a reconnection events of before are taken that this one never counted.
+    // After a reconnection, events are taken that the earlier connection had counted.
     this.#unreadEvents = Math.max(0, this.#unreadEvents - 1);
     this.#unreadBytes = Math.max(0, this.#unreadBytes - size - EVENT_OVERHEAD);
     if (this.#paused && this.#unreadEvents <= UNREAD_EVENTS / 2) this.#look();
   }
 
-  /** Reads or does not, by how things stand. */
+  /** Pauses or resumes reading, as needed. */
   #look(): void {
     const full = this.#unreadEvents > UNREAD_EVENTS || this.#unreadBytes > UNREAD_BYTES;
     const wanted = this.#pending.size > 0 || this.#waiters > 0 || this.fault !== undefined;
@@ -171,7 +172,7 @@ export class Connection {
       const fault =
         error instanceof PieError
           ? error
-          : new ConnectionLost(`the server sent what is no message: ${String(error)}`);
+          : new ConnectionLost(`the server sent an invalid message: ${String(error)}`);
       this.#fail(fault);
       void this.#socket.close();
     }
@@ -179,12 +180,12 @@ export class Connection {
 
   #take(frame: Frame): void {
     if (typeof frame !== 'object' || frame === null || typeof frame['type'] !== 'string') {
-      throw new ConnectionLost('the server sent what is no message');
+      throw new ConnectionLost('the server sent an invalid message: it has no type');
     }
     if (frame['type'] !== 'response') return this.onFrame(frame);
     const number = frame['corr_id'] as number;
     const pending = this.#pending.get(number);
-    if (!pending || pending.settled) return; // nobody waits any more
+    if (!pending || pending.settled) return; // no call waits for it any more
     this.#pending.delete(number);
     const result = String(frame['result']);
     if (frame['ok'] !== true) return pending.reject(new ServerError(result));
@@ -206,7 +207,7 @@ export class Connection {
   }
 }
 
-/** The same error, with the trace of whoever meets it now. */
+/** Copies an error, so that it has the stack trace of the present caller. */
 export function again(fault: PieError): PieError {
   return new (fault.constructor as new (text: string) => PieError)(fault.message);
 }

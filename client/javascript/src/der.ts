@@ -1,4 +1,4 @@
-// As much of DER as private keys need.
+// The part of DER that private keys need.
 import { concat } from './bytes.js';
 
 const SEQUENCE = 0x30;
@@ -31,7 +31,7 @@ function integer(value: bigint): Uint8Array {
   return item(INTEGER, (bytes[0] ?? 0) & 0x80 ? [0] : [], bytes);
 }
 
-/** PKCS#8 around a key of an algorithm. */
+/** Wraps a key of an algorithm in PKCS#8. */
 export function pkcs8(algorithm: number[], parameters: Bytes, key: Uint8Array) {
   const algorithmId = item(SEQUENCE, item(OBJECT, algorithm), parameters);
   return item(SEQUENCE, integer(0n), algorithmId, item(OCTET_STRING, key));
@@ -40,19 +40,19 @@ export const pkcs8Rsa = (key: Uint8Array) => pkcs8(RSA, [0x05, 0x00], key);
 export const pkcs8Ec = (curve: Bytes, key: Uint8Array) => pkcs8(EC, item(OBJECT, curve), key);
 export const pkcs8Ed25519 = (seed: Uint8Array) => pkcs8(ED25519, [], item(OCTET_STRING, seed));
 
-/** PKCS#1. */
+/** Encodes an RSA key as PKCS#1. */
 export function rsaKey(n: bigint, e: bigint, d: bigint, p: bigint, q: bigint, inverse: bigint) {
   const numbers = [0n, n, e, d, p, q, d % (p - 1n), d % (q - 1n), inverse];
   return item(SEQUENCE, ...numbers.map(integer));
 }
 
-/** SEC1. */
+/** Encodes an EC key as SEC1. */
 export function ecKey(secret: Uint8Array, point: Uint8Array) {
   const publicPart = item(TAG_1, item(BIT_STRING, [0], point));
   return item(SEQUENCE, integer(1n), item(OCTET_STRING, secret), publicPart);
 }
 
-/** The objects (OIDs) in the outer levels of a key, in hex: which algorithm, which curve. */
+/** The object ids in the outer levels of a key, in hex. They name the algorithm and the curve. */
 export function objectsIn(der: Uint8Array, depth = 0): string[] {
   const found: string[] = [];
   for (let at = 0; at + 2 <= der.length; ) {

@@ -1,25 +1,25 @@
-/** The root of all errors of this package. */
+/** The base class of all errors of this package. */
 export class PieError extends Error {
   constructor(text: string) {
     super(text);
     this.name = new.target.name;
   }
 }
-/** The server answered a request with a refusal; the text is the server's. */
+/** The server refused a request. The text is the server's. */
 export class ServerError extends PieError {}
-/** The server does not believe who this client says it is. */
+/** The server did not accept the username or its proof. */
 export class AuthError extends ServerError {}
-/** There is no connection, or it broke. `PieClient.reconnect` takes up where it ended. */
+/** There is no connection, or it broke. `PieClient.reconnect` continues where it stopped. */
 export class ConnectionLost extends PieError {}
-/** Nothing came within the time that was given. The connection is still good. */
+/** Nothing arrived within the time-out. The connection still works. */
 export class RequestTimeout extends PieError {}
-/** The process ended with an error event; the text is its own. */
+/** The process ended with an error event. The text is the process's. */
 export class ProcessError extends PieError {}
-/** The last word of the process was taken already: there is nothing more to wait for. */
+/** The last event of the process was taken already; no further event will arrive. */
 export class ProcessEnded extends PieError {}
-/** A file arrived that is not what its hash says. */
+/** A received file does not match its hash. */
 export class IntegrityError extends PieError {}
-/** A message of this size would be refused; nothing was sent. */
+/** The message is too large for the server. Nothing was sent. */
 export class TooLarge extends PieError {}
-/** This is no private key that can be used. */
+/** The private key cannot be used. */
 export class KeyError extends PieError {}

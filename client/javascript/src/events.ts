@@ -1,18 +1,18 @@
-/** The kinds of what a process can say. */
+/** The kinds of events of a process. */
 export const Event = {
-  /** What was printed, or sent by `session.send`. */
+  /** Text that the process printed, or sent with `session.send`. */
   Stdout: 'stdout',
   Stderr: 'stderr',
   Message: 'message',
   File: 'file',
-  /** The last one of a process that ended well: what its `main` returned. */
+  /** The last event of a process that succeeded. The value is the return value of its `main`. */
   Return: 'return',
-  /** The last one of a process that did not. */
+  /** The last event of a process that failed. */
   Error: 'error',
 } as const;
 export type Event = (typeof Event)[keyof typeof Event];
 
-/** One event: of a file its bytes, else a text. */
+/** An event. Its value is a string, or bytes for a file. */
 export type ProcessEvent =
   | { event: typeof Event.File; value: Uint8Array }
   | { event: Exclude<Event, typeof Event.File>; value: string };

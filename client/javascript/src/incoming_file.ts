@@ -2,7 +2,7 @@ import { IntegrityError } from './errors.js';
 import { hashOf } from './hash.js';
 import { MAX_INCOMING_BYTES } from './limits.js';
 
-/** A file of which chunks come. */
+/** A file that arrives in chunks. */
 export class IncomingFile {
   #chunks: Uint8Array[] = [];
   #size = 0;
@@ -12,16 +12,18 @@ export class IncomingFile {
     readonly total: number,
   ) {}
 
-  /** The whole once its last chunk is there; a fault if it is not what it should be. */
+  /** Adds a chunk. Returns the whole file after its last chunk, or an error if a check fails. */
   add(index: number, total: number, data: Uint8Array): Uint8Array | IntegrityError | undefined {
     const due = this.#chunks.length;
     if (index !== due || total !== this.total) {
-      const text = `chunk ${index} of ${total} of a file came where ${due} of ${this.total} was due`;
+      const text = `received chunk ${index} of ${total} of a file, expected ${due} of ${this.total}`;
       return new IntegrityError(text);
     }
     this.#size += data.length;
     if (this.#size > MAX_INCOMING_BYTES) {
-      return new IntegrityError(`a file of more than ${MAX_INCOMING_BYTES >> 20} MiB came`);
+      return new IntegrityError(
+        `the process sent a file over the limit of ${MAX_INCOMING_BYTES >> 20} MiB`,
+      );
     }
     this.#chunks.push(data.slice());
     return this.#chunks.length < this.total ? undefined : this.#whole();
@@ -35,7 +37,7 @@ export class IncomingFile {
       at += chunk.length;
     }
     if (hashOf(whole) === this.hash) return whole;
-    const text = `a file of ${this.#size} bytes came that does not have its hash ${this.hash}`;
+    const text = `the received file of ${this.#size} bytes does not match its hash ${this.hash}`;
     return new IntegrityError(text);
   }
 }

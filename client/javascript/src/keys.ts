@@ -5,7 +5,7 @@ import { fromOpenSsh } from './openssh.js';
 
 const LEAST_RSA_BITS = 2048;
 const ACCEPTED =
-  'give RSA (2048 bits or more), Ed25519 or ECDSA (P-256, P-384), as PEM or as OpenSSH writes it';
+  'use RSA (2048 bits or more), Ed25519 or ECDSA (P-256, P-384), as PEM or in OpenSSH\'s format';
 
 interface Algorithm {
   kind: string;
@@ -21,7 +21,7 @@ const ALGORITHMS: [number[][], Algorithm][] = [
   [[EC, P384], { kind: 'ECDSA P-384', imported: { ...ecdsa, namedCurve: 'P-384' }, signing: ecdsa }],
 ];
 
-/** A key that signs. `parse` reads PEM (PKCS#8, PKCS#1, SEC1) and what OpenSSH writes. */
+/** A private key. `parse` reads PEM (PKCS#8, PKCS#1, SEC1) and OpenSSH's format. */
 export class ParsedPrivateKey {
   private constructor(
     /** `RSA`, `Ed25519`, `ECDSA P-256` or `ECDSA P-384`. */
@@ -30,7 +30,7 @@ export class ParsedPrivateKey {
     private readonly signing: Algorithm['signing'],
   ) {}
 
-  /** The key that a text holds. KeyError says what is wrong with it. */
+  /** Parses the text of a key. Throws KeyError if it is not accepted. */
   static async parse(text: string): Promise<ParsedPrivateKey> {
     const der = toPkcs8(text);
     const objects = objectsIn(der);
@@ -41,7 +41,7 @@ export class ParsedPrivateKey {
     try {
       key = await crypto.subtle.importKey('pkcs8', der, imported, false, ['sign']);
     } catch (error) {
-      throw new KeyError(`this private key cannot be read (${String(error)}): ${ACCEPTED}`);
+      throw new KeyError(`cannot read the private key (${String(error)}): ${ACCEPTED}`);
     }
     const bits = (key.algorithm as { modulusLength?: number }).modulusLength;
     if (bits !== undefined && bits < LEAST_RSA_BITS) {
@@ -57,13 +57,13 @@ export class ParsedPrivateKey {
 
 function toPkcs8(text: string): Uint8Array<ArrayBuffer> {
   const found = /-----BEGIN ([A-Z0-9 ]+)-----([^-]*)-----END \1-----/.exec(text);
-  if (!found) throw new KeyError(`this is no private key: ${ACCEPTED}`);
+  if (!found) throw new KeyError(`the text is not a private key: ${ACCEPTED}`);
   const [, label, body = ''] = found;
   const bytes = fromBase64(body.replace(/\s+/g, ''));
   if (label === 'ENCRYPTED PRIVATE KEY' || body.includes('ENCRYPTED')) {
-    throw new KeyError('this private key is encrypted: remove its passphrase first');
+    throw new KeyError('the private key is encrypted: remove its passphrase first (ssh-keygen -p)');
   }
-  if (!bytes) throw new KeyError(`this private key is no base64: ${ACCEPTED}`);
+  if (!bytes) throw new KeyError(`the private key is not valid base64: ${ACCEPTED}`);
   switch (label) {
     case 'PRIVATE KEY':
       return bytes;
@@ -78,6 +78,6 @@ function toPkcs8(text: string): Uint8Array<ArrayBuffer> {
     case 'OPENSSH PRIVATE KEY':
       return fromOpenSsh(bytes);
     default:
-      throw new KeyError(`a ${label} is no private key that can be used: ${ACCEPTED}`);
+      throw new KeyError(`a ${label} is not accepted as a private key: ${ACCEPTED}`);
   }
 }

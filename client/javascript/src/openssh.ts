@@ -1,10 +1,10 @@
-// What OpenSSH writes as a private key, turned into PKCS#8.
+// Converts a private key in OpenSSH's format to PKCS#8.
 import { ecKey, P256, P384, pkcs8Ec, pkcs8Ed25519, pkcs8Rsa, rsaKey } from './der.js';
 import { KeyError } from './errors.js';
 
 const MAGIC = 'openssh-key-v1\0';
 
-/** Pieces: each a length of four bytes and its bytes. */
+/** Reads pieces, each of which is a length of four bytes and the bytes. */
 class Reader {
   #at: number;
 
@@ -28,25 +28,25 @@ class Reader {
     return this.piece().reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
   }
   #take(size: number): Uint8Array {
-    if (this.#at + size > this.bytes.length) throw new KeyError('this private key is cut short');
+    if (this.#at + size > this.bytes.length) throw new KeyError('the private key is truncated');
     return this.bytes.slice(this.#at, (this.#at += size));
   }
 }
 
 export function fromOpenSsh(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   if (new TextDecoder('latin1').decode(bytes.subarray(0, MAGIC.length)) !== MAGIC) {
-    throw new KeyError('this is no private key of OpenSSH');
+    throw new KeyError('the text is not a private key in OpenSSH\'s format');
   }
   const outer = new Reader(bytes, MAGIC.length);
   if (outer.text() !== 'none') {
-    throw new KeyError('this private key is encrypted: remove its passphrase (ssh-keygen -p)');
+    throw new KeyError('the private key is encrypted: remove its passphrase (ssh-keygen -p)');
   }
-  outer.piece(); // how it would be encrypted
+  outer.piece(); // the parameters of encryption
   outer.piece();
-  if (outer.number() !== 1) throw new KeyError('give a file with one private key');
+  if (outer.number() !== 1) throw new KeyError('the file must hold exactly one private key');
   outer.piece(); // the public key
   const key = new Reader(outer.piece());
-  key.number(); // two equal numbers
+  key.number(); // two equal check numbers
   key.number();
   const kind = key.text();
   if (kind === 'ssh-ed25519') {
@@ -59,7 +59,7 @@ export function fromOpenSsh(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   }
   const curves: Record<string, [number[], number]> = { nistp256: [P256, 32], nistp384: [P384, 48] };
   const curve = kind.startsWith('ecdsa-') ? curves[key.text()] : undefined;
-  if (!curve) throw new KeyError(`keys of the kind ${kind} are not accepted`);
+  if (!curve) throw new KeyError(`keys of the kind ${kind} are not accepted: use RSA, Ed25519 or ECDSA (P-256, P-384)`);
   const point = key.piece();
   const secret = key.piece();
   const padded = new Uint8Array(curve[1]);

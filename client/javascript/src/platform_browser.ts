@@ -6,7 +6,7 @@ const MOST_BUFFERED_BYTES = 4 << 20;
 const LOOK_MS = 10;
 
 export function readFile(path: string): Promise<Uint8Array> {
-  return Promise.reject(new PieError(`there are no files here: give the content of '${path}'`));
+  return Promise.reject(new PieError(`a browser cannot read files: pass the content of '${path}' instead`));
 }
 
 export function openSocket(
@@ -23,7 +23,7 @@ export function openSocket(
       return;
     }
     socket.binaryType = 'arraybuffer';
-    // Browsers do not say why.
+    // Browsers do not report the reason.
     socket.onerror = () => reject(new ConnectionLost(`cannot connect to ${uri}`));
     socket.onopen = () => resolve(wrap(socket, handlers));
   });
@@ -41,7 +41,7 @@ function wrap(socket: WebSocket, handlers: SocketHandlers): Socket {
   });
   return {
     send: async (data) => {
-      if (socket.readyState !== WebSocket.OPEN) return; // `close` says why
+      if (socket.readyState !== WebSocket.OPEN) return; // `onclose` reports the reason
       socket.send(data as Uint8Array<ArrayBuffer>);
       while (socket.bufferedAmount > MOST_BUFFERED_BYTES) {
         await new Promise((resolve) => setTimeout(resolve, LOOK_MS));

@@ -37,7 +37,7 @@ export function openSocket(
 function wrap(socket: WebSocket, handlers: SocketHandlers): Socket {
   let heard = true;
   let paused = false;
-  // A server that is silently gone is noticed by its missing pong.
+  // A missing pong reveals a server that has vanished.
   const timer = setInterval(() => {
     if (!heard && !paused) return socket.terminate();
     heard = paused;
@@ -62,7 +62,7 @@ function wrap(socket: WebSocket, handlers: SocketHandlers): Socket {
   return {
     send: (data) =>
       new Promise((resolve) => {
-        // What went wrong comes by `close`.
+        // The close event reports errors.
         socket.send(data, () => resolve());
       }),
     close: async () => {

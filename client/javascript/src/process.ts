@@ -6,7 +6,7 @@ import { Event, isLast } from './events.js';
 import type { ProcessEvent } from './events.js';
 import { IncomingFile } from './incoming_file.js';
 
-/** What a process wants of its client, beside what everybody may. */
+/** The client's internal calls that a process needs. */
 export interface Owner {
   waiting(): () => void;
   got(size: number, whose: string): void;
@@ -16,13 +16,12 @@ export interface Owner {
 const sizeOf = (said: ProcessEvent): number => said.value.length;
 
 /**
- * A process on the server. What it says comes by `recv`, in order; or by
- * `for await (const { event, value } of process)`. Losing this object, or the connection, does not
- * end it.
+ * A process on the server. `recv`, or `for await (const { event, value } of process)`, gives its
+ * events in order. Dropping this object or losing the connection does not end the process.
  */
 export class Process implements AsyncIterable<ProcessEvent> {
   #events: (ProcessEvent | PieError)[] = [];
-  #first = 0; // of those, the next to be taken
+  #first = 0; // index of the next event to take
   #wakes: (() => void)[] = [];
   #file: IncomingFile | undefined;
   #end: ProcessEvent | undefined;
@@ -31,7 +30,7 @@ export class Process implements AsyncIterable<ProcessEvent> {
   #fault: PieError | undefined;
   #seen: number | undefined;
 
-  /** Made by PieClient. */
+  /** Created by PieClient. */
   constructor(
     private readonly client: PieClient,
     private readonly owner: Owner,
@@ -44,8 +43,8 @@ export class Process implements AsyncIterable<ProcessEvent> {
   // --- listening ---------------------------------------------------------------------------------
 
   /**
-   * The next event. Throws ProcessEnded behind the last one, and ConnectionLost when what came
-   * before the connection broke has all been taken.
+   * Returns the next event. Throws ProcessEnded after the last one. If the connection broke, throws
+   * ConnectionLost after all events that arrived before were taken.
    */
   async recv(timeoutMs = Infinity): Promise<ProcessEvent> {
     const due = Date.now() + timeoutMs;
@@ -58,7 +57,7 @@ export class Process implements AsyncIterable<ProcessEvent> {
       const came = await this.#arrival(due - Date.now());
       done();
       if (!came) {
-        const text = `process ${this.processId} said nothing for ${timeoutMs / 1000} s`;
+        const text = `process ${this.processId} sent no event within ${timeoutMs / 1000} s`;
         throw new RequestTimeout(text);
       }
     }
@@ -73,14 +72,14 @@ export class Process implements AsyncIterable<ProcessEvent> {
     return taken;
   }
 
-  /** Every event, the last one too. */
+  /** Yields every event, including the last one. */
   async *[Symbol.asyncIterator](): AsyncIterator<ProcessEvent> {
     while (!this.#lastTaken) yield await this.recv();
   }
 
   /**
-   * What it sends and prints, as it comes. Throws ProcessError if it fails. Other events are passed
-   * over; its return value is in `returnValue` afterwards.
+   * Yields the text that the process sends and prints. Throws ProcessError if it fails. Skips other
+   * events. Afterwards `returnValue` holds the return value.
    */
   async *stream(): AsyncGenerator<string> {
     for await (const { event, value } of this) {
@@ -89,40 +88,40 @@ export class Process implements AsyncIterable<ProcessEvent> {
     }
   }
 
-  /** All that it sends and prints until it ends. */
+  /** Returns all text that the process sends and prints until it ends. */
   async text(): Promise<string> {
     const parts: string[] = [];
     for await (const part of this.stream()) parts.push(part);
     return parts.join('');
   }
 
-  /** What it returns; all else that it says is passed over. */
+  /** Waits for the end and returns the return value. Skips all other events. */
   async result(): Promise<string> {
     for await (const _ of this.stream());
     return this.returnValue ?? '';
   }
 
-  /** What it returned, once that has arrived. */
+  /** The return value, or undefined before it has arrived. */
   get returnValue(): string | undefined {
     return this.#end?.event === Event.Return ? this.#end.value : undefined;
   }
 
-  /** Whether its last word has arrived. */
+  /** Whether the last event has arrived. */
   get ended(): boolean {
     return this.#end !== undefined;
   }
 
   /**
-   * How many of its events have arrived: what `attachProcess` of another client goes on from.
-   * Undefined if it was attached without.
+   * The number of events that have arrived. Another client can pass it to `attachProcess` to
+   * continue from there. Undefined if the events are not numbered.
    */
   get seen(): number | undefined {
     return this.#seen;
   }
 
   /**
-   * Nobody will listen: what it says is dropped, so that it does not keep the connection from
-   * reading. Only its end is kept.
+   * Drops all events but the last, now and in future, so that unread events do not stop the
+   * connection from reading.
    */
   discard(): void {
     this.#discards = true;
@@ -134,24 +133,24 @@ export class Process implements AsyncIterable<ProcessEvent> {
 
   // --- speaking ----------------------------------------------------------------------------------
 
-  /** Puts a message into its inbox (`session.receive`). */
+  /** Sends a message to the process, which gets it from `session.receive`. */
   signal(message: string): Promise<void> {
     return this.client.signalProcess(this.processId, message);
   }
 
-  /** Sends a file (`session.receiveFile`). */
+  /** Sends a file to the process, which gets it from `session.receiveFile`. */
   transferFile(data: Uint8Array): Promise<void> {
     return this.client.transferFile(this.processId, data);
   }
 
-  /** Ends it; its last event will be the error `cancelled`. */
+  /** Cancels the process. Its last event will be the error `cancelled`. */
   terminate(): Promise<void> {
     return this.client.terminateProcess(this.processId);
   }
 
   // --- for the client ----------------------------------------------------------------------------
 
-  /** @internal A frame of this process. */
+  /** @internal Takes a frame of this process. */
   take(frame: Frame): void {
     const number = frame['seq'] as number | undefined;
     if (number !== undefined && this.#seen !== undefined && number <= this.#seen) return;
@@ -166,14 +165,14 @@ export class Process implements AsyncIterable<ProcessEvent> {
     this.#wake();
   }
 
-  /** @internal The connection broke. */
+  /** @internal Called when the connection broke. */
   lost(fault: PieError): void {
     this.#fault = fault;
     this.#file = undefined;
     this.#wake();
   }
 
-  /** @internal It is there again. */
+  /** @internal Called when the process is attached again. */
   back(): void {
     this.#fault = undefined;
   }
@@ -192,7 +191,7 @@ export class Process implements AsyncIterable<ProcessEvent> {
     for (const wake of this.#wakes.splice(0)) wake();
   }
 
-  /** False if nothing came in time. */
+  /** Waits for an event. Returns false if none arrived in time. */
   #arrival(ms: number): Promise<boolean> {
     return new Promise((resolve) => {
       let timer: ReturnType<typeof setTimeout> | undefined;
@@ -214,6 +213,6 @@ const KINDS = new Set<string>(Object.values(Event));
 
 function toEvent(frame: Frame): ProcessEvent {
   const event = frame['event'] as string;
-  if (!KINDS.has(event)) throw new TypeError(`an event of the kind '${event}'`);
+  if (!KINDS.has(event)) throw new TypeError(`unknown kind of event: '${event}'`);
   return { event, value: String(frame['value']) } as ProcessEvent;
 }

@@ -1,17 +1,17 @@
-/** What a connection wants of a WebSocket, wherever it runs. */
+/** A WebSocket, in Node or in a browser. */
 export interface Socket {
   /** Resolves when there is room for more. */
   send(data: Uint8Array): Promise<void>;
-  /** Resolves when it is closed. */
+  /** Resolves when the socket is closed. */
   close(): Promise<void>;
-  /** Stops and goes on reading; does nothing where that cannot be had. */
+  /** Stops reading until `resume`. Does nothing in browsers, which cannot stop. */
   pause(): void;
   resume(): void;
 }
 
 export interface SocketHandlers {
   onMessage(data: Uint8Array): void;
-  /** Once, with the reason in words. */
+  /** Called once, with the reason. */
   onClose(reason: string): void;
 }
 

@@ -1,4 +1,4 @@
-//! The Rust client's driver: see client/conformance/README.md.
+//! The conformance driver of the Rust client. See client/conformance/README.md.
 
 use pie_client::{Client, Error, Options, Process, ProcessEvent};
 use serde_json::{json, Value};
@@ -37,12 +37,12 @@ fn read(path: &str) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// A manifest is given as its path, or as its text.
+/// Returns the text of a manifest, which is given as its path or as its text.
 fn manifest(text: &str) -> String {
     if text.contains('[') {
         text.into()
     } else {
-        String::from_utf8(read(text)).expect("manifests are texts")
+        String::from_utf8(read(text)).expect("a manifest is UTF-8")
     }
 }
 
@@ -57,7 +57,7 @@ impl World {
             ProcessEvent::File(bytes) => {
                 let number = self.received.fetch_add(1, Relaxed);
                 let path = format!("{}/received-{number}", self.folder);
-                std::fs::write(&path, bytes).expect("the folder can be written");
+                std::fs::write(&path, bytes).expect("the folder is writable");
                 json!(["file", path])
             }
         }
@@ -67,7 +67,7 @@ impl World {
         let text = |key: &str| command[key].as_str();
         let options = Options {
             timeout: command["timeout"].as_f64().map(Duration::from_secs_f64),
-            ca: text("ca").map(|path| String::from_utf8(read(path)).expect("PEM is a text")),
+            ca: text("ca").map(|path| String::from_utf8(read(path)).expect("PEM is UTF-8")),
         };
         let client = Client::connect_with(text("uri").unwrap_or_default(), options).await?;
         if let Some(token) = text("token") {
@@ -142,7 +142,7 @@ impl World {
                 .register_mcp_server(text("name"), "stdio", Some(text("command")), Some(&[]), None)
                 .await
                 .map(done),
-            other => panic!("what is {other}?"),
+            other => panic!("unknown op: {other}"),
         }
     }
 
@@ -183,7 +183,7 @@ impl World {
             }
             "text" => process.text().await.map(Value::from),
             "result" => process.result().await.map(Value::from),
-            other => panic!("what is {other}?"),
+            other => panic!("unknown op: {other}"),
         }
     }
 
@@ -195,7 +195,7 @@ impl World {
             let client = self.clients.lock().unwrap().get(name).cloned();
             match client {
                 Some(client) => self.of_client(client, &command).await,
-                None => Ok(Value::Null), // closing what never opened
+                None => Ok(Value::Null), // the connection was never opened
             }
         } else {
             let name = command["process"].as_str().unwrap_or_default();
@@ -216,11 +216,11 @@ impl World {
 
 #[tokio::main]
 async fn main() {
-    let folder = std::env::args().nth(1).expect("driver FOLDER");
+    let folder = std::env::args().nth(1).expect("usage: driver FOLDER");
     let world = Arc::new(World { folder, ..World::default() });
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    while let Some(line) = lines.next_line().await.expect("stdin is text") {
-        let command = serde_json::from_str(&line).expect("a line is JSON");
+    while let Some(line) = lines.next_line().await.expect("stdin is UTF-8") {
+        let command = serde_json::from_str(&line).expect("each line is JSON");
         let world = world.clone();
         tokio::spawn(async move { world.handle(command).await });
     }

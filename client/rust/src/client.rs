@@ -11,15 +11,14 @@ use serde::Serialize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-const INSTALL: Duration = Duration::from_secs(600); // the server compiles what it is given
+const INSTALL: Duration = Duration::from_secs(600); // the server compiles first
 
-/// How to connect. `Options::default()` says nothing about who this is: call
-/// [`Client::authenticate`] then.
+/// How to connect. The options name no user: call [`Client::authenticate`] after connecting.
 #[derive(Clone)]
 pub struct Options {
-    /// For each request; None waits for ever.
+    /// The time-out of each request; None waits for ever.
     pub timeout: Option<Duration>,
-    /// PEM of the authority that signed the server's certificate, if it is none of the public ones.
+    /// PEM of the authority that signed the server's certificate, if it is not a public one.
     pub ca: Option<String>,
 }
 
@@ -35,7 +34,7 @@ enum Login {
     Token(String),
 }
 
-/// A connection to a server. Clones share it; when the last one goes, it ends.
+/// A connection to a server. Clones share it. It closes when the last clone is dropped.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -50,7 +49,7 @@ struct Inner {
 }
 
 impl Client {
-    /// Connects; then call [`authenticate`](Client::authenticate).
+    /// Connects. Call [`authenticate`](Client::authenticate) next.
     pub async fn connect(uri: &str) -> Result<Client> {
         Client::connect_with(uri, Options::default()).await
     }
@@ -70,15 +69,15 @@ impl Client {
         })))
     }
 
-    /// Ends the connection. Processes go on; whoever waits here gets [`Error::ConnectionLost`].
+    /// Closes the connection. Processes keep running; pending calls get [`Error::ConnectionLost`].
     pub async fn close(&self) {
         let connection = self.live().await;
         connection.close().await;
     }
 
-    /// Connects anew, authenticates as before and attaches to every process that has not ended. Their
-    /// events go on where they broke off; nothing is lost as long as the server keeps it. A process
-    /// that is no more there gets [`Error::Server`] from `recv`.
+    /// Connects again, authenticates as before and attaches to every process that has not ended. Their
+    /// events continue where they stopped; none is lost as long as the server buffers them. `recv` of a
+    /// process that no longer exists returns [`Error::Server`].
     pub async fn reconnect(&self) -> Result<()> {
         const ATTEMPTS: u32 = 5;
         self.close().await;
@@ -95,20 +94,20 @@ impl Client {
                 Err(_) => tokio::time::sleep(Duration::from_millis(50 << attempt)).await,
             }
         }
-        let login = inner.login.lock().expect("nobody panics with it").clone();
+        let login = inner.login.lock().expect("the lock is not poisoned").clone();
         match login {
             Some(Login::Key { username, key }) => self.identify(&username, key.as_deref()).await?,
             Some(Login::Token(token)) => self.auth_by_token(&token).await?,
             None => {}
         }
         let mailboxes: Vec<_> =
-            inner.processes.lock().expect("as above").values().cloned().collect();
+            inner.processes.lock().expect("the lock is not poisoned").values().cloned().collect();
         for mailbox in mailboxes {
             let back = mailbox.clone();
             let on_ok: OnOk = Box::new(move |_| back.back());
             match self.attach(&mailbox.id, mailbox.seen(), on_ok).await {
                 Err(error @ Error::Server(_)) => {
-                    inner.processes.lock().expect("as above").remove(&mailbox.id);
+                    inner.processes.lock().expect("the lock is not poisoned").remove(&mailbox.id);
                     mailbox.lost(error);
                 }
                 other => other?,
@@ -117,40 +116,40 @@ impl Client {
         Ok(())
     }
 
-    /// Says who this is, and proves it with the key (the text of one: see [`ParsedPrivateKey`]) if
-    /// the server wants a proof.
+    /// States the username, and proves it with the key if the server requires a proof. `key` is the
+    /// text of a key: see [`ParsedPrivateKey`].
     pub async fn authenticate(&self, username: &str, key: Option<&str>) -> Result<()> {
         let key = key.map(ParsedPrivateKey::parse).transpose()?.map(Arc::new);
         self.identify(username, key.as_deref()).await?;
         let login = Login::Key { username: username.into(), key };
-        *self.0.login.lock().expect("as above") = Some(login);
+        *self.0.login.lock().expect("the lock is not poisoned") = Some(login);
         Ok(())
     }
 
     async fn identify(&self, username: &str, key: Option<&ParsedPrivateKey>) -> Result<()> {
         let answer = self.ask(Request::AuthIdentify { username }).await.map_err(as_auth)?;
         let Ok(challenge) = STANDARD.decode(&answer) else {
-            return Ok(()); // nothing to sign, said in words
+            return Ok(()); // the server requires no proof and sent plain text
         };
         let key = key.ok_or_else(|| {
-            Error::Auth(format!("the server wants a proof: give the private key of {username}"))
+            Error::Auth(format!("the server requires a proof: pass the private key of {username}"))
         })?;
         let signature = STANDARD.encode(key.sign(&challenge)?);
         self.ask(Request::AuthProve { signature: &signature }).await.map_err(as_auth)?;
         Ok(())
     }
 
-    /// With the token that a server leaves for its own user (`server-<port>.token`).
+    /// Authenticates with the token in the server's file `server-<port>.token`.
     pub async fn auth_by_token(&self, token: &str) -> Result<()> {
         self.ask(Request::AuthByToken { token }).await.map_err(as_auth)?;
-        *self.0.login.lock().expect("as above") = Some(Login::Token(token.into()));
+        *self.0.login.lock().expect("the lock is not poisoned") = Some(Login::Token(token.into()));
         Ok(())
     }
 
     // --- programs
 
-    /// Whether `name` or `name@version` is installed; with a component or a manifest, whether it is
-    /// that one.
+    /// Returns whether `name` or `name@version` is installed. With a component or a manifest, also
+    /// checks that the installed one is equal.
     pub async fn check_program(
         &self,
         inferlet: &str,
@@ -167,15 +166,15 @@ impl Client {
         Ok(self.ask(request).await? == "true")
     }
 
-    /// The latest installed version of a program: `1.2.3`.
+    /// Returns the latest installed version of a program, such as `1.2.3`.
     pub async fn resolve_version(&self, name: &str) -> Result<String> {
         let text = self.query("program", name).await?;
         let found: serde_json::Value = serde_json::from_str(&text).map_err(unreadable)?;
         Ok(found["version"].as_str().unwrap_or_default().into())
     }
 
-    /// Installs a component; `manifest` is the text of its Pie.toml. A version that is there is
-    /// replaced only with `force_overwrite`.
+    /// Installs a component. `manifest` is the text of its Pie.toml. An installed version is replaced
+    /// only with `force_overwrite`.
     pub async fn install_program(
         &self,
         wasm: &[u8],
@@ -190,13 +189,14 @@ impl Client {
 
     // --- processes
 
-    /// Starts `name` (the latest version) or `name@version`. A text goes to it as it is, all else as
-    /// JSON.
+    /// Launches `name` (the latest version) or `name@version`. A string input is sent unchanged, any
+    /// other value as JSON.
     pub async fn launch_process(&self, inferlet: &str, input: impl Serialize) -> Result<Process> {
         self.launch_process_with(inferlet, input, true, None).await
     }
 
-    /// The same. Without `capture_outputs` what it prints does not come; what it sends does.
+    /// Does the same as `launch_process`. Without `capture_outputs`, the process's stdout and stderr
+    /// are not sent; its messages still are.
     pub async fn launch_process_with(
         &self,
         inferlet: &str,
@@ -215,28 +215,31 @@ impl Client {
         self.adopting(request, Some(0)).await
     }
 
-    /// Listens to a process of one's own: first what has waited. With `seen`, the number of its
-    /// events that somebody has had ([`Process::seen`]), exactly those behind them.
+    /// Attaches to a process of this user. The buffered events come first. With `seen`, the number of
+    /// events received before ([`Process::seen`]), exactly the later events come.
     pub async fn attach_process(&self, process_id: &str, seen: Option<u64>) -> Result<Process> {
         self.adopting(Request::AttachProcess { process_id, seen }, seen).await
     }
 
-    /// One's own that run.
+    /// Returns the user's running processes.
     pub async fn list_processes(&self) -> Result<Vec<ProcessInfo>> {
         let text = self.ask(Request::ListProcesses).await?;
         serde_json::from_str(&text).map_err(unreadable)
     }
 
+    /// Sends a message to a process.
     pub async fn signal_process(&self, process_id: &str, message: &str) -> Result<()> {
         self.ask(Request::SignalProcess { process_id, message }).await.map(drop)
     }
 
+    /// Sends a file to a process.
     pub async fn transfer_file(&self, process_id: &str, data: &[u8]) -> Result<()> {
         let file_hash = &hash(data);
         let request = |chunk| Request::TransferFile { process_id, file_hash, chunk };
         self.upload(data, request, self.0.options.timeout).await
     }
 
+    /// Cancels a process.
     pub async fn terminate_process(&self, process_id: &str) -> Result<()> {
         self.ask(Request::TerminateProcess { process_id }).await.map(drop)
     }
@@ -267,14 +270,14 @@ impl Client {
 
     // --- the rest
 
-    /// How long the server took to answer.
+    /// Returns the round-trip time to the server.
     pub async fn ping(&self) -> Result<Duration> {
         let began = Instant::now();
         self.ask(Request::Ping).await?;
         Ok(began.elapsed())
     }
 
-    /// `model_status`, or `program` and its name: JSON.
+    /// Returns JSON. `subject` is `model_status`, or `program` with its name in `record`.
     pub async fn query(&self, subject: &str, record: &str) -> Result<String> {
         self.ask(Request::Query { subject, record }).await
     }
@@ -295,31 +298,36 @@ impl Client {
         self.live().await.request(request, limit, Some(on_ok)).await.map(drop)
     }
 
-    /// A request whose answer is a process. It has its mailbox at once, for its events may be right
-    /// behind the response.
+    /// Sends a request whose answer is a process. The mailbox is created with the response, because
+    /// the first events may follow immediately.
     async fn adopting(&self, request: Request<'_>, seen: Option<u64>) -> Result<Process> {
         let attached = match &request {
             Request::AttachProcess { process_id, .. } => Some(process_id.to_string()),
-            _ => None, // the response says which
+            _ => None, // the response holds the id
         };
         let made = Arc::new(Mutex::new(None));
         let (processes, flow, keep) = (self.0.processes.clone(), self.0.flow.clone(), made.clone());
         let on_ok: OnOk = Box::new(move |answer| {
             let id = attached.as_deref().unwrap_or(answer);
             let mailbox = Mailbox::new(id, seen, flow);
-            let before = processes.lock().expect("as above").insert(id.into(), mailbox.clone());
+            let before = processes
+                .lock()
+                .expect("the lock is not poisoned")
+                .insert(id.into(), mailbox.clone());
             if let Some(before) = before {
-                let text = format!("process {id} was attached once more by this client");
+                let text =
+                    format!("this client attached to process {id} again; use the newer Process");
                 before.lost(Error::ConnectionLost(text));
             }
-            *keep.lock().expect("as above") = Some(mailbox);
+            *keep.lock().expect("the lock is not poisoned") = Some(mailbox);
         });
         self.live().await.request(request, self.0.options.timeout, Some(on_ok)).await?;
-        let mailbox = made.lock().expect("as above").take().expect("the response was good");
+        let mailbox =
+            made.lock().expect("the lock is not poisoned").take().expect("the request succeeded");
         Ok(Process::new(self.clone(), mailbox))
     }
 
-    /// In chunks; one upload at a time, for what the server puts together has one place.
+    /// Uploads in chunks, one upload at a time, because the server assembles one at a time.
     async fn upload<'a>(
         &self,
         data: &'a [u8],
@@ -332,7 +340,7 @@ impl Client {
         let total_chunks = data.len().div_ceil(CHUNK_BYTES).max(1) as u32;
         for chunk_index in 0..total_chunks {
             if connection.is_answered(&begun) {
-                break; // refused; the rest would be passed over
+                break; // the server refused the upload and would ignore the rest
             }
             let at = chunk_index as usize * CHUNK_BYTES;
             let chunk_data = &data[at..data.len().min(at + CHUNK_BYTES)];
@@ -351,7 +359,7 @@ fn json_of(input: impl Serialize) -> Result<String> {
     match serde_json::to_value(input) {
         Ok(serde_json::Value::String(text)) => Ok(text),
         Ok(other) => Ok(other.to_string()),
-        Err(e) => Err(Error::Io(format!("this input cannot be written as JSON: {e}"))),
+        Err(e) => Err(Error::Io(format!("the input cannot be written as JSON: {e}"))),
     }
 }
 
@@ -363,5 +371,5 @@ fn as_auth(error: Error) -> Error {
 }
 
 fn unreadable(error: serde_json::Error) -> Error {
-    Error::Server(format!("the server's answer cannot be read: {error}"))
+    Error::Server(format!("cannot parse the server's answer: {error}"))
 }

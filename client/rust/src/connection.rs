@@ -1,5 +1,5 @@
-//! One WebSocket: requests and their responses by number, all other frames to their processes.
-//! When it breaks, every waiter hears why, and it stays broken.
+//! One WebSocket. It matches responses to requests by number and passes all other frames to their
+//! processes. When it breaks, every pending call fails, and it stays broken.
 
 use crate::error::{Error, Result};
 use crate::flow::Flow;
@@ -26,7 +26,7 @@ const PONG: Duration = Duration::from_secs(40);
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 pub type Processes = Arc<Mutex<HashMap<String, Arc<Mailbox>>>>;
-/// Runs before any frame behind the response is looked at.
+/// Runs before any frame after the response is processed.
 pub type OnOk = Box<dyn FnOnce(&str) + Send>;
 
 struct Pending {
@@ -53,7 +53,7 @@ pub struct Connection {
     reader: tokio::task::JoinHandle<()>,
 }
 
-/// A request under way: its number, and where its response will be.
+/// A request in flight: its number, and its future response.
 pub struct Begun {
     pub number: u32,
     answer: oneshot::Receiver<Result<String>>,
@@ -100,7 +100,7 @@ impl Connection {
         Ok(Begun { number, answer })
     }
 
-    /// Whether the response has come.
+    /// Whether the response has arrived.
     pub fn is_answered(&self, begun: &Begun) -> bool {
         !self.shared.lock().pending.contains_key(&begun.number)
     }
@@ -110,11 +110,11 @@ impl Connection {
             return Err(fault.clone());
         }
         let frame = rmp_serde::to_vec_named(&Numbered { corr_id: number, request })
-            .expect("these types can be written");
+            .expect("requests can be serialized");
         if frame.len() > MAX_FRAME_BYTES {
             return Err(Error::TooLarge(format!(
-                "{} bytes in one message; the server takes {MAX_FRAME_BYTES}. Send what is large as \
-                 a file",
+                "the message has {} bytes, but the server accepts at most {MAX_FRAME_BYTES}; send \
+                 large data as a file",
                 frame.len()
             )));
         }
@@ -122,7 +122,7 @@ impl Connection {
         sent.map_err(|e| self.shared.fail(lost(e)))
     }
 
-    /// The response; a refusal is an error.
+    /// Waits for the response. Returns an error if the server refused the request.
     pub async fn finish(&self, begun: Begun, limit: Option<Duration>) -> Result<String> {
         let _forget = Forget { shared: &self.shared, number: begun.number };
         let _waiting = self.shared.flow.waiting();
@@ -132,7 +132,7 @@ impl Connection {
                 Error::Timeout(format!("the server did not answer within {limit:?}"))
             })?,
         };
-        answer.unwrap_or_else(|_| Err(Error::ConnectionLost("the connection is gone".into())))
+        answer.unwrap_or_else(|_| Err(Error::ConnectionLost("the connection was closed".into())))
     }
 
     pub async fn request(
@@ -144,7 +144,7 @@ impl Connection {
         let begun = self.begin(on_ok)?;
         let forget = Forget { shared: &self.shared, number: begun.number };
         self.send(begun.number, request).await?;
-        std::mem::forget(forget); // from here on `finish` sees to it
+        std::mem::forget(forget); // from here on `finish` removes the request
         self.finish(begun, limit).await
     }
 }
@@ -155,7 +155,7 @@ impl Drop for Connection {
     }
 }
 
-/// Nobody waits for this response any more.
+/// Removes a request whose response is no longer awaited.
 struct Forget<'a> {
     shared: &'a Shared,
     number: u32,
@@ -177,11 +177,13 @@ async fn read(
         let message = match tokio::time::timeout(QUIET, stream.next()).await {
             Ok(message) => message,
             Err(_) => {
-                // A server that is silently gone is noticed by its missing pong.
+                // A missing pong reveals a server that has vanished.
                 let _ = sink.lock().await.send(Message::Ping(Default::default())).await;
                 match tokio::time::timeout(PONG, stream.next()).await {
                     Ok(message) => message,
-                    Err(_) => break Error::ConnectionLost("the server answers no ping".into()),
+                    Err(_) => {
+                        break Error::ConnectionLost("the server did not answer a ping".into())
+                    }
                 }
             }
         };
@@ -212,24 +214,24 @@ fn lost(error: tungstenite::Error) -> Error {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().expect("no code panics while it holds this")
+        self.inside.lock().expect("the lock is not poisoned")
     }
 
     fn take(&self, data: &[u8]) -> Result<()> {
         let frame: Frame = rmp_serde::from_slice(data).map_err(|e| {
-            Error::ConnectionLost(format!("the server sent what is no message: {e}"))
+            Error::ConnectionLost(format!("the server sent an invalid message: {e}"))
         })?;
         match frame.kind.as_str() {
             "response" => self.respond(frame),
             "process_event" | "file" => return self.deliver(frame),
-            _ => {} // new to this client
+            _ => {} // a kind of frame that this client does not know
         }
         Ok(())
     }
 
     fn respond(&self, frame: Frame) {
         let Some(pending) = self.lock().pending.remove(&frame.corr_id.unwrap_or_default()) else {
-            return; // nobody waits any more
+            return; // no call waits for it any more
         };
         let text = frame.result.unwrap_or_default();
         let answer = if frame.ok == Some(true) {
@@ -245,16 +247,16 @@ impl Shared {
 
     fn deliver(&self, frame: Frame) -> Result<()> {
         let id = frame.process_id.clone().unwrap_or_default();
-        let mailbox = self.processes.lock().expect("as above").get(&id).cloned();
+        let mailbox = self.processes.lock().expect("the lock is not poisoned").get(&id).cloned();
         if let Some(mailbox) = mailbox {
             if mailbox.take(frame)? {
-                self.processes.lock().expect("as above").remove(&id);
+                self.processes.lock().expect("the lock is not poisoned").remove(&id);
             }
         }
         Ok(())
     }
 
-    /// The fault that holds from now on: the first.
+    /// Breaks the connection. The first error is kept.
     fn fail(&self, fault: Error) -> Error {
         let mut inside = self.lock();
         if let Some(first) = &inside.fault {
@@ -267,7 +269,7 @@ impl Shared {
             let _ = one.answer.send(Err(fault.clone()));
         }
         let mailboxes: Vec<_> =
-            self.processes.lock().expect("as above").values().cloned().collect();
+            self.processes.lock().expect("the lock is not poisoned").values().cloned().collect();
         for mailbox in mailboxes {
             mailbox.lost(fault.clone());
         }

@@ -1,4 +1,4 @@
-//! As much of DER as private keys need.
+//! The part of DER that private keys need.
 
 pub const SEQUENCE: u8 = 0x30;
 pub const INTEGER: u8 = 0x02;
@@ -14,11 +14,11 @@ pub const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 pub const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 pub const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 
-/// Items one after the other.
+/// Reads a sequence of items.
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The content of the next item, if it has this tag.
+    /// Returns the content of the next item if it has this tag.
     pub fn item(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (&found, rest) = self.0.split_first()?;
         let (&first, mut rest) = rest.split_first()?;
@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The secret and the public point of a SEC1 key, and its curve if it says which.
+/// The secret and the public point of a SEC1 key, and its curve if the key names it.
 pub struct EcParts<'a> {
     pub secret: &'a [u8],
     pub point: &'a [u8],

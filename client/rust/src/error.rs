@@ -1,29 +1,29 @@
 use std::fmt;
 
-/// What can go wrong. The text says what, and what to do.
+/// An error. The text says what went wrong and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server answered a request with a refusal; the text is the server's.
+    /// The server refused a request. The text is the server's.
     Server(String),
-    /// The server does not believe who this client says it is.
+    /// The server did not accept the username or its proof.
     Auth(String),
-    /// There is no connection, or it broke. [`Client::reconnect`](crate::Client::reconnect) takes
-    /// up where it ended.
+    /// There is no connection, or it broke. [`Client::reconnect`](crate::Client::reconnect) continues
+    /// where it stopped.
     ConnectionLost(String),
-    /// Nothing came within the time that was given. The connection is still good.
+    /// Nothing arrived within the time-out. The connection still works.
     Timeout(String),
-    /// The process ended with an Error event; the text is its own.
+    /// The process ended with an Error event. The text is the process's.
     Process(String),
-    /// The last word of the process was taken already: there is nothing more to wait for.
+    /// The last event of the process was taken already; no further event will arrive.
     Ended(String),
-    /// A file arrived that is not what its hash says.
+    /// A received file does not match its hash.
     Integrity(String),
-    /// A message of this size would be refused; nothing was sent.
+    /// The message is too large for the server. Nothing was sent.
     TooLarge(String),
-    /// This is no private key that can be used.
+    /// The private key cannot be used.
     Key(String),
-    /// A file of this machine cannot be read.
+    /// A local file or value cannot be used.
     Io(String),
 }
 

@@ -1,19 +1,19 @@
-/// What a process can say.
+/// An event of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessEvent {
-    /// What was printed, or sent by `session.send`.
+    /// Text that the process printed, or sent with `session.send`.
     Stdout(String),
     Stderr(String),
     Message(String),
     File(Vec<u8>),
-    /// The last one of a process that ended well: what its `main` returned.
+    /// The last event of a process that succeeded. The value is the return value of its `main`.
     Return(String),
-    /// The last one of a process that did not.
+    /// The last event of a process that failed.
     Error(String),
 }
 
 impl ProcessEvent {
-    /// Whether nothing comes behind it.
+    /// Whether this is the last event.
     pub fn is_last(&self) -> bool {
         matches!(self, ProcessEvent::Return(_) | ProcessEvent::Error(_))
     }

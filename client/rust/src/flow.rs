@@ -1,5 +1,5 @@
-//! Whether to read on: while there is room for what comes, or while somebody waits. So a process that
-//! is not listened to waits, instead of filling this client's memory.
+//! Decides whether to read: while there is room for further events, or while a call waits. So a process
+//! whose events nobody takes waits at the server, instead of filling this client's memory.
 
 use crate::limits::{MAX_UNREAD_BYTES, UNREAD_BYTES, UNREAD_EVENTS};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -15,7 +15,7 @@ pub struct Flow {
     wakes: Notify,
 }
 
-/// Somebody waits, as long as it lives.
+/// Marks that a call waits, as long as this value lives.
 pub struct Waiting<'a>(&'a Flow);
 
 impl Drop for Waiting<'_> {
@@ -31,7 +31,7 @@ impl Flow {
         Waiting(self)
     }
 
-    /// False if there are so many that the connection is to be given up.
+    /// Counts an event. Returns false if the limit is exceeded and the connection must be closed.
     #[must_use]
     pub fn got(&self, size: usize) -> bool {
         self.unread_events.fetch_add(1, SeqCst);

@@ -8,9 +8,9 @@ use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, RsaKeyPair};
 use std::fmt;
 
 const ACCEPTED: &str =
-    "give RSA (2048 bits or more), Ed25519 or ECDSA (P-256, P-384), as PEM or as OpenSSH writes it";
+    "use RSA (2048 bits or more), Ed25519 or ECDSA (P-256, P-384), as PEM or in OpenSSH's format";
 
-/// A key that signs.
+/// A private key.
 pub struct ParsedPrivateKey {
     kind: &'static str,
     signer: Signer,
@@ -23,7 +23,7 @@ enum Signer {
 }
 
 impl ParsedPrivateKey {
-    /// The key that a text holds: PEM (PKCS#8, PKCS#1, SEC1) or what OpenSSH writes.
+    /// Parses the text of a key: PEM (PKCS#8, PKCS#1, SEC1) or OpenSSH's format.
     pub fn parse(text: &str) -> Result<Self> {
         let (label, bytes) = unwrap_pem(text)?;
         match label {
@@ -32,11 +32,9 @@ impl ParsedPrivateKey {
             "EC PRIVATE KEY" => from_sec1(&bytes, None),
             "OPENSSH PRIVATE KEY" => from_openssh(&bytes),
             "ENCRYPTED PRIVATE KEY" => {
-                Err(Error::Key("this private key is encrypted: remove its passphrase first".into()))
+                Err(Error::Key("the private key is encrypted: remove its passphrase first".into()))
             }
-            _ => {
-                Err(Error::Key(format!("a {label} is no private key that can be used: {ACCEPTED}")))
-            }
+            _ => Err(Error::Key(format!("a {label} is not accepted as a private key: {ACCEPTED}"))),
         }
     }
 
@@ -47,7 +45,7 @@ impl ParsedPrivateKey {
 
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         let random = SystemRandom::new();
-        let failed = |_| Error::Key("this key cannot sign".into());
+        let failed = |_| Error::Key("signing with the private key failed".into());
         match &self.signer {
             Signer::Ed25519(key) => Ok(key.sign(message).as_ref().to_vec()),
             Signer::Ecdsa(key) => Ok(key.sign(&random, message).map_err(failed)?.as_ref().to_vec()),
@@ -67,16 +65,14 @@ impl fmt::Debug for ParsedPrivateKey {
     }
 }
 
-/// What it is, and its bytes.
+/// Returns the label of a PEM text and its bytes.
 fn unwrap_pem(text: &str) -> Result<(&str, Vec<u8>)> {
-    let wrong = || Error::Key(format!("this is no private key: {ACCEPTED}"));
+    let wrong = || Error::Key(format!("the text is not a private key: {ACCEPTED}"));
     let (_, rest) = text.split_once("-----BEGIN ").ok_or_else(wrong)?;
     let (label, rest) = rest.split_once("-----").ok_or_else(wrong)?;
     let (body, _) = rest.split_once("-----END").ok_or_else(wrong)?;
     if body.contains("ENCRYPTED") {
-        return Err(Error::Key(
-            "this private key is encrypted: remove its passphrase first".into(),
-        ));
+        return Err(Error::Key("the private key is encrypted: remove its passphrase first".into()));
     }
     let plain: String = body.split_whitespace().collect();
     Ok((label, STANDARD.decode(plain).map_err(|_| wrong())?))
@@ -90,8 +86,8 @@ fn from_pkcs8(bytes: &[u8]) -> Result<ParsedPrivateKey> {
         let kind = algorithm.item(der::OBJECT)?;
         Some((kind, algorithm.item(der::OBJECT), outer.item(der::OCTET_STRING)?))
     };
-    let (kind, curve, key) = parts()
-        .ok_or_else(|| Error::Key(format!("this private key cannot be read: {ACCEPTED}")))?;
+    let (kind, curve, key) =
+        parts().ok_or_else(|| Error::Key(format!("cannot read the private key: {ACCEPTED}")))?;
     match kind {
         der::RSA => rsa(RsaKeyPair::from_der(key)),
         der::EC => from_sec1(key, curve),
@@ -102,7 +98,7 @@ fn from_pkcs8(bytes: &[u8]) -> Result<ParsedPrivateKey> {
 
 fn from_sec1(bytes: &[u8], curve: Option<&[u8]>) -> Result<ParsedPrivateKey> {
     let parts = der::ec_parts(bytes).ok_or_else(|| {
-        Error::Key("this ECDSA key cannot be read, or lacks its public part".into())
+        Error::Key("cannot read the ECDSA key, or it lacks its public part".into())
     })?;
     let name = match curve.or(parts.curve) {
         Some(der::P256) => "nistp256",
@@ -132,13 +128,14 @@ fn from_openssh(bytes: &[u8]) -> Result<ParsedPrivateKey> {
 }
 
 fn rsa(key: std::result::Result<RsaKeyPair, ring::error::KeyRejected>) -> Result<ParsedPrivateKey> {
-    let key = key.map_err(|e| Error::Key(format!("this RSA key is refused ({e}): {ACCEPTED}")))?;
+    let key =
+        key.map_err(|e| Error::Key(format!("the RSA key is not accepted ({e}): {ACCEPTED}")))?;
     Ok(ParsedPrivateKey { kind: "RSA", signer: Signer::Rsa(key) })
 }
 
 fn ed25519(seed: &[u8]) -> Result<ParsedPrivateKey> {
     let key = Ed25519KeyPair::from_seed_unchecked(seed)
-        .map_err(|e| Error::Key(format!("this Ed25519 key is refused ({e})")))?;
+        .map_err(|e| Error::Key(format!("the Ed25519 key is not accepted ({e})")))?;
     Ok(ParsedPrivateKey { kind: "Ed25519", signer: Signer::Ed25519(key) })
 }
 
@@ -152,6 +149,6 @@ fn ecdsa(curve: &str, secret: &[u8], point: &[u8]) -> Result<ParsedPrivateKey> {
     padded.extend_from_slice(secret);
     let random = SystemRandom::new();
     let key = EcdsaKeyPair::from_private_key_and_public_key(algorithm, &padded, point, &random)
-        .map_err(|e| Error::Key(format!("this ECDSA key is refused ({e})")))?;
+        .map_err(|e| Error::Key(format!("the ECDSA key is not accepted ({e})")))?;
     Ok(ParsedPrivateKey { kind, signer: Signer::Ecdsa(key) })
 }

@@ -1,4 +1,4 @@
-//! What one process has said and nobody has taken yet.
+//! The events of one process that were received and not taken yet.
 
 use crate::error::{Error, Result};
 use crate::event::ProcessEvent;
@@ -41,7 +41,7 @@ impl Mailbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().expect("no code panics while it holds this")
+        self.inside.lock().expect("the lock is not poisoned")
     }
 
     pub fn seen(&self) -> Option<u64> {
@@ -60,7 +60,7 @@ impl Mailbox {
         loop {
             let arrived = self.arrived.notified();
             tokio::pin!(arrived);
-            arrived.as_mut().enable(); // what comes from here on is not missed
+            arrived.as_mut().enable(); // events from here on are not missed
             if let Some(taken) = self.try_next() {
                 return taken;
             }
@@ -104,13 +104,13 @@ impl Mailbox {
         self.lock().fault = None;
     }
 
-    /// A frame of this process. True if it was the last.
+    /// Takes a frame of this process. Returns true if it was the last.
     pub fn take(&self, frame: Frame) -> Result<bool> {
         let mut inside = self.lock();
         let number = frame.seq;
         if let (Some(number), Some(seen)) = (number, inside.seen) {
             if number <= seen {
-                return Ok(false); // had it before the connection broke
+                return Ok(false); // it arrived before the connection broke
             }
         }
         let said = if frame.kind == "file" {
@@ -133,7 +133,7 @@ impl Mailbox {
             if counts && !self.flow.got(size) {
                 return Err(Error::ConnectionLost(format!(
                     "too many events were not taken, the last of process {}: call recv() of every \
-                     process or drop it, or use a connection for each",
+                     process or drop it, or use one connection for each",
                     self.id
                 )));
             }
@@ -145,14 +145,14 @@ impl Mailbox {
 }
 
 impl Inside {
-    /// The file, once it is whole; or what is wrong with it.
+    /// Adds a chunk. Returns the file once it is complete, or an error.
     fn take_chunk(&mut self, frame: Frame) -> Option<Result<ProcessEvent>> {
         let (index, total) = (frame.chunk_index?, frame.total_chunks?);
         if index == 0 {
             let hash = frame.file_hash.unwrap_or_default();
             self.file = Some(IncomingFile { hash, total, next: 0, data: Vec::new() });
         }
-        let file = self.file.as_mut()?; // else the rest of one that was refused
+        let file = self.file.as_mut()?; // None: the rest of a file that was refused
         let added = file.add(index, total, &frame.chunk_data.unwrap_or_default());
         if added.is_ok() && file.next < file.total {
             return None;
@@ -166,19 +166,22 @@ impl IncomingFile {
     fn add(&mut self, index: u32, total: u32, data: &[u8]) -> Result<()> {
         if index != self.next || total != self.total {
             return Err(Error::Integrity(format!(
-                "chunk {index} of {total} of a file came where {} of {} was due",
+                "received chunk {index} of {total} of a file, expected {} of {}",
                 self.next, self.total
             )));
         }
         if self.data.len() + data.len() > MAX_INCOMING_BYTES {
-            let text = format!("a file of more than {} MiB came", MAX_INCOMING_BYTES >> 20);
+            let text = format!(
+                "the process sent a file over the limit of {} MiB",
+                MAX_INCOMING_BYTES >> 20
+            );
             return Err(Error::Integrity(text));
         }
         self.data.extend_from_slice(data);
         self.next += 1;
         if self.next == self.total && blake3::hash(&self.data).to_hex().as_str() != self.hash {
             return Err(Error::Integrity(format!(
-                "a file of {} bytes came that does not have its hash {}",
+                "the received file of {} bytes does not match its hash {}",
                 self.data.len(),
                 self.hash
             )));
@@ -196,7 +199,7 @@ fn to_event(frame: Frame) -> Result<ProcessEvent> {
         Some("return") => ProcessEvent::Return(value),
         Some("error") => ProcessEvent::Error(value),
         other => {
-            let text = format!("the server sent an event of the kind {other:?}");
+            let text = format!("the server sent an event of an unknown kind: {other:?}");
             return Err(Error::ConnectionLost(text));
         }
     })

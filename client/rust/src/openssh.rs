@@ -1,17 +1,17 @@
-//! What OpenSSH writes as a private key.
+//! Parses a private key in OpenSSH's format.
 
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8] = b"openssh-key-v1\0";
 
-/// Its parts. Numbers are big-endian, without zeros in front.
+/// The parts of a key. Numbers are big-endian, without leading zeros.
 pub enum Parts {
     Ed25519 { seed: Vec<u8> },
     Rsa { n: Vec<u8>, e: Vec<u8>, d: Vec<u8>, p: Vec<u8>, q: Vec<u8>, inverse: Vec<u8> },
     Ec { curve: String, point: Vec<u8>, secret: Vec<u8> },
 }
 
-/// Pieces: each a length of four bytes and its bytes.
+/// Reads pieces, each of which is a length of four bytes and the bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
 
     fn take(&mut self, size: usize) -> Result<&'a [u8]> {
         if size > self.0.len() {
-            return Err(Error::Key("this private key is cut short".into()));
+            return Err(Error::Key("the private key is truncated".into()));
         }
         let (taken, rest) = self.0.split_at(size);
         self.0 = rest;
@@ -43,24 +43,26 @@ impl<'a> Reader<'a> {
 
 pub fn parse(bytes: &[u8]) -> Result<Parts> {
     let wrong = |text: &str| Error::Key(text.into());
-    let inner = bytes.strip_prefix(MAGIC).ok_or_else(|| wrong("this is no key of OpenSSH"))?;
+    let inner =
+        bytes.strip_prefix(MAGIC).ok_or_else(|| wrong("the text is not in OpenSSH's format"))?;
     let mut outer = Reader(inner);
     if outer.piece()? != b"none" {
-        return Err(wrong("this private key is encrypted: remove its passphrase (ssh-keygen -p)"));
+        return Err(wrong("the private key is encrypted: remove its passphrase (ssh-keygen -p)"));
     }
-    outer.piece()?; // how it would be encrypted
+    outer.piece()?; // the parameters of encryption
     outer.piece()?;
     if outer.number()? != 1 {
-        return Err(wrong("give a file with one private key"));
+        return Err(wrong("the file must hold exactly one private key"));
     }
     outer.piece()?; // the public key
     let mut key = Reader(outer.piece()?);
-    key.take(8)?; // two equal numbers
+    key.take(8)?; // two equal check numbers
     let kind = String::from_utf8_lossy(key.piece()?).into_owned();
     match kind.as_str() {
         "ssh-ed25519" => {
             key.piece()?;
-            let seed = key.piece()?.get(..32).ok_or_else(|| wrong("this private key is short"))?;
+            let seed =
+                key.piece()?.get(..32).ok_or_else(|| wrong("the private key is truncated"))?;
             Ok(Parts::Ed25519 { seed: seed.to_vec() })
         }
         "ssh-rsa" => {
@@ -73,11 +75,13 @@ pub fn parse(bytes: &[u8]) -> Result<Parts> {
             let point = key.piece()?.to_vec();
             Ok(Parts::Ec { curve, point, secret: key.integer()? })
         }
-        _ => Err(Error::Key(format!("keys of the kind {kind} are not accepted"))),
+        _ => Err(Error::Key(format!(
+            "keys of the kind {kind} are not accepted: use RSA, Ed25519 or ECDSA (P-256, P-384)"
+        ))),
     }
 }
 
-/// `a` modulo `m - 1`, for the exponents that OpenSSH leaves out. Bit by bit: keys are short.
+/// Computes `a` modulo `m - 1`, bit by bit, for the exponents that OpenSSH leaves out.
 pub fn modulo_less_one(a: &[u8], m: &[u8]) -> Vec<u8> {
     let mut modulus = m.to_vec();
     if let Some(last) = modulus.last_mut() {

@@ -5,9 +5,9 @@ use crate::mailbox::Mailbox;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A process on the server. What it says comes by [`recv`](Process::recv), in order.
+/// A process on the server. [`recv`](Process::recv) gives its events in order.
 ///
-/// Dropping this does not end the process; what it says from then on is dropped too.
+/// Dropping this object does not end the process; its later events are dropped.
 pub struct Process {
     client: Client,
     mailbox: Arc<Mailbox>,
@@ -22,20 +22,20 @@ impl Process {
         &self.mailbox.id
     }
 
-    /// The next event. [`Error::Ended`] behind the last one, [`Error::ConnectionLost`] when what came
-    /// before the connection broke has all been taken.
+    /// Returns the next event, or [`Error::Ended`] after the last one. If the connection broke, returns
+    /// [`Error::ConnectionLost`] after all events that arrived before were taken.
     pub async fn recv(&self) -> Result<ProcessEvent> {
         self.mailbox.next().await
     }
 
-    /// The same, for at most so long.
+    /// Does the same as `recv`, but fails with [`Error::Timeout`] after `limit`.
     pub async fn recv_timeout(&self, limit: Duration) -> Result<ProcessEvent> {
         tokio::time::timeout(limit, self.recv()).await.unwrap_or_else(|_| {
-            Err(Error::Timeout(format!("process {} said nothing for {limit:?}", self.id())))
+            Err(Error::Timeout(format!("process {} sent no event within {limit:?}", self.id())))
         })
     }
 
-    /// Every event, the last one too; None behind it.
+    /// Returns the next event, or None after the last one.
     pub async fn next(&self) -> Option<Result<ProcessEvent>> {
         if self.mailbox.last_taken() {
             return None;
@@ -43,8 +43,8 @@ impl Process {
         Some(self.recv().await)
     }
 
-    /// The next of what it sends and prints; None when it has returned. Other events are passed over.
-    /// [`Error::Process`] if it fails.
+    /// Returns the next text that the process sends or prints, or None when it has returned. Skips other
+    /// events. Returns [`Error::Process`] if the process fails.
     pub async fn next_text(&self) -> Result<Option<String>> {
         while let Some(event) = self.next().await {
             match event? {
@@ -56,7 +56,7 @@ impl Process {
         Ok(None)
     }
 
-    /// All that it sends and prints until it ends.
+    /// Returns all text that the process sends and prints until it ends.
     pub async fn text(&self) -> Result<String> {
         let mut whole = String::new();
         while let Some(part) = self.next_text().await? {
@@ -65,13 +65,13 @@ impl Process {
         Ok(whole)
     }
 
-    /// What it returns; all else that it says is passed over.
+    /// Waits for the end and returns the return value. Skips all other events.
     pub async fn result(&self) -> Result<String> {
         while self.next_text().await?.is_some() {}
         Ok(self.return_value().unwrap_or_default())
     }
 
-    /// What it returned, once that has arrived.
+    /// The return value, or None before it has arrived.
     pub fn return_value(&self) -> Option<String> {
         match self.mailbox.end() {
             Some(ProcessEvent::Return(value)) => Some(value),
@@ -79,34 +79,34 @@ impl Process {
         }
     }
 
-    /// Whether its last word has arrived.
+    /// Whether the last event has arrived.
     pub fn ended(&self) -> bool {
         self.mailbox.end().is_some()
     }
 
-    /// How many of its events have arrived: what [`Client::attach_process`] of another client goes on
-    /// from. None if it was attached without.
+    /// The number of events that have arrived. Another client can pass it to [`Client::attach_process`]
+    /// to continue from there. None if the events are not numbered.
     pub fn seen(&self) -> Option<u64> {
         self.mailbox.seen()
     }
 
-    /// Nobody will listen: what it says is dropped, so that it does not keep the connection from
-    /// reading. Only its end is kept.
+    /// Drops all events but the last, now and in future, so that unread events do not stop the
+    /// connection from reading.
     pub fn discard(&self) {
         self.mailbox.discard();
     }
 
-    /// Puts a message into its inbox (`session::receive`).
+    /// Sends a message to the process, which gets it from `session::receive`.
     pub async fn signal(&self, message: &str) -> Result<()> {
         self.client.signal_process(self.id(), message).await
     }
 
-    /// Sends a file (`session::receive_file`).
+    /// Sends a file to the process, which gets it from `session::receive_file`.
     pub async fn transfer_file(&self, data: &[u8]) -> Result<()> {
         self.client.transfer_file(self.id(), data).await
     }
 
-    /// Ends it; its last event will be the error `cancelled`.
+    /// Cancels the process. Its last event will be the error `cancelled`.
     pub async fn terminate(&self) -> Result<()> {
         self.client.terminate_process(self.id()).await
     }

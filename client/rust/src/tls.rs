@@ -1,4 +1,4 @@
-//! Whose certificates are believed: those of the public authorities, or of one that is given.
+//! Accepts certificates of the public authorities, or of one that the options name.
 
 use crate::error::{Error, Result};
 use rustls::{ClientConfig, RootCertStore};
@@ -12,7 +12,8 @@ pub fn connector(ca: Option<&str>) -> Result<Connector> {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(pem) => {
             for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-                let bad = |e: String| Error::Io(format!("the authority's certificate: {e}"));
+                let bad =
+                    |e: String| Error::Io(format!("cannot use the authority's certificate: {e}"));
                 let certificate = certificate.map_err(|e| bad(e.to_string()))?;
                 roots.add(certificate).map_err(|e| bad(e.to_string()))?;
             }

@@ -1,8 +1,8 @@
-//! The messages, as they are on the wire.
+//! The messages of the protocol.
 
 use serde::{Deserialize, Serialize};
 
-/// To the server. `corr_id` goes beside it.
+/// A message to the server, without its `corr_id`.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Request<'a> {
@@ -87,7 +87,7 @@ pub struct Numbered<'a> {
     pub request: Request<'a>,
 }
 
-/// To the client: all fields of all types. Those that are new are passed over.
+/// A message to the client. It has the fields of all types; unknown fields are ignored.
 #[derive(Deserialize)]
 pub struct Frame {
     #[serde(rename = "type")]
@@ -105,7 +105,7 @@ pub struct Frame {
     pub chunk_data: Option<serde_bytes::ByteBuf>,
 }
 
-/// A process that runs.
+/// A running process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessInfo {
     pub process_id: String,

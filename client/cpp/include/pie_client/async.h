@@ -1,5 +1,5 @@
-// The client for programs that wait for many things at once. It has the calls of client.h and
-// process.h, under the same names; each gives an asio::awaitable.
+// The asynchronous client, for programs that wait for many things at once. It has the calls of
+// client.h and process.h under the same names; each returns an asio::awaitable.
 //
 //   asio::awaitable<void> Ask(std::string uri) {
 //     pie_client::async::Client client(uri, {.username = "ada"});
@@ -8,16 +8,15 @@
 //     while (auto text = co_await process.NextText()) std::cout << *text << std::flush;
 //   }
 //
-// There are no threads here: a client lives on the executor of the coroutine that connects it, and
-// that context must outlive it. Any number of coroutines may wait at a time, on any executors, and
-// each goes on where it waited. A call begins when it is awaited; what it is given is taken before,
-// so nothing has to be kept for it. It throws what pie_client/errors.h lists.
+// The client has no threads of its own. It runs on the executor of the coroutine that connects it,
+// and that context must outlive it. Any number of coroutines may wait at a time, on any executors,
+// and each resumes on its own executor. A call starts when it is awaited. It copies its arguments
+// before that, so the caller need not keep them. Errors are those of pie_client/errors.h.
 //
-// Braces have no place within a co_await of g++ 12, which compiles them wrongly: name such an
-// argument first.
+// g++ 12 miscompiles braced arguments within a co_await expression: name such an argument first.
 #pragma once
 
-#include <utility>  // which Asio's awaitable.hpp forgets
+#include <utility>  // missing in Asio's awaitable.hpp
 // clang-format off
 #include <boost/asio/awaitable.hpp>
 // clang-format on
@@ -43,7 +42,7 @@ namespace async {
 
 namespace asio = boost::asio;
 
-// A process on the server: see pie_client/process.h. It may be moved while calls wait.
+// A process on the server: see pie_client/process.h. It may be moved while calls are in flight.
 class Process {
  public:
   ~Process();
@@ -60,7 +59,7 @@ class Process {
   asio::awaitable<void> TransferFile(std::string bytes);
   asio::awaitable<void> Terminate();
 
-  // These do not wait; any thread may ask.
+  // These calls do not wait. Any thread may make them.
   std::optional<std::string> return_value() const;
   bool ended() const;
   std::optional<uint64_t> seen() const;
@@ -80,12 +79,12 @@ class Process {
 class Client {
  public:
   explicit Client(std::string uri, Options options = {});
-  // Says goodbye in the background, if nobody has.
+  // Closes the connection in the background, if it is open.
   ~Client();
   Client(Client&&) = default;
   Client& operator=(Client&&) = delete;
 
-  // Before all else, and once. Authenticates too, if the options say who this is.
+  // Must be called once, before any other call. Authenticates if the options name a user.
   asio::awaitable<void> Connect();
   asio::awaitable<void> Close();
   asio::awaitable<void> Reconnect();

@@ -4,10 +4,11 @@
 //   auto process = client.LaunchProcess("text-completion", {{"prompt", "Hello"}});
 //   while (auto text = process.NextText()) std::cout << *text << std::flush;
 //
-// Calls wait for their answer and throw what pie_client/errors.h lists. Any thread may make them,
-// several at a time; those who would rather await them take async.h, of which this is a thin layer
-// on a thread of its own. A client reads only while there is room for what comes, or while somebody
-// waits, so a process that is not listened to waits.
+// Calls block until their answer arrives and throw the errors of pie_client/errors.h. Any thread
+// may make them, and several may be in flight. async.h offers the same calls as coroutines; this
+// class is a thin layer over it, with a thread of its own. A client reads only while there is room
+// for further events or while a call waits, so a process whose events nobody takes waits at the
+// server.
 #pragma once
 
 #include <chrono>
@@ -32,35 +33,37 @@ class Client {
   Client(Client&&) noexcept;
   Client& operator=(Client&&) = delete;
 
-  // Ends the connection. Processes go on; whoever waits here gets ConnectionLost.
+  // Closes the connection. Processes keep running; pending calls throw ConnectionLost.
   void Close();
-  // Connects anew, authenticates as before and attaches to every process that has not ended. Their
-  // events go on where they broke off; nothing is lost as long as the server keeps it. A process
-  // that is no more there gets ServerError from Recv.
+  // Connects again, authenticates as before and attaches to every process that has not ended. Their
+  // events continue where they stopped; none is lost as long as the server buffers them. Recv of a
+  // process that no longer exists throws ServerError.
   void Reconnect();
 
-  // Says who this is, and proves it if the server wants a proof.
+  // States the username, and proves it if the server requires a proof.
   void Authenticate(const std::string& username, std::optional<ParsedPrivateKey> key = {});
   void AuthByToken(const std::string& token);
 
-  // Whether `name` or `name@version` is installed; with a component or a manifest, whether it is
-  // that one.
+  // Returns whether `name` or `name@version` is installed. With a component or a manifest, also
+  // checks that the installed one is equal.
   bool CheckProgram(std::string_view inferlet, std::optional<std::string_view> wasm = {},
                     std::optional<std::string_view> manifest = {});
-  // The latest installed version of a program: `1.2.3`.
+  // Returns the latest installed version of a program, such as `1.2.3`.
   std::string ResolveVersion(std::string_view name);
-  // Installs a component: its bytes, and the text of its Pie.toml.
+  // Installs a component, given its bytes and the text of its Pie.toml.
   void InstallProgram(std::string_view wasm, std::string_view manifest,
                       bool force_overwrite = false);
 
-  // Starts `name` (the latest version) or `name@version`. A text goes to it as it is, all else as
-  // JSON. Without `capture_outputs` what it prints does not come; what it sends does.
+  // Launches `name` (the latest version) or `name@version`. A string input is sent unchanged, any
+  // other value as JSON. Without `capture_outputs`, the process's stdout and stderr are not sent;
+  // its messages still are.
   Process LaunchProcess(std::string_view inferlet,
                         const nlohmann::json& input = nlohmann::json::object(),
                         bool capture_outputs = true, std::optional<uint64_t> token_budget = {});
-  // Listens to a process of one's own: first what has waited. With `seen`, the number of its events
-  // that somebody has had (Process::seen), exactly those behind them.
+  // Attaches to a process of this user. The buffered events come first. With `seen`, the number of
+  // events received before (Process::seen), exactly the later events come.
   Process AttachProcess(const std::string& process_id, std::optional<uint64_t> seen = {});
+  // Returns the user's running processes.
   std::vector<ProcessInfo> ListProcesses();
   void SignalProcess(std::string_view process_id, std::string_view message);
   void TransferFile(std::string_view process_id, std::string_view bytes);
@@ -73,9 +76,9 @@ class Client {
                          std::optional<std::string> command = {},
                          std::vector<std::string> args = {}, std::optional<std::string> url = {});
 
-  // How long the server took to answer.
+  // Returns the round-trip time to the server.
   std::chrono::microseconds Ping();
-  // `model_status`, or `program` and its name: JSON.
+  // Returns JSON. `subject` is `model_status`, or `program` with its name in `record`.
   std::string Query(std::string_view subject, std::string_view record = "");
 
  private:

@@ -1,4 +1,4 @@
-// What can go wrong. Everything that this library throws for a reason outside it is an Error.
+// The errors of this library. Every error with a cause outside the library is an Error.
 #pragma once
 
 #include <stdexcept>
@@ -8,39 +8,39 @@ namespace pie_client {
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-// The server answered a request with a refusal; the text is the server's.
+// The server refused a request. The text is the server's.
 struct ServerError : Error {
   using Error::Error;
 };
-// The server does not believe who this client says it is.
+// The server did not accept the username or its proof.
 struct AuthError : ServerError {
   using ServerError::ServerError;
 };
-// There is no connection, or it broke. Client::Reconnect takes up where it ended.
+// There is no connection, or it broke. Client::Reconnect continues where it stopped.
 struct ConnectionLost : Error {
   using Error::Error;
 };
-// Nothing came within the time that was given. The connection is still good.
+// Nothing arrived within the time-out. The connection still works.
 struct RequestTimeout : Error {
   using Error::Error;
 };
-// The process ended with an Error event; the text is its own.
+// The process ended with an Error event. The text is the process's.
 struct ProcessError : Error {
   using Error::Error;
 };
-// The last word of the process was taken already: there is nothing more to wait for.
+// The last event of the process was taken already; no further event will arrive.
 struct ProcessEnded : Error {
   using Error::Error;
 };
-// A file arrived that is not what its hash says.
+// A received file does not match its hash.
 struct IntegrityError : Error {
   using Error::Error;
 };
-// A message of this size would be refused; nothing was sent.
+// The message is too large for the server. Nothing was sent.
 struct TooLarge : Error {
   using Error::Error;
 };
-// This is no private key that can be used.
+// The private key cannot be used.
 struct KeyError : Error {
   using Error::Error;
 };

@@ -1,4 +1,4 @@
-// What a process can say.
+// An event of a process.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@ namespace pie_client {
 
 struct Event {
   enum class Kind {
-    kStdout,  // what was printed, or sent by session.send
+    kStdout,  // text that the process printed, or sent with session.send
     kStderr,
     kMessage,
-    kFile,    // `value` is its bytes
-    kReturn,  // the last one of a process that ended well: what its main returned
-    kError,   // the last one of a process that did not
+    kFile,    // `value` holds the bytes of a file
+    kReturn,  // the last event of a process that succeeded; `value` is its return value
+    kError,   // the last event of a process that failed
   };
   Kind kind = Kind::kStdout;
   std::string value;

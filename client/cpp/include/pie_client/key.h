@@ -1,4 +1,4 @@
-// ParsedPrivateKey: a key that signs. Copies share it.
+// ParsedPrivateKey: a private key. Copies share it.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@ namespace pie_client {
 
 class ParsedPrivateKey {
  public:
-  // The key that a text holds: PEM (PKCS#8, PKCS#1, SEC1) or what OpenSSH writes; RSA, Ed25519,
-  // ECDSA P-256 and P-384. Throws KeyError.
+  // Parses the text of a key: PEM (PKCS#8, PKCS#1, SEC1) or OpenSSH's format; RSA, Ed25519, ECDSA
+  // P-256 and P-384. Throws KeyError if it is not accepted.
   static ParsedPrivateKey Parse(std::string_view text);
-  // The key in a file.
+  // Reads a key file.
   static ParsedPrivateKey Load(const std::string& path);
 
   // `RSA`, `Ed25519`, `ECDSA P-256` or `ECDSA P-384`.
@@ -23,7 +23,7 @@ class ParsedPrivateKey {
   ParsedPrivateKey(std::shared_ptr<void> key, std::string kind)
       : key_(std::move(key)), kind_(std::move(kind)) {}
 
-  std::shared_ptr<void> key_;  // OpenSSL's
+  std::shared_ptr<void> key_;  // an EVP_PKEY of OpenSSL
   std::string kind_;
 };
 

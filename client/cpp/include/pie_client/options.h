@@ -1,4 +1,4 @@
-// What both faces of the client, client.h and async.h, take and give.
+// Types that the blocking and the asynchronous client (client.h and async.h) share.
 #pragma once
 
 #include <chrono>
@@ -10,18 +10,18 @@
 namespace pie_client {
 
 struct Options {
-  // Who this is: said as it connects. Without it, call Authenticate.
+  // The client authenticates with this name when it connects. Without it, call Authenticate.
   std::optional<std::string> username;
   std::optional<ParsedPrivateKey> key;
-  // In place of a name: the token that a server leaves for its own user.
+  // The token in the server's file `server-<port>.token`, instead of a username.
   std::optional<std::string> token;
-  // For each request.
+  // The time-out of each request.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
-  // A file of certificates to believe, if the server's is of no public authority.
+  // A file with the certificate of the server's authority, if it is not a public one.
   std::string ca_file;
 };
 
-// A process that runs.
+// A running process.
 struct ProcessInfo {
   std::string process_id, inferlet, username;
   bool attached = false;

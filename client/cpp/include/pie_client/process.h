@@ -1,6 +1,6 @@
-// Process: a process on the server. What it says comes by Recv, in order. Calls wait; any thread
-// may make them. Losing this object, or the connection, does not end the process; what it says
-// after its Process is gone is dropped.
+// Process: a process on the server. Recv gives its events in order. Calls block; any thread may
+// make them. Destroying this object or losing the connection does not end the process. Events that
+// arrive after the object is destroyed are dropped.
 #pragma once
 
 #include <chrono>
@@ -27,35 +27,37 @@ class Process {
 
   const std::string& id() const;
 
-  // The next event. Throws ProcessEnded behind the last one, RequestTimeout after `limit`, and
-  // ConnectionLost when what came before the connection broke has all been taken.
+  // Returns the next event. Throws ProcessEnded after the last one and RequestTimeout after
+  // `limit`. If the connection broke, throws ConnectionLost after all events that arrived before
+  // were taken.
   Event Recv(std::optional<std::chrono::milliseconds> limit = {});
-  // The same; nothing behind the last one.
+  // Returns the next event, or nothing after the last one.
   std::optional<Event> Next();
-  // The next of what it sends and prints; nothing when it has returned. Other events are passed
-  // over. Throws ProcessError if it fails.
+  // Returns the next text that the process sends or prints, or nothing when it has returned. Skips
+  // other events. Throws ProcessError if the process fails.
   std::optional<std::string> NextText();
-  // All that it sends and prints until it ends.
+  // Returns all text that the process sends and prints until it ends.
   std::string Text();
-  // What it returns; all else that it says is passed over.
+  // Waits for the end and returns the return value. Skips all other events.
   std::string Result();
 
-  // What it returned, once that has arrived.
+  // The return value, or nothing before it has arrived.
   std::optional<std::string> return_value() const;
-  // Whether its last word has arrived.
+  // Whether the last event has arrived.
   bool ended() const;
-  // How many of its events have arrived: what AttachProcess of another client goes on from.
+  // The number of events that have arrived. Another client can pass it to AttachProcess to continue
+  // from there. Nothing if the events are not numbered.
   std::optional<uint64_t> seen() const;
 
-  // Nobody will listen: what it says is dropped, so that it does not keep the connection from
-  // reading. Only its end is kept.
+  // Drops all events but the last, now and in future, so that unread events do not stop the
+  // connection from reading.
   void Discard();
 
-  // Puts a message into its inbox (session.receive).
+  // Sends a message to the process, which gets it from session.receive.
   void Signal(std::string_view message);
-  // Sends a file (session.receive_file).
+  // Sends a file to the process, which gets it from session.receive_file.
   void TransferFile(std::string_view bytes);
-  // Ends it; its last event will be the error `cancelled`.
+  // Cancels the process. Its last event will be the error `cancelled`.
   void Terminate();
 
  private:

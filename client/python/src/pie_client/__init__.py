@@ -1,4 +1,4 @@
-"""A client of Pie: installs inferlets on a server, launches them, streams what they say."""
+"""A client of Pie. It installs inferlets on a server, launches them and streams their output."""
 
 from .client import Key, PieClient, ProcessInfo
 from .errors import (

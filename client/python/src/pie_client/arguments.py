@@ -1,4 +1,4 @@
-"""The arguments behind `--`, as an inferlet's input. The same rules as those of `pie run`."""
+"""Turns the arguments after `--` into an inferlet's input, by the same rules as `pie run`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def to_input(words: list[str]) -> dict[str, Any]:
-    """`--max-tokens 8 --fast hello` → {"max_tokens": 8, "fast": "hello"}."""
+    """Turns `--max-tokens 8 --fast hello` into {"max_tokens": 8, "fast": "hello"}."""
     input: dict[str, Any] = {}
     positional: list[Any] = []
     at = 0

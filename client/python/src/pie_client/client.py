@@ -1,4 +1,4 @@
-"""PieClient: everything that can be asked of a server."""
+"""PieClient: all requests to a server."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .limits import CHUNK_BYTES
 from .process import Process
 
 Key = ParsedPrivateKey | str | os.PathLike[str]
-"""A key, the text of one, or the path of a file that holds one."""
+"""A parsed key, the text of a key, or the path of a key file."""
 
-_INSTALL_S = 600.0  # the server compiles what it is given
+_INSTALL_S = 600.0  # the server compiles the component before it answers
 
 
 class ProcessInfo(TypedDict):
-    """A process that runs."""
+    """A running process."""
 
     process_id: str
     inferlet: str
@@ -44,9 +44,10 @@ class PieClient:
             process = await client.launch_process("text-completion", {"prompt": "Hello"})
             async for text in process.stream(): print(text, end="")
 
-    With `username` (and `key`, or `token`) it authenticates as it connects; else call
-    `authenticate`. `timeout` is for each request, in seconds; None waits for ever. Further options
-    go to `websockets.connect`: `ssl` for a server with a certificate of its own.
+    With `username` (and optionally `key`) or `token`, the client authenticates when it connects.
+    Otherwise call `authenticate`. `timeout` applies to each request, in seconds; None waits for
+    ever. Further options are passed to `websockets.connect`, for example `ssl` for a server with a
+    private certificate.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class PieClient:
         await self.close()
 
     async def connect(self) -> None:
-        """Opens the connection; what `async with` does."""
+        """Opens the connection. `async with` does the same."""
         if self._connection and not self._connection.broken:
             return
         self._connection = await Connection.open(
@@ -100,14 +101,14 @@ class PieClient:
                 raise
 
     async def close(self) -> None:
-        """Ends the connection. Processes go on; whoever waits here gets ConnectionLost."""
+        """Closes the connection. Processes keep running; pending calls raise ConnectionLost."""
         if self._connection:
             await self._connection.close()
 
     async def reconnect(self, attempts: int = 5) -> None:
-        """Connects anew, authenticates as before and attaches to every process that has not ended.
-        Their events go on where they broke off; nothing is lost as long as the server keeps it.
-        A process that is no more there gets ServerError from `recv`."""
+        """Connects again, authenticates as before and attaches to every process that has not ended.
+        Their events continue where they stopped; none is lost as long as the server buffers them.
+        `recv` of a process that no longer exists raises ServerError."""
         await self.close()
         for attempt in range(attempts):
             try:
@@ -125,14 +126,16 @@ class PieClient:
                 self._processes.pop(process.process_id, None)
 
     async def authenticate(self, username: str, key: Key | None = None) -> None:
-        """Says who this is, and proves it if the server wants a proof."""
+        """States the username, and proves it if the server requires a proof."""
         parsed = _parsed(key)
         try:
             answer = await self._ask("auth_identify", username=username)
             challenge = _challenge(answer)
             if challenge is not None:
                 if parsed is None:
-                    raise AuthError(f"the server wants a proof: give the private key of {username}")
+                    raise AuthError(
+                        f"the server requires a proof: pass the private key of {username} as key"
+                    )
                 signature = base64.b64encode(parsed.sign(challenge)).decode()
                 await self._ask("auth_prove", signature=signature)
         except AuthError:
@@ -142,7 +145,7 @@ class PieClient:
         self._login = lambda: self.authenticate(username, parsed)
 
     async def auth_by_token(self, token: str) -> None:
-        """With the token that a server leaves for its own user (`server-<port>.token`)."""
+        """Authenticates with the token in the server's file `server-<port>.token`."""
         try:
             await self._ask("auth_by_token", token=token)
         except ServerError as error:
@@ -157,8 +160,8 @@ class PieClient:
         wasm: bytes | str | os.PathLike[str] | None = None,
         manifest: str | os.PathLike[str] | None = None,
     ) -> bool:
-        """Whether `name` or `name@version` is installed; with a component or a manifest, whether
-        it is that one."""
+        """Returns whether `name` or `name@version` is installed. With a component or a manifest,
+        also checks that the installed one is equal."""
         name, _, version = inferlet.partition("@")
         answer = await self._ask(
             "check_program",
@@ -170,7 +173,7 @@ class PieClient:
         return answer == "true"
 
     async def resolve_version(self, name: str) -> str:
-        """The latest installed version of a program: `1.2.3`."""
+        """Returns the latest installed version of a program, such as `1.2.3`."""
         found = json.loads(await self._ask("query", subject="program", record=name))
         return found["version"]
 
@@ -182,8 +185,8 @@ class PieClient:
         *,
         timeout: float | None = _INSTALL_S,
     ) -> None:
-        """Installs a component. `wasm` is its bytes or a path, `manifest` a path or the text of a
-        Pie.toml. A version that is there is replaced only with `force_overwrite`."""
+        """Installs a component. `wasm` is its bytes or a path; `manifest` is a path or the text of
+        a Pie.toml. An installed version is replaced only with `force_overwrite`."""
         component, text = _bytes_of(wasm), _text_of(manifest)
         fields = {
             "program_hash": _hash(component),
@@ -201,8 +204,9 @@ class PieClient:
         capture_outputs: bool = True,
         token_budget: int | None = None,
     ) -> Process:
-        """Starts `name` (the latest version) or `name@version`. A text goes to it as it is, all
-        else as JSON. Without `capture_outputs` what it prints does not come; what it sends does."""
+        """Launches `name` (the latest version) or `name@version`. A string input is sent unchanged,
+        any other value as JSON. Without `capture_outputs`, the process's stdout and stderr are not
+        sent; its messages still are."""
         process: list[Process] = []
         await self._ask(
             "launch_process",
@@ -216,22 +220,25 @@ class PieClient:
         return process[0]
 
     async def attach_process(self, process_id: str, seen: int | None = None) -> Process:
-        """Listens to a process of one's own: first what has waited. With `seen`, the number of its
-        events that somebody has had (`Process.seen`), exactly those behind them."""
+        """Attaches to a process of this user. The buffered events come first. With `seen`, the
+        number of events received before (`Process.seen`), exactly the later events come."""
         return await self._attach(process_id, seen, None)
 
     async def list_processes(self) -> list[ProcessInfo]:
-        """One's own that run."""
+        """Returns the user's running processes."""
         return json.loads(await self._ask("list_processes"))
 
     async def signal_process(self, process_id: str, message: str) -> None:
+        """Sends a message to a process."""
         await self._ask("signal_process", process_id=process_id, message=message)
 
     async def transfer_file(self, process_id: str, data: bytes) -> None:
+        """Sends a file to a process."""
         fields = {"process_id": process_id, "file_hash": _hash(data)}
         await self._upload("transfer_file", data, fields, self.timeout)
 
     async def terminate_process(self, process_id: str) -> None:
+        """Cancels a process."""
         await self._ask("terminate_process", process_id=process_id)
 
     async def launch_daemon(self, inferlet: str, port: int, input: Any = None) -> None:
@@ -260,20 +267,20 @@ class PieClient:
     # --- the rest --------------------------------------------------------------------------------
 
     async def ping(self) -> float:
-        """How long the server took to answer, in seconds."""
+        """Returns the round-trip time to the server, in seconds."""
         began = time.monotonic()
         await self._ask("ping")
         return time.monotonic() - began
 
     async def query(self, subject: str, record: str = "") -> str:
-        """`model_status`, or `program` and its name: JSON."""
+        """Returns JSON. `subject` is `model_status`, or `program` with its name in `record`."""
         return await self._ask("query", subject=subject, record=record)
 
     # --- inside ----------------------------------------------------------------------------------
 
     def _live(self) -> Connection:
         if self._connection is None:
-            raise ConnectionLost("not connected: use `async with`, or await connect()")
+            raise ConnectionLost("not connected: use `async with`, or await connect() first")
         return self._connection
 
     async def _ask(
@@ -283,7 +290,11 @@ class PieClient:
 
     def _adopt(self, process_id: str, seen: int | None) -> Process:
         if before := self._processes.get(process_id):
-            before._lost(PieError(f"process {process_id} was attached once more by this client"))
+            before._lost(
+                PieError(
+                    f"this client attached to process {process_id} again; use the newer Process"
+                )
+            )
         process = self._processes[process_id] = Process(self, process_id, seen)
         return process
 
@@ -303,7 +314,7 @@ class PieClient:
     async def _upload(
         self, kind: str, data: bytes, fields: dict[str, Any], timeout: float | None
     ) -> None:
-        """In chunks; one upload at a time, for what the server puts together has one place."""
+        """Uploads in chunks, one upload at a time, because the server assembles one at a time."""
         total = max(1, -(-len(data) // CHUNK_BYTES))
         async with self._uploading:
             connection = self._live()
@@ -311,7 +322,7 @@ class PieClient:
             try:
                 for index in range(total):
                     if pending.done.done():
-                        break  # refused; the rest would be passed over
+                        break  # the server refused the upload and would ignore the rest
                     chunk = data[index * CHUNK_BYTES : (index + 1) * CHUNK_BYTES]
                     await connection.send(
                         kind,
@@ -329,7 +340,7 @@ class PieClient:
     def _on_frame(self, frame: Frame) -> None:
         process = self._processes.get(frame.get("process_id", ""))
         if process is None:
-            return  # of one that this client does not listen to, or a kind that is new
+            return  # another process, or a kind of frame that this client does not know
         if frame["type"] in ("process_event", "file"):
             process._take(frame)
             if process.ended:
@@ -360,7 +371,7 @@ def _bytes_of(wasm: bytes | str | os.PathLike[str]) -> bytes:
 
 def _text_of(manifest: str | os.PathLike[str]) -> str:
     if isinstance(manifest, str) and "[" in manifest:
-        return manifest  # no path: a manifest has a [package]
+        return manifest  # the text itself: a manifest has a [package]
     return Path(manifest).read_text(encoding="utf-8")
 
 
@@ -373,7 +384,7 @@ def _parsed(key: Key | None) -> ParsedPrivateKey | None:
 
 
 def _challenge(answer: str) -> bytes | None:
-    """What is to be signed; None if the server wants nothing signed and said so in words."""
+    """Returns the challenge to sign, or None if the server sent plain text and needs no proof."""
     try:
         return base64.b64decode(answer, validate=True)
     except binascii.Error:

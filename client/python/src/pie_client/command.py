@@ -1,4 +1,4 @@
-"""`pie-client`: the client on the command line."""
+"""The command `pie-client`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _EXAMPLES = """examples:
   pie-client install app.wasm -m app/Pie.toml
   pie-client submit text-completion -- --prompt "Hello" --max-tokens 32
   pie-client submit -p app.wasm -m app/Pie.toml --input '{"prompt": "Hello"}'
-  pie-client submit my-app --detach          # prints its id and leaves
+  pie-client submit my-app --detach          # print the process's id and leave it running
   pie-client list
-  pie-client attach 4f1d                     # the beginning of an id will do
+  pie-client attach 4f1d                     # the beginning of an id is enough
   pie-client abort 4f1d
   pie-client config set uri ws://gpu-box:8080
 """
@@ -57,7 +57,8 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    # Before the command and behind it: what is not given must not undo what stands before.
+    # The flags may stand before or after the command. SUPPRESS keeps an absent flag after the
+    # command from overriding one before it.
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     for key, meaning in settings.KEYS.items():
         common.add_argument(f"--{key.replace('_', '-')}", help=meaning, metavar=key.upper())
@@ -73,36 +74,43 @@ def _parser() -> argparse.ArgumentParser:
     def add(name: str, meaning: str) -> argparse.ArgumentParser:
         return commands.add_parser(name, help=meaning, description=meaning, parents=[common])
 
-    submit = add("submit", "launch an inferlet and show what it says; Ctrl-C ends it")
-    submit.add_argument("inferlet", nargs="?", help="name or name@version, as installed")
-    submit.add_argument("-p", "--path", help="a component to install first")
-    submit.add_argument("-m", "--manifest", help="its Pie.toml")
-    submit.add_argument("--input", help="JSON; or give arguments behind --")
-    submit.add_argument("--token-budget", type=int, help="most tokens that it may compute")
-    submit.add_argument("--detach", action="store_true", help="print its id and leave it running")
-    install = add("install", "install a component")
-    install.add_argument("path", help="the component")
-    install.add_argument("-m", "--manifest", required=True, help="its Pie.toml")
-    install.add_argument("--force", action="store_true", help="replace a version that is there")
-    for one in (submit, attach := add("attach", "listen to a process; Ctrl-C leaves it running")):
-        one.add_argument("--files", type=Path, help="a folder for the files that it sends")
-        one.add_argument("-i", "--interactive", action="store_true", help="send lines of stdin")
-    abort = add("abort", "end a process")
-    for one in (attach, abort):
-        one.add_argument("process", help="its id, or the beginning of it")
-    add("list", "your processes that run").add_argument(
-        "--json", action="store_true", help="as JSON"
+    submit = add("submit", "launch an inferlet and show its output; Ctrl-C cancels it")
+    submit.add_argument("inferlet", nargs="?", help="name or name@version of an installed inferlet")
+    submit.add_argument("-p", "--path", help="component to install first")
+    submit.add_argument("-m", "--manifest", help="the component's Pie.toml")
+    submit.add_argument("--input", help="input as JSON; or give arguments after --")
+    submit.add_argument("--token-budget", type=int, help="maximum number of tokens to compute")
+    submit.add_argument(
+        "--detach", action="store_true", help="print the process's id and leave it running"
     )
-    add("ping", "ask whether the server is there")
-    change = add("config", "show or change where to connect").add_subparsers(
+    install = add("install", "install a component")
+    install.add_argument("path", help="component file")
+    install.add_argument("-m", "--manifest", required=True, help="the component's Pie.toml")
+    install.add_argument("--force", action="store_true", help="replace an installed version")
+    for one in (
+        submit,
+        attach := add("attach", "show the output of a process; Ctrl-C leaves it running"),
+    ):
+        one.add_argument("--files", type=Path, help="folder for the files that the process sends")
+        one.add_argument(
+            "-i", "--interactive", action="store_true", help="send the lines of stdin as messages"
+        )
+    abort = add("abort", "cancel a process")
+    for one in (attach, abort):
+        one.add_argument("process", help="the process's id, or the beginning of it")
+    add("list", "list your running processes").add_argument(
+        "--json", action="store_true", help="print JSON"
+    )
+    add("ping", "measure the round trip to the server")
+    change = add("config", "show or change the settings").add_subparsers(
         dest="what", required=True, metavar="show|set|unset|path"
     )
-    change.add_parser("show", help="what holds now", parents=[common])
-    change.add_parser("path", help="the file")
-    one = change.add_parser("set", help="keep a value")
+    change.add_parser("show", help="show the effective settings", parents=[common])
+    change.add_parser("path", help="print the path of the settings file")
+    one = change.add_parser("set", help="set a value")
     one.add_argument("key", choices=settings.KEYS)
     one.add_argument("value")
-    change.add_parser("unset", help="forget a value").add_argument("key", choices=settings.KEYS)
+    change.add_parser("unset", help="remove a value").add_argument("key", choices=settings.KEYS)
     return parser
 
 
@@ -126,12 +134,12 @@ async def submit(client: PieClient, flags: argparse.Namespace) -> int:
     inferlet = flags.inferlet
     if flags.path:
         if not flags.manifest:
-            raise ValueError("--path wants the component's Pie.toml: add --manifest FILE")
+            raise ValueError("--path needs the component's Pie.toml: add --manifest FILE")
         inferlet = await _install(client, flags.path, flags.manifest, force=True)
     elif not inferlet:
-        raise ValueError("name an inferlet, or give one with --path and --manifest")
+        raise ValueError("no inferlet given: name one, or use --path and --manifest")
     if flags.input is not None and flags.arguments:
-        raise ValueError("give --input or arguments behind --, not both")
+        raise ValueError("use either --input or arguments after --, not both")
     input = flags.input if flags.input is not None else to_input(flags.arguments)
     process = await client.launch_process(inferlet, input, token_budget=flags.token_budget)
     if flags.detach:
@@ -150,7 +158,7 @@ async def attach(client: PieClient, flags: argparse.Namespace) -> int:
     try:
         return await _show(process, flags)
     except asyncio.CancelledError:
-        print(f"process {process.process_id} goes on", file=sys.stderr)
+        print(f"process {process.process_id} is still running", file=sys.stderr)
         return _INTERRUPTED
 
 
@@ -207,7 +215,7 @@ COMMANDS: dict[str, Callable[[PieClient, argparse.Namespace], Awaitable[int]]] =
 
 
 async def _install(client: PieClient, path: str, manifest: str, force: bool) -> str:
-    """Installs unless it is there; its id."""
+    """Installs the component unless it is installed. Returns its name and version."""
     package = tomllib.loads(Path(manifest).read_text()).get("package", {})
     inferlet = f"{package.get('name')}@{package.get('version')}"
     if not await client.check_program(inferlet, path, Path(manifest)):
@@ -220,13 +228,13 @@ async def _full_id(client: PieClient, beginning: str) -> str:
     matching = [process for process in found if process.startswith(beginning)]
     if len(matching) > 1:
         raise ServerError(
-            f"{len(matching)} processes begin with '{beginning}': give more of the id"
+            f"the ids of {len(matching)} processes begin with '{beginning}': give more of the id"
         )
-    return matching[0] if matching else beginning  # one that has ended is not listed
+    return matching[0] if matching else beginning  # a process that has ended is not listed
 
 
 async def _show(process: Process, flags: argparse.Namespace) -> int:
-    """What a process says, where it belongs; its exit code."""
+    """Prints the events of a process and returns the exit code."""
     task = asyncio.current_task()
     assert task
     with contextlib.suppress(NotImplementedError):
@@ -264,7 +272,9 @@ async def _send_lines(process: Process) -> None:
 
 def _keep(folder: Path | None, number: int, data: bytes) -> None:
     if folder is None:
-        text = f"[pie-client] a file of {len(data)} bytes came; --files FOLDER keeps such files"
+        text = (
+            f"[pie-client] received a file of {len(data)} bytes; use --files FOLDER to keep files"
+        )
         print(text, file=sys.stderr)
         return
     folder.mkdir(parents=True, exist_ok=True)

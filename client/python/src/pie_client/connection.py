@@ -1,7 +1,7 @@
-"""One WebSocket: requests and their responses by number, all other frames to whoever takes them.
+"""One WebSocket. It matches responses to requests by number and passes all other frames on.
 
-It reads only while there is room for what comes, or while somebody waits: so a process that is not
-listened to waits, instead of filling this client's memory.
+It reads only while there is room for further events or while a call waits. So a process whose
+events nobody takes waits at the server, instead of filling this client's memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EVENT_OVERHEAD = 128
 
 
 class Pending:
-    """A request under way. `on_ok` runs before any frame behind the response is looked at."""
+    """A request in flight. `on_ok` runs before any frame after the response is processed."""
 
     def __init__(self, on_ok: Callable[[str], Any] | None) -> None:
         self.on_ok = on_ok
@@ -40,7 +40,7 @@ class Pending:
 
 
 class Connection:
-    """Made by `open`. When it breaks, every waiter hears why, and it stays broken."""
+    """Created by `open`. When it breaks, every pending call fails, and it stays broken."""
 
     def __init__(
         self,
@@ -73,7 +73,9 @@ class Connection:
                 **options,
             )
         except websockets.InvalidURI as error:
-            raise ValueError(f"'{uri}' is no address: give ws://HOST:PORT or wss://…") from error
+            raise ValueError(
+                f"'{uri}' is not a valid address: use ws://HOST:PORT or wss://HOST:PORT"
+            ) from error
         except (OSError, websockets.WebSocketException) as error:
             raise ConnectionLost(f"cannot connect to {uri}: {error or 'no answer'}") from error
         return cls(socket, on_frame, on_lost)
@@ -90,7 +92,7 @@ class Connection:
     # --- requests --------------------------------------------------------------------------------
 
     def begin(self, on_ok: Callable[[str], Any] | None = None) -> tuple[int, Pending]:
-        """A number for a request, and what will be its response."""
+        """Returns a number for a request, and its future response."""
         self._check()
         number = next(self._numbers) & 0xFFFF_FFFF
         pending = self._pending[number] = Pending(on_ok)
@@ -102,8 +104,8 @@ class Connection:
         data = msgpack.packb({"type": kind, **fields})
         if len(data) > MAX_FRAME_BYTES:
             raise TooLarge(
-                f"{kind}: {len(data)} bytes in one message; the server takes {MAX_FRAME_BYTES}. "
-                "Send what is large as a file"
+                f"{kind}: the message has {len(data)} bytes, but the server accepts at most "
+                f"{MAX_FRAME_BYTES}; send large data as a file"
             )
         try:
             await self._socket.send(data)
@@ -112,7 +114,7 @@ class Connection:
             self._check()
 
     async def finish(self, number: int, pending: Pending, timeout: float | None) -> str:
-        """The response; a refusal is raised."""
+        """Waits for the response and returns it. Raises if the server refused the request."""
         try:
             async with asyncio.timeout(timeout):
                 return await pending.done
@@ -143,7 +145,7 @@ class Connection:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Somebody waits for an event."""
+        """Marks that a call waits for an event."""
         self._waiters += 1
         self._wakes.set()
         try:
@@ -157,11 +159,11 @@ class Connection:
         if self._unread_bytes > MAX_UNREAD_BYTES:
             raise ConnectionLost(
                 f"{self._unread_bytes >> 20} MiB of events were not taken, the last of {whose}: "
-                "call recv() or discard() of every process, or use a connection for each"
+                "call recv() or discard() of every process, or use one connection for each"
             )
 
     def took(self, value: str | bytes) -> None:
-        # After a reconnection events of before are taken that this one never counted.
+        # After a reconnection, events are taken that the earlier connection had counted.
         self._unread_events = max(0, self._unread_events - 1)
         self._unread_bytes = max(0, self._unread_bytes - len(value) - _EVENT_OVERHEAD)
         if self._unread_events <= UNREAD_EVENTS // 2:
@@ -186,7 +188,7 @@ class Connection:
         except PieError as error:
             fault = error
         except (KeyError, TypeError, ValueError, AttributeError, msgpack.UnpackException) as error:
-            fault = ConnectionLost(f"the server sent what is no message: {error!r}")
+            fault = ConnectionLost(f"the server sent an invalid message: {error!r}")
         self._fail(fault)
         await self._socket.close()
 
@@ -196,7 +198,7 @@ class Connection:
             return
         pending = self._pending.pop(frame["corr_id"], None)
         if pending is None or pending.done.done():
-            return  # nobody waits any more
+            return  # no call waits for it any more
         result = str(frame["result"])
         if not frame["ok"]:
             pending.done.set_exception(ServerError(result))
@@ -217,7 +219,7 @@ class Connection:
         for pending in self._pending.values():
             if not pending.done.done():
                 pending.done.set_exception(fault.__class__(*fault.args))
-                pending.done.exception()  # whoever waits hears it; if nobody does, that is fine
+                pending.done.exception()  # avoids a warning if no call waits for it
         self._on_lost(fault)
 
 

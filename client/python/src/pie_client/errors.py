@@ -1,39 +1,39 @@
-"""What can go wrong. Everything that this package raises for a reason outside it is a PieError."""
+"""The errors of this package. Every error with a cause outside the package is a PieError."""
 
 from __future__ import annotations
 
 
 class PieError(Exception):
-    """The root of all errors of this package."""
+    """The base class of all errors of this package."""
 
 
 class ServerError(PieError):
-    """The server answered a request with a refusal; the text is the server's."""
+    """The server refused a request. The text is the server's."""
 
 
 class AuthError(ServerError):
-    """The server does not believe who this client says it is."""
+    """The server did not accept the username or its proof."""
 
 
 class ConnectionLost(PieError, ConnectionError):
-    """There is no connection, or it broke. `PieClient.reconnect` takes up where it ended."""
+    """There is no connection, or it broke. `PieClient.reconnect` continues where it stopped."""
 
 
 class RequestTimeout(PieError, TimeoutError):
-    """Nothing came within the time that was given. The connection is still good."""
+    """Nothing arrived within the time-out. The connection still works."""
 
 
 class ProcessError(PieError):
-    """The process ended with an Error event; the text is its own."""
+    """The process ended with an Error event. The text is the process's."""
 
 
 class ProcessEnded(PieError):
-    """The last word of the process was taken already: there is nothing more to wait for."""
+    """The last event of the process was taken already; no further event will arrive."""
 
 
 class IntegrityError(PieError):
-    """A file arrived that is not what its hash says."""
+    """A received file does not match its hash."""
 
 
 class TooLarge(PieError, ValueError):
-    """A message of this size would be refused; nothing was sent."""
+    """The message is too large for the server. Nothing was sent."""

@@ -1,4 +1,4 @@
-"""What a process can say."""
+"""The kinds of events of a process."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from enum import Enum
 
 
 class Event(Enum):
-    """The kind of an event. The value beside it is a text, of a File its bytes."""
+    """The kind of an event. Its value is a string, or bytes for a File."""
 
     Stdout = "stdout"
-    """What was printed, or sent by `session.send`."""
+    """Text that the process printed, or sent with `session.send`."""
     Stderr = "stderr"
     Message = "message"
     File = "file"
     Return = "return"
-    """The last one of a process that ended well: what its `main` returned."""
+    """The last event of a process that succeeded. The value is the return value of its `main`."""
     Error = "error"
-    """The last one of a process that did not."""
+    """The last event of a process that failed."""
 
     @property
     def is_last(self) -> bool:

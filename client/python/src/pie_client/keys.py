@@ -17,7 +17,7 @@ PrivateKey = rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey | ec.EllipticCurvePri
 
 
 class ParsedPrivateKey:
-    """A key that signs. `parse` reads PEM (PKCS#8, PKCS#1, SEC1) and what OpenSSH writes."""
+    """A private key. `parse` reads PEM (PKCS#8, PKCS#1, SEC1) and OpenSSH's format."""
 
     def __init__(self, key: PrivateKey) -> None:
         self._key = key
@@ -25,7 +25,7 @@ class ParsedPrivateKey:
 
     @classmethod
     def parse(cls, text: str | bytes, password: str | None = None) -> ParsedPrivateKey:
-        """The key that a text holds. ValueError says what is wrong with it."""
+        """Parses the text of a key. Raises ValueError if it is not accepted."""
         data = text.encode() if isinstance(text, str) else text
         secret = password.encode() if password is not None else None
         is_openssh = b"BEGIN OPENSSH PRIVATE KEY" in data
@@ -34,18 +34,18 @@ class ParsedPrivateKey:
         )
         try:
             key = load(data, secret)
-        except TypeError as error:  # a password where none is needed, or none where one is
-            raise ValueError(f"this private key: {error}") from error
+        except TypeError as error:  # the password is missing or not needed
+            raise ValueError(f"cannot read the private key: {error}") from error
         except (ValueError, UnsupportedAlgorithm) as error:
             raise ValueError(
-                f"this is no private key that can be read ({error}); give {_ACCEPTED}, as PEM or "
-                "as OpenSSH writes it"
+                f"cannot read the private key ({error}); use {_ACCEPTED}, as PEM or in OpenSSH's "
+                "format"
             ) from error
-        return cls(key)  # type: ignore[arg-type]  # other kinds are refused there
+        return cls(key)  # type: ignore[arg-type]  # the constructor refuses other kinds
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], password: str | None = None) -> ParsedPrivateKey:
-        """The key in a file."""
+        """Reads a key file."""
         return cls.parse(Path(path).expanduser().read_bytes(), password)
 
     def sign(self, message: bytes) -> bytes:
@@ -65,8 +65,8 @@ def _kind_of(key: object) -> str:
         return "Ed25519"
     if isinstance(key, rsa.RSAPrivateKey):
         if key.key_size < _LEAST_RSA_BITS:
-            raise ValueError(f"an RSA key of {key.key_size} bits is too short: give {_ACCEPTED}")
+            raise ValueError(f"an RSA key of {key.key_size} bits is too short: use {_ACCEPTED}")
         return f"RSA {key.key_size}"
     if isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.name in _CURVES:
         return _CURVES[key.curve.name]
-    raise ValueError(f"keys of this kind are not accepted: give {_ACCEPTED}")
+    raise ValueError(f"keys of this kind are not accepted: use {_ACCEPTED}")

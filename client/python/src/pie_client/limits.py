@@ -1,20 +1,20 @@
-"""What bounds the memory of a client, and what the protocol fixes."""
+"""Limits on the memory of a client, and constants of the protocol."""
 
 from __future__ import annotations
 
 CHUNK_BYTES = 256 * 1024
-"""Fixed by the protocol."""
+"""The size of a chunk, fixed by the protocol."""
 
 MAX_FRAME_BYTES = 17 << 20
-"""What the server takes in one frame."""
+"""The largest frame that the server accepts."""
 
 MAX_INCOMING_BYTES = 64 << 20
-"""What this client takes in one frame, and in one file."""
+"""The largest frame, and the largest file, that this client accepts."""
 
 UNREAD_EVENTS = 4_096
 UNREAD_BYTES = 16 << 20
-"""Past these the client stops reading, so that the process waits, until events are taken.
-It reads on while somebody waits for something else …"""
+"""When more events or bytes than this are not taken, the client stops reading, so that the process
+waits. It continues to read while a call waits for something else."""
 
 MAX_UNREAD_BYTES = 256 << 20
-"""… up to this; then the connection is given up."""
+"""When more bytes than this are not taken, the client closes the connection."""

@@ -1,4 +1,4 @@
-"""A process on the server, as its client sees it."""
+"""A process on the server."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Said = tuple[Event, str | bytes]
 
 
 class Process:
-    """What it says comes by `recv`, in order; or `async for event, value in process`.
+    """A process on the server. `recv` gives its events in order; so does iterating over it.
 
-    It lives on the server: losing this object, or the connection, does not end it.
+    Dropping this object or losing the connection does not end the process.
     """
 
     def __init__(self, client: PieClient, process_id: str, seen: int | None) -> None:
@@ -35,13 +35,13 @@ class Process:
         self._end: Said | None = None
         self._last_taken = False
         self._discards = False
-        self._fault: PieError | None = None  # of the connection
+        self._fault: PieError | None = None  # why the connection broke
 
     # --- listening -------------------------------------------------------------------------------
 
     async def recv(self, timeout: float | None = None) -> Said:
-        """The next event. Raises ProcessEnded behind the last one, and ConnectionLost when what
-        came before the connection broke has all been taken."""
+        """Returns the next event. Raises ProcessEnded after the last one. If the connection broke,
+        raises ConnectionLost after all events that arrived before were taken."""
         try:
             async with asyncio.timeout(timeout):
                 while not self._events:
@@ -55,7 +55,7 @@ class Process:
         except TimeoutError as error:
             if isinstance(error, PieError):
                 raise
-            text = f"process {self.process_id} said nothing for {timeout} s"
+            text = f"process {self.process_id} sent no event within {timeout} s"
             raise RequestTimeout(text) from None
         taken = self._events.popleft()
         if isinstance(taken, PieError):
@@ -68,13 +68,13 @@ class Process:
         return self._all()
 
     async def _all(self) -> AsyncIterator[Said]:
-        """Every event, the last one too."""
+        """Yields every event, including the last one."""
         while not self._last_taken:
             yield await self.recv()
 
     async def stream(self) -> AsyncIterator[str]:
-        """What it sends and prints, as it comes. Raises ProcessError if it fails. Other events are
-        passed over; its return value is in `return_value` afterwards."""
+        """Yields the text that the process sends and prints. Raises ProcessError if it fails. Skips
+        other events. Afterwards `return_value` holds the return value."""
         async for event, value in self:
             if event is Event.Stdout:
                 yield str(value)
@@ -82,34 +82,34 @@ class Process:
                 raise ProcessError(value)
 
     async def text(self) -> str:
-        """All that it sends and prints until it ends."""
+        """Returns all text that the process sends and prints until it ends."""
         return "".join([part async for part in self.stream()])
 
     async def result(self) -> str:
-        """What it returns; all else that it says is passed over."""
+        """Waits for the end and returns the return value. Skips all other events."""
         async for _ in self.stream():
             pass
         return self.return_value or ""
 
     @property
     def return_value(self) -> str | None:
-        """What it returned, once that has arrived."""
+        """The return value, or None before it has arrived."""
         return str(self._end[1]) if self._end and self._end[0] is Event.Return else None
 
     @property
     def ended(self) -> bool:
-        """Whether its last word has arrived."""
+        """Whether the last event has arrived."""
         return self._end is not None
 
     @property
     def seen(self) -> int | None:
-        """How many of its events have arrived: what `attach_process` of another client goes on
-        from. None if it was attached without."""
+        """The number of events that have arrived. Another client can pass it to `attach_process` to
+        continue from there. None if the events are not numbered."""
         return self._seen
 
     def discard(self) -> None:
-        """Nobody will listen: what it says is dropped, so that it does not keep the connection
-        from reading. Only its end is kept."""
+        """Drops all events but the last, now and in future, so that unread events do not stop the
+        connection from reading."""
         self._discards = True
         while self._events:
             said = self._events.popleft()
@@ -119,15 +119,15 @@ class Process:
     # --- speaking --------------------------------------------------------------------------------
 
     async def signal(self, message: str) -> None:
-        """Puts a message into its inbox (`session.receive`)."""
+        """Sends a message to the process, which gets it from `session.receive`."""
         await self._client.signal_process(self.process_id, message)
 
     async def transfer_file(self, data: bytes) -> None:
-        """Sends a file (`session.receive_file`)."""
+        """Sends a file to the process, which gets it from `session.receive_file`."""
         await self._client.transfer_file(self.process_id, data)
 
     async def terminate(self) -> None:
-        """Ends it; its last event will be the error `cancelled`."""
+        """Cancels the process. Its last event will be the error `cancelled`."""
         await self._client.terminate_process(self.process_id)
 
     def __repr__(self) -> str:
@@ -136,10 +136,10 @@ class Process:
     # --- for the connection ----------------------------------------------------------------------
 
     def _take(self, frame: dict[str, Any]) -> None:
-        """A frame of this process."""
+        """Takes a frame of this process."""
         number = frame.get("seq")
         if number is not None and self._seen is not None and number <= self._seen:
-            return  # had it before the connection broke
+            return  # it arrived before the connection broke
         if frame["type"] == "file":
             said = self._take_chunk(frame)
             if said is None:
@@ -162,7 +162,7 @@ class Process:
             self._file = _IncomingFile(frame["file_hash"], total)
         file = self._file
         if file is None:
-            return None  # the rest of one that was refused
+            return None  # the rest of a file that was refused
         fault = file.add(index, total, data)
         if fault is None and index + 1 < total:
             return None
@@ -170,18 +170,18 @@ class Process:
         return fault or (Event.File, bytes(file.data))
 
     def _lost(self, fault: PieError) -> None:
-        """The connection broke."""
+        """Called when the connection broke."""
         self._fault = fault
         self._file = None
         self._arrived.set()
 
     def _back(self) -> None:
-        """It is there again."""
+        """Called when the process is attached again."""
         self._fault = None
 
 
 class _IncomingFile:
-    """A file of which chunks come."""
+    """A file that arrives in chunks."""
 
     def __init__(self, file_hash: str, total: int) -> None:
         self.hash = file_hash
@@ -192,14 +192,16 @@ class _IncomingFile:
     def add(self, index: int, total: int, data: bytes) -> IntegrityError | None:
         if index != self.next or total != self.total:
             return IntegrityError(
-                f"chunk {index} of {total} of a file came where {self.next} of {self.total} was due"
+                f"received chunk {index} of {total} of a file, expected {self.next} of {self.total}"
             )
         if len(self.data) + len(data) > MAX_INCOMING_BYTES:
-            return IntegrityError(f"a file of more than {MAX_INCOMING_BYTES >> 20} MiB came")
+            return IntegrityError(
+                f"the process sent a file over the limit of {MAX_INCOMING_BYTES >> 20} MiB"
+            )
         self.data += data
         self.next += 1
         if self.next == self.total and blake3.blake3(self.data).hexdigest() != self.hash:
             return IntegrityError(
-                f"a file of {len(self.data)} bytes came that does not have its hash {self.hash}"
+                f"the received file of {len(self.data)} bytes does not match its hash {self.hash}"
             )
         return None

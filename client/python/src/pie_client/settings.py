@@ -1,4 +1,4 @@
-"""Where `pie-client` finds a server: flags, else the environment, else its config file."""
+"""The settings of `pie-client`: from flags, else the environment, else its settings file."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import tomllib
 from pathlib import Path
 
 KEYS = {
-    "uri": "the server: ws://HOST:PORT, or wss://…",
-    "username": "who you are",
-    "key": "the file of your private key",
-    "token_file": "a file with a server's token, in place of name and key",
-    "ca": "the file of the authority that signed the server's certificate",
+    "uri": "address of the server: ws://HOST:PORT or wss://HOST:PORT",
+    "username": "your username",
+    "key": "file of your private key",
+    "token_file": "file with a server's token, instead of username and key",
+    "ca": "file of the authority that signed the server's certificate",
 }
 DEFAULTS = {"uri": "ws://127.0.0.1:8080"}
 
 
 def path() -> Path:
-    """`client.toml` in $PIE_HOME, else in ~/.pie."""
+    """The path of `client.toml`, in $PIE_HOME or else ~/.pie."""
     return Path(os.environ.get("PIE_HOME") or Path.home() / ".pie") / "client.toml"
 
 
@@ -29,16 +29,16 @@ def from_file() -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path()} is no TOML: {error}") from None
+        raise ValueError(f"{path()} is not valid TOML: {error}") from None
     if unknown := set(found) - set(KEYS):
         raise ValueError(
-            f"{path()}: unknown key {', '.join(sorted(unknown))}; there are {', '.join(KEYS)}"
+            f"{path()}: unknown key {', '.join(sorted(unknown))}; use {', '.join(KEYS)}"
         )
     return {key: str(value) for key, value in found.items()}
 
 
 def write(values: dict[str, str]) -> None:
-    """Keeps the values; nobody else can read them."""
+    """Writes the values to the settings file. Only its owner can read it."""
     lines = [f'{key} = "{_escaped(value)}"\n' for key, value in values.items()]
     path().parent.mkdir(parents=True, exist_ok=True)
     partial = path().with_suffix(".partial")
@@ -52,7 +52,7 @@ def _escaped(text: str) -> str:
 
 
 def effective(flags: argparse.Namespace) -> dict[str, str]:
-    """What holds now."""
+    """Returns the effective settings."""
     values = {**DEFAULTS, "username": _login_name(), **from_file()}
     for key in KEYS:
         given = getattr(flags, key, None) or os.environ.get(f"PIE_CLIENT_{key.upper()}")
