@@ -17,25 +17,6 @@ std::unexpected<Error> NothingAllowed() {
   return Fail(Code::kInvalid, "the logit mask allows no token: allow at least one");
 }
 
-// log(sum(exp(logits))) = max + log(sum)
-struct LogSum {
-  float max;
-  double sum;           // of exp(logit - max)
-  double weighted_sum;  // of exp(logit - max) * (logit - max)
-};
-
-LogSum SumExp(std::span<const float> logits) {
-  LogSum s{Max(logits), 0, 0};
-  for (float logit : logits) {
-    const double below = static_cast<double>(logit) - s.max;
-    if (!(below > -745)) continue;  // exp would underflow to 0; NaN is skipped
-    const double e = std::exp(below);
-    s.sum += e;
-    s.weighted_sum += e * below;
-  }
-  return s;
-}
-
 // Returns a bound below which no logit has the weight `least`. It is slightly too low, to allow for
 // rounding.
 float LeastLogit(float best, float temperature, double least) {
@@ -74,8 +55,43 @@ uint32_t SlotsPerRow(const SampleSpec& spec) {
   return spec.kind == SampleSpec::Kind::kMultinomial ? std::max(spec.draws, 1U) : 1;
 }
 
+bool Sampling::PlanReads(const Batch::Member& member) {
+  reads_.clear();
+  size_t slot = 0;
+  for (uint32_t spec = 0; spec < member.samples->size(); ++spec) {
+    const SampleSpec& sample = (*member.samples)[spec];
+    for (uint32_t row : sample.rows) {
+      if (row < member.sample_row_offset || row - member.sample_row_offset >= member.rows) continue;
+      reads_.push_back({row, spec, slot});
+      slot += SlotsPerRow(sample);
+    }
+  }
+  if (std::ranges::is_sorted(reads_, {}, &PlannedRead::row)) return true;
+  std::ranges::stable_sort(reads_, {}, &PlannedRead::row);
+  return false;
+}
+
+const Sampling::LogSum& Sampling::LogSumOf(std::span<const float> logits) {
+  if (log_sum_) return *log_sum_;
+  LogSum s{Max(logits), 0, 0};
+  for (float logit : logits) {
+    const double below = static_cast<double>(logit) - s.max;
+    if (!(below > -745)) continue;  // exp would give 0; a NaN is left out
+    const double e = std::exp(below);
+    s.sum += e;
+    s.weighted_sum += e * below;
+  }
+  return log_sum_.emplace(s);
+}
+
 Status Sampling::Read(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
                       SampleKey key, std::vector<Slot>& slots) {
+  log_sum_.reset();
+  return ReadRow(spec, logits, mask, key, slots);
+}
+
+Status Sampling::ReadRow(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
+                         SampleKey key, std::vector<Slot>& slots) {
   using Kind = SampleSpec::Kind;
   switch (spec.kind) {
     case Kind::kMultinomial:
@@ -90,7 +106,7 @@ Status Sampling::Read(const SampleSpec& spec, std::span<const float> logits, con
       slots.emplace_back(LogitsSlot{{logits.begin(), logits.end()}});
       return {};
     case Kind::kLogprobs: {
-      const LogSum s = SumExp(logits);
+      const LogSum& s = LogSumOf(logits);
       const double log_total = s.max + std::log(s.sum);
       LogprobsSlot slot;
       slot.logprobs.reserve(spec.ids.size());
@@ -105,7 +121,7 @@ Status Sampling::Read(const SampleSpec& spec, std::span<const float> logits, con
       return {};
     }
     case Kind::kEntropy: {
-      const LogSum s = SumExp(logits);
+      const LogSum& s = LogSumOf(logits);
       const double entropy = std::log(s.sum) - s.weighted_sum / s.sum;
       slots.emplace_back(EntropySlot{static_cast<float>(std::max(entropy, 0.0))});
       return {};

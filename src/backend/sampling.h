@@ -20,6 +20,8 @@
 // token.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -50,7 +52,8 @@ class Sampling {
               SampleKey key, std::vector<Slot>& slots);
 
   // Reads everything that a member asks for. `logits_of(i)` returns the logits of the member's row
-  // i, valid until its next call. It is not called twice in succession for the same row.
+  // i, valid until its next call. Rows are read in ascending order, each once, whatever the order
+  // in which the member's samples name them: a device computes the logits of a row only once.
   template <class LogitsOf>
   Status ReadMember(const Batch::Member& member, LogitsOf&& logits_of, std::vector<Slot>& slots);
 
@@ -61,6 +64,24 @@ class Sampling {
     float weight;  // exp((logit - best) / temperature), so the best has 1
   };
 
+  // log(sum(exp(logits))) = max + log(sum)
+  struct LogSum {
+    float max;
+    double sum;           // of exp(logit - max)
+    double weighted_sum;  // of exp(logit - max) * (logit - max)
+  };
+  struct PlannedRead {
+    uint32_t row;  // of the Forward
+    uint32_t spec;
+    size_t first_slot;  // where its slots belong
+  };
+
+  // Fills reads_ with the member's reads, by row. True if that is also the order of their slots.
+  bool PlanReads(const Batch::Member& member);
+  // Read, for a row whose log_sum_ may be known from an earlier read.
+  Status ReadRow(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
+                 SampleKey key, std::vector<Slot>& slots);
+  const LogSum& LogSumOf(std::span<const float> logits);
   Status Sample(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
                 SampleKey key, std::vector<Slot>& slots);
   Status Distribution(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
@@ -93,22 +114,34 @@ class Sampling {
   std::vector<SoftmaxBlock> blocks_;
   std::vector<float> maxima_;  // maximum of the logits of each block
   std::vector<Candidate> candidates_;
+  std::vector<PlannedRead> reads_;
+  std::vector<Slot> one_read_;
+  std::optional<LogSum> log_sum_;  // of the row that is being read, once a probe has needed it
 };
 
 template <class LogitsOf>
 Status Sampling::ReadMember(const Batch::Member& member, LogitsOf&& logits_of,
                             std::vector<Slot>& slots) {
   if (member.samples == nullptr) return {};
+  const bool in_order = PlanReads(member);
   std::span<const float> logits;
   std::optional<uint32_t> at;  // the row that `logits` belongs to
-  for (uint32_t spec = 0; spec < member.samples->size(); ++spec) {
-    const SampleSpec& sample = (*member.samples)[spec];
-    for (uint32_t row : sample.rows) {
-      if (row < member.sample_row_offset || row - member.sample_row_offset >= member.rows) continue;
-      if (at != row) logits = logits_of(row - member.sample_row_offset);
-      at = row;
-      PIE_RETURN_IF_ERROR(Read(sample, logits, member.logit_mask, {member.seed, spec, row}, slots));
+  for (const PlannedRead& read : reads_) {
+    if (at != read.row) {
+      logits = logits_of(read.row - member.sample_row_offset);
+      log_sum_.reset();
     }
+    at = read.row;
+    const SampleSpec& sample = (*member.samples)[read.spec];
+    const SampleKey key{member.seed, read.spec, read.row};
+    if (in_order) {
+      PIE_RETURN_IF_ERROR(ReadRow(sample, logits, member.logit_mask, key, slots));
+      continue;
+    }
+    one_read_.clear();
+    PIE_RETURN_IF_ERROR(ReadRow(sample, logits, member.logit_mask, key, one_read_));
+    slots.resize(std::max(slots.size(), read.first_slot + one_read_.size()));
+    std::ranges::move(one_read_, slots.begin() + static_cast<std::ptrdiff_t>(read.first_slot));
   }
   return {};
 }

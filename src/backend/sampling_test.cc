@@ -420,5 +420,35 @@ TEST(Sampling, ReadsOnlyTheRowsOfAChunkAndEachOnce) {
   EXPECT_TRUE(std::holds_alternative<EntropySlot>(slots[2]));
 }
 
+// A guest can name the rows in any order and as often as it likes. A device that computes logits
+// for a window of rows must still be asked for each row only once.
+TEST(Sampling, AsksForEachRowOnceInAscendingOrderWhateverOrderTheSamplesNameThem) {
+  const std::vector<SampleSpec> samples = {
+      {.kind = Kind::kMultinomial, .temperature = 0, .draws = 2, .rows = {3, 0, 3}},
+      {.kind = Kind::kEntropy, .rows = {2, 0}}};
+  const Batch::Member member = {.rows = 4, .samples = &samples};
+  std::vector<uint32_t> asked;
+  std::vector<Slot> slots;
+  Sampling sampling;
+  std::vector<Logits> logits(4, Logits(8, 0.0F));
+  for (uint32_t row = 0; row < 4; ++row) logits[row][row] = 9;  // row r prefers token r
+  const Status status = sampling.ReadMember(
+      member,
+      [&](uint32_t row) {
+        asked.push_back(row);
+        return std::span<const float>(logits[row]);
+      },
+      slots);
+  EXPECT_TRUE(status);
+  EXPECT_EQ(asked, (std::vector<uint32_t>{0, 2, 3}));
+  ASSERT_EQ(slots.size(), 8U);
+  const std::vector<uint32_t> tokens = {3, 3, 0, 0, 3, 3};
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    EXPECT_EQ(std::get<TokenSlot>(slots[i]).token, tokens[i]) << i;
+  }
+  EXPECT_TRUE(std::holds_alternative<EntropySlot>(slots[6]));
+  EXPECT_TRUE(std::holds_alternative<EntropySlot>(slots[7]));
+}
+
 }  // namespace
 }  // namespace pie
