@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds bridge/ and leaves libpie_bridge.a and pie_bridge.h in a folder; called by CMake.
+# Builds bridge/ and leaves libpie_bridge.a and its three headers in a folder; called by CMake.
 #
 #   scripts/build-bridge.sh OUT_DIR [release|dev]
 #   scripts/build-bridge.sh OUT_DIR test        runs its own tests instead
@@ -37,12 +37,18 @@ fingerprint() {
 }
 stamp=$out/built-from
 now=$(fingerprint)
-if [ "$profile" != test ] && [ -f "$out/libpie_bridge.a" ] && [ -f "$out/pie_bridge.h" ] &&
+headers=(pie_bridge.h pie_host_api.h pie_host_table.h)
+complete() {  # complete FOLDER FILE…: whether the folder has all files
+  local folder=$1 file
+  shift
+  for file; do [ -f "$folder/$file" ] || return 1; done
+}
+if [ "$profile" != test ] && complete "$out" libpie_bridge.a "${headers[@]}" &&
   [ "$(cat "$stamp" 2>/dev/null)" = "$now" ]; then
   exit 0
 fi
 
-# The header lives with cargo's own record of having made it; one a checkout.
+# The headers live with cargo's own record of having made them, in one folder for each checkout.
 header_dir=$CARGO_TARGET_DIR/headers/$(printf '%s' "$root" | short_hash)
 mkdir -p "$header_dir"
 export PIE_BRIDGE_HEADER=$header_dir/pie_bridge.h
@@ -55,8 +61,8 @@ if [ "$profile" = test ]; then
   exec cargo test --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}" --workspace --lib
 fi
 cargo build --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}"
-if [ ! -f "$PIE_BRIDGE_HEADER" ]; then
-  touch "$root/bridge/build.rs"  # the header was cleaned away; only a rerun brings it back
+if ! complete "$header_dir" "${headers[@]}"; then
+  touch "$root/bridge/build.rs"  # a header was cleaned away; only a rerun brings it back
   cargo build --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}"
 fi
 
@@ -71,5 +77,5 @@ put() {  # put FROM TO: copies when the content differs. Size and time are looke
   echo "$seen" >"$to.from"
 }
 put "$CARGO_TARGET_DIR/$folder/libpie_bridge.a" "$out/libpie_bridge.a"
-put "$PIE_BRIDGE_HEADER" "$out/pie_bridge.h"
+for header in "${headers[@]}"; do put "$header_dir/$header" "$out/$header"; done
 echo "$now" >"$stamp"

@@ -1,4 +1,4 @@
-//! What crosses the ABI: borrowed slices one way, an [`Out`] filled by C++ the other way.
+//! The types of the C ABI, and where a function of this crate puts a text or tokens for C++.
 use std::ffi::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -10,13 +10,15 @@ pub struct Str {
     pub len: usize,
 }
 
-/// Borrowed `u32`s.
+/// Borrowed items.
 #[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Words {
-    pub ptr: *const u32,
+pub struct List<T> {
+    pub ptr: *const T,
     pub len: usize,
 }
+
+/// Borrowed numbers, such as tokens.
+pub type Words = List<u32>;
 
 impl Str {
     pub fn of(s: &str) -> Self {
@@ -42,26 +44,40 @@ impl Str {
     }
 }
 
-impl Words {
-    pub fn of(s: &[u32]) -> Self {
-        Words {
-            ptr: s.as_ptr(),
-            len: s.len(),
+impl<T> List<T> {
+    pub fn of(items: &[T]) -> Self {
+        List {
+            ptr: items.as_ptr(),
+            len: items.len(),
+        }
+    }
+    /// # Safety
+    /// The caller's memory outlives `'a`.
+    pub unsafe fn as_slice<'a>(self) -> &'a [T] {
+        if self.len == 0 {
+            &[]
+        } else {
+            std::slice::from_raw_parts(self.ptr, self.len)
         }
     }
 }
 
+// Derived ones would ask the same of `T`.
+impl<T> Clone for List<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for List<T> {}
+
 /// The C++ object of one running guest, as given to `pie_instance_launch`.
 pub type GuestPtr = *mut c_void;
 
-/// Where C++ writes what does not fit a return value. A call that returns false has put its error text in `text`.
+/// A text or tokens that a function of this crate gives to C++, or the text of its error.
 #[derive(Default)]
 pub struct Out {
     pub text: Vec<u8>,
     pub words: Vec<u32>,
-    pub floats: Vec<f32>,
-    pub blobs: Vec<Vec<u8>>,
-    pub slots: Vec<crate::host::SlotOutput>,
 }
 
 impl Out {
@@ -69,26 +85,37 @@ impl Out {
         String::from_utf8(self.text)
             .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
     }
-    pub fn into_texts(self) -> Vec<String> {
-        self.blobs
-            .into_iter()
-            .map(|b| String::from_utf8_lossy(&b).into_owned())
-            .collect()
-    }
 }
 
-/// Run `f`, turning a panic into `otherwise`.
+/// Runs `f`. A panic becomes `otherwise`.
 pub fn guarded<T>(otherwise: T, f: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or(otherwise)
 }
 
-fn fresh<T: Copy + Default>(list: &mut Vec<T>, n: usize) -> *mut T {
-    list.clear();
-    list.resize(n, T::default());
-    list.as_mut_ptr()
+/// Makes an empty `Out`. Free it with `pie_out_free`.
+#[no_mangle]
+pub extern "C" fn pie_out_new() -> *mut Out {
+    Box::into_raw(Box::default())
 }
 
-/// Replace the text by `text`.
+/// The text, valid until the `Out` is written or freed.
+#[no_mangle]
+pub unsafe extern "C" fn pie_out_read(out: *const Out) -> Str {
+    Str::bytes(&(*out).text)
+}
+
+/// The words, valid until the `Out` is written or freed.
+#[no_mangle]
+pub unsafe extern "C" fn pie_out_read_words(out: *const Out) -> Words {
+    Words::of(&(*out).words)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn pie_out_free(out: *mut Out) {
+    drop(Box::from_raw(out))
+}
+
+/// Replaces the text by `text`.
 #[no_mangle]
 pub unsafe extern "C" fn pie_out_text(out: *mut Out, text: Str) {
     guarded((), || {
@@ -98,14 +125,11 @@ pub unsafe extern "C" fn pie_out_text(out: *mut Out, text: Str) {
     })
 }
 
-/// Room for `n` words, to be written by the caller.
+/// Replaces the words by `n` zeros, which the caller overwrites.
 #[no_mangle]
 pub unsafe extern "C" fn pie_out_words(out: *mut Out, n: usize) -> *mut u32 {
-    guarded(std::ptr::null_mut(), || fresh(&mut (*out).words, n))
-}
-
-/// Append one item to the list of blobs.
-#[no_mangle]
-pub unsafe extern "C" fn pie_out_blob(out: *mut Out, blob: Str) {
-    guarded((), || (*out).blobs.push(blob.as_bytes().to_vec()))
+    guarded(std::ptr::null_mut(), || {
+        (*out).words = vec![0; n];
+        (*out).words.as_mut_ptr()
+    })
 }

@@ -1,16 +1,26 @@
-// What the files of the host API share: how a call is answered. Each of them is one WIT interface:
-// validate → translate → call → translate back.
+// What the generated host table (pie_host_table.h) is made of: `Answer` runs one host function, and
+// `Put` writes what it returned into the reply, part by part, in the order in which Rust reads it
+// (bridge/src/host/reply.rs). Nothing escapes from here: an error or an exception becomes the text
+// of the reply's error.
 #pragma once
 
+#include <bit>
+#include <concepts>
 #include <cstdint>
 #include <exception>
+#include <expected>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <utility>
+#include <variant>
+#include <vector>
 
+#include "backend/batch.h"
 #include "base/result.h"
-#include "host/engine.h"
 #include "host/process.h"
 #include "pie_bridge.h"
 #include "wasm/text.h"
@@ -18,50 +28,133 @@
 
 namespace pie::host {
 
-using pie_bridge::HandleKind;
-using pie_bridge::Out;
-using pie_bridge::Str;
-using pie_bridge::Words;
-using wasm::ToStr;
+using pie_bridge::Reply;
 using wasm::View;
 
-inline std::span<const uint32_t> View(Words words) {
-  return {words.ptr, words.len};
+// The arguments of a host function, as they arrive over the C ABI.
+template <class T>
+std::optional<T> Optional(const T* value) {
+  return value != nullptr ? std::optional<T>(*value) : std::nullopt;
 }
-inline void PutText(Out* out, std::string_view text) {
-  pie_bridge::pie_out_text(out, ToStr(text));
-}
-inline void PutBlob(Out* out, std::string_view blob) {
-  pie_bridge::pie_out_blob(out, ToStr(blob));
-}
-inline void PutWords(Out* out, std::span<const uint32_t> words) {
-  uint32_t* room = pie_bridge::pie_out_words(out, words.size());
-  std::copy(words.begin(), words.end(), room);
+inline std::optional<std::string_view> Optional(const pie_bridge::Str* text) {
+  return text != nullptr ? std::optional(View(*text)) : std::nullopt;
 }
 
-inline Process& ProcessOf(void* guest) {
-  return *static_cast<Process*>(static_cast<wasm::Guest*>(guest));
+template <class T>
+  requires std::integral<T> || std::is_enum_v<T>
+void Put(Reply* reply, T number) {
+  pie_bridge::pie_reply_number(reply, static_cast<uint64_t>(number));
+}
+inline void Put(Reply* reply, float number) {
+  pie_bridge::pie_reply_number(reply, std::bit_cast<uint32_t>(number));
+}
+inline void Put(Reply* reply, double number) {
+  pie_bridge::pie_reply_number(reply, std::bit_cast<uint64_t>(number));
+}
+inline void Put(Reply* reply, const std::string& text) {
+  pie_bridge::pie_reply_bytes(reply, wasm::ToStr(text));
+}
+inline void Put(Reply* reply, const std::vector<uint32_t>& words) {
+  pie_bridge::pie_reply_words(reply, {words.data(), words.size()});
+}
+inline void Put(Reply* reply, const std::vector<float>& floats) {
+  // Rust takes them for words and gives the guest their bits.
+  pie_bridge::pie_reply_words(reply,
+                              {reinterpret_cast<const uint32_t*>(floats.data()), floats.size()});
 }
 
-// Runs `body`, which returns a Status, for the process behind `guest`. An error becomes the text in
-// `out` and false.
-template <class Body>
-bool Answer(void* guest, Out* out, Body&& body) noexcept {
+// `Slot` is the device's own type for `pie:core/inference.slot-output`.
+static_assert(std::is_same_v<Slot, std::variant<TokenSlot, DistributionSlot, LogitsSlot,
+                                                LogprobsSlot, EntropySlot>>,
+              "its cases are those of the contract, in the same order");
+inline void Put(Reply* reply, const TokenSlot& slot) {
+  Put(reply, slot.token);
+}
+inline void Put(Reply* reply, const DistributionSlot& slot) {
+  Put(reply, slot.ids);
+  Put(reply, slot.probs);
+}
+inline void Put(Reply* reply, const LogitsSlot& slot) {
+  // The contract has bytes here, in the order of WebAssembly, which is that of this machine.
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(slot.logits));
+  pie_bridge::pie_reply_bytes(reply,
+                              {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+}
+inline void Put(Reply* reply, const LogprobsSlot& slot) {
+  Put(reply, slot.logprobs);
+}
+inline void Put(Reply* reply, const EntropySlot& slot) {
+  Put(reply, slot.entropy);
+}
+
+// Those below may hold one another, and types that the generated header adds.
+template <class T>
+void Put(Reply* reply, const std::vector<T>& list);
+template <class T>
+void Put(Reply* reply, const std::optional<T>& value);
+template <class T, class E>
+void Put(Reply* reply, const std::expected<T, E>& value);
+template <class... T>
+void Put(Reply* reply, const std::tuple<T...>& items);
+template <class... T>
+void Put(Reply* reply, const std::variant<T...>& value);
+
+template <class T>
+void Put(Reply* reply, const std::vector<T>& list) {
+  Put(reply, list.size());
+  for (const T& item : list) Put(reply, item);
+}
+template <class T>
+void Put(Reply* reply, const std::optional<T>& value) {
+  Put(reply, value.has_value());
+  if (value) Put(reply, *value);
+}
+template <class T, class E>
+void Put(Reply* reply, const std::expected<T, E>& value) {
+  Put(reply, value.has_value());
+  if (!value) return Put(reply, value.error());
+  if constexpr (!std::is_void_v<T>) Put(reply, *value);
+}
+template <class... T>
+void Put(Reply* reply, const std::tuple<T...>& items) {
+  std::apply([&](const T&... item) { (Put(reply, item), ...); }, items);
+}
+template <class... T>
+void Put(Reply* reply, const std::variant<T...>& value) {
+  Put(reply, value.index());
+  std::visit([&](const auto& held) { Put(reply, held); }, value);
+}
+
+// Runs `body` for the process behind `guest`, and `give` with what it returned. Returns whether
+// both succeeded.
+template <class Body, class Give>
+bool Contain(void* guest, Reply* reply, Body&& body, Give&& give) noexcept {
   const wasm::Turn turn(guest);
+  const auto fail = [&](std::string_view text) {
+    pie_bridge::pie_reply_error(reply, wasm::ToStr(text));
+    return false;
+  };
   try {
-    Status status = body(ProcessOf(guest));
-    if (status) return true;
-    PutText(out, status.error().text);
+    auto result = body(*static_cast<Process*>(static_cast<wasm::Guest*>(guest)));
+    if (!result) return fail(result.error().text);
+    if constexpr (!std::is_void_v<typename decltype(result)::value_type>) give(*result);
+    return true;
   } catch (const std::exception& error) {
-    PutText(out, error.what());
+    return fail(error.what());
+  } catch (...) {
+    return fail("a host function failed for an unknown reason (a bug in Pie)");
   }
-  return false;
 }
 
-// The model behind a handle, and its scheduler.
-inline Result<LoadedModel*> ModelOf(Process& process, uint32_t handle) {
-  uint32_t* index = PIE_TRY(process.handles().models.Get(handle));
-  return &process.engine().models()[*index];
+// For a function whose result goes into the reply, or that has none.
+template <class Body>
+bool Answer(void* guest, Reply* reply, Body&& body) noexcept {
+  return Contain(guest, reply, body, [&](const auto& result) { Put(reply, result); });
+}
+// For a function that returns one number, handle or signal.
+template <class T, class Body>
+bool Answer(void* guest, Reply* reply, T* result, Body&& body) noexcept {
+  return Contain(guest, reply, body, [&](const T& value) { *result = value; });
 }
 
 }  // namespace pie::host

@@ -36,11 +36,12 @@ class Completion {
   Charge input_;
 };
 
-std::unique_ptr<Chain> MakeChain(Process& process, uint32_t max_tokens, Words stops,
-                                 Context::Room room, std::shared_ptr<ChainOutput> output) {
+std::unique_ptr<Chain> MakeChain(Process& process, uint32_t max_tokens,
+                                 std::span<const uint32_t> stops, Context::Room room,
+                                 std::shared_ptr<ChainOutput> output) {
   auto chain = std::make_unique<Chain>();
   chain->max_tokens = max_tokens;
-  chain->stops.assign(stops.ptr, stops.ptr + stops.len);
+  chain->stops.assign(stops.begin(), stops.end());
   std::ranges::sort(chain->stops);
   chain->give = [output = std::move(output), pace = process.pace()](uint32_t token,
                                                                     std::optional<Chain::End> end) {
@@ -85,60 +86,63 @@ void EndChain(Process& process, RunningChain& chain) {
   ReturnDraws(process, chain);
 }
 
-bool ChainRun(void* guest, uint32_t pass, uint32_t max_tokens, Words stops, uint32_t* chain,
-              Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    Pass* open = PIE_TRY(OpenPass(process, pass));
-    const BackendInfo& info = process.engine().models()[open->model].scheduler->info();
-    PIE_RETURN_IF_ERROR(Validate(*open, info));
-    Context* context = PIE_TRY(ContextOf(process, *open));
-    Context::Room room = context->RoomBehind(open->forward);
-    Charge charge = process.NewCharge();
-    const uint64_t gathered = std::min<uint64_t>(max_tokens, room.passes + 1);
-    if (!charge.Grow(sizeof(ChainOutput) + gathered * sizeof(uint32_t)) ||
-        !open->charge.Grow(stops.len * sizeof(uint32_t))) {
-      return PassMemoryLimit(process);
-    }
-    RunningChain running{.context = open->context->handle, .sequence = context->sequence()};
-    running.output = std::make_shared<ChainOutput>(std::move(charge), SteadyClock::Get());
-    open->forward.chain = MakeChain(process, max_tokens, stops, std::move(room), running.output);
-    PIE_RETURN_IF_ERROR(CheckChain(open->forward));
-    PIE_RETURN_IF_ERROR(
-        ChargeTokens(process.options().token_budget.get(), open->forward.tokens.size()));
+Result<uint32_t> ChainsRun(Process& process, uint32_t pass, uint32_t max_tokens,
+                           std::span<const uint32_t> stops) {
+  Pass* open = PIE_TRY(OpenPass(process, pass));
+  const BackendInfo& info = process.engine().models()[open->model].scheduler->info();
+  PIE_RETURN_IF_ERROR(Validate(*open, info));
+  Context* context = PIE_TRY(ContextOf(process, *open));
+  Context::Room room = context->RoomBehind(open->forward);
+  Charge charge = process.NewCharge();
+  const uint64_t gathered = std::min<uint64_t>(max_tokens, room.passes + 1);
+  if (!charge.Grow(sizeof(ChainOutput) + gathered * sizeof(uint32_t)) ||
+      !open->charge.Grow(stops.size() * sizeof(uint32_t))) {
+    return PassMemoryLimit(process);
+  }
+  RunningChain running{.context = open->context->handle, .sequence = context->sequence()};
+  running.output = std::make_shared<ChainOutput>(std::move(charge), SteadyClock::Get());
+  open->forward.chain = MakeChain(process, max_tokens, stops, std::move(room), running.output);
+  PIE_RETURN_IF_ERROR(CheckChain(open->forward));
+  PIE_RETURN_IF_ERROR(
+      ChargeTokens(process.options().token_budget.get(), open->forward.tokens.size()));
 
-    SeedChain(process, *open, open->forward, running);
-    Forward forward = std::move(open->forward);
-    forward.done = Completion(running.output, std::move(open->charge));
-    open->executed = true;
-    auto output = running.output;
-    const uint32_t handle = PIE_TRY(process.handles().chains.Emplace(std::move(running)));
-    if (Status queued = context->Run(std::move(forward), std::move(output)); !queued) {
-      process.handles().chains.Remove(handle);
-      return queued;
-    }
-    *chain = handle;
-    return {};
-  });
+  SeedChain(process, *open, open->forward, running);
+  Forward forward = std::move(open->forward);
+  forward.done = Completion(running.output, std::move(open->charge));
+  open->executed = true;
+  auto output = running.output;
+  const uint32_t handle = PIE_TRY(process.handles().chains.Emplace(std::move(running)));
+  if (Status queued = context->Run(std::move(forward), std::move(output)); !queued) {
+    process.handles().chains.Remove(handle);
+    return std::unexpected(std::move(queued.error()));
+  }
+  return handle;
 }
 
-bool ChainTake(void* guest, uint32_t chain, pie_bridge::ChainState* state, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    using State = pie_bridge::ChainState;
-    RunningChain& running = *PIE_TRY(process.handles().chains.Get(chain));
-    Context* context = ContextOf(process, running);
-    auto taken = context != nullptr ? context->Take() : running.output->Take();
-    if (taken) running.taken += taken->tokens.size();
-    if (!taken || taken->ended) ReturnDraws(process, running);
-    if (!taken) return std::unexpected(std::move(taken.error()));
-    PutWords(out, taken->tokens);
-    *state = State::Runs;
-    if (taken->ended) {
-      *state = taken->end == Chain::End::kStop    ? State::Stopped
-               : taken->end == Chain::End::kLimit ? State::AtLimit
-                                                  : State::Cancelled;
-    }
-    return {};
-  });
+Result<ChainsProgress> ChainTake(Process& process, uint32_t chain) {
+  RunningChain& running = *PIE_TRY(process.handles().chains.Get(chain));
+  Context* context = ContextOf(process, running);
+  auto taken = context != nullptr ? context->Take() : running.output->Take();
+  if (taken) running.taken += taken->tokens.size();
+  if (!taken || taken->ended) ReturnDraws(process, running);
+  if (!taken) return std::unexpected(std::move(taken.error()));
+  ChainsProgress progress{.tokens = std::move(taken->tokens)};
+  if (taken->ended) {
+    progress.ended = taken->end == Chain::End::kStop    ? ChainsEnding::Stop
+                     : taken->end == Chain::End::kLimit ? ChainsEnding::Limit
+                                                        : ChainsEnding::Cancelled;
+  }
+  return progress;
+}
+
+Result<const pie_bridge::Signal*> ChainPollable(Process& process, uint32_t chain) {
+  return PIE_TRY(process.handles().chains.Get(chain))->output->signal().raw();
+}
+
+Status ChainDrop(Process& process, uint32_t chain) {
+  EndChain(process, *PIE_TRY(process.handles().chains.Get(chain)));
+  process.handles().chains.Remove(chain);
+  return {};
 }
 
 }  // namespace pie::host

@@ -5,7 +5,6 @@ namespace pie::host {
 namespace {
 
 using Tokens = std::vector<uint32_t>;
-using State = pie_bridge::ChainState;
 
 struct Counts {
   uint32_t committed, pages, tokens;
@@ -15,15 +14,14 @@ struct Counts {
 class ApiChainTest : public ApiTest {
  protected:
   uint32_t NewContext() {
-    uint32_t context = 0;
-    Ok(ContextCreate(guest(), model_, &context, out_));
+    const uint32_t context = Ok(ContextCreate(*process_, model_));
     return context;
   }
   Counts CountsOf(uint32_t context) {
     Counts counts{};
-    Ok(ContextCommittedPageCount(guest(), context, &counts.committed, out_));
-    Ok(ContextWorkingPageCount(guest(), context, &counts.pages, out_));
-    Ok(ContextWorkingPageTokenCount(guest(), context, &counts.tokens, out_));
+    counts.committed = Ok(ContextCommittedPageCount(*process_, context));
+    counts.pages = Ok(ContextWorkingPageCount(*process_, context));
+    counts.tokens = Ok(ContextWorkingPageTokenCount(*process_, context));
     return counts;
   }
   static uint32_t Length(const Counts& counts) { return counts.committed * 4 + counts.tokens; }
@@ -33,11 +31,10 @@ class ApiChainTest : public ApiTest {
     const Counts counts = CountsOf(context);
     const auto needed = static_cast<uint32_t>((counts.tokens + tokens.size() + 3) / 4);
     if (needed > counts.pages) {
-      Ok(ContextReserveWorkingPages(guest(), context, needed - counts.pages, out_));
+      Ok(ContextReserveWorkingPages(*process_, context, needed - counts.pages));
     }
-    uint32_t pass = 0;
-    Ok(PassNew(guest(), model_, &pass, out_));
-    Ok(PassContext(guest(), pass, context, out_));
+    const uint32_t pass = Ok(ForwardPassNew(*process_, model_));
+    Ok(ForwardPassContext(*process_, pass, context));
     Tokens positions;
     for (size_t i = 0; i < tokens.size(); ++i) positions.push_back(Length(counts) + i);
     Ok(Input(pass, tokens, positions));
@@ -46,21 +43,19 @@ class ApiChainTest : public ApiTest {
                                 .count = 1,
                                 .p = 1};
     const auto row = static_cast<uint32_t>(tokens.size() - 1);
-    Ok(PassSampler(guest(), pass, {&row, 1}, &sampler, out_));
-    if (seed) Ok(PassSeed(guest(), pass, *seed, out_));
+    Ok(ForwardPassSampler(*process_, pass, {&row, 1}, sampler));
+    if (seed) Ok(SamplingSeed(*process_, pass, *seed));
     return pass;
   }
   // One step of a loop: the token that is chosen behind `tokens`.
   uint32_t Step(uint32_t context, const Tokens& tokens, std::optional<uint64_t> seed = {}) {
-    uint32_t future = 0;
-    const uint32_t pass = Pass(context, tokens, seed);
-    EXPECT_TRUE(PassExecute(guest(), pass, &future, out_)) << text();
+    const uint32_t future = Ok(ForwardPassExecute(*process_, Pass(context, tokens, seed)));
     while (true) {
       PassOutput& output = **process_->handles().outputs.Get(future).value();
       if (output.ready.load(std::memory_order_acquire)) {
         EXPECT_TRUE(output.result) << output.result.error().text;
         const uint32_t full = CountsOf(context).tokens / 4;
-        Ok(ContextCommitWorkingPages(guest(), context, full, out_));
+        Ok(ContextCommitWorkingPages(*process_, context, full));
         return output.result ? std::get<TokenSlot>(output.result->at(0)).token : 0;
       }
       std::this_thread::yield();
@@ -78,36 +73,31 @@ class ApiChainTest : public ApiTest {
 
   uint32_t Run(uint32_t context, const Tokens& prompt, uint32_t max_tokens,
                const Tokens& stops = {}, std::optional<uint64_t> seed = {}) {
-    uint32_t chain = 0;
-    Ok(ChainRun(guest(), Pass(context, prompt, seed), max_tokens, {stops.data(), stops.size()},
-                &chain, out_));
-    return chain;
+    return Ok(ChainsRun(*process_, Pass(context, prompt, seed), max_tokens, stops));
   }
   struct Progress {
     Tokens tokens;
-    State state = State::Runs;
+    std::optional<ChainsEnding> ended;
     std::string error;
   };
   Progress Take(uint32_t chain) {
-    Progress progress;
-    if (!ChainTake(guest(), chain, &progress.state, out_)) return {.error = text()};
-    const Words words = pie_bridge::pie_out_read_words(out_);
-    progress.tokens.assign(words.ptr, words.ptr + words.len);
-    return progress;
+    auto taken = ChainTake(*process_, chain);
+    if (!taken) return {.error = ErrorOf(taken)};
+    return {std::move(taken->tokens), taken->ended, {}};
   }
   // Everything up to the end.
   Progress TakeAll(uint32_t chain) {
     Progress all;
-    while (all.state == State::Runs && all.error.empty()) {
+    while (!all.ended && all.error.empty()) {
       Progress more = Take(chain);
       all.tokens.insert(all.tokens.end(), more.tokens.begin(), more.tokens.end());
-      all.state = more.state;
+      all.ended = more.ended;
       all.error = more.error;
       std::this_thread::yield();
     }
     return all;
   }
-  void DropChain(uint32_t chain) { Ok(HandleDrop(guest(), HandleKind::Chain, chain, out_)); }
+  void DropChain(uint32_t chain) { Ok(ChainDrop(*process_, chain)); }
 };
 
 const Tokens kPrompt = {'h', 'e', 'l', 'l', 'o', '!'};
@@ -118,7 +108,7 @@ TEST_F(ApiChainTest, GivesWhatALoopGives) {
     const Tokens expected = Loop(looped, kPrompt, count);
     const Progress all = TakeAll(Run(chained, kPrompt, count));
     EXPECT_EQ(all.tokens, expected);
-    EXPECT_EQ(all.state, State::AtLimit);
+    EXPECT_EQ(all.ended, ChainsEnding::Limit);
     EXPECT_EQ(CountsOf(chained), CountsOf(looped)) << count;
     EXPECT_EQ(Step(chained, {expected.back()}), Step(looped, {expected.back()}));
   }
@@ -152,7 +142,7 @@ TEST_F(ApiChainTest, StopsAtAStopToken) {
   const auto first = std::ranges::find(expected, stop) - expected.begin() + 1;
   const Progress all = TakeAll(Run(chained, kPrompt, 100, {9999, stop, 0}));
   EXPECT_EQ(all.tokens, Tokens(expected.begin(), expected.begin() + first));
-  EXPECT_EQ(all.state, State::Stopped);
+  EXPECT_EQ(all.ended, ChainsEnding::Stop);
 }
 
 // The context of a chain that is dropped, or interrupted by another call, is that of a loop that
@@ -174,8 +164,7 @@ TEST_F(ApiChainTest, WhatWasNotTakenWasNeverThere) {
     EXPECT_EQ(Step(chained, {tokens.back()}), Step(looped, {tokens.back()}));
     EXPECT_EQ(CountsOf(chained), CountsOf(looped));
     if (enough % 4 != 1) {
-      const State state = more.state == State::Runs ? State::Cancelled : more.state;
-      EXPECT_EQ(Take(chain).state, state);
+      EXPECT_EQ(Take(chain).ended, more.ended.value_or(ChainsEnding::Cancelled));
       DropChain(chain);
     }
   }
@@ -186,8 +175,7 @@ TEST_F(ApiChainTest, ForkSeesWhatWasTaken) {
   const uint32_t chain = Run(chained, kPrompt, 1000);
   Progress some;
   while (some.tokens.empty()) some = Take(chain);
-  uint32_t fork = 0;
-  Ok(ContextFork(guest(), chained, &fork, out_));
+  const uint32_t fork = Ok(ContextFork(*process_, chained));
   Loop(looped, kPrompt, some.tokens.size());
   EXPECT_EQ(CountsOf(fork), CountsOf(looped));
   const uint32_t next = Step(looped, {some.tokens.back()});
@@ -202,7 +190,7 @@ TEST_F(ApiChainTest, DroppedBeforeItsFirstToken) {
   gate_->Open();
   // As after a pass: its input is there, and can be taken back.
   EXPECT_EQ(CountsOf(context), (Counts{0, 2, 6}));
-  Ok(ContextTruncateWorkingPageTokens(guest(), context, 6, out_));
+  Ok(ContextTruncateWorkingPageTokens(*process_, context, 6));
   const uint32_t fresh = NewContext();
   EXPECT_EQ(Step(context, kPrompt), Step(fresh, kPrompt));
 }
@@ -210,8 +198,8 @@ TEST_F(ApiChainTest, DroppedBeforeItsFirstToken) {
 TEST_F(ApiChainTest, EndsWithItsContext) {
   const uint32_t context = NewContext();
   const uint32_t chain = Run(context, kPrompt, 1000);
-  Ok(ContextDestroy(guest(), context, out_));
-  EXPECT_EQ(TakeAll(chain).state, State::Cancelled);
+  Ok(ContextDestroy(*process_, context));
+  EXPECT_EQ(TakeAll(chain).ended, ChainsEnding::Cancelled);
 }
 
 TEST_F(ApiChainTest, EndsAtTheDevicesPages) {
@@ -231,7 +219,7 @@ TEST_F(ApiChainTest, EndsWithTheTokenBudget) {
                     engine_.get(), InstanceId{2},
                     Process::Options{.token_budget = std::make_shared<ByteBudget>(10)}));
   first->OnExit({});
-  Ok(ModelLoad(guest(), ToStr("default"), &model_, out_));
+  model_ = Ok(ModelLoad(*process_, "default"));
   // Six for the prompt leave four passes.
   const Progress all = TakeAll(Run(NewContext(), kPrompt, 100));
   EXPECT_EQ(all.tokens.size(), 5u);
@@ -239,10 +227,8 @@ TEST_F(ApiChainTest, EndsWithTheTokenBudget) {
 }
 
 TEST_F(ApiChainTest, WhatCannotRunIsRefusedAtOnce) {
-  uint32_t chain = 0;
   const auto refused = [&](uint32_t pass, uint32_t max_tokens) {
-    EXPECT_FALSE(ChainRun(guest(), pass, max_tokens, {}, &chain, out_));
-    return text();
+    return ErrorOf(ChainsRun(*process_, pass, max_tokens, {}));
   };
   const uint32_t context = NewContext();
   EXPECT_EQ(refused(Pass(context, {'a'}), 0), "a chain of no tokens: ask for at least one");
@@ -250,8 +236,7 @@ TEST_F(ApiChainTest, WhatCannotRunIsRefusedAtOnce) {
   uint32_t pass = NewPass({'a', 'b'});
   Sample(pass, pie_bridge::SamplerKind::TopK, 1, {0});
   EXPECT_EQ(refused(pass, 5), "a chain samples the last row of its input, and no other");
-  pass = 0;
-  Ok(PassNew(guest(), model_, &pass, out_));
+  pass = Ok(ForwardPassNew(*process_, model_));
   EXPECT_EQ(refused(pass, 5), "empty input: a pass needs at least one token");
   const uint32_t counts = Length(CountsOf(context));
   EXPECT_EQ(counts, 0u);

@@ -16,170 +16,139 @@ Result<uint32_t> Keep(Process& process, std::unique_ptr<Context> context) {
   return process.handles().contexts.Insert(std::move(context));
 }
 
+// Keeps a save that was begun until a later call finds it ended.
+Status BeginSaving(Process& process, Wait& wait, Result<std::shared_ptr<Saving>> saving) {
+  wait.ticket = PIE_TRY(process.handles().savings.Emplace(PIE_TRY(std::move(saving))));
+  wait.has_ticket = true;
+  return {};
+}
+
+// The name of the snapshot. Waits while it is not on the disk.
+Result<std::string> EndSaving(Process& process, Wait& wait) {
+  auto& savings = process.handles().savings;
+  const std::shared_ptr<Saving> saving = *PIE_TRY(savings.Get(wait.ticket));
+  if (!saving->ready.load(std::memory_order_acquire)) {
+    wait.signal = saving->signal.raw();
+    return {};
+  }
+  savings.Remove(wait.ticket);
+  PIE_RETURN_IF_ERROR(saving->result);
+  return saving->name;
+}
+
 }  // namespace
 
-bool ContextCreate(void* guest, uint32_t model, uint32_t* context, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-    Scheduler* scheduler = process.engine().models()[*index].scheduler.get();
-    const CacheSalt salt = process.engine().SaltOf(process.options().username);
-    auto made = std::make_unique<Context>(scheduler, *index, scheduler->Create(salt), Extent{});
-    *context = PIE_TRY(Keep(process, std::move(made)));
-    return {};
-  });
+Result<uint32_t> ContextCreate(Process& process, uint32_t model) {
+  uint32_t* index = PIE_TRY(process.handles().models.Get(model));
+  Scheduler* scheduler = process.engine().models()[*index].scheduler.get();
+  const CacheSalt salt = process.engine().SaltOf(process.options().username);
+  auto made = std::make_unique<Context>(scheduler, *index, scheduler->Create(salt), Extent{});
+  return Keep(process, std::move(made));
 }
 
-bool ContextOpen(void* guest, uint32_t model, Str name, uint32_t* context, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-    const std::string& user = process.options().username;
-    const CacheSalt salt = process.engine().SaltOf(user);
-    auto opened = PIE_TRY(process.engine().snapshots().Open(user, *index, View(name), salt));
-    *context = PIE_TRY(Keep(process, std::move(opened)));
-    return {};
-  });
+Result<uint32_t> ContextOpen(Process& process, uint32_t model, std::string_view name) {
+  uint32_t* index = PIE_TRY(process.handles().models.Get(model));
+  const std::string& user = process.options().username;
+  const CacheSalt salt = process.engine().SaltOf(user);
+  auto opened = PIE_TRY(process.engine().snapshots().Open(user, *index, name, salt));
+  return Keep(process, std::move(opened));
 }
 
-bool ContextTake(void* guest, uint32_t model, Str name, uint32_t* context, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-    const std::string& user = process.options().username;
-    const CacheSalt salt = process.engine().SaltOf(user);
-    auto taken = PIE_TRY(process.engine().snapshots().Take(user, *index, View(name), salt));
-    *context = PIE_TRY(Keep(process, std::move(taken)));
-    return {};
-  });
+Result<uint32_t> ContextTake(Process& process, uint32_t model, std::string_view name) {
+  uint32_t* index = PIE_TRY(process.handles().models.Get(model));
+  const std::string& user = process.options().username;
+  const CacheSalt salt = process.engine().SaltOf(user);
+  auto taken = PIE_TRY(process.engine().snapshots().Take(user, *index, name, salt));
+  return Keep(process, std::move(taken));
 }
 
-bool ContextDelete(void* guest, uint32_t model, Str name, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-    return process.engine().snapshots().Delete(process.options().username, *index, View(name));
-  });
+Status ContextDelete(Process& process, uint32_t model, std::string_view name) {
+  uint32_t* index = PIE_TRY(process.handles().models.Get(model));
+  return process.engine().snapshots().Delete(process.options().username, *index, name);
 }
 
-bool ContextFork(void* guest, uint32_t context, uint32_t* child, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    auto forked = PIE_TRY(PIE_TRY(ContextOf(process, context))->Fork());
-    *child = PIE_TRY(Keep(process, std::move(forked)));
-    return {};
-  });
+Result<uint32_t> ContextFork(Process& process, uint32_t context) {
+  auto forked = PIE_TRY(PIE_TRY(ContextOf(process, context))->Fork());
+  return Keep(process, std::move(forked));
 }
 
-bool ContextSave(void* guest, uint32_t context, Str name, uint32_t* saving, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
+Status ContextSave(Process& process, uint32_t context, std::string_view name, Wait& wait) {
+  if (!wait.has_ticket) {
     Context* saved = PIE_TRY(ContextOf(process, context));
-    auto begun =
-        PIE_TRY(process.engine().snapshots().Save(process.options().username, View(name), *saved));
-    *saving = PIE_TRY(process.handles().savings.Emplace(std::move(begun)));
-    return {};
-  });
+    const std::string& user = process.options().username;
+    PIE_RETURN_IF_ERROR(
+        BeginSaving(process, wait, process.engine().snapshots().Save(user, name, *saved)));
+  }
+  PIE_RETURN_IF_ERROR(EndSaving(process, wait));
+  return {};
 }
 
-bool ContextSnapshot(void* guest, uint32_t context, uint32_t* saving, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
+Result<std::string> ContextSnapshot(Process& process, uint32_t context, Wait& wait) {
+  if (!wait.has_ticket) {
     Context* saved = PIE_TRY(ContextOf(process, context));
-    auto begun =
-        PIE_TRY(process.engine().snapshots().SaveUnnamed(process.options().username, *saved));
-    *saving = PIE_TRY(process.handles().savings.Emplace(std::move(begun)));
-    return {};
-  });
+    const std::string& user = process.options().username;
+    PIE_RETURN_IF_ERROR(
+        BeginSaving(process, wait, process.engine().snapshots().SaveUnnamed(user, *saved)));
+  }
+  return EndSaving(process, wait);
 }
 
-// How a save ended, and under which name; asked once its signal has fired.
-bool ContextSaved(void* guest, uint32_t saving, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    const std::shared_ptr<Saving> ended = *PIE_TRY(process.handles().savings.Get(saving));
-    process.handles().savings.Remove(saving);
-    if (!ended->ready.load(std::memory_order_acquire)) {
-      return Fail(Code::kInternal, "the snapshot is still being saved");
-    }
-    PIE_RETURN_IF_ERROR(ended->result);
-    PutText(out, ended->name);
-    return {};
-  });
+Status ContextDestroy(Process& process, uint32_t context) {
+  PIE_TRY(process.handles().contexts.Get(context))->Destroy();
+  return {};
 }
 
-bool ContextDestroy(void* guest, uint32_t context, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PIE_TRY(process.handles().contexts.Get(context))->Destroy();
-    return {};
-  });
+Result<uint32_t> ContextTokensPerPage(Process& process, uint32_t context) {
+  return PIE_TRY(process.handles().contexts.Get(context))->page_tokens();
 }
 
-bool ContextTokensPerPage(void* guest, uint32_t context, uint32_t* value, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    *value = PIE_TRY(process.handles().contexts.Get(context))->page_tokens();
-    return {};
-  });
+Result<uint32_t> ContextModel(Process& process, uint32_t context) {
+  uint32_t index = PIE_TRY(process.handles().contexts.Get(context))->model();
+  return process.handles().models.Emplace(index);
 }
 
-bool ContextModel(void* guest, uint32_t context, uint32_t* model, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    uint32_t index = PIE_TRY(process.handles().contexts.Get(context))->model();
-    *model = PIE_TRY(process.handles().models.Emplace(index));
-    return {};
-  });
+Result<uint32_t> ContextCommittedPageCount(Process& process, uint32_t context) {
+  return PIE_TRY(ContextOf(process, context))->extent().committed_pages;
 }
 
-bool ContextCommittedPageCount(void* guest, uint32_t context, uint32_t* value, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    *value = PIE_TRY(ContextOf(process, context))->extent().committed_pages;
-    return {};
-  });
+Result<uint32_t> ContextWorkingPageCount(Process& process, uint32_t context) {
+  return PIE_TRY(ContextOf(process, context))->extent().working_pages;
 }
 
-bool ContextWorkingPageCount(void* guest, uint32_t context, uint32_t* value, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    *value = PIE_TRY(ContextOf(process, context))->extent().working_pages;
-    return {};
-  });
+Result<uint32_t> ContextWorkingPageTokenCount(Process& process, uint32_t context) {
+  return PIE_TRY(ContextOf(process, context))->extent().working_tokens;
 }
 
-bool ContextWorkingPageTokenCount(void* guest, uint32_t context, uint32_t* value, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    *value = PIE_TRY(ContextOf(process, context))->extent().working_tokens;
-    return {};
-  });
+Status ContextCommitWorkingPages(Process& process, uint32_t context, uint32_t n) {
+  return PIE_TRY(ContextOf(process, context))->Commit(n);
 }
 
-bool ContextCommitWorkingPages(void* guest, uint32_t context, uint32_t n, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    return PIE_TRY(ContextOf(process, context))->Commit(n);
-  });
+Status ContextReserveWorkingPages(Process& process, uint32_t context, uint32_t n) {
+  return PIE_TRY(ContextOf(process, context))->Reserve(n);
 }
 
-bool ContextReserveWorkingPages(void* guest, uint32_t context, uint32_t n, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    return PIE_TRY(ContextOf(process, context))->Reserve(n);
-  });
+Status ContextReleaseWorkingPages(Process& process, uint32_t context, uint32_t n) {
+  return PIE_TRY(ContextOf(process, context))->Release(n);
 }
 
-bool ContextReleaseWorkingPages(void* guest, uint32_t context, uint32_t n, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    return PIE_TRY(ContextOf(process, context))->Release(n);
-  });
+Status ContextTruncateWorkingPageTokens(Process& process, uint32_t context, uint32_t n) {
+  return PIE_TRY(ContextOf(process, context))->Truncate(n);
 }
 
-bool ContextTruncateWorkingPageTokens(void* guest, uint32_t context, uint32_t n, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    return PIE_TRY(ContextOf(process, context))->Truncate(n);
-  });
+Status ContextSuspend(Process& process, uint32_t context) {
+  return PIE_TRY(ContextOf(process, context))->Suspend();
 }
 
-bool ContextSuspend(void* guest, uint32_t context, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    return PIE_TRY(ContextOf(process, context))->Suspend();
-  });
+Status ContextBid(Process& process, uint32_t context, double value) {
+  Context* bidder = PIE_TRY(ContextOf(process, context));
+  if (!(value >= 0)) return Fail(Code::kInvalid, "a bid is a number of credits, 0 or more");
+  bidder->scheduler().Bid(bidder->sequence(), value);
+  return {};
 }
 
-bool ContextBid(void* guest, uint32_t context, double value, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    Context* bidder = PIE_TRY(ContextOf(process, context));
-    if (!(value >= 0)) return Fail(Code::kInvalid, "a bid is a number of credits, 0 or more");
-    bidder->scheduler().Bid(bidder->sequence(), value);
-    return {};
-  });
+Status ContextDrop(Process& process, uint32_t context) {
+  process.handles().contexts.Remove(context);
+  return {};
 }
 
 }  // namespace pie::host

@@ -2,10 +2,6 @@
 #include "host/api.h"
 
 namespace pie::host {
-
-using pie_bridge::Event;
-using pie_bridge::EventKind;
-
 namespace {
 
 Result<const ChatTemplate*> ChatOf(Process& process, uint32_t model) {
@@ -30,201 +26,172 @@ Status CheckSize(Process& process, std::span<const Turn> turns) {
   return {};
 }
 
-bool AnswerTurn(void* guest, uint32_t model, const Turn& turn, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PIE_RETURN_IF_ERROR(CheckSize(process, {&turn, 1}));
-    PutWords(out, PIE_TRY(PIE_TRY(ChatOf(process, model))->Alone(turn)));
-    return {};
-  });
+Result<std::vector<uint32_t>> TurnAlone(Process& process, uint32_t model, const Turn& turn) {
+  PIE_RETURN_IF_ERROR(CheckSize(process, {&turn, 1}));
+  return PIE_TRY(ChatOf(process, model))->Alone(turn);
 }
 
-TurnKind FromBridge(pie_bridge::TurnKind kind) {
+TurnKind FromBridge(TurnsKind kind) {
   switch (kind) {
-    case pie_bridge::TurnKind::System:
+    case TurnsKind::System:
       return TurnKind::kSystem;
-    case pie_bridge::TurnKind::User:
+    case TurnsKind::User:
       return TurnKind::kUser;
-    case pie_bridge::TurnKind::Assistant:
+    case TurnsKind::Assistant:
       return TurnKind::kAssistant;
-    case pie_bridge::TurnKind::Tools:
+    case TurnsKind::Tools:
       return TurnKind::kTools;
-    case pie_bridge::TurnKind::Answer:
+    case TurnsKind::Answer:
       return TurnKind::kAnswer;
-    case pie_bridge::TurnKind::Cue:
+    case TurnsKind::Cue:
       break;
   }
   return TurnKind::kCue;
 }
 
-Status FeedChat(ChatDecoder& decoder, Words tokens, Event* event, Out* out) {
-  auto seen = PIE_TRY(decoder.Feed(View(tokens)));
-  if (auto* delta = std::get_if<ChatDecoder::Delta>(&seen)) {
-    event->kind = EventKind::Delta;
-    PutText(out, delta->text);
-  } else if (auto* interrupt = std::get_if<ChatDecoder::Interrupt>(&seen)) {
-    event->kind = EventKind::Interrupt;
-    event->token = interrupt->token;
-  } else {
-    event->kind = EventKind::Done;
-    PutText(out, std::get<ChatDecoder::Done>(seen).text);
-  }
-  return {};
-}
-
-Status FeedReasoning(ReasoningDecoder& decoder, Words tokens, Event* event, Out* out) {
-  auto seen = PIE_TRY(decoder.Feed(View(tokens)));
-  if (auto* delta = std::get_if<ReasoningDecoder::Delta>(&seen)) {
-    event->kind = EventKind::Delta;
-    PutText(out, delta->text);
-  } else if (auto* complete = std::get_if<ReasoningDecoder::Complete>(&seen)) {
-    event->kind = EventKind::Done;
-    PutText(out, complete->text);
-  } else {
-    event->kind = EventKind::Start;
-  }
-  return {};
-}
-
-Status FeedTools(ToolDecoder& decoder, Words tokens, Event* event, Out* out) {
-  const auto call = PIE_TRY(decoder.Feed(View(tokens)));
-  event->kind = EventKind::Start;  // the contract has no other word for "no call yet"
-  if (call) {
-    event->kind = EventKind::Call;
-    PutBlob(out, call->name);
-    PutBlob(out, call->arguments);
-  }
-  return {};
-}
-
 }  // namespace
 
-bool ChatSystem(void* guest, uint32_t model, Str text, Out* out) {
-  return AnswerTurn(guest, model, {.kind = TurnKind::kSystem, .text = View(text)}, out);
+Result<std::vector<uint32_t>> ChatSystem(Process& process, uint32_t model, std::string_view text) {
+  return TurnAlone(process, model, {.kind = TurnKind::kSystem, .text = text});
 }
 
-bool ChatUser(void* guest, uint32_t model, Str text, Out* out) {
-  return AnswerTurn(guest, model, {.kind = TurnKind::kUser, .text = View(text)}, out);
+Result<std::vector<uint32_t>> ChatUser(Process& process, uint32_t model, std::string_view text) {
+  return TurnAlone(process, model, {.kind = TurnKind::kUser, .text = text});
 }
 
-bool ChatAssistant(void* guest, uint32_t model, Str text, Out* out) {
-  return AnswerTurn(guest, model, {.kind = TurnKind::kAssistant, .text = View(text)}, out);
+Result<std::vector<uint32_t>> ChatAssistant(Process& process, uint32_t model,
+                                            std::string_view text) {
+  return TurnAlone(process, model, {.kind = TurnKind::kAssistant, .text = text});
 }
 
-bool ChatCue(void* guest, uint32_t model, Out* out) {
-  return AnswerTurn(guest, model, {.kind = TurnKind::kCue}, out);
+Result<std::vector<uint32_t>> ChatCue(Process& process, uint32_t model) {
+  return TurnAlone(process, model, {.kind = TurnKind::kCue});
 }
 
-bool ChatSeal(void* guest, uint32_t model, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PutWords(out, PIE_TRY(ChatOf(process, model))->seal());
-    return {};
-  });
+Result<std::vector<uint32_t>> ChatSeal(Process& process, uint32_t model) {
+  return PIE_TRY(ChatOf(process, model))->seal();
 }
 
-bool ChatStopTokens(void* guest, uint32_t model, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PutWords(out, PIE_TRY(ChatOf(process, model))->stop_tokens());
-    return {};
-  });
+Result<std::vector<uint32_t>> ChatStopTokens(Process& process, uint32_t model) {
+  return PIE_TRY(ChatOf(process, model))->stop_tokens();
 }
 
-bool DecoderNew(void* guest, HandleKind kind, uint32_t model, uint32_t* decoder, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    const Model& of = PIE_TRY(ModelOf(process, model))->model;
-    Process::Handles& handles = process.handles();
-    if (kind == HandleKind::ReasoningDecoder) {
-      *decoder = PIE_TRY(handles.reasoning_decoders.Emplace(of));
-    } else if (kind == HandleKind::ToolDecoder) {
-      *decoder = PIE_TRY(handles.tool_decoders.Insert(PIE_TRY(ToolDecoder::Make(of))));
-    } else {
-      *decoder = PIE_TRY(handles.chat_decoders.Emplace(of));
-    }
-    return {};
-  });
+Result<uint32_t> ChatCreateDecoder(Process& process, uint32_t model) {
+  return process.handles().chat_decoders.Emplace(PIE_TRY(ModelOf(process, model))->model);
 }
 
-bool DecoderFeed(void* guest, HandleKind kind, uint32_t decoder, Words tokens, Event* event,
-                 Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    Process::Handles& handles = process.handles();
-    if (kind == HandleKind::ReasoningDecoder) {
-      return FeedReasoning(*PIE_TRY(handles.reasoning_decoders.Get(decoder)), tokens, event, out);
-    }
-    if (kind == HandleKind::ToolDecoder) {
-      return FeedTools(*PIE_TRY(handles.tool_decoders.Get(decoder)), tokens, event, out);
-    }
-    return FeedChat(*PIE_TRY(handles.chat_decoders.Get(decoder)), tokens, event, out);
-  });
+Result<ChatEvent> ChatDecoderFeed(Process& process, uint32_t decoder,
+                                  std::span<const uint32_t> tokens) {
+  auto seen = PIE_TRY(PIE_TRY(process.handles().chat_decoders.Get(decoder))->Feed(tokens));
+  if (auto* delta = std::get_if<ChatDecoder::Delta>(&seen)) {
+    return ChatEventDelta{std::move(delta->text)};
+  }
+  if (auto* interrupt = std::get_if<ChatDecoder::Interrupt>(&seen)) {
+    return ChatEventInterrupt{interrupt->token};
+  }
+  return ChatEventDone{std::move(std::get<ChatDecoder::Done>(seen).text)};
 }
 
-bool DecoderReset(void* guest, HandleKind kind, uint32_t decoder, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    Process::Handles& handles = process.handles();
-    if (kind == HandleKind::ReasoningDecoder) {
-      PIE_TRY(handles.reasoning_decoders.Get(decoder))->Reset();
-    } else if (kind == HandleKind::ToolDecoder) {
-      PIE_TRY(handles.tool_decoders.Get(decoder))->Reset();
-    } else {
-      PIE_TRY(handles.chat_decoders.Get(decoder))->Reset();
-    }
-    return {};
-  });
+Status ChatDecoderReset(Process& process, uint32_t decoder) {
+  PIE_TRY(process.handles().chat_decoders.Get(decoder))->Reset();
+  return {};
 }
 
-bool DecoderAssembling(void* guest, uint32_t decoder, bool* value, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    *value = PIE_TRY(process.handles().tool_decoders.Get(decoder))->is_assembling();
-    return {};
-  });
+Status ChatDecoderDrop(Process& process, uint32_t decoder) {
+  process.handles().chat_decoders.Remove(decoder);
+  return {};
 }
 
-bool ChatExtend(void* guest, uint32_t model, const pie_bridge::TurnKind* before,
-                size_t before_count, const pie_bridge::TemplateTurn* turns, size_t turns_count,
-                Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    std::vector<TurnKind> kinds;
-    for (size_t i = 0; i < before_count; ++i) kinds.push_back(FromBridge(before[i]));
-    std::vector<Turn> list;
-    for (size_t i = 0; i < turns_count; ++i) {
-      const pie_bridge::TemplateTurn& turn = turns[i];
-      list.push_back({FromBridge(turn.kind), View(turn.text), View(turn.name), {}});
-      for (size_t j = 0; j < turn.tools_count; ++j)
-        list.back().tools.push_back(View(turn.tools[j]));
-    }
-    PIE_RETURN_IF_ERROR(CheckSize(process, list));
-    PutWords(out, PIE_TRY(PIE_TRY(ChatOf(process, model))->Extend(kinds, list)));
-    return {};
-  });
+Result<uint32_t> ReasoningCreateDecoder(Process& process, uint32_t model) {
+  return process.handles().reasoning_decoders.Emplace(PIE_TRY(ModelOf(process, model))->model);
 }
 
-bool ToolsEquip(void* guest, uint32_t model, const Str* tools, size_t count, Out* out) {
+Result<ReasoningEvent> ReasoningDecoderFeed(Process& process, uint32_t decoder,
+                                            std::span<const uint32_t> tokens) {
+  auto seen = PIE_TRY(PIE_TRY(process.handles().reasoning_decoders.Get(decoder))->Feed(tokens));
+  if (auto* delta = std::get_if<ReasoningDecoder::Delta>(&seen)) {
+    return ReasoningEventDelta{std::move(delta->text)};
+  }
+  if (auto* complete = std::get_if<ReasoningDecoder::Complete>(&seen)) {
+    return ReasoningEventComplete{std::move(complete->text)};
+  }
+  return ReasoningEventStart{};
+}
+
+Status ReasoningDecoderReset(Process& process, uint32_t decoder) {
+  PIE_TRY(process.handles().reasoning_decoders.Get(decoder))->Reset();
+  return {};
+}
+
+Status ReasoningDecoderDrop(Process& process, uint32_t decoder) {
+  process.handles().reasoning_decoders.Remove(decoder);
+  return {};
+}
+
+Result<uint32_t> ToolUseCreateDecoder(Process& process, uint32_t model) {
+  const Model& of = PIE_TRY(ModelOf(process, model))->model;
+  return process.handles().tool_decoders.Insert(PIE_TRY(ToolDecoder::Make(of)));
+}
+
+Result<ToolUseEvent> ToolUseDecoderFeed(Process& process, uint32_t decoder,
+                                        std::span<const uint32_t> tokens) {
+  auto call = PIE_TRY(PIE_TRY(process.handles().tool_decoders.Get(decoder))->Feed(tokens));
+  if (!call) return ToolUseEventStart{};  // the contract has no other word for "no call yet"
+  return ToolUseEventCall{{std::move(call->name), std::move(call->arguments)}};
+}
+
+Status ToolUseDecoderReset(Process& process, uint32_t decoder) {
+  PIE_TRY(process.handles().tool_decoders.Get(decoder))->Reset();
+  return {};
+}
+
+Status ToolUseDecoderDrop(Process& process, uint32_t decoder) {
+  process.handles().tool_decoders.Remove(decoder);
+  return {};
+}
+
+Result<bool> CallsAssembling(Process& process, uint32_t decoder) {
+  return PIE_TRY(process.handles().tool_decoders.Get(decoder))->is_assembling();
+}
+
+Result<std::vector<uint32_t>> TurnsExtend(Process& process, uint32_t model,
+                                          std::span<const TurnsKind> before,
+                                          std::span<const pie_bridge::TurnsTurn> turns) {
+  std::vector<TurnKind> kinds;
+  for (TurnsKind kind : before) kinds.push_back(FromBridge(kind));
+  std::vector<Turn> list;
+  for (const pie_bridge::TurnsTurn& turn : turns) {
+    list.push_back({FromBridge(turn.kind), View(turn.text), View(turn.name), {}});
+    for (Str tool : View(turn.tools)) list.back().tools.push_back(View(tool));
+  }
+  PIE_RETURN_IF_ERROR(CheckSize(process, list));
+  return PIE_TRY(ChatOf(process, model))->Extend(kinds, list);
+}
+
+Result<std::vector<uint32_t>> ToolUseEquip(Process& process, uint32_t model,
+                                           std::span<const Str> tools) {
   Turn turn{.kind = TurnKind::kTools};
-  for (size_t i = 0; i < count; ++i) turn.tools.push_back(View(tools[i]));
-  return AnswerTurn(guest, model, turn, out);
+  for (Str tool : tools) turn.tools.push_back(View(tool));
+  return TurnAlone(process, model, turn);
 }
 
-bool ToolsAnswer(void* guest, uint32_t model, Str name, Str value, Out* out) {
-  const Turn turn{.kind = TurnKind::kAnswer, .text = View(value), .name = View(name)};
-  return AnswerTurn(guest, model, turn, out);
+Result<std::vector<uint32_t>> ToolUseAnswer(Process& process, uint32_t model, std::string_view name,
+                                            std::string_view value) {
+  return TurnAlone(process, model, {.kind = TurnKind::kAnswer, .text = value, .name = name});
 }
 
-bool ToolsFormat(void* guest, uint32_t model, const Str*, size_t, uint32_t*, bool* found,
-                 Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PIE_RETURN_IF_ERROR(ModelOf(process, model));
-    *found = false;  // no grammars here
-    return {};
-  });
+Result<std::optional<uint32_t>> ToolUseFormat(Process& process, uint32_t model,
+                                              std::span<const Str>) {
+  PIE_RETURN_IF_ERROR(ModelOf(process, model));
+  return std::nullopt;  // no grammars here
 }
 
-bool ToolsMatcher(void* guest, uint32_t model, const Str*, size_t, uint32_t*, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    LoadedModel* loaded = PIE_TRY(ModelOf(process, model));
-    return Fail(Code::kUnavailable,
-                "no grammar can hold model '{}' to its tool format; ask for "
-                "the format first",
-                loaded->model.name);
-  });
+Result<uint32_t> ToolUseCreateMatcher(Process& process, uint32_t model, std::span<const Str>) {
+  LoadedModel* loaded = PIE_TRY(ModelOf(process, model));
+  return Fail(Code::kUnavailable,
+              "no grammar can hold model '{}' to its tool format; ask for "
+              "the format first",
+              loaded->model.name);
 }
 
 }  // namespace pie::host

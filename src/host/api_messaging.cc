@@ -4,121 +4,111 @@
 namespace pie::host {
 namespace {
 
-Status CheckSize(Process& process, Str message) {
+Status CheckSize(Process& process, std::string_view message) {
   const size_t most = process.engine().limits().max_message_bytes;
-  if (message.len <= most) return {};
+  if (message.size() <= most) return {};
   return Fail(Code::kExhausted, "a message has at most {} MiB, this one has {} bytes", most >> 20,
-              message.len);
+              message.size());
 }
 
-std::string_view TopicOwner(Process& process, Str topic) {
-  return process.engine().TopicOwner(process.options().username, View(topic));
+std::string_view TopicOwner(Process& process, std::string_view topic) {
+  return process.engine().TopicOwner(process.options().username, topic);
 }
 
-Status TakeLetter(HandleTable<std::shared_ptr<Letter>>& table, uint32_t handle, bool* ready,
-                  Out* out) {
-  auto message = (*PIE_TRY(table.Get(handle)))->Take();
-  *ready = message.has_value();
-  if (message) PutText(out, *message);
-  return {};
+// Waits while the client is too slow to take more.
+bool WaitsForRoom(Process& process, Wait& wait) {
+  const wasm::Signal* room = process.Room();
+  if (room != nullptr) wait.signal = room->raw();
+  return room != nullptr;
 }
 
 }  // namespace
 
-bool FutureTextGet(void* guest, uint32_t future, bool* ready, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    return TakeLetter(process.handles().texts, future, ready, out);
-  });
+Result<const pie_bridge::Signal*> FutureStringPollable(Process& process, uint32_t future) {
+  return (*PIE_TRY(process.handles().texts.Get(future)))->signal().raw();
 }
 
-bool FutureBlobGet(void* guest, uint32_t future, bool* ready, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    return TakeLetter(process.handles().blobs, future, ready, out);
-  });
+Result<std::optional<std::string>> FutureStringGet(Process& process, uint32_t future) {
+  return (*PIE_TRY(process.handles().texts.Get(future)))->Take();
 }
 
-bool MessagingPush(void* guest, Str topic, Str message, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PIE_RETURN_IF_ERROR(CheckSize(process, message));
-    return process.engine().hub().Push(TopicOwner(process, topic), View(topic),
-                                       std::string(View(message)));
-  });
+Status FutureStringDrop(Process& process, uint32_t future) {
+  process.handles().texts.Remove(future);
+  return {};
 }
 
-bool MessagingPull(void* guest, Str topic, uint32_t* future, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    auto letter = PIE_TRY(process.engine().hub().Pull(TopicOwner(process, topic), View(topic)));
-    *future = PIE_TRY(process.handles().texts.Emplace(std::move(letter)));
-    return {};
-  });
+Result<const pie_bridge::Signal*> FutureBlobPollable(Process& process, uint32_t future) {
+  return (*PIE_TRY(process.handles().blobs.Get(future)))->signal().raw();
 }
 
-bool MessagingBroadcast(void* guest, Str topic, Str message, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PIE_RETURN_IF_ERROR(CheckSize(process, message));
-    return process.engine().hub().Broadcast(TopicOwner(process, topic), View(topic),
-                                            std::string(View(message)));
-  });
+Result<std::optional<std::string>> FutureBlobGet(Process& process, uint32_t future) {
+  return (*PIE_TRY(process.handles().blobs.Get(future)))->Take();
 }
 
-bool MessagingSubscribe(void* guest, Str topic, uint32_t* subscription, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    auto made = PIE_TRY(process.engine().hub().Subscribe(TopicOwner(process, topic), View(topic)));
-    *subscription = PIE_TRY(process.handles().subscriptions.Emplace(std::move(made)));
-    return {};
-  });
+Status FutureBlobDrop(Process& process, uint32_t future) {
+  process.handles().blobs.Remove(future);
+  return {};
 }
 
-bool SubscriptionGet(void* guest, uint32_t subscription, bool* ready, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    auto message = (*PIE_TRY(process.handles().subscriptions.Get(subscription)))->Take();
-    *ready = message.has_value();
-    if (message) PutText(out, *message);
-    return {};
-  });
+Status MessagingPush(Process& process, std::string_view topic, std::string_view message) {
+  PIE_RETURN_IF_ERROR(CheckSize(process, message));
+  return process.engine().hub().Push(TopicOwner(process, topic), topic, std::string(message));
 }
 
-bool SubscriptionUnsubscribe(void* guest, uint32_t subscription, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    (*PIE_TRY(process.handles().subscriptions.Get(subscription)))->Close();
-    return {};
-  });
+Result<uint32_t> MessagingPull(Process& process, std::string_view topic) {
+  auto letter = PIE_TRY(process.engine().hub().Pull(TopicOwner(process, topic), topic));
+  return process.handles().texts.Emplace(std::move(letter));
 }
 
-const pie_bridge::Signal* SessionRoom(void* guest) {
-  const wasm::Turn turn(guest);
-  Listener* listener = ProcessOf(guest).listener();
-  return listener != nullptr && listener->Full() ? listener->room()->raw() : nullptr;
+Status MessagingBroadcast(Process& process, std::string_view topic, std::string_view message) {
+  PIE_RETURN_IF_ERROR(CheckSize(process, message));
+  return process.engine().hub().Broadcast(TopicOwner(process, topic), topic, std::string(message));
 }
 
-bool SessionSend(void* guest, Str message, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PIE_RETURN_IF_ERROR(CheckSize(process, message));
-    if (Listener* listener = process.listener()) listener->OnMessage(View(message));
-    return {};
-  });
+Result<uint32_t> MessagingSubscribe(Process& process, std::string_view topic) {
+  auto made = PIE_TRY(process.engine().hub().Subscribe(TopicOwner(process, topic), topic));
+  return process.handles().subscriptions.Emplace(std::move(made));
 }
 
-bool SessionReceive(void* guest, uint32_t* future, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    *future = PIE_TRY(process.handles().texts.Emplace(process.inbox().Receive()));
-    return {};
-  });
+Result<const pie_bridge::Signal*> SubscriptionPollable(Process& process, uint32_t subscription) {
+  return (*PIE_TRY(process.handles().subscriptions.Get(subscription)))->signal().raw();
 }
 
-bool SessionSendFile(void* guest, Str data, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PIE_RETURN_IF_ERROR(CheckSize(process, data));
-    if (Listener* listener = process.listener()) listener->OnFile(View(data));
-    return {};
-  });
+Result<std::optional<std::string>> SubscriptionGet(Process& process, uint32_t subscription) {
+  return (*PIE_TRY(process.handles().subscriptions.Get(subscription)))->Take();
 }
 
-bool SessionReceiveFile(void* guest, uint32_t* future, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    *future = PIE_TRY(process.handles().blobs.Emplace(process.files().Receive()));
-    return {};
-  });
+Status SubscriptionUnsubscribe(Process& process, uint32_t subscription) {
+  (*PIE_TRY(process.handles().subscriptions.Get(subscription)))->Close();
+  return {};
+}
+
+Status SubscriptionDrop(Process& process, uint32_t subscription) {
+  (*PIE_TRY(process.handles().subscriptions.Get(subscription)))->Close();
+  process.handles().subscriptions.Remove(subscription);
+  return {};
+}
+
+Status SessionSend(Process& process, std::string_view message, Wait& wait) {
+  if (WaitsForRoom(process, wait)) return {};
+  PIE_RETURN_IF_ERROR(CheckSize(process, message));
+  if (Listener* listener = process.listener()) listener->OnMessage(message);
+  return {};
+}
+
+Result<uint32_t> SessionReceive(Process& process) {
+  return process.handles().texts.Emplace(process.inbox().Receive());
+}
+
+Status SessionSendFile(Process& process, std::string_view data, Wait& wait) {
+  if (WaitsForRoom(process, wait)) return {};
+  PIE_RETURN_IF_ERROR(CheckSize(process, data));
+  if (Listener* listener = process.listener()) listener->OnFile(data);
+  return {};
+}
+
+Result<uint32_t> SessionReceiveFile(Process& process) {
+  return process.handles().blobs.Emplace(process.files().Receive());
 }
 
 }  // namespace pie::host

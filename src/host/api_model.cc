@@ -14,74 +14,67 @@ Result<const Tokenizer*> TokenizerOf(Process& process, uint32_t handle) {
 
 }  // namespace
 
-bool ModelLoad(void* guest, Str name, uint32_t* model, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    const auto& models = process.engine().models();
-    std::string known;
-    // "default" is the first, unless another has that name.
-    const auto named = [&](const LoadedModel& loaded) { return loaded.model.name == "default"; };
-    if (View(name) == "default" && std::ranges::none_of(models, named)) {
-      *model = PIE_TRY(process.handles().models.Emplace(0));
-      return {};
+Result<uint32_t> ModelLoad(Process& process, std::string_view name) {
+  const auto& models = process.engine().models();
+  std::string known;
+  // "default" is the first, unless another has that name.
+  const auto named = [&](const LoadedModel& loaded) { return loaded.model.name == "default"; };
+  if (name == "default" && std::ranges::none_of(models, named)) {
+    return process.handles().models.Emplace(0);
+  }
+  for (uint32_t i = 0; i < models.size(); ++i) {
+    if (models[i].model.name == name) {
+      return process.handles().models.Emplace(i);
     }
-    for (uint32_t i = 0; i < models.size(); ++i) {
-      if (models[i].model.name == View(name)) {
-        *model = PIE_TRY(process.handles().models.Emplace(i));
-        return {};
-      }
-      known += (i > 0 ? ", " : "") + models[i].model.name;
-    }
-    return Fail(Code::kNotFound, "no model is named '{}'; loaded: {}", View(name), known);
-  });
+    known += (i > 0 ? ", " : "") + models[i].model.name;
+  }
+  return Fail(Code::kNotFound, "no model is named '{}'; loaded: {}", name, known);
 }
 
-bool ModelTokenizer(void* guest, uint32_t model, uint32_t* tokenizer, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-    *tokenizer = PIE_TRY(process.handles().tokenizers.Emplace(*index));
-    return {};
-  });
+Result<uint32_t> ModelTokenizer(Process& process, uint32_t model) {
+  uint32_t* index = PIE_TRY(process.handles().models.Get(model));
+  return process.handles().tokenizers.Emplace(*index);
 }
 
-bool TokenizerEncode(void* guest, uint32_t tokenizer, Str text, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PutWords(out, PIE_TRY(PIE_TRY(TokenizerOf(process, tokenizer))->Encode(View(text))));
-    return {};
-  });
+Result<std::vector<uint32_t>> TokenizerEncode(Process& process, uint32_t tokenizer,
+                                              std::string_view text) {
+  return PIE_TRY(TokenizerOf(process, tokenizer))->Encode(text);
 }
 
-bool TokenizerDecode(void* guest, uint32_t tokenizer, Words tokens, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PutText(out, PIE_TRY(PIE_TRY(TokenizerOf(process, tokenizer))->Decode(View(tokens))));
-    return {};
-  });
+Result<std::string> TokenizerDecode(Process& process, uint32_t tokenizer,
+                                    std::span<const uint32_t> tokens) {
+  return PIE_TRY(TokenizerOf(process, tokenizer))->Decode(tokens);
 }
 
-bool TokenizerVocabs(void* guest, uint32_t tokenizer, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    const Tokenizer& all = *PIE_TRY(TokenizerOf(process, tokenizer));
-    std::vector<uint32_t> ids(all.vocab_size());
-    std::iota(ids.begin(), ids.end(), 0);
-    PutWords(out, ids);
-    for (uint32_t id : ids) PutBlob(out, all.Bytes(id));
-    return {};
-  });
+Result<std::tuple<std::vector<uint32_t>, std::vector<std::string>>> TokenizerVocabs(
+    Process& process, uint32_t tokenizer) {
+  const Tokenizer& all = *PIE_TRY(TokenizerOf(process, tokenizer));
+  std::vector<uint32_t> ids(all.vocab_size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::vector<std::string> bytes;
+  bytes.reserve(ids.size());
+  for (uint32_t id : ids) bytes.emplace_back(all.Bytes(id));
+  return std::tuple(std::move(ids), std::move(bytes));
 }
 
-bool TokenizerSpecialTokens(void* guest, uint32_t tokenizer, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    const auto& special = PIE_TRY(TokenizerOf(process, tokenizer))->special_tokens();
-    PutWords(out, special.ids);
-    for (const std::string& name : special.bytes) PutBlob(out, name);
-    return {};
-  });
+Result<std::tuple<std::vector<uint32_t>, std::vector<std::string>>> TokenizerSpecialTokens(
+    Process& process, uint32_t tokenizer) {
+  const auto& special = PIE_TRY(TokenizerOf(process, tokenizer))->special_tokens();
+  return std::tuple(special.ids, special.bytes);
 }
 
-bool TokenizerSplitRegex(void* guest, uint32_t tokenizer, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PutText(out, PIE_TRY(TokenizerOf(process, tokenizer))->split_regex());
-    return {};
-  });
+Result<std::string> TokenizerSplitRegex(Process& process, uint32_t tokenizer) {
+  return PIE_TRY(TokenizerOf(process, tokenizer))->split_regex();
+}
+
+Status ModelDrop(Process& process, uint32_t model) {
+  process.handles().models.Remove(model);
+  return {};
+}
+
+Status TokenizerDrop(Process& process, uint32_t tokenizer) {
+  process.handles().tokenizers.Remove(tokenizer);
+  return {};
 }
 
 }  // namespace pie::host

@@ -3,72 +3,58 @@
 
 namespace pie::host {
 
-bool RuntimeVersion(void* guest, Out* out) {
-  return Answer(guest, out, [&](Process&) -> Status {
-    PutText(out, PIE_VERSION);
-    return {};
-  });
+Result<std::string> RuntimeVersion(Process&) {
+  return PIE_VERSION;
 }
 
-bool RuntimeInstanceId(void* guest, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PutText(out, process.id());
-    return {};
-  });
+Result<std::string> RuntimeInstanceId(Process& process) {
+  return process.id();
 }
 
-bool RuntimeUsername(void* guest, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PutText(out, process.options().username);
-    return {};
-  });
+Result<std::string> RuntimeUsername(Process& process) {
+  return process.options().username;
 }
 
-bool RuntimeModels(void* guest, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    for (const LoadedModel& loaded : process.engine().models()) PutBlob(out, loaded.model.name);
-    return {};
-  });
+Result<std::vector<std::string>> RuntimeModels(Process& process) {
+  std::vector<std::string> names;
+  for (const LoadedModel& loaded : process.engine().models()) names.push_back(loaded.model.name);
+  return names;
 }
 
-bool RuntimeLaunch(void* guest, Str program, Str input, uint32_t* child, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    Process::Options options{.username = process.options().username,
-                             .depth = process.options().depth + 1,
-                             .token_budget = process.options().token_budget};
-    const std::string id = PIE_TRY(process.engine().Resolve(View(program)));
-    auto launched = PIE_TRY(process.engine().Launch(id, View(input), std::move(options)));
-    launched->CloseInbox();  // a child has no client
-    *child = PIE_TRY(process.handles().children.Emplace(std::move(launched)));
-    return {};
-  });
+Result<uint32_t> RuntimeLaunch(Process& process, std::string_view program, std::string_view input) {
+  Process::Options options{.username = process.options().username,
+                           .depth = process.options().depth + 1,
+                           .token_budget = process.options().token_budget};
+  const std::string id = PIE_TRY(process.engine().Resolve(program));
+  auto launched = PIE_TRY(process.engine().Launch(id, input, std::move(options)));
+  launched->CloseInbox();  // a child has no client
+  return process.handles().children.Emplace(std::move(launched));
 }
 
-bool ChildGet(void* guest, uint32_t child, uint32_t* state, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    auto exit = (*PIE_TRY(process.handles().children.Get(child)))->exit();
-    if (!exit) {
-      *state = 0;
-      return {};
-    }
-    *state = exit->kind == wasm::Exit::Kind::kReturned ? 1 : 2;
-    PutText(out, exit->text);
-    return {};
-  });
+Result<std::optional<std::expected<std::string, std::string>>> ChildGet(Process& process,
+                                                                        uint32_t child) {
+  auto exit = (*PIE_TRY(process.handles().children.Get(child)))->exit();
+  if (!exit) return std::nullopt;
+  if (exit->kind == wasm::Exit::Kind::kReturned) return std::move(exit->text);
+  return std::unexpected(std::move(exit->text));
 }
 
-bool ChildPid(void* guest, uint32_t child, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    PutText(out, (*PIE_TRY(process.handles().children.Get(child)))->id());
-    return {};
-  });
+Result<std::string> ChildPid(Process& process, uint32_t child) {
+  return (*PIE_TRY(process.handles().children.Get(child)))->id();
 }
 
-bool ChildCancel(void* guest, uint32_t child, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    (*PIE_TRY(process.handles().children.Get(child)))->Cancel();
-    return {};
-  });
+Result<const pie_bridge::Signal*> ChildPollable(Process& process, uint32_t child) {
+  return (*PIE_TRY(process.handles().children.Get(child)))->exit_signal().raw();
+}
+
+Status ChildCancel(Process& process, uint32_t child) {
+  (*PIE_TRY(process.handles().children.Get(child)))->Cancel();
+  return {};
+}
+
+Status ChildDrop(Process& process, uint32_t child) {
+  process.handles().children.Remove(child);
+  return {};
 }
 
 }  // namespace pie::host

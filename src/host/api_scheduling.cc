@@ -11,40 +11,24 @@ Result<Scheduler*> SchedulerOf(Process& process, uint32_t model) {
 
 }  // namespace
 
-bool SchedulingPrice(void* guest, double* value, Out* out) {
-  return Answer(guest, out, [&](Process&) -> Status {
-    *value = static_cast<double>(kPagePrice) / kCredit;
-    return {};
-  });
+Result<double> SchedulingPrice(Process&) {
+  return static_cast<double>(kPagePrice) / kCredit;
 }
 
-bool SchedulingRent(void* guest, uint32_t context, double* value, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    *value = PIE_TRY(process.handles().contexts.Get(context))->scheduler().stats().price;
-    return {};
-  });
+Result<double> SchedulingRent(Process& process, uint32_t context) {
+  return PIE_TRY(process.handles().contexts.Get(context))->scheduler().stats().price;
 }
 
-bool SchedulingDividend(void* guest, uint32_t model, double* value, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    *value = process.wallet().dividend(*PIE_TRY(SchedulerOf(process, model)));
-    return {};
-  });
+Result<double> SchedulingDividend(Process& process, uint32_t model) {
+  return process.wallet().dividend(*PIE_TRY(SchedulerOf(process, model)));
 }
 
-bool SchedulingLatency(void* guest, uint32_t context, double* value, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    *value =
-        PIE_TRY(process.handles().contexts.Get(context))->scheduler().stats().last_step_seconds;
-    return {};
-  });
+Result<double> SchedulingLatency(Process& process, uint32_t context) {
+  return PIE_TRY(process.handles().contexts.Get(context))->scheduler().stats().last_step_seconds;
 }
 
-bool SchedulingBalance(void* guest, uint32_t model, double* value, Out* out) {
-  return Answer(guest, out, [&](Process& process) -> Status {
-    *value = process.wallet().balance(*PIE_TRY(SchedulerOf(process, model)));
-    return {};
-  });
+Result<double> SchedulingBalance(Process& process, uint32_t model) {
+  return process.wallet().balance(*PIE_TRY(SchedulerOf(process, model)));
 }
 
 }  // namespace pie::host

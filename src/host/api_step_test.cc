@@ -27,51 +27,46 @@ struct Given {
 class ApiStepTest : public ApiTest {
  protected:
   uint32_t NewContext(uint32_t pages = 16) {
-    uint32_t context = 0;
-    Ok(ContextCreate(guest(), model_, &context, out_));
-    Ok(ContextReserveWorkingPages(guest(), context, pages, out_));
+    const uint32_t context = Ok(ContextCreate(*process_, model_));
+    Ok(ContextReserveWorkingPages(*process_, context, pages));
     return context;
   }
   uint32_t Length(uint32_t context) {
     return (*process_->handles().contexts.Get(context))->tokens();
   }
-  bool Begin(uint32_t context, const Asked& asked, uint32_t* future) {
-    return StepBegin(guest(), context, {asked.tokens.data(), asked.tokens.size()},
-                     {asked.mask.data(), asked.mask.size()}, asked.seed ? &*asked.seed : nullptr,
-                     &asked.sampler, future, out_);
+  Result<uint32_t> Begin(uint32_t context, const Asked& asked) {
+    return StepsBegin(*process_, context, asked.tokens, asked.mask, asked.seed, asked.sampler);
   }
   Given Finish(uint32_t future) {
-    Given given;
-    const pie_bridge::Signal* signal = nullptr;
-    bool is_token = false;
-    uint32_t token = 0;
-    do {
+    while (true) {
+      Wait wait{};
+      const auto given = StepsFinish(*process_, future, wait);
+      if (!given) return {.error = ErrorOf(given)};
+      if (wait.signal == nullptr) {
+        const auto* token = std::get_if<StepsGivenToken>(&*given);
+        return {.token = token != nullptr ? std::optional(token->value) : std::nullopt};
+      }
       std::this_thread::yield();
-      signal = nullptr;
-      if (!StepFinish(guest(), future, &signal, &is_token, &token, out_)) return {.error = text()};
-    } while (signal != nullptr);
-    if (is_token) given.token = token;
-    return given;
+    }
   }
   Given Short(uint32_t context, const Asked& asked) {
-    uint32_t future = 0;
-    if (!Begin(context, asked, &future)) return {.error = text()};
-    return Finish(future);
+    const auto future = Begin(context, asked);
+    return future ? Finish(*future) : Given{.error = ErrorOf(future)};
   }
   Given Long(uint32_t context, const Asked& asked) {
-    uint32_t pass = 0, future = 0;
-    Ok(PassNew(guest(), model_, &pass, out_));
-    Ok(PassContext(guest(), pass, context, out_));
+    const uint32_t pass = Ok(ForwardPassNew(*process_, model_));
+    Ok(ForwardPassContext(*process_, pass, context));
     Tokens positions;
     for (size_t i = 0; i < asked.tokens.size(); ++i) positions.push_back(Length(context) + i);
     if (!asked.tokens.empty()) Ok(Input(pass, asked.tokens, positions));
-    Ok(PassLogitMask(guest(), pass, {asked.mask.data(), asked.mask.size()}, out_));
+    Ok(ForwardPassLogitMask(*process_, pass, asked.mask));
     const auto row = static_cast<uint32_t>(asked.tokens.size() - 1);
     const size_t rows = asked.tokens.empty() ? 0 : 1;
-    Ok(PassSampler(guest(), pass, {&row, rows}, &asked.sampler, out_));
-    if (asked.seed) Ok(PassSeed(guest(), pass, *asked.seed, out_));
-    if (!PassExecute(guest(), pass, &future, out_)) return {.error = text()};
-    PassOutput& output = **process_->handles().outputs.Get(future).value();
+    Ok(ForwardPassSampler(*process_, pass, {&row, rows}, asked.sampler));
+    if (asked.seed) Ok(SamplingSeed(*process_, pass, *asked.seed));
+    const auto future = ForwardPassExecute(*process_, pass);
+    if (!future) return {.error = ErrorOf(future)};
+    PassOutput& output = **process_->handles().outputs.Get(*future).value();
     while (!output.ready.load(std::memory_order_acquire)) std::this_thread::yield();
     if (!output.result) return {.error = output.result.error().text};
     const auto* token = std::get_if<TokenSlot>(&output.result->at(0));
@@ -128,7 +123,7 @@ TEST_F(ApiStepTest, RefusesWhatAPassRefuses) {
   EXPECT_EQ(Short(NewContext(), {.tokens = Tokens(1'001, 'a')}).error,
             "a pass has at most 1000 input tokens");
   const uint32_t gone = NewContext();
-  Ok(ContextDestroy(guest(), gone, out_));
+  Ok(ContextDestroy(*process_, gone));
   EXPECT_EQ(Short(gone, {}).error, Long(gone, {}).error);
   EXPECT_EQ(process_->handles().outputs.Get(999).error().text, Finish(999).error);
 }
@@ -136,11 +131,10 @@ TEST_F(ApiStepTest, RefusesWhatAPassRefuses) {
 TEST_F(ApiStepTest, TellsWhatAPassFailedOf) {
   gate_->Hold();
   const uint32_t context = NewContext();
-  uint32_t first = 0, second = 0;
-  Ok(Begin(context, {}, &first));
+  const uint32_t first = Ok(Begin(context, {}));
   ASSERT_TRUE(gate_->WaitBusy());
-  Ok(Begin(context, {}, &second));
-  Ok(ContextDestroy(guest(), context, out_));
+  const uint32_t second = Ok(Begin(context, {}));
+  Ok(ContextDestroy(*process_, context));
   gate_->Open();
   EXPECT_EQ(Finish(second).error, "the context was destroyed before this pass had run");
   EXPECT_TRUE(Finish(first).token);
@@ -150,10 +144,10 @@ TEST_F(ApiStepTest, TellsWhatAPassFailedOf) {
 TEST_F(ApiStepTest, IsTakenOnce) {
   uint32_t future = 0;
   const uint32_t context = NewContext();
-  Ok(Begin(context, {}, &future));
+  future = Ok(Begin(context, {}));
   EXPECT_TRUE(Finish(future).token);
   EXPECT_NE(Finish(future).error, "");
-  Ok(Begin(context, {}, &future));
+  future = Ok(Begin(context, {}));
   EXPECT_TRUE(BecomesReady(future));
   EXPECT_EQ(Finish(future).error, "what this pass gave was taken before");
 }
@@ -169,9 +163,14 @@ TEST_F(ApiStepTest, TakesADraw) {
 TEST_F(ApiStepTest, HasTheMemoryLimitOfPasses) {
   gate_->Hold();
   Asked asked{.tokens = Tokens(1'000, 'a')};
-  uint32_t future = 0, queued = 0;
-  while (Begin(NewContext(250), asked, &future)) ASSERT_LT(++queued, 1'000U);
-  EXPECT_EQ(text(), "memory limit: the passes and unread results of an inferlet have 1 MiB");
+  uint32_t queued = 0;
+  auto future = Begin(NewContext(250), asked);
+  while (future) {
+    ASSERT_LT(++queued, 1'000U);
+    future = Begin(NewContext(250), asked);
+  }
+  EXPECT_EQ(ErrorOf(future),
+            "memory limit: the passes and unread results of an inferlet have 1 MiB");
   EXPECT_GT(queued, 50U);
   gate_->Open();
 }

@@ -28,9 +28,9 @@ class ApiTest : public ::testing::Test {
     options.limits.max_pass_tokens = 1'000;
     engine_ = *Engine::Start(std::move(options));
     process_ = std::make_shared<Process>(engine_.get(), InstanceId{1}, Process::Options{});
-    Ok(ModelLoad(guest(), ToStr("default"), &model_, out_));
-    Ok(ContextCreate(guest(), model_, &context_, out_));
-    Ok(ContextReserveWorkingPages(guest(), context_, 4, out_));
+    model_ = Ok(ModelLoad(*process_, "default"));
+    context_ = Ok(ContextCreate(*process_, model_));
+    Ok(ContextReserveWorkingPages(*process_, context_, 4));
   }
   ~ApiTest() override {
     gate_->Open();
@@ -40,36 +40,37 @@ class ApiTest : public ::testing::Test {
     const EngineStats stats = engine_->stats();
     EXPECT_EQ(stats.handles, 0);
     EXPECT_EQ(stats.sequences, 0u);
-    pie_bridge::pie_out_free(out_);
   }
 
-  void* guest() { return static_cast<wasm::Guest*>(process_.get()); }
-  std::string text() const { return std::string(View(pie_bridge::pie_out_read(out_))); }
-  void Ok(bool answer) { EXPECT_TRUE(answer) << text(); }
+  // What a call that must succeed returned.
+  template <class T>
+  static T Ok(Result<T> answer) {
+    EXPECT_TRUE(answer) << ErrorOf(answer);
+    if constexpr (!std::is_void_v<T>) return answer ? *std::move(answer) : T{};
+  }
+  // The text of its error, or nothing.
+  template <class T>
+  static std::string ErrorOf(const Result<T>& answer) {
+    return answer ? "" : answer.error().text;
+  }
 
   uint32_t NewPass(std::vector<uint32_t> tokens = {'a'}) {
-    uint32_t pass = 0;
-    Ok(PassNew(guest(), model_, &pass, out_));
-    Ok(PassContext(guest(), pass, context_, out_));
+    const uint32_t pass = Ok(ForwardPassNew(*process_, model_));
+    Ok(ForwardPassContext(*process_, pass, context_));
     const std::vector<uint32_t> positions(tokens.size());
     Ok(Input(pass, tokens, positions));
     return pass;
   }
-  bool Input(uint32_t pass, const std::vector<uint32_t>& tokens,
-             const std::vector<uint32_t>& positions) {
-    return PassInputTokens(guest(), pass, {tokens.data(), tokens.size()},
-                           {positions.data(), positions.size()}, out_);
+  Status Input(uint32_t pass, const std::vector<uint32_t>& tokens,
+               const std::vector<uint32_t>& positions) {
+    return ForwardPassInputTokens(*process_, pass, tokens, positions);
   }
   void Sample(uint32_t pass, pie_bridge::SamplerKind kind, uint32_t count = 1,
               std::vector<uint32_t> rows = {0}) {
-    pie_bridge::Sampler sampler{.kind = kind, .temperature = 0, .count = count, .p = 1};
-    Ok(PassSampler(guest(), pass, {rows.data(), rows.size()}, &sampler, out_));
+    const pie_bridge::Sampler sampler{.kind = kind, .temperature = 0, .count = count, .p = 1};
+    Ok(ForwardPassSampler(*process_, pass, rows, sampler));
   }
-  bool Ready(uint32_t future) {
-    bool ready = false;
-    Ok(OutputGet(guest(), future, &ready, out_));
-    return ready;
-  }
+  bool Ready(uint32_t future) { return Ok(FutureOutputGet(*process_, future)).has_value(); }
   bool BecomesReady(uint32_t future) {
     for (int i = 0; i < 10'000; ++i) {
       if (Ready(future)) return true;
@@ -81,7 +82,6 @@ class ApiTest : public ::testing::Test {
   std::shared_ptr<testing::Gate> gate_ = std::make_shared<testing::Gate>();
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<Process> process_;
-  Out* out_ = pie_bridge::pie_out_new();
   uint32_t model_ = 0, context_ = 0;
 };
 

@@ -1,92 +1,134 @@
-// Interfaces whose engine side does not exist in this build: grammars, adapters, zo, MCP. Each says
-// so; none pretends.
+// Interfaces whose engine side does not exist in this build: grammars, adapters, zo, MCP. Every
+// function of them answers with an error that says so.
 #include "host/api.h"
 
 namespace pie::host {
 namespace {
 
-bool Refuse(void* guest, Out* out, std::string_view what) {
-  return Answer(guest, out,
-                [&](Process&) -> Status { return Fail(Code::kUnavailable, "{}", what); });
+std::unexpected<Error> NoGrammar() {
+  return Fail(
+      Code::kUnavailable,
+      "grammar: this engine has no grammar compiler yet; use a custom constraint or a logit mask");
 }
-
-constexpr std::string_view kNoGrammar =
-    "grammar: this engine has no grammar compiler yet; use a custom constraint or a logit mask";
-constexpr std::string_view kNoAdapter =
-    "adapter: this model's backend applies no LoRA adapters yet";
-constexpr std::string_view kNoZo =
-    "zo: needs adapters, which this model's backend does not apply yet";
-constexpr std::string_view kNoMcp = "mcp: no server is registered; this engine relays none yet";
-constexpr int kMcpServerNotFound = -32001;
+std::unexpected<Error> NoAdapter() {
+  return Fail(Code::kUnavailable, "adapter: this model's backend applies no LoRA adapters yet");
+}
+std::unexpected<Error> NoZo() {
+  return Fail(Code::kUnavailable,
+              "zo: needs adapters, which this model's backend does not apply yet");
+}
+std::unexpected<McpError> NoMcp() {
+  constexpr int kServerNotFound = -32001;
+  return std::unexpected(
+      McpError{.code = kServerNotFound,
+               .message = "mcp: no server is registered; this engine relays none yet"});
+}
 
 }  // namespace
 
-bool GrammarFromText(void* guest, Str, uint32_t*, Out* out) {
-  return Refuse(guest, out, kNoGrammar);
+Result<uint32_t> GrammarFromJsonSchema(Process&, std::string_view) {
+  return NoGrammar();
 }
-bool GrammarJson(void* guest, uint32_t*, Out* out) {
-  return Refuse(guest, out, kNoGrammar);
+Result<uint32_t> GrammarJson(Process&) {
+  return NoGrammar();
 }
-bool GrammarToString(void* guest, uint32_t, Out* out) {
-  return Refuse(guest, out, kNoGrammar);
+Result<uint32_t> GrammarFromRegex(Process&, std::string_view) {
+  return NoGrammar();
 }
-bool MatcherNew(void* guest, uint32_t, uint32_t, uint32_t*, Out* out) {
-  return Refuse(guest, out, kNoGrammar);
+Result<uint32_t> GrammarFromEbnf(Process&, std::string_view) {
+  return NoGrammar();
 }
-bool MatcherAcceptTokens(void* guest, uint32_t, Words, Out* out) {
-  return Refuse(guest, out, kNoGrammar);
+Result<std::string> GrammarToString(Process&, uint32_t) {
+  return NoGrammar();
 }
-bool MatcherNextTokenLogitMask(void* guest, uint32_t, Out* out) {
-  return Refuse(guest, out, kNoGrammar);
+Status GrammarDrop(Process&, uint32_t) {
+  return {};
 }
-bool MatcherIsTerminated(void* guest, uint32_t, bool*, Out* out) {
-  return Refuse(guest, out, kNoGrammar);
+Result<uint32_t> MatcherNew(Process&, uint32_t, uint32_t) {
+  return NoGrammar();
 }
-bool MatcherReset(void* guest, uint32_t, Out* out) {
-  return Refuse(guest, out, kNoGrammar);
+Status MatcherAcceptTokens(Process&, uint32_t, std::span<const uint32_t>) {
+  return NoGrammar();
 }
-
-bool PassAdapter(void* guest, uint32_t, uint32_t, Out* out) {
-  return Refuse(guest, out, kNoAdapter);
+Result<std::vector<uint32_t>> MatcherNextTokenLogitMask(Process&, uint32_t) {
+  return NoGrammar();
 }
-bool AdapterCreate(void* guest, uint32_t, Str, uint32_t*, Out* out) {
-  return Refuse(guest, out, kNoAdapter);
+Result<bool> MatcherIsTerminated(Process&, uint32_t) {
+  return NoGrammar();
 }
-bool AdapterOpen(void* guest, uint32_t, Str, uint32_t*, bool* found, Out* out) {
-  return Answer(guest, out, [&](Process&) -> Status {
-    *found = false;  // there are none
-    return {};
-  });
+Status MatcherReset(Process&, uint32_t) {
+  return NoGrammar();
 }
-bool AdapterDestroy(void* guest, uint32_t, Out* out) {
-  return Refuse(guest, out, kNoAdapter);
-}
-bool AdapterFork(void* guest, uint32_t, Str, uint32_t*, Out* out) {
-  return Refuse(guest, out, kNoAdapter);
-}
-bool AdapterFile(void* guest, uint32_t, Str, Out* out) {
-  return Refuse(guest, out, kNoAdapter);
-}
-bool ZoAdapterSeed(void* guest, uint32_t, int64_t, Out* out) {
-  return Refuse(guest, out, kNoZo);
-}
-bool ZoInitialize(void* guest, uint32_t, uint32_t, float, uint32_t, float, float, Out* out) {
-  return Refuse(guest, out, kNoZo);
-}
-bool ZoUpdate(void* guest, uint32_t, const float*, const int64_t*, size_t, float, Out* out) {
-  return Refuse(guest, out, kNoZo);
+Status MatcherDrop(Process&, uint32_t) {
+  return {};
 }
 
-bool McpAvailableServers(void* guest, Out* out) {
-  return Answer(guest, out, [](Process&) -> Status { return {}; });
+Status ForwardPassAdapter(Process&, uint32_t, uint32_t) {
+  return NoAdapter();
 }
-bool McpConnect(void* guest, Str, uint32_t*, int32_t* code, Out* out) {
-  *code = kMcpServerNotFound;
-  return Refuse(guest, out, kNoMcp);
+Result<uint32_t> AdapterCreate(Process&, uint32_t, std::string_view) {
+  return NoAdapter();
 }
-bool McpCall(void* guest, uint32_t, Str, Str, Str, int32_t* code, Out* out) {
-  *code = kMcpServerNotFound;
-  return Refuse(guest, out, kNoMcp);
+Result<std::optional<uint32_t>> AdapterOpen(Process&, uint32_t, std::string_view) {
+  return std::nullopt;  // there are none
+}
+Status AdapterDestroy(Process&, uint32_t) {
+  return NoAdapter();
+}
+Result<uint32_t> AdapterFork(Process&, uint32_t, std::string_view) {
+  return NoAdapter();
+}
+Status AdapterLoad(Process&, uint32_t, std::string_view) {
+  return NoAdapter();
+}
+Status AdapterSave(Process&, uint32_t, std::string_view) {
+  return NoAdapter();
+}
+Status AdapterDrop(Process&, uint32_t) {
+  return {};
+}
+
+Status ZoAdapterSeed(Process&, uint32_t, int64_t) {
+  return NoZo();
+}
+Status ZoInitialize(Process&, uint32_t, uint32_t, float, uint32_t, float, float) {
+  return NoZo();
+}
+Status ZoUpdate(Process&, uint32_t, std::span<const float>, std::span<const int64_t>, float) {
+  return NoZo();
+}
+
+Result<std::vector<std::string>> McpAvailableServers(Process&) {
+  return std::vector<std::string>();
+}
+Result<std::expected<uint32_t, McpError>> McpConnect(Process&, std::string_view) {
+  return NoMcp();
+}
+Result<std::expected<std::string, McpError>> McpSessionListTools(Process&, uint32_t) {
+  return NoMcp();
+}
+Result<std::expected<std::string, McpError>> McpSessionCallTool(Process&, uint32_t,
+                                                                std::string_view,
+                                                                std::string_view) {
+  return NoMcp();
+}
+Result<std::expected<std::string, McpError>> McpSessionListResources(Process&, uint32_t) {
+  return NoMcp();
+}
+Result<std::expected<std::string, McpError>> McpSessionReadResource(Process&, uint32_t,
+                                                                    std::string_view) {
+  return NoMcp();
+}
+Result<std::expected<std::string, McpError>> McpSessionListPrompts(Process&, uint32_t) {
+  return NoMcp();
+}
+Result<std::expected<std::string, McpError>> McpSessionGetPrompt(Process&, uint32_t,
+                                                                 std::string_view,
+                                                                 std::string_view) {
+  return NoMcp();
+}
+Status McpSessionDrop(Process&, uint32_t) {
+  return {};
 }
 
 }  // namespace pie::host

@@ -128,17 +128,18 @@ bool Keep(Process& process, Pass& pass, size_t bytes) {
   return false;
 }
 
-void AddSampler(Process& process, Pass& pass, Words rows, const pie_bridge::Sampler& sampler) {
+void AddSampler(Process& process, Pass& pass, std::span<const uint32_t> rows,
+                const pie_bridge::Sampler& sampler) {
   auto spec = ToSpec(sampler, InfoOf(process, pass).vocab_size);
   if (!spec) {
     // Not here, where an error would trap, but from `execute`, where the guest can handle it.
     pass.refusal = spec.error().text;
     return;
   }
-  const size_t words = rows.len + spec->ids.size();
+  const size_t words = rows.size() + spec->ids.size();
   if (!Keep(process, pass, sizeof(SampleSpec) + words * sizeof(uint32_t))) return;
-  spec->rows.assign(rows.ptr, rows.ptr + rows.len);
-  pass.slots += uint64_t{spec->draws} * rows.len;
+  spec->rows.assign(rows.begin(), rows.end());
+  pass.slots += uint64_t{spec->draws} * rows.size();
   if (pass.slots > process.engine().limits().max_pass_slots) {
     pass.refusal = fmt::format("a pass gives at most {} slots, this one asks for {}",
                                process.engine().limits().max_pass_slots, pass.slots);
@@ -223,24 +224,6 @@ std::vector<Slot> TakeSlots(Process& process, PassOutput& output) {
   output.charge.Release();
   output.taken = true;
   return std::exchange(*output.result, {});
-}
-
-void PutSlots(Out* out, const std::vector<Slot>& slots) {
-  struct {
-    Out* out;
-    void operator()(const TokenSlot& s) { pie_bridge::pie_slot_token(out, s.token); }
-    void operator()(const DistributionSlot& s) {
-      pie_bridge::pie_slot_distribution(out, s.ids.data(), s.probs.data(), s.ids.size());
-    }
-    void operator()(const LogitsSlot& s) {
-      pie_bridge::pie_slot_logits(out, s.logits.data(), s.logits.size());
-    }
-    void operator()(const LogprobsSlot& s) {
-      pie_bridge::pie_slot_logprobs(out, s.logprobs.data(), s.logprobs.size());
-    }
-    void operator()(const EntropySlot& s) { pie_bridge::pie_slot_entropy(out, s.entropy); }
-  } put{out};
-  for (const Slot& slot : slots) std::visit(put, slot);
 }
 
 std::unexpected<Error> PassMemoryLimit(Process& process) {

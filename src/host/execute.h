@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "host/answer.h"
+#include "host/api.h"
 
 namespace pie::host {
 
@@ -16,7 +16,8 @@ const BackendInfo& InfoOf(Process& process, const Pass& pass);
 // `execute`, where the guest can handle it.
 bool Keep(Process& process, Pass& pass, size_t bytes);
 // What is wrong with it is said by `execute` too.
-void AddSampler(Process& process, Pass& pass, Words rows, const pie_bridge::Sampler& sampler);
+void AddSampler(Process& process, Pass& pass, std::span<const uint32_t> rows,
+                const pie_bridge::Sampler& sampler);
 // Everything that a pass asks for, checked before it is queued.
 Status Validate(const Pass& pass, const BackendInfo& info);
 // The context that it was given, if that is still there.
@@ -27,7 +28,6 @@ Status ChargeTokens(ByteBudget* budget, size_t tokens);
 Result<uint32_t> Execute(Process& process, Pass& pass, Context& context);
 // The result of a pass that has run. The guest takes it once.
 std::vector<Slot> TakeSlots(Process& process, PassOutput& output);
-void PutSlots(Out* out, const std::vector<Slot>& slots);
 // What is said when passes and results hold too much.
 std::unexpected<Error> PassMemoryLimit(Process& process);
 // Its guest has had enough of a chain: the context forgets what was not taken.

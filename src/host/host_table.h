@@ -1,4 +1,4 @@
-// The table of functions behind every WIT import. Built once; lives for ever.
+// The table of functions behind every WIT import, generated from wit/. It is a constant.
 #pragma once
 
 #include "pie_bridge.h"

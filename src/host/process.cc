@@ -110,6 +110,11 @@ void Process::OnOutput(bool is_stderr, std::string_view bytes) {
   if (Listener* l = listener()) l->OnOutput(is_stderr, bytes);
 }
 
+const wasm::Signal* Process::Room() {
+  Listener* l = listener();
+  return l != nullptr && l->Full() ? l->room() : nullptr;
+}
+
 void Process::OnExit(wasm::Exit exit) {
   if (exit.kind == wasm::Exit::Kind::kCancelled) {
     std::lock_guard lock(mutex_);

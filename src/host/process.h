@@ -136,6 +136,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
 
   // wasm::Guest
   void OnOutput(bool is_stderr, std::string_view bytes) override;
+  const wasm::Signal* Room() override;
   void OnExit(wasm::Exit exit) override;
 
   // What the guest holds. Null once it has ended.

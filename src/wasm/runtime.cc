@@ -28,6 +28,12 @@ void OnOutput(void* guest, bool is_stderr, pie_bridge::Str bytes) {
   static_cast<Guest*>(guest)->OnOutput(is_stderr, View(bytes));
 }
 
+const pie_bridge::Signal* Room(void* guest) {
+  const Turn turn(guest);
+  const Signal* room = static_cast<Guest*>(guest)->Room();
+  return room != nullptr ? room->raw() : nullptr;
+}
+
 void OnExit(void* guest, pie_bridge::ExitKind kind, pie_bridge::Str text) {
   auto to_kind = [](pie_bridge::ExitKind k) {
     switch (k) {
@@ -60,7 +66,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Start(const RuntimeOptions& options) {
                  .cpu_budget_ms = limits.cpu_budget_ms,
                  .max_output_bytes = limits.max_output_bytes},
       .cache_dir = ToStr(options.cache_dir),
-      .callbacks = {.on_output = OnOutput, .on_exit = OnExit},
+      .callbacks = {.on_output = OnOutput, .room = Room, .on_exit = OnExit},
   };
   ErrorText error;
   const auto* raw = pie_bridge::pie_runtime_new(&config, options.host, error.get());

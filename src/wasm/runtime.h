@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "pie_bridge.h"
 #include "wasm/limits.h"
+#include "wasm/signal.h"
 #include "wasm/turns.h"
 
 namespace pie::wasm {
@@ -33,6 +34,8 @@ class Guest {
  public:
   virtual ~Guest() = default;
   virtual void OnOutput(bool is_stderr, std::string_view bytes) = 0;
+  // The signal to wait for before the guest may write more. Null while there is room.
+  virtual const Signal* Room() { return nullptr; }
   // The last call: the guest's memory is gone, and the object may delete itself.
   virtual void OnExit(Exit exit) = 0;
 };

@@ -6,6 +6,7 @@ use super::stdio::Stdio;
 use super::store::{new_store, Guest};
 use super::turns::leave_lent_thread;
 use crate::abi::{guarded, GuestPtr, Str};
+use crate::host::Host;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::Relaxed;
@@ -45,15 +46,16 @@ impl Launch {
         };
         let stdio = Stdio::new(
             self.guest,
-            runtime.host,
-            runtime.callbacks.on_output,
+            runtime.callbacks,
             runtime.limits.max_output_bytes,
         );
         let code = self.program.code();
         let store = new_store(
             code.pre.engine(),
-            runtime.host,
-            self.guest,
+            Host {
+                table: runtime.host,
+                guest: self.guest,
+            },
             &runtime.limits,
             self.folders.each_ref().map(|folder| {
                 let (dir, max_bytes) = folder.as_ref()?;

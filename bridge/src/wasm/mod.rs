@@ -12,6 +12,5 @@ mod store;
 mod ticker;
 mod turns;
 
-pub use signal::{subscribe, waiter, Signal};
-pub use stdio::room;
+pub use signal::{subscribe, waiter, Signal, SignalPollable};
 pub use store::Guest;

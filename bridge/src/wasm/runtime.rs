@@ -1,11 +1,11 @@
 //! The runtime: two compilers (Cranelift for speed, Winch for a quick first start), one executor, one ticker.
 use super::cache::CodeCache;
 use super::quota;
-use super::stdio::OnOutput;
+use super::signal::Signal;
 use super::store::Guest;
 use super::ticker::Ticker;
 use super::turns::Turns;
-use crate::abi::{guarded, pie_out_text, GuestPtr, Out, Str, Words};
+use crate::abi::{guarded, pie_out_text, GuestPtr, Out, Str};
 use crate::host::HostTable;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
@@ -48,7 +48,9 @@ pub enum ExitKind {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Callbacks {
-    pub on_output: OnOutput,
+    pub on_output: extern "C" fn(GuestPtr, is_stderr: bool, Str),
+    /// The signal to wait for before the guest may write more; null while there is room.
+    pub room: extern "C" fn(GuestPtr) -> *const Signal,
     pub on_exit: extern "C" fn(GuestPtr, ExitKind, Str),
 }
 
@@ -242,27 +244,4 @@ pub unsafe extern "C" fn pie_runtime_free(runtime: *const Runtime) {
 #[no_mangle]
 pub unsafe extern "C" fn pie_runtime_live(runtime: &Runtime) -> usize {
     runtime.live.count()
-}
-
-/// An `Out` for C++ to pass where it needs one; free it with `pie_out_free`.
-#[no_mangle]
-pub extern "C" fn pie_out_new() -> *mut Out {
-    Box::into_raw(Box::default())
-}
-
-/// The text that it holds, valid until it is freed or written again.
-#[no_mangle]
-pub unsafe extern "C" fn pie_out_read(out: *const Out) -> Str {
-    Str::bytes(&(*out).text)
-}
-
-/// The words that it holds, valid until it is freed or written again.
-#[no_mangle]
-pub unsafe extern "C" fn pie_out_read_words(out: *const Out) -> Words {
-    Words::of(&(*out).words)
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn pie_out_free(out: *mut Out) {
-    drop(Box::from_raw(out))
 }

@@ -1,7 +1,7 @@
 //! A guest's stdout and stderr, handed to C++ as they are written.
+use super::runtime::Callbacks;
 use super::signal::{waiter, SignalPollable};
 use crate::abi::{GuestPtr, Str};
-use crate::host::HostTable;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -14,17 +14,9 @@ const TAIL_BYTES: usize = 2048;
 /// The most that one write may carry.
 const WRITE_BYTES: usize = 64 << 10;
 
-pub type OnOutput = extern "C" fn(GuestPtr, is_stderr: bool, Str);
-
-/// What to wait for before `guest` may say more; nothing while there is room.
-pub fn room(host: &HostTable, guest: GuestPtr) -> Option<SignalPollable> {
-    unsafe { waiter((host.session_room)(guest)) }
-}
-
 struct Shared {
     guest: usize,
-    host: &'static HostTable,
-    on_output: OnOutput,
+    callbacks: Callbacks,
     left_bytes: u64,
     limit_bytes: u64,
     stderr_tail: VecDeque<u8>,
@@ -35,16 +27,10 @@ struct Shared {
 pub struct Stdio(Arc<Mutex<Shared>>);
 
 impl Stdio {
-    pub fn new(
-        guest: GuestPtr,
-        host: &'static HostTable,
-        on_output: OnOutput,
-        limit_bytes: u64,
-    ) -> Self {
+    pub fn new(guest: GuestPtr, callbacks: Callbacks, limit_bytes: u64) -> Self {
         Stdio(Arc::new(Mutex::new(Shared {
             guest: guest as usize,
-            host,
-            on_output,
+            callbacks,
             left_bytes: limit_bytes,
             limit_bytes,
             stderr_tail: VecDeque::new(),
@@ -65,7 +51,7 @@ impl Stdio {
 
     fn room(&self) -> Option<SignalPollable> {
         let shared = self.0.lock().unwrap();
-        room(shared.host, shared.guest as GuestPtr)
+        unsafe { waiter((shared.callbacks.room)(shared.guest as GuestPtr)) }
     }
 
     fn write(&self, is_stderr: bool, bytes: &[u8]) -> StreamResult<()> {
@@ -82,7 +68,7 @@ impl Stdio {
             let excess = shared.stderr_tail.len().saturating_sub(TAIL_BYTES);
             shared.stderr_tail.drain(..excess);
         }
-        let (guest, on_output) = (shared.guest as GuestPtr, shared.on_output);
+        let (guest, on_output) = (shared.guest as GuestPtr, shared.callbacks.on_output);
         drop(shared);
         on_output(guest, is_stderr, Str::bytes(bytes));
         Ok(())

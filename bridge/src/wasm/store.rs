@@ -4,8 +4,7 @@ use super::quota::Account;
 use super::runtime::Limits;
 use super::stdio::Stdio;
 use super::ticker::TICK;
-use crate::abi::{GuestPtr, Out};
-use crate::host::HostTable;
+use crate::host::{Host, Reply};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,62 +21,15 @@ pub struct Guest {
     pub table: ResourceTable,
     /// Of the folders that it may write to.
     pub(super) accounts: Vec<Arc<Account>>,
-    pub host: &'static HostTable,
-    pub ptr: GuestPtr,
+    /// What answers its host calls.
+    pub host: Host,
     memory_limit: usize,
     table_limit: usize,
     /// Set when a growth was refused: the likely cause of the trap that follows.
     pub refused: Option<String>,
-    /// Kept between calls, so that those that give a mere number set nothing up.
-    out: Out,
+    pub reply: Reply,
 }
 unsafe impl Send for Guest {}
-
-impl Guest {
-    /// Call C++; an error is the text that it left in `Out`.
-    pub fn call(
-        &mut self,
-        f: impl FnOnce(&HostTable, GuestPtr, &mut Out) -> bool,
-    ) -> Result<Out, String> {
-        let went_well = f(self.host, self.ptr, &mut self.out);
-        let out = std::mem::take(&mut self.out);
-        if went_well {
-            Ok(out)
-        } else {
-            Err(out.into_text())
-        }
-    }
-    /// The same for functions that cannot fail in WIT: an error traps.
-    pub fn must(
-        &mut self,
-        f: impl FnOnce(&HostTable, GuestPtr, &mut Out) -> bool,
-    ) -> wasmtime::Result<Out> {
-        self.call(f).map_err(wasmtime::Error::msg)
-    }
-    /// The same for functions that give one plain value, or nothing, and leave `Out` alone.
-    pub fn value<T: Default>(
-        &mut self,
-        f: impl FnOnce(&HostTable, GuestPtr, &mut T, &mut Out) -> bool,
-    ) -> wasmtime::Result<T> {
-        self.answer(f).map_err(wasmtime::Error::msg)
-    }
-    /// The same where WIT returns a result.
-    pub fn answer<T: Default>(
-        &mut self,
-        f: impl FnOnce(&HostTable, GuestPtr, &mut T, &mut Out) -> bool,
-    ) -> Result<T, String> {
-        let mut value = T::default();
-        if f(self.host, self.ptr, &mut value, &mut self.out) {
-            Ok(value)
-        } else {
-            Err(self.take_out().into_text())
-        }
-    }
-    /// What the last call left there.
-    pub fn take_out(&mut self) -> Out {
-        std::mem::take(&mut self.out)
-    }
-}
 
 impl WasiView for Guest {
     fn ctx(&mut self) -> WasiCtxView<'_> {
@@ -149,8 +101,7 @@ impl ResourceLimiter for Guest {
 /// A store ready to be instantiated into.
 pub fn new_store(
     engine: &Engine,
-    host: &'static HostTable,
-    ptr: GuestPtr,
+    host: Host,
     limits: &Limits,
     folders: [Option<(&str, u64)>; 2], // /scratch and /data, and how many bytes each may hold
     stdio: &Stdio,
@@ -177,11 +128,10 @@ pub fn new_store(
         table,
         accounts,
         host,
-        ptr,
         memory_limit: limits.max_memory_bytes as usize,
         table_limit: limits.max_table_elements as usize,
         refused: None,
-        out: Out::default(),
+        reply: Reply::default(),
     };
     let mut store = Store::new(engine, guest);
     store.limiter(|guest| guest);

@@ -1,0 +1,56 @@
+//! The one list of what the rules of this crate do not cover. Each entry says why it is here.
+
+/// Host functions that wait. The C++ function takes a `Wait&` as its last parameter. When it sets `wait.signal`, its answer is
+/// dropped, and it is called again with the same arguments once the signal has fired.
+pub const WAITS: &[(&str, &str)] = &[
+    (
+        "pie:core/context.context.save",
+        "The snapshot is written to disk by another thread.",
+    ),
+    (
+        "pie:core/context.context.snapshot",
+        "The snapshot is written to disk by another thread.",
+    ),
+    (
+        "pie:core/session.send",
+        "A client that reads slowly holds back the inferlet.",
+    ),
+    (
+        "pie:core/session.send-file",
+        "A client that reads slowly holds back the inferlet.",
+    ),
+    (
+        "pie:plus/steps.finish",
+        "The device has to run the pass first.",
+    ),
+];
+
+/// Interfaces whose own name says too little in C++. Names of functions and types begin with the second name instead.
+pub const PREFIXES: &[(&str, &str, &str)] = &[
+    (
+        "pie:mcp/client",
+        "mcp",
+        "\"Client\" is somebody else in an engine with clients.",
+    ),
+    (
+        "pie:mcp/types",
+        "mcp",
+        "\"Types\" says nothing; pie:core has an interface of that name too.",
+    ),
+];
+
+/// Types of parameters that `bridge/src/host/by_hand.rs` makes flat. The second name is the flat type and, in snake case, the
+/// function that makes it.
+pub const FLAT_BY_HAND: &[(&str, &str, &str)] = &[(
+    "pie:core/inference.sampler",
+    "Sampler",
+    "Eleven cases share five fields, so a struct of these is clearer than a variant.",
+)];
+
+/// Types of results that are C++ types of the engine. C++ has a `Put` overload for each.
+pub const CPP_BY_HAND: &[(&str, &str, &str, &str)] = &[(
+    "pie:core/inference.slot-output",
+    "Slot",
+    "backend/batch.h",
+    "The device makes them. Logits would be copied once more on their way through a generated type.",
+)];
