@@ -64,7 +64,7 @@ Result<std::tuple<std::vector<uint32_t>, std::vector<std::string>>> TokenizerSpe
 }
 
 Result<std::string> TokenizerSplitRegex(Process& process, uint32_t tokenizer) {
-  return PIE_TRY(TokenizerOf(process, tokenizer))->split_regex();
+  return std::string(PIE_TRY(TokenizerOf(process, tokenizer))->split_regex());
 }
 
 Status ModelDrop(Process& process, uint32_t model) {

@@ -36,7 +36,7 @@ Result<std::optional<std::expected<std::string, std::string>>> ChildGet(Process&
   auto exit = (*PIE_TRY(process.handles().children.Get(child)))->exit();
   if (!exit) return std::nullopt;
   if (exit->kind == wasm::Exit::Kind::kReturned) return std::move(exit->text);
-  return std::unexpected(std::move(exit->text));
+  return std::expected<std::string, std::string>(std::unexpect, std::move(exit->text));
 }
 
 Result<std::string> ChildPid(Process& process, uint32_t child) {

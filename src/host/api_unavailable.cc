@@ -17,7 +17,8 @@ std::unexpected<Error> NoZo() {
   return Fail(Code::kUnavailable,
               "zo: needs adapters, which this model's backend does not apply yet");
 }
-std::unexpected<McpError> NoMcp() {
+template <class T>
+std::expected<T, McpError> NoMcp() {
   constexpr int kServerNotFound = -32001;
   return std::unexpected(
       McpError{.code = kServerNotFound,
@@ -102,30 +103,30 @@ Result<std::vector<std::string>> McpAvailableServers(Process&) {
   return std::vector<std::string>();
 }
 Result<std::expected<uint32_t, McpError>> McpConnect(Process&, std::string_view) {
-  return NoMcp();
+  return NoMcp<uint32_t>();
 }
 Result<std::expected<std::string, McpError>> McpSessionListTools(Process&, uint32_t) {
-  return NoMcp();
+  return NoMcp<std::string>();
 }
 Result<std::expected<std::string, McpError>> McpSessionCallTool(Process&, uint32_t,
                                                                 std::string_view,
                                                                 std::string_view) {
-  return NoMcp();
+  return NoMcp<std::string>();
 }
 Result<std::expected<std::string, McpError>> McpSessionListResources(Process&, uint32_t) {
-  return NoMcp();
+  return NoMcp<std::string>();
 }
 Result<std::expected<std::string, McpError>> McpSessionReadResource(Process&, uint32_t,
                                                                     std::string_view) {
-  return NoMcp();
+  return NoMcp<std::string>();
 }
 Result<std::expected<std::string, McpError>> McpSessionListPrompts(Process&, uint32_t) {
-  return NoMcp();
+  return NoMcp<std::string>();
 }
 Result<std::expected<std::string, McpError>> McpSessionGetPrompt(Process&, uint32_t,
                                                                  std::string_view,
                                                                  std::string_view) {
-  return NoMcp();
+  return NoMcp<std::string>();
 }
 Status McpSessionDrop(Process&, uint32_t) {
   return {};
