@@ -1,4 +1,4 @@
-//! blake3, which names programs and files on the wire.
+//! blake3 hashes, which identify programs and files in the protocol.
 use crate::abi::{guarded, Str};
 
 /// Writes the 32 bytes of the hash of `bytes` to `hash`.

@@ -1,10 +1,12 @@
-//! The door from Pie's C++ to the field's Rust libraries: one static library behind a flat C ABI.
-//! Glue only. What a guest may do is decided in C++ (`src/host`); what runs it is decided here.
+//! The Rust libraries that Pie's C++ uses, behind a flat C ABI: one static library.
 //!
-//! Rules of the ABI: borrowed slices live for the call; what C++ gives back is written into an [`abi::Out`]; a panic
-//! never crosses (it becomes an error); handles are freed exactly once by the side that was given them.
+//! This crate is glue. C++ (`src/host`) decides what a guest may do; this crate runs the guest.
+//!
+//! The ABI has four rules. A borrowed slice lives for the length of the call. A result is written into an object that the
+//! reader owns ([`abi::Out`], [`host::Reply`]). A panic never crosses the ABI; it becomes an error. The side that gets a handle
+//! frees it exactly once.
 #![warn(clippy::all)]
-#![allow(clippy::missing_safety_doc)] // the ABI's rules above hold for every function
+#![allow(clippy::missing_safety_doc)] // every function relies on the rules above
 
 pub mod abi;
 pub mod hash;

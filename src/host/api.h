@@ -3,6 +3,7 @@
 // call → translate back.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "base/result.h"

@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "backend/dummy/dummy_backend.h"
