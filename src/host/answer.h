@@ -23,8 +23,8 @@
 #include "base/result.h"
 #include "host/process.h"
 #include "pie_bridge.h"
+#include "wasm/guest_call.h"
 #include "wasm/text.h"
-#include "wasm/turn.h"
 
 namespace pie::host {
 
@@ -129,7 +129,7 @@ void Put(Reply* reply, const std::variant<T...>& value) {
 // both succeeded.
 template <class Body, class Give>
 bool Contain(void* guest, Reply* reply, Body&& body, Give&& give) noexcept {
-  const wasm::Turn turn(guest);
+  const wasm::GuestCall call(guest);
   const auto fail = [&](std::string_view text) {
     pie_bridge::pie_reply_error(reply, wasm::ToStr(text));
     return false;

@@ -1,12 +1,12 @@
 #include "wasm/runtime.h"
 
+#include "wasm/guest_call.h"
 #include "wasm/text.h"
-#include "wasm/turn.h"
 
 namespace pie::wasm {
 namespace {
 
-// An Out to receive an error's text.
+// Receives the text of an error of the bridge.
 class ErrorText {
  public:
   ErrorText() : out_(pie_bridge::pie_out_new()) {}
@@ -24,12 +24,12 @@ class ErrorText {
 };
 
 void OnOutput(void* guest, bool is_stderr, pie_bridge::Str bytes) {
-  const Turn turn(guest);
+  const GuestCall call(guest);
   static_cast<Guest*>(guest)->OnOutput(is_stderr, View(bytes));
 }
 
 const pie_bridge::Signal* Room(void* guest) {
-  const Turn turn(guest);
+  const GuestCall call(guest);
   const Signal* room = static_cast<Guest*>(guest)->Room();
   return room != nullptr ? room->raw() : nullptr;
 }
@@ -48,7 +48,7 @@ void OnExit(void* guest, pie_bridge::ExitKind kind, pie_bridge::Str text) {
     }
     return Exit::Kind::kTrapped;
   };
-  const Turn turn(guest);
+  const GuestCall call(guest);
   static_cast<Guest*>(guest)->OnExit({to_kind(kind), std::string(View(text))});
 }
 
@@ -107,8 +107,8 @@ Program::~Program() {
 std::unique_ptr<Instance> Program::Launch(Guest* guest, std::string_view input, Folder scratch,
                                           Folder data) {
   {
-    const Turn turn(guest);
-  }  // what was done to it so far
+    const GuestCall call(guest);  // publishes what this thread has done to the guest's object
+  }
   auto* raw = pie_bridge::pie_instance_launch(raw_, guest, ToStr(input),
                                               {ToStr(scratch.dir), scratch.max_bytes},
                                               {ToStr(data.dir), data.max_bytes});

@@ -1,10 +1,10 @@
-// Runtime → Program → Instance: WebAssembly components compiled, run, limited and swept. Knows
-// nothing of language models: what a guest may import is a table of functions that the owner passes
-// in.
+// Runtime → Program → Instance: compiles and runs WebAssembly components and enforces their limits.
+// This folder knows nothing of language models; the owner passes in a table of the functions that
+// a guest may import.
 //
-// Threads: everything here may be called from any thread. A Guest's calls come from the runtime's
-// own threads, one at a time. Cost: a warm launch takes tens of microseconds; loading a component
-// that is not in the code cache takes from 0.1 s (Rust) to seconds (Python, JavaScript).
+// Threads: everything here may be called from any thread. The runtime's own threads call a Guest,
+// one at a time. Cost: a warm launch takes tens of microseconds. Loading a component that is not in
+// the code cache takes from 0.1 s (Rust) to seconds (Python, JavaScript).
 #pragma once
 
 #include <cstdint>
@@ -25,26 +25,25 @@ namespace pie::wasm {
 struct Exit {
   enum class Kind { kReturned, kFailed, kTrapped, kCancelled };
   Kind kind = Kind::kReturned;
-  std::string text;  // the return value, or what went wrong
+  std::string text;  // the return value, or the error
 };
 
-// What answers a guest's calls and hears of it. The host table's functions get it as their first
-// argument.
+// The owner's object for one guest. The functions of the host table get it as their first argument.
 class Guest {
  public:
   virtual ~Guest() = default;
   virtual void OnOutput(bool is_stderr, std::string_view bytes) = 0;
   // The signal to wait for before the guest may write more. Null while there is room.
   virtual const Signal* Room() { return nullptr; }
-  // The last call: the guest's memory is gone, and the object may delete itself.
+  // The last call. The guest's memory is freed, and the object may delete itself.
   virtual void OnExit(Exit exit) = 0;
 };
 
 struct RuntimeOptions {
-  uint32_t worker_threads = 0;    // 0 = one a core
-  uint32_t max_instances = 1000;  // more wait their turn
+  uint32_t worker_threads = 0;    // 0: one for each core
+  uint32_t max_instances = 1000;  // others wait
   Limits limits;
-  std::string cache_dir;                        // compiled code; empty = not kept
+  std::string cache_dir;                        // the folder of the code cache; empty: none
   const pie_bridge::HostTable* host = nullptr;  // lives as long as the process
 };
 
@@ -53,16 +52,16 @@ class Program;
 class Runtime {
  public:
   static Result<std::unique_ptr<Runtime>> Start(const RuntimeOptions& options);
-  // Cancels what runs and waits for every OnExit. Programs must be gone before.
+  // Cancels all instances and waits for every OnExit. All programs must be destroyed before.
   ~Runtime();
 
-  // Checks, compiles (or takes from the cache) and links. `on_compile` is called, on this thread,
-  // if it has to compile.
+  // Checks the component, compiles it or finds its code in the cache, and links it. Calls
+  // `on_compile` on this thread if it has to compile.
   Result<std::shared_ptr<Program>> Load(std::string_view component,
                                         const std::function<void()>& on_compile);
 
   size_t live_instances() const;
-  // For a thread that lends itself to guests; may outlive the runtime.
+  // For a thread that lends itself to guests. The object may outlive the runtime.
   std::unique_ptr<Turns> turns() const;
 
  private:
@@ -70,11 +69,12 @@ class Runtime {
   const pie_bridge::Runtime* raw_;
 };
 
-// One run. Dropping the handle lets it run on.
+// One run of a program. It continues when this handle is destroyed.
 class Instance {
  public:
   ~Instance();
-  // At once while it waits, within milliseconds while it computes. OnExit still comes.
+  // Stops the guest: at once while it waits, within milliseconds while it computes. OnExit is still
+  // called.
   void Cancel();
 
  private:
@@ -83,7 +83,7 @@ class Instance {
   pie_bridge::Instance* raw_;
 };
 
-// A folder of the host, and how many bytes may be in it: a guest's write past them fails.
+// A folder of the host, and how many bytes it may hold. A guest that writes more traps.
 struct Folder {
   std::string_view dir;
   uint64_t max_bytes = 0;
@@ -92,11 +92,11 @@ struct Folder {
 class Program {
  public:
   ~Program();
-  // `guest` lives until its OnExit. The folders are its /scratch and /data; an empty one is not
-  // there.
+  // Starts the program. `guest` must live until its OnExit. The guest sees the folders as /scratch
+  // and /data; a folder with an empty name is not there.
   std::unique_ptr<Instance> Launch(Guest* guest, std::string_view input, Folder scratch,
                                    Folder data = {});
-  // Runs on quickly made code while better code is being made.
+  // Whether it runs on code of the quick compiler while the optimised code is being made.
   bool optimising() const;
 
  private:

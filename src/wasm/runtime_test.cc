@@ -11,7 +11,7 @@
 namespace pie::wasm {
 namespace {
 
-// No guest runs here: any function will do for a table that nobody calls.
+// No guest runs in these tests, so nothing calls the functions of the table.
 const pie_bridge::HostTable& UnusedTable() {
   using Pointers = std::array<uintptr_t, sizeof(pie_bridge::HostTable) / sizeof(uintptr_t)>;
   static const auto table = [] {
@@ -38,7 +38,7 @@ TEST(Runtime, StartsAndStops) {
   }
 }
 
-TEST(Runtime, SaysWhenTheMachineHasTooLittleRoom) {
+TEST(Runtime, ReportsThatTheMachineHasTooLittleMemory) {
   RuntimeOptions options = Small();
   options.max_instances = 100'000'000;
   auto runtime = Runtime::Start(options);
@@ -47,7 +47,7 @@ TEST(Runtime, SaysWhenTheMachineHasTooLittleRoom) {
       << runtime.error().text;
 }
 
-TEST(Runtime, RefusesWhatIsNoComponent) {
+TEST(Runtime, RefusesFilesThatAreNoComponents) {
   auto runtime = *Runtime::Start(Small());
   const std::pair<std::string, const char*> cases[] = {
       {"", "the file is empty"},
@@ -64,7 +64,7 @@ TEST(Runtime, RefusesWhatIsNoComponent) {
   }
 }
 
-TEST(Runtime, TellsOfCompilingOnlyWhenItDoes) {
+TEST(Runtime, ReportsCompilingOnlyWhenItCompiles) {
   auto runtime = *Runtime::Start(Small());
   int compiled = 0;
   const auto count = [&] { ++compiled; };
@@ -74,7 +74,7 @@ TEST(Runtime, TellsOfCompilingOnlyWhenItDoes) {
   EXPECT_EQ(compiled, 1);
 }
 
-TEST(Signal, FiringWithoutAnybodyWaitingIsHarmless) {
+TEST(Signal, MayFireWhileNothingWaits) {
   Signal signal;
   signal.Clear();
   signal.Fire();

@@ -1,5 +1,5 @@
-// Signal: something a guest can wait for. Fired from any thread; behind every pollable that this
-// engine hands out.
+// Signal: an event that a guest can wait for. Any thread may fire it. Every pollable that this
+// engine hands out waits for a signal.
 #pragma once
 
 #include "pie_bridge.h"
@@ -14,7 +14,7 @@ class Signal {
   Signal& operator=(const Signal&) = delete;
 
   void Fire() { pie_bridge::pie_signal_fire(raw_); }
-  // Makes it unready again, for things that become ready more than once.
+  // Makes it unready again, for events that happen more than once.
   void Clear() { pie_bridge::pie_signal_clear(raw_); }
   const pie_bridge::Signal* raw() const { return raw_; }
 

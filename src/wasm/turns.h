@@ -1,7 +1,7 @@
-// Turns: guests that wait for a turn, for threads that lend themselves to them. A thread may keep
-// the guests that it wakes for that; it must see to it that they are run, or handed over to the
-// runtime's own threads, before it sleeps. Guests that held a lent thread for long get their next
-// turns elsewhere.
+// Turns: lets a thread run guests instead of waking a thread of the runtime for them. A thread may
+// keep the guests that it wakes. Before it sleeps, it must run them or hand them over to the
+// runtime's own threads. A guest that held such a thread for long runs on the runtime's threads for
+// a while.
 #pragma once
 
 #include "pie_bridge.h"
@@ -15,8 +15,10 @@ class Turns {
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  void Keep(bool keep) { pie_bridge::pie_turns_keep(raw_, keep); }  // whom this thread wakes
-  bool RunOne() { return pie_bridge::pie_turns_run_one(raw_); }     // false: nobody is kept
+  // Whether this thread keeps the guests that it wakes. False hands over those that it has kept.
+  void Keep(bool keep) { pie_bridge::pie_turns_keep(raw_, keep); }
+  // Runs one of the guests that were kept. Returns false if there is none.
+  bool RunOne() { return pie_bridge::pie_turns_run_one(raw_); }
   void HandOver() { pie_bridge::pie_turns_hand_over(raw_); }
 
  private:

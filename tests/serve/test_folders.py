@@ -111,13 +111,13 @@ QUOTA = 20 << 20
 @pytest.mark.parametrize("nameless", [False, True])
 def test_quota_of_scratch(folders, on, nameless):
     (text,) = fill(on, folders, "ada", [{"path": "/scratch/big", "nameless": nameless}])
-    assert "disk quota: /scratch may hold 20 MiB" in text
+    assert "disk quota: /scratch is full; it may hold 20 MiB" in text
 
 
 def test_quota_of_data_that_many_fill_at_once(folders, on):
     """Never a byte too much on the disk, though all of them write to one folder."""
     texts = fill(on, folders, "hog", [{"path": f"/data/{i}"} for i in range(6)])
-    assert all("disk quota: /data may hold 20 MiB" in text for text in texts)
+    assert all("disk quota: /data is full; it may hold 20 MiB" in text for text in texts)
     assert QUOTA * 3 // 4 < on_disk(folders.data / "hog") <= QUOTA
     # What is written over takes nothing more, and room that was made can be used.
     steps = [["write", "/data/0", "x"], ["write", "/data/1", "y"], ["read", "/data/0"]]

@@ -1,6 +1,7 @@
 //! The C++ side: what to implement, and the table that calls it.
 use crate::contract::{Body, Contract, Function, Named, Param, Type};
 use crate::deviations::CPP_BY_HAND;
+use crate::table;
 use std::fmt::Write;
 
 const COLUMNS: usize = 100;
@@ -141,12 +142,9 @@ impl Contract {
             Type::Option(item) => format!("const {}*", self.cpp_flat(item)),
             Type::Named(index) => {
                 let named = &self.types[*index];
-                let by_hand = crate::deviations::FLAT_BY_HAND
-                    .iter()
-                    .find(|(id, _, _)| *id == named.id);
                 format!(
                     "pie_bridge::{}",
-                    by_hand.map_or(named.name.as_str(), |(_, flat, _)| flat)
+                    table::by_hand(named).unwrap_or(&named.name)
                 )
             }
             other => unreachable!("the table refuses {other:?}"),

@@ -8,7 +8,9 @@
 mod contract;
 mod cpp;
 mod deviations;
+mod read;
 mod rust;
+mod table;
 
 use std::path::Path;
 
@@ -26,9 +28,9 @@ pub struct Generated {
 
 /// Reads the contract in the folder `wit`. An error says which function or type cannot be translated, and why.
 pub fn generate(wit: &Path) -> Result<Generated, String> {
-    let contract = contract::read(wit)?;
+    let contract = read::read(wit)?;
     Ok(Generated {
-        table_rs: rust::table(&contract)?,
+        table_rs: table::table(&contract)?,
         calls_rs: rust::calls(&contract)?,
         api_h: cpp::api(&contract),
         table_h: cpp::table(&contract),

@@ -1,6 +1,9 @@
-//! Compiled code on disk: `<dir>/<key>/<checksum>.cwasm`, where the key is over the component and the compiler's configuration and
-//! the name carries the content's checksum. Written aside and renamed, so engines can share the folder; an entry whose
-//! content does not match its name is removed and rebuilt. Past a limit, the entries used longest ago go.
+//! The cache of compiled code on disk.
+//!
+//! An entry is the file `<dir>/<key>/<checksum>.cwasm`. The key is a hash of the component and of the compiler's settings; the
+//! checksum is that of the file's content. A file is written under another name and then renamed, so several engines can share
+//! the folder. An entry that does not match its checksum is removed and made again. When the folder exceeds its limit, the
+//! least recently used entries are removed.
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -11,12 +14,12 @@ pub struct CodeCache {
     dir: PathBuf,
 }
 
-/// What the folder may hold: some hundred Python or JavaScript programs, many thousand others.
+/// The size limit of the folder. It fits about a hundred Python or JavaScript programs, or thousands of others.
 const MOST_BYTES: u64 = 4 << 30;
-/// A file that is still being written is younger than this; an older one was left by a process that was killed.
-const WRITING: Duration = Duration::from_secs(3600);
+/// The age at which a file that was not renamed counts as abandoned: the process that wrote it was killed.
+const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// Feeds the engine's own notion of compatibility into blake3.
+/// Hashes with blake3 what wasmtime says about the compatibility of compiled code.
 struct KeyHasher(blake3::Hasher);
 impl Hasher for KeyHasher {
     fn write(&mut self, bytes: &[u8]) {
@@ -39,7 +42,7 @@ impl CodeCache {
         self.dir.join(&hasher.0.finalize().to_hex()[..32])
     }
 
-    /// The compiled component, if a sound entry is there.
+    /// Loads the compiled component, if there is an intact entry.
     pub fn find(&self, engine: &Engine, component: &[u8]) -> Option<Component> {
         for file in std::fs::read_dir(self.entry(engine, component))
             .ok()?
@@ -47,9 +50,9 @@ impl CodeCache {
         {
             let path = file.path();
             if path.extension().is_none_or(|e| e != "cwasm") {
-                continue; // somebody is writing it
+                continue; // it is still being written
             }
-            // Sound by checksum, hence what this engine's configuration once wrote: deserialising it is safe.
+            // The checksum matches, so an engine with these settings wrote the file. That makes deserialising it safe.
             if is_sound(&path) {
                 if let Ok(found) = unsafe { Component::deserialize_file(engine, &path) } {
                     mark_used(&path);
@@ -61,7 +64,7 @@ impl CodeCache {
         None
     }
 
-    /// Keep compiled code. A cache that cannot be written (a full disk, say) costs time, not correctness.
+    /// Stores compiled code. If that fails (for example because the disk is full), the component is compiled again next time.
     pub fn keep(&self, engine: &Engine, component: &[u8], code: &[u8]) -> std::io::Result<()> {
         let entry = self.entry(engine, component);
         std::fs::create_dir_all(&entry)?;
@@ -81,8 +84,8 @@ impl CodeCache {
         kept
     }
 
-    /// Removes what was left half-written, and the entries used longest ago until the rest fits. Code that runs stays
-    /// mapped; a program that comes again is compiled again.
+    /// Removes abandoned files, and then the least recently used entries until the rest fits. Code that is running stays
+    /// mapped. A program whose entry was removed is compiled again.
     fn prune(&self, most_bytes: u64) {
         let mut entries = vec![];
         let folders = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
@@ -95,7 +98,7 @@ impl CodeCache {
             let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             if file.path().extension().is_some_and(|e| e == "cwasm") {
                 entries.push((used, meta.len(), file.path()));
-            } else if used.elapsed().is_ok_and(|age| age > WRITING) {
+            } else if used.elapsed().is_ok_and(|age| age > ABANDONED) {
                 let _ = std::fs::remove_file(file.path());
             }
         }
@@ -107,13 +110,13 @@ impl CodeCache {
             }
             if std::fs::remove_file(&path).is_ok() {
                 total -= bytes;
-                let _ = path.parent().map(std::fs::remove_dir); // only if it is empty now
+                let _ = path.parent().map(std::fs::remove_dir); // fails unless the folder is empty
             }
         }
     }
 }
 
-/// An entry's time of last use is its time of modification.
+/// Records the time of the last use as the time of modification.
 fn mark_used(path: &Path) {
     if let Ok(file) = std::fs::File::options().append(true).open(path) {
         let _ = file.set_modified(SystemTime::now());
@@ -137,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_go_first_and_what_was_left_half_written_goes_too() {
+    fn prune_removes_the_oldest_entries_and_abandoned_files() {
         let dir = std::env::temp_dir().join(format!("pie-cache-test-{}", std::process::id()));
         let cache = CodeCache::new(dir.clone());
         let put = |name: &str, age_s: u64| {

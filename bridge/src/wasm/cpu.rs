@@ -1,4 +1,4 @@
-//! A guest's processor time: measured around every poll of its task, checked at every epoch.
+//! The processor time of a guest. It is measured around every poll of the guest's task and checked at every epoch.
 use super::ticker::Ticker;
 use super::turns::on_lent_thread;
 use std::future::Future;
@@ -9,16 +9,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A slice ends soon after a tick; what a clock on the wall shows beyond that was spent by others on a busy machine.
+/// The longest slice that is counted. A slice ends soon after a tick; if the clock shows more, the operating system ran
+/// something else in between.
 const LONGEST_SLICE: Duration = Duration::from_millis(4);
 
-/// A turn on a lent thread that needs no excuse.
+/// The longest turn on a lent thread without penalty.
 const SHORT_TURN: Duration = Duration::from_micros(100);
 
-/// What a turn elsewhere makes up for.
+/// How much of its debt a guest pays off with each turn on an executor thread.
 const REPAID: Duration = Duration::from_micros(20);
 
-/// What the task (who measures) and the epoch callback (who judges) share.
+/// Shared by the task, which measures the time, and the epoch callback, which compares it with the budget.
 pub struct CpuMeter {
     start: Instant,
     /// Nanoseconds of finished slices.
@@ -26,7 +27,7 @@ pub struct CpuMeter {
     /// When the running slice began, in nanoseconds since `start`.
     slice_ns: AtomicU64,
     pub killed: AtomicBool,
-    /// Nanoseconds that it held a lent thread for too long, and has not made up for.
+    /// The debt: nanoseconds beyond [`SHORT_TURN`] on lent threads that are not paid off yet.
     owed_ns: AtomicU64,
 }
 
@@ -40,8 +41,8 @@ impl CpuMeter {
             owed_ns: AtomicU64::new(0),
         }
     }
-    /// Asked at every turn that a lent thread could give it. One that took long there has turns elsewhere until it has
-    /// made up for that, so on average it holds up nobody for more than [`SHORT_TURN`] + [`REPAID`] a turn.
+    /// Whether the guest may take its next turn on a lent thread; asked once for each such turn. A guest with a debt runs on
+    /// executor threads until it has paid. So it holds a lent thread for at most [`SHORT_TURN`] + [`REPAID`] on average.
     pub fn may_use_lent_thread(&self) -> bool {
         let owed = self.owed_ns.load(Relaxed);
         if owed > 0 {
@@ -53,17 +54,17 @@ impl CpuMeter {
     fn now_ns(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
-    /// Time in the slice that is running now.
+    /// The length of the running slice so far.
     pub fn slice(&self) -> Duration {
         Duration::from_nanos(self.now_ns().saturating_sub(self.slice_ns.load(Relaxed)))
     }
-    /// All the time, the running slice included.
+    /// The time of all slices, including the running one.
     pub fn used(&self) -> Duration {
         Duration::from_nanos(self.used_ns.load(Relaxed)) + self.slice().min(LONGEST_SLICE)
     }
 }
 
-/// A future whose polls are measured, and seen by the ticker.
+/// A future that measures its polls and reports them to the ticker.
 pub struct Metered<F> {
     pub inner: Pin<Box<F>>,
     pub meter: Arc<CpuMeter>,

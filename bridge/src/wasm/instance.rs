@@ -1,4 +1,4 @@
-//! An instance: one run of a program in a store of its own, from launch to `on_exit`.
+//! An instance: one run of a program in its own store, from launch to `on_exit`.
 use super::cpu::{CpuMeter, Metered};
 use super::program::Program;
 use super::runtime::{ExitKind, Runtime};
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use wasmtime::component::ResourceTableError;
 use wasmtime::{Store, WasmBacktrace};
 
-/// The handle that C++ holds.
+/// The handle of an instance that C++ holds.
 pub struct Instance {
     meter: Arc<CpuMeter>,
     cancel: Arc<Notify>,
@@ -39,7 +39,7 @@ impl Launch {
         (ExitKind::Trapped, text.into())
     }
 
-    /// Waits for a place, runs the guest, and drops its store before it returns.
+    /// Waits until an instance may start, runs the guest, and drops its store before it returns.
     async fn run(&self, runtime: &Runtime) -> Ended {
         let Ok(_place) = runtime.places.acquire().await else {
             return Self::trapped("the engine is stopping");
@@ -66,7 +66,9 @@ impl Launch {
         );
         let mut store = match store {
             Ok(store) => store,
-            Err(e) => return Self::trapped(format!("cannot prepare its folders: {e:#}")),
+            Err(e) => {
+                return Self::trapped(format!("cannot prepare the folders of the inferlet: {e:#}"))
+            }
         };
         let result: wasmtime::Result<Result<String, String>> = async {
             let instance = code.pre.instantiate_async(&mut store).await?;
@@ -75,7 +77,7 @@ impl Launch {
             Ok(run.call_async(&mut store, (&self.input,)).await?.0)
         }
         .await;
-        leave_lent_thread().await; // its memory is about to go
+        leave_lent_thread().await; // freeing the guest's memory takes time
         match result {
             Ok(Ok(text)) => (ExitKind::Returned, text),
             Ok(Err(text)) => (ExitKind::Failed, text),
@@ -96,10 +98,10 @@ impl Launch {
     }
 }
 
-/// How many frames of a backtrace are shown.
+/// How many frames of a backtrace an error shows.
 const SHOWN_FRAMES: usize = 16;
 
-/// A trap for a person: the cause, the guest's own last words, where it happened.
+/// Describes a trap: its cause, the end of the guest's stderr, and the backtrace.
 fn describe(error: &wasmtime::Error, store: &Store<Guest>, stdio: &Stdio) -> String {
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
         return format!("the inferlet called exit({}) instead of returning", exit.0);
@@ -115,7 +117,7 @@ fn describe(error: &wasmtime::Error, store: &Store<Guest>, stdio: &Stdio) -> Str
     };
     let last_words = stdio.stderr_tail();
     if !last_words.is_empty() {
-        text += &format!("\nits last words on stderr:\n{last_words}");
+        text += &format!("\nthe end of its stderr:\n{last_words}");
     }
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
         text += "\nwasm backtrace:";
@@ -126,7 +128,7 @@ fn describe(error: &wasmtime::Error, store: &Store<Guest>, stdio: &Stdio) -> Str
     text
 }
 
-/// The functions under way, innermost first, without those that only carry a Rust panic.
+/// The functions on the stack, innermost first, without those that only belong to a Rust panic.
 fn frames(backtrace: &WasmBacktrace) -> Vec<String> {
     let names = backtrace.frames().iter().map(|frame| {
         let name = frame.func_name().unwrap_or("<unnamed>");
@@ -140,7 +142,7 @@ fn frames(backtrace: &WasmBacktrace) -> Vec<String> {
     names
 }
 
-/// A folder of the host, and how many bytes may be in it.
+/// A folder of the host, and how many bytes it may hold.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Folder {
@@ -148,8 +150,8 @@ pub struct Folder {
     pub max_bytes: u64,
 }
 
-/// Run a program. `guest` is handed to every callback and host call until `on_exit`. Free the handle with
-/// `pie_instance_free`. The folders are what it sees as /scratch and /data; an empty one is not there.
+/// Runs a program. Every callback and host call gets `guest` until `on_exit`. The guest sees the folders as /scratch and /data; a
+/// folder with an empty name is not there. Free the handle with `pie_instance_free`.
 #[no_mangle]
 pub unsafe extern "C" fn pie_instance_launch(
     program: *const Program,
@@ -181,7 +183,7 @@ pub unsafe extern "C" fn pie_instance_launch(
         runtime.live.enter();
         let turns = runtime.turns.clone();
         turns.spawn(launch.meter.clone(), async move {
-            let launch = launch; // whole, for its `Send`
+            let launch = launch; // moves it whole: only the whole is `Send`
             let metered = Metered {
                 inner: Box::pin(launch.run_until_cancelled(&runtime)),
                 meter: launch.meter.clone(),
@@ -196,7 +198,7 @@ pub unsafe extern "C" fn pie_instance_launch(
                     )
                 });
             (runtime.callbacks.on_exit)(launch.guest, kind, Str::of(&text));
-            // The runtime must not be dropped on one of its own threads: let go of it before it may end.
+            // The runtime must not be dropped on one of its own threads, so its reference is dropped before `leave`.
             let live = runtime.live.clone();
             drop((launch, runtime));
             live.leave();
@@ -205,7 +207,7 @@ pub unsafe extern "C" fn pie_instance_launch(
     })
 }
 
-/// Stop it: at once while it waits, within a tick while it computes. `on_exit` still comes.
+/// Cancels the instance: at once while it waits, within a tick while it computes. `on_exit` is still called.
 #[no_mangle]
 pub unsafe extern "C" fn pie_instance_cancel(instance: &Instance) {
     guarded((), || {
@@ -214,7 +216,7 @@ pub unsafe extern "C" fn pie_instance_cancel(instance: &Instance) {
     })
 }
 
-/// Drop the handle; the instance runs on.
+/// Drops the handle. The instance continues to run.
 #[no_mangle]
 pub unsafe extern "C" fn pie_instance_free(instance: *mut Instance) {
     guarded((), || drop(Box::from_raw(instance)))

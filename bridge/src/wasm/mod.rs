@@ -1,5 +1,5 @@
-//! wasmtime: programs compiled and cached, instances run, limited and swept. Knows nothing of language models: the
-//! interfaces that a guest imports are linked in by `crate::host`.
+//! wasmtime: compiles and caches programs, runs instances, and enforces their limits. This folder knows nothing of language
+//! models; `crate::host` links the interfaces that a guest imports.
 mod cache;
 mod cpu;
 mod instance;

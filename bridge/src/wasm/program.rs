@@ -1,4 +1,5 @@
-//! A program: a component, compiled, linked, with its `run` found. Quick code may run first while better code is made.
+//! A program: a component that is compiled and linked, and whose `run` export was found. A large component first runs on code
+//! of the quick compiler while a thread compiles it again with the optimising one.
 use super::runtime::{Runtime, Tier};
 use super::store::Guest;
 use crate::abi::{guarded, pie_out_text, Out, Str};
@@ -9,17 +10,17 @@ use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Type};
 use wasmtime::{bail, Result};
 
-/// What a load is doing, for whoever shows progress.
+/// What loading a program is doing. For progress displays.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub enum LoadPhase {
-    /// Found in the code cache.
+    /// The code was found in the cache.
     Cached,
-    /// Compiling; seconds for a Python or JavaScript component.
+    /// The component is being compiled. That takes seconds for Python and JavaScript.
     Compiling,
 }
 
-/// Code of one tier, ready to be instantiated.
+/// The code of one tier, ready to be instantiated.
 pub struct Code {
     pub pre: InstancePre<Guest>,
     pub run: ComponentExportIndex,
@@ -27,13 +28,13 @@ pub struct Code {
 
 pub struct Program {
     pub runtime: Arc<Runtime>,
-    /// The best code there is by now.
+    /// The best code so far.
     code: RwLock<Arc<Code>>,
-    /// Makes the better code.
+    /// The thread that makes the optimised code.
     optimiser: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Components below this size compile at once in well under a second.
+/// Smaller components compile in well under a second, so they need no quick code.
 const QUICK_TIER_BYTES: usize = 2 << 20;
 
 impl Program {
@@ -58,7 +59,7 @@ impl Program {
         }
         phase(LoadPhase::Compiling);
         if bytes.len() >= QUICK_TIER_BYTES {
-            // Code that Winch cannot make is left to Cranelift; a bad component is reported by it as well.
+            // If Winch fails, Cranelift compiles the component, or reports what is wrong with it.
             let quick = runtime.quick.as_ref();
             let first = quick.and_then(|t| Some((t, Component::new(&t.engine, bytes).ok()?)));
             if let Some((tier, component)) = first {
@@ -103,21 +104,23 @@ impl Code {
     fn link(tier: &Tier, component: &Component) -> Result<Code> {
         let run = find_run(tier, component)?;
         let pre = tier.linker.instantiate_pre(component).map_err(|e| {
-            wasmtime::format_err!("the component wants what this engine does not offer: {e:#}")
+            wasmtime::format_err!(
+                "the component imports something that this engine does not provide: {e:#}"
+            )
         })?;
         Ok(Code { pre, run })
     }
 }
 
-/// Compile with Cranelift, through the cache.
+/// Compiles with Cranelift, and stores the code in the cache.
 fn compile(runtime: &Runtime, bytes: &[u8]) -> Result<Component> {
     let engine = &runtime.optimised.engine;
     let code = engine
         .precompile_component(bytes)
-        .map_err(|e| wasmtime::format_err!("not a valid component: {e:#}"))?;
+        .map_err(|e| wasmtime::format_err!("the file is not a valid component: {e:#}"))?;
     if let Some(cache) = &runtime.cache {
         if cache.keep(engine, bytes, &code).is_ok() {
-            // From the file, so that its pages are shared and reclaimable.
+            // Code that is mapped from the file can be shared and evicted from memory.
             if let Some(component) = cache.find(engine, bytes) {
                 return Ok(component);
             }
@@ -137,7 +140,7 @@ fn check_header(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// The export `pie:<package>/run` and the function `run` in it.
+/// Finds the export `pie:<package>/run` and the function `run` in it.
 fn find_run(tier: &Tier, component: &Component) -> Result<ComponentExportIndex> {
     let mut exports = vec![];
     for (name, item) in component.component_type().exports(&tier.engine) {
@@ -148,11 +151,11 @@ fn find_run(tier: &Tier, component: &Component) -> Result<ComponentExportIndex> 
                     continue;
                 };
                 let Some((item, run)) = component.get_export(Some(&interface), "run") else {
-                    bail!("the component exports `{name}`, but there is no function `run` in it");
+                    bail!("the component exports `{name}`, but that has no function `run`");
                 };
                 if !is_run(&item) {
                     bail!(
-                        "`run` in `{name}` should be func(input: string) -> result<string, string>"
+                        "`run` in `{name}` has the wrong type; it must be func(input: string) -> result<string, string>"
                     );
                 }
                 return Ok(run);
@@ -164,17 +167,17 @@ fn find_run(tier: &Tier, component: &Component) -> Result<ComponentExportIndex> 
         .iter()
         .any(|e| e.starts_with("wasi:http/incoming-handler"))
     {
-        bail!("this is an HTTP inferlet (it exports wasi:http/incoming-handler): it has no `run` to call");
+        bail!("this is an HTTP inferlet: it exports wasi:http/incoming-handler and has no `run` function to call");
     }
     let seen = if exports.is_empty() {
         "nothing".to_string()
     } else {
         exports.join(", ")
     };
-    bail!("the component has no entry point: it should export `pie:<package-name>/run` and exports {seen}")
+    bail!("the component has no entry point: it must export `pie:<package-name>/run`, but it exports {seen}")
 }
 
-/// Has it the type of an entry point?
+/// Whether the item has the type of an entry point.
 fn is_run(item: &ComponentItem) -> bool {
     let ComponentItem::ComponentFunc(run) = item else {
         return false;
@@ -190,7 +193,8 @@ fn is_run(item: &ComponentItem) -> bool {
     )
 }
 
-/// Load a component; null with the reason in `error`. Blocks while it compiles. `on_phase` is called on this thread.
+/// Loads a component, and blocks while it compiles. On failure, returns null and puts the reason into `error`. Calls
+/// `on_phase` on this thread.
 #[no_mangle]
 pub unsafe extern "C" fn pie_program_load(
     runtime: *const Runtime,
@@ -215,7 +219,7 @@ pub unsafe extern "C" fn pie_program_load(
     })
 }
 
-/// Is better code still being made?
+/// Whether the optimised code is still being made.
 #[no_mangle]
 pub unsafe extern "C" fn pie_program_optimising(program: &Program) -> bool {
     guarded(false, || {
@@ -228,7 +232,7 @@ pub unsafe extern "C" fn pie_program_optimising(program: &Program) -> bool {
     })
 }
 
-/// Drop this handle. Instances that run keep what they need.
+/// Drops the handle. Running instances keep the code that they need.
 #[no_mangle]
 pub unsafe extern "C" fn pie_program_free(program: *const Program) {
     guarded((), || drop(Arc::from_raw(program)))

@@ -1,5 +1,7 @@
-//! Quotas of folders. WASI's own functions that write are replaced by ones that first ask the folder's account; a write
-//! that would not fit is not done, and ends the guest. What an account does not know, it measures.
+//! Quotas of the folders that guests write to.
+//!
+//! The functions of WASI that write to files are replaced by functions that first reserve the bytes in the folder's account. A
+//! write that does not fit is not done, and the guest traps. An account that has run out of known room measures the folder.
 use super::store::Guest;
 use super::turns::leave_lent_thread;
 use bytes::Bytes;
@@ -17,13 +19,13 @@ use wasmtime_wasi::p2::{
     DynOutputStream, FsResult, OutputStream, Pollable, StreamError, StreamResult,
 };
 
-const BLOCK_BYTES: u64 = 4096; // what a file takes of a disk at the least
-const WRITE_BYTES: usize = 1 << 20; // what one write may bring; the rest is for the next
+const BLOCK_BYTES: u64 = 4096; // the smallest amount of disk space that a file takes
+const WRITE_BYTES: usize = 1 << 20; // the largest single write; longer ones are cut
 
-/// What may be written to one folder, by all that have it.
+/// The account of one folder, shared by all processes that can write to it.
 pub struct Account {
     root: PathBuf,
-    /// What guests call it.
+    /// The folder's path as guests see it.
     name: &'static str,
     max_bytes: u64,
     books: Mutex<Books>,
@@ -31,18 +33,18 @@ pub struct Account {
 
 #[derive(Default)]
 struct Books {
-    /// That fit for certain, without another measurement.
+    /// Bytes that certainly fit without another measurement.
     room: u64,
-    /// Of writes under way: a measurement may miss them.
+    /// Bytes reserved by writes that are under way. A measurement may miss them.
     in_flight: u64,
-    /// Files that were written, by device and inode. Those that have lost their name still take space.
+    /// The open files that were written, by device and inode. A deleted file takes space until it is closed.
     written: HashMap<(u64, u64), Weak<File>>,
 }
 
 static ACCOUNTS: LazyLock<Mutex<HashMap<PathBuf, Weak<Account>>>> = LazyLock::new(Mutex::default);
 
 impl Account {
-    /// The account of a folder; processes that share it share that.
+    /// Finds or makes the account of a folder. Processes that share the folder share the account.
     pub fn of(dir: &str, name: &'static str, max_bytes: u64) -> io::Result<Arc<Account>> {
         let root = fs::canonicalize(dir)?;
         let mut accounts = ACCOUNTS.lock().unwrap();
@@ -60,7 +62,7 @@ impl Account {
         Ok(account)
     }
 
-    /// Sets aside what a write of so many bytes can take at the most, until it is settled.
+    /// Reserves the most disk space that a write of `bytes` bytes can take. `settle` ends the reservation.
     fn take(&self, file: &Arc<File>, bytes: usize) -> wasmtime::Result<u64> {
         let most = (bytes as u64 / BLOCK_BYTES + 2) * BLOCK_BYTES;
         let about = file.metadata()?;
@@ -70,12 +72,12 @@ impl Account {
             *known = Arc::downgrade(file);
         }
         if books.room < most {
-            let taken = measure(&self.root) + books.nameless() + books.in_flight;
+            let taken = measure(&self.root) + books.deleted() + books.in_flight;
             books.room = self.max_bytes.saturating_sub(taken);
         }
         if books.room < most {
             return Err(wasmtime::format_err!(
-                "disk quota: {} may hold {} MiB, and is full (runtime.fs_{}_quota_mb)",
+                "disk quota: {} is full; it may hold {} MiB (runtime.fs_{}_quota_mb)",
                 self.name,
                 self.max_bytes >> 20,
                 &self.name[1..]
@@ -92,7 +94,8 @@ impl Account {
 }
 
 impl Books {
-    fn nameless(&mut self) -> u64 {
+    /// The bytes of deleted files that are still open.
+    fn deleted(&mut self) -> u64 {
         let mut bytes = 0;
         self.written.retain(|_, file| {
             let about = file.upgrade().and_then(|file| file.metadata().ok());
@@ -105,7 +108,7 @@ impl Books {
     }
 }
 
-/// Bytes on the disk below a folder. Links are not followed.
+/// The disk space of everything below a folder. Links are not followed.
 fn measure(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else {
         return 0;
@@ -120,7 +123,7 @@ fn measure(dir: &Path) -> u64 {
         .sum()
 }
 
-/// A file, and the account of the folder in which it is.
+/// A file and the account of its folder.
 #[derive(Clone)]
 struct Counted {
     file: Arc<File>,
@@ -130,7 +133,7 @@ struct Counted {
 impl Guest {
     fn counted(&mut self, fd: &Resource<Descriptor>) -> wasmtime::Result<Option<Counted>> {
         let Descriptor::File(file) = self.table.get(fd)? else {
-            return Ok(None); // which WASI refuses
+            return Ok(None); // WASI refuses to write to a folder
         };
         let file = file.file.clone();
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
@@ -160,7 +163,7 @@ impl Guest {
     }
 }
 
-/// Replaces what writes to files.
+/// Replaces the functions of WASI that write to files.
 pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     let mut types = linker.instance("wasi:filesystem/types@0.2.12")?;
@@ -168,7 +171,7 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         "[method]descriptor.write",
         |mut store, (fd, mut bytes, offset): (Resource<Descriptor>, Vec<u8>, u64)| {
             Box::new(async move {
-                leave_lent_thread().await; // a measurement takes its time
+                leave_lent_thread().await; // measuring a folder can take long
                 let guest: &mut Guest = store.data_mut();
                 let counted = guest.counted(&fd)?;
                 bytes.truncate(WRITE_BYTES);
@@ -209,7 +212,7 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// A stream to a file. One write at a time is under way.
+/// A stream to a file. At most one of its writes is under way.
 struct CountedStream {
     inner: DynOutputStream,
     to: Counted,
@@ -253,7 +256,7 @@ impl OutputStream for CountedStream {
     fn check_write(&mut self) -> StreamResult<usize> {
         let room = self.inner.check_write()?;
         if room > 0 {
-            self.settle(); // what was under way is written
+            self.settle(); // the previous write has ended
         }
         Ok(room.min(WRITE_BYTES))
     }

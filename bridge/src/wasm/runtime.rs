@@ -1,4 +1,4 @@
-//! The runtime: two compilers (Cranelift for speed, Winch for a quick first start), one executor, one ticker.
+//! The runtime: two compilers (Cranelift for fast code, Winch for a fast first start), one executor and one ticker.
 use super::cache::CodeCache;
 use super::quota;
 use super::signal::Signal;
@@ -17,17 +17,17 @@ use wasmtime::{
     WasmBacktraceDetails,
 };
 
-/// What one guest may use.
+/// What one guest may use at most.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Limits {
     pub max_memory_bytes: u64,
     pub max_table_elements: u64,
-    /// Live WASI handles (pollables, streams, …).
+    /// WASI handles (pollables, streams and files) that exist at the same time.
     pub max_handles: u32,
-    /// Processor time over the whole run; 0 = no limit.
+    /// Processor time of the whole run. 0 means no limit.
     pub cpu_budget_ms: u64,
-    /// Bytes written to stdout and stderr together.
+    /// Bytes that are written to stdout and stderr together.
     pub max_output_bytes: u64,
 }
 
@@ -37,36 +37,37 @@ pub struct Limits {
 pub enum ExitKind {
     /// The text is the return value.
     Returned,
-    /// The guest itself reported an error: the text.
+    /// The guest returned an error, which is the text.
     Failed,
-    /// The guest trapped, hit a limit or could not be started: the text says why.
+    /// The guest trapped, exceeded a limit or could not be started. The text says why.
     Trapped,
     Cancelled,
 }
 
-/// Called on executor threads. After `on_exit` the bridge never touches the guest's object again.
+/// Functions of C++ that are called on the threads that run guests. After `on_exit` the bridge never uses the guest's object
+/// again.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Callbacks {
     pub on_output: extern "C" fn(GuestPtr, is_stderr: bool, Str),
-    /// The signal to wait for before the guest may write more; null while there is room.
+    /// The signal to wait for before the guest may write more. Null while there is room.
     pub room: extern "C" fn(GuestPtr) -> *const Signal,
     pub on_exit: extern "C" fn(GuestPtr, ExitKind, Str),
 }
 
 #[repr(C)]
 pub struct RuntimeConfig {
-    /// Threads that run guests; 0 = one a core.
+    /// The number of threads that run guests. 0 means one for each core.
     pub worker_threads: u32,
-    /// Guests alive at once; more wait their turn.
+    /// The number of guests that run at the same time. Others wait.
     pub max_instances: u32,
     pub limits: Limits,
-    /// Where compiled code is kept; empty = nowhere.
+    /// The folder of the code cache. Empty: code is not cached.
     pub cache_dir: Str,
     pub callbacks: Callbacks,
 }
 
-/// One compiler with what it links to.
+/// One compiler, and what its code links to.
 pub struct Tier {
     pub engine: Engine,
     pub linker: Linker<Guest>,
@@ -74,7 +75,7 @@ pub struct Tier {
 
 pub struct Runtime {
     pub optimised: Tier,
-    /// Compiles several times faster, to slower code. None where the processor has no Winch.
+    /// Compiles several times faster, to slower code. None on processors that Winch does not support.
     pub quick: Option<Tier>,
     pub cache: Option<CodeCache>,
     pub tokio: tokio::runtime::Runtime,
@@ -84,12 +85,12 @@ pub struct Runtime {
     pub limits: Limits,
     pub callbacks: Callbacks,
     pub places: Arc<Semaphore>,
-    /// Instances between launch and `on_exit`.
+    /// Counts instances between launch and `on_exit`.
     pub live: Arc<Live>,
     pub stopping: tokio::sync::watch::Sender<bool>,
 }
 
-/// Counts instances, and lets a thread wait for the last.
+/// Counts instances, and lets a thread wait until there are none.
 #[derive(Default)]
 pub struct Live {
     count: Mutex<usize>,
@@ -116,7 +117,7 @@ impl Live {
     }
 }
 
-/// A guest gets this much stack, and host calls on top of it the rest of the fiber.
+/// The stack of a guest. Host calls use the rest of the fiber's stack.
 const WASM_STACK: usize = 1 << 20;
 const FIBER_STACK: usize = 2 << 20;
 
@@ -207,7 +208,7 @@ impl Runtime {
     }
 }
 
-/// Start a runtime; null with the reason in `error`. `host` lives as long as the process.
+/// Starts a runtime. On failure, returns null and puts the reason into `error`. `host` must live as long as the process.
 #[no_mangle]
 pub unsafe extern "C" fn pie_runtime_new(
     config: &RuntimeConfig,
@@ -226,7 +227,7 @@ pub unsafe extern "C" fn pie_runtime_new(
     })
 }
 
-/// Cancel every instance, wait until all have called `on_exit`, and stop.
+/// Cancels every instance, waits until all have called `on_exit`, and stops the runtime.
 #[no_mangle]
 pub unsafe extern "C" fn pie_runtime_free(runtime: *const Runtime) {
     guarded((), || {
@@ -240,7 +241,7 @@ pub unsafe extern "C" fn pie_runtime_free(runtime: *const Runtime) {
     })
 }
 
-/// Instances between launch and exit.
+/// The number of instances between launch and `on_exit`.
 #[no_mangle]
 pub unsafe extern "C" fn pie_runtime_live(runtime: &Runtime) -> usize {
     runtime.live.count()

@@ -1,4 +1,4 @@
-//! A signal that C++ fires from any thread and a guest awaits as a `wasi:io/poll` pollable.
+//! A signal: C++ fires it from any thread, and a guest awaits it as a `wasi:io/poll` pollable.
 use crate::abi::guarded;
 use futures_util::task::AtomicWaker;
 use std::future::poll_fn;
@@ -8,7 +8,8 @@ use std::task::Poll;
 use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::p2::{DynPollable, Pollable};
 
-/// Shared by C++ (who fires) and the pollables of one instance (who wait). Firing after the instance is gone is harmless.
+/// Shared by C++, which fires it, and the pollables of one instance, which wait for it. Firing it after the instance has ended
+/// does nothing.
 #[derive(Default)]
 pub struct Signal {
     fired: AtomicBool,
@@ -18,7 +19,7 @@ pub struct Signal {
 pub struct SignalPollable(pub Arc<Signal>);
 
 impl SignalPollable {
-    /// The same as `ready`, with nothing on the heap.
+    /// Does the same as `ready` without an allocation.
     pub async fn fired(&self) {
         let signal = &self.0;
         poll_fn(|cx| {
@@ -26,7 +27,7 @@ impl SignalPollable {
                 return Poll::Ready(());
             }
             signal.waker.register(cx.waker());
-            // Fired between the look and the registration?
+            // The signal may have fired before the waker was registered.
             if signal.fired.load(Ordering::Acquire) {
                 Poll::Ready(())
             } else {
@@ -44,10 +45,10 @@ impl Pollable for SignalPollable {
     }
 }
 
-/// A pollable on the signal that C++ named. Null means ready for ever.
+/// Makes a pollable of a signal of C++. For null, the pollable is always ready.
 ///
 /// # Safety
-/// C++ keeps its own reference to the signal for the length of this call.
+/// C++ holds a reference to the signal during this call.
 pub unsafe fn subscribe(
     table: &mut ResourceTable,
     signal: *const Signal,
@@ -65,7 +66,7 @@ pub unsafe fn subscribe(
     wasmtime_wasi::p2::subscribe(table, source)
 }
 
-/// What waits for the signal that C++ named; nothing if it is null.
+/// Makes an object that waits for a signal of C++. Returns nothing for null.
 ///
 /// # Safety
 /// As for [`subscribe`].
@@ -77,13 +78,13 @@ pub unsafe fn waiter(signal: *const Signal) -> Option<SignalPollable> {
     Some(SignalPollable(Arc::from_raw(signal)))
 }
 
-/// A signal that has not been fired. Free it with `pie_signal_free`.
+/// Makes a signal that has not fired. Free it with `pie_signal_free`.
 #[no_mangle]
 pub extern "C" fn pie_signal_new() -> *const Signal {
     Arc::into_raw(Arc::new(Signal::default()))
 }
 
-/// Make it ready and wake who waits.
+/// Makes the signal ready and wakes the guest that waits for it.
 #[no_mangle]
 pub unsafe extern "C" fn pie_signal_fire(signal: *const Signal) {
     guarded((), || {
@@ -92,7 +93,7 @@ pub unsafe extern "C" fn pie_signal_fire(signal: *const Signal) {
     })
 }
 
-/// Make it unready again.
+/// Makes the signal unready again.
 #[no_mangle]
 pub unsafe extern "C" fn pie_signal_clear(signal: *const Signal) {
     (*signal).fired.store(false, Ordering::Release);

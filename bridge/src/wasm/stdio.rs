@@ -1,4 +1,4 @@
-//! A guest's stdout and stderr, handed to C++ as they are written.
+//! A guest's stdout and stderr. Every write is passed to C++ at once.
 use super::runtime::Callbacks;
 use super::signal::{waiter, SignalPollable};
 use crate::abi::{GuestPtr, Str};
@@ -9,9 +9,9 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-/// How much of stderr an error report quotes.
+/// How many bytes of stderr an error report quotes.
 const TAIL_BYTES: usize = 2048;
-/// The most that one write may carry.
+/// The largest single write.
 const WRITE_BYTES: usize = 64 << 10;
 
 struct Shared {
@@ -22,7 +22,7 @@ struct Shared {
     stderr_tail: VecDeque<u8>,
 }
 
-/// Both streams of one instance; they share one allowance.
+/// Both streams of one instance. They share one limit.
 #[derive(Clone)]
 pub struct Stdio(Arc<Mutex<Shared>>);
 
@@ -42,7 +42,7 @@ impl Stdio {
             is_stderr,
         }
     }
-    /// The last lines of stderr: a guest's own words on why it died.
+    /// The end of stderr, where a guest usually says why it failed.
     pub fn stderr_tail(&self) -> String {
         let shared = self.0.lock().unwrap();
         let bytes: Vec<u8> = shared.stderr_tail.iter().copied().collect();
@@ -89,7 +89,7 @@ impl IsTerminal for Stream {
 
 impl StdoutStream for Stream {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        Box::new(tokio::io::sink()) // WASI 0.3 only, which is not linked
+        Box::new(tokio::io::sink()) // only WASI 0.3 uses it, which is not linked
     }
     fn p2_stream(&self) -> Box<dyn OutputStream> {
         Box::new(self.clone())

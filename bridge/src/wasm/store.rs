@@ -1,4 +1,4 @@
-//! What a store holds: the guest's WASI state, its limits, and the C++ object that answers its host calls.
+//! The content of a store: the guest's WASI state, its limits, and its C++ object.
 use super::cpu::CpuMeter;
 use super::quota::Account;
 use super::runtime::Limits;
@@ -13,20 +13,21 @@ use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
-/// The state of one instance. Used by one thread at a time.
+/// The state of one instance. One thread at a time uses it.
 pub struct Guest {
     wasi: WasiCtx,
     http: WasiHttpCtx,
     http_hooks: DenyHttp,
     pub table: ResourceTable,
-    /// Of the folders that it may write to.
+    /// The accounts of the folders that it may write to.
     pub(super) accounts: Vec<Arc<Account>>,
-    /// What answers its host calls.
+    /// The C++ side, which implements its host calls.
     pub host: Host,
     memory_limit: usize,
     table_limit: usize,
-    /// Set when a growth was refused: the likely cause of the trap that follows.
+    /// Why memory or a table was not allowed to grow. That is the likely cause of a trap that follows.
     pub refused: Option<String>,
+    /// The result of the last host call. It is kept, so that most calls allocate nothing.
     pub reply: Reply,
 }
 unsafe impl Send for Guest {}
@@ -53,7 +54,7 @@ impl WasiHttpView for Guest {
 type HttpIo = Box<dyn std::future::Future<Output = Result<(), wasmtime_wasi_http::Error>> + Send>;
 type HttpReply = wasmtime_wasi_http::Result<(http::Response<wasmtime_wasi_http::WasiBody>, HttpIo)>;
 
-/// Outgoing HTTP is linked, so that guests which import it start, and refused.
+/// Refuses outgoing HTTP. It is linked only so that guests that import it can start.
 struct DenyHttp;
 impl WasiHttpHooks for DenyHttp {
     fn send_request(
@@ -75,7 +76,7 @@ impl ResourceLimiter for Guest {
     ) -> wasmtime::Result<bool> {
         if desired > self.memory_limit {
             self.refused = Some(format!(
-                "memory limit: the inferlet asked for {} MiB, {} MiB are allowed (runtime.wasm_max_memory_mb)",
+                "memory limit: the inferlet asked for {} MiB; {} MiB are allowed (runtime.wasm_max_memory_mb)",
                 desired >> 20,
                 self.memory_limit >> 20
             ));
@@ -90,7 +91,7 @@ impl ResourceLimiter for Guest {
     ) -> wasmtime::Result<bool> {
         if desired > self.table_limit {
             self.refused = Some(format!(
-                "table limit: the inferlet asked for a table of {desired} elements, {} are allowed",
+                "table limit: the inferlet asked for a table of {desired} elements; {} are allowed",
                 self.table_limit
             ));
         }
@@ -98,12 +99,12 @@ impl ResourceLimiter for Guest {
     }
 }
 
-/// A store ready to be instantiated into.
+/// Makes the store of a new instance.
 pub fn new_store(
     engine: &Engine,
     host: Host,
     limits: &Limits,
-    folders: [Option<(&str, u64)>; 2], // /scratch and /data, and how many bytes each may hold
+    folders: [Option<(&str, u64)>; 2], // /scratch and /data: the folder, and how many bytes it may hold
     stdio: &Stdio,
     meter: Arc<CpuMeter>,
 ) -> wasmtime::Result<Store<Guest>> {
@@ -148,7 +149,7 @@ pub fn new_store(
                 budget.as_millis()
             ));
         }
-        // Epochs pass while a guest waits: only a slice that was really used gives way.
+        // Epochs also pass while a guest waits, so only a guest that has computed for a whole tick yields.
         Ok(if meter.slice() < TICK {
             UpdateDeadline::Continue(1)
         } else {

@@ -1,30 +1,33 @@
-//! The ticker: moves the engines' epochs while guests compute, so that none does so for long unseen.
+//! The ticker: a thread that advances the engines' epochs while guests compute, so that no guest computes for long without
+//! being checked.
 //!
-//! A device computes on all cores, and whoever wakes takes one from it. So the ticker looks less and less often while
-//! it finds nobody at work, and sleeps once no guest has run for a while.
+//! A device computes on all cores, and a thread that wakes takes one of them away. So the ticker checks less and less often
+//! while it finds no guest running, and sleeps once no guest has run for a while.
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use wasmtime::Engine;
 
-/// How long a guest runs before others get a turn.
+/// How long a guest computes before other guests get a turn.
 pub const TICK: Duration = Duration::from_millis(2);
 
-/// Between two looks at guests that only have short turns. One that begins to compute then is first seen so late.
+/// The longest pause between two checks while all guests have short turns. A guest that starts to compute is noticed after at
+/// most this time.
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
-/// How long nobody runs before the ticker sleeps, and how long it then does unless it is woken.
+/// How long no guest runs before the ticker sleeps.
 const REST: Duration = Duration::from_millis(100);
+/// How long it sleeps unless it is woken.
 const ASLEEP: Duration = Duration::from_secs(1);
 
 pub struct Ticker {
     engines: Vec<Engine>,
-    /// Guests that have their turn now.
+    /// The number of guests that are running.
     running: AtomicU32,
-    /// Turns so far.
+    /// The number of turns so far.
     turns: AtomicU64,
-    /// Nanoseconds in turns that have ended, since the last epoch.
+    /// Nanoseconds of the turns that ended since the last epoch.
     spent_ns: AtomicU64,
     asleep: AtomicBool,
     stopped: Mutex<bool>,
@@ -52,7 +55,7 @@ impl Ticker {
         }
     }
 
-    /// Short turns add up: else one that never runs when the ticker looks would go unseen.
+    /// Adds up the time of turns. Otherwise a guest that happens not to run whenever the ticker checks would never be noticed.
     pub fn guest_stops(&self, spent_ns: u64) {
         let all_ns = self.spent_ns.fetch_add(spent_ns, Relaxed) + spent_ns;
         if all_ns > TICK.as_nanos() as u64 {
@@ -69,7 +72,7 @@ impl Ticker {
         self.wake.notify_all();
     }
 
-    /// The ticker's thread, until it is stopped.
+    /// The body of the ticker's thread. Returns when the ticker is stopped.
     pub fn run(&self) {
         let mut pause = TICK;
         let mut at_rest = Duration::ZERO;
@@ -103,7 +106,7 @@ impl Ticker {
         }
     }
 
-    /// A guest that finds another epoch than it left asks what that means.
+    /// Starts a new epoch. Every running guest then calls its epoch callback.
     fn tick(&self) {
         self.spent_ns.store(0, Relaxed);
         self.engines.iter().for_each(Engine::increment_epoch);
@@ -140,7 +143,7 @@ mod tests {
             }
             true
         }
-        /// Does the epoch move? `spent_ns` is what a tick takes away.
+        /// Whether the epoch advances: a tick resets `spent_ns`.
         fn ticks(&self) -> bool {
             self.ticker.spent_ns.store(1, SeqCst);
             self.eventually(|ticker| ticker.spent_ns.load(SeqCst) == 0)
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_computes_is_seen_again_and_again() {
+    fn a_guest_that_computes_is_noticed_again_and_again() {
         let watched = Watched::new();
         watched.ticker.guest_starts();
         assert!((0..3).all(|_| watched.ticks()));
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn it_sleeps_when_nobody_runs_and_wakes_for_whoever_does() {
+    fn it_sleeps_when_no_guest_runs_and_wakes_when_one_does() {
         let watched = Watched::new();
         for _ in 0..2 {
             assert!(watched.falls_asleep());

@@ -1,6 +1,7 @@
-//! Where guests take their turns: on the executor's threads, or on threads that were lent. A step thread lends itself:
-//! it wakes guests and then has nothing to do until they come back, so it runs them itself and no other thread has to
-//! be woken for it. Threads of a device that wait for its next batch help.
+//! Which thread polls a guest's task: a thread of the executor, or a lent thread.
+//!
+//! A step thread wakes guests and then has nothing to do until they have run. So it lends itself: it runs the guests that it has
+//! woken, and no other thread has to be woken for them. Threads of a device that wait for its next batch do the same.
 use super::cpu::CpuMeter;
 use super::runtime::Runtime;
 use crate::abi::guarded;
@@ -16,20 +17,20 @@ use std::sync::{Arc, Mutex};
 type Turn = Runnable<Arc<CpuMeter>>;
 
 thread_local! {
-    /// Whose guests this thread keeps, when it wakes them, for those that lend themselves.
+    /// The `Turns` whose guests this thread keeps for lent threads when it wakes them. Null: it keeps none.
     static KEEPS_FOR: Cell<*const Turns> = const { Cell::new(null()) };
-    /// Runs a guest that was kept.
+    /// Whether this thread is lent: it runs a guest that was kept.
     static LENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// So many that wait are worth waking another thread for.
+/// For each so many guests that wait, a thread of the executor is woken to help.
 const CROWD: usize = 64;
 
 pub struct Turns {
     tokio: tokio::runtime::Handle,
-    /// Woken on a lent thread, and not yet run.
+    /// Guests that were woken and kept, and have not run yet.
     woken: Mutex<VecDeque<Turn>>,
-    /// How many these are, for a quick look.
+    /// The length of `woken`, to be read without the lock.
     waiting: AtomicUsize,
 }
 
@@ -42,7 +43,7 @@ impl Turns {
         })
     }
 
-    /// Run a guest's task to its end, a turn at a time.
+    /// Runs a guest's task to its end, one turn at a time.
     pub fn spawn(
         self: &Arc<Turns>,
         meter: Arc<CpuMeter>,
@@ -59,7 +60,7 @@ impl Turns {
 
     fn schedule(self: &Arc<Turns>, turn: Turn, info: ScheduleInfo) {
         if info.woken_while_running {
-            // It has just had its turn: others first.
+            // It has just had a turn, so other guests run first.
             self.tokio.spawn(async move {
                 tokio::task::yield_now().await;
                 turn.run();
@@ -95,7 +96,7 @@ impl Turns {
         next
     }
 
-    /// An executor's thread takes some of them.
+    /// Lets a thread of the executor run guests that were kept.
     fn help(self: &Arc<Turns>) {
         let turns = self.clone();
         self.tokio.spawn(async move {
@@ -123,26 +124,26 @@ impl Turns {
     }
 }
 
-/// Does this thread run a guest though it has other things to do?
+/// Whether this thread is lent to the guest that it runs.
 pub fn on_lent_thread() -> bool {
     LENT.get()
 }
 
-/// Go on elsewhere, before something that takes its time.
+/// Moves the guest to a thread of the executor. Called before something that may take long.
 pub async fn leave_lent_thread() {
     if on_lent_thread() {
         tokio::task::yield_now().await;
     }
 }
 
-/// A runtime's turns, for a thread that lends itself. Free them with `pie_turns_free`.
+/// The turns of a runtime, for a thread that lends itself. Free them with `pie_turns_free`.
 #[no_mangle]
 pub extern "C" fn pie_turns_new(runtime: &Runtime) -> *const Turns {
     Arc::into_raw(runtime.turns.clone())
 }
 
-/// From now on this thread keeps the guests that it wakes, or no longer does. Whoever keeps some must see to it that
-/// they are run or handed over before it sleeps.
+/// Says whether this thread keeps the guests that it wakes. A thread that keeps guests must run them or hand them over before
+/// it sleeps.
 #[no_mangle]
 pub extern "C" fn pie_turns_keep(turns: &Turns, keep: bool) {
     KEEPS_FOR.set(if keep { turns } else { null() });
@@ -151,13 +152,13 @@ pub extern "C" fn pie_turns_keep(turns: &Turns, keep: bool) {
     }
 }
 
-/// Let one of those that were kept have a turn on this thread. False: there is none.
+/// Runs one of the guests that were kept on this thread. Returns false if there is none.
 #[no_mangle]
 pub extern "C" fn pie_turns_run_one(turns: &Turns) -> bool {
     guarded(false, || turns.run_one())
 }
 
-/// There is something better to do: the executor runs who is left.
+/// Hands the guests that were kept to the executor.
 #[no_mangle]
 pub extern "C" fn pie_turns_hand_over(turns: &Turns) {
     guarded((), || turns.hand_over())
@@ -182,7 +183,7 @@ mod tests {
     const SOON: Duration = Duration::from_millis(50);
     const LATE: Duration = Duration::from_secs(20);
 
-    /// A guest that waits for signals, one after the other, and says on which thread it ran.
+    /// A guest that waits for one signal after the other and reports the thread on which it ran.
     struct Fake {
         signals: Vec<*const super::super::Signal>,
         ran: Receiver<ThreadId>,
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_guests_runs_them() {
+    fn a_thread_that_keeps_guests_runs_them() {
         let (_tokio, turns) = executor();
         let guest = Fake::launch(&turns, 2, Duration::ZERO);
         pie_turns_keep(&turns, true);
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_kept_can_be_handed_over() {
+    fn kept_guests_can_be_handed_over() {
         let (_tokio, turns) = executor();
         let guest = Fake::launch(&turns, 2, Duration::ZERO);
         pie_turns_keep(&turns, true);
@@ -263,7 +264,7 @@ mod tests {
         assert!(!guest.ran_here());
         std::thread::sleep(SOON);
         guest.fire(1);
-        pie_turns_keep(&turns, false); // the last chance
+        pie_turns_keep(&turns, false); // also hands over
         assert!(!guest.ran_here());
     }
 
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn who_held_a_lent_thread_for_long_runs_elsewhere_for_a_while() {
+    fn a_guest_that_held_a_lent_thread_for_long_runs_elsewhere_for_a_while() {
         let (_tokio, turns) = executor();
         let guest = Fake::launch(&turns, 3, Duration::from_millis(2));
         pie_turns_keep(&turns, true);
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn others_guests_are_not_kept() {
+    fn guests_of_another_runtime_are_not_kept() {
         let (_tokio, turns) = executor();
         let (_other_tokio, others) = executor();
         let guest = Fake::launch(&others, 1, Duration::ZERO);
