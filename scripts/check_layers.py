@@ -43,7 +43,7 @@ CPU_PARTS: dict[str, tuple[str, ...]] = {
     "layers": ("machine", "quant", "matmul", "attention", "weights"),
 }
 
-# The bridge's generated headers are the only includes from outside src/, and only for these folders.
+# The bridge's generated headers are the only includes from outside src/. These folders may see them.
 OUTSIDE = {
     "pie_bridge.h": ("wasm", "host", "speech"),
     "pie_host_api.h": ("host",),
