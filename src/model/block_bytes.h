@@ -9,7 +9,7 @@
 
 namespace pie {
 
-using Block = const uint8_t*;
+using BlockBytes = const uint8_t*;
 
 // The sixteen values of IQ4: they are closer together near zero, where most weights are.
 inline constexpr std::array<int8_t, 16> kIq4Steps = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -19,13 +19,13 @@ inline constexpr std::array<int8_t, 16> kIq4Steps = {-127, -104, -83, -65, -49, 
 inline constexpr std::array<int8_t, 16> kE2m1Steps = {0, 1,  2,  3,  4,  6,  8,  12,
                                                       0, -1, -2, -3, -4, -6, -8, -12};
 
-inline uint16_t U16(Block in) {
+inline uint16_t U16(BlockBytes in) {
   return static_cast<uint16_t>(in[0] | in[1] << 8);
 }
-inline uint32_t U32(Block in) {
+inline uint32_t U32(BlockBytes in) {
   return U16(in) | static_cast<uint32_t>(U16(in + 2)) << 16;
 }
-inline float Half(Block in) {
+inline float Half(BlockBytes in) {
   return HalfToFloat(U16(in));
 }
 

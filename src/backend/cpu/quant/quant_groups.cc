@@ -10,15 +10,15 @@ namespace pie::cpu {
 namespace {
 
 // model/dequantize.cc describes the layouts of all blocks.
-uint8_t TwoBits(Block packed, int i) {
+uint8_t TwoBits(BlockBytes packed, int i) {
   return packed[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
 }
-uint8_t FourBits(Block packed, int i) {
+uint8_t FourBits(BlockBytes packed, int i) {
   return packed[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 0xF;
 }
 
 // Reads 32 numbers from 16 bytes, to q[first] and up.
-void Nibbles(Block packed, int first, QuantGroups& out) {
+void Nibbles(BlockBytes packed, int first, QuantGroups& out) {
   for (int i = 0; i < 16; ++i) {
     out.q[first + i] = packed[i] & 0xF;
     out.q[first + 16 + i] = packed[i] >> 4;
@@ -31,16 +31,16 @@ void SetPair(int pair, float scale, float min, QuantGroups& out) {
   out.min[2 * pair] = out.min[2 * pair + 1] = min;
 }
 
-void Q5(Block in, bool has_min, QuantGroups& out) {
+void Q5(BlockBytes in, bool has_min, QuantGroups& out) {
   const float d = Half(in);
   SetPair(0, d, has_min ? Half(in + 2) : -16 * d, out);
-  const Block bits = in + (has_min ? 4 : 2);
+  const BlockBytes bits = in + (has_min ? 4 : 2);
   const uint32_t high = U32(bits);
   Nibbles(bits + 4, 0, out);
   for (int i = 0; i < 32; ++i) out.q[i] |= (high >> i & 1) << 4;
 }
 
-void Q2K(Block in, QuantGroups& out) {
+void Q2K(BlockBytes in, QuantGroups& out) {
   for (int i = 0; i < 256; ++i) out.q[i] = TwoBits(in + 16, i);
   for (int g = 0; g < 16; ++g) {
     out.scale[g] = Half(in + 80) * static_cast<float>(in[g] & 0xF);
@@ -48,8 +48,8 @@ void Q2K(Block in, QuantGroups& out) {
   }
 }
 
-void Q3K(Block in, QuantGroups& out) {
-  const Block scales = in + 96;
+void Q3K(BlockBytes in, QuantGroups& out) {
+  const BlockBytes scales = in + 96;
   for (int i = 0; i < 256; ++i) {
     out.q[i] = TwoBits(in + 32, i) | (in[i % 32] >> (i / 32) & 1) << 2;
   }
@@ -62,8 +62,8 @@ void Q3K(Block in, QuantGroups& out) {
 }
 
 // Reads Q4_K, and Q5_K with its high bits.
-void Q45K(Block in, bool five, QuantGroups& out) {
-  const Block packed = in + 4;  // eight six-bit scales and minima
+void Q45K(BlockBytes in, bool five, QuantGroups& out) {
+  const BlockBytes packed = in + 4;  // eight six-bit scales and minima
   for (int g = 0; g < 8; ++g) {
     const int scale = g < 4 ? packed[g] & 63 : (packed[g + 4] & 0xF) | packed[g - 4] >> 6 << 4;
     const int min = g < 4 ? packed[g + 4] & 63 : packed[g + 4] >> 4 | packed[g] >> 6 << 4;
@@ -75,7 +75,7 @@ void Q45K(Block in, bool five, QuantGroups& out) {
   }
 }
 
-void Q6K(Block in, QuantGroups& out) {
+void Q6K(BlockBytes in, QuantGroups& out) {
   for (int i = 0; i < 256; ++i) {
     const int low = in[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 0xF;
     out.q[i] = static_cast<uint8_t>(low | TwoBits(in + 128, i) << 4);
@@ -86,7 +86,7 @@ void Q6K(Block in, QuantGroups& out) {
   }
 }
 
-void Iq4Xs(Block in, QuantGroups& out) {
+void Iq4Xs(BlockBytes in, QuantGroups& out) {
   const uint32_t high = U16(in + 2);
   for (int g = 0; g < 8; ++g) {
     const int low = in[4 + g / 2] >> (g % 2 * 4) & 0xF;
@@ -99,7 +99,7 @@ void Iq4Xs(Block in, QuantGroups& out) {
 }  // namespace
 
 void ReadGroups(DType dtype, const std::byte* data, QuantGroups& out) {
-  const auto* const in = reinterpret_cast<Block>(data);
+  const auto* const in = reinterpret_cast<BlockBytes>(data);
   switch (dtype) {
     case DType::kQ5_0:
       return Q5(in, false, out);
