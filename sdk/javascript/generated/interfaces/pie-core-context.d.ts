@@ -10,35 +10,35 @@ declare module 'pie:core/context' {
      */
     private constructor();
     /**
-    * An empty context.
+    * Creates an empty context.
     */
     static create(model: Model): Context;
     /**
-    * A copy of a saved snapshot of this user.
+    * Returns a copy of a snapshot of this user.
     */
     static open(model: Model, name: string): Context;
     /**
-    * Like `open`, and the snapshot is gone.
+    * Does the same as `open` and deletes the snapshot.
     */
     static take(model: Model, name: string): Context;
     /**
-    * Remove a snapshot.
+    * Deletes a snapshot.
     */
     static 'delete'(model: Model, name: string): void;
     /**
-    * A copy-on-write clone.
+    * Returns a copy-on-write clone.
     */
     fork(): Context;
     /**
-    * Keep the present state under a name; an older snapshot of that name is replaced.
+    * Saves the context under a name and replaces an older snapshot of that name.
     */
     save(name: string): void;
     /**
-    * Keep it under a fresh name, which is returned.
+    * Saves the context under a fresh name and returns the name.
     */
     snapshot(): string;
     /**
-    * Give all pages back now. Any later use of the handle is an error.
+    * Gives all pages back now. Any later use of the handle is an error.
     */
     destroy(): void;
     tokensPerPage(): number;
@@ -46,31 +46,31 @@ declare module 'pie:core/context' {
     committedPageCount(): number;
     workingPageCount(): number;
     /**
-    * Tokens held in working pages, all of them together.
+    * The number of tokens in all working pages together.
     */
     workingPageTokenCount(): number;
     /**
-    * Make the first `n` working pages, which must be full, immutable and shareable.
+    * Commits the first `n` working pages, which must be full.
     */
     commitWorkingPages(n: number): void;
     /**
-    * Add `n` empty working pages.
+    * Adds `n` empty working pages.
     */
     reserveWorkingPages(n: number): void;
     /**
-    * Give back the last `n` working pages with what they hold.
+    * Releases the last `n` working pages and their tokens.
     */
     releaseWorkingPages(n: number): void;
     /**
-    * Forget the last `n` tokens of the working pages.
+    * Drops the last `n` tokens of the working pages.
     */
     truncateWorkingPageTokens(n: number): void;
     /**
-    * Give the pages back until the next pass, which restores them.
+    * Gives the pages back. The next pass restores them.
     */
     suspend(): void;
     /**
-    * What the next pass bids for a page.
+    * Sets the bid for a page, in credits.
     */
     bid(value: number): void;
     [Symbol.dispose](): void;

@@ -12,7 +12,7 @@ declare module 'pie:core/inference' {
   export type Context = import('pie:core/context').Context;
   export type Adapter = import('pie:core/adapter').Adapter;
   /**
-   * What to read at an output row. The first five choose a token; temperature 0 is greedy. The rest are probes.
+   * What to compute at an output row. The first five choose a token (temperature 0 is greedy); the rest are probes.
    */
   export type Sampler = SamplerMultinomial | SamplerTopK | SamplerTopP | SamplerMinP | SamplerTopKTopP | SamplerEmbedding | SamplerDist | SamplerRawLogits | SamplerLogprob | SamplerLogprobs | SamplerEntropy;
   /**
@@ -50,11 +50,14 @@ declare module 'pie:core/inference' {
     tag: 'top-k-top-p',
     val: [number, number, number],
   }
+  /**
+   * The hidden state of the row.
+   */
   export interface SamplerEmbedding {
     tag: 'embedding',
   }
   /**
-   * (temperature, k): the k likeliest tokens with probabilities; k = 0 for the whole vocabulary.
+   * (temperature, k): the k most likely tokens with their probabilities; k = 0 returns the whole vocabulary.
    */
   export interface SamplerDist {
     tag: 'dist',
@@ -63,14 +66,23 @@ declare module 'pie:core/inference' {
   export interface SamplerRawLogits {
     tag: 'raw-logits',
   }
+  /**
+   * The log-probability of one token.
+   */
   export interface SamplerLogprob {
     tag: 'logprob',
     val: number,
   }
+  /**
+   * The log-probabilities of several tokens.
+   */
   export interface SamplerLogprobs {
     tag: 'logprobs',
     val: Uint32Array,
   }
+  /**
+   * The entropy of the distribution, in nats.
+   */
   export interface SamplerEntropy {
     tag: 'entropy',
   }
@@ -79,12 +91,15 @@ declare module 'pie:core/inference' {
     tag: 'token',
     val: number,
   }
+  /**
+   * (tokens, probabilities)
+   */
   export interface SlotOutputDistribution {
     tag: 'distribution',
     val: [Uint32Array, Float32Array],
   }
   /**
-   * Little-endian f32, one a token of the vocabulary.
+   * Little-endian f32, one for each token of the vocabulary.
    */
   export interface SlotOutputLogits {
     tag: 'logits',
@@ -98,15 +113,21 @@ declare module 'pie:core/inference' {
     tag: 'entropy',
     val: number,
   }
+  /**
+   * Little-endian f32.
+   */
   export interface SlotOutputEmbedding {
     tag: 'embedding',
     val: Uint8Array,
   }
   export interface Output {
     /**
-     * In the order in which samplers were added, one a requested row (and draw).
+     * One slot for each requested row and draw, in the order in which the samplers were added.
      */
     slots: Array<SlotOutput>,
+    /**
+     * Draft tokens by the engine, and their positions.
+     */
     specTokens: Uint32Array,
     specPositions: Uint32Array,
   }
@@ -114,36 +135,39 @@ declare module 'pie:core/inference' {
   export class ForwardPass implements Disposable {
     constructor(model: Model)
     /**
-    * The context that the tokens extend.
+    * Sets the context that the tokens extend.
     */
     context(context: Context): void;
     /**
-    * Tokens and the position of each.
+    * Sets the input tokens and the position of each.
     */
     inputTokens(tokens: Uint32Array, positions: Uint32Array): void;
     /**
-    * Draft tokens to verify behind the input.
+    * Sets draft tokens to verify after the input.
     */
     inputSpeculativeTokens(tokens: Uint32Array, positions: Uint32Array): void;
     /**
-    * Ask the engine to draft.
+    * Asks the engine for draft tokens.
     */
     outputSpeculativeTokens(enable: boolean): void;
     /**
-    * One row an input token; true = attend. Rows are clipped to the causal limit.
+    * Sets one mask row for each input token; true = attend. Rows are clipped to the causal limit.
     */
     attentionMask(rows: Array<Brle>): void;
     /**
-    * Over the vocabulary; true = allowed.
+    * Sets a mask over the vocabulary; true = allowed.
     */
     logitMask(mask: Brle): void;
     /**
-    * Read the given input rows.
+    * Adds a sampler or probe at the given input rows.
     */
     sampler(indices: Uint32Array, sampler: Sampler): void;
+    /**
+    * Applies a LoRA adapter in this pass.
+    */
     adapter(adapter: Adapter): void;
     /**
-    * Queue the pass. A pass is executed once.
+    * Queues the pass. A pass can be executed once. Errors of the setters above are returned here.
     */
     execute(): FutureOutput;
     [Symbol.dispose](): void;
@@ -156,7 +180,7 @@ declare module 'pie:core/inference' {
     private constructor();
     pollable(): Pollable;
     /**
-    * None while the pass has not run.
+    * Returns none until the pass has run.
     */
     get(): Output | undefined;
     [Symbol.dispose](): void;
@@ -169,12 +193,12 @@ declare module 'pie:core/inference' {
     private constructor();
     static fromJsonSchema(schema: string): Grammar;
     /**
-    * Any JSON text.
+    * The grammar of any JSON text.
     */
     static json(): Grammar;
     static fromRegex(pattern: string): Grammar;
     /**
-    * Lark or GBNF.
+    * Accepts Lark and GBNF.
     */
     static fromEbnf(source: string): Grammar;
     toString(): string;
@@ -184,7 +208,13 @@ declare module 'pie:core/inference' {
   export class Matcher implements Disposable {
     constructor(grammar: Grammar, tokenizer: Tokenizer)
     acceptTokens(tokens: Uint32Array): void;
+    /**
+    * Returns the mask of the tokens that the grammar allows next.
+    */
     nextTokenLogitMask(): Brle;
+    /**
+    * Returns whether the text is complete.
+    */
     isTerminated(): boolean;
     reset(): void;
     [Symbol.dispose](): void;

@@ -2,17 +2,20 @@
 /// <reference path="./wasi-io-poll.d.ts" />
 declare module 'pie:core/messaging' {
   /**
-   * Append to a queue; one `pull` takes each message.
+   * Appends a message to a queue. Each message goes to one `pull`.
    */
   export function push(topic: string, message: string): void;
   /**
-   * The next message of a queue.
+   * Takes the next message of a queue.
    */
   export function pull(topic: string): FutureString;
   /**
-   * Hand a message to every present subscriber.
+   * Sends a message to every current subscriber.
    */
   export function broadcast(topic: string, message: string): void;
+  /**
+   * Subscribes to the broadcasts of a topic.
+   */
   export function subscribe(topic: string): Subscription;
   export type Pollable = import('wasi:io/poll@0.2.12').Pollable;
   export type FutureString = import('pie:core/types').FutureString;
@@ -23,11 +26,11 @@ declare module 'pie:core/messaging' {
      */
     private constructor();
     /**
-    * Ready when a message waits, or after `unsubscribe`.
+    * Ready when a message is waiting, or after `unsubscribe`.
     */
     pollable(): Pollable;
     /**
-    * The next message, if one waits.
+    * Returns the next message, or none if no message is waiting.
     */
     get(): string | undefined;
     unsubscribe(): void;

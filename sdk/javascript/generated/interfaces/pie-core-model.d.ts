@@ -8,7 +8,7 @@ declare module 'pie:core/model' {
      */
     private constructor();
     /**
-    * Bind to a model that the engine has loaded.
+    * Returns a model that the engine has loaded.
     */
     static load(name: string): Model;
     tokenizer(): Tokenizer;
@@ -20,18 +20,24 @@ declare module 'pie:core/model' {
      * This type does not have a public constructor.
      */
     private constructor();
+    /**
+    * Encodes a text and adds nothing to it. Names of special tokens in it become those tokens.
+    */
     encode(text: string): Uint32Array;
+    /**
+    * Decodes tokens and leaves special tokens out. An id outside the vocabulary is an error.
+    */
     decode(tokens: Uint32Array): string;
     /**
-    * Every token id with its bytes.
+    * Returns every token id with its bytes.
     */
     vocabs(): [Uint32Array, Array<Uint8Array>];
     /**
-    * The ids that stand for no text of their own, with their names.
+    * Returns the special tokens with their names. They stand for no text.
     */
     specialTokens(): [Uint32Array, Array<Uint8Array>];
     /**
-    * The regular expression that splits text before merges apply.
+    * Returns the regular expression that splits a text before merges are applied.
     */
     splitRegex(): string;
     [Symbol.dispose](): void;

@@ -6,19 +6,19 @@ declare module 'pie:core/runtime' {
    */
   export function version(): string;
   /**
-   * The id of this running inferlet.
+   * The id of this run of the inferlet.
    */
   export function instanceId(): string;
   /**
-   * The user who launched it.
+   * The user who launched this inferlet.
    */
   export function username(): string;
   /**
-   * Names of the loaded models, the default one first.
+   * The names of the loaded models; the default model comes first.
    */
   export function models(): Array<string>;
   /**
-   * Start another inferlet (`name` or `name@X.Y.Z`) with a JSON input, as the same user.
+   * Launches another inferlet (`name` or `name@X.Y.Z`) with a JSON input, as the same user.
    */
   export function launch(program: string, input: string): Child;
   export type Pollable = import('wasi:io/poll@0.2.12').Pollable;
@@ -35,7 +35,7 @@ declare module 'pie:core/runtime' {
     */
     pollable(): Pollable;
     /**
-    * None while it runs; then its return value or its error.
+    * Returns none while the child runs, then its return value or its error.
     */
     get(): Result<string, Error> | undefined;
     /**
@@ -43,7 +43,7 @@ declare module 'pie:core/runtime' {
     */
     pid(): string;
     /**
-    * Stop it.
+    * Stops the child.
     */
     cancel(): void;
     [Symbol.dispose](): void;

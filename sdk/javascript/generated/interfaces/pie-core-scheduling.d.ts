@@ -2,23 +2,23 @@
 /// <reference path="./pie-core-model.d.ts" />
 declare module 'pie:core/scheduling' {
   /**
-   * Credits a new page costs.
+   * The credits that a new page costs.
    */
   export function price(): number;
   /**
-   * The clearing price that this context pays.
+   * The credits that the context pays for each page and tick: the price of the last auction.
    */
   export function rent(context: Context): number;
   /**
-   * This inferlet's share of the last revenue.
+   * This inferlet's share of the last tick's revenue.
    */
   export function dividend(model: Model): number;
   /**
-   * Seconds a tick takes.
+   * The duration of the last batch, in seconds.
    */
   export function latency(context: Context): number;
   /**
-   * Credits left.
+   * The credits of this inferlet.
    */
   export function balance(model: Model): number;
   export type Model = import('pie:core/model').Model;

@@ -2,7 +2,7 @@
 declare module 'pie:core/types' {
   export type Pollable = import('wasi:io/poll@0.2.12').Pollable;
   /**
-   * A message for a person: what was wrong and what to do.
+   * An error message for people. It says what was wrong and what to do.
    */
   export type Error = string;
   /**
@@ -27,11 +27,11 @@ declare module 'pie:core/types' {
      */
     private constructor();
     /**
-    * Ready once `get` has an answer.
+    * Ready when `get` has a result.
     */
     pollable(): Pollable;
     /**
-    * The text; none while it has not arrived, and none for ever when its source is gone.
+    * Returns the string, or none if it has not arrived yet or will never arrive.
     */
     get(): string | undefined;
     [Symbol.dispose](): void;

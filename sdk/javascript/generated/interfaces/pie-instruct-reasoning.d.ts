@@ -5,13 +5,22 @@ declare module 'pie:instruct/reasoning' {
   export type Error = import('pie:core/types').Error;
   export type Model = import('pie:core/model').Model;
   export type Event = EventStart | EventDelta | EventComplete;
+  /**
+   * The reasoning has begun.
+   */
   export interface EventStart {
     tag: 'start',
   }
+  /**
+   * New text of the reasoning.
+   */
   export interface EventDelta {
     tag: 'delta',
     val: string,
   }
+  /**
+   * The reasoning has ended. The value is its whole text.
+   */
   export interface EventComplete {
     tag: 'complete',
     val: string,

@@ -3,29 +3,35 @@
 /// <reference path="./pie-core-types.d.ts" />
 declare module 'pie:instruct/tool-use' {
   /**
-   * Tokens that tell the model which tools (JSON schemas) it has.
+   * The tokens that describe the available tools, given as JSON schemas, to the model.
    */
   export function equip(model: Model, tools: Array<string>): Uint32Array;
   /**
-   * Tokens that give a tool's answer back.
+   * The tokens that give the result of the tool `name` back to the model.
    */
   export function answer(model: Model, name: string, value: string): Uint32Array;
   export function createDecoder(model: Model): Decoder;
   /**
-   * A grammar of the native call format, where there is one.
+   * The grammar of the model's call format, or none if it has no grammar.
    */
   export function format(model: Model, tools: Array<string>): Grammar | undefined;
+  /**
+   * Creates a matcher of that grammar. Traps if there is none.
+   */
   export function createMatcher(model: Model, tools: Array<string>): Matcher;
   export type Error = import('pie:core/types').Error;
   export type Model = import('pie:core/model').Model;
   export type Grammar = import('pie:core/inference').Grammar;
   export type Matcher = import('pie:core/inference').Matcher;
   export type Event = EventStart | EventCall;
+  /**
+   * A call has begun, or no call has begun yet: see `pie:plus/calls`.
+   */
   export interface EventStart {
     tag: 'start',
   }
   /**
-   * (name, arguments as JSON)
+   * A call is complete: (name, arguments as JSON).
    */
   export interface EventCall {
     tag: 'call',

@@ -3,9 +3,9 @@
 /// <reference path="./wasi-io-poll.d.ts" />
 declare module 'pie:plus/chains' {
   /**
-   * Executes the pass, and after it as many as it takes to choose `max-tokens` tokens or one of
-   * `stops`. The pass has one sampler, on its last row, and no attention mask; its logit mask holds
-   * for all. With `sampling.seed`, token i is drawn from seed + i.
+   * Executes the pass, and further passes until `max-tokens` tokens or one of `stops` were chosen.
+   * The pass must have one sampler, on its last row, and no attention mask. Its logit mask applies to
+   * all passes. With `sampling.seed`, token i is drawn from seed + i.
    */
   export function run(pass: ForwardPass, maxTokens: number, stops: Uint32Array): Chain;
   export type Pollable = import('wasi:io/poll@0.2.12').Pollable;
@@ -17,20 +17,23 @@ declare module 'pie:plus/chains' {
    * 
    * ## `"stop"`
    * 
-   * By a stop token, which is the last one that it gave.
+   * The chain chose a stop token, which is its last token.
    * ## `"limit"`
    * 
-   * It gave as many tokens as it was asked for.
+   * The chain chose `max-tokens` tokens.
    * ## `"cancelled"`
    * 
-   * Its context was used for something else, or is gone.
+   * The context was used for something else, or was dropped.
    */
   export type Ending = 'stop' | 'limit' | 'cancelled';
   export interface Progress {
     /**
-     * What was chosen since the last call, oldest first.
+     * The tokens chosen since the last call, oldest first.
      */
     tokens: Uint32Array,
+    /**
+     * None while the chain runs.
+     */
     ended?: Ending,
   }
   
@@ -40,12 +43,12 @@ declare module 'pie:plus/chains' {
      */
     private constructor();
     /**
-    * Ready when there is something to take: the first token, then several at once, then the end.
+    * Ready when `take` has something to return: the first token, then several at once, then the end.
     */
     pollable(): Pollable;
     /**
-    * Empty while nothing is there. An error: why no further pass could run, once all tokens before
-    * it were taken.
+    * Returns the tokens chosen since the last call; the list is empty if there are none. After all
+    * tokens of a failed chain were taken, returns the reason of the failure as an error.
     */
     take(): Progress;
     [Symbol.dispose](): void;

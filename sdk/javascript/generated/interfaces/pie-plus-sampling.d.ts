@@ -1,7 +1,7 @@
 /// <reference path="./pie-core-inference.d.ts" />
 declare module 'pie:plus/sampling' {
   /**
-   * Draw this pass's random choices from `seed` (and the row and draw) alone.
+   * Makes the pass's random draws depend on `seed`, the row and the number of the draw alone.
    */
   export function seed(pass: ForwardPass, seed: bigint): void;
   export type ForwardPass = import('pie:core/inference').ForwardPass;

@@ -3,12 +3,12 @@
 /// <reference path="./pie-core-types.d.ts" />
 declare module 'pie:plus/steps' {
   /**
-   * Executes a pass of `tokens` that continue the context, and samples its last row, as a
-   * `forward-pass` of these parts would. An empty mask allows all tokens.
+   * Executes a pass that appends `tokens` to the context and samples its last row. It does the same
+   * as a `forward-pass` with these parts. An empty mask allows all tokens.
    */
   export function begin(context: Context, tokens: Uint32Array, logitMask: Uint32Array, seed: bigint | undefined, sampler: Sampler): FutureOutput;
   /**
-   * Waits for a pass and takes what it gave. An error: why it could not run.
+   * Waits for a pass and returns its output, or the reason why it failed.
    */
   export function finish(output: FutureOutput): Given;
   export type Error = import('pie:core/types').Error;
@@ -17,18 +17,18 @@ declare module 'pie:plus/steps' {
   export type Output = import('pie:core/inference').Output;
   export type Sampler = import('pie:core/inference').Sampler;
   /**
-   * What a pass gave.
+   * The output of a pass.
    */
   export type Given = GivenToken | GivenOutput;
   /**
-   * One slot, a token.
+   * The pass has one slot, which is a token.
    */
   export interface GivenToken {
     tag: 'token',
     val: number,
   }
   /**
-   * Anything else.
+   * Any other output.
    */
   export interface GivenOutput {
     tag: 'output',

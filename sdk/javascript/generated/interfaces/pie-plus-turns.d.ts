@@ -2,7 +2,7 @@
 /// <reference path="./pie-core-types.d.ts" />
 declare module 'pie:plus/turns' {
   /**
-   * What the template adds for `turns` behind turns of the kinds `before`.
+   * Returns the tokens that the template adds for `turns` after turns of the kinds `before`.
    */
   export function extend(model: Model, before: Array<Kind>, turns: Array<Turn>): Uint32Array;
   export type Error = import('pie:core/types').Error;
@@ -20,27 +20,27 @@ declare module 'pie:plus/turns' {
    * 
    * ## `"answer"`
    * 
-   * Of a tool.
+   * A tool's answer.
    * ## `"cue"`
    * 
-   * Where the model's own turn begins.
+   * The beginning of the model's own turn.
    */
   export type Kind = 'system' | 'user' | 'assistant' | 'tools' | 'answer' | 'cue';
   /**
-   * A record, not a variant: some bindings cannot pass lists of variants.
+   * One turn. It is a record and not a variant, because some bindings cannot pass lists of variants.
    */
   export interface Turn {
     kind: Kind,
     /**
-     * What is said; an answer's value.
+     * The text of the turn, or the value of a tool's answer.
      */
     text: string,
     /**
-     * The tool that answers.
+     * The name of the tool that answers; empty for other kinds.
      */
     name: string,
     /**
-     * JSON schemas.
+     * The JSON schemas of the tools; empty for other kinds.
      */
     tools: Array<string>,
   }

@@ -3,11 +3,11 @@ declare module 'wasi:clocks/monotonic-clock@0.2.12' {
   export function now(): Instant;
   export function resolution(): Duration;
   /**
-   * Ready at `when`.
+   * Returns a pollable that becomes ready at the time `when`.
    */
   export function subscribeInstant(when: Instant): Pollable;
   /**
-   * Ready after `when` has passed.
+   * Returns a pollable that becomes ready after `when` nanoseconds.
    */
   export function subscribeDuration(when: Duration): Pollable;
   export type Pollable = import('wasi:io/poll@0.2.12').Pollable;
@@ -16,7 +16,7 @@ declare module 'wasi:clocks/monotonic-clock@0.2.12' {
    */
   export type Instant = bigint;
   /**
-   * Nanoseconds.
+   * A duration in nanoseconds.
    */
   export type Duration = bigint;
 }

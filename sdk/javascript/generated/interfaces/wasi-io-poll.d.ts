@@ -1,6 +1,6 @@
 declare module 'wasi:io/poll@0.2.12' {
   /**
-   * Wait until at least one is ready; gives the indices of those that are. An empty list traps.
+   * Waits until at least one pollable is ready and returns the indices of all that are. An empty list traps.
    */
   export function poll(in_: Array<Pollable>): Uint32Array;
   
@@ -10,11 +10,11 @@ declare module 'wasi:io/poll@0.2.12' {
      */
     private constructor();
     /**
-    * Is it ready now? Never waits.
+    * Returns whether the event is ready. Never waits.
     */
     ready(): boolean;
     /**
-    * Wait until it is ready.
+    * Waits until the event is ready.
     */
     block(): void;
     [Symbol.dispose](): void;
