@@ -13,6 +13,7 @@ pub mod table {
 }
 
 /// The traits of the interfaces, generated.
+#[allow(clippy::all)] // a reader gains nothing from a shorter form of generated code
 mod calls {
     include!(concat!(env!("OUT_DIR"), "/host_calls.rs"));
 }
