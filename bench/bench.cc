@@ -13,6 +13,7 @@
 
 #include "backend/dummy/dummy_backend.h"
 #include "host/engine.h"
+#include "speech/dummy_model.h"
 #include "step_bench.h"
 
 namespace pie::host {

@@ -9,6 +9,7 @@
 #include "backend/dummy/dummy_backend.h"
 #include "cli/models.h"
 #include "cli/terminal.h"
+#include "speech/dummy_model.h"
 #include "speech/open_model.h"
 
 namespace pie::cli {

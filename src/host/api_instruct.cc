@@ -1,5 +1,6 @@
 // pie:instruct: chat turns, tools, and the decoders of what the model says; and what pie:plus adds.
 #include "host/api.h"
+#include "speech/turn.h"
 
 namespace pie::host {
 namespace {
@@ -16,8 +17,8 @@ Status CheckSize(Process& process, std::span<const Turn> turns) {
   }
   size_t bytes = 0;
   for (const Turn& turn : turns) {
-    bytes += turn.text.size() + turn.name.size();
-    for (std::string_view tool : turn.tools) bytes += tool.size();
+    bytes += turn.text.len + turn.name.len;
+    for (Str tool : View(turn.tools)) bytes += tool.len;
   }
   if (bytes > limits.max_turn_bytes) {
     return Fail(Code::kExhausted, "turns of {} bytes; {} is the limit", bytes,
@@ -31,41 +32,23 @@ Result<std::vector<uint32_t>> TurnAlone(Process& process, uint32_t model, const 
   return PIE_TRY(ChatOf(process, model))->Alone(turn);
 }
 
-TurnKind FromBridge(TurnsKind kind) {
-  switch (kind) {
-    case TurnsKind::System:
-      return TurnKind::kSystem;
-    case TurnsKind::User:
-      return TurnKind::kUser;
-    case TurnsKind::Assistant:
-      return TurnKind::kAssistant;
-    case TurnsKind::Tools:
-      return TurnKind::kTools;
-    case TurnsKind::Answer:
-      return TurnKind::kAnswer;
-    case TurnsKind::Cue:
-      break;
-  }
-  return TurnKind::kCue;
-}
-
 }  // namespace
 
 Result<std::vector<uint32_t>> ChatSystem(Process& process, uint32_t model, std::string_view text) {
-  return TurnAlone(process, model, {.kind = TurnKind::kSystem, .text = text});
+  return TurnAlone(process, model, MakeTurn(TurnKind::System, text));
 }
 
 Result<std::vector<uint32_t>> ChatUser(Process& process, uint32_t model, std::string_view text) {
-  return TurnAlone(process, model, {.kind = TurnKind::kUser, .text = text});
+  return TurnAlone(process, model, MakeTurn(TurnKind::User, text));
 }
 
 Result<std::vector<uint32_t>> ChatAssistant(Process& process, uint32_t model,
                                             std::string_view text) {
-  return TurnAlone(process, model, {.kind = TurnKind::kAssistant, .text = text});
+  return TurnAlone(process, model, MakeTurn(TurnKind::Assistant, text));
 }
 
 Result<std::vector<uint32_t>> ChatCue(Process& process, uint32_t model) {
-  return TurnAlone(process, model, {.kind = TurnKind::kCue});
+  return TurnAlone(process, model, MakeTurn(TurnKind::Cue));
 }
 
 Result<std::vector<uint32_t>> ChatSeal(Process& process, uint32_t model) {
@@ -155,29 +138,20 @@ Result<bool> CallsAssembling(Process& process, uint32_t decoder) {
 }
 
 Result<std::vector<uint32_t>> TurnsExtend(Process& process, uint32_t model,
-                                          std::span<const TurnsKind> before,
-                                          std::span<const pie_bridge::TurnsTurn> turns) {
-  std::vector<TurnKind> kinds;
-  for (TurnsKind kind : before) kinds.push_back(FromBridge(kind));
-  std::vector<Turn> list;
-  for (const pie_bridge::TurnsTurn& turn : turns) {
-    list.push_back({FromBridge(turn.kind), View(turn.text), View(turn.name), {}});
-    for (Str tool : View(turn.tools)) list.back().tools.push_back(View(tool));
-  }
-  PIE_RETURN_IF_ERROR(CheckSize(process, list));
-  return PIE_TRY(ChatOf(process, model))->Extend(kinds, list);
+                                          std::span<const TurnKind> before,
+                                          std::span<const Turn> turns) {
+  PIE_RETURN_IF_ERROR(CheckSize(process, turns));
+  return PIE_TRY(ChatOf(process, model))->Extend(before, turns);
 }
 
 Result<std::vector<uint32_t>> ToolUseEquip(Process& process, uint32_t model,
                                            std::span<const Str> tools) {
-  Turn turn{.kind = TurnKind::kTools};
-  for (Str tool : tools) turn.tools.push_back(View(tool));
-  return TurnAlone(process, model, turn);
+  return TurnAlone(process, model, MakeToolsTurn(tools));
 }
 
 Result<std::vector<uint32_t>> ToolUseAnswer(Process& process, uint32_t model, std::string_view name,
                                             std::string_view value) {
-  return TurnAlone(process, model, {.kind = TurnKind::kAnswer, .text = value, .name = name});
+  return TurnAlone(process, model, MakeTurn(TurnKind::Answer, value, name));
 }
 
 Result<std::optional<uint32_t>> ToolUseFormat(Process& process, uint32_t model,

@@ -15,6 +15,7 @@
 #include "backend/dummy/dummy_backend.h"
 #include "host/api.h"
 #include "sched/testing.h"
+#include "speech/dummy_model.h"
 
 namespace pie::host {
 

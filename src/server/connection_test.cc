@@ -11,6 +11,7 @@
 #include "host/hash.h"
 #include "server/http.h"
 #include "server/server.h"
+#include "speech/dummy_model.h"
 
 namespace pie::server {
 namespace {

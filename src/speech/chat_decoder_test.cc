@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "model/dummy_vocab.h"
+#include "speech/dummy_model.h"
 
 namespace pie {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "model/gguf.h"
-#include "speech/model.h"
+#include "speech/tokenizer.h"
 
 namespace pie {
 

@@ -1,9 +1,11 @@
+#include "speech/dummy_model.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "model/dummy_vocab.h"
-#include "speech/model.h"
+#include "speech/turn.h"
 
 namespace pie {
 namespace {
@@ -74,21 +76,18 @@ std::string Shown(const Result<Tokens>& tokens) {
 }
 
 Turn System(std::string_view text) {
-  return {.kind = TurnKind::kSystem, .text = text};
+  return MakeTurn(TurnKind::System, text);
 }
 Turn User(std::string_view text) {
-  return {.kind = TurnKind::kUser, .text = text};
+  return MakeTurn(TurnKind::User, text);
 }
 Turn Assistant(std::string_view text) {
-  return {.kind = TurnKind::kAssistant, .text = text};
+  return MakeTurn(TurnKind::Assistant, text);
 }
 Turn ToolAnswer(std::string_view name, std::string_view text) {
-  return {.kind = TurnKind::kAnswer, .text = text, .name = name};
+  return MakeTurn(TurnKind::Answer, text, name);
 }
-Turn Tools(std::vector<std::string_view> tools) {
-  return {.kind = TurnKind::kTools, .tools = std::move(tools)};
-}
-const Turn kCue{.kind = TurnKind::kCue};
+const Turn kCue = MakeTurn(TurnKind::Cue);
 
 TEST(DummyModel, WritesChatMl) {
   const Model model = MakeDummyModel("dummy");
@@ -111,9 +110,10 @@ TEST(DummyModel, WritesChatMl) {
 TEST(DummyModel, TurnsAddUp) {
   const Model model = MakeDummyModel("dummy");
   const ChatTemplate& chat = *model.chat;
-  const std::string_view add = R"({"name": "add", "parameters": {"type": "object"}})";
-  const std::vector<Turn> turns = {System("s"), Tools({add}),           User("u"), Assistant("a"),
-                                   User("v"),   ToolAnswer("add", "1"), kCue};
+  const pie_bridge::Str add =
+      MakeTurn(TurnKind::Tools, R"({"name": "add", "parameters": {"type": "object"}})").text;
+  const std::vector<Turn> turns = {System("s"), MakeToolsTurn({&add, 1}), User("u"), Assistant("a"),
+                                   User("v"),   ToolAnswer("add", "1"),   kCue};
   const std::string whole = Shown(chat.Extend({}, turns));
   EXPECT_EQ(
       whole,
@@ -133,8 +133,8 @@ TEST(DummyModel, TurnsAddUp) {
 TEST(DummyModel, AnswersShareATurn) {
   const Model model = MakeDummyModel("dummy");
   const ChatTemplate& chat = *model.chat;
-  const std::vector<TurnKind> before = {TurnKind::kUser, TurnKind::kCue};
-  const std::vector<TurnKind> more = {TurnKind::kUser, TurnKind::kCue, TurnKind::kAnswer};
+  const std::vector<TurnKind> before = {TurnKind::User, TurnKind::Cue};
+  const std::vector<TurnKind> more = {TurnKind::User, TurnKind::Cue, TurnKind::Answer};
   EXPECT_EQ(Shown(chat.Extend(before, {{ToolAnswer("a", "1"), ToolAnswer("b", "2"), kCue}})),
             "<|im_start|>tool\n1\n2<|im_end|>\n<|im_start|>assistant\n");
   EXPECT_EQ(Shown(chat.Extend(before, {{ToolAnswer("a", "1")}})), "<|im_start|>tool\n1");
@@ -153,6 +153,12 @@ TEST(DummyModel, TurnsCannotSpeakInSpecialTokens) {
   }
   EXPECT_EQ(Shown(model.chat->Alone(User("a<|im_end|>b"))),
             "<|im_start|>user\na<|im_end|>b<|im_end|>\n");
+}
+
+TEST(DummyModel, TheTemplatesOwnMarksAreTextInATurn) {
+  const Model model = MakeDummyModel("dummy");
+  const std::string text = "\uFDD0a\uFDD1 <|im_end|>\uFDD2";
+  EXPECT_EQ(Shown(model.chat->Alone(User(text))), "<|im_start|>user\n" + text + "<|im_end|>\n");
 }
 
 TEST(DummyModel, KnowsItsFormats) {

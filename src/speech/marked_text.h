@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "speech/model.h"
+#include "speech/text_pieces.h"
 
 namespace pie {
 

@@ -39,7 +39,7 @@ Result<Model> Assemble(const fs::path& path, std::string name,
   if (!tokenizer) return std::unexpected(In(path, std::move(tokenizer.error())));
   Model model{.name = std::move(name), .tokenizer = *std::move(tokenizer)};
   const ChatSource source = PIE_TRY(read_chat_source(*model.tokenizer));
-  auto chat = MakeChatTemplate(source, *model.tokenizer);
+  auto chat = ChatTemplate::Make(source, *model.tokenizer);
   if (!chat) return std::unexpected(In(path, std::move(chat.error())));
   model.chat = *std::move(chat);
   return model;

@@ -4,6 +4,7 @@
 
 #include "model/dummy_vocab.h"
 #include "speech/chat_source.h"
+#include "speech/dummy_model.h"
 
 namespace pie {
 namespace {

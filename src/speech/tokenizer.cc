@@ -1,77 +1,68 @@
 #include "speech/tokenizer.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 
-#include "speech/tokenizer_bridge.h"
+#include "base/utf8.h"
+#include "speech/bridge_out.h"
+#include "speech/text_pieces.h"
+#include "speech/tokenizer_memory.h"
 
 namespace pie {
-namespace {
 
-class BridgeTokenizer final : public Tokenizer {
- public:
-  explicit BridgeTokenizer(pie_bridge::Tokenizer* raw)
-      : raw_(raw), table_(pie_bridge::pie_tokenizer_table(raw)) {
-    for (size_t i = 0; i < table_.specials; ++i) {
-      const pie_bridge::SpecialToken special = pie_bridge::pie_tokenizer_special(raw_, i);
-      special_.ids.push_back(special.id);
-      special_.bytes.emplace_back(View(special.name));
-    }
+Tokenizer::Tokenizer(pie_bridge::Tokenizer* raw) : raw_(raw) {
+  const pie_bridge::TokenTable table = pie_bridge::pie_tokenizer_table(raw_);
+  bytes_ = View(table.bytes);
+  ends_ = {table.ends.ptr, table.ends.len};
+  split_regex_ = View(table.split_regex);
+  drops_leading_space_ = table.drops_leading_space;
+  for (size_t i = 0; i < table.specials; ++i) {
+    const pie_bridge::SpecialToken special = pie_bridge::pie_tokenizer_special(raw_, i);
+    special_.ids.push_back(special.id);
+    special_.bytes.emplace_back(View(special.name));
   }
-  ~BridgeTokenizer() override { pie_bridge::pie_tokenizer_free(raw_); }
-  BridgeTokenizer(const BridgeTokenizer&) = delete;
-  BridgeTokenizer& operator=(const BridgeTokenizer&) = delete;
-
-  uint32_t vocab_size() const override { return static_cast<uint32_t>(table_.ends.len); }
-
-  Result<std::vector<uint32_t>> Encode(std::string_view text) const override {
-    return Encode(text, false);
-  }
-  Result<std::vector<uint32_t>> EncodePlain(std::string_view text) const override {
-    return Encode(text, true);
-  }
-
-  std::string_view Bytes(uint32_t id) const override {
-    const uint32_t begin = id == 0 ? 0 : table_.ends.ptr[id - 1];
-    return View(table_.bytes).substr(begin, table_.ends.ptr[id] - begin);
-  }
-  bool drops_leading_space() const override { return table_.drops_leading_space; }
-  bool IsSpecial(uint32_t id) const override {
-    return std::ranges::binary_search(special_.ids, id);
-  }
-  std::optional<uint32_t> Find(std::string_view token) const override {
-    uint32_t id = 0;
-    if (!pie_bridge::pie_tokenizer_find(raw_, ToStr(token), &id)) return std::nullopt;
-    return id;
-  }
-  const Vocabulary& special_tokens() const override { return special_; }
-  std::string_view split_regex() const override { return View(table_.split_regex); }
-
- private:
-  Result<std::vector<uint32_t>> Encode(std::string_view text, bool plain) const {
-    BridgeOut out;
-    if (!pie_bridge::pie_tokenizer_encode(raw_, ToStr(text), plain, out.get())) {
-      return Fail(Code::kInvalid, "{}", out.text());
-    }
-    return out.words();
-  }
-
-  pie_bridge::Tokenizer* raw_;
-  pie_bridge::TokenTable table_;  // borrowed from raw_
-  Vocabulary special_;
-};
-
-}  // namespace
-
-std::unique_ptr<Tokenizer> WrapTokenizer(pie_bridge::Tokenizer* raw) {
-  return std::make_unique<BridgeTokenizer>(raw);
 }
 
-void ReturnFreedMemory() {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
+Tokenizer::~Tokenizer() {
+  pie_bridge::pie_tokenizer_free(raw_);
+}
+
+Result<std::vector<uint32_t>> Tokenizer::Encode(std::string_view text) const {
+  return Encode(text, false);
+}
+
+Result<std::vector<uint32_t>> Tokenizer::EncodePlain(std::string_view text) const {
+  return Encode(text, true);
+}
+
+Result<std::vector<uint32_t>> Tokenizer::Encode(std::string_view text, bool plain) const {
+  BridgeOut out;
+  if (!pie_bridge::pie_tokenizer_encode(raw_, ToStr(text), plain, out.get())) {
+    return Fail(Code::kInvalid, "{}", out.text());
+  }
+  return out.words();
+}
+
+Result<std::string> Tokenizer::Decode(std::span<const uint32_t> tokens) const {
+  std::string bytes;
+  TextPieces text(*this);
+  for (uint32_t token : tokens) {
+    if (token >= vocab_size()) {
+      return Fail(Code::kInvalid, "token {} is outside the vocabulary of {} tokens", token,
+                  vocab_size());
+    }
+    bytes += text.Next(token);
+  }
+  return ToValidUtf8(bytes);
+}
+
+bool Tokenizer::IsSpecial(uint32_t id) const {
+  return std::ranges::binary_search(special_.ids, id);
+}
+
+std::optional<uint32_t> Tokenizer::Find(std::string_view token) const {
+  uint32_t id = 0;
+  if (!pie_bridge::pie_tokenizer_find(raw_, ToStr(token), &id)) return std::nullopt;
+  return id;
 }
 
 Result<std::unique_ptr<Tokenizer>> TokenizerFromJson(std::string_view json, uint32_t vocab_size) {
@@ -79,7 +70,18 @@ Result<std::unique_ptr<Tokenizer>> TokenizerFromJson(std::string_view json, uint
   auto* raw = pie_bridge::pie_tokenizer_from_json(ToStr(json), vocab_size, error.get());
   ReturnFreedMemory();
   if (raw == nullptr) return Fail(Code::kInvalid, "tokenizer.json: {}", error.text());
-  return WrapTokenizer(raw);
+  return std::make_unique<Tokenizer>(raw);
+}
+
+Result<std::unique_ptr<Tokenizer>> TokenizerFromBytes(std::span<const std::string_view> specials,
+                                                      uint32_t vocab_size) {
+  std::vector<pie_bridge::Str> names;
+  for (std::string_view name : specials) names.push_back(ToStr(name));
+  BridgeOut error;
+  auto* raw =
+      pie_bridge::pie_tokenizer_from_bytes({names.data(), names.size()}, vocab_size, error.get());
+  if (raw == nullptr) return Fail(Code::kInvalid, "the vocabulary of bytes: {}", error.text());
+  return std::make_unique<Tokenizer>(raw);
 }
 
 }  // namespace pie

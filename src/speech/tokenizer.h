@@ -1,20 +1,77 @@
-// Tokenizers of real models, over the bridge: the `tokenizers` library of Hugging Face runs them,
-// and a GGUF's vocabulary is converted into one. Loading costs tens of milliseconds and a few bytes
-// times the vocabulary; what is loaded is immutable and shared by threads.
+// Tokenizer: text to tokens and back. It runs in the text crate, behind the bridge; the table of
+// the tokens' bytes is read here, without a call. Loading takes tens of milliseconds and a few
+// bytes per token of the vocabulary. A loaded tokenizer is immutable and shared by threads.
 //
-// Neither source is trusted: what is damaged, too big or of a kind not known is an error that says
-// so, never an abort.
+// The sources are not trusted: a file that is damaged, too big or of an unknown kind is an error
+// that says so, never an abort.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "model/gguf.h"
-#include "speech/model.h"
+
+namespace pie_bridge {
+struct Tokenizer;
+}
 
 namespace pie {
+
+class Tokenizer {
+ public:
+  struct Vocabulary {
+    std::vector<uint32_t> ids;
+    std::vector<std::string> bytes;  // parallel to ids
+  };
+
+  // Takes `raw`, which the bridge has loaded.
+  explicit Tokenizer(pie_bridge::Tokenizer* raw);
+  ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  uint32_t vocab_size() const { return static_cast<uint32_t>(ends_.size()); }
+  // Adds nothing in front or behind. Special tokens' names in the text become those tokens, except
+  // in a vocabulary of bytes. Fails on texts that are too long, or that the vocabulary cannot
+  // express.
+  Result<std::vector<uint32_t>> Encode(std::string_view text) const;
+  // The same, but special tokens' names in the text are text.
+  Result<std::vector<uint32_t>> EncodePlain(std::string_view text) const;
+  // The text without special tokens. Fails on ids outside the vocabulary. Bytes that are not UTF-8
+  // become U+FFFD.
+  Result<std::string> Decode(std::span<const uint32_t> tokens) const;
+  // The raw bytes of one token, empty for special tokens. `id` < vocab_size(). A text is its
+  // tokens' bytes, less a leading space where drops_leading_space() (see TextPieces).
+  std::string_view Bytes(uint32_t id) const {
+    const uint32_t begin = id == 0 ? 0 : ends_[id - 1];
+    return bytes_.substr(begin, ends_[id] - begin);
+  }
+  bool drops_leading_space() const { return drops_leading_space_; }
+  bool IsSpecial(uint32_t id) const;
+  // By the vocabulary's own spelling, such as "<|im_end|>".
+  std::optional<uint32_t> Find(std::string_view token) const;
+  const Vocabulary& special_tokens() const { return special_; }  // ids with their names, by id
+  // The regular expression that cuts a text before BPE; empty where nothing does.
+  std::string_view split_regex() const { return split_regex_; }
+
+  const pie_bridge::Tokenizer* raw() const { return raw_; }
+
+ private:
+  Result<std::vector<uint32_t>> Encode(std::string_view text, bool plain) const;
+
+  pie_bridge::Tokenizer* raw_;
+  std::string_view bytes_;          // of all tokens; borrowed from raw_, as the next two
+  std::span<const uint32_t> ends_;  // where each token's bytes end
+  std::string_view split_regex_;
+  bool drops_leading_space_;
+  Vocabulary special_;
+};
 
 // `json`: the content of a tokenizer.json. A model's table of embeddings is often longer than its
 // vocabulary: the ids up to `vocab_size` are tokens without text.
@@ -23,5 +80,10 @@ Result<std::unique_ptr<Tokenizer>> TokenizerFromJson(std::string_view json,
 
 // From the keys tokenizer.ggml.*.
 Result<std::unique_ptr<Tokenizer>> TokenizerFromGguf(const Gguf& gguf);
+
+// Every byte is a token. The tokens named `specials` come behind them, then tokens without text up
+// to `vocab_size`. A text never becomes a special token.
+Result<std::unique_ptr<Tokenizer>> TokenizerFromBytes(std::span<const std::string_view> specials,
+                                                      uint32_t vocab_size);
 
 }  // namespace pie

@@ -1,7 +1,8 @@
 #include <utility>
 
+#include "speech/bridge_out.h"
 #include "speech/tokenizer.h"
-#include "speech/tokenizer_bridge.h"
+#include "speech/tokenizer_memory.h"
 
 namespace pie {
 namespace {
@@ -48,7 +49,7 @@ class Reader {
     if (raw == nullptr) {
       return Fail(Code::kInvalid, "the vocabulary of {}: {}", gguf_.name(), error.text());
     }
-    return WrapTokenizer(raw);
+    return std::make_unique<Tokenizer>(raw);
   }
 
  private:

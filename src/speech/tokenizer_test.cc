@@ -5,7 +5,7 @@
 #include "model/gguf_test_writer.h"
 #include "speech/chat_decoder.h"
 #include "speech/chat_source.h"
-#include "speech/chat_template.h"
+#include "speech/model.h"
 
 namespace pie {
 namespace {
@@ -88,8 +88,8 @@ TEST(TokenizerTest, TellsOfItsTokens) {
 
 TEST(TokenizerTest, ATurnDecodedTokenByTokenIsTheTurnDecodedAtOnce) {
   Model model{"small", *Load(SmallVocabulary().Writer()), nullptr};
-  model.chat = *MakeChatTemplate(ChatSource{.text = "", .special_tokens = {}, .stop_ids = {2}},
-                                 *model.tokenizer);
+  model.chat = *ChatTemplate::Make(ChatSource{.text = "", .special_tokens = {}, .stop_ids = {2}},
+                                   *model.tokenizer);
   ChatDecoder decoder(model);
   for (const std::string text : {"the the", " the", "€the", "  €", ""}) {
     const Tokens tokens = *model.tokenizer->Encode(text);

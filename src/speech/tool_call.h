@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "speech/chat_template.h"
+#include "speech/formats.h"
 
 namespace pie {
 

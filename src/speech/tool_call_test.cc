@@ -4,6 +4,7 @@
 
 #include "model/dummy_vocab.h"
 #include "model/limits.h"
+#include "speech/dummy_model.h"
 #include "speech/tool_decoder.h"
 
 namespace pie {

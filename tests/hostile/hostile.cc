@@ -12,6 +12,7 @@
 
 #include "backend/dummy/dummy_backend.h"
 #include "host/engine.h"
+#include "speech/dummy_model.h"
 
 namespace pie::host {
 namespace {

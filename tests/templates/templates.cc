@@ -17,6 +17,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <list>
 #include <nlohmann/json.hpp>
 
 #include "speech/chat_source.h"
@@ -24,6 +25,7 @@
 #include "speech/reasoning_decoder.h"
 #include "speech/tokenizer.h"
 #include "speech/tool_decoder.h"
+#include "speech/turn.h"
 
 namespace {
 
@@ -66,13 +68,22 @@ struct OwnedTurn {
       : kind(ToKind(turn.at("kind"))),
         text(turn.value("text", "")),
         name(turn.value("name", "")),
-        tools(turn.value("tools", std::vector<std::string>())) {}
-  Turn Borrow() const { return {kind, text, name, {tools.begin(), tools.end()}}; }
+        tools(turn.value("tools", std::vector<std::string>())) {
+    for (const std::string& tool : tools) {
+      schemas.push_back({reinterpret_cast<const uint8_t*>(tool.data()), tool.size()});
+    }
+  }
+  Turn Borrow() const {
+    Turn turn = pie::MakeTurn(kind, text, name);
+    turn.tools = {schemas.data(), schemas.size()};
+    return turn;
+  }
 
   TurnKind kind;
   std::string text;
   std::string name;
   std::vector<std::string> tools;
+  std::vector<pie_bridge::Str> schemas;  // the same, borrowed
 };
 
 json About(const pie::ChatTemplate& chat) {
@@ -111,7 +122,7 @@ Result<json> LoadTemplate(Given& given, const json& request) {
   given.model.chat.reset();
   const auto start = std::chrono::steady_clock::now();
   given.model.chat = PIE_TRY(
-      pie::ChatTemplate::Make(source, *given.model.tokenizer, {.now = request.value("now", -1)}));
+      pie::ChatTemplate::Make(source, *given.model.tokenizer, request.value("now", int64_t{-1})));
   json about = About(*given.model.chat);
   const auto took = std::chrono::steady_clock::now() - start;
   about["us"] = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
@@ -163,7 +174,7 @@ Result<json> Answer(Given& given, const std::string& line) {
   for (const std::string& kind : request["before"].get<std::vector<std::string>>()) {
     before.push_back(ToKind(kind));
   }
-  std::vector<OwnedTurn> owned(request["turns"].begin(), request["turns"].end());
+  const std::list<OwnedTurn> owned(request["turns"].begin(), request["turns"].end());
   std::vector<Turn> turns;
   for (const OwnedTurn& turn : owned) turns.push_back(turn.Borrow());
   return Tokens(chat.Extend(before, turns));

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/utf8.h"
+#include "speech/text_pieces.h"
 #include "speech/tokenizer.h"
 
 namespace {

@@ -1,3 +1,4 @@
-//! The ABI of `pie-text`: what turns text into tokens and back. It knows no guests and no runtime.
+//! The ABI of `pie-text`, which turns text into tokens and back. It knows no guests and no runtime; of the contract it
+//! knows the turns.
 pub mod template;
 pub mod tokenizer;

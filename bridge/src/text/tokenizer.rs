@@ -1,35 +1,12 @@
 //! A model's tokenizer. Immutable; any thread may use it until it is freed.
-use crate::abi::{guarded, pie_out_text, Out, Str, Words};
+use crate::abi::{guarded, pie_out_text, List, Out, Str, Words};
 use pie_text::tokenizer as text;
+use std::sync::Arc;
 
-/// A loaded tokenizer.
-pub struct Tokenizer(pub text::Tokenizer);
+/// A loaded tokenizer. Templates share it.
+pub struct Tokenizer(pub Arc<text::Tokenizer>);
 
-/// Borrowed texts.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Strs {
-    pub ptr: *const Str,
-    pub len: usize,
-}
-
-/// Borrowed `f32`s.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Floats {
-    pub ptr: *const f32,
-    pub len: usize,
-}
-
-/// Borrowed `i32`s.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Ints {
-    pub ptr: *const i32,
-    pub len: usize,
-}
-
-/// A switch that a file may leave out.
+/// A setting that a file may leave out.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub enum Maybe {
@@ -38,16 +15,16 @@ pub enum Maybe {
     Unsaid,
 }
 
-/// A GGUF's vocabulary, borrowed for the call. What the file does not have is empty.
+/// A GGUF's vocabulary, borrowed for the call. A field that the file does not have is empty.
 #[repr(C)]
 pub struct VocabularyRef {
     pub architecture: Str,
     pub model: Str,
     pub pre: Str,
-    pub tokens: Strs,
-    pub scores: Floats,
-    pub types: Ints,
-    pub merges: Strs,
+    pub tokens: List<Str>,
+    pub scores: List<f32>,
+    pub types: List<i32>,
+    pub merges: List<Str>,
     /// Tokens that are special whatever their types say.
     pub special_ids: Words,
     /// At most one.
@@ -59,7 +36,7 @@ pub struct VocabularyRef {
     pub strip_accents: Maybe,
 }
 
-/// What a tokenizer knows of its tokens; borrowed until it is freed.
+/// What a tokenizer knows of its tokens. It is borrowed until the tokenizer is freed.
 #[repr(C)]
 pub struct TokenTable {
     /// The bytes of all tokens, one behind another.
@@ -88,31 +65,22 @@ impl Maybe {
     }
 }
 
-/// # Safety
-/// `ptr` has `len` items that outlive `'a`, or `len` is 0.
-unsafe fn slice<'a, T>(ptr: *const T, len: usize) -> &'a [T] {
-    match len {
-        0 => &[],
-        _ => std::slice::from_raw_parts(ptr, len),
-    }
-}
-
 impl VocabularyRef {
     unsafe fn get(&self) -> Result<text::Vocabulary<'_>, String> {
         let name = |what: &str, s: Str| {
             std::str::from_utf8(s.as_bytes()).map_err(|_| format!("its {what} is not UTF-8"))
         };
-        let texts = |s: Strs| slice(s.ptr, s.len).iter().map(|s| s.as_bytes()).collect();
+        let texts = |s: List<Str>| s.as_slice().iter().map(|s| s.as_bytes()).collect();
         Ok(text::Vocabulary {
             architecture: name("architecture", self.architecture)?,
             model: name("model", self.model)?,
             pre: name("pre-tokenizer", self.pre)?,
             tokens: texts(self.tokens),
-            scores: slice(self.scores.ptr, self.scores.len).to_vec(),
-            types: slice(self.types.ptr, self.types.len).to_vec(),
+            scores: self.scores.as_slice().to_vec(),
+            types: self.types.as_slice().to_vec(),
             merges: texts(self.merges),
-            special_ids: slice(self.special_ids.ptr, self.special_ids.len).to_vec(),
-            unknown: slice(self.unknown.ptr, self.unknown.len).first().copied(),
+            special_ids: self.special_ids.as_slice().to_vec(),
+            unknown: self.unknown.as_slice().first().copied(),
             add_space_prefix: self.add_space_prefix.get(),
             remove_extra_whitespaces: self.remove_extra_whitespaces.get(),
             precompiled_charsmap: self.precompiled_charsmap.as_bytes(),
@@ -122,17 +90,17 @@ impl VocabularyRef {
     }
 }
 
-/// Runs `load`; null and a text in `error` when it fails.
+/// Runs `load`. Returns null, and a text in `error`, when it fails.
 unsafe fn give(
     error: *mut Out,
     load: impl FnOnce() -> Result<text::Tokenizer, String>,
 ) -> *mut Tokenizer {
     let loaded = guarded(
-        Err("it makes the tokenizers library fail: it is damaged".into()),
+        Err("it made the tokenizers library fail: it is damaged".into()),
         load,
     );
     match loaded {
-        Ok(tokenizer) => Box::into_raw(Box::new(Tokenizer(tokenizer))),
+        Ok(tokenizer) => Box::into_raw(Box::new(Tokenizer(Arc::new(tokenizer)))),
         Err(text) => {
             pie_out_text(error, Str::of(&text));
             std::ptr::null_mut()
@@ -140,8 +108,8 @@ unsafe fn give(
     }
 }
 
-/// From a `tokenizer.json`, for a model of `vocab_size` tokens (0: as many as the tokenizer has). Null and a text in
-/// `error` when it is not one.
+/// From a `tokenizer.json`, with at least `vocab_size` tokens. Returns null, and a text in `error`, when the file is
+/// damaged.
 #[no_mangle]
 pub unsafe extern "C" fn pie_tokenizer_from_json(
     json: Str,
@@ -153,7 +121,7 @@ pub unsafe extern "C" fn pie_tokenizer_from_json(
     })
 }
 
-/// From a GGUF's vocabulary. Null and a text in `error` when it is damaged or of a kind not known.
+/// From a GGUF's vocabulary. Returns null, and a text in `error`, when it is damaged or of an unknown kind.
 #[no_mangle]
 pub unsafe extern "C" fn pie_tokenizer_from_vocabulary(
     vocabulary: *const VocabularyRef,
@@ -164,13 +132,32 @@ pub unsafe extern "C" fn pie_tokenizer_from_vocabulary(
     })
 }
 
+/// A vocabulary of bytes: every byte is a token, and the tokens named `specials` come behind them. It has at least
+/// `vocab_size` tokens. Returns null, and a text in `error`, when there are too many.
+#[no_mangle]
+pub unsafe extern "C" fn pie_tokenizer_from_bytes(
+    specials: List<Str>,
+    vocab_size: u32,
+    error: *mut Out,
+) -> *mut Tokenizer {
+    give(error, || {
+        let names: Vec<String> = specials
+            .as_slice()
+            .iter()
+            .map(|name| name.to_string_lossy())
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        text::Tokenizer::from_bytes(&names)?.padded(vocab_size)
+    })
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn pie_tokenizer_free(tokenizer: *mut Tokenizer) {
     guarded((), || drop(Box::from_raw(tokenizer)))
 }
 
-/// The tokens of `text` go to `out`'s words; false and a text when it cannot be encoded. `plain`: special tokens
-/// written in the text are text.
+/// The tokens of `text` go to `out`'s words. Returns false, and a text in `out`, when it cannot be encoded. `plain`:
+/// special tokens' names in the text are text.
 #[no_mangle]
 pub unsafe extern "C" fn pie_tokenizer_encode(
     tokenizer: *const Tokenizer,
@@ -180,7 +167,7 @@ pub unsafe extern "C" fn pie_tokenizer_encode(
 ) -> bool {
     let tokenizer = &(*tokenizer).0;
     let encoded = guarded(
-        Err("the text makes the tokenizers library fail".into()),
+        Err("the text made the tokenizers library fail".into()),
         || {
             let text = String::from_utf8_lossy(text.as_bytes());
             match plain {
@@ -214,7 +201,7 @@ pub unsafe extern "C" fn pie_tokenizer_table(tokenizer: *const Tokenizer) -> Tok
     }
 }
 
-/// The special token number `index`, which is less than `specials` of the table; by id.
+/// The special token number `index`, in the order of their ids. `index` is less than the table's `specials`.
 #[no_mangle]
 pub unsafe extern "C" fn pie_tokenizer_special(
     tokenizer: *const Tokenizer,
@@ -227,7 +214,7 @@ pub unsafe extern "C" fn pie_tokenizer_special(
     }
 }
 
-/// The id of a token in the vocabulary's own spelling. False when there is none.
+/// Finds the id of a token by the vocabulary's own spelling. Returns false when there is none.
 #[no_mangle]
 pub unsafe extern "C" fn pie_tokenizer_find(
     tokenizer: *const Tokenizer,

@@ -1,13 +1,16 @@
 //! A model's chat template, loaded: what the engine asks of it.
 use super::calls::{calls, Calls};
 use super::extend::{extend, usual_context};
+use super::marks::Disguise;
 use super::probe::{find_style, seal, stops};
 use super::reasoning::{reasoning, Reasoning};
 use super::renderer::Renderer;
-use super::specials::{Encoder, Specials, Splitting};
-use super::turns::{Conversation, Kind, Turn};
+use super::specials::{Encoder, Specials};
+use super::turns::{Conversation, Turn, TurnKind};
 use super::Moment;
+use crate::tokenizer::Tokenizer;
 use serde_json::{json, Map, Value as Json};
+use std::sync::Arc;
 
 /// Rendering and probing recurse; a guest's stack is small. So they run on a stack of their own.
 const STACK_BYTES: usize = 16 << 20;
@@ -24,22 +27,18 @@ const PLAIN: &str = "{{ bos_token }}{% for message in messages %}{{ message['rol
 pub struct Setup {
     /// The Jinja source, if the model has one.
     pub source: Option<String>,
-    /// Names and ids of special tokens.
-    pub specials: Vec<(String, u32)>,
     /// What the template is given beside the conversation: `bos_token`, `eos_token`, ….
     pub variables: Map<String, Json>,
     /// Tokens that end a turn, whatever the template says.
     pub stops: Vec<u32>,
     pub now: Moment,
-    pub encoder: Box<dyn Encoder>,
-    /// The encoder never makes special tokens of text: they are found for it.
-    pub encoder_is_plain: bool,
+    pub tokenizer: Arc<Tokenizer>,
 }
 
 /// Immutable, shared by threads.
 pub struct ChatTemplate {
     renderer: Renderer,
-    encoder: Box<dyn Encoder>,
+    tokenizer: Arc<Tokenizer>,
     seal: Vec<u32>,
     stops: Vec<u32>,
     reasoning: Option<Reasoning>,
@@ -53,7 +52,8 @@ impl ChatTemplate {
     }
 
     fn probe(setup: Setup) -> Result<Self, String> {
-        let specials = Specials::new(setup.specials);
+        let tokenizer = setup.tokenizer;
+        let specials = Specials::new(tokenizer.specials());
         let has = |name| specials.id(name).is_some();
         let source = match setup.source {
             Some(source) => source,
@@ -62,11 +62,11 @@ impl ChatTemplate {
         };
         let mut renderer = Renderer::new(&source, specials, setup.variables, setup.now)?;
         find_style(&mut renderer)?;
-        let encoder: Box<dyn Encoder> = match setup.encoder_is_plain {
-            true => Box::new(Splitting::new(setup.encoder, renderer.specials.clone())),
-            false => setup.encoder,
+        let encoder = Encoder {
+            tokenizer: &tokenizer,
+            disguise: &Disguise::default(),
         };
-        let seal = renderer.encode(&seal(&renderer)?, &*encoder)?;
+        let seal = renderer.encode(&seal(&renderer)?, &encoder)?;
         let mut ends = stops(&renderer);
         for stop in setup.stops {
             if !ends.contains(&stop) {
@@ -76,7 +76,7 @@ impl ChatTemplate {
         let (reasoning, calls) = (reasoning(&renderer, &source), calls(&renderer));
         Ok(ChatTemplate {
             renderer,
-            encoder,
+            tokenizer,
             seal,
             stops: ends,
             reasoning,
@@ -85,23 +85,23 @@ impl ChatTemplate {
     }
 
     /// The tokens that `turns` add behind turns of the kinds `before`.
-    pub fn extend(&self, before: &[Kind], turns: &[Turn]) -> Result<Vec<u32>, String> {
+    pub fn extend(&self, before: &[TurnKind], turns: &[Turn]) -> Result<Vec<u32>, String> {
         if turns.len() > TURNS {
             return Err(format!(
                 "{} turns at once; {TURNS} is the limit",
                 turns.len()
             ));
         }
-        on_own_stack(|| extend(&self.renderer, &*self.encoder, before, turns, false))
+        on_own_stack(|| extend(&self.renderer, &self.tokenizer, before, turns, false))
     }
 
     /// One turn, complete, where turns of its kind usually stand: system and tools at the beginning, others in the middle.
     pub fn alone(&self, turn: Turn) -> Result<Vec<u32>, String> {
-        let before: &[Kind] = match turn.kind() {
-            Kind::System => &[],
-            kind => usual_context(kind, Kind::User),
+        let before: &[TurnKind] = match turn.kind() {
+            TurnKind::System => &[],
+            kind => usual_context(kind, TurnKind::User),
         };
-        on_own_stack(|| extend(&self.renderer, &*self.encoder, before, &[turn], true))
+        on_own_stack(|| extend(&self.renderer, &self.tokenizer, before, &[turn], true))
     }
 
     /// What closes an assistant's turn.

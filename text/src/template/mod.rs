@@ -6,6 +6,7 @@ mod chat;
 mod engine;
 mod extend;
 mod filters;
+mod marks;
 mod operators;
 mod prefix;
 mod probe;
@@ -21,5 +22,4 @@ mod tests;
 
 pub use chat::{variables, ChatTemplate, Setup};
 pub use engine::Moment;
-pub use specials::{Encoder, Specials};
-pub use turns::{tool, Kind, Turn};
+pub use turns::{tool, Turn, TurnKind};

@@ -5,19 +5,20 @@
 //! behind them, with a cue, with the turns that usually follow. What these have in common, up to the end of the last turn,
 //! is certain. (A template may treat the end of a conversation specially: Phi-3 writes an end-of-text token there, gpt-oss
 //! another closing token, Qwen3 an empty thought. That is not part of it.)
-use super::renderer::{Renderer, END, STAND_IN};
+use super::marks::{END, STAND_IN};
+use super::renderer::Renderer;
 use super::specials::Specials;
-use super::turns::{Kind, Turn};
+use super::turns::{Turn, TurnKind};
 
 /// What stands for a turn that is not known. `n` tells them apart.
-pub fn stand_in(kind: Kind, n: usize) -> Turn {
+pub fn stand_in(kind: TurnKind, n: usize) -> Turn {
     let text = stand_in_text(n);
     match kind {
-        Kind::System => Turn::System(text),
-        Kind::User => Turn::User(text),
-        Kind::Assistant | Kind::Cue => Turn::Assistant(text),
-        Kind::Tools => Turn::Tools(vec![stand_in_tool(&text)]),
-        Kind::Answer => Turn::Answer {
+        TurnKind::System => Turn::System(text),
+        TurnKind::User => Turn::User(text),
+        TurnKind::Assistant | TurnKind::Cue => Turn::Assistant(text),
+        TurnKind::Tools => Turn::Tools(vec![stand_in_tool(&text)]),
+        TurnKind::Answer => Turn::Answer {
             name: "tool".into(),
             value: text,
         },
@@ -121,7 +122,7 @@ fn marked(turns: &[Turn]) -> Vec<Turn> {
     if let Some(Turn::System(text)) = turns
         .iter_mut()
         .filter(|_| tools_last)
-        .rfind(|t| t.kind() == Kind::System)
+        .rfind(|t| t.kind() == TurnKind::System)
     {
         *text = mark(text);
     }
@@ -140,7 +141,7 @@ fn marked(turns: &[Turn]) -> Vec<Turn> {
     turns
 }
 
-fn followers(last: Kind, closed: bool, answers: &[String]) -> Vec<Vec<Turn>> {
+fn followers(last: TurnKind, closed: bool, answers: &[String]) -> Vec<Vec<Turn>> {
     let next = |kind| vec![stand_in(kind, NEXT)];
     if !answers.is_empty() {
         let answer = |name: &String| Turn::Answer {
@@ -150,16 +151,16 @@ fn followers(last: Kind, closed: bool, answers: &[String]) -> Vec<Vec<Turn>> {
         return vec![answers.iter().map(answer).collect(), vec![]];
     }
     match last {
-        Kind::System | Kind::Tools => vec![next(Kind::User), vec![]],
-        Kind::User => vec![next(Kind::Assistant), vec![Turn::Cue], vec![]],
-        Kind::Answer if closed => vec![next(Kind::Assistant), vec![Turn::Cue], vec![]],
-        Kind::Answer => vec![
-            next(Kind::Assistant),
+        TurnKind::System | TurnKind::Tools => vec![next(TurnKind::User), vec![]],
+        TurnKind::User => vec![next(TurnKind::Assistant), vec![Turn::Cue], vec![]],
+        TurnKind::Answer if closed => vec![next(TurnKind::Assistant), vec![Turn::Cue], vec![]],
+        TurnKind::Answer => vec![
+            next(TurnKind::Assistant),
             vec![Turn::Cue],
-            next(Kind::Answer),
+            next(TurnKind::Answer),
             vec![],
         ],
-        Kind::Assistant | Kind::Cue => vec![next(Kind::User), vec![Turn::Cue], vec![]],
+        TurnKind::Assistant | TurnKind::Cue => vec![next(TurnKind::User), vec![Turn::Cue], vec![]],
     }
 }
 
@@ -182,7 +183,7 @@ fn trial(text: String, turns: &[Turn], follower: &[Turn]) -> Option<Trial> {
     let kept = kept(turns, &text);
     let answers = follower
         .first()
-        .is_some_and(|turn| turn.kind() == Kind::Answer);
+        .is_some_and(|turn| turn.kind() == TurnKind::Answer);
     Some(Trial {
         limit,
         content,

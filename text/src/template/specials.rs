@@ -4,14 +4,28 @@
 //! occurs nowhere else; so are a beginning or an end of such a name at the edges of the content, where the template's own
 //! text could complete it. What is found in the rendered text is then the template's own. Content without such names is
 //! rendered as it is.
+use super::marks::Disguise;
+use crate::tokenizer::Tokenizer;
 use std::collections::{HashMap, HashSet};
 
-/// Tokens for text. `specials` asks for the names of special tokens to become those tokens.
-pub trait Encoder: Send + Sync {
-    fn encode(&self, text: &str, specials: bool) -> Result<Vec<u32>, String>;
+/// Turns rendered text into tokens.
+pub struct Encoder<'a> {
+    pub tokenizer: &'a Tokenizer,
+    pub disguise: &'a Disguise,
 }
 
-#[derive(Clone)]
+impl Encoder<'_> {
+    /// Names of special tokens become those tokens.
+    fn template(&self, text: &str) -> Result<Vec<u32>, String> {
+        self.tokenizer.encode_template(&self.disguise.undo(text))
+    }
+
+    /// Names of special tokens are text.
+    fn plain(&self, text: &str) -> Result<Vec<u32>, String> {
+        self.tokenizer.encode_plain(&self.disguise.undo(text))
+    }
+}
+
 pub struct Specials {
     ids: HashMap<String, u32>,
     lengths: Vec<usize>, // longest first
@@ -21,10 +35,11 @@ pub struct Specials {
 }
 
 impl Specials {
-    pub fn new(list: impl IntoIterator<Item = (String, u32)>) -> Self {
+    pub fn new(list: &[(u32, String)]) -> Self {
         let ids: HashMap<String, u32> = list
-            .into_iter()
-            .filter(|(name, _)| !name.is_empty())
+            .iter()
+            .filter(|(_, name)| !name.is_empty())
+            .map(|(id, name)| (name.clone(), *id))
             .collect();
         let mut lengths: Vec<usize> = ids.keys().map(String::len).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
@@ -133,31 +148,26 @@ impl Specials {
     }
 
     /// Tokens of a rendered text in which `mark` breaks what is not to become a special token.
-    pub fn encode(
-        &self,
-        text: &str,
-        mark: char,
-        encoder: &dyn Encoder,
-    ) -> Result<Vec<u32>, String> {
+    pub fn encode(&self, text: &str, mark: char, encoder: &Encoder) -> Result<Vec<u32>, String> {
         if !text.contains(mark) {
-            return encoder.encode(text, true);
+            return encoder.template(text);
         }
         let own = self.all(text);
         let clean = text.replace(mark, "");
         let ids = |list: &[(usize, usize, u32)]| list.iter().map(|s| s.2).collect::<Vec<_>>();
         if ids(&self.all(&clean)) == ids(&own) {
-            return encoder.encode(&clean, true); // the marks parted nothing
+            return encoder.template(&clean); // the marks parted nothing
         }
         // Stretches that end with the template's own special tokens; those without a mark are encoded as usual.
         let (mut tokens, mut open, mut run) = (Vec::new(), 0, 0);
         for (start, end, id) in own.into_iter().chain([(text.len(), text.len(), u32::MAX)]) {
             if text[run..start].contains(mark) {
-                tokens.extend(encoder.encode(&text[open..run], true)?);
+                tokens.extend(encoder.template(&text[open..run])?);
                 let mut plain = text[run..start].replace(mark, "");
                 if run > open && strips(&text[..run], self, encoder)? {
                     plain = plain.trim_start().to_string();
                 }
-                tokens.extend(encoder.encode(&plain, false)?);
+                tokens.extend(encoder.plain(&plain)?);
                 if end > start {
                     tokens.push(id);
                 }
@@ -165,7 +175,7 @@ impl Specials {
             }
             run = end;
         }
-        tokens.extend(encoder.encode(&text[open..], true)?);
+        tokens.extend(encoder.template(&text[open..])?);
         Ok(tokens)
     }
 }
@@ -175,40 +185,12 @@ fn first_len(text: &str) -> usize {
 }
 
 /// Whether the special token that `text` ends with swallows the space behind it (as Phi-3's do).
-fn strips(text: &str, specials: &Specials, encoder: &dyn Encoder) -> Result<bool, String> {
+fn strips(text: &str, specials: &Specials, encoder: &Encoder) -> Result<bool, String> {
     match specials.all(text).last() {
         Some(&(start, end, _)) if end == text.len() => {
             let name = &text[start..end];
-            Ok(encoder.encode(&format!("{name} \n"), true)?.len() == 1)
+            Ok(encoder.template(&format!("{name} \n"))?.len() == 1)
         }
         _ => Ok(false),
-    }
-}
-
-/// An encoder for text alone, made to know special tokens.
-pub struct Splitting {
-    plain: Box<dyn Encoder>,
-    specials: Specials,
-}
-
-impl Splitting {
-    pub fn new(plain: Box<dyn Encoder>, specials: Specials) -> Self {
-        Splitting { plain, specials }
-    }
-}
-
-impl Encoder for Splitting {
-    fn encode(&self, text: &str, specials: bool) -> Result<Vec<u32>, String> {
-        if !specials {
-            return self.plain.encode(text, false);
-        }
-        let (mut tokens, mut from) = (Vec::new(), 0);
-        for (start, end, id) in self.specials.all(text) {
-            tokens.extend(self.plain.encode(&text[from..start], false)?);
-            tokens.push(id);
-            from = end;
-        }
-        tokens.extend(self.plain.encode(&text[from..], false)?);
-        Ok(tokens)
     }
 }

@@ -2,12 +2,15 @@
 use serde_json::{json, Map, Value as Json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum TurnKind {
     System,
     User,
     Assistant,
+    /// The tools that the model may call.
     Tools,
+    /// A tool's answer.
     Answer,
+    /// Where the model's own turn begins.
     Cue,
 }
 
@@ -32,14 +35,14 @@ pub enum Turn {
 }
 
 impl Turn {
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TurnKind {
         match self {
-            Turn::System(_) => Kind::System,
-            Turn::User(_) => Kind::User,
-            Turn::Assistant(_) | Turn::Calls { .. } => Kind::Assistant,
-            Turn::Tools(_) => Kind::Tools,
-            Turn::Answer { .. } => Kind::Answer,
-            Turn::Cue => Kind::Cue,
+            Turn::System(_) => TurnKind::System,
+            Turn::User(_) => TurnKind::User,
+            Turn::Assistant(_) | Turn::Calls { .. } => TurnKind::Assistant,
+            Turn::Tools(_) => TurnKind::Tools,
+            Turn::Answer { .. } => TurnKind::Answer,
+            Turn::Cue => TurnKind::Cue,
         }
     }
 
@@ -50,6 +53,53 @@ impl Turn {
             Turn::Answer { name, value } => name.len() + value.len(),
             Turn::Calls { .. } | Turn::Cue => 0,
         }
+    }
+
+    /// Shows `look` the content. Tools are shown as JSON.
+    pub fn for_each_text(&self, look: &mut dyn FnMut(&str)) {
+        match self {
+            Turn::System(text) | Turn::User(text) | Turn::Assistant(text) => look(text),
+            Turn::Tools(tools) => tools.iter().for_each(|tool| look(&tool.to_string())),
+            Turn::Answer { name, value } => {
+                look(name);
+                look(value);
+            }
+            Turn::Calls { .. } | Turn::Cue => {}
+        }
+    }
+
+    /// The same turn with every text of its content replaced. The sample of a call is ours, not content.
+    pub fn map_texts(&self, with: &dyn Fn(&str) -> String) -> Turn {
+        match self {
+            Turn::System(text) => Turn::System(with(text)),
+            Turn::User(text) => Turn::User(with(text)),
+            Turn::Assistant(text) => Turn::Assistant(with(text)),
+            Turn::Tools(tools) => {
+                Turn::Tools(tools.iter().map(|tool| map_json(tool, with)).collect())
+            }
+            Turn::Answer { name, value } => Turn::Answer {
+                name: with(name),
+                value: with(value),
+            },
+            Turn::Calls { names, sample } => Turn::Calls {
+                names: names.iter().map(|name| with(name)).collect(),
+                sample: sample.clone(),
+            },
+            Turn::Cue => Turn::Cue,
+        }
+    }
+}
+
+/// `json` with every text in it, keys too, replaced. Its depth was limited when it was parsed.
+fn map_json(json: &Json, with: &dyn Fn(&str) -> String) -> Json {
+    match json {
+        Json::String(text) => Json::String(with(text)),
+        Json::Array(items) => items.iter().map(|item| map_json(item, with)).collect(),
+        Json::Object(entries) => entries
+            .iter()
+            .map(|(key, value)| (with(key), map_json(value, with)))
+            .collect(),
+        other => other.clone(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! ([`model`], [`pipeline`]). The crate's post-processor, truncation and padding are left out: what is encoded is what
 //! was written, nothing before or after it. Decoding is ours: every token's bytes are known from the start
 //! ([`pieces`]), so that a text decoded token by token is the text decoded at once.
+mod byte_vocabulary;
 mod convert;
 mod json;
 pub mod limits;
@@ -32,6 +33,8 @@ pub struct Tokenizer {
     /// Id and name, by id.
     specials: Vec<(u32, String)>,
     split_regex: String,
+    /// [`Tokenizer::encode`] never makes special tokens out of text.
+    text_stays_text: bool,
 }
 
 impl Tokenizer {
@@ -43,6 +46,12 @@ impl Tokenizer {
     /// From what a GGUF says of its vocabulary.
     pub fn from_vocabulary(vocabulary: &Vocabulary) -> Result<Self, String> {
         convert::load(vocabulary)
+    }
+
+    /// Every byte is a token. `specials` names the special tokens, whose ids follow those of the bytes. A text never
+    /// becomes a special token.
+    pub fn from_bytes(specials: &[&str]) -> Result<Self, String> {
+        byte_vocabulary::load(specials)
     }
 
     fn assemble(
@@ -61,6 +70,7 @@ impl Tokenizer {
             model,
             pieces,
             specials,
+            text_stays_text: false,
         })
     }
 
@@ -74,6 +84,12 @@ impl Tokenizer {
 
     /// Special and added tokens written in the text become those tokens.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
+        self.pipeline
+            .encode(&self.model, text, self.text_stays_text)
+    }
+
+    /// What a chat template has written: its special tokens are found in every vocabulary, also in one of bytes.
+    pub fn encode_template(&self, text: &str) -> Result<Vec<u32>, String> {
         self.pipeline.encode(&self.model, text, false)
     }
 

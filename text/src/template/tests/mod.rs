@@ -4,12 +4,13 @@ mod speech;
 mod text;
 
 use super::chat::{ChatTemplate, Setup};
-use super::specials::{Encoder, Specials};
-use super::turns::{Kind, Turn};
+use super::turns::{Turn, TurnKind};
+use crate::tokenizer::Tokenizer;
 use serde_json::{json, Map, Value as Json};
+use std::sync::Arc;
 
-/// One token a character; special tokens from here on.
-const SPECIAL: u32 = 2_000_000;
+/// One token a byte; special tokens from here on.
+const SPECIAL: u32 = 256;
 const NAMES: [&str; 6] = [
     "<s>",
     "</s>",
@@ -19,43 +20,20 @@ const NAMES: [&str; 6] = [
     "[/INST]",
 ];
 
-fn specials() -> Vec<(String, u32)> {
-    NAMES
-        .iter()
-        .zip(SPECIAL..)
-        .map(|(name, id)| (name.to_string(), id))
-        .collect()
-}
-
-struct Letters(Specials);
-
-impl Encoder for Letters {
-    fn encode(&self, text: &str, specials: bool) -> Result<Vec<u32>, String> {
-        let (mut tokens, mut at) = (Vec::new(), 0);
-        while at < text.len() {
-            match self.0.at_start(&text[at..]).filter(|_| specials) {
-                Some((length, id)) => {
-                    tokens.push(id);
-                    at += length;
-                }
-                None => {
-                    let letter = text[at..].chars().next().expect("there is more");
-                    tokens.push(letter as u32);
-                    at += letter.len_utf8();
-                }
-            }
-        }
-        Ok(tokens)
-    }
+fn bytes(specials: &[&str]) -> Arc<Tokenizer> {
+    Arc::new(Tokenizer::from_bytes(specials).unwrap())
 }
 
 /// Special tokens in ‹›.
 fn shown(tokens: &[u32]) -> String {
-    let letter = |token: &u32| match token.checked_sub(SPECIAL) {
-        Some(special) => format!("‹{}›", NAMES[special as usize]),
-        None => char::from_u32(*token).expect("it was a letter").to_string(),
-    };
-    tokens.iter().map(letter).collect()
+    let mut text = Vec::new();
+    for token in tokens {
+        match token.checked_sub(SPECIAL) {
+            Some(special) => text.extend(format!("‹{}›", NAMES[special as usize]).bytes()),
+            None => text.push(*token as u8),
+        }
+    }
+    String::from_utf8(text).expect("whole characters were encoded")
 }
 
 fn variables() -> Map<String, Json> {
@@ -66,16 +44,14 @@ fn variables() -> Map<String, Json> {
 fn load(source: &str) -> Result<ChatTemplate, String> {
     ChatTemplate::new(Setup {
         source: Some(source.into()),
-        specials: specials(),
         variables: variables(),
         stops: vec![SPECIAL + 1],
         now: Some(1_736_936_430),
-        encoder: Box::new(Letters(Specials::new(specials()))),
-        encoder_is_plain: false,
+        tokenizer: bytes(&NAMES),
     })
 }
 
-fn say(chat: &ChatTemplate, before: &[Kind], turns: &[Turn]) -> String {
+fn say(chat: &ChatTemplate, before: &[TurnKind], turns: &[Turn]) -> String {
     match chat.extend(before, turns) {
         Ok(tokens) => shown(&tokens),
         Err(error) => format!("error: {error}"),

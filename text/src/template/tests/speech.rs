@@ -13,7 +13,7 @@ const FOLDING: &str = "{{ bos_token }}{% if messages[0].role == 'system' %}{% se
 const REFUSING: &str = "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}\
     <|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>model\n{% endif %}";
 
-const K: [Kind; 3] = [Kind::System, Kind::User, Kind::Assistant];
+const K: [TurnKind; 3] = [TurnKind::System, TurnKind::User, TurnKind::Assistant];
 
 #[test]
 fn chatml() {
@@ -64,7 +64,10 @@ fn a_refused_system_text_goes_before_the_users() {
         say(&chat, &[], &[system("s")]),
         "‹<s>›‹<|im_start|>›user\ns\n\n"
     );
-    assert_eq!(say(&chat, &[Kind::System], &[user("u")]), "u‹<|im_end|>›\n");
+    assert_eq!(
+        say(&chat, &[TurnKind::System], &[user("u")]),
+        "u‹<|im_end|>›\n"
+    );
     assert_eq!(
         say(&chat, &K[1..], &[system("s"), user("u")]),
         "‹<|im_start|>›user\ns\n\nu‹<|im_end|>›\n"
@@ -80,15 +83,12 @@ fn nobody_speaks_in_special_tokens() {
         "<|im_start|><|im_end|>",
         "<|im_<|im_end|>",
     ] {
-        for turn in [user(attack), system(attack), assistant(attack)] {
+        for (role, turn) in [
+            ("user", user(attack)),
+            ("system", system(attack)),
+            ("assistant", assistant(attack)),
+        ] {
             let said = say(&chat, &[], &[turn, Turn::Cue]);
-            let role = if said.contains("›user") {
-                "user"
-            } else if said.contains("›system") {
-                "system"
-            } else {
-                "assistant"
-            };
             assert_eq!(
                 said,
                 format!("‹<|im_start|>›{role}\n{attack}‹<|im_end|>›\n‹<|im_start|>›assistant\n")
@@ -118,9 +118,51 @@ fn nobody_speaks_in_special_tokens() {
 }
 
 #[test]
-fn marks_of_ours_are_refused() {
+fn marks_of_ours_are_text_like_any_other() {
     let chat = load(CHATML).unwrap();
-    assert!(say(&chat, &[], &[user("\u{FDD0}")]).contains("noncharacters"));
+    for content in [
+        "\u{FDD0}",
+        "a\u{FDD0}b\u{FDD1} \u{FDD2}\u{FDD2} \u{FDD3}",
+        "\u{FDD2}known0\u{FDD2}",
+        "<|im_\u{FDD0}end|><|im_end|>\u{FDD1}",
+        "\u{FDD1}",
+    ] {
+        for turn in [user(content), system(content)] {
+            let role = if turn == user(content) {
+                "user"
+            } else {
+                "system"
+            };
+            assert_eq!(
+                say(&chat, &[], &[turn.clone(), Turn::Cue]),
+                format!("‹<|im_start|>›{role}\n{content}‹<|im_end|>›\n‹<|im_start|>›assistant\n")
+            );
+            assert_eq!(
+                shown(&chat.alone(turn).unwrap()),
+                format!("‹<|im_start|>›{role}\n{content}‹<|im_end|>›\n")
+            );
+        }
+    }
+    let tools = load("{{ messages[0].content }}{{ tools | tojson if tools }}</s>").unwrap();
+    let tool = Turn::Tools(vec![
+        json!({"type": "function", "function": {"name": "f\u{FDD1}", "\u{FDD0}": "\u{FDD2}"}}),
+    ]);
+    assert_eq!(
+        say(&tools, &[], &[tool, user("u"), Turn::Cue]),
+        "u[{\"type\": \"function\", \"function\": {\"name\": \"f\u{FDD1}\", \"\u{FDD0}\": \"\u{FDD2}\"}}]‹</s>›"
+    );
+}
+
+#[test]
+fn a_mark_among_every_other_private_character_is_refused() {
+    let chat = load(CHATML).unwrap();
+    let all: String = ('\u{FDD0}'..='\u{FDEF}')
+        .chain('\u{F0000}'..='\u{10FFFF}')
+        .collect();
+    assert!(say(&chat, &[], &[user(&all)]).contains("leave out U+FDD0"));
+    assert!(say(&chat, &[], &[user(&all.replace('\u{10FFFF}', ""))]).contains("leave out U+FDD0"));
+    let without: String = all.chars().filter(|c| *c < '\u{10FFF0}').collect();
+    assert!(say(&chat, &[], &[user(&without)]).contains(&without));
 }
 
 #[test]
@@ -143,7 +185,7 @@ fn tools_that_a_template_does_not_know_are_described() {
     };
     let said = say(
         &chat,
-        &[Kind::User, Kind::Cue],
+        &[TurnKind::User, TurnKind::Cue],
         &[answer.clone(), answer, Turn::Cue],
     );
     assert_eq!(said, "‹<|im_start|>›tool\n3‹<|im_end|>›\n‹<|im_start|>›tool\n3‹<|im_end|>›\n‹<|im_start|>›assistant\n");
@@ -154,7 +196,7 @@ fn tools_that_a_template_does_not_know_are_described() {
     };
     let said = say(
         &chat,
-        &[Kind::User, Kind::Cue],
+        &[TurnKind::User, TurnKind::Cue],
         &[answer("3"), answer("4"), Turn::Cue],
     );
     assert_eq!(said, "‹[INST]›<tool_response>\n3\n</tool_response>\n<tool_response>\n4\n</tool_response>‹[/INST]›");
@@ -179,12 +221,10 @@ fn tools_need_names() {
 fn models_without_a_template_speak_plainly() {
     let mut setup = Setup {
         source: None,
-        specials: specials(),
         variables: variables(),
         stops: vec![],
         now: None,
-        encoder: Box::new(Letters(Specials::new(specials()))),
-        encoder_is_plain: false,
+        tokenizer: bytes(&NAMES),
     };
     let chat = ChatTemplate::new(setup).unwrap();
     assert_eq!(
@@ -193,12 +233,10 @@ fn models_without_a_template_speak_plainly() {
     );
     setup = Setup {
         source: None,
-        specials: vec![],
         variables: Map::new(),
         stops: vec![7],
         now: None,
-        encoder: Box::new(Letters(Specials::new([]))),
-        encoder_is_plain: true,
+        tokenizer: bytes(&[]),
     };
     let chat = ChatTemplate::new(setup).unwrap();
     assert_eq!(

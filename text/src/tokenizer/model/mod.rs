@@ -15,6 +15,8 @@ use tokenizers::Model as _;
 pub enum Model {
     Bpe(Bpe),
     Spm(Spm),
+    /// Every byte is the token of its own value.
+    Bytes,
     /// WordPiece, WordLevel, Unigram, and BPE with marks at the ends of words.
     Other(Box<tokenizers::Tokenizer>),
 }
@@ -37,6 +39,10 @@ impl Model {
         match self {
             Model::Bpe(bpe) => bpe.names.id(name),
             Model::Spm(spm) => spm.names.id(name),
+            Model::Bytes => match name.as_bytes() {
+                [byte] => Some(u32::from(*byte)),
+                _ => None,
+            },
             Model::Other(parts) => parts.token_to_id(name),
         }
     }
@@ -45,6 +51,7 @@ impl Model {
         match self {
             Model::Bpe(bpe) => bpe.names.get(id).map(String::from),
             Model::Spm(spm) => spm.names.get(id).map(String::from),
+            Model::Bytes => u8::try_from(id).ok().map(|byte| char::from(byte).into()),
             Model::Other(parts) => parts.id_to_token(id),
         }
     }
@@ -56,6 +63,7 @@ impl Encoder<'_> {
         match self.model {
             Model::Bpe(bpe) => bpe.encode(piece, &mut self.scratch, ids),
             Model::Spm(spm) => spm.encode(piece, &mut self.scratch, ids),
+            Model::Bytes => ids.extend(piece.bytes().map(u32::from)),
             Model::Other(parts) => {
                 let tokens = parts.get_model().tokenize(piece);
                 let tokens = tokens.map_err(|e| format!("the text cannot be encoded: {e}"))?;

@@ -1,13 +1,12 @@
-// What the ways to load a tokenizer share. Private to this folder.
+// What crosses the bridge to the text crate, and back. Private to this folder.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "pie_bridge.h"
-#include "speech/model.h"
 
 namespace pie {
 
@@ -18,7 +17,7 @@ inline std::string_view View(pie_bridge::Str text) {
   return {reinterpret_cast<const char*>(text.ptr), text.len};
 }
 
-// What the bridge answers with: a text or words.
+// Receives a text or words from the bridge. A call that fails leaves the text of its error.
 class BridgeOut {
  public:
   BridgeOut() : out_(pie_bridge::pie_out_new()) {}
@@ -36,11 +35,5 @@ class BridgeOut {
  private:
   pie_bridge::Out* out_;
 };
-
-// Takes what the bridge has loaded.
-std::unique_ptr<Tokenizer> WrapTokenizer(pie_bridge::Tokenizer* raw);
-
-// Loading needs several times what it leaves behind, and the allocator would keep it.
-void ReturnFreedMemory();
 
 }  // namespace pie

@@ -1,0 +1,35 @@
+// How a model marks its thoughts and its tool calls. Both formats are found by looking at what its
+// chat template writes; the decoders read by them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace pie {
+
+// The model's thoughts stand between these texts.
+struct ReasoningFormat {
+  std::string open;
+  std::string close;
+  bool begins_inside = false;  // the cue has already written `open`
+};
+
+// How the model writes a call. An empty `open`: the call is the whole turn.
+struct CallFormat {
+  enum class Form : uint8_t {
+    kObject,  // {"name": …, "arguments": …}, or a list of them; no name_key: {name: arguments}
+    kNamed,   // a name, anything, the arguments as a JSON object
+    kTagged,  // a name, then `first` key `middle` value `last` for each argument
+    kPython,  // [name(key=value, …), …]
+  };
+  Form form = Form::kObject;
+  std::string open;
+  std::string close;
+  std::string name_key;
+  std::string arguments_key;
+  std::string first;
+  std::string middle;
+  std::string last;
+};
+
+}  // namespace pie
