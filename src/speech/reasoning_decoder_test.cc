@@ -42,7 +42,7 @@ class ReasoningDecoderTest : public testing::Test {
 
   void Use(std::string_view source) {
     const ChatSource chat{std::string(source), {}, {dummy::kEos}};
-    model_.chat = *ChatTemplate::Make(chat, *model_.tokenizer, {.plain_text = true});
+    model_.chat = *ChatTemplate::Make(chat, *model_.tokenizer);
     decoder_ = ReasoningDecoder(model_);
   }
 
