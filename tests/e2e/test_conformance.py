@@ -179,6 +179,23 @@ def generate_masked(ok: Any, given: Any, others: Others) -> None:
     assert ok == others["generate_constrained"]["tokens"]
 
 
+def generate_stops(ok: Any, given: Any, others: Others) -> None:
+    end, extra = 259, given["tokens"][0]  # 259 ends a turn of the dummy model
+    past = ok["none"]
+    assert len(past) == given["max_tokens"] and {end, extra} <= set(past)
+    first_end, first_extra = past.index(end), past.index(extra)
+    assert first_end != first_extra
+    assert ok["own"] == past[:first_end]
+    assert ok["replaced"] == past[:first_extra]
+    assert ok["added"] == past[: min(first_end, first_extra)]
+
+
+def generate_special(ok: Any, given: Any, others: Others) -> None:
+    text = bytes(token for token in ok["tokens"] if token < 256).decode()
+    assert 0 < len(text) < len(ok["tokens"]) == given["max_tokens"]
+    assert ok["text"] == ok["stepped"] == text
+
+
 def generate_probed(ok: Any, given: Any, others: Others) -> None:
     tokens = others["generate_tokens"]
     steps = len(tokens) + (len(tokens) < given["max_tokens"])  # the one that chose to stop
@@ -205,6 +222,8 @@ RELATIONS: dict[str, Callable[[Any, Any, Others], None]] = {
         generate_manual,
         generate_constrained,
         generate_masked,
+        generate_stops,
+        generate_special,
         generate_probed,
         fork,
         fork_parallel,

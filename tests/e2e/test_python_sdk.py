@@ -43,6 +43,7 @@ def answer(name: str) -> Any:
         ("speculation", [True, True, True, True]),
         ("conversation", True),
         ("blocking", [True, True, True, ["beam-0", [32, 1, 2, 3]], ["first"]]),
+        ("parallel_calls", [["a", "b"], ["Hi"]]),
         ("late_imports", [1, "1/3", 7]),
     ],
 )

@@ -48,7 +48,8 @@ async fn main(input: Input) -> Result<f64> {
         "call_logits" => logits(&model, &mut ctx, input.n).await,
         "generate" => {
             ctx.append(&[97]);
-            let mut g = ctx.generate(Sampler::Argmax).max_tokens(input.n as usize);
+            let g = ctx.generate(Sampler::Argmax).max_tokens(input.n as usize);
+            let mut g = g.ignore_eos();
             while let Some(step) = g.next()? {
                 step.execute().await?;
             }
@@ -69,7 +70,8 @@ async fn together(ctx: &mut Context, input: &Input) -> Result<f64> {
     meet(input).await;
 
     let start = Instant::now();
-    let mut generator = ctx.generate(Sampler::Argmax).max_tokens(input.n as usize);
+    let generator = ctx.generate(Sampler::Argmax).max_tokens(input.n as usize);
+    let mut generator = generator.ignore_eos();
     let tokens = if input.mode == "chained" {
         generator.collect_tokens().await?.len()
     } else {
@@ -101,7 +103,7 @@ async fn agent(model: &Model, input: &Input) -> Result<f64> {
             ctx.append(&history);
         }
         let thought = ctx.generate(Sampler::Argmax).max_tokens(THOUGHT);
-        let thought = thought.collect_tokens().await?;
+        let thought = thought.ignore_eos().collect_tokens().await?;
         checksum = thought
             .iter()
             .fold(checksum, |sum, t| (sum * 31 + t) % 1_000_003);

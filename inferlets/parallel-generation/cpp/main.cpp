@@ -18,7 +18,7 @@ Task<Result<Json>> Main(Json input) {
   for (int i = 0; i < n; ++i) {
     Context fork = PIE_TRY(prefix.Fork());
     answers.push_back(
-        fork.Cue().Generate(Sampler::TopP(0.8, 0.95)).MaxTokens(max_tokens).Stop().CollectText());
+        fork.Cue().Generate(Sampler::TopP(0.8, 0.95)).MaxTokens(max_tokens).CollectText());
   }
   co_return PIE_TRY(Collect(co_await WhenAll(std::move(answers))));
 }

@@ -14,7 +14,7 @@ Task<Result<Json>> Main(Json input) {
   context.System(system).User(prompt).Cue();
 
   const Sampler sampler = Sampler::TopP(temperature, 0.95);
-  Generator generator = context.Generate(sampler).MaxTokens(max_tokens).Stop();
+  Generator generator = context.Generate(sampler).MaxTokens(max_tokens);
   chat::Decoder decoder(model);
   std::string text;
   while (auto step = PIE_TRY(generator.Next())) {

@@ -13,8 +13,7 @@ def generator_of(ctx: Context, seed: int, tokens: list[int], max_tokens: int) ->
     """Up to a stop token or the limit; greedy, or drawn from the seed."""
     sampler = Sampler.top_p(1.0, 0.95) if seed else GREEDY
     options = {"seed": seed} if seed else {}
-    stops = [*chat.stop_tokens(ctx.model), *tokens]
-    return ctx.generate(sampler, max_tokens=max_tokens, stop=stops, auto_flush=False, **options)
+    return ctx.generate(sampler, max_tokens=max_tokens, stop=tokens, auto_flush=False, **options)
 
 
 def asked(prompt: str) -> Context:
@@ -39,8 +38,8 @@ async def state_of(ctx: Context) -> list[Any]:
     """Where a context stands, and what it says next."""
     state = [ctx.seq_len, list(ctx.buffer())]
     ctx.append([97])
-    options = {"stop": [], "max_tokens": 3, "auto_flush": False}
-    return [*state, await ctx.generate(GREEDY, **options).collect_tokens()]
+    generator = ctx.generate(GREEDY, max_tokens=3, auto_flush=False)
+    return [*state, await generator.collect_tokens()]
 
 
 @case
@@ -75,7 +74,7 @@ async def generate_left(prompt: str, seed: int, tokens: list[int], n: int, max_t
 @case
 async def generate_cancelled(prompt: str, ms: int, max_tokens: int) -> dict:
     def greedy(ctx: Context, tokens: int) -> Generator:
-        return ctx.generate(GREEDY, max_tokens=tokens, stop=[], auto_flush=False)
+        return ctx.generate(GREEDY, max_tokens=tokens, auto_flush=False).stop([])
 
     with asked(prompt) as ctx, asked(prompt) as other:
         whole = await greedy(other, max_tokens).collect_tokens()

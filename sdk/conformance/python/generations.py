@@ -81,17 +81,59 @@ class OnlyThese:
 @case
 async def generate_constrained(prompt: str, allowed: list[int], max_tokens: int) -> dict:
     constraint = OnlyThese(allowed)
-    options = {"constrain": constraint, "stop": [], "max_tokens": max_tokens}
-    with generator_for(prompt, **options) as generator:
+    with generator_for(prompt, constrain=constraint, max_tokens=max_tokens) as generator:
         tokens = await generator.collect_tokens()
     return {"tokens": tokens, "calls": constraint.calls[:3]}
 
 
+def masked(prompt: str, allowed: list[int], max_tokens: int, **options: Any):
+    """Greedy among the allowed tokens."""
+    return generator_for(prompt, logit_mask=brle.allow(allowed), max_tokens=max_tokens, **options)
+
+
 @case
 async def generate_masked(prompt: str, allowed: list[int], max_tokens: int) -> list[int]:
-    options = {"logit_mask": brle.allow(allowed), "stop": [], "max_tokens": max_tokens}
-    with generator_for(prompt, **options) as generator:
+    with masked(prompt, allowed, max_tokens) as generator:
         return await generator.collect_tokens()
+
+
+@case
+async def generate_stops(
+    prompt: str, allowed: list[int], tokens: list[int], max_tokens: int
+) -> dict:
+    given = (prompt, allowed, max_tokens)
+    with (
+        masked(*given) as own,
+        masked(*given, stop=tokens) as added,
+        masked(*given) as replaced,
+        masked(*given) as none,
+    ):
+        return {
+            "own": await own.collect_tokens(),
+            "added": await added.collect_tokens(),
+            "replaced": await replaced.stop(tokens).collect_tokens(),
+            "none": await none.stop([]).collect_tokens(),
+        }
+
+
+@case
+async def generate_special(prompt: str, allowed: list[int], seed: int, max_tokens: int) -> dict:
+    def random(**options: Any):
+        """Every allowed token is about as likely as any other."""
+        sampler = Sampler.top_p(1000.0, 1.0)
+        return generator_for(prompt, sampler, seed=seed, max_tokens=max_tokens, **options)
+
+    mask = brle.allow(allowed)
+    with (
+        random(logit_mask=mask) as first,
+        random(logit_mask=mask) as second,
+        random(constrain=OnlyThese(allowed)) as stepped,
+    ):
+        return {
+            "tokens": await first.collect_tokens(),
+            "text": await second.collect_text(),
+            "stepped": await stepped.collect_text(),
+        }
 
 
 @case

@@ -1,6 +1,7 @@
 """Cases about the runtime, models, tokenizers, chat templates and what is not available yet."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from table import case, encode, load_model
@@ -16,6 +17,9 @@ from inferlet import (
     scheduling,
     tools,
 )
+
+Tokens = Sequence[int]
+Batches = list[list[int]]
 
 
 @case
@@ -73,12 +77,17 @@ async def chat_tokens(system: str, user: str, assistant: str) -> dict:
     }
 
 
+def fed(tokens: Tokens, batches: Batches | None) -> Batches:
+    """What a decoder is fed: the batches, or else one token at a time."""
+    return [[token] for token in tokens] if batches is None else batches
+
+
 @case
-async def chat_decoder(tokens: list[int]) -> list:
+async def chat_decoder(tokens: Tokens = (), batches: Batches | None = None) -> list:
     decoder = chat.Decoder(load_model())
     events = []
-    for token in tokens:
-        match decoder.feed([token]):
+    for batch in fed(tokens, batches):
+        match decoder.feed(batch):
             case chat.Event.Delta(text=text):
                 events.append(["delta", text])
             case chat.Event.Done(text=text):
@@ -91,11 +100,11 @@ async def chat_decoder(tokens: list[int]) -> list:
 
 
 @case
-async def reasoning_decoder(tokens: list[int]) -> list:
+async def reasoning_decoder(tokens: Tokens = (), batches: Batches | None = None) -> list:
     decoder = reasoning.Decoder(load_model())
     events = []
-    for token in tokens:
-        match decoder.feed([token]):
+    for batch in fed(tokens, batches):
+        match decoder.feed(batch):
             case reasoning.Event.Start():
                 events.append(["start", None])
             case reasoning.Event.Delta(text=text):
@@ -108,11 +117,11 @@ async def reasoning_decoder(tokens: list[int]) -> list:
 
 
 @case
-async def tool_decoder(tokens: list[int]) -> list:
+async def tool_decoder(tokens: Tokens = (), batches: Batches | None = None) -> list:
     decoder = tools.Decoder(load_model())
     events = []
-    for token in tokens:
-        match decoder.feed([token]):
+    for batch in fed(tokens, batches):
+        match decoder.feed(batch):
             case tools.Event.Call(name=name, args=args):
                 events.append(["call", name, args])
             case tools.Event.Start():

@@ -8,7 +8,7 @@
 namespace inferlet::detail {
 namespace {
 
-// Nothing has to be decided here between two tokens.
+// Whether nothing has to be decided here between two tokens.
 bool IsChainable(const GeneratorState& generator) {
   return generator.constraints.empty() && generator.probes.empty() && !generator.speculator &&
          !generator.engine_drafts;
@@ -41,7 +41,7 @@ Result<std::unique_ptr<Chained>> Chained::Start(std::shared_ptr<GeneratorState> 
 Chained::~Chained() {
   chain_.reset();
   if (started_) return;
-  // As if the first pass had not been.
+  // Takes the first pass back.
   ContextState& context = *generator_->context;
   const uint32_t length = context.SeqLen();
   if (length > length_before_) context.raw.TruncateWorkingPageTokens(length - length_before_);
@@ -55,14 +55,14 @@ Task<Result<std::optional<std::vector<uint32_t>>>> Chained::Next() {
     ended_ = progress.ended.has_value();
     if (progress.tokens.size() > 0) co_return Accept(progress.tokens.get_view());
     if (progress.ended == Ending::kCancelled) {
-      co_return Error("the context was used for something else while it generated");
+      co_return Error("the generation was cancelled: its context was used for another pass");
     }
     if (!ended_) co_await Ready(chain_->Pollable());
   }
   co_return std::nullopt;
 }
 
-// All of them were computed but the last, which waits in the buffer.
+// The engine has computed all of these tokens but the last, which waits in the buffer.
 std::vector<uint32_t> Chained::Accept(std::span<const uint32_t> tokens) {
   GeneratorState& generator = *generator_;
   std::vector<uint32_t>& buffer = generator.context->buffer;

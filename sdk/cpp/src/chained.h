@@ -1,6 +1,6 @@
-// A generation that the engine runs by itself: it feeds its own tokens forward, and wakes the
-// program for several at once. The tokens, and the context at every moment, are those of the loop
-// over steps.
+// A generation that the engine runs by itself: the engine feeds each chosen token into the next
+// pass, and wakes the program for several tokens at once. The tokens, and the context after each
+// batch, are the same as in the loop over steps.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace inferlet::detail {
 
 class Chained {
  public:
-  // None if the generation has to run step by step, or has ended. It also ends, accepted, at
-  // `ends`.
+  // None if the generation has to run step by step, or has ended. The tokens `ends` also end the
+  // chain, and are accepted.
   static Result<std::unique_ptr<Chained>> Start(std::shared_ptr<GeneratorState> generator,
                                                 std::span<const uint32_t> ends = {});
-  // Ends it: the context forgets what was not taken.
+  // Ends the chain. The context forgets the tokens that were not taken.
   ~Chained();
   Chained(const Chained&) = delete;
   Chained& operator=(const Chained&) = delete;

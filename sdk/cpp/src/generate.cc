@@ -1,5 +1,7 @@
 #include "inferlet/generate.h"
 
+#include <algorithm>
+
 #include "chained.h"
 #include "generator_state.h"
 #include "inferlet/chat.h"
@@ -7,16 +9,22 @@
 namespace inferlet {
 
 Generator::Generator(std::shared_ptr<detail::ContextState> context, Sampler sampler)
-    : state_(std::make_shared<detail::GeneratorState>(std::move(context), sampler)) {}
+    : state_(std::make_shared<detail::GeneratorState>(std::move(context), sampler)) {
+  state_->stops = chat::StopTokens(ContextModel());
+}
 
 Generator& Generator::MaxTokens(size_t n) {
   state_->max_tokens = n;
   return *this;
 }
 Generator& Generator::Stop(std::span<const uint32_t> tokens) {
-  const std::vector<uint32_t> turn_ends = chat::StopTokens(ContextModel());
-  state_->stops.insert(state_->stops.end(), turn_ends.begin(), turn_ends.end());
   state_->stops.insert(state_->stops.end(), tokens.begin(), tokens.end());
+  return *this;
+}
+Generator& Generator::IgnoreEos() {
+  const std::vector<uint32_t> own = chat::StopTokens(ContextModel());
+  std::erase_if(state_->stops,
+                [&own](uint32_t token) { return std::ranges::contains(own, token); });
   return *this;
 }
 Generator& Generator::LogitMask(std::vector<uint32_t> brle) {
@@ -96,42 +104,53 @@ namespace {
 
 using State = std::shared_ptr<detail::GeneratorState>;
 
+// A generation run to its end, in batches of accepted tokens: the engine runs the loop where it
+// can; else something has to be decided here between two passes, and a batch is one step.
+class Run {
+ public:
+  // A chained loop also ends at the tokens `ends`, which it accepts.
+  static Result<Run> Start(State generator, std::span<const uint32_t> ends = {}) {
+    auto chained = PIE_TRY_SYNC(detail::Chained::Start(generator, ends));
+    return Run(std::move(generator), std::move(chained));
+  }
+
+  // The tokens accepted since the last call; none at the end.
+  Task<Result<std::optional<std::vector<uint32_t>>>> Next() {
+    return chained_ ? chained_->Next() : NextStep(generator_);
+  }
+
+ private:
+  Run(State generator, std::unique_ptr<detail::Chained> chained)
+      : generator_(std::move(generator)), chained_(std::move(chained)) {}
+
+  static Task<Result<std::optional<std::vector<uint32_t>>>> NextStep(State generator) {
+    if (!PIE_TRY(generator->Advance())) co_return std::nullopt;
+    co_return PIE_TRY(co_await GenStep(generator).Execute()).tokens;
+  }
+
+  State generator_;
+  std::unique_ptr<detail::Chained> chained_;
+};
+
 // These take the state by value: `context.Generate(…).CollectText()` is a task of its own.
 Task<Result<std::vector<uint32_t>>> DrainedTokens(State generator) {
+  Run run = PIE_TRY(Run::Start(generator));
   std::vector<uint32_t> tokens;
-  if (const auto chained = PIE_TRY(detail::Chained::Start(generator))) {
-    while (const auto more = PIE_TRY(co_await chained->Next())) {
-      tokens.insert(tokens.end(), more->begin(), more->end());
-    }
-    co_return tokens;
-  }
-  while (PIE_TRY(generator->Advance())) {
-    const Output output = PIE_TRY(co_await GenStep(generator).Execute());
-    tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
+  while (const auto more = PIE_TRY(co_await run.Next())) {
+    tokens.insert(tokens.end(), more->begin(), more->end());
   }
   co_return tokens;
 }
 
 Task<Result<std::string>> DecodedText(State generator) {
-  chat::Decoder decoder(generator->context->model);
+  const Model& model = generator->context->model;
+  chat::Decoder decoder(model);
+  Run run = PIE_TRY(Run::Start(generator, chat::StopTokens(model)));
   std::string text;
-  const std::vector<uint32_t> turn_ends = chat::StopTokens(generator->context->model);
-  if (const auto chained = PIE_TRY(detail::Chained::Start(generator, turn_ends))) {
-    while (const auto more = PIE_TRY(co_await chained->Next())) {
-      chat::Event event = PIE_TRY(decoder.Feed(*more));
-      // What was said beside a control token.
-      if (std::holds_alternative<chat::Interrupt>(event)) event = PIE_TRY(decoder.Feed({}));
-      if (auto* delta = std::get_if<chat::Delta>(&event)) text += delta->text;
-      if (auto* done = std::get_if<chat::Done>(&event)) {
-        generator->done = true;
-        co_return std::move(done->text);
-      }
-    }
-    co_return text;
-  }
-  while (PIE_TRY(generator->Advance())) {
-    const Output output = PIE_TRY(co_await GenStep(generator).Execute());
-    chat::Event event = PIE_TRY(decoder.Feed(output.tokens));
+  while (const auto tokens = PIE_TRY(co_await run.Next())) {
+    chat::Event event = PIE_TRY(decoder.Feed(*tokens));
+    // The text around a control token comes with the next call.
+    if (std::holds_alternative<chat::Interrupt>(event)) event = PIE_TRY(decoder.Feed({}));
     if (auto* delta = std::get_if<chat::Delta>(&event)) text += delta->text;
     if (auto* done = std::get_if<chat::Done>(&event)) {
       generator->done = true;
@@ -165,7 +184,6 @@ Task<Result<Json>> Generator::CollectJson(std::string_view schema) {
   Result<Generator> constrained =
       schema.empty() ? ConstrainWith(AnyJson{}) : ConstrainWith(JsonSchema{std::string(schema)});
   if (!constrained) return FailedJson(std::move(constrained).error());
-  Stop();
   return ParsedJson(state_);
 }
 

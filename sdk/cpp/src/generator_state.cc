@@ -122,8 +122,9 @@ Result<void> Accept(GeneratorState& generator, const std::vector<uint32_t>& draf
   generator.Enter(to_run);
   generator.fresh = output.tokens;
   generator.revocable = {.buffered = static_cast<uint32_t>(to_run.size()), .cached = cached};
-  if (generator.speculator && confirmed < drafts.size()) {
-    generator.speculator->Rollback(drafts.size() - confirmed);
+  const size_t right = std::min(confirmed, accepted);
+  if (generator.speculator && right < drafts.size()) {
+    generator.speculator->Rollback(drafts.size() - right);
   }
   return {};
 }

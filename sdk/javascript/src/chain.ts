@@ -1,6 +1,9 @@
 /**
- * A generation that the engine runs by itself: it feeds its own tokens forward, and wakes the program
- * for several at once. The tokens, and the context at every moment, are those of the loop over steps.
+ * A generation run to its end, in batches of accepted tokens.
+ *
+ * Where it can, the engine runs the loop by itself (`Chained`): it feeds each chosen token into the next
+ * pass, and wakes the program for several tokens at once. The tokens, and the context after each batch,
+ * are the same as in the loop over steps.
  */
 import type { Chain } from 'pie:plus/chains';
 import type { Context } from './context.ts';
@@ -9,32 +12,38 @@ import { ready } from './reactor.ts';
 
 const U32_MAX = 0xffff_ffff;
 
+export interface Batches extends Disposable {
+  /** The tokens accepted since the last call; undefined at the end. */
+  next(): Promise<Uint32Array | undefined>;
+}
+
 export interface ChainRule {
   /** Tokens to choose at most. */
   readonly limit: number;
-  /** Ids that end it; the last token may be one of them. */
+  /** Ids that end the chain; the last token may be one of them. */
   readonly stops: Uint32Array;
+  /**
+   * Takes over the tokens that the engine chose, and gives those that are accepted. The engine has computed
+   * all of them but the last. `ended`: no tokens follow them.
+   */
+  readonly accept: (chosen: Uint32Array, ended: boolean) => Uint32Array;
 }
 
-export class Chained implements Disposable {
+export class Chained implements Batches {
   readonly #context: Context;
   readonly #chain: Chain;
-  /** The context's length before, until a token was taken. */
+  readonly #accept: ChainRule['accept'];
+  /** The context's length before the chain; undefined once a token was taken. */
   #before: number | undefined;
   #ended = false;
 
   constructor(context: Context, plan: PassPlan, rule: ChainRule) {
     this.#context = context;
+    this.#accept = rule.accept;
     this.#before = context.pages.length;
     this.#chain = startChain(context, plan, Math.min(rule.limit, U32_MAX), rule.stops);
   }
 
-  /** No tokens follow those that were given last. */
-  get ended(): boolean {
-    return this.#ended;
-  }
-
-  /** What was chosen since the last call: all computed but the last. Undefined at the end. */
   async next(): Promise<Uint32Array | undefined> {
     while (!this.#ended) {
       const { tokens, ended } = this.#chain.take();
@@ -42,10 +51,10 @@ export class Chained implements Disposable {
       if (tokens.length > 0) {
         this.#before = undefined;
         this.#context.pages.resync();
-        return tokens;
+        return this.#accept(tokens, this.#ended);
       }
       if (ended === 'cancelled') {
-        throw new Error('the context was used for something else while it generated');
+        throw new Error('the generation was cancelled: its context was used for another pass');
       }
       if (ended === undefined) await this.#wait();
     }
@@ -56,12 +65,12 @@ export class Chained implements Disposable {
     await ready(this.#chain.pollable());
     if (!this.#context.released) return;
     throw new Error(
-      'the context was released while it generated. ' +
-        'Where it is declared with `using`, write `return await …`, not `return …`',
+      'the context was released during the generation. ' +
+        'Where the context is declared with `using`, write `return await …`, not `return …`',
     );
   }
 
-  /** Ends it. The context forgets what was not taken. */
+  /** Ends the chain. The context forgets the tokens that were not taken. */
   [Symbol.dispose](): void {
     this.#chain[Symbol.dispose]();
     if (this.#context.released) return;

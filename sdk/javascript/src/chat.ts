@@ -3,14 +3,17 @@ import * as raw from 'pie:instruct/chat';
 import type { Model } from './model.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
+/** Tokens of a system message. */
 export const system = (model: Model, text: string): Uint32Array => raw.system(model.raw, text);
+/** Tokens of a user message. */
 export const user = (model: Model, text: string): Uint32Array => raw.user(model.raw, text);
+/** Tokens of an assistant's turn. */
 export const assistant = (model: Model, text: string): Uint32Array => raw.assistant(model.raw, text);
-/** What stands before the model's own turn. */
+/** Tokens that open the model's own turn. */
 export const cue = (model: Model): Uint32Array => raw.cue(model.raw);
-/** What closes it. */
+/** Tokens that close the model's own turn. */
 export const seal = (model: Model): Uint32Array => raw.seal(model.raw);
-/** Ids that end a turn. */
+/** Ids of the tokens that end a turn or the text. */
 export const stopTokens = (model: Model): Uint32Array => raw.stopTokens(model.raw);
 
 export type Event =
@@ -20,11 +23,12 @@ export type Event =
   | { readonly type: 'delta'; readonly text: string }
   /** The turn has ended; its whole text. */
   | { readonly type: 'done'; readonly text: string }
-  /** A control token that the text does not show. */
+  /** A control token that the text does not show. Text around it comes with the next `feed`. */
   | { readonly type: 'interrupt'; readonly token: number };
 
 const IDLE: Event = { type: 'idle' };
 
+/** Turns tokens into visible text, whole characters only. */
 export class Decoder implements Disposable {
   readonly #raw: raw.Decoder;
 
@@ -32,10 +36,9 @@ export class Decoder implements Disposable {
     this.#raw = raw.createDecoder(model.raw);
   }
 
+  /** Decodes a batch. An empty batch gives the text that an `interrupt` has held back. */
   feed(tokens: Tokens): Event {
-    const ids = toU32(tokens);
-    if (ids.length === 0) return IDLE;
-    const event = this.#raw.feed(ids);
+    const event = this.#raw.feed(toU32(tokens));
     switch (event.tag) {
       case 'delta':
         return event.val === '' ? IDLE : { type: 'delta', text: event.val };
@@ -46,6 +49,7 @@ export class Decoder implements Disposable {
     }
   }
 
+  /** Forgets the turn so far. */
   reset(): void {
     this.#raw.reset();
   }

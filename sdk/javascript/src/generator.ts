@@ -4,7 +4,7 @@ import { balance, dividend } from 'pie:core/scheduling';
 import type { Adapter } from './adapter.ts';
 import { defaultBid } from './bid.ts';
 import { intersect, type Brle } from './brle.ts';
-import { Chained } from './chain.ts';
+import { Chained, type Batches } from './chain.ts';
 import { Decoder } from './chat.ts';
 import { toConstraint, type Constraint, type Schema } from './constraint.ts';
 import type { Context } from './context.ts';
@@ -20,7 +20,7 @@ import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
 export interface GenerateOptions {
   /** Stop after this many tokens. */
   maxTokens?: number | undefined;
-  /** Ids that end the generation. With `autoFlush` the chat template's, unless given. */
+  /** Ids that also end the generation, beside the model's own, which end a turn or the text. */
   stop?: Tokens | undefined;
   /** Constraints, which hold together. */
   constrain?: Schema | Constraint | readonly (Schema | Constraint)[] | undefined;
@@ -38,7 +38,7 @@ export interface GenerateOptions {
   seed?: Seed | undefined;
   /** The expected length, from which the bid for pages follows. */
   horizon?: number | undefined;
-  /** Cue the model's turn now, and stop where the chat template does. Default true. */
+  /** Open the model's turn (`ctx.cue()`) now. Default true. */
   autoFlush?: boolean | undefined;
 }
 
@@ -101,12 +101,9 @@ export class Generator implements AsyncIterable<GenStep> {
     for (const given of isList(constraints) ? constraints : [constraints]) this.constrain(given);
     if (options.logitMask) this.#logitMask = toU32(options.logitMask);
 
-    let stops = options.stop;
-    if (options.autoFlush ?? true) {
-      context.cue();
-      stops ??= rawChat.stopTokens(context.model.raw);
-    }
-    this.#stops = new Set(stops);
+    if (options.autoFlush ?? true) context.cue();
+    this.#stops = new Set(rawChat.stopTokens(context.model.raw));
+    if (options.stop) this.addStop(options.stop);
   }
 
   // ── builders ────────────────────────────────────────────────────────────────────────────────────
@@ -116,12 +113,13 @@ export class Generator implements AsyncIterable<GenStep> {
     return this;
   }
 
-  /** Replaces the stop set. */
+  /** Replaces the stop ids, the model's own included: `stop([])` goes on past the end of a turn. */
   stop(tokens: Tokens): this {
     this.#stops = new Set(tokens);
     return this;
   }
 
+  /** Adds to the stop ids. */
   addStop(tokens: Tokens): this {
     for (const token of tokens) this.#stops.add(token);
     return this;
@@ -173,40 +171,24 @@ export class Generator implements AsyncIterable<GenStep> {
 
   // ── collectors ──────────────────────────────────────────────────────────────────────────────────
 
-  /** Runs to the end; all accepted tokens. */
+  /** Runs to the end and gives all accepted tokens. */
   async collectTokens(): Promise<Uint32Array> {
+    using batches = this.#batches(NO_TOKENS);
     const tokens = new TokenList();
-    if (this.#isChainable) {
-      await this.#runChained(NO_TOKENS, (more) => {
-        tokens.push(more);
-        return true;
-      });
-      return tokens.toArray();
-    }
-    for (let step = this.#next(); step; step = this.#next()) {
-      tokens.push((await step.execute()).tokens);
-    }
+    for (let more = await batches.next(); more; more = await batches.next()) tokens.push(more);
     return tokens.toArray();
   }
 
-  /** Runs to the end; the text as the chat decoder shows it. */
+  /** Runs to the end and gives the text as the chat decoder shows it. */
   async collectText(): Promise<string> {
-    using decoder = new Decoder(this.#context.model);
+    const model = this.#context.model;
+    using decoder = new Decoder(model);
+    using batches = this.#batches(rawChat.stopTokens(model.raw));
     let text = '';
-    if (this.#isChainable) {
-      const turnEnds = rawChat.stopTokens(this.#context.model.raw);
-      await this.#runChained(turnEnds, (more) => {
-        let event = decoder.feed(more);
-        // What was said beside a control token.
-        if (event.type === 'interrupt') event = decoder.feed(NO_TOKENS);
-        if (event.type === 'delta') text += event.text;
-        if (event.type === 'done') text = event.text;
-        return event.type !== 'done';
-      });
-      return text;
-    }
-    for (let step = this.#next(); step; step = this.#next()) {
-      const event = decoder.feed((await step.execute()).tokens);
+    for (let tokens = await batches.next(); tokens; tokens = await batches.next()) {
+      let event = decoder.feed(tokens);
+      // The text around a control token comes with the next call.
+      if (event.type === 'interrupt') event = decoder.feed(NO_TOKENS);
       if (event.type === 'delta') text += event.text;
       if (event.type === 'done') {
         this.#done = true;
@@ -216,7 +198,7 @@ export class Generator implements AsyncIterable<GenStep> {
     return text;
   }
 
-  /** Runs to the end under a JSON Schema (without one: any JSON), then parses. */
+  /** Runs to the end under a JSON Schema (any JSON without one) and parses the text. */
   async collectJson<T = unknown>(
     options: { schema?: string | object; parse?: (value: unknown) => T } = {},
   ): Promise<T> {
@@ -314,7 +296,7 @@ export class Generator implements AsyncIterable<GenStep> {
     return new Output(raw, requests.layout, accepted, auto);
   }
 
-  /** Nothing has to be decided here between two tokens. */
+  /** Whether nothing has to be decided here between two tokens. */
   get #isChainable(): boolean {
     return (
       this.#constraints.length === 0 &&
@@ -324,36 +306,42 @@ export class Generator implements AsyncIterable<GenStep> {
     );
   }
 
-  /**
-   * Lets the engine run the loop; `use` gets the accepted tokens, several at once, and says whether to
-   * go on. It also ends, accepted, at `ends`.
-   */
-  async #runChained(ends: Uint32Array, use: (more: Uint32Array) => boolean): Promise<void> {
-    if (!this.#next()) return;
+  /** Starts the loop. A chained one also ends at the tokens `ends`, which it accepts. */
+  #batches(ends: Uint32Array): Batches {
+    if (!this.#isChainable || !this.#next()) return this.#stepped();
     this.#openStep = false;
     const context = this.#context;
     const pending = this.#pending();
     const requests = new Requests();
     requests.sample(positionsFrom(pending.length - 1, 1), this.#sampler);
     this.#bid();
-    const plan = this.#plan(pending, requests);
-    const limit = (this.#limit ?? Infinity) - this.#generated;
-    using chained = new Chained(context, plan, { limit, stops: toU32([...this.#stops, ...ends]) });
     let held = pending.length; // tokens at the front of the buffer that the engine has
-    for (let chosen = await chained.next(); chosen; chosen = await chained.next()) {
-      this.#steps += chosen.length;
-      const accepted = this.#register(chosen);
-      const waiting = accepted.subarray(chosen.length - 1); // the last one, if it was accepted
-      context.pending.drop(held);
-      context.pending.unshift(waiting);
-      held = waiting.length;
-      this.#bidIsStale = true;
-      if (!chained.ended) this.#bid();
-      if (!use(accepted)) {
-        this.#done = true;
-        return;
-      }
-    }
+    return new Chained(context, this.#plan(pending, requests), {
+      limit: (this.#limit ?? Infinity) - this.#generated,
+      stops: toU32([...this.#stops, ...ends]),
+      accept: (chosen, ended) => {
+        this.#steps += chosen.length;
+        const accepted = this.#register(chosen);
+        const waiting = accepted.subarray(chosen.length - 1); // the last one, if it was accepted
+        context.pending.drop(held);
+        context.pending.unshift(waiting);
+        held = waiting.length;
+        this.#bidIsStale = true;
+        if (!ended) this.#bid();
+        return accepted;
+      },
+    });
+  }
+
+  /** Batches of one step each. */
+  #stepped(): Batches {
+    return {
+      next: async () => {
+        const step = this.#next();
+        return step && (await step.execute()).tokens;
+      },
+      [Symbol.dispose]: () => {},
+    };
   }
 
   /** What the next pass computes. */
@@ -394,7 +382,8 @@ export class Generator implements AsyncIterable<GenStep> {
       cached: kept,
       seqLen: context.seqLen,
     };
-    if (kept < drafts.length) this.#speculator?.rollback(drafts.length - kept);
+    const right = Math.min(verified.length - 1, accepted.length);
+    if (right < drafts.length) this.#speculator?.rollback(drafts.length - right);
     return accepted;
   }
 

@@ -8,12 +8,14 @@ export type Event =
   | { readonly type: 'idle' }
   /** A reasoning block begins. */
   | { readonly type: 'start' }
+  /** Text of the reasoning. */
   | { readonly type: 'delta'; readonly text: string }
   /** The block is closed; its whole text. */
   | { readonly type: 'end'; readonly text: string };
 
 const IDLE: Event = { type: 'idle' };
 
+/** Follows the reasoning blocks of a turn. */
 export class Decoder implements Disposable {
   readonly #raw: raw.Decoder;
 
@@ -21,10 +23,9 @@ export class Decoder implements Disposable {
     this.#raw = raw.createDecoder(model.raw);
   }
 
+  /** Decodes a batch. An empty batch gives the text that an earlier event has held back. */
   feed(tokens: Tokens): Event {
-    const ids = toU32(tokens);
-    if (ids.length === 0) return IDLE;
-    const event = this.#raw.feed(ids);
+    const event = this.#raw.feed(toU32(tokens));
     switch (event.tag) {
       case 'start':
         return { type: 'start' };
@@ -35,6 +36,7 @@ export class Decoder implements Disposable {
     }
   }
 
+  /** Forgets the turn so far. */
   reset(): void {
     this.#raw.reset();
   }

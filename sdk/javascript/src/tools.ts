@@ -39,6 +39,7 @@ export function nativeMatcher(model: Model, schemas: Iterable<ToolSchema>): Matc
   return new Matcher(raw.createMatcher(model.raw, tools));
 }
 
+/** Finds tool calls in a turn. */
 export class Decoder implements Disposable {
   readonly #raw: raw.Decoder;
 
@@ -46,14 +47,19 @@ export class Decoder implements Disposable {
     this.#raw = raw.createDecoder(model.raw);
   }
 
+  /**
+   * Decodes a batch. When it completes several calls, each following `feed`, also of an empty batch,
+   * returns the next call.
+   */
   feed(tokens: Tokens): Event {
     const event = this.#raw.feed(toU32(tokens));
-    // The contract says "start" of text without a call too.
+    // The engine answers "start" for text without a call, too.
     if (event.tag === 'start') return { type: assembling(this.#raw) ? 'start' : 'idle' };
     const [name, args] = event.val;
     return { type: 'call', name, args };
   }
 
+  /** Forgets the turn so far. */
   reset(): void {
     this.#raw.reset();
   }

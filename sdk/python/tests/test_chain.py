@@ -46,14 +46,14 @@ def test_the_same_tokens_and_context(model, sampler, options):
 
 def test_wakes_for_several_at_once(model):
     with Context(model) as ctx:
-        ctx.user("hi").generate(GREEDY, stop=[], max_tokens=33).collect_tokens()
+        ctx.user("hi").generate(GREEDY, max_tokens=33).stop([]).collect_tokens()
     assert engine.state.calls["poll"] == 5  # the first token, then eight at a time
 
 
 def test_text_ends_where_the_turn_does_also_without_stops(model):
     with Context(model) as a, Context(model) as b:
-        one = a.user("hi").generate(GREEDY, stop=[], max_tokens=200)
-        two = b.user("hi").generate(GREEDY, stop=[], max_tokens=200)
+        one = a.user("hi").generate(GREEDY, max_tokens=200).stop([])
+        two = b.user("hi").generate(GREEDY, max_tokens=200).stop([])
         two.probe_each_step(0, Entropy())  # asked step by step
         assert one.collect_text() == two.collect_text()
         assert where(a, one) == where(b, two)
@@ -82,7 +82,7 @@ def test_a_failure_leaves_the_context_as_it_was(model):
 @pytest.mark.parametrize("passes", [0.5, 1.5, 9.5])
 def test_cancelled_in_the_middle(model, passes):
     def generate(ctx, tokens):
-        return ctx.generate(GREEDY, stop=[], max_tokens=tokens, auto_flush=False)
+        return ctx.generate(GREEDY, max_tokens=tokens, auto_flush=False).stop([])
 
     async def main():
         with Context(model) as a, Context(model) as b:

@@ -69,6 +69,25 @@ def test_the_chat_stop_is_cut_off(model):
         assert generator.tokens_generated == len(tokens)
 
 
+def test_stops_are_added_to_the_models_own(model):
+    tokens = greedy_tokens(model)
+    never = next(token for token in range(256) if token not in tokens)
+    assert greedy_tokens(model, stop=[never]) == tokens
+    with Context(model) as ctx:
+        g = ctx.user("hi").cue().generate(GREEDY, auto_flush=False, max_tokens=200)
+        assert g.collect_tokens() == tokens
+    with Context(model) as ctx:
+        past = ctx.user("hi").generate(GREEDY, max_tokens=len(tokens) + 1).stop([])
+        assert past.collect_tokens() == [*tokens, engine.IM_END]
+
+
+def test_reasoning_and_tools_need_the_decoder(model):
+    with Context(model) as ctx:
+        for option in ("reasoning", "tool_use"):
+            with pytest.raises(ValueError, match="decode=True"):
+                ctx.user("hi").generate(GREEDY, **{option: True})
+
+
 def test_stops_can_be_replaced_and_added(model):
     tokens = greedy_tokens(model, max_tokens=6)
     stop = tokens[3]
@@ -245,7 +264,7 @@ def test_probes_of_every_step_follow_the_sampler(model):
 def test_seeds(model):
     def draw(seed):
         with Context(model) as ctx:
-            g = ctx.user("hi").generate(Sampler.top_p(1.0, 0.95), seed=seed, max_tokens=6, stop=[])
+            g = ctx.user("hi").generate(Sampler.top_p(1.0, 0.95), seed=seed, max_tokens=6).stop([])
             return g.collect_tokens()
 
     assert draw(2**64 - 1) == draw(2**64 - 1)

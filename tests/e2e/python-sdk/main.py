@@ -104,7 +104,8 @@ async def many_at_once():
             with prefix.fork() as ctx:
                 return (
                     await ctx.append([97 + index % 26])
-                    .generate(GREEDY, max_tokens=3, stop=[])
+                    .generate(GREEDY, max_tokens=3)
+                    .stop([])
                     .collect_tokens()
                 )
 
@@ -170,6 +171,7 @@ async def two_passes_on_one_context():
 
 
 blocking = older.blocking
+parallel_calls = older.parallel_calls
 
 
 def late_imports():

@@ -1,6 +1,6 @@
 """The older API, used from an async program: its calls block."""
 
-from inferlet import Context, Event, Model, Sampler, messaging, runtime
+from inferlet import Context, Decoder, Event, Model, Sampler, messaging, runtime
 
 GREEDY = Sampler.greedy()
 
@@ -17,7 +17,7 @@ def blocking() -> list:
     texts = [event.text for event in events if isinstance(event, Event.Text)]
     stream = ask().generate(GREEDY, max_tokens=12)
     tokens = ask().generate(GREEDY, max_tokens=12).tokens()
-    lists = list(ask().cue().generate(GREEDY, max_tokens=12, auto_flush=False, stop=[]))
+    lists = list(ask().cue().generate(GREEDY, max_tokens=12, auto_flush=False).stop([]))
     ctx = ask().fork("beam-0").fill("plain ").fill_tokens([1, 2, 3])
     with messaging.subscribe("news") as sub:
         messaging.broadcast("news", "first")
@@ -32,3 +32,13 @@ def blocking() -> list:
         [ctx.name, ctx.buffer()[-4:]],
         heard,
     ]
+
+
+def parallel_calls() -> list:
+    """Two calls in one batch of tokens, and text beside a control token."""
+    model = Model.load(runtime.models()[0])
+    calls = [f'<tool_call>{{"name": "{name}", "arguments": {{}}}}</tool_call>' for name in "ab"]
+    events = Decoder(model, tool_use=True).feed(list("".join(calls).encode()))
+    names = [event.name for event in events if isinstance(event, Event.ToolCall)]
+    pad = 260
+    return [names, [event.text for event in Decoder(model).feed([72, pad, 105])]]

@@ -38,7 +38,6 @@ async fn main(input: Input) -> Result<Vec<String>> {
         ctx.cue()
             .generate(Sampler::top_p(0.8, 0.95))
             .max_tokens(input.max_tokens)
-            .stop(&chat::stop_tokens(&model))
             .collect_text()
     });
     try_join_all(answers).await

@@ -11,7 +11,8 @@ struct Input {
 }
 
 async fn say(ctx: &mut Context, tokens: usize) -> Result<Vec<u32>> {
-    ctx.generate(Sampler::Argmax).max_tokens(tokens).collect_tokens().await
+    let generator = ctx.generate(Sampler::Argmax).max_tokens(tokens);
+    generator.ignore_eos().collect_tokens().await
 }
 
 #[inferlet::main]

@@ -35,7 +35,6 @@ async fn main(input: Input) -> Result<String> {
         .cue()
         .generate(Sampler::Argmax)
         .max_tokens(input.max_tokens)
-        .stop(&chat::stop_tokens(&model))
         .collect_text()
         .await?;
     ctx.seal().flush().await?; // what is buffered would not be saved

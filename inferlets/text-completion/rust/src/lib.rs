@@ -35,8 +35,7 @@ async fn main(input: Input) -> Result<String> {
 
     let mut generator = ctx
         .generate(Sampler::top_p(input.temperature, 0.95))
-        .max_tokens(input.max_tokens)
-        .stop(&chat::stop_tokens(&model));
+        .max_tokens(input.max_tokens);
     let mut decoder = chat::Decoder::new(&model);
     let mut text = String::new();
     while let Some(step) = generator.next()? {

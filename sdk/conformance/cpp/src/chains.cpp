@@ -86,7 +86,7 @@ Task<Result<Json>> Cancelled(const Json& input) {
   const auto max_tokens = PIE_TRY(input.Get<size_t>("max_tokens"));
   Context context = PIE_TRY(Asked(input)), other = PIE_TRY(Asked(input));
   const auto greedy = [](Context& of, size_t tokens) {
-    return of.Generate(Sampler::Argmax()).MaxTokens(tokens).CollectTokens();
+    return of.Generate(Sampler::Argmax()).MaxTokens(tokens).IgnoreEos().CollectTokens();
   };
   const Tokens whole = PIE_TRY(co_await greedy(other, max_tokens));
   const size_t prompt = context.Buffer().size();

@@ -65,7 +65,7 @@ Task<Result<Json>> TurnsCase(const Json& input) {
 }
 
 Task<Result<std::vector<uint32_t>>> Greedy(Context& context, size_t max_tokens) {
-  return context.Cue().Generate(Sampler::Argmax()).Stop().MaxTokens(max_tokens).CollectTokens();
+  return context.Cue().Generate(Sampler::Argmax()).MaxTokens(max_tokens).CollectTokens();
 }
 
 Task<Result<Context>> Flushed(const Json& input) {

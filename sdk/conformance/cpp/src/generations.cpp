@@ -14,13 +14,9 @@ Result<Context> Asked(const Json& input) {
   return context;
 }
 
-Result<Generator> GreedyWithoutStops(Context& context, const Json& input) {
+Result<Generator> Greedy(Context& context, const Json& input) {
   const auto max_tokens = PIE_TRY_SYNC(input.Get<size_t>("max_tokens"));
   return context.Generate(Sampler::Argmax()).MaxTokens(max_tokens);
-}
-
-Result<Generator> Greedy(Context& context, const Json& input) {
-  return PIE_TRY_SYNC(GreedyWithoutStops(context, input)).Stop();
 }
 
 Task<Result<Json>> CollectedTokens(const Json& input) {
@@ -88,18 +84,55 @@ struct OnlyThese {
 Task<Result<Json>> Constrained(const Json& input) {
   const auto allowed = PIE_TRY(input.Get<std::vector<uint32_t>>("allowed"));
   Context context = PIE_TRY(Asked(input));
-  Generator generator = PIE_TRY(GreedyWithoutStops(context, input));
+  Generator generator = PIE_TRY(Greedy(context, input));
   Json calls = Json::Array();
   generator.Constrain(OnlyThese{brle::Allow(allowed), calls});
   const auto tokens = PIE_TRY(co_await generator.CollectTokens());
   co_return Json::Object({{"tokens", tokens}, {"calls", calls}});
 }
 
+// Greedy among the allowed tokens, in a fresh context (which the generator keeps alive).
+Result<Generator> MaskedGreedy(const Json& input) {
+  const auto allowed = PIE_TRY_SYNC(input.Get<std::vector<uint32_t>>("allowed"));
+  Context context = PIE_TRY_SYNC(Asked(input));
+  return PIE_TRY_SYNC(Greedy(context, input)).LogitMask(brle::Allow(allowed));
+}
+
 Task<Result<Json>> Masked(const Json& input) {
-  const auto allowed = PIE_TRY(input.Get<std::vector<uint32_t>>("allowed"));
-  Context context = PIE_TRY(Asked(input));
-  Generator generator = PIE_TRY(GreedyWithoutStops(context, input));
-  co_return PIE_TRY(co_await generator.LogitMask(brle::Allow(allowed)).CollectTokens());
+  co_return PIE_TRY(co_await PIE_TRY(MaskedGreedy(input)).CollectTokens());
+}
+
+Task<Result<Json>> Stops(const Json& input) {
+  const auto stops = PIE_TRY(input.Get<std::vector<uint32_t>>("tokens"));
+  Generator own = PIE_TRY(MaskedGreedy(input)), added = PIE_TRY(MaskedGreedy(input));
+  Generator replaced = PIE_TRY(MaskedGreedy(input)), none = PIE_TRY(MaskedGreedy(input));
+  Json answer = Json::Object();
+  answer["own"] = PIE_TRY(co_await own.CollectTokens());
+  answer["added"] = PIE_TRY(co_await added.Stop(stops).CollectTokens());
+  answer["replaced"] = PIE_TRY(co_await replaced.IgnoreEos().Stop(stops).CollectTokens());
+  answer["none"] = PIE_TRY(co_await none.IgnoreEos().CollectTokens());
+  co_return answer;
+}
+
+// Every allowed token is about as likely as any other.
+Result<Generator> Random(const Json& input) {
+  const auto max_tokens = PIE_TRY_SYNC(input.Get<size_t>("max_tokens"));
+  const auto seed = PIE_TRY_SYNC(input.Get<uint64_t>("seed"));
+  Context context = PIE_TRY_SYNC(Asked(input));
+  return context.Generate(Sampler::TopP(1000.0, 1.0)).MaxTokens(max_tokens).Seed(seed);
+}
+
+Task<Result<Json>> Special(const Json& input) {
+  const auto mask = brle::Allow(PIE_TRY(input.Get<std::vector<uint32_t>>("allowed")));
+  Generator first = PIE_TRY(Random(input)), second = PIE_TRY(Random(input));
+  Generator stepped = PIE_TRY(Random(input));
+  Json calls = Json::Array();
+  stepped.Constrain(OnlyThese{mask, calls});
+  Json answer = Json::Object();
+  answer["tokens"] = PIE_TRY(co_await first.LogitMask(mask).CollectTokens());
+  answer["text"] = PIE_TRY(co_await second.LogitMask(mask).CollectText());
+  answer["stepped"] = PIE_TRY(co_await stepped.CollectText());
+  co_return answer;
 }
 
 Task<Result<Json>> Probed(const Json& input) {
@@ -116,7 +149,7 @@ Task<Result<Json>> Probed(const Json& input) {
 Task<Result<std::vector<uint32_t>>> Sampled(const Json& input, uint64_t seed) {
   Context context = PIE_TRY(Asked(input));
   const auto max_tokens = PIE_TRY(input.Get<size_t>("max_tokens"));
-  Generator generator = context.Generate(Sampler::TopP(1.0, 0.95)).MaxTokens(max_tokens).Stop();
+  Generator generator = context.Generate(Sampler::TopP(1.0, 0.95)).MaxTokens(max_tokens);
   co_return co_await generator.Seed(seed).CollectTokens();
 }
 
@@ -138,6 +171,8 @@ Cases GenerationCases() {
           {"generate_override", Overridden},
           {"generate_constrained", Constrained},
           {"generate_masked", Masked},
+          {"generate_stops", Stops},
+          {"generate_special", Special},
           {"generate_probed", Probed},
           {"generate_seeded", Seeded}};
 }

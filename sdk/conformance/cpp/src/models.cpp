@@ -85,12 +85,24 @@ Json ToJson(const tools::Event& event) {
   return Json::Array({std::holds_alternative<tools::Start>(event) ? "start" : "idle"});
 }
 
+using Tokens = std::vector<uint32_t>;
+
+// What a decoder is fed: the batches, or else one token at a time.
+Result<std::vector<Tokens>> Fed(const Json& input) {
+  if (auto batches = input.Get<std::vector<Tokens>>("batches")) return batches;
+  std::vector<Tokens> one_by_one;
+  for (const uint32_t token : PIE_TRY_SYNC(input.Get<Tokens>("tokens"))) {
+    one_by_one.push_back({token});
+  }
+  return one_by_one;
+}
+
 template <class Decoder>
 Task<Result<Json>> Decode(const Json& input) {
   Decoder decoder(PIE_TRY(FirstModel()));
   Json events = Json::Array();
-  for (const uint32_t token : PIE_TRY(input.Get<std::vector<uint32_t>>("tokens"))) {
-    events.Append(ToJson(PIE_TRY(decoder.Feed({{token}}))));
+  for (const Tokens& batch : PIE_TRY(Fed(input))) {
+    events.Append(ToJson(PIE_TRY(decoder.Feed(batch))));
   }
   co_return events;
 }

@@ -87,20 +87,24 @@ pub async fn left(input: &Input) -> Result<Value> {
     Ok(json!({ "length": length, "same": tokens == whole }))
 }
 
+/// Greedy, and without stop tokens.
+fn past_the_end(ctx: &mut Context, max_tokens: usize) -> Generator<'_> {
+    let generator = ctx.generate(Sampler::Argmax).max_tokens(max_tokens);
+    generator.ignore_eos()
+}
+
 /// A collector that is given up in the middle, and another that goes on from there.
 pub async fn cancelled(input: &Input) -> Result<Value> {
     let mut ctx = asked(input)?;
-    let greedy = ctx.generate(Sampler::Argmax).max_tokens(input.max_tokens);
+    let greedy = past_the_end(&mut ctx, input.max_tokens);
     let whole = greedy.collect_tokens().await?;
 
     let mut ctx = asked(input)?;
     let prompt = ctx.buffer().len();
-    let greedy = ctx.generate(Sampler::Argmax).max_tokens(input.max_tokens);
+    let greedy = past_the_end(&mut ctx, input.max_tokens);
     let time = Duration::from_millis(input.ms);
     let _ = timeout(time, greedy.collect_tokens()).await;
     let had = ctx.seq_len() as usize + ctx.buffer().len() - prompt;
-    let greedy = ctx
-        .generate(Sampler::Argmax)
-        .max_tokens(input.max_tokens - had);
+    let greedy = past_the_end(&mut ctx, input.max_tokens - had);
     Ok(json!({ "same": greedy.collect_tokens().await? == whole[had..] }))
 }

@@ -64,10 +64,9 @@ pub async fn fork(input: &Input) -> Result<Value> {
     parent.flush().await?;
     let mut fork = parent.fork()?;
 
-    let stop = chat::stop_tokens(&model);
     let (a, b) = futures::try_join!(
-        greedy(&mut parent, &stop, input.max_tokens),
-        greedy(&mut fork, &stop, input.max_tokens)
+        greedy(&mut parent, input.max_tokens),
+        greedy(&mut fork, input.max_tokens)
     )?;
     fork.append(&[97]);
     fork.flush().await?;
@@ -87,17 +86,13 @@ pub async fn fork_parallel(input: &Input) -> Result<Value> {
             Ok(fork)
         })
         .collect::<Result<Vec<Context>>>()?;
-    let stop = chat::stop_tokens(&model);
-    let runs = forks
-        .iter_mut()
-        .map(|fork| greedy(fork, &stop, input.max_tokens));
+    let runs = forks.iter_mut().map(|fork| greedy(fork, input.max_tokens));
     Ok(json!(try_join_all(runs).await?))
 }
 
-async fn greedy(ctx: &mut Context, stop: &[u32], max_tokens: usize) -> Result<Vec<u32>> {
+async fn greedy(ctx: &mut Context, max_tokens: usize) -> Result<Vec<u32>> {
     ctx.cue()
         .generate(Sampler::Argmax)
-        .stop(stop)
         .max_tokens(max_tokens)
         .collect_tokens()
         .await

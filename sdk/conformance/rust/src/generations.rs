@@ -16,12 +16,9 @@ fn asked(input: &Input) -> Result<Context> {
     Ok(ctx)
 }
 
-/// Greedy, up to the end of the turn.
+/// Greedy, up to the end of the turn or the limit.
 fn greedy<'ctx>(ctx: &'ctx mut Context, input: &Input) -> Generator<'ctx> {
-    let stop = chat::stop_tokens(ctx.model());
-    ctx.generate(Sampler::Argmax)
-        .max_tokens(input.max_tokens)
-        .stop(&stop)
+    ctx.generate(Sampler::Argmax).max_tokens(input.max_tokens)
 }
 
 pub async fn tokens(input: &Input) -> Result<Value> {
@@ -100,21 +97,63 @@ pub async fn constrained(input: &Input) -> Result<Value> {
         calls: calls.clone(),
     };
     let mut ctx = asked(input)?;
-    let generator = ctx.generate(Sampler::Argmax).max_tokens(input.max_tokens);
+    let generator = greedy(&mut ctx, input);
     let tokens = generator.constrain(constraint).collect_tokens().await?;
     let calls = calls.lock().unwrap();
     Ok(json!({ "tokens": tokens, "calls": calls[..calls.len().min(3)] }))
 }
 
+/// Greedy among the allowed tokens.
+fn masked_greedy<'ctx>(ctx: &'ctx mut Context, input: &Input) -> Generator<'ctx> {
+    greedy(ctx, input).logit_mask(&allow_only(&input.allowed))
+}
+
 pub async fn masked(input: &Input) -> Result<Value> {
     let mut ctx = asked(input)?;
-    let generator = ctx.generate(Sampler::Argmax).max_tokens(input.max_tokens);
     Ok(json!(
-        generator
-            .logit_mask(&allow_only(&input.allowed))
-            .collect_tokens()
-            .await?
+        masked_greedy(&mut ctx, input).collect_tokens().await?
     ))
+}
+
+pub async fn stops(input: &Input) -> Result<Value> {
+    let (mut first, mut second) = (asked(input)?, asked(input)?);
+    let (mut third, mut fourth) = (asked(input)?, asked(input)?);
+    let own = masked_greedy(&mut first, input);
+    let added = masked_greedy(&mut second, input).stop(&input.tokens);
+    let replaced = masked_greedy(&mut third, input).ignore_eos();
+    let replaced = replaced.stop(&input.tokens);
+    let none = masked_greedy(&mut fourth, input).ignore_eos();
+    Ok(json!({
+        "own": own.collect_tokens().await?,
+        "added": added.collect_tokens().await?,
+        "replaced": replaced.collect_tokens().await?,
+        "none": none.collect_tokens().await?,
+    }))
+}
+
+/// Every allowed token is about as likely as any other.
+fn random<'ctx>(ctx: &'ctx mut Context, input: &Input) -> Generator<'ctx> {
+    let generator = ctx.generate(Sampler::top_p(1000.0, 1.0));
+    generator.max_tokens(input.max_tokens).seed(input.seed)
+}
+
+pub async fn special(input: &Input) -> Result<Value> {
+    let (mut first, mut second, mut third) = (asked(input)?, asked(input)?, asked(input)?);
+    let mask = allow_only(&input.allowed);
+    let tokens = random(&mut first, input)
+        .logit_mask(&mask)
+        .collect_tokens()
+        .await?;
+    let text = random(&mut second, input)
+        .logit_mask(&mask)
+        .collect_text()
+        .await?;
+    let constraint = OnlyThese {
+        mask,
+        calls: Arc::default(),
+    };
+    let stepped = random(&mut third, input).constrain(constraint);
+    Ok(json!({ "tokens": tokens, "text": text, "stepped": stepped.collect_text().await? }))
 }
 
 pub async fn probed(input: &Input) -> Result<Value> {
@@ -137,9 +176,8 @@ pub async fn seeded(input: &Input) -> Result<Value> {
 
 async fn sampled(input: &Input, seed: u64) -> Result<Vec<u32>> {
     let mut ctx = asked(input)?;
-    let stop = chat::stop_tokens(ctx.model());
     let generator = ctx
         .generate(Sampler::top_p(1.0, 0.95))
         .max_tokens(input.max_tokens);
-    generator.stop(&stop).seed(seed).collect_tokens().await
+    generator.seed(seed).collect_tokens().await
 }

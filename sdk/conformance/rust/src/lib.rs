@@ -37,12 +37,21 @@ pub struct Input {
     topic: String,
     token: u32,
     tokens: Vec<u32>,
+    batches: Option<Vec<Vec<u32>>>,
     allowed: Vec<u32>,
     max_tokens: usize,
     seed: u64,
     ms: u64,
     n: u32,
     script: Vec<Step>,
+}
+
+impl Input {
+    /// What a decoder is fed: the batches, or else one token at a time.
+    fn batches(&self) -> Vec<Vec<u32>> {
+        let one_by_one = || self.tokens.iter().map(|token| vec![*token]).collect();
+        self.batches.clone().unwrap_or_else(one_by_one)
+    }
 }
 
 /// One line of a `turns` script.
@@ -118,6 +127,8 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "generate_masked" => generations::masked(input).await,
         "generate_probed" => generations::probed(input).await,
         "generate_seeded" => generations::seeded(input).await,
+        "generate_stops" => generations::stops(input).await,
+        "generate_special" => generations::special(input).await,
         "generate_chained" => chains::chained(input).await,
         "generate_left" => chains::left(input).await,
         "generate_cancelled" => chains::cancelled(input).await,

@@ -57,8 +57,8 @@ pub fn chat_tokens(input: &Input) -> Result<Value> {
 
 pub fn chat_decoder(input: &Input) -> Result<Value> {
     let mut decoder = chat::Decoder::new(&model()?);
-    let events = input.tokens.iter().map(|token| {
-        Ok(match decoder.feed(&[*token])? {
+    let events = input.batches().into_iter().map(|batch| {
+        Ok(match decoder.feed(&batch)? {
             chat::Event::Delta(text) => json!(["delta", text]),
             chat::Event::Done(text) => json!(["done", text]),
             chat::Event::Idle => json!(["idle", null]),
@@ -70,8 +70,8 @@ pub fn chat_decoder(input: &Input) -> Result<Value> {
 
 pub fn reasoning_decoder(input: &Input) -> Result<Value> {
     let mut decoder = reasoning::Decoder::new(&model()?);
-    let events = input.tokens.iter().map(|token| {
-        Ok(match decoder.feed(&[*token])? {
+    let events = input.batches().into_iter().map(|batch| {
+        Ok(match decoder.feed(&batch)? {
             reasoning::Event::Idle => json!(["idle", null]),
             reasoning::Event::Start => json!(["start", null]),
             reasoning::Event::Delta(text) => json!(["delta", text]),
@@ -83,8 +83,8 @@ pub fn reasoning_decoder(input: &Input) -> Result<Value> {
 
 pub fn tool_decoder(input: &Input) -> Result<Value> {
     let mut decoder = tools::Decoder::new(&model()?);
-    let events = input.tokens.iter().map(|token| {
-        Ok(match decoder.feed(&[*token])? {
+    let events = input.batches().into_iter().map(|batch| {
+        Ok(match decoder.feed(&batch)? {
             tools::Event::Call(name, args) => json!(["call", name, args]),
             tools::Event::Start if decoder.is_assembling() => json!(["start"]),
             tools::Event::Start => json!(["idle"]),

@@ -13,6 +13,7 @@ export interface Input {
   topic?: string;
   token?: number;
   tokens?: number[];
+  batches?: number[][];
   allowed?: number[];
   max_tokens?: number;
   seed?: number;

@@ -9,9 +9,8 @@ function asked({ prompt }: Input): Context {
 /** Up to a stop token or the limit; greedy, or drawn from the seed. */
 function generatorOf(ctx: Context, input: Input, maxTokens = input.max_tokens): Generator {
   const sampler = input.seed ? Sampler.topP(1.0, 0.95) : Sampler.argmax();
-  const stop = [...chat.stopTokens(ctx.model), ...input.tokens!];
   const seed = input.seed ? input.seed : undefined;
-  return ctx.generate(sampler, { maxTokens, stop, seed, autoFlush: false });
+  return ctx.generate(sampler, { maxTokens, stop: input.tokens, seed, autoFlush: false });
 }
 
 /** At most `n` steps. */
@@ -29,7 +28,7 @@ async function steps(generator: Generator, n = Infinity): Promise<number[]> {
 async function stateOf(ctx: Context): Promise<unknown[]> {
   const [length, buffer] = [ctx.seqLen, [...ctx.buffer()]];
   ctx.append([97]);
-  const options = { stop: [], maxTokens: 3, autoFlush: false };
+  const options = { maxTokens: 3, autoFlush: false };
   const next = await ctx.generate(Sampler.argmax(), options).collectTokens();
   return [length, buffer, [...next]];
 }

@@ -25,6 +25,17 @@ async function withGenerator<T>(
 
 const allTokens = (generator: Generator): Promise<Uint32Array> => generator.collectTokens();
 
+const allText = (generator: Generator): Promise<string> => generator.collectText();
+
+/** The same among the allowed tokens. */
+function withMask<T>(
+  input: Input,
+  use: (generator: Generator) => Promise<T>,
+  options: GenerateOptions = {},
+): Promise<T> {
+  return withGenerator(input, use, { logitMask: allowOnly(input.allowed!), ...options });
+}
+
 class OnlyThese implements Constraint {
   readonly calls: number[][] = [];
   readonly #mask: Uint32Array;
@@ -42,7 +53,7 @@ class OnlyThese implements Constraint {
 export const generateCases: Cases = {
   generate_tokens: (input) => withGenerator(input, allTokens),
 
-  generate_text: (input) => withGenerator(input, (generator) => generator.collectText()),
+  generate_text: (input) => withGenerator(input, allText),
 
   generate_steps: (input) =>
     withGenerator(input, async (generator) => {
@@ -74,13 +85,35 @@ export const generateCases: Cases = {
 
   generate_constrained: async (input) => {
     const constraint = new OnlyThese(input.allowed!);
-    const options = { constrain: constraint, stop: [] };
+    const options = { constrain: constraint };
     const tokens = await withGenerator(input, allTokens, options);
     return { tokens, calls: constraint.calls.slice(0, 3) };
   },
 
-  generate_masked: (input) =>
-    withGenerator(input, allTokens, { logitMask: allowOnly(input.allowed!), stop: [] }),
+  generate_masked: (input) => withMask(input, allTokens),
+
+  generate_stops: async (input) => {
+    const tokens = input.tokens!;
+    return {
+      own: await withMask(input, allTokens),
+      added: await withMask(input, allTokens, { stop: tokens }),
+      replaced: await withMask(input, (generator) => generator.stop(tokens).collectTokens()),
+      none: await withMask(input, (generator) => generator.stop([]).collectTokens()),
+    };
+  },
+
+  generate_special: async (input) => {
+    const constrain = new OnlyThese(input.allowed!);
+    const logitMask = allowOnly(input.allowed!);
+    const seed = input.seed!;
+    // Every allowed token is about as likely as any other.
+    const sampler = Sampler.topP(1000.0, 1.0);
+    return {
+      tokens: await withGenerator(input, allTokens, { logitMask, seed }, sampler),
+      text: await withGenerator(input, allText, { logitMask, seed }, sampler),
+      stepped: await withGenerator(input, allText, { constrain, seed }, sampler),
+    };
+  },
 
   generate_probed: (input) =>
     withGenerator(input, async (generator) => {

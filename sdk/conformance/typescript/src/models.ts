@@ -10,7 +10,12 @@ import {
   Grammar,
   mcp,
 } from 'inferlet';
-import { asText, encode, failureOf, loadModel, type Cases } from './case.ts';
+import { asText, encode, failureOf, loadModel, type Cases, type Input } from './case.ts';
+
+/** What a decoder is fed: the batches, or else one token at a time. */
+function fed({ batches, tokens }: Input): number[][] {
+  return batches ?? tokens!.map((token) => [token]);
+}
 
 export const modelCases: Cases = {
   echo: ({ value }) => value,
@@ -56,27 +61,27 @@ export const modelCases: Cases = {
     };
   },
 
-  chat_decoder: ({ tokens }) => {
+  chat_decoder: (input) => {
     using decoder = new chat.Decoder(loadModel());
-    return tokens!.map((token) => {
-      const event = decoder.feed([token]);
+    return fed(input).map((batch) => {
+      const event = decoder.feed(batch);
       if (event.type === 'idle') return [event.type, null];
       return [event.type, event.type === 'interrupt' ? event.token : event.text];
     });
   },
 
-  reasoning_decoder: ({ tokens }) => {
+  reasoning_decoder: (input) => {
     using decoder = new reasoning.Decoder(loadModel());
-    return tokens!.map((token) => {
-      const event = decoder.feed([token]);
+    return fed(input).map((batch) => {
+      const event = decoder.feed(batch);
       return [event.type, 'text' in event ? event.text : null];
     });
   },
 
-  tool_decoder: ({ tokens }) => {
+  tool_decoder: (input) => {
     using decoder = new tools.Decoder(loadModel());
-    return tokens!.map((token) => {
-      const event = decoder.feed([token]);
+    return fed(input).map((batch) => {
+      const event = decoder.feed(batch);
       return event.type === 'call' ? ['call', event.name, event.args] : [event.type];
     });
   },

@@ -1,12 +1,12 @@
 // Generator: tokens, one step after another.
 //
 //   auto text = PIE_TRY(co_await context.Generate(Sampler::TopP(0.6, 0.95))
-//                           .MaxTokens(256).Stop().CollectText());
+//                           .MaxTokens(256).CollectText());
 //
 // Each step runs the context's buffer, samples on its last row, and puts the accepted token into
-// the buffer. Nothing is cued and nothing stops the loop that was not asked for. A Generator is a
-// handle, as its builder methods need it: copies mean the same generation, and keep its context
-// alive.
+// the buffer. The loop ends where the model ends its turn or the text, at a Stop token, or at
+// MaxTokens. It does not open the model's turn: call Context::Cue before. A Generator is a handle,
+// as its builder methods need it: copies mean the same generation, and keep its context alive.
 #pragma once
 
 #include <cstddef>
@@ -43,10 +43,12 @@ class Generator {
 
   // Ends after `n` accepted tokens.
   Generator& MaxTokens(size_t n);
-  // Ends at these tokens and at those that end a turn of the model; they are not accepted. Each
-  // call adds, whichever name it uses.
+  // Ends also at these tokens, which are not accepted. Each call adds to the stop tokens, whichever
+  // name it uses; a generator begins with those of the model, which end a turn or the text.
   Generator& Stop(std::span<const uint32_t> tokens = {});
   Generator& AddStop(std::span<const uint32_t> tokens) { return Stop(tokens); }
+  // Removes the model's own stop tokens: the generation goes on past the end of a turn.
+  Generator& IgnoreEos();
   // Restricts the choice at every step. Several constraints hold together.
   template <class C>
   Generator& Constrain(C constraint) {
@@ -81,7 +83,7 @@ class Generator {
 
   // Run to the end.
   Task<Result<std::vector<uint32_t>>> CollectTokens();
-  // What a reader of the chat would see; ends also when the template says that the turn is over.
+  // The text that a reader of the chat would see. The end of the model's turn ends it, too.
   Task<Result<std::string>> CollectText();
   // Restricted to JSON of this schema (any JSON when it is empty), and parsed.
   Task<Result<Json>> CollectJson(std::string_view schema = {});

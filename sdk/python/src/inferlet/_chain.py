@@ -1,6 +1,8 @@
-"""A generation that the engine runs by itself: it feeds its own tokens forward, and wakes the
-program for several at once. The tokens, and the context at every moment, are those of the loop
-over steps (`_step.py`).
+"""A generation run to its end, in batches of accepted tokens.
+
+`Chained`: the engine runs the loop. It feeds each chosen token into the next pass, and wakes the
+program for several tokens at once. `Stepped`: something has to be decided here between two passes,
+and a batch is one step of `_step.py`. The tokens, and the context after each batch, are the same.
 """
 
 from __future__ import annotations
@@ -21,9 +23,34 @@ if TYPE_CHECKING:
 U32_MAX = 0xFFFF_FFFF
 
 
+def run(loop: StepLoop, ends: Iterable[int] = ()) -> Chained | Stepped:
+    """Starts the loop: `with run(loop) as batches:`. A chained one also ends at the ids `ends`,
+    which it accepts."""
+    return Chained(loop, ends) if loop._chainable and loop._begin() else Stepped(loop)
+
+
+class Stepped:
+    """Batches of one step each."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self, loop: StepLoop) -> None:
+        self._loop = loop
+
+    def __enter__(self) -> Stepped:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    async def next(self) -> list[int] | None:
+        """The tokens accepted by the next step; None at the end."""
+        return (await self._loop._run()).tokens if self._loop._begin() else None
+
+
 class Chained:
-    """`with Chained(loop) as chained:` after `_begin()`. Leaving it ends the chain; the context
-    forgets what was not taken. It also ends, accepted, at the ids of `ends`."""
+    """Batches that the engine chooses by itself. Leaving the `with` block ends the chain; the
+    context forgets the tokens that were not taken."""
 
     __slots__ = ("_before", "_chain", "_ended", "_held", "_loop", "_started")
 
@@ -67,13 +94,15 @@ class Chained:
             if progress.tokens:
                 return self._accept(list(progress.tokens))
             if progress.ended == chains.Ending.CANCELLED:
-                raise PieError("the context was used for something else while it generated")
+                raise PieError(
+                    "the generation was cancelled: its context was used for another pass"
+                )
             if not self._ended:
                 await ready(self._chain.pollable())
         return None
 
     def _accept(self, tokens: list[int]) -> list[int]:
-        """All of them were computed but the last, which waits in the buffer."""
+        """The engine has computed all of these tokens but the last, which waits in the buffer."""
         loop = self._loop
         ctx = loop._ctx
         accepted = loop._register(tokens)

@@ -238,8 +238,9 @@ class StepLoop:
             if kept == len(tokens) > 0 and self._count == self._limit:
                 kept -= 1  # as without drafts: at the limit, the last token waits in the buffer
             ctx._pages.forget(len(drafts) - kept)
-            if len(drafts) > kept:
-                self._speculator.rollback(len(drafts) - kept)
+            accepted = min(len(tokens), max(0, len(verified) - 1))
+            if len(drafts) > accepted:
+                self._speculator.rollback(len(drafts) - accepted)
         ctx._buffer[:0] = tokens[kept:]
         return tokens, kept
 

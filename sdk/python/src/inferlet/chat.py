@@ -31,7 +31,7 @@ class Event:
 
     @dataclass(frozen=True, slots=True)
     class Interrupt:
-        """A control token that the text does not show."""
+        """A control token that the text does not show. Text around it comes with the next feed."""
 
         token: int
 
@@ -48,8 +48,7 @@ class Decoder:
         self._raw = wit.create_decoder(model._raw)
 
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Delta | Event.Done | Event.Interrupt:
-        if not tokens:
-            return IDLE
+        """Decodes a batch. An empty batch gives the text that an `Interrupt` has held back."""
         event = ask(self._raw.feed, tokens)
         kind = type(event)
         if kind is wit.Event_Delta:
@@ -59,32 +58,35 @@ class Decoder:
         return Event.Interrupt(event.value)
 
     def reset(self) -> None:
-        """Ready for the next turn."""
+        """Forgets the turn so far."""
         self._raw.reset()
 
 
 def system(model: Model, message: str) -> list[int]:
+    """Tokens of a system message."""
     return wit.system(model._raw, message)
 
 
 def user(model: Model, message: str) -> list[int]:
+    """Tokens of a user message."""
     return wit.user(model._raw, message)
 
 
 def assistant(model: Model, message: str) -> list[int]:
+    """Tokens of an assistant's turn."""
     return wit.assistant(model._raw, message)
 
 
 def cue(model: Model) -> list[int]:
-    """What stands before the model's turn."""
+    """Tokens that open the model's turn."""
     return wit.cue(model._raw)
 
 
 def seal(model: Model) -> list[int]:
-    """What closes it."""
+    """Tokens that close the model's turn."""
     return wit.seal(model._raw)
 
 
 def stop_tokens(model: Model) -> list[int]:
-    """Ids that end a turn."""
+    """Ids of the tokens that end a turn or the text."""
     return wit.stop_tokens(model._raw)

@@ -259,6 +259,8 @@ class Context:
         **options: Any,
     ) -> Generator | EventStream:
         """A `Generator` (the options are there); with `decode=True`, an `EventStream` over it."""
+        if (reasoning or tool_use) and not decode:
+            raise ValueError("reasoning= and tool_use= need decode=True, which gives events")
         generator = Generator(self, sampler, **options)
         if decode:
             return EventStream(generator, reasoning=reasoning, tool_use=tool_use)

@@ -1,4 +1,4 @@
-"""The older face of generation: one decoder for text, reasoning and tools; a stream of events."""
+"""The older API of generation: one decoder for text, reasoning and tools; a stream of events."""
 
 from __future__ import annotations
 
@@ -17,40 +17,46 @@ if TYPE_CHECKING:
 
 
 class Event:
+    """What happens in a turn; match on `Event.Text(text=t)` and the like."""
+
     @dataclass(frozen=True, slots=True)
     class Text:
+        """Text of the answer."""
+
         text: str
 
     @dataclass(frozen=True, slots=True)
     class Thinking:
+        """Text of the reasoning."""
+
         text: str
 
     @dataclass(frozen=True, slots=True)
     class ThinkingDone:
-        """All of the reasoning."""
+        """A reasoning block is closed; its whole text."""
 
         text: str
 
     @dataclass(frozen=True, slots=True)
     class ToolCallStart:
-        pass
+        """A tool call is being written."""
 
     @dataclass(frozen=True, slots=True)
     class ToolCall:
-        """`arguments` is JSON text."""
+        """A complete tool call; `arguments` is JSON text."""
 
         name: str
         arguments: str
 
     @dataclass(frozen=True, slots=True)
     class Done:
-        """The end; all of the text."""
+        """The turn has ended; its whole text."""
 
         text: str
 
 
 class Decoder:
-    """Feeds the chat decoder and, if asked for, those of reasoning and tools."""
+    """Turns tokens into events: text and, if asked for, reasoning and tool calls."""
 
     def __init__(self, model: Model, *, reasoning: bool = False, tool_use: bool = False) -> None:
         self._chat = chat.Decoder(model)
@@ -63,15 +69,11 @@ class Decoder:
         """The events of a batch of tokens, perhaps none."""
         found: list[Any] = []
         visible = self._feed_reasoning(tokens, found)
-        if self._tools is not None:
-            match self._tools.feed(tokens):
-                case tools.Event.Start() if not self._calling:
-                    self._calling = True
-                    found.append(Event.ToolCallStart())
-                case tools.Event.Call(name, args):
-                    self._calling = False
-                    found.append(Event.ToolCall(name, args))
-        match self._chat.feed(tokens):
+        self._feed_tools(tokens, found)
+        event = self._chat.feed(tokens)
+        if isinstance(event, chat.Event.Interrupt):
+            event = self._chat.feed([])  # the text around the control token
+        match event:
             case chat.Event.Delta(text) if visible:
                 found.append(Event.Text(text))
             case chat.Event.Done(text):
@@ -79,12 +81,14 @@ class Decoder:
         return found
 
     def _feed_reasoning(self, tokens: list[int], found: list[Any]) -> bool:
-        """Adds reasoning events; is the batch's text part of the answer?"""
+        """Adds reasoning events. Returns whether the batch's text is part of the answer."""
         if self._reasoning is None:
             return True
-        match self._reasoning.feed(tokens):
-            case thoughts.Event.Start():
-                self._thinking = True
+        event = self._reasoning.feed(tokens)
+        if isinstance(event, thoughts.Event.Start):
+            self._thinking = True
+            event = self._reasoning.feed([])  # the text behind the opening mark
+        match event:
             case thoughts.Event.Delta(text):
                 self._thinking = True
                 found.append(Event.Thinking(text))
@@ -94,7 +98,21 @@ class Decoder:
                 return False
         return not self._thinking
 
+    def _feed_tools(self, tokens: list[int], found: list[Any]) -> None:
+        """Adds tool events: all calls that the batch completes."""
+        if self._tools is None:
+            return
+        event = self._tools.feed(tokens)
+        while isinstance(event, tools.Event.Call):
+            self._calling = False
+            found.append(Event.ToolCall(event.name, event.args))
+            event = self._tools.feed([])
+        if isinstance(event, tools.Event.Start) and not self._calling:
+            self._calling = True
+            found.append(Event.ToolCallStart())
+
     def reset(self) -> None:
+        """Forgets the turn so far."""
         self._thinking = self._calling = False
         for decoder in (self._chat, self._reasoning, self._tools):
             if decoder is not None:
@@ -136,7 +154,8 @@ class EventStream:
             if self._generator._begin():
                 self._take(self._decoder.feed((await self._generator._run()).tokens))
             else:
-                # Stop ids never reach the decoder, so it is this stream that says Done.
+                self._take(self._decoder.feed([]))
+                # Stop ids do not reach the decoder, so the stream adds the Done event itself.
                 self._take([Event.Done("".join(self._parts))])
         return self._waiting.popleft()
 
@@ -150,9 +169,9 @@ class EventStream:
                 return
 
     def text(self) -> str:
-        """Blocks until the end; the text."""
+        """Blocks until the end and returns the text."""
         return next((e.text for e in self if isinstance(e, Event.Done)), "".join(self._parts))
 
     def tokens(self) -> list[int]:
-        """Blocks until the end; the tokens."""
+        """Blocks until the end and returns the tokens."""
         return self._generator.tokens()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from wit_world.imports import chat as wit_chat
 
 from ._async import block_on, waits
-from ._chain import Chained
+from ._chain import run
 from ._step import StepLoop
 from .adapter import Adapter
 from .chat import Decoder, Event
@@ -44,15 +44,15 @@ class Generator(StepLoop):
     """Made by `ctx.generate(sampler, **options)`; driven by a collector or `async for step in g`.
 
     Options:
-        max_tokens: stop after so many accepted tokens.
-        stop: ids that end it; under `auto_flush`, the chat template's by default.
+        max_tokens: ends the generation after so many accepted tokens.
+        stop: ids that also end it, beside the model's own, which end a turn or the text.
         constrain: a Constraint or Schema, or a list of them.
         logit_mask: a BRLE mask for every step.
         speculator, system_speculation: your drafter, or the engine's.
-        adapter, zo_seed: for every pass.
+        adapter, zo_seed: apply to every pass.
         horizon: the expected length, for bids.
         seed: makes the choices reproducible; step i draws from seed + i.
-        auto_flush: cue the model's turn now, and stop where the chat template does.
+        auto_flush: opens the model's turn (`ctx.cue()`) now.
 
     Afterwards the last token waits in the context's buffer, so that a conversation simply goes on
     with `ctx.seal()` or `ctx.user(...)`.
@@ -90,9 +90,9 @@ class Generator(StepLoop):
 
         if auto_flush:
             ctx.cue()
-            if stop is None:
-                stop = wit_chat.stop_tokens(ctx.model._raw)
-        self._stop = frozenset(() if stop is None else stop)
+        self._stop = frozenset(wit_chat.stop_tokens(ctx.model._raw))
+        if stop is not None:
+            self.add_stop(stop)
         if logit_mask:
             self._constraints.append(StaticMask(list(logit_mask)))
         if constrain is not None:
@@ -102,15 +102,17 @@ class Generator(StepLoop):
     # Builders.
 
     def max_tokens(self, n: int) -> Generator:
+        """Ends the generation after `n` accepted tokens."""
         self._limit = n
         return self
 
     def stop(self, tokens: Iterable[int]) -> Generator:
-        """Replaces the stop set."""
+        """Replaces the stop ids, the model's own included; `[]` goes on past the end of a turn."""
         self._stop = frozenset(tokens)
         return self
 
     def add_stop(self, tokens: Iterable[int]) -> Generator:
+        """Adds to the stop ids."""
         self._stop |= frozenset(tokens)
         return self
 
@@ -120,14 +122,17 @@ class Generator(StepLoop):
         return self
 
     def horizon(self, n: int) -> Generator:
+        """Says how many tokens you expect, for the bids."""
         self._horizon = n
         return self
 
     def adapter(self, adapter: Adapter) -> Generator:
+        """Applies an adapter to every pass."""
         self._adapter = adapter
         return self
 
     def zo_seed(self, seed: int) -> Generator:
+        """Perturbs the adapter by an Evolution Strategies seed in every pass."""
         self._zo_seed = seed
         return self
 
@@ -155,12 +160,12 @@ class Generator(StepLoop):
 
     @waits
     async def collect_tokens(self) -> list[int]:
-        """Runs to the end; all accepted tokens."""
+        """Runs to the end and returns all accepted tokens."""
         return await self._collect_tokens()
 
     @waits
     async def collect_text(self) -> str:
-        """Runs to the end; the text as the chat decoder shows it."""
+        """Runs to the end and returns the text as the chat decoder shows it."""
         return await self._collect_text()
 
     @waits
@@ -180,38 +185,25 @@ class Generator(StepLoop):
 
     async def _collect_tokens(self) -> list[int]:
         tokens: list[int] = []
-        if not self._chainable:
-            while self._begin():
-                tokens += (await self._run()).tokens
-        elif self._begin():
-            with Chained(self) as chained:
-                while (more := await chained.next()) is not None:
-                    tokens += more
+        with run(self) as batches:
+            while (more := await batches.next()) is not None:
+                tokens += more
         return tokens
 
     async def _collect_text(self) -> str:
         decoder = Decoder(self._ctx.model)
         parts: list[str] = []
-        if not self._chainable:
-            while self._begin():
-                match decoder.feed((await self._run()).tokens):
+        with run(self, wit_chat.stop_tokens(self._ctx.model._raw)) as batches:
+            while (tokens := await batches.next()) is not None:
+                event = decoder.feed(tokens)
+                if isinstance(event, Event.Interrupt):
+                    event = decoder.feed([])  # the text around the control token
+                match event:
                     case Event.Delta(text):
                         parts.append(text)
                     case Event.Done(text):
                         self._done = True
                         return text
-        elif self._begin():
-            with Chained(self, wit_chat.stop_tokens(self._ctx.model._raw)) as chained:
-                while (more := await chained.next()) is not None:
-                    event = decoder.feed(more)
-                    if isinstance(event, Event.Interrupt):
-                        event = decoder.feed([])  # what was said beside the control token
-                    match event:
-                        case Event.Delta(text):
-                            parts.append(text)
-                        case Event.Done(text):
-                            self._done = True
-                            return text
         return "".join(parts)
 
     # Step by step.
@@ -239,7 +231,7 @@ class Generator(StepLoop):
         buffer[at:at] = accepted
         return accepted
 
-    # The older face: blocking iteration over token lists.
+    # The older API: blocking iteration over token lists.
 
     def __iter__(self) -> Generator:
         return self
@@ -252,11 +244,11 @@ class Generator(StepLoop):
         raise StopIteration
 
     def text(self) -> str:
-        """Blocks until the end; the text."""
+        """Blocks until the end and returns the text."""
         return block_on(self._collect_text())
 
     def tokens(self) -> list[int]:
-        """Blocks until the end; the tokens."""
+        """Blocks until the end and returns the tokens."""
         return block_on(self._collect_tokens())
 
 

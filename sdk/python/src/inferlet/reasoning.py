@@ -11,6 +11,8 @@ from .model import Model
 
 
 class Event:
+    """What a batch of tokens meant; match on `Event.Delta(text=t)` and the like."""
+
     @dataclass(frozen=True, slots=True)
     class Idle:
         """No reasoning in this batch."""
@@ -21,6 +23,8 @@ class Event:
 
     @dataclass(frozen=True, slots=True)
     class Delta:
+        """Text of the reasoning."""
+
         text: str
 
     @dataclass(frozen=True, slots=True)
@@ -34,14 +38,15 @@ IDLE = Event.Idle()
 
 
 class Decoder:
+    """Follows the reasoning blocks of a turn."""
+
     __slots__ = ("_raw",)
 
     def __init__(self, model: Model) -> None:
         self._raw = wit.create_decoder(model._raw)
 
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Start | Event.Delta | Event.End:
-        if not tokens:
-            return IDLE
+        """Decodes a batch. An empty batch gives the text that an earlier event has held back."""
         event = ask(self._raw.feed, tokens)
         kind = type(event)
         if kind is wit.Event_Delta:
@@ -51,4 +56,5 @@ class Decoder:
         return Event.Start()
 
     def reset(self) -> None:
+        """Forgets the turn so far."""
         self._raw.reset()

@@ -16,6 +16,8 @@ from .model import Model
 
 
 class Event:
+    """What a batch of tokens meant; match on `Event.Call(name=n, args=a)` and the like."""
+
     @dataclass(frozen=True, slots=True)
     class Idle:
         """No tool call in this batch."""
@@ -36,21 +38,24 @@ IDLE = Event.Idle()
 
 
 class Decoder:
+    """Finds tool calls in a turn."""
+
     __slots__ = ("_raw",)
 
     def __init__(self, model: Model) -> None:
         self._raw = wit.create_decoder(model._raw)
 
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Start | Event.Call:
-        if not tokens:
-            return IDLE
+        """Decodes a batch. When it completes several calls, each following `feed`, also of an empty
+        batch, returns the next call."""
         event = ask(self._raw.feed, tokens)
         if type(event) is wit.Event_Call:
             return Event.Call(*event.value)
-        # The contract says "start" of text without a call too.
+        # The engine answers "start" for text without a call, too.
         return Event.Start() if wit_calls.assembling(self._raw) else IDLE
 
     def reset(self) -> None:
+        """Forgets the turn so far."""
         self._raw.reset()
 
 

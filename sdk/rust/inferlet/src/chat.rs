@@ -19,17 +19,17 @@ pub fn assistant(model: &Model, text: &str) -> Vec<u32> {
     raw::assistant(model.inner(), text)
 }
 
-/// What stands before the model's own turn.
+/// Tokens that open the model's own turn.
 pub fn cue(model: &Model) -> Vec<u32> {
     raw::cue(model.inner())
 }
 
-/// What closes it.
+/// Tokens that close the model's own turn.
 pub fn seal(model: &Model) -> Vec<u32> {
     raw::seal(model.inner())
 }
 
-/// Ids that end a turn.
+/// Ids of the tokens that end a turn or the text.
 pub fn stop_tokens(model: &Model) -> Vec<u32> {
     raw::stop_tokens(model.inner())
 }
@@ -43,7 +43,7 @@ pub enum Event {
     Done(String),
     /// Nothing to show yet.
     Idle,
-    /// A control token that the text does not show.
+    /// A control token that the text does not show. Text around it comes with the next `feed`.
     Interrupt(u32),
 }
 
@@ -51,14 +51,13 @@ pub enum Event {
 pub struct Decoder(raw::Decoder);
 
 impl Decoder {
+    /// A decoder for one turn of this model.
     pub fn new(model: &Model) -> Self {
         Self(raw::create_decoder(model.inner()))
     }
 
+    /// Decodes a batch of tokens. An empty batch gives the text that an `Interrupt` has held back.
     pub fn feed(&mut self, tokens: &[u32]) -> Result<Event> {
-        if tokens.is_empty() {
-            return Ok(Event::Idle);
-        }
         Ok(match self.0.feed(tokens)? {
             raw::Event::Delta(text) if text.is_empty() => Event::Idle,
             raw::Event::Delta(text) => Event::Delta(text),
@@ -67,6 +66,7 @@ impl Decoder {
         })
     }
 
+    /// Forgets the turn so far.
     pub fn reset(&mut self) {
         self.0.reset()
     }

@@ -21,14 +21,13 @@ pub enum Event {
 pub struct Decoder(raw::Decoder);
 
 impl Decoder {
+    /// A decoder for one turn of this model.
     pub fn new(model: &Model) -> Self {
         Self(raw::create_decoder(model.inner()))
     }
 
+    /// Decodes a batch of tokens. An empty batch gives the text that an earlier event has held back.
     pub fn feed(&mut self, tokens: &[u32]) -> Result<Event> {
-        if tokens.is_empty() {
-            return Ok(Event::Idle);
-        }
         Ok(match self.0.feed(tokens)? {
             raw::Event::Start => Event::Start,
             raw::Event::Delta(text) if text.is_empty() => Event::Idle,
@@ -37,6 +36,7 @@ impl Decoder {
         })
     }
 
+    /// Forgets the turn so far.
     pub fn reset(&mut self) {
         self.0.reset()
     }

@@ -19,10 +19,13 @@ pub enum Event {
 pub struct Decoder(raw::Decoder);
 
 impl Decoder {
+    /// A decoder for one turn of this model.
     pub fn new(model: &Model) -> Self {
         Self(raw::create_decoder(model.inner()))
     }
 
+    /// Decodes a batch of tokens. When the batch completes several calls, the first one is returned, and each
+    /// following `feed`, also of an empty batch, returns the next.
     pub fn feed(&mut self, tokens: &[u32]) -> Result<Event> {
         Ok(match self.0.feed(tokens)? {
             raw::Event::Start => Event::Start,
@@ -30,11 +33,12 @@ impl Decoder {
         })
     }
 
-    /// Whether a call has begun, or waits to be given out by the next `feed`.
+    /// Whether a call has begun, or a complete call waits for the next `feed`.
     pub fn is_assembling(&self) -> bool {
         assembling(&self.0)
     }
 
+    /// Forgets the turn so far.
     pub fn reset(&mut self) {
         self.0.reset()
     }

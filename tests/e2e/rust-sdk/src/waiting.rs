@@ -42,6 +42,7 @@ pub async fn cancelled_step() -> Result<Value> {
         let run = ctx
             .generate(Sampler::Argmax)
             .max_tokens(1_000_000)
+            .ignore_eos()
             .collect_tokens();
         if let Either::Left(_) = select(Box::pin(run), Box::pin(sleep(SHORT))).await {
             return Err("a million tokens in no time".into());

@@ -24,6 +24,7 @@ async fn main(input: Input) -> Result<String> {
             let tokens = ctx
                 .generate(Sampler::Argmax)
                 .max_tokens(200)
+                .ignore_eos()
                 .collect_tokens()
                 .await?;
             Ok(format!("{} tokens", tokens.len()))
@@ -136,7 +137,8 @@ async fn main(input: Input) -> Result<String> {
             // Passes without end, so that a cancel meets one under way.
             let mut ctx = Context::new(&model)?;
             ctx.append(&[97]);
-            ctx.generate(Sampler::Argmax).collect_tokens().await?;
+            let endless = ctx.generate(Sampler::Argmax).ignore_eos();
+            endless.collect_tokens().await?;
             Ok("ended".into())
         }
         "poll_nothing" => {

@@ -14,7 +14,6 @@ Task<Result<std::string>> Main(Json input) {
 
   co_return co_await context.Generate(Sampler::TopP(0.6, 0.95))
       .MaxTokens(max_tokens)
-      .Stop()
       .CollectText();
 }
 

@@ -1,5 +1,6 @@
-//! A generation that the engine runs by itself: it feeds its own tokens forward and wakes the program for
-//! several at once. The tokens, and the context at every moment, are those of the loop over steps.
+//! A generation that the engine runs by itself: the engine feeds each chosen token into the next pass and wakes
+//! the program for several tokens at once. The tokens, and the context after each batch, are the same as in the
+//! loop over steps.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,18 +14,18 @@ use crate::Result;
 use super::cut::cut;
 use super::state::{Options, State};
 
-/// Dropping it ends the chain; the context forgets what was not taken.
-pub(super) struct Chained<'a, 'ctx> {
-    state: &'a Rc<RefCell<State<'ctx>>>,
+/// Dropping it ends the chain. The context forgets the tokens that were not taken.
+pub(super) struct Chained<'ctx> {
+    state: Rc<RefCell<State<'ctx>>>,
     chain: Chain,
-    /// The input of the first pass, until it gave a token.
+    /// The input of the first pass; None once that pass gave a token.
     input: Option<Vec<u32>>,
     tokens_before: u32,
     ended: bool,
 }
 
 impl Options {
-    /// Nothing has to be decided here between two tokens.
+    /// Whether nothing has to be decided here between two tokens.
     fn chainable(&self) -> bool {
         self.constraints.is_empty()
             && self.each_step.is_empty()
@@ -32,9 +33,10 @@ impl Options {
     }
 }
 
-impl<'a, 'ctx> Chained<'a, 'ctx> {
-    /// None if the generation has to be run step by step, or has ended. It also ends, accepted, at `ends`.
-    pub fn start(shared: &'a Rc<RefCell<State<'ctx>>>, ends: &[u32]) -> Result<Option<Self>> {
+impl<'ctx> Chained<'ctx> {
+    /// Returns None if the generation has to be run step by step, or has ended. The tokens `ends` also end the
+    /// chain, and are accepted.
+    pub fn start(shared: &Rc<RefCell<State<'ctx>>>, ends: &[u32]) -> Result<Option<Self>> {
         let mut state = shared.borrow_mut();
         if !state.options.chainable() {
             return Ok(None);
@@ -53,7 +55,7 @@ impl<'a, 'ctx> Chained<'a, 'ctx> {
         let tokens_before = extent.working_tokens;
         let chain = plan.submit_chain(state.ctx, max_tokens, &stops)?;
         let input = Some(state.ctx.take_buffer());
-        Ok(Some(Self { state: shared, chain, input, tokens_before, ended: false }))
+        Ok(Some(Self { state: shared.clone(), chain, input, tokens_before, ended: false }))
     }
 
     /// The tokens accepted since the last call; None at the end.
@@ -65,7 +67,9 @@ impl<'a, 'ctx> Chained<'a, 'ctx> {
                 return Ok(Some(self.accept(progress.tokens)));
             }
             if progress.ended == Some(Ending::Cancelled) {
-                return Err("the context was used for something else while it generated".into());
+                return Err(
+                    "the generation was cancelled: its context was used for another pass".into()
+                );
             }
             if !self.ended {
                 ready(self.chain.pollable()).await;
@@ -74,7 +78,7 @@ impl<'a, 'ctx> Chained<'a, 'ctx> {
         Ok(None)
     }
 
-    /// All of them were computed but the last, which waits in the buffer.
+    /// The engine has computed all of these tokens but the last, which waits in the buffer.
     fn accept(&mut self, mut tokens: Vec<u32>) -> Vec<u32> {
         let state = &mut *self.state.borrow_mut();
         let last = tokens.len() - 1;
@@ -84,14 +88,14 @@ impl<'a, 'ctx> Chained<'a, 'ctx> {
         state.generated += tokens.len();
         state.steps += last as u64 + 1;
         if self.input.take().is_none() {
-            state.ctx.shorten_buffer(1); // the last token of the last time
+            state.ctx.shorten_buffer(1); // the last token of the batch before
         }
         state.ctx.append(tokens.get(last..).unwrap_or_default());
         state.bid(state.ctx.extent().pages());
         tokens
     }
 
-    /// The first pass has failed, or was given up: as if it had not been.
+    /// Takes the first pass back if it has failed or was given up.
     fn undo(&mut self) {
         let Some(input) = self.input.take() else { return };
         let ctx = &mut *self.state.borrow_mut().ctx;
@@ -103,7 +107,7 @@ impl<'a, 'ctx> Chained<'a, 'ctx> {
     }
 }
 
-impl Drop for Chained<'_, '_> {
+impl Drop for Chained<'_> {
     fn drop(&mut self) {
         self.undo();
     }

@@ -8,44 +8,59 @@ use crate::{chat, Result};
 use super::chained::Chained;
 use super::Generator;
 
-impl Generator<'_> {
-    /// All accepted tokens.
-    pub async fn collect_tokens(mut self) -> Result<Vec<u32>> {
-        let mut tokens = Vec::new();
-        if let Some(mut chained) = Chained::start(&self.state, &[])? {
-            while let Some(mut more) = chained.next().await? {
-                tokens.append(&mut more);
-            }
-            return Ok(tokens);
+/// A generation on its way to its end, in batches of accepted tokens.
+enum Run<'ctx> {
+    /// The engine runs the loop, and a batch is what it has chosen meanwhile.
+    Chained(Chained<'ctx>),
+    /// Something has to be decided here between two passes: a batch is one step.
+    Stepped(Generator<'ctx>),
+}
+
+impl Run<'_> {
+    /// The tokens accepted since the last call; None at the end.
+    async fn next(&mut self) -> Result<Option<Vec<u32>>> {
+        match self {
+            Run::Chained(chained) => chained.next().await,
+            Run::Stepped(generator) => match generator.next()? {
+                Some(step) => Ok(Some(step.execute().await?.tokens)),
+                None => Ok(None),
+            },
         }
-        while let Some(step) = self.next()? {
-            tokens.append(&mut step.execute().await?.tokens);
+    }
+}
+
+impl<'ctx> Generator<'ctx> {
+    /// Starts the loop. A chained one also ends at the tokens `ends`, which it accepts.
+    fn run(self, ends: &[u32]) -> Result<Run<'ctx>> {
+        Ok(match Chained::start(&self.state, ends)? {
+            Some(chained) => Run::Chained(chained),
+            None => Run::Stepped(self),
+        })
+    }
+
+    /// Runs to the end and returns all accepted tokens.
+    pub async fn collect_tokens(self) -> Result<Vec<u32>> {
+        let mut run = self.run(&[])?;
+        let mut tokens = Vec::new();
+        while let Some(mut more) = run.next().await? {
+            tokens.append(&mut more);
         }
         Ok(tokens)
     }
 
-    /// The text that a reader of the chat would see. Ends where the model's turn ends.
-    pub async fn collect_text(mut self) -> Result<String> {
-        let mut decoder = chat::Decoder::new(self.state.borrow().ctx.model());
+    /// Runs to the end and returns the text that a reader of the chat would see. The end of the model's turn
+    /// ends it, too.
+    pub async fn collect_text(self) -> Result<String> {
+        let model = self.state.borrow().ctx.model().clone();
+        let mut decoder = chat::Decoder::new(&model);
+        let mut run = self.run(&chat::stop_tokens(&model))?;
         let mut text = String::new();
-        let turn_ends = chat::stop_tokens(self.state.borrow().ctx.model());
-        if let Some(mut chained) = Chained::start(&self.state, &turn_ends)? {
-            while let Some(more) = chained.next().await? {
-                let mut event = decoder.feed(&more)?;
-                if let chat::Event::Interrupt(_) = event {
-                    event = decoder.feed(&[])?; // what was said beside the control token
-                }
-                match event {
-                    chat::Event::Delta(delta) => text.push_str(&delta),
-                    chat::Event::Done(whole) => return Ok(whole),
-                    chat::Event::Idle | chat::Event::Interrupt(_) => {}
-                }
+        while let Some(tokens) = run.next().await? {
+            let mut event = decoder.feed(&tokens)?;
+            if let chat::Event::Interrupt(_) = event {
+                event = decoder.feed(&[])?; // the text around the control token
             }
-            return Ok(text);
-        }
-        while let Some(step) = self.next()? {
-            let out = step.execute().await?;
-            match decoder.feed(&out.tokens)? {
+            match event {
                 chat::Event::Delta(delta) => text.push_str(&delta),
                 chat::Event::Done(whole) => return Ok(whole),
                 chat::Event::Idle | chat::Event::Interrupt(_) => {}
@@ -54,12 +69,12 @@ impl Generator<'_> {
         Ok(text)
     }
 
-    /// A value of type `T`: its JSON Schema restricts the text, which is then parsed.
+    /// Runs to the end under the JSON Schema of `T`, and parses the text as a `T`.
     pub async fn collect_json<T: JsonSchema + DeserializeOwned>(self) -> Result<T> {
         let schema = serde_json::to_string(&schemars::schema_for!(T))
             .map_err(|error| format!("the type has no JSON Schema: {error}"))?;
         let model = self.state.borrow().ctx.model().clone();
-        let constrained = self.constrain_with(crate::JsonSchema(&schema))?.stop(&[]);
+        let constrained = self.constrain_with(crate::JsonSchema(&schema))?;
         let text = model.tokenizer().decode(&constrained.collect_tokens().await?)?;
         serde_json::from_str(&text)
             .map_err(|error| format!("the model's JSON is not usable: {error} in {text}"))

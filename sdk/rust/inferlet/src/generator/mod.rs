@@ -27,8 +27,9 @@ use crate::Result;
 use state::{Options, State};
 pub use step::GenStep;
 
-/// Continues a context token by token. It neither cues nor stops by itself: call `ctx.cue()` before, and
-/// [`stop`](Generator::stop) or [`max_tokens`](Generator::max_tokens) here.
+/// Continues a context token by token, until the model ends its turn or the text, or until a
+/// [`stop`](Generator::stop) token or [`max_tokens`](Generator::max_tokens) ends the generation. Call `ctx.cue()`
+/// before it to open the model's turn.
 #[must_use = "a generator does nothing until it is collected or stepped"]
 pub struct Generator<'ctx> {
     state: Rc<RefCell<State<'ctx>>>,
@@ -49,22 +50,21 @@ impl<'ctx> Generator<'ctx> {
         self.with(|options| options.max_tokens = Some(n))
     }
 
-    /// Ends at these tokens and at those that end a turn of the model. They are not among the accepted ones.
+    /// Ends also at these tokens, which are not accepted. Each call adds to the stop tokens; a generator begins
+    /// with those of the model, which end a turn or the text.
     pub fn stop(self, tokens: &[u32]) -> Self {
-        {
-            let state = &mut *self.state.borrow_mut();
-            for token in chat::stop_tokens(state.ctx.model()).iter().chain(tokens) {
-                if !state.options.stops.contains(token) {
-                    state.options.stops.push(*token);
-                }
-            }
-        }
-        self
+        self.with(|options| options.stops.extend_from_slice(tokens))
     }
 
-    /// The same as [`stop`](Generator::stop): each call adds.
+    /// The same as [`stop`](Generator::stop).
     pub fn add_stop(self, tokens: &[u32]) -> Self {
         self.stop(tokens)
+    }
+
+    /// Removes the model's own stop tokens, so that the generation goes on past the end of a turn.
+    pub fn ignore_eos(self) -> Self {
+        let own = chat::stop_tokens(self.state.borrow().ctx.model());
+        self.with(|options| options.stops.retain(|token| !own.contains(token)))
     }
 
     /// Restricts the tokens. Several constraints apply together.

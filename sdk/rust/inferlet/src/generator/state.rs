@@ -2,6 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::brle;
+use crate::chat;
 use crate::constrain::Constrain;
 use crate::context::{Context, Extent};
 use crate::market::Expected;
@@ -78,7 +79,7 @@ impl<'ctx> State<'ctx> {
         let options = Options {
             sampler,
             max_tokens: None,
-            stops: Vec::new(),
+            stops: chat::stop_tokens(ctx.model()),
             constraints: Vec::new(),
             logit_mask: Vec::new(),
             drafter: Drafter::None,
@@ -261,22 +262,27 @@ impl<'ctx> State<'ctx> {
         let mut chosen: Vec<u32> = output.tokens_at(sampler).into_iter().step_by(draws).collect();
         let matched = confirmed(&drafts, &chosen);
         chosen.truncate(matched + 1);
-        let cut = cut(&chosen, &self.options.stops, self.room());
+        let room = self.room();
+        let cut = cut(&chosen, &self.options.stops, room);
         chosen.truncate(cut.kept);
         self.done = cut.ends;
         self.generated += cut.kept;
 
-        // The last accepted token is computed by the next pass; the drafts before it already are.
-        let drafts_in_context = matched.min(cut.kept.saturating_sub(1));
+        // The last accepted token is left for the next pass, as it is without drafts. In front of a stop token
+        // nothing is left: without drafts, the pass that chose the stop token has computed the token before it.
+        let stopped = cut.ends && cut.kept < room;
+        let computed = if stopped { cut.kept } else { cut.kept.saturating_sub(1) };
+        let drafts_in_context = matched.min(computed);
         let dropped = (drafts.len() - drafts_in_context) as u32;
         self.extent = Some(pass.settle(self.ctx, dropped, drafts_in_context as u32)?);
         self.spent = Some(pass);
+        let accepted = matched.min(cut.kept);
         if let (Drafter::Custom(speculator), true) =
-            (&mut self.options.drafter, matched < drafts.len())
+            (&mut self.options.drafter, accepted < drafts.len())
         {
-            speculator.rollback((drafts.len() - matched) as u32);
+            speculator.rollback((drafts.len() - accepted) as u32);
         }
-        let last = &chosen[chosen.len().saturating_sub(1)..];
+        let last = &chosen[drafts_in_context.min(chosen.len())..];
         self.ctx.append(last);
         self.auto =
             Some(Auto { buffered: last.len(), drafts_in_context: drafts_in_context as u32 });

@@ -2,8 +2,8 @@
 
 use inferlet::prelude::*;
 use inferlet::time::sleep;
-use inferlet::{messaging, session, FutureBlobExt, FutureStringExt, SubscriptionExt};
 use inferlet::ChildExt;
+use inferlet::{messaging, session, FutureBlobExt, FutureStringExt, SubscriptionExt};
 use serde_json::{json, Value};
 use std::io::Write;
 use std::time::Duration;
@@ -105,7 +105,8 @@ async fn run(input: Value) -> Result<Value> {
             ctx.user("count").cue();
             let mut generator = ctx
                 .generate(Sampler::Argmax)
-                .max_tokens(number(&input, "n", 10) as usize);
+                .max_tokens(number(&input, "n", 10) as usize)
+                .ignore_eos();
             let mut tokens = 0;
             while let Some(step) = generator.next()? {
                 tokens += step.execute().await?.tokens.len();

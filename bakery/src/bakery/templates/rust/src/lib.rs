@@ -31,7 +31,6 @@ async fn main(input: Input) -> Result<String> {
 
     ctx.generate(Sampler::top_p(0.6, 0.95))
         .max_tokens(input.max_tokens)
-        .stop(&chat::stop_tokens(&model))
         .collect_text()
         .await
 }
