@@ -1,4 +1,5 @@
-// pie-bench: what the engine itself costs, on the dummy backend. Prints one flat JSON object.
+// pie-bench: measures what the engine itself costs, on the dummy backend. Prints one flat JSON
+// object.
 //
 //   pie-bench EMPTY.wasm GUEST.wasm
 #include <algorithm>
@@ -13,6 +14,7 @@
 
 #include "backend/dummy/dummy_backend.h"
 #include "host/engine.h"
+#include "must.h"
 #include "speech/dummy_model.h"
 #include "step_bench.h"
 
@@ -35,16 +37,6 @@ std::string ReadFile(const char* path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// An error ends the program: a benchmark of something broken is worth nothing.
-template <class T>
-T Must(Result<T> result) {
-  if (!result) {
-    fmt::print(stderr, "pie-bench: {}\n", result.error().text);
-    std::exit(1);
-  }
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
-
 class Bench {
  public:
   Bench(const char* empty, const char* guest) {
@@ -60,7 +52,7 @@ class Bench {
     Add("guest", guest);
   }
 
-  // Milliseconds from launch to return, one after another.
+  // Milliseconds from launch to return of empty inferlets, one after another.
   std::vector<double> Launches(int count) {
     std::vector<double> ms;
     for (int i = 0; i < count; ++i) {
@@ -71,7 +63,7 @@ class Bench {
     return ms;
   }
 
-  // Launches a second, `width` at once.
+  // Launches per second, `width` at once.
   double LaunchRate(int width, int rounds) {
     std::vector<double> rates;
     for (int round = 0; round < rounds; ++round) {
@@ -85,7 +77,7 @@ class Bench {
     return Median(rates);
   }
 
-  // Nanoseconds a host call, as the guest measures it.
+  // Nanoseconds per host call, measured by the guest.
   double HostCall(const char* mode, uint32_t calls, int model = 0) {
     std::vector<double> ns;
     for (int i = 0; i < 7; ++i) {
@@ -95,7 +87,7 @@ class Bench {
     return Median(ns);
   }
 
-  // Tokens a second of the stepped generation loop, over all inferlets.
+  // Tokens per second of the stepped generation loop, of all inferlets together.
   double TokenRate(int inferlets, uint32_t tokens) {
     std::vector<double> rates;
     for (int round = 0; round < 5; ++round) {
@@ -110,8 +102,8 @@ class Bench {
     return Median(rates);
   }
 
-  // Microseconds from the end of a lone inferlet's pass until it runs and asks for the result, the
-  // median.
+  // Median of the microseconds from the end of a single inferlet's pass until it asks for the
+  // result.
   double Resume() {
     std::vector<double> us;
     auto process = Must(engine_->Launch("guest", Input("generate", 20'000, 0), {}));
@@ -123,7 +115,7 @@ class Bench {
     return Median(us);
   }
 
-  // As many inferlets at once: tokens a second of all, and how many of them failed.
+  // Runs `width` inferlets at once. Returns their tokens per second together, and how many failed.
   std::pair<double, int> Crowd(int inferlets, uint32_t tokens) {
     const auto start = Clock::now();
     std::vector<std::shared_ptr<Process>> processes;
@@ -149,7 +141,7 @@ class Bench {
     Must(engine_->AddProgram(manifest, ReadFile(path), {}));
   }
 
-  // Waits for all; the last one's return value.
+  // Waits for all processes. Returns the value that the last one returned.
   static std::string Finish(const std::vector<std::shared_ptr<Process>>& processes) {
     std::string text;
     for (const auto& process : processes) {

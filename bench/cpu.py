@@ -1,7 +1,7 @@
-"""The CPU backend and its peers, by turns, on the default model with two threads.
+"""Measures the CPU backend and its peers in turn, on the default model with two threads.
 
-Every figure is measured as ours, theirs, ours, theirs …, over several rounds. A ratio is the median
-of the rounds' ratios, ours ÷ theirs, so that a machine which slows down for a while slows both.
+Each round measures ours, then theirs. A ratio is the median of the rounds' ratios, ours ÷ theirs,
+so that a machine that slows down for a while slows both.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ OURS = ROOT / "build" / "bin" / "pie-cpu-bench"
 MODEL = "models/smollm2-135m-instruct"  # in the cache
 THREADS = 2
 ROUNDS = 5
-REPEATS = 2  # within a turn
+REPEATS = 2  # runs of a task in each round
 
-# What README.md shows, in this order; the figures behind them follow in build/bench.json.
+# The figures that README.md shows, in this order. build/bench.json has more.
 KEYS = (
     "cpu_prefill512_ratio_openvino",
     "cpu_prefill512_ratio_llamacpp",
@@ -39,7 +39,7 @@ KEYS = (
     "cpu_b1_bandwidth_share",
     "cpu_prefill_peak_share",
 )
-# Key → what we aim for: a bound from above (<=) or below (>=).
+# Key → the aim: an upper bound (<=) or a lower bound (>=).
 AIMS = {
     "cpu_prefill512_ratio_openvino": (">=", 1.1),
     "cpu_decode_b1_ratio_llamacpp": (">=", 1.8),
@@ -55,14 +55,14 @@ AIMS = {
 
 @dataclass(frozen=True)
 class Task:
-    """Something that all can do, in the words of each. `peers` are those it is compared with."""
+    """Work that every engine can do. `peers` are the engines that ours is compared with."""
 
     name: str
     mode: str
-    length: int = 0  # prefill
+    length: int = 0  # tokens of a prefill
     batch: int = 1
     context: int = 32
-    own: int = 0  # tokens of each sequence behind a shared context
+    own: int = 0  # tokens of each sequence after a shared context
     steps: int = 32
     peers: tuple[str, ...] = ("llamacpp", "openvino")
 
@@ -100,12 +100,12 @@ class Ours:
 
 
 class LlamaCpp:
-    """With its flash attention as it decides itself, and without, whichever is faster here."""
+    """llama.cpp, with flash attention as it chooses or without, whichever is faster here."""
 
     def __init__(self, model: Path) -> None:
         self._driver = llamacpp.driver()
         self._model = model
-        self._flash: dict[str, str] = {}  # task → what was faster in the first round
+        self._flash: dict[str, str] = {}  # task → the faster choice in the first round
 
     def measure(self, task: Task) -> dict[str, float]:
         if task.name not in self._flash:
@@ -119,8 +119,7 @@ class LlamaCpp:
         command += ["--mode", task.mode, "--reps", REPEATS, "--flash", flash]
         command += ["--length", task.length, "--batch", task.batch, "--context", task.context]
         command += ["--own", task.own, "--steps", task.steps]
-        # Sequences share a prefix only in one common buffer; without one, buffers of their own are
-        # faster.
+        # Sequences can share a prefix only in a common buffer. Otherwise separate ones are faster.
         command += ["--unified", int(task.mode == "shared")]
         return run_json(command)
 
@@ -147,7 +146,7 @@ class OpenVino:
         assert self._process.stdout
         line = self._process.stdout.readline()
         if not line:
-            raise llamacpp.Unavailable("its driver ended; what it said stands above")
+            raise llamacpp.Unavailable("its driver ended; its messages are above")
         return json.loads(line)
 
     def close(self) -> None:
@@ -166,7 +165,7 @@ def find_peers(model: Path) -> dict[str, LlamaCpp | OpenVino]:
         try:
             found[name] = kind(model)
         except llamacpp.Unavailable as reason:
-            print(f"peers: no {name} here, so nothing is compared with it: {reason}", flush=True)
+            print(f"peers: {name} is not available and not compared: {reason}", flush=True)
     return found
 
 
@@ -195,14 +194,14 @@ def take_rounds(ours: Ours, peers: dict, rounds: int, samples: Samples) -> None:
 
 
 def measure_peers(peers: dict, task: Task, samples: Samples) -> dict[str, dict[str, float]]:
-    """What each peer says. One that fails takes no further part, and nothing it said counts."""
+    """Each peer's figures. A peer that fails is left out from then on, with all its figures."""
     results = {}
     for name in task.peers:
         try:
             if name in peers:
                 results[name] = peers[name].measure(task)
         except (llamacpp.Unavailable, subprocess.CalledProcessError) as reason:
-            print(f"peers: {name} failed, so nothing is compared with it: {reason}", flush=True)
+            print(f"peers: {name} failed and is not compared: {reason}", flush=True)
             del peers[name]
             for key in [key for key in samples if key.endswith(name)]:
                 del samples[key]
@@ -225,7 +224,7 @@ def summarise(samples: Samples) -> dict[str, float]:
         return statistics.median(mine / theirs for mine, theirs in pairs)
 
     medians = {f"cpu_{name}": statistics.median(values) for name, values in samples.items()}
-    # A limit is the most that was seen.
+    # A limit is the largest figure of all rounds.
     for share, of, limit in (
         ("cpu_b1_bandwidth_share", "cpu_b1_gb_per_s", "read_gb_per_s"),
         ("cpu_prefill_peak_share", "cpu_prefill512_gop_per_s", "int8_gop_per_s"),
@@ -244,10 +243,10 @@ def summarise(samples: Samples) -> dict[str, float]:
 
 
 def measure(rounds: int = ROUNDS) -> dict[str, float]:
-    """All figures, by key. Those of a peer that cannot be had are missing."""
+    """All figures, by key. Those of a peer that is not available are missing."""
     model = find_model()
     if model is None:
-        print("cpu: the default model is not here; run: make setup", flush=True)
+        print("cpu: the default model is missing; run: make setup", flush=True)
         return {}
     peers = find_peers(model)
     samples: Samples = defaultdict(list)

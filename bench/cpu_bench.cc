@@ -1,13 +1,14 @@
-// pie-cpu-bench: what the CPU backend does, driven by batches as the step loop would build them.
+// pie-cpu-bench: measures the CPU backend, driven by batches as the step loop would build them.
 // Prints one flat JSON object.
 //
 //   pie-cpu-bench prefill --model FILE [--tokens 512] [--level avx2]
 //   pie-cpu-bench decode  --model FILE [--batch 8] [--context 32]
-//   pie-cpu-bench shared  --model FILE [--batch 16] [--context 512]   one prefix for all sequences
-//   pie-cpu-bench limits                                              of the machine itself
+//   pie-cpu-bench shared  --model FILE [--batch 16] [--context 512]   all sequences share a prefix
+//   pie-cpu-bench limits                                              what the machine itself can
+//   do
 //
-// Tokens are random, sampling is greedy and counted in. One mode a process, so that the peak of
-// memory is that mode's own.
+// Tokens are random. Times include greedy sampling. A process measures one mode, so that the peak
+// of its memory is that mode's.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -25,11 +26,12 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/machine/thread_pool.h"
+#include "bare_loop.h"
 #include "machine_limits.h"
 #include "model/gguf.h"
+#include "must.h"
 
 namespace pie {
 namespace {
@@ -40,21 +42,21 @@ struct Options {
   std::string model;
   uint32_t threads = 0;
   cpu::CpuLevel level = cpu::DetectCpuLevel();
-  uint32_t tokens = 512;  // of a prefill
-  uint32_t batch = 1;     // sequences
-  uint32_t context = 32;  // tokens of each before the first step
-  uint32_t own = 16;      // shared: tokens of each behind the prefix
-  uint32_t steps = 64;    // of a decode
+  uint32_t tokens = 512;  // length of the prefill
+  uint32_t batch = 1;     // number of sequences
+  uint32_t context = 32;  // tokens of each sequence before the first step
+  uint32_t own = 16;      // shared: tokens of each sequence after the prefix
+  uint32_t steps = 64;    // steps of a decode
   uint32_t repeats = 5;
   uint32_t page_tokens = 16;
-  uint32_t chunk = CpuOptions{}.max_batch_tokens;  // of a prefill
+  uint32_t chunk = CpuOptions{}.max_batch_tokens;  // most tokens of a batch in a prefill
 };
 
 double Milliseconds(Clock::time_point since) {
   return std::chrono::duration<double, std::milli>(Clock::now() - since).count();
 }
 
-// Of all threads, waiting by spinning included.
+// Processor time of all threads, including the time that they spin.
 double CpuMilliseconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -68,135 +70,63 @@ double PeakMegabytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-// An error ends the program: a benchmark of something broken is worth nothing.
-template <class T>
-T Must(Result<T> result) {
-  if (!result) {
-    fmt::print(stderr, "pie-cpu-bench: {}\n", result.error().text);
-    std::exit(1);
-  }
-  return *std::move(result);
-}
+using Sequence = BareLoop::Sequence;
 
-// Sequences and their pages, as the step loop keeps them.
-class Driver {
+// Feeds random tokens to a device. The same seed gives every run the same tokens.
+class RandomTokens {
  public:
-  Driver(Backend& backend, uint32_t page_tokens) : backend_(backend), page_tokens_(page_tokens) {}
+  explicit RandomTokens(uint32_t vocab_size) : vocab_size_(vocab_size) {}
 
-  struct Sequence {
-    std::vector<PageId> pages;
-    uint32_t tokens = 0;  // that the pages hold
-    uint32_t next = 0;    // input of the next step
-  };
-
-  uint32_t RandomToken() { return 20 + random_() % (backend_.info().vocab_size - 20); }
-
-  // Runs `count` random tokens of each sequence, one after another, in chunks that the backend
-  // takes; the greedy token of the last row is the next input.
-  void Feed(std::vector<Sequence*> sequences, uint32_t count) {
-    const uint32_t most = backend_.info().max_batch_tokens;
-    for (Sequence* sequence : sequences) {
-      for (uint32_t done = 0; done < count;) {
-        const uint32_t rows = std::min(most, count - done);
-        std::vector<uint32_t> tokens(rows);
-        std::ranges::generate(tokens, [&] { return RandomToken(); });
-        Add(*sequence, tokens);
-        Run({sequence});
-        done += rows;
-      }
-    }
+  void Feed(BareLoop& loop, Sequence& sequence, uint32_t count) {
+    std::vector<uint32_t> tokens(count);
+    // The first tokens of most vocabularies have special meanings.
+    std::ranges::generate(tokens, [&] { return 20 + random_() % (vocab_size_ - 20); });
+    loop.Feed(sequence, tokens);
   }
-
-  // One token more for each.
-  void Step(const std::vector<Sequence*>& sequences) {
-    for (Sequence* sequence : sequences) Add(*sequence, {sequence->next});
-    Run(sequences);
-  }
-
-  void Reset() { free_page_ = 0; }
 
  private:
-  void Add(Sequence& sequence, const std::vector<uint32_t>& tokens) {
-    const auto rows = static_cast<uint32_t>(tokens.size());
-    while (sequence.pages.size() * page_tokens_ < sequence.tokens + rows) {
-      if (free_page_ == backend_.info().total_pages) {
-        fmt::print(stderr, "pie-cpu-bench: out of pages; ask for fewer sequences or tokens\n");
-        std::exit(1);
-      }
-      sequence.pages.push_back(PageId{free_page_++});
-    }
-    batch_.members.push_back({.first_row = static_cast<uint32_t>(batch_.tokens.size()),
-                              .rows = rows,
-                              .first_page = static_cast<uint32_t>(batch_.pages.size()),
-                              .pages = static_cast<uint32_t>(sequence.pages.size()),
-                              .kv_tokens = sequence.tokens});
-    batch_.tokens.insert(batch_.tokens.end(), tokens.begin(), tokens.end());
-    batch_.pages.insert(batch_.pages.end(), sequence.pages.begin(), sequence.pages.end());
-    for (uint32_t i = 0; i < rows; ++i) batch_.positions.push_back(sequence.tokens + i);
-    sequence.tokens += rows;
-  }
-
-  void Run(const std::vector<Sequence*>& sequences) {
-    samples_.resize(batch_.members.size());
-    for (size_t i = 0; i < samples_.size(); ++i) {
-      samples_[i].assign(1, SampleSpec{.rows = {batch_.members[i].rows - 1}});
-      batch_.members[i].samples = &samples_[i];
-    }
-    const BatchOutput output = Must(backend_.Wait(Must(backend_.Submit(batch_))));
-    for (size_t i = 0; i < sequences.size(); ++i) {
-      sequences[i]->next = std::get<TokenSlot>(output.slots[i].at(0)).token;
-    }
-    batch_ = {};
-  }
-
-  Backend& backend_;
-  const uint32_t page_tokens_;
-  Batch batch_;
-  std::vector<std::vector<SampleSpec>> samples_;  // [members]
+  const uint32_t vocab_size_;
   std::mt19937 random_{42};
-  uint32_t free_page_ = 0;
 };
 
 struct Sample {
   double tokens_per_s;
   double cpu_ms_per_token;
-  double prefix_ms;  // of what came before the measured part
+  double prefix_ms;  // time before the measured part
 };
 
-Sample Prefill(Driver& driver, const Options& options) {
-  Driver::Sequence sequence;
+Sample Prefill(BareLoop& loop, RandomTokens& random, const Options& options) {
+  Sequence sequence;
   const double cpu = CpuMilliseconds();
   const auto begin = Clock::now();
-  driver.Feed({&sequence}, options.tokens);
+  random.Feed(loop, sequence, options.tokens);
   const double tokens_per_s = options.tokens * 1e3 / Milliseconds(begin);
   return {tokens_per_s, (CpuMilliseconds() - cpu) / options.tokens, 0};
 }
 
-Sample Decode(Driver& driver, const Options& options, bool shared) {
-  std::vector<Driver::Sequence> sequences(options.batch);
-  std::vector<Driver::Sequence*> all;
-  for (Driver::Sequence& sequence : sequences) all.push_back(&sequence);
+Sample Decode(BareLoop& loop, RandomTokens& random, const Options& options, bool shared) {
+  std::vector<Sequence> sequences(options.batch);
   const auto before = Clock::now();
   if (shared) {
-    Driver::Sequence prefix;
-    driver.Feed({&prefix}, options.context / options.page_tokens * options.page_tokens);
-    std::ranges::fill(sequences, prefix);  // full pages, so nobody writes to them again
-    driver.Feed(all, options.own);
-  } else {
-    driver.Feed(all, options.context);
+    Sequence prefix;
+    random.Feed(loop, prefix, options.context / options.page_tokens * options.page_tokens);
+    std::ranges::fill(sequences, prefix);  // its pages are full: no sequence writes to them
+  }
+  for (Sequence& sequence : sequences) {
+    random.Feed(loop, sequence, shared ? options.own : options.context);
   }
   const double prefix_ms = Milliseconds(before);
   const double tokens = 1.0 * options.batch * options.steps;
   const double cpu = CpuMilliseconds();
   const auto begin = Clock::now();
-  for (uint32_t step = 0; step < options.steps; ++step) driver.Step(all);
+  for (uint32_t step = 0; step < options.steps; ++step) loop.Step(sequences);
   const double tokens_per_s = tokens * 1e3 / Milliseconds(begin);
   return {tokens_per_s, (CpuMilliseconds() - cpu) / tokens, prefix_ms};
 }
 
-// What a step cannot do without: the bytes of all tensors, which decoding one sequence reads (where
-// the embedding is not also the head, a row of it), and the weights of the layers' matrices, each
-// one multiplication and one addition a token.
+// Adds the least work of a step. `weight_bytes`: decoding one sequence reads all tensors once,
+// except an embedding that is not also the head, of which it reads one row. `layer_weights`: each
+// weight of the layers' matrices costs one multiplication and one addition per token.
 void AddWeights(const std::string& model, nlohmann::ordered_json& result) {
   if (std::filesystem::is_directory(model)) return;
   const Gguf gguf = Must(Gguf::Open(model));
@@ -222,19 +152,20 @@ nlohmann::ordered_json Measure(const std::string& mode, const Options& options) 
                                           .max_batch_tokens = options.chunk,
                                           .level = options.level}));
   const double load_ms = Milliseconds(begin);
-  Driver driver(*backend, options.page_tokens);
-  const auto run = [&] {
-    driver.Reset();
-    return mode == "prefill" ? Prefill(driver, options) : Decode(driver, options, mode == "shared");
+  BareLoop loop(*backend);
+  RandomTokens random(backend->info().vocab_size);
+  const auto run = [&](const Options& how) {
+    loop.Reset();
+    return mode == "prefill" ? Prefill(loop, random, how)
+                             : Decode(loop, random, how, mode == "shared");
   };
   // Buffers grow and pages are touched for the first time in a run that does not count.
   Options warm = options;
   warm.steps = std::min(options.steps, 4U);
-  driver.Reset();
-  mode == "prefill" ? Prefill(driver, warm) : Decode(driver, warm, mode == "shared");
+  run(warm);
 
   std::vector<Sample> samples;
-  for (uint32_t i = 0; i < options.repeats; ++i) samples.push_back(run());
+  for (uint32_t i = 0; i < options.repeats; ++i) samples.push_back(run(options));
   std::ranges::sort(samples, {}, &Sample::tokens_per_s);
   const Sample& median = samples[samples.size() / 2];
   nlohmann::ordered_json result;
@@ -265,7 +196,7 @@ int Main(int argc, char** argv) {
   CLI::App app("Measures the CPU backend; prints one JSON object.");
   Options options;
   app.require_subcommand(1);
-  app.add_option("--threads", options.threads, "threads; 0 = one a processor");
+  app.add_option("--threads", options.threads, "threads; 0 = one per processor");
   std::string mode;
   const auto add = [&](const char* name, const char* what) {
     CLI::App* const command = app.add_subcommand(name, what);
@@ -274,35 +205,37 @@ int Main(int argc, char** argv) {
   };
   CLI::App* const prefill = add("prefill", "one prompt");
   CLI::App* const decode = add("decode", "sequences that step together");
-  CLI::App* const shared = add("shared", "the same, behind one prefix");
-  add("limits", "read bandwidth and byte products of this machine");
+  CLI::App* const shared = add("shared", "sequences that step together and share a prefix");
+  add("limits", "read bandwidth and int8 throughput of this machine");
   std::map<std::string, cpu::CpuLevel> levels;
   for (const auto each : cpu::SupportedCpuLevels()) levels[std::string(NameOf(each))] = each;
   std::string level(NameOf(options.level));
-  prefill->add_option("--tokens", options.tokens, "of the prompt")->capture_default_str();
+  prefill->add_option("--tokens", options.tokens, "length of the prompt")->capture_default_str();
   for (CLI::App* command : {prefill, decode, shared}) {
     command->add_option("--model", options.model, "a GGUF file or a Hugging Face folder")
         ->required();
-    command->add_option("--level", level, "of the kernels; the best by itself")
+    command->add_option("--level", level, "instruction set of the kernels; default: the best")
         ->check(CLI::IsMember(levels));
-    command->add_option("--repeats", options.repeats, "the median counts")
+    command->add_option("--repeats", options.repeats, "runs, of which the median is reported")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     command->add_option("--chunk", options.chunk, "most tokens of a prefill in one batch")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    command->add_option("--page-tokens", options.page_tokens, "tokens a page")
+    command->add_option("--page-tokens", options.page_tokens, "tokens per page")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
   }
   for (CLI::App* command : {decode, shared}) {
-    command->add_option("--batch", options.batch, "sequences")->check(CLI::PositiveNumber);
-    command->add_option("--context", options.context, "tokens before the first step");
-    command->add_option("--steps", options.steps, "tokens of each sequence")
+    command->add_option("--batch", options.batch, "number of sequences")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--context", options.context,
+                        "tokens of each sequence before the first step");
+    command->add_option("--steps", options.steps, "steps, each a token of every sequence")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
   }
-  shared->add_option("--own", options.own, "tokens of each sequence behind the prefix");
+  shared->add_option("--own", options.own, "tokens of each sequence after the prefix");
   CLI11_PARSE(app, argc, argv);
   options.level = levels.at(level);
   if (shared->parsed() && shared->count("--context") == 0) options.context = 512;

@@ -1,4 +1,4 @@
-"""What contexts cost: forks on the dummy model, snapshots on the default one."""
+"""Measures what contexts cost: forks on the dummy model, snapshots on the default model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AIMS = {
 
 
 def measure() -> dict[str, float]:
-    """Without the default model, the figures of forks only."""
+    """All figures. Without the default model, only those of forks."""
     model = cpu.find_model()
     done = subprocess.run(
         [PROGRAM, *([model] if model else [])], stdout=subprocess.PIPE, text=True, check=False

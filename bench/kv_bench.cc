@@ -1,7 +1,7 @@
-// pie-kv-bench: what contexts cost: forks, on the dummy backend; snapshots, on a real model. Prints
-// one flat JSON object.
+// pie-kv-bench: measures what contexts cost: forks on the dummy backend, snapshots on a real model.
+// Prints one flat JSON object.
 //
-//   pie-kv-bench [MODEL]        without a model, forks only
+//   pie-kv-bench [MODEL]        without a model, it measures forks only
 #include <malloc.h>
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include "backend/dummy/dummy_backend.h"
 #include "host/context.h"
 #include "host/snapshots.h"
+#include "must.h"
 
 namespace pie::host {
 namespace {
@@ -34,17 +35,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// An error ends the program: a benchmark of something broken is worth nothing.
-template <class T>
-T Must(Result<T> result) {
-  if (!result) {
-    fmt::print(stderr, "pie-kv-bench: {}\n", result.error().text);
-    std::exit(1);
-  }
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
-
-// Waits for a pass over `count` tokens, of which the last is sampled.
+// Runs a pass over `count` tokens, samples after the last one, and waits for it.
 void Feed(Context& context, uint32_t count, uint32_t seed) {
   auto promise = std::make_shared<std::promise<Result<std::vector<Slot>>>>();
   Forward forward;
@@ -65,8 +56,8 @@ std::unique_ptr<Context> NewContext(Scheduler& scheduler) {
   return context;
 }
 
-// Forks of a context of 2,000 tokens while 10,000 others live: the time until the step thread has
-// made them, in groups so that waiting for it does not count.
+// Forks a context of 2,000 tokens while 10,000 others live. A time ends when the step thread has
+// made the fork. Forks are made in groups, so that the wait for the thread is divided among them.
 void MeasureForks(nlohmann::ordered_json& results) {
   constexpr int kLive = 10'000;
   constexpr int kGroup = 100;
@@ -91,15 +82,15 @@ void MeasureForks(nlohmann::ordered_json& results) {
   results["fork_p50_us"] = Median(us);
 }
 
-// Saving 2,000 tokens, opening them, and computing them. What one more pass takes, which is what
-// brings an opened context's pages into the device, is taken off both.
+// Computes, saves and opens 2,000 tokens. Opening ends with a pass of one token, which loads the
+// context's pages into the device; the time that the pass itself takes is subtracted.
 void MeasureSnapshots(const char* model, nlohmann::ordered_json& results) {
   namespace fs = std::filesystem;
   std::string folder = (fs::temp_directory_path() / "pie-kv-bench-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) std::exit(1);
   Limits limits;
   {
-    // Without sharing, or the second context would find the first one's pages.
+    // Without the prefix cache. With it, the second context would reuse the first one's pages.
     Scheduler scheduler(Must(MakeCpuBackend(model, {})), {.prefix = {.share = false}});
     Snapshots snapshots(limits, folder, {{"default", &scheduler}});
     std::vector<double> compute, save, open;

@@ -17,11 +17,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRepeats = 7;
-// The size of a small model's weights: several times the caches, and what a step would read.
+// About the size of a small model's weights, and several times that of the caches.
 constexpr size_t kReadBytes = size_t{96} << 20;
 constexpr int kReadPasses = 5;
 
-// Seconds from the moment that all threads are ready until the last is done with work(thread).
+// Seconds from the moment at which all threads are ready until the last has finished work(thread).
 template <class Work>
 double Together(unsigned threads, Work&& work) {
   std::atomic<unsigned> ready = 0;
@@ -49,7 +49,7 @@ double Median(Measure&& measure) {
   return values[values.size() / 2];
 }
 
-// Reads in such a way that no compiler can leave a load out: the sum is used.
+// Sums up the memory. The sum is used, so the compiler cannot drop a load.
 uint64_t ReadScalar(const std::byte* data, size_t bytes) {
   const auto* const words = reinterpret_cast<const volatile uint64_t*>(data);
   uint64_t sum = 0;
@@ -89,7 +89,7 @@ PIE_AVX512 uint64_t ReadAvx512(const std::byte* data, size_t bytes) {
   return all;
 }
 
-// Products of bytes that are independent of one another, 12 at a time: as many as hide the latency.
+// Computes 12 independent products of bytes at a time, which is enough to hide the latency.
 constexpr int kChains = 12;
 constexpr uint64_t kRounds = 2'000'000;
 

@@ -1,18 +1,18 @@
-// What this machine can do at most, measured: the two limits that a forward pass runs into. Figures
-// of a kernel mean little without them, and they differ from one machine, and day, to the next.
+// Measures the two limits of this machine that bound a forward pass. The speed of a kernel is
+// compared with them, because machines differ, and one machine differs from day to day.
 #pragma once
 
 #include <cstdint>
 
 namespace pie {
 
-// Bytes a second that `threads` threads read together from memory that does not fit the caches, in
-// huge pages where the system gives them: what decoding one sequence is bound by. Takes about half
-// a second.
+// Bytes per second that `threads` threads together read from memory that does not fit the caches,
+// in huge pages if the system has them. This bounds the decoding of one sequence. Takes half a
+// second.
 double MeasureReadBandwidth(unsigned threads);
 
-// Multiplications and additions of bytes a second in registers, with the best instructions that the
-// kernels would use here: what a long prefill is bound by. About half a second. 0 below AVX2.
+// Multiplications and additions of bytes per second in registers, with the best instructions that
+// the kernels use here. This bounds a long prefill. Takes half a second. Returns 0 without AVX2.
 double MeasureInt8Peak(unsigned threads);
 
 }  // namespace pie

@@ -1,6 +1,5 @@
-"""Writes a Hugging Face folder of random weights in the shape of a Llama: something to measure
-kernels on where no real checkpoint of that size or type is at hand. It has no tokenizer:
-pie-cpu-bench needs none.
+"""Writes a Hugging Face folder of random weights in the shape of a Llama, to measure kernels
+without a real checkpoint of that size or type. It has no tokenizer: pie-cpu-bench needs none.
 
     python bench/random_model.py --dtype bf16 --hidden 2048 --layers 4 FOLDER
     build/bin/pie-cpu-bench prefill --model FOLDER --level avx512-bf16
@@ -19,7 +18,7 @@ UPPER = {"bf16": b"\x3c\xbc", "f16": b"\x20\x24\xa0\xa4"}
 
 
 def numbers(dtype: str, seed: int) -> bytes:
-    """A mebibyte of them."""
+    """One mebibyte of random weights."""
     draw = random.Random(seed)
     upper = bytes(draw.choices(UPPER[dtype], k=1 << 19))
     lower = draw.randbytes(1 << 19)
@@ -61,7 +60,7 @@ def main() -> None:
     parser.add_argument("--vocab", type=int, default=32768)
     args = parser.parse_args()
     if args.hidden % args.heads or args.heads % args.kv_heads:
-        sys.exit("random_model: --hidden must be a multiple of --heads, and that of --kv-heads")
+        sys.exit("random_model: --hidden must be a multiple of --heads, and --heads of --kv-heads")
     args.folder.mkdir(parents=True, exist_ok=True)
     config = {
         "architectures": ["LlamaForCausalLM"],

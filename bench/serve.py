@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures `pie serve`: starts one on the dummy model (and one on the default model), and drives it
-with pie-serve-bench, a client that costs as little as one can."""
+"""Measures `pie serve`: starts it on the dummy model and on the default model, and drives it with
+pie-serve-bench, whose clients cost little themselves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GUESTS = {
     "text-completion-rust": ROOT / "inferlets/text-completion/rust/Pie.toml",
 }
 
-# What README.md shows, in this order.
+# The figures that README.md shows, in this order.
 KEYS = (
     "ws_ping_ms",
     "ws_launch_p50_ms",
@@ -39,7 +39,7 @@ KEYS = (
     "serve_tps_8",
     "serve_tps_16",
 )
-# Key → what we aim for: a bound from above (<=) or below (>=).
+# Key → the aim: an upper bound (<=) or a lower bound (>=).
 AIMS = {
     "ws_launch_p50_ms": ("<=", 0.3),
     "ws_launches_per_s_64": (">=", 6000),
@@ -53,7 +53,7 @@ EMPTY, SESSION = "bench-empty@0.1.0", "session@0.1.0"
 
 @contextlib.contextmanager
 def serving(*arguments: str) -> Iterator[tuple[int, int]]:
-    """A server with the programs installed: its port and its process."""
+    """Starts a server with the programs installed. Gives its port and its process id."""
     with tempfile.TemporaryDirectory() as home:
         env = {**os.environ, "PIE_HOME": home}
         for name, manifest in GUESTS.items():
@@ -110,20 +110,20 @@ def dummy() -> dict[str, float]:
 
 
 def real() -> dict[str, float]:
-    """Medians: the machine is now faster, now slower."""
+    """The figures are medians of several rounds, because the speed of a machine varies."""
     found: dict[str, list[float]] = collections.defaultdict(list)
     words = json.dumps({"prompt": "Tell me about the sea.", "max_tokens": 128})
     program = "text-completion@0.1.0"
     with serving() as (port, _):
         bench(port, "stream", program=program, input=words)  # warm
         for clients in (1, 8, 16) * ROUNDS:
-            # One after the other: answers end at different times, and all clients stay busy.
+            # Each client asks four times in a row: answers differ in length, and clients stay busy.
             stream = bench(port, "stream", program=program, clients=clients, input=words, repeat=4)
             found[f"serve_tps_{clients}"].append(stream["tps"])
     return {key: statistics.median(values) for key, values in found.items()}
 
 
 def measure() -> dict[str, float]:
-    """All of KEYS, in their order."""
+    """The figures of KEYS, in that order."""
     found = {**dummy(), **real()}
     return {key: found[key] for key in KEYS}

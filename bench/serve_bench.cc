@@ -1,5 +1,5 @@
-// pie-serve-bench: what a server costs its clients. Opens many connections from one thread, says
-// the protocol by hand, and prints one flat JSON object.
+// pie-serve-bench: measures a server from its clients. It opens many connections from one thread,
+// writes the protocol's frames itself, and prints one flat JSON object.
 //
 //   pie-serve-bench ping|launch|rate|stream|idle --port P --clients N --count N …
 #include <utility>
@@ -44,7 +44,7 @@ struct Options {
   int clients = 1, count = 1000, repeat = 1, pid = 0;
 };
 
-// Frames that are sent again and again, packed once.
+// Frames that are sent many times. They are packed once.
 std::string Message(std::string_view type,
                     std::initializer_list<std::pair<const char*, std::string>> texts,
                     bool capture = false) {
@@ -58,7 +58,7 @@ std::string Message(std::string_view type,
   return {buffer.data(), buffer.size()};
 }
 
-// One connection. `on_frame` gets every frame; responses and events are told apart by their bytes.
+// One connection. `on_frame` gets every frame and tells responses from events by their bytes.
 class Client : public std::enable_shared_from_this<Client> {
  public:
   explicit Client(asio::io_context& io) : ws_(io) {}
@@ -77,7 +77,7 @@ class Client : public std::enable_shared_from_this<Client> {
   }
   void Send(std::string frame) {
     out_ = std::move(frame);
-    ws_.write(asio::buffer(out_));  // small: it goes out at once
+    ws_.write(asio::buffer(out_));  // a small frame is sent at once
   }
   std::function<void(std::string_view)> on_frame;
 
@@ -120,7 +120,7 @@ class Bench {
     if (options_.mode == "stream") return Stream();
     return "{}";
   }
-  // With all connections open and nothing said: what the server holds.
+  // The server's memory while all connections are open and idle.
   std::string Idle() {
     const long before = ResidentKb();
     Connect();
@@ -154,7 +154,7 @@ class Bench {
     return pages * 4;
   }
 
-  // One after the other; the median of their times.
+  // Times of one client's requests, one after another; of launches, until the process has ended.
   std::string Sequential(const std::string& frame, bool until_end) {
     std::vector<double> times;
     auto client = clients_[0];
@@ -174,7 +174,7 @@ class Bench {
                        times[times.size() * 99 / 100] * 1e3);
   }
 
-  // Every client launches, waits for the end, and launches again.
+  // Launches per second: every client launches, waits for the end, and launches again.
   std::string Rate() {
     int launched = 0, ended = 0;
     const std::string frame = Launch();
@@ -195,7 +195,8 @@ class Bench {
     return fmt::format("{{\"per_s\": {:.1f}}}", options_.count / Seconds(start));
   }
 
-  // Every client launches, `repeat` times one after the other; all events but the last are tokens.
+  // Tokens per second: every client launches `repeat` times, one after another. Every event of a
+  // launch but the last is a token.
   std::string Stream() {
     uint64_t tokens = 0;
     int ended = 0;

@@ -14,7 +14,7 @@ namespace {
 
 using Time = std::chrono::steady_clock;
 
-// Counts the time that is spent in the device.
+// A device that counts the time spent in it.
 class TimedBackend final : public Backend {
  public:
   explicit TimedBackend(const DummyOptions& options) : dummy_(MakeDummyBackend(options)) {}
@@ -44,7 +44,7 @@ class TimedBackend final : public Backend {
   std::unique_ptr<Backend> dummy_;
 };
 
-// Asks for its next token as soon as it has one.
+// A sequence that asks for its next token as soon as it has one.
 void Ask(CommandQueue& queue, SequenceId sequence, uint32_t position) {
   auto pass = std::make_unique<ScheduledPass>();
   pass->forward.sequence = sequence;
@@ -66,7 +66,7 @@ double StepOverheadUs(int members) {
   StepLoop loop(backend, {}, queue, SteadyClock::Get());
   for (int i = 1; i <= members; ++i) {
     const SequenceId sequence{static_cast<uint64_t>(i)};
-    // Beginnings of their own: equal ones would share pages.
+    // Each has its own beginning. Equal beginnings would share pages.
     queue.Push(command::Create{.sequence = sequence, .salt = {.high = 1, .low = sequence.value}});
     Ask(queue, sequence, 0);
   }

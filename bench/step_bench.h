@@ -1,10 +1,10 @@
-// What a step of the scheduler costs, apart from the device.
+// Measures what a step of the scheduler costs, without the device.
 #pragma once
 
 namespace pie {
 
-// Microseconds a step, the median, with `members` sequences that each feed a token: all that the
-// step thread does but for the time in the device.
+// Median of a step's microseconds with `members` sequences that each feed one token. The time in
+// the device is subtracted.
 double StepOverheadUs(int members);
 
 }  // namespace pie

@@ -1,7 +1,7 @@
-"""What it costs that a program drives the model, and what it gains: `pie-tax-bench`.
+"""Measures what it costs that a program drives the model, and what it gains, with `pie-tax-bench`.
 
-A tax is an inferlet's time a token ÷ that of the bare loop, by turns in one process: the median of
-many short turns.
+A tax is an inferlet's time per token ÷ that of the bare loop. Both are measured in turn in one
+process, and the median of many short turns counts.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ GUEST = ROOT / "build" / "guests" / "bench-guest.wasm"
 MODEL = "models/smollm2-135m-instruct"  # in the cache
 THREADS = 2
 AGENTS = 32
-# That the peer's server serves, one request at a time: its time is that of the requests, so that
-# of all agents is taken to be as many times longer.
+# The number of agents at the peer's server. It serves one request at a time, so the time of 32
+# agents is computed from that of fewer.
 PEER_AGENTS = 4
-# As in tax_bench.cc and bench/guest.
+# The same numbers as in tax_bench.cc and bench/guest.
 PROMPT, TOOLS, THOUGHT, ANSWER = 64, 8, 12, 24
 
-# What README.md shows, in this order; the figures behind them follow in build/bench.json.
+# The figures that README.md shows, in this order. build/bench.json has more.
 KEYS = (
     "tax_chained_b1",
     "tax_chained_b16",
@@ -36,7 +36,7 @@ KEYS = (
     "agents32_speedup",
     "agents32_ratio_llamacpp_server",
 )
-# Key → what we aim for: a bound from above (<=) or below (>=).
+# Key → the aim: an upper bound (<=) or a lower bound (>=).
 AIMS = {
     "tax_chained_b1": ("<=", 1.01),
     "tax_chained_b16": ("<=", 1.01),
@@ -63,11 +63,14 @@ def _against_a_server(model: Path, ours_s: float) -> dict[str, float]:
             model, THREADS, PEER_AGENTS, PROMPT, TOOLS, THOUGHT, ANSWER
         )
     except (Unavailable, subprocess.CalledProcessError) as reason:
-        print(f"peers: without llama-cpp-python's server: {reason}", flush=True)
+        print(f"peers: llama-cpp-python's server is not available: {reason}", flush=True)
         return {}
     wanted = PEER_AGENTS * (TOOLS + 1) * THOUGHT
     if theirs.said_tokens != wanted:
-        print(f"peers: its server said {theirs.said_tokens} tokens of {wanted}", flush=True)
+        print(
+            f"peers: llama-cpp-python's server said {theirs.said_tokens} of {wanted} tokens",
+            flush=True,
+        )
     seconds = theirs.seconds * AGENTS / PEER_AGENTS
     return {
         "agents32_ratio_llamacpp_server": seconds / ours_s,

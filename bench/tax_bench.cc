@@ -1,12 +1,12 @@
-// pie-tax-bench: what it costs that a program drives the model. Time a token of inferlets that
-// generate, by turns with the bare loop: the same batches on the same device without any of the
-// engine. Prints one flat JSON object.
+// pie-tax-bench: measures what it costs that a program drives the model. The time per token of
+// inferlets that generate is compared with that of a bare loop, which puts the same batches to the
+// same device without the engine. Prints one flat JSON object.
 //
 //   pie-tax-bench --model FILE [--threads 2] [--rounds 240] [--tokens 24] GUEST.wasm
 //   pie-tax-bench --model FILE [--threads 2] --agents 32 GUEST.wasm
 //
-// The latter: agents that keep their contexts while they wait for tools, against the same agents
-// sending all of theirs anew in every turn. Nothing finds equal beginnings again.
+// The second form compares agents that keep their contexts while they wait for tools with agents
+// that send their whole prompt again in every turn. The prefix cache is off for both.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -23,7 +23,9 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "bare_loop.h"
 #include "host/engine.h"
+#include "must.h"
 #include "speech/open_model.h"
 
 namespace pie {
@@ -31,15 +33,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSteady = 0.05;  // by how much a steady machine's times differ
-constexpr uint32_t kPrompt = 32;  // tokens that are there before the clock starts
+constexpr double kSteady = 0.05;  // relative difference of two times on a steady machine
+constexpr uint32_t kPrompt = 32;  // tokens of the prompt, computed before the clock starts
 
 struct Options {
   std::string model;
   std::string guest;
   uint32_t threads = 2;
   uint32_t rounds = 240;  // half of them with 16 inferlets
-  uint32_t tokens = 24;   // of each generation
+  uint32_t tokens = 24;   // length of each generation
   uint32_t agents = 0;
 };
 
@@ -48,30 +50,20 @@ double Median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-// An error ends the program: a benchmark of something broken is worth nothing.
-template <class T>
-T Must(Result<T> result) {
-  if (!result) {
-    fmt::print(stderr, "pie-tax-bench: {}\n", result.error().text);
-    std::exit(1);
-  }
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
-
 double Ns(Clock::duration duration) {
   return std::chrono::duration<double, std::nano>(duration).count();
 }
 
-// What is seen at the device between two batches of as many single tokens, in nanoseconds: from
-// the end of one to that of the next, and how much of it the device had to wait, which is all that
-// the engine and its guests cost. Written by the step thread, read while nothing runs.
+// Times at the device between two decode batches of equal size, in nanoseconds. Written by the step
+// thread, read while nothing runs.
 struct Steps {
-  std::vector<double> periods, gaps;
-  size_t members = 0;  // of the last batch
+  std::vector<double> periods;  // from the end of one batch to the end of the next
+  std::vector<double> gaps;  // the device's wait in between: the cost of the engine and its guests
+  size_t members = 0;        // of the last batch
   Clock::time_point ended;
 };
 
-// The lower half of a device's pages, for the engine; the bare loop has the other half.
+// A device with the lower half of another's pages. The engine uses it; the bare loop uses the rest.
 class LowerHalf final : public Backend {
  public:
   LowerHalf(Backend& whole, Steps& steps) : whole_(whole), info_(whole.info()), steps_(steps) {
@@ -109,62 +101,35 @@ class LowerHalf final : public Backend {
   bool follows_ = false;
 };
 
-// As the guest makes it.
+// The prompt of the guest with this index (bench/guest).
 uint32_t PromptToken(uint32_t index, uint32_t place) {
   return 1000 + (index * 977 + place * 131) % 20'000;
 }
 
-// The same batches with nothing around them, in the upper half of the pages.
-class BareLoop {
+// The generations of the inferlets, computed by a bare loop in the upper half of the pages.
+class BareGenerations {
  public:
-  // The prompts of `count` sequences are computed here, once.
-  BareLoop(Backend& backend, uint32_t count, uint32_t steps)
-      : backend_(backend), count_(count), steps_(steps), pages_each_(PagesFor(kPrompt + steps)) {
-    const std::vector<SampleSpec> last = {{.rows = {kPrompt - 2}}};
-    for (uint32_t i = 0; i < count_; ++i) {
-      Batch batch;
-      for (uint32_t place = 0; place + 1 < kPrompt; ++place) {
-        batch.tokens.push_back(PromptToken(i, place));
-        batch.positions.push_back(place);
-      }
-      AddPages(batch, i, kPrompt - 1);
-      batch.members.push_back({.rows = kPrompt - 1,
-                               .pages = static_cast<uint32_t>(batch.pages.size()),
-                               .samples = &last});
-      Must(backend_.Wait(Must(backend_.Submit(batch))));
+  // Computes the prompts of `count` sequences, once.
+  BareGenerations(Backend& backend, uint32_t count, uint32_t steps)
+      : loop_(backend, backend.info().total_pages / 2), steps_(steps), sequences_(count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      std::vector<uint32_t> prompt;
+      for (uint32_t place = 0; place + 1 < kPrompt; ++place)
+        prompt.push_back(PromptToken(i, place));
+      loop_.Feed(sequences_[i], prompt);
     }
   }
 
-  // Nanoseconds a step, a token of each sequence, from the prompts on.
+  // Generates from the prompts on. Returns the median of a step's nanoseconds.
   double Run() {
-    std::vector<uint32_t> next;
-    for (uint32_t i = 0; i < count_; ++i) next.push_back(PromptToken(i, kPrompt - 1));
-    const std::vector<SampleSpec> only_row = {{.rows = {0}}};
-    Batch batch;
+    for (uint32_t i = 0; i < sequences_.size(); ++i) {
+      sequences_[i].tokens = kPrompt - 1;
+      sequences_[i].next = PromptToken(i, kPrompt - 1);
+    }
     std::vector<double> periods;
     auto ended = Clock::now();
     for (uint32_t step = 0; step < steps_; ++step) {
-      const uint32_t length = kPrompt - 1 + step;
-      batch.tokens.clear();
-      batch.positions.clear();
-      batch.pages.clear();
-      batch.members.clear();
-      for (uint32_t i = 0; i < count_; ++i) {
-        const auto first_page = static_cast<uint32_t>(batch.pages.size());
-        AddPages(batch, i, length + 1);
-        batch.members.push_back({.first_row = i,
-                                 .rows = 1,
-                                 .first_page = first_page,
-                                 .pages = static_cast<uint32_t>(batch.pages.size()) - first_page,
-                                 .kv_tokens = length,
-                                 .samples = &only_row});
-        batch.tokens.push_back(next[i]);
-        batch.positions.push_back(length);
-      }
-      const BatchOutput output = Must(backend_.Wait(Must(backend_.Submit(batch))));
-      for (uint32_t i = 0; i < count_; ++i) {
-        next[i] = std::get<TokenSlot>(output.slots[i].at(0)).token;
-      }
+      loop_.Step(sequences_);
       const auto now = Clock::now();
       periods.push_back(Ns(now - std::exchange(ended, now)));
     }
@@ -172,24 +137,14 @@ class BareLoop {
   }
 
  private:
-  uint32_t PagesFor(uint32_t tokens) const {
-    return (tokens + backend_.info().page_tokens - 1) / backend_.info().page_tokens;
-  }
-  void AddPages(Batch& batch, uint32_t sequence, uint32_t tokens) const {
-    for (uint32_t i = 0; i < PagesFor(tokens); ++i) {
-      batch.pages.push_back(PageId{backend_.info().total_pages / 2 + sequence * pages_each_ + i});
-    }
-  }
-
-  Backend& backend_;
-  const uint32_t count_;
+  BareLoop loop_;
   const uint32_t steps_;
-  const uint32_t pages_each_;
+  std::vector<BareLoop::Sequence> sequences_;
 };
 
-// Has the system give all memory of the pages, as a server has by the time that it is busy: the
-// bare loop writes to the same few again and again, and would be the only one that need not wait
-// for it.
+// Writes to all pages, so that the system has given their memory, as for a server that has been
+// busy for a while. Otherwise only the bare loop, which reuses a few pages, would not wait for
+// memory.
 void TakePages(Backend& backend) {
   const std::vector<std::byte> nothing(backend.info().page_bytes);
   for (uint32_t page = 0; page < backend.info().total_pages; ++page) {
@@ -213,7 +168,7 @@ class Guests {
     Must(engine_->AddProgram(manifest, std::string(std::istreambuf_iterator<char>(file), {}), {}));
   }
 
-  // What each of `count` inferlets returns.
+  // Runs `count` inferlets at once. Returns what each of them returned.
   std::vector<double> Run(const char* mode, uint32_t count, uint32_t n, uint32_t prompt) {
     std::vector<std::shared_ptr<host::Process>> processes;
     for (uint32_t i = 0; i < count; ++i) {
@@ -240,7 +195,7 @@ class Guests {
   std::unique_ptr<host::Engine> engine_;
 };
 
-// What agents gain that keep what was computed.
+// Measures what agents gain that keep their contexts.
 void Agents(Guests& guests, uint32_t count, nlohmann::ordered_json& results) {
   constexpr uint32_t kTools = 8;
   constexpr uint32_t kAgentPrompt = 64;
@@ -252,7 +207,8 @@ void Agents(Guests& guests, uint32_t count, nlohmann::ordered_json& results) {
     seconds[mode] = std::chrono::duration<double>(Clock::now() - start).count();
   }
   if (said["agent_kept"] != said["agent_resent"]) {
-    Must<int>(Fail(Code::kInternal, "the agents did not say the same"));
+    Must<int>(Fail(Code::kInternal,
+                   "agents that kept and agents that resent their prompts said different things"));
   }
   results[fmt::format("agents{}_speedup", count)] = seconds["agent_resent"] / seconds["agent_kept"];
   results[fmt::format("agents{}_kept_s", count)] = seconds["agent_kept"];
@@ -272,12 +228,12 @@ int Main(const Options& options) {
     return 0;
   }
   for (const uint32_t batch : {1U, 16U}) {
-    BareLoop bare(*backend, batch, options.tokens);
+    BareGenerations bare(*backend, batch, options.tokens);
     bare.Run();  // warm
     guests.Run("stepped", batch, options.tokens, kPrompt);
     std::map<std::string, std::vector<double>> taxes, gaps, times;
-    // The machine is now faster, now slower: what is compared was measured right before and right
-    // after, and does not count where these two already differ.
+    // The speed of the machine varies. Each time is compared with the bare loop's right before and
+    // right after it, and is dropped if these two differ.
     double before = bare.Run();
     times["bare"].push_back(before);
     for (uint32_t round = 0; round < options.rounds / (batch == 1 ? 1 : 2); ++round) {
@@ -312,12 +268,12 @@ int Main(const Options& options) {
 
 int main(int argc, char** argv) {
   pie::Options options;
-  CLI::App app("What it costs that a program drives the model.");
+  CLI::App app("Measures what it costs that a program drives the model.");
   app.add_option("--model", options.model, "a GGUF file or a Hugging Face folder")->required();
-  app.add_option("--threads", options.threads, "of the device");
-  app.add_option("--rounds", options.rounds, "of turns");
-  app.add_option("--tokens", options.tokens, "of each generation");
-  app.add_option("--agents", options.agents, "how many, instead of the tax");
+  app.add_option("--threads", options.threads, "threads of the device");
+  app.add_option("--rounds", options.rounds, "rounds of measuring each mode once");
+  app.add_option("--tokens", options.tokens, "length of each generation");
+  app.add_option("--agents", options.agents, "measure this many agents instead of the tax");
   app.add_option("guest", options.guest, "bench-guest.wasm")->required();
   CLI11_PARSE(app, argc, argv);
   return pie::Main(options);

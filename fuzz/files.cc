@@ -45,7 +45,7 @@ void AddArchitecture(GgufTestWriter& writer, Dice& dice) {
   for (const char* key : kNumbers) {
     if (dice.Once(8)) continue;
     const std::string full = name + "." + key;
-    const uint64_t value = dice.Once(20) ? dice.Absurd() : uint64_t{4} << dice.Below(5);
+    const uint64_t value = dice.Once(20) ? dice.Extreme() : uint64_t{4} << dice.Below(5);
     switch (dice.Below(6)) {
       case 0:
         writer.Add(full, value);
@@ -74,15 +74,15 @@ void AddTensors(GgufTestWriter& writer, Dice& dice) {
         dice.Once(3) ? dice.Of(kNames) : "blk." + std::to_string(i) + ".ffn_up.weight";
     const DTypeInfo& type = dice.Of(AllDTypes());
     std::vector<uint64_t> dimensions(1 + dice.Below(dice.Once(10) ? 6 : 3));
-    for (uint64_t& size : dimensions) size = dice.Once(15) ? dice.Absurd() : 1 + dice.Below(8);
-    dimensions[0] = dice.Once(9) ? dice.Absurd() : type.block_elements * (1 + dice.Below(3));
+    for (uint64_t& size : dimensions) size = dice.Once(15) ? dice.Extreme() : 1 + dice.Below(8);
+    dimensions[0] = dice.Once(9) ? dice.Extreme() : type.block_elements * (1 + dice.Below(3));
     double elements = 1;
     for (const uint64_t size : dimensions) elements *= static_cast<double>(size);
     if (type.gguf_number >= 0 && elements < 100'000 && dimensions.size() <= 4 && !dice.Once(4)) {
       writer.AddZeros(name, dimensions, type.dtype);
-    } else {  // without data: over others, or nowhere
+    } else {  // an entry without data of its own: it overlaps others, or lies beyond the file
       writer.AddEntry({name, dimensions, static_cast<uint32_t>(dice.Below(45)),
-                       dice.Once(2) ? dice.Below(4) * 32 : dice.Absurd(1024)});
+                       dice.Once(2) ? dice.Below(4) * 32 : dice.Extreme(1024)});
     }
   }
 }
@@ -96,8 +96,8 @@ std::string RandomGguf(Dice& dice) {
     writer.alignment = uint64_t{8} << dice.Below(6);
     writer.Add("general.alignment", static_cast<uint32_t>(writer.alignment));
   }
-  if (dice.Once(16)) writer.extra_tensors = dice.Absurd();
-  if (dice.Once(16)) writer.extra_metadata = dice.Absurd();
+  if (dice.Once(16)) writer.extra_tensors = dice.Extreme();
+  if (dice.Once(16)) writer.extra_metadata = dice.Extreme();
   AddArchitecture(writer, dice);
   if (dice.Once(2)) AddVocabulary(writer, dice);
   if (dice.Once(8)) {
@@ -119,7 +119,7 @@ void AddVocabulary(GgufTestWriter& writer, Dice& dice) {
   std::vector<int32_t> types(tokens.size(), 1);
   for (size_t i = 0; i < types.size(); ++i) types[i] = i < 3 ? 3 : i < 259 ? 6 : 1;
   if (dice.Once(4) && !types.empty()) {
-    types[dice.Below(types.size())] = static_cast<int32_t>(dice.Absurd());
+    types[dice.Below(types.size())] = static_cast<int32_t>(dice.Extreme());
   }
   std::vector<float> scores;
   for (size_t i = 0; i < tokens.size(); ++i) scores.push_back(-static_cast<float>(i));
@@ -130,7 +130,7 @@ void AddVocabulary(GgufTestWriter& writer, Dice& dice) {
   writer.AddArray("tokenizer.ggml.token_type", types);
   writer.AddArray("tokenizer.ggml.merges", std::vector<std::string>{"h e", "l l"});
   for (const char* name : {"bos", "eos", "unknown", "padding"}) {
-    const auto id = static_cast<uint32_t>(dice.Once(8) ? dice.Absurd() : dice.Below(3));
+    const auto id = static_cast<uint32_t>(dice.Once(8) ? dice.Extreme() : dice.Below(3));
     writer.Add(fmt::format("tokenizer.ggml.{}_token_id", name), id);
   }
   if (dice.Once(3)) writer.Add("tokenizer.ggml.add_space_prefix", dice.Once(2));
@@ -150,7 +150,7 @@ Json RandomSafetensorsHeader(Dice& dice) {
     const auto& [type, width] = dice.Of(kTypes);
     const uint64_t rows = dice.Below(5);
     const uint64_t columns = 1 + dice.Below(9);
-    if (dice.Once(8)) at = dice.Below(100);  // over another, or with a hole
+    if (dice.Once(8)) at = dice.Below(100);  // overlaps another tensor, or leaves a hole
     const uint64_t end = at + rows * columns * width;
     header["model.layers." + std::to_string(i) + ".weight"] = {
         {"dtype", type}, {"shape", {rows, columns}}, {"data_offsets", {at, end}}};
@@ -159,7 +159,7 @@ Json RandomSafetensorsHeader(Dice& dice) {
   return header;
 }
 
-// The data are as long as the header's last offset says, where it says something sane.
+// The data has the length that the header's last offset says, unless that is too large.
 std::string SafetensorsFile(const std::string& header) {
   const uint64_t length = header.size();
   const size_t comma = header.rfind(',');

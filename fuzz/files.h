@@ -1,4 +1,5 @@
-// Files to begin with: small, of every kind that the readers know, right or nearly so.
+// Makes the files that fuzzing starts from: small, valid or nearly valid, of every kind that is
+// read.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,8 +10,8 @@
 
 namespace pie::fuzz {
 
-// Metadata of some architecture and tensors of any type, now and then beyond the file, over one
-// another, or counted wrongly.
+// A GGUF file with the metadata of some architecture and tensors of any type. Now and then a tensor
+// lies beyond the end of the file or overlaps another one, or a count is wrong.
 std::string RandomGguf(Dice& dice);
 
 nlohmann::ordered_json RandomSafetensorsHeader(Dice& dice);
@@ -18,21 +19,22 @@ std::string SafetensorsFile(const std::string& header);
 
 nlohmann::ordered_json RandomConfig(Dice& dice);
 
-// A whole model of a few thousand weights, spoilt; loading it, and a step on it if it loads.
+// Makes a damaged model of a few thousand weights. LoadWeights loads it onto a device and runs a
+// step if it loads.
 std::string MakeWeights(Dice& dice);
 bool LoadWeights(const std::string& bytes);
 
-// The keys tokenizer.ggml.* of a vocabulary of some kind.
+// Adds the keys tokenizer.ggml.* of a vocabulary of some kind.
 void AddVocabulary(GgufTestWriter& writer, Dice& dice);
 
-// A tokenizer.json, and a GGUF file that has a vocabulary and nothing else, spoilt; loading them,
-// and using what loads.
+// Make a damaged tokenizer.json, and a damaged GGUF file with a vocabulary only. The readers load
+// them and encode and decode with what loads.
 std::string MakeTokenizer(Dice& dice);
 bool ReadTokenizer(const std::string& text);
 std::string MakeVocabulary(Dice& dice);
 bool ReadVocabulary(const std::string& bytes);
 
-// A client's frame, and the server's reader of it.
+// Makes a client's frame. ReadFrame gives it to the server's reader.
 std::string MakeFrame(Dice& dice);
 bool ReadFrame(const std::string& frame);
 

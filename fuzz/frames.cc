@@ -1,4 +1,4 @@
-// The target `frame`: what a client sends to the server, before anybody knows who it is.
+// The target `frame`: what a client sends to the server, before it is authenticated.
 #include "files.h"
 #include "server/codec.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A message of some type with fields of any message: right for one of them, mostly.
+// A message of some type with random fields of all messages. Most are valid for some type.
 Json RandomMessage(Dice& dice) {
   const std::vector<uint8_t> bytes(dice.Below(300), 7);
   Json message = {{"type", server::kMessageTypes[dice.Below(server::kMessageTypes.size())].tag}};
@@ -24,13 +24,13 @@ Json RandomMessage(Dice& dice) {
                                                  {"force_overwrite", true},
                                                  {"program_hash", std::string(64, 'a')},
                                                  {"file_hash", std::string(64, 'b')},
-                                                 {"chunk_index", dice.Absurd()},
+                                                 {"chunk_index", dice.Extreme()},
                                                  {"total_chunks", dice.Below(4)},
                                                  {"chunk_data", Json::binary(bytes)},
                                                  {"inferlet", "a@0.1.0"},
                                                  {"input", std::string(dice.Below(200), 'x')},
                                                  {"capture_outputs", true},
-                                                 {"token_budget", dice.Absurd()},
+                                                 {"token_budget", dice.Extreme()},
                                                  {"seen", dice.Below(9)},
                                                  {"port", 80},
                                                  {"process_id", "p"},
@@ -49,10 +49,10 @@ Json RandomMessage(Dice& dice) {
 
 std::string MakeFrame(Dice& dice) {
   Json message = RandomMessage(dice);
-  if (dice.Once(2)) SpoilJson(message, dice);
+  if (dice.Once(2)) DamageJson(message, dice);
   const std::vector<uint8_t> packed = Json::to_msgpack(message);
   std::string frame(packed.begin(), packed.end());
-  if (!dice.Once(3)) SpoilBytes(frame, dice);
+  if (!dice.Once(3)) DamageBytes(frame, dice);
   return frame;
 }
 

@@ -1,11 +1,11 @@
-// pie-fuzz: spoilt model files for everything that reads one. Built with sanitizers.
+// pie-fuzz: gives damaged files to everything that reads a model. It is built with sanitizers.
 //
-//   pie-fuzz [--seconds 60] [--seed N] [--runs N] [TARGET…]    all targets when none is named
-//   pie-fuzz --file PATH TARGET                                one file as it is
+//   pie-fuzz [--seconds 60] [--seed N] [--runs N] [TARGET…]    without a target, all of them
+//   pie-fuzz --file PATH TARGET                                reads one file as it is
 //
-// Input number i of a run is a function of seed + i alone, so what fails is repeated with
-// `--seed N --runs 1`. Failures are what a sanitizer finds, an exception that leaves the reader,
-// memory beyond kMemoryFactor times the file (kMemoryFloor at least), and time.
+// Input number i of a run depends only on seed + i, so `--seed N --runs 1` repeats a failure. A run
+// fails on a sanitizer's report, on an exception that leaves the reader, and on an input that takes
+// more memory than kMemoryFactor times its size and than kMemoryFloor, or more than kCpuSeconds.
 #include <fmt/format.h>
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
@@ -25,13 +25,13 @@
 
 #include "targets.h"
 
-// Allocations that no file of ours can justify end the run at once.
+// A single allocation that is larger than any input could need ends the run.
 extern "C" const char* __asan_default_options() {
   return "max_allocation_size_mb=256:allocator_may_return_null=0:handle_abort=1:"
          "detect_stack_use_after_return=0:malloc_context_size=8:quarantine_size_mb=16";
 }
 
-// g++ has these in its library and not in its headers.
+// g++ has these functions in its library, but does not declare them.
 extern "C" size_t __sanitizer_get_allocated_size(const volatile void* pointer);
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*,
                                                                              size_t),
@@ -44,10 +44,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMemoryFloor = size_t{16} << 20;
 constexpr size_t kMemoryFactor = 64;
-constexpr double kCpuSeconds = 5;  // of one input, in this slow build: real ones take microseconds
+constexpr double kCpuSeconds =
+    5;  // for one input in this slow build; real readers take microseconds
 
-// --- memory: counted by the allocator's own hooks, so that no library escapes --------------------
-
+// Memory is counted by hooks of the allocator, which see the allocations of every library.
 std::atomic<size_t> live = 0;
 std::atomic<size_t> peak = 0;
 
@@ -62,8 +62,7 @@ void OnFree(const volatile void* pointer) {
   if (pointer != nullptr) live -= __sanitizer_get_allocated_size(pointer);
 }
 
-// --- what to say when it ends here ---------------------------------------------------------------
-
+// Which input is being read, for the message of a failure.
 const char* current_target = "";
 uint64_t current_seed = 0;
 
@@ -74,9 +73,9 @@ void SayHowToRepeat() {
 
 void OnTimeout(int) {
   // No allocation here: the signal may have come inside the allocator.
-  constexpr char kText[] = "pie-fuzz: an input takes too long\n";
+  constexpr char kText[] = "pie-fuzz: an input takes more than 5 s of processor time\n";
   (void)!write(STDERR_FILENO, kText, sizeof(kText) - 1);
-  std::abort();  // the sanitizer shows where it is, then SayHowToRepeat
+  std::abort();  // the sanitizer prints the stack, then calls SayHowToRepeat
 }
 
 void LimitCpu(double seconds) {
@@ -91,11 +90,9 @@ void LimitCpu(double seconds) {
   std::_Exit(1);
 }
 
-// -------------------------------------------------------------------------------------------------
-
 struct Tally {
   uint64_t inputs = 0;
-  uint64_t taken = 0;  // for good
+  uint64_t accepted = 0;
   size_t most_memory = 0;
   double slowest_ms = 0;
 };
@@ -105,13 +102,13 @@ void RunInput(const Target& target, const std::string& bytes, Tally& tally) {
   peak = before;
   LimitCpu(kCpuSeconds);
   const std::clock_t start = std::clock();
-  tally.taken += target.read(bytes) ? 1 : 0;
+  tally.accepted += target.read(bytes) ? 1 : 0;
   const double ms = static_cast<double>(std::clock() - start) * 1e3 / CLOCKS_PER_SEC;
   LimitCpu(0);
   const size_t used = peak - before;
   const size_t allowed = std::max(kMemoryFloor, kMemoryFactor * bytes.size());
   if (used > allowed) {
-    Fail(fmt::format("a file of {} bytes took {} MB of memory", bytes.size(), used >> 20));
+    Fail(fmt::format("an input of {} bytes took {} MB of memory", bytes.size(), used >> 20));
   }
   tally.most_memory = std::max(tally.most_memory, used);
   tally.slowest_ms = std::max(tally.slowest_ms, ms);
@@ -128,9 +125,9 @@ void RunTarget(const Target& target, uint64_t seed, uint64_t runs, double second
     Dice dice(current_seed);
     RunInput(target, target.make(dice), tally);
   }
-  fmt::print("{:12} {:8} files, {:7} taken for good; at most {:.1f} MB and {:.0f} ms each\n",
-             target.name, tally.inputs, tally.taken, static_cast<double>(tally.most_memory) / 1e6,
-             tally.slowest_ms);
+  fmt::print("{:12} {:8} inputs, {:7} accepted; at most {:.1f} MB and {:.0f} ms each\n",
+             target.name, tally.inputs, tally.accepted,
+             static_cast<double>(tally.most_memory) / 1e6, tally.slowest_ms);
 }
 
 int Main(int argc, char** argv) {
@@ -156,7 +153,11 @@ int Main(int argc, char** argv) {
     else if (word == "--file")
       file = next;
     else
-      return fmt::print(stderr, "pie-fuzz: what is {}?\n", word), 2;
+      return fmt::print(
+                 stderr,
+                 "pie-fuzz: unknown option {}; the options are --seed, --runs, --seconds, --file\n",
+                 word),
+             2;
   }
   std::vector<Target> chosen;
   for (const Target& target : Targets()) {
@@ -164,9 +165,9 @@ int Main(int argc, char** argv) {
       chosen.push_back(target);
     }
   }
-  if (chosen.empty()) return fmt::print(stderr, "pie-fuzz: no such target\n"), 2;
+  if (chosen.empty()) return fmt::print(stderr, "pie-fuzz: no target has that name\n"), 2;
 
-  setenv("RUST_BACKTRACE", "0", 1);  // reading symbols takes more memory than any file may
+  setenv("RUST_BACKTRACE", "0", 1);  // reading symbols takes more memory than an input may
   __sanitizer_set_death_callback(SayHowToRepeat);
   __sanitizer_install_malloc_and_free_hooks(OnMalloc, OnFree);
   std::signal(SIGPROF, OnTimeout);
@@ -175,7 +176,7 @@ int Main(int argc, char** argv) {
     Tally tally;
     current_target = chosen.front().name;
     RunInput(chosen.front(), std::string(std::istreambuf_iterator<char>(in), {}), tally);
-    fmt::print("{}\n", tally.taken != 0 ? "taken for good" : "refused");
+    fmt::print("{}\n", tally.accepted != 0 ? "accepted" : "refused");
     return 0;
   }
   fmt::print("pie-fuzz: seed {}\n", seed);

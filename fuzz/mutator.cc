@@ -9,13 +9,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Where a change is likelier to matter: formats have their tables first, bulk data behind.
+// A random place, more often near the beginning, where file formats keep their tables.
 size_t Place(const std::string& bytes, Dice& dice) {
   const size_t end = dice.Once(2) ? bytes.size() : std::min<size_t>(bytes.size(), 4096);
   return dice.Below(end);
 }
 
-// Where a small number seems to be: a count, a length, an offset, a type.
+// The place of what looks like a small number: a count, a length, an offset or a type.
 size_t PlaceOfNumber(const std::string& bytes, size_t width, Dice& dice) {
   for (int i = 0; i < 64; ++i) {
     const size_t at = Place(bytes, dice);
@@ -27,17 +27,17 @@ size_t PlaceOfNumber(const std::string& bytes, size_t width, Dice& dice) {
   return bytes.size() < width ? 0 : dice.Below(bytes.size() - width + 1);
 }
 
-void SpoilNumber(std::string& bytes, Dice& dice) {
+void DamageNumber(std::string& bytes, Dice& dice) {
   const size_t width = dice.Once(3) ? 4 : 8;
   if (bytes.size() < width) return;
   const size_t at = PlaceOfNumber(bytes, width, dice);
   uint64_t old = 0;
   std::memcpy(&old, &bytes[at], width);
-  const uint64_t value = dice.Absurd(dice.Once(2) ? old : bytes.size());
+  const uint64_t value = dice.Extreme(dice.Once(2) ? old : bytes.size());
   std::memcpy(&bytes[at], &value, width);
 }
 
-void SpoilOnce(std::string& bytes, Dice& dice) {
+void DamageOnce(std::string& bytes, Dice& dice) {
   if (bytes.empty()) return;
   const size_t at = Place(bytes, dice);
   const size_t length = std::min<size_t>(1 + dice.Below(64), bytes.size() - at);
@@ -51,7 +51,7 @@ void SpoilOnce(std::string& bytes, Dice& dice) {
       break;
     case 3:
     case 4:
-      SpoilNumber(bytes, dice);
+      DamageNumber(bytes, dice);
       break;
     case 5:
       bytes.resize(at);
@@ -67,7 +67,7 @@ void SpoilOnce(std::string& bytes, Dice& dice) {
   }
 }
 
-Json AbsurdJson(const Json& old, Dice& dice) {
+Json ExtremeJson(const Json& old, Dice& dice) {
   const double number = old.is_number() ? old.get<double>() : 1;
   switch (dice.Below(14)) {
     case 0:
@@ -79,9 +79,9 @@ Json AbsurdJson(const Json& old, Dice& dice) {
     case 3:
       return number * 2 + 0.5;
     case 4:
-      return static_cast<int64_t>(dice.Absurd());
+      return static_cast<int64_t>(dice.Extreme());
     case 5:
-      return dice.Absurd();
+      return dice.Extreme();
     case 6:
       return 1e308;
     case 7:
@@ -104,7 +104,7 @@ Json AbsurdJson(const Json& old, Dice& dice) {
   }
 }
 
-// Any value below `json`, itself included; those far down are reached as well.
+// A random value inside `json`, at any depth, or `json` itself.
 Json& Pick(Json& json, Dice& dice) {
   Json* at = &json;
   while (at->is_structured() && !at->empty() && !dice.Once(6)) {
@@ -115,7 +115,7 @@ Json& Pick(Json& json, Dice& dice) {
   return *at;
 }
 
-void SpoilValue(Json& value, Dice& dice) {
+void DamageValue(Json& value, Dice& dice) {
   if (value.is_object() && !value.empty() && dice.Once(2)) {
     auto item = value.begin();
     std::advance(item, static_cast<std::ptrdiff_t>(dice.Below(value.size())));
@@ -124,13 +124,13 @@ void SpoilValue(Json& value, Dice& dice) {
     const Json copy = value[dice.Below(value.size())];
     for (uint64_t i = 1 + dice.Below(20); i > 0; --i) value.push_back(copy);
   } else {
-    value = AbsurdJson(value, dice);
+    value = ExtremeJson(value, dice);
   }
 }
 
 }  // namespace
 
-uint64_t Dice::Absurd(uint64_t near) {
+uint64_t Dice::Extreme(uint64_t near) {
   switch (Below(6)) {
     case 0:
       return (uint64_t{1} << Below(64)) + Below(3) - 1;
@@ -147,12 +147,12 @@ uint64_t Dice::Absurd(uint64_t near) {
   }
 }
 
-void SpoilBytes(std::string& bytes, Dice& dice) {
-  for (uint64_t i = 1 + dice.Below(4); i > 0; --i) SpoilOnce(bytes, dice);
+void DamageBytes(std::string& bytes, Dice& dice) {
+  for (uint64_t i = 1 + dice.Below(4); i > 0; --i) DamageOnce(bytes, dice);
 }
 
-void SpoilJson(Json& json, Dice& dice) {
-  for (uint64_t i = 1 + dice.Below(3); i > 0; --i) SpoilValue(Pick(json, dice), dice);
+void DamageJson(Json& json, Dice& dice) {
+  for (uint64_t i = 1 + dice.Below(3); i > 0; --i) DamageValue(Pick(json, dice), dice);
 }
 
 }  // namespace pie::fuzz

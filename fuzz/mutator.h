@@ -1,4 +1,4 @@
-// Mutator: spoils files, the same way for the same seed.
+// Mutator: damages files, in the same way for the same seed.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace pie::fuzz {
 
-// Random numbers in a row, of one seed.
+// A sequence of random numbers that depends on the seed only.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : rng_{seed} {}
@@ -26,18 +26,19 @@ class Dice {
   const T& Of(const T (&choices)[kSize]) {
     return choices[Below(kSize)];
   }
-  // A number that programs trip over: around powers of two, around `near`, or any.
-  uint64_t Absurd(uint64_t near = 0);
+  // An extreme number: near a power of two, near `near`, or any.
+  uint64_t Extreme(uint64_t near = 0);
 
  private:
   CounterRng rng_;
   uint64_t next_ = 0;
 };
 
-// A few changes to bytes: flips, numbers in the file that become absurd, cuts, repeats, moves.
-void SpoilBytes(std::string& bytes, Dice& dice);
+// Makes a few changes: flips bits, replaces numbers by extreme ones, cuts, repeats and moves parts.
+void DamageBytes(std::string& bytes, Dice& dice);
 
-// A few changes to values: of another kind, absurd, gone, nested too deeply.
-void SpoilJson(nlohmann::ordered_json& json, Dice& dice);
+// Makes a few changes: values get another type, become extreme, disappear, or are nested too
+// deeply.
+void DamageJson(nlohmann::ordered_json& json, Dice& dice);
 
 }  // namespace pie::fuzz

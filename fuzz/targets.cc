@@ -13,7 +13,7 @@ std::span<const std::byte> Bytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// Reads every byte and unpacks the first block, as loading would.
+// Reads every byte and unpacks the first block of each tensor, as loading a model does.
 void Touch(const TensorTable& tensors) {
   unsigned sum = 0;
   for (const Tensor& tensor : tensors.all()) {
@@ -29,7 +29,7 @@ void Touch(const TensorTable& tensors) {
 
 std::string MakeGguf(Dice& dice) {
   std::string bytes = RandomGguf(dice);
-  if (!dice.Once(4)) SpoilBytes(bytes, dice);
+  if (!dice.Once(4)) DamageBytes(bytes, dice);
   return bytes;
 }
 
@@ -51,9 +51,9 @@ bool ReadGguf(const std::string& bytes) {
 
 std::string MakeSafetensors(Dice& dice) {
   nlohmann::ordered_json header = RandomSafetensorsHeader(dice);
-  if (!dice.Once(3)) SpoilJson(header, dice);
+  if (!dice.Once(3)) DamageJson(header, dice);
   std::string bytes = SafetensorsFile(header.dump());
-  if (dice.Once(2)) SpoilBytes(bytes, dice);
+  if (dice.Once(2)) DamageBytes(bytes, dice);
   return bytes;
 }
 
@@ -65,9 +65,9 @@ bool ReadSafetensors(const std::string& bytes) {
 
 std::string MakeConfig(Dice& dice) {
   nlohmann::ordered_json json = RandomConfig(dice);
-  if (!dice.Once(4)) SpoilJson(json, dice);
+  if (!dice.Once(4)) DamageJson(json, dice);
   std::string text = json.dump();
-  if (dice.Once(4)) SpoilBytes(text, dice);
+  if (dice.Once(4)) DamageBytes(text, dice);
   return text;
 }
 

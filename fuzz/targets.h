@@ -1,4 +1,4 @@
-// What is fuzzed: every reader of a file that comes from elsewhere.
+// Targets: the readers that are fuzzed. Every reader of a file from outside is one.
 #pragma once
 
 #include <span>
@@ -10,9 +10,9 @@ namespace pie::fuzz {
 
 struct Target {
   const char* name;
-  // A file for the reader, mostly spoilt; the same one for the same dice.
+  // Makes an input for the reader, mostly a damaged one; it depends on the dice only.
   std::string (*make)(Dice& dice);
-  // Gives the file to the reader, and uses what it read; true when it was taken for good.
+  // Gives the input to the reader and uses the result. Returns whether the reader accepted it.
   bool (*read)(const std::string& bytes);
 };
 

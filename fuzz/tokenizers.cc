@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What a tokenizer that was taken for good is then used for.
+// Encodes and decodes with a tokenizer that was accepted. Returns whether it was.
 bool Use(const Result<std::unique_ptr<Tokenizer>>& read) {
   if (!read) return false;
   const Tokenizer& tokenizer = **read;
@@ -94,9 +94,9 @@ Json RandomTokenizer(Dice& dice) {
 
 std::string MakeTokenizer(Dice& dice) {
   Json json = RandomTokenizer(dice);
-  if (!dice.Once(6)) SpoilJson(json, dice);
+  if (!dice.Once(6)) DamageJson(json, dice);
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (dice.Once(4)) SpoilBytes(text, dice);
+  if (dice.Once(4)) DamageBytes(text, dice);
   return text;
 }
 
@@ -108,7 +108,7 @@ std::string MakeVocabulary(Dice& dice) {
   GgufTestWriter writer;
   AddVocabulary(writer, dice);
   std::string bytes = writer.Bytes();
-  if (!dice.Once(4)) SpoilBytes(bytes, dice);
+  if (!dice.Once(4)) DamageBytes(bytes, dice);
   return bytes;
 }
 

@@ -1,4 +1,4 @@
-// The target `weights`: the way from a file to a device that answers.
+// The target `weights`: loads a model from a file onto a device and runs a step.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 namespace pie::fuzz {
 namespace {
 
-// A file that lives in memory and has a path.
+// A file in memory that has a path.
 class MemoryFile {
  public:
   explicit MemoryFile(const std::string& bytes) : handle_(memfd_create("fuzz", 0)) {
@@ -38,7 +38,7 @@ std::string MakeWeights(Dice& dice) {
       cpu::TinyLlama(DType::kF32, DType::kF32, true).Bytes(),
   };
   std::string bytes = dice.Of(kFiles);
-  SpoilBytes(bytes, dice);
+  DamageBytes(bytes, dice);
   return bytes;
 }
 

@@ -1,7 +1,7 @@
 """llama.cpp as a peer: fetched, built for this machine and kept in the cache, with our driver.
 
-The sources come inside the Python package `llama-cpp-python`. What is built is named after all
-that decides it (version, options, compiler, processor), so that it is built once a machine.
+The sources are inside the Python package `llama-cpp-python`. The build's folder is named after
+everything that determines it (version, options, compiler, processor), so a machine builds it once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bakery import toolchain
 
 VERSION = "0.3.36"
 DRIVER = Path(__file__).with_name("llamacpp_driver.cc")
-# A release build for this very processor; all else as its authors have it.
+# A release build for this processor. All other options have their defaults.
 OPTIONS = (
     "-DCMAKE_BUILD_TYPE=Release",
     "-DGGML_NATIVE=ON",
@@ -33,11 +33,11 @@ OPTIONS = (
 
 
 class Unavailable(Exception):
-    """The peer cannot be had here; the text says why."""
+    """The peer is not available here; the text says why."""
 
 
 def driver() -> Path:
-    """The path of the driver, built when it is absent. The first time takes minutes."""
+    """The path of the driver. It is built if it is absent; the first time takes minutes."""
     for tool in ("cmake", "ninja", "g++"):
         if shutil.which(tool) is None:
             raise Unavailable(f"{tool} is missing")
@@ -60,7 +60,7 @@ def driver() -> Path:
 
 
 def _fingerprint() -> str:
-    """All that decides what the compiler makes of the sources."""
+    """A hash of everything that determines what the compiler makes of the sources."""
     compiler = subprocess.run(["g++", "-v"], capture_output=True, text=True, check=True).stderr
     native = subprocess.run(
         ["g++", "-march=native", "-Q", "--help=target"], capture_output=True, text=True, check=True
@@ -72,11 +72,11 @@ def _fingerprint() -> str:
 def _build(home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    print(f"peers: llama.cpp is built once, which takes minutes; log in {home}", flush=True)
+    print(f"peers: building llama.cpp, once, for minutes; the log is in {home}", flush=True)
     _fetch(home)
     source, build = _source(home), home / "build"
     log = home / "build.log"
-    # Compiler wrappers of whoever builds are not part of what is measured.
+    # Options of our own builds, such as a compiler cache, do not apply.
     run(["cmake", "-G", "Ninja", "-S", source, "-B", build, *OPTIONS], log)
     jobs = str(max(1, (os.cpu_count() or 2)))
     run(["nice", "-n", "19", "cmake", "--build", build, "--target", "llama", "-j", jobs], log)

@@ -1,8 +1,8 @@
-"""llama-cpp-python's server as a peer: agents that send their growing prompt anew in every turn.
+"""llama-cpp-python's server as a peer: agents send their whole growing prompt in every turn.
 
-Its Python part comes from the same package as llama.cpp's sources, and runs on the library that
-`llamacpp.py` built of them for this processor; what it needs beside is installed into an
-environment of its own in the cache.
+The server's Python code comes from the same package as llama.cpp's sources and runs on the library
+that `llamacpp.py` builds from them. Its dependencies are installed into a virtual environment in
+the cache.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bakery import toolchain
 from . import llamacpp
 from .llamacpp import Unavailable
 
-# What its `server` extra asks for, and the package itself.
+# The dependencies of the package and of its extra `server`.
 NEEDS = (
     "uvicorn>=0.22.0",
     "fastapi>=0.100.0",
@@ -43,13 +43,13 @@ NEEDS = (
 )
 _START_S = 60
 _ANSWER_S = 300
-# Each a token by itself for the default model, with the space before it.
+# Each word, with the space before it, is one token of the default model.
 WORDS = ("the", "house", "water", "light", "paper", "music", "river", "stone", "green", "north")
 
 
 @dataclass(frozen=True)
 class Agents:
-    """What one run of agents took, and what the server says that it was asked for."""
+    """The time of one run of agents, and the usage that the server reported."""
 
     seconds: float
     requests: int
@@ -60,7 +60,7 @@ class Agents:
 def run_agents(
     model: Path, threads: int, count: int, prompt: int, tools: int, thought: int, answer: int
 ) -> Agents:
-    """`count` agents at once, as those of bench/guest: think, wait 50 ms for a tool, read on."""
+    """Runs `count` agents at once that do what those of bench/guest do."""
     with _server(model, threads, prompt + tools * (thought + answer) + 2 * thought + 64) as url:
         _complete(url, _words(0, 0, 8), 1)  # warm
         usages: list[list[dict[str, int]]] = [[] for _ in range(count)]
@@ -98,7 +98,7 @@ def run_agents(
 
 
 def _words(index: int, first: int, count: int) -> str:
-    """Other words for every agent, so that no two prompts begin alike."""
+    """Words that differ between agents, so that no two prompts begin alike."""
     numbers = (index * 977 + place * 131 + index * place for place in range(first, first + count))
     return "".join(f" {WORDS[(number // 7 + number) % len(WORDS)]}" for number in numbers)
 
@@ -147,7 +147,7 @@ def _await(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def _python() -> Path:
-    """The interpreter of an environment that has what the server needs, made when it is absent."""
+    """The interpreter of an environment with the dependencies. It is created if it is absent."""
     key = hashlib.sha256(f"{NEEDS} {sys.version}".encode()).hexdigest()[:16]
     home = toolchain.cache_dir("peers") / f"llamacpp-server-{key}"
     with toolchain.lock("peer-llamacpp-server"):

@@ -1,8 +1,8 @@
 """Measures OpenVINO GenAI in its own environment: openvino_driver.py MODEL THREADS
 
-Loading takes it seconds, so the process stays: a line `prefill LENGTH` or `decode BATCH CONTEXT
-STEPS` on standard input gives one JSON line. Prompts are random tokens, so that its prefix cache
-has nothing to offer; decoding is greedy and counted from the first new token to the last.
+Loading takes seconds, so one process measures many times: each line `prefill LENGTH` or `decode
+BATCH CONTEXT STEPS` on standard input is answered with one JSON line. Prompts are random tokens, so
+that the prefix cache never hits. Decoding is greedy and timed from the first new token to the last.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import openvino as ov
 import openvino_genai as genai
 
 VOCABULARY = 49_152
-FIRST_PLAIN = 20  # tokens below are special
+FIRST_PLAIN = 20  # smaller token ids have special meanings
 
 
 class Driver:
@@ -26,14 +26,14 @@ class Driver:
         self._pipeline = genai.LLMPipeline(model, "CPU", INFERENCE_NUM_THREADS=threads)
         self.load_ms = (time.perf_counter() - start) * 1e3
         self._random = np.random.default_rng(42)
-        self._generate(1, 64, 4)  # the first pass compiles
+        self._generate(1, 64, 4)  # the first pass compiles the model
 
     def prefill(self, length: int) -> float:
         seconds, _ = self._generate(1, length, 1)
         return length / seconds
 
     def decode(self, batch: int, context: int, steps: int) -> float:
-        # The first new token comes with the prefill.
+        # The prefill yields the first new token.
         _, times_ms = self._generate(batch, context, steps + 1)
         return batch * (len(times_ms) - 1) * 1e3 / (times_ms[-1] - times_ms[0])
 
@@ -48,7 +48,7 @@ class Driver:
         result = self._pipeline.generate(inputs, config)
         seconds = time.perf_counter() - start
         if [len(tokens) for tokens in result.tokens] != [new] * batch:
-            sys.exit("openvino driver: it did not generate what was asked for")
+            sys.exit("openvino driver: OpenVINO generated another number of tokens than asked for")
         return seconds, list(result.perf_metrics.raw_metrics.m_new_token_times)
 
 

@@ -1,5 +1,5 @@
-"""OpenVINO GenAI as a peer: installed into an environment of its own in the cache, and driven there
-by openvino_driver.py."""
+"""OpenVINO GenAI as a peer: it is installed into a virtual environment in the cache and driven
+there by openvino_driver.py."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ DRIVER = Path(__file__).with_name("openvino_driver.py")
 
 
 def python() -> Path:
-    """The interpreter of an environment that has OpenVINO, made when it is absent."""
+    """The interpreter of an environment with OpenVINO. It is created if it is absent."""
     key = hashlib.sha256(f"{PACKAGE} {sys.version}".encode()).hexdigest()[:16]
     home = toolchain.cache_dir("peers") / f"openvino-{key}"
     with toolchain.lock("peer-openvino"):
         if not (home / ".complete").exists():
             shutil.rmtree(home, ignore_errors=True)
-            print(f"peers: {PACKAGE} is installed once", flush=True)
+            print(f"peers: installing {PACKAGE}, once", flush=True)
             _run([sys.executable, "-m", "venv", home], "make an environment")
             pip = [home / "bin" / "python", "-m", "pip", "install", "--quiet"]
             _run([*pip, "--disable-pip-version-check", PACKAGE], f"install {PACKAGE}")
