@@ -21,7 +21,7 @@ build: setup ## build everything, optimised: build/bin/pie and build/bin/bakery 
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build build/release
 
-setup: ## install what is missing; takes no time when nothing is
+setup: ## install what is missing; if nothing is, it takes no time
 	@scripts/setup.sh
 
 demo: setup ## build an inferlet and run it on the default model, streaming (PROMPT="…")
@@ -30,21 +30,31 @@ demo: setup ## build an inferlet and run it on the default model, streaming (PRO
 	@scripts/demo.sh "$(PROMPT)"
 
 ##@ Work
-.PHONY: test sim guests bench bench-cpu format bindings clean help
-test: setup-test build ## all tests: C++, bakery, and inferlets of every language end to end
+.PHONY: test test-matrix test-asan test-tsan sim guests bench bench-cpu format bindings clean help
+test: setup-test build ## run all tests: C++, bakery, and inferlets of every language end to end
 	@$(PYTHON) scripts/run_tests.py
 
-sim: build ## the scheduler in simulated worlds, one a seed (SEEDS=1000)
+test-matrix: setup-test build ## the end-to-end tests under every other configuration (ONLY="pages-1 q8")
+	@$(PYTHON) scripts/build_guests.py
+	@$(PYTHON) scripts/run_matrix.py $(ONLY)
+
+test-asan: setup ## the C++ tests with the address and undefined-behaviour sanitizers
+	@scripts/run_sanitized.sh asan
+
+test-tsan: setup ## the C++ tests with the thread sanitizer
+	@scripts/run_sanitized.sh tsan
+
+sim: build ## simulate the scheduler in many worlds, one per seed (SEEDS=1000)
 	@build/bin/pie-sim --seeds $(SEEDS)
 
 guests: build ## build all inferlets of this tree into build/guests/
 	@$(PYTHON) scripts/build_guests.py
 
-bench: build ## measure the engine, the server, and the CPU backend by turns with its peers (ROUNDS=5)
+bench: build ## measure the engine, the server, and the CPU backend against its peers (ROUNDS=5)
 	@$(PYTHON) scripts/build_guests.py bench-empty bench-guest serve-session-rust text-completion-rust
 	@$(PYTHON) bench/run.py --rounds $(ROUNDS)
 
-bench-cpu: build ## the latter alone; ROUNDS=1 for a quick look
+bench-cpu: build ## measure the CPU backend alone (ROUNDS=1 is quick)
 	@$(PYTHON) bench/run.py cpu --rounds $(ROUNDS)
 
 format: setup-check ## rewrite the sources in the house style
@@ -52,17 +62,17 @@ format: setup-check ## rewrite the sources in the house style
 	@$(PYTHON) -m ruff check --quiet --fix . ; $(PYTHON) -m ruff format .
 	@for crate in $(CRATES); do cargo fmt --all --manifest-path $$crate; done
 
-bindings: setup ## regenerate from wit/ the bindings that are kept in the tree
+bindings: setup ## regenerate the bindings that are kept in the tree from wit/
 	@for script in $(wildcard sdk/*/scripts/generate_bindings.*); do echo "$$script"; $$script; done
 
-clean: ## remove build/; the cache outside the tree stays
+clean: ## remove build/, but not the cache outside the tree
 	rm -rf build
 
 ##@ Check
 .PHONY: check setup-check setup-test check-format check-headers check-layers check-python check-rust \
   check-typescript check-tidy
-check: check-layers check-format check-python check-rust check-typescript check-headers check-tidy ## all below
-	@echo "check: all well"
+check: check-layers check-format check-python check-rust check-typescript check-headers check-tidy ## run all checks below
+	@echo "check: everything passed"
 
 setup-test:
 	@scripts/setup.sh test
@@ -70,28 +80,28 @@ setup-test:
 setup-check:
 	@scripts/setup.sh check
 
-check-layers: ## includes of src/ point down
+check-layers: ## includes of src/ point down the layers
 	@python3 scripts/check_layers.py
 
 check-headers: build ## every C++ header compiles on its own
 	@$(PYTHON) scripts/check_headers.py
 
-check-format: setup-check ## C++ is in the house style
+check-format: setup-check ## C++ is formatted
 	@clang-format-19 --dry-run -Werror $(CPP_FILES)
 
-check-python: setup-check ## ruff
+check-python: setup-check ## Python passes ruff
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 
-check-rust: setup-check ## rustfmt and clippy
+check-rust: setup-check ## Rust passes rustfmt and clippy
 	@scripts/check_rust.sh $(CRATES)
 
-check-typescript: setup ## tsc, strict
+check-typescript: setup ## TypeScript passes tsc in strict mode
 	@scripts/check_typescript.sh
 
-check-tidy: setup-check build ## clang-tidy, on what changed since it last passed
+check-tidy: setup-check build ## C++ passes clang-tidy; unchanged files are not checked again
 	@$(PYTHON) scripts/check_tidy.py
 
-help: ## this list
+help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 	  /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -2,11 +2,11 @@
 # Builds bridge/ and leaves libpie_bridge.a and its three headers in a folder; called by CMake.
 #
 #   scripts/build-bridge.sh OUT_DIR [release|dev]
-#   scripts/build-bridge.sh OUT_DIR test        runs its own tests instead
+#   scripts/build-bridge.sh OUT_DIR test        runs the bridge's own tests instead
 #
-# The cargo target folder is in the cache, one a compiler, so that a second checkout, or another
-# lock file, compiles only what is new. Files in OUT_DIR change only when their content does:
-# an unchanged bridge makes ninja relink nothing.
+# The cargo target folder is in the cache, one per compiler, so that another checkout or lock file
+# compiles only what is new. A file in OUT_DIR is written only if its content changes, so ninja
+# relinks nothing if the bridge is unchanged.
 set -euo pipefail
 
 out=${1:?usage: build-bridge.sh OUT_DIR [release|dev|test]}
@@ -29,7 +29,7 @@ short_hash() { sha256sum | cut -c1-16; }
 export CARGO_TARGET_DIR
 CARGO_TARGET_DIR=$cache/cargo/bridge-$(rustc -vV | short_hash)
 
-# What the library is made of. As it was: nothing to do, and no waiting for others who build.
+# A hash of the library's sources. If it is unchanged, there is nothing to do.
 fingerprint() {
   { echo "$profile $CARGO_TARGET_DIR" && cd "$root" &&
     find bridge text wit scripts/build-bridge.sh -type f -not -path '*/target/*' -print0 |
@@ -53,7 +53,7 @@ header_dir=$CARGO_TARGET_DIR/headers/$(printf '%s' "$root" | short_hash)
 mkdir -p "$header_dir"
 export PIE_BRIDGE_HEADER=$header_dir/pie_bridge.h
 
-# cargo locks while it compiles, but another checkout may replace the library before we copy it.
+# cargo locks only while it compiles. Another checkout could replace the library before the copy.
 exec 9>"$cache/locks/bridge.lock"
 flock -n 9 || { echo "waiting for another build of the bridge" >&2; flock 9; }
 
@@ -66,7 +66,7 @@ if ! complete "$header_dir" "${headers[@]}"; then
   cargo build --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}"
 fi
 
-put() {  # put FROM TO: copies when the content differs. Size and time are looked at before content.
+put() {  # put FROM TO: copies a file if its content differs; compares size and time first
   local from=$1 to=$2 seen
   seen=$(stat -c '%i %s %y' "$from")
   [ -f "$to" ] && [ "$(cat "$to.from" 2>/dev/null)" = "$seen" ] && return

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Builds what the tests of the clients run: the JavaScript package, the drivers in Rust and C++.
+"""Builds what the tests of the clients run: the JavaScript package, drivers in Rust and C++.
 
-    build_clients.py [javascript] [rust] [cpp]    all of them when none is named
+    build_clients.py [javascript] [rust] [cpp]    without arguments, all of them
 
-Into build/clients/. Each tool decides itself what has to be made anew.
+The results are in build/clients/. Each language's own tool decides what has to be rebuilt.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ OUT = ROOT / "build" / "clients"
 
 
 def javascript_modules() -> Path:
-    """Where scripts/setup.sh installed what the JavaScript client depends on."""
+    """The folder into which scripts/setup.sh installed the JavaScript client's dependencies."""
     lock = (ROOT / "client/javascript/package-lock.json").read_bytes()
     return cache_dir(f"client-js-{hashlib.sha256(lock).hexdigest()[:16]}") / "node_modules"
 
 
 @cache
 def javascript() -> Path:
-    """The package, compiled, beside its dependencies."""
+    """Compiles the package beside its dependencies. Returns its folder."""
     source, out = ROOT / "client" / "javascript", OUT / "javascript"
     modules = javascript_modules()
     if not modules.is_dir():
@@ -50,7 +50,7 @@ def javascript() -> Path:
 
 @cache
 def rust() -> Path:
-    """The driver, and the example beside it."""
+    """Builds the driver and the example. Returns the driver."""
     target = cache_dir("cargo/client-rust")
     command = ["cargo", "build", "--release", "--locked", "--quiet", "--examples"]
     manifest = ROOT / "client" / "rust" / "Cargo.toml"
@@ -64,7 +64,7 @@ def rust() -> Path:
 
 @cache
 def cpp() -> Path:
-    """The driver and the example, in both faces of the client."""
+    """Builds the driver and the example for both APIs. Returns the blocking driver."""
     names = [f"pie-client-{name}{face}" for name in ("driver", "hello") for face in ("", "-async")]
     command = ["cmake", "--build", ROOT / "build" / "release", "--target", *names]
     subprocess.run(command, check=True)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Builds the inferlets of this tree into build/guests/, each only when what it is made of changed.
+"""Builds the inferlets of this tree into build/guests/. Unchanged inferlets are not built again.
 
-    build_guests.py                     all of them
-    build_guests.py hello-rust …        these
-    build_guests.py --under bench       those of one folder
-    build_guests.py --list              their names
+    build_guests.py                     builds all of them
+    build_guests.py hello-rust …        builds the named ones
+    build_guests.py --under bench       builds those of one folder
+    build_guests.py --list              prints their names
 
-A guest is a folder with a Pie.toml under inferlets/, sdk/conformance/, tests/ or bench/. It is
-called after its path: inferlets/hello/rust is hello-rust, sdk/conformance/cpp is conformance-cpp,
-tests/hostile/spin is hostile-spin, bench/guest is bench-guest. What was built is also kept in the
-cache, by the hash of everything that goes into it, so that a second checkout takes it from there.
+A guest is a folder with a Pie.toml under inferlets/, sdk/conformance/, tests/ or bench/. Its name
+is its path: inferlets/hello/rust is hello-rust, sdk/conformance/cpp is conformance-cpp,
+tests/hostile/spin is hostile-spin, bench/guest is bench-guest. Built components are also kept in
+the cache, under a hash of everything that goes into them, so that another checkout can use them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "guests"
 BAKERY = ROOT / "build" / "bin" / "bakery"
 
-# Where guests live → what their names begin with.
+# Folder of guests → prefix of their names.
 _PLACES = {"inferlets": "", "sdk/conformance": "conformance-", "tests": "", "bench": "bench-"}
 _NOT_SOURCE = {"target", "node_modules", "build", "dist", "__pycache__", ".pytest_cache", "tests"}
 _NOT_CODE = {".md", ".wasm"}
 _CACHE_LIMIT_BYTES = 2_000_000_000
-_CACHE_KEEP_S = 3600  # entries this young are not pruned: another build may be about to copy them
+_CACHE_KEEP_S = (
+    3600  # younger entries are not pruned, because another build may be about to copy them
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Guest:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one guest. `error` is empty when it is there."""
+    """The result of building one guest. `error` is empty if it succeeded."""
 
     guest: Guest
     how: str = ""
@@ -65,7 +67,7 @@ class Outcome:
 
 
 def all_guests() -> list[Guest]:
-    """Every guest of the tree, by name."""
+    """Every guest of the tree, sorted by name."""
     guests = []
     for place, prefix in _PLACES.items():
         for manifest in (ROOT / place).rglob("Pie.toml"):
@@ -76,7 +78,7 @@ def all_guests() -> list[Guest]:
 
 
 def make(guest: Guest) -> Outcome:
-    """Brings one guest up to date."""
+    """Builds one guest if it is out of date."""
     try:
         key = _key_of(guest)
     except BakeryError as error:
@@ -101,14 +103,16 @@ def make(guest: Guest) -> Outcome:
     )
     if done.returncode != 0:
         return Outcome(guest, error=done.stdout.strip())
-    if _key_of(guest) == key:  # else something was edited meanwhile, and what this is nobody knows
+    if (
+        _key_of(guest) == key
+    ):  # else a source changed meanwhile, and the component may be of either version
         _copy(guest.out, kept)
         stamp.write_text(key)
     return Outcome(guest, f"built in {time.monotonic() - began:.1f} s")
 
 
 def make_all(guests: Iterable[Guest]) -> list[Outcome]:
-    """Brings guests up to date, one a core at a time; one line each."""
+    """Builds the guests that are out of date, one per core at a time. Prints a line for each."""
     OUT.mkdir(parents=True, exist_ok=True)
     outcomes = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -124,7 +128,7 @@ def make_all(guests: Iterable[Guest]) -> list[Outcome]:
 
 
 def _key_of(guest: Guest) -> str:
-    """A hash of all that goes into the component."""
+    """A hash of everything that goes into the component."""
     language = detect(guest.folder).NAME
     digest = hashlib.sha256(_language_key(language).encode())
     digest.update(_tree_hash(guest.folder).encode())
@@ -173,7 +177,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _prune() -> None:
-    """Drops the components used longest ago, past the limit."""
+    """Deletes the least recently used components until the cache is within its limit."""
     kept = sorted(cache_dir("guests").glob("*.wasm"), key=lambda path: path.stat().st_mtime)
     total = sum(path.stat().st_size for path in kept)
     for path in kept:
@@ -200,7 +204,9 @@ def main() -> int:
         guests = [guest for guest in guests if inside in (guest.folder, *guest.folder.parents)]
     if unknown := set(args.names) - {guest.name for guest in guests}:
         known = ", ".join(guest.name for guest in guests) or "none"
-        print(f"no such guest: {', '.join(sorted(unknown))}; there are: {known}", file=sys.stderr)
+        print(
+            f"no such guest: {', '.join(sorted(unknown))}; the guests are: {known}", file=sys.stderr
+        )
         return 1
     if args.names:
         guests = [guest for guest in guests if guest.name in args.names]

@@ -92,9 +92,9 @@ def main() -> int:
         return 1
     PASSED.mkdir(parents=True, exist_ok=True)
     flags, all_headers = flags_by_folder(), headers()
-    bridge = ROOT / "build" / "release" / "bridge" / "pie_bridge.h"
-    digest = hashlib.sha256(bridge.read_bytes() if bridge.is_file() else b"")
-    for header in all_headers:
+    generated = sorted((ROOT / "build" / "release" / "bridge").glob("*.h"))
+    digest = hashlib.sha256()
+    for header in (*all_headers, *generated):
         digest.update(header.read_bytes())
     common = digest.hexdigest()
     with ThreadPoolExecutor(os.cpu_count()) as pool:

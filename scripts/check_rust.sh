@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# rustfmt and clippy over the given Cargo.toml files. Builds in the cache, beside the real builds.
+# Runs rustfmt and clippy over the given Cargo.toml files. It builds in its own folders of the cache.
 set -euo pipefail
 
 status=0
@@ -9,7 +9,7 @@ for manifest in "$@"; do
   cargo fmt --all --manifest-path "$manifest" --check
   crate=$(dirname "$manifest")
   target=()
-  # The SDK exists only inside components; the rest runs on this machine.
+  # The SDK compiles only for components. The other crates run on this machine.
   [ "$crate" != sdk/rust ] || target=(--target wasm32-wasip2)
   CARGO_TARGET_DIR="$cache/cargo/clippy-${crate//\//-}" \
     cargo clippy --manifest-path "$manifest" --quiet --workspace "${target[@]}" -- -D warnings ||

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""clang-tidy over src/ and client/cpp/, only on files that changed since they last passed.
+"""Runs clang-tidy over src/ and client/cpp/, only on files that changed since they last passed.
 
-What a file's verdict rests on is the file, every header of ours, its compile command and
-.clang-tidy; their hash is remembered in build/tidy/ once it passed.
+The result for a file depends on the file, all our headers, its compile command and .clang-tidy.
+When a file passes, the hash of these is recorded in build/tidy/.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ FOLDERS = (ROOT / "src", ROOT / "client" / "cpp" / "src")
 
 
 def entries() -> list[dict[str, str]]:
-    """The compile commands of our own sources, each once: the fuzzer compiles some again, for g++
-    alone. Tests are left out: gtest's macros cost most."""
+    """The compile commands of our own sources, each once. The fuzzer's second compilation, which
+    only g++ accepts, is left out. So are tests: clang-tidy is slow on gtest's macros."""
     return [
         entry
         for entry in json.loads(DATABASE.read_text())
@@ -42,7 +42,7 @@ def headers_hash() -> str:
 
 
 def tidy(entry: dict[str, str], common: str) -> str:
-    """The complaints about one file; empty when there are none."""
+    """The complaints about one file; empty if there are none."""
     file = Path(entry["file"])
     key = hashlib.sha256(f"{common}{entry.get('command')}".encode() + file.read_bytes()).hexdigest()
     stamp = PASSED / key
@@ -67,7 +67,7 @@ def main() -> int:
     PASSED.mkdir(parents=True, exist_ok=True)
     common = headers_hash()
     todo = entries()
-    # clang-tidy runs every command that it finds for a file: it gets these alone.
+    # clang-tidy runs every command that its database has for a file. It gets these only.
     (PASSED / DATABASE.name).write_text(json.dumps(todo))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         complaints = [text for text in pool.map(lambda entry: tidy(entry, common), todo) if text]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tsc over every tsconfig.json of the tree, with the compiler that set-up installed.
+# Runs tsc over every tsconfig.json of the tree, with the compiler that setup installed.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

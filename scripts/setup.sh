@@ -4,7 +4,7 @@
 #
 #   scripts/setup.sh          installs what building and testing need
 #   scripts/setup.sh test     also installs a browser, which one test of the JavaScript client needs
-#   scripts/setup.sh check    also installs what `make check` needs: clang-format, clang-tidy, clippy
+#   scripts/setup.sh check    also installs what `make check` needs, such as clang-tidy and clippy
 #
 # System packages come from apt (as root, or with sudo). Everything else goes to the cache folder
 # ($PIE_CACHE, else $XDG_CACHE_HOME/pie, else ~/.cache/pie) and to build/ of this checkout. Each

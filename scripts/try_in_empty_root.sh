@@ -7,9 +7,9 @@
 #   scripts/try_in_empty_root.sh bookworm demo test   one release, several targets in turn
 #
 # The release is bookworm (Debian 12) or trixie (Debian 13). It needs root, debootstrap and about
-# 15 GB of disk in $PIE_ROOTS (default /var/tmp/pie-roots) for each release. The root is made anew by
-# each call, and its copy of the tree holds what git would commit. The mirror, its settings and the
-# certificates are those of this machine's own apt; the log is in $PIE_ROOTS/RELEASE.log.
+# 15 GB of disk in $PIE_ROOTS (default /var/tmp/pie-roots) for each release. Each call makes a new
+# root, whose copy of the tree holds what git would commit. The mirror, its settings and the
+# certificates are those of this machine's own apt. The log is $PIE_ROOTS/RELEASE.log.
 set -euo pipefail
 
 tree=$(cd "$(dirname "$0")/.." && pwd)

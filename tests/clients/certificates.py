@@ -1,4 +1,4 @@
-"""A certificate authority of the tests, and a server's certificate by it."""
+"""Makes a certificate authority for the tests, and a server's certificate signed by it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 
 def write(folder: Path) -> None:
-    """ca.pem, cert.pem and key.pem, for localhost."""
+    """Writes ca.pem, cert.pem and key.pem for localhost."""
     ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca_name = _name("test authority")
     ca = _certificate(ca_name, ca_key.public_key(), ca_name, ca_key, is_ca=True)

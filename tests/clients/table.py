@@ -22,7 +22,7 @@ _fresh = itertools.count(1)
 
 
 class Driver:
-    """A driver that runs. Answers are matched by number: several can be under way."""
+    """A running driver. Answers are matched to requests by number, so several can be in flight."""
 
     def __init__(self, command: list[str], folder: Path, env: dict[str, str]) -> None:
         self.folder = folder
@@ -55,7 +55,7 @@ class Driver:
         try:
             return self._answers[number].get(timeout=world.LIMIT_S)
         except queue.Empty:
-            self.process.kill()  # the next case has another, and does not wait for this one
+            self.process.kill()  # the next case starts its own driver
             raise AssertionError("the driver did not answer") from None
         finally:
             del self._answers[number]
@@ -66,7 +66,7 @@ class Driver:
 
 
 class Run:
-    """One case, with one driver, on one server."""
+    """Runs one case with one driver on one server."""
 
     def __init__(self, case: dict[str, Any], driver: Driver, loop: Loop, folder: Path) -> None:
         self.case = case
@@ -101,7 +101,7 @@ class Run:
             self.between.close()
 
     def _prepare(self, server: world.Server) -> None:
-        """Installs what the cases launch, as the user that they are."""
+        """Installs the programs that the cases launch, as the user of the case."""
         server.prepared = True
         if server.uri.startswith("wss"):
             connect = {"op": "connect", "uri": "$tls_uri", "ca": "$ca", "username": "ada"}
@@ -112,7 +112,7 @@ class Run:
         install = {"op": "install", "wasm": "$wasm:session", "manifest": manifest}
         self.step({**install, "client": "first"})
 
-    # --- steps -----------------------------------------------------------------------------------
+    # Steps that the driver runs.
 
     def step(self, step: dict[str, Any]) -> None:
         step = dict(step)
@@ -146,7 +146,7 @@ class Run:
         if error:
             assert "error" in answer, f"{step}: expected an error, got {answer}"
             assert answer["error"]["kind"] == error, f"{step}: {answer}"
-            assert answer["error"]["message"], f"{step}: an error without words"
+            assert answer["error"]["message"], f"{step}: the error has no message"
             if contains:
                 assert contains in answer["error"]["message"], f"{step}: {answer}"
             if save:
@@ -162,7 +162,7 @@ class Run:
         if save:
             self.saved[save] = found
 
-    # --- what the tests do themselves ------------------------------------------------------------
+    # Steps that the tests do themselves.
 
     def _do_login(self, step: dict[str, Any]) -> dict[str, Any]:
         user = step.get("user", "ada")
@@ -202,10 +202,10 @@ class Run:
     def _do_joined(self, step: dict[str, Any]) -> dict[str, Any]:
         return {"ok": [event for part in step["parts"] for event in self.saved[part[1:]]]}
 
-    # --- values ----------------------------------------------------------------------------------
+    # Values in cases.
 
     def expand(self, value: Any) -> Any:
-        """Puts in what `$…` stands for."""
+        """Replaces each `$…` by its value."""
         if isinstance(value, dict):
             return {key: self.expand(part) for key, part in value.items()}
         if not isinstance(value, str) or "$" not in value:
@@ -243,7 +243,7 @@ class Run:
         return str(path)
 
     def expected(self, value: Any) -> Any:
-        """The same for what is expected: `$numbers:2:5` in a list are the events of 2, 3, 4."""
+        """Expands an expected value. In a list, `$numbers:2:5` stands for the events 2, 3 and 4."""
         if not isinstance(value, list):
             return self.expand(value)
         out: list[Any] = []
@@ -259,7 +259,7 @@ class Run:
         return out
 
     def normal(self, found: Any) -> Any:
-        """Paths of received files become what is in them."""
+        """Replaces paths of received files by the files' contents."""
         if not isinstance(found, list):
             return found
         if len(found) == 2 and found[0] == "file":

@@ -1,5 +1,5 @@
-"""The examples of docs/guide/clients.md run, in every language; the JavaScript client also in a
-browser."""
+"""The examples of docs/guide/clients.md work in every language; the JavaScript client also works in
+a browser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROMPT = {"prompt": "Hello", "temperature": 0}
 
 
 def serving(home: Path, config: str = "", key: str | None = None) -> world.Server:
-    """A server that has the programs; `text` is the answer to the prompt."""
+    """A server with the programs installed. `text` is the answer to the prompt."""
     server = world.Server(home, config)
 
     async def install() -> str:
@@ -107,7 +107,7 @@ console.log(text);
 
 
 def test_the_build_for_browsers(server, tmp_path):
-    """Bundled as for a page, with nothing of Node in it, on the WebSocket that browsers have."""
+    """The client, bundled for a page, needs only what browsers have, such as a WebSocket."""
     package = build_clients.javascript()
     bundle = package / "dist" / "browser.js"
     assert "node:" not in bundle.read_text()
@@ -133,10 +133,10 @@ try {{
 
 @pytest.mark.parametrize("kind", ["rsa", "ed25519", "p256", "p384"])
 def test_in_a_browser(guarded, tmp_path, kind):
-    """A page signs in, sends a file, gets it back, and streams an answer."""
+    """A page authenticates, sends a file, receives it back, and streams an answer."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
-        pytest.skip("there is no browser here: scripts/setup.sh test")
+        pytest.skip("no browser is installed. Run: scripts/setup.sh test")
     folder = build_clients.javascript() / "dist"
     key, prompt = world.private_text(kind), json.dumps(PROMPT)
     page = PAGE.format(uri=guarded.uri, key=key, prompt=prompt)

@@ -15,7 +15,7 @@ from wire import Loop
 
 import build_clients
 
-# Nobody is taken for gone because the machine stood still.
+# Time-outs are long, so that no client is dropped when the machine stalls.
 PATIENT = (
     f"[server]\ndrain_secs = 0\nauth_timeout_secs = {world.LIMIT_S}\nping_secs = {world.LIMIT_S}\n"
 )
@@ -38,7 +38,7 @@ def loop() -> Iterator[Loop]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory) -> Iterator[Callable[..., world.Server]]:
-    """The server of a name, started when it is first asked for; or one of its own."""
+    """Gives the server of a name and starts it if needed, or a new one for this case alone."""
     started: dict[object, world.Server] = {}
 
     def get(name: str, own: bool = False) -> world.Server:

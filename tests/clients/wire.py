@@ -1,5 +1,5 @@
-"""What stands between a client and its server: a proxy that can cut, stall and spoil; and servers
-that lie. All in threads of their own, so that tests can wait for drivers."""
+"""A proxy between a client and its server that can cut, stall and damage a connection, and servers
+that break the protocol. Each runs in its own thread, so that tests can wait for drivers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Loop:
 
 
 class Proxy:
-    """Passes bytes on to a server, until told otherwise. What is told holds for what comes next."""
+    """Passes bytes on to a server. A method below changes how later bytes are treated."""
 
     def __init__(self, loop: Loop, target: int) -> None:
         self._loop = loop
@@ -49,15 +49,15 @@ class Proxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def spoil(self, after: int) -> None:
-        """Changes one byte that a client sends, so many bytes from now."""
+        """Changes one byte that a client sends, `after` bytes from now."""
         self._spoil_after = after
 
     def stall(self) -> None:
-        """Swallows what clients send."""
+        """Drops what clients send."""
         self._stalled = True
 
     def cut(self, after_down: int | None = None) -> None:
-        """Breaks every connection, at once or once the server has sent so many bytes more."""
+        """Breaks every connection, at once or when the server has sent `after_down` more bytes."""
         self._stalled = False
         if after_down is not None:
             self._cut_after_down = after_down
@@ -117,7 +117,7 @@ class Proxy:
         return data
 
 
-# --- servers that lie ----------------------------------------------------------------------------
+# Servers that break the protocol.
 
 
 def _event(kind: str, value: str, **more: Any) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def _chunk(data: bytes, index: int, total: int, whole: bytes, seq: int = 1) -> d
     }
 
 
-# What follows a launch.
+# What a server sends after a launch.
 STORIES: dict[str, list[Any]] = {
     "wrong_hash": [_chunk(b"false", 0, 1, b"true"), _event("stdout", "behind", seq=2)],
     "wrong_order": [
@@ -165,7 +165,7 @@ STORIES: dict[str, list[Any]] = {
 
 
 class FakeServer:
-    """Answers to the first messages as a server does, then tells its story."""
+    """Answers the first messages as a server does, then sends the frames of its script."""
 
     def __init__(self, loop: Loop, story: str) -> None:
         self._loop = loop
@@ -190,7 +190,7 @@ class FakeServer:
         writer.close()
 
     async def _talk(self, socket: websockets.ServerConnection) -> None:
-        with contextlib.suppress(websockets.ConnectionClosed):  # that is what lies are for
+        with contextlib.suppress(websockets.ConnectionClosed):  # clients are expected to hang up
             await self._tell(socket)
 
     async def _tell(self, socket: websockets.ServerConnection) -> None:

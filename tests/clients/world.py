@@ -1,4 +1,4 @@
-"""What the cases speak of: servers, users with keys, components, files."""
+"""What the cases refer to: servers, users with keys, components, files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+import configuration
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
@@ -21,7 +22,7 @@ MANIFESTS = {
 }
 COMPONENTS = {"session": "serve-session-rust", "empty": "bench-empty"}
 
-# Only for what hangs: a machine that stands still for minutes should fail nothing.
+# Long enough that a test fails only if something hangs, even on a machine that stalls for minutes.
 LIMIT_S = 600
 
 KEYS = {
@@ -29,7 +30,7 @@ KEYS = {
     "ed25519": ed25519.Ed25519PrivateKey.generate,
     "p256": lambda: ec.generate_private_key(ec.SECP256R1()),
     "p384": lambda: ec.generate_private_key(ec.SECP384R1()),
-    "p521": lambda: ec.generate_private_key(ec.SECP521R1()),  # that no server takes
+    "p521": lambda: ec.generate_private_key(ec.SECP521R1()),  # no server accepts this kind
     "eve": ed25519.Ed25519PrivateKey.generate,
 }
 FORMS = {
@@ -63,9 +64,9 @@ class Server:
 
     def __init__(self, home: Path, config: str = "") -> None:
         self.home = home
-        (home / "config.toml").write_text(config)
+        configuration.write(home, config)
         self.guarded = "[auth]" in config
-        self.prepared = False  # has the programs of the cases
+        self.prepared = False  # whether the programs of the cases are installed
         for user, kinds in {"ada": ("rsa", "ed25519", "p256", "p384"), "eve": ("eve",)}.items():
             for kind in kinds:
                 self._run("auth", "add", user, "-", stdin=public_text(kind))
@@ -79,7 +80,7 @@ class Server:
             )
         first = self.process.stdout.readline()
         found = re.search(r"wss?://\S+:(\d+)", first)
-        assert found, f"it did not start: {first}{(home / 'server.log').read_text()}"
+        assert found, f"the server did not start: {first}{(home / 'server.log').read_text()}"
         self.uri, self.port = found[0], int(found[1])
 
     def _run(self, *arguments: str | Path, stdin: str = "") -> None:
@@ -109,7 +110,7 @@ def component(name: str) -> Path:
 
 
 def padded(name: str, size: int, folder: Path) -> Path:
-    """The same component, longer: with a section that nobody reads."""
+    """The same component with a custom section appended, which makes it longer."""
     path = folder / f"{name}-{size}.wasm"
     if not path.is_file():
         whole = component(name).read_bytes()
@@ -127,6 +128,6 @@ def _leb128(number: int) -> bytes:
 
 
 def content(size: int) -> bytes:
-    """So many bytes, no two places alike for long."""
+    """Bytes of that length without long repetitions."""
     blocks = (hashlib.sha256(str(i).encode()).digest() for i in range(size // 32 + 1))
     return b"".join(blocks)[:size]

@@ -41,7 +41,7 @@ async def main(uri: str, component: str, manifest: str, key: str | None) -> dict
             process = await client.launch_process("session@0.1.0", input=input)
             return await events_of(process)
 
-        # This client has no place yet for a file that comes as soon as the process is launched.
+        # This client loses a file that arrives right after the launch.
         found["speak"] = await run(do="speak", wait_ms=300)
         found["fail"] = await run(do="fail")
 

@@ -1,7 +1,7 @@
-"""The published Python client, as it is in the registry, drives this server.
+"""The published Python client drives this server.
 
-It is installed into an environment of its own and used by its documented calls only
-(`published_client.py`); nobody looks inside.
+It is installed from the registry into a virtual environment, and only its documented calls are used
+(`published_client.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import configuration
 import pytest
 
 from bakery.toolchain import cache_dir
@@ -27,7 +28,7 @@ PACKAGE = "pie-client==0.4.0"
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """An environment with the package."""
+    """The interpreter of a virtual environment with the package."""
     folder = cache_dir(f"compat/{PACKAGE.replace('==', '-')}")
     interpreter = folder / "bin" / "python"
     if not (folder / ".complete").exists():
@@ -39,7 +40,8 @@ def python() -> Path:
 
 
 @contextmanager
-def serving(home: Path) -> Iterator[str]:
+def serving(home: Path, config: str = "") -> Iterator[str]:
+    configuration.write(home, config)
     server = subprocess.Popen(
         [PIE, "serve", "--dummy", "--port", "0"],
         env={**os.environ, "PIE_HOME": str(home)},
@@ -101,8 +103,7 @@ def test_without_authentication(python: Path, tmp_path: Path):
 def test_with_a_key(python: Path, tmp_path: Path, kind: str):
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-m", "PEM", "-f", key], check=True)
-    (tmp_path / "config.toml").write_text("[auth]\nenabled = true\n")
     env = {**os.environ, "PIE_HOME": str(tmp_path)}
     subprocess.run([PIE, "auth", "add", "ada", f"{key}.pub"], env=env, check=True)
-    with serving(tmp_path) as uri:
+    with serving(tmp_path, "[auth]\nenabled = true\n") as uri:
         check(drive(python, uri, key))

@@ -1,4 +1,4 @@
-"""Inferlets of the published Rust SDK run here unchanged, and their source builds with ours too.
+"""Inferlets of the published Rust SDK run unchanged, and their sources also build with our SDK.
 
 The project in `published-rust/` is built twice from one source: by plain cargo with the crate from
 the registry, and by bakery with the SDK of this tree. Both components must give the same answer.
@@ -26,7 +26,7 @@ INPUT = {"prompt": "Tell me about pie.", "max_tokens": 24}
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Path:
-    """A copy to build in: cargo writes into a project's folder."""
+    """A copy of the project to build in, because cargo writes into a project's folder."""
     copy = tmp_path_factory.mktemp("compat") / "published-rust"
     shutil.copytree(SOURCE, copy)
     (copy / "manifest.toml").rename(copy / "Pie.toml")

@@ -1,4 +1,4 @@
-"""What is particular to the C++ SDK: JSON, coroutines, drafts. The inferlet here checks itself."""
+"""What only the C++ SDK has: JSON, coroutines, drafts. The inferlet in this folder tests itself."""
 
 from __future__ import annotations
 

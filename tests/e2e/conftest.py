@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: the engine's program, the inferlets of this tree, one runner."""
+"""Fixtures of the end-to-end tests: the program `pie`, the inferlets of this tree, and a runner."""
 
 from __future__ import annotations
 
@@ -15,12 +15,6 @@ _LIMIT_S = 240  # the first run of a Python or JavaScript component compiles it
 Completed = subprocess.CompletedProcess[str]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Neither the config nor the saved contexts of whoever runs the tests."""
-    os.environ["PIE_HOME"] = str(tmp_path_factory.mktemp("home"))
-
-
 @pytest.fixture(scope="session")
 def pie() -> Path:
     """The program. $PIE_BINARY names another one, such as a sanitizer build."""
@@ -31,7 +25,7 @@ def pie() -> Path:
 
 @pytest.fixture(scope="session")
 def guest() -> Callable[[str], list[str | Path]]:
-    """`--path … --manifest …` of an inferlet, by the name of its file in build/guests."""
+    """Gives `--path … --manifest …` of an inferlet, by the name of its file in build/guests."""
     manifests = {
         f"{example}-{language}": ROOT / "inferlets" / example / language / "Pie.toml"
         for example in ("hello", "text-completion", "parallel-generation")
@@ -50,7 +44,7 @@ def guest() -> Callable[[str], list[str | Path]]:
 
 @pytest.fixture(scope="session")
 def run(pie: Path) -> Callable[..., Completed]:
-    """Runs `pie …` to its end and gives what it wrote, as text."""
+    """Runs `pie …` to its end and returns what it wrote, as text."""
 
     def run_pie(*arguments: str | Path, env: dict[str, str] | None = None, stdin="") -> Completed:
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""The first minutes of a newcomer: create, build, run; then a mistake, and what bakery says."""
+"""A newcomer's first minutes: create, build, run; then a mistake, and bakery's message about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BAKERY = ROOT / "build" / "bin" / "bakery"
 PIE = ROOT / "build" / "bin" / "pie"
 _LIMIT_S = 300  # the first build of a language compiles its SDK
 
-# Language flag → (source file of its template, text in it, what a slip of the hand makes of it).
+# Language flag → (source file of its template, a text in it, the same text with a typing error).
 SOURCES = {
     "rust": ("src/lib.rs", "Context::new(&model)?", "Context::knew(&model)?"),
     "python": (

@@ -1,4 +1,4 @@
-"""The Python SDK in a real component on the dummy model: asyncio, the older API, failures."""
+"""The Python SDK in a real component on the dummy model: asyncio, the older API, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pie run` and its siblings as a person meets them: real components, exit codes, streams, signals.
+"""`pie run` and other commands as a user meets them: components, exit codes, streams, signals.
 
 Python and JavaScript components compile for seconds when they are new, so each runs once here; what
 does not depend on the language is shown with Rust components.
@@ -24,7 +24,7 @@ every_language = pytest.mark.parametrize("language", LANGUAGES)
 
 
 def assert_fails(done: subprocess.CompletedProcess[str], words: str) -> None:
-    """It ended with an error of its own: one line that says `words`, and nothing on stdout."""
+    """`pie` failed with one line on stderr that contains `words`, and nothing on stdout."""
     assert done.returncode == 1, done.stderr
     assert done.stdout == ""
     assert done.stderr.startswith("error: "), done.stderr
@@ -32,7 +32,7 @@ def assert_fails(done: subprocess.CompletedProcess[str], words: str) -> None:
     assert "terminate called" not in done.stderr
 
 
-# What the examples answer.
+# The examples' answers.
 
 
 @every_language
@@ -43,7 +43,7 @@ def test_hello_greets_by_name(run, guest, language):
 
 @every_language
 def test_text_completion_streams_before_it_returns(pie, guest, language):
-    # A socket that keeps the borders between writes shows whether the text came piece by piece.
+    # A socket that keeps message boundaries shows whether the text was written in pieces.
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     program = guest(f"text-completion-{language}")
     with subprocess.Popen(
@@ -69,13 +69,13 @@ def test_parallel_generation_returns_as_many_as_asked_for(run, guest, language):
     texts = json.loads(done.stdout)
     assert len(texts) == 3
     assert all(isinstance(text, str) and text for text in texts)
-    assert len(set(texts)) > 1, "each draws for itself"
+    assert len(set(texts)) > 1, "each generation samples independently"
     assert done.stderr == (
         "counts: instances=0 handles=0 contexts=0 pages=0 snapshots=0 topics=0\n"
     )
 
 
-# What goes where.
+# Stdout and stderr.
 
 
 def test_without_stdout_only_the_return_value_is_printed(run, guest):
@@ -160,7 +160,9 @@ def test_input_as_json_file_and_standard_input(run, guest, tmp_path):
     assert run(*hello, f"@{file}").stdout == "Hello, file!\n"
     assert run(*hello, "-", stdin='{"name": "pipe"}').stdout == "Hello, pipe!\n"
     done = run(*hello, '{"name": "json"}', "--", "--name=arguments")
-    assert done.stdout == "Hello, arguments!\n", "arguments join the input, and win"
+    assert done.stdout == "Hello, arguments!\n", (
+        "arguments are merged into the input and take precedence"
+    )
 
 
 def test_input_that_is_no_input(run, guest, tmp_path):
@@ -197,7 +199,7 @@ def test_arguments_that_are_not_text(pie, guest):
     assert b"is not UTF-8" in done.stderr
 
 
-# Files that are not what they should be.
+# Files that are damaged or of another kind.
 
 
 def test_component_that_is_none(run, tmp_path):
@@ -266,7 +268,7 @@ def test_folders_that_are_not_there(run, guest, tmp_path):
 
 
 class Interrupted:
-    """A run that gets SIGINT once `log` says that it has come so far."""
+    """Starts a run and sends it SIGINT as soon as its log contains `log`."""
 
     def __init__(self, pie, log: Path, moment: str, *arguments, env=None):
         command = [pie, "run", "--dummy", *arguments, "--log", log]
@@ -284,7 +286,7 @@ class Interrupted:
             time.sleep(0.002)
 
     def end(self) -> tuple[int, str, str, float]:
-        """Exit code, stdout, stderr, and how long it took to leave."""
+        """Returns exit code, stdout, stderr, and how long the exit took."""
         start = time.monotonic()
         self.child.send_signal(signal.SIGINT)
         stdout, stderr = self.child.communicate(timeout=60)
@@ -311,7 +313,7 @@ def test_ctrl_c_quietly(pie, guest, tmp_path):
     assert (code, stdout, stderr) == (130, "", "")
 
 
-# Two compilers: quick code first, good code for the next time.
+# Two compilers: the first run uses quick code, the next run optimised code.
 
 
 def test_first_run_starts_on_quick_code_and_keeps_good_code(pie, guest, run, tmp_path):
@@ -321,7 +323,7 @@ def test_first_run_starts_on_quick_code_and_keeps_good_code(pie, guest, run, tmp
     def kept() -> list[Path]:
         return list((tmp_path / "cache" / "code").glob("*/*.cwasm"))
 
-    # Ctrl-C while it compiles ends it, though there is nothing to cancel yet.
+    # Ctrl-C ends a run that is still compiling, although no inferlet is running yet.
     early = Interrupted(pie, tmp_path / "early", "compiling", *program, env=env)
     code, stdout, stderr, took = early.end()
     assert (code, stdout, stderr) == (130, "", "")
@@ -333,7 +335,7 @@ def test_first_run_starts_on_quick_code_and_keeps_good_code(pie, guest, run, tmp
         command, env={**os.environ, **env}, stdout=subprocess.PIPE, text=True
     ) as child:
         assert child.stdout.readline() == "Hello, world!\n"
-        assert not kept(), "it answered before the good code was there"
+        assert not kept(), "the run answered before the optimised code was ready"
         assert child.wait(timeout=240) == 0
     assert len(kept()) == 1
     assert log.read_text().count("compiling") == 1

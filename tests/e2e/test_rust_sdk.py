@@ -1,4 +1,4 @@
-"""What only the Rust SDK promises. Each check is one run of the inferlet in `rust-sdk/`."""
+"""Promises of the Rust SDK alone. Each check is one run of the inferlet in `rust-sdk/`."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import configuration
 import pytest
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -20,12 +21,13 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def home(tmp_path: Path) -> dict[str, str]:
+    configuration.write(tmp_path / "home")
     return {"PIE_HOME": str(tmp_path / "home")}
 
 
 @pytest.fixture
 def say(run: Run, guest, home) -> Callable[..., tuple[int, int]]:
-    """One turn of a conversation: how many tokens were remembered, how many saved."""
+    """Runs one turn of a conversation. Returns the numbers of remembered and of saved tokens."""
 
     def one_turn(prompt: str, *flags: str, env: dict[str, str] = home) -> tuple[int, int]:
         arguments = ("--prompt", prompt, "--max-tokens", "8")
@@ -133,17 +135,17 @@ def test_quotas_are_errors_of_save(run: Run, guest, say, home, tmp_path):
     done = run("run", "--dummy", *guest("remember-rust"), *arguments, env=home)
     assert done.returncode == 1
     assert "1 snapshots already; delete some" in done.stderr
-    say("Again.", "-c", str(config))  # replacing adds none
+    say("Again.", "-c", str(config))  # replacing a snapshot adds none
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real disk that is soon full; needs the right to mount one."""
+    """A small real file system, which fills up soon. Mounting it needs root."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
     if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("no right to mount a file system")
+        pytest.skip("mounting a file system is not permitted")
     yield disk
     subprocess.run(["umount", "-l", str(disk)], check=True)
 
@@ -163,7 +165,7 @@ def test_a_full_disk_is_an_error_and_the_old_one_stays(
 
 
 def test_killed_while_it_saves_there_is_the_old_or_the_new(pie: Path, guest, say, home):
-    """From a launch to just after the save, at random moments."""
+    """The process is killed at random moments between its launch and just after the save."""
     _, saved = say("Hello.")
     draws = random.Random(1)
     lengths = {saved}
@@ -180,7 +182,7 @@ def test_killed_while_it_saves_there_is_the_old_or_the_new(pie: Path, guest, say
         process.send_signal(signal.SIGKILL)
         process.wait()
         known, saved = say("and?")
-        # A turn is saved whole, or not at all.
+        # A turn is saved completely or not at all.
         assert known in lengths or known > max(lengths)
         lengths |= {known, saved}
 

@@ -1,4 +1,4 @@
-"""A Hugging Face folder → model.gguf, with llama.cpp's names, keys and order of rows.
+"""Converts a Hugging Face folder to model.gguf, with llama.cpp's names, keys and order of rows.
 
 Only what make_models.py needs; written from the format's documentation and the `gguf` package.
 """
@@ -61,7 +61,7 @@ EXPERTS = {"w1": "gate", "w2": "down", "w3": "up"}
 
 
 def turn_rows(weights: np.ndarray, heads: int) -> np.ndarray:
-    """llama.cpp's llama turns neighbouring rows; Hugging Face's, rows half a head apart."""
+    """Reorders rows: RoPE pairs rows half a head apart in Hugging Face, neighbours in llama.cpp."""
     halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
     return halves.swapaxes(1, 2).reshape(weights.shape)
 
@@ -83,7 +83,7 @@ def llama3_factors(rope: dict[str, Any], dims: int) -> np.ndarray:
 
 
 def blocks_of(blocks: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """MXFP4 of gpt-oss → GGUF: the exponent first, numbers i and i + 16 in one byte."""
+    """Converts MXFP4 of gpt-oss to GGUF: the exponent first, numbers i and i + 16 in one byte."""
     numbers = np.stack([blocks & 15, blocks >> 4], -1).reshape(*blocks.shape[:-1], 32)
     packed = numbers[..., :16] | numbers[..., 16:] << 4
     joined = np.concatenate([scales[..., None], packed], -1)
@@ -176,7 +176,7 @@ class Converter:
         layer = re.match(r"model\.layers\.(\d+)\.(.*)", name)
         prefix, rest = (f"blk.{layer[1]}.", layer[2]) if layer else ("", name)
         expert = re.match(r"(?:mlp|block_sparse_moe)\.experts\.\d+\.(\w+?)(?:_proj)?\.weight", rest)
-        if expert:  # in the order of their numbers, of which there are fewer than ten
+        if expert:  # sorted by name, which is by number because there are fewer than ten
             kind = EXPERTS.get(expert[1], expert[1])
             self.stacks.setdefault(f"{prefix}ffn_{kind}_exps.weight", []).append(values)
             return

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes models/: a tiny random model of every architecture, and what transformers says of it.
+"""Writes models/: a tiny random model of every architecture, with the results of transformers.
 
     pip install torch==2.15.0 transformers==5.22.2 gguf==0.19.0
     python tests/golden/make_models.py [NAME …]
@@ -35,7 +35,7 @@ from safetensors.numpy import save_file
 HERE = Path(__file__).parent / "models"
 PROMPT = 24
 STEPS = 64
-LEAST_GAP = 0.05  # between the best two logits
+LEAST_GAP = 0.05  # the least distance between the best two logits
 LEAST_WORDS = 12
 TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
@@ -45,10 +45,10 @@ class Model:
     config: type
     sizes: dict[str, Any]
     dtype: str = "BF16"
-    shards: str = "1GB"  # the largest size of one
-    max_positions: int = 0  # that the device is opened with; 0: as many as the model knows
+    shards: str = "1GB"  # the largest size of a shard
+    max_positions: int = 0  # of the device in the test; 0 = the model's own
     mxfp4: bool = False
-    seed: int = 0  # the first to try: those before it were no good
+    seed: int = 0  # the first seed to try; smaller ones give unusable models
     tensors: dict[str, np.ndarray] = field(default_factory=dict)
 
 
@@ -99,7 +99,7 @@ MODELS = {
         transformers.Qwen2Config,
         {
             "tie_word_embeddings": True,
-            "head_dim": 6,  # hidden_size / heads: the family knows no other
+            "head_dim": 6,  # hidden_size / heads: the family supports no other size
             "rope_parameters": {
                 "rope_type": "yarn",
                 "rope_theta": 10000.0,
@@ -221,20 +221,20 @@ def random_weights(name: str, shape: tuple[int, ...], gemma: bool, rng: np.rando
         return levels / 4
     if name.endswith("bias"):
         return levels / 16
-    # Gemma's embedding is its output layer, and scaled up as an input: were it large, each token
-    # would be followed by itself.
+    # Gemma's embedding is also its output layer, and it is scaled up as an input. With a large
+    # embedding, each token would be followed by itself.
     if gemma and name == "model.norm.weight":
         return levels / 2 + 24
     if len(shape) == 1:  # norms
         return levels / 16 + (0 if gemma else 1)
     if "embed_tokens" in name or "lm_head" in name:
         return levels / (128 if gemma else 4)
-    fan_in = shape[-2] if len(shape) == 3 else shape[-1]  # a rough one for stacks of experts
+    fan_in = shape[-2] if len(shape) == 3 else shape[-1]  # approximate for stacks of experts
     return levels * power_of_two(1.6 / 4.3 / math.sqrt(fan_in))
 
 
 def random_mxfp4(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[Any, Any, Any]:
-    """A gpt-oss tensor [experts, in, out] that is exact in MXFP4, its blocks and its scales."""
+    """A gpt-oss tensor [experts, in, out] that is exact in MXFP4, with its blocks and scales."""
     experts, fan_in, rows = shape
     blocks = rng.integers(0, 256, (experts, rows, fan_in // 32, 16)).astype(np.uint8)
     scales = rng.integers(122, 125, (experts, rows, fan_in // 32)).astype(np.uint8)
@@ -248,7 +248,7 @@ def random_mxfp4(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[Any,
 
 
 def fill(model: torch.nn.Module, spec: Model, seed: int) -> None:
-    """Gives every parameter weights that follow from the seed and the parameter's name."""
+    """Gives every parameter weights that depend only on the seed and the parameter's name."""
     gemma = model.config.model_type.startswith("gemma")
     spec.tensors = {}
     done = set()
@@ -284,8 +284,8 @@ transformers.AttentionMaskInterface.register(
 
 @torch.no_grad()
 def run(model: torch.nn.Module, vocab: int, seed: int) -> dict[str, np.ndarray] | None:
-    """None when two logits are too close, when the text is a dull one, or when rounding of keys and
-    values does more than a little (a router may pick another expert)."""
+    """The results, or None if this seed is unusable: two logits are too close, the text repeats
+    itself, or rounding keys and values changes too much (a router may pick another expert)."""
     rng = np.random.default_rng(seed)
     prompt = rng.integers(0, vocab, PROMPT).astype(np.int32)
     tokens = prompt.tolist()
@@ -352,7 +352,7 @@ def make(name: str, spec: Model) -> None:
 
 
 def use_blocks(folder: Path, spec: Model) -> None:
-    """Replaces experts by the four-bit blocks that they are made of, as gpt-oss is published."""
+    """Replaces experts by their four-bit blocks, the form in which gpt-oss is published."""
     from safetensors.torch import load_file
     from safetensors.torch import save_file as save_torch
 

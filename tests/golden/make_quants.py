@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes quants.bin and quants.json: blocks of every stored type, and the floats they stand for.
+"""Writes quants.bin and quants.json: blocks of every stored type, and the floats they represent.
 
     pip install gguf==0.19.0
     python tests/golden/make_quants.py
@@ -20,8 +20,8 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize, quantize
 
 SEED = 20250131
-NUMBERS = 1024  # of each type: half as random weights, half as random bits
-# Where the f16 scales of a block lie. Random bits in them would be infinities and NaNs.
+NUMBERS = 1024  # per type: half are random weights, half are random bits
+# The places of the f16 scales in a block. Random bits there would give infinities and NaNs.
 SCALES = {
     "F32": (),
     "F16": (),
@@ -43,13 +43,13 @@ SCALES = {
 
 
 def random_blocks(name: str, count: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Blocks of random bits with sane scales; among the scales are zero and a subnormal."""
+    """Blocks of random bits with finite scales, among them zero and a subnormal."""
     blocks = rng.integers(0, 256, (count, size), dtype=np.uint8)
     for at in SCALES[name]:
         scales = rng.normal(0, 0.05, count).astype(np.float16)
         scales[:2] = (0, 3e-7)[: min(2, count)]
         blocks[:, at : at + 2] = scales.view(np.uint8).reshape(count, 2)
-    if name in ("F32", "F16", "BF16"):  # infinities and NaNs have bits that platforms differ in
+    if name in ("F32", "F16", "BF16"):  # platforms differ in the bits of infinities and NaNs
         top = size - 1
         blocks[:, top] = np.where(blocks[:, top] & 0x78 == 0x78, 0x38, blocks[:, top])
     if name == "MXFP4":
@@ -59,7 +59,7 @@ def random_blocks(name: str, count: int, size: int, rng: np.random.Generator) ->
 
 
 def weight_blocks(kind: GGMLQuantizationType, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Blocks that the package's own quantiser makes; none for types that it only reads."""
+    """Blocks made by the package's own quantiser. There are none for types that it only reads."""
     elements, size = GGML_QUANT_SIZES[kind]
     weights = rng.normal(0, 0.5, (count, elements)).astype(np.float32)
     try:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes smollm2.json and smollm2.bin: what SmolLM2 says in float32, by Hugging Face transformers.
+"""Writes smollm2.json and smollm2.bin: SmolLM2's results in float32, by Hugging Face transformers.
 
     pip install torch==2.15.0 transformers==5.22.2 gguf==0.19.0 accelerate
     python tests/golden/make_smollm2.py MODEL.gguf
@@ -30,8 +30,8 @@ TOKENS = HERE / "smollm2.json"
 DISTRIBUTIONS = HERE / "smollm2.bin"
 
 STEPS = 64
-UNIT = 512  # steps of a nat
-LATE = 40  # the step at which the first LATE_PROMPTS are looked at again
+UNIT = 512  # log-probabilities are stored in 1/512 nats
+LATE = 40  # the step at which the first LATE_PROMPTS are compared again
 LATE_PROMPTS = 8
 CHAT = (
     "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"

@@ -1,6 +1,6 @@
-// What becomes of guests that misbehave: each ends with a clear error, a well-behaved neighbour
-// never notices, and nothing is left behind. Run by tests/hostile/test_hostile.py, which says where
-// the guest and the corpus are.
+// Guests that misbehave: each ends with a clear error, a well-behaved neighbour is not disturbed,
+// and nothing is left behind. tests/hostile/test_hostile.py runs it with the paths of the guest and
+// of the corpus.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -40,7 +40,7 @@ class Hostile : public testing::Test {
         {MakeDummyModel("default"),
          std::make_unique<Scheduler>(MakeDummyBackend({.total_pages = 512}), SchedulerOptions{})});
     options.runtime.cache_dir = Env("PIE_HOSTILE_CACHE");
-    options.runtime.max_instances = 64;  // sanitizers leave little address space
+    options.runtime.max_instances = 64;  // sanitizers leave little address space for instances
     options.runtime.limits = {.max_memory_bytes = 64 << 20,
                               .max_handles = 2'000,
                               .cpu_budget_ms = kCpuBudgetMs,
@@ -198,8 +198,7 @@ TEST_F(Hostile, CancelStopsAGuestThatComputes) {
   EXPECT_EQ(process->Wait().kind, Kind::kCancelled);
 }
 TEST_F(Hostile, CancelAtAnyMoment) {
-  // Before it starts, while it starts, while a pass runs: whenever it comes, the end is one and
-  // clean.
+  // A cancel before the start, during the start, or during a pass ends the guest once and cleanly.
   for (int i = 0; i < 60; ++i) {
     auto process = Launch("wait_for_pass_forever");
     std::this_thread::sleep_for(std::chrono::microseconds(i * 50));
@@ -248,7 +247,7 @@ TEST_F(Hostile, FilesThatAreNoInferlets) {
 }
 
 TEST_F(Hostile, DamagedCodeCacheIsRebuilt) {
-  // Every entry is damaged; the program is loaded again and must run as before.
+  // Damages every cache entry. The program is loaded again and must run as before.
   size_t damaged = 0;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(Env("PIE_HOSTILE_CACHE"))) {
@@ -272,7 +271,7 @@ TEST_F(Hostile, DamagedCodeCacheIsRebuilt) {
   EXPECT_EQ((*process)->Wait().kind, Kind::kReturned);
 }
 
-// An engine of its own, with the guest in it.
+// An engine with the guest installed.
 Result<std::unique_ptr<Engine>> StartAnother(EngineOptions options) {
   options.models.push_back({MakeDummyModel("default"),
                             std::make_unique<Scheduler>(MakeDummyBackend({}), SchedulerOptions{})});

@@ -1,4 +1,4 @@
-"""A real `pie serve --dummy` for each test file, with a home of its own."""
+"""Each test file gets a real `pie serve --dummy` with its own home folder."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
+import configuration
 import pytest
 from raw_client import LIMIT_S, RawClient
 
@@ -19,13 +20,15 @@ PIE = os.environ.get("PIE_BINARY", str(ROOT / "build" / "bin" / "pie"))
 
 
 class Serving:
-    """A server that runs, and the folder it calls home."""
+    """A running server and its home folder."""
 
     def __init__(self, home: Path, *arguments: str, config: str = "") -> None:
         self.home = home
         self.arguments = arguments
-        if config:
-            (home / "config.toml").write_text(config)
+        if (
+            config or not (home / "config.toml").exists()
+        ):  # else it is a restart, which keeps its config
+            configuration.write(home, config)
         self.start()
 
     def start(self) -> None:
@@ -39,7 +42,7 @@ class Serving:
         )
         first = self.process.stdout.readline()
         found = re.search(r"(wss?://\S+)", first)
-        assert found, f"it did not start: {first}{(self.home / 'server.log').read_text()}"
+        assert found, f"the server did not start: {first}{(self.home / 'server.log').read_text()}"
         self.uri = found[1]
         self.port = int(self.uri.rsplit(":", 1)[1])
 
@@ -60,7 +63,7 @@ class Serving:
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory) -> Iterator[Callable[..., Serving]]:
-    """Starts servers that are stopped when the file is done."""
+    """Starts servers, which are stopped after the last test of the file."""
     started: list[Serving] = []
 
     def start_server(*arguments: str, config: str = "", home: Path | None = None) -> Serving:
@@ -82,7 +85,7 @@ def server(start) -> Serving:
 
 @pytest.fixture
 def on() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Runs a coroutine to its end, within a time."""
+    """Runs a coroutine to its end, with a time-out."""
 
     def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(asyncio.wait_for(coroutine, LIMIT_S))
@@ -101,7 +104,7 @@ SESSION_MANIFEST = (ROOT / "tests/serve/session/rust/Pie.toml").read_text()
 
 
 async def session_client(server: Serving, user: str = "ada") -> RawClient:
-    """A client, with the program of these tests installed."""
+    """Connects a client and installs the program of these tests."""
     client = await RawClient.connect(server.uri, user)
     installed = await client.ask("check_program", name="session", version="0.1.0")
     if installed != "true":

@@ -1,4 +1,4 @@
-"""A client by hand: frames over a WebSocket, nothing of our own client packages.
+"""A client that writes the protocol's frames itself, without our client packages.
 
 Frames are checked against the protocol here, so a test that passes has also seen the right shapes.
 """
@@ -15,7 +15,7 @@ import msgpack
 import websockets
 
 CHUNK = 256 * 1024
-# Only for what hangs: a machine that stands still for minutes should fail nothing.
+# Long enough that a test fails only if something hangs, even on a machine that stalls for minutes.
 LIMIT_S = 600
 
 Frame = dict[str, Any]
@@ -26,7 +26,7 @@ class Refused(Exception):
 
 
 class RawClient:
-    """One connection. Responses by corr_id, events by process."""
+    """One connection. It sorts responses by corr_id and events by process."""
 
     def __init__(self, socket: websockets.ClientConnection) -> None:
         self.socket = socket
@@ -55,7 +55,7 @@ class RawClient:
         await asyncio.gather(self._reader, return_exceptions=True)
 
     def abort(self) -> None:
-        """Ends the connection without a word."""
+        """Breaks the connection without a closing handshake."""
         self.socket.transport.abort()
 
     async def _read(self) -> None:
@@ -91,7 +91,7 @@ class RawClient:
         await self.socket.send(msgpack.packb({"type": kind, **fields}))
 
     async def request(self, kind: str, **fields: Any) -> Frame:
-        """Sends and waits for the response, whatever it says."""
+        """Sends a message and returns the response, also a refusal."""
         number = next(self._numbers)
         self._waiting[number] = asyncio.get_running_loop().create_future()
         future = self._waiting[number]
@@ -99,7 +99,7 @@ class RawClient:
         return await asyncio.wait_for(future, LIMIT_S)
 
     async def ask(self, kind: str, **fields: Any) -> str:
-        """The same; a refusal is raised."""
+        """Sends a message and returns the result. Raises Refused for a refusal."""
         response = await self.request(kind, **fields)
         if not response["ok"]:
             raise Refused(response["result"])
@@ -143,7 +143,7 @@ class RawClient:
             await self.send("transfer_file", **fields)
 
     async def event(self, process: str) -> tuple[str, Any]:
-        """The next event; a file is put together from its chunks."""
+        """The next event. A file's chunks are joined into one event."""
         frame = await asyncio.wait_for(self.queue(process).get(), LIMIT_S)
         if frame["type"] == "process_event":
             return frame["event"], frame["value"]
@@ -156,7 +156,7 @@ class RawClient:
         return "file", data
 
     async def until_end(self, process: str) -> list[tuple[str, Any]]:
-        """All events up to the return or the error."""
+        """All events up to and including the return or the error."""
         events = [await self.event(process)]
         while events[-1][0] not in ("return", "error"):
             events.append(await self.event(process))

@@ -1,4 +1,4 @@
-"""Who may connect: challenges signed by keys of every kind, the token, and everybody else."""
+"""Authentication: challenges signed by keys of every kind, tokens, and clients without either."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_other_keys_and_users_do_not(guarded, on):
             with pytest.raises(Refused) as refused:
                 await prove(guarded, user, used)
             texts.add(str(refused.value))
-        assert len(texts) == 1, "what is wrong is nobody's business"
+        assert len(texts) == 1, "every refusal has the same text"
 
     on(talk())
 
@@ -103,9 +103,9 @@ def test_a_signature_is_good_once(guarded, on):
         again = await RawClient.connect(guarded.uri, user=None)
         await again.ask("auth_identify", username="ada")
         with pytest.raises(Refused):
-            await again.ask("auth_prove", signature=signature)  # of another's challenge
+            await again.ask("auth_prove", signature=signature)  # the signature of another challenge
         with pytest.raises(Refused):
-            await again.ask("auth_prove", signature=signature)  # and there is none left
+            await again.ask("auth_prove", signature=signature)  # the challenge was used up
         await client.ask("auth_prove", signature=signature)
         await client.close()
         await again.close()

@@ -1,4 +1,4 @@
-"""What malformed, lying and flooding clients get; and that others notice nothing."""
+"""Clients that send malformed, false or too many frames get errors and disturb no other client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from raw_client import LIMIT_S, RawClient, Refused
 
 
 async def raw_frame(server, frame: bytes | str) -> websockets.Close | None:
-    """Sends one frame as a known client; what the server closed with, if it did."""
+    """Sends one frame as an authenticated client. Returns code and reason if it was closed."""
     client = await RawClient.connect(server.uri)
     try:
         with contextlib.suppress(websockets.ConnectionClosed):
@@ -155,7 +155,7 @@ def test_half_a_request_and_garbage_on_the_port(server, on):
 
 
 def test_a_flood_of_requests_is_answered_in_order_of_what_is_read(server, on):
-    """A client that reads nothing is not read from; it gets all answers when it does."""
+    """The server does not read from a client that does not read. It loses no answer by that."""
 
     async def talk():
         async with await RawClient.connect(server.uri) as client:
@@ -223,13 +223,13 @@ def test_connections_past_the_limit_are_refused_and_others_live(start, on):
 
 
 def test_a_client_that_answers_no_ping_is_gone(start, on):
-    """A half-open socket: its process hears that nobody is there, and another can attach."""
+    """With a half-open socket, the process learns that its client left, and another can attach."""
     server = start(config="[server]\nping_secs = 1\n")
 
     async def talk():
         client = await session_client(server)
         process = await client.launch(SESSION, json.dumps({"do": "echo"}))
-        client.socket.transport.pause_reading()  # the other end of a broken line
+        client.socket.transport.pause_reading()  # behaves like a broken connection
         await asyncio.sleep(4)
         async with await RawClient.connect(server.uri) as back:
             await back.ask("attach_process", process_id=process)
@@ -247,7 +247,7 @@ def test_strangers_who_say_nothing_are_closed(start, on):
         await asyncio.wait_for(silent.closed.wait(), LIMIT_S)
         with socket.create_connection(("127.0.0.1", server.port)) as plain:
             plain.settimeout(LIMIT_S)
-            assert await asyncio.to_thread(plain.recv, 1) == b"", "closed without a word"
+            assert await asyncio.to_thread(plain.recv, 1) == b"", "closed without an answer"
         assert await known.ask("ping") == "Pong"
         return silent.socket.close_code
 
@@ -255,7 +255,7 @@ def test_strangers_who_say_nothing_are_closed(start, on):
 
 
 def test_random_frames_from_a_known_client(server, on):
-    """Thousands of broken frames: each is answered or ends its connection; the server lives."""
+    """Thousands of damaged frames: each is answered or ends its connection; the server lives."""
 
     async def talk():
         chance = random.Random(7)

@@ -1,4 +1,4 @@
-"""The commands for those who keep a server: config, driver, completion, inferlet, run NAME."""
+"""Commands for operators of a server: config, driver, completion, inferlet, run NAME."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def pie(tmp_path: Path):
 
 
 def test_a_config_from_nothing(pie, tmp_path):
-    assert pie("config", "check").returncode == 0, "none is needed"
+    assert pie("config", "check").returncode == 0, "a config file is optional"
     assert pie("config", "init").returncode == 0
-    assert pie("config", "init").returncode == 1, "not over one that is there"
+    assert pie("config", "init").returncode == 1, "init does not overwrite a config"
     assert pie("config", "check").returncode == 0
     assert pie("config", "set", "server.port", "9000").returncode == 0
     assert pie("config", "set", "model.0.hf_repo", "/models/a.gguf").returncode == 0
@@ -85,7 +85,9 @@ def test_installed_programs_run_by_name(pie):
     assert pie("run", "--dummy", "hello@0.1.0").stdout == "Hello, world!\n"
     assert pie("run", "--dummy", "hello@9.0.0").returncode == 1
     assert "hello@0.1.0" in pie("inferlet", "list").stdout
-    assert pie("inferlet", "add", MANIFEST, "-m", MANIFEST).returncode == 1, "no component"
+    assert pie("inferlet", "add", MANIFEST, "-m", MANIFEST).returncode == 1, (
+        "a manifest is not a component"
+    )
     assert pie("inferlet", "remove", "hello").returncode == 0
     assert pie("inferlet", "remove", "hello").returncode == 1
 

@@ -1,4 +1,4 @@
-"""What a process can do to files: its own /scratch, its user's /data, and nothing else."""
+"""A process can use its own /scratch and its user's /data, and no other files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conftest import SESSION, session_client
 
 
 def run(on, server, steps: list[list[str]], user: str = "ada") -> list[str]:
-    """Does these steps in one process; what each of them gave."""
+    """Runs these steps in one process. Returns the result of each."""
 
     async def talk():
         async with await session_client(server, user) as client:
@@ -63,7 +63,7 @@ def test_no_way_out_by_names_and_links(folders, on):
     secret.write_text("secret")
     folder = folders.data / "mallory"
     run(on, folders, [["write", "/data/own", "x"]], "mallory")
-    (folder / "planted").symlink_to(secret)  # as if somebody had made it
+    (folder / "planted").symlink_to(secret)  # a link that an attacker might have planted
     (folder / "planted-folder").symlink_to("/etc")
     steps = [
         ["read", "/data/../secret"],
@@ -86,7 +86,7 @@ def test_no_way_out_by_names_and_links(folders, on):
 
 
 def fill(on, server, user: str, inputs: list[dict]) -> list[str]:
-    """Processes that write as fast as they can, all at once; how each of them ended."""
+    """Runs processes that write as fast as they can, all at once. Returns how each ended."""
 
     async def one(given):
         async with await session_client(server, user) as client:
@@ -115,11 +115,11 @@ def test_quota_of_scratch(folders, on, nameless):
 
 
 def test_quota_of_data_that_many_fill_at_once(folders, on):
-    """Never a byte too much on the disk, though all of them write to one folder."""
+    """The quota is never exceeded on disk, although all processes write to one folder."""
     texts = fill(on, folders, "hog", [{"path": f"/data/{i}"} for i in range(6)])
     assert all("disk quota: /data is full; it may hold 20 MiB" in text for text in texts)
     assert QUOTA * 3 // 4 < on_disk(folders.data / "hog") <= QUOTA
-    # What is written over takes nothing more, and room that was made can be used.
+    # Overwriting needs no more room, and room that was freed can be used.
     steps = [["write", "/data/0", "x"], ["write", "/data/1", "y"], ["read", "/data/0"]]
     assert run(on, folders, steps, "hog") == ["ok", "ok", "x"]
     fill(on, folders, "hog", [{"path": "/data/2"}])

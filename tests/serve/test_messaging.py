@@ -1,4 +1,4 @@
-"""Inferlets that speak to each other, and those that launch others, on one server."""
+"""Inferlets on one server that exchange messages and launch others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_thousand_subscribers_hear_a_broadcast(start, on):
 
 
 async def heard(server, topic: str, listener: str, speaker: str) -> bool:
-    """Does a user hear what another broadcasts?"""
+    """Whether a user receives another user's broadcast."""
     async with (
         await session_client(server, listener) as one,
         await RawClient.connect(server.uri, speaker) as other,
@@ -82,7 +82,7 @@ def test_a_queue_is_in_order(server, on):
 
 
 def test_children_of_programs_that_are_only_on_disk(start, on):
-    """A server that has just started has loaded nothing; a guest's launch loads it."""
+    """A server that has just started has loaded no program; a guest's launch loads it."""
     server = start()
 
     async def install():

@@ -1,4 +1,4 @@
-"""Health, metrics, drains, kills, logs: what those who run a server need."""
+"""What operators of a server need: health, metrics, drains, kills and logs."""
 
 from __future__ import annotations
 
@@ -157,8 +157,8 @@ def test_monitor_shows_what_runs(start):
 
 
 def test_kill_at_any_moment_loses_no_program(start, on):
-    """Installs programs and kills the server, again and again, at random moments: what was answered
-    as installed is there, whole, at the next start; what was not is there whole or not at all."""
+    """Installs programs and kills the server at random moments, repeatedly. A program whose
+    installation was confirmed is complete after a restart. Any other is complete or absent."""
     wasm = component("hello-rust")
     manifest = '[package]\nname = "hello"\nversion = "{}"\n'
     server = start()
@@ -177,7 +177,7 @@ def test_kill_at_any_moment_loses_no_program(start, on):
                 while True:
                     number += 1
                     version = f"0.{number}.0"
-                    # Other bytes each time: a custom section behind the component.
+                    # A custom section after the component makes its bytes differ each time.
                     other = wasm + b"\x00\x05\x04" + f"{number:04}".encode()[:4]
                     await client.install(other, manifest.format(version))
                     promised.append(version)
@@ -231,6 +231,6 @@ def test_programs_by_command_line_and_by_client_are_the_same(start, on):
     assert on(talk()) == [("return", "Hello, Ada!")]
     assert "Whom to greet" in pie("inferlet", "info", "hello").stdout
     assert pie("inferlet", "remove", "hello").returncode == 0
-    time.sleep(1.1)  # what was looked up is believed for a second
+    time.sleep(1.1)  # a program that was looked up is cached for a second
     with pytest.raises(Refused, match="hello"):
         on(talk())

@@ -1,4 +1,4 @@
-"""Saved contexts and equal beginnings, as clients of a server meet them."""
+"""Saved contexts and shared prefixes, seen by clients of a server."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import time
 import urllib.request
 from pathlib import Path
 
+import configuration
 import pytest
 from conftest import ROOT, Serving, component
 from raw_client import LIMIT_S, RawClient
 
 MANIFEST = (ROOT / "inferlets/remember/rust/Pie.toml").read_text()
-LONG = "A long story. " * 100  # some 1,400 tokens of the dummy model
+LONG = "A long story. " * 100  # about 1,400 tokens of the dummy model
 
 
 async def say(server: Serving, user: str, prompt: str, name: str = "chat") -> tuple[int, int]:
-    """One turn: tokens remembered, tokens saved."""
+    """Runs one turn. Returns the numbers of remembered and of saved tokens."""
     async with await RawClient.connect(server.uri, user) as client:
         if await client.ask("check_program", name="remember", version="0.1.0") != "true":
             await client.install(component("remember-rust"), MANIFEST)
@@ -54,7 +55,7 @@ def test_a_conversation_survives_a_restart_and_is_not_computed_again(start, on, 
     known, longer = on(say(again, "ada", "And then?"))
     assert known == saved
     assert metric(again, "pie_tokens_total") <= longer - saved
-    assert metric(again, "pie_pages_restored_total") >= saved // 16
+    assert metric(again, "pie_pages_restored_total") >= saved // configuration.page_tokens()
 
 
 def test_users_have_their_own(start, on):
@@ -76,7 +77,7 @@ def test_equal_beginnings_are_shared_by_one_user_only(start, on):
     assert metric(server, "pie_prefix_tokens_saved_total") >= saved + 1000
     assert metric(server, "pie_tokens_total") < computed + 100
     deadline = time.monotonic() + LIMIT_S
-    while metric(server, "pie_pages_used") > 0:  # its last word comes before its pages go
+    while metric(server, "pie_pages_used") > 0:  # the process ends before its pages are freed
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert metric(server, "pie_pages_cached") > 100

@@ -1,4 +1,4 @@
-"""What a client and its process can say to each other, as the session guide has it."""
+"""What a client and its process can send each other, as the guide on sessions describes it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_nothing_is_lost_or_doubled_over_closing_and_attaching(server, on):
                 return heard
             if len(heard) % 37 == 0:
                 await client.close()
-                # What came while it closed was received too.
+                # Frames that arrived while the connection closed count, too.
                 while not client.queue(process).empty():
                     heard.append(await client.event(process))
                 if heard[-1][0] == "return":
@@ -126,7 +126,7 @@ def test_nothing_is_lost_or_doubled_over_closing_and_attaching(server, on):
 
 
 def test_with_numbers_nothing_is_lost_even_when_the_wire_is_cut(server, on):
-    """Events that were on their way when the connection broke come again; none comes twice."""
+    """Events in flight when the connection breaks are sent again, and none arrives twice."""
 
     async def talk():
         client = await session_client(server)
@@ -229,7 +229,7 @@ def test_a_program_knows_its_user(server, on):
 
 @pytest.mark.parametrize("what", ["count", "print"])
 def test_a_torrent_arrives_whole(server, on, what):
-    """Faster than any socket: the process waits for its client, so nothing is dropped."""
+    """A process that sends faster than its client reads has to wait, so nothing is dropped."""
 
     async def talk():
         async with await session_client(server) as client:

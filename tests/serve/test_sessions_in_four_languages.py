@@ -1,4 +1,4 @@
-"""The session in every language, by the same client: the same words, in the same order."""
+"""Sessions in every language: the same client gets the same events in the same order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LANGUAGES = ("rust", "python", "typescript", "cpp")
 
 @pytest.fixture(params=LANGUAGES)
 def program(request, server, on) -> str:
-    """The program in one language, installed."""
+    """Installs the program of one language and returns its name."""
     name = "session" if request.param == "rust" else f"session-{request.param}"
     manifest = (ROOT / "tests/serve/session" / request.param / "Pie.toml").read_text()
 
@@ -80,7 +80,9 @@ def test_the_client_leaves(server, on, program):
         assert await client.event(process) == ("stdout", "hello")
         await client.close()
         async with await RawClient.connect(server.uri) as back:
-            while process in await back.ask("list_processes"):  # until it has noticed
+            while process in await back.ask(
+                "list_processes"
+            ):  # until the server has noticed the end
                 await asyncio.sleep(0.01)
             await back.ask("attach_process", process_id=process)
             return await back.until_end(process)

@@ -1,4 +1,4 @@
-// What tests/golden/make_smollm2.py wrote, and the model file that it is about.
+// Golden: the reference results that tests/golden/make_smollm2.py wrote, and the path of the model.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace pie {
 struct Golden {
   struct Prompt {
     std::vector<uint32_t> ids;
-    std::vector<uint32_t> greedy;    // what the float32 reference goes on with
-    std::vector<float> margins;      // between its best two logits, at each step
-    std::vector<uint32_t> llamacpp;  // what llama.cpp goes on with
+    std::vector<uint32_t> greedy;    // the float32 reference's continuation
+    std::vector<float> margins;      // distance between its best two logits at each step
+    std::vector<uint32_t> llamacpp;  // llama.cpp's continuation
   };
-  struct Place {  // whose whole distribution is known
+  struct Place {  // a position whose whole distribution is known
     uint32_t prompt = 0;
     uint32_t step = 0;
     std::vector<double> logprobs;  // [vocab]
@@ -50,7 +50,7 @@ struct Golden {
   }
 };
 
-// $PIE_TEST_MODEL, else where `make setup` puts the default model.
+// $PIE_TEST_MODEL, or the default model that `make setup` installs.
 inline std::optional<std::filesystem::path> FindSmolLm2() {
   const auto env = [](const char* name) {
     const char* const value = std::getenv(name);

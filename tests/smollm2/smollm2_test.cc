@@ -1,7 +1,7 @@
 // The CPU device on a real model, SmolLM2, against the same weights in float32.
 //
-// What may differ: activations are quantised to 8 bits a number in blocks of 32, keys and values
-// are F16. What that costs was measured (docs/reference/correctness.md) and is held to here.
+// The device differs from float32 in two ways: activations are quantised to 8 bits in blocks of 32,
+// and keys and values are F16. The limits here are those of docs/reference/correctness.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,8 +19,9 @@ namespace {
 using Tokens = Player::Tokens;
 using Logits = Player::Logits;
 
-// How far the distance between a token's logit and the best other one may be from the reference's.
-// Where the reference's own best two are nearer than this, either may win.
+// The margin of a token is the distance of its logit from the best other one. It may differ from
+// the reference's margin by this much. Where the reference's margin is smaller, either token may
+// win.
 constexpr float kMarginError = 0.5F;
 constexpr double kMeanDivergence = 1e-3;
 constexpr double kMeanDivergenceOfBytes = 2e-3;
@@ -56,7 +57,7 @@ uint32_t Best(const Logits& logits) {
   return static_cast<uint32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-// Of a token's logit over the best other one; negative when another is better.
+// The margin of a token; negative if another token is better.
 float Margin(const Logits& logits, uint32_t token) {
   float other = -INFINITY;
   for (uint32_t i = 0; i < logits.size(); ++i) {
@@ -77,8 +78,8 @@ double Divergence(const std::vector<double>& reference, const Logits& logits) {
   return kl;
 }
 
-// All prompts go on side by side, each with its own choices. Where one may differ from the
-// reference and does, it goes on with the reference's, so that every step is compared.
+// All prompts are continued in one batch, each with its own choices. A choice that may differ from
+// the reference's and does is replaced by the reference's, so that every step is compared.
 TEST_F(SmolLm2, GreedyContinuationsAreThoseOfTheReference) {
   const auto device = Open();
   Player player(*device);
@@ -110,7 +111,7 @@ TEST_F(SmolLm2, GreedyContinuationsAreThoseOfTheReference) {
     }
     logits = player.Step(turns);
   }
-  // Near ties must not fall at random: that would be half of them.
+  // Near ties must not be decided at random, which would get half of them wrong.
   EXPECT_LE(differ, steps / 50);
   fmt::print(
       "{} of {} tokens differ, all where the best two are near ({} places); margins err by "
@@ -118,7 +119,7 @@ TEST_F(SmolLm2, GreedyContinuationsAreThoseOfTheReference) {
       differ, steps, near, worst);
 }
 
-// KL(reference, device) at all places: the mean, and the worst.
+// The mean and the worst KL(reference, device) of all places.
 std::pair<double, double> Divergences(const Golden& golden, Backend& device) {
   Player player(device);
   double sum = 0;
@@ -151,7 +152,7 @@ TEST_F(SmolLm2, KeysAndValuesInBytesCostLittle) {
              worst);
 }
 
-// A prompt and its greedy continuation: the tokens and the last logits, which hold all of it.
+// The tokens of a prompt's greedy continuation, and the last logits, which depend on all of them.
 struct Continuation {
   Tokens tokens;
   Logits last;
@@ -172,12 +173,12 @@ Continuation GoOn(Player& player, Player::Sequence& sequence, Logits logits) {
 
 class SmolLm2Invariance : public SmolLm2 {
  protected:
-  // Those prompts that differ in length.
+  // Prompts of different lengths.
   static std::vector<Tokens> Prompts() {
     return {golden_->prompts[19].ids, golden_->prompts[10].ids, golden_->prompts[6].ids};
   }
 
-  // Each prompt alone, whole, in the usual pages.
+  // Each prompt alone, in one piece, with the usual page size.
   static std::vector<Continuation> Alone(Backend& device, uint32_t chunk = 512) {
     Player player(device);
     std::vector<Continuation> result;
@@ -220,7 +221,7 @@ TEST_F(SmolLm2Invariance, TheRestOfTheBatchChangesNothing) {
     std::vector<Continuation> together(prompts.size());
     std::vector<Player::Turn> turns;
     for (size_t i = 0; i < prompts.size(); ++i) turns.push_back({&sequences[i], prompts[i]});
-    // In one batch with all of it: a long prefill that is a stranger to them.
+    // All in one batch, together with an unrelated long prefill.
     Player::Sequence stranger;
     const Tokens noise(32, 5);
     for (uint32_t step = 0; step < kSteps; ++step) {
@@ -239,7 +240,7 @@ TEST_F(SmolLm2Invariance, TheRestOfTheBatchChangesNothing) {
   }
 }
 
-// Forks share pages; what they read of them, one by one or side by side, is what they wrote alone.
+// Forks share pages. They give the same results one by one, side by side, and without sharing.
 TEST_F(SmolLm2Invariance, ForksChangeNothing) {
   for (const uint32_t page_tokens : {1, 16, 64}) {
     const auto device = Open(page_tokens);
@@ -251,7 +252,7 @@ TEST_F(SmolLm2Invariance, ForksChangeNothing) {
     player.Feed(trunk, {prompt.begin(), cut}, 512);
     std::vector<Player::Sequence> forks;
     for (int i = 0; i < 4; ++i) forks.push_back(player.Fork(trunk));
-    player.Feed(trunk, Tokens(20, 7), 512);  // the trunk goes its own way, into its partial page
+    player.Feed(trunk, Tokens(20, 7), 512);  // the trunk goes on and writes to its partial page
     const std::span<const uint32_t> rest(cut, prompt.end());
     std::vector<Logits> logits =
         player.Step({{&forks[0], rest}, {&forks[1], rest}, {&forks[2], rest}, {&forks[3], rest}});

@@ -1,4 +1,4 @@
-"""What is said in the tests."""
+"""The conversations of these tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ADD = {
     },
 }
 
-# Turns, as an inferlet adds them.
+# Turns in the form in which an inferlet adds them.
 TURNS = [
     [user("Hi"), CUE],
     [system("Be brief."), user("  Hi there \n"), CUE],
@@ -54,7 +54,7 @@ def says(turns: list[dict[str, Any]], kind: str) -> bool:
 
 
 def messages(turns: list[dict[str, Any]], *, fold: bool = False) -> dict[str, Any]:
-    """The same as transformers is told it."""
+    """The same conversation in the form that transformers takes."""
     said: list[dict[str, Any]] = []
     given: list[Any] | None = None
     folded = ""
@@ -89,7 +89,7 @@ def said(role: str, text: str, **more: Any) -> dict[str, Any]:
 
 RESULT = {"role": "tool", "name": "add", "tool_call_id": "000000000"}
 
-# Whole conversations, as transformers is given them.
+# Whole conversations in the form that transformers takes.
 RENDERINGS = [
     {"messages": [said("user", "Hi")]},
     {"messages": [said("user", "Hi")], "cue": True},

@@ -1,4 +1,4 @@
-"""Asks pie-templates."""
+"""Drives pie-templates."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Templates:
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
-        assert line, f"pie-templates died of {json.dumps(request)[:500]}"
+        assert line, f"pie-templates ended at {json.dumps(request)[:500]}"
         return json.loads(line)
 
     def extend(self, before: Iterable[str], turns: list[dict[str, Any]]) -> list[int] | str:
-        """Tokens, or the error's text."""
+        """The tokens, or the text of the error."""
         answer = self.ask(before=list(before), turns=turns)
         return answer.get("tokens", answer.get("error"))
 

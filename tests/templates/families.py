@@ -24,10 +24,12 @@ class Family:
     source: str
     tokenizer: Path
     variables: dict[str, str] = field(default_factory=dict)
-    # What the template does that a conversation has to know of.
+    # Properties of the template that limit the conversations.
     knows_tools: bool = True
-    folds_system: bool = False  # by us: it refuses system turns
-    moves: bool = False  # it writes system text or tools with the last user's turn
+    folds_system: bool = (
+        False  # the template refuses system turns, so we merge them into the user's
+    )
+    moves: bool = False  # the template writes system text or tools with the last user turn
 
 
 def jinja(name: str) -> str:
@@ -40,7 +42,7 @@ def _tested_by_llama_cpp() -> str:
 
 
 def tested_by_llama_cpp(name: str) -> str:
-    """A template out of llama.cpp's own test: a C++ string literal behind a name."""
+    """A template from llama.cpp's tests: the C++ string literal after a name."""
     start = _tested_by_llama_cpp().index(f'/* .name= */ "{name}')
     rest = _tested_by_llama_cpp()[start:]
     literal = re.search(
@@ -167,5 +169,5 @@ NAMES = [
 
 
 def default_model() -> Path:
-    """The GGUF that set-up has put into the cache: SmolLM2."""
+    """The GGUF file of SmolLM2, which setup put into the cache."""
     return next(toolchain.cache_dir("models").glob("smollm2*/*.gguf"))

@@ -1,4 +1,4 @@
-"""Whole renderings by Python's Jinja, set up as Hugging Face's transformers sets it up."""
+"""Renders whole conversations with Jinja, configured as in Hugging Face's transformers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _environment() -> Any:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
-        """{% generation %}: what it marks is printed as it is."""
+        """{% generation %}: the marked text is printed as it is."""
 
         tags: ClassVar[set[str]] = {"generation"}
 
@@ -77,7 +77,7 @@ def render(
     cue: bool = False,
     **variables: str,
 ) -> str | None:
-    """The text, or None where the template refuses the conversation."""
+    """The text, or None if the template refuses the conversation."""
     try:
         return _compiled(source).render(
             messages=messages,
@@ -86,7 +86,7 @@ def render(
             add_generation_prompt=cue,
             **variables,
         )
-    except Exception:  # whatever a template's own Python raises
+    except Exception:  # a template can raise anything
         return None
 
 
@@ -103,7 +103,7 @@ for line in sys.stdin:
 
 
 class HuggingFace:
-    """The tokens of texts, by Hugging Face's library: a running process, since loading is slow."""
+    """Tokenizes texts with Hugging Face's library, in one process because loading is slow."""
 
     def __init__(self, tokenizer: Path) -> None:
         self._process = subprocess.Popen(

@@ -1,8 +1,8 @@
-// pie-templates: what chat templates write and their decoders read, for tests/templates.
+// pie-templates: renders chat templates and runs their decoders, for tests/templates.
 //
 //   pie-templates FILE < requests.jsonl      FILE: a .gguf, or a tokenizer.json
 //
-// One JSON object a line comes in, one goes out, or {"error": …}:
+// Each line of input is a JSON object and is answered with one, or with {"error": …}:
 //   {"template": source, "variables": {…}, "stops": […], "now": seconds}
 //       → {"seal", "stops": tokens; "reasoning", "calls": formats}; later lines use it
 //   {"before": [kinds], "turns": [{"kind", "text", "name", "tools"}]}      → {"tokens"}
@@ -38,7 +38,7 @@ using pie::TurnKind;
 
 struct Given {
   Model model;
-  pie::ChatSource own;  // what the file says
+  pie::ChatSource own;  // the file's own template
 };
 
 Result<Given> Load(const std::string& path) {
@@ -62,7 +62,7 @@ TurnKind ToKind(const std::string& name) {
   return static_cast<TurnKind>(std::ranges::find(kNames, name) - kNames.begin());
 }
 
-// Owns what a Turn borrows.
+// Owns the strings that a Turn refers to.
 struct OwnedTurn {
   explicit OwnedTurn(const json& turn)
       : kind(ToKind(turn.at("kind"))),

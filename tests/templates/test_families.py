@@ -1,4 +1,4 @@
-"""Families' real templates: turn by turn, they give the tokens of the whole rendering."""
+"""With real templates, turns that are added one by one give the tokens of the whole text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def render(family: Family, turns: list[dict[str, Any]]) -> str | None:
 
 
 def splits(turns: list[dict[str, Any]]) -> Iterator[list[list[dict[str, Any]]]]:
-    """Every way to say `turns` in several calls."""
+    """Every way to split `turns` into several calls."""
     for cuts in itertools.product([False, True], repeat=len(turns) - 1):
         parts = [[turns[0]]]
         for cut, turn in zip(cuts, turns[1:], strict=True):
@@ -55,8 +55,8 @@ def splits(turns: list[dict[str, Any]]) -> Iterator[list[list[dict[str, Any]]]]:
 
 
 def is_legal(family: Family, parts: list[list[dict[str, Any]]]) -> bool:
-    """Tools that come after the system turn was settled cannot join it any more. A template that
-    writes system text or tools with the last user's turn changes its mind with each one."""
+    """Whether a split can work. Tools that are added after the system turn cannot be part of it any
+    more. A template that moves system text or tools to the last user turn rewrites old turns."""
     turns = list(itertools.chain(*parts))
     late = any(
         a[-1]["kind"] == "system" and b[0]["kind"] == "tools" for a, b in itertools.pairwise(parts)
@@ -82,12 +82,12 @@ def test_turns_add_up_to_the_whole_rendering(
     family: Family, ours: Templates, theirs: HuggingFace, turns: list[dict[str, Any]]
 ):
     if says(turns, "tools") and not family.knows_tools:
-        pytest.skip("the template knows no tools")
+        pytest.skip("the template does not support tools")
     text = render(family, turns)
     whole = ours.extend([], turns)
     assert isinstance(whole, list), whole
     if says(turns, "answer") and (text is None or "three" not in text):
-        assert ours.ask(decode=whole)["text"].count("three") == 1  # in our own way
+        assert ours.ask(decode=whole)["text"].count("three") == 1  # in the engine's own format
     else:
         assert text is not None and whole == theirs.tokens(text), text
     for parts in splits(turns):
@@ -96,17 +96,17 @@ def test_turns_add_up_to_the_whole_rendering(
             continue
         pairs = [(a[-1], b[0]) for a, b in itertools.pairwise(kinds)]
         if text is None and ("assistant", "answer") in pairs:
-            continue  # it wants a call there: what is answered is not written as an answer
+            continue  # the template expects a call there and does not write an answer without one
         tokens = added_one_by_one(ours, parts)
         if ("answer", "answer") in pairs:
-            # They share a turn, and a token may lie across the cut: the text is the same.
+            # Both parts share a turn, and a token may span the cut. The text is the same.
             assert ours.ask(decode=tokens) == ours.ask(decode=whole), kinds
         else:
             assert tokens == whole, kinds
 
 
 def test_a_call_and_its_answer(family: Family, ours: Templates, theirs: HuggingFace):
-    """What the engine adds around the model's own call is what the template writes around it."""
+    """The engine surrounds a model's call with the same text as the template."""
     given = {"tools": [ADD]} if family.knows_tools else {}
     start = [tools(ADD), user("1 + 2?")] if family.knows_tools else [user("1 + 2?")]
     asked = said("user", "1 + 2?")
@@ -134,7 +134,7 @@ def test_a_call_and_its_answer(family: Family, ours: Templates, theirs: HuggingF
     assert tokens[len(tokens) - len(behind) :] == behind
     of_model = tokens[len(opened) : len(tokens) - len(behind)]
 
-    # The decoder reads the call out of what is left, however it is cut.
+    # The decoder finds the call in the rest, however that is split.
     for step in (1, 3, len(of_model)):
         batches = [of_model[at : at + step] for at in range(0, len(of_model), step)]
         events = ours.ask(calls=batches)["events"]
@@ -170,13 +170,13 @@ def test_nobody_speaks_in_special_tokens(family: Family, ours: Templates, theirs
         assert isinstance(attack, list)
         special = [token for token in attack if token in names]
         assert special == [token for token in benign if token in names], text
-    # In the same words, the plain vocabulary's tokens.
+    # The same text in tokens of the plain vocabulary.
     text = render(family, [user("a < b"), CUE])
     assert text is not None and ours.extend([], [user("a < b"), CUE]) == theirs.tokens(text)
 
 
 def test_the_default_model():
-    """SmolLM2's template and vocabulary, out of its own file."""
+    """SmolLM2's template and vocabulary from its GGUF file."""
     with Templates(families.default_model()) as ours:
         loaded = ours.ask(now=SECONDS)
         assert "error" not in loaded, loaded
@@ -193,7 +193,7 @@ def test_the_default_model():
 
 
 def _template_of(gguf: Path) -> list[str]:
-    """tokenizer.chat_template, by its place in the file: a key, its type, its length."""
+    """Reads tokenizer.chat_template from the bytes of a GGUF file: key, type, length, text."""
     data = gguf.read_bytes()[:32_000_000]
     key = b"tokenizer.chat_template" + (8).to_bytes(4, "little")
     at = data.index(key) + len(key)

@@ -1,4 +1,4 @@
-"""Every template of llama.cpp's collection: the text that Python's Jinja makes of it."""
+"""Every template of llama.cpp's collection gives the text that Jinja gives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = int(oracle.NOW.timestamp())
 VARIABLES = {"bos_token": "<s>", "eos_token": "</s>"}
 SPECIAL = re.compile(r"<\|[\w/]+\|>|<｜[^｜]+｜>|<(?:start|end)_of_turn>|\[/?[A-Z_]+\]")
 
-# What is not as in Python, and why.
+# Differences from Python, and their reasons.
 KNOWN = {
     "fireworks-ai-llama-3-firefunction-v2": "wants variables that nobody gives",
     "meetkai-functionary-medium-v3.1": "`safe` makes Python escape what is added to it as HTML",
@@ -77,7 +77,7 @@ def test_bad_templates_say_what_is_wrong(ours: Templates, source: str, part: str
 
 
 def test_a_folder_is_not_needed(ours: Templates, tmp_path: Path):
-    """A model without a template still speaks."""
+    """A model without a template can still chat."""
     assert "error" not in ours.ask(template="", now=SECONDS)
     tokens = ours.extend([], [{"kind": "user", "text": "Hi"}, {"kind": "cue"}])
     assert (

@@ -42,11 +42,11 @@ SPACES = tuple(
 
 
 def texts(seed: int = 7) -> list[str]:
-    """The same in every run."""
+    """Random texts, the same in every run."""
     chance = random.Random(seed)
     made = ["", *SENTENCES, *SPACES]
     made += [space + "x" for space in SPACES] + ["x" + space + "y" for space in SPACES[:40]]
-    for _ in range(60):  # pieces of sentences, joined by anything
+    for _ in range(60):  # pieces of sentences, joined by random characters
         parts = []
         for _ in range(chance.randint(2, 6)):
             sentence = chance.choice(SENTENCES)
@@ -54,7 +54,7 @@ def texts(seed: int = 7) -> list[str]:
             parts.append(sentence[start : start + chance.randint(1, 30)])
             parts.append(chance.choice(("", " ", "  ", "\n", "\n\n", "\t", *SPACES)))
         made.append("".join(parts))
-    for _ in range(40):  # any characters at all
+    for _ in range(40):  # random characters
         made.append("".join(chr(_scalar(chance)) for _ in range(chance.randint(1, 24))))
     return made
 

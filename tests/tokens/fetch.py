@@ -1,4 +1,4 @@
-"""Real vocabularies for the tests, by the package clients of this machine, kept in the cache.
+"""Fetches real vocabularies for the tests with pip and npm, and keeps them in the cache.
 
 They are big and not ours, so they are never part of the tree: llama.cpp's test vocabularies travel
 in the source package of llama-cpp-python, tokenizer.json files in packages of npm.
@@ -75,7 +75,7 @@ def _lenml(name: str, file: str) -> Path:
 
 
 def jinja2_package() -> Path:
-    """A folder for the path with Python's Jinja."""
+    """A folder for PYTHONPATH with Jinja."""
     return _pip("jinja2", f"jinja2=={JINJA2}", "markupsafe==3.0.4")
 
 
@@ -97,7 +97,7 @@ def _pip(name: str, *packages: str) -> Path:
 
 
 def _cached(name: str, fill) -> Path:
-    """A folder of the cache that `fill` has filled once, whole."""
+    """A folder of the cache, which `fill` fills once and completely."""
     home = toolchain.cache_dir("compat/tokenizers")
     folder = home / name
     with toolchain.lock("tokenizers"):
@@ -107,7 +107,7 @@ def _cached(name: str, fill) -> Path:
                 made.mkdir()
                 scratch.mkdir()
                 fill(made, scratch)
-                assert any(made.iterdir()), f"{name}: the package is not what it was"
+                assert any(made.iterdir()), f"{name}: the package has other files than expected"
                 made.rename(folder)
     return folder
 

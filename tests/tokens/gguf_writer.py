@@ -1,4 +1,4 @@
-"""A GGUF that holds a vocabulary and nothing else, made of a tokenizer.json."""
+"""Writes a GGUF file with the vocabulary of a tokenizer.json and nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
 
 def write(path: Path, values: dict[str, Any]) -> Path:
-    """Version 3, little-endian; texts, switches, and lists of texts, integers or floats."""
+    """Encodes keys of GGUF 3: strings, booleans, and lists of strings, integers or floats."""
     out = bytearray(b"GGUF" + struct.pack("<IQQ", 3, 0, len(values)))
     for key, value in values.items():
         out += _text(key)
@@ -40,7 +40,7 @@ def _array(items: Sequence[Any]) -> bytes:
 
 
 def tables(tokenizer: dict[str, Any]) -> tuple[list[str], list[int]]:
-    """Tokens and their types, as a converter writes them."""
+    """Tokens and their types, as llama.cpp's converter writes them."""
     tokens = {id_: token for token, id_ in tokenizer["model"]["vocab"].items()}
     types = dict.fromkeys(tokens, NORMAL)
     for token in tokens.values():
@@ -48,7 +48,7 @@ def tables(tokenizer: dict[str, Any]) -> tuple[list[str], list[int]]:
             types[tokenizer["model"]["vocab"][token]] = BYTE
     for added in tokenizer["added_tokens"]:
         types[added["id"]] = CONTROL if added["special"] else USER_DEFINED
-        # What users define is written as it stands in a text.
+        # User-defined tokens are written as they appear in texts.
         content = added["content"]
         tokens[added["id"]] = content if added["special"] else content.replace("▁", " ")
     size = max(tokens) + 1

@@ -1,4 +1,4 @@
-"""A tokenizer.json does here what it does in Hugging Face's own library.
+"""A tokenizer.json gives the same tokens as in Hugging Face's library.
 
 So does the GGUF that a converter makes of it.
 """
@@ -43,7 +43,7 @@ def test_gguf_made_of_it(name: str, tmp_path: Path):
 
 
 def test_smollm_cuts_digits_before_words(tmp_path: Path):
-    """SmolLM2's own file is in no registry. GPT-2's, cut the way that SmolLM2's says, stands in."""
+    """GPT-2's vocabulary with SmolLM2's pre-tokenizer. SmolLM2's own file is in no registry."""
     tokenizer = json.loads(fetch.tokenizer_json("gpt2").read_text())
     tokenizer["pre_tokenizer"] = {
         "type": "Sequence",
@@ -60,7 +60,7 @@ def test_smollm_cuts_digits_before_words(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["llama2", "gemma3"])
 def test_sentencepiece_by_scores(name: str, tmp_path: Path):
-    """A GGUF has scores where Hugging Face has merges: the earlier the merge, the higher."""
+    """Scores for a GGUF file from Hugging Face's merges: an earlier merge has a higher score."""
     file = fetch.tokenizer_json(name)
     tokenizer = json.loads(file.read_text())
     tokens, types = gguf_writer.tables(tokenizer)
@@ -75,8 +75,8 @@ def test_sentencepiece_by_scores(name: str, tmp_path: Path):
         "tokenizer.ggml.add_space_prefix": name == "llama2",
     }
     gguf = gguf_writer.write(tmp_path / "vocab.gguf", values)
-    # Converters write what users define (runs of spaces) as it stands in a text. So Hugging Face
-    # takes a written ▁▁ for the token of two spaces, and a GGUF takes two spaces for it.
+    # Converters write user-defined tokens (runs of spaces) as they appear in texts. So the token of
+    # two spaces matches a written ▁▁ in Hugging Face's library, and two spaces in a GGUF file.
     texts = [text for text in TEXTS if "▁" not in text]
     compare(gguf, tool.hugging_face(file, texts), texts)
 
@@ -105,7 +105,7 @@ def compare(file: Path, expected: list[dict[str, Any]], texts: list[str]) -> Non
 
 
 def _with_added_tokens(file: Path) -> list[str]:
-    """Added tokens between words, at both ends, side by side."""
+    """Texts with added tokens between words, at both ends, and next to each other."""
     added = json.loads(file.read_text())["added_tokens"][:40]
     return [
         text

@@ -1,4 +1,4 @@
-"""The vocabularies that llama.cpp is tested with give the tokens that llama.cpp is tested for."""
+"""llama.cpp's own test vocabularies give the tokens that its tests expect."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def test_vectors(folder: Path, name: str):
     assert not wrong, "\n".join(wrong)
     for text, answer in zip(texts, answers, strict=True):
         assert answer["streamed"] == answer["text"]
-        if name not in ("bert-bge", "qwen2", "command-r"):  # those normalise the text first
+        if name not in ("bert-bge", "qwen2", "command-r"):  # these normalise the text first
             assert answer["text"] == text

@@ -1,10 +1,10 @@
-// pie-tokens: what a model's tokenizer makes of texts, for tests/tokens.
+// pie-tokens: tokenizes texts with a model's tokenizer, for tests/tokens.
 //
 //   pie-tokens FILE < texts.jsonl      FILE: a .gguf, or a tokenizer.json
 //
-// One JSON string a line comes in, one line a text goes out:
+// Each line of input is a JSON string and is answered with one line:
 //   {"ids": […], "plain": […], "text": decoded at once, "streamed": decoded token by token}
-// or {"error": …}. The first line tells of the vocabulary.
+// or {"error": …}. The first line of output describes the vocabulary.
 #include <fstream>
 #include <iostream>
 #include <iterator>

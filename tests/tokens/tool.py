@@ -1,4 +1,4 @@
-"""Asks pie-tokens, and Hugging Face's own library, what they make of texts."""
+"""Tokenizes texts with pie-tokens and with Hugging Face's library."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ for ids, other in zip(encoded, plain):
 
 
 def ours(file: Path, texts: Sequence[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """About the vocabulary, and an answer a text."""
+    """Facts about the vocabulary, and one answer per text."""
     assert PROGRAM.is_file(), f"{PROGRAM} is missing: run `make`"
     about, *answers = _ask([PROGRAM, file], texts)
     assert len(answers) == len(texts)
