@@ -6,8 +6,8 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON := build/venv/bin/python
 export PYTHONPATH := $(CURDIR)/bakery/src
-# build/rust is the Rust that setup installed, where the system's own does not do.
-export PATH := $(CURDIR)/build/rust/bin:$(HOME)/.cargo/bin:$(PATH)
+# build/rust and build/node are what setup installed, where the system's own Rust or Node does not do.
+export PATH := $(CURDIR)/build/rust/bin:$(CURDIR)/build/node:$(HOME)/.cargo/bin:$(PATH)
 
 CPP_FILES = $(shell find src bench tests client/cpp -name '*.h' -o -name '*.cc' -o -name '*.cu' 2>/dev/null)
 CRATES = $(wildcard bridge/Cargo.toml sdk/rust/Cargo.toml client/rust/Cargo.toml)

