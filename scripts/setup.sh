@@ -3,7 +3,7 @@
 # run again at any time, and by several people at once.
 #
 #   scripts/setup.sh          installs what building and testing need
-#   scripts/setup.sh test     also installs a browser, which one test of the JavaScript client needs
+#   scripts/setup.sh test     also installs a browser and ssh-keygen, which tests of clients need
 #   scripts/setup.sh check    also installs what `make check` needs, such as clang-tidy and clippy
 #
 # System packages come from apt (as root, or with sudo). Everything else goes to the cache folder
@@ -101,6 +101,7 @@ exec 9>"$cache/locks/setup.lock"
 flock -n 9 || { say wait "another setup is running"; flock 9; }
 setup_packages || true
 setup_browser
+setup_keygen
 setup_venv   # before Rust, which may be downloaded with Python
 setup_rust
 setup_node

@@ -59,6 +59,14 @@ setup_packages() {
   install_packages "${wanted[@]}" && say apt "${#wanted[@]} packages present"
 }
 
+# Tests of the published client make keys as its users do.
+setup_keygen() {
+  if [ "$phase" != test ] || have ssh-keygen; then return 0; fi
+  say ssh-keygen "installing openssh-client"
+  apt_install openssh-client || warn "some tests will fail without ssh-keygen. Run:
+      apt-get install -y openssh-client"
+}
+
 has_browser() { have chromium || have chromium-browser || have google-chrome; }
 
 setup_browser() {
