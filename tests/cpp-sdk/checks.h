@@ -1,4 +1,4 @@
-// Checks that an inferlet makes of its own SDK. Each adds what it found wrong to `faults`.
+// Checks of the C++ SDK that an inferlet runs itself. Each adds the faults it finds to `faults`.
 #pragma once
 
 #include <inferlet/inferlet.h>

@@ -7,7 +7,7 @@ using namespace inferlet;
 
 namespace {
 
-constexpr size_t kLength = 40;  // some pages
+constexpr size_t kLength = 40;  // several pages
 
 Result<Context> Asked() {
   Model model = PIE_TRY_SYNC(Model::Load(runtime::Models().front()));
@@ -22,7 +22,7 @@ struct Log {
   uint32_t drafted = 0;
 };
 
-// Drafts the known answer, with every `wrong_every`th guess spoilt.
+// Drafts the known answer, except that every `wrong_every`th guess is wrong.
 class Foresight : public Speculator {
  public:
   Foresight(std::vector<uint32_t> answer, size_t count, size_t wrong_every, Log& log)
@@ -47,7 +47,7 @@ class Foresight : public Speculator {
   Log& log_;
 };
 
-// With any drafts, the tokens and what the context holds afterwards are the same as without.
+// Drafts change neither the tokens nor the context's content.
 Task<Result<void>> CheckSpeculation(Faults& faults) {
   Context plain = PIE_TRY(Asked());
   const auto answer =
@@ -90,7 +90,7 @@ Task<Result<void>> CheckSpeculatedStop(Faults& faults) {
   co_return {};
 }
 
-// Accept in place of the sampler's choice: the same as having had that token in the first place.
+// Accepting another token than the sampler chose is the same as having sampled that token.
 Task<Result<void>> CheckOverride(Faults& faults) {
   Context context = PIE_TRY(Asked());
   Generator generator = context.Generate(Sampler::Argmax()).MaxTokens(3);
@@ -128,7 +128,7 @@ Task<Result<void>> CheckPasses(Faults& faults) {
   faults.Expect(!context.Truncate(1'000).has_value(), "Truncate of too much");
   faults.Expect(context.SeqLen() == 1, "none of this changed the context");
 
-  // A task outlives the context and the generator that it was made of.
+  // A task may outlive the context and the generator that it was made from.
   std::optional<Task<Result<std::vector<uint32_t>>>> task;
   {
     Context gone = PIE_TRY(Asked());

@@ -1,4 +1,4 @@
-// Runs one group of checks and returns the faults it found; or does what a host must survive.
+// Runs one group of checks and returns their faults, or does what the engine must survive.
 #include <cstdio>
 
 #include "checks.h"
@@ -7,7 +7,7 @@ using namespace inferlet;
 
 namespace {
 
-// Waits for something that no host call will ever wake.
+// Waits for something that never happens.
 struct Never {
   bool await_ready() { return false; }
   void await_suspend(std::coroutine_handle<>) {}

@@ -22,7 +22,7 @@ Task<int> Nested(int depth) {
   co_return co_await Nested(depth - 1) + 1;
 }
 
-// Tells when it is destroyed, however the coroutine ends.
+// Records its destruction, however the coroutine ends.
 struct Witness {
   bool& gone;
   ~Witness() { gone = true; }
@@ -48,7 +48,7 @@ Task<std::unique_ptr<int>> MoveOnly() {
 }  // namespace
 
 Task<Result<void>> CheckTasks(Faults& faults) {
-  // However many tasks end at once, the stack does not grow.
+  // The stack does not grow when many tasks end at once.
   int64_t sum = 0;
   for (int i = 0; i < 1'000'000; ++i) sum += co_await AtOnce(1);
   faults.Expect(sum == 1'000'000, "a long loop");
@@ -76,7 +76,7 @@ Task<Result<void>> CheckTasks(Faults& faults) {
   faults.Expect(!co_await Timeout(Endless(gone), 1ms), "a timeout");
   faults.Expect(gone, "what timed out was cancelled");
   faults.Expect(co_await Timeout(AtOnce(4), 1h) == 4, "no timeout");
-  // Both are ready in the same poll: the first one resumed cancels the other.
+  // Both are ready in the same poll. The one that is resumed first cancels the other.
   for (int i = 0; i < 20; ++i) co_await Select(Sleep(0ns), Sleep(0ns), Sleep(0ns));
 
   const Result<int> failed = co_await PassesOn();

@@ -9,7 +9,7 @@ use serde_json::{json, Value};
 
 use crate::{asked, next_token};
 
-/// `g.accept` after a step replaces what the step chose, in the count and in the cache.
+/// `g.accept` after a step replaces the step's token, in the count and in the cache.
 pub async fn accept_overrides() -> Result<Value> {
     let mut ctx = asked()?;
     let start = ctx.buffer().len() as u32;
@@ -49,7 +49,7 @@ pub async fn accept_cuts() -> Result<Value> {
     Ok(json!({ "kept": kept, "ended": ended, "done": g.is_done(), "more": g.accept(&[97]) }))
 }
 
-/// Drafts the right continuation, with a wrong token at every `wrong_every`th place.
+/// Drafts the right continuation, except for a wrong token at every `wrong_every`th place.
 struct Oracle {
     text: Vec<u32>,
     at: usize,
@@ -76,7 +76,7 @@ impl Speculator for Oracle {
     }
 }
 
-/// Speculation changes how many passes there are, and nothing else.
+/// Speculation changes the number of passes and nothing else.
 pub async fn speculation() -> Result<Value> {
     let mut plain = asked()?;
     let text = plain
@@ -133,7 +133,7 @@ impl Constrain for Allow {
     }
 }
 
-/// a..=e and c..=z leave c, d, e.
+/// The masks a..=e and c..=z together allow c, d and e.
 pub async fn constraints_together() -> Result<Value> {
     let mut ctx = asked()?;
     let g = ctx
@@ -150,7 +150,7 @@ pub async fn constraints_together() -> Result<Value> {
     Ok(json!(tokens))
 }
 
-/// A context goes on after a generation, in the same scope, without losing the last token.
+/// A context can be used after a generation in the same scope and has the last token.
 pub async fn second_turn() -> Result<Value> {
     let mut ctx = asked()?;
     let mut g = ctx.generate(Sampler::Argmax).max_tokens(10);
@@ -193,7 +193,7 @@ struct Answer {
     value: u32,
 }
 
-/// A value, or an error that says what is not there.
+/// The value, or an error that names what is missing.
 pub async fn json() -> Result<Value> {
     let mut ctx = asked()?;
     Ok(

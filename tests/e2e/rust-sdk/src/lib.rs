@@ -1,4 +1,4 @@
-//! What only the Rust SDK promises, one check a run. `../test_rust_sdk.py` knows the right answers.
+//! Promises of the Rust SDK alone, one check per run. `../test_rust_sdk.py` has the right answers.
 
 mod generations;
 mod passes;
@@ -52,7 +52,8 @@ fn asked() -> Result<Context> {
     Ok(ctx)
 }
 
-/// What greedily follows a token, which the context then forgets: equal caches give equal answers.
+/// The greedy successor of a token, which is then removed from the context. Equal caches give equal
+/// successors.
 async fn next_token(ctx: &mut Context) -> Result<Option<u32>> {
     ctx.flush().await?;
     let mut forward = ctx.forward();

@@ -6,7 +6,7 @@ use serde_json::{json, Value};
 
 use crate::{asked, model};
 
-/// A pass that is refused leaves the context as it was, buffer included.
+/// A pass that is refused leaves the context and its buffer unchanged.
 pub async fn failed_pass() -> Result<Value> {
     let mut ctx = asked()?;
     ctx.flush().await?;
@@ -44,7 +44,7 @@ pub async fn scored_tokens_last() -> Result<Value> {
     Ok(json!({ "order": order, "positions": positions, "length": ctx.seq_len() }))
 }
 
-/// Full pages are committed, the rest stays and can be rolled back.
+/// Full pages are committed. The tokens after them can be rolled back.
 pub async fn pages() -> Result<Value> {
     let mut ctx = Context::new(&model()?)?;
     let page = ctx.page_size();
@@ -66,7 +66,7 @@ pub async fn pages() -> Result<Value> {
     }))
 }
 
-/// The engine's own pass, without the SDK's bookkeeping.
+/// Runs a pass of the engine directly, without the SDK's bookkeeping.
 pub async fn raw_pass() -> Result<Value> {
     let model = model()?;
     let ctx = Context::new(&model)?;

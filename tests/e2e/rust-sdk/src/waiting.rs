@@ -21,7 +21,7 @@ pub async fn timeout() -> Result<Value> {
     Ok(json!([text, in_time]))
 }
 
-/// A wait that was given up takes no message away from the next one.
+/// A cancelled wait does not take the message that the next wait should get.
 pub async fn cancelled_pull() -> Result<Value> {
     let given_up = within(SHORT, messaging::pull("cancelled").wait_async())
         .await
@@ -35,7 +35,7 @@ pub async fn cancelled_pull() -> Result<Value> {
     Ok(json!([given_up, message]))
 }
 
-/// A generation that is dropped in the middle of a step leaves a usable context.
+/// Dropping a generation during a step leaves a usable context.
 pub async fn cancelled_step() -> Result<Value> {
     let mut ctx = asked()?;
     {
@@ -58,7 +58,7 @@ pub async fn cancelled_step() -> Result<Value> {
     Ok(json!({ "tokens": tokens.len(), "grew": ctx.seq_len() > length }))
 }
 
-/// Fifty waits run at once: none ends before its time, and all take far less than one after the other.
+/// Fifty waits run at once. None ends early, and together they take far less than one after another.
 pub async fn many_waits() -> Result<Value> {
     let begun = Instant::now();
     let mut waits = FuturesUnordered::new();
@@ -81,7 +81,7 @@ pub async fn many_waits() -> Result<Value> {
     Ok(json!({ "count": ended, "none_early": in_time, "at_once": at_once }))
 }
 
-/// A task that never rests does not keep a timer from ending.
+/// A task that is always ready does not delay a timer.
 pub async fn busy_neighbour() -> Result<Value> {
     let over = Cell::new(false);
     let mut turns = 0u32;

@@ -1,4 +1,4 @@
-//! Does what no inferlet should, one mode at a time. `hostile.cc` says what must come of each.
+//! Misbehaves in one of many modes. `hostile.cc` says what the engine must do about each.
 
 use inferlet::pie::core::inference::{ForwardPass, Sampler as RawSampler};
 use inferlet::pie::core::{messaging, runtime as raw_runtime, session};
@@ -17,7 +17,7 @@ struct Input {
 async fn main(input: Input) -> Result<String> {
     let model = Model::load(&runtime::models()[0])?;
     match input.mode.as_str() {
-        // Well behaved: what runs beside the others.
+        // A well-behaved neighbour of the others.
         "steady" => {
             let mut ctx = Context::new(&model)?;
             ctx.append(&[97]);
@@ -57,7 +57,7 @@ async fn main(input: Input) -> Result<String> {
             messaging::push("never-read", "more");
         },
         "hoard_passes" => loop {
-            // Few handles, much memory of the engine's.
+            // Uses few handles, but much of the engine's memory.
             let pass = ForwardPass::new(model.inner());
             pass.input_tokens(&[97; 100_000], &[0; 100_000]);
             match pass.execute() {
@@ -72,7 +72,7 @@ async fn main(input: Input) -> Result<String> {
             Ok("pushed".into())
         }
         "hoard_letters" => loop {
-            // Each message goes to one who asked for it and never reads it.
+            // Sends messages to a subscriber that never reads them.
             std::mem::forget(messaging::pull("asked for"));
             messaging::push("asked for", &"x".repeat(1 << 20));
         },
@@ -88,7 +88,7 @@ async fn main(input: Input) -> Result<String> {
             std::mem::forget(raw_runtime::launch("hostile", r#"{"mode": "fail"}"#)?);
         },
         "wait_after_destroy" => {
-            // Whatever became of the passes, each must come to an end.
+            // Each pass must end, with or without a result.
             for _ in 0..100 {
                 let mut ctx = Context::new(&model)?;
                 let futures = [pass(&model, &mut ctx, 97)?, pass(&model, &mut ctx, 98)?];
@@ -105,7 +105,7 @@ async fn main(input: Input) -> Result<String> {
         "panic" => panic!("the guest's own message"),
         "fail" => Err("the guest's own error".into()),
         "exit" => {
-            // In the middle of a pass: its result will find nobody.
+            // Ends during a pass, so that nobody takes its result.
             let _in_flight = pass(&model, &mut Context::new(&model)?, 97)?;
             std::process::exit(3)
         }
@@ -134,7 +134,7 @@ async fn main(input: Input) -> Result<String> {
             Ok("woke".into())
         }
         "wait_for_pass_forever" => {
-            // Passes without end, so that a cancel meets one under way.
+            // Runs passes for ever, so that a cancel arrives during one.
             let mut ctx = Context::new(&model)?;
             ctx.append(&[97]);
             let endless = ctx.generate(Sampler::Argmax).ignore_eos();
@@ -171,7 +171,7 @@ async fn main(input: Input) -> Result<String> {
     }
 }
 
-/// Uses the engine's stack alone.
+/// Overflows the stack with calls only.
 #[inline(never)]
 fn recurse(depth: u64) -> u64 {
     if depth == 0 {
@@ -180,7 +180,7 @@ fn recurse(depth: u64) -> u64 {
     recurse(depth.wrapping_add(1)).wrapping_mul(depth) ^ depth
 }
 
-/// Uses the guest's own stack, in its memory, too.
+/// Overflows the stack in the guest's memory, too.
 fn recurse_with_locals(depth: u64) -> u64 {
     let ballast = black_box([depth; 64]);
     1 + recurse_with_locals(depth + 1) + ballast[(depth % 64) as usize]
@@ -198,7 +198,7 @@ fn pass(model: &Model, ctx: &mut Context, token: u32) -> Result<Future> {
     pass.execute()
 }
 
-/// Its own folder, and no way out of it.
+/// Uses its own folder, and tries to leave it.
 fn scratch() -> std::io::Result<String> {
     std::fs::write("/scratch/note", "kept")?;
     let ways_out = [
@@ -213,7 +213,7 @@ fn scratch() -> std::io::Result<String> {
     ))
 }
 
-/// Calls with arguments that make no sense; each must answer with an error of its own.
+/// Calls functions with senseless arguments. Each call must return an error.
 fn bad_calls(model: &Model) -> Result<Vec<String>> {
     let ctx = Context::new(model)?;
     let raw = ctx.inner();

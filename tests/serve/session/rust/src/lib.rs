@@ -1,4 +1,4 @@
-//! Does over its session what a client asks for. The programs beside it in other languages do the same.
+//! Does what its client asks for. The programs beside it do the same in other languages.
 
 use inferlet::prelude::*;
 use inferlet::time::sleep;
@@ -12,19 +12,19 @@ fn number(input: &Value, key: &str, otherwise: u64) -> u64 {
     input[key].as_u64().unwrap_or(otherwise)
 }
 
-/// One thing done to a file: what was read, `ok`, or `error: …`.
+/// Does one thing to a file. Returns what it read, `ok`, or `error: …`.
 fn step(words: &Value) -> String {
     let word = |i: usize| words[i].as_str().unwrap_or_default();
     let done = match word(0) {
         "write" => std::fs::write(word(1), word(2)).map(|()| "ok".to_string()),
-        #[allow(deprecated)] // its successor is not stable for WebAssembly
+        #[allow(deprecated)] // its successor is not stable on WebAssembly
         "link" => std::fs::soft_link(word(1), word(2)).map(|()| "ok".to_string()),
         _ => std::fs::read_to_string(word(1)),
     };
     done.unwrap_or_else(|e| format!("error: {e}"))
 }
 
-/// Texts as they are, all else as JSON, as in other languages.
+/// Strings as they are and other values as JSON, as in other languages.
 fn answer(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -39,7 +39,7 @@ async fn main(input: Value) -> Result<String> {
 
 async fn run(input: Value) -> Result<Value> {
     match input["do"].as_str().unwrap_or("hello") {
-        // Everything that can be said, in order.
+        // Sends everything that a session can carry, in order.
         "speak" => {
             session::send("text");
             session::send(&json!({"event": "tick", "n": 3}).to_string());
@@ -49,7 +49,7 @@ async fn run(input: Value) -> Result<Value> {
             session::send_file(&[0, 1, 255]);
             Ok(json!({"spoken": 5}))
         }
-        // Messages back, until one says stop.
+        // Sends messages back until one says stop.
         "echo" => loop {
             match session::receive().wait_async().await {
                 Some(message) if message == "stop" => return Ok(json!("stopped")),
@@ -57,7 +57,7 @@ async fn run(input: Value) -> Result<Value> {
                 None => return Ok(json!("the client left")),
             }
         },
-        // The same for files.
+        // Sends files back.
         "echo-file" => {
             sleep(Duration::from_millis(number(&input, "wait_ms", 0))).await;
             let file = session::receive_file().wait_async().await;
@@ -65,7 +65,7 @@ async fn run(input: Value) -> Result<Value> {
             session::send_file(&file);
             Ok(json!(file.len()))
         }
-        // Numbers, with pauses.
+        // Sends numbers, with pauses.
         "count" => {
             let n = number(&input, "n", 10);
             sleep(Duration::from_millis(number(&input, "wait_ms", 0))).await;
@@ -78,7 +78,7 @@ async fn run(input: Value) -> Result<Value> {
             }
             Ok(json!(n))
         }
-        // The same on stdout.
+        // Prints numbers on stdout.
         "print" => {
             let n = number(&input, "n", 10);
             for i in 0..n {
@@ -98,7 +98,7 @@ async fn run(input: Value) -> Result<Value> {
         "spin" => loop {
             std::hint::black_box(0);
         },
-        // Tokens from the model, each sent.
+        // Sends each token of the model.
         "generate" => {
             let model = Model::load(&runtime::models()[0])?;
             let mut ctx = Context::new(&model)?;
@@ -115,7 +115,7 @@ async fn run(input: Value) -> Result<Value> {
             Ok(json!(tokens))
         }
         "user" => Ok(json!(runtime::username())),
-        // Waits for a broadcast, having said that it is there.
+        // Says that it listens, then waits for a broadcast.
         "listen" => {
             let topic = input["topic"].as_str().unwrap_or("t").to_string();
             let subscription = messaging::subscribe(&topic);
@@ -137,7 +137,7 @@ async fn run(input: Value) -> Result<Value> {
             }
             Ok(json!(taken))
         }
-        // A child, and what became of it.
+        // Launches a child and returns its result.
         "spawn" => {
             let text = |key: &str| input[key].as_str().unwrap_or_default();
             let child = runtime::launch(text("program"), text("input"))?;
@@ -152,7 +152,7 @@ async fn run(input: Value) -> Result<Value> {
             .flatten()
             .map(step)
             .collect::<Vec<_>>())),
-        // Megabytes, slowly enough for somebody to notice.
+        // Writes megabytes, slowly.
         "fill" => {
             let path = input["path"].as_str().unwrap_or_default();
             let mut file = std::fs::File::create(path).map_err(|e| e.to_string())?;
