@@ -174,6 +174,8 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("snapshot_quota_mb", &config.limits.max_snapshot_bytes, {.scale = 1 << 20});
   runtime.Read("max_snapshots", &config.limits.max_snapshots);
   runtime.Read("prefix_cache", &config.prefix_cache);
+  std::string compiler = "both";
+  runtime.Read("wasm_compiler", &compiler);
   std::string scope = "user";
   runtime.Read("prefix_cache_scope", &scope);
   if (!runtime.problem().empty()) return Fail(Code::kInvalid, "{}", runtime.problem());
@@ -182,6 +184,11 @@ Result<Config> ReadConfig(const std::string& given) {
                 runtime.Get("prefix_cache_scope")->source().begin.line);
   }
   config.shared_prefixes = scope == "engine";
+  if (compiler != "both" && compiler != "quick") {
+    return Fail(Code::kInvalid, "{}:{}: 'wasm_compiler' must be \"both\" or \"quick\"", path,
+                runtime.Get("wasm_compiler")->source().begin.line);
+  }
+  config.runtime.quick_only = compiler == "quick";
   if (const toml::node* models = root.get("model")) {
     config.models = PIE_TRY(ReadModels(*models, path));
   }

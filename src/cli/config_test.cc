@@ -190,6 +190,7 @@ snapshot_quota_mb = 3
 max_snapshots = 5
 prefix_cache = false
 prefix_cache_scope = "engine"
+wasm_compiler = "quick"
 )");
   ASSERT_TRUE(config) << config.error().text;
   EXPECT_EQ(config->snapshot_root, UserHome() + "/kept");
@@ -197,8 +198,11 @@ prefix_cache_scope = "engine"
   EXPECT_EQ(config->limits.max_snapshots, 5u);
   EXPECT_FALSE(config->prefix_cache);
   EXPECT_TRUE(config->shared_prefixes);
+  EXPECT_TRUE(config->runtime.quick_only);
   EXPECT_EQ(ErrorOf("[runtime]\nprefix_cache_scope = \"all\""),
             ":2: 'prefix_cache_scope' must be \"user\" or \"engine\"");
+  EXPECT_EQ(ErrorOf("[runtime]\nwasm_compiler = \"fast\""),
+            ":2: 'wasm_compiler' must be \"both\" or \"quick\"");
 }
 
 }  // namespace

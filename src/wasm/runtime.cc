@@ -65,6 +65,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Start(const RuntimeOptions& options) {
                  .max_handles = limits.max_handles,
                  .cpu_budget_ms = limits.cpu_budget_ms,
                  .max_output_bytes = limits.max_output_bytes},
+      .quick_only = options.quick_only,
       .cache_dir = ToStr(options.cache_dir),
       .callbacks = {.on_output = OnOutput, .room = Room, .on_exit = OnExit},
   };

@@ -43,6 +43,7 @@ struct RuntimeOptions {
   uint32_t worker_threads = 0;    // 0: one for each core
   uint32_t max_instances = 1000;  // others wait
   Limits limits;
+  bool quick_only = false;                      // run only the quick compiler's code, to test it
   std::string cache_dir;                        // the folder of the code cache; empty: none
   const pie_bridge::HostTable* host = nullptr;  // lives as long as the process
 };

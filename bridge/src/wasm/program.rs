@@ -48,17 +48,18 @@ impl Program {
         phase: impl Fn(LoadPhase),
     ) -> Result<Arc<Program>> {
         check_header(bytes)?;
+        let tier = runtime.final_tier();
         let cached = runtime
             .cache
             .as_ref()
-            .and_then(|c| c.find(&runtime.optimised.engine, bytes));
+            .and_then(|c| c.find(&tier.engine, bytes));
         if let Some(component) = cached {
             phase(LoadPhase::Cached);
-            let code = Code::link(&runtime.optimised, &component)?;
+            let code = Code::link(tier, &component)?;
             return Ok(Program::new(runtime, code));
         }
         phase(LoadPhase::Compiling);
-        if bytes.len() >= QUICK_TIER_BYTES {
+        if bytes.len() >= QUICK_TIER_BYTES && !runtime.quick_only {
             // If Winch fails, Cranelift compiles the component, or reports what is wrong with it.
             let quick = runtime.quick.as_ref();
             let first = quick.and_then(|t| Some((t, Component::new(&t.engine, bytes).ok()?)));
@@ -69,8 +70,8 @@ impl Program {
                 return Ok(program);
             }
         }
-        let component = compile(&runtime, bytes)?;
-        let code = Code::link(&runtime.optimised, &component)?;
+        let component = compile(&runtime, tier, bytes)?;
+        let code = Code::link(tier, &component)?;
         Ok(Program::new(runtime, code))
     }
 
@@ -89,8 +90,8 @@ impl Program {
         let optimiser = std::thread::Builder::new()
             .name("pie-compile".into())
             .spawn(move || {
-                let better =
-                    compile(&runtime, &bytes).and_then(|c| Code::link(&runtime.optimised, &c));
+                let tier = &runtime.optimised;
+                let better = compile(&runtime, tier, &bytes).and_then(|c| Code::link(tier, &c));
                 if let (Ok(better), Some(program)) = (better, program.upgrade()) {
                     *program.code.write().unwrap() = Arc::new(better);
                 }
@@ -112,9 +113,9 @@ impl Code {
     }
 }
 
-/// Compiles with Cranelift, and stores the code in the cache.
-fn compile(runtime: &Runtime, bytes: &[u8]) -> Result<Component> {
-    let engine = &runtime.optimised.engine;
+/// Compiles with a tier's compiler, and stores the code in the cache, where compilers have separate entries.
+fn compile(runtime: &Runtime, tier: &Tier, bytes: &[u8]) -> Result<Component> {
+    let engine = &tier.engine;
     let code = engine
         .precompile_component(bytes)
         .map_err(|e| wasmtime::format_err!("the file is not a valid component: {e:#}"))?;

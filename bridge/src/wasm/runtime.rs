@@ -62,6 +62,8 @@ pub struct RuntimeConfig {
     /// The number of guests that run at the same time. Others wait.
     pub max_instances: u32,
     pub limits: Limits,
+    /// Whether guests run only the quick compiler's code. It is for tests of that code.
+    pub quick_only: bool,
     /// The folder of the code cache. Empty: code is not cached.
     pub cache_dir: Str,
     pub callbacks: Callbacks,
@@ -77,6 +79,7 @@ pub struct Runtime {
     pub optimised: Tier,
     /// Compiles several times faster, to slower code. None on processors that Winch does not support.
     pub quick: Option<Tier>,
+    pub quick_only: bool,
     pub cache: Option<CodeCache>,
     pub tokio: tokio::runtime::Runtime,
     pub turns: Arc<Turns>,
@@ -167,6 +170,14 @@ impl Tier {
 }
 
 impl Runtime {
+    /// The tier whose code a program ends up with.
+    pub fn final_tier(&self) -> &Tier {
+        match &self.quick {
+            Some(quick) if self.quick_only => quick,
+            _ => &self.optimised,
+        }
+    }
+
     fn new(config: &RuntimeConfig, host: &'static HostTable) -> wasmtime::Result<Arc<Runtime>> {
         let mut fast = base_config();
         fast.allocation_strategy(InstanceAllocationStrategy::Pooling(pooled(
@@ -183,13 +194,19 @@ impl Runtime {
         let cache_dir = unsafe { config.cache_dir.to_string_lossy() };
         let tokio = executor.build()?;
         let optimised = Tier::new(&fast)?;
-        let quick = Tier::new(&quick).ok();
+        let quick = match Tier::new(&quick) {
+            Err(e) if config.quick_only => {
+                return Err(e.context("the quick compiler does not run on this processor"))
+            }
+            tier => tier.ok(),
+        };
         let engines = std::iter::once(&optimised).chain(&quick);
         let engines = engines.map(|tier| tier.engine.clone()).collect();
         let ticker = Arc::new(Ticker::new(engines));
         let runtime = Arc::new(Runtime {
             optimised,
             quick,
+            quick_only: config.quick_only,
             cache: (!cache_dir.is_empty()).then(|| CodeCache::new(PathBuf::from(cache_dir))),
             turns: Turns::new(tokio.handle().clone()),
             tokio,
