@@ -43,7 +43,7 @@ CPU_PARTS: dict[str, tuple[str, ...]] = {
     "layers": ("machine", "quant", "matmul", "attention", "weights"),
 }
 
-# The bridge's generated headers are the only includes from outside src/. These folders may see them.
+# The bridge's generated headers are the only includes from outside src/, for these folders alone.
 OUTSIDE = {
     "pie_bridge.h": ("wasm", "host", "speech"),
     "pie_host_api.h": ("host",),
