@@ -82,6 +82,7 @@ pub async fn speculation() -> Result<Value> {
     let text = plain
         .generate(Sampler::Argmax)
         .max_tokens(70)
+        .ignore_eos()
         .collect_tokens()
         .await?;
     let expected = (
@@ -104,6 +105,7 @@ pub async fn speculation() -> Result<Value> {
         let mut g = ctx
             .generate(Sampler::Argmax)
             .max_tokens(70)
+            .ignore_eos()
             .speculator(oracle);
         let (mut tokens, mut steps) = (Vec::new(), 0);
         while let Some(step) = g.next()? {
