@@ -101,8 +101,8 @@ void MeasureSnapshots(const char* model, nlohmann::ordered_json& results) {
       compute.push_back(Ms(start));
       start = Clock::now();
       const auto saving = Must(snapshots.Save("bench", "s", *context));
-      while (!saving->ready) std::this_thread::sleep_for(std::chrono::microseconds(100));
-      Must(saving->result);
+      while (!saving->ready()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      Must(saving->Take());
       save.push_back(Ms(start));
       Feed(*context, 1, 5);
       start = Clock::now();

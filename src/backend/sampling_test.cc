@@ -395,9 +395,10 @@ TEST(Sampling, ExtremeLogitsGiveFiniteResults) {
   EXPECT_NEAR(std::get<EntropySlot>(flat[0]).entropy, std::log(8), 1e-6);
 }
 
-TEST(Sampling, UnsupportedProbesFail) {
-  EXPECT_EQ(Read({.kind = Kind::kLogprobs, .ids = {6}}, kLogits).error().code, Code::kInvalid);
-  EXPECT_EQ(Read({.kind = Kind::kEmbedding}, kLogits).error().code, Code::kUnavailable);
+// A pass that asks for them is refused before it is queued (sched/pass.cc).
+TEST(SamplingDeathTest, WhatNoValidPassAsksForStopsTheProcess) {
+  EXPECT_DEATH((void)Read({.kind = Kind::kLogprobs, .ids = {6}}, kLogits), "broken invariant");
+  EXPECT_DEATH((void)Read({.kind = Kind::kEmbedding}, kLogits), "broken invariant");
 }
 
 TEST(Sampling, ReadsOnlyTheRowsOfAChunkAndEachOnce) {

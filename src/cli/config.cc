@@ -156,6 +156,7 @@ Result<Config> ReadConfig(const std::string& given) {
   } catch (const toml::parse_error& error) {
     return Fail(Code::kInvalid, "{}:{}: {}", path, error.source().begin.line, error.description());
   }
+  PIE_RETURN_IF_ERROR(CheckConfigKeys(root, path));
   Table runtime(root.get("runtime"), "runtime", path);
   wasm::Limits& limits = config.runtime.limits;
   runtime.Read("worker_threads", &config.runtime.worker_threads, {.most = 1024});

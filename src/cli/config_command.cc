@@ -12,6 +12,7 @@
 
 #include "base/whole_file.h"
 #include "cli/config.h"
+#include "cli/config_keys.h"
 #include "cli/server_config.h"
 #include "cli/terminal.h"
 
@@ -145,6 +146,7 @@ Status Set(const std::string& given, const std::string& key, const std::string& 
                 key);
   }
   Parse(value).get("value")->visit([&](auto& typed) { table->insert_or_assign(left, typed); });
+  PIE_RETURN_IF_ERROR(CheckConfigKeys(root, path));
   std::ostringstream text;
   text << root << "\n";
   // The new file is validated before it replaces the old one.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "cli/config_keys.h"
 
 namespace pie::cli {
 
@@ -26,7 +27,7 @@ class Table {
  public:
   // `node` is the table `name` of the file at `path`, or null.
   Table(const toml::node* node, std::string_view name, std::string path)
-      : table_(node == nullptr ? nullptr : node->as_table()), path_(std::move(path)) {
+      : table_(node == nullptr ? nullptr : node->as_table()), name_(name), path_(std::move(path)) {
     if (node != nullptr && table_ == nullptr) {
       Complain(*node, name, fmt::format("a table, written [{}]", name));
     }
@@ -38,6 +39,7 @@ class Table {
 
   template <class T>
   void Read(std::string_view key, T* into, Range range = {}) {
+    PIE_CHECK(IsConfigKey(fmt::format("{}.{}", name_, key)));
     const toml::node* node = Get(key);
     if (node == nullptr) return;
     if constexpr (std::is_same_v<T, std::string>) {
@@ -71,6 +73,7 @@ class Table {
     problem_ = fmt::format("{}:{}: '{}' must be {}", path_, node.source().begin.line, key, wanted);
   }
   const toml::table* table_;
+  std::string name_;
   std::string path_;
   std::string problem_;
 };

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/server_config.h"
+
 namespace pie::cli {
 namespace {
 
@@ -152,6 +154,43 @@ TEST_F(ConfigTest, ErrorsNameTheLine) {
     const std::string error = ErrorOf(text);
     EXPECT_TRUE(error.starts_with(wanted)) << text << "\ngave: " << error;
   }
+}
+
+TEST_F(ConfigTest, UnknownKeysAreRefused) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[auth]\nenable = true", ":2: unknown key auth.enable; did you mean auth.enabled?"},
+      {"[Auth]\nenabled = true", ":1: unknown key Auth; did you mean auth?"},
+      {"auth_enabled = true", ":1: unknown key auth_enabled; did you mean auth.enabled?"},
+      {"[runtime]\nport = 80", ":2: unknown key runtime.port; did you mean server.port?"},
+      {"[[model]]\nhf-repo = \"x\"", ":2: unknown key model.hf-repo; did you mean model.hf_repo?"},
+      {"[model.big]\ndrivr.type = \"cpu\"",
+       ":2: unknown key model.drivr; did you mean model.driver?"},
+      {"[[model]]\n[model.driver.options]\nkv_pagesize = 4",
+       ":3: unknown key model.driver.options.kv_pagesize; did you mean "
+       "model.driver.options.kv_page_size?"},
+  };
+  for (const auto& [text, wanted] : cases) {
+    EXPECT_EQ(ErrorOf(text), wanted);
+    const auto server = ReadServerConfig(path_);
+    ASSERT_FALSE(server) << text;
+    EXPECT_EQ(server.error().text.substr(path_.size()), wanted);
+  }
+}
+
+TEST_F(ConfigTest, AcceptsPublishedKeysThatChangeNothingHere) {
+  const auto config = Read(R"(
+[runtime]
+allow_network = true
+network_allowed_hosts = ["example.org"]
+[[model]]
+[model.driver]
+device = ["cuda:0"]
+tensor_parallel_size = 2
+activation_dtype = "bfloat16"
+[model.driver.options]
+gpu_mem_utilization = 0.9
+)");
+  EXPECT_TRUE(config) << config.error().text;
 }
 
 TEST_F(ConfigTest, ANamedFileMustExist) {

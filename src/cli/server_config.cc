@@ -21,6 +21,7 @@ Result<ServerConfig> ReadServerConfig(const std::string& given) {
   } catch (const toml::parse_error& error) {
     return Fail(Code::kInvalid, "{}:{}: {}", path, error.source().begin.line, error.description());
   }
+  PIE_RETURN_IF_ERROR(CheckConfigKeys(root, path));
   server::ServerOptions& options = config.server;
   server::Limits& limits = options.limits;
   Table server(root.get("server"), "server", path);

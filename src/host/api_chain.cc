@@ -36,25 +36,28 @@ class Completion {
   Charge input_;
 };
 
-std::unique_ptr<Chain> MakeChain(Process& process, uint32_t max_tokens,
-                                 std::span<const uint32_t> stops, Context::Room room,
-                                 std::shared_ptr<ChainOutput> output) {
+std::unique_ptr<Chain> MakeChain(uint32_t max_tokens, std::span<const uint32_t> stops) {
   auto chain = std::make_unique<Chain>();
   chain->max_tokens = max_tokens;
   chain->stops.assign(stops.begin(), stops.end());
   std::ranges::sort(chain->stops);
-  chain->give = [output = std::move(output), pace = process.pace()](uint32_t token,
-                                                                    std::optional<Chain::End> end) {
+  return chain;
+}
+
+// Says where the chain's tokens go, and how many passes it may have.
+void Connect(Process& process, Chain& chain, Context::Room room,
+             std::shared_ptr<ChainOutput> output) {
+  chain.give = [output = std::move(output), pace = process.pace()](uint32_t token,
+                                                                   std::optional<Chain::End> end) {
     pace->OnTokens(SteadyClock::Get().NowNs());
     output->Give(token, end);
   };
-  chain->admit = [room = std::move(room),
-                  budget = process.options().token_budget]() mutable -> Status {
+  chain.admit = [room = std::move(room),
+                 budget = process.options().token_budget]() mutable -> Status {
     if (room.passes == 0) return std::unexpected(room.error);
     --room.passes;
     return ChargeTokens(budget.get(), 1);
   };
-  return chain;
 }
 
 // Token i is drawn as the i-th of passes that were made one by one would be.
@@ -79,6 +82,37 @@ void ReturnDraws(Process& process, RunningChain& chain) {
   chain.first_draw.reset();
 }
 
+// Queues a pass that carries a chain; the handle of the RunningChain.
+Result<uint32_t> Start(Process& process, Pass& pass) {
+  PIE_RETURN_IF_ERROR(Check(process, pass));
+  Context* context = PIE_TRY(ContextOf(process, pass));
+  Context::Room room = context->RoomBehind(pass.forward);
+  const Chain& chain = *pass.forward.chain;
+  Charge charge = process.NewCharge();
+  const uint64_t gathered = std::min<uint64_t>(chain.max_tokens, room.passes + 1);
+  if (!charge.Grow(sizeof(ChainOutput) + gathered * sizeof(uint32_t)) ||
+      !pass.charge.Grow(chain.stops.size() * sizeof(uint32_t))) {
+    return PassMemoryLimit(process);
+  }
+  PIE_RETURN_IF_ERROR(
+      ChargeTokens(process.options().token_budget.get(), pass.forward.tokens.size()));
+
+  RunningChain running{.context = pass.context->handle, .sequence = context->sequence()};
+  auto output = std::make_shared<ChainOutput>(std::move(charge), SteadyClock::Get());
+  running.output = output;
+  Connect(process, *pass.forward.chain, std::move(room), output);
+  SeedChain(process, pass, pass.forward, running);
+  Forward forward = std::move(pass.forward);
+  forward.done = Completion(output, std::move(pass.charge));
+  pass.executed = true;
+  const uint32_t handle = PIE_TRY(process.handles().chains.Emplace(std::move(running)));
+  if (Status queued = context->Run(std::move(forward), std::move(output)); !queued) {
+    process.handles().chains.Remove(handle);
+    return std::unexpected(std::move(queued.error()));
+  }
+  return handle;
+}
+
 }  // namespace
 
 void EndChain(Process& process, RunningChain& chain) {
@@ -89,34 +123,10 @@ void EndChain(Process& process, RunningChain& chain) {
 Result<uint32_t> ChainsRun(Process& process, uint32_t pass, uint32_t max_tokens,
                            std::span<const uint32_t> stops) {
   Pass* open = PIE_TRY(OpenPass(process, pass));
-  const BackendInfo& info = process.engine().models()[open->model].scheduler->info();
-  PIE_RETURN_IF_ERROR(Validate(*open, info));
-  Context* context = PIE_TRY(ContextOf(process, *open));
-  Context::Room room = context->RoomBehind(open->forward);
-  Charge charge = process.NewCharge();
-  const uint64_t gathered = std::min<uint64_t>(max_tokens, room.passes + 1);
-  if (!charge.Grow(sizeof(ChainOutput) + gathered * sizeof(uint32_t)) ||
-      !open->charge.Grow(stops.size() * sizeof(uint32_t))) {
-    return PassMemoryLimit(process);
-  }
-  RunningChain running{.context = open->context->handle, .sequence = context->sequence()};
-  running.output = std::make_shared<ChainOutput>(std::move(charge), SteadyClock::Get());
-  open->forward.chain = MakeChain(process, max_tokens, stops, std::move(room), running.output);
-  PIE_RETURN_IF_ERROR(CheckChain(open->forward));
-  PIE_RETURN_IF_ERROR(
-      ChargeTokens(process.options().token_budget.get(), open->forward.tokens.size()));
-
-  SeedChain(process, *open, open->forward, running);
-  Forward forward = std::move(open->forward);
-  forward.done = Completion(running.output, std::move(open->charge));
-  open->executed = true;
-  auto output = running.output;
-  const uint32_t handle = PIE_TRY(process.handles().chains.Emplace(std::move(running)));
-  if (Status queued = context->Run(std::move(forward), std::move(output)); !queued) {
-    process.handles().chains.Remove(handle);
-    return std::unexpected(std::move(queued.error()));
-  }
-  return handle;
+  open->forward.chain = MakeChain(max_tokens, stops);
+  auto started = Start(process, *open);
+  if (!started) open->forward.chain.reset();  // the guest may still execute the pass alone
+  return started;
 }
 
 Result<ChainsProgress> ChainTake(Process& process, uint32_t chain) {

@@ -242,5 +242,13 @@ TEST_F(ApiChainTest, WhatCannotRunIsRefusedAtOnce) {
   EXPECT_EQ(counts, 0u);
 }
 
+TEST_F(ApiChainTest, ARefusedChainLeavesItsPassAlone) {
+  const uint32_t pass = NewPass();
+  EXPECT_FALSE(ChainsRun(*process_, pass, 5, {})) << "it has no sampler";
+  Sample(pass, pie_bridge::SamplerKind::TopK);
+  EXPECT_TRUE(BecomesReady(Ok(ForwardPassExecute(*process_, pass))));
+  EXPECT_EQ(engine_->models()[0].scheduler->stats().tokens, 1u);
+}
+
 }  // namespace
 }  // namespace pie::host

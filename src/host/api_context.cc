@@ -1,5 +1,9 @@
-// pie:core/context
+// pie:core/context and pie:plus/bidding.
+#include <cmath>
+#include <variant>
+
 #include "host/api.h"
+#include "host/await.h"
 
 namespace pie::host {
 namespace {
@@ -10,30 +14,23 @@ Result<Context*> ContextOf(Process& process, uint32_t handle) {
   return context;
 }
 
-// Becomes the process's own: a handle of it, and its pages are paid for.
+// Gives the process a handle of the context. The process pays for the context's pages from now on.
 Result<uint32_t> Keep(Process& process, std::unique_ptr<Context> context) {
   process.wallet().Own(context->scheduler(), context->sequence());
   return process.handles().contexts.Insert(std::move(context));
 }
 
-// Keeps a save that was begun until a later call finds it ended.
-Status BeginSaving(Process& process, Wait& wait, Result<std::shared_ptr<Saving>> saving) {
-  wait.ticket = PIE_TRY(process.handles().savings.Emplace(PIE_TRY(std::move(saving))));
-  wait.has_ticket = true;
-  return {};
+// Runs `work` of the user's snapshots on a thread that may wait for the disk.
+template <class T, class Work>
+Result<std::optional<T>> OnFiles(Process& process, Wait& wait, Work work) {
+  return Await<T>(process, wait, [&] {
+    return RunLater<T>(process.engine().file_work(), "calls for snapshots", std::move(work));
+  });
 }
 
-// The name of the snapshot. Waits while it is not on the disk.
-Result<std::string> EndSaving(Process& process, Wait& wait) {
-  auto& savings = process.handles().savings;
-  const std::shared_ptr<Saving> saving = *PIE_TRY(savings.Get(wait.ticket));
-  if (!saving->ready.load(std::memory_order_acquire)) {
-    wait.signal = saving->signal.raw();
-    return {};
-  }
-  savings.Remove(wait.ticket);
-  PIE_RETURN_IF_ERROR(saving->result);
-  return saving->name;
+Status CheckBid(double value) {
+  if (value >= 0) return {};
+  return Fail(Code::kInvalid, "a bid must be a number of credits, 0 or more, not {}", value);
 }
 
 }  // namespace
@@ -46,25 +43,38 @@ Result<uint32_t> ContextCreate(Process& process, uint32_t model) {
   return Keep(process, std::move(made));
 }
 
-Result<uint32_t> ContextOpen(Process& process, uint32_t model, std::string_view name) {
-  uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-  const std::string& user = process.options().username;
-  const CacheSalt salt = process.engine().SaltOf(user);
-  auto opened = PIE_TRY(process.engine().snapshots().Open(user, *index, name, salt));
-  return Keep(process, std::move(opened));
+Result<uint32_t> ContextOpen(Process& process, uint32_t model, std::string_view name, Wait& wait) {
+  const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
+  auto opened = PIE_TRY(OnFiles<std::unique_ptr<Context>>(
+      process, wait,
+      [&engine = process.engine(), user = process.options().username, index,
+       name = std::string(name)] {
+        return engine.snapshots().Open(user, index, name, engine.SaltOf(user));
+      }));
+  return opened ? Keep(process, *std::move(opened)) : 0;
 }
 
-Result<uint32_t> ContextTake(Process& process, uint32_t model, std::string_view name) {
-  uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-  const std::string& user = process.options().username;
-  const CacheSalt salt = process.engine().SaltOf(user);
-  auto taken = PIE_TRY(process.engine().snapshots().Take(user, *index, name, salt));
-  return Keep(process, std::move(taken));
+Result<uint32_t> ContextTake(Process& process, uint32_t model, std::string_view name, Wait& wait) {
+  const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
+  auto taken = PIE_TRY(OnFiles<std::unique_ptr<Context>>(
+      process, wait,
+      [&engine = process.engine(), user = process.options().username, index,
+       name = std::string(name)] {
+        return engine.snapshots().Take(user, index, name, engine.SaltOf(user));
+      }));
+  return taken ? Keep(process, *std::move(taken)) : 0;
 }
 
-Status ContextDelete(Process& process, uint32_t model, std::string_view name) {
-  uint32_t* index = PIE_TRY(process.handles().models.Get(model));
-  return process.engine().snapshots().Delete(process.options().username, *index, name);
+Status ContextDelete(Process& process, uint32_t model, std::string_view name, Wait& wait) {
+  const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
+  const auto deleted =
+      OnFiles<std::monostate>(process, wait,
+                              [&engine = process.engine(), user = process.options().username, index,
+                               name = std::string(name)]() -> Result<std::monostate> {
+                                PIE_RETURN_IF_ERROR(engine.snapshots().Delete(user, index, name));
+                                return std::monostate();
+                              });
+  return deleted ? Status() : std::unexpected(deleted.error());
 }
 
 Result<uint32_t> ContextFork(Process& process, uint32_t context) {
@@ -73,24 +83,19 @@ Result<uint32_t> ContextFork(Process& process, uint32_t context) {
 }
 
 Status ContextSave(Process& process, uint32_t context, std::string_view name, Wait& wait) {
-  if (!wait.has_ticket) {
-    Context* saved = PIE_TRY(ContextOf(process, context));
-    const std::string& user = process.options().username;
-    PIE_RETURN_IF_ERROR(
-        BeginSaving(process, wait, process.engine().snapshots().Save(user, name, *saved)));
-  }
-  PIE_RETURN_IF_ERROR(EndSaving(process, wait));
+  PIE_RETURN_IF_ERROR(Await<std::string>(process, wait, [&]() -> Result<std::shared_ptr<Saving>> {
+    const Context* saved = PIE_TRY(ContextOf(process, context));
+    return process.engine().snapshots().Save(process.options().username, name, *saved);
+  }));
   return {};
 }
 
 Result<std::string> ContextSnapshot(Process& process, uint32_t context, Wait& wait) {
-  if (!wait.has_ticket) {
-    Context* saved = PIE_TRY(ContextOf(process, context));
-    const std::string& user = process.options().username;
-    PIE_RETURN_IF_ERROR(
-        BeginSaving(process, wait, process.engine().snapshots().SaveUnnamed(user, *saved)));
-  }
-  return EndSaving(process, wait);
+  auto name = PIE_TRY(Await<std::string>(process, wait, [&]() -> Result<std::shared_ptr<Saving>> {
+    const Context* saved = PIE_TRY(ContextOf(process, context));
+    return process.engine().snapshots().SaveUnnamed(process.options().username, *saved);
+  }));
+  return std::move(name).value_or("");
 }
 
 Status ContextDestroy(Process& process, uint32_t context) {
@@ -140,9 +145,31 @@ Status ContextSuspend(Process& process, uint32_t context) {
 }
 
 Status ContextBid(Process& process, uint32_t context, double value) {
-  Context* bidder = PIE_TRY(ContextOf(process, context));
-  if (!(value >= 0)) return Fail(Code::kInvalid, "a bid is a number of credits, 0 or more");
-  bidder->scheduler().Bid(bidder->sequence(), value);
+  PIE_RETURN_IF_ERROR(CheckBid(value));
+  PIE_TRY(ContextOf(process, context))->Bid(value);
+  return {};
+}
+
+Status BiddingExpect(Process& process, uint32_t context, std::optional<double> steps,
+                     double variation) {
+  if (steps && !(*steps >= 0 && std::isfinite(*steps))) {
+    return Fail(Code::kInvalid, "the expected steps must be a number, 0 or more, not {}", *steps);
+  }
+  if (!(variation >= 0 && std::isfinite(variation))) {
+    return Fail(Code::kInvalid, "the variation must be a number, 0 or more, not {}", variation);
+  }
+  PIE_TRY(ContextOf(process, context))->Expect(steps, variation);
+  return {};
+}
+
+Status BiddingOnce(Process& process, uint32_t context, double value) {
+  PIE_RETURN_IF_ERROR(CheckBid(value));
+  PIE_TRY(ContextOf(process, context))->BidOnce(value);
+  return {};
+}
+
+Status BiddingIdle(Process& process, uint32_t context, bool idle) {
+  PIE_TRY(ContextOf(process, context))->SetIdle(idle);
   return {};
 }
 

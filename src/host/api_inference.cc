@@ -1,4 +1,4 @@
-// pie:core/inference: forward passes and what they give; and pie:plus/sampling and outcome.
+// pie:core/inference: forward passes and their results; pie:plus/sampling and pie:plus/outcome.
 #include "host/api.h"
 #include "host/execute.h"
 
@@ -9,7 +9,7 @@ Result<uint32_t> ForwardPassNew(Process& process, uint32_t model) {
   auto made = std::make_unique<Pass>();
   made->model = *index;
   made->charge = process.NewCharge();
-  if (!Keep(process, *made, sizeof(Pass))) return Fail(Code::kExhausted, "{}", made->refusal);
+  if (!Keep(process, *made, sizeof(Pass))) return std::unexpected(*made->refusal);
   return process.handles().passes.Insert(std::move(made));
 }
 
@@ -17,7 +17,7 @@ Status ForwardPassContext(Process& process, uint32_t pass, uint32_t context) {
   Pass* open = PIE_TRY(OpenPass(process, pass));
   Context* chosen = PIE_TRY(process.handles().contexts.Get(context));
   if (chosen->model() != open->model) {
-    return Fail(Code::kInvalid, "the context belongs to another model than the pass");
+    open->Refuse({Code::kInvalid, "the context belongs to another model than the pass"});
   }
   open->context = {context, chosen->sequence()};
   return {};
@@ -25,18 +25,7 @@ Status ForwardPassContext(Process& process, uint32_t pass, uint32_t context) {
 
 Status ForwardPassInputTokens(Process& process, uint32_t pass, std::span<const uint32_t> tokens,
                               std::span<const uint32_t> positions) {
-  Pass* open = PIE_TRY(OpenPass(process, pass));
-  if (tokens.size() != positions.size()) {
-    return Fail(Code::kInvalid, "{} tokens with {} positions", tokens.size(), positions.size());
-  }
-  Forward& forward = open->forward;
-  if (forward.tokens.size() + tokens.size() > process.engine().limits().max_pass_tokens) {
-    return Fail(Code::kExhausted, "a pass has at most {} input tokens",
-                process.engine().limits().max_pass_tokens);
-  }
-  if (!Keep(process, *open, 2 * tokens.size() * sizeof(uint32_t))) return {};
-  forward.tokens.insert(forward.tokens.end(), tokens.begin(), tokens.end());
-  forward.positions.insert(forward.positions.end(), positions.begin(), positions.end());
+  AddInput(process, *PIE_TRY(OpenPass(process, pass)), tokens, positions);
   return {};
 }
 
@@ -45,22 +34,22 @@ Status ForwardPassInputSpeculativeTokens(Process& process, uint32_t pass,
                                          std::span<const uint32_t>) {
   Pass* open = PIE_TRY(OpenPass(process, pass));
   if (tokens.size() > 0) {
-    open->refusal = "speculation: this engine does not verify drafts yet; pass them as input";
+    open->Refuse({Code::kUnavailable,
+                  "speculation: this engine does not verify drafts yet; pass them as input"});
   }
   return {};
 }
 
 Status ForwardPassOutputSpeculativeTokens(Process& process, uint32_t pass, bool enable) {
   Pass* open = PIE_TRY(OpenPass(process, pass));
-  if (enable) open->refusal = "speculation: this engine has no drafter of its own yet";
+  if (enable) {
+    open->Refuse({Code::kUnavailable, "speculation: this engine has no drafter of its own yet"});
+  }
   return {};
 }
 
 Status ForwardPassAttentionMask(Process& process, uint32_t pass, std::span<const Words> rows) {
   Pass* open = PIE_TRY(OpenPass(process, pass));
-  if (rows.size() > process.engine().limits().max_pass_tokens) {
-    return Fail(Code::kExhausted, "{} attention rows are too many", rows.size());
-  }
   size_t bytes = 0;
   for (const Words& row : rows) bytes += sizeof(Brle) + row.len * 4;
   if (!Keep(process, *open, bytes)) return {};
@@ -92,7 +81,7 @@ Status SamplingSeed(Process& process, uint32_t pass, uint64_t seed) {
 
 Result<uint32_t> ForwardPassExecute(Process& process, uint32_t pass) {
   Pass* open = PIE_TRY(OpenPass(process, pass));
-  PIE_RETURN_IF_ERROR(Validate(*open, InfoOf(process, *open)));
+  PIE_RETURN_IF_ERROR(Check(process, *open));
   Context* context = PIE_TRY(ContextOf(process, *open));
   return Execute(process, *open, *context);
 }

@@ -1,5 +1,6 @@
 // pie:core/runtime
 #include "host/api.h"
+#include "host/await.h"
 
 namespace pie::host {
 
@@ -21,14 +22,16 @@ Result<std::vector<std::string>> RuntimeModels(Process& process) {
   return names;
 }
 
-Result<uint32_t> RuntimeLaunch(Process& process, std::string_view program, std::string_view input) {
-  Process::Options options{.username = process.options().username,
-                           .depth = process.options().depth + 1,
-                           .token_budget = process.options().token_budget};
-  const std::string id = PIE_TRY(process.engine().Resolve(program));
-  auto launched = PIE_TRY(process.engine().Launch(id, input, std::move(options)));
-  launched->CloseInbox();  // a child has no client
-  return process.handles().children.Emplace(std::move(launched));
+Result<uint32_t> RuntimeLaunch(Process& process, std::string_view program, std::string_view input,
+                               Wait& wait) {
+  using Child = std::shared_ptr<Process>;
+  auto child = PIE_TRY(Await<Child>(process, wait, [&] {
+    return process.engine().LaunchLater(std::string(program), std::string(input),
+                                        {.username = process.options().username,
+                                         .depth = process.options().depth + 1,
+                                         .token_budget = process.options().token_budget});
+  }));
+  return child ? process.handles().children.Emplace(*std::move(child)) : 0;
 }
 
 Result<std::optional<std::expected<std::string, std::string>>> ChildGet(Process& process,

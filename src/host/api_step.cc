@@ -10,28 +10,24 @@ Result<uint32_t> StepsBegin(Process& process, uint32_t context, std::span<const 
                             std::span<const uint32_t> logit_mask, std::optional<uint64_t> seed,
                             const pie_bridge::Sampler& sampler) {
   Context* chosen = PIE_TRY(process.handles().contexts.Get(context));
-  if (tokens.size() > process.engine().limits().max_pass_tokens) {
-    return Fail(Code::kExhausted, "a pass has at most {} input tokens",
-                process.engine().limits().max_pass_tokens);
-  }
   Pass pass;
   pass.model = chosen->model();
   pass.charge = process.NewCharge();
-  if (Keep(process, pass,
-           sizeof(Pass) + (2 * tokens.size() + logit_mask.size()) * sizeof(uint32_t))) {
-    Forward& forward = pass.forward;
-    forward.tokens.assign(tokens.begin(), tokens.end());
-    forward.positions.resize(tokens.size());
-    std::iota(forward.positions.begin(), forward.positions.end(), chosen->tokens());
-    forward.logit_mask.assign(logit_mask.begin(), logit_mask.end());
+  if (!Keep(process, pass, sizeof(Pass) + 2 * tokens.size_bytes() + logit_mask.size_bytes())) {
+    return std::unexpected(*pass.refusal);
   }
+  Forward& forward = pass.forward;
+  forward.tokens.assign(tokens.begin(), tokens.end());
+  forward.positions.resize(tokens.size());
+  std::iota(forward.positions.begin(), forward.positions.end(), chosen->tokens());
+  forward.logit_mask.assign(logit_mask.begin(), logit_mask.end());
   const uint32_t last_row = static_cast<uint32_t>(tokens.size()) - 1;
   AddSampler(process, pass, {&last_row, tokens.empty() ? 0U : 1U}, sampler);
   if (seed) {
-    pass.forward.seed = *seed;
+    forward.seed = *seed;
     pass.seeded = true;
   }
-  PIE_RETURN_IF_ERROR(Validate(pass, InfoOf(process, pass)));
+  PIE_RETURN_IF_ERROR(Check(process, pass));
   return Execute(process, pass, *chosen);
 }
 

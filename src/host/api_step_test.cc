@@ -111,7 +111,8 @@ TEST_F(ApiStepTest, RefusesWhatAPassRefuses) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   ExpectSame({.tokens = {}}, true);
   ExpectSame({.tokens = {'a', 262}}, true);
-  ExpectSame({.tokens = Tokens(65, 'a')}, true);  // 16 pages of 4
+  ExpectSame({.tokens = Tokens(40'000, 'a')}, true);  // the model has 32,768 positions
+  ExpectSame({.tokens = Tokens(65, 'a')}, true);      // 16 pages of 4
   ExpectSame({.mask = {262}}, true);
   ExpectSame({.sampler = {.kind = Kind::TopK, .temperature = -1, .count = 1, .p = 1}}, true);
   ExpectSame({.sampler = {.kind = Kind::TopP, .temperature = kNan, .count = 1, .p = 1}}, true);
@@ -119,9 +120,8 @@ TEST_F(ApiStepTest, RefusesWhatAPassRefuses) {
   ExpectSame({.sampler = {.kind = Kind::Embedding, .temperature = 0, .count = 1, .p = 1}}, true);
   ExpectSame({.sampler = {.kind = Kind::Multinomial, .temperature = 0, .count = ~0U, .p = 1}},
              true);
-  // What would trap in the middle of a pass that is built is an error here.
-  EXPECT_EQ(Short(NewContext(), {.tokens = Tokens(1'001, 'a')}).error,
-            "a pass has at most 1000 input tokens");
+  EXPECT_EQ(Short(NewContext(), {.tokens = Tokens(200'000, 'a')}).error,
+            "memory limit: the passes and unread results of an inferlet have 1 MiB");
   const uint32_t gone = NewContext();
   Ok(ContextDestroy(*process_, gone));
   EXPECT_EQ(Short(gone, {}).error, Long(gone, {}).error);

@@ -69,12 +69,12 @@ TEST_F(ApiTest, FaultyPassLeavesItsContextWhole) {
             "the logit mask allows no token: allow at least one");
 
   EXPECT_EQ(ErrorOf(ForwardPassExecute(*process_, NewPass({999}))),
-            "token 999 is not in the vocabulary of 262");
+            "token 999 is not in the vocabulary, whose ids are 0 to 261");
 
   pass = NewPass();
   Sample(pass, pie_bridge::SamplerKind::TopK, 1, {1});
   EXPECT_EQ(ErrorOf(ForwardPassExecute(*process_, pass)),
-            "row 1 is sampled, but there are 1 input tokens");
+            "a sampler reads row 1, but the input has 1 tokens");
 
   const uint32_t future = Ok(ForwardPassExecute(*process_, NewPass()));
   EXPECT_TRUE(engine_->models()[0].scheduler->WaitIdle(5000));
@@ -101,6 +101,22 @@ TEST_F(ApiTest, RefusalsComeFromExecute) {
 
   pass = Ok(ForwardPassNew(*process_, model_));
   EXPECT_NE(ErrorOf(ForwardPassExecute(*process_, pass)).find("empty input"), std::string::npos);
+
+  pass = NewPass();
+  Ok(Input(pass, {'a', 'b', 'c'}, {1, 2}));
+  Ok(Input(pass, {'a', 'b'}, {3, 4, 5}));  // together they would be as many
+  EXPECT_EQ(ErrorOf(ForwardPassExecute(*process_, pass)),
+            "2 positions for 3 tokens: give one position for each token");
+
+  pass = NewPass();
+  Ok(ZoAdapterSeed(*process_, pass, 7));
+  EXPECT_EQ(ErrorOf(ForwardPassExecute(*process_, pass)),
+            "zo: needs adapters, which this model's backend does not apply yet");
+
+  pass = NewPass();
+  Ok(ForwardPassAdapter(*process_, pass, 1));
+  EXPECT_EQ(ErrorOf(ForwardPassExecute(*process_, pass)),
+            "adapter: this model's backend applies no LoRA adapters yet");
 }
 
 // The memory that a guest's passes take in the engine has an end, and comes back.
@@ -132,8 +148,9 @@ TEST_F(ApiTest, SamplersWithoutRowsCountToo) {
 }
 
 TEST_F(ApiTest, LaunchNamesWhatIsMissing) {
-  EXPECT_EQ(ErrorOf(RuntimeLaunch(*process_, "nobody", "{}")),
-            "no program is named 'nobody'; install it first");
+  EXPECT_EQ(
+      ErrorOf(Waited([&](Wait& wait) { return RuntimeLaunch(*process_, "nobody", "{}", wait); })),
+      "no program is named 'nobody'; install it first");
 }
 
 TEST_F(ApiTest, WhatIsNotThereCannotBeWaitedFor) {

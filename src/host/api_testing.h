@@ -21,14 +21,15 @@ namespace pie::host {
 
 class ApiTest : public ::testing::Test {
  protected:
-  ApiTest() {
+  // `snapshot_root` empty: contexts are saved in memory.
+  explicit ApiTest(const std::string& snapshot_root = "") {
     EngineOptions options;
+    options.snapshot_root = snapshot_root;
     auto backend = std::make_unique<testing::GatedBackend>(DummyOptions{.page_tokens = 4}, gate_);
     options.models.push_back({MakeDummyModel("default"),
                               std::make_unique<Scheduler>(std::move(backend), SchedulerOptions{})});
     options.runtime.max_instances = 1;
     options.limits.max_pass_bytes = 1 << 20;
-    options.limits.max_pass_tokens = 1'000;
     engine_ = *Engine::Start(std::move(options));
     process_ = std::make_shared<Process>(engine_.get(), InstanceId{1}, Process::Options{});
     model_ = Ok(ModelLoad(*process_, "default"));
@@ -43,6 +44,17 @@ class ApiTest : public ::testing::Test {
     const EngineStats stats = engine_->stats();
     EXPECT_EQ(stats.handles, 0);
     EXPECT_EQ(stats.sequences, 0u);
+  }
+
+  // The answer of a host function that waits, as the bridge makes it wait.
+  template <class Call>
+  static auto Waited(Call call) {
+    Wait wait{};
+    while (true) {
+      auto answer = call(wait);
+      if (std::exchange(wait.signal, nullptr) == nullptr) return answer;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
 
   // What a call that must succeed returned.

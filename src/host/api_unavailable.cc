@@ -1,6 +1,7 @@
 // Interfaces whose engine side does not exist in this build: grammars, adapters, zo, MCP. Every
 // function of them answers with an error that says so.
 #include "host/api.h"
+#include "host/execute.h"
 
 namespace pie::host {
 namespace {
@@ -16,6 +17,11 @@ std::unexpected<Error> NoAdapter() {
 std::unexpected<Error> NoZo() {
   return Fail(Code::kUnavailable,
               "zo: needs adapters, which this model's backend does not apply yet");
+}
+// The function that sets a part of a pass has no result, so `execute` returns the error.
+Status RefusePass(Process& process, uint32_t pass, const Error& error) {
+  PIE_TRY(OpenPass(process, pass))->Refuse(error);
+  return {};
 }
 template <class T>
 std::expected<T, McpError> NoMcp() {
@@ -64,8 +70,8 @@ Status MatcherDrop(Process&, uint32_t) {
   return {};
 }
 
-Status ForwardPassAdapter(Process&, uint32_t, uint32_t) {
-  return NoAdapter();
+Status ForwardPassAdapter(Process& process, uint32_t pass, uint32_t) {
+  return RefusePass(process, pass, NoAdapter().error());
 }
 Result<uint32_t> AdapterCreate(Process&, uint32_t, std::string_view) {
   return NoAdapter();
@@ -89,8 +95,8 @@ Status AdapterDrop(Process&, uint32_t) {
   return {};
 }
 
-Status ZoAdapterSeed(Process&, uint32_t, int64_t) {
-  return NoZo();
+Status ZoAdapterSeed(Process& process, uint32_t pass, int64_t) {
+  return RefusePass(process, pass, NoZo().error());
 }
 Status ZoInitialize(Process&, uint32_t, uint32_t, float, uint32_t, float, float) {
   return NoZo();

@@ -3,7 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "sched/pass.h"
+
 namespace pie::host {
+namespace {
+
+Error CannotReserve(uint64_t pages, uint64_t wanted, const BackendInfo& info) {
+  return {Code::kExhausted,
+          fmt::format("cannot reserve {} pages: the context would hold {}, the device has {}",
+                      pages, wanted, info.total_pages)};
+}
+
+}  // namespace
 
 Status Context::CheckAlive() const {
   if (destroyed_) return Fail(Code::kInvalid, "this context was destroyed");
@@ -36,11 +47,8 @@ Status Context::Commit(uint32_t pages) {
 Status Context::Reserve(uint32_t pages) {
   PIE_RETURN_IF_ERROR(CheckAlive());
   uint64_t wanted = uint64_t{extent_.committed_pages} + extent_.working_pages + pages;
-  if (wanted > scheduler_->info().total_pages) {
-    return Fail(Code::kExhausted,
-                "cannot reserve {} pages: the context would hold {}, the device has {}", pages,
-                wanted, scheduler_->info().total_pages);
-  }
+  const BackendInfo& info = scheduler_->info();
+  if (wanted > info.total_pages) return std::unexpected(CannotReserve(pages, wanted, info));
   extent_.working_pages += pages;
   return {};
 }
@@ -89,6 +97,24 @@ void Context::Destroy() {
   scheduler_->Drop(sequence_);
 }
 
+void Context::Bid(double credits) {
+  bids_.fixed = credits;
+  scheduler_->Bid(sequence_, bids_);
+}
+
+void Context::Expect(std::optional<double> steps, double variation) {
+  bids_.fixed.reset();
+  bids_.expected.reset();
+  if (steps) bids_.expected = {.steps = *steps, .variation = variation};
+  ++bids_.number;
+  scheduler_->Bid(sequence_, bids_);
+}
+
+void Context::SetIdle(bool idle) {
+  bids_.idle = idle;
+  scheduler_->Bid(sequence_, bids_);
+}
+
 Status Context::Execute(Forward forward) {
   PIE_RETURN_IF_ERROR(CheckAlive());
   const auto count = static_cast<uint32_t>(forward.tokens.size());
@@ -99,14 +125,11 @@ Status Context::Execute(Forward forward) {
         "{} tokens do not fit the working pages: {} of {} places are free; reserve pages first",
         count, room - extent_.working_tokens, room);
   }
-  const uint64_t length = uint64_t{tokens()} + count;
-  if (length > scheduler_->info().max_positions) {
-    return Fail(Code::kExhausted, "the context would be {} tokens long; this model allows {}",
-                length, scheduler_->info().max_positions);
-  }
+  PIE_RETURN_IF_ERROR(CheckLength(uint64_t{tokens()} + count, scheduler_->info()));
   EndChain();
   extent_.working_tokens += count;
   forward.sequence = sequence_;
+  forward.bid = std::exchange(next_bid_, std::nullopt);
   scheduler_->Execute(std::move(forward));
   return {};
 }
@@ -123,18 +146,13 @@ Context::Room Context::RoomBehind(const Forward& forward) const {
   const uint64_t length = uint64_t{tokens()} + forward.tokens.size();
   const uint64_t pages = info.total_pages;
   const auto left = [](uint64_t limit, uint64_t used) { return limit > used ? limit - used : 0; };
+  // In the order in which a loop of passes would meet them: it reserves, then executes.
   const Room rooms[] = {
-      // As a loop of passes would meet them: it reserves, then executes.
-      {left(pages * page_tokens(), length),
-       {Code::kExhausted,
-        fmt::format("cannot reserve 1 pages: the context would hold {}, the device has {}",
-                    pages + 1, pages)}},
+      {left(pages * page_tokens(), length), CannotReserve(1, pages + 1, info)},
       {left(info.max_positions - 1, forward.positions.back()),
-       {Code::kInvalid, fmt::format("position {} is past this model's {} positions",
-                                    info.max_positions, info.max_positions)}},
+       CheckPosition(info.max_positions, info).error()},
       {left(info.max_positions, length),
-       {Code::kExhausted, fmt::format("the context would be {} tokens long; this model allows {}",
-                                      info.max_positions + 1, info.max_positions)}},
+       CheckLength(uint64_t{info.max_positions} + 1, info).error()},
   };
   return *std::ranges::min_element(rooms, {}, &Room::passes);
 }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/result.h"
 #include "host/chain_output.h"
@@ -50,6 +51,12 @@ class Context {
   Status Suspend();  // gives its pages back; the next pass restores them
   void Destroy();
 
+  // What it bids for its pages (BidPlan). The step thread hears of it before its next batch.
+  void Bid(double credits);
+  void Expect(std::optional<double> steps, double variation);
+  void SetIdle(bool idle);
+  void BidOnce(double credits) { next_bid_ = credits; }  // for the next pass alone
+
   // Queues a pass whose tokens extend this context.
   Status Execute(Forward forward);
   // The same for a pass with a chain, whose tokens go to `output`.
@@ -72,6 +79,8 @@ class Context {
   uint32_t model_;
   SequenceId sequence_;
   Extent extent_;
+  BidPlan bids_;
+  std::optional<double> next_bid_;
   mutable std::shared_ptr<ChainOutput> chain_;  // whose tokens are not all taken
   bool first_taken_ = false;                    // of its tokens: the one that no pass fed
   bool destroyed_ = false;

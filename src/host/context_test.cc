@@ -97,7 +97,7 @@ TEST_F(ContextTest, ExecuteEndsAtTheModelsLength) {
   ASSERT_TRUE(context->Reserve(6));
   ASSERT_TRUE(Append(*context, 20));
   EXPECT_EQ(TextOf(Append(*context, 1)),
-            "the context would be 21 tokens long; this model allows 20");
+            "the sequence would have 21 tokens; this model takes at most 20");
   EXPECT_EQ(context->tokens(), 20u) << "a refused pass counts nothing";
 }
 
@@ -111,11 +111,11 @@ TEST_F(ContextTest, RoomBehindAPassEndsWhereALoopWould) {
   forward.positions = {6, 7};
   const Context::Room room = context->RoomBehind(forward);
   EXPECT_EQ(room.passes, 12u);
-  EXPECT_EQ(room.error.text, "position 20 is past this model's 20 positions");
+  EXPECT_EQ(room.error.text, "position 20 is past this model's last position, 19");
   forward.positions = {0, 1};  // positions need not follow the length
   EXPECT_EQ(context->RoomBehind(forward).passes, 12u);
   EXPECT_EQ(context->RoomBehind(forward).error.text,
-            "the context would be 21 tokens long; this model allows 20");
+            "the sequence would have 21 tokens; this model takes at most 20");
   forward.positions = {6, 19};
   EXPECT_EQ(context->RoomBehind(forward).passes, 0u);
 }
@@ -279,7 +279,7 @@ TEST_F(SnapshotsTest, UnnamedNeverReplacesANamedOne) {
   ASSERT_TRUE(snapshots_.Save("ada", "snapshot-1", *named));
   auto saved = snapshots_.SaveUnnamed("ada", *other);
   ASSERT_TRUE(saved);
-  const std::string& name = (*saved)->name;
+  const std::string name = *(*saved)->Take();
   EXPECT_NE(name, "snapshot-1");
   EXPECT_EQ((*snapshots_.Open("ada", 0, "snapshot-1"))->tokens(), 5u);
   EXPECT_EQ((*snapshots_.Open("ada", 0, name))->tokens(), 3u);

@@ -17,6 +17,11 @@ namespace pie::host {
 
 namespace {
 
+// A launch may wait for the compiler, which works for one launch at a time; launches that need no
+// compiler go on meanwhile.
+constexpr size_t kLaunchThreads = 4;
+constexpr size_t kFileThreads = 2;
+
 std::unique_ptr<Snapshots> MakeSnapshots(const EngineOptions& options) {
   if (options.snapshot_root.empty()) return std::make_unique<Snapshots>(options.limits);
   std::vector<Snapshots::ModelRef> models;
@@ -32,7 +37,9 @@ Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
       hub_(options_.limits),
       snapshots_(MakeSnapshots(options_)),
-      inputs_(std::make_shared<ByteBudget>(options_.limits.max_inputs_bytes)) {
+      inputs_(std::make_shared<ByteBudget>(options_.limits.max_inputs_bytes)),
+      file_work_("pie-files", kFileThreads, options_.limits.max_queued_calls),
+      launch_work_("pie-launch", kLaunchThreads, options_.limits.max_queued_calls) {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   id_ = fmt::format("{:08x}", static_cast<uint32_t>(Mix(static_cast<uint64_t>(now), getpid(), 0)));
 }
@@ -52,6 +59,8 @@ Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
 }
 
 Engine::~Engine() {
+  launch_work_.Stop();  // nothing is launched from here on
+  file_work_.Stop();
   std::vector<std::shared_ptr<Process>> running;
   {
     std::lock_guard lock(mutex_);
@@ -107,12 +116,42 @@ Result<std::string> Engine::MakeData(std::string_view user) const {
   return MakeFolder(options_.data_root, FolderName(user));
 }
 
+Result<Charge> Engine::ChargeInput(size_t bytes) const {
+  if (bytes > limits().max_input_bytes) {
+    return Fail(Code::kExhausted, "the input has {} bytes; at most {} MiB are allowed", bytes,
+                limits().max_input_bytes >> 20);
+  }
+  Charge charge(inputs_);
+  if (!charge.Grow(bytes)) {
+    return Fail(Code::kExhausted,
+                "the inputs of all running inferlets have {} MiB already; try again later",
+                inputs_->used() >> 20);
+  }
+  return charge;
+}
+
 Result<std::shared_ptr<Process>> Engine::Launch(std::string_view program, std::string_view input,
                                                 Process::Options options) {
-  if (input.size() > limits().max_input_bytes) {
-    return Fail(Code::kExhausted, "the input has {} bytes; at most {} MiB are allowed",
-                input.size(), limits().max_input_bytes >> 20);
-  }
+  return Start(program, input, PIE_TRY(ChargeInput(input.size())), std::move(options));
+}
+
+Result<std::shared_ptr<Engine::Launching>> Engine::LaunchLater(std::string program,
+                                                               std::string input,
+                                                               Process::Options options) {
+  Charge charge = PIE_TRY(ChargeInput(input.size()));
+  return RunLater<std::shared_ptr<Process>>(
+      launch_work_, "launches",
+      [this, program = std::move(program), input = std::move(input), charge = std::move(charge),
+       options = std::move(options)]() mutable -> Result<std::shared_ptr<Process>> {
+        if (resolver_) program = PIE_TRY(resolver_(program));
+        auto process = PIE_TRY(Start(program, input, std::move(charge), std::move(options)));
+        process->CloseInbox();  // no client will write to it
+        return process;
+      });
+}
+
+Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, std::string_view input,
+                                               Charge charge, Process::Options options) {
   if (options.depth > limits().max_launch_depth) {
     return Fail(Code::kExhausted, "inferlets launch one another {} deep; {} is the limit",
                 options.depth, limits().max_launch_depth);
@@ -123,11 +162,7 @@ Result<std::shared_ptr<Process>> Engine::Launch(std::string_view program, std::s
   auto code = PIE_TRY(Find(program, &options.program));
   InstanceId id{next_instance_++};
   auto process = std::make_shared<Process>(this, id, std::move(options));
-  process->input_ = Charge(inputs_);
-  if (!process->input_.Grow(input.size())) {
-    return Fail(Code::kExhausted, "the inputs of what runs have {} MiB already; try again later",
-                inputs_->used() >> 20);
-  }
+  process->input_ = std::move(charge);
   {
     std::lock_guard lock(mutex_);
     if (running_.size() >= limits().max_processes) {

@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/work_queue.h"
 #include "host/folder_watch.h"
 #include "host/hub.h"
 #include "host/limits.h"
 #include "host/manifest.h"
+#include "host/pending.h"
 #include "host/process.h"
 #include "host/snapshots.h"
 #include "sched/scheduler.h"
@@ -65,16 +67,19 @@ class Engine {
   // to compile.
   Status AddProgram(const Manifest& manifest, std::string_view component,
                     const std::function<void()>& on_compile);
-  // `program` is `name` or `name@version`; without a version, the latest added.
+  // `program` is `name` or `name@version`; without a version, the latest added. Makes folders where
+  // processes have any.
   Result<std::shared_ptr<Process>> Launch(std::string_view program, std::string_view input,
                                           Process::Options options);
-  // Asked before a guest launches a program: makes sure that the engine has it, and gives its id.
-  // May take long, on a guest's thread. Set before anything runs.
+  // The same on behalf of a guest, which waits for the result. The work is done by threads of the
+  // engine: the resolver may read files and compile.
+  using Launching = Pending<std::shared_ptr<Process>>;
+  Result<std::shared_ptr<Launching>> LaunchLater(std::string program, std::string input,
+                                                 Process::Options options);
+  // Makes sure that the engine has a program that a guest launches, and returns the program's id.
+  // Set before anything runs.
   using Resolver = std::function<Result<std::string>(std::string_view program)>;
   void SetResolver(Resolver resolver) { resolver_ = std::move(resolver); }
-  Result<std::string> Resolve(std::string_view program) {
-    return resolver_ ? resolver_(program) : std::string(program);
-  }
   // Is better code of it still being made?
   bool Optimising(std::string_view program);
 
@@ -93,6 +98,8 @@ class Engine {
   const std::shared_ptr<PaceMetrics>& pace() const { return pace_; }
   Hub& hub() { return hub_; }
   Snapshots& snapshots() { return *snapshots_; }
+  // Its threads read and delete files for guests.
+  WorkQueue& file_work() { return file_work_; }
   void Forget(const Process& process);
 
   EngineStats stats();
@@ -101,6 +108,9 @@ class Engine {
 
  private:
   explicit Engine(EngineOptions options);
+  Result<Charge> ChargeInput(size_t bytes) const;
+  Result<std::shared_ptr<Process>> Start(std::string_view program, std::string_view input,
+                                         Charge charge, Process::Options options);
   Result<std::shared_ptr<wasm::Program>> Find(std::string_view program, std::string* id);
   Result<std::string> MakeScratch(InstanceId id) const;
   Result<std::string> MakeData(std::string_view user) const;
@@ -121,6 +131,7 @@ class Engine {
   std::unordered_map<uint64_t, Process*> running_;
   std::unique_ptr<FolderWatch> folders_;  // where processes have any
   std::unique_ptr<wasm::Runtime> runtime_;
+  WorkQueue file_work_, launch_work_;  // last: their jobs use the rest
 };
 
 }  // namespace pie::host

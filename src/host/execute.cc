@@ -1,14 +1,13 @@
 #include "host/execute.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "sched/pass.h"
 
 namespace pie::host {
 namespace {
 
-Result<SampleSpec> ToSpec(const pie_bridge::Sampler& sampler, uint32_t vocab_size) {
+SampleSpec ToSpec(const pie_bridge::Sampler& sampler) {
   using In = pie_bridge::SamplerKind;
   using Kind = SampleSpec::Kind;
   SampleSpec spec{.temperature = sampler.temperature, .k = sampler.count, .p = sampler.p};
@@ -31,7 +30,8 @@ Result<SampleSpec> ToSpec(const pie_bridge::Sampler& sampler, uint32_t vocab_siz
       spec.kind = Kind::kTopKTopP;
       break;
     case In::Embedding:
-      return Fail(Code::kUnavailable, "embedding: this model gives no embeddings");
+      spec.kind = Kind::kEmbedding;
+      break;
     case In::Distribution:
       spec.kind = Kind::kDistribution;
       break;
@@ -40,40 +40,12 @@ Result<SampleSpec> ToSpec(const pie_bridge::Sampler& sampler, uint32_t vocab_siz
       break;
     case In::Logprobs:
       spec.kind = Kind::kLogprobs;
-      for (uint32_t token : View(sampler.tokens)) {
-        if (token >= vocab_size) {
-          return Fail(Code::kInvalid, "logprobs: token {} is not in the vocabulary of {}", token,
-                      vocab_size);
-        }
-        spec.ids.push_back(token);
-      }
       break;
     case In::Entropy:
       spec.kind = Kind::kEntropy;
       break;
   }
-  if (!std::isfinite(spec.temperature) || spec.temperature < 0) {
-    return Fail(Code::kInvalid, "the temperature must be 0 or more, not {}", spec.temperature);
-  }
-  if (!(spec.p >= 0 && spec.p <= 1)) {
-    return Fail(Code::kInvalid, "p must be between 0 and 1, not {}", spec.p);
-  }
   return spec;
-}
-
-// What the results of a pass take, about.
-size_t ResultBytes(const Forward& forward, uint32_t vocab_size) {
-  size_t bytes = 0;
-  for (const SampleSpec& spec : forward.samples) {
-    size_t values = 0;
-    if (spec.kind == SampleSpec::Kind::kLogits) values = vocab_size;
-    if (spec.kind == SampleSpec::Kind::kDistribution) {
-      values = 2 * size_t{spec.k == 0 ? vocab_size : std::min(spec.k, vocab_size)};
-    }
-    if (spec.kind == SampleSpec::Kind::kLogprobs) values = spec.ids.size();
-    bytes += spec.rows.size() * spec.draws * (sizeof(Slot) + values * sizeof(float));
-  }
-  return bytes;
 }
 
 bool IsToken(const Slot& slot) {
@@ -124,63 +96,39 @@ const BackendInfo& InfoOf(Process& process, const Pass& pass) {
 
 bool Keep(Process& process, Pass& pass, size_t bytes) {
   if (pass.charge.Grow(bytes)) return true;
-  pass.refusal = PassMemoryLimit(process).error().text;
+  pass.Refuse(PassMemoryLimit(process).error());
   return false;
+}
+
+void AddInput(Process& process, Pass& pass, std::span<const uint32_t> tokens,
+              std::span<const uint32_t> positions) {
+  if (tokens.size() != positions.size()) {
+    pass.Refuse({Code::kInvalid, fmt::format("{} positions for {} tokens: give one position for "
+                                             "each token",
+                                             positions.size(), tokens.size())});
+    return;
+  }
+  if (!Keep(process, pass, tokens.size_bytes() + positions.size_bytes())) return;
+  Forward& forward = pass.forward;
+  forward.tokens.insert(forward.tokens.end(), tokens.begin(), tokens.end());
+  forward.positions.insert(forward.positions.end(), positions.begin(), positions.end());
 }
 
 void AddSampler(Process& process, Pass& pass, std::span<const uint32_t> rows,
                 const pie_bridge::Sampler& sampler) {
-  auto spec = ToSpec(sampler, InfoOf(process, pass).vocab_size);
-  if (!spec) {
-    // Not here, where an error would trap, but from `execute`, where the guest can handle it.
-    pass.refusal = spec.error().text;
-    return;
+  std::span<const uint32_t> ids;
+  if (sampler.kind == pie_bridge::SamplerKind::Logprobs) {
+    ids = {sampler.tokens.ptr, sampler.tokens.len};
   }
-  const size_t words = rows.size() + spec->ids.size();
-  if (!Keep(process, pass, sizeof(SampleSpec) + words * sizeof(uint32_t))) return;
-  spec->rows.assign(rows.begin(), rows.end());
-  pass.slots += uint64_t{spec->draws} * rows.size();
-  if (pass.slots > process.engine().limits().max_pass_slots) {
-    pass.refusal = fmt::format("a pass gives at most {} slots, this one asks for {}",
-                               process.engine().limits().max_pass_slots, pass.slots);
-    return;
-  }
-  pass.forward.samples.push_back(*std::move(spec));
+  if (!Keep(process, pass, sizeof(SampleSpec) + rows.size_bytes() + ids.size_bytes())) return;
+  SampleSpec& spec = pass.forward.samples.emplace_back(ToSpec(sampler));
+  spec.rows.assign(rows.begin(), rows.end());
+  spec.ids.assign(ids.begin(), ids.end());
 }
 
-Status Validate(const Pass& pass, const BackendInfo& info) {
-  const Forward& forward = pass.forward;
-  if (!pass.refusal.empty()) return Fail(Code::kUnavailable, "{}", pass.refusal);
-  if (forward.tokens.empty()) {
-    return Fail(Code::kInvalid, "empty input: a pass needs at least one token");
-  }
-  for (uint32_t token : forward.tokens) {
-    if (token >= info.vocab_size) {
-      return Fail(Code::kInvalid, "token {} is not in the vocabulary of {}", token,
-                  info.vocab_size);
-    }
-  }
-  for (uint32_t position : forward.positions) {
-    if (position >= info.max_positions) {
-      return Fail(Code::kInvalid, "position {} is past this model's {} positions", position,
-                  info.max_positions);
-    }
-  }
-  if (!forward.attention.empty() && forward.attention.size() != forward.tokens.size()) {
-    return Fail(Code::kInvalid, "{} attention rows for {} input tokens", forward.attention.size(),
-                forward.tokens.size());
-  }
-  for (const SampleSpec& spec : forward.samples) {
-    for (uint32_t row : spec.rows) {
-      if (row >= forward.tokens.size()) {
-        return Fail(Code::kInvalid, "row {} is sampled, but there are {} input tokens", row,
-                    forward.tokens.size());
-      }
-    }
-  }
-  // What the scheduler would find: there it would cost the context.
-  if (auto fault = FindFault(forward, info)) return std::unexpected(*std::move(fault));
-  return {};
+Status Check(Process& process, const Pass& pass) {
+  if (pass.refusal) return std::unexpected(*pass.refusal);
+  return Validate(pass.forward, InfoOf(process, pass));
 }
 
 Result<Context*> ContextOf(Process& process, const Pass& pass) {
@@ -203,8 +151,8 @@ Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
       ChargeTokens(process.options().token_budget.get(), pass.forward.tokens.size()));
   auto output = std::make_shared<PassOutput>();
   output->charge = process.NewCharge();
-  const uint32_t vocab_size = InfoOf(process, pass).vocab_size;
-  if (!output->charge.Grow(sizeof(PassOutput) + ResultBytes(pass.forward, vocab_size))) {
+  const ResultSize size = SizeOfResult(pass.forward.samples, InfoOf(process, pass).vocab_size);
+  if (!output->charge.Grow(sizeof(PassOutput) + size.bytes())) {
     return PassMemoryLimit(process);
   }
   const uint32_t handle = PIE_TRY(process.handles().outputs.Emplace(output));

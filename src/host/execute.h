@@ -12,15 +12,16 @@ namespace pie::host {
 Result<Pass*> OpenPass(Process& process, uint32_t handle);
 // Of the device that it is for.
 const BackendInfo& InfoOf(Process& process, const Pass& pass);
-// Counts what the pass keeps in the engine until it has run. Past the limit it is refused by
-// `execute`, where the guest can handle it.
+// Counts what the pass keeps in the engine until it has run. False past the limit: then `execute`
+// refuses the pass.
 bool Keep(Process& process, Pass& pass, size_t bytes);
-// What is wrong with it is said by `execute` too.
+void AddInput(Process& process, Pass& pass, std::span<const uint32_t> tokens,
+              std::span<const uint32_t> positions);
 void AddSampler(Process& process, Pass& pass, std::span<const uint32_t> rows,
                 const pie_bridge::Sampler& sampler);
-// Everything that a pass asks for, checked before it is queued.
-Status Validate(const Pass& pass, const BackendInfo& info);
-// The context that it was given, if that is still there.
+// Checks a pass before it is queued; the scheduler and the device trust the answer.
+Status Check(Process& process, const Pass& pass);
+// The context that the pass was given, if the guest still has it.
 Result<Context*> ContextOf(Process& process, const Pass& pass);
 // Takes tokens to be computed from a process's budget; null: it has none.
 Status ChargeTokens(ByteBudget* budget, size_t tokens);

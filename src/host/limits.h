@@ -19,8 +19,7 @@ struct Limits {
   size_t max_snapshots = 4'096;             // saved contexts, a user
   size_t max_snapshot_bytes = 16ull << 30;  // files of those
   size_t max_queued_saves = 1'024;          // contexts that wait to be written, of all users
-  uint32_t max_pass_tokens = 1u << 20;      // input tokens of one pass
-  uint32_t max_pass_slots = 65'536;         // sampled rows of one pass, draws counted
+  size_t max_queued_calls = 1'024;          // launches that wait for a thread; the same for opens
   size_t max_pass_bytes = 256ull << 20;     // passes being made or under way and unread results
   size_t max_turns = 4'096;                 // of one call for chat turns
   size_t max_turn_bytes = 16ull << 20;      // what they say, together

@@ -14,7 +14,7 @@ Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live)
       passes("forward pass", limit, live),
       outputs("output", limit, live),
       chains("chain", limit, live),
-      savings("save", limit, live),
+      calls("call", limit, live),
       texts("future string", limit, live),
       blobs("future blob", limit, live),
       children("child", limit, live),

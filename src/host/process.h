@@ -24,6 +24,7 @@
 #include "host/hub.h"
 #include "host/mailbox.h"
 #include "host/pace.h"
+#include "host/pending.h"
 #include "host/snapshots.h"
 #include "host/wallet.h"
 #include "speech/chat_decoder.h"
@@ -50,20 +51,25 @@ class Listener {
   virtual wasm::Signal* room() { return nullptr; }
 };
 
-// A pass being put together by a guest.
+// A pass that a guest is putting together.
 struct Pass {
-  uint32_t model = 0;
+  uint32_t model = 0;  // index of the engine's model
   struct Chosen {
     uint32_t handle;
-    SequenceId sequence;  // whose it was: handles are used again
+    SequenceId sequence;  // handles are reused: a handle of another sequence is another context
   };
   std::optional<Chosen> context;
   Forward forward;
-  uint64_t slots = 0;  // that it asks for
-  Charge charge;       // for what it holds
+  Charge charge;  // for the memory of `forward`
   bool seeded = false;
   bool executed = false;
-  std::string refusal;  // why it cannot be executed: something it asked for that is not available
+  // Why `execute` refuses the pass. The functions that set its parts have no result, so they note
+  // their errors here; the first one stays.
+  std::optional<Error> refusal;
+
+  void Refuse(Error error) {
+    if (!refusal) refusal = std::move(error);
+  }
 };
 
 // The result of a pass, written once by the step thread, read by the guest.
@@ -147,7 +153,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<Pass> passes;
     HandleTable<std::shared_ptr<PassOutput>> outputs;
     HandleTable<RunningChain> chains;
-    HandleTable<std::shared_ptr<Saving>> savings;
+    HandleTable<std::shared_ptr<Waitable>> calls;  // that another thread works on
     HandleTable<std::shared_ptr<Letter>> texts, blobs;
     HandleTable<std::shared_ptr<Process>> children;
     HandleTable<std::shared_ptr<Subscription>> subscriptions;

@@ -1,7 +1,5 @@
 #include "host/snapshots.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
 #include <future>
@@ -12,9 +10,9 @@
 namespace pie::host {
 namespace {
 
-// They wait for the disk most of the time.
-constexpr int kWriters = 4;
-// That are asked for at a time.
+// The writers wait for the disk most of the time.
+constexpr size_t kWriters = 4;
+// A writer asks the step thread for this much at a time.
 constexpr size_t kReadBytes = size_t{4} << 20;
 
 int64_t UnixSeconds() {
@@ -47,48 +45,31 @@ bool RowsFit(const RowsView& rows, const BackendInfo& info) {
 
 }  // namespace
 
-void Saving::End(Status status) {
-  result = std::move(status);
-  ready.store(true, std::memory_order_release);
-  signal.Fire();
-}
-
 Snapshots::Snapshots(const Limits& limits, const std::string& folder, std::vector<ModelRef> models)
     : limits_(limits), store_(std::in_place, folder, limits), models_(std::move(models)) {
   store_->RemoveAbandoned();
-  for (int i = 0; i < kWriters; ++i) writers_.emplace_back([this] { WriteFiles(); });
-}
-
-Snapshots::~Snapshots() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  for (std::thread& writer : writers_) writer.join();
+  writers_.emplace("pie-snapshot", kWriters, limits.max_queued_saves);
 }
 
 Result<std::shared_ptr<Saving>> Snapshots::Save(std::string_view user, std::string_view name,
                                                 const Context& context) {
   PIE_RETURN_IF_ERROR(CheckSnapshotName(name));
-  auto saving = std::make_shared<Saving>();
-  saving->name = name;
   if (!store_) {
     PIE_RETURN_IF_ERROR(Keep(user, name, context));
-    saving->End({});
-    return saving;
+    auto saved = std::make_shared<Saving>();
+    saved->Set(std::string(name));
+    return saved;
   }
-  auto copy = PIE_TRY(context.Fork());
-  {
-    std::lock_guard lock(mutex_);
-    if (jobs_.size() >= limits_.max_queued_saves) {
-      return Fail(Code::kExhausted, "{} contexts wait to be saved already; try again later",
-                  jobs_.size());
-    }
-    jobs_.push_back({std::string(user), std::move(copy), saving});
-  }
-  changed_.notify_all();
-  return saving;
+  return RunLater<std::string>(
+      *writers_, "saves",
+      [this, user = std::string(user), name = std::string(name),
+       copy = PIE_TRY(context.Fork())]() mutable -> Result<std::string> {
+        const Status written = WriteFile(user, name, *copy);
+        copy.reset();  // gives its pages back before the guest hears of the end
+        PIE_RETURN_IF_ERROR(written);
+        ++saved_;
+        return name;
+      });
 }
 
 Result<std::shared_ptr<Saving>> Snapshots::SaveUnnamed(std::string_view user,
@@ -189,46 +170,19 @@ Result<std::unique_ptr<Context>> Snapshots::FromFile(std::shared_ptr<SnapshotFil
                                    extent);
 }
 
-void Snapshots::WriteFiles() {
-  pthread_setname_np(pthread_self(), "pie-snapshot");
-  while (true) {
-    Job job;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
-      if (jobs_.empty()) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
-      if (stopping_) {
-        job.saving->End(Fail(Code::kCancelled, "the engine stops: the snapshot was not saved"));
-        continue;
-      }
-    }
-    Status status;
-    try {
-      status = WriteFile(job);
-    } catch (const std::exception& error) {
-      status = Fail(Code::kInternal, "the snapshot could not be saved: {}", error.what());
-    }
-    if (status) ++saved_;
-    job.copy.reset();  // its pages first: whoever is told finds them free
-    job.saving->End(std::move(status));
-  }
-}
-
-Status Snapshots::WriteFile(const Job& job) {
-  const Context& context = *job.copy;
+Status Snapshots::WriteFile(std::string_view user, const std::string& name,
+                            const Context& context) const {
   Scheduler& scheduler = *models_[context.model()].scheduler;
   const BackendInfo& device = scheduler.info();
   const Extent& extent = context.extent();
   const auto chunk = static_cast<uint32_t>(
       std::max<size_t>(1, kReadBytes / std::max<size_t>(1, device.page_bytes)));
-  const SnapshotStore::Key key = FileKey(job.user, context.model(), job.saving->name);
+  const SnapshotStore::Key key = FileKey(user, context.model(), name);
 
   KvContent content = PIE_TRY(ReadPages(scheduler, context.sequence(), 0, chunk));
-  const SnapshotInfo info{.user = job.user,
+  const SnapshotInfo info{.user = std::string(user),
                           .model = std::string(key.model),
-                          .name = job.saving->name,
+                          .name = name,
                           .fingerprint = device.fingerprint,
                           .layout = device.layout,
                           .page_bytes = device.page_bytes,

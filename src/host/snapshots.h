@@ -1,41 +1,33 @@
 // Snapshots: saved contexts, by (user, model, name). In files, where they outlive the engine; or,
 // without a folder, in memory with their pages. Any thread may use it.
 //
-// Files are written by threads of their own, which ask the step thread for some pages at a time:
-// whoever saves waits for a Signal, and nobody else waits at all. What was saved is the context as
-// it was at the call. A context opened from a file has no pages until a pass needs them.
+// Save returns at once. Threads of this class write the file; they ask the step thread for some
+// pages at a time. The snapshot is the context as it was at the call. Open, Take and Delete use the
+// disk themselves, so a thread that runs guests must not call them. A context that was opened from
+// a file has no pages until a pass needs them.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <tuple>
 #include <vector>
 
+#include "base/work_queue.h"
 #include "host/context.h"
 #include "host/limits.h"
+#include "host/pending.h"
 #include "host/snapshot_store.h"
-#include "wasm/signal.h"
 
 namespace pie::host {
 
-// A save under way.
-struct Saving {
-  wasm::Signal signal;  // fires when it has ended
-  std::atomic<bool> ready = false;
-  std::string name;
-  Status result;  // once ready
-
-  void End(Status status);
-};
+// A save under way; its result is the snapshot's name.
+using Saving = Pending<std::string>;
 
 class Snapshots {
  public:
@@ -47,7 +39,7 @@ class Snapshots {
   explicit Snapshots(const Limits& limits) : limits_(limits) {}
   // Below `folder`.
   Snapshots(const Limits& limits, const std::string& folder, std::vector<ModelRef> models);
-  ~Snapshots();  // saves that have not begun fail
+  ~Snapshots() = default;  // saves that have not begun fail
 
   // Replaces an older snapshot of that name when all of it is there. The Saving has ended already
   // where nothing has to be waited for.
@@ -67,12 +59,6 @@ class Snapshots {
 
  private:
   using Key = std::tuple<std::string, uint32_t, std::string>;
-  struct Job {
-    std::string user;
-    std::unique_ptr<Context> copy;
-    std::shared_ptr<Saving> saving;
-  };
-
   Status Keep(std::string_view user, std::string_view name, const Context& context);
   Result<std::unique_ptr<Context>> Remove(const Key& key);
   SnapshotStore::Key FileKey(std::string_view user, uint32_t model, std::string_view name) const {
@@ -80,8 +66,7 @@ class Snapshots {
   }
   Result<std::unique_ptr<Context>> FromFile(std::shared_ptr<SnapshotFile> file, uint32_t model,
                                             const CacheSalt& salt) const;
-  void WriteFiles();
-  Status WriteFile(const Job& job);
+  Status WriteFile(std::string_view user, const std::string& name, const Context& context) const;
 
   const Limits& limits_;
   const std::optional<SnapshotStore> store_;  // none: in memory
@@ -92,10 +77,7 @@ class Snapshots {
   uint64_t next_unnamed_ = 1;
   std::atomic<uint64_t> saved_ = 0;
 
-  std::deque<Job> jobs_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  std::vector<std::thread> writers_;  // last: they use the rest
+  std::optional<WorkQueue> writers_;  // last: its jobs use the rest
 };
 
 }  // namespace pie::host

@@ -109,12 +109,15 @@ class SnapshotFilesTest : public testing::Test {
     last_error_ = result ? "" : result.error().text;
     return result ? std::get<TokenSlot>(result->at(0)).token : UINT32_MAX;
   }
-  static Status Ended(const Result<std::shared_ptr<Saving>>& saving) {
+  Status Ended(const Result<std::shared_ptr<Saving>>& saving) {
     if (!saving) return std::unexpected(saving.error());
-    while (!(*saving)->ready.load(std::memory_order_acquire)) {
+    while (!(*saving)->ready()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    return (*saving)->result;
+    auto name = (*saving)->Take();
+    if (!name) return std::unexpected(name.error());
+    last_name_ = *name;
+    return {};
   }
   Status Save(std::string_view user, std::string_view name, const Context& context) {
     return Ended(snapshots().Save(user, name, context));
@@ -142,6 +145,7 @@ class SnapshotFilesTest : public testing::Test {
   Limits limits_;
   std::optional<Machine> machine_;
   std::string last_error_;
+  std::string last_name_;  // of the last save that ended
 };
 
 TEST_F(SnapshotFilesTest, SurviveARestartAndAreNotComputedAgain) {
@@ -308,7 +312,7 @@ TEST_F(SnapshotFilesTest, ManyAtOnceAreAllThere) {
   contexts.clear();
   for (uint32_t i = 0; i < 12; ++i) {
     ASSERT_TRUE(Ended(savings[i]));
-    auto opened = snapshots().Open("ada", 0, (*savings[i])->name);
+    auto opened = snapshots().Open("ada", 0, last_name_);
     ASSERT_TRUE(opened);
     EXPECT_EQ((*opened)->tokens(), 1 + i);
   }
@@ -318,8 +322,7 @@ TEST_F(SnapshotFilesTest, ManyAtOnceAreAllThere) {
 
 TEST_F(SnapshotFilesTest, TooManyAtOnceAreRefused) {
   limits_.max_queued_saves = 0;
-  EXPECT_EQ(Save("ada", "s", *WithTokens(3)).error().text,
-            "0 contexts wait to be saved already; try again later");
+  EXPECT_EQ(Save("ada", "s", *WithTokens(3)).error().text, "0 saves wait already; try again later");
   limits_.max_queued_saves = 1'024;
   EXPECT_TRUE(Save("ada", "s", *WithTokens(3)));
 }
@@ -381,8 +384,8 @@ TEST_F(SnapshotFilesTest, WhatIsDoneIsOnTheDisk) {
     if (!context->Reserve(count / 4 + 1) || !context->Execute(std::move(forward))) _exit(1);
     auto saving = machine.snapshots.Save("ada", "s", *context);
     if (!saving) _exit(1);
-    while (!(*saving)->ready) std::this_thread::sleep_for(std::chrono::microseconds(20));
-    if (!(*saving)->result) _exit(1);
+    while (!(*saving)->ready()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    if (!(*saving)->Take()) _exit(1);
   }
 }
 

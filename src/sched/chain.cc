@@ -54,6 +54,7 @@ Result<bool> FollowOn(ScheduledPass& pass, const std::vector<Slot>& slots, bool 
   forward.positions = {forward.positions.back() + 1};
   forward.tokens = {token};
   forward.samples[0].rows = {0};
+  forward.bid.reset();
   if (chain.seed) forward.seed = chain.seed(pass.chained);
   pass.rows_done = 0;
   pass.first_read = 0;

@@ -92,7 +92,7 @@ class ChainTest : public ::testing::Test {
     }
     return tokens;
   }
-  void PreemptOneChain(bool share, uint32_t swap_pages);
+  void PreemptOneChain(bool share, uint32_t swap_pages, const BidPlan& poor_bids = {.fixed = 1});
   void ExpectWhole(Mirror& mirror) {
     const uint32_t token = Run(mirror.Append({'!'})).Token();
     EXPECT_EQ(token, mirror.Greedy(device_));
@@ -207,7 +207,7 @@ TEST_F(ChainTest, ChainsShareTheirBatches) {
 
 // Two chains grow until memory is full. The one that bids less loses its pages between two of its
 // passes, waits for the other to end, and goes on as if nothing had happened.
-void ChainTest::PreemptOneChain(bool share, uint32_t swap_pages) {
+void ChainTest::PreemptOneChain(bool share, uint32_t swap_pages, const BidPlan& poor_bids) {
   SchedulerOptions options{.check_integrity = true};
   options.prefix.share = share;
   options.memory.swap_pages = swap_pages;
@@ -218,8 +218,8 @@ void ChainTest::PreemptOneChain(bool share, uint32_t swap_pages) {
   ASSERT_TRUE(gate_->WaitBusy());
   Mirror poor = Create();
   Mirror rich = Create();
-  scheduler_->Bid(poor.id, 1);
-  scheduler_->Bid(rich.id, 5);
+  scheduler_->Bid(poor.id, poor_bids);
+  scheduler_->Bid(rich.id, {.fixed = 5});
   const Running low = RunChain(poor, {'p', 'o', 'o', 'r'}, 30);  // 9 pages at its end
   Running high;
   Forward forward = Chained(rich, {'r', 'i', 'c', 'h'}, 24, high.given);  // 7 pages
@@ -254,6 +254,22 @@ TEST_F(ChainTest, PreemptedIsReplayed) {
 
 TEST_F(ChainTest, PreemptedIsReplayedFromWhatIsStillInMemory) {
   PreemptOneChain(true, 0);
+}
+
+TEST_F(ChainTest, AnIdleContextIsPreempted) {
+  PreemptOneChain(false, 0, {.idle = true, .fixed = 1000});
+}
+
+// The bid of a pass is not that of the passes behind it.
+TEST_F(ChainTest, TheFirstPassAloneHasItsBid) {
+  Start({});
+  Mirror mirror = Create();
+  ScheduledPass pass;
+  pass.forward = Chained(mirror, {'a'}, 3, {});
+  pass.forward.bid = 7;
+  const Result<bool> follows = FollowOn(pass, {TokenSlot{'b'}}, false);
+  EXPECT_TRUE(follows && *follows);
+  EXPECT_EQ(pass.forward.bid, std::nullopt);
 }
 
 TEST_F(ChainTest, PreemptedIsSwapped) {
@@ -341,6 +357,27 @@ TEST_F(ChainTest, ModelsLengthEndsItWithAnError) {
   EXPECT_EQ(scheduler_->stats().pages_used, 0u);
 }
 
+TEST_F(ChainTest, AMemberThatTheDeviceFailsFailsAloneAndBreaksItsSequence) {
+  Start({});
+  Mirror good = Create();
+  Mirror bad = Create();
+  gate_->Hold();
+  const Running of_good = RunChain(good, {'a'}, 4);
+  const Given given;
+  Forward failing = Chained(bad, {'b'}, 4, given);
+  failing.chain->mask = [](uint32_t, Brle& mask) -> Status {
+    mask = {1000};  // allows no token
+    return {};
+  };
+  const Outcome of_bad = Run(std::move(failing));
+  gate_->Open();
+  EXPECT_EQ(of_bad.Failure().code, Code::kInvalid);
+  EXPECT_EQ(given.tokens().size(), 1U);
+  EXPECT_EQ(Run(bad.Append({'c'})).Failure().text, of_bad.Failure().text);
+  of_good.outcome.Token();
+  EXPECT_EQ(of_good.given.tokens(), Greedy(good, 4));
+}
+
 TEST_F(ChainTest, WhatCannotBeAChainIsRefused) {
   Start({});
   const BackendInfo& info = scheduler_->info();
@@ -348,8 +385,8 @@ TEST_F(ChainTest, WhatCannotBeAChainIsRefused) {
   const auto fault = [&](auto change) {
     Forward forward = Chained(mirror, {'a', 'b'}, 3, {});
     change(forward);
-    const auto found = FindFault(forward, info);
-    return found ? found->text : "";
+    const Status valid = Validate(forward, info);
+    return valid ? "" : valid.error().text;
   };
   EXPECT_EQ(fault([](Forward&) {}), "");
   EXPECT_EQ(fault([](Forward& f) { f.chain->max_tokens = 0; }),

@@ -191,8 +191,8 @@ const std::vector<Ingredient>& Ingredients() {
          const uint32_t free = kPages - (fed.rows.size() + kPageTokens - 1) / kPageTokens;
          Fed rival = kitchen.Create();
          kitchen.Feed(rival, Tokens((free - 2) * kPageTokens - 1, 43));
-         kitchen.scheduler().Bid(fed.id, 1);
-         kitchen.scheduler().Bid(rival.id, 1000);
+         kitchen.scheduler().Bid(fed.id, {.fixed = 1});
+         kitchen.scheduler().Bid(rival.id, {.fixed = 1000});
          Outcome outcome;
          Forward more = kitchen.Chained(rival, 17, [](uint32_t) {});
          more.done = outcome.Callback();

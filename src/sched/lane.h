@@ -62,8 +62,10 @@ struct Lane {
 
   const SequenceId id;
   Sequence kv;
-  AccountId account = {};             // the account that pays for its pages
-  std::optional<Credits> bid;         // for a page and a tick; nullopt: the default bid
+  AccountId account = {};  // the account that pays for its pages
+  BidPlan bids;
+  uint64_t steps = 0;                 // passes that ended and were read
+  uint64_t steps_at_expectation = 0;  // `steps` when the expectation was stated
   Phase phase = Phase::kIdle;         // written by LaneStates alone
   Residence residence = {};           // written by LaneStates alone
   bool dropped = false;               // its id is not valid any more

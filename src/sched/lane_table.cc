@@ -96,8 +96,11 @@ void LaneTable::Apply(command::Await command) {
   fences_.push_back({std::move(command.fence), next_ticket_, operations_});
 }
 
-void LaneTable::Bid(SequenceId sequence, double bid) {
-  if (Lane* lane = Find(sequence)) lane->bid = CreditsOf(bid);
+void LaneTable::Bid(SequenceId sequence, const BidPlan& bids) {
+  Lane* const lane = Find(sequence);
+  if (lane == nullptr) return;
+  if (bids.number != lane->bids.number) lane->steps_at_expectation = lane->steps;
+  lane->bids = bids;
 }
 
 Lane* LaneTable::FindEvenDropped(SequenceId id) const {
@@ -160,6 +163,7 @@ void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, 
   }
   if (!last) return states_.BeginPass(lane);
   if (lane.replay) return states_.EndReturn(lane);
+  if (!pass.forward.samples.empty()) ++lane.steps;
   if (pass.forward.chain) {
     ContinueChain(lane, std::move(slots));
   } else {
@@ -286,20 +290,8 @@ void LaneTable::Advance(Lane& lane) {
 
 std::optional<Error> LaneTable::FaultOf(const Lane& lane) const {
   if (lane.broken) return lane.broken;
-  if (lane.pass->rejected) return lane.pass->rejected;
-  const uint64_t tokens = uint64_t{lane.tokens()} + lane.pass->rows();
-  const uint64_t capacity = uint64_t{info_.total_pages} * info_.page_tokens;
-  if (tokens > info_.max_positions) {
-    return Error{Code::kExhausted,
-                 fmt::format("the sequence would have {} tokens, this model takes at most {}",
-                             tokens, info_.max_positions)};
-  }
-  if (tokens > capacity) {
-    return Error{Code::kExhausted,
-                 fmt::format("the sequence would have {} tokens, the KV memory holds {} ({} pages "
-                             "of {} tokens)",
-                             tokens, capacity, info_.total_pages, info_.page_tokens)};
-  }
+  const Status fits = CheckLength(uint64_t{lane.tokens()} + lane.pass->rows(), info_);
+  if (!fits) return fits.error();
   return std::nullopt;
 }
 

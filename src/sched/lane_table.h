@@ -43,7 +43,7 @@ class LaneTable {
   void Apply(command::Read command);
   void Apply(command::Own command);
   void Apply(command::Await command);
-  void Bid(SequenceId sequence, double bid);
+  void Bid(SequenceId sequence, const BidPlan& bids);
 
   // The states of the lanes, and the lists of lanes that wait for a batch or for pages.
   LaneStates& states() { return states_; }

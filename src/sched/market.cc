@@ -33,6 +33,23 @@ Credits DefaultBid(const BidTerms& terms) {
   return CreditsOf(income / kCredit / (terms.pages + growth));
 }
 
+Credits BidOf(const BidPlan& plan, const BidProgress& progress, BidTerms terms) {
+  if (plan.idle) return 0;
+  if (progress.pass_bid) return CreditsOf(*progress.pass_bid);
+  if (plan.fixed) return CreditsOf(*plan.fixed);
+  terms.variation = 1;
+  if (plan.expected) {
+    const uint64_t run = progress.steps - progress.steps_at_expectation;
+    terms.steps = plan.expected->steps - static_cast<double>(run);
+    terms.variation = plan.expected->variation;
+  } else if (progress.chain_steps) {
+    terms.steps = *progress.chain_steps;
+  } else {  // as many as have run, at least 64
+    terms.steps = std::max(64.0, static_cast<double>(progress.steps));
+  }
+  return DefaultBid(terms);
+}
+
 Credits ClearingPrice(std::vector<Demand> demands, uint64_t capacity) {
   std::ranges::sort(demands, std::greater(), &Demand::bid);
   for (const Demand& demand : demands) {

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -45,6 +46,28 @@ struct BidTerms {
   double variation = 1;  // of them, squared; 0 = certain
 };
 Credits DefaultBid(const BidTerms& terms);
+
+// How a context bids, as its guest has said.
+struct BidPlan {
+  // The passes that read something which the context will still run, counted from the statement.
+  struct Expectation {
+    double steps = 0;
+    double variation = 0;  // squared coefficient of variation of `steps`; 0 = certain
+  };
+  bool idle = false;                    // bids 0, whatever else is said
+  std::optional<double> fixed;          // credits, in place of the default bid
+  std::optional<Expectation> expected;  // for the default bid; nullopt: unknown
+  uint64_t number = 0;                  // of the expectation: another number is another statement
+};
+// How far a context has come.
+struct BidProgress {
+  uint64_t steps = 0;                   // passes that ended and were read
+  uint64_t steps_at_expectation = 0;    // `steps` when the expectation was stated
+  std::optional<uint32_t> chain_steps;  // the passes that its chain may still run
+  std::optional<double> pass_bid;       // of the pass that has begun
+};
+// The bid of a context. `terms` needs no steps and no variation: they follow from the rest.
+Credits BidOf(const BidPlan& plan, const BidProgress& progress, BidTerms terms);
 
 // What somebody wants, and bids for each page of it.
 struct Demand {

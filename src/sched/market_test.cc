@@ -51,6 +51,36 @@ TEST(Market, DefaultBidFollowsTheFormula) {
   EXPECT_GT(DefaultBid({.balance = kCredit, .steps = 0}), 0) << "the last step";
 }
 
+TEST(Market, ExpectedStepsAreCountedDown) {
+  const BidTerms terms = {.balance = 64 * kCredit, .pages = 3, .page_tokens = 16};
+  const auto bid = [&](const BidPlan& plan, const BidProgress& progress) {
+    return BidOf(plan, progress, terms);
+  };
+  const auto by_formula = [&](double steps, double variation) {
+    BidTerms all = terms;
+    all.steps = steps;
+    all.variation = variation;
+    return DefaultBid(all);
+  };
+  const BidPlan horizon{.expected = {{.steps = 100, .variation = 0}}};
+  EXPECT_EQ(bid(horizon, {}), by_formula(100, 0));
+  EXPECT_EQ(bid(horizon, {.steps = 50, .steps_at_expectation = 10}), by_formula(60, 0));
+  EXPECT_EQ(bid(horizon, {.steps = 500}), by_formula(1, 0)) << "longer than expected";
+  EXPECT_EQ(bid(horizon, {.chain_steps = 7}), by_formula(100, 0)) << "a statement counts more";
+  EXPECT_EQ(bid({}, {.chain_steps = 7}), by_formula(7, 1));
+  EXPECT_EQ(bid({}, {.steps = 10}), by_formula(64, 1));
+  EXPECT_EQ(bid({}, {.steps = 200}), by_formula(200, 1));
+}
+
+TEST(Market, AStatedBidReplacesTheDefault) {
+  const BidTerms terms = {.balance = 64 * kCredit, .pages = 3, .page_tokens = 16};
+  const BidPlan fixed{.fixed = 2.5, .expected = {{.steps = 10, .variation = 1}}};
+  EXPECT_EQ(BidOf(fixed, {}, terms), CreditsOf(2.5));
+  EXPECT_EQ(BidOf(fixed, {.pass_bid = 7}, terms), CreditsOf(7)) << "the pass's own bid";
+  EXPECT_EQ(BidOf({}, {.pass_bid = 7}, terms), CreditsOf(7));
+  EXPECT_EQ(BidOf({.idle = true, .fixed = 2.5}, {.pass_bid = 7}, terms), 0);
+}
+
 TEST(Market, BidsAreTakenAsTheyCome) {
   EXPECT_EQ(CreditsOf(2.5), 2'500'000);
   EXPECT_EQ(CreditsOf(0), 0);

@@ -28,18 +28,18 @@ bool MayEnter(const MemoryOptions& options, uint64_t pages_total, uint64_t pages
 }
 
 Credits Memory::BidOf(const Lane& lane) const {
-  if (lane.bid) return *lane.bid;
-  // Only a chain says how long it may go on. Other lanes are taken to be at half-time.
-  double steps = std::max<double>(64, lane.tokens());
-  if (lane.pass && lane.pass->forward.chain) {
-    steps = std::max<double>(1, lane.pass->forward.chain->max_tokens - lane.pass->chained);
+  BidProgress progress{.steps = lane.steps, .steps_at_expectation = lane.steps_at_expectation};
+  if (lane.pass) {
+    progress.pass_bid = lane.pass->forward.bid;
+    if (const auto& chain = lane.pass->forward.chain) {
+      progress.chain_steps = chain->max_tokens - lane.pass->chained;
+    }
   }
-  return DefaultBid({.balance = market_.balance(lane.account),
+  return pie::BidOf(lane.bids, progress,
+                    {.balance = market_.balance(lane.account),
                      .dividend = market_.dividend(lane.account),
                      .pages = (lane.tokens() + info_.page_tokens - 1) / info_.page_tokens,
-                     .page_tokens = info_.page_tokens,
-                     .steps = steps,
-                     .variation = 1});
+                     .page_tokens = info_.page_tokens});
 }
 
 Standing Memory::StandingOf(const Lane& lane) const {

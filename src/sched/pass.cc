@@ -1,6 +1,7 @@
 #include "sched/pass.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "backend/sampling.h"
 #include "base/brle.h"
@@ -9,7 +10,7 @@
 namespace pie {
 namespace {
 
-// Numbers that one slot carries.
+// Numbers that one slot carries beside itself.
 uint64_t ValuesPerSlot(const SampleSpec& spec, uint32_t vocab_size) {
   switch (spec.kind) {
     case SampleSpec::Kind::kLogits:
@@ -19,81 +20,102 @@ uint64_t ValuesPerSlot(const SampleSpec& spec, uint32_t vocab_size) {
     case SampleSpec::Kind::kLogprobs:
       return spec.ids.size();
     default:
-      return 1;
+      return 0;
   }
+}
+
+Status CheckToken(uint32_t token, uint32_t vocab_size) {
+  if (token < vocab_size) return {};
+  return Fail(Code::kInvalid, "token {} is not in the vocabulary, whose ids are 0 to {}", token,
+              vocab_size - 1);
 }
 
 Status CheckSample(const SampleSpec& spec, size_t rows, uint32_t vocab_size) {
   if (spec.kind == SampleSpec::Kind::kEmbedding) {
-    return Fail(Code::kUnavailable, "embeddings are not available on this device");
+    return Fail(Code::kUnavailable, "embedding: this model gives no embeddings");
+  }
+  if (!std::isfinite(spec.temperature) || spec.temperature < 0) {
+    return Fail(Code::kInvalid, "the temperature must be 0 or more, not {}", spec.temperature);
+  }
+  if (!(spec.p >= 0 && spec.p <= 1)) {
+    return Fail(Code::kInvalid, "p must be between 0 and 1, not {}", spec.p);
   }
   for (uint32_t row : spec.rows) {
     if (row >= rows) {
-      return Fail(Code::kInvalid, "a sampler reads row {}, the input has {} tokens", row, rows);
+      return Fail(Code::kInvalid, "a sampler reads row {}, but the input has {} tokens", row, rows);
     }
   }
-  for (uint32_t id : spec.ids) {
-    if (id >= vocab_size) {
-      return Fail(Code::kInvalid, "logprob of token {}: the vocabulary has {} tokens", id,
-                  vocab_size);
-    }
-  }
-  return {};
+  return spec.ids.empty() ? Status() : CheckToken(std::ranges::max(spec.ids), vocab_size);
 }
 
-Status Check(const Forward& forward, const BackendInfo& info) {
-  const size_t rows = forward.tokens.size();
-  if (rows == 0) return Fail(Code::kInvalid, "empty input: a pass needs at least one token");
-  if (rows > info.max_positions) {
-    return Fail(Code::kExhausted, "{} tokens in one pass: this model takes at most {}", rows,
-                info.max_positions);
+Status CheckResult(const std::vector<SampleSpec>& samples, uint32_t vocab_size) {
+  const ResultSize size = SizeOfResult(samples, vocab_size);
+  if (size.slots > limits::kSlotsPerPass) {
+    return Fail(Code::kExhausted, "a pass gives at most {} slots, but this one asks for {}",
+                limits::kSlotsPerPass, size.slots);
   }
-  if (forward.positions.size() != rows) {
-    return Fail(Code::kInvalid, "{} positions for {} tokens: give one a token",
-                forward.positions.size(), rows);
-  }
-  if (!forward.attention.empty() && forward.attention.size() != rows) {
-    return Fail(Code::kInvalid, "{} attention rows for {} tokens: give one a token, or none",
-                forward.attention.size(), rows);
-  }
-  for (uint32_t token : forward.tokens) {
-    if (token >= info.vocab_size) {
-      return Fail(Code::kInvalid, "token {} is outside the vocabulary of {} tokens", token,
-                  info.vocab_size);
-    }
-  }
-  for (uint32_t position : forward.positions) {
-    if (position >= info.max_positions) {
-      return Fail(Code::kExhausted, "position {} is past this model's last one, {}", position,
-                  info.max_positions - 1);
-    }
-  }
-  PIE_RETURN_IF_ERROR(CheckChain(forward));
-  if (!forward.logit_mask.empty() && !BrleFirst(forward.logit_mask, info.vocab_size)) {
-    return Fail(Code::kInvalid, "the logit mask allows no token: allow at least one");
-  }
-  uint64_t values = 0;
-  for (const SampleSpec& spec : forward.samples) {
-    PIE_RETURN_IF_ERROR(CheckSample(spec, rows, info.vocab_size));
-    values += spec.rows.size() * SlotsPerRow(spec) * ValuesPerSlot(spec, info.vocab_size);
-  }
-  if (const uint64_t slots = SlotCount(forward.samples); slots > limits::kSlotsPerPass) {
-    return Fail(Code::kExhausted, "a pass that reads {} slots: at most {} are possible", slots,
-                limits::kSlotsPerPass);
-  }
-  if (values > limits::kValuesPerPass) {
-    return Fail(Code::kExhausted, "a pass that reads {} numbers: at most {} are possible", values,
-                limits::kValuesPerPass);
+  if (size.values > limits::kValuesPerPass) {
+    return Fail(Code::kExhausted, "a pass gives at most {} numbers, but this one asks for {}",
+                limits::kValuesPerPass, size.values);
   }
   return {};
 }
 
 }  // namespace
 
-std::optional<Error> FindFault(const Forward& forward, const BackendInfo& info) {
-  Status status = Check(forward, info);
-  if (status) return std::nullopt;
-  return std::move(status.error());
+Status Validate(const Forward& forward, const BackendInfo& info) {
+  const size_t rows = forward.tokens.size();
+  if (rows == 0) return Fail(Code::kInvalid, "empty input: a pass needs at least one token");
+  if (forward.positions.size() != rows) {
+    return Fail(Code::kInvalid, "{} positions for {} tokens: give one position for each token",
+                forward.positions.size(), rows);
+  }
+  if (!forward.attention.empty() && forward.attention.size() != rows) {
+    return Fail(Code::kInvalid,
+                "{} attention rows for {} tokens: give one row for each token, or no rows",
+                forward.attention.size(), rows);
+  }
+  PIE_RETURN_IF_ERROR(CheckLength(rows, info));
+  PIE_RETURN_IF_ERROR(CheckToken(std::ranges::max(forward.tokens), info.vocab_size));
+  PIE_RETURN_IF_ERROR(CheckPosition(std::ranges::max(forward.positions), info));
+  PIE_RETURN_IF_ERROR(CheckChain(forward));
+  if (!forward.logit_mask.empty() && !BrleFirst(forward.logit_mask, info.vocab_size)) {
+    return Fail(Code::kInvalid, "the logit mask allows no token: allow at least one");
+  }
+  for (const SampleSpec& spec : forward.samples) {
+    PIE_RETURN_IF_ERROR(CheckSample(spec, rows, info.vocab_size));
+  }
+  return CheckResult(forward.samples, info.vocab_size);
+}
+
+Status CheckLength(uint64_t tokens, const BackendInfo& info) {
+  if (tokens > info.max_positions) {
+    return Fail(Code::kExhausted, "the sequence would have {} tokens; this model takes at most {}",
+                tokens, info.max_positions);
+  }
+  const uint64_t capacity = uint64_t{info.total_pages} * info.page_tokens;
+  if (tokens > capacity) {
+    return Fail(Code::kExhausted,
+                "the sequence would have {} tokens; the KV memory holds {} ({} pages of {} tokens)",
+                tokens, capacity, info.total_pages, info.page_tokens);
+  }
+  return {};
+}
+
+Status CheckPosition(uint32_t position, const BackendInfo& info) {
+  if (position < info.max_positions) return {};
+  return Fail(Code::kInvalid, "position {} is past this model's last position, {}", position,
+              info.max_positions - 1);
+}
+
+ResultSize SizeOfResult(const std::vector<SampleSpec>& samples, uint32_t vocab_size) {
+  ResultSize size;
+  for (const SampleSpec& spec : samples) {
+    const uint64_t slots = spec.rows.size() * uint64_t{SlotsPerRow(spec)};
+    size.slots += slots;
+    size.values += slots * ValuesPerSlot(spec, vocab_size);
+  }
+  return size;
 }
 
 uint32_t FirstRead(const Forward& forward) {
@@ -104,15 +126,9 @@ uint32_t FirstRead(const Forward& forward) {
   return first;
 }
 
-uint64_t SlotCount(const std::vector<SampleSpec>& samples) {
-  uint64_t count = 0;
-  for (const SampleSpec& spec : samples) count += spec.rows.size() * SlotsPerRow(spec);
-  return count;
-}
-
 void PlaceSlots(ScheduledPass& pass, uint32_t first_row, uint32_t rows, std::vector<Slot> slots) {
   const std::vector<SampleSpec>& samples = pass.forward.samples;
-  pass.slots.resize(SlotCount(samples));
+  pass.slots.resize(SizeOfResult(samples, 0).slots);
   auto next = slots.begin();
   size_t place = 0;
   for (const SampleSpec& spec : samples) {

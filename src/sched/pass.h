@@ -21,11 +21,10 @@ struct KvRead {
 
 struct ScheduledPass {
   Forward forward;
-  std::optional<Error> rejected;  // found wrong before it was queued; fails when it begins
-  uint32_t rows_done = 0;         // rows that ran, or run now
-  uint32_t first_read = 0;        // the first row that a sample reads; rows() if none does
-  std::vector<Slot> slots;        // of a chunked pass: what its chunks gave so far
-  uint32_t chained = 0;           // tokens that its chain has given
+  uint32_t rows_done = 0;   // rows that ran, or run now
+  uint32_t first_read = 0;  // the first row that a sample reads; rows() if none does
+  std::vector<Slot> slots;  // of a chunked pass: what its chunks gave so far
+  uint32_t chained = 0;     // tokens that its chain has given
 
   uint32_t rows() const { return static_cast<uint32_t>(forward.tokens.size()); }
   uint32_t rows_left() const { return rows() - rows_done; }
@@ -37,15 +36,25 @@ struct ScheduledPass {
   }
 };
 
-// What is wrong with a pass that no device and no amount of memory could run. Pure, any thread:
-// called where the pass is asked for, so that the step thread need not look at every token.
-std::optional<Error> FindFault(const Forward& forward, const BackendInfo& info);
+// Checks a pass, its chain included: every number in it is one that the device can run. This is the
+// only check of a pass. Whoever makes a Forward calls it before `Scheduler::Execute`, and the
+// scheduler and the devices trust it. Pure, any thread; the cost is one look at every token.
+Status Validate(const Forward& forward, const BackendInfo& info);
+
+// Checks that a sequence may grow to `tokens` tokens on this device.
+Status CheckLength(uint64_t tokens, const BackendInfo& info);
+Status CheckPosition(uint32_t position, const BackendInfo& info);
+
+// The size of what the samples of a pass give together.
+struct ResultSize {
+  uint64_t slots = 0;
+  uint64_t values = 0;  // numbers of logits, distributions and logprobs, beside the slots
+  uint64_t bytes() const { return slots * sizeof(Slot) + values * sizeof(float); }
+};
+ResultSize SizeOfResult(const std::vector<SampleSpec>& samples, uint32_t vocab_size);
 
 // The first row that a sample reads; the number of rows if none does.
 uint32_t FirstRead(const Forward& forward);
-
-// Slots that all samples of the pass give together.
-uint64_t SlotCount(const std::vector<SampleSpec>& samples);
 
 // Puts the slots of the chunk of rows [first_row, first_row + rows) into their places in
 // pass.slots.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/limits.h"
 
 namespace pie {
@@ -12,7 +14,7 @@ using Kind = SampleSpec::Kind;
 const BackendInfo kInfo = {.name = "test",
                            .vocab_size = 100,
                            .page_tokens = 4,
-                           .total_pages = 10,
+                           .total_pages = 20,
                            .max_batch_tokens = 8,
                            .max_batch_members = 8,
                            .max_positions = 50};
@@ -29,11 +31,11 @@ template <class Change>
 std::string Fault(Change change) {
   Forward forward = Good();
   change(forward);
-  const auto fault = FindFault(forward, kInfo);
-  return fault ? fault->text : "none";
+  const Status valid = Validate(forward, kInfo);
+  return valid ? "none" : valid.error().text;
 }
 
-TEST(FindFault, LetsGoodPassesThrough) {
+TEST(Validate, LetsGoodPassesThrough) {
   EXPECT_EQ(Fault([](Forward&) {}), "none");
   EXPECT_EQ(Fault([](Forward& f) { f.attention = {{0, 1}, {}, {0, 1, UINT32_MAX, UINT32_MAX}}; }),
             "none");
@@ -42,36 +44,42 @@ TEST(FindFault, LetsGoodPassesThrough) {
   EXPECT_EQ(Fault([](Forward& f) { f.positions = {49, 0, 7}; }), "none");
 }
 
-TEST(FindFault, SaysWhatIsWrong) {
+TEST(Validate, SaysWhatIsWrong) {
   EXPECT_EQ(Fault([](Forward& f) { f.tokens = f.positions = {}; }),
             "empty input: a pass needs at least one token");
   EXPECT_EQ(Fault([](Forward& f) { f.positions = {0, 1}; }),
-            "2 positions for 3 tokens: give one a token");
+            "2 positions for 3 tokens: give one position for each token");
   EXPECT_EQ(Fault([](Forward& f) { f.attention = {{0, 1}}; }),
-            "1 attention rows for 3 tokens: give one a token, or none");
+            "1 attention rows for 3 tokens: give one row for each token, or no rows");
   EXPECT_EQ(Fault([](Forward& f) { f.tokens[1] = 100; }),
-            "token 100 is outside the vocabulary of 100 tokens");
+            "token 100 is not in the vocabulary, whose ids are 0 to 99");
   EXPECT_EQ(Fault([](Forward& f) { f.positions[1] = 50; }),
-            "position 50 is past this model's last one, 49");
+            "position 50 is past this model's last position, 49");
   EXPECT_EQ(Fault([](Forward& f) { f.tokens.resize(51), f.positions.resize(51); }),
-            "51 tokens in one pass: this model takes at most 50");
+            "the sequence would have 51 tokens; this model takes at most 50");
   EXPECT_EQ(Fault([](Forward& f) { f.logit_mask = {100, 5}; }),
             "the logit mask allows no token: allow at least one");
   EXPECT_EQ(Fault([](Forward& f) { f.samples[0].rows = {3}; }),
-            "a sampler reads row 3, the input has 3 tokens");
+            "a sampler reads row 3, but the input has 3 tokens");
   EXPECT_EQ(Fault([](Forward& f) { f.samples = {{.kind = Kind::kLogprobs, .ids = {100}}}; }),
-            "logprob of token 100: the vocabulary has 100 tokens");
+            "token 100 is not in the vocabulary, whose ids are 0 to 99");
   EXPECT_EQ(Fault([](Forward& f) { f.samples = {{.kind = Kind::kEmbedding, .rows = {0}}}; }),
-            "embeddings are not available on this device");
+            "embedding: this model gives no embeddings");
+  EXPECT_EQ(Fault([](Forward& f) { f.samples[0].temperature = -1; }),
+            "the temperature must be 0 or more, not -1");
+  EXPECT_EQ(Fault([](Forward& f) { f.samples[0].temperature = std::nanf(""); }),
+            "the temperature must be 0 or more, not nan");
+  EXPECT_EQ(Fault([](Forward& f) { f.samples[0].p = 1.5F; }), "p must be between 0 and 1, not 1.5");
 }
 
-TEST(FindFault, HoldsGuestsToTheLimits) {
+TEST(Validate, HoldsGuestsToTheLimits) {
   const auto draws = [](uint32_t n) {
     return Fault(
         [n](Forward& f) { f.samples = {{.kind = Kind::kMultinomial, .draws = n, .rows = {0}}}; });
   };
   EXPECT_EQ(draws(limits::kSlotsPerPass), "none");
-  EXPECT_EQ(draws(UINT32_MAX), "a pass that reads 4294967295 slots: at most 65536 are possible");
+  EXPECT_EQ(draws(UINT32_MAX),
+            "a pass gives at most 65536 slots, but this one asks for 4294967295");
   EXPECT_EQ(Fault([](Forward& f) {
               f.samples = {{.kind = Kind::kLogits, .rows = std::vector<uint32_t>(60'000)}};
             }),
@@ -82,7 +90,33 @@ TEST(FindFault, HoldsGuestsToTheLimits) {
                                       .ids = std::vector<uint32_t>(50'000)};
               f.samples = {all};
             }),
-            "a pass that reads 50000000 numbers: at most 33554432 are possible");
+            "a pass gives at most 33554432 numbers, but this one asks for 50000000");
+}
+
+TEST(CheckLength, NamesTheLimitThatWasMet) {
+  const auto error = [](uint64_t tokens, BackendInfo info) {
+    const Status status = CheckLength(tokens, info);
+    return status ? "none" : status.error().text;
+  };
+  EXPECT_EQ(error(50, kInfo), "none");
+  EXPECT_EQ(error(51, kInfo), "the sequence would have 51 tokens; this model takes at most 50");
+  BackendInfo small = kInfo;
+  small.total_pages = 10;
+  EXPECT_EQ(error(41, small),
+            "the sequence would have 41 tokens; the KV memory holds 40 (10 pages of 4 tokens)");
+}
+
+TEST(SizeOfResult, CountsSlotsAndTheNumbersInThem) {
+  const std::vector<SampleSpec> samples = {
+      {.kind = Kind::kMultinomial, .draws = 3, .rows = {0, 1}},
+      {.kind = Kind::kLogits, .rows = {1}},
+      {.kind = Kind::kDistribution, .k = 5, .rows = {0, 1}},
+      {.kind = Kind::kDistribution, .k = 0, .rows = {0}},
+      {.kind = Kind::kLogprobs, .rows = {0}, .ids = {1, 2, 3}}};
+  const ResultSize size = SizeOfResult(samples, 100);
+  EXPECT_EQ(size.slots, 6U + 1 + 2 + 1 + 1);
+  EXPECT_EQ(size.values, 100U + 2 * 10 + 200 + 3);
+  EXPECT_EQ(size.bytes(), 11 * sizeof(Slot) + 323 * sizeof(float));
 }
 
 TEST(PlaceSlots, PutsChunksTogetherInTheOrderOfTheSamples) {
@@ -90,7 +124,6 @@ TEST(PlaceSlots, PutsChunksTogetherInTheOrderOfTheSamples) {
   pass.forward.tokens.resize(6);
   pass.forward.samples = {
       {.rows = {5, 0}}, {.kind = Kind::kMultinomial, .draws = 2, .rows = {2, 3}}, {.rows = {1}}};
-  ASSERT_EQ(SlotCount(pass.forward.samples), 7U);
   const auto token = [](uint32_t value) { return Slot(TokenSlot{value}); };
   PlaceSlots(pass, 0, 3, {token(100), token(220), token(221), token(110)});
   PlaceSlots(pass, 3, 3, {token(105), token(230), token(231)});

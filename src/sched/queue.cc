@@ -42,10 +42,10 @@ void CommandQueue::Push(Command command) {
   if (wake) work_.notify_one();
 }
 
-void CommandQueue::Bid(SequenceId sequence, double bid) {
+void CommandQueue::Bid(SequenceId sequence, const BidPlan& bids) {
   const std::lock_guard lock(mutex_);
   if (closed()) return;
-  waiting_.bids[sequence] = bid;
+  waiting_.bids[sequence] = bids;
   has_bids_.store(true, std::memory_order_release);
 }
 

@@ -21,6 +21,7 @@
 #include "base/ids.h"
 #include "base/limits.h"
 #include "sched/command.h"
+#include "sched/market.h"
 
 namespace pie {
 
@@ -29,14 +30,14 @@ class CommandQueue {
   // What a drain takes out. A bid may be for a sequence that one of the commands creates.
   struct Drained {
     std::vector<Command> commands;
-    std::unordered_map<SequenceId, double> bids;
+    std::unordered_map<SequenceId, BidPlan> bids;
   };
 
   explicit CommandQueue(size_t limit = limits::kQueuedCommands) : limit_(limit) {}
 
   // Any thread. After Close, commands are destroyed unread.
   void Push(Command command);
-  void Bid(SequenceId sequence, double bid);
+  void Bid(SequenceId sequence, const BidPlan& bids);
   void Close();  // wakes every thread that waits
 
   // The calling thread never waits for a queue from now on.

@@ -103,16 +103,16 @@ TEST(CommandQueue, BidsNeverWaitAndTheLastOfASequenceCounts) {
   CommandQueue queue(2);
   queue.Push(Numbered(1, 0));
   queue.Push(Numbered(1, 1));
-  for (uint32_t i = 0; i < 1000; ++i) queue.Bid(SequenceId{1 + i % 2}, i);
+  for (uint32_t i = 0; i < 1000; ++i) queue.Bid(SequenceId{1 + i % 2}, {.fixed = i});
   EXPECT_EQ(queue.size(), 2U);
   CommandQueue::Drained drained;
   EXPECT_TRUE(queue.Drain(drained));
   EXPECT_EQ(drained.commands.size(), 2U);
   EXPECT_EQ(drained.bids.size(), 2U);
-  EXPECT_EQ(drained.bids.at(SequenceId{1}), 998);
-  EXPECT_EQ(drained.bids.at(SequenceId{2}), 999);
+  EXPECT_EQ(drained.bids.at(SequenceId{1}).fixed, 998);
+  EXPECT_EQ(drained.bids.at(SequenceId{2}).fixed, 999);
   EXPECT_FALSE(queue.Drain(drained));
-  queue.Bid(SequenceId{3}, 1);
+  queue.Bid(SequenceId{3}, {.fixed = 1});
   EXPECT_FALSE(queue.pending()) << "a bid wakes no thread";
   EXPECT_TRUE(queue.Drain(drained)) << "but is taken when there is something else to do";
 }

@@ -80,8 +80,8 @@ void Scheduler::Suspend(SequenceId sequence) {
   impl_->queue.Push(command::Suspend{sequence});
 }
 
-void Scheduler::Bid(SequenceId sequence, double bid) {
-  impl_->queue.Bid(sequence, bid);
+void Scheduler::Bid(SequenceId sequence, const BidPlan& bids) {
+  impl_->queue.Bid(sequence, bids);
 }
 
 void Scheduler::Own(SequenceId sequence, AccountId account) {
@@ -106,8 +106,8 @@ void Scheduler::Drop(SequenceId sequence) {
 }
 
 void Scheduler::Execute(Forward forward) {
+  PIE_CHECK(!forward.tokens.empty() && forward.positions.size() == forward.tokens.size());
   auto pass = std::make_unique<ScheduledPass>();
-  pass->rejected = FindFault(forward, info());
   pass->first_read = FirstRead(forward);
   pass->forward = std::move(forward);
   impl_->queue.Push(command::Execute{std::move(pass)});

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend/backend.h"
@@ -30,7 +31,7 @@
 
 namespace pie {
 
-// One pass, as asked for. The tokens extend the sequence.
+// One pass, as asked for. The tokens extend the sequence. `Validate` (pass.h) has found it valid.
 struct Forward {
   SequenceId sequence;
   std::vector<uint32_t> tokens;     // never empty
@@ -39,6 +40,7 @@ struct Forward {
   Brle logit_mask;                  // empty = everything allowed
   std::vector<SampleSpec> samples;  // rows < tokens.size()
   uint64_t seed = 0;
+  std::optional<double> bid;     // credits for a page and a tick, of this pass alone
   std::unique_ptr<Chain> chain;  // the passes that follow by themselves; null: none
   RowsView rows(size_t first, size_t count) const {
     return RowsView{tokens, positions, attention}.Sub(first, count);
@@ -99,9 +101,9 @@ class Scheduler {
   SequenceId Create(const CacheSalt& salt = {}, AccountId account = {});
   SequenceId Fork(SequenceId parent, AccountId account = {});  // copy-on-write
   void Truncate(SequenceId, uint32_t tokens);                  // keep the first `tokens`
-  void Suspend(SequenceId);          // gives its pages back; the next pass restores them
-  void Bid(SequenceId, double bid);  // credits for a page and a tick, until the next bid
-  void Drop(SequenceId);             // gives its pages back; queued passes on it vanish
+  void Suspend(SequenceId);                   // gives its pages back; the next pass restores them
+  void Bid(SequenceId, const BidPlan& bids);  // replaces the earlier plan
+  void Drop(SequenceId);                      // gives its pages back; queued passes on it vanish
   void Execute(Forward forward);
 
   // A sequence that begins with `stored`, whose layout and model are those of this device. Its

@@ -90,7 +90,7 @@ void StepLoop::DrainCommands() {
     std::visit([this](auto& kind) { Apply(std::move(kind)); }, command);
   }
   // After the commands: one of them may have created the sequence.
-  for (const auto& [sequence, bid] : drained_.bids) lanes_.Bid(sequence, bid);
+  for (const auto& [sequence, bids] : drained_.bids) lanes_.Bid(sequence, bids);
   drained_.commands.clear();
 }
 

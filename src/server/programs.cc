@@ -19,24 +19,28 @@ std::optional<std::string> Programs::Loaded(std::string_view program) {
 }
 
 Result<std::string> Programs::Load(std::string_view program) {
-  std::lock_guard loading(loading_);
-  const InstalledProgram found = PIE_TRY(registry_.Find(program));
-  bool loaded = false;
-  {
-    std::lock_guard lock(mutex_);
-    auto entry = loaded_.find(found.id());
-    loaded = entry != loaded_.end() && entry->second == found.wasm_hash;
-  }
-  if (!loaded) {
-    const auto manifest = PIE_TRY(host::ParseManifest(found.manifest, found.id()));
-    const std::string component = PIE_TRY(registry_.ReadComponent(found));
-    PIE_RETURN_IF_ERROR(engine_.AddProgram(manifest, component, {}));
+  InstalledProgram found = PIE_TRY(registry_.Find(program));
+  if (!IsLoaded(found)) {
+    std::lock_guard loading(loading_);
+    found = PIE_TRY(registry_.Find(program));  // it may have been replaced while this thread waited
+    if (!IsLoaded(found)) {
+      const auto manifest = PIE_TRY(host::ParseManifest(found.manifest, found.id()));
+      const std::string component = PIE_TRY(registry_.ReadComponent(found));
+      PIE_RETURN_IF_ERROR(engine_.AddProgram(manifest, component, {}));
+      std::lock_guard lock(mutex_);
+      loaded_[found.id()] = found.wasm_hash;
+    }
   }
   std::lock_guard lock(mutex_);
-  loaded_[found.id()] = found.wasm_hash;
   if (known_.size() >= kMostKnown) known_.clear();
   known_[std::string(program)] = {found.id(), std::chrono::steady_clock::now()};
   return found.id();
+}
+
+bool Programs::IsLoaded(const InstalledProgram& program) {
+  std::lock_guard lock(mutex_);
+  const auto entry = loaded_.find(program.id());
+  return entry != loaded_.end() && entry->second == program.wasm_hash;
 }
 
 Status Programs::Install(std::string_view manifest_text, std::string_view component,

@@ -1,5 +1,6 @@
 // Programs: loads programs of the registry into the engine on first use. Thread-safe. Load and
-// Install may compile, so the IO thread must not call them; it may call Loaded.
+// Install read files and may compile for seconds, so neither the IO thread nor a thread that runs
+// guests may call them; either may call Loaded.
 #pragma once
 
 #include <chrono>
@@ -21,7 +22,8 @@ class Programs {
   // Returns the id of `name` or `name@version` if it was looked up within the last second. Older
   // lookups do not count, because other processes write to the registry too.
   std::optional<std::string> Loaded(std::string_view program);
-  // Looks the program up and loads it if needed. Returns its id.
+  // Looks the program up and loads it if needed. Returns its id. A program that is loaded does not
+  // wait for the compilation of another one.
   Result<std::string> Load(std::string_view program);
   // Compiles the component, which also validates it, then stores it in the registry.
   Status Install(std::string_view manifest, std::string_view component, std::string_view user,
@@ -29,6 +31,8 @@ class Programs {
   Registry& registry() { return registry_; }
 
  private:
+  bool IsLoaded(const InstalledProgram& program);
+
   using Time = std::chrono::steady_clock::time_point;
   struct Known {
     std::string id;

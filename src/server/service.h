@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "base/work_queue.h"
 #include "host/byte_budget.h"
 #include "host/engine.h"
 #include "server/auth.h"
@@ -15,7 +16,6 @@
 #include "server/log.h"
 #include "server/programs.h"
 #include "server/sessions.h"
-#include "server/work_queue.h"
 
 namespace pie::server {
 
@@ -32,7 +32,7 @@ struct Service {
         programs(*kept_programs),
         sessions(the_engine, limits, max_processes),
         uploads(std::make_shared<host::ByteBudget>(limits.max_uploads_bytes)),
-        work(limits.max_queued_jobs) {
+        work("pie-work", 1, limits.max_queued_jobs) {
     // Guests may launch programs that are only on disk. The resolver holds a reference to the
     // programs, because guests may outlive the service for a moment.
     engine.SetResolver([kept = kept_programs](std::string_view program) {

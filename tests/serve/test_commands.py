@@ -56,6 +56,18 @@ def test_a_wrong_value_changes_nothing(pie, tmp_path, key, value):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml"]
 
 
+def test_an_unknown_key_is_refused_by_every_command(pie, tmp_path):
+    done = pie("config", "set", "auth.enable", "true")
+    said = "unknown key auth.enable; did you mean auth.enabled?"
+    assert done.returncode == 1 and said in done.stderr
+    assert not (tmp_path / "config.toml").exists()
+    (tmp_path / "config.toml").write_text("[auth]\nenable = true\n")
+    for command in (["check"], ["serve", "--dummy", "--port", "0"], ["run", "--dummy", "hello"]):
+        done = pie(*command)
+        assert done.returncode == 1, command
+        assert f"config.toml:2: {said}" in done.stderr, command
+
+
 def test_both_forms_of_models(pie, tmp_path):
     for text in (
         '[[model]]\nname = "a"\n[model.driver]\ntype = "dummy"\n[[model]]\nname = "b"\n',

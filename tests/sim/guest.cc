@@ -113,6 +113,15 @@ Status Guest::Act() {
   return {};
 }
 
+BidPlan Guest::RandomBids() {
+  BidPlan bids{.idle = dice_.OneIn(5), .number = dice_.Below(1000)};
+  if (dice_.OneIn(2)) bids.fixed = dice_.Of({0.0, 0.01, 1.0, 1000.0, -1.0});
+  if (dice_.OneIn(2)) {
+    bids.expected = {.steps = dice_.Of({0.0, 1.0, 30.0, 1e9}), .variation = dice_.Of({0.0, 1.0})};
+  }
+  return bids;
+}
+
 Status Guest::Begin(uint32_t action) {
   const bool room = held_.size() < kMostSequences;
   if (action == 0 && room) {
@@ -128,7 +137,7 @@ Status Guest::Begin(uint32_t action) {
     queue_.Push(command::Suspend{Pick().id});
   } else if (action == 5) {
     const SequenceId sequence = Pick().id;
-    queue_.Bid(sequence, dice_.Of({0.0, 0.01, 1.0, 1000.0, -1.0}));
+    queue_.Bid(sequence, RandomBids());
   } else if (action == 6) {
     thinks_until_ns_ = clock_.NowNs() + dice_.Below(dice_.OneIn(4) ? 3'000'000'000U : 30'000'000U);
   } else if (action < 9) {

@@ -114,6 +114,7 @@ class Guest {
   };
 
   uint32_t Greedy(const Slots& attended) const;
+  BidPlan RandomBids();
   Held& Pick() { return held_[dice_.Below(static_cast<uint32_t>(held_.size()))]; }
   void Collect();
   Status Begin(uint32_t action);

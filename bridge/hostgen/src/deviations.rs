@@ -4,6 +4,22 @@
 /// dropped, and it is called again with the same arguments once the signal has fired.
 pub const WAITS: &[(&str, &str)] = &[
     (
+        "pie:core/runtime.launch",
+        "The program may have to be read and compiled, which another thread does.",
+    ),
+    (
+        "pie:core/context.context.open",
+        "Another thread reads the snapshot's file.",
+    ),
+    (
+        "pie:core/context.context.take",
+        "Another thread reads and removes the snapshot's file.",
+    ),
+    (
+        "pie:core/context.context.delete",
+        "Another thread removes the snapshot's file.",
+    ),
+    (
         "pie:core/context.context.save",
         "The snapshot is written to disk by another thread.",
     ),
@@ -17,6 +33,14 @@ pub const WAITS: &[(&str, &str)] = &[
     ),
     (
         "pie:core/session.send-file",
+        "A client that reads slowly holds back the inferlet.",
+    ),
+    (
+        "pie:plus/fallible.send",
+        "A client that reads slowly holds back the inferlet.",
+    ),
+    (
+        "pie:plus/fallible.send-file",
         "A client that reads slowly holds back the inferlet.",
     ),
     (

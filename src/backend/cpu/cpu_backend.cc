@@ -120,7 +120,9 @@ class CpuBackend final : public Backend {
     const auto members = static_cast<uint32_t>(batch.members.size());
     statuses_.assign(members, {});
     const auto read = [&](uint32_t i, Sampling& sampling) {
-      statuses_[i] = Read(batch, batch.members[i], sampling, output_.slots[i]);
+      const Batch::Member& member = batch.members[i];
+      statuses_[i] = sampling.ReadMember(
+          member, [&](uint32_t row) { return LogitsOf(member.first_row + row); }, output_.slots[i]);
     };
     if (sampled_.size() > kLogitRows) {  // the output layer runs in between and uses all threads
       for (uint32_t i = 0; i < members; ++i) read(i, samplings_.front());
@@ -134,18 +136,6 @@ class CpuBackend final : public Backend {
     for (uint32_t i = 0; i < members; ++i) {
       if (!statuses_[i]) output_.failures.push_back({i, std::move(statuses_[i].error())});
     }
-  }
-
-  Status Read(const Batch& batch, const Batch::Member& member, Sampling& sampling,
-              std::vector<Slot>& slots) {
-    for (uint32_t token : std::span(batch.tokens).subspan(member.first_row, member.rows)) {
-      if (token >= config_.vocab_size) {
-        return Fail(Code::kInvalid, "token {} is not in the vocabulary of {}", token,
-                    config_.vocab_size);
-      }
-    }
-    return sampling.ReadMember(
-        member, [&](uint32_t row) { return LogitsOf(member.first_row + row); }, slots);
   }
 
   // Collects the rows of the batch that some member reads, in order.

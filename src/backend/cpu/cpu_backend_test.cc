@@ -299,20 +299,30 @@ TEST(CpuBackendPagesTest, CopiesRunFirstAndCoverAllLayers) {
   EXPECT_EQ(forked, Step({9}, 3, {{0}}).Logits(*device));
 }
 
-TEST(CpuBackendTokensTest, ATokenBeyondTheVocabularyFailsOnlyItsMember) {
+TEST(CpuBackendTest, AMaskThatAllowsNothingFailsItsMemberAlone) {
   const auto device = Open(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
-  const auto alone = Step({1}, 0, {{0}}).Logits(*device);
-  Step both({TinyLlama::kVocab, 1}, 0, {{1}, {2}});
-  both.samples[0].rows = {0};
+  const Brle nothing = {TinyLlama::kVocab};
+  Step both({1, 1}, 0, {{1}, {2}});
+  both.samples[0] = {.rows = {0}};
   both.batch.positions = {0, 0};
   both.batch.members = {
-      {.rows = 1, .pages = 1, .samples = &both.samples},
+      {.rows = 1, .pages = 1, .logit_mask = &nothing, .samples = &both.samples},
       {.first_row = 1, .rows = 1, .first_page = 1, .pages = 1, .samples = &both.samples}};
   const auto output = device->Wait(*device->Submit(both.batch));
   ASSERT_EQ(output->failures.size(), 1U);
   EXPECT_EQ(output->failures[0].member, 0U);
-  EXPECT_EQ(output->failures[0].error.text, "token 100 is not in the vocabulary of 100");
-  EXPECT_EQ(std::get<LogitsSlot>(output->slots[1][0]).logits, alone);
+  EXPECT_EQ(output->slots[1].size(), 1U);
+}
+
+// A pass with such a token is refused before it is queued (sched/pass.cc).
+TEST(CpuBackendDeathTest, ATokenBeyondTheVocabularyStopsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // the device has threads
+  EXPECT_DEATH(
+      {
+        const auto device = Open(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
+        Step({TinyLlama::kVocab}, 0, {{0}}).Logits(*device);
+      },
+      "broken invariant");
 }
 
 TEST(CpuBackendLoadTest, ReportsInfoAndProgress) {

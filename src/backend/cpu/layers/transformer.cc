@@ -107,7 +107,8 @@ void Transformer::Prepare(const Batch& batch, uint32_t page_tokens) {
   ForRows(rows_, [&](uint32_t row) {
     const uint32_t token = batch.tokens[row];
     const std::span x(&x_[row * hidden], hidden);
-    weights_.embedding.UnpackRow(token < config_.vocab_size ? token : 0, x);
+    PIE_CHECK(token < config_.vocab_size);
+    weights_.embedding.UnpackRow(token, x);
     if (config_.embedding_scale != 1) {
       for (float& value : x) value *= config_.embedding_scale;
     }

@@ -32,7 +32,7 @@ class Transformer {
 
   // Writes the keys and values of every row into its member's pages, layer by layer, and keeps the
   // last hidden states of the rows in `read` (ascending) for Logits. The last layer computes only
-  // those rows. `kv` is [layers]. Tokens beyond the vocabulary count as 0.
+  // those rows. `kv` is [layers]. Every token is in the vocabulary.
   void Run(const Batch& batch, std::span<const KvLayer> kv, std::span<const uint32_t> read);
 
   // Computes the logits of rows that the last Run kept: out [rows.size(), vocab].

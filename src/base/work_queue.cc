@@ -1,25 +1,36 @@
-#include "server/work_queue.h"
+#include "base/work_queue.h"
+
+#include <pthread.h>
 
 #include <utility>
 
-namespace pie::server {
+namespace pie {
 
-WorkQueue::WorkQueue(size_t max_jobs) : max_jobs_(max_jobs), thread_([this] { Run(); }) {}
+WorkQueue::WorkQueue(const char* name, size_t threads, size_t max_jobs) : max_jobs_(max_jobs) {
+  for (size_t i = 0; i < threads; ++i) {
+    threads_.emplace_back([this] { Run(); });
+    pthread_setname_np(threads_.back().native_handle(), name);
+  }
+}
 
 WorkQueue::~WorkQueue() {
   Stop();
 }
 
 void WorkQueue::Stop() {
+  std::deque<Job> dropped;  // destroyed without the lock: a job may hold anything
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
+    dropped.swap(jobs_);
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
-bool WorkQueue::Push(std::function<void()> job) {
+bool WorkQueue::Push(Job job) {
   std::lock_guard lock(mutex_);
   if (stop_ || jobs_.size() >= max_jobs_) return false;
   jobs_.push_back(std::move(job));
@@ -34,7 +45,7 @@ size_t WorkQueue::size() {
 
 void WorkQueue::Run() {
   while (true) {
-    std::function<void()> job;
+    Job job;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
@@ -46,4 +57,4 @@ void WorkQueue::Run() {
   }
 }
 
-}  // namespace pie::server
+}  // namespace pie

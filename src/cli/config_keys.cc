@@ -1,0 +1,149 @@
+#include "cli/config_keys.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+namespace pie::cli {
+namespace {
+
+constexpr std::string_view kKeys[] = {
+    "server.host",
+    "server.port",
+    "server.max_concurrent_processes",
+    "server.max_connections",
+    "server.drain_secs",
+    "server.auth_timeout_secs",
+    "server.ping_secs",
+    "server.tls_cert",
+    "server.tls_key",
+    "auth.enabled",
+    "telemetry.json_logs",
+    "telemetry.log_level",
+    "runtime.worker_threads",
+    "runtime.wasm_max_instances",
+    "runtime.wasm_max_memory_mb",
+    "runtime.max_output_mb",
+    "runtime.max_upload_mb",
+    "runtime.cpu_budget_ms",
+    "runtime.allow_fs",
+    "runtime.fs_scratch_dir",
+    "runtime.fs_scratch_quota_mb",
+    "runtime.fs_data_dir",
+    "runtime.fs_data_quota_mb",
+    "runtime.shared_topics",
+    "runtime.snapshot_dir",
+    "runtime.snapshot_quota_mb",
+    "runtime.max_snapshots",
+    "runtime.prefix_cache",
+    "runtime.prefix_cache_scope",
+    "model.name",
+    "model.hf_repo",
+    "model.driver.type",
+    "model.driver.random_seed",
+    "model.driver.options.kv_page_size",
+    "model.driver.options.kv_cache_dtype",
+    "model.driver.options.total_pages",
+    "model.driver.options.max_forward_tokens",
+    "model.driver.options.max_forward_requests",
+    "model.driver.options.max_positions",
+    "model.driver.options.swap_pool_size",
+    "model.driver.options.threads",
+    "model.scheduler.batch_policy",
+    "model.scheduler.request_timeout_secs",
+    "model.scheduler.default_token_limit",
+    "model.scheduler.default_endowment_pages",
+    "model.scheduler.admission_oversubscription_factor",
+    "model.scheduler.restore_pause_at_utilization",
+    // Published config files have these too. They change nothing in this build.
+    "runtime.allow_network",
+    "runtime.network_allowed_hosts",
+    "model.driver.device",
+    "model.driver.tensor_parallel_size",
+    "model.driver.activation_dtype",
+    "model.driver.options.gpu_mem_utilization",
+};
+
+// Is `key` the name of a table, such as "model.driver"?
+bool IsTable(std::string_view key) {
+  return std::ranges::any_of(kKeys, [&](std::string_view known) {
+    return known.size() > key.size() && known.starts_with(key) && known[key.size()] == '.';
+  });
+}
+
+// How many letters have to be added, removed or replaced to make `b` of `a`.
+size_t Distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row[b.size()];
+}
+
+std::string_view LastPart(std::string_view key) {
+  return key.substr(key.rfind('.') + 1);  // npos + 1 is 0
+}
+
+// The known key, or table, that looks most like an unknown one.
+std::string_view Nearest(std::string_view key) {
+  std::vector<std::string_view> candidates(std::begin(kKeys), std::end(kKeys));
+  for (std::string_view known : kKeys) {
+    for (size_t dot = known.find('.'); dot != known.npos; dot = known.find('.', dot + 1)) {
+      candidates.push_back(known.substr(0, dot));
+    }
+  }
+  // A key with the right name in the wrong table is nearer than any misspelling.
+  return *std::ranges::min_element(candidates, {}, [&](std::string_view known) {
+    return LastPart(known) == LastPart(key) ? 0 : Distance(known, key);
+  });
+}
+
+Status Unknown(std::string_view key, const toml::node& node, const std::string& path) {
+  const auto line = node.source().begin.line;
+  const std::string where = line == 0 ? path : fmt::format("{}:{}", path, line);
+  return Fail(Code::kInvalid, "{}: unknown key {}; did you mean {}?", where, key, Nearest(key));
+}
+
+Status CheckTable(const toml::table& table, const std::string& prefix, const std::string& path) {
+  for (const auto& [name, node] : table) {
+    const std::string key = prefix + std::string(name.str());
+    if (IsConfigKey(key)) continue;
+    if (!IsTable(key)) return Unknown(key, node, path);
+    // A value where a table belongs is found by whoever reads it.
+    if (node.is_table()) PIE_RETURN_IF_ERROR(CheckTable(*node.as_table(), key + ".", path));
+  }
+  return {};
+}
+
+}  // namespace
+
+bool IsConfigKey(std::string_view key) {
+  return std::ranges::find(kKeys, key) != std::end(kKeys);
+}
+
+Status CheckConfigKeys(const toml::table& root, const std::string& path) {
+  for (const auto& [name, node] : root) {
+    if (!IsTable(name.str())) return Unknown(name.str(), node, path);
+    const auto check_model = [&](const toml::node& model) -> Status {
+      return model.is_table() ? CheckTable(*model.as_table(), "model.", path) : Status();
+    };
+    if (name.str() != "model") {
+      if (node.is_table()) {
+        PIE_RETURN_IF_ERROR(CheckTable(*node.as_table(), std::string(name.str()) + ".", path));
+      }
+    } else if (const toml::array* models = node.as_array()) {  // [[model]]
+      for (const toml::node& model : *models) PIE_RETURN_IF_ERROR(check_model(model));
+    } else if (const toml::table* named = node.as_table()) {  // [model.<name>]
+      for (const auto& [_, model] : *named) PIE_RETURN_IF_ERROR(check_model(model));
+    }
+  }
+  return {};
+}
+
+}  // namespace pie::cli

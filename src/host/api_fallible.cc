@@ -1,0 +1,62 @@
+// pie:plus/fallible: each function is one of the published contract, with a result. The bridge
+// turns an error of the published form into a trap, and an error of this form into an error of the
+// guest.
+#include "host/api.h"
+
+namespace pie::host {
+
+Status FalliblePush(Process& process, std::string_view topic, std::string_view message) {
+  return MessagingPush(process, topic, message);
+}
+
+Result<uint32_t> FalliblePull(Process& process, std::string_view topic) {
+  return MessagingPull(process, topic);
+}
+
+Status FallibleBroadcast(Process& process, std::string_view topic, std::string_view message) {
+  return MessagingBroadcast(process, topic, message);
+}
+
+Result<uint32_t> FallibleSubscribe(Process& process, std::string_view topic) {
+  return MessagingSubscribe(process, topic);
+}
+
+Status FallibleSend(Process& process, std::string_view message, Wait& wait) {
+  return SessionSend(process, message, wait);
+}
+
+Status FallibleSendFile(Process& process, std::string_view data, Wait& wait) {
+  return SessionSendFile(process, data, wait);
+}
+
+Result<std::vector<uint32_t>> FallibleEncode(Process& process, uint32_t tokenizer,
+                                             std::string_view text) {
+  return TokenizerEncode(process, tokenizer, text);
+}
+
+Status FallibleReleaseWorkingPages(Process& process, uint32_t context, uint32_t n) {
+  return ContextReleaseWorkingPages(process, context, n);
+}
+
+Status FallibleTruncateWorkingPageTokens(Process& process, uint32_t context, uint32_t n) {
+  return ContextTruncateWorkingPageTokens(process, context, n);
+}
+
+Result<uint32_t> FallibleJsonGrammar(Process& process) {
+  return GrammarJson(process);
+}
+
+Result<uint32_t> FallibleCreateMatcher(Process& process, uint32_t grammar, uint32_t tokenizer) {
+  return MatcherNew(process, grammar, tokenizer);
+}
+
+Result<uint32_t> FallibleCreateToolDecoder(Process& process, uint32_t model) {
+  return ToolUseCreateDecoder(process, model);
+}
+
+Result<uint32_t> FallibleCreateToolMatcher(Process& process, uint32_t model,
+                                           std::span<const Str> tools) {
+  return ToolUseCreateMatcher(process, model, tools);
+}
+
+}  // namespace pie::host

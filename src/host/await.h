@@ -1,0 +1,36 @@
+// Await: how a host function waits for work that another thread does.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "host/api.h"
+#include "host/pending.h"
+
+namespace pie::host {
+
+// The first call runs `begin`, which returns a Result<std::shared_ptr<Pending<T>>>; later calls,
+// which the bridge makes with the same `wait`, find the Pending again. Returns nullopt while the
+// guest has to wait: the host function then returns anything, and is called again.
+template <class T, class Begin>
+Result<std::optional<T>> Await(Process& process, Wait& wait, Begin begin) {
+  auto& calls = process.handles().calls;
+  std::shared_ptr<Waitable> call;
+  if (wait.has_ticket) {
+    call = *PIE_TRY(calls.Get(wait.ticket));
+  } else {
+    call = PIE_TRY(begin());
+    wait.ticket = PIE_TRY(calls.Emplace(call));
+    wait.has_ticket = true;
+  }
+  if (!call->ready()) {
+    wait.signal = call->signal.raw();
+    return std::nullopt;
+  }
+  calls.Remove(wait.ticket);
+  // A ticket belongs to one call, so what it names is what that call began.
+  return PIE_TRY(static_cast<Pending<T>&>(*call).Take());
+}
+
+}  // namespace pie::host
