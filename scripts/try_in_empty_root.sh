@@ -5,24 +5,26 @@
 #   scripts/try_in_empty_root.sh                      Debian 12 and Debian 13: make demo, make test
 #   scripts/try_in_empty_root.sh trixie demo          one release, one target
 #   scripts/try_in_empty_root.sh bookworm demo test   one release, several targets in turn
+#   scripts/try_in_empty_root.sh --keep trixie demo   goes on in the root of the last call
 #
 # The release is bookworm (Debian 12) or trixie (Debian 13). It needs root, debootstrap and about
-# 15 GB of disk in $PIE_ROOTS (default /var/tmp/pie-roots) for each release. Each call makes a new
-# root, whose copy of the tree holds what git would commit. The mirror, its settings and the
-# certificates are those of this machine's own apt. The log is $PIE_ROOTS/RELEASE.log.
+# 15 GB of disk in $PIE_ROOTS (default /var/tmp/pie-roots) for each release. Without --keep, each
+# call makes a new root. Its copy of the tree holds what git would commit. The mirror, its settings
+# and the certificates are those of this machine's own apt. The log is $PIE_ROOTS/RELEASE.log.
 set -euo pipefail
 
 tree=$(cd "$(dirname "$0")/.." && pwd)
 roots=${PIE_ROOTS:-/var/tmp/pie-roots}
 home=root/pie   # where the tree lies inside the root
 
-usage() { sed -n '5,7s/^# *//p' "$0" >&2; exit 2; }
+usage() { sed -n '5,8s/^# *//p' "$0" >&2; exit 2; }
 
-releases=() targets=()
+releases=() targets=() keep=
 for word in "$@"; do
   case $word in
     bookworm | trixie) releases+=("$word") ;;
     demo | test) targets+=("$word") ;;
+    --keep) keep=yes ;;
     *) usage ;;
   esac
 done
@@ -73,6 +75,10 @@ inside() {  # inside ROOT COMMAND…: runs a command as a newcomer's shell would
 
 make_root() {  # make_root RELEASE ROOT
   leave "$2"
+  if [ -n "$keep" ] && [ -x "$2/usr/bin/make" ]; then
+    enter "$2"
+    return
+  fi
   rm -rf --one-file-system "$2"
   debootstrap --variant=minbase "$1" "$2" "$(mirror)"
   apt_settings >"$2/etc/apt/apt.conf.d/90host"
@@ -84,8 +90,9 @@ make_root() {  # make_root RELEASE ROOT
   inside "$2" apt-get install -y -q --no-install-recommends ca-certificates make git
 }
 
-copy_tree() {  # copy_tree ROOT: what git would commit, as a repository
+copy_tree() {  # copy_tree ROOT: copies what git would commit; an older copy's build/ stays
   mkdir -p "$1/$home"
+  find "$1/$home" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
   git -C "$tree" ls-files -z --cached --others --exclude-standard |
     (cd "$tree" && xargs -0 sh -c 'for file; do [ ! -e "$file" ] || printf "%s\0" "$file"; done' _) |
     tar -C "$tree" --null -T - -cf - | tar -C "$1/$home" -xf -

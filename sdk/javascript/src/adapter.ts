@@ -1,4 +1,4 @@
-/** LoRA overlays on a model. */
+/** LoRA adapters of a model. */
 import { Adapter as RawAdapter } from 'pie:core/adapter';
 import type { Model } from './model.ts';
 
@@ -34,7 +34,7 @@ export class Adapter implements Disposable {
     this.raw.load(path);
   }
 
-  /** Drops it from the engine's registry. */
+  /** Removes the adapter from the engine. */
   destroy(): void {
     this.raw.destroy();
   }

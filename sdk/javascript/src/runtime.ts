@@ -12,7 +12,7 @@ export const version = (): string => raw.version();
 /** The id of this running inferlet. */
 export const instanceId = (): string => raw.instanceId();
 
-/** The user who launched it. */
+/** The user who launched this inferlet. */
 export const username = (): string => raw.username();
 
 /** Starts another inferlet (`name` or `name@1.2.3`) as the same user. `input` is sent as JSON. */
@@ -34,15 +34,15 @@ export class Child implements Disposable {
     return this.#raw.pid();
   }
 
-  /** Waits for its return value; rejects with its error. */
+  /** Waits for the child's return value; rejects with the child's error. */
   async result(): Promise<string> {
     await ready(this.#raw.pollable());
     const ended = this.#raw.get();
     if (ended?.tag === 'ok') return ended.val;
-    throw new Error(ended?.val ?? 'the inferlet ended without a result');
+    throw new Error(ended?.val ?? 'the child inferlet ended without a result');
   }
 
-  /** Stops it. */
+  /** Stops the child. */
   cancel(): void {
     this.#raw.cancel();
   }

@@ -6,13 +6,14 @@ export interface Speculator {
   draft(): [Uint32Array, Uint32Array];
   /** These tokens were accepted, whether or not they had been drafted. */
   accept(tokens: Uint32Array): void;
-  /** The last `n` drafted tokens were wrong. */
+  /** The last `n` drafted tokens were not accepted. */
   rollback(n: number): void;
+  /** Goes back to the initial state. */
   reset(): void;
 }
 
 /**
- * What the pass decided: the model's own choice at each row, as long as the draft before it was right.
+ * The tokens that a verified draft gives: the drafts that the model agrees with, then its own choice.
  * `sampled` has one token more than `drafts`.
  */
 export function agreed(drafts: Uint32Array, sampled: Uint32Array): Uint32Array {

@@ -1,4 +1,4 @@
-"""Waiting. All that an inferlet waits for is a `wasi:io/poll` pollable; here is how.
+"""Waiting. Everything that an inferlet waits for is a `wasi:io/poll` pollable.
 
 Two ways, chosen by how the program is written:
 

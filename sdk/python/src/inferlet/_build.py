@@ -23,7 +23,7 @@ import componentize_py_runtime
 
 from . import _async, _entry, _runtime_modules  # noqa: F401  (late imports of the stdlib)
 
-Late = tuple[str, tuple[str, ...], bool]  # module, names taken from it, must it exist?
+Late = tuple[str, tuple[str, ...], bool]  # module, names taken from it, whether it must exist
 
 
 def program(name: str, late: Iterable[Late]) -> Callable[[str], str]:
@@ -33,7 +33,7 @@ def program(name: str, late: Iterable[Late]) -> Callable[[str], str]:
         _import_late(late)
     main = getattr(module, "main", None)
     if not callable(main):
-        raise TypeError(f"{name}.main is no function; write `async def main(input):`")
+        raise TypeError(f"{name}.main is not a function; write `async def main(input):`")
     _settle(module.__file__)
     return partial(_entry.run, main, _takes_input(main))
 
@@ -52,8 +52,8 @@ def script(name: str, late: Iterable[Late]) -> Callable[[str], str]:
 
 @contextmanager
 def _importing() -> Iterator[None]:
-    """There is no engine yet: a call of it says so instead of trapping without a line number. An
-    exit says so too, instead of ending the build."""
+    """Makes calls of the engine, which is not there yet, fail with a text and a line number instead
+    of a trap, and an exit fail instead of ending the build."""
 
     def refuse(*_: Any) -> Any:
         raise RuntimeError(
@@ -98,7 +98,7 @@ def _takes_input(main: Callable[..., Any]) -> bool:
 
 
 class _Policy(asyncio.events._AbstractEventLoopPolicy):
-    """So that `asyncio.run` in a plain program uses our loop."""
+    """Makes `asyncio.run` in a plain program use the loop of this SDK."""
 
     _loop: _async.Loop | None = None
 
@@ -115,7 +115,7 @@ class _Policy(asyncio.events._AbstractEventLoopPolicy):
 
 
 def _settle(program_file: str) -> None:
-    """What the snapshot should hold besides modules."""
+    """Prepares what the snapshot shall hold besides modules."""
     asyncio.events._event_loop_policy = _Policy()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # nobody flushes for us when `run` returns

@@ -18,7 +18,8 @@ sources_at = ""  # the folder of the program's files; tracebacks are shown from 
 
 
 def run(main: Callable[..., Any], takes_input: bool, text: str) -> str:
-    """Calls `main` with the parsed input; its result as text. Failures become the WIT error."""
+    """Calls `main` with the parsed input and returns its result as text. A failure becomes the WIT
+    error."""
     return _guarded(lambda: _as_text(_complete(main(_parse(text)) if takes_input else main())))
 
 
@@ -33,9 +34,9 @@ def run_script(code: Any, text: str) -> str:
 
 
 def _guarded(work: Callable[[], str]) -> str:
-    """An exception that is not `Err` would trap, and a trap tells the client nothing."""
+    """Turns every exception into `Err`: any other would trap, and a trap tells the client nothing."""
     if "random" in sys.modules:
-        sys.modules["random"].seed()  # the snapshot froze it: all runs would draw the same
+        sys.modules["random"].seed()  # the snapshot froze its state, so that all runs would draw alike
     try:
         return work()
     except SystemExit as end:
@@ -60,7 +61,7 @@ def _parse(text: str) -> Any:
 
 
 def _complete(result: Any) -> Any:
-    """An `async def main` has only begun when it returns."""
+    """Runs a coroutine to its end: calling an `async def main` only begins it."""
     return _async.run(result) if inspect.iscoroutine(result) else result
 
 
@@ -82,7 +83,7 @@ def _plain(value: Any) -> Any:
 
 
 def _message(error: BaseException) -> str:
-    """The exception's own words; those of its parts for a group."""
+    """The text of an exception; for a group, the texts of its parts."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(dict.fromkeys(_message(part) for part in _leaves(error)))
     text = str(error)
@@ -100,7 +101,8 @@ def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
 
 
 def _print_traceback(error: BaseException) -> None:
-    """To stderr, from the program's first frame on, with paths as in the program's folder."""
+    """Prints the traceback to stderr, from the program's first frame on, with paths relative to
+    the program's folder."""
     report = traceback.TracebackException.from_exception(error)
     _shorten(report)
     print("".join(report.format()), end="", file=sys.stderr)

@@ -27,7 +27,7 @@ CANCELLED_TIMERS_KEPT = 64
 
 
 class Deadlock(RuntimeError):
-    """Every task waits for something that nothing outside will ever cause."""
+    """Every task waits for another one, so that nothing can wake the inferlet."""
 
 
 class Loop(asyncio.AbstractEventLoop):
@@ -68,7 +68,7 @@ class Loop(asyncio.AbstractEventLoop):
         while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
             self._timers_cancelled -= 1
-        # A wait that was cancelled a moment ago is not polled: its owner is about to drop it.
+        # A wait that has just been cancelled is not polled: its owner is about to drop the pollable.
         waits = [(f, p) for f, p in self._waiting.items() if not f.done()]
         if block:
             self._block(waits, timers[0][0] if timers else None)
@@ -109,7 +109,7 @@ class Loop(asyncio.AbstractEventLoop):
     # Running.
 
     def run(self, main: Coroutine[Any, Any, Any]) -> Any:
-        """Runs `main`, then cancels what it left behind and closes the loop."""
+        """Runs `main`, then cancels the tasks that it left behind and closes the loop."""
         try:
             return self.run_until_complete(main)
         finally:
@@ -124,7 +124,7 @@ class Loop(asyncio.AbstractEventLoop):
             self.run_forever()
         except BaseException:
             if task.done() and not task.cancelled():
-                task.exception()  # seen: it is the one being raised
+                task.exception()  # marks it as seen: it is being raised
             raise
         finally:
             task.remove_done_callback(self._stop_when_done)
@@ -137,7 +137,7 @@ class Loop(asyncio.AbstractEventLoop):
 
     def run_forever(self) -> None:
         if self._running or events._get_running_loop() is not None:
-            raise RuntimeError("a loop is running already; use await")
+            raise RuntimeError("an event loop is already running; use `await` instead")
         old_hooks = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(firstiter=self._asyncgens.add, finalizer=self._finalize_asyncgen)
         events._set_running_loop(self)
@@ -240,7 +240,7 @@ class Loop(asyncio.AbstractEventLoop):
         return self._task_factory
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
-        """There is one thread: the function runs here and now."""
+        """Calls the function at once: there is only one thread."""
         future = self.create_future()
         try:
             future.set_result(func(*args))

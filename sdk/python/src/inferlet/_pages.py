@@ -1,7 +1,7 @@
-"""The pages of one context, counted on this side of the border.
+"""The pages of one context, counted in the SDK.
 
-A step would otherwise ask the host four questions whose answers it knows: only this SDK moves the
-counts, so they are read once (`sync`) and kept up. Invariants: `tokens <= reserved * page_size`,
+Only this SDK changes the counts, so it reads them once (`sync`) and keeps them up to date. A step
+would otherwise need four more host calls. Invariants: `tokens <= reserved * page_size`,
 and between passes fewer than `page_size` tokens are uncommitted, drafts just kept not counted.
 """
 
@@ -13,7 +13,7 @@ from .errors import PieError, ask
 
 
 class _Released:
-    """Stands in for a context's handle once it is dropped: using that handle would be a trap."""
+    """Takes the place of a context's handle after it was dropped; using the handle would trap."""
 
     def __getattr__(self, _: str) -> Any:
         raise PieError("this context was released")
@@ -69,7 +69,7 @@ class Pages:
 
     def roll_back(self, tokens: int) -> None:
         """After a pass that failed or was cancelled: back to `tokens` working tokens."""
-        if self.raw is RELEASED:  # meanwhile; nothing is left to put right
+        if self.raw is RELEASED:  # nothing is left to restore
             return
         self.sync()
         self.forget(self.tokens - tokens if self.tokens > tokens else 0)

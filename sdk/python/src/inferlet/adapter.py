@@ -11,7 +11,7 @@ from .model import Model
 
 
 class Adapter:
-    """An overlay on a model. Its slot is given back when the object goes (or its `with` ends)."""
+    """A LoRA adapter of a model. Its slot is released with the object, or at the end of a `with`."""
 
     def __init__(self, raw: Any) -> None:
         self._handle = raw

@@ -34,7 +34,7 @@ def ids(mask: list[int]) -> list[int]:
 
 
 def intersect(a: list[int], b: list[int]) -> list[int]:
-    """True where both are. Costs one step a run, whatever the vocabulary's size."""
+    """The mask that is true where both are. Its cost grows with the number of runs alone."""
     out: list[int] = []
     value = False  # what the last run of `out` holds; the first run is false
     out.append(0)

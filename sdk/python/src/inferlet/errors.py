@@ -1,4 +1,4 @@
-"""What goes wrong in an inferlet, as Python exceptions.
+"""The exceptions of this SDK.
 
 The bindings raise `Err`, a frozen dataclass: `contextlib` and `TaskGroup` fail on it, because they
 set `__traceback__`. So no `Err` leaves the SDK; every fallible host call goes through `ask`.

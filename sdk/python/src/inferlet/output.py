@@ -1,4 +1,4 @@
-"""What a pass gave back, read by the handles that `sample` and `probe` returned."""
+"""The output of a pass, read through the handles that `sample` and `probe` returned."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Handle = SampleHandle | ProbeHandle
 
 
 class Output:
-    """The slots of one pass. Reading a slot as what it is not gives None."""
+    """The slots of one pass. Reading a slot through a handle of another kind gives None."""
 
     __slots__ = ("auto_sampler", "probe_base", "raw", "tokens")
 
@@ -68,17 +68,19 @@ class Output:
         return [slot.value for slot in slots if type(slot) is wit.SlotOutput_Token]
 
     def distribution(self, handle: Handle) -> tuple[list[int], list[float]] | None:
-        """(ids, probabilities), likeliest first."""
+        """Token ids and their probabilities, the likeliest first."""
         return self._read(handle, wit.SlotOutput_Distribution)
 
     def logits(self, handle: Handle) -> bytes | None:
-        """Native-endian f32, one a token: `array.array("f", out.logits(h))`."""
+        """Native-endian f32, one for each token: `array.array("f", out.logits(h))`."""
         return self._read(handle, wit.SlotOutput_Logits)
 
     def logprobs(self, handle: Handle) -> list[float] | None:
+        """The log-probabilities that the probe asked for, in its order."""
         return self._read(handle, wit.SlotOutput_Logprobs)
 
     def entropy(self, handle: Handle) -> float | None:
+        """The Shannon entropy of the distribution."""
         return self._read(handle, wit.SlotOutput_Entropy)
 
     def embedding(self, handle: Handle) -> bytes | None:

@@ -43,23 +43,23 @@ spawn = launch  # the older name
 
 
 class Child:
-    """A launched inferlet. `result = await child`; it runs on when nobody waits."""
+    """A launched inferlet: `result = await child`. It runs on if nobody waits for it."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
 
     @property
     def pid(self) -> str:
-        """Its instance id."""
+        """The child's instance id."""
         return self._raw.pid()
 
     def cancel(self) -> None:
-        """Stops it."""
+        """Stops the child."""
         self._raw.cancel()
 
     @waits
     async def wait(self) -> str:
-        """What it returned; its error is raised."""
+        """The child's result. Raises the error of a child that failed."""
         return await self._wait()
 
     def __await__(self) -> Generator[Any, Any, str]:
@@ -73,5 +73,5 @@ class Child:
         if isinstance(result, BaseException):
             raise from_wit(result.value)
         if result is None:
-            raise ConnectionError("the child is gone and left no result")
+            raise ConnectionError("the child inferlet ended without a result")
         return result.value

@@ -15,10 +15,10 @@ class Sampler:
     def __init__(
         self, raw: Any, *, draws: int = 1, seed: int | None = None, chooses: bool = True
     ) -> None:
-        self.raw = raw  # the contract's variant, built once so that a step allocates none
-        self.draws = draws  # output slots a row
+        self.raw = raw  # the contract's variant, built once so that steps do not build it
+        self.draws = draws  # output slots for each row
         self.seed = seed
-        self.chooses = chooses  # a token, as against an embedding or a distribution
+        self.chooses = chooses  # whether it chooses a token (not an embedding or a distribution)
 
     def __repr__(self) -> str:
         return f"Sampler({self.raw!r})"

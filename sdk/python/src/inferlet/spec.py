@@ -16,15 +16,15 @@ class Speculator(Protocol):
         """What the model accepted: drafts that it agreed with, then one token of its own."""
 
     def rollback(self, n: int) -> None:
-        """The last `n` drafted tokens were wrong."""
+        """The last `n` drafted tokens were not accepted."""
 
     def reset(self) -> None:
-        """Back to the beginning."""
+        """Goes back to the initial state."""
 
 
 def agreed(drafts: list[int], chosen: list[int]) -> list[int]:
-    """What a verified draft comes to. `chosen[i]` is what the model chose in place of draft i, the
-    last one what it chose after all: drafts count while it agrees, then its own choice."""
+    """The tokens that a verified draft gives: the drafts that the model agrees with, then its own
+    choice. `chosen[i]` is its choice in place of draft i; `chosen` has one token more."""
     for index, draft in enumerate(drafts):
         if chosen[index] != draft:
             return chosen[: index + 1]

@@ -7,7 +7,7 @@ const RESERVED: [&str; 7] = ["core", "instruct", "mcp", "zo", "plus", "inferlet"
 
 pub struct Package {
     pub name: String,
-    /// The `Pie.toml` that said so.
+    /// The `Pie.toml` that the name comes from.
     pub manifest: Option<String>,
 }
 
@@ -62,7 +62,7 @@ fn check(name: &str) -> Result<(), String> {
         ));
     }
     if RESERVED.contains(&name) {
-        return Err(format!("`{name}` is a name of the engine's own: choose another"));
+        return Err(format!("the name `{name}` is reserved for the engine: choose another"));
     }
     Ok(())
 }

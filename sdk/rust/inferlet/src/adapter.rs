@@ -1,4 +1,4 @@
-//! LoRA overlays on a model.
+//! LoRA adapters of a model.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::model::Model;
 use crate::pie::core::adapter::Adapter as RawAdapter;
 use crate::Result;
 
-/// A LoRA overlay. Cloning shares the handle; `fork` copies the weights.
+/// A LoRA adapter. Cloning shares the handle; `fork` copies the weights.
 #[derive(Clone)]
 pub struct Adapter(Arc<RawAdapter>);
 
@@ -15,17 +15,17 @@ impl Adapter {
         Self(Arc::new(raw))
     }
 
-    /// A new overlay, scoped to the model.
+    /// Creates an adapter of the model.
     pub fn create(model: &Model, name: &str) -> Result<Adapter> {
         RawAdapter::create(model.inner(), name).map(Self::wrap)
     }
 
-    /// An existing overlay, if there is one of that name.
+    /// Opens the adapter of that name, if there is one.
     pub fn open(model: &Model, name: &str) -> Option<Adapter> {
         RawAdapter::open(model.inner(), name).map(Self::wrap)
     }
 
-    /// A copy under a new name.
+    /// Copies the adapter under a new name.
     pub fn fork(&self, new_name: &str) -> Adapter {
         Self::wrap(self.0.fork(new_name))
     }
@@ -40,7 +40,7 @@ impl Adapter {
         self.0.load(path)
     }
 
-    /// Removes the overlay from the engine.
+    /// Removes the adapter from the engine.
     pub fn destroy(&self) {
         self.0.destroy()
     }

@@ -1,6 +1,6 @@
 //! Boolean rows as run lengths: false, true, false, … beginning with false (a run of 0 begins with true).
 
-/// Both rows at once. An empty row restricts nothing; past its end a row is false.
+/// The row that is true where both rows are. An empty row restricts nothing; a row is false past its end.
 pub(crate) fn and(a: &[u32], b: &[u32]) -> Vec<u32> {
     if a.is_empty() || b.is_empty() {
         return if a.is_empty() { b.to_vec() } else { a.to_vec() };
@@ -52,7 +52,7 @@ struct Builder {
 
 impl Builder {
     fn push(&mut self, value: bool, len: u32) {
-        // Runs at odd places are true: a value fits the last run when that one's place has its parity.
+        // Runs at odd places are true, so a value extends the last run if that run's place has the value's parity.
         let last_is = self.runs.len().is_multiple_of(2);
         match self.runs.last_mut() {
             Some(last) if last_is == value => *last += len,

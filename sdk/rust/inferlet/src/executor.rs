@@ -3,7 +3,7 @@
 //! A future that waits for the engine hands its pollable to the reactor and goes to sleep. When nothing can
 //! run, the reactor waits for all pollables at once and wakes exactly the futures whose own became ready, so
 //! `join!`, `select!`, `join_all` and `FuturesUnordered` behave as anywhere else. The common case, a single
-//! pollable, is one host call without any list; for a pass it is also the one that brings its output.
+//! pollable, is one host call without a list; for a pass, the same call also returns the output.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -20,7 +20,7 @@ use crate::Result;
 /// Drives a future to its end. `#[inferlet::main]` does this for the entry point.
 ///
 /// # Panics
-/// When every task waits for another one, so that nothing could ever wake the inferlet.
+/// Panics when every task waits for another one, so that nothing can wake the inferlet.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     run(future)
         .expect("every task waits for another one: nothing is left that could wake the inferlet")
@@ -45,7 +45,7 @@ pub fn ready(pollable: Pollable) -> Ready {
     Ready(Wait::new(Source::Pollable(pollable)))
 }
 
-/// None when the future waits and nothing is left that could wake it.
+/// Returns None when the future waits and nothing is left that could wake it.
 pub(crate) fn run<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let root = Arc::new(Root(AtomicBool::new(false)));
@@ -57,7 +57,7 @@ pub(crate) fn run<F: Future>(future: F) -> Option<F::Output> {
             return Some(value);
         }
         let progressed = if root.0.load(Ordering::Relaxed) {
-            // A task woke itself: look around without waiting, so that a busy one starves nobody.
+            // A task woke itself: poll without waiting, so that a busy task does not starve the others.
             Reactor::wake_those(Reactor::ready_now);
             true
         } else {
@@ -91,7 +91,7 @@ impl Future for Ready {
     }
 }
 
-/// Waits for a pass and takes what it gave. Dropping the future gives the pass up.
+/// Waits for a pass and takes its output. Dropping the future gives the pass up.
 pub(crate) async fn finish(output: FutureOutput) -> Result<Given> {
     let mut wait = Wait::new(Source::Pass(output, None));
     let done = std::future::poll_fn(|cx| wait.poll(cx)).await;
@@ -112,7 +112,7 @@ impl Wait {
         Self(Some(Stage::New(source)))
     }
 
-    /// Gives what a pass gave; None for a pollable.
+    /// The output of a pass; None for a pollable.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Given>>> {
         let key = match self.0.take() {
             None => return Poll::Ready(None),
@@ -135,7 +135,7 @@ impl Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         if let Some(Stage::Registered(key)) = self.0 {
-            // The pollable must go before the resource it came from, hence now and not at the next wait.
+            // The pollable must be dropped before the resource that it came from: now, not at the next wait.
             REACTOR.with_borrow_mut(|r| r.remove(key));
         }
     }
@@ -146,9 +146,9 @@ thread_local!(static REACTOR: RefCell<Reactor> = const { RefCell::new(Reactor::n
 /// What is waited for.
 enum Source {
     Pollable(Pollable),
-    /// With its pollable, made only where others are waited for too.
+    /// A pass and its pollable, which is made only if something else is waited for, too.
     Pass(FutureOutput, Option<Pollable>),
-    /// What a pass gave.
+    /// The output of a pass.
     Given(Result<Given>),
 }
 
@@ -161,7 +161,7 @@ impl Source {
         }
     }
 
-    /// Waits for it alone.
+    /// Waits for this alone.
     fn block(self) -> Self {
         match self {
             Self::Pollable(pollable) => {
@@ -176,7 +176,7 @@ impl Source {
     fn take(self) -> Self {
         match self {
             Self::Pass(output, pollable) => {
-                drop(pollable); // before what it came from
+                drop(pollable); // before the pass that it came from
                 Self::Given(steps::finish(output))
             }
             other => other,
@@ -185,13 +185,13 @@ impl Source {
 }
 
 struct Waiter {
-    /// None only while it is blocked on.
+    /// None only while the loop blocks on it.
     source: Option<Source>,
     waker: Waker,
     is_ready: bool,
 }
 
-/// Those that somebody waits for, by key. Keys are reused.
+/// Everything that some future waits for, by key. Keys are reused.
 struct Reactor {
     waiters: Vec<Option<Waiter>>,
     free: Vec<usize>,
@@ -243,7 +243,7 @@ impl Reactor {
             };
             keys.into_iter().map(&mut mark).collect()
         });
-        // Outside the borrow: a waker may run code that comes back here.
+        // Woken outside the borrow, because a waker may call back into the reactor.
         let any = !wakers.is_empty();
         wakers.into_iter().for_each(Waker::wake);
         any
@@ -264,7 +264,7 @@ impl Reactor {
         self.pollables().filter(|(_, pollable)| pollable.ready()).map(|(key, _)| key).collect()
     }
 
-    /// Waits until at least one is ready; empty when there is nothing to wait for.
+    /// Waits until at least one is ready. Returns nothing if there is nothing to wait for.
     fn wait(&mut self) -> Vec<usize> {
         let mut waiting = self.waiting();
         let Some((first, only)) = waiting.next() else {

@@ -1,4 +1,4 @@
-//! What a pass gave, read through the handles that were given out when it was built.
+//! The output of a pass, read through the handles that its builder returned.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 use crate::pie::core::inference::{Output as RawOutput, SlotOutput};
 use crate::sample::{Distribution, Entropy, GivesLogprobs, Logits};
 
-/// Names what a sampler chose. Reads the [`Output`] of the pass that gave it out.
+/// Reads a sampler's tokens from the [`Output`] of its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleHandle(pub(crate) usize);
 
-/// Names what a probe of kind `P` saw.
+/// Reads what a probe of kind `P` saw from the [`Output`] of its pass.
 pub struct ProbeHandle<P> {
     request: usize,
     kind: PhantomData<fn() -> P>,
@@ -36,7 +36,7 @@ impl<P> fmt::Debug for ProbeHandle<P> {
     }
 }
 
-/// The result of a pass. A handle of another kind of slot than the one it meets reads None.
+/// The output of a pass. Reading a slot through a handle of another kind gives None.
 #[derive(Debug)]
 pub struct Output {
     /// The tokens that a `Generator` accepted in this step, after stop and max-tokens cuts; empty for a
@@ -61,7 +61,7 @@ impl Output {
         }
     }
 
-    /// All tokens of a sampler: one a row, or one a draw.
+    /// All tokens of a sampler, row by row and draw by draw.
     pub fn tokens_at(&self, handle: SampleHandle) -> Vec<u32> {
         let tokens = self.slots(handle.0).iter().filter_map(|slot| match slot {
             SlotOutput::Token(token) => Some(*token),
@@ -78,7 +78,7 @@ impl Output {
         }
     }
 
-    /// One packed `f32` a token of the vocabulary.
+    /// One packed `f32` for each token of the vocabulary.
     pub fn logits(&self, handle: ProbeHandle<Logits>) -> Option<&[u8]> {
         match self.slots(handle.request).first()? {
             SlotOutput::Logits(bytes) => Some(bytes),
@@ -86,7 +86,7 @@ impl Output {
         }
     }
 
-    /// The log-probabilities asked for, in order.
+    /// The log-probabilities that the probe asked for, in its order.
     pub fn logprobs<P: GivesLogprobs>(&self, handle: ProbeHandle<P>) -> Option<&[f32]> {
         match self.slots(handle.request).first()? {
             SlotOutput::Logprobs(values) => Some(values),
@@ -107,7 +107,7 @@ impl Output {
         self.auto
     }
 
-    /// The slot list and the drafts, as the engine gave them.
+    /// The slots and the engine's drafts, as the engine returned them.
     pub fn raw(&self) -> &RawOutput {
         &self.raw
     }

@@ -1,7 +1,7 @@
-//! One forward pass from plan to settled pages; what `flush`, `Forward` and `Generator` share.
+//! One forward pass, from its plan to its committed pages. `flush`, `Forward` and `Generator` share it.
 //!
 //! [`Plan::submit`] reserves pages and queues the pass, [`InFlight::output`] waits, [`InFlight::settle`]
-//! commits the pages that filled up. Splitting the three lets the caller hold no borrow while it waits.
+//! commits the pages that are full. They are three functions so that the caller holds no borrow while it waits.
 
 use crate::adapter::Adapter;
 use crate::context::{Context, Extent};
@@ -16,7 +16,7 @@ use crate::pie::zo::zo;
 use crate::sample::{Probe, Sampler};
 use crate::Result;
 
-/// What to read, and at which rows.
+/// A sampler or probe, and the rows that it reads.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub rows: Vec<u32>,
@@ -39,16 +39,16 @@ impl Request {
 pub(crate) struct Plan {
     pub tokens: Vec<u32>,
     pub positions: Vec<u32>,
-    /// How many of the last tokens are only scored: they leave the context again.
+    /// How many of the last tokens are only scored; the context forgets them after the pass.
     pub scored: u32,
     pub attention: Vec<Vec<u32>>,
     pub logit_mask: Vec<u32>,
-    /// None keeps a place: a sampler that was cleared.
+    /// None takes the place of a sampler that was cleared.
     pub requests: Vec<Option<Request>>,
     pub adapter: Option<Adapter>,
     pub zo_seed: Option<i64>,
     pub seed: Option<u64>,
-    /// Ask the engine to draft the tokens after this pass.
+    /// Whether the engine shall draft the tokens after this pass.
     pub wants_drafts: bool,
 }
 
@@ -73,7 +73,7 @@ impl Plan {
         self.submit_behind(ctx, ctx.extent())
     }
 
-    /// The same, for who knows what the context holds.
+    /// The same for a caller that knows what the context holds.
     pub fn submit_behind(&self, ctx: &Context, extent: Extent) -> Result<InFlight> {
         let pass = self.build(ctx, extent)?;
         let output = Some(pass.execute()?);
@@ -82,7 +82,7 @@ impl Plan {
         Ok(InFlight { output, _pass: Some(pass), slots, before: extent, tokens })
     }
 
-    /// Queues the pass and those that follow it by themselves.
+    /// Queues the pass as the first of a chain.
     pub fn submit_chain(&self, ctx: &Context, max_tokens: u32, stops: &[u32]) -> Result<Chain> {
         let pass = self.build(ctx, ctx.extent())?;
         chains::run(&pass, max_tokens, stops)
@@ -121,7 +121,7 @@ impl Plan {
     }
 }
 
-/// Reserves the pages that so many more tokens take.
+/// Reserves the pages for `tokens` more tokens.
 fn reserve(ctx: &Context, extent: Extent, tokens: usize) -> Result<()> {
     let pages = extent.pages_with(tokens as u32, ctx.page_size());
     match pages - extent.working_pages {
@@ -130,7 +130,7 @@ fn reserve(ctx: &Context, extent: Extent, tokens: usize) -> Result<()> {
     }
 }
 
-/// A step over a few tokens whose last row is sampled, and nothing else: the same pass in fewer calls.
+/// A pass over a few tokens that samples the last row and reads nothing else. It takes fewer host calls.
 pub(crate) struct Step<'a> {
     pub tokens: &'a [u32],
     pub logit_mask: &'a [u32],
@@ -149,7 +149,7 @@ impl Step<'_> {
     }
 }
 
-/// A queued pass. Field order is drop order: the output goes before the pass it came from.
+/// A queued pass. Fields are dropped in order: the output before the pass that it came from.
 pub(crate) struct InFlight {
     /// None once it was taken.
     output: Option<FutureOutput>,
@@ -178,8 +178,8 @@ impl InFlight {
     }
 
     /// Forgets the last `dropped` tokens of the pass, then commits the working pages that are full without
-    /// the last `held_back` of the remaining ones (which the caller may still want to forget). Gives what
-    /// the context holds then.
+    /// the last `held_back` of the remaining ones, which the caller may still forget. Returns what the
+    /// context holds then.
     pub fn settle(&self, ctx: &Context, dropped: u32, held_back: u32) -> Result<Extent> {
         if dropped > 0 {
             ctx.inner().truncate_working_page_tokens(dropped);
@@ -197,7 +197,7 @@ impl InFlight {
         })
     }
 
-    /// After a failure: the context forgets the pass's tokens, where the engine has not done so already.
+    /// After a failure: makes the context forget the pass's tokens, unless the engine has done so.
     pub fn undo(&self, ctx: &Context) {
         let tokens = ctx.inner().working_page_token_count();
         let left = tokens.saturating_sub(self.before.working_tokens);

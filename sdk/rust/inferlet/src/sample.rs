@@ -2,7 +2,7 @@
 
 use crate::pie::core::inference::Sampler as RawSampler;
 
-/// Chooses one token a slot. Temperature 0 is greedy for every variant.
+/// Chooses one token for each slot. Temperature 0 is greedy for every variant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sampler {
     /// The likeliest token.
@@ -53,7 +53,7 @@ impl Sampler {
         }
     }
 
-    /// Slots that one row fills.
+    /// The number of slots that one row fills.
     pub(crate) fn slots_per_row(self) -> usize {
         match self {
             Self::Multinomial { draws, .. } => draws.max(1) as usize,

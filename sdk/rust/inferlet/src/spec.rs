@@ -5,16 +5,15 @@ pub trait Speculator: Send {
     /// Draft tokens and their absolute positions. Empty = no speculation in this step.
     fn draft(&mut self) -> (Vec<u32>, Vec<u32>);
 
-    /// The tokens that were accepted. The first is the model's own next token; the rest are drafts that
-    /// matched (or the token that took the place of the first one that did not).
+    /// Is called with the tokens that were accepted: the drafts that matched, then the model's own next token.
     fn accept(&mut self, accepted: &[u32]);
 
-    /// Rolls back the last `n` drafted tokens.
+    /// Is called when the last `n` drafted tokens were not accepted.
     fn rollback(&mut self, n: u32) {
         let _ = n;
     }
 
-    /// Back to the initial state.
+    /// Goes back to the initial state.
     fn reset(&mut self) {}
 }
 
@@ -22,15 +21,15 @@ pub trait Speculator: Send {
 pub(crate) enum Drafter {
     None,
     Custom(Box<dyn Speculator>),
-    /// The engine's own: what it drafted along with the last pass.
+    /// The drafts that the engine made along with the last pass.
     Engine {
         tokens: Vec<u32>,
         positions: Vec<u32>,
     },
 }
 
-/// How many drafts the chosen tokens confirm: `chosen[i]` is what the model says should stand where
-/// `drafts[i]` was put, and one more.
+/// How many drafts the chosen tokens confirm. `chosen[i]` is the model's choice in place of `drafts[i]`; `chosen` has
+/// one token more.
 pub(crate) fn confirmed(drafts: &[u32], chosen: &[u32]) -> usize {
     drafts.iter().zip(chosen).take_while(|(draft, chosen)| draft == chosen).count()
 }

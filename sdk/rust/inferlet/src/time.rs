@@ -15,7 +15,7 @@ pub async fn sleep(duration: Duration) {
     ready(subscribe_duration(nanoseconds)).await
 }
 
-/// Gives a future so much time; it is dropped when that is over.
+/// Waits for a future for at most this time, then drops it.
 ///
 /// ```ignore
 /// let message = timeout(Duration::from_secs(5), session::receive().wait_async()).await?;
@@ -32,7 +32,7 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
     .await
 }
 
-/// The time of [`timeout`] was over first.
+/// The error of [`timeout`]: the time was over first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed(Duration);
 

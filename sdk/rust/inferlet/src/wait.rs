@@ -10,7 +10,7 @@ use crate::pie::core::types::{FutureBlob, FutureString};
 use crate::pie::plus::outcome;
 use crate::Result;
 
-/// Asks `get` at once; the pollable is made only when there is no answer yet, and dropped before `source`.
+/// Asks `get` at once. Only if there is no answer yet, a pollable is made; it is dropped before `source`.
 macro_rules! answer {
     ($source:expr) => {
         match $source.get() {
@@ -67,7 +67,7 @@ pub trait ChildExt {
 
 impl ChildExt for Child {
     async fn wait_async(&self) -> Result<String> {
-        answer!(self).unwrap_or_else(|| Err("the child ended without an answer".into()))
+        answer!(self).unwrap_or_else(|| Err("the child inferlet ended without a result".into()))
     }
 }
 

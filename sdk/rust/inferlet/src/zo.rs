@@ -24,7 +24,7 @@ pub fn initialize(adapter: &Adapter, search: Search) -> Result<()> {
 pub fn update(adapter: &Adapter, scores: &[f32], seeds: &[i64], max_sigma: f32) -> Result<()> {
     if scores.len() != seeds.len() {
         return Err(format!(
-            "a score for each seed: {} scores, {} seeds",
+            "update() needs one score for each seed, but got {} scores and {} seeds",
             scores.len(),
             seeds.len()
         ));
