@@ -2,8 +2,12 @@
 // thread.
 //
 // A backend writes the KV of each new token into its member's pages (slot kv_tokens + i of the
-// concatenated pages), attends to what the masks allow, and reads what the samples ask for. It
-// knows nothing of contexts, users or guests.
+// concatenated pages), attends to the slots that the masks allow, and reads what the samples ask
+// for. It knows nothing of contexts, users or guests.
+//
+// Everything happens in the order of the calls. A batch finds what earlier batches wrote to pages,
+// also while those are still in flight. So the caller may give a page to another sequence before
+// the last batch that uses it has run.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +30,10 @@ struct BackendInfo {
   uint32_t max_batch_tokens = 0;  // rows a batch
   uint32_t max_batch_members = 0;
   uint32_t max_positions = 0;  // longest sequence
-  // Of pages that are kept elsewhere for a while: they fit a device whose three are the same.
+  // How many batches may be in flight: submitted, and not waited for. A device that takes more than
+  // one runs asynchronously, and understands carried tokens (batch.h).
+  uint32_t batches_in_flight = 1;
+  // A stored page loads only where page_bytes, layout and fingerprint match.
   size_t page_bytes = 0;
   std::string layout;       // how a page is laid out: type, heads, layers, tokens
   std::string fingerprint;  // of the model that computed it
@@ -34,23 +41,24 @@ struct BackendInfo {
 
 class Backend {
  public:
-  using Ticket = uint64_t;
+  using Ticket = BatchTicket;
 
   virtual ~Backend() = default;
   virtual const BackendInfo& info() const = 0;
 
-  // Starts a batch. `batch` and what it points to stay alive until Wait returns. At most one batch
-  // is under way.
+  // Starts a batch, or queues it behind those in flight. `batch` and what it points to stay alive
+  // and unchanged until Wait for it has returned. A device of one batch in flight may compute here.
   virtual Result<Ticket> Submit(const Batch& batch) = 0;
-  // Waits for it. An error fails every member of that batch, and nothing else.
+  // Waits for the oldest batch in flight, whose ticket is given. An error fails every member of
+  // that batch, and no other batch. A member whose carried token never came fails.
   virtual Result<BatchOutput> Wait(Ticket ticket) = 0;
 
-  // A page's content out of and into the device, info().page_bytes of it; while no batch is under
-  // way. Written back, to any page, it is as if it had been computed there.
+  // Copies a page's content, info().page_bytes of it, out of and into the device, after the batches
+  // in flight. Content that is written back, to any page, is as if it had been computed there.
   virtual Status ReadPage(PageId page, std::span<std::byte> content) = 0;
   virtual Status WritePage(PageId page, std::span<const std::byte> content) = 0;
 
-  // What threads of its own may do while there is no batch, for its whole life.
+  // What the device's own threads may do while it has no batch, for the rest of its life.
   virtual void SetMeanwhile(const std::shared_ptr<Meanwhile>&) {}
 };
 

@@ -1,7 +1,7 @@
-// Batch: what a device runs in one step, as flat arrays; and what comes back.
+// Batch: what a device runs in one step, as flat arrays; and what it answers.
 //
-// Built by the step thread, read by one backend, never shared. A sequence's new tokens are
-// consecutive rows; its page table already includes the pages that they will be written to.
+// The step thread builds it and one backend reads it. The new tokens of a sequence are consecutive
+// rows, and its page table already includes the pages that they will be written to.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,15 @@
 #include <variant>
 #include <vector>
 
+#include "base/brle.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "kv/page_copy.h"
 
 namespace pie {
 
-// What to read at one row. Values of `kind` below kFirstProbe choose a token; temperature 0 is
-// greedy for all of them.
+// What to read at some rows. Kinds below kFirstProbe choose a token; temperature 0 makes all of
+// them greedy.
 struct SampleSpec {
   enum class Kind : uint8_t {
     kMultinomial,
@@ -37,12 +39,12 @@ struct SampleSpec {
   uint32_t k = 0;      // top-k; distribution: 0 = the whole vocabulary
   float p = 1;         // top-p, min-p
   uint32_t draws = 1;  // multinomial: independent draws, one slot each
-  // Indices into the Forward's own input tokens, one (or `draws`) slots a row.
+  // Indices of the Forward's tokens. Each gives one slot, or `draws` slots.
   std::vector<uint32_t> rows = {};
   std::vector<uint32_t> ids = {};  // logprobs: the tokens asked for, in order
 };
 
-// Results, one a slot.
+// The results: one of these in each slot.
 struct TokenSlot {
   uint32_t token;
 };
@@ -61,7 +63,8 @@ struct EntropySlot {
 };
 using Slot = std::variant<TokenSlot, DistributionSlot, LogitsSlot, LogprobsSlot, EntropySlot>;
 
-using Brle = std::vector<uint32_t>;  // run lengths: false, true, false, …
+// Names a batch from Submit to Wait (backend.h). Later batches have higher tickets.
+using BatchTicket = uint64_t;
 
 struct Batch {
   // One member of the batch: `rows` new tokens of one sequence behind `kv_tokens` that its pages
@@ -72,29 +75,34 @@ struct Batch {
     uint32_t first_page = 0;  // into pages
     uint32_t pages = 0;
     uint32_t kv_tokens = 0;
+    // The member's first row, counted from the first token of its Forward: the rows that earlier
+    // chunks of the Forward held.
+    uint32_t pass_row = 0;
     uint64_t seed = 0;  // of every random choice in this member
-    // Null = causal; else one row an input token of the Forward.
+    // One mask for each token of the Forward; null = causal.
     const std::vector<Brle>* attention = nullptr;
-    uint32_t attention_row = 0;        // the Brle of this member's first row (chunked prefill)
-    const Brle* logit_mask = nullptr;  // null = everything allowed
-    // Null or empty: nothing is read. SampleSpec rows count from the Forward's first token; those
-    // outside this member's chunk, [sample_row_offset, sample_row_offset + rows), are passed over.
+    const Brle* logit_mask = nullptr;  // null = every token is allowed
+    // What to read; null = nothing. Rows of a SampleSpec count from the Forward's first token.
+    // Those outside of this member's chunk, [pass_row, pass_row + rows), are passed over.
     const std::vector<SampleSpec>* samples = nullptr;
-    uint32_t sample_row_offset = 0;  // rows of the Forward that earlier chunks held
   };
-  struct Copy {  // copy-on-write of partial pages: in this order, before anything else runs
-    PageId from, to;
+  // A token that is not known when the batch is built, because an earlier batch chooses it.
+  struct CarriedToken {
+    uint32_t row = 0;       // the row of this batch that is fed the token; tokens[row] is ignored
+    BatchTicket batch = 0;  // the batch that chooses it, in flight when this one is submitted
+    uint32_t member = 0;    // the member of that batch; its first slot is the token
   };
 
-  std::vector<uint32_t> tokens;     // [rows]
-  std::vector<uint32_t> positions;  // [rows]
-  std::vector<PageId> pages;        // page tables, concatenated
-  std::vector<Copy> copies;
+  std::vector<uint32_t> tokens;       // [rows]
+  std::vector<uint32_t> positions;    // [rows]
+  std::vector<PageId> pages;          // page tables, concatenated
+  std::vector<PageCopy> copies;       // made in this order, before anything else runs
+  std::vector<CarriedToken> carried;  // only for devices that take several batches at a time
   std::vector<Member> members;
 };
 
 struct BatchOutput {
-  struct Failure {  // of one member alone; its slots mean nothing
+  struct Failure {  // one member failed; its slots mean nothing
     uint32_t member = 0;
     Error error;
   };

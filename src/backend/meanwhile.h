@@ -1,5 +1,5 @@
 // Meanwhile: what the threads of a device do while it has no batch: they run the guests that the
-// last one woke. So no other thread has to be woken for it, and nobody else wants these.
+// last batch woke. So no other thread has to be woken for them.
 #pragma once
 
 namespace pie {
@@ -8,13 +8,13 @@ class Meanwhile {
  public:
   virtual ~Meanwhile() = default;
 
-  // The step thread, who wakes guests: before all else, from when on they are kept for it; and
-  // after all else.
+  // The step thread calls Begin before it wakes a guest, and End when it stops. In between, the
+  // guests that it wakes are kept for RunOne.
   virtual void Begin() = 0;
   virtual void End() = 0;
-  // Any thread. False: nobody is there to run.
+  // Runs one of these guests, on any thread. False: there is none.
   virtual bool RunOne() = 0;
-  // The step thread: a batch can start, and others run who is left.
+  // A batch can start: other threads run the guests that are left. Called by the step thread.
   virtual void HandOver() = 0;
 };
 

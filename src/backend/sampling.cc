@@ -61,7 +61,7 @@ bool Sampling::PlanReads(const Batch::Member& member) {
   for (uint32_t spec = 0; spec < member.samples->size(); ++spec) {
     const SampleSpec& sample = (*member.samples)[spec];
     for (uint32_t row : sample.rows) {
-      if (row < member.sample_row_offset || row - member.sample_row_offset >= member.rows) continue;
+      if (row < member.pass_row || row - member.pass_row >= member.rows) continue;
       reads_.push_back({row, spec, slot});
       slot += SlotsPerRow(sample);
     }

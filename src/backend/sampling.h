@@ -128,7 +128,7 @@ Status Sampling::ReadMember(const Batch::Member& member, LogitsOf&& logits_of,
   std::optional<uint32_t> at;  // the row that `logits` belongs to
   for (const PlannedRead& read : reads_) {
     if (at != read.row) {
-      logits = logits_of(read.row - member.sample_row_offset);
+      logits = logits_of(read.row - member.pass_row);
       log_sum_.reset();
     }
     at = read.row;

@@ -404,7 +404,7 @@ TEST(SamplingDeathTest, WhatNoValidPassAsksForStopsTheProcess) {
 TEST(Sampling, ReadsOnlyTheRowsOfAChunkAndEachOnce) {
   const std::vector<SampleSpec> samples = {{.rows = {0, 5, 6}},
                                            {.kind = Kind::kEntropy, .rows = {6, 9}}};
-  const Batch::Member member = {.rows = 4, .samples = &samples, .sample_row_offset = 4};
+  const Batch::Member member = {.rows = 4, .pass_row = 4, .samples = &samples};
   std::vector<uint32_t> asked;
   std::vector<Slot> slots;
   Sampling sampling;

@@ -14,6 +14,7 @@
 
 namespace pie {
 
+using Brle = std::vector<uint32_t>;  // a mask: run lengths of false, true, false, …
 using BrleView = std::span<const uint32_t>;
 
 // Calls visit(begin, end) for each true run below `limit`, in order. No run is empty. If `visit`

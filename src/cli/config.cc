@@ -50,6 +50,9 @@ Status ReadScheduler(const toml::node* node, const std::string& path, SchedulerO
   table.Read("admission_oversubscription_factor", &into->memory.oversubscription, {0, 1000});
   table.Read("restore_pause_at_utilization", &into->memory.restore_pause_at, {0, 1});
   table.Read("default_token_limit", token_limit);
+  table.Read("chains", &into->chains);
+  table.Read("swap_always", &into->memory.swap_always);
+  table.Read("suspend_every_steps", &into->suspend_every_steps, {.most = 1 << 20});
   if (!table.problem().empty()) return Fail(Code::kInvalid, "{}", table.problem());
   const std::optional<BatchPolicy> known = ParseBatchPolicy(policy);
   if (!known) {
@@ -78,6 +81,7 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
   options.Read("max_positions", &entry.max_positions, {.least = 1, .most = 1 << 26});
   options.Read("swap_pool_size", &entry.scheduler.memory.swap_pages, {.most = 1 << 26});
   options.Read("threads", &entry.threads, {.least = 1, .most = 1024});
+  options.Read("asynchronous", &entry.asynchronous);
   for (const Table* table : {&top, &driver, &options}) {
     if (!table->problem().empty()) return Fail(Code::kInvalid, "{}", table->problem());
   }

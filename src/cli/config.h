@@ -28,6 +28,7 @@ struct ModelEntry {
   uint32_t max_batch_members = 0;
   uint32_t max_positions = 0;
   uint32_t threads = 0;
+  bool asynchronous = false;  // batches run on a thread of their own, two at a time
   SchedulerOptions scheduler;
   // Tokens that a process may compute if its launch sets no budget; 0: no limit.
   uint64_t token_limit = 0;

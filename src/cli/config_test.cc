@@ -59,6 +59,7 @@ kv_cache_dtype = "q8"
 max_positions = 2048
 swap_pool_size = 11
 threads = 2
+asynchronous = true
 [model.scheduler]
 batch_policy = "eager"
 request_timeout_secs = 7
@@ -66,6 +67,9 @@ default_endowment_pages = 9
 admission_oversubscription_factor = 1.5
 restore_pause_at_utilization = 0.5
 default_token_limit = 1000
+chains = false
+swap_always = true
+suspend_every_steps = 3
 )");
   ASSERT_TRUE(config) << config.error().text;
   EXPECT_EQ(config->runtime.worker_threads, 3u);
@@ -95,6 +99,10 @@ default_token_limit = 1000
   EXPECT_EQ(model.max_batch_members, 4u);
   EXPECT_EQ(model.max_positions, 2048u);
   EXPECT_EQ(model.threads, 2u);
+  EXPECT_TRUE(model.asynchronous);
+  EXPECT_FALSE(model.scheduler.chains);
+  EXPECT_TRUE(model.scheduler.memory.swap_always);
+  EXPECT_EQ(model.scheduler.suspend_every_steps, 3u);
 }
 
 TEST_F(ConfigTest, EmptyFileGivesTheDefaults) {

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "backend/asynchronous.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/dummy/dummy_backend.h"
 #include "cli/models.h"
@@ -29,6 +30,7 @@ void SetCommon(Options& options, const ModelEntry& entry) {
 }
 
 host::LoadedModel Loaded(Model model, std::unique_ptr<Backend> backend, const ModelEntry& entry) {
+  if (entry.asynchronous) backend = MakeAsynchronous(std::move(backend));
   return {std::move(model), std::make_unique<Scheduler>(std::move(backend), entry.scheduler)};
 }
 

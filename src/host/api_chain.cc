@@ -123,6 +123,11 @@ void EndChain(Process& process, RunningChain& chain) {
 Result<uint32_t> ChainsRun(Process& process, uint32_t pass, uint32_t max_tokens,
                            std::span<const uint32_t> stops) {
   Pass* open = PIE_TRY(OpenPass(process, pass));
+  if (!process.engine().models()[open->model].scheduler->chains_allowed()) {
+    return Fail(Code::kUnavailable,
+                "chains are switched off (chains = false in the configuration): run one pass at a "
+                "time");
+  }
   open->forward.chain = MakeChain(max_tokens, stops);
   auto started = Start(process, *open);
   if (!started) open->forward.chain.reset();  // the guest may still execute the pass alone

@@ -1,9 +1,9 @@
-// History: all that a sequence was fed, without its pages. What is left of a sequence whose pages
-// went to others, and enough to compute them again.
+// History: the rows that a sequence was fed, without its pages. It is what a suspended sequence
+// keeps, and enough to compute its pages again.
 //
-// It shares the rows of full pages with everything that has them too: copying a history costs a
-// reference and less than a page of rows, whatever its length. Owner: the step thread. The index
-// outlives it.
+// It shares the rows of full pages with all sequences and histories that have them too, so copying
+// a history costs a reference and less than a page of rows, whatever its length. Owner: the step
+// thread. The index outlives it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace pie {
 
 class History {
  public:
-  // Takes a reference of its own on `tail`, the last full page; `open` is what came behind it.
+  // Takes a reference of its own on `tail`, the last full page. `open` holds the rows behind it.
   History(PrefixIndex& index, Block* tail, Rows open);
   History(const History& other) : History(*other.index_, other.tail_, other.open_) {}
   History(History&& other) noexcept

@@ -1,12 +1,12 @@
-// PagePool: which pages of a device's KV memory are in use, and by how many. Pages are numbers
-// here; their contents live in the backend.
+// PagePool: which pages of a device's KV memory are in use, and how many references each has. Pages
+// are numbers here; their contents live in the backend.
 //
-// Pages that nobody needs but that may be useful again are cached (PrefixIndex): they count as
-// free, and Take gives one of them away when no other page is left.
+// A page without users that may be useful again is cached (PrefixIndex). It counts as free, and
+// Take gives it away when no other page is left.
 //
-// Owner: the step thread. Every call is O(1) but CheckIntegrity (and what the cache needs to choose
-// a page). A full pool is an ordinary answer (nullopt); giving back what was not taken is our own
-// bug and stops the process.
+// Owner: the step thread. Every call is O(1), except CheckIntegrity and the cache's choice of a
+// page. A full pool is an ordinary answer (nullopt). Releasing a page that was not taken is a bug
+// of the engine and stops the process.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace pie {
 
-// Holds pages that it can do without.
+// A cache holds pages that it can do without.
 class PageCache {
  public:
   virtual ~PageCache() = default;
@@ -30,7 +30,7 @@ class PageCache {
 class PagePool {
  public:
   explicit PagePool(uint32_t pages);
-  // At most one; null = none. It outlives the pool's use.
+  // Sets the cache; null = none. It outlives the pool's use.
   void SetCache(PageCache* cache) { cache_ = cache; }
 
   std::optional<PageId> Take();  // with one reference; the lowest numbers first in a fresh pool
@@ -40,14 +40,15 @@ class PagePool {
   uint32_t refs(PageId page) const;
   bool shared(PageId page) const { return refs(page) > 1; }
   uint32_t pages_total() const { return static_cast<uint32_t>(refs_.size()); }
-  // That Take could give, cached ones included.
+  // Pages that Take could give, cached ones included.
   uint32_t pages_free() const { return static_cast<uint32_t>(free_.size()) + pages_cached(); }
   uint32_t pages_cached() const { return cache_ == nullptr ? 0 : cache_->pages_cached(); }
   uint32_t pages_used() const { return pages_total() - pages_free(); }
 
-  // Every page is either free or referenced, never both, never neither.
+  // Checks that every page is either free or referenced, and not both.
   Status CheckIntegrity() const;
-  // And referenced exactly as often as the page tables say: `holders` is all of them, concatenated.
+  // Also checks that every page has as many references as page tables hold it. `holders` is all
+  // page tables, concatenated.
   Status CheckIntegrity(std::span<const PageId> holders) const;
 
  private:

@@ -9,9 +9,10 @@ namespace {
 
 // Attention to this many tokens costs about as much as the rest of a layer.
 constexpr double kTokensThatDouble = 4096;
-// A page that costs twice as much counts as needed this share of the memory later.
+// A page that costs twice as much counts as if it had been needed later, by this share of all
+// pages.
 constexpr double kShareOfMemory = 0.25;
-// Pages that begin alike, of those behind one.
+// How many pages behind one parent that begin with the same row are remembered.
 constexpr size_t kBeginnings = 8;
 
 bool IsRoot(const Block& block) {
@@ -44,7 +45,7 @@ BlockDigest PrefixIndex::DigestOf(const Block& parent, const RowsView& rows) con
   for (uint32_t i = 0; i < rows.size(); ++i) {
     add(uint64_t{rows.tokens[i]} << 32 | rows.positions[i]);
   }
-  for (const AttentionMask& mask : rows.masks) {
+  for (const Brle& mask : rows.masks) {
     add(mask.size());
     for (uint32_t run : mask) add(run);
   }
@@ -87,7 +88,7 @@ void PrefixIndex::Unref(Block* block) {
   EraseUnused(block);
 }
 
-// Rows that nobody refers to and whose page is gone; then perhaps what they rested on.
+// Erases a block without references whose page is gone, and then perhaps its parents.
 void PrefixIndex::EraseUnused(Block* block) {
   while (block != nullptr && block->refs == 0 && !block->page) {
     Block* const parent = block->parent;
@@ -139,7 +140,7 @@ void PrefixIndex::ReleaseOne() {
   EraseUnused(block);
 }
 
-// The reference of whoever holds the block keeps it alive meanwhile; ReleaseOne erases the rest.
+// The holder's reference keeps the block alive meanwhile; ReleaseOne erases the rest.
 void PrefixIndex::TakePage(Block* block) {
   PIE_CHECK(IsLeaf(*block));
   leaves_.erase(block->value);
@@ -161,7 +162,7 @@ Block* PrefixIndex::Find(const Block* parent, const BlockDigest& digest,
 
 void PrefixIndex::AddToIndex(Block* block) {
   block->indexed = index_.try_emplace(block->digest, block).second;
-  if (!block->indexed) return;  // a collision leaves the newcomer out
+  if (!block->indexed) return;  // another block with the same digest came first
   std::vector<Block*>& alike = beginnings_[DigestOf(*block->parent, block->rows.view().Sub(0, 1))];
   if (alike.size() == kBeginnings) alike.erase(alike.begin());
   alike.push_back(block);
@@ -222,7 +223,7 @@ Block* PrefixIndex::Extend(Block* parent, Rows rows, PageId page) {
     }
     block->page = page;
     if (block->pins == 0) {
-      // Without pins it would be cached; the caller's comes at once.
+      // A block without pins would be cached; the caller's pin comes at once.
       ++cached_;
       block->value = {0, ++released_};
       leaves_[block->value] = block;

@@ -1,4 +1,4 @@
-// PrefixIndex: full pages by what they hold. Equal beginnings of sequences are one chain of blocks,
+// PrefixIndex: full pages by their content. Equal beginnings of sequences are one chain of blocks,
 // however they came about, so their KV is in memory once.
 //
 // A Block is a full page with the rows that it was computed from, below the block before it. Its
@@ -6,16 +6,16 @@
 // salt, which keeps users apart. A block that is found by its digest is compared row by row before
 // it is used, so that a collision costs a miss and no more.
 //
-// Where no whole page is found, the beginning of one may be: of the pages behind the same parent
-// that begin with the same row, the youngest few are known. Whoever goes on in another way copies
-// such a page and computes only what comes behind the equal rows.
+// Where no whole page matches, the beginning of one may. The index knows the youngest few of the
+// pages behind one parent that begin with the same row. A sequence that continues differently
+// copies such a page and computes only the rows behind the equal ones.
 //
-// Blocks are counted twice. References keep the rows: of sequences and histories that end there and
-// of blocks below. Pins keep the page as well: of sequences that need it now, and of pinned blocks
-// below. A page without pins is cached: it counts as free, and goes when the pool needs one.
-// Leaves go before what they rest on, the least value first: those that were needed longest ago,
-// where a page that costs more to compute (deep in a context it has more to attend to) counts as
-// if it had been needed later.
+// Blocks have two counts. References keep the rows: they are held by sequences and histories that
+// end there, and by blocks below. Pins keep the page as well: they are held by sequences that need
+// it now, and by pinned blocks below. A page without pins is cached: it counts as free, and is
+// dropped when the pool needs one. Leaves are dropped before their parents, the least valuable
+// first: those that were needed longest ago. A page that costs more to compute, because deep in a
+// context it has more to attend to, counts as if it had been needed later.
 //
 // Owner: the step thread. The pool outlives it. Calls are O(1), or O(log cached pages), or as long
 // as the chain of blocks whose state changes.
@@ -37,7 +37,7 @@
 
 namespace pie {
 
-// Whose pages these are: sequences share pages only under the same salt.
+// Sequences share pages only if they have the same salt. It keeps users apart.
 struct CacheSalt {
   uint64_t high = 0;
   uint64_t low = 0;
@@ -51,12 +51,12 @@ struct BlockDigest {
 };
 
 struct Block {
-  Block* parent = nullptr;  // null of a root, which is no page but the beginning of a chain
-  uint32_t pages = 0;       // of the chain up to and with this one
+  Block* parent = nullptr;  // null: a root, which is not a page but the beginning of a chain
+  uint32_t pages = 0;       // of the chain, up to and including this one
   BlockDigest digest;
   CacheSalt salt;  // of a root
   Rows rows;
-  std::optional<PageId> page;  // nullopt: its memory is used by others now
+  std::optional<PageId> page;  // nullopt: the page was dropped, and only the rows are left
   uint32_t refs = 0;
   uint32_t pins = 0;
   uint32_t children_with_page = 0;
@@ -65,8 +65,8 @@ struct Block {
 };
 
 struct PrefixOptions {
-  bool share = true;  // find and keep pages; else only forks share
-  uint64_t seed = 0;  // of the digests: what nobody outside knows
+  bool share = true;  // find and keep pages; otherwise only forks share them
+  uint64_t seed = 0;  // of the digests; a secret, so that nobody can construct collisions
 };
 
 struct PrefixStats {
@@ -96,21 +96,22 @@ class PrefixIndex final : public PageCache {
   void Ref(Block* block) { ++block->refs; }
   void Unref(Block* block);
 
-  // The same number for the same page: so many `rows` behind `parent`. 0: pages are not shared.
+  // A number that equal pages share: the page of `rows` behind `parent`. 0: pages are not shared.
   uint64_t NumberOf(const Block& parent, const RowsView& rows) const;
   // The block of a page's worth of `rows` behind `parent`, if its page is in memory. Moves the
   // caller's hold from `parent` to it. Null: not there, nothing changed.
   Block* Descend(Block* parent, const RowsView& rows);
-  // The same for a page that the caller computed: it becomes the block's, or is given back where
-  // the block has one already.
+  // The same for a page that the caller computed. The block takes the page, or releases it if it
+  // has one already.
   Block* Extend(Block* parent, Rows rows, PageId page);
   // Moves the caller's hold to the parent.
   Block* Ascend(Block* block);
-  // The block whose page, in memory, begins with most of `rows` behind `parent` and then goes on in
-  // another way, and how many these are. It is held for the caller. Null: there is none. O(page).
+  // The block behind `parent` whose page is in memory and begins with most of `rows`, and how many
+  // rows these are. It is held for the caller. Null: there is none. O(page).
   std::pair<Block*, uint32_t> Borrow(const Block& parent, const RowsView& rows);
 
-  // `pinned` is what every sequence holds, with repetition; `pages` gets what blocks hold.
+  // `pinned` is the blocks that all sequences hold, with repetition. Appends the pages that blocks
+  // hold to `pages`.
   Status CheckIntegrity(std::span<Block* const> pinned, std::vector<PageId>& pages) const;
 
  private:

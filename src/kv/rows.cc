@@ -6,11 +6,11 @@
 namespace pie {
 namespace {
 
-AttentionMask Causal(uint32_t slot) {
+Brle Causal(uint32_t slot) {
   return {0, slot + 1};
 }
 
-AttentionMask Clipped(const AttentionMask& mask, uint32_t slot) {
+Brle Clipped(const Brle& mask, uint32_t slot) {
   BrleBuilder clipped;
   ForEachTrueRun(mask, slot + 1,
                  [&](uint32_t begin, uint32_t end) { clipped.AddTrue(begin, end); });
@@ -30,7 +30,7 @@ void Rows::Append(const RowsView& rows, uint32_t first_slot) {
   tokens.insert(tokens.end(), rows.tokens.begin(), rows.tokens.end());
   positions.insert(positions.end(), rows.positions.begin(), rows.positions.end());
   if (masks.empty() && rows.masks.empty()) return;
-  std::vector<AttentionMask> clipped;
+  std::vector<Brle> clipped;
   bool hides = false;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const uint32_t slot = first_slot + i;

@@ -1,5 +1,5 @@
-// Rows: what a sequence was fed, one row a token: the token, its position and, rarely, what it may
-// attend to. From rows alone the KV can be computed again.
+// Rows: what a sequence was fed. A row is a token, its position and, rarely, a mask of the tokens
+// it may attend to. The KV can be computed again from the rows alone.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,11 @@
 
 namespace pie {
 
-using AttentionMask = std::vector<uint32_t>;  // run lengths (base/brle.h)
-
 // Rows that live elsewhere.
 struct RowsView {
   std::span<const uint32_t> tokens;
-  std::span<const uint32_t> positions;   // one a token
-  std::span<const AttentionMask> masks;  // empty = all causal; else one a token
+  std::span<const uint32_t> positions;  // one a token
+  std::span<const Brle> masks;          // empty = all causal; else one a token
 
   uint32_t size() const { return static_cast<uint32_t>(tokens.size()); }
   RowsView Sub(size_t first, size_t count) const;
@@ -25,12 +23,12 @@ struct RowsView {
 struct Rows {
   std::vector<uint32_t> tokens;
   std::vector<uint32_t> positions;
-  std::vector<AttentionMask> masks;  // as in RowsView
+  std::vector<Brle> masks;  // as in RowsView
 
   uint32_t size() const { return static_cast<uint32_t>(tokens.size()); }
   RowsView view() const { return {tokens, positions, masks}; }
-  // `first_slot` is the place of the first of `rows` in the sequence: masks are kept clipped to
-  // what a row can see, so that equal rows are equal, and a mask that hides nothing is none.
+  // `first_slot` is the place of the first of `rows` in the sequence. Masks are kept clipped to
+  // what a row can see, so that equal rows compare equal; a mask that hides nothing is not kept.
   void Append(const RowsView& rows, uint32_t first_slot);
   void Truncate(uint32_t count);
   void RemoveFront(uint32_t count);
@@ -38,10 +36,10 @@ struct Rows {
   friend bool operator==(const Rows&, const Rows&) = default;
 };
 
-// How many rows `a` and `b` begin with in common. Masked ones are not looked at: 0.
+// How many rows `a` and `b` have in common at their beginning. 0 if either has masks.
 uint32_t EqualRows(const RowsView& a, const RowsView& b);
 
-// Equal as Rows are that came from Append.
+// Is `a` equal to the Rows that appending `b` would give?
 bool operator==(const Rows& a, const RowsView& b);
 
 }  // namespace pie

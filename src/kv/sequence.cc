@@ -34,7 +34,7 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
   std::swap(first_page_, other.first_page_);
   std::swap(copied_block_, other.copied_block_);
   std::swap(copied_page_, other.copied_page_);
-  Sequence old(std::move(other));  // dies here, and not when `other` does
+  Sequence old(std::move(other));  // gives its pages back here, not when `other` is destroyed
   return *this;
 }
 
@@ -97,9 +97,16 @@ void Sequence::Append(const RowsView& rows) {
   open_.Append(rows, tokens());
 }
 
-void Sequence::Publish() {
+void Sequence::SetToken(uint32_t index, uint32_t token) {
+  const uint32_t published = tail_->pages * page_tokens();
+  PIE_CHECK(index >= published && index < tokens());
+  open_.tokens[index - published] = token;
+}
+
+void Sequence::Publish(uint32_t unwritten) {
   ReleaseCopySource();
-  const uint32_t full = borrowed_ == nullptr ? open_.size() / page_tokens() : 0;
+  const uint32_t written = open_.size() - unwritten;
+  const uint32_t full = borrowed_ == nullptr ? written / page_tokens() : 0;
   for (uint32_t i = 0; i < full; ++i) {
     Rows rows;
     rows.Append(open_.view().Sub(size_t{i} * page_tokens(), page_tokens()),
@@ -180,11 +187,11 @@ void Sequence::Truncate(uint32_t count) {
     open_.Truncate(keep - tail_->pages * page_tokens());
     return;
   }
-  // Of the table, only what is behind the tail was ours to give back.
+  // Of the table, only the pages behind the tail were ours to release.
   first_page_ = std::min(first_page_, full);
   table_.resize(first_page_ == full ? 0 : std::min<size_t>(table_.size(), full - first_page_));
   while (tail_->pages > full + 1) tail_ = index_->Ascend(tail_);
-  // What is left of this page goes on living as our partial page, which is another's.
+  // The rest of this page becomes our partial page. It still belongs to the block.
   Block* const cut = tail_;
   const uint32_t rest = keep - full * page_tokens();
   open_ = cut->rows;

@@ -1,9 +1,9 @@
-// Sequence: the page table of one token sequence, and what it was fed.
+// Sequence: the page table of one token sequence, and the rows it was fed.
 //
-// Its full pages are a chain of blocks that all sequences with the same beginning share; behind
+// Its full pages are a chain of blocks that all sequences with the same beginning share. Behind
 // them come pages of its own, the last of which may be partial. A fork shares everything and costs
-// the same at any length. The partial page is copied when a sequence is about to write to it while
-// somebody else has it too. A sequence gives its pages back when it dies.
+// the same at any length. A shared partial page is copied before a sequence writes to it. The
+// destructor gives the pages back.
 //
 // The rows of a batch are appended when it is built, and published when it has run: only then may
 // others find them. Owner: the step thread. The index outlives it.
@@ -16,16 +16,12 @@
 
 #include "base/ids.h"
 #include "kv/history.h"
+#include "kv/page_copy.h"
 #include "kv/page_pool.h"
 #include "kv/prefix_index.h"
 #include "kv/rows.h"
 
 namespace pie {
-
-struct PageCopy {  // what the device must copy before it writes
-  PageId from;
-  PageId to;
-};
 
 class Sequence {
  public:
@@ -38,29 +34,31 @@ class Sequence {
   uint32_t pages_held() const { return first_page_ + static_cast<uint32_t>(table_.size()); }
   // The page table. O(pages) the first time after a fork.
   std::span<const PageId> pages() const;
-  // The front of it that covers the first `tokens`.
+  // The part of the page table that covers the first `tokens`.
   std::span<const PageId> PagesOf(uint32_t tokens) const;
 
   // Free pages that Reserve(more) would take, the copy included. O(1).
   uint32_t PagesNeeded(uint32_t more) const;
-  // Makes room for `more` tokens that nobody else sees. All or nothing: false, and nothing changed,
-  // if the pool has too few pages. `copy` is set if the device has to copy the partial page; what
-  // it copies from stays until Publish.
+  // Makes room for `more` tokens in pages of its own. If the pool has too few pages, returns false
+  // and changes nothing. `copy` is set if the device has to copy the partial page; the source of
+  // that copy is kept until Publish.
   bool Reserve(uint32_t more, std::optional<PageCopy>& copy);
   // These rows are being written; room for them was reserved.
   void Append(const RowsView& rows);
-  // All that was appended has been written. Full pages can be found by others from now on; one
-  // that is in memory already is used in place of ours.
-  void Publish();
+  // All rows that were appended have been written, except the last `unwritten` ones. Others can
+  // find the full pages from now on. A page that is in memory already is used in place of ours.
+  void Publish(uint32_t unwritten = 0);
+  // Row `index` was appended before its token was known, and is not published yet.
+  void SetToken(uint32_t index, uint32_t token);
   // Takes pages from memory for as many of `rows`, which are to come next, as are there; only
   // whole pages, and only at the end of one. Returns how many rows need not be computed.
   uint32_t Adopt(const RowsView& rows);
-  // The same behind the last whole page: takes the beginning of a page that goes on in another way.
-  // It is another's, and copied by Reserve: that needs a page more than without it.
+  // The same behind the last whole page: takes the beginning of a page that continues differently.
+  // The page is shared, so Reserve copies it, which takes one page more.
   uint32_t AdoptBeginning(const RowsView& rows);
 
-  // The page that `rows`, which are to come next, would complete first, as a number that equal
-  // pages share. 0: they complete none, or nobody could use it.
+  // A number for the page that `rows`, which come next, would complete first. Equal pages have
+  // equal numbers. 0: they complete none, or pages are not shared.
   uint64_t NextPage(const RowsView& rows) const;
 
   Sequence Fork() const;           // reserved room is not shared
@@ -79,7 +77,7 @@ class Sequence {
     return static_cast<uint32_t>((tokens + page_tokens() - 1) / page_tokens());
   }
   PageId& page(uint32_t index) { return table_[index - first_page_]; }
-  // The next token goes to a page that others have too.
+  // Does the next token go to a page that others have too?
   bool NextPageIsShared() const;
   void ReleaseCopySource();
   // Shortens the table to `keep` pages, no fewer than the tail's.
@@ -87,13 +85,13 @@ class Sequence {
 
   PrefixIndex* index_;
   Block* tail_;  // the last full page; held
-  Rows open_;    // what came behind it
-  // The block whose page is our partial one, because we were truncated into it; held.
+  Rows open_;    // the rows behind it
+  // The block whose page is our partial page, because we were truncated into it; held.
   Block* borrowed_ = nullptr;
   // Pages [first_page_, …). After a fork those of the tail are left out until they are needed.
   mutable std::vector<PageId> table_;
   mutable uint32_t first_page_ = 0;
-  // What a copy is being made from.
+  // The source of a copy that the device makes.
   Block* copied_block_ = nullptr;
   std::optional<PageId> copied_page_;
 };

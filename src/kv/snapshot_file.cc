@@ -18,13 +18,13 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr uint64_t kMagic = 0x3150414E53454950ULL;  // "PIESNAP1"
-// More than any context of any model.
+// More tokens than any context of any model has.
 constexpr uint64_t kMaxHeadBytes = 1ULL << 32;
 constexpr size_t kSumBytes = sizeof(uint64_t);
 constexpr size_t kPopulateBytes = size_t{8} << 20;  // whole pages of any system
 
-// Four independent chains, so that a processor works on all of them at once: some 10 GB/s. Against
-// accidents; whoever can write these files can read and replace them anyway.
+// Four independent chains, so that a processor works on all of them at once: some 10 GB/s. It finds
+// accidents, not attacks: anyone who can write these files can replace them anyway.
 uint64_t Checksum(uint64_t seed, std::span<const std::byte> bytes) {
   constexpr uint64_t kOdd = 0x9E3779B97F4A7C15ULL;
   // One by one, so that they stay in registers.
@@ -127,7 +127,7 @@ std::vector<std::byte> PackMeta(const SnapshotInfo& info, const RowsView& rows) 
   packer.Words(rows.tokens);
   packer.Words(rows.positions);
   packer.Number(static_cast<uint32_t>(rows.masks.size()));
-  for (const AttentionMask& mask : rows.masks) packer.Words(mask);
+  for (const Brle& mask : rows.masks) packer.Words(mask);
   return packer.Take();
 }
 
@@ -225,7 +225,7 @@ Status SnapshotFile::Parse() {
   rows_.positions = unpacker.Words();
   const auto masks = unpacker.Number<uint32_t>();
   for (uint32_t i = 0; i < masks && unpacker.ok(); ++i) rows_.masks.push_back(unpacker.Words());
-  // The checksum is right, so these hold unless somebody made the file by hand.
+  // The checksum is right, so these can only be wrong if the file was made by hand.
   const uint64_t tokens =
       uint64_t{info_.committed_pages} * info_.page_tokens + info_.working_tokens;
   if (!unpacker.ok() || !unpacker.at_end() || info_.page_tokens == 0 ||
@@ -248,7 +248,7 @@ void SnapshotFile::Populate(size_t end) const {
 #ifdef MADV_POPULATE_READ
   while (populated_ < end) {
     const size_t size = std::min(kPopulateBytes, map_.size() - populated_);
-    // Older systems do not know it; the pages then come one by one, when they are read.
+    // Older systems do not support it. They load the pages one by one, when they are read.
     madvise(const_cast<std::byte*>(map_.data()) + populated_, size, MADV_POPULATE_READ);
     populated_ += size;
   }
@@ -259,7 +259,7 @@ void SnapshotFile::Populate(size_t end) const {
 
 Result<std::span<const std::byte>> SnapshotFile::Page(uint32_t index) const {
   PIE_CHECK(index < pages_);
-  // A mapping of what is no longer there would take the process down.
+  // Reading a mapping behind the end of a shortened file would kill the process.
   struct stat stat = {};
   if (fstat(fd_, &stat) != 0 || static_cast<size_t>(stat.st_size) < map_.size()) {
     return Damaged("it was shortened while it was open");

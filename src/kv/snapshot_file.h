@@ -1,14 +1,14 @@
 // SnapshotFile: a sequence with its KV, in a file.
 //
-//   magic, size of what follows │ who, which model, how long, all rows │ checksum │ page 0,
+//   magic, size of the head │ user, model, counts, all rows │ checksum │ page 0,
 //   checksum │ page 1, checksum │ …
 //
-// Numbers are little-endian. Every byte counts: one that differs is found by the checksum of its
-// part, and a file that is longer or shorter is none. The checksum of a page is made when the page
-// is read, so that opening a file costs the same whatever its size.
+// Numbers are little-endian. The checksum of each part finds every changed byte, and a file of
+// another length is refused. The checksum of a page is verified when the page is read, so opening a
+// file costs the same whatever its size.
 //
-// A SnapshotFile is a mapping of a file; that file may be replaced or removed meanwhile, never
-// changed. Reading is for one thread at a time.
+// A SnapshotFile is a mapping of a file. The file may be replaced or removed meanwhile, but never
+// changed. One thread reads it at a time.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@
 
 namespace pie {
 
-// What a snapshot is of. The three in the middle bind it to a device.
+// What a snapshot holds. It loads only where fingerprint, layout and page_bytes match the device's.
 struct SnapshotInfo {
   std::string user;
   std::string model;  // its name in the engine
@@ -34,7 +34,7 @@ struct SnapshotInfo {
   std::string layout;
   uint64_t page_bytes = 0;
   uint32_t page_tokens = 0;
-  uint32_t committed_pages = 0;  // how its context counted
+  uint32_t committed_pages = 0;  // the counts of its context
   uint32_t working_pages = 0;
   uint32_t working_tokens = 0;
   int64_t saved_at = 0;  // seconds since 1970
@@ -42,7 +42,8 @@ struct SnapshotInfo {
 
 class SnapshotFile final : public StoredKv {
  public:
-  // Maps it and checks all but the pages. `path` is only for the operator: errors do not name it.
+  // Maps the file and checks everything but the pages. Errors do not name `path`, because guests
+  // see them.
   static Result<std::shared_ptr<SnapshotFile>> Open(const std::string& path);
   ~SnapshotFile() override;
   SnapshotFile(const SnapshotFile&) = delete;
@@ -57,7 +58,7 @@ class SnapshotFile final : public StoredKv {
  private:
   SnapshotFile(int fd, std::span<const std::byte> map) : fd_(fd), map_(map) {}
   Status Parse();
-  // Maps what comes next in one go, not page by page of the system.
+  // Reads the next part of the file into memory at once, not one system page at a time.
   void Populate(size_t end) const;
 
   const int fd_;
@@ -69,14 +70,14 @@ class SnapshotFile final : public StoredKv {
   mutable size_t populated_ = 0;  // bytes from the beginning; a mere hint
 };
 
-// What the file of such a snapshot begins with, and how long it will be.
+// The head of a snapshot's file, and the length of the whole file.
 std::vector<std::byte> SnapshotHead(const SnapshotInfo& info, const RowsView& rows);
 uint64_t SnapshotBytes(const SnapshotInfo& info, const RowsView& rows);
-// What follows each page.
+// The checksum that follows each page.
 uint64_t PageChecksum(uint32_t index, std::span<const std::byte> page);
 
-// Writes a file beside the one it will replace. A name appears when all of it is on the disk, and
-// not before: whenever the process or the machine stops, there is the old file or the new one.
+// Writes a file beside the one it will replace. The file gets its name when all of it is on the
+// disk. So there is always the old file or the new one, whenever the process or the machine stops.
 class SnapshotWriter {
  public:
   // `folder` exists. The file has a name that no snapshot has, until Commit.
@@ -90,7 +91,7 @@ class SnapshotWriter {
   Status Sync();                           // to the disk; slow
   Status Commit(const std::string& name);  // becomes folder/name
 
-  // Files that a process left behind when it was killed.
+  // Removes files that a killed process left behind.
   static void RemoveAbandoned(const std::string& folder);
 
  private:

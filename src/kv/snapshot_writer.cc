@@ -17,7 +17,7 @@ namespace pie {
 namespace {
 
 constexpr std::string_view kUnfinished = ".unfinished";
-// Younger ones may be just about to be locked.
+// A younger file may not have been locked yet.
 constexpr time_t kAbandonedAfterSeconds = 60;
 
 std::unexpected<Error> WriteFailure() {
@@ -37,7 +37,7 @@ Result<SnapshotWriter> SnapshotWriter::Create(const std::string& folder) {
       fmt::format("{}/{}-{}{}", folder, getpid(), next.fetch_add(1), kUnfinished);
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return WriteFailure();
-  flock(fd, LOCK_EX | LOCK_NB);  // says that somebody is at it
+  flock(fd, LOCK_EX | LOCK_NB);  // shows other processes that the file is being written
   return SnapshotWriter(fd, folder, path);
 }
 

@@ -1,7 +1,7 @@
-// StoredKv: the KV of a sequence, kept outside of the device: in a file, or in memory that the
-// device has not got. Enough to go on with the sequence without computing it again.
+// StoredKv: the KV of a sequence outside of the device, in a file or in host memory. A sequence can
+// continue from it without computing anything again.
 //
-// Read by the step thread; immutable, so that forks share one.
+// The step thread reads it. It is immutable, so that forks share one.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// One tick of the market: what the lanes hold and want, turned into a price, rent and dividends.
-// Owner: the step thread. O(pages held), so it is for moments in which memory is short.
+// One tick of the market: turns the pages that lanes hold and want into a price, rents and
+// dividends. Owner: the step thread. O(pages held), so it runs only while memory is short.
 #pragma once
 
 #include <cstdint>

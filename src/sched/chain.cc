@@ -12,6 +12,11 @@ bool ChoosesTokens(SampleSpec::Kind kind) {
   return kind < SampleSpec::kFirstProbe;
 }
 
+bool SamplesFirstRow(const Forward& forward) {
+  const std::vector<uint32_t>& rows = forward.samples[0].rows;
+  return rows.size() == 1 && rows[0] == 0;
+}
+
 }  // namespace
 
 Status CheckChain(const Forward& forward) {
@@ -30,6 +35,17 @@ Status CheckChain(const Forward& forward) {
     return Fail(Code::kInvalid, "a chain samples the last row of its input, and no other");
   }
   return {};
+}
+
+bool MayGoAhead(const ScheduledPass& pass) {
+  const Forward& forward = pass.forward;
+  return forward.chain && !forward.chain->mask && pass.rows_left() == 0 &&
+         SamplesFirstRow(forward) && pass.chained + pass.ahead + 1 < forward.chain->max_tokens;
+}
+
+uint64_t SeedAhead(ScheduledPass& pass) {
+  Chain& chain = *pass.forward.chain;
+  return chain.seed ? chain.seed(pass.chained + pass.ahead + 1) : pass.forward.seed;
 }
 
 Result<bool> FollowOn(ScheduledPass& pass, const std::vector<Slot>& slots, bool last) {
@@ -53,7 +69,8 @@ Result<bool> FollowOn(ScheduledPass& pass, const std::vector<Slot>& slots, bool 
   if (chain.mask) PIE_RETURN_IF_ERROR(chain.mask(token, forward.logit_mask));
   forward.positions = {forward.positions.back() + 1};
   forward.tokens = {token};
-  forward.samples[0].rows = {0};
+  // Batches in flight may read the samples of a chain that has gone ahead: they stay as they are.
+  if (!SamplesFirstRow(forward)) forward.samples[0].rows = {0};
   forward.bid.reset();
   if (chain.seed) forward.seed = chain.seed(pass.chained);
   pass.rows_done = 0;

@@ -11,8 +11,6 @@
 namespace pie {
 namespace {
 
-using testing::Gate;
-using testing::GatedBackend;
 using testing::Mirror;
 using testing::Outcome;
 using Tokens = std::vector<uint32_t>;
@@ -51,22 +49,8 @@ struct Running {
   Given given;
 };
 
-class ChainTest : public ::testing::Test {
+class ChainTest : public testing::SchedulerFixture {
  protected:
-  void Start(DummyOptions device, const SchedulerOptions& options = {.check_integrity = true}) {
-    device_ = device;
-    scheduler_ =
-        std::make_unique<Scheduler>(std::make_unique<GatedBackend>(device, gate_), options);
-  }
-  void TearDown() override { gate_->Open(); }
-
-  Mirror Create() { return {scheduler_->Create(), {}}; }
-  Outcome Run(Forward forward) {
-    Outcome outcome;
-    forward.done = outcome.Callback();
-    scheduler_->Execute(std::move(forward));
-    return outcome;
-  }
   Forward Chained(Mirror& mirror, const Tokens& tokens, uint32_t max_tokens, const Given& given) {
     Forward forward = mirror.Append(tokens);
     forward.chain = std::make_unique<Chain>();
@@ -97,13 +81,9 @@ class ChainTest : public ::testing::Test {
     const uint32_t token = Run(mirror.Append({'!'})).Token();
     EXPECT_EQ(token, mirror.Greedy(device_));
   }
-
-  DummyOptions device_;
-  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
-  std::unique_ptr<Scheduler> scheduler_;
 };
 
-TEST_F(ChainTest, GivesTheTokensOfPassesOneByOne) {
+TEST_P(ChainTest, GivesTheTokensOfPassesOneByOne) {
   Start({.seed = 3, .page_tokens = 4});
   Mirror mirror = Create();
   const Running chain = RunChain(mirror, {'h', 'e', 'l', 'l', 'o'}, 30);
@@ -115,7 +95,7 @@ TEST_F(ChainTest, GivesTheTokensOfPassesOneByOne) {
   ExpectWhole(mirror);
 }
 
-TEST_F(ChainTest, DrawsAsPassesWithTheSameSeeds) {
+TEST_P(ChainTest, DrawsAsPassesWithTheSameSeeds) {
   Start({.seed = 3, .page_tokens = 4});
   const auto drawing = [](Forward forward, uint64_t seed) {
     forward.samples[0].kind = SampleSpec::Kind::kMultinomial;
@@ -136,7 +116,7 @@ TEST_F(ChainTest, DrawsAsPassesWithTheSameSeeds) {
   EXPECT_EQ(chain.given.tokens(), expected);
 }
 
-TEST_F(ChainTest, EndsWithAStopToken) {
+TEST_P(ChainTest, EndsWithAStopToken) {
   Start({.seed = 3, .page_tokens = 4});
   Mirror mirror = Create();
   Mirror prompt = mirror;
@@ -155,7 +135,7 @@ TEST_F(ChainTest, EndsWithAStopToken) {
   ExpectWhole(mirror);
 }
 
-TEST_F(ChainTest, TruncationEndsItAndTakesBackWhatItDid) {
+TEST_P(ChainTest, TruncationEndsItAndTakesBackWhatItDid) {
   Start({.seed = 5, .page_tokens = 4});
   Mirror mirror = Create();
   gate_->Hold();
@@ -170,7 +150,7 @@ TEST_F(ChainTest, TruncationEndsItAndTakesBackWhatItDid) {
   ExpectWhole(mirror);
 }
 
-TEST_F(ChainTest, AnythingBehindItEndsIt) {
+TEST_P(ChainTest, AnythingBehindItEndsIt) {
   Start({.seed = 5, .page_tokens = 4, .total_pages = 4096});
   Mirror mirror = Create();
   const Running chain = RunChain(mirror, {'a', 'b', 'c'}, 1'000'000);
@@ -186,7 +166,7 @@ TEST_F(ChainTest, AnythingBehindItEndsIt) {
   ExpectWhole(mirror);
 }
 
-TEST_F(ChainTest, ChainsShareTheirBatches) {
+TEST_P(ChainTest, ChainsShareTheirBatches) {
   Start({.seed = 5, .page_tokens = 4});
   Mirror blocker = Create();
   gate_->Hold();
@@ -248,20 +228,20 @@ void ChainTest::PreemptOneChain(bool share, uint32_t swap_pages, const BidPlan& 
   EXPECT_EQ(stats.replayed_tokens > 0, swap_pages == 0);
 }
 
-TEST_F(ChainTest, PreemptedIsReplayed) {
+TEST_P(ChainTest, PreemptedIsReplayed) {
   PreemptOneChain(false, 0);
 }
 
-TEST_F(ChainTest, PreemptedIsReplayedFromWhatIsStillInMemory) {
+TEST_P(ChainTest, PreemptedIsReplayedFromWhatIsStillInMemory) {
   PreemptOneChain(true, 0);
 }
 
-TEST_F(ChainTest, AnIdleContextIsPreempted) {
+TEST_P(ChainTest, AnIdleContextIsPreempted) {
   PreemptOneChain(false, 0, {.idle = true, .fixed = 1000});
 }
 
 // The bid of a pass is not that of the passes behind it.
-TEST_F(ChainTest, TheFirstPassAloneHasItsBid) {
+TEST_P(ChainTest, TheFirstPassAloneHasItsBid) {
   Start({});
   Mirror mirror = Create();
   ScheduledPass pass;
@@ -272,13 +252,13 @@ TEST_F(ChainTest, TheFirstPassAloneHasItsBid) {
   EXPECT_EQ(pass.forward.bid, std::nullopt);
 }
 
-TEST_F(ChainTest, PreemptedIsSwapped) {
+TEST_P(ChainTest, PreemptedIsSwapped) {
   PreemptOneChain(false, 100);
 }
 
 // A chain asks for a pass in every batch, and always finds the little that it needs. Who has waited
 // too long for more than is free gets its pages all the same.
-TEST_F(ChainTest, GivesWayToWhoHasWaitedTooLong) {
+TEST_P(ChainTest, GivesWayToWhoHasWaitedTooLong) {
   SchedulerOptions options{.check_integrity = true};
   options.memory.overdue_ms = 1;
   Start({.seed = 5, .page_tokens = 4, .total_pages = 200, .latency_us = 50}, options);
@@ -305,7 +285,7 @@ TEST_F(ChainTest, GivesWayToWhoHasWaitedTooLong) {
   EXPECT_EQ(given.tokens(), Greedy(mirror, 790));
 }
 
-TEST_F(ChainTest, DroppedSequenceTakesItAlong) {
+TEST_P(ChainTest, DroppedSequenceTakesItAlong) {
   Start({.page_tokens = 4, .total_pages = 4096});
   Mirror mirror = Create();
   const Running chain = RunChain(mirror, {'a'}, 1'000'000);
@@ -318,7 +298,7 @@ TEST_F(ChainTest, DroppedSequenceTakesItAlong) {
   EXPECT_EQ(scheduler_->stats().queued, 0u);
 }
 
-TEST_F(ChainTest, RefusedPassLeavesTheSequenceWhole) {
+TEST_P(ChainTest, RefusedPassLeavesTheSequenceWhole) {
   Start({.seed = 9, .page_tokens = 4});
   Mirror mirror = Create();
   Running chain;
@@ -333,7 +313,7 @@ TEST_F(ChainTest, RefusedPassLeavesTheSequenceWhole) {
   ExpectWhole(mirror);
 }
 
-TEST_F(ChainTest, AMaskMayChangeWithEveryToken) {
+TEST_P(ChainTest, AMaskMayChangeWithEveryToken) {
   Start({.seed = 9, .page_tokens = 4});
   Mirror mirror = Create();
   Running chain;
@@ -347,7 +327,7 @@ TEST_F(ChainTest, AMaskMayChangeWithEveryToken) {
   EXPECT_EQ(chain.given.tokens(), Tokens({'0', '1', '2', '3', '4', '5'}));
 }
 
-TEST_F(ChainTest, ModelsLengthEndsItWithAnError) {
+TEST_P(ChainTest, ModelsLengthEndsItWithAnError) {
   Start({.seed = 9, .page_tokens = 4, .max_positions = 12});
   Mirror mirror = Create();
   const Running chain = RunChain(mirror, {'a', 'b'}, 100);
@@ -357,7 +337,7 @@ TEST_F(ChainTest, ModelsLengthEndsItWithAnError) {
   EXPECT_EQ(scheduler_->stats().pages_used, 0u);
 }
 
-TEST_F(ChainTest, AMemberThatTheDeviceFailsFailsAloneAndBreaksItsSequence) {
+TEST_P(ChainTest, AMemberThatTheDeviceFailsFailsAloneAndBreaksItsSequence) {
   Start({});
   Mirror good = Create();
   Mirror bad = Create();
@@ -378,7 +358,7 @@ TEST_F(ChainTest, AMemberThatTheDeviceFailsFailsAloneAndBreaksItsSequence) {
   EXPECT_EQ(of_good.given.tokens(), Greedy(good, 4));
 }
 
-TEST_F(ChainTest, WhatCannotBeAChainIsRefused) {
+TEST_P(ChainTest, WhatCannotBeAChainIsRefused) {
   Start({});
   const BackendInfo& info = scheduler_->info();
   Mirror mirror = Create();
@@ -401,6 +381,85 @@ TEST_F(ChainTest, WhatCannotBeAChainIsRefused) {
   EXPECT_EQ(fault([](Forward& f) { f.samples[0].rows = {0}; }), kRow);
   EXPECT_EQ(fault([](Forward& f) { f.samples[0].rows = {0, 1}; }), kRow);
 }
+
+// On an asynchronous device a chain boards a batch before the last one has chosen its token.
+TEST_P(ChainTest, GoesAheadOfTheDevice) {
+  Start({.seed = 3, .page_tokens = 4, .latency_us = 100});
+  Mirror mirror = Create();
+  const Running chain = RunChain(mirror, {'h', 'i'}, 50);
+  chain.outcome.Get();
+  EXPECT_EQ(chain.given.tokens(), Greedy(mirror, 50));
+  ASSERT_TRUE(Idle());
+  const uint64_t ahead = scheduler_->stats().steps_ahead;
+  if (GetParam() == testing::Device::kAsynchronous) {
+    EXPECT_EQ(ahead, 48U);  // all but the prompt's pass and the one behind it
+  } else {
+    EXPECT_EQ(ahead, 0U);
+  }
+}
+
+TEST_P(ChainTest, APassThatWentAheadOfTheEndLeavesNothing) {
+  Start({.seed = 3, .page_tokens = 1});  // every token takes a page
+  Mirror mirror = Create();
+  Mirror prompt = mirror;
+  prompt.Append({'x'});
+  const Tokens greedy = Greedy(prompt, 40);
+  const auto end = static_cast<size_t>(std::ranges::find(greedy, greedy[20]) - greedy.begin());
+  Running chain;
+  Forward forward = Chained(mirror, {'x'}, 40, chain.given);
+  forward.chain->stops = {greedy[20]};
+  auto view = std::make_shared<AccountView>();
+  const AccountId account = scheduler_->OpenAccount(view);
+  scheduler_->Own(mirror.id, account);
+  const Credits endowed = view->balance;
+  EXPECT_EQ(Run(std::move(forward)).Token(), greedy[20]);
+  ASSERT_TRUE(Idle());
+  const uint64_t steps = end + 1;
+  const bool late = GetParam() == testing::Device::kAsynchronous;
+  EXPECT_EQ(gate_->batches().size(), steps + (late ? 1 : 0)) << "the end is noticed a step late";
+  EXPECT_EQ(pages_used(), steps);
+  EXPECT_EQ(endowed - view->balance, static_cast<Credits>(steps) * kPagePrice)
+      << "and not paid for";
+  Feed(mirror, greedy, end);
+  ExpectWhole(mirror);
+}
+
+TEST_P(ChainTest, ADeviceThatFailsBreaksItOnce) {
+  for (const uint32_t fail_every : {1U, 2U, 3U, 7U}) {
+    Start({.seed = 3, .page_tokens = 4, .fail_every = fail_every});
+    Mirror mirror = Create();
+    const Running chain = RunChain(mirror, {'x'}, 100);
+    EXPECT_EQ(chain.outcome.Failure().code, Code::kInternal);
+    EXPECT_EQ(chain.given.tokens(), Greedy(mirror, fail_every - 1));
+    ASSERT_TRUE(Idle());
+    EXPECT_EQ(pages_used(), 0U);
+    EXPECT_EQ(scheduler_->stats().queued, 0U);
+  }
+}
+
+TEST_P(ChainTest, WhateverComesWhileItIsAheadEndsIt) {
+  Start({.seed = 5, .page_tokens = 2, .latency_us = 50});
+  for (int round = 0; round < 30; ++round) {
+    Mirror mirror = Create();
+    const Running chain = RunChain(mirror, {'a', 'b' + static_cast<uint32_t>(round)}, 1'000'000);
+    while (chain.given.tokens().size() < 3) std::this_thread::yield();
+    Mirror fork{scheduler_->Fork(mirror.id), {}};
+    if (round % 3 == 0) scheduler_->Suspend(mirror.id);
+    ASSERT_TRUE(chain.outcome.Get()->has_value());
+    const Tokens tokens = chain.given.tokens();
+    EXPECT_EQ(tokens, Greedy(mirror, tokens.size()));
+    Feed(mirror, tokens, tokens.size() - 1);
+    fork.slots = mirror.slots;
+    ExpectWhole(fork);
+    ExpectWhole(mirror);
+    scheduler_->Drop(fork.id);
+    scheduler_->Drop(mirror.id);
+  }
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(pages_used(), 0U);
+}
+
+PIE_ON_BOTH_DEVICES(ChainTest);
 
 }  // namespace
 }  // namespace pie

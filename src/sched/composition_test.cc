@@ -10,6 +10,7 @@
 #include <numeric>
 #include <string>
 
+#include "backend/asynchronous.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/tiny_llama.h"
 #include "backend/dummy/dummy_backend.h"
@@ -28,6 +29,10 @@ constexpr uint32_t kPages = 24;
 
 std::unique_ptr<Backend> Dummy(uint32_t pages) {
   return MakeDummyBackend({.seed = 5, .page_tokens = kPageTokens, .total_pages = pages});
+}
+
+std::unique_ptr<Backend> AsynchronousDummy(uint32_t pages) {
+  return MakeAsynchronous(Dummy(pages));
 }
 
 std::unique_ptr<Backend> TinyLlama(uint32_t pages) {
@@ -256,6 +261,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, CompositionTest,
                          ::testing::Values(Case{"Dummy", Dummy, true, 0},
                                            Case{"DummyAlone", Dummy, false, 0},
                                            Case{"DummySwap", Dummy, false, 1000},
+                                           Case{"Asynchronous", AsynchronousDummy, true, 0},
+                                           Case{"AsynchronousSwap", AsynchronousDummy, false, 1000},
                                            Case{"TinyLlama", TinyLlama, true, 0},
                                            Case{"TinyLlamaAlone", TinyLlama, false, 0},
                                            Case{"TinyLlamaSwap", TinyLlama, true, 1000}),

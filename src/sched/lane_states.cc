@@ -61,6 +61,11 @@ void LaneStates::Land(Lane& lane) {
   if (lane.residence == Residence::kAdmitted) lane.residence = Residence::kResident;
 }
 
+void LaneStates::StayInFlight(Lane& lane) {
+  PIE_CHECK(lane.phase == Phase::kIdle && lane.pass);
+  lane.phase = Phase::kRunning;
+}
+
 void LaneStates::End(Lane& lane) {
   PIE_CHECK(lane.residence != Residence::kReturning);
   LeaveLists(lane);

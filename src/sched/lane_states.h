@@ -2,8 +2,9 @@
 // wait for something. No other code writes a lane's phase or residence.
 //
 //   phase        kAwaitsFork → kIdle → kReady → kBoarded → kRunning → kReady (the next chunk, or
-//                the next pass of a chain) or kIdle. A read goes kIdle → kReading → kIdle. A lane
-//                whose pages are stored goes kReady → kRestoring → kReady.
+//                the next pass of a chain), kRunning (a pass of a chain that is in flight already)
+//                or kIdle. A read goes kIdle → kReading → kIdle. A lane whose pages are stored goes
+//                kReady → kRestoring → kReady.
 //   residence    kResident → kSuspended → kReturning → kAdmitted → kResident. A read of a
 //                suspended lane whose tokens must be computed again waits in kReady, like a pass,
 //                until the lane has returned.
@@ -58,6 +59,8 @@ class LaneStates {
   void Launch(Lane& lane);
   // The lane's chunk has run. The caller says what is next.
   void Land(Lane& lane);
+  // The lane's next pass is in flight already.
+  void StayInFlight(Lane& lane);
   // The pass or the read of the lane is over.
   void End(Lane& lane);
 

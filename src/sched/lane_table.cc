@@ -7,13 +7,13 @@
 
 namespace pie {
 
-void LaneTable::Apply(command::Create command) {
+void LaneTable::Apply(command::Create&& command) {
   Lane& lane = Add(command.sequence, command.salt);
   lane.account = command.account;
   if (command.stored) states_.BeginStored(lane, std::move(command.stored));
 }
 
-void LaneTable::Apply(command::Fork command) {
+void LaneTable::Apply(command::Fork&& command) {
   Lane* const parent = Find(command.parent);
   Lane& child = Add(command.child, {});
   child.account = command.account;
@@ -28,21 +28,21 @@ void LaneTable::Apply(command::Fork command) {
   RunRunnable();
 }
 
-void LaneTable::Apply(command::Truncate command) {
+void LaneTable::Apply(const command::Truncate& command) {
   Lane* const lane = Find(command.sequence);
   if (lane == nullptr || !Admit(*lane)) return;
   Line(*lane, {.kind = Operation::Kind::kTruncate, .tokens = command.tokens});
   RunRunnable();
 }
 
-void LaneTable::Apply(command::Suspend command) {
+void LaneTable::Apply(const command::Suspend& command) {
   Lane* const lane = Find(command.sequence);
   if (lane == nullptr || !Admit(*lane)) return;
   Line(*lane, {.kind = Operation::Kind::kSuspend});
   RunRunnable();
 }
 
-void LaneTable::Apply(command::Execute command) {
+void LaneTable::Apply(command::Execute&& command) {
   Lane* const lane = Find(command.pass->forward.sequence);
   if (lane == nullptr) return;  // dropped: `done` is destroyed with the pass
   if (!Admit(*lane)) {
@@ -54,7 +54,7 @@ void LaneTable::Apply(command::Execute command) {
   RunRunnable();
 }
 
-void LaneTable::Apply(command::Read command) {
+void LaneTable::Apply(command::Read&& command) {
   Lane* const lane = Find(command.sequence);
   if (lane == nullptr) return;  // dropped: `done` is destroyed with the command
   if (!Admit(*lane)) {
@@ -65,7 +65,7 @@ void LaneTable::Apply(command::Read command) {
   RunRunnable();
 }
 
-void LaneTable::Apply(command::Drop command) {
+void LaneTable::Apply(const command::Drop& command) {
   Lane* const lane = Find(command.sequence);
   if (lane == nullptr) return;
   lane->dropped = true;
@@ -88,11 +88,11 @@ void LaneTable::Apply(command::Drop command) {
   if (lane->waiting() == 0 && !lane->in_batch()) Erase(*lane);
 }
 
-void LaneTable::Apply(command::Own command) {
+void LaneTable::Apply(const command::Own& command) {
   if (Lane* lane = Find(command.sequence)) lane->account = command.account;
 }
 
-void LaneTable::Apply(command::Await command) {
+void LaneTable::Apply(command::Await&& command) {
   fences_.push_back({std::move(command.fence), next_ticket_, operations_});
 }
 
@@ -139,16 +139,20 @@ void LaneTable::Line(Lane& lane, Operation operation) {
 
 void LaneTable::Erase(Lane& lane) {
   if (lane.busy()) CountEnded(lane.ticket);
-  if (lane.pass) --passes_;
+  if (lane.pass) {
+    --passes_;
+    TakeBackAhead(lane);
+    Destroy(std::move(lane.pass));
+  }
   states_.Forget(lane);
   std::erase(runnable_, &lane);
   lanes_.erase(lane.id);
 }
 
 void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, uint32_t rows) {
-  states_.Land(lane);
-  lane.kv.Publish();
   ScheduledPass& pass = lane.next_pass();
+  states_.Land(lane);
+  lane.kv.Publish(pass.ahead);
   const bool last = pass.rows_left() == 0;
   if (rows < pass.rows()) {
     PlaceSlots(pass, first_row, rows, std::move(slots));
@@ -197,8 +201,26 @@ void LaneTable::ContinueChain(Lane& lane, std::vector<Slot> slots) {
     EndPass(lane, std::move(slots));
   } else {
     lane.place = next_ticket_++;  // behind the lanes that wait by now, as if asked for anew
-    Begin(lane);
+    ScheduledPass& pass = *lane.pass;
+    if (pass.ahead == 0) return Begin(lane);
+    lane.kv.SetToken(lane.kv.tokens() - pass.ahead, pass.forward.tokens.front());
+    --pass.ahead;
+    pass.rows_done = 1;
+    states_.StayInFlight(lane);
   }
+}
+
+void LaneTable::TakeBackAhead(Lane& lane) {
+  const uint32_t ahead = std::exchange(lane.pass->ahead, 0);
+  if (ahead == 0) return;
+  lane.kv.Truncate(lane.kv.tokens() - ahead);
+  flights_.Forget(lane);
+}
+
+void LaneTable::Destroy(std::unique_ptr<ScheduledPass> pass) {
+  if (!pass->went_ahead) return;
+  pass->forward.done = nullptr;
+  flights_.Keep(std::move(pass));
 }
 
 void LaneTable::EndIdleChain(Lane& lane) {
@@ -209,6 +231,7 @@ void LaneTable::EndIdleChain(Lane& lane) {
 }
 
 void LaneTable::Break(Lane& lane, const Error& error) {
+  if (lane.pass) TakeBackAhead(lane);
   states_.Break(lane, error);
   if (lane.pass) {
     EndPass(lane, std::unexpected(error));
@@ -220,11 +243,13 @@ void LaneTable::Break(Lane& lane, const Error& error) {
 }
 
 void LaneTable::EndPass(Lane& lane, Result<std::vector<Slot>> result) {
-  const std::unique_ptr<ScheduledPass> pass = std::move(lane.pass);
+  TakeBackAhead(lane);
+  std::unique_ptr<ScheduledPass> pass = std::move(lane.pass);
   states_.End(lane);
   CountEnded(lane.ticket);
   --passes_;
   if (pass->forward.done) pass->forward.done(std::move(result));
+  Destroy(std::move(pass));
 }
 
 void LaneTable::CountEnded(uint64_t ticket) {

@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "kv/prefix_index.h"
 #include "sched/command.h"
+#include "sched/flights.h"
 #include "sched/lane.h"
 #include "sched/lane_states.h"
 #include "sched/step_time.h"
@@ -31,18 +32,18 @@ namespace pie {
 
 class LaneTable {
  public:
-  LaneTable(const BackendInfo& info, PrefixIndex& index, const StepTime& time)
-      : info_(info), index_(index), states_(time) {}
+  LaneTable(const BackendInfo& info, PrefixIndex& index, Flights& flights, const StepTime& time)
+      : info_(info), index_(index), flights_(flights), states_(time) {}
 
-  void Apply(command::Create command);
-  void Apply(command::Fork command);
-  void Apply(command::Truncate command);
-  void Apply(command::Suspend command);
-  void Apply(command::Drop command);
-  void Apply(command::Execute command);
-  void Apply(command::Read command);
-  void Apply(command::Own command);
-  void Apply(command::Await command);
+  void Apply(command::Create&& command);
+  void Apply(command::Fork&& command);
+  void Apply(const command::Truncate& command);
+  void Apply(const command::Suspend& command);
+  void Apply(const command::Drop& command);
+  void Apply(command::Execute&& command);
+  void Apply(command::Read&& command);
+  void Apply(const command::Own& command);
+  void Apply(command::Await&& command);
   void Bid(SequenceId sequence, const BidPlan& bids);
 
   // The states of the lanes, and the lists of lanes that wait for a batch or for pages.
@@ -90,6 +91,11 @@ class LaneTable {
   void ContinueChain(Lane& lane, std::vector<Slot> slots);
   // Ends a chain that is between two passes.
   void EndIdleChain(Lane& lane);
+  // Passes of a chain that are in flight behind the lane's own are not wanted: takes back the rows
+  // that they write, and ignores their results.
+  void TakeBackAhead(Lane& lane);
+  // Destroys a pass that is over, once no batch in flight points to it.
+  void Destroy(std::unique_ptr<ScheduledPass> pass);
   void CountEnded(uint64_t ticket);
 
   // Lanes are looked at from a list, not by recursion: a guest can queue forks of forks of forks.
@@ -102,6 +108,7 @@ class LaneTable {
 
   const BackendInfo& info_;
   PrefixIndex& index_;
+  Flights& flights_;
   LaneStates states_;
   std::unordered_map<SequenceId, std::unique_ptr<Lane>> lanes_;
   std::vector<Lane*> runnable_;

@@ -1,17 +1,17 @@
 // Market: credits, rent and dividends for KV pages. Data and arithmetic only: no clock, no pages,
 // no threads of its own. Owner: the step thread; others read an account through its AccountView.
 //
-// Every account starts with a credit for each page of its endowment. A page that is made costs one
-// credit, which is gone for good. While memory is short, every tick has an auction: what is wanted
-// is served by bid until memory is full, and the highest bid that is left out is the price that
-// everybody who holds pages pays for each of them. What comes in goes back to the accounts at
-// once, in proportion to their endowments. So at every moment, exactly:
+// Every account starts with a credit for each page of its endowment. A new page costs one credit,
+// which is spent for good. While memory is short, every tick has an auction: demands are served by
+// bid until memory is full, and the highest bid that is left out is the price. Every account pays
+// it for each page that it holds. The revenue goes back to the accounts at once, in proportion to
+// their endowments. So at every moment, exactly:
 //
 //   sum of balances = credits endowed - credits spent on pages - credits of closed accounts
 //
-// All amounts are whole millionths of a credit, and what a division leaves over is given out too.
-// Nobody's balance falls below zero: who cannot pay pays what there is, and has defaulted until
-// the next tick at which it can.
+// All amounts are whole millionths of a credit, and remainders of divisions are given out too. No
+// balance falls below zero: an account that cannot pay its rent pays what it has, and has defaulted
+// until the next tick at which it can pay.
 #pragma once
 
 #include <atomic>
@@ -29,14 +29,14 @@ namespace pie {
 
 using Credits = int64_t;  // millionths
 inline constexpr Credits kCredit = 1'000'000;
-// What a new page costs.
+// The price of a new page.
 inline constexpr Credits kPagePrice = kCredit;
 
-// A bid, as guests give it, in whole numbers: 0 for what is no number, and an upper end.
+// A guest's bid in millionths: 0 if it is negative or not a number, and limited from above.
 Credits CreditsOf(double credits);
 
-// What a context bids for a page and a tick when nobody says otherwise: it spreads what it has over
-// the steps that it expects still to take, and over the pages that it holds and will hold.
+// The default bid of a context for a page and a tick. It spreads the account's balance over the
+// steps that are still expected, and over the pages that the context holds and will hold.
 struct BidTerms {
   Credits balance = 0;
   Credits dividend = 0;
@@ -69,12 +69,12 @@ struct BidProgress {
 // The bid of a context. `terms` needs no steps and no variation: they follow from the rest.
 Credits BidOf(const BidPlan& plan, const BidProgress& progress, BidTerms terms);
 
-// What somebody wants, and bids for each page of it.
+// A number of pages that a context holds or wants, and its bid for each of them.
 struct Demand {
   Credits bid = 0;
   uint32_t pages = 0;
 };
-// The highest bid that is left out when `capacity` pages go to the highest bids. 0: all have room.
+// The highest bid that is left out when `capacity` pages go to the highest bids. 0: none is.
 Credits ClearingPrice(std::vector<Demand> demands, uint64_t capacity);
 
 // How one context stands against another when memory is short.
@@ -85,13 +85,13 @@ struct Standing {
   Credits bid = 0;
   uint64_t age = 0;  // its number: the youngest has the highest
 };
-// Is `a` to go before `b`? Idle first, then those that defaulted, the lowest bid, the youngest;
-// last those that are overdue.
+// Is `a` evicted before `b`? Idle ones are first, then defaulted ones, then the lowest bid, then
+// the youngest; overdue ones are last.
 bool EvictedBefore(const Standing& a, const Standing& b);
-// Is `a` to come back before `b`? Those that are overdue, then the highest bid, then the oldest.
+// Is `a` restored before `b`? Overdue ones are first, then the highest bid, then the oldest.
 bool RestoredBefore(const Standing& a, const Standing& b);
 
-// An account, for other threads to read. May trail by a step.
+// An account as other threads read it. It may trail by a step.
 struct AccountView {
   std::atomic<Credits> balance = 0;
   std::atomic<Credits> dividend = 0;  // of the last tick
@@ -101,23 +101,22 @@ class Market {
  public:
   // `view` may be null.
   void Open(AccountId id, uint32_t endowment_pages, std::shared_ptr<AccountView> view);
-  void Close(AccountId id);  // what it has left goes with it
-  // It made so many pages. Unknown accounts pay nothing.
+  void Close(AccountId id);  // its balance is gone
+  // The account pays for new pages. Unknown accounts pay nothing.
   void ChargePages(AccountId id, uint64_t pages);
 
-  // What an account holds: millionths of a page, a shared one being split among its sharers.
+  // What an account holds, in millionths of a page. A shared page is split among its sharers.
   struct Holding {
     AccountId account;
     uint64_t page_parts = 0;
   };
-  // One tick: everybody pays `price` a page and gets a share of what all have paid.
+  // One tick: every account pays `price` for each page and gets its share of the revenue.
   void Tick(Credits price, std::span<const Holding> holdings);
 
   Credits price() const { return price_; }  // of the last tick
   Credits balance(AccountId id) const;
   Credits dividend(AccountId id) const;
   bool defaulted(AccountId id) const;
-  size_t accounts() const { return accounts_.size(); }
 
   // The law above.
   Credits endowed() const { return endowed_; }

@@ -208,11 +208,15 @@ bool Memory::Evict(const Lane& waiter, uint64_t free_wanted, bool idle_only, boo
   bool freed = false;
   for (const auto& [unused, lane] : candidates_) {
     if (pool_.pages_free() >= free_wanted) break;
-    const bool whole = !lane->parked && lane->kv.tokens() > 0;
-    states_.Suspend(*lane, whole && swap_ ? swap_(*lane) : nullptr);
+    SuspendLane(*lane);
     freed = true;
   }
   return freed;
+}
+
+void Memory::SuspendLane(Lane& lane) {
+  const bool whole = !lane.parked && lane.kv.tokens() > 0;
+  states_.Suspend(lane, whole && swap_ ? swap_(lane) : nullptr);
 }
 
 }  // namespace pie

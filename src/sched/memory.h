@@ -60,6 +60,8 @@ class Memory {
   Lane* Overdue();
   // Suspends lanes that stand lower than it. True: the pages that it needs are free.
   bool MakeRoomFor(Lane& overdue);
+  // Takes the pages of a lane that is in no batch; a copy may be kept in host memory.
+  void SuspendLane(Lane& lane);
   // Did a lane have to wait for pages, the last time?
   bool contended() const { return contended_; }
 

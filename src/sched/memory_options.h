@@ -1,4 +1,4 @@
-// What is configured about KV memory that many share.
+// How KV memory is shared when there is not enough of it.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,11 @@ namespace pie {
 
 struct MemoryOptions {
   uint32_t endowment_pages = 64;   // of an account
-  double oversubscription = 1.0;   // endowments of those who are in, to all pages
-  double restore_pause_at = 0.85;  // of all pages: the mark up to which lanes enter
-  uint32_t overdue_ms = 2'000;     // waited so long, a lane goes before all others
-  uint32_t swap_pages = 0;         // that may be kept outside of the device
+  double oversubscription = 1.0;   // limit of: endowments of all accounts with pages ÷ all pages
+  double restore_pause_at = 0.85;  // lanes enter while no more than this share of pages is used
+  uint32_t overdue_ms = 2'000;     // a lane that has waited longer is served first
+  uint32_t swap_pages = 0;         // that may be kept in host memory
+  bool swap_always = false;        // tests: also where computing the tokens again is cheaper
 };
 
 }  // namespace pie

@@ -67,7 +67,7 @@ std::shared_ptr<const StoredKv> PageMover::SwapOut(const Lane& lane) {
   const std::span<const PageId> table = lane.kv.PagesOf(lane.kv.tokens());
   const auto pages = static_cast<uint32_t>(table.size());
   if (pages > swap_.pages_free()) return nullptr;
-  if (!SwapIsCheaper(costs_, lane.kv.tokens(), pages)) return nullptr;
+  if (!swap_always_ && !SwapIsCheaper(costs_, lane.kv.tokens(), pages)) return nullptr;
   const int64_t start_ns = clock_.NowNs();
   std::vector<std::byte> content(pages * info_.page_bytes);
   for (uint32_t i = 0; i < pages; ++i) {

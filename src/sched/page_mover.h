@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "kv/stored_kv.h"
 #include "sched/lane_table.h"
+#include "sched/memory_options.h"
 #include "sched/swap.h"
 
 namespace pie {
@@ -20,8 +21,13 @@ namespace pie {
 class PageMover {
  public:
   PageMover(Backend& backend, const BackendInfo& info, const Clock& clock, LaneTable& lanes,
-            uint32_t swap_pages)
-      : backend_(backend), info_(info), clock_(clock), lanes_(lanes), swap_(swap_pages) {}
+            const MemoryOptions& options)
+      : backend_(backend),
+        info_(info),
+        clock_(clock),
+        lanes_(lanes),
+        swap_(options.swap_pages),
+        swap_always_(options.swap_always) {}
 
   // Answers every read, and writes stored pages to the device, a few milliseconds' worth at most.
   void Move();
@@ -47,6 +53,7 @@ class PageMover {
   const Clock& clock_;
   LaneTable& lanes_;
   SwapPool swap_;
+  const bool swap_always_;
   SwapCosts costs_;
   bool half_restored_ = false;  // the first of the restoring lanes has more pages to write
   uint64_t pages_restored_ = 0;

@@ -25,6 +25,8 @@ struct ScheduledPass {
   uint32_t first_read = 0;  // the first row that a sample reads; rows() if none does
   std::vector<Slot> slots;  // of a chunked pass: what its chunks gave so far
   uint32_t chained = 0;     // tokens that its chain has given
+  uint32_t ahead = 0;       // later passes of its chain that are in flight already
+  bool went_ahead = false;  // a batch in flight may still point to it when it is over
 
   uint32_t rows() const { return static_cast<uint32_t>(forward.tokens.size()); }
   uint32_t rows_left() const { return rows() - rows_done; }

@@ -5,9 +5,9 @@
 namespace pie {
 namespace {
 
-// Up to here a pass is a decode step (with a few drafted tokens), which is never cut.
+// A pass of at most this many tokens is a decode step, and is never cut.
 constexpr uint32_t kShortTokens = 8;
-// The first long pass gets at least this part of the batch, whoever waits behind it.
+// The first long pass gets at least 1/kLongShare of the batch.
 constexpr uint32_t kLongShare = 4;
 
 bool IsMade(const PlanRequest& request, std::span<const PlanRequest> waiting,
@@ -24,7 +24,7 @@ bool IsShort(const PlanRequest& request, const PlanBudget& whole) {
 void PlanInOrder(std::span<const PlanRequest> waiting, const PlanBudget& whole,
                  std::vector<Planned>& planned) {
   PlanBudget left = whole;
-  // What the short passes from here on would take.
+  // What the short passes that are still to come would take.
   uint64_t short_tokens = whole.expected_tokens;
   uint64_t short_pages = 0;
   for (const PlanRequest& request : waiting) {

@@ -1,12 +1,13 @@
 // Planner: which waiting passes run in the next batch, and how much of each. A pure function: no
 // clock, no memory of earlier steps, no pages touched.
 //
-// Oldest first. Short passes (decodes) that wait behind a long one (a prefill) keep their room:
-// the long one is cut into chunks around them, but the first one always gets a share, so neither
-// kind starves the other. A pass gets all of its pages when it starts, or does not start: two
-// half-done passes can then never wait for each other's pages. A long pass that waits for pages is
-// not overtaken by younger long ones, which would keep taking what it waits for. A page that
-// several begin with is computed by the first of them; the others find it after the batch.
+// The oldest pass is first. Short passes (decodes) that wait behind a long one (a prefill) keep
+// their room: the long one is cut into chunks around them, but the first long one always gets a
+// share, so neither kind starves the other. A pass gets all of its pages when it starts, or does
+// not start, so two half-done passes never wait for each other's pages. A long pass that waits for
+// pages is not overtaken by younger long ones, which would keep taking the pages it waits for. A
+// page that several passes begin with is computed by the first of them; the others find it after
+// the batch.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +19,17 @@ namespace pie {
 struct PlanRequest {
   uint32_t tokens_left = 0;   // at least 1
   uint32_t pages_needed = 0;  // free pages to take; 0 once started
-  uint64_t next_page = 0;     // that it would complete first: equal for equal pages; 0 = none
-  bool may_wait = false;      // for another one of the batch to make that page
+  uint64_t next_page = 0;     // the page it would complete first; equal pages are equal; 0 = none
+  bool may_wait = false;      // it may wait for another pass that completes that page
 };
 
 struct PlanBudget {
   uint32_t tokens = 0;
   uint32_t members = 0;
   uint32_t pages_free = 0;
-  // Short passes that are likely to arrive before the batch starts: those that run right now.
+  // Short passes that are likely to arrive before the batch starts.
   uint32_t expected_tokens = 0;
-  // Nothing runs, so nothing gets better by waiting: rather than an empty plan, take whatever fits.
+  // Nothing runs, so waiting does not help: rather than make an empty plan, take whatever fits.
   bool device_idle = false;
 };
 

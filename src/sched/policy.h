@@ -12,25 +12,25 @@
 namespace pie {
 
 enum class BatchPolicy : uint8_t {
-  kGreedy,    // at once
-  kEager,     // with every peer of the last batch that may still come back
-  kAdaptive,  // with those that have been coming back quickly
+  kGreedy,    // starts at once
+  kEager,     // waits for every peer of the last batch that may still come back
+  kAdaptive,  // waits for the peers that have been coming back quickly
 };
 
 std::optional<BatchPolicy> ParseBatchPolicy(std::string_view name);
 
 // A batch that could start now.
 struct Gathering {
-  uint32_t waiting = 0;  // members it has
+  uint32_t waiting = 0;  // members of the batch
   uint32_t most = 0;     // members that the device takes
-  uint32_t woken = 0;    // peers: got an answer, hold their sequence, have not asked again
-  uint32_t prompt = 0;   // those of them that came back quickly the last time
+  uint32_t woken = 0;    // peers that got an answer and have not asked again
+  uint32_t prompt = 0;   // peers among them that came back quickly the last time
   int64_t waited_ns = 0;
   int64_t last_latency_ns = 0;  // of the last batch
 };
 
 // The longest that a batch waits for its peers: as long as the last batch took, but no longer than
-// a guest's wake-up ever explains.
+// a guest's wake-up ever takes.
 int64_t PatienceNs(int64_t last_latency_ns);
 
 // How many peers the policy would wait for.

@@ -16,6 +16,7 @@ struct Scheduler::Impl {
   Impl(std::unique_ptr<Backend> device, const SchedulerOptions& options)
       : backend(std::move(device)),
         endowment_pages(options.memory.endowment_pages),
+        chains(options.chains),
         loop(*backend, options, queue, SteadyClock::Get()),
         thread([this] {
           pthread_setname_np(pthread_self(), "pie-step");
@@ -29,6 +30,7 @@ struct Scheduler::Impl {
 
   const std::unique_ptr<Backend> backend;
   const uint32_t endowment_pages;
+  const bool chains;
   CommandQueue queue;
   StepLoop loop;
   std::atomic<uint64_t> next_sequence = 1;
@@ -42,6 +44,10 @@ Scheduler::~Scheduler() = default;
 
 const BackendInfo& Scheduler::info() const {
   return impl_->backend->info();
+}
+
+bool Scheduler::chains_allowed() const {
+  return impl_->chains;
 }
 
 void Scheduler::SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile) {

@@ -8,8 +8,8 @@
 // Failure: a Forward's `done` is called exactly once, on the step thread, unless its sequence was
 // dropped or the scheduler is destroyed before the pass ran; then it is destroyed without being
 // called. A chain's `done` comes at its end, with the slots of its last pass. A pass that fails
-// leaves its sequence broken: it gives its pages back, and every later pass on it (and on its
-// forks) fails with the same error.
+// leaves its sequence broken: the sequence gives its pages back, and every later pass on it (and on
+// its forks) fails with the same error.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +41,11 @@ struct Forward {
   std::vector<SampleSpec> samples;  // rows < tokens.size()
   uint64_t seed = 0;
   std::optional<double> bid;     // credits for a page and a tick, of this pass alone
-  std::unique_ptr<Chain> chain;  // the passes that follow by themselves; null: none
+  std::unique_ptr<Chain> chain;  // the passes that follow by themselves; null = none
   RowsView rows(size_t first, size_t count) const {
     return RowsView{tokens, positions, attention}.Sub(first, count);
   }
-  // Takes the result on the step thread: be quick, never block.
+  // Takes the result, on the step thread. It must be quick and never block.
   std::move_only_function<void(Result<std::vector<Slot>>)> done;
 };
 
@@ -56,20 +56,24 @@ struct SchedulerOptions {
   uint32_t spin_us = 200;       // how long the step thread spins for work before it sleeps
   uint32_t page_wait_ms = 100;  // how long a pass waits for pages while nothing runs; then it fails
   PrefixOptions prefix;         // which pages are kept and found again
-  MemoryOptions memory;         // who has pages while there are not enough
+  MemoryOptions memory;         // how pages are shared when there are too few
   uint32_t request_timeout_ms = 120'000;  // a pass that has waited so long fails; 0 = never
-  bool check_integrity = false;           // count all pages after every step (tests)
+  bool chains = true;                     // false: callers must not ask for chains
+  // For tests.
+  bool check_integrity = false;      // count all pages after every step
+  uint32_t suspend_every_steps = 0;  // suspend a lane after every n-th batch; 0 = never
 };
 
-// A moment's counts, for tests, metrics and the sweep after a guest.
+// Counts, for tests, metrics and the sweep after a guest.
 struct SchedulerStats {
   uint64_t sequences = 0;
   uint64_t pages_used = 0;
   uint64_t pages_total = 0;
   uint64_t queued = 0;
   uint64_t steps = 0;
+  uint64_t steps_ahead = 0;   // submitted while another batch was in flight
   uint64_t tokens = 0;        // computed
-  uint64_t pages_cached = 0;  // of those that are not used: may be useful again
+  uint64_t pages_cached = 0;  // unused pages that may be useful again
   PrefixStats prefix;
   uint64_t pages_restored = 0;   // read from where they were stored
   uint64_t suspensions = 0;      // times that a sequence lost its pages
@@ -77,6 +81,8 @@ struct SchedulerStats {
   uint64_t pages_swapped = 0;    // copied to host memory instead
   double price = 0;              // credits for a page and a tick
   double last_step_seconds = 0;
+  uint64_t integrity_checks = 0;    // made while there was nothing to do
+  uint64_t integrity_failures = 0;  // checks that found a mismatch: a bug of the engine
 };
 
 class Scheduler {
@@ -87,17 +93,18 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   const BackendInfo& info() const;
+  bool chains_allowed() const;
 
-  // What the step thread does while it waits for guests; before there are any.
+  // Sets what the step thread does while it waits for guests. Call it before there are any.
   void SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile);
 
-  // Who pays for pages, with the endowment that is configured. A sequence that nobody owns pays
-  // nothing.
+  // An account pays for pages; it has the endowment that is configured. A sequence without an
+  // account pays nothing.
   AccountId OpenAccount(std::shared_ptr<AccountView> view);
   void CloseAccount(AccountId);
   void Own(SequenceId, AccountId);
 
-  // Empty; shares pages with others of that salt.
+  // A new sequence, which shares pages with others of that salt.
   SequenceId Create(const CacheSalt& salt = {}, AccountId account = {});
   SequenceId Fork(SequenceId parent, AccountId account = {});  // copy-on-write
   void Truncate(SequenceId, uint32_t tokens);                  // keep the first `tokens`
@@ -110,8 +117,8 @@ class Scheduler {
   // pages come into the device when a pass needs them, unless they are there already.
   SequenceId Open(const CacheSalt& salt, std::shared_ptr<const StoredKv> stored,
                   AccountId account = {});
-  // Pages [first_page, first_page + pages) of a sequence, as far as it has them, in its turn.
-  // `done` as that of a Forward.
+  // Reads pages [first_page, first_page + pages) of a sequence, as far as it has them, when all
+  // operations before are done. `done` is called like that of a Forward.
   void Read(SequenceId, uint32_t first_page, uint32_t pages,
             std::move_only_function<void(Result<KvContent>)> done);
 

@@ -36,26 +36,18 @@ class MemoryKv final : public StoredKv {
   size_t page_bytes_;
 };
 
-class SchedulerKvTest : public ::testing::Test {
+class SchedulerKvTest : public testing::SchedulerFixture {
  protected:
   void Start(DummyOptions device, PrefixOptions prefix = {}) {
-    device_ = device;
-    scheduler_.emplace(MakeDummyBackend(device),
-                       SchedulerOptions{.prefix = prefix, .check_integrity = true});
+    SchedulerFixture::Start(device, {.prefix = prefix, .check_integrity = true});
   }
-  void Settle() { ASSERT_TRUE(scheduler_->WaitIdle(10'000)); }
+  void Settle() { ASSERT_TRUE(Idle()); }
   uint64_t Computed() {
-    EXPECT_TRUE(scheduler_->WaitIdle(10'000));
+    EXPECT_TRUE(Idle());
     return scheduler_->stats().tokens;
   }
   // Appends and returns the greedy token, which must be right.
-  void Append(Mirror& mirror, const std::vector<uint32_t>& tokens) {
-    Outcome outcome;
-    Forward forward = mirror.Append(tokens);
-    forward.done = outcome.Callback();
-    scheduler_->Execute(std::move(forward));
-    EXPECT_EQ(outcome.Token(), mirror.Greedy(device_));
-  }
+  void Append(Mirror& mirror, const std::vector<uint32_t>& tokens) { ExpectAppend(mirror, tokens); }
   Mirror Written(const std::vector<uint32_t>& tokens, CacheSalt salt = {}) {
     Mirror mirror{scheduler_->Create(salt), {}};
     Append(mirror, tokens);
@@ -73,12 +65,9 @@ class SchedulerKvTest : public ::testing::Test {
     EXPECT_TRUE(content);
     return std::make_shared<MemoryKv>(*std::move(content), scheduler_->info().page_bytes);
   }
-
-  DummyOptions device_;
-  std::optional<Scheduler> scheduler_;
 };
 
-TEST_F(SchedulerKvTest, AnEqualBeginningIsNotComputedAgain) {
+TEST_P(SchedulerKvTest, AnEqualBeginningIsNotComputedAgain) {
   Start({.page_tokens = 16, .total_pages = 64});
   const std::vector<uint32_t> text = Text(100, 1);
   const Mirror first = Written(text);
@@ -91,7 +80,7 @@ TEST_F(SchedulerKvTest, AnEqualBeginningIsNotComputedAgain) {
   EXPECT_EQ(Computed(), 204U);
 }
 
-TEST_F(SchedulerKvTest, TheLastRowIsComputedWhereItIsRead) {
+TEST_P(SchedulerKvTest, TheLastRowIsComputedWhereItIsRead) {
   Start({.page_tokens = 16, .total_pages = 64});
   const std::vector<uint32_t> text = Text(64, 1);  // whole pages
   Written(text);
@@ -110,7 +99,7 @@ TEST_F(SchedulerKvTest, TheLastRowIsComputedWhereItIsRead) {
   Append(third, Text(3, 9));
 }
 
-TEST_F(SchedulerKvTest, WhatGoesOnInAnotherWayIsCopiedUpToThere) {
+TEST_P(SchedulerKvTest, WhatGoesOnInAnotherWayIsCopiedUpToThere) {
   Start({.page_tokens = 16, .total_pages = 64});
   std::vector<uint32_t> text = Text(26, 1);
   Mirror first = Written(text);
@@ -124,7 +113,7 @@ TEST_F(SchedulerKvTest, WhatGoesOnInAnotherWayIsCopiedUpToThere) {
   EXPECT_EQ(scheduler_->stats().prefix.tokens_saved, 3 * 25U);
 }
 
-TEST_F(SchedulerKvTest, ThePageThatIsCopiedNeedNotFitAsWell) {
+TEST_P(SchedulerKvTest, ThePageThatIsCopiedNeedNotFitAsWell) {
   Start({.page_tokens = 16, .total_pages = 4});
   scheduler_->Drop(Written(Text(64, 1)).id);
   std::vector<uint32_t> text = Text(64, 1);
@@ -133,7 +122,7 @@ TEST_F(SchedulerKvTest, ThePageThatIsCopiedNeedNotFitAsWell) {
   EXPECT_EQ(Computed(), 128U);
 }
 
-TEST_F(SchedulerKvTest, WithoutSharingEverythingIsComputed) {
+TEST_P(SchedulerKvTest, WithoutSharingEverythingIsComputed) {
   Start({.page_tokens = 16, .total_pages = 64}, {.share = false});
   const Mirror first = Written(Text(100, 1));
   const Mirror second = Written(Text(100, 1));
@@ -144,7 +133,7 @@ TEST_F(SchedulerKvTest, WithoutSharingEverythingIsComputed) {
   EXPECT_EQ(scheduler_->stats().pages_cached, 0U);
 }
 
-TEST_F(SchedulerKvTest, CachedPagesAreFreePages) {
+TEST_P(SchedulerKvTest, CachedPagesAreFreePages) {
   Start({.page_tokens = 16, .total_pages = 8});
   scheduler_->Drop(Written(Text(128, 1)).id);
   Settle();
@@ -155,7 +144,7 @@ TEST_F(SchedulerKvTest, CachedPagesAreFreePages) {
   EXPECT_EQ(scheduler_->stats().prefix.evictions, 8U);
 }
 
-TEST_F(SchedulerKvTest, AStoredSequenceGoesOnWithoutBeingComputed) {
+TEST_P(SchedulerKvTest, AStoredSequenceGoesOnWithoutBeingComputed) {
   for (const uint32_t page_tokens : {1U, 16U, 64U}) {
     Start({.page_tokens = page_tokens, .total_pages = 256}, {.share = false});
     Mirror mirror = Written(Text(100, 1));
@@ -182,7 +171,7 @@ TEST_F(SchedulerKvTest, AStoredSequenceGoesOnWithoutBeingComputed) {
   }
 }
 
-TEST_F(SchedulerKvTest, StoredPagesThatAreInMemoryAreNotRead) {
+TEST_P(SchedulerKvTest, StoredPagesThatAreInMemoryAreNotRead) {
   Start({.page_tokens = 16, .total_pages = 64});
   Mirror mirror = Written(Text(100, 1));
   const auto stored = Stored(mirror.id);
@@ -193,7 +182,7 @@ TEST_F(SchedulerKvTest, StoredPagesThatAreInMemoryAreNotRead) {
   EXPECT_EQ(scheduler_->stats().pages_restored, 1U);  // the partial one
 }
 
-TEST_F(SchedulerKvTest, WhatComesBackWithoutABatchIsReadAtOnce) {
+TEST_P(SchedulerKvTest, WhatComesBackWithoutABatchIsReadAtOnce) {
   Start({.page_tokens = 16, .total_pages = 64});
   const Mirror mirror = Written(Text(32, 1));
   Settle();
@@ -204,7 +193,7 @@ TEST_F(SchedulerKvTest, WhatComesBackWithoutABatchIsReadAtOnce) {
   EXPECT_EQ(Computed(), before);
 }
 
-TEST_F(SchedulerKvTest, ASpoiltPageBreaksThatSequenceAlone) {
+TEST_P(SchedulerKvTest, ASpoiltPageBreaksThatSequenceAlone) {
   Start({.page_tokens = 16, .total_pages = 64}, {.share = false});
   Mirror mirror = Written(Text(100, 1));
   const auto stored = Stored(mirror.id);
@@ -222,7 +211,7 @@ TEST_F(SchedulerKvTest, ASpoiltPageBreaksThatSequenceAlone) {
   EXPECT_EQ(scheduler_->stats().pages_used, 0U);
 }
 
-TEST_F(SchedulerKvTest, AStoredSequenceThatFindsNoRoomTakesIt) {
+TEST_P(SchedulerKvTest, AStoredSequenceThatFindsNoRoomTakesIt) {
   Start({.page_tokens = 16, .total_pages = 8}, {.share = false});
   Mirror mirror = Written(Text(64, 1));
   const auto stored = Stored(mirror.id);
@@ -367,6 +356,8 @@ TEST_F(Composition, GivesTheTokensOfAPlainRecomputation) {
     }
   }
 }
+
+PIE_ON_BOTH_DEVICES(SchedulerKvTest);
 
 }  // namespace
 }  // namespace pie

@@ -122,9 +122,18 @@ struct Totals {
   uint32_t failures = 0;
 };
 
-Totals Stress(DummyOptions device, SchedulerOptions options, const Load& load) {
+class SchedulerStress : public ::testing::TestWithParam<testing::Device> {
+ protected:
+  static std::unique_ptr<Backend> Make(const DummyOptions& options) {
+    return testing::MakeDevice(GetParam(), options, std::make_shared<testing::Gate>());
+  }
+  static Totals Stress(const DummyOptions& device, SchedulerOptions options, const Load& load);
+};
+
+Totals SchedulerStress::Stress(const DummyOptions& device, SchedulerOptions options,
+                               const Load& load) {
   options.check_integrity = true;
-  Scheduler scheduler(MakeDummyBackend(device), options);
+  Scheduler scheduler(Make(device), options);
   std::vector<Caller> callers;
   for (uint32_t i = 0; i < load.threads; ++i) callers.emplace_back(scheduler, device, load, i);
   std::vector<std::thread> threads;
@@ -143,7 +152,7 @@ Totals Stress(DummyOptions device, SchedulerOptions options, const Load& load) {
   return totals;
 }
 
-TEST(SchedulerStress, AnswersAreRightWhateverThePagesAndBatches) {
+TEST_P(SchedulerStress, AnswersAreRightWhateverThePagesAndBatches) {
   for (uint32_t page_tokens : {1U, 3U, 16U, 64U}) {
     for (uint32_t max_batch_tokens : {1U, 7U, 2048U}) {
       const Totals totals = Stress({.seed = page_tokens,
@@ -157,34 +166,34 @@ TEST(SchedulerStress, AnswersAreRightWhateverThePagesAndBatches) {
   }
 }
 
-TEST(SchedulerStress, FewMembersABatch) {
+TEST_P(SchedulerStress, FewMembersABatch) {
   const Totals totals = Stress({.max_batch_members = 2}, {}, {});
   EXPECT_GT(totals.answers, 300U);
   EXPECT_EQ(totals.failures, 0U);
 }
 
-TEST(SchedulerStress, TinyMemoryFailsHonestlyAndNeverHangs) {
+TEST_P(SchedulerStress, TinyMemoryFailsHonestlyAndNeverHangs) {
   const Totals totals =
       Stress({.page_tokens = 4, .total_pages = 60, .max_batch_tokens = 16}, {.page_wait_ms = 1},
              {.threads = 4, .steps = 300, .longest_sequence = 100});
   EXPECT_GT(totals.answers, 0U);
 }
 
-TEST(SchedulerStress, FailingDevicesBreakOnlyTheirBatches) {
+TEST_P(SchedulerStress, FailingDevicesBreakOnlyTheirBatches) {
   const Totals totals = Stress({.page_tokens = 4, .fail_every = 13}, {}, {});
   EXPECT_GT(totals.answers, 100U);
   EXPECT_GT(totals.failures, 0U);
 }
 
-TEST(SchedulerStress, SlowDevicesGatherBatches) {
+TEST_P(SchedulerStress, SlowDevicesGatherBatches) {
   const Totals totals = Stress({.latency_us = 300}, {.spin_us = 0}, {.steps = 100});
   EXPECT_GT(totals.answers, 100U);
   EXPECT_EQ(totals.failures, 0U);
 }
 
-TEST(SchedulerStress, DestructionInTheMiddle) {
+TEST_P(SchedulerStress, DestructionInTheMiddle) {
   for (int round = 0; round < 20; ++round) {
-    auto scheduler = std::make_unique<Scheduler>(MakeDummyBackend({.page_tokens = 4}),
+    auto scheduler = std::make_unique<Scheduler>(Make({.page_tokens = 4}),
                                                  SchedulerOptions{.check_integrity = true});
     std::vector<Outcome> outcomes;
     for (uint32_t i = 0; i < 50; ++i) {
@@ -200,6 +209,8 @@ TEST(SchedulerStress, DestructionInTheMiddle) {
     for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome.ended());
   }
 }
+
+PIE_ON_BOTH_DEVICES(SchedulerStress);
 
 }  // namespace
 }  // namespace pie

@@ -14,57 +14,14 @@ namespace pie {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::Gate;
-using testing::GatedBackend;
 using testing::Mirror;
 using testing::Outcome;
 using Kind = SampleSpec::Kind;
 using Tokens = std::vector<uint32_t>;
 
-class SchedulerTest : public ::testing::Test {
- protected:
-  void Start(DummyOptions device, SchedulerOptions options = {.check_integrity = true}) {
-    device_ = device;
-    scheduler_ =
-        std::make_unique<Scheduler>(std::make_unique<GatedBackend>(device, gate_), options);
-  }
-  void TearDown() override { gate_->Open(); }
+class SchedulerTest : public testing::SchedulerFixture {};
 
-  Mirror Create() { return {scheduler_->Create(), {}}; }
-  Mirror Fork(const Mirror& parent) { return {scheduler_->Fork(parent.id), parent.slots}; }
-  void Truncate(Mirror& mirror, uint32_t tokens) {
-    scheduler_->Truncate(mirror.id, tokens);
-    mirror.slots.resize(tokens);
-  }
-  Outcome Run(Forward forward) {
-    Outcome outcome;
-    forward.done = outcome.Callback();
-    scheduler_->Execute(std::move(forward));
-    return outcome;
-  }
-  Outcome Append(Mirror& mirror, const Tokens& tokens) { return Run(mirror.Append(tokens)); }
-  void ExpectAppend(Mirror& mirror, const Tokens& tokens) {
-    const uint32_t token = Append(mirror, tokens).Token();
-    EXPECT_EQ(token, Greedy(mirror));
-  }
-  uint32_t Greedy(const Mirror& mirror) const { return mirror.Greedy(device_); }
-  uint64_t pages_used() const { return scheduler_->stats().pages_used; }
-  // Keeps the device busy with somebody else's pass, so that what follows queues up.
-  Mirror Block() {
-    Mirror blocker = Create();
-    gate_->Hold();
-    Append(blocker, {'#'});
-    EXPECT_TRUE(gate_->WaitBusy());
-    return blocker;
-  }
-  bool Idle() { return scheduler_->WaitIdle(20'000); }
-
-  DummyOptions device_;
-  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
-  std::unique_ptr<Scheduler> scheduler_;
-};
-
-TEST_F(SchedulerTest, RunsPassesOneAfterTheOther) {
+TEST_P(SchedulerTest, RunsPassesOneAfterTheOther) {
   Start({.seed = 3, .page_tokens = 4});
   Mirror mirror = Create();
   uint32_t token = Append(mirror, {'h', 'e', 'l', 'l', 'o'}).Token();
@@ -74,7 +31,7 @@ TEST_F(SchedulerTest, RunsPassesOneAfterTheOther) {
   }
 }
 
-TEST_F(SchedulerTest, PassesAskedForAtOnceKeepTheirOrder) {
+TEST_P(SchedulerTest, PassesAskedForAtOnceKeepTheirOrder) {
   Start({.page_tokens = 4});
   Mirror mirror = Create();
   std::vector<Outcome> outcomes;
@@ -86,7 +43,7 @@ TEST_F(SchedulerTest, PassesAskedForAtOnceKeepTheirOrder) {
   for (size_t i = 0; i < outcomes.size(); ++i) EXPECT_EQ(outcomes[i].Token(), expected[i]);
 }
 
-TEST_F(SchedulerTest, BatchesWhatWaitsTogether) {
+TEST_P(SchedulerTest, BatchesWhatWaitsTogether) {
   Start({});
   Block();
   std::vector<Mirror> mirrors;
@@ -102,7 +59,7 @@ TEST_F(SchedulerTest, BatchesWhatWaitsTogether) {
             3U);  // the blocker's, the next, and what came while it was built
 }
 
-TEST_F(SchedulerTest, LongPassesAreChunkedAndTheirSlotsPutTogether) {
+TEST_P(SchedulerTest, LongPassesAreChunkedAndTheirSlotsPutTogether) {
   Start({.page_tokens = 4, .max_batch_tokens = 8});
   Mirror mirror = Create();
   Tokens prompt(50);
@@ -133,7 +90,7 @@ TEST_F(SchedulerTest, LongPassesAreChunkedAndTheirSlotsPutTogether) {
   ExpectAppend(mirror, {'z'});
 }
 
-TEST_F(SchedulerTest, AttentionRowsFollowTheChunks) {
+TEST_P(SchedulerTest, AttentionRowsFollowTheChunks) {
   Start({.page_tokens = 4, .max_batch_tokens = 4});
   Mirror mirror = Create();
   Forward forward = mirror.Append({'a', 'b', 'c', 'd', 'e', 'f'});
@@ -143,7 +100,7 @@ TEST_F(SchedulerTest, AttentionRowsFollowTheChunks) {
             *Argmax(DummyLogits(device_, {{'b', 1}, {'e', 4}, {'f', 5}}), nullptr));
 }
 
-TEST_F(SchedulerTest, DecodesDoNotWaitForAPrefillToEnd) {
+TEST_P(SchedulerTest, DecodesDoNotWaitForAPrefillToEnd) {
   Start({.page_tokens = 4, .max_batch_tokens = 16});
   Mirror decoder = Create();
   Append(decoder, {'a'}).Token();
@@ -154,10 +111,14 @@ TEST_F(SchedulerTest, DecodesDoNotWaitForAPrefillToEnd) {
   gate_->Open();
   EXPECT_EQ(decode.Token(), Greedy(decoder));
   EXPECT_EQ(prefill.Token(), Greedy(prefiller));
-  EXPECT_EQ(gate_->batches().at(2), (std::vector<uint32_t>{15, 1}));  // in the first chunk's batch
+  // In the first chunk's batch. An asynchronous device may still have had the blocker, for which
+  // another token's room was kept.
+  const Tokens batch = gate_->batches().at(2);
+  const bool late = GetParam() == testing::Device::kAsynchronous && batch[0] == 14;
+  EXPECT_EQ(batch, (Tokens{late ? 14U : 15U, 1}));
 }
 
-TEST_F(SchedulerTest, ForksShareTheirPastAndGoTheirOwnWays) {
+TEST_P(SchedulerTest, ForksShareTheirPastAndGoTheirOwnWays) {
   Start({.page_tokens = 4});
   Mirror parent = Create();
   Append(parent, Tokens(10, 'p')).Token();
@@ -179,7 +140,7 @@ TEST_F(SchedulerTest, ForksShareTheirPastAndGoTheirOwnWays) {
   EXPECT_EQ(scheduler_->stats().sequences, 1U);
 }
 
-TEST_F(SchedulerTest, AForkSeesThePassesQueuedBeforeItAndNoLaterOnes) {
+TEST_P(SchedulerTest, AForkSeesThePassesQueuedBeforeItAndNoLaterOnes) {
   Start({.page_tokens = 4});
   Block();
   Mirror parent = Create();
@@ -196,7 +157,7 @@ TEST_F(SchedulerTest, AForkSeesThePassesQueuedBeforeItAndNoLaterOnes) {
   EXPECT_EQ(of_parent.Token(), Greedy(parent));
 }
 
-TEST_F(SchedulerTest, TruncationWaitsForItsTurn) {
+TEST_P(SchedulerTest, TruncationWaitsForItsTurn) {
   Start({.page_tokens = 4});
   Mirror mirror = Create();
   std::vector<Outcome> outcomes;
@@ -214,7 +175,7 @@ TEST_F(SchedulerTest, TruncationWaitsForItsTurn) {
   EXPECT_EQ(pages_used(), 0U);
 }
 
-TEST_F(SchedulerTest, LongChainsOfForksUnrollWithoutRecursion) {
+TEST_P(SchedulerTest, LongChainsOfForksUnrollWithoutRecursion) {
   Start({.page_tokens = 4, .total_pages = 10}, {.page_wait_ms = 60'000, .check_integrity = false});
   Mirror holder = Create();
   Append(holder, Tokens(40, 'h')).Token();
@@ -233,7 +194,7 @@ TEST_F(SchedulerTest, LongChainsOfForksUnrollWithoutRecursion) {
   EXPECT_EQ(pages_used(), 1U);
 }
 
-TEST_F(SchedulerTest, QueuedPassesOfADroppedSequenceVanish) {
+TEST_P(SchedulerTest, QueuedPassesOfADroppedSequenceVanish) {
   Start({});
   Block();
   Mirror mirror = Create();
@@ -249,7 +210,7 @@ TEST_F(SchedulerTest, QueuedPassesOfADroppedSequenceVanish) {
   EXPECT_EQ(scheduler_->stats().sequences, 1U);
 }
 
-TEST_F(SchedulerTest, ASequenceDroppedInFlightKeepsItsPagesUntilThePassIsOver) {
+TEST_P(SchedulerTest, ASequenceDroppedInFlightKeepsItsPagesUntilThePassIsOver) {
   Start({.page_tokens = 4});
   Mirror mirror = Create();
   gate_->Hold();
@@ -268,7 +229,7 @@ TEST_F(SchedulerTest, ASequenceDroppedInFlightKeepsItsPagesUntilThePassIsOver) {
   EXPECT_EQ(scheduler_->stats().sequences, 0U);
 }
 
-TEST_F(SchedulerTest, AHalfPrefilledSequenceCanBeDropped) {
+TEST_P(SchedulerTest, AHalfPrefilledSequenceCanBeDropped) {
   Start({.page_tokens = 4, .max_batch_tokens = 8});
   Mirror mirror = Create();
   gate_->Hold();
@@ -281,7 +242,7 @@ TEST_F(SchedulerTest, AHalfPrefilledSequenceCanBeDropped) {
   EXPECT_EQ(pages_used(), 0U);
 }
 
-TEST_F(SchedulerTest, AForkGetsWhatItWasPromisedThoughItsParentIsGone) {
+TEST_P(SchedulerTest, AForkGetsWhatItWasPromisedThoughItsParentIsGone) {
   Start({.page_tokens = 4});
   Block();
   Mirror parent = Create();
@@ -299,7 +260,7 @@ TEST_F(SchedulerTest, AForkGetsWhatItWasPromisedThoughItsParentIsGone) {
   EXPECT_EQ(scheduler_->stats().sequences, 1U);
 }
 
-TEST_F(SchedulerTest, AForkThatIsDroppedBeforeItStartsLeavesNothing) {
+TEST_P(SchedulerTest, AForkThatIsDroppedBeforeItStartsLeavesNothing) {
   Start({.page_tokens = 4});
   Block();
   Mirror parent = Create();
@@ -314,7 +275,7 @@ TEST_F(SchedulerTest, AForkThatIsDroppedBeforeItStartsLeavesNothing) {
   EXPECT_EQ(scheduler_->stats().sequences, 2U);
 }
 
-TEST_F(SchedulerTest, ForkingWhatIsGoneFails) {
+TEST_P(SchedulerTest, ForkingWhatIsGoneFails) {
   Start({});
   const SequenceId gone = scheduler_->Create();
   scheduler_->Drop(gone);
@@ -324,7 +285,7 @@ TEST_F(SchedulerTest, ForkingWhatIsGoneFails) {
   scheduler_->Truncate(gone, 0);
 }
 
-TEST_F(SchedulerTest, AFailedBatchBreaksItsMembersAndNobodyElse) {
+TEST_P(SchedulerTest, AFailedBatchBreaksItsMembersAndNobodyElse) {
   Start({.page_tokens = 4, .fail_every = 2});
   Mirror bystander = Create();
   ExpectAppend(bystander, Tokens(9, 'a'));  // batch 1
@@ -342,7 +303,7 @@ TEST_F(SchedulerTest, AFailedBatchBreaksItsMembersAndNobodyElse) {
   ExpectAppend(bystander, {'b'});  // batch 3
 }
 
-TEST_F(SchedulerTest, QueuedPassesBehindAFailureFailInTheirTurn) {
+TEST_P(SchedulerTest, QueuedPassesBehindAFailureFailInTheirTurn) {
   Start({.fail_every = 2});
   Mirror mirror = Create();
   Block();  // batch 1
@@ -356,94 +317,7 @@ TEST_F(SchedulerTest, QueuedPassesBehindAFailureFailInTheirTurn) {
   EXPECT_EQ(of_child.Failure().text, first.Failure().text);
 }
 
-TEST_F(SchedulerTest, WhatCanNeverFitFailsAtOnce) {
-  Start({.page_tokens = 4, .total_pages = 10, .max_positions = 1000},
-        {.page_wait_ms = 60'000, .check_integrity = true});
-  Mirror mirror = Create();
-  const Error error = Append(mirror, Tokens(41, 'a')).Failure();
-  EXPECT_EQ(error.code, Code::kExhausted);
-  EXPECT_EQ(error.text,
-            "the sequence would have 41 tokens; the KV memory holds 40 (10 pages of 4 tokens)");
-  Mirror fits = Create();
-  ExpectAppend(fits, Tokens(40, 'a'));
-  EXPECT_EQ(Append(fits, {'b'}).Failure().code, Code::kExhausted);
-}
-
-TEST_F(SchedulerTest, SequencesEndWithTheModelsPositions) {
-  Start({.max_positions = 20});
-  Mirror mirror = Create();
-  Append(mirror, Tokens(15, 'a')).Token();
-  Forward forward = mirror.Append(Tokens(6, 'b'));
-  forward.positions = {0, 1, 2, 3, 4, 5};  // positions that would do
-  EXPECT_EQ(Run(std::move(forward)).Failure().text,
-            "the sequence would have 21 tokens; this model takes at most 20");
-}
-
-TEST_F(SchedulerTest, WhoeverAsksForNothingGivesItsPages) {
-  Start({.page_tokens = 4, .total_pages = 10});
-  Mirror holder = Create();
-  Append(holder, Tokens(38, 'a')).Token();
-  Mirror other = Create();
-  ExpectAppend(other, Tokens(40, 'b'));
-  ExpectAppend(holder, {'c'});  // which takes them back
-  ASSERT_TRUE(Idle());
-  EXPECT_EQ(pages_used(), 10U);
-  EXPECT_EQ(scheduler_->stats().suspensions, 2U);
-}
-
-TEST_F(SchedulerTest, MoreThanFitsTakesTurns) {
-  Start({.page_tokens = 4, .total_pages = 12});
-  std::vector<Mirror> mirrors;
-  for (int i = 0; i < 6; ++i) mirrors.push_back(Create());
-  std::vector<Tokens> given(6, Tokens{'x'});
-  for (int step = 0; step < 30; ++step) {  // up to 31 tokens each: 48 pages where there are 12
-    std::vector<Outcome> outcomes;
-    for (size_t i = 0; i < 6; ++i) outcomes.push_back(Append(mirrors[i], {given[i].back()}));
-    for (size_t i = 0; i < 6; ++i) {
-      given[i].push_back(outcomes[i].Token());
-      ASSERT_EQ(given[i].back(), Greedy(mirrors[i])) << "sequence " << i << ", step " << step;
-    }
-  }
-  EXPECT_GT(scheduler_->stats().suspensions, 0U);
-}
-
-TEST_F(SchedulerTest, SuspendGivesPagesBackAndTheNextPassBringsThem) {
-  for (const bool share : {true, false}) {
-    Start({.page_tokens = 4}, {.prefix = {.share = share}, .check_integrity = true});
-    Mirror mirror = Create();
-    Append(mirror, Tokens(30, 'a')).Token();
-    scheduler_->Suspend(mirror.id);
-    ASSERT_TRUE(Idle());
-    EXPECT_EQ(pages_used(), 0U);
-    Mirror fork = Fork(mirror);
-    Truncate(fork, 9);
-    ExpectAppend(mirror, {'b'});
-    ExpectAppend(fork, {'c'});
-    ASSERT_TRUE(Idle());
-    // Whole pages were still there; the rest is computed again.
-    EXPECT_EQ(scheduler_->stats().replayed_tokens, share ? 2U + 1U : 30U + 9U);
-    scheduler_->Suspend(fork.id);
-    scheduler_->Suspend(fork.id);
-    scheduler_->Drop(fork.id);
-    scheduler_->Suspend(mirror.id);
-    scheduler_->Drop(mirror.id);
-    ASSERT_TRUE(Idle());
-    EXPECT_EQ(pages_used(), 0U);
-  }
-}
-
-TEST_F(SchedulerTest, MasksAreReplayedToo) {
-  Start({.page_tokens = 4}, {.prefix = {.share = false}, .check_integrity = true});
-  Mirror mirror = Create();
-  Forward forward = mirror.Append({'a', 'b', 'c', 'd', 'e', 'f'});
-  forward.attention.assign(6, {0, 100});
-  forward.attention[5] = {1, 1, 2, 9};
-  Run(std::move(forward)).Token();
-  scheduler_->Suspend(mirror.id);
-  ExpectAppend(mirror, {'g'});
-}
-
-TEST_F(SchedulerTest, APassThatWaitedTooLongFails) {
+TEST_P(SchedulerTest, APassThatWaitedTooLongFails) {
   // One member a batch of 30 ms: the last of them would wait for most of a second.
   Start({.page_tokens = 4, .latency_us = 30'000},
         {.max_batch_members = 1, .request_timeout_ms = 1, .check_integrity = true});
@@ -462,7 +336,7 @@ TEST_F(SchedulerTest, APassThatWaitedTooLongFails) {
   EXPECT_EQ(Append(later, {'z'}).Token(), Greedy(later));
 }
 
-TEST_F(SchedulerTest, CallbacksMayAskForMore) {
+TEST_P(SchedulerTest, CallbacksMayAskForMore) {
   Start({.page_tokens = 4});
   Mirror mirror = Create();
   constexpr int kSteps = 200;
@@ -482,7 +356,7 @@ TEST_F(SchedulerTest, CallbacksMayAskForMore) {
   EXPECT_EQ(tokens.back(), Greedy(mirror));
 }
 
-TEST_F(SchedulerTest, OneSequenceCannotQueueForEver) {
+TEST_P(SchedulerTest, OneSequenceCannotQueueForEver) {
   Start({});
   Block();
   Mirror mirror = Create();
@@ -500,7 +374,7 @@ TEST_F(SchedulerTest, OneSequenceCannotQueueForEver) {
   EXPECT_EQ(Append(mirror, {'a'}).Failure().code, Code::kExhausted);
 }
 
-TEST_F(SchedulerTest, BidsOnAnIdleEngineBlockNobody) {
+TEST_P(SchedulerTest, BidsOnAnIdleEngineBlockNobody) {
   Start({});
   Mirror mirror = Create();
   ASSERT_TRUE(Idle());
@@ -518,7 +392,18 @@ TEST_F(SchedulerTest, BidsOnAnIdleEngineBlockNobody) {
   ExpectAppend(mirror, {'a'});
 }
 
-TEST_F(SchedulerTest, DestructionDropsWhatIsQueued) {
+TEST_P(SchedulerTest, TheBooksAreCheckedWhileThereIsNothingToDo) {
+  Start({});
+  Mirror mirror = Create();
+  ExpectAppend(mirror, {'a'});
+  for (int i = 0; i < 1000 && scheduler_->stats().integrity_checks == 0; ++i) {
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_GT(scheduler_->stats().integrity_checks, 0U);
+  EXPECT_EQ(scheduler_->stats().integrity_failures, 0U);
+}
+
+TEST_P(SchedulerTest, DestructionDropsWhatIsQueued) {
   Start({});
   Mirror flying = Create();
   Mirror waiting = Create();
@@ -536,7 +421,7 @@ TEST_F(SchedulerTest, DestructionDropsWhatIsQueued) {
   EXPECT_TRUE(second.Vanished());
 }
 
-TEST_F(SchedulerTest, SampledTokensDoNotDependOnTheCompany) {
+TEST_P(SchedulerTest, SampledTokensDoNotDependOnTheCompany) {
   const auto sample = [&](uint32_t max_batch_tokens, int company) {
     Start({.page_tokens = 4, .max_batch_tokens = max_batch_tokens});
     Block();
@@ -562,7 +447,7 @@ TEST_F(SchedulerTest, SampledTokensDoNotDependOnTheCompany) {
   EXPECT_EQ(alone, sample(7, 10));
 }
 
-TEST_F(SchedulerTest, CountsWhatItDoes) {
+TEST_P(SchedulerTest, CountsWhatItDoes) {
   Start({.page_tokens = 4, .total_pages = 50});
   Mirror mirror = Create();
   Append(mirror, Tokens(9, 'a')).Token();
@@ -578,7 +463,7 @@ TEST_F(SchedulerTest, CountsWhatItDoes) {
   EXPECT_EQ(scheduler_->info().page_tokens, 4U);
 }
 
-TEST_F(SchedulerTest, IdleMeansEverythingAskedForSoFar) {
+TEST_P(SchedulerTest, IdleMeansEverythingAskedForSoFar) {
   Start({});
   Mirror mirror = Create();
   gate_->Hold();
@@ -588,6 +473,8 @@ TEST_F(SchedulerTest, IdleMeansEverythingAskedForSoFar) {
   EXPECT_TRUE(Idle());
   EXPECT_TRUE(outcome.ended());
 }
+
+PIE_ON_BOTH_DEVICES(SchedulerTest);
 
 }  // namespace
 }  // namespace pie

@@ -7,8 +7,6 @@
 namespace pie {
 namespace {
 
-using testing::Gate;
-using testing::GatedBackend;
 using testing::Mirror;
 using testing::Outcome;
 using Tokens = std::vector<uint32_t>;
@@ -16,7 +14,7 @@ using Tokens = std::vector<uint32_t>;
 constexpr uint32_t kShared = 512;
 constexpr uint32_t kOwn = 5;
 
-class SharedPromptTest : public ::testing::Test {
+class SharedPromptTest : public testing::SchedulerFixture {
  protected:
   struct Asked {
     Mirror mirror;
@@ -24,35 +22,18 @@ class SharedPromptTest : public ::testing::Test {
   };
 
   void Start(DummyOptions device, bool share = true) {
-    device_ = device;
     SchedulerOptions options{.check_integrity = true};
     options.prefix.share = share;
-    scheduler_ =
-        std::make_unique<Scheduler>(std::make_unique<GatedBackend>(device, gate_), options);
+    SchedulerFixture::Start(device, options);
   }
-  void TearDown() override { gate_->Open(); }
 
-  // The device is held by some other pass, so that what is asked for now comes together.
-  void Block() {
-    gate_->Hold();
-    blocker_ = {scheduler_->Create(), {}};
-    Ask(blocker_, {'#'});
-    ASSERT_TRUE(gate_->WaitBusy());
-  }
-  Outcome Ask(Mirror& mirror, const Tokens& tokens) {
-    Outcome outcome;
-    Forward forward = mirror.Append(tokens);
-    forward.done = outcome.Callback();
-    scheduler_->Execute(std::move(forward));
-    return outcome;
-  }
   // A prompt that all share, and a few tokens of its own.
   Asked AskPrompt(uint32_t which, CacheSalt salt = {}) {
     Tokens tokens;
     for (uint32_t i = 0; i < kShared; ++i) tokens.push_back('a' + i * i % 23);
     for (uint32_t i = 0; i < kOwn; ++i) tokens.push_back('A' + which);
-    Asked asked{{scheduler_->Create(salt), {}}, {}};
-    asked.outcome = Ask(asked.mirror, tokens);
+    Asked asked{Create(salt), {}};
+    asked.outcome = Append(asked.mirror, tokens);
     return asked;
   }
   std::vector<Asked> AskPrompts(uint32_t count) {
@@ -67,14 +48,9 @@ class SharedPromptTest : public ::testing::Test {
     EXPECT_TRUE(scheduler_->WaitIdle(20'000));
     return scheduler_->stats().tokens - 1;
   }
-
-  DummyOptions device_;
-  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
-  std::unique_ptr<Scheduler> scheduler_;
-  Mirror blocker_;
 };
 
-TEST_F(SharedPromptTest, IsComputedOnce) {
+TEST_P(SharedPromptTest, IsComputedOnce) {
   Start({.seed = 3});
   Block();
   const std::vector<Asked> all = AskPrompts(16);
@@ -84,7 +60,7 @@ TEST_F(SharedPromptTest, IsComputedOnce) {
   EXPECT_EQ(gate_->batches().size(), 3U);  // the blocker, the first one, all others
 }
 
-TEST_F(SharedPromptTest, IsComputedOnceInChunksThatEndWithinPages) {
+TEST_P(SharedPromptTest, IsComputedOnceInChunksThatEndWithinPages) {
   Start({.seed = 3, .max_batch_tokens = 100});
   Block();
   const std::vector<Asked> all = AskPrompts(16);
@@ -93,7 +69,7 @@ TEST_F(SharedPromptTest, IsComputedOnceInChunksThatEndWithinPages) {
   EXPECT_EQ(Computed(), kShared + 16 * kOwn);
 }
 
-TEST_F(SharedPromptTest, LatecomersWaitForWhoeverIsAtIt) {
+TEST_P(SharedPromptTest, LatecomersWaitForWhoeverIsAtIt) {
   Start({.seed = 3});
   gate_->Hold();
   std::vector<Asked> all = AskPrompts(1);
@@ -105,7 +81,7 @@ TEST_F(SharedPromptTest, LatecomersWaitForWhoeverIsAtIt) {
   EXPECT_EQ(scheduler_->stats().tokens, kShared + 8 * kOwn);
 }
 
-TEST_F(SharedPromptTest, OthersGoOnWhenTheFirstIsDropped) {
+TEST_P(SharedPromptTest, OthersGoOnWhenTheFirstIsDropped) {
   Start({.seed = 3, .max_batch_tokens = 100});
   Block();
   const std::vector<Asked> all = AskPrompts(4);
@@ -115,7 +91,7 @@ TEST_F(SharedPromptTest, OthersGoOnWhenTheFirstIsDropped) {
   EXPECT_EQ(Computed(), kShared + 3 * kOwn);
 }
 
-TEST_F(SharedPromptTest, OthersGoOnWhenTheFirstFails) {
+TEST_P(SharedPromptTest, OthersGoOnWhenTheFirstFails) {
   Start({.seed = 3, .fail_every = 2});  // the blocker's goes well, the first one's does not
   Block();
   const std::vector<Asked> all = AskPrompts(2);
@@ -124,7 +100,7 @@ TEST_F(SharedPromptTest, OthersGoOnWhenTheFirstFails) {
   ExpectRight(all[1]);
 }
 
-TEST_F(SharedPromptTest, UsersDoNotWaitForEachOther) {
+TEST_P(SharedPromptTest, UsersDoNotWaitForEachOther) {
   Start({.seed = 3, .max_batch_tokens = 4096});
   Block();
   std::vector<Asked> all;
@@ -135,7 +111,7 @@ TEST_F(SharedPromptTest, UsersDoNotWaitForEachOther) {
   EXPECT_EQ(gate_->batches().size(), 2U);
 }
 
-TEST_F(SharedPromptTest, NobodyWaitsWherePagesAreNotShared) {
+TEST_P(SharedPromptTest, NobodyWaitsWherePagesAreNotShared) {
   Start({.seed = 3, .max_batch_tokens = 4096}, false);
   Block();
   const std::vector<Asked> all = AskPrompts(4);
@@ -144,6 +120,8 @@ TEST_F(SharedPromptTest, NobodyWaitsWherePagesAreNotShared) {
   EXPECT_EQ(Computed(), 4 * (kShared + kOwn));
   EXPECT_EQ(gate_->batches().size(), 2U);
 }
+
+PIE_ON_BOTH_DEVICES(SharedPromptTest);
 
 }  // namespace
 }  // namespace pie

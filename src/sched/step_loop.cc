@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/random.h"
 #include "sched/auction.h"
 
 namespace pie {
@@ -51,10 +52,11 @@ StepLoop::StepLoop(Backend& backend, const SchedulerOptions& options, CommandQue
       clock_(clock),
       pool_(info_.total_pages),
       index_(pool_, info_.page_tokens, options.prefix),
-      lanes_(info_, index_, time_),
+      flights_(info_.batches_in_flight),
+      lanes_(info_, index_, flights_, time_),
       states_(lanes_.states()),
       memory_(options.memory, info_, pool_, lanes_, market_, time_),
-      mover_(backend, info_, clock, lanes_, options.memory.swap_pages) {
+      mover_(backend, info_, clock, lanes_, options.memory) {
   if (options.memory.swap_pages > 0 && info_.page_bytes > 0) {
     memory_.SetSwap([this](const Lane& lane) { return mover_.SwapOut(lane); });
   }
@@ -64,6 +66,7 @@ void StepLoop::Run() {
   while (!queue_.closed()) {
     if (const std::optional<Pause> pause = RunOnce()) Wait(*pause);
   }
+  while (flights_.any_in_flight()) FinishOldest();
   if (meanwhile_) meanwhile_->End();
 }
 
@@ -71,15 +74,22 @@ std::optional<StepLoop::Pause> StepLoop::RunOnce() {
   DrainCommands();
   if (queue_.closed()) return Pause{};
   mover_.Move();
-  Assemble(*next_, *other_);
-  if (next_->empty()) {
-    // A lane that returned without a batch may be waiting for its read by now.
-    if (mover_.has_work()) return std::nullopt;
-    return Idle();
+  Assemble();
+  if (!flights_.any_in_flight()) {
+    if (suspension_due_) ForceSuspension();
+    if (flights_.next().empty()) {
+      // A lane that returned without a batch may be waiting for its read by now.
+      if (mover_.has_work()) return std::nullopt;
+      return Idle();
+    }
+    if (const std::optional<Pause> hold = Hold()) return hold;
+    Submit();
   }
-  if (const std::optional<Pause> hold = Hold(*next_)) return hold;
-  RunBatch(*next_, *other_);
-  std::swap(next_, other_);
+  while (BoardAhead()) {
+    ++steps_ahead_;
+    Submit();
+  }
+  FinishOldest();
   return std::nullopt;
 }
 
@@ -94,28 +104,28 @@ void StepLoop::DrainCommands() {
   drained_.commands.clear();
 }
 
-void StepLoop::Apply(command::OpenAccount command) {
+void StepLoop::Apply(command::OpenAccount&& command) {
   market_.Open(command.account, command.endowment_pages, std::move(command.view));
 }
 
-void StepLoop::Apply(command::CloseAccount command) {
+void StepLoop::Apply(command::CloseAccount&& command) {
   market_.Close(command.account);
 }
 
-void StepLoop::Apply(command::UseMeanwhile command) {
+void StepLoop::Apply(command::UseMeanwhile&& command) {
   meanwhile_ = std::move(command.meanwhile);
   meanwhile_->Begin();
   backend_.SetMeanwhile(meanwhile_);
 }
 
-std::optional<StepLoop::Pause> StepLoop::Hold(const Flight& flight) {
+std::optional<StepLoop::Pause> StepLoop::Hold() {
   const Cohort& cohort = states_.cohort();
   // Without peers to wait for, which is how a lone stream runs, not even the clock is read.
   if (cohort.woken() == 0 || options_.batch_policy == BatchPolicy::kGreedy) return std::nullopt;
   const int64_t now_ns = clock_.NowNs();
   if (!gathering_since_ns_) gathering_since_ns_ = now_ns;
   const Gathering gathering = {
-      .waiting = static_cast<uint32_t>(flight.members.size()),
+      .waiting = static_cast<uint32_t>(flights_.next().members.size()),
       .most = info_.max_batch_members,
       .woken = cohort.woken(),
       .prompt = cohort.prompt(),
@@ -129,54 +139,71 @@ std::optional<StepLoop::Pause> StepLoop::Hold(const Flight& flight) {
                .spin = meanwhile_ != nullptr};
 }
 
-void StepLoop::RunBatch(Flight& flight, Flight& next) {
+// Submits the next batch, and uses the time that the device takes to begin the one after it.
+void StepLoop::Submit() {
   if (meanwhile_) meanwhile_->HandOver();
-  const int64_t start_ns = clock_.NowNs();
   starving_since_ns_.reset();
   gathering_since_ns_.reset();
   states_.cohort().BeginRound();
-  for (const Flight::Member& member : flight.members) states_.Launch(*member.lane);
-  Result<Backend::Ticket> ticket = backend_.Submit(flight.batch);
+  Flight& flight = flights_.next();
+  flight.submitted_ns = clock_.NowNs();
+  for (const Flight::Member& member : flight.members) {
+    if (member.lane->phase == Phase::kBoarded) states_.Launch(*member.lane);
+  }
+  flight.ticket = backend_.Submit(flight.batch);
+  flights_.Launch();
   DrainCommands();
-  Assemble(next, flight);
-  Result<BatchOutput> output =
-      ticket ? backend_.Wait(*ticket) : std::unexpected(std::move(ticket.error()));
+  Assemble();
+}
+
+void StepLoop::FinishOldest() {
+  Flight& flight = flights_.oldest();
+  Result<BatchOutput> output = flight.ticket ? backend_.Wait(*flight.ticket)
+                                             : std::unexpected(std::move(flight.ticket.error()));
   ++steps_;
   tokens_ += flight.batch.tokens.size();
   const int64_t end_ns = clock_.NowNs();
-  time_.last_latency_ns = end_ns - start_ns;
+  time_.last_latency_ns = end_ns - std::max(flight.submitted_ns, last_end_ns_);
+  last_end_ns_ = end_ns;
   counts_.last_step_seconds.store(static_cast<double>(time_.last_latency_ns) * 1e-9,
                                   std::memory_order_relaxed);
   mover_.AddStep(time_.last_latency_ns, flight.batch.tokens.size());
   SetTime(end_ns);
   Settle(flight, std::move(output));
-  flight.Clear();
+  flights_.RemoveOldest();
+  suspension_due_ |= options_.suspend_every_steps > 0 && steps_ % options_.suspend_every_steps == 0;
   TickMarket();
   ExpireRequests();
   Publish();
 }
 
-void StepLoop::Assemble(Flight& flight, const Flight& running) {
+bool StepLoop::NextIsFull() const {
+  const Flight& flight = flights_.next();
+  return flight.members.size() >= info_.max_batch_members ||
+         flight.batch.tokens.size() >= info_.max_batch_tokens;
+}
+
+void StepLoop::Assemble() {
   AdoptCached();
-  if (!ServeOverdue(flight, running)) return;
+  may_go_ahead_ = ServeOverdue();
+  if (!may_go_ahead_) return;
   // Every iteration but the last takes the pages of at least one lane.
   while (!states_.ready().empty()) {
     const bool choose = memory_.Select(allowed_);
     if (!choose) allowed_.assign(states_.ready().size(), true);
-    PlanAndBoard(flight, running);
-    const bool full = flight.members.size() >= info_.max_batch_members ||
-                      flight.batch.tokens.size() >= info_.max_batch_tokens;
-    if (full || states_.ready().empty() || (!choose && !short_of_pages_)) return;
-    // While a batch runs, its lanes cannot be evicted, and it may be over soon.
-    if (!running.empty()) return;
-    if (!memory_.MakeRoom(flight.empty())) return;
+    PlanAndBoard();
+    if (NextIsFull() || states_.ready().empty() || (!choose && !short_of_pages_)) return;
+    may_go_ahead_ = false;
+    // While a batch is in flight, its lanes cannot be evicted, and it may be over soon.
+    if (flights_.any_in_flight()) return;
+    if (!memory_.MakeRoom(flights_.next().empty())) return;
   }
 }
 
-bool StepLoop::ServeOverdue(Flight& flight, const Flight& running) {
+bool StepLoop::ServeOverdue() {
   Lane* const lane = memory_.Overdue();
   if (lane == nullptr) return true;
-  if (!running.empty()) return false;  // running lanes cannot be evicted, and are done soon
+  if (flights_.any_in_flight()) return false;  // lanes in flight cannot be evicted
   if (!memory_.MakeRoomFor(*lane)) return true;
   if (lane->suspended()) {
     const bool is_stored = lane->parked->stored != nullptr;
@@ -185,7 +212,7 @@ bool StepLoop::ServeOverdue(Flight& flight, const Flight& running) {
   }
   allowed_.clear();
   for (const Lane* ready : states_.ready()) allowed_.push_back(ready == lane);
-  PlanAndBoard(flight, running);
+  PlanAndBoard();
   return true;
 }
 
@@ -208,14 +235,15 @@ PlanRequest StepLoop::RequestOf(const Lane& lane) const {
   return request;
 }
 
-void StepLoop::PlanAndBoard(Flight& flight, const Flight& running) {
+void StepLoop::PlanAndBoard() {
+  Flight& flight = flights_.next();
   std::vector<Lane*>& ready = states_.ready();
   requests_.clear();
   asked_.clear();
   for (uint32_t i = 0; i < ready.size(); ++i) {
     if (!allowed_[i]) continue;
     const PlanRequest request = RequestOf(*ready[i]);
-    if (request.may_wait && (running.Makes(request) || flight.Makes(request))) continue;
+    if (request.may_wait && flights_.Make(request)) continue;
     requests_.push_back(request);
     asked_.push_back(i);
   }
@@ -223,12 +251,12 @@ void StepLoop::PlanAndBoard(Flight& flight, const Flight& running) {
       .tokens = info_.max_batch_tokens - static_cast<uint32_t>(flight.batch.tokens.size()),
       .members = info_.max_batch_members - static_cast<uint32_t>(flight.members.size()),
       .pages_free = pool_.pages_free(),
-      .expected_tokens = static_cast<uint32_t>(running.members.size()) + states_.cohort().prompt(),
-      .device_idle = running.empty() && flight.empty(),
+      .expected_tokens = flights_.members_in_flight() + states_.cohort().prompt(),
+      .device_idle = !flights_.any_in_flight() && flight.empty(),
   };
   Plan(requests_, budget, planned_);
   for (const Planned& planned : planned_) {
-    Board(flight, *std::exchange(ready[asked_[planned.request]], nullptr), planned.tokens);
+    Board(*std::exchange(ready[asked_[planned.request]], nullptr), planned.tokens);
     const uint64_t page = requests_[planned.request].next_page;
     if (page != 0) flight.pages_made.push_back(page);
   }
@@ -266,7 +294,8 @@ void StepLoop::AdoptCached() {
   }
 }
 
-void StepLoop::Board(Flight& flight, Lane& lane, uint32_t rows) {
+void StepLoop::Board(Lane& lane, uint32_t rows) {
+  Flight& flight = flights_.next();
   ScheduledPass& pass = lane.next_pass();
   const Forward& forward = pass.forward;
   Batch& batch = flight.batch;
@@ -278,7 +307,7 @@ void StepLoop::Board(Flight& flight, Lane& lane, uint32_t rows) {
     market_.ChargePages(lane.account, lane.kv.PagesNeeded(lane.rows_wanted()));
   }
   PIE_CHECK(lane.kv.Reserve(lane.rows_wanted(), copy));
-  if (copy) batch.copies.push_back({copy->from, copy->to});
+  if (copy) batch.copies.push_back(*copy);
 
   const uint32_t kv_tokens = lane.kv.tokens();
   const auto pages = lane.kv.PagesOf(kv_tokens + rows);
@@ -288,12 +317,11 @@ void StepLoop::Board(Flight& flight, Lane& lane, uint32_t rows) {
       .first_page = static_cast<uint32_t>(batch.pages.size()),
       .pages = static_cast<uint32_t>(pages.size()),
       .kv_tokens = kv_tokens,
+      .pass_row = pass.rows_done,
       .seed = forward.seed,
       .attention = forward.attention.empty() ? nullptr : &forward.attention,
-      .attention_row = pass.rows_done,
       .logit_mask = forward.logit_mask.empty() ? nullptr : &forward.logit_mask,
       .samples = forward.samples.empty() ? nullptr : &forward.samples,
-      .sample_row_offset = pass.rows_done,
   });
   const auto first = static_cast<std::ptrdiff_t>(pass.rows_done);
   const auto last = first + static_cast<std::ptrdiff_t>(rows);
@@ -302,11 +330,78 @@ void StepLoop::Board(Flight& flight, Lane& lane, uint32_t rows) {
   batch.positions.insert(batch.positions.end(), forward.positions.begin() + first,
                          forward.positions.begin() + last);
   batch.pages.insert(batch.pages.end(), pages.begin(), pages.end());
-  flight.members.push_back({&lane, pass.rows_done, rows});
+  flight.members.push_back({.lane = &lane, .first_row = pass.rows_done, .rows = rows});
 
   lane.kv.Append(forward.rows(pass.rows_done, rows));
   pass.rows_done += rows;
   states_.Board(lane);
+}
+
+bool StepLoop::CanBoardAhead(const Lane& lane) const {
+  if (lane.phase != Phase::kRunning || lane.replay || lane.dropped || lane.waiting() > 0) {
+    return false;
+  }
+  const uint64_t capacity = uint64_t{info_.total_pages} * info_.page_tokens;
+  return MayGoAhead(*lane.pass) &&
+         lane.kv.tokens() < std::min<uint64_t>(info_.max_positions, capacity) &&
+         lane.kv.PagesNeeded(1) <= pool_.pages_free();
+}
+
+// A batch that starts before the last one has run leaves out the lanes that come back when it has.
+// It is worth it if there are none, or if the batch is full without them.
+bool StepLoop::BoardAhead() {
+  if (!flights_.has_room() || !may_go_ahead_ || memory_.contended() || suspension_due_)
+    return false;
+  if (!flights_.newest().ticket) return false;
+  const Flight& newest = flights_.newest();
+  Flight& next = flights_.next();
+  const bool all = std::ranges::all_of(newest.members, [&](const Flight::Member& member) {
+    return member.lane == nullptr || CanBoardAhead(*member.lane);
+  });
+  const bool fit = next.members.size() + newest.members.size() <= info_.max_batch_members &&
+                   next.batch.tokens.size() + newest.members.size() <= info_.max_batch_tokens;
+  const bool at_once = NextIsFull() || options_.batch_policy == BatchPolicy::kGreedy;
+  if (!(all && fit) && !at_once) return false;
+  for (uint32_t i = 0; i < newest.members.size() && !NextIsFull(); ++i) {
+    Lane* const lane = newest.members[i].lane;
+    if (lane != nullptr && CanBoardAhead(*lane)) BoardAhead(*lane, i);
+  }
+  return !next.empty();
+}
+
+// `source` is the lane's member in the newest batch in flight.
+void StepLoop::BoardAhead(Lane& lane, uint32_t source) {
+  Flight& flight = flights_.next();
+  Batch& batch = flight.batch;
+  ScheduledPass& pass = *lane.pass;
+  const Forward& forward = pass.forward;
+  const auto row = static_cast<uint32_t>(batch.tokens.size());
+  const uint32_t position = forward.positions.back() + pass.ahead + 1;
+  const uint32_t kv_tokens = lane.kv.tokens();
+  const uint32_t new_pages = lane.kv.PagesNeeded(1);
+  std::optional<PageCopy> copy;
+  PIE_CHECK(lane.kv.Reserve(1, copy));
+  if (copy) batch.copies.push_back(*copy);
+  const auto pages = lane.kv.PagesOf(kv_tokens + 1);
+  flight.members.push_back({.lane = &lane, .rows = 1, .unpaid_pages = new_pages});
+  batch.members.push_back({
+      .first_row = row,
+      .rows = 1,
+      .first_page = static_cast<uint32_t>(batch.pages.size()),
+      .pages = static_cast<uint32_t>(pages.size()),
+      .kv_tokens = kv_tokens,
+      .seed = SeedAhead(pass),
+      .logit_mask = forward.logit_mask.empty() ? nullptr : &forward.logit_mask,
+      .samples = &forward.samples,
+  });
+  const uint32_t unknown = 0;
+  batch.carried.push_back({.row = row, .batch = *flights_.newest().ticket, .member = source});
+  batch.tokens.push_back(unknown);
+  batch.positions.push_back(position);
+  batch.pages.insert(batch.pages.end(), pages.begin(), pages.end());
+  lane.kv.Append({.tokens = {&unknown, 1}, .positions = {&position, 1}, .masks = {}});
+  ++pass.ahead;
+  pass.went_ahead = true;
 }
 
 void StepLoop::Settle(Flight& flight, Result<BatchOutput> output) {
@@ -315,7 +410,9 @@ void StepLoop::Settle(Flight& flight, Result<BatchOutput> output) {
                   output->slots.size(), flight.members.size());
   }
   if (!output) {
-    for (const Flight::Member& member : flight.members) lanes_.Break(*member.lane, output.error());
+    for (const Flight::Member& member : flight.members) {
+      if (member.lane != nullptr) lanes_.Break(*member.lane, output.error());
+    }
     return;
   }
   for (const BatchOutput::Failure& failure : output->failures) {
@@ -334,6 +431,9 @@ void StepLoop::Settle(Flight& flight, Result<BatchOutput> output) {
     if (const Lane* lane = lane_at(i + 2)) Fetch(lane->pass.get());
     const Flight::Member& member = flight.members[i];
     if (member.lane == nullptr) continue;
+    if (member.unpaid_pages > 0) {
+      market_.ChargePages(member.lane->account, member.unpaid_pages);
+    }
     lanes_.Settle(*member.lane, std::move(output->slots[i]), member.first_row, member.rows);
   }
 }
@@ -380,7 +480,41 @@ void StepLoop::Wait(const Pause& pause) {
       std::this_thread::yield();
     } while (clock_.NowNs() < spin_end_ns);
   }
+  if (!pause.timeout) CheckWhileIdle();
   queue_.Sleep(pause.timeout, pause.commands);
+}
+
+void StepLoop::CheckWhileIdle() {
+  constexpr int64_t kPauseNs = 1'000'000'000;
+  // A check of so many takes about a millisecond.
+  constexpr uint64_t kMostPages = 16'384;
+  constexpr uint64_t kMostSequences = 1'024;
+  const int64_t now_ns = clock_.NowNs();
+  if (now_ns - last_check_ns_ < kPauseNs || lanes_.sequences() > kMostSequences ||
+      pool_.pages_used() + pool_.pages_cached() > kMostPages) {
+    return;
+  }
+  last_check_ns_ = now_ns;
+  const Status status = CheckIntegrity();
+  counts_.integrity_checks.fetch_add(1, std::memory_order_relaxed);
+  if (status) return;
+  counts_.integrity_failures.fetch_add(1, std::memory_order_relaxed);
+  fmt::print(stderr, "pie: a bug in the scheduler: {}\n", status.error().text);
+}
+
+// Takes the pages of a random lane, as if memory had been short. Lanes that came back and have not
+// run since keep theirs, so that every lane gets on.
+void StepLoop::ForceSuspension() {
+  suspension_due_ = false;
+  std::vector<Lane*> candidates;
+  lanes_.ForEach([&](Lane& lane) {
+    const bool waits = lane.phase == Phase::kReady || lane.phase == Phase::kIdle;
+    if (waits && lane.kv.tokens() > 0 && !lane.keeps_pages()) candidates.push_back(&lane);
+  });
+  if (candidates.empty()) return;
+  std::ranges::sort(candidates, {}, [](const Lane* lane) { return lane->id.value; });
+  memory_.SuspendLane(*candidates[Mix(steps_) % candidates.size()]);
+  Assemble();
 }
 
 void StepLoop::TickMarket() {
@@ -453,6 +587,7 @@ void StepLoop::Publish() {
   counts_.price.store(static_cast<double>(market_.price()) / kCredit, kRelaxed);
   counts_.queued.store(lanes_.passes(), kRelaxed);
   counts_.steps.store(steps_, kRelaxed);
+  counts_.steps_ahead.store(steps_ahead_, kRelaxed);
   counts_.tokens.store(tokens_, kRelaxed);
   lanes_.SignalFences();
 }
@@ -465,6 +600,7 @@ SchedulerStats StepLoop::stats() const {
       .pages_total = pool_.pages_total(),
       .queued = counts_.queued.load(kRelaxed),
       .steps = counts_.steps.load(kRelaxed),
+      .steps_ahead = counts_.steps_ahead.load(kRelaxed),
       .tokens = counts_.tokens.load(kRelaxed),
       .pages_cached = counts_.pages_cached.load(kRelaxed),
       .prefix = {.hits = counts_.prefix_hits.load(kRelaxed),
@@ -477,21 +613,9 @@ SchedulerStats StepLoop::stats() const {
       .pages_swapped = counts_.pages_swapped.load(kRelaxed),
       .price = counts_.price.load(kRelaxed),
       .last_step_seconds = counts_.last_step_seconds.load(kRelaxed),
+      .integrity_checks = counts_.integrity_checks.load(kRelaxed),
+      .integrity_failures = counts_.integrity_failures.load(kRelaxed),
   };
-}
-
-bool StepLoop::Flight::Makes(const PlanRequest& request) const {
-  return std::ranges::find(pages_made, request.next_page) != pages_made.end();
-}
-
-void StepLoop::Flight::Clear() {
-  members.clear();
-  pages_made.clear();
-  batch.tokens.clear();
-  batch.positions.clear();
-  batch.pages.clear();
-  batch.copies.clear();
-  batch.members.clear();
 }
 
 }  // namespace pie

@@ -1,5 +1,6 @@
-// StepLoop: what the step thread does. drain → plan → reserve pages → run → settle, and while the
-// device runs one batch, the next is planned and built.
+// StepLoop: what the step thread does. drain → plan → reserve pages → submit → settle, and while
+// the device runs one batch, the next is planned and built. A device that takes several batches at
+// a time gets the next one before the last has run, if that leaves no lane behind (BoardAhead).
 //
 // It owns all KV metadata: the pool, the page tables, the lanes. Nothing here is locked; other
 // threads see only the queue in front and the counts behind.
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "kv/page_pool.h"
 #include "kv/prefix_index.h"
+#include "sched/flights.h"
 #include "sched/lane_table.h"
 #include "sched/market.h"
 #include "sched/memory.h"
@@ -47,50 +49,46 @@ class StepLoop {
   SchedulerStats stats() const;  // any thread
 
  private:
-  // A batch with the lanes that are its members.
-  struct Flight {
-    struct Member {
-      Lane* lane = nullptr;
-      uint32_t first_row = 0;  // of the pass
-      uint32_t rows = 0;
-    };
-    Batch batch;
-    std::vector<Member> members;
-    std::vector<uint64_t> pages_made;  // the next of each member that others may wait for
-
-    bool empty() const { return members.empty(); }
-    bool Makes(const PlanRequest& request) const;
-    void Clear();
-  };
-
   void DrainCommands();
-  void Apply(command::OpenAccount command);
-  void Apply(command::CloseAccount command);
-  void Apply(command::UseMeanwhile command);
-  template <class C>
-  void Apply(C command) {
+  void Apply(command::OpenAccount&& command);
+  void Apply(command::CloseAccount&& command);
+  void Apply(command::UseMeanwhile&& command);
+  template <class LaneCommand>
+  void Apply(LaneCommand&& command) {
     lanes_.Apply(std::move(command));
   }
   void SetTime(int64_t now_ns) { time_.now_ns = now_ns; }
-  // Adds ready lanes to a batch that has not started yet. `running` is what the device runs now.
-  void Assemble(Flight& flight, const Flight& running);
+  // Adds ready lanes to the next batch.
+  void Assemble();
   // Serves the overdue lane first. Returns false if no other lane may board.
-  bool ServeOverdue(Flight& flight, const Flight& running);
+  bool ServeOverdue();
   // Takes pages from memory for rows that wait, so that they need not be computed.
   void AdoptCached();
   // Are so many rows of the pass ahead that it should wait for pages that other passes are about to
   // make?
   bool MayFindWholePages(const ScheduledPass& pass) const;
-  void Board(Flight& flight, Lane& lane, uint32_t rows);
   PlanRequest RequestOf(const Lane& lane) const;
-  void PlanAndBoard(Flight& flight, const Flight& running);
-  // How to wait for peers that would join this batch. Nullopt: it is time to run it.
-  std::optional<Pause> Hold(const Flight& flight);
-  void RunBatch(Flight& flight, Flight& next);
+  void PlanAndBoard();
+  void Board(Lane& lane, uint32_t rows);
+  // Should the next batch be submitted while others are in flight? Then its chains board it with
+  // tokens that those still choose.
+  bool BoardAhead();
+  bool CanBoardAhead(const Lane& lane) const;
+  void BoardAhead(Lane& lane, uint32_t source);
+  bool NextIsFull() const;
+  // How to wait for peers that would join the next batch. Nullopt: it is time to run it.
+  std::optional<Pause> Hold();
+  void Submit();
+  void FinishOldest();
   void Settle(Flight& flight, Result<BatchOutput> output);
   // Nothing runs and nothing can start: how to wait for work. Waiting for pages has a limit.
   Pause Idle();
   void Wait(const Pause& pause);
+  // Checks the books now and then while there is nothing to do, if that takes little time. A
+  // mismatch is logged and counted.
+  void CheckWhileIdle();
+  // For tests (suspend_every_steps).
+  void ForceSuspension();
   bool RunGuests(const Pause& pause);  // true: the pause is over
   // The market's tick, where memory is short.
   void TickMarket();
@@ -107,15 +105,12 @@ class StepLoop {
   PagePool pool_;
   PrefixIndex index_;
   StepTime time_;
+  Flights flights_;
   LaneTable lanes_;
   LaneStates& states_;
   Market market_;
   Memory memory_;
   PageMover mover_;
-  Flight flights_[2];
-  Flight* next_ = &flights_[0];   // being built
-  Flight* other_ = &flights_[1];  // the one before
-
   std::shared_ptr<Meanwhile> meanwhile_;
 
   CommandQueue::Drained drained_;  // buffers that are reused
@@ -125,12 +120,17 @@ class StepLoop {
   std::vector<uint32_t> asked_;  // the index of each request's lane in ready()
 
   std::optional<int64_t> gathering_since_ns_;  // when the next batch could first start
+  int64_t last_end_ns_ = 0;                    // when the last batch had run
   bool short_of_pages_ = false;  // did the last plan leave a lane out for want of pages?
+  bool may_go_ahead_ = false;    // false: a lane waits for pages until no batch is in flight
   int64_t last_tick_ns_ = 0;
+  int64_t last_check_ns_ = 0;
+  bool suspension_due_ = false;  // a lane is to be suspended when no batch is in flight
   int64_t last_expiry_ns_ = 0;
   std::optional<int64_t> starving_since_ns_;
   uint32_t starving_pages_free_ = 0;
   uint64_t steps_ = 0;
+  uint64_t steps_ahead_ = 0;
   uint64_t tokens_ = 0;
 
   struct Counts {
@@ -148,8 +148,11 @@ class StepLoop {
     std::atomic<uint64_t> pages_swapped = 0;
     std::atomic<uint64_t> queued = 0;
     std::atomic<uint64_t> steps = 0;
+    std::atomic<uint64_t> steps_ahead = 0;
     std::atomic<uint64_t> tokens = 0;
     std::atomic<double> last_step_seconds = 0;
+    std::atomic<uint64_t> integrity_checks = 0;
+    std::atomic<uint64_t> integrity_failures = 0;
   } counts_;
 };
 

@@ -1,4 +1,5 @@
-// For the scheduler's tests: a device that can be held, and a `done` that can be waited for.
+// For the scheduler's tests: a device that can be held, a `done` that can be waited for, and a
+// fixture that runs every test on a synchronous and on an asynchronous device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,13 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "backend/asynchronous.h"
 #include "backend/dummy/dummy_backend.h"
 #include "backend/sampling.h"
 #include "sched/scheduler.h"
 
 namespace pie::testing {
 
-// Holds batches on the device for as long as the test likes, and remembers them.
+// Holds batches on the device for as long as the test likes, and records them.
 class Gate {
  public:
   void Hold() { Set(true); }
@@ -166,5 +168,71 @@ struct Mirror {
     return forward;
   }
 };
+
+enum class Device : uint8_t { kSynchronous, kAsynchronous };
+
+// The dummy device, at once or on a thread of its own that takes two batches at a time.
+inline std::unique_ptr<Backend> MakeDevice(Device device, const DummyOptions& options,
+                                           std::shared_ptr<Gate> gate) {
+  auto gated = std::make_unique<GatedBackend>(options, std::move(gate));
+  if (device == Device::kSynchronous) return gated;
+  return MakeAsynchronous(std::move(gated));
+}
+
+inline const char* NameOf(Device device) {
+  return device == Device::kSynchronous ? "Synchronous" : "Asynchronous";
+}
+
+// A scheduler on a device that can be held.
+class SchedulerFixture : public ::testing::TestWithParam<Device> {
+ protected:
+  using Tokens = std::vector<uint32_t>;
+
+  void Start(DummyOptions device, const SchedulerOptions& options = {.check_integrity = true}) {
+    device_ = device;
+    scheduler_ = std::make_unique<Scheduler>(MakeDevice(GetParam(), device, gate_), options);
+  }
+  void TearDown() override { gate_->Open(); }
+
+  Mirror Create(const CacheSalt& salt = {}) { return {scheduler_->Create(salt), {}}; }
+  Mirror Fork(const Mirror& parent) { return {scheduler_->Fork(parent.id), parent.slots}; }
+  void Truncate(Mirror& mirror, uint32_t tokens) {
+    scheduler_->Truncate(mirror.id, tokens);
+    mirror.slots.resize(tokens);
+  }
+  Outcome Run(Forward forward) {
+    Outcome outcome;
+    forward.done = outcome.Callback();
+    scheduler_->Execute(std::move(forward));
+    return outcome;
+  }
+  Outcome Append(Mirror& mirror, const Tokens& tokens) { return Run(mirror.Append(tokens)); }
+  void ExpectAppend(Mirror& mirror, const Tokens& tokens) {
+    const uint32_t token = Append(mirror, tokens).Token();
+    EXPECT_EQ(token, Greedy(mirror));
+  }
+  uint32_t Greedy(const Mirror& mirror) const { return mirror.Greedy(device_); }
+  uint64_t pages_used() const { return scheduler_->stats().pages_used; }
+  // Keeps the device busy with the pass of another sequence, so that what follows queues up.
+  Mirror Block() {
+    Mirror blocker = Create();
+    gate_->Hold();
+    Append(blocker, {'#'});
+    EXPECT_TRUE(gate_->WaitBusy());
+    return blocker;
+  }
+  bool Idle() { return scheduler_->WaitIdle(20'000); }
+
+  DummyOptions device_;
+  std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+// Runs the tests of a fixture on both kinds of devices.
+#define PIE_ON_BOTH_DEVICES(Fixture)                                                 \
+  INSTANTIATE_TEST_SUITE_P(Devices, Fixture,                                         \
+                           ::testing::Values(::pie::testing::Device::kSynchronous,   \
+                                             ::pie::testing::Device::kAsynchronous), \
+                           [](const auto& test) { return ::pie::testing::NameOf(test.param); })
 
 }  // namespace pie::testing

@@ -54,12 +54,14 @@ std::string MetricsText(Service& service) {
   Writer writer;
   const host::EngineStats stats = service.engine.stats();
   uint64_t steps = 0, tokens = 0, queued = 0, total = 0, cached = 0, restored = 0;
-  uint64_t suspensions = 0, replayed = 0;
+  uint64_t suspensions = 0, replayed = 0, steps_ahead = 0, integrity_failures = 0;
   double price = 0;
   PrefixStats prefix;
   for (host::LoadedModel& loaded : service.engine.models()) {
     const SchedulerStats scheduler = loaded.scheduler->stats();
     steps += scheduler.steps;
+    steps_ahead += scheduler.steps_ahead;
+    integrity_failures += scheduler.integrity_failures;
     tokens += scheduler.tokens;
     queued += scheduler.queued;
     total += scheduler.pages_total;
@@ -74,6 +76,12 @@ std::string MetricsText(Service& service) {
     price = std::max(price, scheduler.price);
   }
   writer.Value("pie_batches_total", "counter", "Batches run by the devices.", steps);
+  writer.Value("pie_batches_ahead_total", "counter",
+               "Batches submitted while another batch was in flight.", steps_ahead);
+  writer.Value(
+      "pie_integrity_failures_total", "counter",
+      "Checks of the KV books, made while idle, that found a mismatch. Always 0 but for a bug.",
+      integrity_failures);
   writer.Value("pie_tokens_total", "counter", "Tokens computed by the devices.", tokens);
   writer.Value("pie_queued_passes", "gauge", "Passes waiting for a device.", queued);
   writer.Value("pie_pages_used", "gauge", "KV pages in use.", stats.pages);

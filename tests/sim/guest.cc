@@ -59,7 +59,7 @@ std::optional<int64_t> Guest::wakes_at_ns() const {
   return std::max(thinks_until_ns_, clock_.NowNs());
 }
 
-// Takes what has come.
+// Takes the answers that have come.
 void Guest::Collect() {
   std::erase_if(asked_, [&](const std::shared_ptr<Asked>& asked) {
     if (!asked->destroyed) return false;
@@ -222,7 +222,7 @@ void Guest::Append(Held& held) {
   Push(asked, std::move(forward));
 }
 
-// Runs until it ends by itself: the guest asks for nothing else meanwhile.
+// A chain runs until it ends by itself; the guest asks for nothing else meanwhile.
 void Guest::AppendChain(Held& held) {
   const bool busy =
       std::ranges::any_of(asked_, [&](const auto& asked) { return asked->sequence == held.id; });

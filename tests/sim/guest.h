@@ -19,7 +19,7 @@
 
 namespace pie::sim {
 
-// What all guests share.
+// What all guests of a world share.
 struct Surroundings {
   Device& device;
   CommandQueue& queue;
@@ -37,7 +37,7 @@ struct GuestOptions {
   uint32_t actions = 0;
   uint32_t longest = 0;  // sequence, in tokens
   bool faults = false;   // passes may fail
-  bool suspends = true;  // gives its pages away now and then
+  bool suspends = true;  // suspends its sequences now and then
 };
 
 class Guest {
@@ -53,15 +53,15 @@ class Guest {
         next_pass_(around.next_pass),
         actions_left_(options.actions) {}
 
-  // Does something, if it is not thinking or waiting.
+  // Takes the next random action, if the guest is not thinking or waiting.
   Status Act();
   bool over() const { return over_; }
   Status problem() const;
-  // Of what it asked for and has not got, the oldest.
+  // When it asked for the oldest answer that it has not got.
   std::optional<int64_t> waits_since_ns() const;
-  // When it will do something by itself.
+  // When it will act by itself.
   std::optional<int64_t> wakes_at_ns() const;
-  // After the end: nothing that was asked for was forgotten.
+  // Checks, after the end, that every request was answered.
   Status CheckEnded() const;
 
   uint64_t answers() const { return answers_; }

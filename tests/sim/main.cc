@@ -1,7 +1,9 @@
 // pie-sim: simulated worlds, one a seed.
 //
-//   pie-sim --seeds 200 [--first 0]     as many worlds; the first that goes wrong ends it
-//   pie-sim --seed 17                   that world alone
+//   pie-sim --seeds 200 [--first 0]     runs 200 worlds; the first that goes wrong ends the run
+//   pie-sim --seed 17                   runs that world alone
+//
+// Every second world has a device that takes two or three batches at a time.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +15,10 @@ namespace pie::sim {
 namespace {
 
 WorldOptions WorldOf(uint64_t seed) {
-  return {.seed = seed, .guests = 2 + static_cast<uint32_t>(seed % 11), .actions = 60};
+  return {.seed = seed,
+          .guests = 2 + static_cast<uint32_t>(seed % 11),
+          .actions = 60,
+          .batches_in_flight = seed % 2 == 0 ? 1U : 2U + static_cast<uint32_t>(seed / 2 % 2)};
 }
 
 int RunSeeds(uint64_t first, uint64_t count) {
@@ -28,6 +33,7 @@ int RunSeeds(uint64_t first, uint64_t count) {
     all.answers += report->answers;
     all.failures += report->failures;
     all.steps += report->steps;
+    all.steps_ahead += report->steps_ahead;
     all.suspensions += report->suspensions;
     all.replayed_tokens += report->replayed_tokens;
     all.saved += report->saved;
@@ -37,11 +43,13 @@ int RunSeeds(uint64_t first, uint64_t count) {
     all.longest_wait_ns = std::max(all.longest_wait_ns, report->longest_wait_ns);
   }
   fmt::print(
-      "{} worlds: {} answers, {} failures of the device, {} steps, {} suspensions, {} tokens "
-      "replayed, {} saved, {} opened, {} pages read back, {} turns with a price, longest wait "
+      "{} worlds: {} answers, {} failures of the device, {} steps, {} of them ahead, {} "
+      "suspensions, "
+      "{} tokens replayed, {} saved, {} opened, {} pages read back, {} rounds with a price, "
+      "longest wait "
       "{:.1f} s\n",
-      count, all.answers, all.failures, all.steps, all.suspensions, all.replayed_tokens, all.saved,
-      all.opened, all.pages_restored, all.ticks_with_a_price,
+      count, all.answers, all.failures, all.steps, all.steps_ahead, all.suspensions,
+      all.replayed_tokens, all.saved, all.opened, all.pages_restored, all.ticks_with_a_price,
       static_cast<double>(all.longest_wait_ns) * 1e-9);
   return 0;
 }

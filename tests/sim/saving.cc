@@ -1,4 +1,4 @@
-// What guests do with saved sequences. Part of Guest.
+// What guests do with saved sequences: the part of Guest that saves and opens them.
 #include <fmt/format.h>
 
 #include <utility>
@@ -16,7 +16,7 @@ std::string Guest::RandomName() {
   return dice_.Of({"a", "b", "c"});
 }
 
-// As the engine does it: a fork, of which some pages are read at a time.
+// Saves as the engine does: forks the sequence and reads some pages at a time.
 void Guest::Save(const Held& held) {
   if (saves_.size() >= kMostSaves) return;
   auto saving = std::make_shared<Saving>();

@@ -1,5 +1,5 @@
-// Saved sequences of a simulated world, by user and name: in memory, or in files as the engine
-// writes them. It knows what each must hold, and which must be there.
+// Store: the saved sequences of a simulated world, by user and name, in memory or in files as the
+// engine writes them. It knows which must be there and what each must hold.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,12 @@ class Store {
     Slots slots;  // what it must hold
   };
 
-  // All errors are of the store: what it found is not what it should have found.
+  // An error says that the store found something else than it should have.
   // Nullopt: there is none of that name, and there should be none.
   Result<std::optional<Saved>> Open(uint32_t user, const std::string& name);
   Result<std::optional<Saved>> Take(uint32_t user, const std::string& name);
   Status Delete(uint32_t user, const std::string& name);
-  // `killed`: whoever saves is gone before the end, and what was there before still is.
+  // `killed`: the writer is stopped before its end, and the old snapshot stays.
   Status Save(uint32_t user, const std::string& name, KvContent content, Slots slots, bool killed);
 
   uint64_t saved() const { return saved_; }

@@ -12,7 +12,7 @@
 namespace pie::sim {
 namespace {
 
-// Nobody waits longer for an answer: many times what a busy device needs for everybody's passes.
+// No guest waits longer for an answer: many times what a busy device needs for all passes.
 constexpr int64_t kLongestWaitNs = 120'000'000'000;
 constexpr uint64_t kMostRounds = 2'000'000;
 
@@ -23,7 +23,7 @@ class World {
         random_(options.seed),
         dice_(random_),
         plenty_(dice_.OneIn(4)),
-        device_(RandomDevice(), clock_, dice_, dice_.OneIn(4)),
+        device_(RandomDevice(), clock_, dice_, dice_.OneIn(4), options.batches_in_flight),
         store_(device_.info(), dice_.OneIn(16)),
         loop_(device_, RandomScheduler(), queue_, clock_) {
     const Surroundings around{device_, queue_, clock_, dice_, store_, next_sequence_, next_pass_};
@@ -74,6 +74,7 @@ class World {
       return Fail(Code::kInternal, "{} suspensions in plenty of memory", stats.suspensions);
     }
     report_.steps = stats.steps;
+    report_.steps_ahead = stats.steps_ahead;
     report_.saved = store_.saved();
     report_.opened = store_.opened();
     report_.pages_restored = stats.pages_restored;
@@ -112,7 +113,9 @@ class World {
     options.memory.restore_pause_at = dice_.Of({0.3, 0.85, 1.0});
     options.memory.overdue_ms = dice_.Of({1U, 50U, 2000U});
     options.memory.swap_pages = dice_.Of({0U, 0U, 5U, 1000U});
-    options.request_timeout_ms = 0;  // whoever waits for ever is to be found
+    options.memory.swap_always = dice_.OneIn(4);
+    options.request_timeout_ms = 0;  // a guest that waits for ever is to be found
+    if (!plenty_ && dice_.OneIn(6)) options.suspend_every_steps = 1 + dice_.Below(5);
     return options;
   }
 

@@ -21,6 +21,7 @@ struct WorldOptions {
   uint64_t seed = 0;
   uint32_t guests = 8;
   uint32_t actions = 40;  // of a guest
+  uint32_t batches_in_flight = 1;
   bool verbose = false;
 };
 
@@ -28,6 +29,7 @@ struct WorldReport {
   uint64_t answers = 0;
   uint64_t failures = 0;
   uint64_t steps = 0;
+  uint64_t steps_ahead = 0;  // submitted while another batch was in flight
   uint64_t suspensions = 0;
   uint64_t replayed_tokens = 0;
   uint64_t saved = 0;

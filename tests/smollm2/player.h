@@ -100,7 +100,7 @@ class Player {
 
   Backend& device_;
   uint32_t next_page_ = 0;
-  std::vector<Batch::Copy> copies_;  // before the next step
+  std::vector<PageCopy> copies_;  // before the next step
 };
 
 }  // namespace pie

@@ -86,7 +86,7 @@ class CpuBackend final : public Backend {
 
   Result<Ticket> Submit(const Batch& batch) override {
     for (PageId page : batch.pages) PIE_CHECK(page.value < info_.total_pages);
-    for (const Batch::Copy& copy : batch.copies) kv_.Copy(copy.from, copy.to);
+    for (const PageCopy& copy : batch.copies) kv_.Copy(copy.from, copy.to);
     CollectSampledRows(batch);
     transformer_.Run(batch, kv_.layers(), sampled_);
     output_ = {};
@@ -145,8 +145,8 @@ class CpuBackend final : public Backend {
       if (member.samples == nullptr) continue;
       for (const SampleSpec& sample : *member.samples) {
         for (uint32_t row : sample.rows) {
-          const uint32_t own = row - member.sample_row_offset;
-          if (row >= member.sample_row_offset && own < member.rows) {
+          const uint32_t own = row - member.pass_row;
+          if (row >= member.pass_row && own < member.rows) {
             sampled_.push_back(member.first_row + own);
           }
         }

@@ -58,9 +58,8 @@ inline std::vector<Rows> AllLogits(Backend& device, const std::vector<Sequence>&
                            .first_page = static_cast<uint32_t>(batch.pages.size()),
                            .pages = (done + rows + page_tokens - 1) / page_tokens,
                            .kv_tokens = done,
-                           .attention_row = done,
-                           .samples = &samples[s],
-                           .sample_row_offset = done};
+                           .pass_row = done,
+                           .samples = &samples[s]};
       if (!sequence.masks.empty()) member.attention = &sequence.masks;
       for (uint32_t i = 0; i < rows; ++i) {
         batch.tokens.push_back(sequence.tokens[done + i]);

@@ -20,8 +20,8 @@ namespace {
 constexpr int32_t kOne = 1 << 16;
 constexpr int kNoiseBits = 19;  // noise is uniform in [0, 8)
 
-// How likely a token is before the noise. With 8 of noise, one point is a lot for greedy text,
-// where the largest of 28 noises wins: they crowd just below 8.
+// How likely a token is before the noise. One point is a lot for greedy text, where the largest of
+// 28 noises wins, all of which are just below 8.
 int32_t Bias(uint32_t token) {
   if (token == dummy::kImEnd) return -kOne / 4;  // about one greedy step in eighty
   if (token >= dummy::kByteTokens) return -40 * kOne;
@@ -41,8 +41,8 @@ uint64_t SlotHash(uint32_t token, uint32_t position) {
   return Mix(token, position);
 }
 
-// state → logits. Keeps per-token constants, in blocks that compilers turn into vector code: a row
-// of the dummy vocabulary costs about 0.15 µs.
+// state → logits. It keeps constants for each token, in blocks that compilers turn into vector
+// code: a row of the dummy vocabulary costs about 0.15 µs.
 class LogitTable {
  public:
   LogitTable(uint64_t seed, uint32_t vocab_size)
@@ -53,10 +53,10 @@ class LogitTable {
     }
   }
   uint32_t vocab_size() const { return vocab_size_; }
-  // What Fill needs room for.
+  // The size of the buffer that Fill needs.
   size_t padded_size() const { return (vocab_size_ + kBlock - 1) / kBlock * kBlock; }
 
-  // Replaces the first vocab_size() of `buffer` (and what pads it).
+  // Replaces the first vocab_size() numbers of `buffer`, and the padding.
   std::span<const float> Fill(uint64_t state, std::vector<float>& buffer) const {
     const uint64_t mixed = Mix(seed_, state);
     const auto low = static_cast<uint32_t>(mixed);
@@ -114,9 +114,10 @@ class DummyBackend final : public Backend {
   const BackendInfo& info() const override { return info_; }
 
   Result<Ticket> Submit(const Batch& batch) override {
+    PIE_CHECK(batch.carried.empty());
     ready_at_ = std::chrono::steady_clock::now() + std::chrono::microseconds(options_.latency_us);
     ++ticket_;
-    for (const Batch::Copy& copy : batch.copies) {
+    for (const PageCopy& copy : batch.copies) {
       std::copy_n(Page(copy.from), info_.page_tokens, Page(copy.to));
     }
     output_ = {};
@@ -168,7 +169,7 @@ class DummyBackend final : public Backend {
 
   uint64_t State(std::span<const PageId> pages, const Batch::Member& member, uint32_t row) {
     const uint32_t causal_end = member.kv_tokens + row + 1;
-    const uint32_t mask_row = member.attention_row + row;
+    const uint32_t mask_row = member.pass_row + row;
     if (member.attention == nullptr || mask_row >= member.attention->size()) {
       return Sum(pages, 0, causal_end);
     }

@@ -2,9 +2,9 @@
 //
 // A KV slot holds a hash of (token, position). A row's state is the sum of the slots it attends to,
 // so a wrong page, a missed copy or a mask that is off by one changes the text. The logits are a
-// pure function of (seed, state): lowercase gibberish that now and then ends a turn. The same
-// tokens come out whatever the batch, the page size, the chunking and the history of forks.
-// Logits are fixed-point numbers that a float holds exactly: the same on every machine.
+// pure function of (seed, state): lowercase gibberish that ends the model's turn now and then. The
+// tokens do not depend on the batch, the page size, the chunking or the history of forks. Logits
+// are fixed-point numbers that a float holds exactly, so they are the same on every machine.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,13 @@ struct DummyOptions {
   uint32_t max_batch_tokens = 2048;
   uint32_t max_batch_members = 256;
   uint32_t max_positions = 32'768;
-  uint32_t latency_us = 0;  // that a batch takes at least
+  uint32_t latency_us = 0;  // what a batch takes at least
   uint32_t fail_every = 0;  // every n-th batch fails; 0 = none
 };
 
 std::unique_ptr<Backend> MakeDummyBackend(DummyOptions options);
 
-// What the device computes, spelled out for one row: the logits after the slots (token, position)
-// that it attends to. The tests' oracle.
+// What the device computes for one row that attends to these slots: the oracle of tests.
 struct DummySlot {
   uint32_t token;
   uint32_t position;

@@ -99,7 +99,7 @@ TEST(DummyBackend, ChunksContinueWhatThePagesHold) {
   Builder second;
   auto& member = second.Add({'l', 'o'}, {3, 7}, 3);
   member.samples = &samples;
-  member.sample_row_offset = 3;
+  member.pass_row = 3;
   const auto output = RunBatch(*backend, second.batch).value();
   ASSERT_EQ(output.slots[0].size(), 1U);  // row 1 was in the first chunk
   EXPECT_EQ(Logits(output, 0), DummyLogits(kSmall, Slots({'h', 'e', 'l', 'l', 'o'})));

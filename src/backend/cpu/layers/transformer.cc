@@ -151,7 +151,7 @@ void Transformer::ExpandMasks(const Batch& batch) {
     if (member.attention == nullptr) continue;
     members_[m].mask = bits;
     for (uint32_t row = 0; row < member.rows; ++row, bits += members_[m].mask_words) {
-      const size_t at = size_t{member.attention_row} + row;
+      const size_t at = size_t{member.pass_row} + row;
       const uint32_t keys = member.kv_tokens + row + 1;
       const auto set = [&](uint32_t begin, uint32_t end) {
         while (begin < end) {

@@ -1,0 +1,70 @@
+// Flights: the batches of the step loop. One is being built; those that were submitted are in
+// flight, the oldest first. Their buffers are reused.
+//
+// Owner: the step thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backend/backend.h"
+#include "sched/lane.h"
+#include "sched/planner.h"
+
+namespace pie {
+
+// A batch with the lanes that are its members.
+struct Flight {
+  struct Member {
+    Lane* lane = nullptr;    // null: the lane has no use for the result any more
+    uint32_t first_row = 0;  // of the pass
+    uint32_t rows = 0;
+    uint32_t unpaid_pages = 0;  // that it took, and that are paid for when the batch has run
+  };
+  Batch batch;
+  std::vector<Member> members;
+  std::vector<uint64_t> pages_made;  // the next page of each member that other passes may wait for
+  Result<BatchTicket> ticket = 0;    // an error: the device refused the batch
+  int64_t submitted_ns = 0;
+  // Passes that are over, and that the batch still points to.
+  std::vector<std::unique_ptr<ScheduledPass>> ended;
+
+  bool empty() const { return members.empty(); }
+  bool Makes(const PlanRequest& request) const;
+  void Clear();
+};
+
+class Flights {
+ public:
+  explicit Flights(uint32_t most) : ring_(most + 1) {}
+
+  Flight& next() { return At(in_flight_); }  // the one that is being built
+  const Flight& next() const { return At(in_flight_); }
+  Flight& newest() { return At(in_flight_ - 1); }
+  Flight& oldest() { return At(0); }
+  bool any_in_flight() const { return in_flight_ > 0; }
+  bool has_room() const { return in_flight_ + 1 < ring_.size(); }
+  uint32_t members_in_flight() const;
+  // Does a batch, in flight or being built, make the page that the request waits for?
+  bool Make(const PlanRequest& request) const;
+
+  void Launch() { ++in_flight_; }  // next() is in flight from now on
+  void RemoveOldest();             // when all of its members are settled
+
+  // The lane's results of all batches in flight are to be ignored.
+  void Forget(const Lane& lane);
+  // Batches in flight may point to a pass that is over: it is destroyed with the last of them.
+  void Keep(std::unique_ptr<ScheduledPass> pass);
+
+ private:
+  Flight& At(size_t i) { return ring_[(first_ + i) % ring_.size()]; }
+  const Flight& At(size_t i) const { return ring_[(first_ + i) % ring_.size()]; }
+
+  std::vector<Flight> ring_;
+  size_t first_ = 0;
+  size_t in_flight_ = 0;
+};
+
+}  // namespace pie

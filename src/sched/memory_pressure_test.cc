@@ -1,0 +1,128 @@
+// Sequences that do not fit into the device's memory, at once or at all.
+#include <gtest/gtest.h>
+
+#include "sched/scheduler.h"
+#include "sched/testing.h"
+
+namespace pie {
+namespace {
+
+using testing::Mirror;
+using testing::Outcome;
+using Tokens = std::vector<uint32_t>;
+
+class MemoryPressureTest : public testing::SchedulerFixture {};
+
+TEST_P(MemoryPressureTest, WhatCanNeverFitFailsAtOnce) {
+  Start({.page_tokens = 4, .total_pages = 10, .max_positions = 1000},
+        {.page_wait_ms = 60'000, .check_integrity = true});
+  Mirror mirror = Create();
+  const Error error = Append(mirror, Tokens(41, 'a')).Failure();
+  EXPECT_EQ(error.code, Code::kExhausted);
+  EXPECT_EQ(error.text,
+            "the sequence would have 41 tokens; the KV memory holds 40 (10 pages of 4 tokens)");
+  Mirror fits = Create();
+  ExpectAppend(fits, Tokens(40, 'a'));
+  EXPECT_EQ(Append(fits, {'b'}).Failure().code, Code::kExhausted);
+}
+
+TEST_P(MemoryPressureTest, SequencesEndWithTheModelsPositions) {
+  Start({.max_positions = 20});
+  Mirror mirror = Create();
+  Append(mirror, Tokens(15, 'a')).Token();
+  Forward forward = mirror.Append(Tokens(6, 'b'));
+  forward.positions = {0, 1, 2, 3, 4, 5};  // positions that would do
+  EXPECT_EQ(Run(std::move(forward)).Failure().text,
+            "the sequence would have 21 tokens; this model takes at most 20");
+}
+
+TEST_P(MemoryPressureTest, AnIdleSequenceLosesItsPagesFirst) {
+  Start({.page_tokens = 4, .total_pages = 10});
+  Mirror holder = Create();
+  Append(holder, Tokens(38, 'a')).Token();
+  Mirror other = Create();
+  ExpectAppend(other, Tokens(40, 'b'));
+  ExpectAppend(holder, {'c'});  // which takes them back
+  ASSERT_TRUE(Idle());
+  EXPECT_EQ(pages_used(), 10U);
+  EXPECT_EQ(scheduler_->stats().suspensions, 2U);
+}
+
+TEST_P(MemoryPressureTest, SequencesThatDoNotFitTogetherAllFinish) {
+  Start({.page_tokens = 4, .total_pages = 12});
+  std::vector<Mirror> mirrors;
+  for (int i = 0; i < 6; ++i) mirrors.push_back(Create());
+  std::vector<Tokens> given(6, Tokens{'x'});
+  for (int step = 0; step < 30; ++step) {  // up to 31 tokens each: 48 pages where there are 12
+    std::vector<Outcome> outcomes;
+    for (size_t i = 0; i < 6; ++i) outcomes.push_back(Append(mirrors[i], {given[i].back()}));
+    for (size_t i = 0; i < 6; ++i) {
+      given[i].push_back(outcomes[i].Token());
+      ASSERT_EQ(given[i].back(), Greedy(mirrors[i])) << "sequence " << i << ", step " << step;
+    }
+  }
+  EXPECT_GT(scheduler_->stats().suspensions, 0U);
+}
+
+TEST_P(MemoryPressureTest, SuspendGivesPagesBackAndTheNextPassBringsThem) {
+  for (const bool share : {true, false}) {
+    Start({.page_tokens = 4}, {.prefix = {.share = share}, .check_integrity = true});
+    Mirror mirror = Create();
+    Append(mirror, Tokens(30, 'a')).Token();
+    scheduler_->Suspend(mirror.id);
+    ASSERT_TRUE(Idle());
+    EXPECT_EQ(pages_used(), 0U);
+    Mirror fork = Fork(mirror);
+    Truncate(fork, 9);
+    ExpectAppend(mirror, {'b'});
+    ExpectAppend(fork, {'c'});
+    ASSERT_TRUE(Idle());
+    // Whole pages were still there; the rest is computed again.
+    EXPECT_EQ(scheduler_->stats().replayed_tokens, share ? 2U + 1U : 30U + 9U);
+    scheduler_->Suspend(fork.id);
+    scheduler_->Suspend(fork.id);
+    scheduler_->Drop(fork.id);
+    scheduler_->Suspend(mirror.id);
+    scheduler_->Drop(mirror.id);
+    ASSERT_TRUE(Idle());
+    EXPECT_EQ(pages_used(), 0U);
+  }
+}
+
+TEST_P(MemoryPressureTest, MasksAreReplayedToo) {
+  Start({.page_tokens = 4}, {.prefix = {.share = false}, .check_integrity = true});
+  Mirror mirror = Create();
+  Forward forward = mirror.Append({'a', 'b', 'c', 'd', 'e', 'f'});
+  forward.attention.assign(6, {0, 100});
+  forward.attention[5] = {1, 1, 2, 9};
+  Run(std::move(forward)).Token();
+  scheduler_->Suspend(mirror.id);
+  ExpectAppend(mirror, {'g'});
+}
+
+TEST_P(MemoryPressureTest, ForcedSuspensionChangesNoToken) {
+  for (const bool swap : {false, true}) {
+    SchedulerOptions options{.check_integrity = true, .suspend_every_steps = 1};
+    options.prefix.share = false;
+    options.memory.swap_pages = swap ? 1000 : 0;
+    options.memory.swap_always = swap;
+    Start({.seed = 4, .page_tokens = 4, .max_batch_tokens = 8}, options);
+    std::vector<Mirror> mirrors;
+    for (int i = 0; i < 3; ++i) mirrors.push_back(Create());
+    for (uint32_t step = 0; step < 20; ++step) {
+      std::vector<Outcome> outcomes;
+      for (Mirror& mirror : mirrors) outcomes.push_back(Append(mirror, Tokens(3, 'a' + step)));
+      for (size_t i = 0; i < 3; ++i) ASSERT_EQ(outcomes[i].Token(), Greedy(mirrors[i]));
+    }
+    ASSERT_TRUE(Idle());
+    const SchedulerStats stats = scheduler_->stats();
+    EXPECT_GT(stats.suspensions, 20U);
+    EXPECT_EQ(stats.pages_swapped > 0, swap);
+    EXPECT_EQ(stats.replayed_tokens > 0, !swap);
+  }
+}
+
+PIE_ON_BOTH_DEVICES(MemoryPressureTest);
+
+}  // namespace
+}  // namespace pie
