@@ -34,9 +34,9 @@ def run_script(code: Any, text: str) -> str:
 
 
 def _guarded(work: Callable[[], str]) -> str:
-    """Turns every exception into `Err`: any other would trap, and a trap tells the client nothing."""
+    """Turns every exception into `Err`. Any other would trap and tell the client nothing."""
     if "random" in sys.modules:
-        sys.modules["random"].seed()  # the snapshot froze its state, so that all runs would draw alike
+        sys.modules["random"].seed()  # the snapshot froze its state: all runs would draw alike
     try:
         return work()
     except SystemExit as end:

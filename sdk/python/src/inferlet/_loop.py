@@ -68,7 +68,7 @@ class Loop(asyncio.AbstractEventLoop):
         while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
             self._timers_cancelled -= 1
-        # A wait that has just been cancelled is not polled: its owner is about to drop the pollable.
+        # A wait that was just cancelled is not polled: its owner is about to drop the pollable.
         waits = [(f, p) for f, p in self._waiting.items() if not f.done()]
         if block:
             self._block(waits, timers[0][0] if timers else None)

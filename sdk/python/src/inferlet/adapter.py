@@ -11,7 +11,7 @@ from .model import Model
 
 
 class Adapter:
-    """A LoRA adapter of a model. Its slot is released with the object, or at the end of a `with`."""
+    """A LoRA adapter of a model. Its slot is freed with the object or at the end of a `with`."""
 
     def __init__(self, raw: Any) -> None:
         self._handle = raw
