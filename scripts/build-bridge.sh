@@ -58,7 +58,13 @@ exec 9>"$cache/locks/bridge.lock"
 flock -n 9 || { echo "waiting for another build of the bridge" >&2; flock 9; }
 
 if [ "$profile" = test ]; then
-  exec cargo test --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}" --workspace --lib
+  # The generator is tested apart: in one run its dependencies would change the features of
+  # wasmtime's, and wasmtime would be compiled a second time.
+  for crates in "-p pie-bridge -p pie-text" "-p pie-hostgen"; do
+    # shellcheck disable=SC2086 # several words
+    cargo test --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}" $crates --lib
+  done
+  exit 0
 fi
 cargo build --manifest-path "$root/bridge/Cargo.toml" --locked --quiet "${flags[@]}"
 if ! complete "$header_dir" "${headers[@]}"; then
