@@ -337,7 +337,7 @@ class Composition : public SchedulerKvTest {
   std::vector<Sequence> live_;
 };
 
-TEST_F(Composition, GivesTheTokensOfAPlainRecomputation) {
+TEST_P(Composition, GivesTheTokensOfAPlainRecomputation) {
   for (const uint32_t page_tokens : {1U, 16U, 64U}) {
     for (const bool share : {false, true}) {
       live_.clear();
@@ -358,6 +358,7 @@ TEST_F(Composition, GivesTheTokensOfAPlainRecomputation) {
 }
 
 PIE_ON_BOTH_DEVICES(SchedulerKvTest);
+PIE_ON_BOTH_DEVICES(Composition);
 
 }  // namespace
 }  // namespace pie
