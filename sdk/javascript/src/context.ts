@@ -2,6 +2,7 @@
 import { Context as RawContext } from 'pie:core/context';
 import * as rawChat from 'pie:instruct/chat';
 import type { Turn } from 'pie:plus/turns';
+import { describe } from './failure.ts';
 import { Forward } from './forward.ts';
 import { Generator, type GenerateOptions } from './generator.ts';
 import type { Model } from './model.ts';
@@ -35,12 +36,12 @@ export class Context implements Disposable {
 
   // ── snapshots and clones ────────────────────────────────────────────────────────────────────────
 
-  /** A copy of a saved snapshot; undefined where there is none. */
+  /** A copy of a saved snapshot; undefined if the name is absent. Throws if it cannot be read. */
   static open(model: Model, name: string): Context | undefined {
     return fromSnapshot(model, () => RawContext.open(model.raw, name));
   }
 
-  /** Like `open`, and the snapshot is gone. */
+  /** Does the same as `open` and deletes the snapshot. */
   static take(model: Model, name: string): Context | undefined {
     return fromSnapshot(model, () => RawContext.take(model.raw, name));
   }
@@ -215,13 +216,17 @@ export class Context implements Disposable {
   }
 }
 
-/** The engine answers a missing name with an error, this SDK with undefined. */
+/** How the engine's error for an absent name begins. */
+const ABSENT = 'no snapshot is named ';
+
+/** The engine answers an absent name with an error, this SDK with undefined. */
 function fromSnapshot(model: Model, take: () => RawContext): Context | undefined {
   let raw: RawContext;
   try {
     raw = take();
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (describe(error).message.startsWith(ABSENT)) return undefined;
+    throw error;
   }
   return new Context(model, raw, Turns.inTheMiddle());
 }

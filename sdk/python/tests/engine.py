@@ -205,7 +205,7 @@ class Context(Resource):
     @classmethod
     def open(cls, model: Model, name: str) -> Context:
         if name not in state.snapshots:
-            raise Err(f"no snapshot {name}")
+            raise Err(f"no snapshot is named '{name}'")
         context = cls(model)
         context.committed, context.working, context.pages = state.snapshots[name]
         context.working = context.working.copy()
@@ -220,7 +220,7 @@ class Context(Resource):
     @classmethod
     def delete(cls, model: Model, name: str) -> None:
         if state.snapshots.pop(name, None) is None:
-            raise Err(f"no snapshot {name}")
+            raise Err(f"no snapshot is named '{name}'")
 
     def fork(self) -> Context:
         self.save("fork")

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from typing import Self
 
 
+ABSENT = "no snapshot is named "  # how the engine's error for an absent name begins
+
+
 class Context:
     """Fill it (`system`, `user`, `append`, …), then `generate` or run passes of your own.
 
@@ -50,20 +53,23 @@ class Context:
 
     @classmethod
     def open(cls, model: Model, name: str) -> Self | None:
-        """A copy of a saved snapshot, or None if there is none of that name."""
+        """A copy of a saved snapshot, or None if there is none of that name. A snapshot that cannot
+        be read is a PieError."""
         return cls._saved(wit.Context.open, model, name)
 
     @classmethod
     def take(cls, model: Model, name: str) -> Self | None:
-        """Like `open`, and the snapshot is gone."""
+        """Does the same as `open` and deletes the snapshot."""
         return cls._saved(wit.Context.take, model, name)
 
     @classmethod
     def _saved(cls, how: Any, model: Model, name: str) -> Self | None:
         try:
             return cls(model, name, _raw=ask(how, model._raw, name))
-        except PieError:
-            return None
+        except PieError as error:
+            if str(error).startswith(ABSENT):
+                return None
+            raise
 
     @staticmethod
     def delete(model: Model, name: str) -> None:
