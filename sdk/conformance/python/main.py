@@ -8,10 +8,11 @@ import forwards
 import generations
 import messages
 import models
+import refusals
 from table import CASES
 
 # Importing a module is what enters its cases into the table.
-GROUPS = (models, contexts, forwards, generations, chains, messages)
+GROUPS = (models, contexts, forwards, generations, chains, messages, refusals)
 
 
 async def main(input: dict) -> dict:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "bid.h"
 #include "inferlet/reactor.h"
 
 namespace inferlet::detail {
@@ -14,10 +13,6 @@ bool IsChainable(const GeneratorState& generator) {
          !generator.engine_drafts;
 }
 
-void Bid(const GeneratorState& generator) {
-  BidForStep(*generator.context, {generator.horizon, generator.max_tokens, generator.generated});
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Chained>> Chained::Start(std::shared_ptr<GeneratorState> generator,
@@ -25,7 +20,7 @@ Result<std::unique_ptr<Chained>> Chained::Start(std::shared_ptr<GeneratorState> 
   if (!IsChainable(*generator) || !PIE_TRY_SYNC(generator->Advance())) return nullptr;
   ContextState& context = *generator->context;
   const auto pass = BuildPass(StepState(generator), {});
-  Bid(*generator);
+  generator->Expect();
   context.turns.Settle();
   const size_t room =
       generator->max_tokens ? *generator->max_tokens - generator->generated : UINT32_MAX;
@@ -70,7 +65,6 @@ std::vector<uint32_t> Chained::Accept(std::span<const uint32_t> tokens) {
   generator.steps += tokens.size();
   if (std::exchange(started_, true) && !buffer.empty()) buffer.erase(buffer.begin());
   if (accepted.size() == tokens.size()) buffer.insert(buffer.begin(), accepted.back());
-  if (!ended_) Bid(generator);
   return accepted;
 }
 

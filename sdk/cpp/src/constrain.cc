@@ -67,8 +67,8 @@ Result<GrammarConstraint> ToConstraint(Result<Grammar> grammar, const Model& mod
 Result<Grammar> Grammar::FromJsonSchema(std::string_view schema) {
   return ToGrammar(raw::Grammar::FromJsonSchema(schema));
 }
-Grammar Grammar::Json() {
-  return Grammar(raw::Grammar::Json());
+Result<Grammar> Grammar::Json() {
+  return ToGrammar(pie::plus::fallible::JsonGrammar());
 }
 Result<Grammar> Grammar::FromRegex(std::string_view pattern) {
   return ToGrammar(raw::Grammar::FromRegex(pattern));
@@ -80,6 +80,10 @@ std::string Grammar::ToString() const {
   return detail::Text(raw_->ToString());
 }
 
+Result<Matcher> Matcher::New(const Grammar& grammar, const Tokenizer& tokenizer) {
+  return Lift(pie::plus::fallible::CreateMatcher(grammar.Inner(), tokenizer.Inner()),
+              [](raw::Matcher made) { return Matcher(std::move(made)); });
+}
 Result<void> Matcher::AcceptTokens(std::span<const uint32_t> tokens) {
   return Lift(raw_.AcceptTokens(tokens));
 }
@@ -87,11 +91,12 @@ std::vector<uint32_t> Matcher::NextTokenLogitMask() const {
   return detail::List(raw_.NextTokenLogitMask());
 }
 
-GrammarConstraint GrammarConstraint::FromGrammar(const Grammar& grammar, const Model& model) {
-  return GrammarConstraint(Matcher(grammar, model.Tokenizer()));
+Result<GrammarConstraint> GrammarConstraint::FromGrammar(const Grammar& grammar,
+                                                         const Model& model) {
+  return GrammarConstraint(PIE_TRY_SYNC(Matcher::New(grammar, model.Tokenizer())));
 }
-GrammarConstraint GrammarConstraint::Json(const Model& model) {
-  return FromGrammar(Grammar::Json(), model);
+Result<GrammarConstraint> GrammarConstraint::Json(const Model& model) {
+  return ToConstraint(Grammar::Json(), model);
 }
 Result<GrammarConstraint> GrammarConstraint::FromJsonSchema(std::string_view schema,
                                                             const Model& model) {

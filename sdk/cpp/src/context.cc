@@ -1,6 +1,5 @@
 #include "inferlet/context.h"
 
-#include "bid.h"
 #include "inferlet/chat.h"
 #include "inferlet/forward.h"
 #include "inferlet/generate.h"
@@ -37,12 +36,15 @@ Result<void> Context::Delete(const inferlet::Model& model, std::string_view name
 }
 
 Result<void> Context::Save(std::string_view name) const {
+  PIE_TRY_SYNC(state_->TakeFault());
   return Lift(state_->raw.Save(name));
 }
 Result<std::string> Context::Snapshot() const {
+  PIE_TRY_SYNC(state_->TakeFault());
   return detail::LiftText(state_->raw.Snapshot());
 }
 Result<Context> Context::Fork() const {
+  PIE_TRY_SYNC(state_->TakeFault());
   Context fork = PIE_TRY_SYNC(Adopt(state_->model, state_->raw.Fork()));
   fork.state_->buffer = state_->buffer;
   fork.state_->turns = state_->turns;
@@ -56,9 +58,9 @@ namespace {
 
 using Kind = detail::Turns::Kind;
 
-// A turn by itself can always be said, or the engine ends the run: only tools give an error.
 void Say(ContextState& state, detail::Turns::Turn turn) {
-  (void)state.turns.Add(state.model, state.buffer, std::move(turn));
+  Result<void> said = state.turns.Add(state.model, state.buffer, std::move(turn));
+  if (!said) state.fault = std::move(said).error();
 }
 
 }  // namespace
@@ -103,6 +105,7 @@ namespace {
 
 // Takes the state by value: a Context may be moved or destroyed while its flush runs.
 Task<Result<void>> FlushBuffer(std::shared_ptr<ContextState> context) {
+  PIE_TRY(context->TakeFault());
   context->turns.Settle();
   if (context->buffer.empty()) co_return {};
   auto pass = std::make_shared<detail::PassState>(context);
@@ -124,13 +127,7 @@ Task<Result<void>> Context::Flush() {
 
 Result<void> Context::Truncate(uint32_t n) {
   state_->turns.Settle();
-  const uint32_t working = state_->raw.WorkingPageTokenCount();
-  if (n > working) {
-    return Error("cannot truncate " + std::to_string(n) + " tokens: only the last " +
-                 std::to_string(working) + " are in working pages, committed pages stay");
-  }
-  if (n > 0) state_->raw.TruncateWorkingPageTokens(n);
-  return {};
+  return Lift(pie::plus::fallible::TruncateWorkingPageTokens(state_->raw, n));
 }
 
 Generator Context::Generate(Sampler sampler) {
@@ -156,10 +153,8 @@ const raw::Context& Context::Inner() const {
   return state_->raw;
 }
 
-void Context::SetBid(double value) {
-  state_->raw.Bid(value);
-  state_->bid = value;
-  state_->bid_by_hand = true;
+Result<void> Context::SetBid(double value) {
+  return Lift(pie::plus::bidding::Once(state_->raw, value));
 }
 Idle Context::Idle() {
   return inferlet::Idle(state_);
@@ -169,14 +164,11 @@ Result<void> Context::Suspend() {
 }
 
 Idle::Idle(std::shared_ptr<ContextState> state) : state_(std::move(state)) {
-  ++state_->idle_guards;
-  state_->raw.Bid(0);
+  if (state_->idle_guards++ == 0) (void)pie::plus::bidding::Idle(state_->raw, true);
 }
 
 Idle::~Idle() {
-  if (!state_ || --state_->idle_guards > 0) return;
-  if (!state_->bid) state_->bid = detail::DefaultBid(*state_, {});
-  state_->raw.Bid(*state_->bid);
+  if (state_ && --state_->idle_guards == 0) (void)pie::plus::bidding::Idle(state_->raw, false);
 }
 
 namespace scheduling {

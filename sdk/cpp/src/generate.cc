@@ -15,6 +15,7 @@ Generator::Generator(std::shared_ptr<detail::ContextState> context, Sampler samp
 
 Generator& Generator::MaxTokens(size_t n) {
   state_->max_tokens = n;
+  state_->expects_anew = true;
   return *this;
 }
 Generator& Generator::Stop(std::span<const uint32_t> tokens) {
@@ -55,6 +56,7 @@ Generator& Generator::Seed(uint64_t seed) {
 }
 Generator& Generator::Horizon(size_t n) {
   state_->horizon = n;
+  state_->expects_anew = true;
   return *this;
 }
 

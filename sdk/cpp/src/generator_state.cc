@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "bid.h"
-
 namespace inferlet::detail {
 
 Result<bool> GeneratorState::Advance() {
+  PIE_TRY_SYNC(context->TakeFault());
   revocable.reset();
   const std::vector<uint32_t> news = std::exchange(fresh, {});
   if (speculator && !news.empty()) speculator->Accept(news);
@@ -20,6 +19,22 @@ Result<bool> GeneratorState::Advance() {
   }
   mask = std::move(allowed);
   return !done;
+}
+
+void GeneratorState::Expect() {
+  if (!std::exchange(expects_anew, false)) return;
+  const auto left = [this](size_t total) {
+    return static_cast<double>(total > generated ? total - generated : 1);
+  };
+  std::optional<double> passes;
+  if (horizon) {
+    passes = left(*horizon);
+  } else if (max_tokens) {
+    passes = left(*max_tokens);
+  }
+  const double variation = horizon ? 0 : 1;
+  const auto told = Lift(pie::plus::bidding::Expect(context->raw, passes, variation));
+  if (!told) context->fault = told.error();
 }
 
 std::vector<uint32_t> GeneratorState::Cut(std::span<const uint32_t> tokens) {
@@ -109,6 +124,7 @@ Result<void> Accept(GeneratorState& generator, const std::vector<uint32_t>& draf
   chosen.resize(std::min(chosen.size(), confirmed + 1));
   output.tokens = generator.Cut(chosen);
   const size_t accepted = output.tokens.size();
+  if (accepted > 1) generator.expects_anew = true;  // the engine counts passes, not tokens
 
   // Confirmed drafts are in the pages already. The last token is left for the next pass to run, as
   // it is without drafts; only in front of a stop token nothing is left.
@@ -139,7 +155,7 @@ Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step) {
 
   const Drafts drafts = step->cleared ? Drafts() : generator.NextDrafts();
   const auto pass = BuildPass(*step, drafts);
-  BidForStep(context, {generator.horizon, generator.max_tokens, generator.generated});
+  generator.Expect();
   // Queued at once, before anything is awaited: should the step be cancelled, the tokens are run.
   context.turns.Settle();
   const std::vector<uint32_t> input = std::exchange(context.buffer, {});

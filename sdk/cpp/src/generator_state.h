@@ -43,6 +43,7 @@ struct GeneratorState {
 
   uint64_t steps = 0;
   size_t generated = 0;
+  bool expects_anew = true;  // the engine does not know how many passes are still to come
   bool done = false;
   std::vector<uint32_t> fresh;  // accepted; constraints and speculator do not know them yet
   std::optional<std::vector<uint32_t>> mask;  // of the next step; none before the first
@@ -57,6 +58,9 @@ struct GeneratorState {
   // Before a step: tells constraints and speculator what was accepted, and works out the mask.
   // False at the end of the generation.
   Result<bool> Advance();
+  // Tells the engine how many passes are still to come, from which it bids. It counts them down by
+  // itself.
+  void Expect();
   // The tokens before the first stop id, as many as the limit allows. Counts them, and notes the
   // end.
   std::vector<uint32_t> Cut(std::span<const uint32_t> tokens);

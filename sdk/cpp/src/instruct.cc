@@ -100,21 +100,23 @@ std::vector<uint32_t> AnswerPrefix(const Model& model, std::string_view name,
   return List(host::Answer(model.Inner(), name, result_json));
 }
 
-Decoder::Decoder(const Model& model) : raw_(host::CreateDecoder(model.Inner())) {}
+Decoder::Decoder(const Model& model)
+    : raw_(pie::plus::fallible::CreateToolDecoder(model.Inner())) {}
 
 Result<Event> Decoder::Feed(std::span<const uint32_t> tokens) {
-  return Lift(raw_.Feed(tokens), [this](host::Event event) -> Event {
+  if (!raw_) return Error(Text(raw_.error()));
+  return Lift(raw_->Feed(tokens), [this](host::Event event) -> Event {
     if (auto* call = std::get_if<host::Event::Call>(&event.variants)) {
       return Call{Text(std::get<0>(call->value)), Text(std::get<1>(call->value))};
     }
-    // The contract says "start" of text without a call too.
-    if (pie::plus::calls::Assembling(raw_)) return Start{};
+    // The engine answers "start" for text without a call, too.
+    if (pie::plus::calls::Assembling(*raw_)) return Start{};
     return Idle{};
   });
 }
 
 void Decoder::Reset() {
-  raw_.Reset();
+  if (raw_) raw_->Reset();
 }
 
 std::optional<Call> ParseCall(const Model& model, std::string_view text) {
@@ -131,8 +133,9 @@ std::optional<Grammar> NativeGrammar(const Model& model, std::span<const std::st
 }
 
 std::optional<Matcher> NativeMatcher(const Model& model, std::span<const std::string> schemas) {
-  if (!host::Format(model.Inner(), Views(schemas))) return std::nullopt;
-  return Matcher(host::CreateMatcher(model.Inner(), Views(schemas)));
+  auto matcher = pie::plus::fallible::CreateToolMatcher(model.Inner(), Views(schemas));
+  if (!matcher) return std::nullopt;
+  return Matcher(*std::move(matcher));
 }
 
 }  // namespace tools

@@ -5,8 +5,11 @@
 
 namespace inferlet {
 
+using detail::Lift;
 using detail::List;
 using detail::Text;
+
+namespace fallible = pie::plus::fallible;
 
 namespace {
 
@@ -29,14 +32,14 @@ namespace session {
 
 namespace host = pie::core::session;
 
-void Send(std::string_view message) {
-  host::Send(message);
+Result<void> Send(std::string_view message) {
+  return Lift(fallible::Send(message));
 }
-void Send(const Json& message) {
-  host::Send(message.IsString() ? *message.As<std::string>() : message.Dump());
+Result<void> Send(const Json& message) {
+  return Send(message.IsString() ? *message.As<std::string>() : message.Dump());
 }
-void SendFile(std::span<const uint8_t> data) {
-  host::SendFile(data);
+Result<void> SendFile(std::span<const uint8_t> data) {
+  return Lift(fallible::SendFile(data));
 }
 Task<std::optional<std::string>> Receive() {
   return TextOf(host::Receive());
@@ -51,17 +54,29 @@ namespace messaging {
 
 namespace host = pie::core::messaging;
 
-void Push(std::string_view topic, std::string_view message) {
-  host::Push(topic, message);
+namespace {
+
+Task<Result<std::string>> NextIn(std::expected<pie::core::types::FutureString, wit::string> asked) {
+  if (!asked) co_return Error(Text(asked.error()));
+  std::optional<std::string> message = co_await TextOf(*std::move(asked));
+  if (!message) co_return Error("the queue is closed: no message will arrive any more");
+  co_return *std::move(message);
 }
-Task<std::optional<std::string>> Pull(std::string_view topic) {
-  return TextOf(host::Pull(topic));
+
+}  // namespace
+
+Result<void> Push(std::string_view topic, std::string_view message) {
+  return Lift(fallible::Push(topic, message));
 }
-void Broadcast(std::string_view topic, std::string_view message) {
-  host::Broadcast(topic, message);
+Task<Result<std::string>> Pull(std::string_view topic) {
+  return NextIn(fallible::Pull(topic));
 }
-Subscription Subscribe(std::string_view topic) {
-  return Subscription(host::Subscribe(topic));
+Result<void> Broadcast(std::string_view topic, std::string_view message) {
+  return Lift(fallible::Broadcast(topic, message));
+}
+Result<Subscription> Subscribe(std::string_view topic) {
+  return Lift(fallible::Subscribe(topic),
+              [](host::Subscription made) { return Subscription(std::move(made)); });
 }
 
 Subscription::Subscription(host::Subscription raw)

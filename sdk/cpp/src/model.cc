@@ -26,6 +26,9 @@ Tokenizer::Tokenizer(raw::Tokenizer raw) : raw_(std::make_shared<raw::Tokenizer>
 std::vector<uint32_t> Tokenizer::Encode(std::string_view text) const {
   return List(raw_->Encode(text));
 }
+Result<std::vector<uint32_t>> Tokenizer::TryEncode(std::string_view text) const {
+  return Lift(pie::plus::fallible::Encode(*raw_, text), List<uint32_t>);
+}
 Result<std::string> Tokenizer::Decode(std::span<const uint32_t> tokens) const {
   return LiftText(raw_->Decode(tokens));
 }

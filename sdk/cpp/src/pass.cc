@@ -92,6 +92,11 @@ Result<void> ContextState::Settle(uint32_t forgotten, uint32_t revocable) {
   return Lift(raw.CommitWorkingPages(full));
 }
 
+Result<void> ContextState::TakeFault() {
+  if (fault.empty()) return {};
+  return Error(std::exchange(fault, {}));
+}
+
 uint32_t Reader::SlotCount() const {
   const auto* sampler = std::get_if<Sampler>(&what);
   return static_cast<uint32_t>(rows.size()) * (sampler ? sampler->SlotsPerRow() : 1);
@@ -106,6 +111,7 @@ void PassState::AddInput(std::span<const uint32_t> more) {
 
 Task<Result<raw::Output>> RunPass(std::shared_ptr<PassState> state) {
   ContextState& context = *state->context;
+  PIE_TRY(context.TakeFault());
   if (!state->fault.empty()) co_return Error(state->fault);
   if (std::exchange(state->executed, true))
     co_return Error("a pass is executed once: make another");

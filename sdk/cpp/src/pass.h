@@ -31,7 +31,6 @@ struct ContextState {
   // After a pass: forgets the last `forgotten` tokens, then commits the pages that are full, but
   // for those with one of the last `revocable` tokens.
   Result<void> Settle(uint32_t forgotten, uint32_t revocable = 0);
-  uint32_t PageCount() const { return raw.CommittedPageCount() + raw.WorkingPageCount(); }
 
   raw::Context raw;
   Model model;
@@ -39,11 +38,10 @@ struct ContextState {
   std::vector<uint32_t> buffer;  // not run yet
   Turns turns;
 
-  // The bid in force, by whom it was set, and for how many pages.
-  std::optional<double> bid;
-  bool bid_by_hand = false;
-  uint32_t bid_pages = 0;
   int idle_guards = 0;
+  // The error of a call that returns no Result; the next call that can fail returns it.
+  std::string fault;
+  Result<void> TakeFault();
 };
 
 // A sampler or probe and the rows that it reads; without rows it gives no slots.

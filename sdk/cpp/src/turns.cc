@@ -1,8 +1,5 @@
 #include "turns.h"
 
-#include "inferlet/chat.h"
-#include "inferlet/tools.h"
-
 namespace inferlet::detail {
 
 namespace host = pie::plus::turns;
@@ -16,24 +13,6 @@ host::Turn ToRaw(const Turns::Turn& turn) {
   }
   return {turn.kind, wit::string::from_view(turn.text), wit::string::from_view(turn.name),
           std::move(tools)};
-}
-
-Result<std::vector<uint32_t>> Alone(const Model& model, const Turns::Turn& turn) {
-  switch (turn.kind) {
-    case Turns::Kind::kSystem:
-      return chat::System(model, turn.text);
-    case Turns::Kind::kUser:
-      return chat::User(model, turn.text);
-    case Turns::Kind::kAssistant:
-      return chat::Assistant(model, turn.text);
-    case Turns::Kind::kTools:
-      return tools::EquipPrefix(model, turn.tools);
-    case Turns::Kind::kAnswer:
-      return tools::AnswerPrefix(model, turn.name, turn.text);
-    case Turns::Kind::kCue:
-      break;
-  }
-  return chat::Cue(model);
 }
 
 }  // namespace
@@ -52,10 +31,12 @@ Result<void> Turns::Add(const Model& model, std::vector<uint32_t>& buffer, Turn 
   for (const Turn& before : pending_) turns.push_back(ToRaw(before));
   turns.push_back(ToRaw(turn));
   auto tokens = Lift(host::Extend(model.Inner(), settled_, turns), List<uint32_t>);
-  if (!tokens) {  // the template refuses these turns together: the new one by itself
+  if (!tokens) {  // not together, for example because they are too many: the new one by itself
     Settle();
     start_ = buffer.size();
-    tokens = Alone(model, turn);
+    turns.clear();
+    turns.push_back(ToRaw(turn));
+    tokens = Lift(host::Extend(model.Inner(), settled_, turns), List<uint32_t>);
     if (!tokens) return Error(std::move(tokens).error());
   }
   buffer.resize(start_);

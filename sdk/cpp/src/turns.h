@@ -1,10 +1,10 @@
 // Which chat turns a context has, so that the next one is written as the model's template writes it
 // there.
 //
-// A template renders whole conversations: where a turn stands changes what it adds. Turns whose
-// tokens are still the end of the buffer are pending and are rendered together, so while nothing is
-// flushed the buffer is the template's own rendering. Anything else that touches the buffer settles
-// them: from then on only their kinds are known.
+// A template renders whole conversations, and what a turn adds depends on where it stands. Turns
+// whose tokens are still the end of the buffer are pending: they are rendered together, so that the
+// buffer is the template's own rendering as long as nothing is flushed. Any other use of the buffer
+// settles them: from then on only their kinds are known.
 #pragma once
 
 #include <cstddef>
@@ -28,14 +28,14 @@ class Turns {
     std::vector<std::string> tools = {};
   };
 
-  // Of a context whose turns nobody knows.
+  // For a context whose turns nobody knows: a conversation is taken to be under way.
   static Turns InTheMiddle();
 
-  // Adds a turn's tokens to the buffer, and writes those of the pending ones anew.
+  // Adds a turn's tokens to the buffer, and writes those of the pending turns anew.
   Result<void> Add(const Model& model, std::vector<uint32_t>& buffer, Turn turn);
-  // The buffer goes its own way: only the kinds of the turns are known from here on.
+  // Ends the pending turns: from here on only their kinds are known.
   void Settle();
-  // The model's turn is closed.
+  // Closes the model's turn.
   void Seal();
 
  private:

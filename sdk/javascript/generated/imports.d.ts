@@ -12,8 +12,10 @@
 /// <reference path="./interfaces/pie-instruct-tool-use.d.ts" />
 /// <reference path="./interfaces/pie-mcp-client.d.ts" />
 /// <reference path="./interfaces/pie-mcp-types.d.ts" />
+/// <reference path="./interfaces/pie-plus-bidding.d.ts" />
 /// <reference path="./interfaces/pie-plus-calls.d.ts" />
 /// <reference path="./interfaces/pie-plus-chains.d.ts" />
+/// <reference path="./interfaces/pie-plus-fallible.d.ts" />
 /// <reference path="./interfaces/pie-plus-outcome.d.ts" />
 /// <reference path="./interfaces/pie-plus-sampling.d.ts" />
 /// <reference path="./interfaces/pie-plus-steps.d.ts" />
@@ -36,8 +38,10 @@ declare module 'pie:inferlet/imports' {
   export type * as PieInstructToolUse from 'pie:instruct/tool-use'; // import pie:instruct/tool-use
   export type * as PieMcpClient from 'pie:mcp/client'; // import pie:mcp/client
   export type * as PieMcpTypes from 'pie:mcp/types'; // import pie:mcp/types
+  export type * as PiePlusBidding from 'pie:plus/bidding'; // import pie:plus/bidding
   export type * as PiePlusCalls from 'pie:plus/calls'; // import pie:plus/calls
   export type * as PiePlusChains from 'pie:plus/chains'; // import pie:plus/chains
+  export type * as PiePlusFallible from 'pie:plus/fallible'; // import pie:plus/fallible
   export type * as PiePlusOutcome from 'pie:plus/outcome'; // import pie:plus/outcome
   export type * as PiePlusSampling from 'pie:plus/sampling'; // import pie:plus/sampling
   export type * as PiePlusSteps from 'pie:plus/steps'; // import pie:plus/steps

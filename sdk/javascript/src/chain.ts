@@ -24,9 +24,9 @@ export interface ChainRule {
   readonly stops: Uint32Array;
   /**
    * Takes over the tokens that the engine chose, and gives those that are accepted. The engine has computed
-   * all of them but the last. `ended`: no tokens follow them.
+   * all of them but the last.
    */
-  readonly accept: (chosen: Uint32Array, ended: boolean) => Uint32Array;
+  readonly accept: (chosen: Uint32Array) => Uint32Array;
 }
 
 export class Chained implements Batches {
@@ -51,7 +51,7 @@ export class Chained implements Batches {
       if (tokens.length > 0) {
         this.#before = undefined;
         this.#context.pages.resync();
-        return this.#accept(tokens, this.#ended);
+        return this.#accept(tokens);
       }
       if (ended === 'cancelled') {
         throw new Error('the generation was cancelled: its context was used for another pass');

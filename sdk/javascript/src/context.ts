@@ -1,6 +1,8 @@
 /** A token sequence with its KV cache, and the buffer of tokens that have not been computed yet. */
 import { Context as RawContext } from 'pie:core/context';
 import * as rawChat from 'pie:instruct/chat';
+import * as bidding from 'pie:plus/bidding';
+import { truncateWorkingPageTokens } from 'pie:plus/fallible';
 import type { Turn } from 'pie:plus/turns';
 import { describe } from './failure.ts';
 import { Forward } from './forward.ts';
@@ -20,7 +22,7 @@ export class Context implements Disposable {
   /** @internal Tokens that wait for the next pass. */ readonly pending = new TokenList();
   /** @internal The chat turns. */ readonly turns: Turns;
   #raw: RawContext | undefined;
-  #bid: number | undefined;
+  /** Scopes of `idle` that are open. */
   #idle = 0;
 
   /** A fresh, anonymous context. */
@@ -158,11 +160,12 @@ export class Context implements Disposable {
     return this.pending.toArray();
   }
 
-  /** Drops the last `n` computed tokens. Committed pages stay. */
+  /** Drops the last `n` computed tokens. Throws when the working pages hold fewer: committed ones stay. */
   truncate(n: number): void {
-    void this.raw;
+    if (!Number.isInteger(n) || n < 0) throw new RangeError(`cannot truncate ${n} tokens`);
     this.turns.settle();
-    this.pages.truncate(n);
+    truncateWorkingPageTokens(this.raw, n);
+    this.pages.resync();
   }
 
   // ── running ─────────────────────────────────────────────────────────────────────────────────────
@@ -178,30 +181,24 @@ export class Context implements Disposable {
 
   // ── the market for pages ────────────────────────────────────────────────────────────────────────
 
-  /** Bids this for a page instead of the default. */
+  /** Bids `value` credits a page in the next pass. The pass behind it bids as before. */
   setBid(value: number): void {
-    this.#bid = value;
-    this.raw.bid(value);
+    bidding.once(this.raw, value);
   }
 
-  /** Bids nothing until the returned scope ends: `using _ = ctx.idle();` */
+  /** Bids nothing until the returned scope ends, then as before: `using _ = ctx.idle();` */
   idle(): Disposable {
+    if (this.#idle === 0) bidding.idle(this.raw, true);
     this.#idle++;
-    this.raw.bid(0);
     let over = false;
     return {
       [Symbol.dispose]: () => {
         if (over) return;
         over = true;
         this.#idle--;
-        if (this.#idle === 0 && this.#bid !== undefined) this.#raw?.bid(this.#bid);
+        if (this.#idle === 0 && this.#raw) bidding.idle(this.#raw, false);
       },
     };
-  }
-
-  /** @internal Whether the generator sets the bid: neither `setBid` nor `idle` has. */
-  get bidsByDefault(): boolean {
-    return this.#bid === undefined && this.#idle === 0;
   }
 
   /** @internal */

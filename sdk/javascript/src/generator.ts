@@ -1,8 +1,7 @@
 /** The generation loop: buffer → pass → choose → cut → accept, until done. */
 import * as rawChat from 'pie:instruct/chat';
-import { balance, dividend } from 'pie:core/scheduling';
+import { expect } from 'pie:plus/bidding';
 import type { Adapter } from './adapter.ts';
-import { defaultBid } from './bid.ts';
 import { intersect, type Brle } from './brle.ts';
 import { Chained, type Batches } from './chain.ts';
 import { Decoder } from './chat.ts';
@@ -77,7 +76,8 @@ export class Generator implements AsyncIterable<GenStep> {
   #stopped = false;
   #openStep = false;
   #mask: Brle = NO_TOKENS;
-  #bidIsStale = true;
+  /** The engine does not know how many passes are still to come. */
+  #expectsAnew = true;
   /** Accepted, and not yet told to the constraints and the speculator. */
   readonly #untold = new TokenList();
   #ownChoice: OwnChoice | undefined;
@@ -110,6 +110,7 @@ export class Generator implements AsyncIterable<GenStep> {
 
   maxTokens(n: number): this {
     this.#limit = n;
+    this.#expectsAnew = true;
     return this;
   }
 
@@ -132,6 +133,7 @@ export class Generator implements AsyncIterable<GenStep> {
 
   horizon(n: number): this {
     this.#horizon = n;
+    this.#expectsAnew = true;
     return this;
   }
 
@@ -281,7 +283,7 @@ export class Generator implements AsyncIterable<GenStep> {
     }
     for (const { row, probe, handle } of ownProbes) requests.probe(row, probe, handle);
 
-    this.#bid();
+    this.#expect();
     const raw = await runPass(context, this.#plan(tokens, requests));
     this.#steps++;
     context.pending.drop(pending.length);
@@ -292,7 +294,8 @@ export class Generator implements AsyncIterable<GenStep> {
       const chosen = tokensIn(raw.slots, 0, auto.count);
       accepted = this.#settle(drafts, everyNth(chosen, this.#sampler.draws));
     }
-    if (context.pages.commitFull(this.#ownChoice?.cached)) this.#bidIsStale = true;
+    context.pages.commitFull(this.#ownChoice?.cached);
+    if (accepted.length > 1) this.#expectsAnew = true; // the engine counts passes, not tokens
     return new Output(raw, requests.layout, accepted, auto);
   }
 
@@ -314,20 +317,18 @@ export class Generator implements AsyncIterable<GenStep> {
     const pending = this.#pending();
     const requests = new Requests();
     requests.sample(positionsFrom(pending.length - 1, 1), this.#sampler);
-    this.#bid();
+    this.#expect();
     let held = pending.length; // tokens at the front of the buffer that the engine has
     return new Chained(context, this.#plan(pending, requests), {
       limit: (this.#limit ?? Infinity) - this.#generated,
       stops: toU32([...this.#stops, ...ends]),
-      accept: (chosen, ended) => {
+      accept: (chosen) => {
         this.#steps += chosen.length;
         const accepted = this.#register(chosen);
         const waiting = accepted.subarray(chosen.length - 1); // the last one, if it was accepted
         context.pending.drop(held);
         context.pending.unshift(waiting);
         held = waiting.length;
-        this.#bidIsStale = true;
-        if (!ended) this.#bid();
         return accepted;
       },
     });
@@ -414,21 +415,13 @@ export class Generator implements AsyncIterable<GenStep> {
     return this.#speculator ? toU32(this.#speculator.draft()[0]) : NO_TOKENS;
   }
 
-  /** Renewed when a page was filled: in between neither the pages held nor the outlook change much. */
-  #bid(): void {
-    const context = this.#context;
-    if (!this.#bidIsStale || !context.bidsByDefault) return;
-    this.#bidIsStale = false;
-    const bid = defaultBid({
-      balance: balance(context.model.raw),
-      dividend: dividend(context.model.raw),
-      pagesHeld: context.pages.held,
-      pageSize: context.pageSize,
-      generated: this.#generated,
-      maxTokens: this.#limit,
-      horizon: this.#horizon,
-    });
-    context.raw.bid(bid);
+  /** Tells the engine how many passes are still to come, from which it bids. It counts them down itself. */
+  #expect(): void {
+    if (!this.#expectsAnew) return;
+    this.#expectsAnew = false;
+    const total = this.#horizon ?? this.#limit;
+    const left = total === undefined ? undefined : Math.max(1, total - this.#generated);
+    expect(this.#context.raw, left, this.#horizon === undefined ? 1 : 0);
   }
 }
 

@@ -1,13 +1,12 @@
 /** Grammars, walkers over them, and the schemas that name them. */
-import {
-  Grammar as RawGrammar,
-  Matcher as RawMatcher,
-} from 'pie:core/inference';
+import { Grammar as RawGrammar, type Matcher as RawMatcher } from 'pie:core/inference';
+import { createMatcher, jsonGrammar } from 'pie:plus/fallible';
 import type { Brle } from './brle.ts';
 import type { Constraint, Schema } from './constraint.ts';
 import type { Model, Tokenizer } from './model.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
+/** A compiled grammar. */
 export class Grammar implements Disposable {
   /** @internal */ readonly raw: RawGrammar;
 
@@ -20,16 +19,17 @@ export class Grammar implements Disposable {
     return new Grammar(RawGrammar.fromJsonSchema(schemaText(schema)));
   }
 
-  /** Any JSON. */
+  /** Any JSON text. */
   static json(): Grammar {
-    return new Grammar(RawGrammar.json());
+    return new Grammar(jsonGrammar());
   }
 
+  /** Text that matches a regular expression. */
   static fromRegex(pattern: string): Grammar {
     return new Grammar(RawGrammar.fromRegex(pattern));
   }
 
-  /** Lark or GBNF. */
+  /** Text of a Lark or GBNF grammar. */
   static fromEbnf(source: string): Grammar {
     return new Grammar(RawGrammar.fromEbnf(source));
   }
@@ -51,21 +51,25 @@ export class Matcher implements Disposable {
   /** @internal */
   constructor(raw: RawMatcher);
   constructor(from: Grammar | RawMatcher, tokenizer?: Tokenizer) {
-    this.#raw = from instanceof Grammar ? new RawMatcher(from.raw, tokenizer!.raw) : from;
+    this.#raw = from instanceof Grammar ? createMatcher(from.raw, tokenizer!.raw) : from;
   }
 
+  /** Advances by these tokens. Throws on one that the grammar does not allow here. */
   acceptTokens(tokens: Tokens): void {
     this.#raw.acceptTokens(toU32(tokens));
   }
 
+  /** The mask of the tokens that may come next. */
   nextTokenLogitMask(): Brle {
     return this.#raw.nextTokenLogitMask();
   }
 
+  /** Whether the text is complete and nothing can follow. */
   isTerminated(): boolean {
     return this.#raw.isTerminated();
   }
 
+  /** Goes back to the beginning of the grammar. */
   reset(): void {
     this.#raw.reset();
   }

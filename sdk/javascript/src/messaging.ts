@@ -1,5 +1,6 @@
 /** Messages between inferlets of one engine. */
-import * as raw from 'pie:core/messaging';
+import type { Subscription as RawSubscription } from 'pie:core/messaging';
+import * as raw from 'pie:plus/fallible';
 import { arrival, shared } from './inbox.ts';
 import { encode } from './json.ts';
 import { ready } from './reactor.ts';
@@ -9,29 +10,33 @@ export function broadcast(topic: string, message: unknown): void {
   raw.broadcast(topic, encode(message));
 }
 
+/** Keeps the broadcasts of a topic until they are read. */
 export function subscribe(topic: string): Subscription {
   return new Subscription(raw.subscribe(topic));
 }
 
-/** Appends to a queue; one `pull` takes each message. What is not a string is sent as JSON. */
+/**
+ * Appends to a queue; one `pull` takes each message. What is not a string is sent as JSON. Throws when the
+ * queue is full.
+ */
 export function push(topic: string, message: unknown): void {
   raw.push(topic, encode(message));
 }
 
-/** The next message of a queue. `signal` takes the wait back, so that it swallows no message. */
+/** The next message of a queue. Aborting `signal` cancels the wait, which then takes no message. */
 export async function pull(topic: string, options: { signal?: AbortSignal } = {}): Promise<string> {
   const message = await arrival(raw.pull(topic), options.signal);
-  if (message === undefined) throw new Error(`the queue ${topic} is gone`);
+  if (message === undefined) throw new Error(`the queue ${topic} is closed: no message will arrive any more`);
   return message;
 }
 
 export class Subscription implements AsyncIterable<string>, Disposable {
-  readonly #raw: raw.Subscription;
+  readonly #raw: RawSubscription;
   #open = true;
   #pending = 0;
 
   /** @internal Use `messaging.subscribe`. */
-  constructor(subscription: raw.Subscription) {
+  constructor(subscription: RawSubscription) {
     this.#raw = subscription;
   }
 
@@ -51,6 +56,7 @@ export class Subscription implements AsyncIterable<string>, Disposable {
     }
   });
 
+  /** Ends the subscription. */
   unsubscribe(): void {
     if (!this.#open) return;
     this.#open = false;

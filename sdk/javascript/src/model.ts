@@ -1,7 +1,9 @@
 /** A loaded model, and its tokenizer. */
 import { Model as RawModel, type Tokenizer as RawTokenizer } from 'pie:core/model';
+import { encode } from 'pie:plus/fallible';
 import { toU32, type Tokens } from './tokens.ts';
 
+/** A model that the engine has loaded. */
 export class Model implements Disposable {
   /** @internal */ readonly raw: RawModel;
   #tokenizer: Tokenizer | undefined;
@@ -26,6 +28,7 @@ export class Model implements Disposable {
   }
 }
 
+/** Text to token ids and back. */
 export class Tokenizer {
   /** @internal */ readonly raw: RawTokenizer;
 
@@ -34,10 +37,12 @@ export class Tokenizer {
     this.raw = raw;
   }
 
+  /** Text to token ids. */
   encode(text: string): Uint32Array {
-    return this.raw.encode(text);
+    return encode(this.raw, text);
   }
 
+  /** Token ids to text. Throws on an id outside the vocabulary. */
   decode(tokens: Tokens): string {
     return this.raw.decode(toU32(tokens));
   }

@@ -25,11 +25,6 @@ export class Pages {
     return this.#committed * this.size + this.#tokens;
   }
 
-  /** Pages held, committed and working. */
-  get held(): number {
-    return this.#committed + this.#reserved;
-  }
-
   /** Makes room for `count` more tokens. */
   reserve(count: number): void {
     const wanted = Math.ceil((this.#tokens + count) / this.size) - this.#reserved;
@@ -53,16 +48,15 @@ export class Pages {
 
   /**
    * Commits the working pages that are full without the last `heldBack` tokens, which may still be
-   * forgotten. Says whether there were any.
+   * forgotten.
    */
-  commitFull(heldBack = 0): boolean {
+  commitFull(heldBack = 0): void {
     const full = Math.floor((this.#tokens - heldBack) / this.size);
-    if (full <= 0) return false;
+    if (full <= 0) return;
     this.#context.commitWorkingPages(full);
     this.#committed += full;
     this.#reserved -= full;
     this.#tokens -= full * this.size;
-    return true;
   }
 
   /** After a pass that did not run: the context is `length` tokens long again. */

@@ -1,15 +1,17 @@
 /** The channel to the client that launched this inferlet. */
 import * as raw from 'pie:core/session';
+import * as fallible from 'pie:plus/fallible';
 import { arrival, shared } from './inbox.ts';
 import { encode } from './json.ts';
 
-/** Sends to the client: strings verbatim, everything else as JSON. */
+/** Sends to the client: strings verbatim, everything else as JSON. Throws when the text is too long. */
 export function send(message: unknown): void {
-  raw.send(encode(message));
+  fallible.send(encode(message));
 }
 
+/** Sends bytes, which the client receives as a file. Throws when they are too long. */
 export function sendFile(data: Uint8Array): void {
-  raw.sendFile(data);
+  fallible.sendFile(data);
 }
 
 /** The client's next message; signals come here too. Calls that wait at once get the same message. */

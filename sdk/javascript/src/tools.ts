@@ -1,6 +1,7 @@
 /** Tools in the model's native format. */
 import * as raw from 'pie:instruct/tool-use';
 import { assembling } from 'pie:plus/calls';
+import { createToolDecoder, createToolMatcher } from 'pie:plus/fallible';
 import { Matcher } from './grammar.ts';
 import { encode } from './json.ts';
 import type { Model } from './model.ts';
@@ -36,7 +37,7 @@ export function nativeMatcher(model: Model, schemas: Iterable<ToolSchema>): Matc
   const format = raw.format(model.raw, tools);
   if (!format) return undefined;
   format[Symbol.dispose]();
-  return new Matcher(raw.createMatcher(model.raw, tools));
+  return new Matcher(createToolMatcher(model.raw, tools));
 }
 
 /** Finds tool calls in a turn. */
@@ -44,7 +45,7 @@ export class Decoder implements Disposable {
   readonly #raw: raw.Decoder;
 
   constructor(model: Model) {
-    this.#raw = raw.createDecoder(model.raw);
+    this.#raw = createToolDecoder(model.raw);
   }
 
   /**

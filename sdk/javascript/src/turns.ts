@@ -1,13 +1,11 @@
 /**
  * Which chat turns a context has, so that the next one is written as the model's template writes it there.
  *
- * A template renders whole conversations: where a turn stands changes what it adds. Turns whose tokens are
- * still the end of the buffer are pending and are rendered together, so while nothing is flushed the buffer
- * is the template's own rendering. Anything else that touches the buffer settles them: from then on only
- * their kinds are known.
+ * A template renders whole conversations, and what a turn adds depends on where it stands. Turns whose tokens
+ * are still the end of the buffer are pending: they are rendered together, so that the buffer is the
+ * template's own rendering as long as nothing is flushed. Any other use of the buffer settles them: from
+ * then on only their kinds are known.
  */
-import * as rawChat from 'pie:instruct/chat';
-import * as rawTools from 'pie:instruct/tool-use';
 import { extend, type Kind, type Turn } from 'pie:plus/turns';
 import type { Model } from './model.ts';
 import type { TokenList } from './tokens.ts';
@@ -19,7 +17,7 @@ export class Turns {
   #start = 0;
   #end = 0;
 
-  /** Of a context whose turns nobody knows. */
+  /** For a context whose turns nobody knows: a conversation is taken to be under way. */
   static inTheMiddle(): Turns {
     const turns = new Turns();
     turns.#settled = ['user', 'assistant'];
@@ -35,7 +33,7 @@ export class Turns {
     return clone;
   }
 
-  /** Adds a turn's tokens to the buffer, and writes those of the pending ones anew. */
+  /** Adds a turn's tokens to the buffer, and writes those of the pending turns anew. */
   add(model: Model, buffer: TokenList, turn: Turn): void {
     if (this.#pending.length > 0 && buffer.length !== this.#end) this.settle();
     if (this.#pending.length === 0) this.#start = buffer.length;
@@ -43,10 +41,10 @@ export class Turns {
     try {
       tokens = extend(model.raw, this.#settled, [...this.#pending, turn]);
     } catch {
-      // The template refuses these turns together: the new one by itself.
+      // The turns cannot be written together, for example because they are too many: the new one by itself.
       this.settle();
       this.#start = buffer.length;
-      tokens = alone(model, turn);
+      tokens = extend(model.raw, this.#settled, [turn]);
     }
     buffer.shorten(buffer.length - this.#start);
     buffer.push(tokens);
@@ -54,13 +52,13 @@ export class Turns {
     this.#end = buffer.length;
   }
 
-  /** The buffer goes its own way: only the kinds of the turns are known from here on. */
+  /** Ends the pending turns: from here on only their kinds are known. */
   settle(): void {
     for (const turn of this.#pending) this.#settled.push(turn.kind);
     this.#pending = [];
   }
 
-  /** The model's turn is closed. */
+  /** Closes the model's turn. */
   seal(): void {
     this.settle();
     const last = this.#settled.length - 1;
@@ -71,21 +69,4 @@ export class Turns {
 
 export function turn(kind: Kind, text = '', name = '', tools: string[] = []): Turn {
   return { kind, text, name, tools };
-}
-
-function alone(model: Model, { kind, text, name, tools }: Turn): Uint32Array {
-  switch (kind) {
-    case 'system':
-      return rawChat.system(model.raw, text);
-    case 'user':
-      return rawChat.user(model.raw, text);
-    case 'assistant':
-      return rawChat.assistant(model.raw, text);
-    case 'tools':
-      return rawTools.equip(model.raw, tools);
-    case 'answer':
-      return rawTools.answer(model.raw, name, text);
-    case 'cue':
-      return rawChat.cue(model.raw);
-  }
 }

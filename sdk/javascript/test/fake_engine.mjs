@@ -42,7 +42,6 @@ export class Context {
     rule(count > 0 && count <= this.working.length, 'only working tokens can be truncated');
     this.working.length -= count;
   }
-  bid() {}
   destroy() {}
   [Symbol.dispose]() {}
 }
@@ -131,8 +130,14 @@ export function run(pass, limit, stops) {
 export const failure = () => undefined;
 export const seed = () => {};
 export const adapterSeed = () => {};
-export const balance = () => 64;
-export const dividend = () => 0;
+/** What the program has told the market: [passes, variation], a bid, or idle. */
+export const market = [];
+export const expect = (_context, passes, variation) => market.push([passes, variation]);
+export const once = (_context, value) => market.push(value);
+export const idle = (_context, isIdle) => market.push(isIdle ? 'idle' : 'as before');
+export const truncateWorkingPageTokens = (context, count) => {
+  if (count > 0) context.truncateWorkingPageTokens(count);
+};
 
 export const user = (_model, text) => Uint32Array.from(text, (letter) => letter.charCodeAt(0));
 export const system = user;
@@ -147,6 +152,7 @@ export function extend(model, before, turns) {
     turns.flatMap(({ kind, text }) => [...(kind === 'cue' ? cue() : user(model, text))]),
   );
 }
+export const encode = (_tokenizer, text) => user(undefined, text);
 export const assembling = () => false;
 export const equip = () => Uint32Array.of(258);
 export const answer = (_model, _name, value) => user(_model, value);
@@ -157,5 +163,8 @@ function unavailable() {
   throw new Error('not available here');
 }
 export const createDecoder = unavailable;
-export const Grammar = { json: unavailable };
-export const Matcher = unavailable;
+export const createToolDecoder = unavailable;
+export const createToolMatcher = unavailable;
+export const createMatcher = unavailable;
+export const jsonGrammar = unavailable;
+export const Grammar = {};

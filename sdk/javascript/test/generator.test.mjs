@@ -5,7 +5,7 @@ import { Model } from '../src/model.ts';
 import { Entropy } from '../src/probe.ts';
 import { drive } from '../src/reactor.ts';
 import { Sampler } from '../src/sampler.ts';
-import { machine, PAGE, STOP, told } from './fake_host.mjs';
+import { machine, market, PAGE, STOP, told } from './fake_host.mjs';
 
 const run = (main) => drive(Promise.resolve().then(main));
 const Z = 122;
@@ -153,6 +153,31 @@ test('turns are written together until something else touches the buffer', () =>
     await generated.generate(Sampler.argmax(), { maxTokens: 2 }).collectTokens();
     assert.deepEqual(before(generated), ['user', 'cue']);
     const refused = fresh().user('a').user('refused').user('b');
-    assert.deepEqual(told.before, ['user']);
+    assert.deepEqual(told.before, ['user', 'user']);
     assert.equal(refused.buffer().length, 'arefusedb'.length);
   }));
+
+test('the engine is told what to expect, and what the program bids', async () => {
+  market.length = 0;
+  for (const options of [{ maxTokens: 6 }, { maxTokens: 6, horizon: 4 }, {}]) await greedyTokens(options);
+  assert.deepEqual(market.splice(0), [[6, 1], [4, 0], [undefined, 1]]);
+  const ctx = new Context(Model.load('fake'));
+  ctx.setBid(7);
+  {
+    using _outer = ctx.idle();
+    using _inner = ctx.idle();
+  }
+  assert.deepEqual(market.splice(0), [7, 'idle', 'as before']);
+});
+
+test('truncate takes counts only', () => {
+  const ctx = new Context(Model.load('fake'));
+  for (const count of [-1, 0.5, NaN]) assert.throws(() => ctx.truncate(count), RangeError);
+});
+
+test('stop ids are added to those of the model', async () => {
+  const tokens = [...(await greedyTokens())];
+  assert.deepEqual([...(await greedyTokens({ stop: [Z + 1], autoFlush: true }))], tokens);
+  const past = await run(() => generation({ maxTokens: tokens.length + 1 }).g.stop([]).collectTokens());
+  assert.deepEqual([...past], [...tokens, STOP]);
+});

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { defaultBid } from '../src/bid.ts';
 import { allowOnly, intersect } from '../src/brle.ts';
 import { describe } from '../src/failure.ts';
 import { encode } from '../src/json.ts';
@@ -48,14 +47,6 @@ test('of the drafts the cache keeps what the context would hold without them', (
   assert.equal(draftsKept(3, 2, false), 1); // cut by the limit: the last accepted one waits
   assert.equal(draftsKept(3, 2, true), 2); // cut by a stop: both accepted ones are computed
   assert.equal(draftsKept(3, 0, true), 0);
-});
-
-test('the default bid spends the balance over the steps that remain', () => {
-  const outlook = { balance: 64, dividend: 0, pagesHeld: 4, pageSize: 16, generated: 0 };
-  assert.equal(defaultBid({ ...outlook, horizon: 32 }), 2 / (4 + 1));
-  assert.equal(defaultBid({ ...outlook, maxTokens: 32 }), 2 / (4 + 2));
-  assert.equal(defaultBid(outlook), 1 / (4 + 4));
-  assert.ok(Number.isFinite(defaultBid({ ...outlook, maxTokens: 8, generated: 8 })));
 });
 
 test('strings leave verbatim, tokens as arrays, nothing as null', () => {

@@ -20,6 +20,7 @@ PAGE = 4
 IM_START, IM_END = 256, 257
 VOCAB = 258
 PASS_NS = 1_000_000
+QUEUE_LIMIT = 100
 STOP_AFTER = 24  # the model ends its turn at this length
 
 state = SimpleNamespace()
@@ -37,6 +38,7 @@ def reset() -> None:
     state.snapshots = {}
     state.fail_next = None
     state.bids = []
+    state.expected = []
 
 
 @dataclass(frozen=True)
@@ -265,9 +267,6 @@ class Context(Resource):
     def suspend(self) -> None:
         self.use()
 
-    def bid(self, value: float) -> None:
-        state.bids.append(value)
-
 
 def logits(history: list[int]) -> list[float]:
     """Lower-case gibberish, then the end of the turn."""
@@ -460,6 +459,18 @@ class Subscription(Resource):
         self.open = False
 
 
+def push(topic: str, message: str) -> None:
+    if len(state.queues[topic]) == QUEUE_LIMIT:
+        raise Err(f"queue '{topic}' is full")
+    state.queues[topic].append(message)
+
+
+def once(ctx: Context, value: float) -> None:
+    if not value >= 0:
+        raise Err(f"a bid is at least 0, not {value}")
+    state.bids.append(value)
+
+
 def broadcast(topic: str, message: str) -> None:
     for subscription in state.subscriptions[topic]:
         subscription.waiting.append(message)
@@ -510,7 +521,7 @@ def install() -> None:
         "inference",
         ForwardPass=ForwardPass,
         Output=make_dataclass("Output", ["slots", "spec_tokens", "spec_positions"]),
-        Grammar=SimpleNamespace(from_regex=unavailable, json=unavailable),
+        Grammar=SimpleNamespace(from_regex=unavailable),
         **variants("Sampler", "Multinomial!", "TopK!", "TopP!", "MinP!", "TopKTopP!", "Embedding"),
         **variants("Sampler", "Dist!", "RawLogits", "Logprob!", "Logprobs!", "Entropy"),
         **variants("SlotOutput", "Token!", "Distribution!", "Logits!", "Logprobs!", "Entropy!"),
@@ -535,16 +546,27 @@ def install() -> None:
         balance=lambda model: 64.0,
     )
     module(
-        "messaging",
-        push=lambda topic, message: state.queues[topic].append(message),
+        "fallible",
+        push=push,
         pull=lambda topic: queue_future(state.queues[topic]),
         broadcast=broadcast,
         subscribe=Subscription,
+        send=lambda message: state.sent.append(message),
+        send_file=lambda data: state.sent.append(data),
+        encode=lambda tokenizer, text: tokenizer.encode(text),
+        json_grammar=unavailable,
+        create_matcher=unavailable,
+        create_tool_decoder=unavailable,
+        create_tool_matcher=unavailable,
+    )
+    module(
+        "bidding",
+        expect=lambda ctx, steps, variation: state.expected.append((steps, variation)),
+        once=once,
+        idle=lambda ctx, idle: state.bids.append("idle" if idle else "as before"),
     )
     module(
         "session",
-        send=lambda message: state.sent.append(message),
-        send_file=lambda data: state.sent.append(data),
         receive=lambda: queue_future(state.inbox),
         receive_file=lambda: queue_future(state.inbox),
     )
@@ -564,7 +586,7 @@ def install() -> None:
         create_decoder=unavailable,
         **variants("Event", "Start", "Delta!", "Complete!"),
     )
-    module("tool_use", create_decoder=unavailable, **variants("Event", "Start", "Call!"))
+    module("tool_use", **variants("Event", "Start", "Call!"))
     module(
         "turns",
         extend=extend,

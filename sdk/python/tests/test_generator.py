@@ -15,6 +15,7 @@ from inferlet import (
     _async,
     brle,
     chat,
+    messaging,
 )
 
 GREEDY = Sampler.argmax()
@@ -393,16 +394,28 @@ def test_samplers_that_choose_nothing_are_refused(model):
         ctx.generate(Sampler.embedding())
 
 
-def test_bids_are_paced_by_pages_and_can_be_overridden(model):
+def test_the_engine_is_told_what_to_expect(model):
     with Context(model) as ctx:
-        ctx.user("hi").generate(GREEDY, max_tokens=8).collect_tokens()
-        auto = len(engine.state.bids)
-        assert 0 < auto < 8
-        engine.state.bids.clear()
+        ctx.user("hi").generate(GREEDY, max_tokens=6).collect_tokens()
+        ctx.user("hi").generate(GREEDY, max_tokens=6, horizon=4).collect_tokens()
+        ctx.user("hi").generate(GREEDY).collect_tokens()
+        ctx.user("hi").generate(GREEDY, max_tokens=9).horizon(3).collect_tokens()
+    assert engine.state.expected == [(6.0, 1.0), (4.0, 0.0), (None, 1.0), (3.0, 0.0)]
+    assert engine.state.bids == []
+
+
+def test_bids_by_hand_and_idleness(model):
+    with Context(model) as ctx:
         ctx.set_bid(7.0)
-        ctx.generate(GREEDY, max_tokens=2, auto_flush=False).collect_tokens()
-        assert engine.state.bids[0] == 7.0 and engine.state.bids[1] != 7.0
-        engine.state.bids.clear()
-        with ctx.idle():
-            ctx.generate(GREEDY, max_tokens=8, auto_flush=False).collect_tokens()
-        assert engine.state.bids == [0.0]
+        with pytest.raises(PieError, match="at least 0"):
+            ctx.set_bid(-1.0)
+        with ctx.idle(), ctx.idle():
+            pass
+    assert engine.state.bids == [7.0, "idle", "as before"]
+
+
+def test_a_full_queue_is_an_error():
+    for _ in range(engine.QUEUE_LIMIT):
+        messaging.push("topic", "message")
+    with pytest.raises(PieError, match="full"):
+        messaging.push("topic", "one too many")

@@ -21,6 +21,7 @@ Cases ForwardCases();
 Cases GenerationCases();
 Cases ChainCases();
 Cases MessageCases();
+Cases RefusalCases();
 
 // The engine's first model.
 inline Result<inferlet::Model> FirstModel() {

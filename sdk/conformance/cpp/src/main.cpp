@@ -26,7 +26,7 @@ Json Rounded(const Json& value) {
 Cases AllCases() {
   Cases all;
   for (Cases group : {ModelCases(), ContextCases(), ForwardCases(), GenerationCases(), ChainCases(),
-                      MessageCases()}) {
+                      MessageCases(), RefusalCases()}) {
     all.merge(group);
   }
   return all;

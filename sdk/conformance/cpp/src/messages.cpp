@@ -28,17 +28,17 @@ Task<Result<Json>> TimeoutCase(const Json& input) {
 
 Task<Result<Json>> PushPull(const Json& input) {
   const auto topic = PIE_TRY(input.Get<std::string>("topic"));
-  messaging::Push(topic, "one");
-  messaging::Push(topic, "two");
-  const auto first = co_await messaging::Pull(topic);
-  const auto second = co_await messaging::Pull(topic);
+  PIE_TRY(messaging::Push(topic, "one"));
+  PIE_TRY(messaging::Push(topic, "two"));
+  const auto first = PIE_TRY(co_await messaging::Pull(topic));
+  const auto second = PIE_TRY(co_await messaging::Pull(topic));
   co_return Json::Array({first, second});
 }
 
 Task<Result<Json>> Broadcast(const Json& input) {
   const auto topic = PIE_TRY(input.Get<std::string>("topic"));
-  messaging::Subscription subscription = messaging::Subscribe(topic);
-  messaging::Broadcast(topic, "x");
+  messaging::Subscription subscription = PIE_TRY(messaging::Subscribe(topic));
+  PIE_TRY(messaging::Broadcast(topic, "x"));
   co_return co_await subscription.Next();
 }
 

@@ -6,6 +6,7 @@ mod forwards;
 mod generations;
 mod messages;
 mod models;
+mod refusals;
 
 use inferlet::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -136,6 +137,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "sleep_order" => messages::sleep_order().await,
         "timeout" => messages::timeout(input).await,
         "push_pull" => messages::push_pull(input).await,
+        "refusals" => refusals::refusals(input).await,
         "broadcast" => messages::broadcast(input).await,
         _ => Err(format!("there is no case {case}")),
     }

@@ -5,6 +5,7 @@ import { forwardCases } from './forwards.ts';
 import { generateCases } from './generations.ts';
 import { messageCases } from './messages.ts';
 import { modelCases } from './models.ts';
+import { refusalCases } from './refusals.ts';
 import type { Cases, Input } from './case.ts';
 
 const CASES: Cases = {
@@ -14,6 +15,7 @@ const CASES: Cases = {
   ...generateCases,
   ...chainCases,
   ...messageCases,
+  ...refusalCases,
 };
 
 type Result = { case: string; ok: unknown } | { case: string; error: string };

@@ -37,7 +37,7 @@ std::vector<uint32_t> Intersect(std::span<const uint32_t> a, std::span<const uin
 class Grammar {
  public:
   static Result<Grammar> FromJsonSchema(std::string_view schema);
-  static Grammar Json();  // any JSON text
+  static Result<Grammar> Json();  // any JSON text
   static Result<Grammar> FromRegex(std::string_view pattern);
   static Result<Grammar> FromEbnf(std::string_view source);  // Lark or GBNF
   std::string ToString() const;
@@ -52,8 +52,8 @@ class Grammar {
 // A walker over a grammar, token by token.
 class Matcher {
  public:
-  Matcher(const Grammar& grammar, const Tokenizer& tokenizer)
-      : raw_(grammar.Inner(), tokenizer.Inner()) {}
+  // An error when the grammar cannot be compiled for the tokenizer.
+  static Result<Matcher> New(const Grammar& grammar, const Tokenizer& tokenizer);
   explicit Matcher(raw::Matcher raw) : raw_(std::move(raw)) {}
 
   Result<void> AcceptTokens(std::span<const uint32_t> tokens);
@@ -70,8 +70,8 @@ class GrammarConstraint {
  public:
   explicit GrammarConstraint(Matcher matcher) : matcher_(std::move(matcher)) {}
 
-  static GrammarConstraint Json(const Model& model);
-  static GrammarConstraint FromGrammar(const Grammar& grammar, const Model& model);
+  static Result<GrammarConstraint> Json(const Model& model);
+  static Result<GrammarConstraint> FromGrammar(const Grammar& grammar, const Model& model);
   static Result<GrammarConstraint> FromJsonSchema(std::string_view schema, const Model& model);
   static Result<GrammarConstraint> FromRegex(std::string_view pattern, const Model& model);
   static Result<GrammarConstraint> FromEbnf(std::string_view source, const Model& model);

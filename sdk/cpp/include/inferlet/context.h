@@ -52,11 +52,13 @@ class Context {
   // Gives all pages back now. Whatever else uses this context fails from here on.
   void Release();
 
+  // Calls that return a Context& report no error themselves: the next call that returns a Result
+  // does.
   Context& System(std::string_view text);
   Context& User(std::string_view text);
   Context& Assistant(std::string_view text);
-  Context& Cue();   // what stands before the model's own turn
-  Context& Seal();  // what closes it
+  Context& Cue();   // opens the model's own turn
+  Context& Seal();  // closes it
   // Tells the model which tools (JSON schemas) it has.
   Result<void> EquipTools(std::span<const std::string> schemas);
   Context& AnswerTool(std::string_view name, std::string_view value);  // gives its answer back
@@ -82,9 +84,10 @@ class Context {
   const std::vector<uint32_t>& Buffer() const;
   const raw::Context& Inner() const;  // for page-level operations
 
-  // Bids `value` for the next pass; a Generator returns to its own bid afterwards.
-  void SetBid(double value);
-  // Holds this context out of the auction (bid 0) while the guard lives.
+  // Bids `value` credits a page in the next pass; the pass behind it bids as before. An error when
+  // `value` is no bid.
+  Result<void> SetBid(double value);
+  // Bids nothing while the guard lives, then as before: others may get the pages meanwhile.
   [[nodiscard]] inferlet::Idle Idle();
   // Gives the pages back until the next pass, which restores them.
   Result<void> Suspend();

@@ -58,7 +58,7 @@ class Generator {
   template <class Schema>
   Result<Generator> ConstrainWith(const Schema& schema) {
     if constexpr (std::same_as<Schema, Grammar>) {
-      return Constrain(GrammarConstraint::FromGrammar(schema, ContextModel()));
+      return Constrain(PIE_TRY_SYNC(GrammarConstraint::FromGrammar(schema, ContextModel())));
     } else {
       return Constrain(PIE_TRY_SYNC(schema.BuildConstraint(ContextModel())));
     }

@@ -7,15 +7,17 @@
 #include <string_view>
 
 #include "inferlet/bindings.h"
+#include "inferlet/result.h"
 #include "inferlet/task.h"
 
 namespace inferlet::messaging {
 
-void Push(std::string_view topic, std::string_view message);
-// The next message of a queue.
-Task<std::optional<std::string>> Pull(std::string_view topic);
-// Hands a message to everyone who is subscribed now.
-void Broadcast(std::string_view topic, std::string_view message);
+// Appends to a queue. An error when the queue is full, or the topic or message is too long.
+Result<void> Push(std::string_view topic, std::string_view message);
+// Waits for the next message of a queue.
+Task<Result<std::string>> Pull(std::string_view topic);
+// Hands a message to everyone who is subscribed now. An error when it is too long.
+Result<void> Broadcast(std::string_view topic, std::string_view message);
 
 // Keeps the messages of a topic until they are read. A handle: copies mean the same subscription.
 class Subscription {
@@ -35,6 +37,6 @@ class Subscription {
   std::shared_ptr<pie::core::messaging::Subscription> raw_;
 };
 
-Subscription Subscribe(std::string_view topic);
+Result<Subscription> Subscribe(std::string_view topic);
 
 }  // namespace inferlet::messaging

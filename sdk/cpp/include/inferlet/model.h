@@ -23,7 +23,9 @@ class Tokenizer {
  public:
   explicit Tokenizer(raw::Tokenizer raw);
 
+  // A text that the vocabulary cannot express ends the run; TryEncode returns an error for it.
   std::vector<uint32_t> Encode(std::string_view text) const;
+  Result<std::vector<uint32_t>> TryEncode(std::string_view text) const;
   // An error for ids outside the vocabulary.
   Result<std::string> Decode(std::span<const uint32_t> tokens) const;
   // Every token. Large: keep what you need of it.

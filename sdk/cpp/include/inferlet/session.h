@@ -9,22 +9,23 @@
 #include <vector>
 
 #include "inferlet/json.h"
+#include "inferlet/result.h"
 #include "inferlet/task.h"
 
 namespace inferlet::session {
 
-// Arrives at the client as a Stdout event.
-void Send(std::string_view message);
-inline void Send(const char* message) {
-  Send(std::string_view(message));
+// Arrives at the client as a Stdout event. An error when the message is too long.
+Result<void> Send(std::string_view message);
+inline Result<void> Send(const char* message) {
+  return Send(std::string_view(message));
 }
-inline void Send(const std::string& message) {
-  Send(std::string_view(message));
+inline Result<void> Send(const std::string& message) {
+  return Send(std::string_view(message));
 }
 // A string goes out as it is, everything else as JSON.
-void Send(const Json& message);
-// Arrives as a File event.
-void SendFile(std::span<const uint8_t> data);
+Result<void> Send(const Json& message);
+// Arrives as a File event. An error when the file is too long.
+Result<void> SendFile(std::span<const uint8_t> data);
 
 // The client's next message or signal; none once the client is gone for good. It is asked for when
 // the function is called, and waits as long as it takes: see Timeout.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,14 +31,17 @@ struct Call {
 };
 using Event = std::variant<Idle, Start, Call>;
 
+// Finds tool calls. When a batch completes several calls, each following Feed, also of an empty
+// batch, returns the next one. Where the model's format of tool calls is unknown, Feed returns an
+// error.
 class Decoder {
  public:
   explicit Decoder(const Model& model);
   Result<Event> Feed(std::span<const uint32_t> tokens);
-  void Reset();
+  void Reset();  // before another turn
 
  private:
-  pie::instruct::tool_use::Decoder raw_;
+  std::expected<pie::instruct::tool_use::Decoder, wit::string> raw_;
 };
 
 // The one call in a finished text, if there is one.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from wit_world.imports import chains
 from wit_world.imports import inference as wit
 
-from . import _bidding
 from ._async import ready
 from .errors import PieError, ask
 
@@ -64,7 +63,7 @@ class Chained:
         self._ended = False
         self._started = False  # a token was taken
         self._held = pending  # tokens at the front of the buffer that the engine has
-        self._bid(pending)
+        loop._expect()
         ctx._pages.reserve(pending)
         self._before = ctx._pages.tokens
         limit = U32_MAX if loop._limit is None else min(U32_MAX, loop._limit - loop._count)
@@ -111,12 +110,4 @@ class Chained:
         ctx._buffer[: self._held] = waiting = accepted[len(tokens) - 1 :]
         self._held = len(waiting)
         ctx._pages.sync()
-        ctx._bid_used()
-        if not self._ended:
-            self._bid(1)
         return accepted
-
-    def _bid(self, inputs: int) -> None:
-        loop = self._loop
-        if loop._ctx._bid_stale or loop._ctx._pages.missing(inputs):
-            _bidding.bid(loop._ctx, loop._count, loop._horizon, loop._limit)

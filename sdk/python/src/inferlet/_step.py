@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wit_world.imports import bidding, sampling, steps
 from wit_world.imports import inference as wit
-from wit_world.imports import sampling, steps
 from wit_world.imports import zo as wit_zo
 
-from . import _bidding
 from .constraint import GrammarConstraint, StaticMask, next_mask
-from .errors import PieError
+from .errors import PieError, ask
 from .forward import U64, run_pass
 from .output import Output, SampleHandle
 from .spec import agreed
@@ -61,6 +60,7 @@ class StepLoop:
         self._mask: list[int] = []
         self._fresh: list[int] = []  # accepted; constraints and speculator do not know yet
         self._own_choice: OwnChoice | None = None
+        self._expects_anew = True  # the engine does not know how many passes are still to come
         self._engine_drafts: tuple[list[int], list[int]] = ([], [])
 
     def _begin(self) -> bool:
@@ -108,8 +108,8 @@ class StepLoop:
         own_slots = rows * sampler.draws
         slots = own_slots + len(self._probes)
         inputs = pending + len(drafts) + len(self._engine_drafts[0])
-        if ctx._bid_stale or ctx._pages.missing(inputs):
-            _bidding.bid(ctx, self._count, self._horizon, self._limit)
+        if self._expects_anew:
+            self._expect()
 
         if rows == 1 and inputs <= FEW_TOKENS and self._is_plain(step):
             output = await run_pass(ctx, self._begin_short, inputs, slots)
@@ -146,13 +146,25 @@ class StepLoop:
                 len(tokens), len(ctx._buffer) - waiting, cached, ctx.seq_len
             )
         ctx._pages.commit(held_back=cached)
-        ctx._bid_used()
+        if len(tokens) > 1:
+            self._expects_anew = True  # the engine counts passes, not tokens
         return Output(
             output,
             tokens=tokens,
             auto_sampler=SampleHandle(0, own_slots) if rows else None,
             probe_base=own_slots,
         )
+
+    def _expect(self) -> None:
+        """Tells the engine how many passes are still to come, from which it bids. It counts them
+        down by itself."""
+        self._expects_anew = False
+        steps, variation = None, 1.0
+        if self._horizon is not None:
+            steps, variation = max(1.0, self._horizon - self._count), 0.0
+        elif self._limit is not None:
+            steps = max(1.0, self._limit - self._count)
+        ask(bidding.expect, self._ctx._live(), steps, variation)
 
     def _is_plain(self, step: Any) -> bool:
         """Nothing is asked for but the sampler."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from wit_world.imports import bidding
 from wit_world.imports import chat as wit_chat
 from wit_world.imports import context as wit
 from wit_world.imports import inference as wit_inference
@@ -45,9 +46,7 @@ class Context:
         self._buffer: list[int] = []
         self._turns = Turns(in_the_middle=_raw is not None)
         self._in_pass = False
-        self._idle = 0
-        self._bid_held = False  # set_bid: the Generator leaves the next pass's bid alone
-        self._bid_stale = True  # the Generator bids again before its next pass
+        self._idle = 0  # open `with ctx.idle()` blocks
 
     # Construction and lifecycle.
 
@@ -178,7 +177,6 @@ class Context:
             await run_pass(self, raw.execute, count, 0)
         del self._buffer[:count]
         self._pages.commit()
-        self._bid_used()
 
     # Inspection.
 
@@ -210,30 +208,25 @@ class Context:
     # Scheduling.
 
     def set_bid(self, value: float) -> None:
-        """Overrides the bid of the next pass."""
-        self._live().bid(value)
-        self._bid_held = True
+        """Bids `value` credits a page in the next pass. The pass behind it bids as before."""
+        ask(bidding.once, self._live(), value)
 
     @contextmanager
     def idle(self) -> Iterator[None]:
-        """Bids nothing in this scope: `with ctx.idle(): await something_slow()`."""
-        self._live().bid(0.0)
+        """Bids nothing in this scope, then as before: `with ctx.idle(): await something_slow()`."""
+        if not self._idle:
+            ask(bidding.idle, self._live(), True)
         self._idle += 1
         try:
             yield
         finally:
             self._idle -= 1
-            self._bid_stale = True
+            if not self._idle and self._raw is not None:
+                ask(bidding.idle, self._raw, False)
 
     def suspend(self) -> None:
         """Gives the pages back until the next pass, which restores them."""
         ask(self._live().suspend)
-
-    def _bid_used(self) -> None:
-        """After a pass: an override has served."""
-        if self._bid_held:
-            self._bid_held = False
-            self._bid_stale = True
 
     # Running.
 

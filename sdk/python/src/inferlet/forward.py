@@ -52,7 +52,8 @@ async def run_pass(ctx: Context, execute: Callable[[], Any], count: int, slots: 
 
 
 class Forward:
-    """Build it, then `execute()` once. Positions, pages and commits are taken care of."""
+    """One pass: build it, then `execute()` it once. The SDK derives positions, reserves pages and
+    commits full ones."""
 
     __slots__ = ("_auto", "_ctx", "_raw", "_scratch", "_seed", "_slots", "_start")
 
@@ -71,12 +72,13 @@ class Forward:
         return self._start
 
     def page_size(self) -> int:
+        """Tokens a KV page of the context holds."""
         return self._ctx.page_size
 
     def input(self, tokens: Iterable[int]) -> Forward:
         """Tokens that extend the context, at the positions behind it."""
         if self._scratch:
-            raise ValueError("input() goes before input_at(): input_at tokens leave with the pass")
+            raise ValueError("call input() before input_at(): input_at tokens leave with the pass")
         tokens = list(tokens)
         first = self._start + self._auto
         self._pass().input_tokens(tokens, list(range(first, first + len(tokens))))
@@ -119,6 +121,7 @@ class Forward:
         return ProbeHandle(self._slots - 1)
 
     def adapter(self, adapter: Adapter) -> Forward:
+        """Applies an adapter."""
         self._pass().adapter(adapter._raw)
         return self
 
@@ -135,13 +138,13 @@ class Forward:
 
     @waits
     async def execute(self) -> Output:
+        """Runs the pass."""
         raw, self._raw = self._pass(), None
         pages = self._ctx._pages
         with raw:
             output = await run_pass(self._ctx, raw.execute, self._auto + self._scratch, self._slots)
         pages.forget(self._scratch)
         pages.commit()
-        self._ctx._bid_used()
         return Output(output)
 
     def _pass(self) -> Any:

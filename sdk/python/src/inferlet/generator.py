@@ -104,6 +104,7 @@ class Generator(StepLoop):
     def max_tokens(self, n: int) -> Generator:
         """Ends the generation after `n` accepted tokens."""
         self._limit = n
+        self._expects_anew = True
         return self
 
     def stop(self, tokens: Iterable[int]) -> Generator:
@@ -124,6 +125,7 @@ class Generator(StepLoop):
     def horizon(self, n: int) -> Generator:
         """Says how many tokens you expect, for the bids."""
         self._horizon = n
+        self._expects_anew = True
         return self
 
     def adapter(self, adapter: Adapter) -> Generator:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from wit_world.imports import fallible
 from wit_world.imports import inference as wit
 
 from .errors import ask
@@ -21,20 +22,22 @@ class Grammar:
 
     @classmethod
     def from_json_schema(cls, schema: str) -> Grammar:
+        """JSON that conforms to a JSON Schema."""
         return cls(ask(wit.Grammar.from_json_schema, schema))
 
     @classmethod
     def json(cls) -> Grammar:
         """Any JSON text."""
-        return cls(ask(wit.Grammar.json))
+        return cls(ask(fallible.json_grammar))
 
     @classmethod
     def from_regex(cls, pattern: str) -> Grammar:
+        """Text that matches a regular expression."""
         return cls(ask(wit.Grammar.from_regex, pattern))
 
     @classmethod
     def from_ebnf(cls, source: str) -> Grammar:
-        """Lark (or GBNF) source."""
+        """Text of a Lark or GBNF grammar."""
         return cls(ask(wit.Grammar.from_ebnf, source))
 
     def __str__(self) -> str:
@@ -42,29 +45,26 @@ class Grammar:
 
 
 class Matcher:
+    """Walks a grammar token by token."""
+
     __slots__ = ("_raw",)
 
     def __init__(self, grammar: Grammar, tokenizer: Tokenizer) -> None:
-        self._raw = ask(wit.Matcher, grammar._raw, tokenizer._raw)
-
-    @classmethod
-    def _of(cls, raw: Any) -> Matcher:
-        matcher = cls.__new__(cls)
-        matcher._raw = raw
-        return matcher
+        self._raw = ask(fallible.create_matcher, grammar._raw, tokenizer._raw)
 
     def accept_tokens(self, ids: Iterable[int]) -> None:
-        """Advances; an id that the grammar does not allow is an error."""
+        """Advances by these ids. An id that the grammar does not allow here is a PieError."""
         ask(self._raw.accept_tokens, list(ids))
 
     def next_token_logit_mask(self) -> list[int]:
-        """BRLE over the vocabulary: what may come next."""
+        """The tokens that may come next: a BRLE mask over the vocabulary."""
         return self._raw.next_token_logit_mask()
 
     @property
     def is_terminated(self) -> bool:
-        """Has it reached a terminal state?"""
+        """Whether the text is complete and nothing can follow."""
         return self._raw.is_terminated()
 
     def reset(self) -> None:
+        """Goes back to the beginning of the grammar."""
         self._raw.reset()

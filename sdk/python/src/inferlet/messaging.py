@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from wit_world.imports import messaging as wit
+from wit_world.imports import fallible as wit
 
 from ._async import block_on, outcome_of, ready, waits
+from .errors import ask
 
 
 def push(topic: str, message: str) -> None:
-    """Appends to a queue; one `pull` takes each message."""
-    wit.push(topic, message)
+    """Appends to a queue; one `pull` takes each message. A full queue is a PieError."""
+    ask(wit.push, topic, message)
 
 
 @waits
 async def pull(topic: str) -> str:
     """The next message of a queue."""
-    message = await outcome_of(wit.pull(topic))
+    message = await outcome_of(ask(wit.pull, topic))
     if message is None:
-        raise ConnectionError(f"the queue {topic!r} is closed; nothing more will arrive")
+        raise ConnectionError(f"the queue {topic!r} is closed: no message will arrive any more")
     return message
 
 
 def broadcast(topic: str, message: str) -> None:
     """Hands a message to every present subscriber."""
-    wit.broadcast(topic, message)
+    ask(wit.broadcast, topic, message)
 
 
 def subscribe(topic: str) -> Subscription:
-    return Subscription(wit.subscribe(topic))
+    """Keeps the broadcasts of a topic until they are read."""
+    return Subscription(ask(wit.subscribe, topic))
 
 
 class Subscription:
@@ -53,6 +55,7 @@ class Subscription:
         return None
 
     def unsubscribe(self) -> None:
+        """Ends the subscription."""
         if self._open:
             self._open = False
             self._raw.unsubscribe()  # wakes those who wait in next()

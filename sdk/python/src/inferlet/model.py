@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wit_world.imports import fallible
 from wit_world.imports import model as wit
 from wit_world.imports import runtime as wit_runtime
 
@@ -18,7 +19,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Text to token ids."""
-        return self._raw.encode(text)
+        return ask(fallible.encode, self._raw, text)
 
     def decode(self, tokens: list[int]) -> str:
         """Token ids to text."""

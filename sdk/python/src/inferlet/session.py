@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from wit_world.imports import fallible
 from wit_world.imports import session as wit
 
 from ._async import outcome_of, waits
+from .errors import ask
 
 
 def send(message: Any) -> None:
-    """Sends a string as it is, anything else as JSON."""
-    wit.send(message if isinstance(message, str) else json.dumps(message, ensure_ascii=False))
+    """Sends a string as it is, anything else as JSON. A message that is too long is a PieError."""
+    text = message if isinstance(message, str) else json.dumps(message, ensure_ascii=False)
+    ask(fallible.send, text)
 
 
 def send_file(data: bytes) -> None:
-    wit.send_file(bytes(data))
+    """Sends bytes, which the client receives as a file."""
+    ask(fallible.send_file, bytes(data))
 
 
 @waits

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wit_world.imports import calls as wit_calls
+from wit_world.imports import fallible
 from wit_world.imports import tool_use as wit
 
 from .errors import ask
@@ -43,7 +44,7 @@ class Decoder:
     __slots__ = ("_raw",)
 
     def __init__(self, model: Model) -> None:
-        self._raw = wit.create_decoder(model._raw)
+        self._raw = ask(fallible.create_tool_decoder, model._raw)
 
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Start | Event.Call:
         """Decodes a batch. When it completes several calls, each following `feed`, also of an empty

@@ -56,7 +56,7 @@ pub struct Ebnf<'a>(pub &'a str);
 
 impl Schema for AnyJson {
     fn build_constraint(&self, model: &Model) -> Result<GrammarConstraint> {
-        Ok(GrammarConstraint::json(model))
+        GrammarConstraint::json(model).checked()
     }
 }
 
@@ -80,7 +80,7 @@ impl Schema for Ebnf<'_> {
 
 impl Schema for &Grammar {
     fn build_constraint(&self, model: &Model) -> Result<GrammarConstraint> {
-        Ok(GrammarConstraint::from_grammar(self, model))
+        GrammarConstraint::from_grammar(self, model).checked()
     }
 }
 
@@ -92,11 +92,21 @@ pub struct GrammarConstraint {
 }
 
 impl GrammarConstraint {
+    /// Follows this matcher.
     pub fn new(matcher: Matcher) -> Self {
-        Self { matcher, mask: Vec::new(), failure: None }
+        let failure = matcher.failure().map(str::to_string);
+        Self { matcher, mask: Vec::new(), failure }
     }
 
-    /// Any JSON text.
+    /// Fails if the engine could not compile the grammar.
+    fn checked(self) -> Result<Self> {
+        match self.failure {
+            Some(error) => Err(error),
+            None => Ok(self),
+        }
+    }
+
+    /// Any JSON text. Where the engine has no grammar compiler, the generation fails and says so.
     pub fn json(model: &Model) -> Self {
         Self::from_grammar(&Grammar::json(), model)
     }
@@ -106,22 +116,22 @@ impl GrammarConstraint {
     }
 
     pub fn from_json_schema(schema: &str, model: &Model) -> Result<Self> {
-        Ok(Self::from_grammar(&Grammar::from_json_schema(schema)?, model))
+        Self::from_grammar(&Grammar::from_json_schema(schema)?, model).checked()
     }
 
     pub fn from_regex(pattern: &str, model: &Model) -> Result<Self> {
-        Ok(Self::from_grammar(&Grammar::from_regex(pattern)?, model))
+        Self::from_grammar(&Grammar::from_regex(pattern)?, model).checked()
     }
 
     /// A Lark or GBNF grammar.
     pub fn from_ebnf(source: &str, model: &Model) -> Result<Self> {
-        Ok(Self::from_grammar(&Grammar::from_ebnf(source)?, model))
+        Self::from_grammar(&Grammar::from_ebnf(source)?, model).checked()
     }
 }
 
 impl Constrain for GrammarConstraint {
     fn step(&mut self, accepted: &[u32]) -> &[u32] {
-        if !accepted.is_empty() {
+        if !accepted.is_empty() && self.failure.is_none() {
             self.failure = self.matcher.accept_tokens(accepted).err();
         }
         self.mask = match self.failure.is_some() || self.matcher.is_terminated() {

@@ -4,24 +4,29 @@ use std::cell::Cell;
 
 use crate::forward::Forward;
 use crate::generator::Generator;
-use crate::market::{default_bid, Expected};
 use crate::model::Model;
 use crate::pass::Plan;
 use crate::pie::core::context::Context as RawContext;
 use crate::pie::plus::turns::{Kind, Turn};
+use crate::pie::plus::{bidding, fallible};
 use crate::sample::Sampler;
 use crate::turns::{turn, Turns};
-use crate::{chat, scheduling, Result};
+use crate::{chat, Result};
 
 /// A token sequence with its KV cache, held in pages by the engine, and a buffer of tokens that have not been
 /// computed yet. Dropping it gives the pages back.
+///
+/// Calls that return `&mut Context` report no error themselves: the next call that returns a `Result` does.
 pub struct Context {
     raw: RawContext,
     model: Model,
     page_size: u32,
     buffer: Vec<u32>,
     turns: Turns,
-    bid: Cell<Bid>,
+    /// Idle guards that are alive.
+    idle: Cell<u32>,
+    /// The error of a call that returns no result; the next call that can fail returns it.
+    fault: Cell<Option<String>>,
 }
 
 /// What a context holds, asked once a step.
@@ -33,31 +38,17 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    pub fn pages(self) -> u32 {
-        self.committed_pages + self.working_pages
-    }
-
     /// Working pages that hold so many more tokens.
     pub fn pages_with(self, tokens: u32, page_size: u32) -> u32 {
         self.working_pages.max((self.working_tokens + tokens).div_ceil(page_size))
     }
 }
 
-/// Who decides the next pass's bid.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Bid {
-    /// Nobody yet, or a decision that no longer holds.
-    Stale,
-    /// The generator, when the context held this many pages.
-    Auto { value: f64, pages: u32 },
-    /// The program, for one pass.
-    Override(f64),
-}
-
 impl Context {
     fn wrap(raw: RawContext, model: &Model, buffer: Vec<u32>, turns: Turns) -> Self {
         let page_size = raw.tokens_per_page();
-        Self { raw, model: model.clone(), page_size, buffer, turns, bid: Cell::new(Bid::Stale) }
+        let (model, idle, fault) = (model.clone(), Cell::new(0), Cell::new(None));
+        Self { raw, model, page_size, buffer, turns, idle, fault }
     }
 
     /// An empty context.
@@ -84,16 +75,19 @@ impl Context {
 
     /// Saves what has been computed under a name; buffered tokens are not part of it.
     pub fn save(&self, name: &str) -> Result<()> {
+        self.check()?;
         self.raw.save(name)
     }
 
     /// Saves under a name that the engine makes up, and returns it.
     pub fn snapshot(&self) -> Result<String> {
+        self.check()?;
         self.raw.snapshot()
     }
 
     /// A copy-on-write clone, buffered tokens included.
     pub fn fork(&self) -> Result<Context> {
+        self.check()?;
         Ok(Self::wrap(self.raw.fork()?, &self.model, self.buffer.clone(), self.turns.clone()))
     }
 
@@ -131,7 +125,7 @@ impl Context {
 
     fn say(&mut self, turn: Turn) -> &mut Context {
         let said = self.turns.add(&self.model, &mut self.buffer, turn);
-        said.expect("a turn by itself can always be said, or the engine ends the run");
+        self.note(said);
         self
     }
 
@@ -151,6 +145,7 @@ impl Context {
 
     /// Computes the buffered tokens and commits the pages they fill. On an error they stay buffered.
     pub async fn flush(&mut self) -> Result<()> {
+        self.check()?;
         self.turns.settle();
         if self.buffer.is_empty() {
             return Ok(());
@@ -167,19 +162,13 @@ impl Context {
         pass.settle(self, 0, 0).map(drop)
     }
 
-    /// Forgets the last `n` computed tokens. Only working pages can be rolled back; committed ones cannot.
+    /// Forgets the last `n` computed tokens. Fails if the working pages hold fewer: committed pages stay.
     pub fn truncate(&mut self, n: u32) -> Result<()> {
         self.turns.settle();
-        let working = self.raw.working_page_token_count();
-        if n > working {
-            return Err(format!(
-                "cannot truncate {n} tokens: only the last {working} are in working pages, the rest is committed"
-            ));
-        }
-        self.raw.truncate_working_page_tokens(n);
-        Ok(())
+        fallible::truncate_working_page_tokens(&self.raw, n)
     }
 
+    /// The model that this context is computed with.
     pub fn model(&self) -> &Model {
         &self.model
     }
@@ -224,15 +213,17 @@ impl Context {
         Forward::new(self)
     }
 
-    /// Overrides the bid for the next pass.
+    /// Bids `value` credits a page in the next pass. The pass behind it bids as before. If `value` is no bid (it is
+    /// negative or not finite), the next pass fails and says so.
     pub fn set_bid(&self, value: f64) {
-        self.raw.bid(value);
-        self.bid.set(Bid::Override(value));
+        self.note(bidding::once(&self.raw, value));
     }
 
-    /// Bids nothing until the guard is dropped: the pages may go to others meanwhile.
+    /// Bids nothing until the guard is dropped: others may get the pages meanwhile. Then the context bids as before.
     pub fn idle(&self) -> Idle<'_> {
-        self.raw.bid(0.0);
+        if self.idle.replace(self.idle.get() + 1) == 0 {
+            self.note(bidding::idle(&self.raw, true));
+        }
         Idle { ctx: self }
     }
 
@@ -258,22 +249,22 @@ impl Context {
         self.buffer.truncate(self.buffer.len().saturating_sub(by));
     }
 
-    /// The generator's bid before a pass. An override holds for one pass; otherwise the bid is renewed when
-    /// the number of pages changes, which is when its cost does.
-    pub(crate) fn bid_for_step(&self, pages: u32, expected: Expected) {
-        match self.bid.get() {
-            Bid::Override(_) => self.bid.set(Bid::Stale),
-            Bid::Auto { pages: then, .. } if then == pages => {}
-            _ => self.auto_bid(pages, expected),
+    /// Tells the engine how many more passes to expect, from which it bids; None if nobody knows. `variation` is the
+    /// squared coefficient of variation of that number: 0 = certain.
+    pub(crate) fn expect(&self, passes: Option<f64>, variation: f64) {
+        self.note(bidding::expect(&self.raw, passes, variation));
+    }
+
+    /// Keeps the error of a call that returns no result.
+    fn note(&self, result: Result<()>) {
+        if let Err(error) = result {
+            self.fault.set(Some(error));
         }
     }
 
-    fn auto_bid(&self, pages: u32, expected: Expected) {
-        let balance = scheduling::balance(&self.model);
-        let dividend = scheduling::dividend(&self.model);
-        let value = default_bid(balance, dividend, pages, self.page_size, expected);
-        self.raw.bid(value);
-        self.bid.set(Bid::Auto { value, pages });
+    /// Returns the error that was kept, once.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.fault.take().map_or(Ok(()), Err)
     }
 }
 
@@ -285,12 +276,8 @@ pub struct Idle<'ctx> {
 
 impl Drop for Idle<'_> {
     fn drop(&mut self) {
-        match self.ctx.bid.get() {
-            Bid::Auto { value, .. } | Bid::Override(value) => self.ctx.raw.bid(value),
-            Bid::Stale => {
-                let pages = self.ctx.raw.committed_page_count() + self.ctx.raw.working_page_count();
-                self.ctx.auto_bid(pages, Expected::new(None, None, 0));
-            }
+        if self.ctx.idle.replace(self.ctx.idle.get() - 1) == 1 {
+            self.ctx.note(bidding::idle(&self.ctx.raw, false));
         }
     }
 }

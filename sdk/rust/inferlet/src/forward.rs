@@ -95,6 +95,7 @@ impl<'ctx> Forward<'ctx> {
 
     /// Runs the pass.
     pub async fn execute(self) -> Result<Output> {
+        self.ctx.check()?;
         if self.is_mixed_up {
             return Err("input() after input_at(): put the tokens to be scored last".into());
         }

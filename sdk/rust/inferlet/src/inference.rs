@@ -2,81 +2,104 @@
 
 use crate::model::Tokenizer;
 use crate::pie::core::inference as raw;
+use crate::pie::plus::fallible;
 use crate::Result;
 
 pub use crate::pie::core::inference::{ForwardPass, FutureOutput, SlotOutput};
 
 /// A compiled grammar.
-pub struct Grammar(raw::Grammar);
+///
+/// Where the engine cannot compile it, a constructor that returns no `Result` keeps the error for the [`Matcher`].
+pub struct Grammar(Result<raw::Grammar>);
 
 impl Grammar {
     pub(crate) fn wrap(raw: raw::Grammar) -> Self {
-        Self(raw)
+        Self(Ok(raw))
     }
 
+    /// JSON that conforms to a JSON Schema.
     pub fn from_json_schema(schema: &str) -> Result<Grammar> {
-        raw::Grammar::from_json_schema(schema).map(Self)
+        raw::Grammar::from_json_schema(schema).map(Self::wrap)
     }
 
     /// Any JSON text.
     pub fn json() -> Grammar {
-        Self(raw::Grammar::json())
+        Self(fallible::json_grammar())
     }
 
+    /// Text that a regular expression matches.
     pub fn from_regex(pattern: &str) -> Result<Grammar> {
-        raw::Grammar::from_regex(pattern).map(Self)
+        raw::Grammar::from_regex(pattern).map(Self::wrap)
     }
 
-    /// A Lark or GBNF grammar.
+    /// Text of a Lark or GBNF grammar.
     pub fn from_ebnf(source: &str) -> Result<Grammar> {
-        raw::Grammar::from_ebnf(source).map(Self)
+        raw::Grammar::from_ebnf(source).map(Self::wrap)
     }
 
-    /// The underlying resource.
+    /// The underlying resource. Panics if the grammar could not be compiled.
     pub fn inner(&self) -> &raw::Grammar {
-        &self.0
+        self.0.as_ref().unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
 impl std::fmt::Display for Grammar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0.to_string())
+        match &self.0 {
+            Ok(grammar) => f.write_str(&grammar.to_string()),
+            Err(error) => f.write_str(error),
+        }
     }
 }
 
 /// Walks a grammar token by token.
-pub struct Matcher(raw::Matcher);
+///
+/// Where the engine cannot make one, it allows no token, and `accept_tokens` returns the error.
+pub struct Matcher(Result<raw::Matcher>);
 
 impl Matcher {
-    pub(crate) fn wrap(raw: raw::Matcher) -> Self {
-        Self(raw)
-    }
-
+    /// A matcher at the beginning of the grammar.
     pub fn new(grammar: &Grammar, tokenizer: &Tokenizer) -> Matcher {
-        Self(raw::Matcher::new(&grammar.0, tokenizer.inner()))
+        let grammar = grammar.0.as_ref().map_err(String::clone);
+        Self(grammar.and_then(|grammar| fallible::create_matcher(grammar, tokenizer.inner())))
     }
 
-    /// Fails on a token that the grammar does not allow here.
+    pub(crate) fn wrap(raw: raw::Matcher) -> Self {
+        Self(Ok(raw))
+    }
+
+    /// Why there is no matcher, if so.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.0.as_ref().err().map(String::as_str)
+    }
+
+    /// Advances by these tokens. Fails on a token that the grammar does not allow here.
     pub fn accept_tokens(&mut self, tokens: &[u32]) -> Result<()> {
-        self.0.accept_tokens(tokens)
+        self.0.as_ref().map_err(String::clone)?.accept_tokens(tokens)
     }
 
     /// The tokens allowed next, as a BRLE over the vocabulary.
     pub fn next_token_logit_mask(&self) -> Vec<u32> {
-        self.0.next_token_logit_mask()
+        match &self.0 {
+            Ok(matcher) => matcher.next_token_logit_mask(),
+            Err(_) => vec![u32::MAX],
+        }
     }
 
     /// Whether the text is complete and nothing can follow.
     pub fn is_terminated(&self) -> bool {
-        self.0.is_terminated()
+        self.0.as_ref().is_ok_and(raw::Matcher::is_terminated)
     }
 
+    /// Goes back to the beginning of the grammar.
     pub fn reset(&mut self) {
-        self.0.reset()
+        if let Ok(matcher) = &self.0 {
+            matcher.reset();
+        }
     }
 
-    /// The underlying resource.
+    /// The underlying resource. Panics if there is none.
     pub fn inner(&self) -> &raw::Matcher {
-        &self.0
+        self.0.as_ref().unwrap_or_else(|error| panic!("{error}"))
     }
 }

@@ -33,8 +33,8 @@ pub mod executor;
 mod forward;
 mod generator;
 pub mod inference;
-mod market;
 pub mod mcp;
+pub mod messaging;
 pub mod model;
 mod output;
 mod pass;
@@ -42,6 +42,7 @@ pub mod prelude;
 pub mod reasoning;
 pub mod sample;
 pub mod scheduling;
+pub mod session;
 pub mod spec;
 pub mod time;
 pub mod tools;
@@ -49,7 +50,7 @@ mod turns;
 mod wait;
 pub mod zo;
 
-pub use bindings::pie::core::{messaging, runtime, session};
+pub use bindings::pie::core::runtime;
 pub use bindings::{pie, wasi};
 
 pub use adapter::Adapter;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::pie::core::model::{Model as RawModel, Tokenizer as RawTokenizer};
+use crate::pie::plus::fallible;
 use crate::Result;
 
 /// A model that the engine has loaded. Cloning shares the handle.
@@ -41,11 +42,17 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
+    /// Text to token ids. A text that the vocabulary cannot express ends the run.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         self.raw.encode(text)
     }
 
-    /// Fails on an id outside the vocabulary.
+    /// Like [`encode`](Tokenizer::encode), but fails on a text that the vocabulary cannot express.
+    pub fn try_encode(&self, text: &str) -> Result<Vec<u32>> {
+        fallible::encode(&self.raw, text)
+    }
+
+    /// Token ids to text. Fails on an id outside the vocabulary.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         self.raw.decode(ids)
     }

@@ -4,6 +4,7 @@ use crate::inference::{Grammar, Matcher};
 use crate::model::Model;
 use crate::pie::instruct::tool_use as raw;
 use crate::pie::plus::calls::assembling;
+use crate::pie::plus::fallible;
 use crate::Result;
 
 /// What a batch of tokens meant.
@@ -16,18 +17,20 @@ pub enum Event {
 }
 
 /// Finds tool calls. Call `reset` between turns.
-pub struct Decoder(raw::Decoder);
+///
+/// Where the model's format of tool calls is unknown, `feed` returns an error.
+pub struct Decoder(Result<raw::Decoder>);
 
 impl Decoder {
     /// A decoder for one turn of this model.
     pub fn new(model: &Model) -> Self {
-        Self(raw::create_decoder(model.inner()))
+        Self(fallible::create_tool_decoder(model.inner()))
     }
 
     /// Decodes a batch of tokens. When the batch completes several calls, the first one is returned, and each
     /// following `feed`, also of an empty batch, returns the next.
     pub fn feed(&mut self, tokens: &[u32]) -> Result<Event> {
-        Ok(match self.0.feed(tokens)? {
+        Ok(match self.0.as_ref().map_err(String::clone)?.feed(tokens)? {
             raw::Event::Start => Event::Start,
             raw::Event::Call((name, args)) => Event::Call(name, args),
         })
@@ -35,12 +38,14 @@ impl Decoder {
 
     /// Whether a call has begun, or a complete call waits for the next `feed`.
     pub fn is_assembling(&self) -> bool {
-        assembling(&self.0)
+        self.0.as_ref().is_ok_and(assembling)
     }
 
     /// Forgets the turn so far.
     pub fn reset(&mut self) {
-        self.0.reset()
+        if let Ok(decoder) = &self.0 {
+            decoder.reset();
+        }
     }
 }
 
@@ -70,10 +75,7 @@ pub fn native_grammar<S: AsRef<str>>(model: &Model, schemas: &[S]) -> Option<Gra
 
 /// A matcher over the native call format, for `GrammarConstraint::new`; None where the model has none.
 pub fn native_matcher<S: AsRef<str>>(model: &Model, schemas: &[S]) -> Option<Matcher> {
-    let schemas = owned(schemas);
-    // The engine's matcher has no way to say "none": ask for the format first.
-    raw::format(model.inner(), &schemas)?;
-    Some(Matcher::wrap(raw::create_matcher(model.inner(), &schemas)))
+    fallible::create_tool_matcher(model.inner(), &owned(schemas)).ok().map(Matcher::wrap)
 }
 
 fn owned<S: AsRef<str>>(schemas: &[S]) -> Vec<String> {

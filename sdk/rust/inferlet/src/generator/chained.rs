@@ -50,9 +50,8 @@ impl<'ctx> Chained<'ctx> {
         plan.requests.push(Some(Request::sample(&[sampled], state.options.sampler)));
         let max_tokens = state.room().try_into().unwrap_or(u32::MAX);
         let stops = [&state.options.stops, ends].concat();
-        let extent = state.ctx.extent();
-        state.bid(extent.pages());
-        let tokens_before = extent.working_tokens;
+        state.expect();
+        let tokens_before = state.ctx.inner().working_page_token_count();
         let chain = plan.submit_chain(state.ctx, max_tokens, &stops)?;
         let input = Some(state.ctx.take_buffer());
         Ok(Some(Self { state: shared.clone(), chain, input, tokens_before, ended: false }))
@@ -91,7 +90,6 @@ impl<'ctx> Chained<'ctx> {
             state.ctx.shorten_buffer(1); // the last token of the batch before
         }
         state.ctx.append(tokens.get(last..).unwrap_or_default());
-        state.bid(state.ctx.extent().pages());
         tokens
     }
 

@@ -41,7 +41,11 @@ impl<'ctx> Generator<'ctx> {
     }
 
     fn with(self, set: impl FnOnce(&mut Options)) -> Self {
-        set(&mut self.state.borrow_mut().options);
+        {
+            let state = &mut *self.state.borrow_mut();
+            set(&mut state.options);
+            state.expects_anew = true;
+        }
         self
     }
 

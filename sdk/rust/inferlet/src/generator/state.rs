@@ -5,7 +5,6 @@ use crate::brle;
 use crate::chat;
 use crate::constrain::Constrain;
 use crate::context::{Context, Extent};
-use crate::market::Expected;
 use crate::output::{Output, SampleHandle};
 use crate::pass::{InFlight, Plan, Request, Step};
 use crate::pie::core::inference::Output as RawOutput;
@@ -48,6 +47,8 @@ pub(super) struct State<'ctx> {
     mask: Option<Vec<u32>>,
     /// What the context holds, where that is known without asking: nobody else has it meanwhile.
     extent: Option<Extent>,
+    /// The engine does not know yet how long this generation will be, or it has changed by more than one token a pass.
+    pub expects_anew: bool,
     /// The last step's pass: let go once the next one is queued, when the engine has something to do.
     spent: Option<InFlight>,
 }
@@ -99,12 +100,14 @@ impl<'ctx> State<'ctx> {
             auto: None,
             mask: None,
             extent: None,
+            expects_anew: true,
             spent: None,
         }
     }
 
     /// Before a step: tells the constraints and the speculator what was accepted, and works out the mask.
     pub fn advance(&mut self) -> Result<()> {
+        self.ctx.check()?;
         self.auto = None;
         let fresh = std::mem::take(&mut self.fresh);
         if let (Drafter::Custom(speculator), false) = (&mut self.options.drafter, fresh.is_empty())
@@ -129,6 +132,7 @@ impl<'ctx> State<'ctx> {
 
     /// Queues a step: the buffer is its input, its last row is sampled.
     pub fn submit(&mut self, step: &StepRequests) -> Result<Submitted> {
+        self.expect();
         let extent = self.extent.take().unwrap_or_else(|| self.ctx.extent());
         if let Some(pass) = self.submit_short(step, extent) {
             let slot_ends = vec![self.options.sampler.slots_per_row()];
@@ -154,7 +158,6 @@ impl<'ctx> State<'ctx> {
         }
         plan.requests.extend(step.probes.iter().cloned().map(Some));
 
-        self.bid(extent.pages());
         let pass = plan.submit_behind(self.ctx, extent)?;
         Ok(self.submitted(pass, drafts, plan.slot_ends(), step.samples))
     }
@@ -178,7 +181,6 @@ impl<'ctx> State<'ctx> {
             seed: seed.map(|seed| seed.wrapping_add(self.steps)),
             sampler: *sampler,
         };
-        self.bid(extent.pages());
         Some(short.submit_behind(self.ctx, extent))
     }
 
@@ -215,9 +217,17 @@ impl<'ctx> State<'ctx> {
         Ok(plan)
     }
 
-    pub fn bid(&self, pages: u32) {
-        let Options { horizon, max_tokens, .. } = self.options;
-        self.ctx.bid_for_step(pages, Expected::new(horizon, max_tokens, self.generated));
+    /// Tells the engine how many passes are still to come, where it does not know by counting them.
+    pub fn expect(&mut self) {
+        if !std::mem::take(&mut self.expects_anew) {
+            return;
+        }
+        let left = |total: usize| Some(total.saturating_sub(self.generated).max(1) as f64);
+        match (self.options.horizon, self.options.max_tokens) {
+            (Some(horizon), _) => self.ctx.expect(left(horizon), 0.0),
+            (None, Some(max)) => self.ctx.expect(left(max), 1.0),
+            (None, None) => self.ctx.expect(None, 1.0),
+        }
     }
 
     /// The guesses to verify in this step. A constraint's mask holds for one position, hence none with it.
@@ -267,6 +277,7 @@ impl<'ctx> State<'ctx> {
         chosen.truncate(cut.kept);
         self.done = cut.ends;
         self.generated += cut.kept;
+        self.expects_anew |= cut.kept > 1;
 
         // The last accepted token is left for the next pass, as it is without drafts. In front of a stop token
         // nothing is left: without drafts, the pass that chose the stop token has computed the token before it.

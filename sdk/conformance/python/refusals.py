@@ -1,0 +1,44 @@
+"""What the engine refuses is an exception, and the program goes on."""
+
+from collections.abc import Callable
+from typing import Any
+
+from table import GREEDY, case, load_model
+
+from inferlet import AnyJson, Context, messaging, session
+
+
+def refused(attempt: Callable[..., Any], *args: Any) -> bool:
+    """Whether it raises, with a text."""
+    try:
+        attempt(*args)
+    except Exception as error:
+        return str(error) != ""
+    return False
+
+
+@case
+async def refusals(topic: str) -> dict:
+    model = load_model()
+    queued = 0
+    while not refused(messaging.push, topic, "message"):
+        queued += 1
+    with Context(model) as ctx, Context(model) as empty:
+        ctx.append([97])
+        return {
+            "queue": queued,
+            "push": True,
+            "topic": refused(messaging.push, "t" * 2000, "message"),
+            "send": refused(session.send, "x" * ((16 << 20) + 1)),
+            "bid": refused(ctx.set_bid, -1.0),
+            "turn": refused(ctx.user, "\ufdd0"),
+            "json": refused(lambda: ctx.generate(GREEDY, constrain=AnyJson(), auto_flush=False)),
+            "truncate": refused(empty.truncate, 1),
+            "goes_on": await goes_on(ctx),
+        }
+
+
+async def goes_on(ctx: Context) -> bool:
+    """Whether the context still generates."""
+    generator = ctx.generate(GREEDY, max_tokens=3, auto_flush=False).stop([])
+    return len(await generator.collect_tokens()) == 3

@@ -1,0 +1,45 @@
+//! What the engine refuses is an error, and the program goes on.
+
+use inferlet::prelude::*;
+use inferlet::{session, AnyJson};
+use serde_json::{json, Value};
+
+use crate::{model, Input};
+
+/// Whether it is an error, and has a text.
+fn says_why(result: Result<()>) -> bool {
+    result.is_err_and(|text| !text.is_empty())
+}
+
+pub async fn refusals(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let mut queued = 0;
+    let full = loop {
+        match messaging::try_push(&input.topic, "message") {
+            Ok(()) => queued += 1,
+            Err(error) => break error,
+        }
+    };
+    let topic = messaging::try_push(&"t".repeat(2000), "message");
+    let send = session::try_send(&"x".repeat((16 << 20) + 1));
+    let mut ctx = Context::new(&model)?;
+    ctx.append(&[97]).set_bid(-1.0);
+    let bid = ctx.flush().await;
+    let turn = ctx.user("\u{FDD0}").flush().await;
+    let json = ctx.generate(Sampler::Argmax).constrain_with(AnyJson);
+    let json = json.map(drop);
+    let truncate = Context::new(&model)?.truncate(1);
+    let generator = ctx.generate(Sampler::Argmax).max_tokens(3);
+    let tokens = generator.ignore_eos().collect_tokens().await?;
+    Ok(json!({
+        "queue": queued,
+        "push": !full.is_empty(),
+        "topic": says_why(topic),
+        "send": says_why(send),
+        "bid": says_why(bid),
+        "turn": says_why(turn),
+        "json": says_why(json),
+        "truncate": says_why(truncate),
+        "goes_on": tokens.len() == 3,
+    }))
+}
