@@ -109,11 +109,6 @@ async def save_open(name: str, text: str) -> dict:
         }
 
 
-@case
-async def open_bad_name(name: str) -> bool:
-    return Context.open(load_model(), name) is None
-
-
 async def next_token(ctx: Context) -> int | None:
     """What greedily follows the token 97; the context stays as it is."""
     forward = ctx.forward().input_at([97], [ctx.seq_len])

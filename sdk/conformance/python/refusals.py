@@ -31,7 +31,6 @@ async def refusals(topic: str) -> dict:
             "topic": refused(messaging.push, "t" * 2000, "message"),
             "send": refused(session.send, "x" * ((16 << 20) + 1)),
             "bid": refused(ctx.set_bid, -1.0),
-            "turn": refused(ctx.user, "\ufdd0"),
             "json": refused(lambda: ctx.generate(GREEDY, constrain=AnyJson(), auto_flush=False)),
             "truncate": refused(empty.truncate, 1),
             "goes_on": await goes_on(ctx),

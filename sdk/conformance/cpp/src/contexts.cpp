@@ -132,20 +132,9 @@ Task<Result<Json>> SaveOpen(const Json& input) {
                           {"named", !snapshot.empty()}});
 }
 
-Task<Result<Json>> OpenBadName(const Json& input) {
-  const auto name = PIE_TRY(input.Get<std::string>("name"));
-  PIE_TRY(Context::Open(PIE_TRY(FirstModel()), name));
-  co_return nullptr;
-}
-
 }  // namespace
 
 Cases ContextCases() {
-  return {{"context", ContextCase},
-          {"flush_empty", FlushEmpty},
-          {"turns", TurnsCase},
-          {"fork", Fork},
-          {"fork_parallel", ForkParallel},
-          {"save_open", SaveOpen},
-          {"open_bad_name", OpenBadName}};
+  return {{"context", ContextCase}, {"flush_empty", FlushEmpty},     {"turns", TurnsCase},
+          {"fork", Fork},           {"fork_parallel", ForkParallel}, {"save_open", SaveOpen}};
 }

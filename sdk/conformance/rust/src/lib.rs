@@ -111,7 +111,6 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "turns" => contexts::turns(input).await,
         "fork" => contexts::fork(input).await,
         "fork_parallel" => contexts::fork_parallel(input).await,
-        "open_bad_name" => Context::open(&model()?, &input.name).map(|_| Value::Null),
         "save_open" => contexts::save_open(input).await,
         "forward" => forwards::forward(input).await,
         "forward_rows" => forwards::forward_rows(input).await,

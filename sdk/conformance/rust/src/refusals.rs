@@ -25,7 +25,6 @@ pub async fn refusals(input: &Input) -> Result<Value> {
     let mut ctx = Context::new(&model)?;
     ctx.append(&[97]).set_bid(-1.0);
     let bid = ctx.flush().await;
-    let turn = ctx.user("\u{FDD0}").flush().await;
     let json = ctx.generate(Sampler::Argmax).constrain_with(AnyJson);
     let json = json.map(drop);
     let truncate = Context::new(&model)?.truncate(1);
@@ -37,7 +36,6 @@ pub async fn refusals(input: &Input) -> Result<Value> {
         "topic": says_why(topic),
         "send": says_why(send),
         "bid": says_why(bid),
-        "turn": says_why(turn),
         "json": says_why(json),
         "truncate": says_why(truncate),
         "goes_on": tokens.len() == 3,

@@ -71,8 +71,6 @@ export const contextCases: Cases = {
     );
   },
 
-  open_bad_name: ({ name }) => Context.open(loadModel(), name!) === undefined,
-
   save_open: async ({ name, text }) => {
     const model = loadModel();
     using ctx = await contextWith(model, text);

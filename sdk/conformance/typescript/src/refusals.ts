@@ -20,7 +20,6 @@ export const refusalCases: Cases = {
       topic: await refused(() => messaging.push('t'.repeat(2000), 'message')),
       send: await refused(() => session.send('x'.repeat((16 << 20) + 1))),
       bid: await refused(() => ctx.setBid(-1)),
-      turn: await refused(() => ctx.user('\ufdd0')),
       json: await refused(() =>
         ctx.generate(Sampler.argmax(), { constrain: anyJson(), ...options }),
       ),
