@@ -464,6 +464,54 @@ void __wasm_import_pieX3AplusX2FstepsX00begin(int32_t, uint8_t *, size_t, uint8_
 extern "C" __attribute__((import_module("pie:plus/steps")))
 __attribute__((import_name("finish")))
 void __wasm_import_pieX3AplusX2FstepsX00finish(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("push")))
+void __wasm_import_pieX3AplusX2FfallibleX00push(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("pull")))
+void __wasm_import_pieX3AplusX2FfallibleX00pull(uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("broadcast")))
+void __wasm_import_pieX3AplusX2FfallibleX00broadcast(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("subscribe")))
+void __wasm_import_pieX3AplusX2FfallibleX00subscribe(uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("send")))
+void __wasm_import_pieX3AplusX2FfallibleX00send(uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("send-file")))
+void __wasm_import_pieX3AplusX2FfallibleX00send_file(uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("encode")))
+void __wasm_import_pieX3AplusX2FfallibleX00encode(int32_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("release-working-pages")))
+void __wasm_import_pieX3AplusX2FfallibleX00release_working_pages(int32_t, int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("truncate-working-page-tokens")))
+void __wasm_import_pieX3AplusX2FfallibleX00truncate_working_page_tokens(int32_t, int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("json-grammar")))
+void __wasm_import_pieX3AplusX2FfallibleX00json_grammar(uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("create-matcher")))
+void __wasm_import_pieX3AplusX2FfallibleX00create_matcher(int32_t, int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("create-tool-decoder")))
+void __wasm_import_pieX3AplusX2FfallibleX00create_tool_decoder(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/fallible")))
+__attribute__((import_name("create-tool-matcher")))
+void __wasm_import_pieX3AplusX2FfallibleX00create_tool_matcher(int32_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/bidding")))
+__attribute__((import_name("expect")))
+void __wasm_import_pieX3AplusX2FbiddingX00expect(int32_t, int32_t, double, double, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/bidding")))
+__attribute__((import_name("once")))
+void __wasm_import_pieX3AplusX2FbiddingX00once(int32_t, double, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/bidding")))
+__attribute__((import_name("idle")))
+void __wasm_import_pieX3AplusX2FbiddingX00idle(int32_t, int32_t, uint8_t *);
 wasi::io::poll::Pollable::~Pollable()
 {
   if (handle>=0) {
@@ -2658,6 +2706,367 @@ result15_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (pt
 std::expected<Given, wit::string> result15 = std::move(*result15_opt);
 auto result16 = std::move(result15);
 return result16;
+}
+std::expected<void, wit::string> pie::plus::fallible::Push(std::string_view topic, std::string_view message)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = topic;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  auto&& _vec1 = message;
+  auto _ptr1 = (uint8_t*)(_vec1.data());
+  auto _len1 = (size_t)(_vec1.size());
+  uint8_t* ptr2 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00push(std::move(_ptr0), std::move(_len0), std::move(_ptr1), std::move(_len1), std::move(ptr2));
+  std::optional<std::expected<void, wit::string>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr2 + 0)))==0) {
+    
+    result4_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len3 = *((size_t*) (ptr2 + (2*sizeof(void*))));
+
+
+    result4_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr2 + sizeof(void*)))), _len3)});
+  }
+  std::expected<void, wit::string> result4 = std::move(*result4_opt);
+  auto result5 = std::move(result4);
+  return result5;
+}
+std::expected<pie::core::types::FutureString, wit::string> pie::plus::fallible::Pull(std::string_view topic)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = topic;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  uint8_t* ptr1 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00pull(std::move(_ptr0), std::move(_len0), std::move(ptr1));
+  std::optional<std::expected<core::types::FutureString, wit::string>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr1 + 0)))==0) {
+    int32_t l2 = *((int32_t const*)(ptr1 + sizeof(void*)));
+
+    result4_opt.emplace(std::expected<core::types::FutureString, wit::string>(wit::ResourceImportBase{l2}));
+  } else {
+    auto _len3 = *((size_t*) (ptr1 + (2*sizeof(void*))));
+
+
+    result4_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr1 + sizeof(void*)))), _len3)});
+  }
+  std::expected<core::types::FutureString, wit::string> result4 = std::move(*result4_opt);
+  auto result5 = std::move(result4);
+  return result5;
+}
+std::expected<void, wit::string> pie::plus::fallible::Broadcast(std::string_view topic, std::string_view message)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = topic;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  auto&& _vec1 = message;
+  auto _ptr1 = (uint8_t*)(_vec1.data());
+  auto _len1 = (size_t)(_vec1.size());
+  uint8_t* ptr2 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00broadcast(std::move(_ptr0), std::move(_len0), std::move(_ptr1), std::move(_len1), std::move(ptr2));
+  std::optional<std::expected<void, wit::string>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr2 + 0)))==0) {
+    
+    result4_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len3 = *((size_t*) (ptr2 + (2*sizeof(void*))));
+
+
+    result4_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr2 + sizeof(void*)))), _len3)});
+  }
+  std::expected<void, wit::string> result4 = std::move(*result4_opt);
+  auto result5 = std::move(result4);
+  return result5;
+}
+std::expected<pie::core::messaging::Subscription, wit::string> pie::plus::fallible::Subscribe(std::string_view topic)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = topic;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  uint8_t* ptr1 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00subscribe(std::move(_ptr0), std::move(_len0), std::move(ptr1));
+  std::optional<std::expected<core::messaging::Subscription, wit::string>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr1 + 0)))==0) {
+    int32_t l2 = *((int32_t const*)(ptr1 + sizeof(void*)));
+
+    result4_opt.emplace(std::expected<core::messaging::Subscription, wit::string>(wit::ResourceImportBase{l2}));
+  } else {
+    auto _len3 = *((size_t*) (ptr1 + (2*sizeof(void*))));
+
+
+    result4_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr1 + sizeof(void*)))), _len3)});
+  }
+  std::expected<core::messaging::Subscription, wit::string> result4 = std::move(*result4_opt);
+  auto result5 = std::move(result4);
+  return result5;
+}
+std::expected<void, wit::string> pie::plus::fallible::Send(std::string_view message)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = message;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  uint8_t* ptr1 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00send(std::move(_ptr0), std::move(_len0), std::move(ptr1));
+  std::optional<std::expected<void, wit::string>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr1 + 0)))==0) {
+    
+    result3_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len2 = *((size_t*) (ptr1 + (2*sizeof(void*))));
+
+
+    result3_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr1 + sizeof(void*)))), _len2)});
+  }
+  std::expected<void, wit::string> result3 = std::move(*result3_opt);
+  auto result4 = std::move(result3);
+  return result4;
+}
+std::expected<void, wit::string> pie::plus::fallible::SendFile(std::span<uint8_t const> data)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = data;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  uint8_t* ptr1 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00send_file(std::move(_ptr0), std::move(_len0), std::move(ptr1));
+  std::optional<std::expected<void, wit::string>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr1 + 0)))==0) {
+    
+    result3_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len2 = *((size_t*) (ptr1 + (2*sizeof(void*))));
+
+
+    result3_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr1 + sizeof(void*)))), _len2)});
+  }
+  std::expected<void, wit::string> result3 = std::move(*result3_opt);
+  auto result4 = std::move(result3);
+  return result4;
+}
+std::expected<wit::vector<uint32_t>, wit::string> pie::plus::fallible::Encode(std::reference_wrapper<const core::model::Tokenizer> tokenizer, std::string_view text)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = text;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  uint8_t* ptr1 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00encode(tokenizer.get().get_handle(), std::move(_ptr0), std::move(_len0), std::move(ptr1));
+  std::optional<std::expected<wit::vector<uint32_t>, wit::string>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr1 + 0)))==0) {
+    auto _len2 = *((size_t*) (ptr1 + (2*sizeof(void*))));
+
+    result4_opt.emplace(std::expected<wit::vector<uint32_t>, wit::string>(wit::vector<uint32_t>((uint32_t*)(*((uint8_t**) (ptr1 + sizeof(void*)))), _len2)));
+  } else {
+    auto _len3 = *((size_t*) (ptr1 + (2*sizeof(void*))));
+
+
+    result4_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr1 + sizeof(void*)))), _len3)});
+  }
+  std::expected<wit::vector<uint32_t>, wit::string> result4 = std::move(*result4_opt);
+  auto result5 = std::move(result4);
+  return result5;
+}
+std::expected<void, wit::string> pie::plus::fallible::ReleaseWorkingPages(std::reference_wrapper<const core::context::Context> context, uint32_t n)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00release_working_pages(context.get().get_handle(), (int32_t(n)), std::move(ptr0));
+  std::optional<std::expected<void, wit::string>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result2_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result2_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1)});
+  }
+  std::expected<void, wit::string> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
+}
+std::expected<void, wit::string> pie::plus::fallible::TruncateWorkingPageTokens(std::reference_wrapper<const core::context::Context> context, uint32_t n)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00truncate_working_page_tokens(context.get().get_handle(), (int32_t(n)), std::move(ptr0));
+  std::optional<std::expected<void, wit::string>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result2_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result2_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1)});
+  }
+  std::expected<void, wit::string> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
+}
+std::expected<pie::core::inference::Grammar, wit::string> pie::plus::fallible::JsonGrammar()
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00json_grammar(std::move(ptr0));
+  std::optional<std::expected<core::inference::Grammar, wit::string>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    int32_t l1 = *((int32_t const*)(ptr0 + sizeof(void*)));
+
+    result3_opt.emplace(std::expected<core::inference::Grammar, wit::string>(wit::ResourceImportBase{l1}));
+  } else {
+    auto _len2 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result3_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len2)});
+  }
+  std::expected<core::inference::Grammar, wit::string> result3 = std::move(*result3_opt);
+  auto result4 = std::move(result3);
+  return result4;
+}
+std::expected<pie::core::inference::Matcher, wit::string> pie::plus::fallible::CreateMatcher(std::reference_wrapper<const core::inference::Grammar> grammar, std::reference_wrapper<const core::model::Tokenizer> tokenizer)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00create_matcher(grammar.get().get_handle(), tokenizer.get().get_handle(), std::move(ptr0));
+  std::optional<std::expected<core::inference::Matcher, wit::string>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    int32_t l1 = *((int32_t const*)(ptr0 + sizeof(void*)));
+
+    result3_opt.emplace(std::expected<core::inference::Matcher, wit::string>(wit::ResourceImportBase{l1}));
+  } else {
+    auto _len2 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result3_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len2)});
+  }
+  std::expected<core::inference::Matcher, wit::string> result3 = std::move(*result3_opt);
+  auto result4 = std::move(result3);
+  return result4;
+}
+std::expected<pie::instruct::tool_use::Decoder, wit::string> pie::plus::fallible::CreateToolDecoder(std::reference_wrapper<const core::model::Model> model)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00create_tool_decoder(model.get().get_handle(), std::move(ptr0));
+  std::optional<std::expected<instruct::tool_use::Decoder, wit::string>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    int32_t l1 = *((int32_t const*)(ptr0 + sizeof(void*)));
+
+    result3_opt.emplace(std::expected<instruct::tool_use::Decoder, wit::string>(wit::ResourceImportBase{l1}));
+  } else {
+    auto _len2 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result3_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len2)});
+  }
+  std::expected<instruct::tool_use::Decoder, wit::string> result3 = std::move(*result3_opt);
+  auto result4 = std::move(result3);
+  return result4;
+}
+std::expected<pie::core::inference::Matcher, wit::string> pie::plus::fallible::CreateToolMatcher(std::reference_wrapper<const core::model::Model> model, std::span<std::string_view const> tools)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec1 = tools;
+  auto _ptr1 = (uint8_t*)(_vec1.data());
+  auto _len1 = (size_t)(_vec1.size());
+  for (size_t i = 0; i < _len1; ++i) {
+    auto _base = _ptr1 + i * (2*sizeof(void*));
+    auto&& _iter_elem = _vec1[i];
+    auto&& _vec0 = _iter_elem;
+    auto _ptr0 = (uint8_t*)(_vec0.data());
+    auto _len0 = (size_t)(_vec0.size());
+    *((size_t*)(_base + sizeof(void*))) = _len0;
+    *((uint8_t**)(_base + 0)) = _ptr0;
+
+  }
+  uint8_t* ptr2 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FfallibleX00create_tool_matcher(model.get().get_handle(), std::move(_ptr1), std::move(_len1), std::move(ptr2));
+  std::optional<std::expected<core::inference::Matcher, wit::string>> result5_opt;
+  if ((int32_t) (*((uint8_t*) (ptr2 + 0)))==0) {
+    int32_t l3 = *((int32_t const*)(ptr2 + sizeof(void*)));
+
+    result5_opt.emplace(std::expected<core::inference::Matcher, wit::string>(wit::ResourceImportBase{l3}));
+  } else {
+    auto _len4 = *((size_t*) (ptr2 + (2*sizeof(void*))));
+
+
+    result5_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr2 + sizeof(void*)))), _len4)});
+  }
+  std::expected<core::inference::Matcher, wit::string> result5 = std::move(*result5_opt);
+  auto result6 = std::move(result5);
+  return result6;
+}
+std::expected<void, wit::string> pie::plus::bidding::Expect(std::reference_wrapper<const core::context::Context> context, std::optional<double> steps, double variation)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  int32_t option2;
+  double option3;
+  if ((steps).has_value()) {
+    double payload1 = (std::move(steps)).value();
+    option2 = (int32_t(1));
+    option3 = (double(payload1));
+  } else {
+    option2 = (int32_t(0));
+    option3 = 0.0;
+  }
+  uint8_t* ptr4 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FbiddingX00expect(context.get().get_handle(), std::move(option2), std::move(option3), (double(variation)), std::move(ptr4));
+  std::optional<std::expected<void, wit::string>> result6_opt;
+  if ((int32_t) (*((uint8_t*) (ptr4 + 0)))==0) {
+    
+    result6_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len5 = *((size_t*) (ptr4 + (2*sizeof(void*))));
+
+
+    result6_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr4 + sizeof(void*)))), _len5)});
+  }
+  std::expected<void, wit::string> result6 = std::move(*result6_opt);
+  auto result7 = std::move(result6);
+  return result7;
+}
+std::expected<void, wit::string> pie::plus::bidding::Once(std::reference_wrapper<const core::context::Context> context, double value)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FbiddingX00once(context.get().get_handle(), (double(value)), std::move(ptr0));
+  std::optional<std::expected<void, wit::string>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result2_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result2_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1)});
+  }
+  std::expected<void, wit::string> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
+}
+std::expected<void, wit::string> pie::plus::bidding::Idle(std::reference_wrapper<const core::context::Context> context, bool idle)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FbiddingX00idle(context.get().get_handle(), (int32_t(idle)), std::move(ptr0));
+  std::optional<std::expected<void, wit::string>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result2_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result2_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1)});
+  }
+  std::expected<void, wit::string> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
 }
 
 // Component Adapters

@@ -12,7 +12,7 @@
 #include <span>
 #include "wit.h"
 #include <bit>
-/// WASI's polling interface: the one way in which an inferlet waits.
+/// WASI's polling interface. Inferlets wait with it.
 namespace wasi {
   namespace io {
     namespace poll {
@@ -21,51 +21,51 @@ namespace wasi {
         public:
 
         ~Pollable();
-        /// Is it ready now? Never waits.
+        /// Returns whether the event is ready. Never waits.
         bool Ready() const;
-        /// Wait until it is ready.
+        /// Waits until the event is ready.
         void Block() const;
         Pollable(wit::ResourceImportBase &&);
         Pollable(Pollable&&) = default;
         Pollable& operator=(Pollable&&) = default;
       };
 
-      /// Wait until at least one is ready; gives the indices of those that are. An empty list traps.
+      /// Waits until at least one pollable is ready and returns the indices of all that are. An empty list traps.
       wit::vector<uint32_t> Poll(std::span<std::reference_wrapper<const Pollable> const> in);
     }
   }
-  /// WASI's monotonic clock: timers for SDK event loops.
+  /// WASI's monotonic clock. SDKs use it for the timers of their event loops.
   namespace clocks {
     namespace monotonic_clock {
       using Pollable = io::poll::Pollable;
       /// Nanoseconds since an arbitrary start.
       using Instant = uint64_t;
-      /// Nanoseconds.
+      /// A duration in nanoseconds.
       using Duration = uint64_t;
       uint64_t Now();
       uint64_t Resolution();
-      /// Ready at `when`.
+      /// Returns a pollable that becomes ready at the time `when`.
       io::poll::Pollable SubscribeInstant(uint64_t when);
-      /// Ready after `when` has passed.
+      /// Returns a pollable that becomes ready after `when` nanoseconds.
       io::poll::Pollable SubscribeDuration(uint64_t when);
     }
   }
 }
-/// What several interfaces share.
+/// Types that several interfaces share.
 namespace pie {
   namespace core {
     namespace types {
       using Pollable = wasi::io::poll::Pollable;
-      /// A message for a person: what was wrong and what to do.
+      /// An error message for people. It says what was wrong and what to do.
       using Error = wit::string;
       class FutureString : public wit::ResourceImportBase{
 
         public:
 
         ~FutureString();
-        /// Ready once `get` has an answer.
+        /// Ready when `get` has a result.
         wasi::io::poll::Pollable Pollable() const;
-        /// The text; none while it has not arrived, and none for ever when its source is gone.
+        /// Returns the string, or none if it has not arrived yet or will never arrive.
         std::optional<wit::string> Get() const;
         FutureString(wit::ResourceImportBase &&);
         FutureString(FutureString&&) = default;
@@ -85,7 +85,7 @@ namespace pie {
       };
 
     }
-    /// The engine around this inferlet, and other inferlets that it starts.
+    /// The engine that runs this inferlet, and the inferlets that it launches.
     namespace runtime {
       using Pollable = wasi::io::poll::Pollable;
       using Error = wit::string;
@@ -96,11 +96,11 @@ namespace pie {
         ~Child();
         /// Ready when the child has ended.
         wasi::io::poll::Pollable Pollable() const;
-        /// None while it runs; then its return value or its error.
+        /// Returns none while the child runs, then its return value or its error.
         std::optional<std::expected<wit::string, wit::string>> Get() const;
         /// The child's instance id.
         wit::string Pid() const;
-        /// Stop it.
+        /// Stops the child.
         void Cancel() const;
         Child(wit::ResourceImportBase &&);
         Child(Child&&) = default;
@@ -109,13 +109,13 @@ namespace pie {
 
       /// The engine's version.
       wit::string Version();
-      /// The id of this running inferlet.
+      /// The id of this run of the inferlet.
       wit::string InstanceId();
-      /// The user who launched it.
+      /// The user who launched this inferlet.
       wit::string Username();
-      /// Names of the loaded models, the default one first.
+      /// The names of the loaded models; the default model comes first.
       wit::vector<wit::string> Models();
-      /// Start another inferlet (`name` or `name@X.Y.Z`) with a JSON input, as the same user.
+      /// Launches another inferlet (`name` or `name@X.Y.Z`) with a JSON input, as the same user.
       std::expected<Child, wit::string> Launch(std::string_view program, std::string_view input);
     }
     /// Loaded models and their vocabularies.
@@ -126,13 +126,15 @@ namespace pie {
         public:
 
         ~Tokenizer();
+        /// Encodes a text and adds nothing to it. Names of special tokens in it become those tokens.
         wit::vector<uint32_t> Encode(std::string_view text) const;
+        /// Decodes tokens and leaves special tokens out. An id outside the vocabulary is an error.
         std::expected<wit::string, wit::string> Decode(std::span<uint32_t const> tokens) const;
-        /// Every token id with its bytes.
+        /// Returns every token id with its bytes.
         std::tuple<wit::vector<uint32_t>, wit::vector<wit::vector<uint8_t>>> Vocabs() const;
-        /// The ids that stand for no text of their own, with their names.
+        /// Returns the special tokens with their names. They stand for no text.
         std::tuple<wit::vector<uint32_t>, wit::vector<wit::vector<uint8_t>>> SpecialTokens() const;
-        /// The regular expression that splits text before merges apply.
+        /// Returns the regular expression that splits a text before merges are applied.
         wit::string SplitRegex() const;
         Tokenizer(wit::ResourceImportBase &&);
         Tokenizer(Tokenizer&&) = default;
@@ -144,7 +146,7 @@ namespace pie {
         public:
 
         ~Model();
-        /// Bind to a model that the engine has loaded.
+        /// Returns a model that the engine has loaded.
         static std::expected<Model, wit::string> Load(std::string_view name);
         Tokenizer Tokenizer() const;
         Model(wit::ResourceImportBase &&);
@@ -153,8 +155,8 @@ namespace pie {
       };
 
     }
-    /// A token sequence with its KV cache, held in pages. Committed pages are immutable and may be shared; the
-    /// working pages behind them belong to this context alone.
+    /// Token sequences with their KV caches, which are held in pages. Committed pages are immutable and may be shared. The
+    /// working pages after them belong to one context alone.
     namespace context {
       using Error = wit::string;
       using Model = model::Model;
@@ -163,39 +165,39 @@ namespace pie {
         public:
 
         ~Context();
-        /// An empty context.
+        /// Creates an empty context.
         static std::expected<Context, wit::string> Create(std::reference_wrapper<const model::Model> model);
-        /// A copy of a saved snapshot of this user.
+        /// Returns a copy of a snapshot of this user.
         static std::expected<Context, wit::string> Open(std::reference_wrapper<const model::Model> model, std::string_view name);
-        /// Like `open`, and the snapshot is gone.
+        /// Does the same as `open` and deletes the snapshot.
         static std::expected<Context, wit::string> Take(std::reference_wrapper<const model::Model> model, std::string_view name);
-        /// Remove a snapshot.
+        /// Deletes a snapshot.
         static std::expected<void, wit::string> Delete(std::reference_wrapper<const model::Model> model, std::string_view name);
-        /// A copy-on-write clone.
+        /// Returns a copy-on-write clone.
         std::expected<Context, wit::string> Fork() const;
-        /// Keep the present state under a name; an older snapshot of that name is replaced.
+        /// Saves the context under a name and replaces an older snapshot of that name.
         std::expected<void, wit::string> Save(std::string_view name) const;
-        /// Keep it under a fresh name, which is returned.
+        /// Saves the context under a fresh name and returns the name.
         std::expected<wit::string, wit::string> Snapshot() const;
-        /// Give all pages back now. Any later use of the handle is an error.
+        /// Gives all pages back now. Any later use of the handle is an error.
         void Destroy() const;
         uint32_t TokensPerPage() const;
         model::Model Model() const;
         uint32_t CommittedPageCount() const;
         uint32_t WorkingPageCount() const;
-        /// Tokens held in working pages, all of them together.
+        /// The number of tokens in all working pages together.
         uint32_t WorkingPageTokenCount() const;
-        /// Make the first `n` working pages, which must be full, immutable and shareable.
+        /// Commits the first `n` working pages, which must be full.
         std::expected<void, wit::string> CommitWorkingPages(uint32_t n) const;
-        /// Add `n` empty working pages.
+        /// Adds `n` empty working pages.
         std::expected<void, wit::string> ReserveWorkingPages(uint32_t n) const;
-        /// Give back the last `n` working pages with what they hold.
+        /// Releases the last `n` working pages and their tokens.
         void ReleaseWorkingPages(uint32_t n) const;
-        /// Forget the last `n` tokens of the working pages.
+        /// Drops the last `n` tokens of the working pages.
         void TruncateWorkingPageTokens(uint32_t n) const;
-        /// Give the pages back until the next pass, which restores them.
+        /// Gives the pages back. The next pass restores them.
         std::expected<void, wit::string> Suspend() const;
-        /// What the next pass bids for a page.
+        /// Sets the bid for a page, in credits.
         void Bid(double value) const;
         Context(wit::ResourceImportBase &&);
         Context(Context&&) = default;
@@ -203,7 +205,7 @@ namespace pie {
       };
 
     }
-    /// LoRA overlays on a model.
+    /// LoRA adapters of a model.
     namespace adapter {
       using Error = wit::string;
       using Model = model::Model;
@@ -224,7 +226,7 @@ namespace pie {
       };
 
     }
-    /// Forward passes, what to read from them, and grammars.
+    /// Forward passes, their samplers and probes, and grammars.
     namespace inference {
       using Pollable = wasi::io::poll::Pollable;
       using Error = wit::string;
@@ -233,7 +235,7 @@ namespace pie {
       using Tokenizer = model::Tokenizer;
       using Context = context::Context;
       using Adapter = adapter::Adapter;
-      /// What to read at an output row. The first five choose a token; temperature 0 is greedy. The rest are probes.
+      /// What to compute at an output row. The first five choose a token (temperature 0 is greedy); the rest are probes.
       struct Sampler {
         /// (temperature, draws)
         struct Multinomial { std::tuple<float, uint32_t> value; };
@@ -245,28 +247,35 @@ namespace pie {
         struct MinP { std::tuple<float, float> value; };
         /// (temperature, k, p)
         struct TopKTopP { std::tuple<float, uint32_t, float> value; };
+        /// The hidden state of the row.
         struct Embedding {};
-        /// (temperature, k): the k likeliest tokens with probabilities; k = 0 for the whole vocabulary.
+        /// (temperature, k): the k most likely tokens with their probabilities; k = 0 returns the whole vocabulary.
         struct Dist { std::tuple<float, uint32_t> value; };
         struct RawLogits {};
+        /// The log-probability of one token.
         struct Logprob { uint32_t value; };
+        /// The log-probabilities of several tokens.
         struct Logprobs { wit::vector<uint32_t> value; };
+        /// The entropy of the distribution, in nats.
         struct Entropy {};
         std::variant<Multinomial, TopK, TopP, MinP, TopKTopP, Embedding, Dist, RawLogits, Logprob, Logprobs, Entropy> variants;
       };
       struct SlotOutput {
         struct Token { uint32_t value; };
+        /// (tokens, probabilities)
         struct Distribution { std::tuple<wit::vector<uint32_t>, wit::vector<float>> value; };
-        /// Little-endian f32, one a token of the vocabulary.
+        /// Little-endian f32, one for each token of the vocabulary.
         struct Logits { wit::vector<uint8_t> value; };
         struct Logprobs { wit::vector<float> value; };
         struct Entropy { float value; };
+        /// Little-endian f32.
         struct Embedding { wit::vector<uint8_t> value; };
         std::variant<Token, Distribution, Logits, Logprobs, Entropy, Embedding> variants;
       };
       struct Output {
-        /// In the order in which samplers were added, one a requested row (and draw).
+        /// One slot for each requested row and draw, in the order in which the samplers were added.
         wit::vector<SlotOutput> slots;
+        /// Draft tokens by the engine, and their positions.
         wit::vector<uint32_t> spec_tokens;
         wit::vector<uint32_t> spec_positions;
       };
@@ -276,7 +285,7 @@ namespace pie {
 
         ~FutureOutput();
         wasi::io::poll::Pollable Pollable() const;
-        /// None while the pass has not run.
+        /// Returns none until the pass has run.
         std::optional<Output> Get() const;
         FutureOutput(wit::ResourceImportBase &&);
         FutureOutput(FutureOutput&&) = default;
@@ -289,22 +298,23 @@ namespace pie {
 
         ~ForwardPass();
         ForwardPass(std::reference_wrapper<const model::Model> model);
-        /// The context that the tokens extend.
+        /// Sets the context that the tokens extend.
         void Context(std::reference_wrapper<const context::Context> context) const;
-        /// Tokens and the position of each.
+        /// Sets the input tokens and the position of each.
         void InputTokens(std::span<uint32_t const> tokens, std::span<uint32_t const> positions) const;
-        /// Draft tokens to verify behind the input.
+        /// Sets draft tokens to verify after the input.
         void InputSpeculativeTokens(std::span<uint32_t const> tokens, std::span<uint32_t const> positions) const;
-        /// Ask the engine to draft.
+        /// Asks the engine for draft tokens.
         void OutputSpeculativeTokens(bool enable) const;
-        /// One row an input token; true = attend. Rows are clipped to the causal limit.
+        /// Sets one mask row for each input token; true = attend. Rows are clipped to the causal limit.
         void AttentionMask(std::span<std::span<uint32_t const> const> rows) const;
-        /// Over the vocabulary; true = allowed.
+        /// Sets a mask over the vocabulary; true = allowed.
         void LogitMask(std::span<uint32_t const> mask) const;
-        /// Read the given input rows.
+        /// Adds a sampler or probe at the given input rows.
         void Sampler(std::span<uint32_t const> indices, inference::Sampler sampler) const;
+        /// Applies a LoRA adapter in this pass.
         void Adapter(std::reference_wrapper<const adapter::Adapter> adapter) const;
-        /// Queue the pass. A pass is executed once.
+        /// Queues the pass. A pass can be executed once. Errors of the setters above are returned here.
         std::expected<FutureOutput, wit::string> Execute() const;
         ForwardPass(wit::ResourceImportBase &&);
         ForwardPass(ForwardPass&&) = default;
@@ -317,10 +327,10 @@ namespace pie {
 
         ~Grammar();
         static std::expected<Grammar, wit::string> FromJsonSchema(std::string_view schema);
-        /// Any JSON text.
+        /// The grammar of any JSON text.
         static Grammar Json();
         static std::expected<Grammar, wit::string> FromRegex(std::string_view pattern);
-        /// Lark or GBNF.
+        /// Accepts Lark and GBNF.
         static std::expected<Grammar, wit::string> FromEbnf(std::string_view source);
         wit::string ToString() const;
         Grammar(wit::ResourceImportBase &&);
@@ -335,7 +345,9 @@ namespace pie {
         ~Matcher();
         Matcher(std::reference_wrapper<const inference::Grammar> grammar, std::reference_wrapper<const model::Tokenizer> tokenizer);
         std::expected<void, wit::string> AcceptTokens(std::span<uint32_t const> tokens) const;
+        /// Returns the mask of the tokens that the grammar allows next.
         wit::vector<uint32_t> NextTokenLogitMask() const;
+        /// Returns whether the text is complete.
         bool IsTerminated() const;
         void Reset() const;
         Matcher(wit::ResourceImportBase &&);
@@ -344,22 +356,22 @@ namespace pie {
       };
 
     }
-    /// The market for KV pages, read from inside.
+    /// The market for KV pages.
     namespace scheduling {
       using Model = model::Model;
       using Context = context::Context;
-      /// Credits a new page costs.
+      /// The credits that a new page costs.
       double Price();
-      /// The clearing price that this context pays.
+      /// The credits that the context pays for each page and tick: the price of the last auction.
       double Rent(std::reference_wrapper<const context::Context> context);
-      /// This inferlet's share of the last revenue.
+      /// This inferlet's share of the last tick's revenue.
       double Dividend(std::reference_wrapper<const model::Model> model);
-      /// Seconds a tick takes.
+      /// The duration of the last batch, in seconds.
       double Latency(std::reference_wrapper<const context::Context> context);
-      /// Credits left.
+      /// The credits of this inferlet.
       double Balance(std::reference_wrapper<const model::Model> model);
     }
-    /// Messages between inferlets of one engine.
+    /// Messages between inferlets of one user.
     namespace messaging {
       using Pollable = wasi::io::poll::Pollable;
       using FutureString = types::FutureString;
@@ -368,9 +380,9 @@ namespace pie {
         public:
 
         ~Subscription();
-        /// Ready when a message waits, or after `unsubscribe`.
+        /// Ready when a message is waiting, or after `unsubscribe`.
         wasi::io::poll::Pollable Pollable() const;
-        /// The next message, if one waits.
+        /// Returns the next message, or none if no message is waiting.
         std::optional<wit::string> Get() const;
         void Unsubscribe() const;
         Subscription(wit::ResourceImportBase &&);
@@ -378,12 +390,13 @@ namespace pie {
         Subscription& operator=(Subscription&&) = default;
       };
 
-      /// Append to a queue; one `pull` takes each message.
+      /// Appends a message to a queue. Each message goes to one `pull`.
       void Push(std::string_view topic, std::string_view message);
-      /// The next message of a queue.
+      /// Takes the next message of a queue.
       types::FutureString Pull(std::string_view topic);
-      /// Hand a message to every present subscriber.
+      /// Sends a message to every current subscriber.
       void Broadcast(std::string_view topic, std::string_view message);
+      /// Subscribes to the broadcasts of a topic.
       Subscription Subscribe(std::string_view topic);
     }
     /// The channel to the client that launched this inferlet.
@@ -391,24 +404,27 @@ namespace pie {
       using FutureString = types::FutureString;
       using FutureBlob = types::FutureBlob;
       using Blob = wit::vector<uint8_t>;
+      /// Sends a message to the client.
       void Send(std::string_view message);
-      /// The client's next message (signals too); none once the client is gone for good.
+      /// Receives the client's next message or signal. Gives none, once, each time the client disconnects.
       types::FutureString Receive();
+      /// Sends a file to the client.
       void SendFile(std::span<uint8_t const> data);
+      /// Receives the client's next file.
       types::FutureBlob ReceiveFile();
     }
   }
-  /// Chat turns as the model's own template writes them.
+  /// Chat turns, as the model's own template writes them.
   namespace instruct {
     namespace chat {
       using Error = wit::string;
       using Model = core::model::Model;
       struct Event {
-        /// Text that became visible; only whole characters, possibly none.
+        /// New text of the turn. It holds whole characters only and may be empty.
         struct Delta { wit::string value; };
-        /// A control token that the text does not show.
+        /// A control token, which is not part of the text.
         struct Interrupt { uint32_t value; };
-        /// The turn has ended; its whole text.
+        /// The turn has ended. The value is its whole text.
         struct Done { wit::string value; };
         std::variant<Delta, Interrupt, Done> variants;
       };
@@ -424,24 +440,31 @@ namespace pie {
         Decoder& operator=(Decoder&&) = default;
       };
 
+      /// The tokens of a system turn at the beginning of a conversation.
       wit::vector<uint32_t> System(std::reference_wrapper<const core::model::Model> model, std::string_view message);
+      /// The tokens of a user turn in the middle of a conversation.
       wit::vector<uint32_t> User(std::reference_wrapper<const core::model::Model> model, std::string_view message);
+      /// The tokens of an assistant turn in the middle of a conversation.
       wit::vector<uint32_t> Assistant(std::reference_wrapper<const core::model::Model> model, std::string_view message);
-      /// What stands before the model's own turn.
+      /// The tokens that open the model's own turn.
       wit::vector<uint32_t> Cue(std::reference_wrapper<const core::model::Model> model);
-      /// What closes it.
+      /// The tokens that close the model's own turn.
       wit::vector<uint32_t> Seal(std::reference_wrapper<const core::model::Model> model);
-      /// Ids that end a turn.
+      /// The tokens that end the model's turn.
       wit::vector<uint32_t> StopTokens(std::reference_wrapper<const core::model::Model> model);
+      /// Creates a decoder for one turn of the model.
       Decoder CreateDecoder(std::reference_wrapper<const core::model::Model> model);
     }
-    /// The model's reasoning, apart from its answer.
+    /// The model's reasoning, separated from its answer.
     namespace reasoning {
       using Error = wit::string;
       using Model = core::model::Model;
       struct Event {
+        /// The reasoning has begun.
         struct Start {};
+        /// New text of the reasoning.
         struct Delta { wit::string value; };
+        /// The reasoning has ended. The value is its whole text.
         struct Complete { wit::string value; };
         std::variant<Start, Delta, Complete> variants;
       };
@@ -459,15 +482,16 @@ namespace pie {
 
       Decoder CreateDecoder(std::reference_wrapper<const core::model::Model> model);
     }
-    /// Tools in the model's native format.
+    /// Tools and tool calls, in the model's own format.
     namespace tool_use {
       using Error = wit::string;
       using Model = core::model::Model;
       using Grammar = core::inference::Grammar;
       using Matcher = core::inference::Matcher;
       struct Event {
+        /// A call has begun, or no call has begun yet: see `pie:plus/calls`.
         struct Start {};
-        /// (name, arguments as JSON)
+        /// A call is complete: (name, arguments as JSON).
         struct Call { std::tuple<wit::string, wit::string> value; };
         std::variant<Start, Call> variants;
       };
@@ -483,13 +507,14 @@ namespace pie {
         Decoder& operator=(Decoder&&) = default;
       };
 
-      /// Tokens that tell the model which tools (JSON schemas) it has.
+      /// The tokens that describe the available tools, given as JSON schemas, to the model.
       std::expected<wit::vector<uint32_t>, wit::string> Equip(std::reference_wrapper<const core::model::Model> model, std::span<std::string_view const> tools);
-      /// Tokens that give a tool's answer back.
+      /// The tokens that give the result of the tool `name` back to the model.
       wit::vector<uint32_t> Answer(std::reference_wrapper<const core::model::Model> model, std::string_view name, std::string_view value);
       Decoder CreateDecoder(std::reference_wrapper<const core::model::Model> model);
-      /// A grammar of the native call format, where there is one.
+      /// The grammar of the model's call format, or none if it has no grammar.
       std::optional<core::inference::Grammar> Format(std::reference_wrapper<const core::model::Model> model, std::span<std::string_view const> tools);
+      /// Creates a matcher of that grammar. Traps if there is none.
       core::inference::Matcher CreateMatcher(std::reference_wrapper<const core::model::Model> model, std::span<std::string_view const> tools);
     }
   }
@@ -503,7 +528,7 @@ namespace pie {
         std::optional<wit::string> data;
       };
     }
-    /// Model Context Protocol servers that the client or the engine registered.
+    /// Model Context Protocol servers that the client or the engine has registered.
     namespace client {
       using Json = wit::string;
       using Error = types::Error;
@@ -527,15 +552,17 @@ namespace pie {
       std::expected<Session, types::Error> Connect(std::string_view name);
     }
   }
-  /// Zeroth-order optimisation: adapters moved by seeds and scores.
+  /// Zeroth-order optimisation of adapters: a step is a random perturbation, given by a seed, and its score.
   namespace zo {
     namespace zo {
       using Error = wit::string;
       using ForwardPass = core::inference::ForwardPass;
       using Adapter = core::adapter::Adapter;
-      /// Perturb the pass's adapter by this seed.
+      /// Perturbs the pass's adapter with the noise of this seed.
       void AdapterSeed(std::reference_wrapper<const core::inference::ForwardPass> pass, int64_t seed);
+      /// Prepares an adapter for training.
       std::expected<void, wit::string> Initialize(std::reference_wrapper<const core::adapter::Adapter> adapter, uint32_t rank, float alpha, uint32_t population_size, float mu_fraction, float initial_sigma);
+      /// Moves the adapter towards the seeds with the higher scores. `scores` and `seeds` have the same length.
       std::expected<void, wit::string> Update(std::reference_wrapper<const core::adapter::Adapter> adapter, std::span<float const> scores, std::span<int64_t const> seeds, float max_sigma);
     }
   }
@@ -543,16 +570,16 @@ namespace pie {
   namespace plus {
     namespace sampling {
       using ForwardPass = core::inference::ForwardPass;
-      /// Draw this pass's random choices from `seed` (and the row and draw) alone.
+      /// Makes the pass's random draws depend on `seed`, the row and the number of the draw alone.
       void Seed(std::reference_wrapper<const core::inference::ForwardPass> pass, uint64_t seed);
     }
-    /// Why a pass gave nothing.
+    /// Why a pass returned no output.
     namespace outcome {
       using FutureOutput = core::inference::FutureOutput;
-      /// The failure of a pass that was queued and then could not run. `get` gives such a pass no slots.
+      /// The reason why a queued pass failed. The output of such a pass has no slots.
       std::optional<wit::string> Failure(std::reference_wrapper<const core::inference::FutureOutput> output);
     }
-    /// Turns where the template needs to know what came before.
+    /// Chat turns for templates that depend on the turns before.
     namespace turns {
       using Error = wit::string;
       using Model = core::model::Model;
@@ -561,49 +588,50 @@ namespace pie {
         kUser = 1,
         kAssistant = 2,
         kTools = 3,
-        /// Of a tool.
+        /// A tool's answer.
         kAnswer = 4,
-        /// Where the model's own turn begins.
+        /// The beginning of the model's own turn.
         kCue = 5,
       };
 
-      /// A record, not a variant: some bindings cannot pass lists of variants.
+      /// One turn. It is a record and not a variant, because some bindings cannot pass lists of variants.
       struct Turn {
         Kind kind;
-        /// What is said; an answer's value.
+        /// The text of the turn, or the value of a tool's answer.
         wit::string text;
-        /// The tool that answers.
+        /// The name of the tool that answers; empty for other kinds.
         wit::string name;
-        /// JSON schemas.
+        /// The JSON schemas of the tools; empty for other kinds.
         wit::vector<wit::string> tools;
       };
-      /// What the template adds for `turns` behind turns of the kinds `before`.
+      /// Returns the tokens that the template adds for `turns` after turns of the kinds `before`.
       std::expected<wit::vector<uint32_t>, wit::string> Extend(std::reference_wrapper<const core::model::Model> model, std::span<Kind const> before, std::span<Turn const> turns);
     }
-    /// What a tool decoder's `start` leaves open.
+    /// Tells the two meanings of a tool decoder's `start` apart.
     namespace calls {
       using Decoder = instruct::tool_use::Decoder;
-      /// Whether a call has begun: `start` is also what `feed` says of text without one.
+      /// Returns whether a call has begun. `feed` also returns `start` for text without a call.
       bool Assembling(std::reference_wrapper<const instruct::tool_use::Decoder> decoder);
     }
-    /// Passes that follow one another without the guest.
+    /// Runs of passes in which the engine feeds each token into the next pass, without waking the guest.
     namespace chains {
       using Pollable = wasi::io::poll::Pollable;
       using Error = wit::string;
       using ForwardPass = core::inference::ForwardPass;
       /// Why a chain has ended.
       enum class Ending : uint8_t {
-        /// By a stop token, which is the last one that it gave.
+        /// The chain chose a stop token, which is its last token.
         kStop = 0,
-        /// It gave as many tokens as it was asked for.
+        /// The chain chose `max-tokens` tokens.
         kLimit = 1,
-        /// Its context was used for something else, or is gone.
+        /// The context was used for something else, or was dropped.
         kCancelled = 2,
       };
 
       struct Progress {
-        /// What was chosen since the last call, oldest first.
+        /// The tokens chosen since the last call, oldest first.
         wit::vector<uint32_t> tokens;
+        /// None while the chain runs.
         std::optional<Ending> ended;
       };
       class Chain : public wit::ResourceImportBase{
@@ -611,42 +639,98 @@ namespace pie {
         public:
 
         ~Chain();
-        /// Ready when there is something to take: the first token, then several at once, then the end.
+        /// Ready when `take` has something to return: the first token, then several at once, then the end.
         wasi::io::poll::Pollable Pollable() const;
-        /// Empty while nothing is there. An error: why no further pass could run, once all tokens before
-        /// it were taken.
+        /// Returns the tokens chosen since the last call; the list is empty if there are none. After all
+        /// tokens of a failed chain were taken, returns the reason of the failure as an error.
         std::expected<Progress, wit::string> Take() const;
         Chain(wit::ResourceImportBase &&);
         Chain(Chain&&) = default;
         Chain& operator=(Chain&&) = default;
       };
 
-      /// Executes the pass, and after it as many as it takes to choose `max-tokens` tokens or one of
-      /// `stops`. The pass has one sampler, on its last row, and no attention mask; its logit mask holds
-      /// for all. With `sampling.seed`, token i is drawn from seed + i.
+      /// Executes the pass, and further passes until `max-tokens` tokens or one of `stops` were chosen.
+      /// The pass must have one sampler, on its last row, and no attention mask. Its logit mask applies to
+      /// all passes. With `sampling.seed`, token i is drawn from seed + i.
       std::expected<Chain, wit::string> Run(std::reference_wrapper<const core::inference::ForwardPass> pass, uint32_t max_tokens, std::span<uint32_t const> stops);
     }
-    /// A step of a loop in two calls: what `forward-pass`, `future-output` and a `pollable` do in many.
-    /// Between two steps the device waits for the guest, so what it does there counts.
+    /// A decode step in two host calls. `forward-pass`, `future-output` and `pollable` need about fifteen.
+    /// Between two steps the device waits for the guest, so each call costs throughput.
     namespace steps {
       using Error = wit::string;
       using Context = core::context::Context;
       using FutureOutput = core::inference::FutureOutput;
       using Output = core::inference::Output;
       using Sampler = core::inference::Sampler;
-      /// What a pass gave.
+      /// The output of a pass.
       struct Given {
-        /// One slot, a token.
+        /// The pass has one slot, which is a token.
         struct Token { uint32_t value; };
-        /// Anything else.
+        /// Any other output.
         struct Output { core::inference::Output value; };
         std::variant<Token, Output> variants;
       };
-      /// Executes a pass of `tokens` that continue the context, and samples its last row, as a
-      /// `forward-pass` of these parts would. An empty mask allows all tokens.
+      /// Executes a pass that appends `tokens` to the context and samples its last row. It does the same
+      /// as a `forward-pass` with these parts. An empty mask allows all tokens.
       std::expected<core::inference::FutureOutput, wit::string> Begin(std::reference_wrapper<const core::context::Context> context, std::span<uint32_t const> tokens, std::span<uint32_t const> logit_mask, std::optional<uint64_t> seed, core::inference::Sampler sampler);
-      /// Waits for a pass and takes what it gave. An error: why it could not run.
+      /// Waits for a pass and returns its output, or the reason why it failed.
       std::expected<Given, wit::string> Finish(core::inference::FutureOutput&& output);
+    }
+    /// Functions that can fail although their published form returns no `result`. The published form traps, which no
+    /// guest can catch; the form here does the same work and returns the error. For chat turns, `turns.extend` is such a
+    /// form. `execute` returns the errors of a forward pass.
+    namespace fallible {
+      using Error = wit::string;
+      using Blob = wit::vector<uint8_t>;
+      using FutureString = core::types::FutureString;
+      using Model = core::model::Model;
+      using Tokenizer = core::model::Tokenizer;
+      using Context = core::context::Context;
+      using Grammar = core::inference::Grammar;
+      using Matcher = core::inference::Matcher;
+      using Subscription = core::messaging::Subscription;
+      using Decoder = instruct::tool_use::Decoder;
+      /// `messaging.push`. Fails when the queue or the user's message memory is full, or if the topic or message is too long.
+      std::expected<void, wit::string> Push(std::string_view topic, std::string_view message);
+      /// `messaging.pull`. Fails when the topic's name is too long or too many topics are in use.
+      std::expected<core::types::FutureString, wit::string> Pull(std::string_view topic);
+      /// `messaging.broadcast`. Fails when the user's message memory is full, or the topic or message is too long.
+      std::expected<void, wit::string> Broadcast(std::string_view topic, std::string_view message);
+      /// `messaging.subscribe`. Fails when the topic's name is too long or too many topics are in use.
+      std::expected<core::messaging::Subscription, wit::string> Subscribe(std::string_view topic);
+      /// `session.send`. Fails when the message is too long.
+      std::expected<void, wit::string> Send(std::string_view message);
+      /// `session.send-file`. Fails when the file is too long.
+      std::expected<void, wit::string> SendFile(std::span<uint8_t const> data);
+      /// `tokenizer.encode`. Fails when the vocabulary cannot express the text.
+      std::expected<wit::vector<uint32_t>, wit::string> Encode(std::reference_wrapper<const core::model::Tokenizer> tokenizer, std::string_view text);
+      /// `context.release-working-pages`. Fails when the context has fewer working pages.
+      std::expected<void, wit::string> ReleaseWorkingPages(std::reference_wrapper<const core::context::Context> context, uint32_t n);
+      /// `context.truncate-working-page-tokens`. Fails when the working pages hold fewer tokens.
+      std::expected<void, wit::string> TruncateWorkingPageTokens(std::reference_wrapper<const core::context::Context> context, uint32_t n);
+      /// `grammar.json`. Fails when the engine has no grammar compiler.
+      std::expected<core::inference::Grammar, wit::string> JsonGrammar();
+      /// The constructor of `matcher`. Fails when the grammar cannot be compiled for the tokenizer.
+      std::expected<core::inference::Matcher, wit::string> CreateMatcher(std::reference_wrapper<const core::inference::Grammar> grammar, std::reference_wrapper<const core::model::Tokenizer> tokenizer);
+      /// `tool-use.create-decoder`. Fails when the model's format of tool calls is unknown.
+      std::expected<instruct::tool_use::Decoder, wit::string> CreateToolDecoder(std::reference_wrapper<const core::model::Model> model);
+      /// `tool-use.create-matcher`. Fails when the model's format has no grammar.
+      std::expected<core::inference::Matcher, wit::string> CreateToolMatcher(std::reference_wrapper<const core::model::Model> model, std::span<std::string_view const> tools);
+    }
+    /// Bids of a context for KV pages. The guest states what it expects, and the engine computes the bid and renews it at
+    /// every auction. The order of precedence is `idle`, `once`, `context.bid`, the default bid.
+    namespace bidding {
+      using Error = wit::string;
+      using Context = core::context::Context;
+      /// States that the context will run `steps` more passes with a sampler or probe. `variation` is the squared
+      /// coefficient of variation of that number: 0 if it is certain, 1 if its deviation is as large as the number. The
+      /// engine counts the passes down and bids by its default formula. Without `steps`, it expects as many further passes
+      /// as have run, at least 64. This call ends the effect of `context.bid`.
+      std::expected<void, wit::string> Expect(std::reference_wrapper<const core::context::Context> context, std::optional<double> steps, double variation);
+      /// Sets the bid of the next pass to `value` credits per page. Later passes are not affected.
+      std::expected<void, wit::string> Once(std::reference_wrapper<const core::context::Context> context, double value);
+      /// While `idle` is true, the context bids 0 and is the first to lose its pages. False restores the earlier bid.
+      std::expected<void, wit::string> Idle(std::reference_wrapper<const core::context::Context> context, bool idle);
     }
   }
 }
