@@ -24,6 +24,7 @@ constexpr std::string_view kKeys[] = {
     "runtime.worker_threads",
     "runtime.wasm_max_instances",
     "runtime.wasm_max_memory_mb",
+    "runtime.wasm_compiler",
     "runtime.max_output_mb",
     "runtime.max_upload_mb",
     "runtime.cpu_budget_ms",

@@ -335,8 +335,10 @@ TEST_F(SnapshotFilesTest, ABrokenContextCannotBeSaved) {
   auto context = WithTokens(3);
   ASSERT_TRUE(context->Reserve(63));
   Forward forward;
-  forward.tokens.assign(3, 999'999);  // no such token
+  forward.tokens.assign(3, 'x');
   forward.positions.assign(3, 3);
+  forward.samples = {{.rows = {2}}};
+  forward.logit_mask = {1'000'000};  // allows no token, so the device fails the pass
   ASSERT_TRUE(context->Execute(std::move(forward)));
   const Status saved = Save("ada", "s", *context);
   ASSERT_FALSE(saved);
