@@ -36,7 +36,7 @@ bool Flights::Make(const PlanRequest& request) const {
 
 void Flights::RemoveOldest() {
   At(0).Clear();
-  first_ = (first_ + 1) % ring_.size();
+  first_ = Index(1);
   --in_flight_;
 }
 
