@@ -70,7 +70,7 @@ pub async fn pages() -> Result<Value> {
 pub async fn raw_pass() -> Result<Value> {
     let model = model()?;
     let ctx = Context::new(&model)?;
-    ctx.inner().reserve_working_pages(1)?;
+    ctx.inner().reserve_working_pages(2)?;
     let pass = ForwardPass::new(model.inner());
     pass.context(ctx.inner());
     pass.input_tokens(&[97, 98], &[0, 1]);
