@@ -214,9 +214,9 @@ Result<Chosen> ChooseProgram(const RunOptions& options) {
 
 Result<int> RunChecked(const RunOptions& options) {
   LogFile log = PIE_TRY(LogFile::Open(options.log));
+  Config config = PIE_TRY(ReadConfig(options.config));
   auto [component, manifest] = PIE_TRY(ChooseProgram(options));
   nlohmann::json input = PIE_TRY(MakeInput(options, manifest));
-  Config config = PIE_TRY(ReadConfig(options.config));
   if (options.dummy) UseDummy(config);
 
   Interrupts interrupts;
