@@ -8,6 +8,7 @@ use super::renderer::Renderer;
 use super::specials::{Encoder, Specials};
 use super::turns::{Conversation, Turn, TurnKind};
 use super::Moment;
+use crate::own_stack;
 use crate::tokenizer::Tokenizer;
 use serde_json::{json, Map, Value as Json};
 use std::sync::Arc;
@@ -142,13 +143,6 @@ pub fn variables(json: &str) -> Result<Map<String, Json>, String> {
 }
 
 fn on_own_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new()
-            .name("pie-template".into())
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, work)
-            .map_err(|e| format!("no thread for the chat template: {e}"))?;
-        let failed = |_| Err("the chat template makes the Jinja engine fail".into());
-        thread.join().unwrap_or_else(failed)
-    })
+    own_stack::run("pie-template", STACK_BYTES, work)
+        .unwrap_or_else(|| Err("the chat template made the Jinja engine fail".into()))
 }

@@ -1,0 +1,163 @@
+//! Compilation under limits of time and memory, on a thread of its own.
+use super::source::Grammar;
+use super::{limits, Error, ErrorKind, Place};
+use llguidance::{Matcher, ParserFactory, TokenParser};
+use std::sync::{mpsc, Arc, Condvar, Mutex};
+use std::time::Instant;
+
+/// A grammar, compiled for one vocabulary. Immutable, shared by threads.
+pub struct Compiled {
+    parser: Mutex<TokenParser>,
+    vocab_size: u32,
+    stops: Vec<u32>,
+}
+
+impl Compiled {
+    pub(super) fn vocab_size(&self) -> u32 {
+        self.vocab_size
+    }
+
+    pub(super) fn is_stop(&self, token: u32) -> bool {
+        self.stops.contains(&token)
+    }
+
+    /// A walk that begins. It has its own caches, so that walks on several threads do not wait for one another.
+    pub(super) fn start(&self) -> Matcher {
+        let parser = self.parser.lock().unwrap_or_else(|e| e.into_inner());
+        Matcher::new(Ok(parser.deep_clone()))
+    }
+}
+
+/// How many compilations run. One that exceeded its time goes on until its fuel is spent, and is counted until then.
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+struct Permit;
+
+impl Permit {
+    fn wait(until: Instant) -> Option<Permit> {
+        let mut running = RUNNING.lock().unwrap_or_else(|e| e.into_inner());
+        while *running >= limits::COMPILING {
+            let left = until.checked_duration_since(Instant::now())?;
+            running = ENDED
+                .wait_timeout(running, left)
+                .unwrap_or_else(|e| e.into_inner())
+                .0;
+        }
+        *running += 1;
+        Some(Permit)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap_or_else(|e| e.into_inner()) -= 1;
+        ENDED.notify_one();
+    }
+}
+
+fn too_slow() -> Error {
+    Error::new(
+        ErrorKind::TooSlow,
+        format!(
+            "the grammar was not compiled within {} seconds: make it smaller",
+            limits::COMPILE_TIME.as_secs()
+        ),
+    )
+}
+
+pub(super) fn compile(
+    factory: &Arc<ParserFactory>,
+    grammar: &Grammar,
+) -> Result<Arc<Compiled>, Error> {
+    let until = Instant::now() + limits::COMPILE_TIME;
+    let permit = Permit::wait(until).ok_or_else(too_slow)?;
+    let (factory, grammar) = (factory.clone(), grammar.clone());
+    let (sender, receiver) = mpsc::channel();
+    std::thread::Builder::new()
+        .name("pie-grammar".into())
+        .stack_size(limits::STACK_BYTES)
+        .spawn(move || {
+            let _permit = permit;
+            let _ = sender.send(build(&factory, &grammar)); // nobody waits any more: not needed
+        })
+        .map_err(|e| Error::new(ErrorKind::TooLarge, format!("no thread to compile on: {e}")))?;
+    let left = until.saturating_duration_since(Instant::now());
+    match receiver.recv_timeout(left) {
+        Ok(compiled) => compiled.map(Arc::new),
+        Err(mpsc::RecvTimeoutError::Timeout) => Err(too_slow()),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            Err(Error::invalid("the grammar made the compiler fail"))
+        }
+    }
+}
+
+fn build(factory: &ParserFactory, grammar: &Grammar) -> Result<Compiled, Error> {
+    let mut parser = factory
+        .create_parser(grammar.top_level())
+        .map_err(|error| explained(&error.to_string(), grammar))?;
+    parser.start_without_prompt();
+    // The first mask fills caches that every walk needs, and finds grammars that no text can match.
+    let mut first = Matcher::new(Ok(parser.clone()));
+    first.compute_mask_or_eos().map_err(|error| {
+        if first.stop_reason().is_ok() {
+            Error::invalid("no text can match the grammar")
+        } else {
+            explained(&error.to_string(), grammar)
+        }
+    })?;
+    let trie = factory.tok_env().tok_trie();
+    Ok(Compiled {
+        vocab_size: trie.vocab_size() as u32,
+        stops: trie.eos_tokens().to_vec(),
+        parser: Mutex::new(parser),
+    })
+}
+
+/// What the crate says, with its position taken out of the text.
+fn explained(text: &str, grammar: &Grammar) -> Error {
+    let line = text.lines().next().unwrap_or_default().trim();
+    let (place, message) = match position(line) {
+        Some((place, rest)) if grammar.has_own_positions() => (Some(place), rest),
+        Some((_, rest)) => (None, rest),
+        None => (None, line),
+    };
+    let lower = message.to_lowercase();
+    let kind = if [
+        "too large",
+        "too many",
+        "too complex",
+        "fuel",
+        "limit",
+        "exceeded",
+    ]
+    .iter()
+    .any(|word| lower.contains(word))
+    {
+        ErrorKind::TooLarge
+    } else if ["unimplemented", "not supported", "unsupported"]
+        .iter()
+        .any(|word| lower.contains(word))
+    {
+        ErrorKind::Unsupported
+    } else {
+        ErrorKind::Invalid
+    };
+    let error = Error::new(kind, message);
+    match place {
+        Some(place) => error.at(place),
+        None => error,
+    }
+}
+
+/// `at 3(7): message`, or the same without `at`.
+fn position(line: &str) -> Option<(Place, &str)> {
+    let rest = line.strip_prefix("at ").unwrap_or(line);
+    let (numbers, message) = rest.split_once("): ")?;
+    let (line, column) = numbers.split_once('(')?;
+    let place = Place::Position {
+        line: line.parse().ok()?,
+        column: column.parse().ok()?,
+    };
+    Some((place, message))
+}

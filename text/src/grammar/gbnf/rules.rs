@@ -1,0 +1,187 @@
+//! The rules of a grammar, made as regular as they can be.
+use super::parse::Node;
+use crate::grammar::{limits, Error};
+
+pub struct Rules {
+    pub bodies: Vec<Node>,
+    /// Rules that are written as rules. All others are written out wherever they are used.
+    pub kept: Vec<bool>,
+}
+
+impl Rules {
+    pub fn new(mut bodies: Vec<Node>) -> Result<Rules, Error> {
+        if !ends(&bodies)[0] {
+            return Err(Error::invalid(
+                "no text can match the grammar: the rule `root` never ends",
+            ));
+        }
+        for (number, body) in bodies.iter_mut().enumerate() {
+            if let Some(better) = without_tail(number, body) {
+                *body = better;
+            }
+        }
+        let mut sizes = Sizes {
+            bodies: &bodies,
+            found: vec![Found::No; bodies.len()],
+        };
+        let kept = (0..bodies.len())
+            .map(|rule| sizes.of_rule(rule).is_none())
+            .collect();
+        let mut made = Rules { bodies, kept };
+        made.kept[0] = true;
+        for number in 0..made.bodies.len() {
+            if made.kept[number] {
+                made.bodies[number] = made.written_out(&made.bodies[number]);
+            }
+        }
+        Ok(made)
+    }
+
+    /// `node` with the rules that are not kept in the places of their names.
+    fn written_out(&self, node: &Node) -> Node {
+        let all = |nodes: &[Node]| nodes.iter().map(|node| self.written_out(node)).collect();
+        match node {
+            Node::Class(_) => node.clone(),
+            Node::Rule(rule) if self.kept[*rule] => node.clone(),
+            Node::Rule(rule) => self.written_out(&self.bodies[*rule]),
+            Node::Sequence(nodes) => Node::Sequence(all(nodes)),
+            Node::Choice(nodes) => Node::Choice(all(nodes)),
+            Node::Repeat { node, least, most } => Node::Repeat {
+                node: Box::new(self.written_out(node)),
+                least: *least,
+                most: *most,
+            },
+        }
+    }
+}
+
+/// Whether each rule has a finite match.
+fn ends(bodies: &[Node]) -> Vec<bool> {
+    fn node_ends(node: &Node, known: &[bool]) -> bool {
+        match node {
+            Node::Class(_) => true,
+            Node::Rule(rule) => known[*rule],
+            Node::Sequence(nodes) => nodes.iter().all(|node| node_ends(node, known)),
+            Node::Choice(nodes) => nodes.iter().any(|node| node_ends(node, known)),
+            Node::Repeat { node, least, .. } => *least == 0 || node_ends(node, known),
+        }
+    }
+    let mut known = vec![false; bodies.len()];
+    loop {
+        let next: Vec<bool> = bodies.iter().map(|body| node_ends(body, &known)).collect();
+        if next == known {
+            return known;
+        }
+        known = next;
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Found {
+    No,
+    /// Being looked at: whoever comes here again is recursive.
+    Begun,
+    /// Parts of the rule, written out. None: it is recursive, or too large to be written out.
+    Size(Option<usize>),
+}
+
+struct Sizes<'a> {
+    bodies: &'a [Node],
+    found: Vec<Found>,
+}
+
+impl Sizes<'_> {
+    fn of_rule(&mut self, rule: usize) -> Option<usize> {
+        match self.found[rule] {
+            Found::Size(size) => return size,
+            Found::Begun => {
+                self.found[rule] = Found::Size(None);
+                return None;
+            }
+            Found::No => {}
+        }
+        self.found[rule] = Found::Begun;
+        let bodies = self.bodies;
+        let size = self
+            .of(&bodies[rule])
+            .filter(|size| *size <= limits::WRITTEN_OUT);
+        if !matches!(self.found[rule], Found::Size(_)) {
+            self.found[rule] = Found::Size(size);
+        }
+        match self.found[rule] {
+            Found::Size(size) => size,
+            _ => None,
+        }
+    }
+
+    /// A kept rule counts as one part. None: this can only be known to be recursive by its own name.
+    fn of(&mut self, node: &Node) -> Option<usize> {
+        match node {
+            Node::Class(ranges) => Some(ranges.len()),
+            Node::Rule(rule) => Some(self.of_rule(*rule).unwrap_or(1)),
+            Node::Sequence(nodes) | Node::Choice(nodes) => nodes
+                .iter()
+                .try_fold(1usize, |sum, node| Some(sum.saturating_add(self.of(node)?))),
+            Node::Repeat { node, .. } => Some(self.of(node)?.saturating_add(1)),
+        }
+    }
+}
+
+/// A rule that only goes on with itself at its end (`ws ::= ([ \t] ws)?`) as a repetition.
+fn without_tail(rule: usize, body: &Node) -> Option<Node> {
+    let (mut steps, mut ends) = (Vec::new(), Vec::new());
+    for branch in branches(body) {
+        let mut items = match branch {
+            Node::Sequence(items) => items,
+            other => vec![other],
+        };
+        let goes_on = items.last() == Some(&Node::Rule(rule));
+        if goes_on {
+            items.pop();
+        }
+        if items.iter().any(|item| mentions(rule, item)) {
+            return None;
+        }
+        if goes_on {
+            steps.push(Node::Sequence(items));
+        } else {
+            ends.push(Node::Sequence(items));
+        }
+    }
+    if steps.is_empty() || ends.is_empty() {
+        return None;
+    }
+    let again = Node::Repeat {
+        node: Box::new(Node::Choice(steps)),
+        least: 0,
+        most: None,
+    };
+    Some(Node::Sequence(vec![again, Node::Choice(ends)]))
+}
+
+fn branches(body: &Node) -> Vec<Node> {
+    match body {
+        Node::Choice(nodes) => nodes.iter().flat_map(branches).collect(),
+        Node::Repeat {
+            node,
+            least: 0,
+            most: Some(1),
+        } => {
+            let mut all = branches(node);
+            all.push(Node::Sequence(vec![]));
+            all
+        }
+        other => vec![other.clone()],
+    }
+}
+
+fn mentions(rule: usize, node: &Node) -> bool {
+    match node {
+        Node::Class(_) => false,
+        Node::Rule(other) => *other == rule,
+        Node::Sequence(nodes) | Node::Choice(nodes) => {
+            nodes.iter().any(|node| mentions(rule, node))
+        }
+        Node::Repeat { node, .. } => mentions(rule, node),
+    }
+}

@@ -1,0 +1,38 @@
+//! What a grammar may cost. Real ones stay far below.
+use llguidance::api::ParserLimits;
+use std::time::Duration;
+
+/// Bytes of a source.
+pub const SOURCE_BYTES: usize = 2 << 20;
+/// Brackets of a Lark or GBNF source within one another. (JSON has its own limit, 128.)
+pub const DEPTH: usize = 128;
+/// Parts of a GBNF rule that is still written out where it is used.
+pub const WRITTEN_OUT: usize = 4_096;
+/// Bytes of a GBNF grammar that was translated to Lark.
+pub const LARK_BYTES: usize = 4 << 20;
+/// The largest count of a repetition in GBNF.
+pub const REPETITIONS: u32 = 4_096;
+/// How long a grammar may take to compile.
+pub const COMPILE_TIME: Duration = Duration::from_secs(5);
+/// How many grammars are compiled at the same time.
+pub const COMPILING: usize = 2;
+/// The stack of a compilation: schemas and expressions are walked by recursion.
+pub const STACK_BYTES: usize = 64 << 20;
+/// Compiled grammars that a vocabulary keeps, and the bytes of their sources.
+pub const KEPT: usize = 128;
+pub const KEPT_BYTES: usize = 16 << 20;
+/// Bytes of one token. Longer ones are never allowed by a mask.
+pub const TOKEN_BYTES: usize = 512;
+
+pub fn parser() -> ParserLimits {
+    ParserLimits {
+        max_items_in_row: 2_000,
+        initial_lexer_fuel: 2_000_000,
+        step_lexer_fuel: 500_000,
+        step_max_items: 200_000,
+        max_lexer_states: 50_000, // one to two kilobytes each
+        max_grammar_size: 500_000,
+        precompute_large_lexemes: true,
+        verbose_errors: false,
+    }
+}

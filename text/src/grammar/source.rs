@@ -1,0 +1,187 @@
+//! The source of a grammar, checked as far as that needs no vocabulary.
+use super::{gbnf, limits, schema, Error, ErrorKind, Place};
+use crate::own_stack;
+use llguidance::api::TopLevelGrammar;
+use llguidance::regex_to_lark;
+use serde_json::Value as Json;
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A JSON document that a schema allows.
+    JsonSchema,
+    /// Any JSON document.
+    Json,
+    /// A text that a regular expression matches from beginning to end.
+    Regex,
+    /// Lark, in llguidance's dialect.
+    Lark,
+    /// llama.cpp's GBNF: `root ::= …`.
+    Gbnf,
+}
+
+/// Immutable, shared by threads, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Grammar {
+    kind: Kind,
+    text: Arc<str>,
+    made: Arc<Made>,
+}
+
+/// What the crate is given.
+#[derive(Debug)]
+enum Made {
+    Schema(Json),
+    Lark(String),
+}
+
+impl Grammar {
+    pub fn from_json_schema(text: &str) -> Result<Grammar, Error> {
+        check_size(text)?;
+        on_own_stack(|| Self::of_schema(text))
+    }
+
+    fn of_schema(text: &str) -> Result<Grammar, Error> {
+        let json: Json = serde_json::from_str(text).map_err(|e| {
+            Error::invalid(format!("the schema is not JSON: {}", without_position(&e))).at(
+                Place::Position {
+                    line: e.line().max(1),
+                    column: e.column().max(1),
+                },
+            )
+        })?;
+        let checked = schema::checked(&json)?;
+        Ok(Self::new(Kind::JsonSchema, text, Made::Schema(checked)))
+    }
+
+    pub fn json() -> Grammar {
+        let any = serde_json::json!({});
+        Self::new(Kind::Json, "", Made::Schema(schema::with_options(any)))
+    }
+
+    /// Anchors at both ends may be written; they change nothing.
+    pub fn from_regex(pattern: &str) -> Result<Grammar, Error> {
+        check_size(pattern)?;
+        let inner = unanchored(pattern);
+        let checked = own_stack::run("pie-grammar", limits::STACK_BYTES, || {
+            schema::check_pattern(inner)
+        });
+        if let Err(error) = checked.unwrap_or_else(|| Err("it is nested too deep".into())) {
+            return Err(Error::invalid(format!(
+                "the regular expression is not accepted: {error}"
+            )));
+        }
+        let lark = match inner {
+            "" => "start: \"\"".into(),
+            inner => format!("start: /{}/", regex_to_lark(inner, "")),
+        };
+        Ok(Self::new(Kind::Regex, pattern, Made::Lark(lark)))
+    }
+
+    /// GBNF if a rule is written with `::=`, otherwise Lark.
+    pub fn from_ebnf(text: &str) -> Result<Grammar, Error> {
+        check_size(text)?;
+        if gbnf::is_gbnf(text) {
+            let lark = on_own_stack(|| gbnf::to_lark(text))?;
+            return Ok(Self::new(Kind::Gbnf, text, Made::Lark(lark)));
+        }
+        check_depth(text)?;
+        Ok(Self::new(Kind::Lark, text, Made::Lark(text.into())))
+    }
+
+    fn new(kind: Kind, text: &str, made: Made) -> Grammar {
+        Grammar {
+            kind,
+            text: text.into(),
+            made: Arc::new(made),
+        }
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The source as it was given.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn key(&self) -> (Kind, Arc<str>) {
+        (self.kind, self.text.clone())
+    }
+
+    /// Whether positions that the crate names are positions in the text.
+    pub(super) fn has_own_positions(&self) -> bool {
+        self.kind == Kind::Lark
+    }
+
+    pub(super) fn top_level(&self) -> TopLevelGrammar {
+        match &*self.made {
+            Made::Schema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),
+            Made::Lark(lark) => TopLevelGrammar::from_lark(lark.clone()),
+        }
+    }
+}
+
+fn on_own_stack<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    own_stack::run("pie-grammar", limits::STACK_BYTES, work)
+        .unwrap_or_else(|| Err(Error::invalid("the grammar made its reader fail")))
+}
+
+fn without_position(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_string()
+}
+
+fn check_size(text: &str) -> Result<(), Error> {
+    if text.len() > limits::SOURCE_BYTES {
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "the grammar has {} bytes; {} is the limit",
+                text.len(),
+                limits::SOURCE_BYTES
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Brackets of Lark within one another, outside of texts and regular expressions.
+fn check_depth(text: &str) -> Result<(), Error> {
+    let (mut depth, mut open, mut escaped) = (0usize, None, false);
+    let (mut line, mut column) = (1, 0);
+    for c in text.chars() {
+        column += 1;
+        match (c, open) {
+            ('\n', _) => {
+                (line, column) = (line + 1, 0);
+                open = None;
+            }
+            _ if escaped => escaped = false,
+            ('\\', Some(_)) => escaped = true,
+            (c, Some(end)) if c == end => open = None,
+            (_, Some(_)) => {}
+            ('"' | '/', None) => open = Some(c),
+            ('(' | '[' | '{', None) => depth += 1,
+            (')' | ']' | '}', None) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > limits::DEPTH {
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("brackets are nested more than {} deep", limits::DEPTH),
+            )
+            .at(Place::Position { line, column }));
+        }
+    }
+    Ok(())
+}
+
+fn unanchored(pattern: &str) -> &str {
+    let pattern = pattern.strip_prefix('^').unwrap_or(pattern);
+    match pattern.strip_suffix('$') {
+        Some(inner) if (inner.len() - inner.trim_end_matches('\\').len()) % 2 == 0 => inner,
+        _ => pattern,
+    }
+}

@@ -1,0 +1,233 @@
+//! Sources that are wrong, too large or hostile. Each gives an error of its kind, with its place, in a short time.
+use super::*;
+use std::time::{Duration, Instant};
+
+fn schema(text: &str) -> Error {
+    error(Grammar::from_json_schema(text))
+}
+
+fn shown(text: &str) -> String {
+    schema(text).to_string()
+}
+
+#[test]
+fn keywords_that_are_not_enforced_are_refused_by_name() {
+    for (keyword, value) in [
+        ("uniqueItems", "true"),
+        ("contains", "{}"),
+        ("minContains", "1"),
+        ("maxContains", "1"),
+        ("propertyNames", "{}"),
+        ("not", "{}"),
+        ("if", "{}"),
+        ("then", "{}"),
+        ("else", "{}"),
+        ("dependencies", "{}"),
+        ("dependentRequired", "{}"),
+        ("dependentSchemas", "{}"),
+        ("unevaluatedItems", "false"),
+        ("unevaluatedProperties", "false"),
+        ("$dynamicRef", "\"#\""),
+        ("$dynamicAnchor", "\"a\""),
+        ("$recursiveRef", "\"#\""),
+        ("nullable", "true"),
+        ("maxlength", "3"),
+        ("requierd", "[]"),
+    ] {
+        let text = format!("{{\"properties\": {{\"a/b\": {{\"{keyword}\": {value}}}}}}}");
+        let error = schema(&text);
+        assert_eq!(error.kind, ErrorKind::Unsupported, "{text}");
+        let place = Place::Pointer(format!("/properties/a~1b/{keyword}"));
+        assert_eq!(error.place, Some(place));
+        assert!(error.text.contains(&format!("`{keyword}`")), "{error}");
+    }
+    assert_eq!(
+        shown(r#"{"items": {"uniqueItems": true}}"#),
+        "/items/uniqueItems: the keyword `uniqueItems` is not enforced"
+    );
+}
+
+#[test]
+fn formats_that_are_not_enforced_are_refused() {
+    let text = shown(r#"{"format": "iri"}"#);
+    assert!(text.starts_with("/format: the format \"iri\" is not enforced; these are: date-time"));
+    assert!(shown(r#"{"format": "unknown"}"#).contains("not enforced"));
+    assert!(shown(r#"{"format": 3}"#).contains("not enforced"));
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_named() {
+    for (text, expected) in [
+        (r#"5"#, "the schema: a schema is an object, true or false"),
+        (
+            r#"{"type": "strin"}"#,
+            "/type: `type` is one of null, boolean",
+        ),
+        (r#"{"type": []}"#, "/type: `type` is one of"),
+        (r#"{"type": 5}"#, "/type: `type` is one of"),
+        (r#"{"enum": []}"#, "/enum: `enum` is a list"),
+        (
+            r#"{"minLength": -1}"#,
+            "/minLength: `minLength` is a whole number",
+        ),
+        (
+            r#"{"maxItems": 1.5}"#,
+            "/maxItems: `maxItems` is a whole number",
+        ),
+        (
+            r#"{"minimum": "3"}"#,
+            "/minimum: `minimum` is a number, not \"3\"",
+        ),
+        (
+            r#"{"exclusiveMinimum": true}"#,
+            "/exclusiveMinimum: `exclusiveMinimum` is a number",
+        ),
+        (
+            r#"{"multipleOf": 0}"#,
+            "/multipleOf: `multipleOf` is a number above 0",
+        ),
+        (r#"{"required": "a"}"#, "/required: `required` is a list"),
+        (r#"{"properties": []}"#, "/properties: an object of schemas"),
+        (
+            r#"{"properties": {"a": 1}}"#,
+            "/properties/a: a schema is an object",
+        ),
+        (r#"{"anyOf": []}"#, "/anyOf: a list of at least one schema"),
+        (r#"{"allOf": [{}, 1]}"#, "/allOf/1: a schema is an object"),
+        (
+            r#"{"pattern": 1}"#,
+            "/pattern: `pattern` is a regular expression",
+        ),
+        (
+            r#"{"pattern": "("}"#,
+            "/pattern: the regular expression \"(\" is not accepted",
+        ),
+        (
+            r#"{"pattern": "(?=a)b"}"#,
+            "/pattern: the regular expression",
+        ),
+        (
+            r#"{"patternProperties": {"[": {}}}"#,
+            "/patternProperties/[: the regular expression",
+        ),
+    ] {
+        assert!(shown(text).starts_with(expected), "{text}: {}", shown(text));
+    }
+}
+
+#[test]
+fn contradictory_bounds_are_told() {
+    for text in [
+        r#"{"minimum": 5, "maximum": 3}"#,
+        r#"{"exclusiveMinimum": 3, "maximum": 3}"#,
+        r#"{"minLength": 3, "maxLength": 2}"#,
+        r#"{"minItems": 3, "maxItems": 2}"#,
+        r#"{"minProperties": 3, "maxProperties": 2}"#,
+    ] {
+        assert!(shown(text).contains("no value meets both"), "{text}");
+    }
+    assert!(schema("false").kind == ErrorKind::Invalid);
+    assert!(schema(r#"{"type": "string", "const": 1}"#).kind == ErrorKind::Invalid);
+}
+
+#[test]
+fn references_that_lead_nowhere_are_told() {
+    assert_eq!(
+        shown(r##"{"$ref": "#/$defs/a"}"##),
+        "/$ref: `$ref`: there is nothing at \"/$defs/a\" in this schema"
+    );
+    assert!(shown(r##"{"$ref": "#a"}"##).contains("no anchor \"a\""));
+    assert!(
+        shown(r#"{"$ref": "https://example.com/x"}"#).contains("only references into this schema")
+    );
+    assert!(shown(r#"{"$ref": 1}"#).contains("`$ref` is a text"));
+    for circle in [
+        r##"{"$ref": "#"}"##,
+        r##"{"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}"##,
+        r##"{"anyOf": [{"type": "null"}, {"$ref": "#"}]}"##,
+    ] {
+        assert!(
+            shown(circle).contains("never ends"),
+            "{circle}: {}",
+            shown(circle)
+        );
+    }
+}
+
+#[test]
+fn what_is_no_json_tells_its_place() {
+    let error = schema("{\n  \"type\": }");
+    assert_eq!(
+        error.place,
+        Some(Place::Position {
+            line: 2,
+            column: 11
+        })
+    );
+    assert!(error
+        .text
+        .starts_with("the schema is not JSON: expected value"));
+    assert!(schema("").text.contains("not JSON"));
+}
+
+#[test]
+fn hostile_sources_fail_in_time() {
+    let deep = |n: usize| format!("{}{{}}{}", "{\"items\": ".repeat(n), "}".repeat(n));
+    let start = Instant::now();
+    assert!(shown(&deep(1000)).contains("not JSON"));
+    assert_eq!(
+        schema(&format!("{{\"title\": \"{}\"}}", "x".repeat(5 << 20))).kind,
+        ErrorKind::TooLarge
+    );
+    let brackets = format!("start: {}\"a\"{}", "(".repeat(1000), ")".repeat(1000));
+    let error_ = error(Grammar::from_ebnf(&brackets));
+    assert_eq!(error_.kind, ErrorKind::TooLarge);
+    assert_eq!(
+        error_.place,
+        Some(Place::Position {
+            line: 1,
+            column: 136
+        })
+    );
+    let groups = format!("{}a{}", "(".repeat(1000), ")".repeat(1000));
+    assert!(Grammar::from_regex(&groups).is_err());
+    let huge = Grammar::from_regex("(a{1,999}){1,999}").and_then(|g| BYTES.compile(&g));
+    drop(huge); // either way is fine, if it comes in time
+    assert!(
+        start.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn lark_errors_tell_their_place() {
+    let error_ = error(Grammar::from_ebnf("start: \"a\"\n  | missing"));
+    assert!(error_.to_string().contains("missing"), "{error_}");
+    let error_ = error(Grammar::from_ebnf("start: \"a\" )"));
+    assert!(
+        matches!(error_.place, Some(Place::Position { line: 1, .. })),
+        "{error_:?}"
+    );
+    assert!(error(Grammar::from_ebnf("")).kind == ErrorKind::Invalid);
+    assert!(error(Grammar::from_ebnf("start: <|nothing|>"))
+        .to_string()
+        .contains("nothing"));
+}
+
+#[test]
+fn regex_errors_say_what_is_wrong() {
+    for pattern in ["(", "[", "a{2,1}", "\\", "(?=a)b", "\\b", "(a)\\1"] {
+        let error_ = Grammar::from_regex(pattern);
+        assert!(error_.is_err(), "{pattern} is accepted");
+        let error_ = error(error_);
+        assert_eq!(error_.kind, ErrorKind::Invalid, "{pattern}: {error_}");
+        assert!(error_.text.len() > 20, "{error_}");
+    }
+}
+
+#[test]
+fn a_grammar_that_matches_nothing_is_refused() {
+    assert!(error(Grammar::from_ebnf("root ::= root")).kind == ErrorKind::Invalid);
+    assert!(error(Grammar::from_ebnf("root ::= \"a\" root")).kind == ErrorKind::Invalid);
+}

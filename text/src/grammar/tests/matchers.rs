@@ -1,0 +1,181 @@
+//! What a matcher does beside saying yes and no.
+use super::*;
+
+fn ab() -> Grammar {
+    Grammar::from_regex("(ab)*c").unwrap()
+}
+
+#[test]
+fn masks_are_runs_and_bits() {
+    let mut matcher = BYTES.matcher(&ab()).unwrap();
+    let mask = matcher.mask().unwrap();
+    assert_eq!(mask.runs(), [97, 1, 1, 1]); // a and c
+    assert_eq!(mask.count(), 2);
+    assert_eq!(mask.bits()[3], 1 << 1 | 1 << 3);
+    assert!(mask.allows(97) && !mask.allows(98) && !mask.allows(9_999));
+    matcher.accept(&tokens("abc")).unwrap();
+    assert_eq!(matcher.mask().unwrap().runs(), [256, 1]);
+}
+
+#[test]
+fn refused_tokens_change_nothing() {
+    let mut matcher = BYTES.matcher(&ab()).unwrap();
+    let error = matcher.accept(&tokens("abb")).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert_eq!(error.text, "token 98 does not fit the grammar (position 2)");
+    assert_eq!(matcher.taken(), 0);
+    assert!(matcher
+        .accept(&tokens("b"))
+        .unwrap_err()
+        .text
+        .contains("cannot begin"));
+    matcher.accept(&tokens("ab")).unwrap();
+    assert!(matcher
+        .accept(&[258])
+        .unwrap_err()
+        .text
+        .contains("outside the vocabulary of 258"));
+    matcher.accept(&tokens("c")).unwrap();
+    matcher.accept(&[END]).unwrap();
+    assert!(matcher.is_terminated());
+    assert!(matcher.accept(&tokens("a")).is_err());
+}
+
+#[test]
+fn rollback_takes_back_tokens() {
+    let mut matcher = BYTES.matcher(&ab()).unwrap();
+    matcher.accept(&tokens("ababc")).unwrap();
+    assert!(matcher.is_terminated());
+    matcher.rollback(3).unwrap();
+    assert!(!matcher.is_terminated());
+    assert_eq!(matcher.mask().unwrap().count(), 2);
+    matcher.accept(&tokens("c")).unwrap();
+    assert_eq!(
+        matcher.rollback(9).unwrap_err().text,
+        "cannot take back 9 tokens: the matcher has taken 3"
+    );
+    matcher.rollback(3).unwrap();
+    assert_eq!(matcher.taken(), 0);
+}
+
+#[test]
+fn forks_go_their_own_ways() {
+    let mut one = BYTES.matcher(&ab()).unwrap();
+    one.accept(&tokens("a")).unwrap();
+    let mut other = one.fork();
+    one.accept(&tokens("bc")).unwrap();
+    assert!(one.is_terminated() && !other.is_terminated());
+    other.accept(&tokens("ba")).unwrap();
+    other.rollback(3).unwrap();
+    assert_eq!(other.mask().unwrap().count(), 2);
+}
+
+#[test]
+fn reset_begins_again() {
+    let mut matcher = BYTES.matcher(&ab()).unwrap();
+    matcher.accept(&tokens("abc")).unwrap();
+    matcher.accept(&[END]).unwrap();
+    matcher.reset();
+    assert!(!matcher.is_terminated());
+    matcher.accept(&tokens("c")).unwrap();
+}
+
+#[test]
+fn what_must_come_is_told() {
+    let grammar = Grammar::from_regex("(true|false) and so on").unwrap();
+    let mut matcher = BYTES.matcher(&grammar).unwrap();
+    assert!(matcher.forced_tokens().is_empty());
+    matcher.accept(&tokens("t")).unwrap();
+    assert_eq!(matcher.forced_tokens(), tokens("rue and so on"));
+    assert_eq!(matcher.taken(), 1);
+}
+
+#[test]
+fn compiled_grammars_are_kept() {
+    let grammar = Grammar::from_regex("kept{3}").unwrap();
+    assert!(!BYTES.has(&grammar));
+    let first = BYTES.compile(&grammar).unwrap();
+    assert!(BYTES.has(&Grammar::from_regex("kept{3}").unwrap()));
+    assert!(Arc::ptr_eq(&first, &BYTES.compile(&grammar).unwrap()));
+    assert!(!BYTES.has(&Grammar::from_ebnf("start: /kept{3}/").unwrap()));
+}
+
+#[test]
+fn the_oldest_grammar_goes() {
+    let tokenizer = Tokenizer::from_bytes(&["<|end|>"]).unwrap();
+    let vocabulary = Vocabulary::new(Arc::new(tokenizer), &[END]).unwrap();
+    let numbered = |n: usize| Grammar::from_regex(&format!("n{n}")).unwrap();
+    for n in 0..=limits::KEPT {
+        vocabulary.compile(&numbered(n)).unwrap();
+        vocabulary.compile(&numbered(0)).unwrap();
+    }
+    assert!(vocabulary.has(&numbered(0)) && !vocabulary.has(&numbered(1)));
+}
+
+#[test]
+fn matchers_run_on_several_threads() {
+    let grammar = Grammar::json();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert!(passes(&grammar, "{\"a\": [1, 2, {\"b\": \"c\"}]}").unwrap()));
+        }
+    });
+}
+
+#[test]
+fn grammars_keep_their_text() {
+    assert_eq!(ab().text(), "(ab)*c");
+    assert_eq!(ab().kind(), Kind::Regex);
+    assert_eq!(Grammar::json().kind(), Kind::Json);
+    assert_eq!(
+        Grammar::from_ebnf("root ::= \"a\"").unwrap().kind(),
+        Kind::Gbnf
+    );
+    assert_eq!(
+        Grammar::from_ebnf("start: \"a\"").unwrap().kind(),
+        Kind::Lark
+    );
+}
+
+#[test]
+fn regexes_match_from_end_to_end() {
+    for (pattern, accepted, rejected) in [
+        ("a|bc", &["a", "bc"][..], &["", "b", "abc", "aa"][..]),
+        ("^a+$", &["a", "aa"], &["", "b", "ab"]),
+        ("a\\$", &["a$"], &["a"]),
+        ("", &[""], &["a"]),
+        ("(a+)+", &["a", "aaaaaaaaaaaaaaaaaaaaaaaa"], &["", "aaab"]),
+        ("[^/]+/\\d{2}", &["x/12"], &["/12", "x/1", "x/1a"]),
+        (".*", &["", "any thing"], &["a\nb"]),
+        ("é{2}", &["éé"], &["é", "ééé"]),
+    ] {
+        check(
+            pattern,
+            &Grammar::from_regex(pattern).unwrap(),
+            accepted,
+            rejected,
+        );
+    }
+}
+
+#[test]
+fn lark_is_taken_as_it_is() {
+    let lark = "start: greeting \" \" NAME\ngreeting: \"hello\" | \"hi\"\nNAME: /[a-z]+/";
+    check(
+        lark,
+        &Grammar::from_ebnf(lark).unwrap(),
+        &["hello you", "hi a"],
+        &["hello", "hey you", "hi A", "hi "],
+    );
+}
+
+#[test]
+fn special_tokens_are_named_in_lark() {
+    let grammar = Grammar::from_ebnf("start: \"a\" <|call|> \"b\"").unwrap();
+    let mut matcher = BYTES.matcher(&grammar).unwrap();
+    matcher.accept(&tokens("a")).unwrap();
+    assert_eq!(matcher.mask().unwrap().runs(), [257, 1]);
+    matcher.accept(&[257]).unwrap();
+    matcher.accept(&tokens("b")).unwrap();
+    assert!(matcher.is_terminated());
+}

@@ -1,0 +1,61 @@
+//! Grammars on a vocabulary of bytes, where every step of a mask can be seen.
+mod bad;
+mod gbnf;
+mod matchers;
+mod model;
+mod schemas;
+
+use super::*;
+use crate::tokenizer::Tokenizer;
+use std::sync::{Arc, LazyLock};
+
+/// Ends a text.
+const END: u32 = 256;
+
+static BYTES: LazyLock<Vocabulary> = LazyLock::new(|| {
+    let tokenizer = Tokenizer::from_bytes(&["<|end|>", "<|call|>"]).unwrap();
+    Vocabulary::new(Arc::new(tokenizer), &[END]).unwrap()
+});
+
+fn tokens(text: &str) -> Vec<u32> {
+    text.bytes().map(u32::from).collect()
+}
+
+/// Whether the masks let `text` pass, byte by byte, and then let it end. What is taken is what the mask allows.
+fn passes(grammar: &Grammar, text: &str) -> Result<bool, Error> {
+    let mut matcher = BYTES.matcher(grammar)?;
+    for token in tokens(text) {
+        let allowed = matcher.mask()?.allows(token);
+        let taken = matcher.accept(&[token]);
+        assert_eq!(
+            allowed,
+            taken.is_ok(),
+            "the mask and the step differ in {text:?} at {}: {taken:?}",
+            matcher.taken()
+        );
+        if !allowed {
+            return Ok(false);
+        }
+    }
+    let may_end = matcher.mask()?.allows(END);
+    assert_eq!(may_end, matcher.is_complete(), "at the end of {text:?}");
+    Ok(may_end)
+}
+
+fn check(what: &str, grammar: &Grammar, accepted: &[&str], rejected: &[&str]) {
+    for (texts, expected) in [(accepted, true), (rejected, false)] {
+        for text in texts {
+            match passes(grammar, text) {
+                Ok(passed) => assert_eq!(passed, expected, "{what}: {text:?}"),
+                Err(error) => panic!("{what}: {text:?}: {error}"),
+            }
+        }
+    }
+}
+
+fn error(made: Result<Grammar, Error>) -> Error {
+    match made.and_then(|grammar| BYTES.compile(&grammar).map(|_| ())) {
+        Ok(()) => panic!("it compiles"),
+        Err(error) => error,
+    }
+}

@@ -1,0 +1,53 @@
+//! A real vocabulary, where one is at hand.
+use super::*;
+use std::path::PathBuf;
+
+fn vocabulary() -> Option<(Arc<Tokenizer>, Vocabulary)> {
+    let cache = std::env::var_os("PIE_CACHE").map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let cache = cache.or(home.map(|home| home.join(".cache/pie")))?;
+    let file = cache.join("models/smollm2-135m-instruct/tokenizer.json");
+    let tokenizer = Arc::new(Tokenizer::from_json(&std::fs::read(file).ok()?).unwrap());
+    let stop = tokenizer.token_to_id("<|im_end|>")?;
+    let vocabulary = Vocabulary::new(tokenizer.clone(), &[stop]).unwrap();
+    Some((tokenizer, vocabulary))
+}
+
+#[test]
+fn a_real_vocabulary_writes_documents() {
+    let Some((tokenizer, vocabulary)) = vocabulary() else {
+        return; // the model is not there; `make setup` brings it
+    };
+    let schema = r#"{"type": "object", "properties": {"a_rather_long_name": {"type": "integer"},
+        "kind": {"enum": ["red", "green"]}}, "required": ["a_rather_long_name", "kind"],
+        "additionalProperties": false}"#;
+    let grammar = Grammar::from_json_schema(schema).unwrap();
+    let mut matcher = vocabulary.matcher(&grammar).unwrap();
+    let document = "{\"a_rather_long_name\": 12, \"kind\": \"green\"}";
+    for token in tokenizer.encode_plain(document).unwrap() {
+        matcher.accept(&[token]).unwrap();
+    }
+    assert!(matcher.is_terminated());
+    assert!(matcher
+        .mask()
+        .unwrap()
+        .allows(tokenizer.token_to_id("<|im_end|>").unwrap()));
+
+    // Following the lowest allowed token always leads to a document; what is forced is what the masks allow.
+    matcher.reset();
+    let (mut text, mut forced) = (Vec::new(), 0);
+    while !matcher.is_terminated() && matcher.taken() < 200 {
+        let mask = matcher.mask().unwrap();
+        let must = matcher.forced_tokens();
+        let lowest = (0..tokenizer.vocab_size())
+            .find(|token| mask.allows(*token))
+            .unwrap();
+        if let Some(first) = must.first() {
+            assert_eq!((*first, mask.count()), (lowest, 1));
+            forced += 1;
+        }
+        text.extend_from_slice(tokenizer.bytes(lowest));
+        matcher.accept(&[lowest]).unwrap();
+    }
+    assert!(forced > 3, "{}", String::from_utf8_lossy(&text));
+}
