@@ -1,0 +1,112 @@
+#include "speech/grammar.h"
+
+#include "speech/bridge_out.h"
+
+namespace pie {
+
+Grammar::Grammar(pie_bridge::Grammar* raw) : raw_(raw, pie_bridge::pie_grammar_free) {}
+
+Result<Grammar> Grammar::Make(int kind, std::string_view source) {
+  BridgeOut error;
+  auto* raw = pie_bridge::pie_grammar_new(static_cast<pie_bridge::GrammarKind>(kind), ToStr(source),
+                                          error.get());
+  if (raw == nullptr) return Fail(Code::kInvalid, "grammar: {}", error.text());
+  return Grammar(raw);
+}
+
+Result<Grammar> Grammar::FromJsonSchema(std::string_view schema) {
+  return Make(static_cast<int>(pie_bridge::GrammarKind::JsonSchema), schema);
+}
+
+Result<Grammar> Grammar::Json() {
+  return Make(static_cast<int>(pie_bridge::GrammarKind::Json), "");
+}
+
+Result<Grammar> Grammar::FromRegex(std::string_view pattern) {
+  return Make(static_cast<int>(pie_bridge::GrammarKind::Regex), pattern);
+}
+
+Result<Grammar> Grammar::FromEbnf(std::string_view source) {
+  return Make(static_cast<int>(pie_bridge::GrammarKind::Ebnf), source);
+}
+
+std::string_view Grammar::source() const {
+  return View(pie_bridge::pie_grammar_source(raw_.get()));
+}
+
+GrammarVocabulary::GrammarVocabulary(const Model& model)
+    : raw_(pie_bridge::pie_grammar_vocabulary_new(
+               model.tokenizer->raw(),
+               {model.chat->stop_tokens().data(), model.chat->stop_tokens().size()}),
+           pie_bridge::pie_grammar_vocabulary_free) {}
+
+Status GrammarVocabulary::Compile(const Grammar& grammar) const {
+  BridgeOut error;
+  if (!pie_bridge::pie_grammar_compile(raw_.get(), grammar.raw(), error.get())) {
+    return Fail(Code::kInvalid, "grammar: {}", error.text());
+  }
+  return {};
+}
+
+void Matcher::Free::operator()(pie_bridge::Matcher* raw) const {
+  pie_bridge::pie_matcher_free(raw);
+}
+
+Result<Matcher> Matcher::Make(const GrammarVocabulary& vocabulary, const Grammar& grammar) {
+  BridgeOut error;
+  auto* raw = pie_bridge::pie_matcher_new(vocabulary.raw(), grammar.raw(), error.get());
+  if (raw == nullptr) return Fail(Code::kInvalid, "grammar: {}", error.text());
+  return Matcher(raw);
+}
+
+Status Matcher::Accept(std::span<const uint32_t> tokens) {
+  BridgeOut error;
+  if (!pie_bridge::pie_matcher_accept(raw_.get(), {tokens.data(), tokens.size()}, error.get())) {
+    return Fail(Code::kInvalid, "matcher: {}", error.text());
+  }
+  return {};
+}
+
+Result<std::vector<uint32_t>> Matcher::MaskRuns() {
+  BridgeOut out;
+  if (!pie_bridge::pie_matcher_mask_runs(raw_.get(), out.get())) {
+    return Fail(Code::kExhausted, "matcher: {}", out.text());
+  }
+  return out.words();
+}
+
+Result<std::vector<uint32_t>> Matcher::MaskBits() {
+  BridgeOut out;
+  if (!pie_bridge::pie_matcher_mask_bits(raw_.get(), out.get())) {
+    return Fail(Code::kExhausted, "matcher: {}", out.text());
+  }
+  return out.words();
+}
+
+std::vector<uint32_t> Matcher::ForcedTokens() {
+  BridgeOut out;
+  pie_bridge::pie_matcher_forced(raw_.get(), out.get());
+  return out.words();
+}
+
+Status Matcher::Rollback(size_t tokens) {
+  BridgeOut error;
+  if (!pie_bridge::pie_matcher_rollback(raw_.get(), tokens, error.get())) {
+    return Fail(Code::kInvalid, "matcher: {}", error.text());
+  }
+  return {};
+}
+
+bool Matcher::is_terminated() const {
+  return pie_bridge::pie_matcher_is_terminated(raw_.get());
+}
+
+void Matcher::Reset() {
+  pie_bridge::pie_matcher_reset(raw_.get());
+}
+
+Matcher Matcher::Fork() const {
+  return Matcher(pie_bridge::pie_matcher_fork(raw_.get()));
+}
+
+}  // namespace pie

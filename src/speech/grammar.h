@@ -1,0 +1,90 @@
+// Grammar and Matcher: what a text must look like, held token by token. The text crate does the
+// work (text/src/grammar/), behind the bridge.
+//
+// A Grammar is a checked source. It is compiled for a vocabulary, which keeps what it has compiled:
+// the first Matcher of a grammar takes up to seconds, the others microseconds. Sources are not
+// trusted: a source that is wrong, too large or too slow gives an error with its place, and a JSON
+// Schema keyword that is not enforced is refused.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "speech/model.h"
+
+namespace pie_bridge {
+struct Grammar;
+struct GrammarVocabulary;
+struct Matcher;
+}  // namespace pie_bridge
+
+namespace pie {
+
+// Immutable, shared by threads.
+class Grammar {
+ public:
+  static Result<Grammar> FromJsonSchema(std::string_view schema);
+  static Result<Grammar> Json();  // any JSON document
+  static Result<Grammar> FromRegex(std::string_view pattern);
+  static Result<Grammar> FromEbnf(std::string_view source);  // Lark or GBNF
+
+  std::string_view source() const;
+  const pie_bridge::Grammar* raw() const { return raw_.get(); }
+
+ private:
+  explicit Grammar(pie_bridge::Grammar* raw);
+  static Result<Grammar> Make(int kind, std::string_view source);
+
+  std::shared_ptr<pie_bridge::Grammar> raw_;
+};
+
+// A model's tokenizer as grammars see it. Immutable for its users, shared by threads.
+class GrammarVocabulary {
+ public:
+  explicit GrammarVocabulary(const Model& model);
+
+  // Compiles the grammar, unless it is compiled already. Takes up to seconds: not for a step or
+  // device thread.
+  Status Compile(const Grammar& grammar) const;
+  const pie_bridge::GrammarVocabulary* raw() const { return raw_.get(); }
+
+ private:
+  std::shared_ptr<pie_bridge::GrammarVocabulary> raw_;
+};
+
+// One text that follows a grammar. One owner, one thread at a time.
+class Matcher {
+ public:
+  // Compiles the grammar if that was not done.
+  static Result<Matcher> Make(const GrammarVocabulary& vocabulary, const Grammar& grammar);
+
+  // Takes tokens, all of them or none. Fails if one does not fit.
+  Status Accept(std::span<const uint32_t> tokens);
+  // The tokens that may come next, as runs (base/brle.h) or as bits, the lowest first. Where the
+  // text has ended, these are the tokens that end a turn.
+  Result<std::vector<uint32_t>> MaskRuns();
+  Result<std::vector<uint32_t>> MaskBits();
+  // The tokens that must come next, as the tokenizer writes them; empty where there is a choice.
+  std::vector<uint32_t> ForcedTokens();
+  // Takes back the last tokens. Fails if there are fewer.
+  Status Rollback(size_t tokens);
+  // Whether nothing may follow, or a token that ends a turn was taken.
+  bool is_terminated() const;
+  void Reset();
+  Matcher Fork() const;
+
+ private:
+  struct Free {
+    void operator()(pie_bridge::Matcher* raw) const;
+  };
+  explicit Matcher(pie_bridge::Matcher* raw) : raw_(raw) {}
+
+  std::unique_ptr<pie_bridge::Matcher, Free> raw_;
+};
+
+}  // namespace pie
