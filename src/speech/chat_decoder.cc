@@ -9,7 +9,7 @@ namespace pie {
 
 Result<ChatDecoder::Event> ChatDecoder::Feed(std::span<const uint32_t> tokens) {
   const Tokenizer& tokenizer = *model_->tokenizer;
-  for (uint32_t token : tokens) {  // before anything changes: a refused call leaves no trace
+  for (uint32_t token : tokens) {  // checked first, so that a refused call changes nothing
     if (token >= tokenizer.vocab_size()) {
       return Fail(Code::kInvalid, "token {} is outside the vocabulary of {} tokens", token,
                   tokenizer.vocab_size());

@@ -1,5 +1,5 @@
-// ChatDecoder: tokens → what a reader sees. Emits only whole UTF-8 characters and holds the rest
-// back. One owner, one thread.
+// ChatDecoder turns tokens into the text that a reader sees. It gives out whole UTF-8 characters
+// only, and holds an unfinished one back. One owner, one thread.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class ChatDecoder {
     std::string text;  // may be empty
   };
   struct Interrupt {
-    uint32_t token;  // a control token that is no stop
+    uint32_t token;  // a control token that does not end the turn
   };
   struct Done {
     std::string text;  // the whole turn
@@ -27,8 +27,9 @@ class ChatDecoder {
   using Event = std::variant<Delta, Interrupt, Done>;
 
   explicit ChatDecoder(const Model& model) : model_(&model), bytes_(*model.tokenizer) {}
-  // One event a call: Done if a stop token is among the tokens (what follows it is ignored), else
-  // Interrupt if a control token is (visible text around it is kept for the next call), else Delta.
+  // Returns one event: Done if a stop token is among the tokens (later tokens are ignored), else
+  // Interrupt if a control token is among them (the text around it comes with the next call), else
+  // Delta.
   Result<Event> Feed(std::span<const uint32_t> tokens);
   void Reset();
 
@@ -36,7 +37,7 @@ class ChatDecoder {
   const Model* model_;
   TextPieces bytes_;
   std::string text_;     // the turn so far, whole characters
-  std::string unsent_;   // visible, not yet given out
+  std::string unsent_;   // text that was not given out yet
   std::string partial_;  // bytes of an unfinished character
 };
 

@@ -22,7 +22,7 @@ constexpr std::pair<const char*, const char*> kGgufTokens[] = {
     {"unk_token", "tokenizer.ggml.unknown_token_id"},
     {"pad_token", "tokenizer.ggml.padding_token_id"},
 };
-// Ends of a turn or of a message, besides eos.
+// Names of tokens that end a turn or a message, besides eos.
 constexpr const char* kGgufStops[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                       "tokenizer.ggml.eom_token_id"};
 
@@ -37,7 +37,7 @@ void AddStop(std::vector<uint32_t>& stops, uint32_t id) {
   if (std::ranges::find(stops, id) == stops.end()) stops.push_back(id);
 }
 
-// A file beside the others, or nothing when it is not there.
+// The content of a JSON file in the folder, or nothing if the file is absent.
 Result<std::optional<std::string>> ReadText(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return std::nullopt;
@@ -55,14 +55,14 @@ Result<json> ReadJson(const std::filesystem::path& path) {
   return ParseJsonObject(*text, path.string(), kJsonDepth);
 }
 
-// A token is written as its text, or as an object that has it under "content".
+// The files write a token as its text, or as an object with the text under "content".
 std::string SpecialText(const json* value) {
   if (value == nullptr) return "";
   if (value->is_string()) return value->get<std::string>();
   return value->is_object() ? JsonFields(*value).Text("content") : "";
 }
 
-// One template, or several with names: "default" is the one for chatting.
+// A file has one template, or several with names, of which "default" is for chatting.
 std::string TemplateText(const json* value) {
   if (value == nullptr) return "";
   if (value->is_string()) return value->get<std::string>();
@@ -119,7 +119,7 @@ Result<ChatSource> ReadChatSource(const std::filesystem::path& folder) {
   for (const char* name : {"generation_config.json", "config.json"}) {
     const json file = PIE_TRY(ReadJson(folder / name));
     AddStops(JsonFields(file).Find("eos_token_id"), source.stop_ids);
-    if (!source.stop_ids.empty()) break;  // what generates comes first
+    if (!source.stop_ids.empty()) break;  // generation_config.json has precedence
   }
   return source;
 }

@@ -1,4 +1,4 @@
-// ChatSource: what a model's files say about chatting, as they say it; a ChatTemplate is made of
+// ChatSource holds what a model's files say about chatting, unchanged. A ChatTemplate is made from
 // it.
 #pragma once
 
@@ -16,17 +16,17 @@
 namespace pie {
 
 struct ChatSource {
-  std::string text;  // the Jinja template; empty: the model has none
+  std::string text;  // the Jinja template; empty if the model has none
   // Variables that templates know: bos_token, eos_token, unk_token, pad_token → the token's text.
   std::map<std::string, std::string> special_tokens;
-  std::vector<uint32_t> stop_ids;  // tokens that end a turn, as far as the files name them
+  std::vector<uint32_t> stop_ids;  // the tokens that end a turn, if the files name them
 };
 
-// From tokenizer.chat_template and the ids beside it; `tokenizer` gives their texts.
+// Reads tokenizer.chat_template and the ids beside it. `tokenizer` gives the texts of the ids.
 ChatSource ReadChatSource(const Gguf& gguf, const Tokenizer& tokenizer);
 
-// From tokenizer_config.json, chat_template.jinja and generation_config.json, as far as they are
-// there. Fails on files that cannot be read.
+// Reads tokenizer_config.json, chat_template.jinja and generation_config.json, each of which may be
+// absent. Fails if one of them cannot be read.
 Result<ChatSource> ReadChatSource(const std::filesystem::path& folder);
 
 }  // namespace pie

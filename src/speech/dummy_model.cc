@@ -9,7 +9,7 @@ namespace pie {
 namespace {
 
 // ChatML: <|im_start|>role\ntext<|im_end|>\n. Tools join the system turn, answers of several tools
-// share a turn, thoughts stand in <think>: enough for what a real template does to be seen here.
+// share a turn, and thoughts stand in <think>, so that tests see what real templates do.
 constexpr std::string_view kTemplate = R"(
 {%- if tools %}
     {{- '<|im_start|>system\n' }}

@@ -15,7 +15,7 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-// Splits what stands between the brackets of `text` at `separator`, outside of values.
+// Splits the inside of the brackets of `text` at `separator`, but not within values.
 std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   size_t from = 0;

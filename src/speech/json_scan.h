@@ -1,5 +1,5 @@
-// Where a JSON value ends in a text that may go on or be unfinished: a look at brackets and quotes,
-// without building anything.
+// Finds where a JSON value ends in a text that may continue or be unfinished. It looks at brackets
+// and quotes only, and builds nothing.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace pie {
 
 inline constexpr size_t kUnfinished = static_cast<size_t>(-1);
 
-// The length of the object, list or string at the front of `text`, kUnfinished if its end is not
-// there. Deeper than `depth`: 0.
+// The length of the object, list or string at the front of `text`; kUnfinished if its end is
+// missing; 0 if it is nested deeper than `depth`.
 size_t JsonLength(std::string_view text, uint32_t depth);
 
-// Keys and raw values of the whole object `text`. Empty if it is none.
+// The keys and raw values of the object `text`. Empty if `text` is not an object.
 std::vector<std::pair<std::string, std::string_view>> JsonEntries(std::string_view text);
 
-// The raw items of the whole list `text`.
+// The raw items of the list `text`.
 std::vector<std::string_view> JsonItems(std::string_view text);
 
 }  // namespace pie

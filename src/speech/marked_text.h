@@ -1,6 +1,6 @@
-// MarkedText: a turn's tokens as text in which a format's marks can be found, whether they are
-// special tokens or not. Special tokens that are part of no mark become `others`. One owner, one
-// thread.
+// MarkedText turns a turn's tokens into a text in which a format's marks can be found, whether the
+// marks are special tokens or not. A special token that belongs to no mark becomes `others`. One
+// owner, one thread.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class MarkedText {
     }
   }
 
-  // Appends to `text`; whether a stop token came, behind which nothing is read. Fails on ids
+  // Appends to `text`, up to the first stop token. Returns whether there was one. Fails on ids
   // outside the vocabulary, and then appends nothing.
   Result<bool> Append(std::span<const uint32_t> tokens, std::string& text) {
     const Tokenizer& tokenizer = *model_->tokenizer;
@@ -62,7 +62,7 @@ class MarkedText {
   std::unordered_map<uint32_t, std::string_view> names_;
 };
 
-// How many bytes at the end of `text` could be the beginning of `mark`.
+// The number of bytes at the end of `text` that could be the beginning of `mark`.
 inline size_t PartialMark(std::string_view text, std::string_view mark) {
   for (size_t size = std::min(text.size(), mark.size() - 1); size > 0; --size) {
     if (mark.starts_with(text.substr(text.size() - size))) return size;

@@ -1,4 +1,4 @@
-// A model's vocabulary and manner of speaking out of its files.
+// Reads a model's vocabulary and chat template from its files.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 namespace pie {
 
 // `path` is a GGUF file or a Hugging Face folder. Takes tens of milliseconds, most of them for the
-// tokenizer. Fails on files without a tokenizer or with one that is not known.
+// tokenizer. Fails if the files have no tokenizer, or one of an unknown kind.
 Result<Model> OpenModel(const std::filesystem::path& path, std::string name);
 
 }  // namespace pie

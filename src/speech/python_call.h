@@ -8,7 +8,7 @@
 
 namespace pie {
 
-// The calls up to the first thing that is none.
+// The calls up to the first text that is not a call.
 std::vector<ToolCall> ParsePythonCalls(std::string_view text);
 
 }  // namespace pie

@@ -1,6 +1,6 @@
-// ReasoningDecoder: tokens → the model's thoughts, apart from its answer. What is given out is
-// whole characters without the space around the thoughts; the deltas put together are the whole
-// text. One owner, one thread.
+// ReasoningDecoder separates the model's thoughts from its answer. It gives out whole characters,
+// without the white space around the thoughts. All deltas together are the whole text. One owner,
+// one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +18,31 @@ class ReasoningDecoder {
  public:
   struct Start {};
   struct Delta {
-    std::string text;  // empty: no reasoning here
+    std::string text;  // empty if there is no reasoning here
   };
   struct Complete {
     std::string text;  // all of it
   };
   using Event = std::variant<Start, Delta, Complete>;
 
-  // A model without a format for reasoning has none.
+  // A model without a format for reasoning never gives out thoughts.
   explicit ReasoningDecoder(const Model& model);
 
-  // One event a call: Complete if thoughts end here, else Start if they begin (their text comes
+  // Returns one event: Complete if the thoughts end here, else Start if they begin (their text comes
   // with the next call), else Delta.
   Result<Event> Feed(std::span<const uint32_t> tokens);
   void Reset();
 
  private:
-  // Moves what can be shown of `rest_`, up to `end`, to the text.
+  // Moves the first `end` bytes of `rest_` to the text, as far as they can be shown.
   void Show(size_t end);
 
-  const ReasoningFormat* format_;  // null: none
+  const ReasoningFormat* format_;  // null if the model has none
   MarkedText marks_;
-  std::string rest_;    // not yet understood: before a mark, or thoughts that may end in one
+  std::string rest_;    // text before a mark, or thoughts that may end in a mark
   std::string text_;    // the thoughts so far
-  std::string unsent_;  // of them
-  bool fresh_ = true;   // nothing was fed since the turn began
+  std::string unsent_;  // the part of text_ that was not given out yet
+  bool fresh_ = true;   // no token was fed since the turn began
   bool inside_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Tool calls in the text of a turn, in a family's own format. The text comes from a model: it may
-// be anything, and what is no call is passed over.
+// Finds tool calls in the text of a turn, in the model's own format. The text comes from a model and
+// may be anything; a text that is not a call is skipped.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ struct ToolCall {
 
 struct ParsedCalls {
   std::vector<ToolCall> calls;
-  size_t used = 0;  // bytes of the text that are done with; 0: more is needed
+  size_t used = 0;  // bytes of the text that were read; 0 if more text is needed
 };
 
-// The call that begins at the front of `body`, behind the format's `open`. `ended`: nothing will be
-// added. A text that cannot become a call is used up without one.
+// Parses the call at the front of `body`, behind the format's `open`. `ended` says that the text is
+// complete. A text that cannot become a call is read to its end and gives no call.
 ParsedCalls ParseCall(const CallFormat& format, std::string_view body, bool ended);
 
 }  // namespace pie

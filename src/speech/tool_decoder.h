@@ -1,4 +1,4 @@
-// ToolDecoder: tokens → the tools that the model calls, in its own format. One owner, one thread.
+// ToolDecoder finds the tools that the model calls in its tokens. One owner, one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,13 @@ namespace pie {
 
 class ToolDecoder {
  public:
-  // Fails for a model whose template writes calls in a way that is not known here.
+  // Fails for a model whose template writes calls in an unknown format.
   static Result<std::unique_ptr<ToolDecoder>> Make(const Model& model);
 
-  // The next complete call, if there is one. Several in one batch of tokens come one a call.
+  // Returns the next complete call, if there is one. If the tokens hold several, the next calls of
+  // Feed return the others.
   Result<std::optional<ToolCall>> Feed(std::span<const uint32_t> tokens);
-  // Whether a call has begun, or waits to be given out.
+  // Whether a call has begun but is not complete, or is complete and was not returned yet.
   bool is_assembling() const { return inside_ || !calls_.empty(); }
   void Reset();
 
@@ -33,9 +34,9 @@ class ToolDecoder {
 
   const CallFormat* format_;
   MarkedText marks_;
-  std::string rest_;  // not yet understood
+  std::string rest_;  // text that was not parsed yet
   std::deque<ToolCall> calls_;
-  bool at_start_ = true;  // of the turn: a call without a mark can only begin here
+  bool at_start_ = true;  // a call without a mark can only begin at the start of the turn
   bool inside_ = false;
 };
 

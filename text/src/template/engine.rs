@@ -50,7 +50,7 @@ impl Engine {
         })
     }
 
-    /// `input_bytes` and `messages` are what the variables hold: they add to what the rendering may cost.
+    /// `messages` and `input_bytes` are the size of the conversation. A larger one may cost more.
     pub fn render(
         &self,
         variables: Value,
@@ -145,7 +145,7 @@ fn strftime(format: &str, now: Moment) -> Result<String, Error> {
     }
 }
 
-/// What went wrong and where, on one line.
+/// The error and its line, as one sentence.
 fn explain(error: &Error) -> String {
     let what = match (error.kind(), error.detail()) {
         (ErrorKind::OutOfFuel, Some(detail)) => detail.to_string(),

@@ -1,4 +1,4 @@
-//! Turns → the tokens that they add to a conversation.
+//! Finds the tokens that turns add to a conversation.
 use super::marks::{Disguise, GUARD, STAND_IN};
 use super::prefix::{certain, stand_in, stand_in_text};
 use super::renderer::Renderer;
@@ -6,7 +6,7 @@ use super::specials::Encoder;
 use super::turns::{Turn, TurnKind};
 use crate::tokenizer::Tokenizer;
 
-/// Turns before the pending ones that are looked at: a template's memory is not longer.
+/// The number of earlier turns that are rendered. No known template looks back further.
 const MEMORY: usize = 8;
 
 /// The tokens that `turns` add behind turns of the kinds `before`. `closed`: the last turn is complete.
@@ -42,7 +42,7 @@ pub fn extend(
     Ok(tokens)
 }
 
-/// What one call has at hand.
+/// The parameters of one call.
 struct Extension<'a> {
     renderer: &'a Renderer,
     encoder: Encoder<'a>,
@@ -152,7 +152,7 @@ impl Extension<'_> {
     }
 }
 
-/// The leading system and tools, then the last turns, from a user's on.
+/// Keeps the leading system and tools turns, and the last turns from a user's turn on.
 fn remembered(before: &[TurnKind]) -> Vec<TurnKind> {
     let lead = before
         .iter()
@@ -173,8 +173,8 @@ fn remembered(before: &[TurnKind]) -> Vec<TurnKind> {
     kept
 }
 
-/// Stand-ins for turns of these kinds. One that was followed by answers called tools: by the name of the tool that
-/// answers now, as far as that is known.
+/// Stand-ins for turns of these kinds. An assistant's turn that is followed by answers is a turn that called tools. The
+/// tools have the name of the tool that answers now, if one does.
 fn stand_ins(renderer: &Renderer, before: &[TurnKind], turns: &[Turn]) -> Vec<Turn> {
     let named = turns.iter().find_map(|turn| match turn {
         Turn::Answer { name, .. } => Some(name.as_str()),

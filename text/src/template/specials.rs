@@ -156,7 +156,7 @@ impl Specials {
         let clean = text.replace(mark, "");
         let ids = |list: &[(usize, usize, u32)]| list.iter().map(|s| s.2).collect::<Vec<_>>();
         if ids(&self.all(&clean)) == ids(&own) {
-            return encoder.template(&clean); // the marks parted nothing
+            return encoder.template(&clean); // no mark broke a name
         }
         // Stretches that end with the template's own special tokens; those without a mark are encoded as usual.
         let (mut tokens, mut open, mut run) = (Vec::new(), 0, 0);

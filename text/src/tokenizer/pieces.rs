@@ -1,5 +1,5 @@
-//! What every token stands for, as bytes: the byte-level alphabet undone, SentencePiece's `▁` and `<0xNN>` undone.
-//! One flat table of a few bytes a token.
+//! The bytes that every token stands for, in one flat table. The byte-level alphabet and SentencePiece's `▁` and `<0xNN>`
+//! are undone.
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::normalizers::replace::Replace;
 use tokenizers::pre_tokenizers::metaspace::PrependScheme;
@@ -37,7 +37,7 @@ impl Pieces {
         }
     }
 
-    /// Gives back the room that was kept for more.
+    /// Frees unused capacity.
     pub fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
         self.ends.shrink_to_fit();
@@ -80,7 +80,7 @@ enum Step {
     ByteLevel,
     /// `<0xNN>` is that byte.
     ByteFallback,
-    /// What begins a word has a space in front; `prefix` marks what does not.
+    /// A token that begins a word has a space in front. `prefix` marks the tokens that do not begin one.
     Words { prefix: String },
     /// Every `from` becomes `to`.
     Replace { from: String, to: String },
@@ -89,7 +89,7 @@ enum Step {
 }
 
 impl Rule {
-    /// Of the crate's decoder. Without one, the crate puts a space between any two tokens.
+    /// The rule of a decoder of the crate. Without a decoder, the crate puts a space between any two tokens.
     pub fn of(decoder: Option<&DecoderWrapper>) -> Result<Rule, String> {
         let mut rule = Rule {
             steps: vec![],
@@ -122,7 +122,7 @@ impl Rule {
             DecoderWrapper::WordPiece(words) => {
                 self.words(&words.prefix);
                 if words.cleanup {
-                    // With its prefix gone there is nothing left for it to do but to tidy.
+                    // Without its prefix, the decoder only tidies up spaces.
                     let mut tidy = words.clone();
                     tidy.prefix.clear();
                     self.steps
@@ -168,12 +168,12 @@ impl Rule {
         self.drops_leading_space
     }
 
-    /// Of a token of the model's own vocabulary.
+    /// The bytes of a token of the model's own vocabulary.
     pub fn bytes(&self, token: &str) -> Result<Vec<u8>, String> {
         self.apply(token, false)
     }
 
-    /// Of a token that was added to the model's: it is found in a text as it is written, not in bytes.
+    /// The bytes of an added token, whose name is plain text.
     pub fn added_bytes(&self, token: &str) -> Result<Vec<u8>, String> {
         self.apply(token, true)
     }
@@ -204,7 +204,7 @@ impl Rule {
                     let suffixed = matches!(decoder, DecoderWrapper::BPE(_));
                     let mut chain = vec![token];
                     if suffixed {
-                        chain.push(String::new()); // its last token is treated otherwise
+                        chain.push(String::new()); // the decoder treats the last token differently
                     }
                     token = decoder
                         .decode_chain(chain)
@@ -217,7 +217,7 @@ impl Rule {
     }
 }
 
-/// What it replaces, unless that is a regular expression.
+/// The text that the normalizer replaces, unless it is a regular expression.
 pub fn plain_pattern(replace: &Replace) -> Option<String> {
     let value = serde_json::to_value(replace).ok()?;
     Some(value.pointer("/pattern/String")?.as_str()?.to_string())
@@ -249,7 +249,7 @@ fn byte_level_byte(c: char) -> Option<u8> {
     }
 }
 
-/// The same the other way.
+/// The inverse of `byte_level_byte`.
 pub fn byte_level_char(byte: u8) -> char {
     let code = match u32::from(byte) {
         low @ 0..=0x20 => low + 0x100,

@@ -1,4 +1,4 @@
-//! The regular expression of a pre-tokenizer, for those who ask what cut the text.
+//! The regular expression of a pre-tokenizer, which guests can ask for.
 use tokenizers::pre_tokenizers::split::SplitPattern;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 
@@ -6,7 +6,7 @@ use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 pub const GPT2: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
-/// Steps in a row are given as alternatives, in their order; nothing where nothing cuts by a pattern.
+/// Several steps are given as alternatives, in their order. Empty if no step uses a pattern.
 pub fn of(pre_tokenizer: Option<&PreTokenizerWrapper>) -> String {
     let mut patterns = vec![];
     if let Some(pre_tokenizer) = pre_tokenizer {

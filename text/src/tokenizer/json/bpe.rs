@@ -1,4 +1,4 @@
-//! BPE, from the file straight into the tables that are kept.
+//! Reads a BPE file straight into the tables that are kept.
 use super::flat::{Merges, Vocabulary};
 use super::{unreadable, Parts};
 use crate::tokenizer::limits;
@@ -26,7 +26,7 @@ struct Added {
     token: AddedToken,
 }
 
-/// Its dropout is left unread: chance is for training.
+/// The dropout is not read: it is for training.
 #[derive(Deserialize)]
 struct FileModel {
     unk_token: Option<String>,
@@ -47,7 +47,7 @@ pub fn read(json: &[u8]) -> Result<Parts, String> {
     model.vocab = Vocabulary::default();
 
     let unknown = match &model.unk_token {
-        Some(name) => names.id(name), // a missing one is left for those who need it
+        Some(name) => names.id(name), // a missing token is an error only where it is needed
         None => None,
     };
     let options = BpeOptions {

@@ -1,5 +1,5 @@
-//! Any `tokenizer.json`. BPE without marks at the ends of words is read by ourselves, into flat tables ([`bpe`]); all
-//! else by the crate.
+//! Reads any `tokenizer.json`. BPE without marks at the ends of words is read here, into flat tables ([`bpe`]). The
+//! `tokenizers` crate reads all other files.
 mod bpe;
 mod flat;
 mod other;
@@ -27,7 +27,7 @@ struct Parts {
     size: u32,
 }
 
-/// What tells who can read a file.
+/// The part of a file that decides which reader it needs.
 #[derive(Deserialize)]
 struct Head {
     model: ModelHead,
@@ -48,7 +48,7 @@ impl ModelHead {
     fn is_plain_bpe(&self) -> bool {
         let bpe = match &self.kind {
             Some(kind) => kind == "BPE",
-            None => self.merges.is_some(), // old files do not say it
+            None => self.merges.is_some(), // old files do not name their kind
         };
         let marks = [&self.continuing_subword_prefix, &self.end_of_word_suffix];
         bpe && marks
@@ -75,7 +75,7 @@ fn check_charsmaps(normalizer: &Value) -> Result<(), String> {
     }
 }
 
-/// Its first four bytes. What is no base64 counts as zeros: it is refused later.
+/// The first four bytes of a base64 text. Characters that are not base64 count as zeros; the text is refused later.
 fn first_of_base64(text: &str) -> [u8; 4] {
     let bits = text.bytes().take(6).fold(0u64, |bits, byte| {
         let six = match byte {
@@ -128,7 +128,7 @@ pub fn load(json: &[u8]) -> Result<Tokenizer, String> {
                 None => pieces.push(b"")?,
             },
         }
-        while added.next_if(|t| t.0 == id).is_some() {} // written twice
+        while added.next_if(|t| t.0 == id).is_some() {} // skips a token that the file names twice
     }
     Tokenizer::assemble(
         AddedTokens::new(parts.added)?,

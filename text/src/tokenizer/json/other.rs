@@ -1,4 +1,4 @@
-//! Files whose model is the crate's.
+//! Reads files whose model the `tokenizers` crate runs.
 use super::{unreadable, Parts};
 use crate::tokenizer::model::Model;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ pub fn read(json: &[u8]) -> Result<Parts, String> {
     if let ModelWrapper::BPE(bpe) = parts.get_model() {
         if bpe.dropout.is_some() {
             let mut bpe = bpe.clone();
-            bpe.dropout = None; // chance is for training
+            bpe.dropout = None; // it is for training
             parts.with_model(bpe);
         }
     }

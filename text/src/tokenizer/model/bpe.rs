@@ -8,7 +8,7 @@ pub struct Bpe {
     pub names: Names,
     /// Left and right token → rank and the token that they become.
     merges: HashMap<(u32, u32), (u32, u32)>,
-    /// For characters that are no token. Empty: there is no such thing.
+    /// The tokens for single bytes, for characters without a token. Empty if the vocabulary has none.
     bytes: Vec<Option<u32>>,
     unknown: Option<u32>,
     /// Many unknown characters in a row are one unknown token.
@@ -88,7 +88,7 @@ impl Bpe {
                     scratch.push(id, start, end - start);
                 }
                 unknown = start..end;
-            } // else the vocabulary has no way to say it, and Hugging Face leaves it out
+            } // otherwise the vocabulary cannot express it, and Hugging Face leaves it out
         }
         scratch.merge(|left, right| self.merges.get(&(left.id, right.id)).copied());
         ids.extend(scratch.symbols().map(|symbol| symbol.id));

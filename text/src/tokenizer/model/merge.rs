@@ -1,11 +1,11 @@
-//! Merging neighbours until nothing fits: the pair of the lowest rank first, of equal ranks the leftmost. A queue keeps
-//! it at n log n, however long the piece.
+//! Merges neighbours until no pair fits: the pair of the lowest rank first, and of equal ranks the leftmost. A queue
+//! keeps the cost at n log n for pieces of any length.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 pub const NONE: u32 = u32::MAX;
 
-/// A part of the piece: `len` bytes from `start`. Merged away: no bytes.
+/// A part of the piece: `len` bytes from `start`. A part that was merged into another has no bytes.
 #[derive(Clone, Copy)]
 pub struct Symbol {
     /// Its token, or `NONE`.
@@ -16,7 +16,7 @@ pub struct Symbol {
     next: u32,
 }
 
-/// Two neighbours that could be one. They still are as they were when their bytes together still are `len`.
+/// Two neighbours that could be merged. They are unchanged if their bytes together are still `len`.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     rank: u32,
@@ -28,7 +28,7 @@ struct Candidate {
 /// Rank and token of a pair.
 pub type Pair = Option<(u32, u32)>;
 
-/// Room that is used again for every piece of a text.
+/// Buffers that are reused for every piece of a text.
 #[derive(Default)]
 pub struct Scratch {
     symbols: Vec<Symbol>,

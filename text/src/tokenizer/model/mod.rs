@@ -1,5 +1,5 @@
-//! What turns a piece of text into tokens. BPE and SentencePiece, which is nearly every model there is, are ours: flat
-//! tables of a few megabytes where the crate's maps take ten times that and more. All else is the crate's.
+//! Turns a piece of text into tokens. BPE and SentencePiece, which nearly every model uses, are implemented here with
+//! flat tables of a few megabytes; the maps of the `tokenizers` crate take ten times that. The crate runs all others.
 mod bpe;
 mod merge;
 mod names;

@@ -5,7 +5,7 @@ use super::{byte_tokens, Names};
 
 pub struct Spm {
     pub names: Names,
-    /// By token: 0 for the highest score. `NONE`: never merged from text.
+    /// The rank of each token: 0 for the highest score, `NONE` for tokens that no merge makes.
     ranks: Vec<u32>,
     bytes: Vec<Option<u32>>,
     unknown: Option<u32>,
@@ -56,7 +56,7 @@ impl Spm {
     }
 }
 
-/// Lower for higher scores, in their exact order. Never `NONE`: that would be the lowest of all that are no number.
+/// A number that is lower for higher scores. It is never `NONE`, which only a NaN would give.
 fn rank(score: f32) -> u32 {
     let bits = (score + 0.0).to_bits(); // no negative zero
     let ascending = match bits >> 31 {

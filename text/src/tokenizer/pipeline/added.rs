@@ -9,7 +9,7 @@ pub struct AddedTokens {
 }
 
 impl AddedTokens {
-    /// Of equal ones the first is meant.
+    /// If two tokens have the same name, the first one is used.
     pub fn new(mut tokens: Vec<(u32, AddedToken)>) -> Result<AddedTokens, String> {
         limits::check_added(tokens.iter().map(|t| t.1.content.as_str()))?;
         let mut ids = HashMap::with_capacity(tokens.len());

@@ -1,4 +1,4 @@
-//! The crate's own way, with all its normalizers and pre-tokenizers.
+//! Leaves everything to the `tokenizers` crate, with all its normalizers and pre-tokenizers.
 use super::{AddedTokens, Part};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

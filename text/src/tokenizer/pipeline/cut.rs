@@ -28,7 +28,7 @@ enum Step {
 type Take<'a> = dyn FnMut(&str) -> Result<(), String> + 'a;
 
 impl Cuts {
-    /// None where there is a step that only the crate knows.
+    /// None if there is a step that only the crate can run.
     pub fn of(pre_tokenizer: Option<&PreTokenizerWrapper>) -> Option<Cuts> {
         let mut cuts = Cuts::default();
         if let Some(pre_tokenizer) = pre_tokenizer {
@@ -42,7 +42,7 @@ impl Cuts {
             return all.as_ref().iter().try_for_each(|one| self.add(one));
         }
         if self.in_bytes {
-            return None; // the alphabet comes last, or the crate has to do it
+            return None; // only the crate can put the alphabet elsewhere than last
         }
         match pre_tokenizer {
             PreTokenizerWrapper::ByteLevel(bytes) if !bytes.add_prefix_space => {
@@ -77,7 +77,7 @@ impl Cuts {
         Some(())
     }
 
-    /// `spelled` is room that is used again.
+    /// `spelled` is a buffer that is reused.
     pub fn run(&self, text: &str, spelled: &mut String, take: &mut Take) -> Result<(), String> {
         if !self.in_bytes {
             return run(&self.steps, text, take);
@@ -121,7 +121,7 @@ fn run(steps: &[Step], text: &str, take: &mut Take) -> Result<(), String> {
     }
 }
 
-/// Of two matches side by side only the first belongs to what is before it, as the crate has it.
+/// If two matches touch, only the first one joins the piece before it, as in the crate.
 fn end_with(regex: &SysRegex, text: &str, next: &mut Take) -> Result<(), String> {
     let (mut piece, mut done, mut after_match) = (0, 0, false);
     for (start, end) in regex.find_iter(text) {

@@ -1,4 +1,4 @@
-//! The short way: on borrowed text, piece by piece.
+//! Finds, normalises and cuts on borrowed text, piece by piece.
 use super::cut::Cuts;
 use super::normal::Normals;
 use super::{AddedTokens, Part};
@@ -7,7 +7,7 @@ use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 
 pub struct Direct {
-    /// Looked for one after the other, in what the one before left.
+    /// Each one searches the text that the one before it left.
     finders: Vec<Finder>,
     normals: Normals,
     cuts: Cuts,
@@ -22,13 +22,13 @@ struct Finder {
 struct Found {
     id: u32,
     special: bool,
-    /// Whitespace in front of it, behind it, belongs to it.
+    /// Whether it takes the white space in front of it, and behind it.
     lstrip: bool,
     rstrip: bool,
 }
 
 impl Direct {
-    /// None where only the crate knows what to do.
+    /// None if there is a step that only the crate can run.
     pub fn new(
         added: &AddedTokens,
         normalizer: Option<&NormalizerWrapper>,

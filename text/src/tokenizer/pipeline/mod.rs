@@ -1,7 +1,8 @@
-//! From a text to the pieces that a model encodes: added tokens are found, what lies between is normalised and cut.
+//! Cuts a text into the pieces that a model encodes: added tokens are found, and the text between them is normalised and
+//! cut.
 //!
-//! What nearly every language model uses is done here on borrowed text. The crate does it too, but keeps the origin of
-//! every byte on the way: hundreds of bytes for each. All else is left to it ([`by_crate`]), for shorter texts.
+//! The steps that nearly every language model uses are done here on borrowed text. The `tokenizers` crate records the
+//! origin of every byte, which takes hundreds of bytes for each. It runs the rare steps ([`by_crate`]), on shorter texts.
 mod added;
 mod by_crate;
 mod cut;
@@ -22,7 +23,7 @@ pub enum Pipeline {
     ByCrate(Box<ByCrate>),
 }
 
-/// What comes of a text.
+/// A part of a text.
 pub enum Part<'a> {
     /// An added token.
     Token(u32),
@@ -42,7 +43,7 @@ impl Pipeline {
         })
     }
 
-    /// The long way, whatever there is to do.
+    /// Always uses the crate.
     #[cfg(test)]
     pub fn new_by_crate(
         added: &AddedTokens,
@@ -70,7 +71,7 @@ impl Pipeline {
         }
     }
 
-    /// What a model would be given, and `<id>` for added tokens.
+    /// The pieces that the model is given, with `<id>` for added tokens.
     #[cfg(test)]
     pub fn parts(&self, text: &str, plain: bool) -> Vec<String> {
         let mut parts = vec![];

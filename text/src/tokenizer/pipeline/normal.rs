@@ -13,7 +13,7 @@ enum Normal {
 }
 
 impl Normals {
-    /// None where there is one that only the crate knows.
+    /// None if there is a normalizer that only the crate can run.
     pub fn of(normalizer: Option<&NormalizerWrapper>) -> Option<Normals> {
         let mut normals = Normals::default();
         if let Some(normalizer) = normalizer {
@@ -62,7 +62,7 @@ impl Normals {
     }
 }
 
-/// By the crate, a part at a time: it keeps much about every byte.
+/// Normalises by the crate, part by part, because the crate needs much memory for each byte.
 fn composed(text: &str) -> String {
     const PART: usize = 1 << 14;
     let mut out = String::with_capacity(text.len());
@@ -81,7 +81,7 @@ fn composed(text: &str) -> String {
     out
 }
 
-/// Characters that are never composed with the one before them; not all there are, but enough to find one soon.
+/// Whether the character is never composed with the one before it. It is true for most such characters, not for all.
 fn begins_anew(c: char) -> bool {
     matches!(c as u32, 0..=0x2ff | 0x400..=0x482 | 0x3041..=0x3096 | 0x30a1..=0x30fa | 0x3400..=0x9fff | 0xac00..=0xd7a3)
 }
