@@ -28,8 +28,8 @@ class ReasoningDecoder {
   // A model without a format for reasoning never gives out thoughts.
   explicit ReasoningDecoder(const Model& model);
 
-  // Returns one event: Complete if the thoughts end here, else Start if they begin (their text comes
-  // with the next call), else Delta.
+  // Returns one event: Complete if the thoughts end here, else Start if they begin (their text
+  // comes with the next call), else Delta.
   Result<Event> Feed(std::span<const uint32_t> tokens);
   void Reset();
 

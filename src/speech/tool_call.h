@@ -1,5 +1,5 @@
-// Finds tool calls in the text of a turn, in the model's own format. The text comes from a model and
-// may be anything; a text that is not a call is skipped.
+// Finds tool calls in the text of a turn, in the model's own format. The text comes from a model
+// and may be anything; a text that is not a call is skipped.
 #pragma once
 
 #include <string>

@@ -199,8 +199,8 @@ class Context:
         self._live()
         if not 0 <= n <= self._pages.tokens:
             raise ValueError(
-                f"cannot truncate {n} tokens: {self._pages.tokens} are in working pages, "
-                f"the others are committed for good"
+                f"cannot truncate {n} tokens: the working pages hold {self._pages.tokens}; "
+                f"committed pages stay"
             )
         self._turns.settle()
         self._pages.forget(n)
