@@ -4,9 +4,10 @@
 #   scripts/build-bridge.sh OUT_DIR [release|dev]
 #   scripts/build-bridge.sh OUT_DIR test        runs the bridge's own tests instead
 #
-# The cargo target folder is in the cache, one per compiler, so that another checkout or lock file
-# compiles only what is new. A file in OUT_DIR is written only if its content changes, so ninja
-# relinks nothing if the bridge is unchanged.
+# The cargo target folder is in the cache, one for each compiler and checkout: cargo cannot tell the
+# crates of two checkouts apart. A new one begins with links to another checkout's dependencies, so
+# that only our own crates are compiled. A file in OUT_DIR is written only if its content changes,
+# so ninja relinks nothing if the bridge is unchanged.
 set -euo pipefail
 
 out=${1:?usage: build-bridge.sh OUT_DIR [release|dev|test]}
@@ -27,7 +28,8 @@ esac
 
 short_hash() { sha256sum | cut -c1-16; }
 export CARGO_TARGET_DIR
-CARGO_TARGET_DIR=$cache/cargo/bridge-$(rustc -vV | short_hash)
+compiler=$(rustc -vV | short_hash)
+CARGO_TARGET_DIR=$cache/cargo/bridge-$compiler-$(printf '%s' "$root" | short_hash)
 
 # A hash of the library's sources. If it is unchanged, there is nothing to do.
 fingerprint() {
@@ -48,14 +50,40 @@ if [ "$profile" != test ] && complete "$out" libpie_bridge.a "${headers[@]}" &&
   exit 0
 fi
 
-# The headers live with cargo's own record of having made them, in one folder for each checkout.
-header_dir=$CARGO_TARGET_DIR/headers/$(printf '%s' "$root" | short_hash)
+# One build of this checkout at a time.
+exec 9>"$cache/locks/$(basename "$CARGO_TARGET_DIR").lock"
+flock -n 9 || { echo "waiting for another build of the bridge" >&2; flock 9; }
+
+forget_lost_checkouts() {  # removes the folders of checkouts that are gone
+  local folder owner
+  for folder in "$cache/cargo/bridge-$compiler-"*/; do
+    owner=$(cat "$folder/checkout" 2>/dev/null) || continue
+    [ -d "$owner" ] || rm -rf "$folder"
+  done
+}
+begin_with_links() {  # links what another checkout has compiled, without our own crates
+  local other new=$CARGO_TARGET_DIR.new
+  other=$(ls -td "$cache/cargo/bridge-$compiler-"*/release/deps 2>/dev/null | head -1)
+  [ -n "$other" ] || return 0
+  rm -rf "$new"
+  cp -al "${other%/release/deps}" "$new" 2>/dev/null || { rm -rf "$new"; return 0; }
+  find "$new" \( -path '*/.fingerprint/pie-*' -o -path '*/build/pie-*' -o -name '*pie_*' \
+    -o -name '*pie-*' -o -name '*.lock' -o -name .cargo-lock -o -name headers \) \
+    -prune -exec rm -rf {} +
+  mv "$new" "$CARGO_TARGET_DIR"
+}
+if [ ! -d "$CARGO_TARGET_DIR" ]; then
+  forget_lost_checkouts
+  begin_with_links
+fi
+mkdir -p "$CARGO_TARGET_DIR"
+printf '%s' "$root" >"$CARGO_TARGET_DIR/checkout.new"
+mv "$CARGO_TARGET_DIR/checkout.new" "$CARGO_TARGET_DIR/checkout"
+
+# The headers live with cargo's own record of having made them.
+header_dir=$CARGO_TARGET_DIR/headers
 mkdir -p "$header_dir"
 export PIE_BRIDGE_HEADER=$header_dir/pie_bridge.h
-
-# cargo locks only while it compiles. Another checkout could replace the library before the copy.
-exec 9>"$cache/locks/bridge.lock"
-flock -n 9 || { echo "waiting for another build of the bridge" >&2; flock 9; }
 
 if [ "$profile" = test ]; then
   # The generator is tested apart: in one run its dependencies would change the features of

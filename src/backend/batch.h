@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -66,6 +67,21 @@ using Slot = std::variant<TokenSlot, DistributionSlot, LogitsSlot, LogprobsSlot,
 // Names a batch from Submit to Wait (backend.h). Later batches have higher tickets.
 using BatchTicket = uint64_t;
 
+// Identifies the random choices of one row.
+struct DrawKey {
+  uint64_t seed = 0;
+  uint32_t row = 0;
+};
+
+// Masks over the vocabulary that are made while the device computes the logits. One user at a time.
+class TokenMasks {
+ public:
+  virtual ~TokenMasks() = default;
+  // Returns mask `index` as bits, one a token, the lowest first; true = allowed. Waits until it is
+  // made. The bits stay valid until the batch has run. An error fails the member.
+  virtual Result<std::span<const uint32_t>> Bits(uint32_t index) = 0;
+};
+
 struct Batch {
   // One member of the batch: `rows` new tokens of one sequence behind `kv_tokens` that its pages
   // already hold.
@@ -85,6 +101,13 @@ struct Batch {
     // What to read; null = nothing. Rows of a SampleSpec count from the Forward's first token.
     // Those outside of this member's chunk, [pass_row, pass_row + rows), are passed over.
     const std::vector<SampleSpec>* samples = nullptr;
+    // The keys of the Forward's rows from `first_draw` on, which choose one token each. Null: every
+    // row has the member's seed and its own number.
+    const std::vector<DrawKey>* draws = nullptr;
+    uint32_t first_draw = 0;
+    // In place of `logit_mask`: row first_draw + i has mask i, and every row has mask 0 if there
+    // are no `draws`.
+    TokenMasks* masks = nullptr;
   };
   // A token that is not known when the batch is built, because an earlier batch chooses it.
   struct CarriedToken {

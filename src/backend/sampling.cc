@@ -32,7 +32,12 @@ constexpr double kSurely = 1 + 1e-9;
 
 }  // namespace
 
-std::optional<uint32_t> Argmax(std::span<const float> logits, const Brle* mask) {
+std::optional<uint32_t> Argmax(std::span<const float> logits, AllowedTokens mask) {
+  if (!mask.bits.empty()) {
+    const float max = MaxAllowed(logits, mask.bits);
+    if (!(max > kNone)) return std::nullopt;
+    return FindAllowed(logits, mask.bits, max);
+  }
   float best = kNone;
   std::optional<uint32_t> id;
   const auto consider = [&](uint32_t begin, uint32_t end) {
@@ -43,10 +48,10 @@ std::optional<uint32_t> Argmax(std::span<const float> logits, const Brle* mask) 
     id = begin + static_cast<uint32_t>(std::ranges::find(run, max) - run.begin());
   };
   const auto size = static_cast<uint32_t>(logits.size());
-  if (mask == nullptr) {
+  if (mask.all()) {
     consider(0, size);
   } else {
-    ForEachTrueRun(*mask, size, consider);
+    ForEachTrueRun(*mask.runs, size, consider);
   }
   return id;
 }
@@ -71,6 +76,20 @@ bool Sampling::PlanReads(const Batch::Member& member) {
   return false;
 }
 
+Result<AllowedTokens> Sampling::MaskOf(const Batch::Member& member, uint32_t row) {
+  if (member.masks == nullptr) return AllowedTokens(member.logit_mask);
+  const bool is_first = member.draws == nullptr || row < member.first_draw;
+  return AllowedTokens(PIE_TRY(member.masks->Bits(is_first ? 0 : row - member.first_draw)));
+}
+
+SampleKey Sampling::KeyOf(const Batch::Member& member, const PlannedRead& read) {
+  if (member.draws == nullptr || read.row < member.first_draw) {
+    return {member.seed, read.spec, read.row};
+  }
+  const DrawKey& key = (*member.draws)[read.row - member.first_draw];
+  return {key.seed, read.spec, key.row};
+}
+
 const Sampling::LogSum& Sampling::LogSumOf(std::span<const float> logits) {
   if (log_sum_) return *log_sum_;
   LogSum s{Max(logits), 0, 0};
@@ -84,13 +103,13 @@ const Sampling::LogSum& Sampling::LogSumOf(std::span<const float> logits) {
   return log_sum_.emplace(s);
 }
 
-Status Sampling::Read(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
+Status Sampling::Read(const SampleSpec& spec, std::span<const float> logits, AllowedTokens mask,
                       SampleKey key, std::vector<Slot>& slots) {
   log_sum_.reset();
   return ReadRow(spec, logits, mask, key, slots);
 }
 
-Status Sampling::ReadRow(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
+Status Sampling::ReadRow(const SampleSpec& spec, std::span<const float> logits, AllowedTokens mask,
                          SampleKey key, std::vector<Slot>& slots) {
   using Kind = SampleSpec::Kind;
   switch (spec.kind) {
@@ -130,7 +149,7 @@ Status Sampling::ReadRow(const SampleSpec& spec, std::span<const float> logits, 
   return {};
 }
 
-Status Sampling::Sample(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
+Status Sampling::Sample(const SampleSpec& spec, std::span<const float> logits, AllowedTokens mask,
                         SampleKey key, std::vector<Slot>& slots) {
   using Kind = SampleSpec::Kind;
   const uint32_t draws = SlotsPerRow(spec);
@@ -173,7 +192,7 @@ Status Sampling::Sample(const SampleSpec& spec, std::span<const float> logits, c
 }
 
 Status Sampling::Distribution(const SampleSpec& spec, std::span<const float> logits,
-                              const Brle* mask, std::vector<Slot>& slots) {
+                              AllowedTokens mask, std::vector<Slot>& slots) {
   const bool greedy = !(spec.temperature > 0);
   const float temperature = greedy ? 1 : spec.temperature;
   const std::span<const float> allowed = Allowed(logits, mask);
@@ -192,12 +211,18 @@ Status Sampling::Distribution(const SampleSpec& spec, std::span<const float> log
   return {};
 }
 
-std::span<const float> Sampling::Allowed(std::span<const float> logits, const Brle* mask) {
-  if (mask == nullptr) return logits;
+std::span<const float> Sampling::Allowed(std::span<const float> logits, AllowedTokens mask) {
+  if (mask.all()) return logits;
+  if (!mask.bits.empty()) {
+    allowed_.resize(logits.size());
+    KeepAllowed(logits, mask.bits, allowed_.data());
+    return allowed_;
+  }
   allowed_.assign(logits.size(), kNone);
-  ForEachTrueRun(*mask, static_cast<uint32_t>(logits.size()), [&](uint32_t begin, uint32_t end) {
-    std::copy(logits.begin() + begin, logits.begin() + end, allowed_.begin() + begin);
-  });
+  ForEachTrueRun(
+      *mask.runs, static_cast<uint32_t>(logits.size()), [&](uint32_t begin, uint32_t end) {
+        std::copy(logits.begin() + begin, logits.begin() + end, allowed_.begin() + begin);
+      });
   return allowed_;
 }
 

@@ -34,13 +34,22 @@
 namespace pie {
 
 struct SampleKey {    // identifies one random choice
-  uint64_t seed = 0;  // of the Forward
+  uint64_t seed = 0;  // of the Forward, or of the row
   uint32_t spec = 0;  // index among its SampleSpecs
-  uint32_t row = 0;   // index among its tokens
+  uint32_t row = 0;   // index among its tokens, or as a DrawKey says
+};
+
+// The tokens that may be chosen: runs, or bits if there are any, or else all tokens.
+struct AllowedTokens {
+  AllowedTokens(const Brle* mask = nullptr) : runs(mask) {}
+  explicit AllowedTokens(std::span<const uint32_t> mask) : bits(mask) {}
+  bool all() const { return runs == nullptr && bits.empty(); }
+  const Brle* runs = nullptr;
+  std::span<const uint32_t> bits;
 };
 
 // Returns the token of the largest logit, the lowest id among equals; none if no token is allowed.
-std::optional<uint32_t> Argmax(std::span<const float> logits, const Brle* mask);
+std::optional<uint32_t> Argmax(std::span<const float> logits, AllowedTokens mask);
 
 // Number of slots that `spec` yields at each of its rows.
 uint32_t SlotsPerRow(const SampleSpec& spec);
@@ -48,7 +57,7 @@ uint32_t SlotsPerRow(const SampleSpec& spec);
 class Sampling {
  public:
   // Appends the slots of `spec` at one row. `logits` is [vocab]; a null mask allows everything.
-  Status Read(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
+  Status Read(const SampleSpec& spec, std::span<const float> logits, AllowedTokens mask,
               SampleKey key, std::vector<Slot>& slots);
 
   // Reads everything that a member asks for. `logits_of(i)` returns the logits of the member's row
@@ -79,15 +88,18 @@ class Sampling {
   // Fills reads_ with the member's reads, by row. True if that is also the order of their slots.
   bool PlanReads(const Batch::Member& member);
   // Read, for a row whose log_sum_ may be known from an earlier read.
-  Status ReadRow(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
+  Status ReadRow(const SampleSpec& spec, std::span<const float> logits, AllowedTokens mask,
                  SampleKey key, std::vector<Slot>& slots);
+  // The mask and the key of a row of a member.
+  static Result<AllowedTokens> MaskOf(const Batch::Member& member, uint32_t row);
+  static SampleKey KeyOf(const Batch::Member& member, const PlannedRead& read);
   const LogSum& LogSumOf(std::span<const float> logits);
-  Status Sample(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
+  Status Sample(const SampleSpec& spec, std::span<const float> logits, AllowedTokens mask,
                 SampleKey key, std::vector<Slot>& slots);
-  Status Distribution(const SampleSpec& spec, std::span<const float> logits, const Brle* mask,
+  Status Distribution(const SampleSpec& spec, std::span<const float> logits, AllowedTokens mask,
                       std::vector<Slot>& slots);
   // Returns the logits, with -inf where the mask forbids a token. Valid until the next call.
-  std::span<const float> Allowed(std::span<const float> logits, const Brle* mask);
+  std::span<const float> Allowed(std::span<const float> logits, AllowedTokens mask);
 
   // Each of these four fills candidates_. This one takes the k largest logits, likeliest first.
   void CollectTopK(std::span<const float> logits, float best, float temperature, uint32_t k);
@@ -125,21 +137,23 @@ Status Sampling::ReadMember(const Batch::Member& member, LogitsOf&& logits_of,
   if (member.samples == nullptr) return {};
   const bool in_order = PlanReads(member);
   std::span<const float> logits;
-  std::optional<uint32_t> at;  // the row that `logits` belongs to
+  AllowedTokens mask;
+  std::optional<uint32_t> at;  // the row that `logits` and `mask` belong to
   for (const PlannedRead& read : reads_) {
     if (at != read.row) {
       logits = logits_of(read.row - member.pass_row);
+      mask = PIE_TRY(MaskOf(member, read.row));
       log_sum_.reset();
     }
     at = read.row;
     const SampleSpec& sample = (*member.samples)[read.spec];
-    const SampleKey key{member.seed, read.spec, read.row};
+    const SampleKey key = KeyOf(member, read);
     if (in_order) {
-      PIE_RETURN_IF_ERROR(ReadRow(sample, logits, member.logit_mask, key, slots));
+      PIE_RETURN_IF_ERROR(ReadRow(sample, logits, mask, key, slots));
       continue;
     }
     one_read_.clear();
-    PIE_RETURN_IF_ERROR(ReadRow(sample, logits, member.logit_mask, key, one_read_));
+    PIE_RETURN_IF_ERROR(ReadRow(sample, logits, mask, key, one_read_));
     slots.resize(std::max(slots.size(), read.first_slot + one_read_.size()));
     std::ranges::move(one_read_, slots.begin() + static_cast<std::ptrdiff_t>(read.first_slot));
   }

@@ -1,6 +1,8 @@
 #include "backend/softmax.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <limits>
 
 #include "backend/vector_clones.h"
@@ -27,6 +29,15 @@ PIE_VECTOR_CLONES float MaxOf(const float* values, size_t count) {
   return max;
 }
 
+// 32 values and the word of their bits.
+constexpr size_t kWord = 32;
+
+PIE_VECTOR_CLONES void KeepWord(const float* values, uint32_t word, float* out) {
+  for (uint32_t i = 0; i < kWord; ++i) {
+    out[i] = ((word >> i) & 1U) != 0 ? values[i] : kNone;
+  }
+}
+
 PIE_VECTOR_CLONES bool AnyOf(const float* values, size_t count, float least) {
   uint32_t any = 0;
   for (size_t i = 0; i < count; ++i) any |= values[i] >= least ? 1U : 0U;
@@ -37,6 +48,55 @@ PIE_VECTOR_CLONES bool AnyOf(const float* values, size_t count, float least) {
 
 float Max(std::span<const float> values) {
   return MaxOf(values.data(), values.size());
+}
+
+float MaxAllowed(std::span<const float> values, std::span<const uint32_t> bits) {
+  float max = kNone;
+  for (size_t w = 0; w < bits.size() && w * kWord < values.size(); ++w) {
+    const float* const of_word = values.data() + w * kWord;
+    const size_t count = std::min(kWord, values.size() - w * kWord);
+    if (bits[w] == 0) continue;
+    if (bits[w] == UINT32_MAX) {
+      max = std::max(max, MaxOf(of_word, count));
+    } else if (std::popcount(bits[w]) <= 4 || count < kWord) {
+      for (uint32_t word = bits[w]; word != 0; word &= word - 1) {
+        const auto i = static_cast<size_t>(std::countr_zero(word));
+        if (i < count && of_word[i] > max) max = of_word[i];
+      }
+    } else {
+      float kept[kWord];
+      KeepWord(of_word, bits[w], kept);
+      max = std::max(max, MaxOf(kept, kWord));
+    }
+  }
+  return max;
+}
+
+std::optional<uint32_t> FindAllowed(std::span<const float> values, std::span<const uint32_t> bits,
+                                    float value) {
+  for (size_t w = 0; w < bits.size() && w * kWord < values.size(); ++w) {
+    for (uint32_t word = bits[w]; word != 0; word &= word - 1) {
+      const size_t i = w * kWord + static_cast<size_t>(std::countr_zero(word));
+      if (i < values.size() && values[i] == value) return static_cast<uint32_t>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+void KeepAllowed(std::span<const float> values, std::span<const uint32_t> bits, float* out) {
+  for (size_t begin = 0; begin < values.size(); begin += kWord) {
+    const uint32_t word = begin / kWord < bits.size() ? bits[begin / kWord] : 0;
+    const size_t count = std::min(kWord, values.size() - begin);
+    if (word == 0) {
+      std::fill_n(out + begin, count, kNone);
+    } else if (count == kWord) {
+      KeepWord(values.data() + begin, word, out + begin);
+    } else {
+      for (size_t i = 0; i < count; ++i) {
+        out[begin + i] = ((word >> i) & 1U) != 0 ? values[begin + i] : kNone;
+      }
+    }
+  }
 }
 
 void BlockMaxima(std::span<const float> values, std::vector<float>& maxima) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,15 @@ constexpr size_t kSoftmaxBlock = 256;  // logits per block, which has one sum or
 
 // Returns the largest value, -inf if there is none. NaN is ignored.
 float Max(std::span<const float> values);
+
+// The same passes over the values whose bit is set. There is a bit for each value, the lowest
+// first.
+float MaxAllowed(std::span<const float> values, std::span<const uint32_t> bits);
+// Returns the index of the first of them that equals `value`.
+std::optional<uint32_t> FindAllowed(std::span<const float> values, std::span<const uint32_t> bits,
+                                    float value);
+// Copies them to `out`, which has -inf for the others.
+void KeepAllowed(std::span<const float> values, std::span<const uint32_t> bits, float* out);
 
 // Returns exp(x) for x up to 88, to a few units in the last place, and 0 below -87.
 float ExpOf(float x);

@@ -52,12 +52,37 @@ void Connect(Process& process, Chain& chain, Context::Room room,
     pace->OnTokens(SteadyClock::Get().NowNs());
     output->Give(token, end);
   };
-  chain.admit = [room = std::move(room),
-                 budget = process.options().token_budget]() mutable -> Status {
-    if (room.passes == 0) return std::unexpected(room.error);
-    --room.passes;
-    return ChargeTokens(budget.get(), 1);
+  chain.admit = [budget = process.options().token_budget](uint32_t tokens) {
+    return ChargeTokens(budget.get(), tokens);
   };
+  chain.room = room.passes;
+  chain.no_room = std::move(room.error);
+}
+
+// Gives the tokens that the text must begin with, and adds them to the input. Then adds drafts.
+Status AddTokensAhead(Process& process, Pass& pass) {
+  constexpr uint64_t kForcedTokens = 64;
+  Forward& forward = pass.forward;
+  Chain& chain = *forward.chain;
+  const auto row = static_cast<uint32_t>(forward.tokens.size()) - 1;
+  if (forward.rules) {
+    const uint64_t most = std::min<uint64_t>({kForcedTokens, chain.max_tokens - 1, chain.room});
+    for (const uint32_t token : forward.rules->Forced(static_cast<uint32_t>(most))) {
+      if (std::ranges::binary_search(chain.stops, token)) break;
+      PIE_RETURN_IF_ERROR(forward.rules->Accept(token));
+      forward.tokens.push_back(token);
+      forward.positions.push_back(forward.positions.back() + 1);
+      ++forward.samples[0].rows[0];
+      ++chain.given;
+      --chain.room;
+      chain.give(token, std::nullopt);
+    }
+  }
+  if (chain.given > 0 && !pass.drafts.empty()) {
+    return Fail(Code::kInvalid,
+                "the grammar forces the first tokens of the text: give no draft tokens there");
+  }
+  return AddDrafts(process, pass, chain.given, chain.given > 0 ? 0 : row);
 }
 
 // Token i is drawn as the i-th of passes that were made one by one would be.
@@ -73,6 +98,19 @@ void SeedChain(Process& process, const Pass& pass, Forward& forward, RunningChai
     return seeds.Of(first + step);
   };
   forward.seed = chain.seed(0);
+}
+
+ChainsEnding EndingOf(std::optional<Chain::End> end) {
+  if (!end) return ChainsEnding::Cancelled;
+  switch (*end) {
+    case Chain::End::kStop:
+      return ChainsEnding::Stop;
+    case Chain::End::kLimit:
+      return ChainsEnding::Limit;
+    case Chain::End::kComplete:
+      break;
+  }
+  return ChainsEnding::Complete;
 }
 
 void ReturnDraws(Process& process, RunningChain& chain) {
@@ -102,11 +140,19 @@ Result<uint32_t> Start(Process& process, Pass& pass) {
   running.output = output;
   Connect(process, *pass.forward.chain, std::move(room), output);
   SeedChain(process, pass, pass.forward, running);
+  running.followers = std::move(pass.followers);
+  MakeRules(process, pass);
+  if (pass.wants_drafts) {
+    pass.forward.chain->speculate = true;
+    pass.forward.chain->recent = process.engine().RecentOf(process.options().username, pass.model);
+  }
+  const auto own = static_cast<uint32_t>(pass.forward.tokens.size());
+  PIE_RETURN_IF_ERROR(AddTokensAhead(process, pass));
   Forward forward = std::move(pass.forward);
   forward.done = Completion(output, std::move(pass.charge));
   pass.executed = true;
   const uint32_t handle = PIE_TRY(process.handles().chains.Emplace(std::move(running)));
-  if (Status queued = context->Run(std::move(forward), std::move(output)); !queued) {
+  if (Status queued = context->Run(std::move(forward), own, std::move(output)); !queued) {
     process.handles().chains.Remove(handle);
     return std::unexpected(std::move(queued.error()));
   }
@@ -138,14 +184,20 @@ Result<ChainsProgress> ChainTake(Process& process, uint32_t chain) {
   RunningChain& running = *PIE_TRY(process.handles().chains.Get(chain));
   Context* context = ContextOf(process, running);
   auto taken = context != nullptr ? context->Take() : running.output->Take();
-  if (taken) running.taken += taken->tokens.size();
+  if (taken) {
+    running.taken += taken->tokens.size();
+    // A stop token is no part of the text.
+    const bool stopped = taken->ended && taken->end == Chain::End::kStop;
+    for (const auto& follower : running.followers) {
+      follower->behind.insert(follower->behind.end(), taken->tokens.begin(),
+                              taken->tokens.end() - (stopped ? 1 : 0));
+    }
+  }
   if (!taken || taken->ended) ReturnDraws(process, running);
   if (!taken) return std::unexpected(std::move(taken.error()));
   ChainsProgress progress{.tokens = std::move(taken->tokens)};
   if (taken->ended) {
-    progress.ended = taken->end == Chain::End::kStop    ? ChainsEnding::Stop
-                     : taken->end == Chain::End::kLimit ? ChainsEnding::Limit
-                                                        : ChainsEnding::Cancelled;
+    progress.ended = EndingOf(taken->end);
   }
   return progress;
 }

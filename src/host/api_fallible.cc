@@ -46,8 +46,9 @@ Result<uint32_t> FallibleJsonGrammar(Process& process) {
   return GrammarJson(process);
 }
 
-Result<uint32_t> FallibleCreateMatcher(Process& process, uint32_t grammar, uint32_t tokenizer) {
-  return MatcherNew(process, grammar, tokenizer);
+Result<uint32_t> FallibleCreateMatcher(Process& process, uint32_t grammar, uint32_t tokenizer,
+                                       Wait& wait) {
+  return MatcherNew(process, grammar, tokenizer, wait);
 }
 
 Result<uint32_t> FallibleCreateToolDecoder(Process& process, uint32_t model) {
@@ -55,8 +56,8 @@ Result<uint32_t> FallibleCreateToolDecoder(Process& process, uint32_t model) {
 }
 
 Result<uint32_t> FallibleCreateToolMatcher(Process& process, uint32_t model,
-                                           std::span<const Str> tools) {
-  return ToolUseCreateMatcher(process, model, tools);
+                                           std::span<const Str> tools, Wait& wait) {
+  return ToolUseCreateMatcher(process, model, tools, wait);
 }
 
 }  // namespace pie::host

@@ -49,13 +49,6 @@ TEST_F(ApiFallibleTest, PagesThatAreNotThere) {
   Ok(FallibleReleaseWorkingPages(*process_, context_, 4));
 }
 
-TEST_F(ApiFallibleTest, GrammarsOfAnEngineThatHasNone) {
-  EXPECT_TRUE(ErrorOf(FallibleJsonGrammar(*process_)).starts_with("grammar: "));
-  EXPECT_TRUE(ErrorOf(FallibleCreateMatcher(*process_, 1, 1)).starts_with("grammar: "));
-  EXPECT_TRUE(
-      ErrorOf(FallibleCreateToolMatcher(*process_, model_, {})).starts_with("no grammar can hold"));
-}
-
 TEST_F(ApiFallibleTest, ToolsAndText) {
   const uint32_t decoder = Ok(FallibleCreateToolDecoder(*process_, model_));
   Ok(ToolUseDecoderDrop(*process_, decoder));

@@ -31,20 +31,22 @@ Status ForwardPassInputTokens(Process& process, uint32_t pass, std::span<const u
 
 Status ForwardPassInputSpeculativeTokens(Process& process, uint32_t pass,
                                          std::span<const uint32_t> tokens,
-                                         std::span<const uint32_t>) {
+                                         std::span<const uint32_t> positions) {
   Pass* open = PIE_TRY(OpenPass(process, pass));
-  if (tokens.size() > 0) {
-    open->Refuse({Code::kUnavailable,
-                  "speculation: this engine does not verify drafts yet; pass them as input"});
+  if (tokens.size() != positions.size()) {
+    open->Refuse({Code::kInvalid, fmt::format("{} positions for {} draft tokens: give one position "
+                                              "for each token",
+                                              positions.size(), tokens.size())});
+    return {};
   }
+  if (!Keep(process, *open, tokens.size_bytes() + positions.size_bytes())) return {};
+  open->drafts.assign(tokens.begin(), tokens.end());
+  open->draft_positions.assign(positions.begin(), positions.end());
   return {};
 }
 
 Status ForwardPassOutputSpeculativeTokens(Process& process, uint32_t pass, bool enable) {
-  Pass* open = PIE_TRY(OpenPass(process, pass));
-  if (enable) {
-    open->Refuse({Code::kUnavailable, "speculation: this engine has no drafter of its own yet"});
-  }
+  PIE_TRY(OpenPass(process, pass))->wants_drafts = enable;
   return {};
 }
 
@@ -99,7 +101,7 @@ Result<std::optional<InferenceOutput>> FutureOutputGet(Process& process, uint32_
   PassOutput& output = **PIE_TRY(process.handles().outputs.Get(future));
   if (!output.ready.load(std::memory_order_acquire) || output.taken) return std::nullopt;
   if (!output.result) return InferenceOutput{};
-  return InferenceOutput{.slots = TakeSlots(process, output)};
+  return OutputOf(process, output);
 }
 
 Status FutureOutputDrop(Process& process, uint32_t future) {

@@ -1,5 +1,6 @@
 // pie:instruct: chat turns, tools, and the decoders of what the model says; and what pie:plus adds.
 #include "host/api.h"
+#include "host/await.h"
 #include "speech/turn.h"
 
 namespace pie::host {
@@ -154,18 +155,67 @@ Result<std::vector<uint32_t>> ToolUseAnswer(Process& process, uint32_t model, st
   return TurnAlone(process, model, MakeTurn(TurnKind::Answer, value, name));
 }
 
-Result<std::optional<uint32_t>> ToolUseFormat(Process& process, uint32_t model,
-                                              std::span<const Str>) {
-  PIE_RETURN_IF_ERROR(ModelOf(process, model));
-  return std::nullopt;  // no grammars here
+namespace {
+
+// The schemas of tools, for another thread.
+Result<std::vector<std::string>> TextsOf(Process& process, std::span<const Str> tools) {
+  const size_t limit = process.engine().limits().max_turn_bytes;
+  size_t bytes = 0;
+  std::vector<std::string> texts;
+  for (const Str& tool : tools) {
+    bytes += tool.len;
+    if (bytes > limit) {
+      return Fail(Code::kExhausted, "the tools' schemas have more than {} bytes, the limit", limit);
+    }
+    texts.emplace_back(View(tool));
+  }
+  return texts;
 }
 
-Result<uint32_t> ToolUseCreateMatcher(Process& process, uint32_t model, std::span<const Str>) {
-  LoadedModel* loaded = PIE_TRY(ModelOf(process, model));
-  return Fail(Code::kUnavailable,
-              "no grammar can hold model '{}' to its tool format; ask for "
-              "the format first",
-              loaded->model.name);
+// The work is done on another thread: schemas may be long, and the compiler takes its time.
+template <class T, class Work>
+Result<std::optional<T>> AwaitWork(Process& process, std::span<const Str> tools, Wait& wait,
+                                   Work work) {
+  return Await<T>(process, wait, [&]() -> Result<std::shared_ptr<Pending<T>>> {
+    auto texts = PIE_TRY(TextsOf(process, tools));
+    return RunLater<T>(process.engine().grammar_work(), "grammars",
+                       [work = std::move(work), texts = std::move(texts)] { return work(texts); });
+  });
+}
+
+}  // namespace
+
+Result<std::optional<uint32_t>> ToolUseFormat(Process& process, uint32_t model,
+                                              std::span<const Str> tools, Wait& wait) {
+  const LoadedModel* loaded = PIE_TRY(ModelOf(process, model));
+  auto made = PIE_TRY(AwaitWork<std::optional<Grammar>>(
+      process, tools, wait, [chat = loaded->model.chat.get()](std::span<const std::string> texts) {
+        return Grammar::OfCalls(*chat, texts);
+      }));
+  if (!made || !*made) return std::nullopt;
+  return PIE_TRY(process.handles().grammars.Emplace(**std::move(made)));
+}
+
+Result<uint32_t> ToolUseCreateMatcher(Process& process, uint32_t model, std::span<const Str> tools,
+                                      Wait& wait) {
+  const LoadedModel* loaded = PIE_TRY(ModelOf(process, model));
+  auto made = PIE_TRY(AwaitWork<std::optional<Matcher>>(
+      process, tools, wait,
+      [chat = loaded->model.chat.get(), vocabulary = *loaded->vocabulary](
+          std::span<const std::string> texts) -> Result<std::optional<Matcher>> {
+        const auto grammar = PIE_TRY(Grammar::OfCalls(*chat, texts));
+        if (!grammar) return std::nullopt;
+        return PIE_TRY(Matcher::Make(vocabulary, *grammar));
+      }));
+  if (!made) return 0;
+  if (!*made) {
+    return Fail(Code::kUnavailable,
+                "model '{}' has no form of tool calls that a grammar can hold it to, or no tools "
+                "are given",
+                loaded->model.name);
+  }
+  return process.handles().matchers.Emplace(
+      std::make_shared<GuestMatcher>(**std::move(made), "the grammar of the tools' calls"));
 }
 
 }  // namespace pie::host

@@ -1,16 +1,11 @@
-// Interfaces whose engine side does not exist in this build: grammars, adapters, zo, MCP. Every
-// function of them answers with an error that says so.
+// Interfaces whose engine side does not exist in this build: adapters, zo, MCP. Every function of
+// them answers with an error that says so.
 #include "host/api.h"
 #include "host/execute.h"
 
 namespace pie::host {
 namespace {
 
-std::unexpected<Error> NoGrammar() {
-  return Fail(
-      Code::kUnavailable,
-      "grammar: this engine has no grammar compiler yet; use a custom constraint or a logit mask");
-}
 std::unexpected<Error> NoAdapter() {
   return Fail(Code::kUnavailable, "adapter: this model's backend applies no LoRA adapters yet");
 }
@@ -32,43 +27,6 @@ std::expected<T, McpError> NoMcp() {
 }
 
 }  // namespace
-
-Result<uint32_t> GrammarFromJsonSchema(Process&, std::string_view) {
-  return NoGrammar();
-}
-Result<uint32_t> GrammarJson(Process&) {
-  return NoGrammar();
-}
-Result<uint32_t> GrammarFromRegex(Process&, std::string_view) {
-  return NoGrammar();
-}
-Result<uint32_t> GrammarFromEbnf(Process&, std::string_view) {
-  return NoGrammar();
-}
-Result<std::string> GrammarToString(Process&, uint32_t) {
-  return NoGrammar();
-}
-Status GrammarDrop(Process&, uint32_t) {
-  return {};
-}
-Result<uint32_t> MatcherNew(Process&, uint32_t, uint32_t) {
-  return NoGrammar();
-}
-Status MatcherAcceptTokens(Process&, uint32_t, std::span<const uint32_t>) {
-  return NoGrammar();
-}
-Result<std::vector<uint32_t>> MatcherNextTokenLogitMask(Process&, uint32_t) {
-  return NoGrammar();
-}
-Result<bool> MatcherIsTerminated(Process&, uint32_t) {
-  return NoGrammar();
-}
-Status MatcherReset(Process&, uint32_t) {
-  return NoGrammar();
-}
-Status MatcherDrop(Process&, uint32_t) {
-  return {};
-}
 
 Status ForwardPassAdapter(Process& process, uint32_t pass, uint32_t) {
   return RefusePass(process, pass, NoAdapter().error());

@@ -18,6 +18,17 @@ Error CannotReserve(uint64_t pages, uint64_t wanted, const BackendInfo& info) {
 
 Status Context::CheckAlive() const {
   if (destroyed_) return Fail(Code::kInvalid, "this context was destroyed");
+  return CountDrafts();
+}
+
+Status Context::CountDrafts() const {
+  if (!verdict_) return {};
+  if (!verdict_->ready.load(std::memory_order_acquire)) {
+    return Fail(Code::kInvalid,
+                "a pass with draft tokens runs on this context: wait for its output first");
+  }
+  extent_.working_tokens += verdict_->kept;
+  verdict_.reset();
   return {};
 }
 
@@ -116,28 +127,40 @@ void Context::SetIdle(bool idle) {
 }
 
 Status Context::Execute(Forward forward) {
-  PIE_RETURN_IF_ERROR(CheckAlive());
   const auto count = static_cast<uint32_t>(forward.tokens.size());
-  const uint64_t room = uint64_t{extent_.working_pages} * page_tokens();
-  if (uint64_t{extent_.working_tokens} + count > room) {
-    return Fail(
-        Code::kInvalid,
-        "{} tokens do not fit the working pages: {} of {} places are free; reserve pages first",
-        count, room - extent_.working_tokens, room);
-  }
-  PIE_RETURN_IF_ERROR(CheckLength(uint64_t{tokens()} + count, scheduler_->info()));
-  EndChain();
-  extent_.working_tokens += count;
-  forward.sequence = sequence_;
-  forward.bid = std::exchange(next_bid_, std::nullopt);
-  scheduler_->Execute(std::move(forward));
+  return Queue(std::move(forward), count, count);
+}
+
+Status Context::ExecuteDrafts(Forward forward, std::shared_ptr<const DraftVerdict> verdict) {
+  const auto count = static_cast<uint32_t>(forward.tokens.size());
+  const uint32_t own = count - forward.drafts;
+  PIE_RETURN_IF_ERROR(Queue(std::move(forward), own, count));
+  verdict_ = std::move(verdict);
   return {};
 }
 
-Status Context::Run(Forward forward, std::shared_ptr<ChainOutput> output) {
-  PIE_RETURN_IF_ERROR(Execute(std::move(forward)));
+Status Context::Run(Forward forward, uint32_t own, std::shared_ptr<ChainOutput> output) {
+  PIE_RETURN_IF_ERROR(Queue(std::move(forward), own, own));
   chain_ = std::move(output);
   first_taken_ = false;
+  return {};
+}
+
+Status Context::Queue(Forward forward, uint32_t own, uint32_t room) {
+  PIE_RETURN_IF_ERROR(CheckAlive());
+  const uint64_t places = uint64_t{extent_.working_pages} * page_tokens();
+  if (uint64_t{extent_.working_tokens} + room > places) {
+    return Fail(
+        Code::kInvalid,
+        "{} tokens do not fit the working pages: {} of {} places are free; reserve pages first",
+        room, places - extent_.working_tokens, places);
+  }
+  PIE_RETURN_IF_ERROR(CheckLength(uint64_t{tokens()} + room, scheduler_->info()));
+  EndChain();
+  extent_.working_tokens += own;
+  forward.sequence = sequence_;
+  forward.bid = std::exchange(next_bid_, std::nullopt);
+  scheduler_->Execute(std::move(forward));
   return {};
 }
 

@@ -6,6 +6,7 @@
 // call that is about the sequence itself ends the chain first, and forgets what was not taken.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,6 +24,12 @@ struct Extent {
   uint32_t working_tokens = 0;
 };
 
+// How a pass with drafts ended. Written by the step thread, before `ready`.
+struct DraftVerdict {
+  std::atomic<bool> ready = false;
+  uint32_t kept = 0;  // drafts that the sequence keeps
+};
+
 class Context {
  public:
   Context(Scheduler* scheduler, uint32_t model, SequenceId sequence, Extent extent)
@@ -34,10 +41,13 @@ class Context {
   uint32_t model() const { return model_; }  // index of the engine's model
   SequenceId sequence() const { return sequence_; }
   Scheduler& scheduler() const { return *scheduler_; }
-  const Extent& extent() const { return extent_; }
+  const Extent& extent() const {
+    static_cast<void>(CountDrafts());
+    return extent_;
+  }
   uint32_t page_tokens() const { return scheduler_->info().page_tokens; }
   uint32_t tokens() const {
-    return extent_.committed_pages * page_tokens() + extent_.working_tokens;
+    return extent().committed_pages * page_tokens() + extent_.working_tokens;
   }
 
   Status CheckAlive() const;
@@ -59,8 +69,12 @@ class Context {
 
   // Queues a pass whose tokens extend this context.
   Status Execute(Forward forward);
-  // The same for a pass with a chain, whose tokens go to `output`.
-  Status Run(Forward forward, std::shared_ptr<ChainOutput> output);
+  // The same for a pass whose last tokens are drafts. Until there is a verdict on them, every other
+  // call on the context fails.
+  Status ExecuteDrafts(Forward forward, std::shared_ptr<const DraftVerdict> verdict);
+  // The same for a pass with a chain, whose tokens go to `output`. The tokens behind the first
+  // `own` of the pass are the chain's.
+  Status Run(Forward forward, uint32_t own, std::shared_ptr<ChainOutput> output);
   // How many passes may follow one of these tokens and positions before `error` would come.
   struct Room {
     uint64_t passes;
@@ -74,15 +88,21 @@ class Context {
   void EndChain() const;
 
  private:
+  // Queues a pass, and counts the first `own` of its tokens. `room` is for how many there must be
+  // places.
+  Status Queue(Forward forward, uint32_t own, uint32_t room);
+  // Counts the drafts that were kept. Fails if there is no verdict yet.
+  Status CountDrafts() const;
   void CountPass(uint32_t tokens);
   Scheduler* scheduler_;
   uint32_t model_;
   SequenceId sequence_;
-  Extent extent_;
+  mutable Extent extent_;
   BidPlan bids_;
   std::optional<double> next_bid_;
   mutable std::shared_ptr<ChainOutput> chain_;  // whose tokens are not all taken
-  bool first_taken_ = false;                    // of its tokens: the one that no pass fed
+  mutable std::shared_ptr<const DraftVerdict> verdict_;
+  bool first_taken_ = false;  // of its tokens: the one that no pass fed
   bool destroyed_ = false;
 };
 

@@ -21,6 +21,9 @@ namespace {
 // compiler go on meanwhile.
 constexpr size_t kLaunchThreads = 4;
 constexpr size_t kFileThreads = 2;
+constexpr size_t kGrammarThreads = 2;
+constexpr size_t kQueuedMasks = 4'096;  // a device makes those that find no place
+constexpr size_t kRecentUsers = 1'024;
 
 std::unique_ptr<Snapshots> MakeSnapshots(const EngineOptions& options) {
   if (options.snapshot_root.empty()) return std::make_unique<Snapshots>(options.limits);
@@ -39,7 +42,9 @@ Engine::Engine(EngineOptions options)
       snapshots_(MakeSnapshots(options_)),
       inputs_(std::make_shared<ByteBudget>(options_.limits.max_inputs_bytes)),
       file_work_("pie-files", kFileThreads, options_.limits.max_queued_calls),
-      launch_work_("pie-launch", kLaunchThreads, options_.limits.max_queued_calls) {
+      launch_work_("pie-launch", kLaunchThreads, options_.limits.max_queued_calls),
+      grammar_work_("pie-grammar", kGrammarThreads, options_.limits.max_queued_calls),
+      mask_work_("pie-masks", 1, kQueuedMasks) {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   id_ = fmt::format("{:08x}", static_cast<uint32_t>(Mix(static_cast<uint64_t>(now), getpid(), 0)));
 }
@@ -47,6 +52,7 @@ Engine::Engine(EngineOptions options)
 Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
   if (options.models.empty()) return Fail(Code::kInvalid, "the engine needs a model");
   options.runtime.host = &HostFunctions();
+  for (LoadedModel& loaded : options.models) loaded.vocabulary.emplace(loaded.model);
   auto engine = std::unique_ptr<Engine>(new Engine(std::move(options)));
   if (engine->options_.allow_fs || !engine->options_.data_root.empty()) {
     engine->folders_ = std::make_unique<FolderWatch>();
@@ -61,6 +67,7 @@ Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
 Engine::~Engine() {
   launch_work_.Stop();  // nothing is launched from here on
   file_work_.Stop();
+  grammar_work_.Stop();
   std::vector<std::shared_ptr<Process>> running;
   {
     std::lock_guard lock(mutex_);
@@ -100,6 +107,16 @@ CacheSalt Engine::SaltOf(std::string_view user) const {
   std::memcpy(&salt.high, hash.data(), sizeof(salt.high));
   std::memcpy(&salt.low, hash.data() + sizeof(salt.high), sizeof(salt.low));
   return salt;
+}
+
+std::shared_ptr<RecentTokens> Engine::RecentOf(std::string_view user, uint32_t model) {
+  const std::lock_guard lock(mutex_);
+  if (recent_.size() >= kRecentUsers) {
+    std::erase_if(recent_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  }
+  std::shared_ptr<RecentTokens>& recent = recent_[{std::string(user), model}];
+  if (!recent) recent = std::make_shared<RecentTokens>();
+  return recent;
 }
 
 bool Engine::Optimising(std::string_view program) {

@@ -8,9 +8,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -23,6 +25,8 @@
 #include "host/process.h"
 #include "host/snapshots.h"
 #include "sched/scheduler.h"
+#include "sched/suffix_drafter.h"
+#include "speech/grammar.h"
 #include "speech/model.h"
 #include "wasm/runtime.h"
 
@@ -32,6 +36,7 @@ namespace pie::host {
 struct LoadedModel {
   Model model;
   std::unique_ptr<Scheduler> scheduler;
+  std::optional<GrammarVocabulary> vocabulary = {};  // filled in by the engine
 };
 
 struct EngineOptions {
@@ -100,6 +105,12 @@ class Engine {
   Snapshots& snapshots() { return *snapshots_; }
   // Its threads read and delete files for guests.
   WorkQueue& file_work() { return file_work_; }
+  // Its threads check and compile grammars.
+  WorkQueue& grammar_work() { return grammar_work_; }
+  // Its thread makes masks while a device runs.
+  WorkQueue& mask_work() { return mask_work_; }
+  // What the user's chains on a model gave lately, for drafts.
+  std::shared_ptr<RecentTokens> RecentOf(std::string_view user, uint32_t model);
   void Forget(const Process& process);
 
   EngineStats stats();
@@ -131,7 +142,8 @@ class Engine {
   std::unordered_map<uint64_t, Process*> running_;
   std::unique_ptr<FolderWatch> folders_;  // where processes have any
   std::unique_ptr<wasm::Runtime> runtime_;
-  WorkQueue file_work_, launch_work_;  // last: their jobs use the rest
+  std::map<std::pair<std::string, uint32_t>, std::shared_ptr<RecentTokens>> recent_;
+  WorkQueue file_work_, launch_work_, grammar_work_, mask_work_;  // last: their jobs use the rest
 };
 
 }  // namespace pie::host

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/sampling.h"
+#include "host/matcher_rules.h"
 #include "sched/pass.h"
 
 namespace pie::host {
@@ -67,6 +69,11 @@ class Completion {
   }
   void operator()(Result<std::vector<Slot>> result) {
     const auto output = std::move(output_);
+    if (output->verdict) {
+      if (result) result = std::move(output->chosen);
+      output->verdict->kept = result ? static_cast<uint32_t>(result->size()) - 1 : 0;
+      output->verdict->ready.store(true, std::memory_order_release);
+    }
     output->ended_ns = SteadyClock::Get().NowNs();
     if (result && std::ranges::any_of(*result, IsToken)) pace_->OnTokens(output->ended_ns);
     output->result = std::move(result);
@@ -131,6 +138,28 @@ Status Check(Process& process, const Pass& pass) {
   return Validate(pass.forward, InfoOf(process, pass));
 }
 
+void MakeRules(Process& process, Pass& pass) {
+  if (pass.matchers.empty()) return;
+  pass.forward.rules = std::make_shared<MatcherRules>(
+      std::move(pass.matchers), pass.forward.logit_mask, InfoOf(process, pass).vocab_size,
+      process.engine().mask_work());
+}
+
+Status AddDrafts(Process& process, Pass& pass, uint32_t step, uint32_t row) {
+  const BackendInfo& info = InfoOf(process, pass);
+  Forward& forward = pass.forward;
+  for (const uint32_t token : pass.drafts) PIE_RETURN_IF_ERROR(CheckToken(token, info.vocab_size));
+  for (const uint32_t position : pass.draft_positions) {
+    PIE_RETURN_IF_ERROR(CheckPosition(position, info));
+  }
+  PIE_RETURN_IF_ERROR(CheckLength(forward.tokens.size() + pass.drafts.size(), info));
+  std::vector<uint32_t> draft = pass.drafts;
+  if (forward.rules) forward.rules->Prepare(draft);
+  AppendDrafts(forward, draft, &pass.draft_positions);
+  if (!draft.empty() || step > 0) SetDraws(forward, step, row);
+  return {};
+}
+
 Result<Context*> ContextOf(Process& process, const Pass& pass) {
   if (!pass.context) return Fail(Code::kInvalid, "the pass has no context");
   Context* context = PIE_TRY(process.handles().contexts.Get(pass.context->handle));
@@ -146,21 +175,65 @@ Status ChargeTokens(ByteBudget* budget, size_t tokens) {
               budget->used(), budget->limit(), tokens);
 }
 
+namespace {
+
+// A pass with drafts is a chain of one pass: the scheduler gives the tokens that were chosen.
+Status MakeSingle(Process& process, Pass& pass, const std::shared_ptr<PassOutput>& output) {
+  Forward& forward = pass.forward;
+  forward.chain = std::make_unique<Chain>();
+  Chain& chain = *forward.chain;
+  chain.max_tokens = UINT32_MAX;
+  chain.single = true;
+  chain.seed = [seed = forward.seed](uint32_t step) { return seed + step; };
+  chain.give = [to = output.get()](uint32_t token, std::optional<Chain::End>) {
+    to->chosen.emplace_back(TokenSlot{token});
+  };
+  if (pass.wants_drafts) {
+    chain.speculate = true;
+    chain.recent = process.engine().RecentOf(process.options().username, pass.model);
+    chain.propose = [to = output.get()](std::vector<uint32_t> draft, uint32_t position) {
+      to->drafts = std::move(draft);
+      to->draft_position = position;
+    };
+  }
+  PIE_RETURN_IF_ERROR(CheckChain(forward));
+  output->verdict = std::make_shared<DraftVerdict>();
+  return AddDrafts(process, pass, 0, static_cast<uint32_t>(forward.tokens.size()) - 1);
+}
+
+// Whether the engine can guess what follows the pass.
+bool MayPropose(const Pass& pass) {
+  const Forward& forward = pass.forward;
+  return pass.wants_drafts && forward.attention.empty() && forward.samples.size() == 1 &&
+         forward.samples[0].kind < SampleSpec::kFirstProbe && SlotsPerRow(forward.samples[0]) == 1;
+}
+
+}  // namespace
+
 Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
   PIE_RETURN_IF_ERROR(
       ChargeTokens(process.options().token_budget.get(), pass.forward.tokens.size()));
   auto output = std::make_shared<PassOutput>();
   output->charge = process.NewCharge();
+  if (!pass.seeded) pass.forward.seed = process.NextSeed();
+  MakeRules(process, pass);
+  if (!pass.drafts.empty() || MayPropose(pass)) {
+    PIE_RETURN_IF_ERROR(MakeSingle(process, pass, output));
+  } else if (pass.forward.rules) {
+    std::vector<uint32_t> no_draft;
+    pass.forward.rules->Prepare(no_draft);
+  }
   const ResultSize size = SizeOfResult(pass.forward.samples, InfoOf(process, pass).vocab_size);
   if (!output->charge.Grow(sizeof(PassOutput) + size.bytes())) {
     return PassMemoryLimit(process);
   }
   const uint32_t handle = PIE_TRY(process.handles().outputs.Emplace(output));
   Forward forward = std::move(pass.forward);
-  if (!pass.seeded) forward.seed = process.NextSeed();
   forward.done = Completion(output, std::move(pass.charge), process.pace());
   pass.executed = true;
-  if (Status queued = context.Execute(std::move(forward)); !queued) {
+  Status queued = output->verdict ? context.ExecuteDrafts(std::move(forward), output->verdict)
+                                  : context.Execute(std::move(forward));
+  if (!queued) {
     process.handles().outputs.Remove(handle);
     return std::unexpected(std::move(queued.error()));
   }
@@ -172,6 +245,15 @@ std::vector<Slot> TakeSlots(Process& process, PassOutput& output) {
   output.charge.Release();
   output.taken = true;
   return std::exchange(*output.result, {});
+}
+
+InferenceOutput OutputOf(Process& process, PassOutput& output) {
+  InferenceOutput given{.slots = TakeSlots(process, output),
+                        .spec_tokens = std::move(output.drafts)};
+  for (uint32_t i = 0; i < given.spec_tokens.size(); ++i) {
+    given.spec_positions.push_back(output.draft_position + i);
+  }
+  return given;
 }
 
 std::unexpected<Error> PassMemoryLimit(Process& process) {

@@ -21,6 +21,11 @@ void AddSampler(Process& process, Pass& pass, std::span<const uint32_t> rows,
                 const pie_bridge::Sampler& sampler);
 // Checks a pass before it is queued; the scheduler and the device trust the answer.
 Status Check(Process& process, const Pass& pass);
+// Makes the pass's matchers its rules, if it has any. Call it once the pass is valid.
+void MakeRules(Process& process, Pass& pass);
+// Checks the drafts of a valid pass, and adds them behind its tokens; `step` is the number of the
+// chain's token that the last row of the input chooses, and `row` what it draws by.
+Status AddDrafts(Process& process, Pass& pass, uint32_t step, uint32_t row);
 // The context that the pass was given, if the guest still has it.
 Result<Context*> ContextOf(Process& process, const Pass& pass);
 // Takes tokens to be computed from a process's budget; null: it has none.
@@ -29,6 +34,8 @@ Status ChargeTokens(ByteBudget* budget, size_t tokens);
 Result<uint32_t> Execute(Process& process, Pass& pass, Context& context);
 // The result of a pass that has run. The guest takes it once.
 std::vector<Slot> TakeSlots(Process& process, PassOutput& output);
+// The same with the engine's drafts.
+InferenceOutput OutputOf(Process& process, PassOutput& output);
 // What is said when passes and results hold too much.
 std::unexpected<Error> PassMemoryLimit(Process& process);
 // Its guest has had enough of a chain: the context forgets what was not taken.

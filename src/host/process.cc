@@ -1,11 +1,16 @@
 #include "host/process.h"
 
+#include <algorithm>
+
 #include <filesystem>
 #include <utility>
 
 #include "host/engine.h"
 
 namespace pie::host {
+
+// Each may hold a megabyte.
+constexpr uint32_t kMostGrammars = 1'024;
 
 Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live)
     : models("model", limit, live),
@@ -14,6 +19,8 @@ Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live)
       passes("forward pass", limit, live),
       outputs("output", limit, live),
       chains("chain", limit, live),
+      grammars("grammar", std::min(limit, kMostGrammars), live),
+      matchers("matcher", std::min(limit, kMostGrammars), live),
       calls("call", limit, live),
       texts("future string", limit, live),
       blobs("future blob", limit, live),

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -23,11 +24,13 @@
 #include "host/handle_table.h"
 #include "host/hub.h"
 #include "host/mailbox.h"
+#include "host/matcher_rules.h"
 #include "host/pace.h"
 #include "host/pending.h"
 #include "host/snapshots.h"
 #include "host/wallet.h"
 #include "speech/chat_decoder.h"
+#include "speech/grammar.h"
 #include "speech/reasoning_decoder.h"
 #include "speech/tool_decoder.h"
 #include "wasm/runtime.h"
@@ -51,6 +54,19 @@ class Listener {
   virtual wasm::Signal* room() { return nullptr; }
 };
 
+// A matcher that a guest holds. It follows the tokens that the guest takes from a chain, once the
+// guest asks it something.
+struct GuestMatcher {
+  GuestMatcher(Matcher of, std::string called) : matcher(std::move(of)), name(std::move(called)) {}
+  Status CatchUp() {
+    if (behind.empty()) return {};
+    return matcher.Accept(std::exchange(behind, {}));
+  }
+  Matcher matcher;
+  std::string name;              // for errors
+  std::vector<uint32_t> behind;  // taken from a chain, and not accepted yet
+};
+
 // A pass that a guest is putting together.
 struct Pass {
   uint32_t model = 0;  // index of the engine's model
@@ -60,7 +76,11 @@ struct Pass {
   };
   std::optional<Chosen> context;
   Forward forward;
-  Charge charge;  // for the memory of `forward`
+  Charge charge;                                         // for the memory of `forward`
+  std::vector<MatcherRules::Named> matchers;             // copies, at the place of the text
+  std::vector<std::shared_ptr<GuestMatcher>> followers;  // the matchers that they are copies of
+  std::vector<uint32_t> drafts, draft_positions;
+  bool wants_drafts = false;  // from the engine
   bool seeded = false;
   bool executed = false;
   // Why `execute` refuses the pass. The functions that set its parts have no result, so they note
@@ -80,6 +100,11 @@ struct PassOutput {
   int64_t ended_ns = 0;
   Charge charge;  // for the result
   Result<std::vector<Slot>> result;
+  // Of a pass with drafts: the verdict for its context, and the tokens that were chosen.
+  std::shared_ptr<DraftVerdict> verdict;
+  std::vector<Slot> chosen;
+  std::vector<uint32_t> drafts;  // for the next pass, if the guest asked for them
+  uint32_t draft_position = 0;   // of the first of them
 };
 
 // The seeds of passes that bring none.
@@ -97,6 +122,7 @@ struct RunningChain {
   std::optional<uint64_t> first_draw;  // of those that the process numbers, set aside for it
   uint64_t draws_set_aside = 0;
   uint64_t taken = 0;  // tokens
+  std::vector<std::shared_ptr<GuestMatcher>> followers;
 };
 
 class Process final : public wasm::Guest, public std::enable_shared_from_this<Process> {
@@ -153,6 +179,8 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<Pass> passes;
     HandleTable<std::shared_ptr<PassOutput>> outputs;
     HandleTable<RunningChain> chains;
+    HandleTable<Grammar> grammars;
+    HandleTable<std::shared_ptr<GuestMatcher>> matchers;
     HandleTable<std::shared_ptr<Waitable>> calls;  // that another thread works on
     HandleTable<std::shared_ptr<Letter>> texts, blobs;
     HandleTable<std::shared_ptr<Process>> children;

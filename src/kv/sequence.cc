@@ -105,7 +105,7 @@ void Sequence::SetToken(uint32_t index, uint32_t token) {
 
 void Sequence::Publish(uint32_t unwritten) {
   ReleaseCopySource();
-  const uint32_t written = open_.size() - unwritten;
+  const uint32_t written = open_.size() - std::min(unwritten, open_.size());
   const uint32_t full = borrowed_ == nullptr ? written / page_tokens() : 0;
   for (uint32_t i = 0; i < full; ++i) {
     Rows rows;

@@ -3,10 +3,16 @@
 #include <algorithm>
 #include <variant>
 
+#include "sched/drafter.h"
 #include "sched/pass.h"
 
 namespace pie {
 namespace {
+
+// Forced tokens of one pass. More of them follow with the next pass.
+constexpr uint32_t kForcedTokens = 64;
+constexpr uint32_t kDraftTokens = 32;
+constexpr uint32_t kProposedTokens = 8;
 
 bool ChoosesTokens(SampleSpec::Kind kind) {
   return kind < SampleSpec::kFirstProbe;
@@ -15,6 +21,77 @@ bool ChoosesTokens(SampleSpec::Kind kind) {
 bool SamplesFirstRow(const Forward& forward) {
   const std::vector<uint32_t>& rows = forward.samples[0].rows;
   return rows.size() == 1 && rows[0] == 0;
+}
+
+// The last row of the input and the rows of its drafts.
+bool SamplesLastRows(const Forward& forward) {
+  const std::vector<uint32_t>& rows = forward.samples[0].rows;
+  if (forward.drafts >= forward.tokens.size() || rows.size() != forward.drafts + 1) return false;
+  const auto first = static_cast<uint32_t>(forward.tokens.size() - 1 - forward.drafts);
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] != first + i) return false;
+  }
+  return true;
+}
+
+bool IsStop(const Chain& chain, uint32_t token) {
+  return std::ranges::binary_search(chain.stops, token);
+}
+
+// Counts and gives a token that the device chose. Returns why the chain ends with it, if it does.
+Result<std::optional<Chain::End>> GiveChosen(ScheduledPass& pass, uint32_t token) {
+  Chain& chain = *pass.forward.chain;
+  ++pass.chained;
+  std::optional<Chain::End> end;
+  Status accepted;
+  if (IsStop(chain, token)) {
+    end = Chain::End::kStop;
+  } else if (pass.forward.rules) {
+    const Result<bool> complete = pass.forward.rules->Accept(token);
+    if (!complete) {
+      accepted = std::unexpected(complete.error());
+    } else if (*complete) {
+      end = Chain::End::kComplete;
+    }
+  }
+  if (!end && pass.chained >= chain.max_tokens) end = Chain::End::kLimit;
+  chain.give(token, end);
+  if (!end) PIE_RETURN_IF_ERROR(accepted);
+  return end;
+}
+
+// How many tokens more the next pass may feed, at most `most`, so that one is left to choose. It
+// feeds `fed` already.
+uint32_t MoreTokens(const ScheduledPass& pass, uint32_t most, uint64_t fed) {
+  const Chain& chain = *pass.forward.chain;
+  const uint32_t left = chain.max_tokens - pass.chained;  // at least 1
+  const uint64_t room = chain.room > fed ? chain.room - fed : 0;
+  return static_cast<uint32_t>(std::min<uint64_t>({most, left - 1, room}));
+}
+
+// Gives the tokens that must follow, and appends them to `tokens`.
+Status AppendForced(ScheduledPass& pass, std::vector<uint32_t>& tokens) {
+  Chain& chain = *pass.forward.chain;
+  TokenRules* const rules = pass.forward.rules.get();
+  const uint32_t most = rules == nullptr ? 0 : MoreTokens(pass, kForcedTokens, tokens.size());
+  if (most == 0) return {};
+  for (const uint32_t token : rules->Forced(most)) {
+    if (IsStop(chain, token)) break;
+    PIE_RETURN_IF_ERROR(rules->Accept(token));
+    ++pass.chained;
+    chain.give(token, std::nullopt);
+    tokens.push_back(token);
+  }
+  return {};
+}
+
+std::vector<uint32_t> DraftFor(ScheduledPass& pass) {
+  std::vector<uint32_t> draft;
+  Chain& chain = *pass.forward.chain;
+  const uint32_t most = chain.drafter ? MoreTokens(pass, kDraftTokens, 0) : 0;
+  if (most > 0) draft = chain.drafter->Draft(most);
+  if (pass.forward.rules) pass.forward.rules->Prepare(draft);
+  return draft;
 }
 
 }  // namespace
@@ -31,16 +108,40 @@ Status CheckChain(const Forward& forward) {
   if (forward.samples.size() != 1 || !ChoosesTokens(forward.samples[0].kind)) {
     return Fail(Code::kInvalid, "a chain needs one sampler that chooses tokens, and no probes");
   }
-  if (forward.samples[0].rows != std::vector{static_cast<uint32_t>(forward.tokens.size() - 1)}) {
+  if (!SamplesLastRows(forward)) {
     return Fail(Code::kInvalid, "a chain samples the last row of its input, and no other");
   }
   return {};
 }
 
+void AppendDrafts(Forward& forward, const std::vector<uint32_t>& draft,
+                  const std::vector<uint32_t>* positions) {
+  const auto row = static_cast<uint32_t>(forward.tokens.size());
+  const uint32_t position = forward.positions.back() + 1;
+  for (uint32_t i = 0; i < draft.size(); ++i) {
+    forward.tokens.push_back(draft[i]);
+    forward.positions.push_back(positions != nullptr ? (*positions)[i] : position + i);
+    forward.samples[0].rows.push_back(row + i);
+  }
+  forward.drafts = static_cast<uint32_t>(draft.size());
+}
+
+void SetDraws(Forward& forward, uint32_t step, uint32_t first_row) {
+  const auto rows = static_cast<uint32_t>(forward.tokens.size());
+  forward.first_draw = rows - 1 - forward.drafts;
+  forward.draws.clear();
+  for (uint32_t i = 0; i <= forward.drafts; ++i) {
+    const bool own = step + i == 0 || !forward.chain->seed;
+    forward.draws.push_back({.seed = own ? forward.seed : forward.chain->seed(step + i),
+                             .row = i == 0 ? first_row : 0});
+  }
+}
+
 bool MayGoAhead(const ScheduledPass& pass) {
   const Forward& forward = pass.forward;
-  return forward.chain && !forward.chain->mask && pass.rows_left() == 0 &&
-         SamplesFirstRow(forward) && pass.chained + pass.ahead + 1 < forward.chain->max_tokens;
+  return forward.chain && !forward.rules && !forward.chain->drafter && !forward.chain->speculate &&
+         !forward.chain->single && pass.rows_left() == 0 && SamplesFirstRow(forward) &&
+         pass.chained + pass.ahead + 1 < forward.chain->max_tokens;
 }
 
 uint64_t SeedAhead(ScheduledPass& pass) {
@@ -51,30 +152,55 @@ uint64_t SeedAhead(ScheduledPass& pass) {
 Result<bool> FollowOn(ScheduledPass& pass, const std::vector<Slot>& slots, bool last) {
   Forward& forward = pass.forward;
   Chain& chain = *forward.chain;
-  const auto* chosen = slots.empty() ? nullptr : std::get_if<TokenSlot>(slots.data());
-  if (chosen == nullptr) return Fail(Code::kInternal, "the device chose no token");
-  const uint32_t token = chosen->token;
-  ++pass.chained;
-
-  std::optional<Chain::End> end;
-  if (std::ranges::binary_search(chain.stops, token)) {
-    end = Chain::End::kStop;
-  } else if (pass.chained >= chain.max_tokens) {
-    end = Chain::End::kLimit;
+  const uint32_t drafts = std::exchange(forward.drafts, 0);
+  const auto first_draft = static_cast<uint32_t>(forward.tokens.size()) - drafts;
+  if (slots.size() != drafts + 1) return Fail(Code::kInternal, "the device chose no token");
+  const uint32_t position = forward.positions[first_draft - 1];
+  std::vector<uint32_t> tokens;  // for the next pass to feed
+  for (uint32_t chosen = 0;; ++chosen) {
+    pass.rejected = drafts - chosen;
+    const auto* const slot = std::get_if<TokenSlot>(&slots[chosen]);
+    if (slot == nullptr) return Fail(Code::kInternal, "the device chose no token");
+    const uint32_t token = slot->token;
+    const auto end = PIE_TRY(GiveChosen(pass, token));
+    if (chain.drafter) chain.drafter->Add(token);
+    if (end) {
+      if (chain.drafter) chain.drafter->Judge(chosen, chosen);  // the others were not needed
+      return false;
+    }
+    if (pass.rejected > 0 && token == forward.tokens[first_draft + chosen]) continue;
+    tokens = {token};
+    forward.positions = {position + chosen + 1};
+    break;
   }
-  chain.give(token, end);
-  if (end || last) return false;
+  if (chain.drafter) chain.drafter->Judge(drafts, drafts - pass.rejected);
+  if (chain.single && chain.drafter && chain.propose) {
+    chain.propose(chain.drafter->Draft(kProposedTokens), forward.positions.front() + 1);
+  }
+  if (last || chain.single) return false;
 
-  if (chain.admit) PIE_RETURN_IF_ERROR(chain.admit());
-  if (chain.mask) PIE_RETURN_IF_ERROR(chain.mask(token, forward.logit_mask));
-  forward.positions = {forward.positions.back() + 1};
-  forward.tokens = {token};
-  // Batches in flight may read the samples of a chain that has gone ahead: they stay as they are.
-  if (!SamplesFirstRow(forward)) forward.samples[0].rows = {0};
+  PIE_RETURN_IF_ERROR(AppendForced(pass, tokens));
+  if (chain.drafter) {
+    for (size_t i = 1; i < tokens.size(); ++i) chain.drafter->Add(tokens[i]);
+  }
+  if (tokens.size() > chain.room) return std::unexpected(chain.no_room);
+  if (chain.admit) PIE_RETURN_IF_ERROR(chain.admit(static_cast<uint32_t>(tokens.size())));
+  chain.room -= tokens.size();
+  while (forward.positions.size() < tokens.size()) {
+    forward.positions.push_back(forward.positions.back() + 1);
+  }
+  forward.tokens = std::move(tokens);
   forward.bid.reset();
   if (chain.seed) forward.seed = chain.seed(pass.chained);
+  // Batches in flight may read the samples of a chain that has gone ahead: they stay as they are.
+  const auto row = static_cast<uint32_t>(forward.tokens.size() - 1);
+  if (row > 0 || !SamplesFirstRow(forward)) forward.samples[0].rows = {row};
+  const std::vector<uint32_t> draft = DraftFor(pass);
+  AppendDrafts(forward, draft);
+  forward.draws.clear();
+  if (row > 0 || !draft.empty()) SetDraws(forward, pass.chained, 0);
   pass.rows_done = 0;
-  pass.first_read = 0;
+  pass.first_read = row;
   pass.slots.clear();
   return true;
 }

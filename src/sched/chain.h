@@ -1,9 +1,14 @@
 // Chain: passes that follow one another without the caller. Each feeds the token that the one
 // before it chose, in the very next batch; no guest is woken between them.
 //
-// A chain ends with a stop token, at its limit, with an error, or because another operation was
-// asked of its sequence: that operation follows the pass under way. The Forward's `done` says that
-// the chain has ended; the tokens come one by one through `give`.
+// A pass may choose several tokens. Tokens that the rules force are fed behind the chosen one, and
+// are not sampled. Drafts are guesses of the tokens that come next: they are fed too, and every row
+// of them is sampled with the seed and the mask of its token. As long as the device chooses the
+// draft itself, the next row counts. So the tokens are the same with and without drafts.
+//
+// A chain ends with a stop token, at its limit, when its text is complete, with an error, or
+// because another operation was asked of its sequence: that operation follows the pass under way.
+// The Forward's `done` says that the chain has ended; the tokens come one by one through `give`.
 //
 // Owner: the Forward that carries it, so the step thread once that is queued. The callbacks are
 // called there: be quick, never block.
@@ -11,41 +16,60 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "backend/batch.h"
-#include "base/brle.h"
 #include "base/result.h"
+#include "sched/drafter.h"
 
 namespace pie {
 
 struct BackendInfo;
 struct Forward;
+class RecentTokens;
 struct ScheduledPass;
 
 struct Chain {
-  enum class End : uint8_t { kStop, kLimit };
+  enum class End : uint8_t { kStop, kLimit, kComplete };
 
   uint32_t max_tokens = 1;      // at least 1
   std::vector<uint32_t> stops;  // sorted
+  uint32_t given = 0;           // tokens that were given before the first pass
+  bool single = false;          // ends after its first pass, whatever that chooses
 
-  // The seed of the pass that chooses token `step`, from 1 on; token 0 has the Forward's own. A
-  // pure function: it may be asked for passes that are taken back.
+  // The seed of token `step`, from 1 on; token 0 has the Forward's own. A pure function: it may be
+  // asked for passes that are taken back.
   std::move_only_function<uint64_t(uint32_t step)> seed;
   // Takes a token, also a stop token, and says whether the chain ends with it.
   std::move_only_function<void(uint32_t token, std::optional<End> end)> give;
-  // May another pass run? An error ends the chain and leaves its sequence whole. Null: yes.
-  std::move_only_function<Status()> admit;
-  // Changes the last pass's mask into the next one's, given the token that was just chosen. This is
-  // where a matcher runs that needs no guest. Null: every pass has the Forward's mask. Work of more
-  // than a few microseconds belongs on another thread, begun when the token is given, so that the
-  // mask is there when the device is.
-  std::move_only_function<Status(uint32_t token, Brle& mask)> mask;
+  // May a pass feed so many tokens? An error ends the chain and leaves its sequence whole. Null:
+  // yes.
+  std::move_only_function<Status(uint32_t tokens)> admit;
+  // How many tokens may be fed behind the first pass, and what the chain fails with when one more
+  // would be. Drafts stay within it.
+  uint64_t room = UINT64_MAX;
+  Error no_room;
+  // Guesses tokens ahead. Null: nobody does.
+  std::unique_ptr<Drafter> drafter;
+  // The scheduler makes a SuffixDrafter when the first pass has run. `recent` may be null.
+  bool speculate = false;
+  std::shared_ptr<RecentTokens> recent;
+  // Of a single pass: takes what the drafter would try next, and the position of the first draft.
+  std::move_only_function<void(std::vector<uint32_t> draft, uint32_t position)> propose;
 };
 
 // What is wrong with a Forward that carries a chain; nothing for others.
 Status CheckChain(const Forward& forward);
+
+// Adds the drafts of a chain's pass behind its tokens, and the rows that sample them. The positions
+// count on from the last one, or are given.
+void AppendDrafts(Forward& forward, const std::vector<uint32_t>& draft,
+                  const std::vector<uint32_t>* positions = nullptr);
+// Sets the keys of the rows that choose tokens, the first of which is token `step` of the chain.
+// `first_row` is the number that the first of them draws by.
+void SetDraws(Forward& forward, uint32_t step, uint32_t first_row);
 
 // A pass of a chain that is in flight may be followed at once by the next one, whose token the
 // device carries over (batch.h), if it need not be known for that. Of the passes of a prompt, the
@@ -54,9 +78,10 @@ bool MayGoAhead(const ScheduledPass& pass);
 // The seed of that next pass.
 uint64_t SeedAhead(ScheduledPass& pass);
 
-// Gives the token of a pass that has run, and makes the pass its own successor. False: the chain
-// ends with this token, or `last` says so. `pass` carries a chain. If the successor is in flight
-// already and the chain ends here, the caller takes it back.
+// Gives the tokens of a pass that has run, and makes the pass its own successor. False: the chain
+// ends with the last of them, or `last` says so. `pass` carries a chain. If the successor is in
+// flight already and the chain ends here, the caller takes it back. In any case the caller takes
+// back the drafts that were not chosen (pass.rejected).
 Result<bool> FollowOn(ScheduledPass& pass, const std::vector<Slot>& slots, bool last);
 
 }  // namespace pie

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "sched/suffix_drafter.h"
 
 namespace pie {
 
@@ -152,8 +153,9 @@ void LaneTable::Erase(Lane& lane) {
 void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, uint32_t rows) {
   ScheduledPass& pass = lane.next_pass();
   states_.Land(lane);
-  lane.kv.Publish(pass.ahead);
   const bool last = pass.rows_left() == 0;
+  // Drafts are published when they were chosen.
+  lane.kv.Publish(last ? pass.ahead + pass.forward.drafts : 0);
   if (rows < pass.rows()) {
     PlaceSlots(pass, first_row, rows, std::move(slots));
     slots = last ? std::move(pass.slots) : std::vector<Slot>();
@@ -193,8 +195,30 @@ void LaneTable::EndRead(Lane& lane, Result<KvContent> content) {
   RunRunnable();
 }
 
+// A drafter looks at the last tokens of a long sequence: reading them all would take too long.
+void LaneTable::MakeDrafter(Lane& lane) const {
+  constexpr uint32_t kTokens = 8'192;
+  Chain& chain = *lane.pass->forward.chain;
+  const uint32_t drafts = lane.pass->forward.drafts;
+  const uint32_t end = lane.kv.tokens() - drafts;
+  const Rows rows = lane.kv.history().From(end - std::min(end, kTokens));
+  const std::span<const uint32_t> tokens = rows.view().tokens;
+  chain.drafter =
+      std::make_unique<SuffixDrafter>(tokens.first(tokens.size() - drafts), chain.recent, time_);
+}
+
 void LaneTable::ContinueChain(Lane& lane, std::vector<Slot> slots) {
+  const Chain& chain = *lane.pass->forward.chain;
+  if (chain.speculate && !chain.drafter) MakeDrafter(lane);
+  const uint32_t drafts = lane.pass->forward.drafts;
   const Result<bool> follows = FollowOn(*lane.pass, slots, lane.waiting() > 0);
+  if (drafts > 0) {
+    const uint32_t rejected = std::exchange(lane.pass->rejected, 0);
+    drafted_ += drafts;
+    confirmed_ += drafts - rejected;
+    if (rejected > 0) lane.kv.Truncate(lane.kv.tokens() - rejected);
+    lane.kv.Publish();
+  }
   if (!follows) {
     EndPass(lane, std::unexpected(follows.error()));
   } else if (!*follows) {
@@ -225,7 +249,7 @@ void LaneTable::Destroy(std::unique_ptr<ScheduledPass> pass) {
 
 void LaneTable::EndIdleChain(Lane& lane) {
   // The first pass of a chain runs in any case: its caller counts on its tokens.
-  if (lane.phase != Phase::kReady || !lane.pass || lane.pass->chained == 0) return;
+  if (lane.phase != Phase::kReady || !lane.pass || !lane.pass->has_followed()) return;
   if (lane.residence == Residence::kReturning) return;  // the chain ends after its next pass
   EndPass(lane, std::vector<Slot>());
 }

@@ -33,7 +33,7 @@ namespace pie {
 class LaneTable {
  public:
   LaneTable(const BackendInfo& info, PrefixIndex& index, Flights& flights, const StepTime& time)
-      : info_(info), index_(index), flights_(flights), states_(time) {}
+      : info_(info), index_(index), flights_(flights), time_(time), states_(time) {}
 
   void Apply(command::Create&& command);
   void Apply(command::Fork&& command);
@@ -65,7 +65,9 @@ class LaneTable {
   const Lane* Get(SequenceId id) const { return FindEvenDropped(id); }  // null if there is none
 
   size_t sequences() const { return lanes_.size(); }
-  uint64_t passes() const { return passes_; }  // asked for, not ended
+  uint64_t passes() const { return passes_; }        // asked for, not ended
+  uint64_t drafted() const { return drafted_; }      // tokens that were guessed
+  uint64_t confirmed() const { return confirmed_; }  // those of them that were right
   // Sequences that hold pages.
   size_t holders() const;
   // Signals the fences before which every operation has ended. Call when stats are up to date.
@@ -89,6 +91,8 @@ class LaneTable {
   void EndPass(Lane& lane, Result<std::vector<Slot>> result);
   // The lane's pass has run and carries a chain: its next pass is ready, or the chain ends.
   void ContinueChain(Lane& lane, std::vector<Slot> slots);
+  // For a chain that asks the scheduler to guess.
+  void MakeDrafter(Lane& lane) const;
   // Ends a chain that is between two passes.
   void EndIdleChain(Lane& lane);
   // Passes of a chain that are in flight behind the lane's own are not wanted: takes back the rows
@@ -109,6 +113,7 @@ class LaneTable {
   const BackendInfo& info_;
   PrefixIndex& index_;
   Flights& flights_;
+  const StepTime& time_;
   LaneStates states_;
   std::unordered_map<SequenceId, std::unique_ptr<Lane>> lanes_;
   std::vector<Lane*> runnable_;
@@ -116,6 +121,8 @@ class LaneTable {
   uint64_t next_ticket_ = 0;
   uint64_t operations_ = 0;  // in lines, or begun
   uint64_t passes_ = 0;
+  uint64_t drafted_ = 0;
+  uint64_t confirmed_ = 0;
 };
 
 }  // namespace pie

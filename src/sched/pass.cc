@@ -24,12 +24,6 @@ uint64_t ValuesPerSlot(const SampleSpec& spec, uint32_t vocab_size) {
   }
 }
 
-Status CheckToken(uint32_t token, uint32_t vocab_size) {
-  if (token < vocab_size) return {};
-  return Fail(Code::kInvalid, "token {} is not in the vocabulary, whose ids are 0 to {}", token,
-              vocab_size - 1);
-}
-
 Status CheckSample(const SampleSpec& spec, size_t rows, uint32_t vocab_size) {
   if (spec.kind == SampleSpec::Kind::kEmbedding) {
     return Fail(Code::kUnavailable, "embedding: this model gives no embeddings");
@@ -100,6 +94,12 @@ Status CheckLength(uint64_t tokens, const BackendInfo& info) {
                 tokens, capacity, info.total_pages, info.page_tokens);
   }
   return {};
+}
+
+Status CheckToken(uint32_t token, uint32_t vocab_size) {
+  if (token < vocab_size) return {};
+  return Fail(Code::kInvalid, "token {} is not in the vocabulary, whose ids are 0 to {}", token,
+              vocab_size - 1);
 }
 
 Status CheckPosition(uint32_t position, const BackendInfo& info) {

@@ -25,9 +25,12 @@ struct ScheduledPass {
   uint32_t first_read = 0;  // the first row that a sample reads; rows() if none does
   std::vector<Slot> slots;  // of a chunked pass: what its chunks gave so far
   uint32_t chained = 0;     // tokens that its chain has given
+  uint32_t rejected = 0;    // drafts of the last pass that were not chosen, at the sequence's end
   uint32_t ahead = 0;       // later passes of its chain that are in flight already
   bool went_ahead = false;  // a batch in flight may still point to it when it is over
 
+  // Has a pass of its chain run?
+  bool has_followed() const { return forward.chain && chained > forward.chain->given; }
   uint32_t rows() const { return static_cast<uint32_t>(forward.tokens.size()); }
   uint32_t rows_left() const { return rows() - rows_done; }
   // The rows left before the first one that is read. They need not be computed if their KV is in
@@ -46,6 +49,7 @@ Status Validate(const Forward& forward, const BackendInfo& info);
 // Checks that a sequence may grow to `tokens` tokens on this device.
 Status CheckLength(uint64_t tokens, const BackendInfo& info);
 Status CheckPosition(uint32_t position, const BackendInfo& info);
+Status CheckToken(uint32_t token, uint32_t vocab_size);
 
 // The size of what the samples of a pass give together.
 struct ResultSize {

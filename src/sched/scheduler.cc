@@ -116,6 +116,7 @@ void Scheduler::Execute(Forward forward) {
   auto pass = std::make_unique<ScheduledPass>();
   pass->first_read = FirstRead(forward);
   pass->forward = std::move(forward);
+  if (pass->forward.chain) pass->chained = pass->forward.chain->given;
   impl_->queue.Push(command::Execute{std::move(pass)});
 }
 

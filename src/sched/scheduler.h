@@ -28,6 +28,7 @@
 #include "sched/market.h"
 #include "sched/memory_options.h"
 #include "sched/policy.h"
+#include "sched/token_rules.h"
 
 namespace pie {
 
@@ -40,6 +41,13 @@ struct Forward {
   Brle logit_mask;                  // empty = everything allowed
   std::vector<SampleSpec> samples;  // rows < tokens.size()
   uint64_t seed = 0;
+  // What the tokens that are chosen must be, the logit mask included. Null: the logit mask alone.
+  std::shared_ptr<TokenRules> rules;
+  // The last `drafts` tokens are guesses, of a pass with a chain. Rows from `first_draw` on choose
+  // the chain's tokens, by these keys; none: every row has the seed and its own number.
+  uint32_t drafts = 0;
+  std::vector<DrawKey> draws;
+  uint32_t first_draw = 0;
   std::optional<double> bid;     // credits for a page and a tick, of this pass alone
   std::unique_ptr<Chain> chain;  // the passes that follow by themselves; null = none
   RowsView rows(size_t first, size_t count) const {
@@ -73,6 +81,8 @@ struct SchedulerStats {
   uint64_t steps = 0;
   uint64_t steps_ahead = 0;   // submitted while another batch was in flight
   uint64_t tokens = 0;        // computed
+  uint64_t drafted = 0;       // tokens that were guessed, and verified with others
+  uint64_t confirmed = 0;     // those of them that were right
   uint64_t pages_cached = 0;  // unused pages that may be useful again
   PrefixStats prefix;
   uint64_t pages_restored = 0;   // read from where they were stored

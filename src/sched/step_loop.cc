@@ -168,6 +168,8 @@ void StepLoop::FinishOldest() {
   counts_.last_step_seconds.store(static_cast<double>(time_.last_latency_ns) * 1e-9,
                                   std::memory_order_relaxed);
   mover_.AddStep(time_.last_latency_ns, flight.batch.tokens.size());
+  row_price_.Add(flight.batch.tokens.size(), time_.last_latency_ns);
+  time_.row_price = row_price_.Of(flight.members.size());
   SetTime(end_ns);
   Settle(flight, std::move(output));
   flights_.RemoveOldest();
@@ -322,6 +324,9 @@ void StepLoop::Board(Lane& lane, uint32_t rows) {
       .attention = forward.attention.empty() ? nullptr : &forward.attention,
       .logit_mask = forward.logit_mask.empty() ? nullptr : &forward.logit_mask,
       .samples = forward.samples.empty() ? nullptr : &forward.samples,
+      .draws = forward.draws.empty() ? nullptr : &forward.draws,
+      .first_draw = forward.first_draw,
+      .masks = forward.rules ? &forward.rules->masks() : nullptr,
   });
   const auto first = static_cast<std::ptrdiff_t>(pass.rows_done);
   const auto last = first + static_cast<std::ptrdiff_t>(rows);
@@ -589,6 +594,8 @@ void StepLoop::Publish() {
   counts_.steps.store(steps_, kRelaxed);
   counts_.steps_ahead.store(steps_ahead_, kRelaxed);
   counts_.tokens.store(tokens_, kRelaxed);
+  counts_.drafted.store(lanes_.drafted(), kRelaxed);
+  counts_.confirmed.store(lanes_.confirmed(), kRelaxed);
   lanes_.SignalFences();
 }
 
@@ -602,6 +609,8 @@ SchedulerStats StepLoop::stats() const {
       .steps = counts_.steps.load(kRelaxed),
       .steps_ahead = counts_.steps_ahead.load(kRelaxed),
       .tokens = counts_.tokens.load(kRelaxed),
+      .drafted = counts_.drafted.load(kRelaxed),
+      .confirmed = counts_.confirmed.load(kRelaxed),
       .pages_cached = counts_.pages_cached.load(kRelaxed),
       .prefix = {.hits = counts_.prefix_hits.load(kRelaxed),
                  .tokens_saved = counts_.prefix_tokens_saved.load(kRelaxed),

@@ -23,6 +23,7 @@
 #include "sched/page_mover.h"
 #include "sched/planner.h"
 #include "sched/queue.h"
+#include "sched/row_price.h"
 #include "sched/scheduler.h"
 #include "sched/step_time.h"
 
@@ -105,6 +106,7 @@ class StepLoop {
   PagePool pool_;
   PrefixIndex index_;
   StepTime time_;
+  RowPrice row_price_;
   Flights flights_;
   LaneTable lanes_;
   LaneStates& states_;
@@ -150,6 +152,8 @@ class StepLoop {
     std::atomic<uint64_t> steps = 0;
     std::atomic<uint64_t> steps_ahead = 0;
     std::atomic<uint64_t> tokens = 0;
+    std::atomic<uint64_t> drafted = 0;
+    std::atomic<uint64_t> confirmed = 0;
     std::atomic<double> last_step_seconds = 0;
     std::atomic<uint64_t> integrity_checks = 0;
     std::atomic<uint64_t> integrity_failures = 0;

@@ -62,6 +62,7 @@ class ChatTemplate {
   // in it is guarded: special tokens' names in a message look like the template's own.
   Result<std::string> Render(std::string_view conversation) const;
 
+  const pie_bridge::Template* raw() const { return raw_; }
   const Tokens& seal() const { return seal_; }  // closes the model's turn
   const Tokens& stop_tokens() const { return stop_tokens_; }
   const std::optional<ReasoningFormat>& reasoning() const { return reasoning_; }

@@ -30,6 +30,18 @@ Result<Grammar> Grammar::FromEbnf(std::string_view source) {
   return Make(static_cast<int>(pie_bridge::GrammarKind::Ebnf), source);
 }
 
+Result<std::optional<Grammar>> Grammar::OfCalls(const ChatTemplate& chat,
+                                                std::span<const std::string> tools) {
+  std::vector<pie_bridge::Str> texts;
+  for (const std::string& tool : tools) texts.push_back(ToStr(tool));
+  BridgeOut error;
+  auto* raw =
+      pie_bridge::pie_template_call_grammar(chat.raw(), {texts.data(), texts.size()}, error.get());
+  if (raw != nullptr) return Grammar(raw);
+  if (std::string text = error.text(); !text.empty()) return Fail(Code::kInvalid, "{}", text);
+  return std::nullopt;
+}
+
 std::string_view Grammar::source() const {
   return View(pie_bridge::pie_grammar_source(raw_.get()));
 }
@@ -46,6 +58,10 @@ Status GrammarVocabulary::Compile(const Grammar& grammar) const {
     return Fail(Code::kInvalid, "grammar: {}", error.text());
   }
   return {};
+}
+
+bool GrammarVocabulary::Has(const Grammar& grammar) const {
+  return pie_bridge::pie_grammar_is_compiled(raw_.get(), grammar.raw());
 }
 
 void Matcher::Free::operator()(pie_bridge::Matcher* raw) const {

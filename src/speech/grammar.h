@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,10 @@ class Grammar {
   static Result<Grammar> Json();  // any JSON document
   static Result<Grammar> FromRegex(std::string_view pattern);
   static Result<Grammar> FromEbnf(std::string_view source);  // Lark or GBNF
+  // The calls of these tools (JSON schemas) in the model's own form, from the mark of a call on.
+  // None if that form is unknown, or if there are no tools.
+  static Result<std::optional<Grammar>> OfCalls(const ChatTemplate& chat,
+                                                std::span<const std::string> tools);
 
   std::string_view source() const;
   const pie_bridge::Grammar* raw() const { return raw_.get(); }
@@ -51,6 +56,8 @@ class GrammarVocabulary {
   // Compiles the grammar, unless it is compiled already. Takes up to seconds: not for a step or
   // device thread.
   Status Compile(const Grammar& grammar) const;
+  // Whether it is compiled already, so that a Matcher is made at once.
+  bool Has(const Grammar& grammar) const;
   const pie_bridge::GrammarVocabulary* raw() const { return raw_.get(); }
 
  private:

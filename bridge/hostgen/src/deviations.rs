@@ -44,6 +44,38 @@ pub const WAITS: &[(&str, &str)] = &[
         "A client that reads slowly holds back the inferlet.",
     ),
     (
+        "pie:core/inference.grammar.from-json-schema",
+        "Another thread checks the source.",
+    ),
+    (
+        "pie:core/inference.grammar.from-regex",
+        "Another thread checks the source.",
+    ),
+    (
+        "pie:core/inference.grammar.from-ebnf",
+        "Another thread checks the source.",
+    ),
+    (
+        "pie:core/inference.matcher.new",
+        "Another thread compiles the grammar.",
+    ),
+    (
+        "pie:plus/fallible.create-matcher",
+        "Another thread compiles the grammar.",
+    ),
+    (
+        "pie:instruct/tool-use.format",
+        "Another thread makes the grammar.",
+    ),
+    (
+        "pie:instruct/tool-use.create-matcher",
+        "Another thread compiles the grammar.",
+    ),
+    (
+        "pie:plus/fallible.create-tool-matcher",
+        "Another thread compiles the grammar.",
+    ),
+    (
         "pie:plus/steps.finish",
         "The device has to run the pass first.",
     ),

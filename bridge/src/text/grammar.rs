@@ -8,6 +8,12 @@ use std::sync::{Arc, OnceLock};
 /// The checked source of a grammar.
 pub struct Grammar(text::Grammar);
 
+impl Grammar {
+    pub(super) fn of(grammar: text::Grammar) -> Self {
+        Grammar(grammar)
+    }
+}
+
 /// A tokenizer as grammars see it, with the grammars that were compiled for it.
 pub struct GrammarVocabulary {
     tokenizer: Arc<pie_text::tokenizer::Tokenizer>,
@@ -127,6 +133,18 @@ pub unsafe extern "C" fn pie_grammar_compile(
 ) -> bool {
     let compiled = guarded(broken(), || (*vocabulary).get()?.compile(&(*grammar).0));
     answer(error, compiled.map(|_| Vec::new()))
+}
+
+/// Whether the grammar is compiled already.
+#[no_mangle]
+pub unsafe extern "C" fn pie_grammar_is_compiled(
+    vocabulary: *const GrammarVocabulary,
+    grammar: *const Grammar,
+) -> bool {
+    guarded(false, || match (*vocabulary).made.get() {
+        Some(Ok(made)) => made.has(&(*grammar).0),
+        _ => false,
+    })
 }
 
 /// A matcher at the beginning of a text. Compiles the grammar if that was not done. Returns null, and a text in `error`,

@@ -1,4 +1,5 @@
 //! A model's chat template. Immutable; any thread may use it until it is freed.
+use super::grammar::Grammar;
 use super::tokenizer::Tokenizer;
 use crate::abi::{guarded, pie_out_text, List, Out, Str, Words};
 use crate::host::table::{TurnsKind, TurnsTurn};
@@ -168,4 +169,30 @@ pub unsafe extern "C" fn pie_template_stops(template: *const Template, out: *mut
 #[no_mangle]
 pub unsafe extern "C" fn pie_template_formats(template: *const Template, out: *mut Out) {
     guarded((), || pie_out_text(out, Str::of(&(*template).0.formats())))
+}
+
+/// The grammar of calls of these tools, which are JSON schemas. Returns null if there is none: because of an error, whose
+/// text is in `error`, or because the model's form of calls is unknown or no tools are given.
+#[no_mangle]
+pub unsafe extern "C" fn pie_template_call_grammar(
+    template: *const Template,
+    tools: List<Str>,
+    error: *mut Out,
+) -> *mut Grammar {
+    let made = guarded(Err("the tools made the grammar's compiler fail".into()), || {
+        let schemas = tools.as_slice().iter();
+        let tools: Result<Vec<_>, String> = schemas
+            .map(|schema| text::tool(&schema.to_string_lossy()))
+            .collect();
+        let grammar = (*template).0.call_grammar(&tools?);
+        grammar.map_err(|fault| fault.to_string())
+    });
+    match made {
+        Ok(Some(grammar)) => Box::into_raw(Box::new(Grammar::of(grammar))),
+        Ok(None) => std::ptr::null_mut(),
+        Err(fault) => {
+            pie_out_text(error, Str::of(&fault));
+            std::ptr::null_mut()
+        }
+    }
 }

@@ -24,3 +24,5 @@ pub use mask::Mask;
 pub use matcher::Matcher;
 pub use source::{Grammar, Kind};
 pub use vocabulary::Vocabulary;
+
+pub(crate) use schema::checked as checked_schema;

@@ -69,11 +69,17 @@ pub fn checked(schema: &Json) -> Result<Json, Error> {
     Ok(with_options(made))
 }
 
-/// Says how documents are laid out.
+/// Between the parts of a document there may be one blank, or the end of a line and the blanks that indent the next one. A
+/// model that could write blanks without end would never finish the document.
+const WHITESPACE: &str = "[ \\t]|\\r?\\n[ \\t]{0,32}";
+
 pub fn with_options(schema: Json) -> Json {
     match schema {
         Json::Object(mut entries) => {
-            entries.insert("x-guidance".into(), json!({"whitespace_flexible": true}));
+            entries.insert(
+                "x-guidance".into(),
+                json!({"whitespace_pattern": WHITESPACE}),
+            );
             Json::Object(entries)
         }
         other => other,

@@ -85,6 +85,12 @@ impl Grammar {
             let lark = on_own_stack(|| gbnf::to_lark(text))?;
             return Ok(Self::new(Kind::Gbnf, text, Made::Lark(lark)));
         }
+        Self::from_lark(text)
+    }
+
+    /// Lark, in llguidance's dialect.
+    pub fn from_lark(text: &str) -> Result<Grammar, Error> {
+        check_size(text)?;
         check_depth(text)?;
         Ok(Self::new(Kind::Lark, text, Made::Lark(text.into())))
     }

@@ -15,8 +15,12 @@ pub enum Calls {
         name_key: String,
         arguments_key: String,
     },
-    /// A name, anything, then the arguments as a JSON object.
-    Named { open: String, close: String },
+    /// A name, anything, then the arguments as a JSON object. `between` is what the template writes for "anything".
+    Named {
+        open: String,
+        between: String,
+        close: String,
+    },
     /// A name, then `first` key `middle` value `last` for each argument.
     Tagged {
         open: String,
@@ -39,7 +43,9 @@ impl Calls {
                 arguments_key,
             } => json!({
                 "form": "object", "open": open, "close": close, "name_key": name_key, "arguments_key": arguments_key}),
-            Calls::Named { open, close } => json!({"form": "named", "open": open, "close": close}),
+            Calls::Named { open, close, .. } => {
+                json!({"form": "named", "open": open, "close": close})
+            }
             Calls::Tagged {
                 open,
                 first,
@@ -98,7 +104,12 @@ pub fn calls(renderer: &Renderer) -> Option<Calls> {
             && !open.is_empty()
         {
             let close = closing(&behind[at + stream.byte_offset()..], renderer);
-            return Some(Calls::Named { open, close });
+            let between = behind[..at].to_string();
+            return Some(Calls::Named {
+                open,
+                between,
+                close,
+            });
         }
     }
     tagged(renderer, open, behind)

@@ -1,4 +1,5 @@
 //! A model's chat template, loaded: what the engine asks of it.
+use super::call_grammar;
 use super::calls::{calls, Calls};
 use super::extend::{extend, usual_context};
 use super::marks::Disguise;
@@ -8,6 +9,7 @@ use super::renderer::Renderer;
 use super::specials::{Encoder, Specials};
 use super::turns::{Conversation, Turn, TurnKind};
 use super::Moment;
+use crate::grammar::{Error, Grammar};
 use crate::own_stack;
 use crate::tokenizer::Tokenizer;
 use serde_json::{json, Map, Value as Json};
@@ -126,6 +128,15 @@ impl ChatTemplate {
         };
         let bytes = json.to_string().len();
         on_own_stack(|| self.renderer.render_messages(&conversation, bytes))
+    }
+
+    /// The grammar of calls of these tools, which begins with the mark of a call. None if the form of calls is unknown, or
+    /// if there are no tools.
+    pub fn call_grammar(&self, tools: &[Json]) -> Result<Option<Grammar>, Error> {
+        match &self.calls {
+            Some(calls) => call_grammar::grammar(calls, &self.renderer.specials, tools),
+            None => Ok(None),
+        }
     }
 
     /// The formats of reasoning and of tool calls: a JSON object.

@@ -1,6 +1,7 @@
 //! Chat templates: the model's own Jinja template, rendered as transformers renders it, and what it adds to a conversation
 //! turn by turn. A template is not trusted: what it may cost is in `budget.rs`.
 mod budget;
+mod call_grammar;
 mod calls;
 mod chat;
 mod engine;

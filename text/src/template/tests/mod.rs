@@ -1,5 +1,6 @@
 //! Templates in small. Real ones, against Python's Jinja, are in tests/templates.
 mod bad;
+mod calls;
 mod speech;
 mod text;
 

@@ -1,0 +1,132 @@
+// Grammars and matchers: part of pie:core/inference, and pie:plus/constraints.
+//
+// Sources are checked and compiled by threads of the engine; a grammar that is compiled already
+// gives a matcher at once.
+#include "host/api.h"
+#include "host/await.h"
+#include "host/execute.h"
+
+namespace pie::host {
+namespace {
+
+// A pass has at most so many matchers.
+constexpr size_t kMatchersPerPass = 16;
+// What a matcher is counted for in a pass: more than nearly all of them need.
+constexpr size_t kMatcherBytes = 64U << 10U;
+
+Result<uint32_t> Insert(Process& process, Grammar grammar) {
+  return process.handles().grammars.Emplace(std::move(grammar));
+}
+
+// Checks a source on another thread.
+template <class Make>
+Result<uint32_t> MakeGrammar(Process& process, std::string_view source, Make make, Wait& wait) {
+  auto grammar = PIE_TRY(Await<Grammar>(process, wait, [&] {
+    return RunLater<Grammar>(process.engine().grammar_work(), "grammars",
+                             [make, text = std::string(source)] { return make(text); });
+  }));
+  return grammar ? Insert(process, *std::move(grammar)) : 0;
+}
+
+// How errors call a grammar.
+std::string NameOf(const Grammar& grammar) {
+  constexpr size_t kLength = 60;
+  const std::string_view source = grammar.source();
+  std::string name;
+  for (const char c : source.substr(0, kLength)) name += c == '\n' ? ' ' : c;
+  if (source.size() > kLength) name += "…";
+  return fmt::format("the grammar '{}'", name);
+}
+
+Result<GuestMatcher*> MatcherOf(Process& process, uint32_t handle) {
+  GuestMatcher& guest = **PIE_TRY(process.handles().matchers.Get(handle));
+  PIE_RETURN_IF_ERROR(guest.CatchUp());
+  return &guest;
+}
+
+Result<uint32_t> InsertMatcher(Process& process, Matcher matcher, std::string name) {
+  return process.handles().matchers.Emplace(
+      std::make_shared<GuestMatcher>(std::move(matcher), std::move(name)));
+}
+
+}  // namespace
+
+Result<uint32_t> NewMatcher(Process& process, const Grammar& grammar, uint32_t model, Wait& wait) {
+  const GrammarVocabulary& vocabulary = *process.engine().models()[model].vocabulary;
+  if (!wait.has_ticket && vocabulary.Has(grammar)) {
+    return InsertMatcher(process, PIE_TRY(Matcher::Make(vocabulary, grammar)), NameOf(grammar));
+  }
+  auto matcher = PIE_TRY(Await<Matcher>(process, wait, [&] {
+    return RunLater<Matcher>(process.engine().grammar_work(), "grammars",
+                             [vocabulary, grammar] { return Matcher::Make(vocabulary, grammar); });
+  }));
+  return matcher ? InsertMatcher(process, *std::move(matcher), NameOf(grammar)) : 0;
+}
+
+Result<uint32_t> GrammarFromJsonSchema(Process& process, std::string_view schema, Wait& wait) {
+  return MakeGrammar(process, schema, Grammar::FromJsonSchema, wait);
+}
+Result<uint32_t> GrammarJson(Process& process) {
+  return Insert(process, PIE_TRY(Grammar::Json()));
+}
+Result<uint32_t> GrammarFromRegex(Process& process, std::string_view pattern, Wait& wait) {
+  return MakeGrammar(process, pattern, Grammar::FromRegex, wait);
+}
+Result<uint32_t> GrammarFromEbnf(Process& process, std::string_view source, Wait& wait) {
+  return MakeGrammar(process, source, Grammar::FromEbnf, wait);
+}
+Result<std::string> GrammarToString(Process& process, uint32_t grammar) {
+  return std::string(PIE_TRY(process.handles().grammars.Get(grammar))->source());
+}
+Status GrammarDrop(Process& process, uint32_t grammar) {
+  process.handles().grammars.Remove(grammar);
+  return {};
+}
+
+Result<uint32_t> MatcherNew(Process& process, uint32_t grammar, uint32_t tokenizer, Wait& wait) {
+  const Grammar& source = *PIE_TRY(process.handles().grammars.Get(grammar));
+  return NewMatcher(process, source, *PIE_TRY(process.handles().tokenizers.Get(tokenizer)), wait);
+}
+Status MatcherAcceptTokens(Process& process, uint32_t matcher, std::span<const uint32_t> tokens) {
+  return PIE_TRY(MatcherOf(process, matcher))->matcher.Accept(tokens);
+}
+Result<std::vector<uint32_t>> MatcherNextTokenLogitMask(Process& process, uint32_t matcher) {
+  return PIE_TRY(MatcherOf(process, matcher))->matcher.MaskRuns();
+}
+Result<bool> MatcherIsTerminated(Process& process, uint32_t matcher) {
+  return PIE_TRY(MatcherOf(process, matcher))->matcher.is_terminated();
+}
+Status MatcherReset(Process& process, uint32_t matcher) {
+  GuestMatcher& guest = **PIE_TRY(process.handles().matchers.Get(matcher));
+  guest.behind.clear();
+  guest.matcher.Reset();
+  return {};
+}
+Status MatcherDrop(Process& process, uint32_t matcher) {
+  process.handles().matchers.Remove(matcher);
+  return {};
+}
+
+Status ConstraintsConstrain(Process& process, uint32_t pass, uint32_t matcher) {
+  Pass* open = PIE_TRY(OpenPass(process, pass));
+  GuestMatcher* guest = PIE_TRY(MatcherOf(process, matcher));
+  if (open->matchers.size() >= kMatchersPerPass) {
+    return Fail(Code::kExhausted, "a pass has at most {} matchers", kMatchersPerPass);
+  }
+  if (!Keep(process, *open, kMatcherBytes)) return std::unexpected(*open->refusal);
+  open->matchers.push_back({.matcher = guest->matcher.Fork(), .name = guest->name});
+  open->followers.push_back(*PIE_TRY(process.handles().matchers.Get(matcher)));
+  return {};
+}
+Result<uint32_t> ConstraintsFork(Process& process, uint32_t matcher) {
+  GuestMatcher* guest = PIE_TRY(MatcherOf(process, matcher));
+  return InsertMatcher(process, guest->matcher.Fork(), guest->name);
+}
+Status ConstraintsRollback(Process& process, uint32_t matcher, uint32_t tokens) {
+  return PIE_TRY(MatcherOf(process, matcher))->matcher.Rollback(tokens);
+}
+Result<std::vector<uint32_t>> ConstraintsForcedTokens(Process& process, uint32_t matcher) {
+  return PIE_TRY(MatcherOf(process, matcher))->matcher.ForcedTokens();
+}
+
+}  // namespace pie::host

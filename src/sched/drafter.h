@@ -1,0 +1,22 @@
+// Drafter: guesses the tokens that a chain chooses next. A guess is only ever a question of time:
+// the device verifies it. One owner, the step thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace pie {
+
+class Drafter {
+ public:
+  virtual ~Drafter() = default;
+
+  // The sequence has got another token.
+  virtual void Add(uint32_t token) = 0;
+  // The device was asked to verify `drafted` tokens, and chose the first `chosen` of them itself.
+  virtual void Judge(uint32_t drafted, uint32_t chosen) = 0;
+  // The next tokens, at most `most`, as far as it pays to guess them.
+  virtual std::vector<uint32_t> Draft(uint32_t most) = 0;
+};
+
+}  // namespace pie

@@ -1,0 +1,79 @@
+// SuffixDrafter: guesses that the text goes on as it went on before. It looks for the last place
+// where the newest tokens stood already, in the sequence itself or in what the same user's chains
+// gave lately, and proposes what followed there. Text that quotes, edits or repeats is guessed
+// well.
+//
+// How many tokens it proposes depends on what they cost and how many of its guesses were right.
+// Where guesses do not pay, it makes one now and then to see whether that has changed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "sched/drafter.h"
+#include "sched/step_time.h"
+
+namespace pie {
+
+// Tokens, and the places where the newest of them stood before.
+class SuffixIndex {
+ public:
+  // So many equal tokens in a row are a reason to guess.
+  static constexpr size_t kGram = 3;
+
+  void Add(uint32_t token);
+  size_t size() const { return tokens_.size(); }
+  std::span<const uint32_t> tokens() const { return tokens_; }
+  // What follows the place before which most of the last tokens of `text` stand, at most `most`
+  // tokens. `text` may be this index's own: then its end is not such a place, and where a place is
+  // so near to the end that too little follows, the text is taken to repeat from there on.
+  std::vector<uint32_t> After(std::span<const uint32_t> text, uint32_t most) const;
+
+ private:
+  uint32_t& HeadOf(const uint32_t* gram);
+  void Grow();
+  std::vector<uint32_t> tokens_;
+  std::vector<uint32_t> heads_;   // by hash: the end of the last gram; 0 = none
+  std::vector<uint32_t> before_;  // by the end of a gram: the end of the one before of that hash
+};
+
+// What the chains of one user gave lately. Any thread.
+class RecentTokens {
+ public:
+  static constexpr size_t kTokens = 16'384;  // then it begins anew with what comes next
+
+  void Add(std::span<const uint32_t> tokens);
+  std::vector<uint32_t> After(std::span<const uint32_t> text, uint32_t most) const;
+
+ private:
+  mutable std::mutex mutex_;
+  SuffixIndex newest_, older_;
+};
+
+class SuffixDrafter final : public Drafter {
+ public:
+  // `text` is what the sequence holds and will be fed first; `recent` may be null.
+  SuffixDrafter(std::span<const uint32_t> text, std::shared_ptr<RecentTokens> recent,
+                const StepTime& time);
+  ~SuffixDrafter() override;
+
+  void Add(uint32_t token) override;
+  void Judge(uint32_t drafted, uint32_t chosen) override;
+  std::vector<uint32_t> Draft(uint32_t most) override;
+
+ private:
+  // How many tokens to propose: as many as are each likelier to be right than what they cost.
+  uint32_t Length(uint32_t most);
+
+  SuffixIndex text_;
+  std::shared_ptr<RecentTokens> recent_;
+  const StepTime& time_;
+  std::vector<uint32_t> given_;  // by the chain
+  double right_ = 0.8;           // the share of guesses that were right
+  uint32_t skipped_ = 0;         // passes without a guess since the last one
+};
+
+}  // namespace pie
