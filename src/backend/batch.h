@@ -128,6 +128,7 @@ struct BatchOutput {
   struct Failure {  // one member failed; its slots mean nothing
     uint32_t member = 0;
     Error error;
+    bool wrote_kv = false;  // the KV of its rows is there: only its choice of tokens failed
   };
   std::vector<std::vector<Slot>> slots;  // [members], in SampleSpec order
   std::vector<Failure> failures;         // nearly always empty

@@ -201,7 +201,7 @@ TEST_F(ApiGrammarTest, TheEngineGuessesAndTheTokensStayTheSame) {
 
 TEST_F(ApiGrammarTest, APassReturnsTheEnginesDraftsForTheNext) {
   Tokens repeating;
-  for (int i = 0; i < 4; ++i) repeating.insert(repeating.end(), {'x', 'y', 'z'});
+  for (int i = 0; i < 8; ++i) repeating.insert(repeating.end(), {'x', 'y', 'z'});
   const uint32_t pass = Pass(NewContext(), repeating);
   const Tokens only_x = {'x', 1};
   Ok(ForwardPassLogitMask(*process_, pass, only_x));
@@ -210,7 +210,7 @@ TEST_F(ApiGrammarTest, APassReturnsTheEnginesDraftsForTheNext) {
   EXPECT_EQ(TokensOf(output), Tokens({'x'}));
   EXPECT_EQ(Tokens(output.spec_tokens.begin(), output.spec_tokens.begin() + 3),
             Tokens({'y', 'z', 'x'}));
-  EXPECT_EQ(output.spec_positions.at(0), 13U);
+  EXPECT_EQ(output.spec_positions.at(0), 25U);
 }
 
 TEST_F(ApiGrammarTest, AToolCallIsAlwaysWellFormed) {

@@ -254,6 +254,21 @@ void LaneTable::EndIdleChain(Lane& lane) {
   EndPass(lane, std::vector<Slot>());
 }
 
+void LaneTable::FailChoice(Lane& lane, const Error& error) {
+  const ScheduledPass& pass = lane.next_pass();
+  // Callers count on all rows of a pass.
+  if (lane.replay || pass.rows_left() > 0) return Break(lane, error);
+  states_.Land(lane);
+  TakeBackAhead(lane);
+  // The last token that a chain gave is not fed.
+  const uint32_t not_wanted = pass.forward.drafts + (pass.chained > 0 ? 1 : 0);
+  if (not_wanted > 0) lane.kv.Truncate(lane.kv.tokens() - not_wanted);
+  lane.kv.Publish();
+  EndPass(lane, std::unexpected(error));
+  Wake(lane);
+  RunRunnable();
+}
+
 void LaneTable::Break(Lane& lane, const Error& error) {
   if (lane.pass) TakeBackAhead(lane);
   states_.Break(lane, error);

@@ -423,7 +423,10 @@ void StepLoop::Settle(Flight& flight, Result<BatchOutput> output) {
   for (const BatchOutput::Failure& failure : output->failures) {
     if (failure.member >= flight.members.size()) continue;
     Lane*& lane = flight.members[failure.member].lane;
-    if (lane != nullptr) lanes_.Break(*std::exchange(lane, nullptr), failure.error);
+    if (lane == nullptr) continue;
+    Lane& failed = *std::exchange(lane, nullptr);
+    failure.wrote_kv ? lanes_.FailChoice(failed, failure.error)
+                     : lanes_.Break(failed, failure.error);
   }
   const auto lane_at = [&](size_t i) {
     return i < flight.members.size() ? flight.members[i].lane : nullptr;

@@ -58,6 +58,8 @@ std::vector<uint32_t> SuffixIndex::After(std::span<const uint32_t> text, uint32_
     best_length = length;
   }
   if (best_length < kGram) return {};
+  // The longer the text is the same already, the longer it may stay so.
+  most = std::min(most, static_cast<uint32_t>(best_length - kGram + 1));
   std::vector<uint32_t> next;
   while (next.size() < most && (best + next.size() < end || own)) {
     const size_t at = best + next.size();

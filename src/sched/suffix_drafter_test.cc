@@ -21,7 +21,8 @@ Tokens AfterOwn(const Tokens& tokens, uint32_t most) {
 }
 
 TEST(SuffixIndexTest, FindsWhatFollowedBefore) {
-  EXPECT_EQ(AfterOwn({1, 2, 3, 4, 5, 9, 1, 2, 3}, 2), Tokens({4, 5}));
+  EXPECT_EQ(AfterOwn({1, 2, 3, 4, 5, 9, 1, 2, 3}, 2), Tokens({4}));
+  EXPECT_EQ(AfterOwn({1, 2, 3, 4, 5, 9, 1, 2, 3, 4}, 2), Tokens({5, 9}));
   EXPECT_EQ(AfterOwn({1, 2, 3, 4, 5, 9, 1, 2, 3}, 0), Tokens());
   EXPECT_EQ(AfterOwn({1, 2, 3, 4, 5, 9, 8, 2, 3}, 2), Tokens());
   EXPECT_EQ(AfterOwn({1, 2}, 2), Tokens());
@@ -33,8 +34,10 @@ TEST(SuffixIndexTest, PrefersTheLongestMatchAndThenTheLatest) {
 }
 
 TEST(SuffixIndexTest, GoesOnRepeatingBehindTheEnd) {
-  EXPECT_EQ(AfterOwn({1, 2, 3, 1, 2, 3}, 7), Tokens({1, 2, 3, 1, 2, 3, 1}));
-  EXPECT_EQ(AfterOwn({5, 5, 5, 5}, 3), Tokens({5, 5, 5}));
+  Tokens repeated;
+  for (int i = 0; i < 4; ++i) repeated.insert(repeated.end(), {1, 2, 3});
+  EXPECT_EQ(AfterOwn(repeated, 7), Tokens({1, 2, 3, 1, 2, 3, 1}));
+  EXPECT_EQ(AfterOwn({5, 5, 5, 5, 5, 5}, 3), Tokens({5, 5, 5}));
 }
 
 TEST(SuffixIndexTest, GrowsWithoutLosingPlaces) {
@@ -42,7 +45,7 @@ TEST(SuffixIndexTest, GrowsWithoutLosingPlaces) {
   for (uint32_t i = 0; i < 20'000; ++i) tokens.push_back(i * 7'919 % 1'000'003);
   const Tokens gram(tokens.begin() + 5, tokens.begin() + 8);
   tokens.insert(tokens.end(), gram.begin(), gram.end());
-  EXPECT_EQ(AfterOwn(tokens, 2), Tokens({tokens[8], tokens[9]}));
+  EXPECT_EQ(AfterOwn(tokens, 2), Tokens({tokens[8]}));
 }
 
 TEST(SuffixDrafterTest, UsesWhatTheUsersOtherChainsGave) {
@@ -54,13 +57,13 @@ TEST(SuffixDrafterTest, UsesWhatTheUsersOtherChainsGave) {
   }
   SuffixDrafter second(Tokens{2}, recent, time);
   for (const uint32_t token : {10, 11, 12}) second.Add(token);
-  EXPECT_EQ(second.Draft(2), Tokens({13, 14}));
+  EXPECT_EQ(second.Draft(2), Tokens({13}));
 }
 
 TEST(SuffixDrafterTest, GuessesLessWhenItIsWrong) {
   StepTime time;
   time.row_price = 0.25;
-  SuffixDrafter drafter(Tokens{1, 2, 3, 1, 2, 3}, nullptr, time);
+  SuffixDrafter drafter(Tokens(20, 5), nullptr, time);
   EXPECT_GT(drafter.Draft(32).size(), 4U);
   for (int i = 0; i < 20; ++i) drafter.Judge(4, 0);
   uint32_t guesses = 0;
@@ -73,7 +76,7 @@ TEST(SuffixDrafterTest, GuessesLessWhenItIsWrong) {
 TEST(SuffixDrafterTest, DoesNotGuessWhereRowsAreDear) {
   StepTime time;
   time.row_price = 0.95;
-  SuffixDrafter drafter(Tokens{1, 2, 3, 1, 2, 3}, nullptr, time);
+  SuffixDrafter drafter(Tokens(20, 5), nullptr, time);
   EXPECT_EQ(drafter.Draft(32), Tokens());
 }
 

@@ -54,7 +54,8 @@ std::string MetricsText(Service& service) {
   Writer writer;
   const host::EngineStats stats = service.engine.stats();
   uint64_t steps = 0, tokens = 0, queued = 0, total = 0, cached = 0, restored = 0;
-  uint64_t suspensions = 0, replayed = 0, steps_ahead = 0, integrity_failures = 0;
+  uint64_t suspensions = 0, replayed = 0, drafted = 0, confirmed = 0, steps_ahead = 0,
+           integrity_failures = 0;
   double price = 0;
   PrefixStats prefix;
   for (host::LoadedModel& loaded : service.engine.models()) {
@@ -73,6 +74,8 @@ std::string MetricsText(Service& service) {
     prefix.evictions += scheduler.prefix.evictions;
     suspensions += scheduler.suspensions;
     replayed += scheduler.replayed_tokens;
+    drafted += scheduler.drafted;
+    confirmed += scheduler.confirmed;
     price = std::max(price, scheduler.price);
   }
   writer.Value("pie_batches_total", "counter", "Batches run by the devices.", steps);
@@ -125,6 +128,10 @@ std::string MetricsText(Service& service) {
                "Price of a page per tick in credits, the highest of all models.", price);
   writer.Value("pie_suspensions_total", "counter", "Contexts suspended: they lost their pages.",
                suspensions);
+  writer.Value("pie_drafted_tokens_total", "counter", "Tokens that were guessed and verified.",
+               drafted);
+  writer.Value("pie_confirmed_tokens_total", "counter", "Guessed tokens that were right.",
+               confirmed);
   writer.Value("pie_replayed_tokens_total", "counter", "Tokens computed again after a suspension.",
                replayed);
   return writer.Take();

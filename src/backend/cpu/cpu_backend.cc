@@ -134,7 +134,9 @@ class CpuBackend final : public Backend {
       });
     }
     for (uint32_t i = 0; i < members; ++i) {
-      if (!statuses_[i]) output_.failures.push_back({i, std::move(statuses_[i].error())});
+      if (statuses_[i]) continue;
+      output_.failures.push_back(
+          {.member = i, .error = std::move(statuses_[i].error()), .wrote_kv = true});
     }
   }
 

@@ -124,7 +124,9 @@ class DummyBackend final : public Backend {
     output_.slots.resize(batch.members.size());
     for (uint32_t i = 0; i < batch.members.size(); ++i) {
       Status status = Run(batch, batch.members[i], output_.slots[i]);
-      if (!status) output_.failures.push_back({i, std::move(status.error())});
+      if (!status)
+        output_.failures.push_back(
+            {.member = i, .error = std::move(status.error()), .wrote_kv = true});
     }
     return ticket_;
   }
