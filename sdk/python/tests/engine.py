@@ -37,6 +37,7 @@ def reset() -> None:
     state.sent = []
     state.snapshots = {}
     state.fail_next = None
+    state.chains_off = False
     state.bids = []
     state.expected = []
 
@@ -367,6 +368,8 @@ class Chain(Resource):
     """Gives its tokens one, then eight at a time, each after a pass's time."""
 
     def __init__(self, first: ForwardPass, limit: int, stops: list[int]) -> None:
+        if state.chains_off:
+            raise Err("chains are switched off")
         super().__init__()
         assert limit > 0 and len(first.samplers) == 1
         self.ctx = first.ctx
