@@ -368,8 +368,6 @@ class Chain(Resource):
     """Gives its tokens one, then eight at a time, each after a pass's time."""
 
     def __init__(self, first: ForwardPass, limit: int, stops: list[int]) -> None:
-        if state.chains_off:
-            raise Err("chains are switched off")
         super().__init__()
         assert limit > 0 and len(first.samplers) == 1
         self.ctx = first.ctx
@@ -422,6 +420,12 @@ class Chain(Resource):
             ctx.commit_working_pages(len(ctx.working) // PAGE)
             self.previous = token
         return progress(taken, None if self.tokens else self.ended)
+
+
+def run_chain(first: ForwardPass, limit: int, stops: list[int]) -> Chain:
+    if state.chains_off:
+        raise Err("chains are switched off")
+    return Chain(first, limit, stops)
 
 
 def allowed_by(mask: list[int]) -> list[int]:
@@ -534,7 +538,7 @@ def install() -> None:
     module("steps", begin=begin)
     module(
         "chains",
-        run=Chain,
+        run=run_chain,
         Ending=Enum("Ending", "STOP LIMIT CANCELLED", start=0),
         Progress=make_dataclass("Progress", ["tokens", "ended"]),
     )
