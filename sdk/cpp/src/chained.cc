@@ -27,8 +27,9 @@ Result<std::unique_ptr<Chained>> Chained::Start(std::shared_ptr<GeneratorState> 
   std::vector<uint32_t> stops = generator->stops;
   stops.insert(stops.end(), ends.begin(), ends.end());
   const uint32_t length = context.SeqLen();
-  raw::Chain chain = PIE_TRY_SYNC(StartChain(*pass, std::min<size_t>(room, UINT32_MAX), stops));
-  std::unique_ptr<Chained> started(new Chained(std::move(generator), std::move(chain), length));
+  Result<raw::Chain> chain = StartChain(*pass, std::min<size_t>(room, UINT32_MAX), stops);
+  if (!chain) return nullptr;
+  std::unique_ptr<Chained> started(new Chained(std::move(generator), *std::move(chain), length));
   started->input_ = std::exchange(context.buffer, {});
   return started;
 }

@@ -15,8 +15,10 @@ namespace inferlet::detail {
 
 class Chained {
  public:
-  // None if the generation has to run step by step, or has ended. The tokens `ends` also end the
-  // chain, and are accepted.
+  // None if the generation has to run step by step, or has ended. It also runs step by step where
+  // the engine refuses the chain: the configuration may have switched chains off, and for any other
+  // reason a single pass fails as well and says so. The tokens `ends` also end the chain, and are
+  // accepted.
   static Result<std::unique_ptr<Chained>> Start(std::shared_ptr<GeneratorState> generator,
                                                 std::span<const uint32_t> ends = {});
   // Ends the chain. The context forgets the tokens that were not taken.

@@ -145,6 +145,28 @@ Result<void> Accept(GeneratorState& generator, const std::vector<uint32_t>& draf
   return {};
 }
 
+// Takes a step back that has failed or was given up before its end.
+class Undo {
+ public:
+  explicit Undo(ContextState& context)
+      : context_(context), length_(context.SeqLen()), input_(std::exchange(context.buffer, {})) {}
+  Undo(const Undo&) = delete;
+  Undo& operator=(const Undo&) = delete;
+  ~Undo() {
+    if (settled_) return;
+    const uint32_t length = context_.SeqLen();
+    if (length > length_) context_.raw.TruncateWorkingPageTokens(length - length_);
+    context_.buffer.insert(context_.buffer.begin(), input_.begin(), input_.end());
+  }
+  void Dismiss() { settled_ = true; }
+
+ private:
+  ContextState& context_;
+  uint32_t length_;
+  std::vector<uint32_t> input_;
+  bool settled_ = false;
+};
+
 }  // namespace
 
 Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step) {
@@ -156,14 +178,11 @@ Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step) {
   const Drafts drafts = step->cleared ? Drafts() : generator.NextDrafts();
   const auto pass = BuildPass(*step, drafts);
   generator.Expect();
-  // Queued at once, before anything is awaited: should the step be cancelled, the tokens are run.
   context.turns.Settle();
-  const std::vector<uint32_t> input = std::exchange(context.buffer, {});
+  Undo undo(context);
   Result<raw::Output> raw = co_await RunPass(pass);
-  if (!raw) {
-    context.buffer.insert(context.buffer.begin(), input.begin(), input.end());
-    co_return Error(std::move(raw).error());
-  }
+  if (!raw) co_return Error(std::move(raw).error());
+  undo.Dismiss();
   ++generator.steps;
   if (generator.engine_drafts) {
     generator.drafts_of_engine = {List(raw->spec_tokens), List(raw->spec_positions)};

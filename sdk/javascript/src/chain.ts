@@ -37,11 +37,30 @@ export class Chained implements Batches {
   #before: number | undefined;
   #ended = false;
 
-  constructor(context: Context, plan: PassPlan, rule: ChainRule) {
+  /**
+   * Undefined where the engine refuses the chain. The configuration may have switched chains off; for any
+   * other reason a single pass fails as well and says so.
+   */
+  static start(context: Context, plan: PassPlan, rule: ChainRule): Chained | undefined {
+    const before = context.pages.length;
+    const limit = Math.min(rule.limit, U32_MAX);
+    try {
+      return new Chained(context, startChain(context, plan, limit, rule.stops), rule.accept, before);
+    } catch {
+      return undefined;
+    }
+  }
+
+  private constructor(
+    context: Context,
+    chain: Chain,
+    accept: ChainRule['accept'],
+    before: number,
+  ) {
     this.#context = context;
-    this.#accept = rule.accept;
-    this.#before = context.pages.length;
-    this.#chain = startChain(context, plan, Math.min(rule.limit, U32_MAX), rule.stops);
+    this.#chain = chain;
+    this.#accept = accept;
+    this.#before = before;
   }
 
   async next(): Promise<Uint32Array | undefined> {

@@ -319,7 +319,7 @@ export class Generator implements AsyncIterable<GenStep> {
     requests.sample(positionsFrom(pending.length - 1, 1), this.#sampler);
     this.#expect();
     let held = pending.length; // tokens at the front of the buffer that the engine has
-    return new Chained(context, this.#plan(pending, requests), {
+    const chained = Chained.start(context, this.#plan(pending, requests), {
       limit: (this.#limit ?? Infinity) - this.#generated,
       stops: toU32([...this.#stops, ...ends]),
       accept: (chosen) => {
@@ -332,6 +332,7 @@ export class Generator implements AsyncIterable<GenStep> {
         return accepted;
       },
     });
+    return chained ?? this.#stepped();
   }
 
   /** Batches of one step each. */

@@ -42,6 +42,20 @@ for (const options of [{}, { maxTokens: 0 }, { maxTokens: 1 }, { maxTokens: 9 },
     }));
 }
 
+test('an engine that runs no chains runs step by step', () =>
+  run(async () => {
+    const chained = generation({ maxTokens: 9 });
+    const tokens = [...(await chained.g.collectTokens())];
+    machine.chainsOff = true;
+    const stepped = generation({ maxTokens: 9 });
+    try {
+      assert.deepEqual([...(await stepped.g.collectTokens())], tokens);
+    } finally {
+      machine.chainsOff = false;
+    }
+    assert.deepEqual(where(stepped), where(chained));
+  }));
+
 test('what is asked between two tokens runs step by step', () =>
   run(async () => {
     const before = machine.chains;

@@ -92,6 +92,7 @@ export function begin(context, tokens, _mask, _seed, _sampler) {
 
 /** Gives its tokens one, then eight at a time. */
 export function run(pass, limit, stops) {
+  if (machine.chainsOff) throw new Error('chains are switched off');
   const { context, tokens: input } = pass.parts();
   const history = [...context.committed, ...context.working, ...input];
   const tokens = [];

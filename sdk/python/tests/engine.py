@@ -37,6 +37,7 @@ def reset() -> None:
     state.sent = []
     state.snapshots = {}
     state.fail_next = None
+    state.chains_off = False
     state.bids = []
     state.expected = []
 
@@ -421,6 +422,12 @@ class Chain(Resource):
         return progress(taken, None if self.tokens else self.ended)
 
 
+def run_chain(first: ForwardPass, limit: int, stops: list[int]) -> Chain:
+    if state.chains_off:
+        raise Err("chains are switched off")
+    return Chain(first, limit, stops)
+
+
 def allowed_by(mask: list[int]) -> list[int]:
     if not mask:
         return list(range(VOCAB))
@@ -531,7 +538,7 @@ def install() -> None:
     module("steps", begin=begin)
     module(
         "chains",
-        run=Chain,
+        run=run_chain,
         Ending=Enum("Ending", "STOP LIMIT CANCELLED", start=0),
         Progress=make_dataclass("Progress", ["tokens", "ended"]),
     )

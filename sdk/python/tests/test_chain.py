@@ -44,6 +44,17 @@ def test_the_same_tokens_and_context(model, sampler, options):
     assert not engine.left_behind()
 
 
+def test_an_engine_that_runs_no_chains_runs_step_by_step(model):
+    with Context(model) as a, Context(model) as b:
+        one = a.user("hi").generate(GREEDY, max_tokens=9)
+        tokens = one.collect_tokens()
+        engine.state.chains_off = True
+        two = b.user("hi").generate(GREEDY, max_tokens=9)
+        assert two.collect_tokens() == tokens
+        assert where(a, one) == where(b, two)
+    assert not engine.left_behind()
+
+
 def test_wakes_for_several_at_once(model):
     with Context(model) as ctx:
         ctx.user("hi").generate(GREEDY, max_tokens=33).stop([]).collect_tokens()

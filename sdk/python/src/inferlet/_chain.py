@@ -25,7 +25,16 @@ U32_MAX = 0xFFFF_FFFF
 def run(loop: StepLoop, ends: Iterable[int] = ()) -> Chained | Stepped:
     """Starts the loop: `with run(loop) as batches:`. A chained one also ends at the ids `ends`,
     which it accepts."""
-    return Chained(loop, ends) if loop._chainable and loop._begin() else Stepped(loop)
+    if loop._chainable and loop._begin():
+        try:
+            return Chained(loop, ends)
+        except ChainRefused:
+            pass  # the configuration has switched chains off, or a single pass tells what is wrong
+    return Stepped(loop)
+
+
+class ChainRefused(Exception):
+    """The engine does not run this generation by itself."""
 
 
 class Stepped:
@@ -72,7 +81,10 @@ class Chained:
             raw.input_tokens(ctx._buffer, list(range(start, start + pending)))
             raw.sampler([pending - 1], loop._sampler.raw)
             loop._configure(raw)
-            self._chain: Any = ask(chains.run, raw, limit, [*loop._stop, *ends])
+            try:
+                self._chain: Any = ask(chains.run, raw, limit, [*loop._stop, *ends])
+            except PieError as error:
+                raise ChainRefused from error
         ctx._in_pass = True
 
     def __enter__(self) -> Chained:

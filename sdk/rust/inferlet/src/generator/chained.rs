@@ -34,8 +34,9 @@ impl Options {
 }
 
 impl<'ctx> Chained<'ctx> {
-    /// Returns None if the generation has to be run step by step, or has ended. The tokens `ends` also end the
-    /// chain, and are accepted.
+    /// Returns None if the generation has to be run step by step, or has ended. It is also run step by step where
+    /// the engine refuses the chain: the configuration may have switched chains off, and for any other reason a
+    /// single pass fails as well and says so. The tokens `ends` also end the chain, and are accepted.
     pub fn start(shared: &Rc<RefCell<State<'ctx>>>, ends: &[u32]) -> Result<Option<Self>> {
         let mut state = shared.borrow_mut();
         if !state.options.chainable() {
@@ -52,7 +53,7 @@ impl<'ctx> Chained<'ctx> {
         let stops = [&state.options.stops, ends].concat();
         state.expect();
         let tokens_before = state.ctx.inner().working_page_token_count();
-        let chain = plan.submit_chain(state.ctx, max_tokens, &stops)?;
+        let Ok(chain) = plan.submit_chain(state.ctx, max_tokens, &stops) else { return Ok(None) };
         let input = Some(state.ctx.take_buffer());
         Ok(Some(Self { state: shared.clone(), chain, input, tokens_before, ended: false }))
     }

@@ -246,7 +246,7 @@ impl<'ctx> State<'ctx> {
         }
     }
 
-    /// After a step has failed: as if it had not been.
+    /// After a step has failed or was given up: as if it had not been.
     pub fn undo(&mut self, submitted: Submitted) {
         submitted.pass.undo(self.ctx);
         self.ctx.put_back(submitted.input);

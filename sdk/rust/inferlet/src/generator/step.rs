@@ -8,7 +8,7 @@ use crate::pass::Request;
 use crate::sample::Probe;
 use crate::Result;
 
-use super::state::{State, StepRequests};
+use super::state::{State, StepRequests, Submitted};
 
 /// A step that has not run yet.
 #[must_use = "a step does nothing until it is executed"]
@@ -36,17 +36,28 @@ impl<'ctx> GenStep<'ctx> {
         ProbeHandle::new(self.requests.each_step + self.requests.probes.len())
     }
 
-    /// Runs the pass. What its sampler chose is accepted, unless `g.accept` says otherwise afterwards.
+    /// Runs the pass. What its sampler chose is accepted, unless `g.accept` says otherwise afterwards. Where the pass
+    /// fails, or is given up before its end, the context is as it was before.
     pub async fn execute(self) -> Result<Output> {
-        let mut submitted = self.state.borrow_mut().submit(&self.requests)?;
-        let answer = submitted.pass.output().await;
-        let mut state = self.state.borrow_mut();
-        match answer {
-            Ok(raw) => state.settle(submitted, raw),
-            Err(error) => {
-                state.undo(submitted);
-                Err(error)
-            }
+        let submitted = self.state.borrow_mut().submit(&self.requests)?;
+        let mut running = Running { state: &self.state, submitted: Some(submitted) };
+        let raw = running.submitted.as_mut().expect("taken below").pass.output().await?;
+        let submitted = running.submitted.take().expect("taken once");
+        self.state.borrow_mut().settle(submitted, raw)
+    }
+}
+
+/// A queued step. Dropping it takes the step back.
+struct Running<'a, 'ctx> {
+    state: &'a Rc<RefCell<State<'ctx>>>,
+    /// None once the step has run.
+    submitted: Option<Submitted>,
+}
+
+impl Drop for Running<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(submitted) = self.submitted.take() {
+            self.state.borrow_mut().undo(submitted);
         }
     }
 }
