@@ -36,4 +36,7 @@ struct PeftFiles {
 Result<PeftFiles> WritePeft(const AdapterWeights& weights, const AdapterShape& shape,
                             const std::map<std::string, std::string>& metadata = {});
 
+// A file of tensors that has metadata and no tensors.
+std::string EmptyPeftTensors(const std::map<std::string, std::string>& metadata);
+
 }  // namespace pie

@@ -30,7 +30,7 @@ Status CheckFeatures(const json& config) {
     const char* field;
     std::string_view why;
   };
-  constexpr std::array<Feature, 10> kRefused = {{
+  constexpr std::array<Feature, 12> kRefused = {{
       {"use_dora", "DoRA scales the columns of the base weights; train with use_dora=False"},
       {"modules_to_save", "it replaces whole modules; leave it empty"},
       {"lora_bias", "biases of adapters are not computed; train with lora_bias=False"},
@@ -40,6 +40,8 @@ Status CheckFeatures(const json& config) {
       {"target_parameters", "only the projections of layers can be changed"},
       {"alora_invocation_tokens", "an adapter applies to all tokens of a pass"},
       {"use_qalora", "QALoRA pools the inputs of the adapter"},
+      {"kasa_config", "KaSA scales the ranks of the adapter"},
+      {"arrow_config", "an adapter is not chosen by the tokens"},
       {"use_bdlora", "block-diagonal adapters are not computed"},
   }};
   for (const Feature& feature : kRefused) {

@@ -166,6 +166,10 @@ std::string TensorsOf(const std::vector<Written>& modules,
 
 }  // namespace
 
+std::string EmptyPeftTensors(const std::map<std::string, std::string>& metadata) {
+  return TensorsOf({}, metadata);
+}
+
 Result<PeftFiles> WritePeft(const AdapterWeights& weights, const AdapterShape& shape,
                             const std::map<std::string, std::string>& metadata) {
   const std::vector<Written> modules = ModulesOf(weights, shape);
