@@ -109,8 +109,10 @@ std::string ReadFile(const fs::path& path) {
 TEST_P(GoldenAdapterTest, LogitsAreThoseOfPeft) {
   const auto& [name, form] = GetParam();
   const fs::path folder = GoldenModels() / name;
-  const auto device = MakeCpuBackend(
-      (form == Form::kFolder ? folder : folder / "model.gguf").string(), {.total_pages = 64});
+  const Golden golden(name);
+  const auto device =
+      MakeCpuBackend((form == Form::kFolder ? folder : folder / "model.gguf").string(),
+                     {.total_pages = 64, .max_positions = golden.max_positions});
   ASSERT_TRUE(device) << device.error().text;
   const AdapterShape& shape = (*device)->info().adapters;
   const std::string tensors = ReadFile(folder / "adapter" / kPeftTensorFile);
@@ -120,7 +122,7 @@ TEST_P(GoldenAdapterTest, LogitsAreThoseOfPeft) {
   const auto expected = Safetensors::Open(folder / "adapter" / "golden.safetensors");
   ASSERT_TRUE(expected) << expected.error().text;
   const Tensor& logits = *expected->tensors().Find("logits");
-  Sequence sequence(Golden(name).prompt);
+  Sequence sequence(golden.prompt);
   // Also as we write it.
   const PeftFiles written = *WritePeft(*weights, shape);
   const auto again = ReadPeft(written.config, std::as_bytes(std::span(written.tensors)), shape);

@@ -36,10 +36,10 @@ impl Default for Input {
         Self {
             adapter: "ahoy".into(),
             beginning: "Ahoy".into(),
-            generations: 30,
+            generations: 20,
             pairs: 16,
             rank: 8,
-            sigma: 0.02,
+            sigma: 0.1,
             seed: 1,
         }
     }
