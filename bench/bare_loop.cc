@@ -40,7 +40,10 @@ void BareLoop::Add(Sequence& sequence, std::span<const uint32_t> tokens) {
                             .first_page = static_cast<uint32_t>(batch_.pages.size()),
                             .pages = pages,
                             .kv_tokens = sequence.tokens,
-                            .samples = &last_row_});
+                            .samples = &last_row_,
+                            .adapter = sequence.adapter,
+                            .zo_seed = sequence.zo_seed,
+                            .zo_sigma = sequence.zo_sigma});
   batch_.tokens.insert(batch_.tokens.end(), tokens.begin(), tokens.end());
   batch_.pages.insert(batch_.pages.end(), sequence.pages.begin(), sequence.pages.begin() + pages);
   for (uint32_t i = 0; i < rows; ++i) batch_.positions.push_back(sequence.tokens + i);

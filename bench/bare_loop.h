@@ -19,6 +19,9 @@ class BareLoop {
     std::vector<PageId> pages;  // may be more than its tokens need
     uint32_t tokens = 0;        // that are in the pages
     uint32_t next = 0;          // the input of the next step
+    const DeviceAdapter* adapter = nullptr;
+    int64_t zo_seed = 0;
+    float zo_sigma = 0;
   };
 
   // Uses the device's pages from `first_page` on.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the benchmarks, writes build/bench.json (one flat object), prints each figure and its aim.
 
-    bench/run.py [engine] [tax] [kv] [serve] [cpu] [--rounds N]
+    bench/run.py [engine] [tax] [kv] [serve] [adapters] [cpu] [--rounds N]
 
-Without arguments all five parts are measured. A part that is not measured keeps its last figures.
+Without arguments all six parts are measured. A part that is not measured keeps its last figures.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
+import adapters
 import cpu
 import kv
 import serve
@@ -23,7 +24,7 @@ import tax
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "bench.json"
 
-PARTS = ("engine", "tax", "kv", "serve", "cpu")
+PARTS = ("engine", "tax", "kv", "serve", "adapters", "cpu")
 
 # Key → the aim: an upper bound (<=) or a lower bound (>=).
 AIMS = {
@@ -55,7 +56,8 @@ def measure_engine() -> dict[str, float]:
 
 
 def show(key: str, value: float) -> str:
-    sign, aim = {**AIMS, **tax.AIMS, **kv.AIMS, **serve.AIMS, **cpu.AIMS}.get(key, ("", None))
+    aims = {**AIMS, **tax.AIMS, **kv.AIMS, **serve.AIMS, **adapters.AIMS, **cpu.AIMS}
+    sign, aim = aims.get(key, ("", None))
     reached = aim is None or (value <= aim if sign == "<=" else value >= aim)
     note = "" if aim is None else f"  {'' if reached else 'not '}reached: {sign} {aim:g}"
     return f"{key:36} {value:14,.3f}{note}"
@@ -68,6 +70,7 @@ def measure(parts: Collection[str], rounds: int) -> dict[str, float]:
         "tax": tax.measure,
         "kv": kv.measure,
         "serve": serve.measure,
+        "adapters": adapters.measure,
         "cpu": lambda: cpu.measure(max(1, rounds)),
     }
     results: dict[str, float] = {}

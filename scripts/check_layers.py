@@ -39,8 +39,9 @@ CPU_PARTS: dict[str, tuple[str, ...]] = {
     "quant": ("machine",),
     "matmul": ("machine", "quant"),
     "attention": ("machine",),
+    "adapters": ("machine",),
     "weights": ("machine", "matmul"),
-    "layers": ("machine", "quant", "matmul", "attention", "weights"),
+    "layers": ("machine", "quant", "matmul", "attention", "adapters", "weights"),
 }
 
 # The bridge's generated headers are the only includes from outside src/, for these folders alone.

@@ -71,6 +71,9 @@ class Asynchronous final : public Backend {
     WaitForAll();
     return device_->WritePage(page, content);
   }
+  Result<DeviceAdapterPtr> LoadAdapter(const AdapterWeights& weights) const override {
+    return device_->LoadAdapter(weights);
+  }
   void SetMeanwhile(const std::shared_ptr<Meanwhile>& meanwhile) override {
     WaitForAll();
     device_->SetMeanwhile(meanwhile);

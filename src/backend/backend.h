@@ -1,5 +1,5 @@
-// Backend: a device that runs batches. One owner, the step thread; no call is made from another
-// thread.
+// Backend: a device that runs batches. One owner, the step thread; no call but LoadAdapter is made
+// from another thread.
 //
 // A backend writes the KV of each new token into its member's pages (slot kv_tokens + i of the
 // concatenated pages), attends to the slots that the masks allow, and reads what the samples ask
@@ -16,9 +16,11 @@
 #include <span>
 #include <string>
 
+#include "backend/adapter.h"
 #include "backend/batch.h"
 #include "backend/meanwhile.h"
 #include "base/result.h"
+#include "model/adapter/adapter.h"
 
 namespace pie {
 
@@ -37,6 +39,7 @@ struct BackendInfo {
   size_t page_bytes = 0;
   std::string layout;       // how a page is laid out: type, heads, layers, tokens
   std::string fingerprint;  // of the model that computed it
+  AdapterShape adapters;    // what adapters must fit; no layers: the device takes none
 };
 
 class Backend {
@@ -57,6 +60,12 @@ class Backend {
   // in flight. Content that is written back, to any page, is as if it had been computed there.
   virtual Status ReadPage(PageId page, std::span<std::byte> content) = 0;
   virtual Status WritePage(PageId page, std::span<const std::byte> content) = 0;
+
+  // Makes the device's form of an adapter, whose weights fit info().adapters. Any thread may call
+  // it, at any time. Costs a pass over the weights.
+  virtual Result<DeviceAdapterPtr> LoadAdapter(const AdapterWeights&) const {
+    return Fail(Code::kUnavailable, "the device {} applies no adapters", info().name);
+  }
 
   // What the device's own threads may do while it has no batch, for the rest of its life.
   virtual void SetMeanwhile(const std::shared_ptr<Meanwhile>&) {}

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "backend/adapter.h"
 #include "base/brle.h"
 #include "base/ids.h"
 #include "base/result.h"
@@ -108,6 +109,12 @@ struct Batch {
     // In place of `logit_mask`: row first_draw + i has mask i, and every row has mask 0 if there
     // are no `draws`.
     TokenMasks* masks = nullptr;
+    // Changes the weights for this member's rows, by this device's form of an adapter. Null: the
+    // model alone.
+    const DeviceAdapter* adapter = nullptr;
+    // The noise that is added to the adapter (model/adapter/zo.h); seed 0: none.
+    int64_t zo_seed = 0;
+    float zo_sigma = 0;
   };
   // A token that is not known when the batch is built, because an earlier batch chooses it.
   struct CarriedToken {

@@ -145,6 +145,7 @@ Result<Config> ReadConfig(const std::string& given) {
   config.runtime.cache_dir = CacheDir() + "/code";
   config.scratch_root = TempDir() + "/pie-scratch";
   config.snapshot_root = HomeDir() + "/snapshots";
+  config.adapter_root = HomeDir() + "/adapters";
   std::string path = given.empty() ? HomeDir() + "/config.toml" : given;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
@@ -178,6 +179,11 @@ Result<Config> ReadConfig(const std::string& given) {
   if (config.snapshot_root.starts_with("~/")) config.snapshot_root.replace(0, 1, UserHome());
   runtime.Read("snapshot_quota_mb", &config.limits.max_snapshot_bytes, {.scale = 1 << 20});
   runtime.Read("max_snapshots", &config.limits.max_snapshots);
+  runtime.Read("adapter_dir", &config.adapter_root);
+  if (config.adapter_root.starts_with("~/")) config.adapter_root.replace(0, 1, UserHome());
+  runtime.Read("adapter_quota_mb", &config.limits.max_adapter_bytes, {.scale = 1 << 20});
+  runtime.Read("adapter_memory_mb", &config.limits.max_adapter_memory, {.scale = 1 << 20});
+  runtime.Read("max_adapters", &config.limits.max_adapters);
   runtime.Read("prefix_cache", &config.prefix_cache);
   std::string compiler = "both";
   runtime.Read("wasm_compiler", &compiler);

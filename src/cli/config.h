@@ -41,6 +41,7 @@ struct Config {
   std::string scratch_root;
   std::string data_root;      // empty: no /data
   std::string snapshot_root;  // empty: contexts are saved in memory only
+  std::string adapter_root;   // empty: adapters are in memory only
   bool prefix_cache = true;
   bool shared_prefixes = false;
   host::Limits limits;

@@ -1,4 +1,5 @@
 #include "cli/server_commands.h"
+#include "cli/adapter_command.h"
 
 #include <memory>
 #include <string>
@@ -152,6 +153,7 @@ void AddServerCommands(CLI::App& app, std::function<int()>& chosen) {
   AddInferlets(app, chosen);
   AddConfig(app, chosen);
   AddSnapshotCommands(*app.add_subcommand("snapshot", kSnapshotAbout), chosen);
+  AddAdapterCommands(*app.add_subcommand("adapter", kAdapterAbout), chosen);
   CLI::App* driver =
       app.add_subcommand("driver", "List the devices that models can run on: pie driver list");
   driver->require_subcommand(1);

@@ -100,6 +100,7 @@ Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool qui
   options.scratch_root = config.scratch_root;
   options.data_root = config.data_root;
   options.snapshot_root = config.snapshot_root;
+  options.adapter_root = config.adapter_root;
   options.shared_prefixes = config.shared_prefixes;
   options.limits = config.limits;
   options.shared_topics = config.shared_topics;

@@ -34,12 +34,21 @@ std::unique_ptr<Snapshots> MakeSnapshots(const EngineOptions& options) {
   return std::make_unique<Snapshots>(options.limits, options.snapshot_root, std::move(models));
 }
 
+std::unique_ptr<Adapters> MakeAdapters(const EngineOptions& options) {
+  std::vector<Adapters::ModelRef> models;
+  for (const LoadedModel& loaded : options.models) {
+    models.push_back({loaded.model.name, loaded.scheduler.get()});
+  }
+  return std::make_unique<Adapters>(options.limits, options.adapter_root, std::move(models));
+}
+
 }  // namespace
 
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
       hub_(options_.limits),
       snapshots_(MakeSnapshots(options_)),
+      adapters_(MakeAdapters(options_)),
       inputs_(std::make_shared<ByteBudget>(options_.limits.max_inputs_bytes)),
       file_work_("pie-files", kFileThreads, options_.limits.max_queued_calls),
       launch_work_("pie-launch", kLaunchThreads, options_.limits.max_queued_calls),
@@ -205,6 +214,7 @@ Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, std::st
       return std::unexpected(made.error());
     }
     data = *std::move(made);
+    process->data_dir_ = data;
     folders_->Watch(process, data, "/data", limits().max_data_bytes);
   }
   // It may end before Launch returns: it keeps itself alive, and forgets itself at its exit.

@@ -17,6 +17,7 @@
 
 #include "base/result.h"
 #include "base/work_queue.h"
+#include "host/adapters.h"
 #include "host/folder_watch.h"
 #include "host/hub.h"
 #include "host/limits.h"
@@ -48,6 +49,7 @@ struct EngineOptions {
   std::string scratch_root;          // below which scratch folders are made
   uint64_t default_token_limit = 0;  // of a process that is launched without one; 0 = none
   bool shared_topics = false;        // topics that begin with "shared/" are everybody's
+  std::string adapter_root;          // where adapters are; empty = in memory, for this run only
   std::string snapshot_root;     // where contexts are saved; empty = in memory, for this run only
   bool shared_prefixes = false;  // equal beginnings are shared by all users, not by each alone
   std::string data_root;  // below which users have a /data that stays; empty = they have none
@@ -103,6 +105,7 @@ class Engine {
   const std::shared_ptr<PaceMetrics>& pace() const { return pace_; }
   Hub& hub() { return hub_; }
   Snapshots& snapshots() { return *snapshots_; }
+  Adapters& adapters() { return *adapters_; }
   // Its threads read and delete files for guests.
   WorkQueue& file_work() { return file_work_; }
   // Its threads check and compile grammars.
@@ -133,6 +136,7 @@ class Engine {
   std::atomic<uint64_t> next_instance_ = 1;
   Hub hub_;
   std::unique_ptr<Snapshots> snapshots_;
+  std::unique_ptr<Adapters> adapters_;
   std::shared_ptr<ByteBudget> inputs_;  // of what runs
   const std::shared_ptr<PaceMetrics> pace_ = std::make_shared<PaceMetrics>();
 

@@ -87,6 +87,29 @@ class Completion {
   std::shared_ptr<Pace> pace_;
 };
 
+// The pass runs under the version that its adapter has now, whatever becomes of the adapter.
+Status UseAdapter(Pass& pass) {
+  if (!pass.adapter) {
+    if (!pass.zo_seed) return {};
+    return Fail(Code::kInvalid, "the pass has a zo seed, but no adapter that it could perturb");
+  }
+  const auto version = PIE_TRY(pass.adapter->current());
+  if (pass.zo_seed && version->zo.population == 0) {
+    return Fail(Code::kInvalid,
+                "the pass has a zo seed, but adapter '{}' is not being tuned: call zo.initialize",
+                pass.adapter->name());
+  }
+  pass.forward.adapter_weights = version->device;
+  pass.forward.adapter = {};
+  if (!version->device) return {};
+  pass.forward.adapter.version = version->number;
+  if (pass.zo_seed.value_or(0) != 0 && version->zo.sigma != 0) {
+    pass.forward.adapter.seed = *pass.zo_seed;
+    pass.forward.adapter.sigma = version->zo.sigma;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Pass*> OpenPass(Process& process, uint32_t handle) {
@@ -133,8 +156,9 @@ void AddSampler(Process& process, Pass& pass, std::span<const uint32_t> rows,
   spec.ids.assign(ids.begin(), ids.end());
 }
 
-Status Check(Process& process, const Pass& pass) {
+Status Check(Process& process, Pass& pass) {
   if (pass.refusal) return std::unexpected(*pass.refusal);
+  PIE_RETURN_IF_ERROR(UseAdapter(pass));
   return Validate(pass.forward, InfoOf(process, pass));
 }
 

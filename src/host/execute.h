@@ -19,13 +19,14 @@ void AddInput(Process& process, Pass& pass, std::span<const uint32_t> tokens,
               std::span<const uint32_t> positions);
 void AddSampler(Process& process, Pass& pass, std::span<const uint32_t> rows,
                 const pie_bridge::Sampler& sampler);
-// Checks a pass before it is queued; the scheduler and the device trust the answer.
-Status Check(Process& process, const Pass& pass);
 // Makes the pass's matchers its rules, if it has any. Call it once the pass is valid.
 void MakeRules(Process& process, Pass& pass);
 // Checks the drafts of a valid pass, and adds them behind its tokens; `step` is the number of the
 // chain's token that the last row of the input chooses, and `row` what it draws by.
 Status AddDrafts(Process& process, Pass& pass, uint32_t step, uint32_t row);
+// Checks a pass before it is queued, and fixes the version of its adapter; the scheduler and the
+// device trust the answer.
+Status Check(Process& process, Pass& pass);
 // The context that the pass was given, if the guest still has it.
 Result<Context*> ContextOf(Process& process, const Pass& pass);
 // Takes tokens to be computed from a process's budget; null: it has none.

@@ -18,6 +18,9 @@ struct Limits {
   size_t max_messaging_bytes = 1ull << 30;  // unread in all topics of a user
   size_t max_snapshots = 4'096;             // saved contexts, a user
   size_t max_snapshot_bytes = 16ull << 30;  // files of those
+  size_t max_adapters = 1'024;              // adapters, a user
+  size_t max_adapter_bytes = 8ull << 30;    // files of those
+  size_t max_adapter_memory = 2ull << 30;   // adapters in memory, of all users
   size_t max_queued_saves = 1'024;          // contexts that wait to be written, of all users
   size_t max_queued_calls = 1'024;          // launches that wait for a thread; the same for opens
   size_t max_pass_bytes = 256ull << 20;     // passes being made or under way and unread results

@@ -21,6 +21,7 @@ Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live)
       chains("chain", limit, live),
       grammars("grammar", std::min(limit, kMostGrammars), live),
       matchers("matcher", std::min(limit, kMostGrammars), live),
+      adapters("adapter", limit, live),
       calls("call", limit, live),
       texts("future string", limit, live),
       blobs("future blob", limit, live),

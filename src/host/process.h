@@ -18,6 +18,7 @@
 
 #include "base/ids.h"
 #include "base/random.h"
+#include "host/adapters.h"
 #include "host/byte_budget.h"
 #include "host/chain_output.h"
 #include "host/context.h"
@@ -82,6 +83,8 @@ struct Pass {
   std::vector<uint32_t> drafts, draft_positions;
   bool wants_drafts = false;  // from the engine
   bool seeded = false;
+  std::shared_ptr<NamedAdapter> adapter;  // null: the model alone
+  std::optional<int64_t> zo_seed;
   bool executed = false;
   // Why `execute` refuses the pass. The functions that set its parts have no result, so they note
   // their errors here; the first one stays.
@@ -181,6 +184,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<RunningChain> chains;
     HandleTable<Grammar> grammars;
     HandleTable<std::shared_ptr<GuestMatcher>> matchers;
+    HandleTable<AdapterHandle> adapters;
     HandleTable<std::shared_ptr<Waitable>> calls;  // that another thread works on
     HandleTable<std::shared_ptr<Letter>> texts, blobs;
     HandleTable<std::shared_ptr<Process>> children;
@@ -194,6 +198,9 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   Listener* listener() { return options_.listener.get(); }
   Mailbox& inbox() { return *inbox_; }
   Mailbox& files() { return *files_; }
+  // The folders that the guest sees as /scratch and /data; empty: it has none.
+  const std::string& scratch_dir() const { return scratch_dir_; }
+  const std::string& data_dir() const { return data_dir_; }
 
  private:
   friend class Engine;
@@ -207,8 +214,8 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   Charge input_;                            // what it was launched with
   std::shared_ptr<ByteBudget> pass_bytes_;  // what its passes and unread results hold
   const std::shared_ptr<Pace> pace_;
-  uint64_t draws_ = 0;  // passes numbered so far: each draws its own random numbers
-  std::string scratch_dir_;
+  uint64_t draws_ = 0;                  // passes numbered so far: each draws its own random numbers
+  std::string scratch_dir_, data_dir_;  // empty: it has none
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;

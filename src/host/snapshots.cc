@@ -196,6 +196,11 @@ Status Snapshots::WriteFile(std::string_view user, const std::string& name,
     return Fail(Code::kInternal, "the context counts {} tokens, its pages hold {}",
                 context.tokens(), rows.size());
   }
+  if (!rows.adapters.empty()) {
+    return Fail(Code::kUnavailable,
+                "the context has tokens that were computed with an adapter; such a context cannot "
+                "be saved to a file");
+  }
   const uint64_t bytes = SnapshotBytes(info, rows.view());
   SnapshotWriter writer = PIE_TRY(store_->Begin(key, bytes));
   PIE_RETURN_IF_ERROR(writer.Write(SnapshotHead(info, rows.view())));

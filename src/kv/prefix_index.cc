@@ -1,6 +1,7 @@
 #include "kv/prefix_index.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/random.h"
 
@@ -48,6 +49,14 @@ BlockDigest PrefixIndex::DigestOf(const Block& parent, const RowsView& rows) con
   for (const Brle& mask : rows.masks) {
     add(mask.size());
     for (uint32_t run : mask) add(run);
+  }
+  for (uint32_t i = 0; i < rows.size() && !rows.adapters.empty(); ++i) {
+    const RowAdapter adapter = rows.adapter(i);
+    if (adapter == RowAdapter()) continue;
+    add(i);
+    add(adapter.version);
+    add(static_cast<uint64_t>(adapter.seed));
+    add(std::bit_cast<uint32_t>(adapter.sigma));
   }
   return {high, low};
 }

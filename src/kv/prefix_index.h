@@ -2,9 +2,9 @@
 // however they came about, so their KV is in memory once.
 //
 // A Block is a full page with the rows that it was computed from, below the block before it. Its
-// digest is chained: over the parent's, the tokens, positions and masks; the first one over the
-// salt, which keeps users apart. A block that is found by its digest is compared row by row before
-// it is used, so that a collision costs a miss and no more.
+// digest is chained: over the parent's, the tokens, positions, masks and adapters; the first one
+// over the salt, which keeps users apart. A block that is found by its digest is compared row by
+// row before it is used, so that a collision costs a miss and no more.
 //
 // Where no whole page matches, the beginning of one may. The index knows the youngest few of the
 // pages behind one parent that begin with the same row. A sequence that continues differently

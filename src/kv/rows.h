@@ -1,5 +1,5 @@
 // Rows: what a sequence was fed. A row is a token, its position and, rarely, a mask of the tokens
-// it may attend to. The KV can be computed again from the rows alone.
+// it may attend to, and an adapter. The KV can be computed again from the rows alone.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,47 @@
 
 namespace pie {
 
+// What changed the model when it computed a row: an adapter and, in zeroth-order tuning, noise. KV
+// depends on it, so rows with different ones are different rows. It only names the adapter; whoever
+// may have to compute the row again keeps the weights (sched/lane.h).
+struct RowAdapter {
+  uint64_t version = 0;  // of the weights; unique among all adapters. 0: the model alone
+  int64_t seed = 0;      // of the noise; 0: none
+  float sigma = 0;       // of the noise
+  friend bool operator==(const RowAdapter&, const RowAdapter&) = default;
+};
+
 // Rows that live elsewhere.
 struct RowsView {
   std::span<const uint32_t> tokens;
   std::span<const uint32_t> positions;  // one a token
   std::span<const Brle> masks;          // empty = all causal; else one a token
+  // empty = none; one = that of all rows; else one a token
+  std::span<const RowAdapter> adapters = {};
 
   uint32_t size() const { return static_cast<uint32_t>(tokens.size()); }
+  RowAdapter adapter(size_t row) const {
+    return adapters.empty() ? RowAdapter() : adapters[adapters.size() == 1 ? 0 : row];
+  }
   RowsView Sub(size_t first, size_t count) const;
 };
 
 struct Rows {
   std::vector<uint32_t> tokens;
   std::vector<uint32_t> positions;
-  std::vector<Brle> masks;  // as in RowsView
+  std::vector<Brle> masks;           // as in RowsView
+  std::vector<RowAdapter> adapters;  // as in RowsView
 
   uint32_t size() const { return static_cast<uint32_t>(tokens.size()); }
-  RowsView view() const { return {tokens, positions, masks}; }
+  RowsView view() const { return {tokens, positions, masks, adapters}; }
   // `first_slot` is the place of the first of `rows` in the sequence. Masks are kept clipped to
   // what a row can see, so that equal rows compare equal; a mask that hides nothing is not kept.
   void Append(const RowsView& rows, uint32_t first_slot);
   void Truncate(uint32_t count);
   void RemoveFront(uint32_t count);
 
-  friend bool operator==(const Rows&, const Rows&) = default;
+ private:
+  void AppendAdapters(const RowsView& rows, uint32_t before);
 };
 
 // How many rows `a` and `b` have in common at their beginning. 0 if either has masks.
@@ -41,5 +58,8 @@ uint32_t EqualRows(const RowsView& a, const RowsView& b);
 
 // Is `a` equal to the Rows that appending `b` would give?
 bool operator==(const Rows& a, const RowsView& b);
+inline bool operator==(const Rows& a, const Rows& b) {
+  return a == b.view();
+}
 
 }  // namespace pie

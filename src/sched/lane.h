@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/adapter.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "kv/history.h"
@@ -74,16 +75,20 @@ struct Lane {
   std::optional<Error> closed;        // too many operations wait: newcomers fail with it
   std::optional<Parked> parked;       // set while the lane is suspended or returning
   Cohort::Peer peer;                  // for the batch policy
+  // Adapters that its tokens were computed with, kept in memory in case they are computed again.
+  std::vector<std::pair<uint64_t, DeviceAdapterPtr>> adapters;  // by version
   std::vector<Operation> operations;  // [head, end) wait; the vector is reused
   size_t head = 0;
 
   // The operation that has begun: a pass, or a read, or none.
   std::unique_ptr<ScheduledPass> pass;
   std::unique_ptr<KvRead> read;
-  uint64_t ticket = 0;                    // its order of arrival
-  uint64_t place = 0;                     // the lane's place among those that wait for a batch
-  int64_t ready_since_ns = 0;             // when it began to wait for a batch
-  std::unique_ptr<ScheduledPass> replay;  // computes the parked tokens again, before the pass
+  uint64_t ticket = 0;         // its order of arrival
+  uint64_t place = 0;          // the lane's place among those that wait for a batch
+  int64_t ready_since_ns = 0;  // when it began to wait for a batch
+  // Computes the parked tokens again, before the pass. Tokens of different adapters are computed by
+  // one replay after another.
+  std::unique_ptr<ScheduledPass> replay;
 
   uint32_t tokens() const { return parked ? parked->tokens : kv.tokens(); }
   size_t waiting() const { return operations.size() - head; }
@@ -98,7 +103,7 @@ struct Lane {
   ScheduledPass& next_pass() const { return replay ? *replay : *pass; }
   // Rows that are still to run: those of the replay and those of the pass.
   uint32_t rows_wanted() const {
-    return (replay ? replay->rows_left() : 0) + (pass ? pass->rows_left() : 0);
+    return (replay ? parked->tokens - kv.tokens() : 0) + (pass ? pass->rows_left() : 0);
   }
   // Pages that the lane must take for them. O(1).
   uint32_t PagesWanted(uint32_t page_tokens) const;

@@ -4,6 +4,20 @@
 #include <utility>
 
 namespace pie {
+namespace {
+
+constexpr auto ByVersion = [](const auto& adapter) { return adapter.first; };
+
+// What the lane was fed, wherever its tokens are.
+Rows RowsOf(const Lane& lane) {
+  if (!lane.parked) return lane.kv.history().From(0);
+  if (lane.parked->history) return lane.parked->history->From(0);
+  Rows rows;
+  rows.Append(lane.parked->stored->rows().Sub(0, lane.parked->tokens), 0);
+  return rows;
+}
+
+}  // namespace
 
 uint32_t Lane::PagesWanted(uint32_t page_tokens) const {
   const uint32_t missing = replay ? 0 : tokens() - kv.tokens();
@@ -27,6 +41,7 @@ void LaneStates::EndFork(Lane& child, const Lane& parent) {
     child.broken = parent.broken;
   } else if (!child.broken) {
     child.kv = parent.kv.Fork();
+    child.adapters = parent.adapters;
     child.parked = parent.parked;
     child.residence = parent.suspended() ? Residence::kSuspended : Residence::kResident;
   }
@@ -101,16 +116,46 @@ void LaneStates::Return(Lane& lane) {
     InsertByPlace(restoring_, lane);
     return;
   }
-  Rows rows = lane.parked->history->From(0);
-  const uint32_t found = lane.kv.Adopt(rows.view());
-  if (found == rows.size()) return EndReturn(lane);
-  rows.RemoveFront(found);
+  const Rows rows = lane.parked->history->From(0);
+  lane.kv.Adopt(rows.view());
+  if (lane.kv.tokens() == rows.size()) return EndReturn(lane);
+  MakeReplay(lane, rows);
+}
+
+void LaneStates::MakeReplay(Lane& lane, const Rows& rows) {
+  const uint32_t first = lane.kv.tokens();
+  const RowsView view = rows.view();
+  uint32_t count = 1;
+  while (first + count < rows.size() && view.adapter(first + count) == view.adapter(first)) ++count;
   lane.replay = std::make_unique<ScheduledPass>();
-  lane.replay->first_read = rows.size();
-  lane.replay->forward.sequence = lane.id;
-  lane.replay->forward.tokens = std::move(rows.tokens);
-  lane.replay->forward.positions = std::move(rows.positions);
-  lane.replay->forward.attention = std::move(rows.masks);
+  lane.replay->first_read = count;
+  Forward& forward = lane.replay->forward;
+  forward.sequence = lane.id;
+  const RowsView run = view.Sub(first, count);
+  forward.tokens.assign(run.tokens.begin(), run.tokens.end());
+  forward.positions.assign(run.positions.begin(), run.positions.end());
+  forward.attention.assign(run.masks.begin(), run.masks.end());
+  forward.adapter = run.adapter(0);
+  if (forward.adapter.version == 0) return;
+  const auto kept = std::ranges::find(lane.adapters, forward.adapter.version, ByVersion);
+  PIE_CHECK(kept != lane.adapters.end());
+  forward.adapter_weights = kept->second;
+}
+
+void LaneStates::KeepAdapter(Lane& lane) {
+  constexpr size_t kUnchecked = 8;
+  const Forward& forward = lane.pass->forward;
+  if (!forward.adapter_weights) return;
+  const uint64_t version = forward.adapter.version;
+  if (std::ranges::find(lane.adapters, version, ByVersion) != lane.adapters.end()) return;
+  if (lane.adapters.size() >= kUnchecked) {
+    const Rows rows = RowsOf(lane);
+    std::erase_if(lane.adapters, [&](const auto& kept) {
+      return std::ranges::find(rows.adapters, kept.first, &RowAdapter::version) ==
+             rows.adapters.end();
+    });
+  }
+  lane.adapters.emplace_back(version, forward.adapter_weights);
 }
 
 void LaneStates::EndReturn(Lane& lane) {
@@ -118,6 +163,10 @@ void LaneStates::EndReturn(Lane& lane) {
   LeaveLists(lane);
   if (lane.replay) replayed_tokens_ += lane.replay->rows();
   lane.replay.reset();
+  if (lane.kv.tokens() < lane.parked->tokens) {  // the rest was computed with another adapter
+    MakeReplay(lane, lane.parked->history->From(0));
+    return BeginPass(lane);
+  }
   lane.parked.reset();
   if (lane.pass) {
     lane.residence = Residence::kAdmitted;
@@ -134,6 +183,7 @@ void LaneStates::Admit(Lane& lane) {
 }
 
 void LaneStates::Truncate(Lane& lane, uint32_t tokens) {
+  if (tokens == 0) lane.adapters.clear();
   if (!lane.parked) {
     lane.kv.Truncate(tokens);
     return;

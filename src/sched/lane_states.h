@@ -70,8 +70,11 @@ class LaneStates {
   // A suspended lane comes back. There must be room for what is parked and for its pass.
   void Return(Lane& lane);
   // The last chunk of a lane's replay has run, or the last of its stored pages was written. Its
-  // pass or its read is next.
+  // next replay, its pass or its read follows.
   void EndReturn(Lane& lane);
+  // The lane's pass begins: its adapter stays in memory as long as the lane may have to compute its
+  // tokens again. Adapters that no token of the lane needs any more go once there are many.
+  static void KeepAdapter(Lane& lane);
   // A lane that has no pages may take some, and keeps them until some of its pass has run.
   void Admit(Lane& lane);
   void Truncate(Lane& lane, uint32_t tokens);
@@ -85,6 +88,8 @@ class LaneStates {
   Status CheckIntegrity(std::span<const Lane* const> lanes) const;
 
  private:
+  // Makes the replay of `rows` behind those that the lane has, up to the first of another adapter.
+  static void MakeReplay(Lane& lane, const Rows& rows);
   static void InsertByPlace(std::vector<Lane*>& lanes, Lane& lane);
   void LeaveLists(Lane& lane);
 

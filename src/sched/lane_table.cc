@@ -362,7 +362,10 @@ std::optional<Error> LaneTable::FaultOf(const Lane& lane) const {
 // The lane's pass waits for a batch, or fails at once if it could never run.
 void LaneTable::Begin(Lane& lane) {
   const std::optional<Error> fault = FaultOf(lane);
-  if (!fault) return states_.BeginPass(lane);
+  if (!fault) {
+    LaneStates::KeepAdapter(lane);
+    return states_.BeginPass(lane);
+  }
   states_.Break(lane, *fault);
   EndPass(lane, std::unexpected(*fault));
 }

@@ -50,6 +50,11 @@ bool Scheduler::chains_allowed() const {
   return impl_->chains;
 }
 
+Result<DeviceAdapterPtr> Scheduler::LoadAdapter(const AdapterWeights& weights) const {
+  PIE_RETURN_IF_ERROR(CheckFits(weights, info().adapters));
+  return impl_->backend->LoadAdapter(weights);
+}
+
 void Scheduler::SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile) {
   impl_->queue.Push(command::UseMeanwhile{std::move(meanwhile)});
 }

@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "backend/adapter.h"
 #include "backend/backend.h"
 #include "backend/meanwhile.h"
 #include "base/ids.h"
@@ -50,9 +51,14 @@ struct Forward {
   uint32_t first_draw = 0;
   std::optional<double> bid;     // credits for a page and a tick, of this pass alone
   std::unique_ptr<Chain> chain;  // the passes that follow by themselves; null = none
+  // Changes the model for these tokens, and for those of the chain.
+  RowAdapter adapter;
+  DeviceAdapterPtr adapter_weights;  // those of adapter.version; null = the model alone
+
   RowsView rows(size_t first, size_t count) const {
-    return RowsView{tokens, positions, attention}.Sub(first, count);
+    return RowsView{tokens, positions, attention, adapters()}.Sub(first, count);
   }
+  std::span<const RowAdapter> adapters() const { return {&adapter, adapter_weights ? 1U : 0U}; }
   // Takes the result, on the step thread. It must be quick and never block.
   std::move_only_function<void(Result<std::vector<Slot>>)> done;
 };
@@ -104,6 +110,8 @@ class Scheduler {
 
   const BackendInfo& info() const;
   bool chains_allowed() const;
+  // Makes the device's form of an adapter that fits info().adapters. Slow; waits for no batch.
+  Result<DeviceAdapterPtr> LoadAdapter(const AdapterWeights& weights) const;
 
   // Sets what the step thread does while it waits for guests. Call it before there are any.
   void SetMeanwhile(std::shared_ptr<Meanwhile> meanwhile);

@@ -327,6 +327,9 @@ void StepLoop::Board(Lane& lane, uint32_t rows) {
       .draws = forward.draws.empty() ? nullptr : &forward.draws,
       .first_draw = forward.first_draw,
       .masks = forward.rules ? &forward.rules->masks() : nullptr,
+      .adapter = forward.adapter_weights.get(),
+      .zo_seed = forward.adapter.seed,
+      .zo_sigma = forward.adapter.sigma,
   });
   const auto first = static_cast<std::ptrdiff_t>(pass.rows_done);
   const auto last = first + static_cast<std::ptrdiff_t>(rows);
@@ -398,13 +401,19 @@ void StepLoop::BoardAhead(Lane& lane, uint32_t source) {
       .seed = SeedAhead(pass),
       .logit_mask = forward.logit_mask.empty() ? nullptr : &forward.logit_mask,
       .samples = &forward.samples,
+      .adapter = forward.adapter_weights.get(),
+      .zo_seed = forward.adapter.seed,
+      .zo_sigma = forward.adapter.sigma,
   });
   const uint32_t unknown = 0;
   batch.carried.push_back({.row = row, .batch = *flights_.newest().ticket, .member = source});
   batch.tokens.push_back(unknown);
   batch.positions.push_back(position);
   batch.pages.insert(batch.pages.end(), pages.begin(), pages.end());
-  lane.kv.Append({.tokens = {&unknown, 1}, .positions = {&position, 1}, .masks = {}});
+  lane.kv.Append({.tokens = {&unknown, 1},
+                  .positions = {&position, 1},
+                  .masks = {},
+                  .adapters = forward.adapters()});
   ++pass.ahead;
   pass.went_ahead = true;
 }

@@ -81,6 +81,9 @@ class GatedBackend final : public Backend {
   Status WritePage(PageId page, std::span<const std::byte> content) override {
     return dummy_->WritePage(page, content);
   }
+  Result<DeviceAdapterPtr> LoadAdapter(const AdapterWeights& weights) const override {
+    return dummy_->LoadAdapter(weights);
+  }
 
  private:
   std::unique_ptr<Backend> dummy_;

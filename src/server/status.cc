@@ -104,6 +104,14 @@ std::string MetricsText(Service& service) {
   writer.Value("pie_snapshots", "gauge", "Context snapshots in memory.", stats.snapshots);
   writer.Value("pie_snapshots_saved_total", "counter", "Context snapshots saved to files.",
                service.engine.snapshots().saved());
+  const host::AdapterStats adapters = service.engine.adapters().stats();
+  writer.Value("pie_adapters_resident", "gauge", "Adapters in memory.", adapters.resident);
+  writer.Value("pie_adapter_bytes", "gauge", "Bytes of adapters in memory.", adapters.bytes);
+  writer.Value("pie_adapter_loads_total", "counter", "Adapters read from files.", adapters.loads);
+  writer.Value("pie_adapter_evictions_total", "counter", "Adapters evicted from memory.",
+               adapters.evictions);
+  writer.Value("pie_zo_updates_total", "counter", "Updates of adapters by zeroth-order tuning.",
+               adapters.updates);
   writer.Value("pie_sessions", "gauge", "Processes that clients can attach to.",
                service.sessions.size());
   writer.Value("pie_connections", "gauge", "Connected clients.", service.connections.load());

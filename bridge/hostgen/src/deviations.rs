@@ -28,6 +28,38 @@ pub const WAITS: &[(&str, &str)] = &[
         "The snapshot is written to disk by another thread.",
     ),
     (
+        "pie:core/adapter.adapter.create",
+        "Another thread writes the adapter's file.",
+    ),
+    (
+        "pie:core/adapter.adapter.open",
+        "Another thread reads the adapter's file.",
+    ),
+    (
+        "pie:core/adapter.adapter.destroy",
+        "Another thread removes the adapter's file.",
+    ),
+    (
+        "pie:core/adapter.adapter.fork",
+        "Another thread writes the adapter's file.",
+    ),
+    (
+        "pie:core/adapter.adapter.load",
+        "Another thread reads the files.",
+    ),
+    (
+        "pie:core/adapter.adapter.save",
+        "Another thread writes the files.",
+    ),
+    (
+        "pie:zo/zo.initialize",
+        "Another thread makes the weights and writes them.",
+    ),
+    (
+        "pie:zo/zo.update",
+        "Another thread changes the weights.",
+    ),
+    (
         "pie:core/session.send",
         "A client that reads slowly holds back the inferlet.",
     ),

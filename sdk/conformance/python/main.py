@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import adapters
 import chains
 import contexts
 import forwards
@@ -12,7 +13,7 @@ import refusals
 from table import CASES
 
 # Importing a module is what enters its cases into the table.
-GROUPS = (models, contexts, forwards, generations, chains, messages, refusals)
+GROUPS = (adapters, models, contexts, forwards, generations, chains, messages, refusals)
 
 
 async def main(input: dict) -> dict:

@@ -7,7 +7,6 @@ from typing import Any
 from table import case, encode, load_model
 
 from inferlet import (
-    Adapter,
     Context,
     Grammar,
     chat,
@@ -147,9 +146,7 @@ async def scheduling_() -> dict:
 
 @case
 async def unavailable() -> dict:
-    model = load_model()
     return {
-        "adapter": fails(lambda: Adapter.create(model, "none")),
         "mcp": fails(lambda: mcp.connect("none")),
         "grammar": fails(lambda: Grammar.from_regex("a+")),
     }

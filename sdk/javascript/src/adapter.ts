@@ -24,12 +24,12 @@ export class Adapter implements Disposable {
     return new Adapter(this.raw.fork(newName));
   }
 
-  /** Writes the weights to a file. */
+  /** Writes the weights as a folder of the PEFT package, below /scratch or /data. */
   save(path: string): void {
     this.raw.save(path);
   }
 
-  /** Reads the weights from a file. */
+  /** Reads a folder of the PEFT package, below /scratch or /data. */
   load(path: string): void {
     this.raw.load(path);
   }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/adapters/cpu_adapter.h"
 #include "backend/cpu/attention/attention.h"
 #include "backend/cpu/attention/kv_layer.h"
 #include "backend/cpu/layers/transformer.h"
@@ -109,6 +110,10 @@ class CpuBackend final : public Backend {
     PIE_CHECK(content.size() == info_.page_bytes);
     std::memcpy(kv_.Page(page).data(), content.data(), content.size());
     return {};
+  }
+
+  Result<DeviceAdapterPtr> LoadAdapter(const AdapterWeights& weights) const override {
+    return std::make_shared<cpu::CpuAdapter>(weights, config_);
   }
 
   void SetMeanwhile(const std::shared_ptr<Meanwhile>& meanwhile) override {
@@ -276,6 +281,7 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& path,
                             config.head_dim, info.page_tokens,
                             config.rope.factors == config.rope.long_factors ? "long" : "short");
   info.fingerprint = FingerprintOf(files);
+  info.adapters = AdapterShapeOf(config);
   KvPages kv = PIE_TRY(KvPages::Make(LayerOf(config, options), config.layers, info.total_pages));
   cpu::Weights weights = PIE_TRY(cpu::LoadWeights(files, options.progress));
   return std::make_unique<CpuBackend>(config, std::move(weights), std::move(kv), std::move(info),

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,6 +16,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/sequence_testing.h"
 #include "backend/cpu/testing.h"
+#include "model/adapter/peft.h"
 #include "model/safetensors.h"
 
 namespace pie::cpu {
@@ -85,6 +88,62 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                            std::ranges::replace(name, '-', '_');
                            return name + (std::get<1>(param.param) == Form::kGguf ? "_gguf" : "");
                          });
+
+// Adapters that the peft package made and applied (tests/golden/make_adapters.py).
+class GoldenAdapterTest : public testing::TestWithParam<std::tuple<const char*, Form>> {};
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenAdapterTest,
+                         testing::Combine(testing::Values("llama", "qwen2", "gemma3", "phi3",
+                                                          "mixtral"),
+                                          testing::Values(Form::kFolder, Form::kGguf)),
+                         [](const auto& param) {
+                           const bool is_gguf = std::get<1>(param.param) == Form::kGguf;
+                           return std::string(std::get<0>(param.param)) + (is_gguf ? "_gguf" : "");
+                         });
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_P(GoldenAdapterTest, LogitsAreThoseOfPeft) {
+  const auto& [name, form] = GetParam();
+  const fs::path folder = GoldenModels() / name;
+  const Golden golden(name);
+  const auto device =
+      MakeCpuBackend((form == Form::kFolder ? folder : folder / "model.gguf").string(),
+                     {.total_pages = 64, .max_positions = golden.max_positions});
+  ASSERT_TRUE(device) << device.error().text;
+  const AdapterShape& shape = (*device)->info().adapters;
+  const std::string tensors = ReadFile(folder / "adapter" / kPeftTensorFile);
+  const auto weights = ReadPeft(ReadFile(folder / "adapter" / kPeftConfigFile),
+                                std::as_bytes(std::span(tensors)), shape);
+  ASSERT_TRUE(weights) << weights.error().text;
+  const auto expected = Safetensors::Open(folder / "adapter" / "golden.safetensors");
+  ASSERT_TRUE(expected) << expected.error().text;
+  const Tensor& logits = *expected->tensors().Find("logits");
+  Sequence sequence(golden.prompt);
+  // Also as we write it.
+  const PeftFiles written = *WritePeft(*weights, shape);
+  const auto again = ReadPeft(written.config, std::as_bytes(std::span(written.tensors)), shape);
+  ASSERT_TRUE(again) << again.error().text;
+  for (const AdapterWeights& adapter : {*weights, *again}) {
+    const DeviceAdapterPtr loaded = *(*device)->LoadAdapter(adapter);
+    sequence.adapter = loaded.get();
+    const Rows got = AllLogits(**device, {sequence}, 7)[0];
+    double squares = 0;
+    double error = 0;
+    for (size_t i = 0; i < logits.elements(); ++i) {
+      float value = 0;
+      std::memcpy(&value, logits.data.data() + i * sizeof(value), sizeof(value));
+      const size_t vocab = got[0].size();
+      const double difference = got[i / vocab][i % vocab] - value;
+      squares += value * value;
+      error += difference * difference;
+    }
+    EXPECT_LT(std::sqrt(error / squares), 0.003);  // keys and values are rounded to 16 bits
+  }
+}
 
 // Returns the largest difference of any logit.
 float Distance(const Rows& rows, const std::vector<float>& expected) {

@@ -22,6 +22,9 @@ struct Sequence {
   std::vector<uint32_t> positions;
   std::vector<Brle> masks = {};  // empty: causal
   std::vector<uint32_t> read;    // rows whose logits are wanted; all by default
+  const DeviceAdapter* adapter = nullptr;
+  int64_t zo_seed = 0;
+  float zo_sigma = 0;
 
   explicit Sequence(std::vector<uint32_t> text)
       : tokens(std::move(text)), positions(tokens.size()), read(tokens.size()) {
@@ -59,7 +62,10 @@ inline std::vector<Rows> AllLogits(Backend& device, const std::vector<Sequence>&
                            .pages = (done + rows + page_tokens - 1) / page_tokens,
                            .kv_tokens = done,
                            .pass_row = done,
-                           .samples = &samples[s]};
+                           .samples = &samples[s],
+                           .adapter = sequence.adapter,
+                           .zo_seed = sequence.zo_seed,
+                           .zo_sigma = sequence.zo_sigma};
       if (!sequence.masks.empty()) member.attention = &sequence.masks;
       for (uint32_t i = 0; i < rows; ++i) {
         batch.tokens.push_back(sequence.tokens[done + i]);

@@ -24,6 +24,7 @@
 #include "backend/cpu/testing.h"
 #include "base/brle.h"
 #include "base/random.h"
+#include "model/adapter/adapter.h"
 #include "model/dequantize.h"
 #include "model/gguf_test_writer.h"
 #include "model/half.h"
@@ -72,6 +73,8 @@ class TinyLlama {
   }
 
   std::string Bytes() const { return writer_.Bytes(); }
+  // Changes what Logits computes; null: the model alone.
+  void SetAdapter(const AdapterWeights* adapter) { adapter_ = adapter; }
 
   // Returns the logits of every token of a sequence, [tokens][vocab]. `masks` is empty or has one
   // per token.
@@ -237,12 +240,38 @@ class TinyLlama {
   }
 
   std::vector<double> Times(const std::string& name, std::vector<double> x) const {
+    const std::vector<float>& w = weights_.at(name);
+    std::vector<double> y = AdapterTimes(name, x, w.size() / x.size());
     std::vector<double> sums;
     if (!exact_ && quantized_.at(name)) sums = RoundToBytes(x);
-    const std::vector<float>& w = weights_.at(name);
-    std::vector<double> y(w.size() / x.size());
     for (size_t i = 0; i < w.size(); ++i) y[i / x.size()] += w[i] * x[i % x.size()];
     if (!sums.empty() && minima_.contains(name)) RoundMinima(minima_.at(name), x, sums, y);
+    return y;
+  }
+
+  // What the adapter adds to a product, in the order of this file's rows.
+  std::vector<double> AdapterTimes(const std::string& name, const std::vector<double>& x,
+                                   size_t size) const {
+    std::vector<double> y(size);
+    constexpr const char* kParts[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
+                                      "ffn_gate", "ffn_up", "ffn_down"};
+    for (uint32_t layer = 0; layer < kLayers && adapter_ != nullptr; ++layer) {
+      for (size_t target = 0; target < kAdapterTargets; ++target) {
+        const LowRank& part = adapter_->layers[layer][target];
+        if (name != Name(layer, kParts[target]) || part.rank == 0) continue;
+        for (size_t i = 0; i < size; ++i) {
+          // Neighbours in this file are half a head apart in the adapter.
+          const size_t within = i % kHeadDim;
+          const size_t original = i - within + within % 2 * (kHeadDim / 2) + within / 2;
+          const size_t row = target < 2 ? original : i;
+          for (size_t j = 0; j < part.rank; ++j) {
+            double sum = 0;
+            for (size_t k = 0; k < x.size(); ++k) sum += part.a[j * x.size() + k] * x[k];
+            y[i] += part.scale * part.b[row * part.rank + j] * sum;
+          }
+        }
+      }
+    }
     return y;
   }
 
@@ -299,6 +328,7 @@ class TinyLlama {
   std::map<std::string, std::vector<float>> weights_;
   std::map<std::string, bool> quantized_;
   std::map<std::string, std::vector<double>> minima_;  // [rows, blocks]
+  const AdapterWeights* adapter_ = nullptr;
   uint64_t seed_ = 0;
   bool exact_ = false;
   bool bf16_ = false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <string_view>
@@ -40,6 +41,40 @@ int32_t Bias(uint32_t token) {
 uint64_t SlotHash(uint32_t token, uint32_t position) {
   return Mix(token, position);
 }
+
+uint64_t Hash(uint64_t hash, const std::vector<float>& numbers) {
+  for (const float number : numbers) hash = Mix(hash, std::bit_cast<uint32_t>(number + 0.0F));
+  return hash;
+}
+
+class DummyAdapter final : public DeviceAdapter {
+ public:
+  explicit DummyAdapter(const AdapterWeights& weights) : bytes_(weights.parameters() * 4) {
+    uint64_t part_number = 0;
+    for (const AdapterWeights::Layer& layer : weights.layers) {
+      for (const LowRank& part : layer) {
+        ++part_number;
+        if (part.rank == 0 || part.scale == 0) continue;
+        has_parts_ = true;
+        const bool is_zero = std::ranges::all_of(part.b, [](float b) { return b == 0; });
+        if (is_zero) continue;
+        hash_ = Mix(hash_, part_number, std::bit_cast<uint32_t>(part.scale));
+        hash_ = Hash(Hash(hash_, part.a), part.b);
+      }
+    }
+  }
+  size_t bytes() const override { return bytes_; }
+  // 0: the member's slots are those of the model.
+  uint64_t HashWith(int64_t seed, float sigma) const {
+    if (seed == 0 || sigma == 0 || !has_parts_) return hash_;
+    return Mix(hash_, static_cast<uint64_t>(seed), std::bit_cast<uint32_t>(sigma));
+  }
+
+ private:
+  const size_t bytes_;
+  uint64_t hash_ = 0;
+  bool has_parts_ = false;
+};
 
 // state → logits. It keeps constants for each token, in blocks that compilers turn into vector
 // code: a row of the dummy vocabulary costs about 0.15 µs.
@@ -106,7 +141,8 @@ class DummyBackend final : public Backend {
               .max_positions = options.max_positions,
               .page_bytes = size_t{PageTokens(options)} * sizeof(uint64_t),
               .layout = fmt::format("dummy u64, {} tokens a page", PageTokens(options)),
-              .fingerprint = fmt::format("dummy-{:016x}-{}", options.seed, VocabSize(options))},
+              .fingerprint = fmt::format("dummy-{:016x}-{}", options.seed, VocabSize(options)),
+              .adapters = DummyAdapterShape()},
         table_(options.seed, info_.vocab_size),
         kv_(size_t{info_.total_pages} * info_.page_tokens),
         logits_(table_.padded_size()) {}
@@ -150,6 +186,9 @@ class DummyBackend final : public Backend {
     std::memcpy(Page(page), content.data(), content.size());
     return {};
   }
+  Result<DeviceAdapterPtr> LoadAdapter(const AdapterWeights& weights) const override {
+    return std::make_shared<DummyAdapter>(weights);
+  }
 
  private:
   uint64_t* Page(PageId page) { return &kv_[size_t{page.value} * info_.page_tokens]; }
@@ -158,11 +197,15 @@ class DummyBackend final : public Backend {
     const auto pages = std::span(batch.pages).subspan(member.first_page, member.pages);
     PIE_CHECK(uint64_t{member.kv_tokens} + member.rows <=
               uint64_t{member.pages} * info_.page_tokens);
+    const auto* const adapter = static_cast<const DummyAdapter*>(member.adapter);
+    const uint64_t change =
+        adapter == nullptr ? 0 : adapter->HashWith(member.zo_seed, member.zo_sigma);
     for (uint32_t i = 0; i < member.rows; ++i) {
       const uint32_t slot = member.kv_tokens + i;
       const uint32_t row = member.first_row + i;
+      const uint64_t hash = SlotHash(batch.tokens[row], batch.positions[row]);
       Page(pages[slot / info_.page_tokens])[slot % info_.page_tokens] =
-          SlotHash(batch.tokens[row], batch.positions[row]);
+          change == 0 ? hash : Mix(hash, change);
     }
     return sampling_.ReadMember(
         member, [&](uint32_t row) { return table_.Fill(State(pages, member, row), logits_); },
@@ -205,6 +248,17 @@ class DummyBackend final : public Backend {
 };
 
 }  // namespace
+
+AdapterShape DummyAdapterShape() {
+  constexpr uint32_t kHidden = 8;
+  constexpr uint32_t kFfn = 16;
+  AdapterShape shape{.layers = 2};
+  shape.targets.fill({kHidden, kHidden});
+  shape.targets[static_cast<size_t>(AdapterTarget::kGate)] = {kHidden, kFfn};
+  shape.targets[static_cast<size_t>(AdapterTarget::kUp)] = {kHidden, kFfn};
+  shape.targets[static_cast<size_t>(AdapterTarget::kDown)] = {kFfn, kHidden};
+  return shape;
+}
 
 std::unique_ptr<Backend> MakeDummyBackend(DummyOptions options) {
   return std::make_unique<DummyBackend>(options);

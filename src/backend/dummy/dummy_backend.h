@@ -5,6 +5,9 @@
 // pure function of (seed, state): lowercase gibberish that ends the model's turn now and then. The
 // tokens do not depend on the batch, the page size, the chunking or the history of forks. Logits
 // are fixed-point numbers that a float holds exactly, so they are the same on every machine.
+//
+// An adapter changes the slots: the hash of a slot is mixed with a hash of the adapter's products,
+// and of its noise. An adapter that changes nothing (B = 0, no noise) leaves the slots alone.
 #pragma once
 
 #include <cstdint>
@@ -35,5 +38,8 @@ struct DummySlot {
   uint32_t position;
 };
 std::vector<float> DummyLogits(const DummyOptions& options, const std::vector<DummySlot>& attended);
+
+// The sizes of the matrices that it pretends to have: two layers of hidden size 8.
+AdapterShape DummyAdapterShape();
 
 }  // namespace pie

@@ -15,6 +15,7 @@ using inferlet::Task;
 using Case = std::function<Task<Result<Json>>(const Json& input)>;
 using Cases = std::map<std::string, Case>;
 
+Cases AdapterCases();
 Cases ModelCases();
 Cases ContextCases();
 Cases ForwardCases();

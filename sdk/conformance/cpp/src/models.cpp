@@ -123,10 +123,8 @@ bool SaysWhy(const Result<T>& result) {
 }
 
 Task<Result<Json>> Unavailable(const Json&) {
-  Model model = PIE_TRY(FirstModel());
-  co_return Json::Object({{"adapter", SaysWhy(Adapter::Create(model, "conformance"))},
-                          {"mcp", SaysWhy(mcp::Connect("none"))},
-                          {"grammar", SaysWhy(Grammar::FromRegex("a+"))}});
+  co_return Json::Object(
+      {{"mcp", SaysWhy(mcp::Connect("none"))}, {"grammar", SaysWhy(Grammar::FromRegex("a+"))}});
 }
 
 }  // namespace

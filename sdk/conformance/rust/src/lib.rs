@@ -1,5 +1,6 @@
 //! The conformance table in Rust: see ../../README.md for what each case does.
 
+mod adapters;
 mod chains;
 mod contexts;
 mod forwards;
@@ -105,6 +106,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "reasoning_decoder" => models::reasoning_decoder(input),
         "tool_decoder" => models::tool_decoder(input),
         "scheduling" => models::market(),
+        "adapter" => adapters::adapter(input).await,
         "unavailable" => models::unavailable(),
         "context" => contexts::context(input).await,
         "flush_empty" => contexts::flush_empty().await,

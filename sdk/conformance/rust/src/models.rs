@@ -108,7 +108,6 @@ pub fn market() -> Result<Value> {
 pub fn unavailable() -> Result<Value> {
     let says_why = |error: Option<String>| error.is_some_and(|text| !text.is_empty());
     Ok(json!({
-        "adapter": says_why(Adapter::create(&model()?, "conformance").err()),
         "mcp": says_why(mcp::client::connect("none").err()),
         "grammar": says_why(Grammar::from_regex("a+").err()),
     }))

@@ -4,11 +4,13 @@ import { contextCases } from './contexts.ts';
 import { forwardCases } from './forwards.ts';
 import { generateCases } from './generations.ts';
 import { messageCases } from './messages.ts';
+import { adapterCases } from './adapters.ts';
 import { modelCases } from './models.ts';
 import { refusalCases } from './refusals.ts';
 import type { Cases, Input } from './case.ts';
 
 const CASES: Cases = {
+  ...adapterCases,
   ...modelCases,
   ...contextCases,
   ...forwardCases,

@@ -5,7 +5,6 @@ import {
   runtime,
   scheduling,
   tools,
-  Adapter,
   Context,
   Grammar,
   mcp,
@@ -99,9 +98,7 @@ export const modelCases: Cases = {
   },
 
   unavailable: async () => {
-    const model = loadModel();
     return {
-      adapter: (await failureOf(() => Adapter.create(model, 'conformance'))) !== '',
       mcp: (await failureOf(() => mcp.connect('none'))) !== '',
       grammar: (await failureOf(() => Grammar.fromRegex('a+'))) !== '',
     };

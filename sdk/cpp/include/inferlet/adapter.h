@@ -20,6 +20,7 @@ class Adapter {
   static std::optional<Adapter> Open(const Model& model, std::string_view name);
 
   Adapter Fork(std::string_view new_name) const;
+  // A folder of the PEFT package, below /scratch or /data.
   Result<void> Save(std::string_view path) const;
   Result<void> Load(std::string_view path) const;
   void Destroy() const;

@@ -38,12 +38,16 @@ class Adapter:
         return Adapter(self._raw.fork(new_name))
 
     def save(self, path: str) -> None:
-        """Writes the weights to a file."""
+        """Writes the weights as a folder of the PEFT package, below /scratch or /data."""
         ask(self._raw.save, path)
 
     def load(self, path: str) -> None:
-        """Reads the weights from a file."""
+        """Reads a folder of the PEFT package, below /scratch or /data."""
         ask(self._raw.load, path)
+
+    def destroy(self) -> None:
+        """Removes the adapter from the engine, whoever else has it open."""
+        self._raw.destroy()
 
     def __enter__(self) -> Adapter:
         return self

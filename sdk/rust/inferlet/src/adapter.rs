@@ -30,12 +30,12 @@ impl Adapter {
         Self::wrap(self.0.fork(new_name))
     }
 
-    /// Writes the weights to disk.
+    /// Writes the weights as a folder of the PEFT package, below `/scratch` or `/data`.
     pub fn save(&self, path: &str) -> Result<()> {
         self.0.save(path)
     }
 
-    /// Reads weights from disk.
+    /// Reads a folder of the PEFT package, below `/scratch` or `/data`.
     pub fn load(&self, path: &str) -> Result<()> {
         self.0.load(path)
     }

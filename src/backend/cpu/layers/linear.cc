@@ -112,7 +112,8 @@ void MatMulAll(CpuLevel level, ThreadPool& pool, const Activations& x,
 }
 
 void MatMulGated(CpuLevel level, ThreadPool& pool, const Activations& x,
-                 const FeedForwardWeights& ffn, Activation activation, Activations& out) {
+                 const FeedForwardWeights& ffn, Activation activation, Activations& out,
+                 const GatedAddend* addend) {
   const auto& [gate, up, down] = ffn;
   const uint32_t columns = gate.w.rows();
   PIE_CHECK(up.w.rows() == columns && out.columns() == columns && out.rows() == x.rows());
@@ -138,6 +139,9 @@ void MatMulGated(CpuLevel level, ThreadPool& pool, const Activations& x,
                   .later = out.Row(part.row_begin) + first,
                   .later_stride = columns});
       const uint32_t count = std::min(range.panel_end * kPanelRows, columns) - first;
+      if (addend != nullptr) {
+        addend->AddColumns({part.row_begin, rows, first, count, gates, ups, stride});
+      }
       for (uint32_t i = 0; i < rows; ++i) {
         float* const g = gates + i * stride;
         float* const u = ups + i * stride;

@@ -69,9 +69,29 @@ void MatMulPart(CpuLevel level, const PackedMatrix& w, const Activations& x,
 void MatMulAll(CpuLevel level, ThreadPool& pool, const Activations& x,
                std::initializer_list<Product> products);
 
-// Computes out = activation(gate · x, up · x) with biases. `out` must have its size; its rows are
-// not sealed afterwards.
+// Rows [first_row, first_row + rows) and columns [first_column, first_column + columns) of gate · x
+// and up · x, before the activation. The first column is a multiple of 16.
+struct GatedPart {
+  uint32_t first_row, rows;
+  uint32_t first_column, columns;
+  float* gates;  // [rows, columns], `stride` apart
+  float* ups;
+  size_t stride;
+};
+
+// Something to be added to gate · x and up · x. Threads call it for different parts.
+class GatedAddend {
+ public:
+  virtual void AddColumns(const GatedPart& part) const = 0;
+
+ protected:
+  ~GatedAddend() = default;
+};
+
+// Computes out = activation(gate · x, up · x) with biases and, if it is not null, the addend. `out`
+// must have its size; its rows are not sealed afterwards.
 void MatMulGated(CpuLevel level, ThreadPool& pool, const Activations& x,
-                 const FeedForwardWeights& ffn, Activation activation, Activations& out);
+                 const FeedForwardWeights& ffn, Activation activation, Activations& out,
+                 const GatedAddend* addend = nullptr);
 
 }  // namespace pie::cpu

@@ -30,7 +30,8 @@ Transformer::Transformer(const ModelConfig& config, const Weights& weights, CpuL
       pool_(pool),
       plan_(MakePlan(config, weights)),
       attention_(level, pool),
-      experts_(config, level, pool) {
+      experts_(config, level, pool),
+      adapters_(level, pool) {
   const RopeConfig& rope = config.rope;
   ropes_.emplace_back(rope.pairing, rope.dims, rope.theta, rope.factors);
   if (rope.sliding_theta != 0) ropes_.emplace_back(rope.pairing, rope.dims, rope.sliding_theta);
@@ -67,7 +68,7 @@ void Transformer::Run(const Batch& batch, std::span<const KvLayer> kv,
         Attend(operation, kv[operation.layer]);
         break;
       case Operation::Kind::kFeedForward:
-        FeedForward(weights_.layers[operation.layer]);
+        FeedForward(operation);
         break;
       case Operation::Kind::kExperts:
         experts_.Run(weights_.layers[operation.layer], hidden_, delta_.data());
@@ -133,6 +134,7 @@ void Transformer::Prepare(const Batch& batch, uint32_t page_tokens) {
   }
   attention_.Share(members_, page_tokens, config_.heads / config_.kv_heads);
   ExpandMasks(batch);
+  adapters_.Prepare(batch);
 }
 
 // Expands the run lengths of masks to bits. A row without a mask is causal. Attention never looks
@@ -198,6 +200,7 @@ void Transformer::KeepRead(const Batch& batch, uint32_t page_tokens) {
     PIE_CHECK(read_[i] < rows_);
     if (read_[i] != i) std::copy_n(&x_[read_[i] * hidden], hidden, &x_[i * hidden]);
   }
+  adapters_.Keep(read_);
   rows_ = static_cast<uint32_t>(read_.size());
 }
 
@@ -233,6 +236,12 @@ void Transformer::Project(const Operation& operation, const KvLayer& kv) {
             {{layer.q.w, q, stride},
              {layer.k.w, q + q_size, stride},
              {layer.v.w, q + q_size + kv_size, stride}});
+  if (adapters_.any()) {
+    adapters_.Add(operation.layer, hidden_,
+                  {{AdapterTarget::kQ, q, stride},
+                   {AdapterTarget::kK, q + q_size, stride},
+                   {AdapterTarget::kV, q + q_size + kv_size, stride}});
+  }
   const auto table = static_cast<size_t>(operation.rope);
   const size_t pairs = config_.rope.dims / 2;
   ForRows(rows_, [&](uint32_t row) {
@@ -282,14 +291,25 @@ void Transformer::Attend(const Operation& operation, const KvLayer& kv) {
   attended_.Resize(level_, rows_, static_cast<uint32_t>(q_size), layer.o.w.quantized());
   ForRows(rows_, [&](uint32_t row) { attended_.Seal(row); });
   MatMulAll(level_, pool_, attended_, {{layer.o.w, delta_.data(), config_.hidden_size}});
+  if (adapters_.any()) {
+    adapters_.Add(operation.layer, attended_,
+                  {{AdapterTarget::kO, delta_.data(), config_.hidden_size}});
+  }
 }
 
-void Transformer::FeedForward(const LayerWeights& layer) {
+void Transformer::FeedForward(const Operation& operation) {
+  const LayerWeights& layer = weights_.layers[operation.layer];
   const PackedMatrix& down = layer.ffn.down.w;
+  if (adapters_.any()) adapters_.BeginGated(operation.layer, hidden_);
   gated_.Resize(level_, rows_, config_.ffn_size, down.quantized());
-  MatMulGated(level_, pool_, hidden_, layer.ffn, config_.activation, gated_);
+  MatMulGated(level_, pool_, hidden_, layer.ffn, config_.activation, gated_,
+              adapters_.any() ? &adapters_ : nullptr);
   ForRows(rows_, [&](uint32_t row) { gated_.Seal(row); });
   MatMulAll(level_, pool_, gated_, {{down, delta_.data(), config_.hidden_size}});
+  if (adapters_.any()) {
+    adapters_.Add(operation.layer, gated_,
+                  {{AdapterTarget::kDown, delta_.data(), config_.hidden_size}});
+  }
 }
 
 void Transformer::Logits(std::span<const uint32_t> rows, float* out) {

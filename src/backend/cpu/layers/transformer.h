@@ -16,6 +16,7 @@
 #include "backend/cpu/attention/attention.h"
 #include "backend/cpu/attention/kv_layer.h"
 #include "backend/cpu/attention/rope.h"
+#include "backend/cpu/layers/adapter_rows.h"
 #include "backend/cpu/layers/experts.h"
 #include "backend/cpu/layers/layer_plan.h"
 #include "backend/cpu/layers/linear.h"
@@ -53,7 +54,7 @@ class Transformer {
   void Project(const Operation& operation, const KvLayer& kv);
   void NormHeads(const LayerWeights& layer, float* q, float* k) const;
   void Attend(const Operation& operation, const KvLayer& kv);
-  void FeedForward(const LayerWeights& layer);
+  void FeedForward(const Operation& operation);
   // Calls f(row) for every row, distributed over the threads.
   template <class F>
   void ForRows(uint32_t rows, F&& f);
@@ -66,6 +67,7 @@ class Transformer {
   std::vector<RopeTable> ropes_;  // by RopeTableId
   Attention attention_;
   Experts experts_;
+  AdapterRows adapters_;
 
   uint32_t rows_ = 0;
   std::vector<uint32_t> read_;            // rows of the batch that are read

@@ -1,0 +1,20 @@
+// Adapters on a device.
+//
+// A device makes its own form of an adapter's weights (Backend::LoadAdapter), which is immutable: a
+// changed adapter is another one, with another version. Passes name it, and it stays in memory as
+// long as somebody holds it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace pie {
+
+class DeviceAdapter {
+ public:
+  virtual ~DeviceAdapter() = default;
+  virtual size_t bytes() const = 0;  // of the device's memory
+};
+using DeviceAdapterPtr = std::shared_ptr<const DeviceAdapter>;
+
+}  // namespace pie

@@ -1,0 +1,272 @@
+#include "host/adapters.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pie::host {
+
+Result<std::shared_ptr<const AdapterVersion>> NamedAdapter::current() const {
+  const std::lock_guard lock(mutex_);
+  if (destroyed_) return Fail(Code::kNotFound, "adapter '{}' was destroyed", name_);
+  return version_;
+}
+
+Adapters::Adapters(const Limits& limits, const std::string& folder, std::vector<ModelRef> models)
+    : limits_(limits),
+      store_(folder.empty() ? std::nullopt : std::optional<AdapterStore>({folder, limits})),
+      models_(std::move(models)) {}
+
+Adapters::~Adapters() {
+  for (const auto& [key, adapter] : loaded_) {
+    if (const Status written = Write(*adapter); !written) {
+      fmt::print(stderr, "pie: adapter '{}' was not saved: {}\n", adapter->name(),
+                 written.error().text);
+    }
+  }
+}
+
+Status Adapters::CheckModel(uint32_t model) const {
+  if (ShapeOf(model).layers > 0) return {};
+  return Fail(Code::kUnavailable, "the device of model '{}' applies no adapters",
+              models_[model].name);
+}
+
+Result<std::shared_ptr<const AdapterVersion>> Adapters::MakeVersion(uint32_t model,
+                                                                    AdapterWeights weights,
+                                                                    ZoState zo) {
+  auto version = std::make_shared<AdapterVersion>();
+  version->number = next_version_.fetch_add(1, std::memory_order_relaxed);
+  version->zo = std::move(zo);
+  if (!weights.empty()) {
+    PIE_RETURN_IF_ERROR(MakeRoom(weights.parameters() * (sizeof(float) + sizeof(uint16_t))));
+    version->device = PIE_TRY(models_[model].scheduler->LoadAdapter(weights));
+  }
+  version->weights = std::make_shared<const AdapterWeights>(std::move(weights));
+  return version;
+}
+
+Status Adapters::MakeRoom(size_t bytes) {
+  while (true) {
+    Ptr victim;
+    size_t used = bytes;
+    {
+      const std::lock_guard lock(mutex_);
+      const Key* oldest = nullptr;
+      for (const auto& [key, adapter] : loaded_) {
+        const auto version = adapter->current();
+        used += version ? (*version)->bytes() : 0;
+        // The table alone holds it, so nobody can get at it without this lock.
+        const bool idle = store_ && adapter.use_count() == 1;
+        if (idle && (oldest == nullptr || adapter->last_use_ < loaded_.at(*oldest)->last_use_)) {
+          oldest = &key;
+        }
+      }
+      if (used <= limits_.max_adapter_memory) return {};
+      if (oldest == nullptr) {
+        return Fail(Code::kExhausted,
+                    "adapters would take {} MiB of memory, {} are allowed; drop or destroy some",
+                    (used >> 20) + 1, limits_.max_adapter_memory >> 20);
+      }
+      victim = loaded_.at(*oldest);
+    }
+    PIE_RETURN_IF_ERROR(Write(*victim));
+    const std::lock_guard lock(mutex_);
+    if (victim.use_count() > 2) continue;  // somebody opened it meanwhile
+    loaded_.erase(Key(victim->user_, victim->model_, victim->name_));
+    ++evictions_;
+  }
+}
+
+Status Adapters::Write(NamedAdapter& adapter) const {
+  const std::lock_guard writing(adapter.writing_);
+  std::shared_ptr<const AdapterVersion> version;
+  {
+    const std::lock_guard lock(adapter.mutex_);
+    if (!adapter.unwritten_ || adapter.destroyed_ || !store_) return {};
+    adapter.unwritten_ = false;
+    version = adapter.version_;
+  }
+  const Status written =
+      store_->Write(FileKey(adapter), {*version->weights, version->zo}, ShapeOf(adapter.model_));
+  if (!written) {
+    const std::lock_guard lock(adapter.mutex_);
+    adapter.unwritten_ = true;
+  }
+  return written;
+}
+
+Status Adapters::Install(const Ptr& adapter, std::shared_ptr<const AdapterVersion> version,
+                         bool write) {
+  std::shared_ptr<const AdapterVersion> before;
+  {
+    const std::lock_guard lock(adapter->mutex_);
+    if (adapter->destroyed_) {
+      return Fail(Code::kNotFound, "adapter '{}' was destroyed", adapter->name_);
+    }
+    before = std::exchange(adapter->version_, std::move(version));
+    adapter->unwritten_ = true;
+  }
+  if (!write) return {};
+  const Status written = Write(*adapter);
+  if (!written && before) {
+    const std::lock_guard lock(adapter->mutex_);
+    adapter->version_ = std::move(before);
+    adapter->unwritten_ = false;
+  }
+  return written;
+}
+
+Result<Adapters::Ptr> Adapters::Add(std::string_view user, uint32_t model, std::string_view name,
+                                    std::shared_ptr<const AdapterVersion> version) {
+  PIE_RETURN_IF_ERROR(CheckAdapterName(name));
+  const std::lock_guard opening(opening_);
+  const auto adapter = std::make_shared<NamedAdapter>(std::string(user), model, std::string(name));
+  const Key key(user, model, name);
+  {
+    const std::lock_guard lock(mutex_);
+    const bool taken = loaded_.contains(key) || (store_ && store_->Exists(FileKey(*adapter)));
+    if (taken) {
+      return Fail(Code::kInvalid,
+                  "there is an adapter named '{}' already; open it, destroy it, or choose another "
+                  "name",
+                  name);
+    }
+    const auto own = std::ranges::count_if(
+        loaded_, [&](const auto& entry) { return std::get<0>(entry.first) == user; });
+    if (!store_ && static_cast<size_t>(own) >= limits_.max_adapters) {
+      return Fail(Code::kExhausted, "user {} has {} adapters already; destroy some", user, own);
+    }
+  }
+  PIE_RETURN_IF_ERROR(Install(adapter, std::move(version), true));
+  const std::lock_guard lock(mutex_);
+  adapter->last_use_ = ++uses_;
+  loaded_[key] = adapter;
+  return adapter;
+}
+
+Result<Adapters::Ptr> Adapters::Create(std::string_view user, uint32_t model,
+                                       std::string_view name) {
+  PIE_RETURN_IF_ERROR(CheckModel(model));
+  return Add(user, model, name, PIE_TRY(MakeVersion(model, {}, {})));
+}
+
+Result<Adapters::Ptr> Adapters::Open(std::string_view user, uint32_t model, std::string_view name) {
+  const std::lock_guard opening(opening_);
+  const Key key(user, model, name);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = loaded_.find(key); found != loaded_.end()) {
+      found->second->last_use_ = ++uses_;
+      return found->second;
+    }
+  }
+  if (!store_ || ShapeOf(model).layers == 0) return nullptr;
+  const auto adapter = std::make_shared<NamedAdapter>(std::string(user), model, std::string(name));
+  auto content = store_->Read(FileKey(*adapter), ShapeOf(model));
+  if (!content && content.error().code == Code::kNotFound) return nullptr;
+  if (!content) return std::unexpected(std::move(content.error()));
+  adapter->version_ =
+      PIE_TRY(MakeVersion(model, std::move(content->weights), std::move(content->zo)));
+  ++loads_;
+  const std::lock_guard lock(mutex_);
+  adapter->last_use_ = ++uses_;
+  loaded_[key] = adapter;
+  return adapter;
+}
+
+Result<Adapters::Ptr> Adapters::Fork(const Ptr& adapter, std::string_view name) {
+  const auto version = PIE_TRY(adapter->current());
+  // The weights are immutable, so the two share them until one is changed.
+  return Add(adapter->user_, adapter->model_, name, version);
+}
+
+Status Adapters::Destroy(const Ptr& adapter) {
+  const std::lock_guard opening(opening_);
+  {
+    const std::lock_guard lock(adapter->mutex_);
+    if (adapter->destroyed_) return {};
+    adapter->destroyed_ = true;
+    adapter->version_.reset();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    loaded_.erase(Key(adapter->user_, adapter->model_, adapter->name_));
+  }
+  if (!store_) return {};
+  const std::lock_guard writing(adapter->writing_);
+  const Status deleted = store_->Delete(FileKey(*adapter));
+  return deleted || deleted.error().code == Code::kNotFound ? Status() : deleted;
+}
+
+Status Adapters::Load(const Ptr& adapter, std::string_view config,
+                      std::span<const std::byte> tensors) {
+  const std::lock_guard work(adapter->work_);
+  PIE_RETURN_IF_ERROR(adapter->current());
+  AdapterWeights weights = PIE_TRY(ReadPeft(config, tensors, ShapeOf(adapter->model_)));
+  return Install(adapter, PIE_TRY(MakeVersion(adapter->model_, std::move(weights), {})), true);
+}
+
+Result<PeftFiles> Adapters::Save(const NamedAdapter& adapter) const {
+  const auto version = PIE_TRY(adapter.current());
+  return WritePeft(*version->weights, ShapeOf(adapter.model_));
+}
+
+Status Adapters::Initialize(const Ptr& adapter, uint32_t rank, float alpha, const ZoState& zo) {
+  const std::lock_guard work(adapter->work_);
+  const auto before = PIE_TRY(adapter->current());
+  AdapterWeights weights = *before->weights;
+  if (weights.empty()) {
+    weights = PIE_TRY(MakeAdapter(ShapeOf(adapter->model_), rank, alpha));
+  } else {
+    for (const AdapterWeights::Layer& layer : weights.layers) {
+      for (const LowRank& part : layer) {
+        if (part.rank == 0 || (part.rank == rank && part.alpha == alpha)) continue;
+        return Fail(Code::kInvalid,
+                    "the adapter has weights of rank {} and alpha {}; initialize with these, or "
+                    "create another adapter",
+                    part.rank, part.alpha);
+      }
+    }
+  }
+  return Install(adapter, PIE_TRY(MakeVersion(adapter->model_, std::move(weights), zo)), true);
+}
+
+Status Adapters::Update(const Ptr& adapter, std::span<const float> scores,
+                        std::span<const int64_t> seeds, float max_sigma) {
+  const std::lock_guard work(adapter->work_);
+  const auto before = PIE_TRY(adapter->current());
+  AdapterWeights weights = *before->weights;
+  ZoState zo = before->zo;
+  PIE_RETURN_IF_ERROR(UpdateZo(scores, seeds, max_sigma, zo, weights));
+  auto version = PIE_TRY(MakeVersion(adapter->model_, std::move(weights), std::move(zo)));
+  PIE_RETURN_IF_ERROR(Install(adapter, std::move(version), false));
+  ++updates_;
+  return {};
+}
+
+void Adapters::Release(const Ptr& adapter, WorkQueue& work) {
+  {
+    const std::lock_guard lock(adapter->mutex_);
+    if (!adapter->unwritten_ || adapter->destroyed_ || !store_) return;
+  }
+  // If the queue is full, it is written when the adapter is evicted or the engine stops.
+  work.Push([this, adapter] {
+    if (const Status written = Write(*adapter); !written) {
+      fmt::print(stderr, "pie: adapter '{}' was not saved yet: {}\n", adapter->name(),
+                 written.error().text);
+    }
+  });
+}
+
+AdapterStats Adapters::stats() const {
+  AdapterStats stats{.loads = loads_, .evictions = evictions_, .updates = updates_};
+  const std::lock_guard lock(mutex_);
+  stats.resident = loaded_.size();
+  for (const auto& [key, adapter] : loaded_) {
+    const auto version = adapter->current();
+    stats.bytes += version ? (*version)->bytes() : 0;
+  }
+  return stats;
+}
+
+}  // namespace pie::host

@@ -1,0 +1,162 @@
+// Adapters: LoRA adapters by (user, model, name), and the memory that they take.
+//
+// An adapter that somebody holds is in memory. One that nobody holds stays there as long as there
+// is room (max_adapter_memory), and is evicted when another one needs it: the one that was used
+// longest ago goes first. With a folder, adapters are files, which outlive the engine; without one
+// they are in memory for this run only, and none is evicted.
+//
+// A change makes a new version and never touches the old one, so passes under way go on with the
+// version that they began with. Create, load, fork and initialize are on the disk when they return.
+// Updates of zeroth-order tuning are written when the last holder lets go of the adapter, when it
+// is evicted, and when the engine stops.
+//
+// Any thread. The calls use the disk and compute, so a thread that runs guests must not make them;
+// NamedAdapter::current is for every thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "base/result.h"
+#include "base/work_queue.h"
+#include "host/adapter_store.h"
+#include "host/limits.h"
+#include "model/adapter/peft.h"
+#include "sched/scheduler.h"
+
+namespace pie::host {
+
+// One version of an adapter; immutable.
+struct AdapterVersion {
+  uint64_t number = 0;  // no two versions of any adapters share one
+  std::shared_ptr<const AdapterWeights> weights;
+  DeviceAdapterPtr device;  // null: the adapter has no weights, and changes nothing
+  ZoState zo;
+
+  size_t bytes() const {
+    return (weights ? weights->parameters() * sizeof(float) : 0) + (device ? device->bytes() : 0);
+  }
+};
+
+class NamedAdapter {
+ public:
+  NamedAdapter(std::string user, uint32_t model, std::string name)
+      : user_(std::move(user)), model_(model), name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+  uint32_t model() const { return model_; }  // index of the engine's model
+  // The newest version. Fails once the adapter was destroyed.
+  Result<std::shared_ptr<const AdapterVersion>> current() const;
+
+ private:
+  friend class Adapters;
+  const std::string user_;
+  const uint32_t model_;
+  const std::string name_;
+  std::mutex work_;     // held by whoever makes the next version
+  std::mutex writing_;  // held by whoever writes or deletes the file
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<const AdapterVersion> version_;
+  bool destroyed_ = false;
+  bool unwritten_ = false;  // the file, if there is one, is of an older version
+  uint64_t last_use_ = 0;   // guarded by Adapters
+};
+
+struct AdapterStats {
+  size_t resident = 0;
+  uint64_t bytes = 0;
+  uint64_t loads = 0;  // from files
+  uint64_t evictions = 0;
+  uint64_t updates = 0;  // of zeroth-order tuning
+};
+
+class Adapters {
+ public:
+  struct ModelRef {
+    std::string name;
+    Scheduler* scheduler;
+  };
+  using Ptr = std::shared_ptr<NamedAdapter>;
+
+  // `folder` empty: in memory.
+  Adapters(const Limits& limits, const std::string& folder, std::vector<ModelRef> models);
+  ~Adapters();  // writes what is not written yet
+
+  // A new adapter without weights. Fails if the user has one of that name.
+  Result<Ptr> Create(std::string_view user, uint32_t model, std::string_view name);
+  // Null: there is none.
+  Result<Ptr> Open(std::string_view user, uint32_t model, std::string_view name);
+  Result<Ptr> Fork(const Ptr& adapter, std::string_view name);
+  Status Destroy(const Ptr& adapter);
+  // Replaces the weights. The state of tuning goes.
+  Status Load(const Ptr& adapter, std::string_view config, std::span<const std::byte> tensors);
+  Result<PeftFiles> Save(const NamedAdapter& adapter) const;
+
+  Status Initialize(const Ptr& adapter, uint32_t rank, float alpha, const ZoState& zo);
+  Status Update(const Ptr& adapter, std::span<const float> scores, std::span<const int64_t> seeds,
+                float max_sigma);
+
+  // A holder has let go of it. What is not written yet is written by `work`.
+  void Release(const Ptr& adapter, WorkQueue& work);
+
+  AdapterStats stats() const;
+
+ private:
+  using Key = std::tuple<std::string, uint32_t, std::string>;
+
+  const AdapterShape& ShapeOf(uint32_t model) const {
+    return models_[model].scheduler->info().adapters;
+  }
+  AdapterStore::Key FileKey(const NamedAdapter& adapter) const {
+    return {adapter.user_, models_[adapter.model_].name, adapter.name_};
+  }
+  Status CheckModel(uint32_t model) const;
+  // A version of these weights, with room in memory for it.
+  Result<std::shared_ptr<const AdapterVersion>> MakeVersion(uint32_t model, AdapterWeights weights,
+                                                            ZoState zo);
+  // Makes it the adapter's newest version. `write`: on the disk as well.
+  Status Install(const Ptr& adapter, std::shared_ptr<const AdapterVersion> version, bool write);
+  Status Write(NamedAdapter& adapter) const;
+  Result<Ptr> Add(std::string_view user, uint32_t model, std::string_view name,
+                  std::shared_ptr<const AdapterVersion> version);
+  // Evicts adapters until so many bytes more fit.
+  Status MakeRoom(size_t bytes);
+
+  const Limits& limits_;
+  const std::optional<AdapterStore> store_;  // none: in memory
+  const std::vector<ModelRef> models_;
+  std::atomic<uint64_t> next_version_ = 1;
+  std::atomic<uint64_t> loads_ = 0, evictions_ = 0, updates_ = 0;
+  std::mutex opening_;  // held while one is created or read, so that no adapter is there twice
+  mutable std::mutex mutex_;
+  std::map<Key, Ptr> loaded_;
+  uint64_t uses_ = 0;
+};
+
+// What a guest's handle is.
+class AdapterHandle {
+ public:
+  AdapterHandle(Adapters::Ptr adapter, Adapters& adapters, WorkQueue& work)
+      : adapter_(std::move(adapter)), adapters_(adapters), work_(work) {}
+  ~AdapterHandle() { adapters_.Release(adapter_, work_); }
+  AdapterHandle(const AdapterHandle&) = delete;
+  AdapterHandle& operator=(const AdapterHandle&) = delete;
+  const Adapters::Ptr& adapter() const { return adapter_; }
+
+ private:
+  const Adapters::Ptr adapter_;
+  Adapters& adapters_;
+  WorkQueue& work_;
+};
+
+}  // namespace pie::host

@@ -1,0 +1,155 @@
+// pie:core/adapter and pie:zo/zo: LoRA adapters, and tuning them by scores.
+#include <variant>
+
+#include "host/api.h"
+#include "host/await.h"
+#include "host/execute.h"
+#include "host/guest_files.h"
+#include "model/limits.h"
+
+namespace pie::host {
+namespace {
+
+using Ptr = Adapters::Ptr;
+
+Result<Ptr> AdapterOf(Process& process, uint32_t handle) {
+  return PIE_TRY(process.handles().adapters.Get(handle))->adapter();
+}
+
+Result<uint32_t> Keep(Process& process, Ptr adapter) {
+  Engine& engine = process.engine();
+  return process.handles().adapters.Emplace(std::move(adapter), engine.adapters(),
+                                            engine.file_work());
+}
+
+// Runs `work` on a thread that may wait for the disk.
+template <class T, class Work>
+Result<std::optional<T>> OnFiles(Process& process, Wait& wait, Work work) {
+  return Await<T>(process, wait, [&] {
+    return RunLater<T>(process.engine().file_work(), "calls for adapters", std::move(work));
+  });
+}
+// The same for work that returns a Status.
+template <class Work>
+Status DoOnFiles(Process& process, Wait& wait, Work work) {
+  const auto done = OnFiles<std::monostate>(
+      process, wait, [work = std::move(work)]() mutable -> Result<std::monostate> {
+        PIE_RETURN_IF_ERROR(work());
+        return std::monostate();
+      });
+  return done ? Status() : std::unexpected(done.error());
+}
+
+GuestFiles FilesOf(Process& process) {
+  const Limits& limits = process.engine().limits();
+  return GuestFiles({process.scratch_dir(), limits.max_scratch_bytes},
+                    {process.data_dir(), limits.max_data_bytes});
+}
+
+}  // namespace
+
+Result<uint32_t> AdapterCreate(Process& process, uint32_t model, std::string_view name,
+                               Wait& wait) {
+  const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
+  auto made = PIE_TRY(OnFiles<Ptr>(
+      process, wait,
+      [&adapters = process.engine().adapters(), user = process.options().username, index,
+       name = std::string(name)] { return adapters.Create(user, index, name); }));
+  return made ? Keep(process, *std::move(made)) : 0;
+}
+
+Result<std::optional<uint32_t>> AdapterOpen(Process& process, uint32_t model, std::string_view name,
+                                            Wait& wait) {
+  const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
+  auto opened = PIE_TRY(
+      OnFiles<Ptr>(process, wait,
+                   [&adapters = process.engine().adapters(), user = process.options().username,
+                    index, name = std::string(name)] { return adapters.Open(user, index, name); }));
+  if (!opened || !*opened) return std::nullopt;
+  return PIE_TRY(Keep(process, *std::move(opened)));
+}
+
+Status AdapterDestroy(Process& process, uint32_t adapter, Wait& wait) {
+  Ptr destroyed = PIE_TRY(AdapterOf(process, adapter));
+  return DoOnFiles(process, wait,
+                   [&adapters = process.engine().adapters(), destroyed = std::move(destroyed)] {
+                     return adapters.Destroy(destroyed);
+                   });
+}
+
+Result<uint32_t> AdapterFork(Process& process, uint32_t adapter, std::string_view name,
+                             Wait& wait) {
+  Ptr original = PIE_TRY(AdapterOf(process, adapter));
+  auto forked =
+      PIE_TRY(OnFiles<Ptr>(process, wait,
+                           [&adapters = process.engine().adapters(), original = std::move(original),
+                            name = std::string(name)] { return adapters.Fork(original, name); }));
+  return forked ? Keep(process, *std::move(forked)) : 0;
+}
+
+Status AdapterLoad(Process& process, uint32_t adapter, std::string_view path, Wait& wait) {
+  Ptr loaded = PIE_TRY(AdapterOf(process, adapter));
+  return DoOnFiles(process, wait,
+                   [&adapters = process.engine().adapters(), loaded = std::move(loaded),
+                    files = FilesOf(process), path = std::string(path)]() -> Status {
+                     const std::string config =
+                         PIE_TRY(files.Read(path, kPeftConfigFile, limits::kConfigBytes));
+                     const std::string tensors =
+                         PIE_TRY(files.Read(path, kPeftTensorFile, limits::kAdapterFileBytes));
+                     return adapters.Load(loaded, config, std::as_bytes(std::span(tensors)));
+                   });
+}
+
+Status AdapterSave(Process& process, uint32_t adapter, std::string_view path, Wait& wait) {
+  Ptr saved = PIE_TRY(AdapterOf(process, adapter));
+  return DoOnFiles(process, wait,
+                   [&adapters = process.engine().adapters(), saved = std::move(saved),
+                    files = FilesOf(process), path = std::string(path)]() -> Status {
+                     const PeftFiles written = PIE_TRY(adapters.Save(*saved));
+                     return files.Write(path, {{kPeftConfigFile, written.config},
+                                               {kPeftTensorFile, written.tensors}});
+                   });
+}
+
+Status AdapterDrop(Process& process, uint32_t adapter) {
+  process.handles().adapters.Remove(adapter);
+  return {};
+}
+
+Status ForwardPassAdapter(Process& process, uint32_t pass, uint32_t adapter) {
+  Pass* const open = PIE_TRY(OpenPass(process, pass));
+  Ptr chosen = PIE_TRY(AdapterOf(process, adapter));
+  if (chosen->model() != open->model) {
+    open->Refuse({Code::kInvalid, "the adapter belongs to another model than the pass"});
+  }
+  open->adapter = std::move(chosen);
+  return {};
+}
+
+Status ZoAdapterSeed(Process& process, uint32_t pass, int64_t seed) {
+  PIE_TRY(OpenPass(process, pass))->zo_seed = seed;
+  return {};
+}
+
+Status ZoInitialize(Process& process, uint32_t adapter, uint32_t rank, float alpha,
+                    uint32_t population_size, float mu_fraction, float initial_sigma, Wait& wait) {
+  Ptr tuned = PIE_TRY(AdapterOf(process, adapter));
+  return DoOnFiles(process, wait,
+                   [=, &adapters = process.engine().adapters(), tuned = std::move(tuned)]() {
+                     const auto zo = StartZo(population_size, mu_fraction, initial_sigma);
+                     if (!zo) return Status(std::unexpected(zo.error()));
+                     return adapters.Initialize(tuned, rank, alpha, *zo);
+                   });
+}
+
+Status ZoUpdate(Process& process, uint32_t adapter, std::span<const float> scores,
+                std::span<const int64_t> seeds, float max_sigma, Wait& wait) {
+  Ptr tuned = PIE_TRY(AdapterOf(process, adapter));
+  return DoOnFiles(process, wait,
+                   [&adapters = process.engine().adapters(), tuned = std::move(tuned),
+                    scores = std::vector(scores.begin(), scores.end()),
+                    seeds = std::vector(seeds.begin(), seeds.end()),
+                    max_sigma] { return adapters.Update(tuned, scores, seeds, max_sigma); });
+}
+
+}  // namespace pie::host

@@ -1,0 +1,107 @@
+#include "model/adapter/adapter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/random.h"
+#include "model/limits.h"
+
+namespace pie {
+namespace {
+
+constexpr uint64_t kSeedOfA = 0x6C6F7261;  // "lora"
+
+}  // namespace
+
+std::string_view NameOf(AdapterTarget target) {
+  constexpr std::array<std::string_view, kAdapterTargets> kNames = {
+      "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
+  return kNames[static_cast<size_t>(target)];
+}
+
+AdapterShape AdapterShapeOf(const ModelConfig& config) {
+  const uint32_t q = config.heads * config.head_dim;
+  const uint32_t kv = config.kv_heads * config.head_dim;
+  // The feed-forward matrices of experts are not among the targets.
+  const uint32_t ffn = config.moe.experts == 0 ? config.ffn_size : 0;
+  const uint32_t hidden = config.hidden_size;
+  return {.layers = config.layers,
+          .targets = {{{hidden, q},
+                       {hidden, kv},
+                       {hidden, kv},
+                       {q, hidden},
+                       {hidden, ffn},
+                       {hidden, ffn},
+                       {ffn, ffn == 0 ? 0 : hidden}}},
+          .fused = config.fused_qkv};
+}
+
+uint64_t AdapterWeights::parameters() const {
+  uint64_t count = 0;
+  for (const Layer& layer : layers) {
+    for (const LowRank& part : layer) count += part.a.size() + part.b.size();
+  }
+  return count;
+}
+
+uint32_t AdapterWeights::max_rank() const {
+  uint32_t most = 0;
+  for (const Layer& layer : layers) {
+    for (const LowRank& part : layer) most = std::max(most, part.rank);
+  }
+  return most;
+}
+
+float AdapterScale(float alpha, uint32_t rank, bool rslora) {
+  const auto r = static_cast<float>(rank);
+  return alpha / (rslora ? std::sqrt(r) : r);
+}
+
+Result<AdapterWeights> MakeAdapter(const AdapterShape& shape, uint32_t rank, float alpha) {
+  if (rank == 0 || rank > limits::kAdapterRank) {
+    return Fail(Code::kInvalid, "rank must be from 1 to {}, not {}", limits::kAdapterRank, rank);
+  }
+  if (!std::isfinite(alpha)) {
+    return Fail(Code::kInvalid, "alpha must be a finite number, not {}", alpha);
+  }
+  AdapterWeights made;
+  made.layers.resize(shape.layers);
+  for (uint32_t layer = 0; layer < shape.layers; ++layer) {
+    for (size_t target = 0; target < kAdapterTargets; ++target) {
+      const auto [in, out] = shape.targets[target];
+      if (out == 0) continue;
+      LowRank& part = made.layers[layer][target];
+      part = {.rank = rank, .alpha = alpha, .scale = AdapterScale(alpha, rank, false)};
+      part.a.resize(size_t{rank} * in);
+      part.b.resize(size_t{out} * rank);
+      const CounterRng rng{Mix(kSeedOfA, layer, target)};
+      const float width = std::sqrt(3.0F / static_cast<float>(in));
+      for (size_t i = 0; i < part.a.size(); ++i) part.a[i] = (2 * rng.Float(i) - 1) * width;
+    }
+  }
+  return made;
+}
+
+Status CheckFits(const AdapterWeights& weights, const AdapterShape& shape) {
+  if (weights.empty()) return {};
+  if (weights.layers.size() != shape.layers) {
+    return Fail(Code::kInvalid, "the adapter is for a model of {} layers; this model has {}",
+                weights.layers.size(), shape.layers);
+  }
+  for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
+    for (const AdapterTarget target : kAllAdapterTargets) {
+      const LowRank& part = weights.layers[layer][static_cast<size_t>(target)];
+      const auto [in, out] = shape.Of(target);
+      if (part.rank == 0) continue;
+      if (part.a.size() == size_t{part.rank} * in && part.b.size() == size_t{part.rank} * out) {
+        continue;
+      }
+      return Fail(Code::kInvalid,
+                  "the adapter does not fit this model: {} of layer {} is [{}, {}] here",
+                  NameOf(target), layer, out, in);
+    }
+  }
+  return {};
+}
+
+}  // namespace pie

@@ -1,0 +1,42 @@
+// Adapters as the PEFT package stores them: a folder with adapter_config.json and
+// adapter_model.safetensors. These functions translate contents; reading and writing the files is
+// the caller's business.
+//
+// The contents are not trusted. Errors name the field or the tensor. Features that would change the
+// result and that the engine does not compute (DoRA, biases, modules_to_save, …) are refused by
+// name.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "model/adapter/adapter.h"
+
+namespace pie {
+
+inline constexpr std::string_view kPeftConfigFile = "adapter_config.json";
+inline constexpr std::string_view kPeftTensorFile = "adapter_model.safetensors";
+
+// Reads the contents of the two files. Every tensor must fit `shape`, and be finite and small
+// enough for 16-bit numbers, in which devices keep adapters. Costs one pass over the tensors.
+Result<AdapterWeights> ReadPeft(std::string_view config, std::span<const std::byte> tensors,
+                                const AdapterShape& shape);
+
+struct PeftFiles {
+  std::string config;
+  std::string tensors;
+};
+
+// Writes what ReadPeft would read, with 32-bit numbers. `metadata` goes into the tensors' header.
+// Fails if the adapter has no weights.
+Result<PeftFiles> WritePeft(const AdapterWeights& weights, const AdapterShape& shape,
+                            const std::map<std::string, std::string>& metadata = {});
+
+// A file of tensors that has metadata and no tensors.
+std::string EmptyPeftTensors(const std::map<std::string, std::string>& metadata);
+
+}  // namespace pie
