@@ -1,5 +1,5 @@
-// Interfaces whose engine side does not exist in this build: adapters, zo, MCP. Every function of
-// them answers with an error that says so.
+// Interfaces whose engine side does not exist in this build: adapters, zo. Every function of them
+// answers with an error that says so.
 #include "host/api.h"
 #include "host/execute.h"
 
@@ -17,13 +17,6 @@ std::unexpected<Error> NoZo() {
 Status RefusePass(Process& process, uint32_t pass, const Error& error) {
   PIE_TRY(OpenPass(process, pass))->Refuse(error);
   return {};
-}
-template <class T>
-std::expected<T, McpError> NoMcp() {
-  constexpr int kServerNotFound = -32001;
-  return std::unexpected(
-      McpError{.code = kServerNotFound,
-               .message = "mcp: no server is registered; this engine relays none yet"});
 }
 
 }  // namespace
@@ -61,39 +54,6 @@ Status ZoInitialize(Process&, uint32_t, uint32_t, float, uint32_t, float, float)
 }
 Status ZoUpdate(Process&, uint32_t, std::span<const float>, std::span<const int64_t>, float) {
   return NoZo();
-}
-
-Result<std::vector<std::string>> McpAvailableServers(Process&) {
-  return std::vector<std::string>();
-}
-Result<std::expected<uint32_t, McpError>> McpConnect(Process&, std::string_view) {
-  return NoMcp<uint32_t>();
-}
-Result<std::expected<std::string, McpError>> McpSessionListTools(Process&, uint32_t) {
-  return NoMcp<std::string>();
-}
-Result<std::expected<std::string, McpError>> McpSessionCallTool(Process&, uint32_t,
-                                                                std::string_view,
-                                                                std::string_view) {
-  return NoMcp<std::string>();
-}
-Result<std::expected<std::string, McpError>> McpSessionListResources(Process&, uint32_t) {
-  return NoMcp<std::string>();
-}
-Result<std::expected<std::string, McpError>> McpSessionReadResource(Process&, uint32_t,
-                                                                    std::string_view) {
-  return NoMcp<std::string>();
-}
-Result<std::expected<std::string, McpError>> McpSessionListPrompts(Process&, uint32_t) {
-  return NoMcp<std::string>();
-}
-Result<std::expected<std::string, McpError>> McpSessionGetPrompt(Process&, uint32_t,
-                                                                 std::string_view,
-                                                                 std::string_view) {
-  return NoMcp<std::string>();
-}
-Status McpSessionDrop(Process&, uint32_t) {
-  return {};
 }
 
 }  // namespace pie::host
