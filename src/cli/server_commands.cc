@@ -29,6 +29,26 @@ CLI::App* Add(CLI::App& parent, const char* name, const char* help, std::functio
   return command;
 }
 
+void AddChat(CLI::App& app, std::function<int()>& chosen) {
+  auto chat = std::make_shared<ChatOptions>();
+  CLI::App* command =
+      app.add_subcommand("chat",
+                         "Talk to a model in the terminal.\n\n"
+                         "  pie chat                              with the default model\n"
+                         "  pie chat --system \"You are brief.\"   with a system message\n\n"
+                         "Ctrl-C stops an answer, /help lists the commands, Ctrl-D leaves.");
+  command->add_option("-c,--config", chat->config,
+                      "config file (default: ~/.pie/config.toml, if it exists)");
+  command->add_option("--model", chat->model,
+                      "the model's name in the config (default: the first)");
+  command->add_option("--system", chat->system, "the system message");
+  command->add_option("--temperature", chat->temperature, "0 is greedy (default: 0.7)");
+  command->add_flag("--speed", chat->speed, "show tokens/s after each answer");
+  command->add_flag("--dummy", chat->dummy,
+                    "use the dummy model: it needs no weights and writes gibberish");
+  command->callback([&chosen, chat] { chosen = [chat] { return Chat(*chat); }; });
+}
+
 void AddServe(CLI::App& app, std::function<int()>& chosen) {
   auto serve = std::make_shared<ServeOptions>();
   CLI::App* command = app.add_subcommand(
@@ -53,26 +73,6 @@ void AddServe(CLI::App& app, std::function<int()>& chosen) {
   command->add_flag("--dummy", serve->dummy,
                     "use the dummy model: it needs no weights and writes gibberish");
   command->callback([&chosen, serve] { chosen = [serve] { return Serve(*serve); }; });
-}
-
-void AddChat(CLI::App& app, std::function<int()>& chosen) {
-  auto chat = std::make_shared<ChatOptions>();
-  CLI::App* command =
-      app.add_subcommand("chat",
-                         "Talk to a model in the terminal.\n\n"
-                         "  pie chat                              with the default model\n"
-                         "  pie chat --system \"You are brief.\"   with a system message\n\n"
-                         "Ctrl-C stops an answer, /help lists the commands, Ctrl-D leaves.");
-  command->add_option("-c,--config", chat->config,
-                      "config file (default: ~/.pie/config.toml, if it exists)");
-  command->add_option("--model", chat->model,
-                      "the model's name in the config (default: the first)");
-  command->add_option("--system", chat->system, "the system message");
-  command->add_option("--temperature", chat->temperature, "0 is greedy (default: 0.7)");
-  command->add_flag("--speed", chat->speed, "show tokens/s after each answer");
-  command->add_flag("--dummy", chat->dummy,
-                    "use the dummy model: it needs no weights and writes gibberish");
-  command->callback([&chosen, chat] { chosen = [chat] { return Chat(*chat); }; });
 }
 
 void AddAuth(CLI::App& app, std::function<int()>& chosen) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import httpx2 as httpx
 import openai
@@ -105,6 +106,98 @@ def test_logprobs(client, model):
         assert token.logprob == pytest.approx(token.top_logprobs[0].logprob, abs=1e-4)
         ranks = [top.logprob for top in token.top_logprobs]
         assert ranks == sorted(ranks, reverse=True) and ranks[0] <= 0
+
+
+CITY = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "enum": ["Seoul", "Oslo"]},
+        "degrees": {"type": "integer", "minimum": 0, "maximum": 40},
+    },
+    "required": ["city", "degrees"],
+    "additionalProperties": False,
+}
+WEATHER = {
+    "type": "function",
+    "function": {"name": "weather", "description": "The weather", "parameters": CITY},
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_json_schema(client, model, stream):
+    answer = client.chat.completions.create(
+        model=model,
+        messages=CHAT,
+        max_tokens=200,
+        response_format={"type": "json_schema", "json_schema": {"name": "city", "schema": CITY}},
+        stream=stream,
+    )
+    if stream:
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in answer)
+    else:
+        text = answer.choices[0].message.content
+        assert answer.choices[0].finish_reason == "stop"
+    said = json.loads(text)
+    assert said["city"] in ("Seoul", "Oslo") and 0 <= said["degrees"] <= 40
+
+
+def test_a_schema_that_cannot_be_used(client, model):
+    bad = {"type": "object", "properties": {"x": {"type": "nonsense"}}}
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(
+            model=model,
+            messages=CHAT,
+            response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": bad}},
+        )
+    assert refused.value.param == "response_format"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_of_a_tool(client, model, stream):
+    asked = {
+        "model": model,
+        "messages": CHAT,
+        "tools": [WEATHER],
+        "tool_choice": {"type": "function", "function": {"name": "weather"}},
+        "max_tokens": 300,
+    }
+    answer = client.chat.completions.create(**asked, stream=stream)
+    if stream:
+        chunks = list(answer)
+        (call,) = next(
+            c.choices[0].delta.tool_calls for c in chunks if c.choices[0].delta.tool_calls
+        )
+        finish = chunks[-1].choices[0].finish_reason
+    else:
+        (call,) = answer.choices[0].message.tool_calls
+        finish = answer.choices[0].finish_reason
+    assert call.function.name == "weather" and call.id and finish == "tool_calls"
+    arguments = json.loads(call.function.arguments)
+    assert arguments["city"] in ("Seoul", "Oslo")
+    history = [
+        *CHAT,
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": "weather", "arguments": call.function.arguments},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": call.id, "content": '{"degrees": 3}'},
+    ]
+    after = client.chat.completions.create(
+        model=model, messages=history, tools=[WEATHER], tool_choice="none", max_tokens=4
+    )
+    assert after.choices[0].message.content
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(
+            model=model, messages=[*CHAT, {"role": "tool", "tool_call_id": "x", "content": "y"}]
+        )
+    assert refused.value.param == "messages[2].tool_call_id"
 
 
 def test_completions(client, model):

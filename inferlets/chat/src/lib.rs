@@ -58,7 +58,12 @@ fn begin(model: &Model, system: Option<&str>) -> Result<Context> {
 }
 
 /// Generates one answer. A message that comes meanwhile ends it; a `stop` is all that a client sends then.
-async fn answer(model: &Model, context: &mut Context, input: &Input, mut inbox: Inbox) -> Result<Inbox> {
+async fn answer(
+    model: &Model,
+    context: &mut Context,
+    input: &Input,
+    mut inbox: Inbox,
+) -> Result<Inbox> {
     let began = Instant::now();
     let mut decoder = Decoder::new(model);
     let sampler = Sampler::top_p(input.temperature.unwrap_or(0.7), 0.95);
@@ -89,7 +94,8 @@ async fn answer(model: &Model, context: &mut Context, input: &Input, mut inbox: 
         }
     }
     let tokens = generator.tokens_generated();
-    let done = json!({ "tokens": tokens, "seconds": began.elapsed().as_secs_f64(), "stopped": stopped });
+    let done =
+        json!({ "tokens": tokens, "seconds": began.elapsed().as_secs_f64(), "stopped": stopped });
     session::send(&json!({ "done": done }).to_string());
     Ok(inbox)
 }

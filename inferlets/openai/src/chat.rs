@@ -4,11 +4,13 @@ use crate::api_error::ApiError;
 use crate::choices::{generate, Delta, Scored, Usage};
 use crate::options::{alternatives, boolean, check_names, whole, Options};
 use crate::reply::{self, now, Events};
+use crate::tools::{self, Call, Form};
 use inferlet::http::Responder;
 use inferlet::prelude::*;
 use inferlet::runtime;
 use serde_json::{json, Map, Value};
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 type Parsed<T> = std::result::Result<T, ApiError>;
 
@@ -32,7 +34,18 @@ pub async fn serve(body: Value, respond: Responder) -> Result<()> {
 fn prepare(body: &Value) -> Parsed<(Options, Context)> {
     let empty = Map::new();
     let fields = body.as_object().unwrap_or(&empty);
-    check_names(fields, &["messages", "max_completion_tokens", "top_logprobs", "response_format", "tools", "tool_choice", "modalities"])?;
+    check_names(
+        fields,
+        &[
+            "messages",
+            "max_completion_tokens",
+            "top_logprobs",
+            "response_format",
+            "tools",
+            "tool_choice",
+            "modalities",
+        ],
+    )?;
     let limit = match whole(fields, "max_completion_tokens", 1, MAX_TOKENS)? {
         Some(limit) => Some(limit),
         None => whole(fields, "max_tokens", 1, MAX_TOKENS)?,
@@ -40,50 +53,100 @@ fn prepare(body: &Value) -> Parsed<(Options, Context)> {
     let top = alternatives(fields, "top_logprobs")?;
     let logprobs = match (boolean(fields, "logprobs")?, top) {
         (true, top) => Some(top.unwrap_or(0)),
-        (false, Some(_)) => return Err(ApiError::invalid("top_logprobs", "'top_logprobs' needs 'logprobs': true")),
+        (false, Some(_)) => {
+            return Err(ApiError::invalid("top_logprobs", "'top_logprobs' needs 'logprobs': true"))
+        }
         (false, None) => None,
     };
-    for field in ["tools", "response_format"] {
-        let given = fields.get(field).filter(|value| !value.is_null());
-        let plain = given.is_none_or(|value| value["type"] == "text" || value == &json!([]));
-        if !plain {
-            return Err(ApiError::invalid(field, format!("'{field}' is not supported by this engine yet")));
-        }
+    let (known, wanted) = tools::parse(fields)?;
+    let mut options =
+        Options::parse(fields, limit.map_or(DEFAULT_TOKENS, |limit| limit as usize), logprobs)?;
+    options.form = Form::parse(fields, &options.model)?;
+    options.tools = !known.is_empty();
+    if let Some(wanted) = wanted {
+        options.form = Form::Call(wanted);
     }
-    let options = Options::parse(fields, limit.map_or(DEFAULT_TOKENS, |limit| limit as usize), logprobs)?;
     let mut context = Context::new(&options.model).map_err(ApiError::engine)?;
+    if !known.is_empty() {
+        context.equip_tools(&known).map_err(|error| ApiError::invalid("tools", error))?;
+    }
     let messages = match fields.get("messages") {
         Some(Value::Array(messages)) if !messages.is_empty() => messages,
-        _ => return Err(ApiError::invalid("messages", "'messages' must be a list with at least one message")),
+        _ => {
+            return Err(ApiError::invalid(
+                "messages",
+                "'messages' must be a list with at least one message",
+            ))
+        }
     };
     if messages.len() > MAX_MESSAGES {
-        return Err(ApiError::invalid("messages", format!("'messages' has more than {MAX_MESSAGES} messages")));
+        return Err(ApiError::invalid(
+            "messages",
+            format!("'messages' has more than {MAX_MESSAGES} messages"),
+        ));
     }
+    let mut called = HashMap::new(); // id of a call → name of its tool
     for (index, message) in messages.iter().enumerate() {
-        add(&mut context, message, &format!("messages[{index}]"))?;
+        add(&mut context, message, &format!("messages[{index}]"), &mut called)?;
     }
     context.cue();
     Ok((options, context))
 }
 
-fn add(context: &mut Context, message: &Value, place: &str) -> Parsed<()> {
-    let text = text_of(&message["content"], place)?;
+fn add(
+    context: &mut Context,
+    message: &Value,
+    place: &str,
+    called: &mut HashMap<String, String>,
+) -> Parsed<()> {
+    let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
+    let mut text = match &message["content"] {
+        Value::Null if !calls.is_empty() => String::new(),
+        content => text_of(content, place)?,
+    };
+    for call in &calls {
+        // As most models write calls themselves.
+        let name = call["function"]["name"].as_str().unwrap_or_default();
+        let arguments = call["function"]["arguments"].as_str().unwrap_or("{}");
+        text += &format!(
+            "<tool_call>\n{{\"name\": {}, \"arguments\": {arguments}}}\n</tool_call>",
+            json!(name)
+        );
+        called.insert(call["id"].as_str().unwrap_or_default().to_string(), name.to_string());
+    }
     match message["role"].as_str() {
         Some("system" | "developer") => drop(context.system(&text)),
         Some("user") => drop(context.user(&text)),
         Some("assistant") => drop(context.assistant(&text)),
+        Some("tool") => {
+            let id = message["tool_call_id"].as_str().unwrap_or_default();
+            let Some(name) = called.get(id) else {
+                let text = format!("no call before this message has the id '{id}'");
+                return Err(ApiError::invalid(&format!("{place}.tool_call_id"), text));
+            };
+            context.answer_tool(name, &text);
+        }
         Some(role) => {
-            let text = format!("'{role}' is not one of ['system', 'developer', 'user', 'assistant']");
+            let text = format!(
+                "'{role}' is not one of ['system', 'developer', 'user', 'assistant', 'tool']"
+            );
             return Err(ApiError::invalid(&format!("{place}.role"), text));
         }
-        None => return Err(ApiError::invalid(&format!("{place}.role"), "each message needs a role")),
+        None => {
+            return Err(ApiError::invalid(&format!("{place}.role"), "each message needs a role"))
+        }
     }
     Ok(())
 }
 
 /// A text, or a list of parts that are texts.
 fn text_of(content: &Value, place: &str) -> Parsed<String> {
-    let wrong = || ApiError::invalid(&format!("{place}.content"), "the content must be a text or a list of parts of the type 'text'");
+    let wrong = || {
+        ApiError::invalid(
+            &format!("{place}.content"),
+            "the content must be a text or a list of parts of the type 'text'",
+        )
+    };
     match content {
         Value::String(text) => Ok(text.clone()),
         Value::Array(parts) => {
@@ -113,10 +176,14 @@ fn scores(options: &Options, tokens: &[Scored]) -> Value {
         .iter()
         .map(|scored| {
             let (text, bytes) = word(scored.token);
-            let top: Vec<Value> = scored.top.iter().map(|(token, logprob)| {
-                let (text, bytes) = word(*token);
-                json!({ "token": text, "logprob": logprob, "bytes": bytes })
-            }).collect();
+            let top: Vec<Value> = scored
+                .top
+                .iter()
+                .map(|(token, logprob)| {
+                    let (text, bytes) = word(*token);
+                    json!({ "token": text, "logprob": logprob, "bytes": bytes })
+                })
+                .collect();
             json!({ "token": text, "logprob": scored.logprob, "bytes": bytes, "top_logprobs": top })
         })
         .collect();
@@ -137,15 +204,24 @@ async fn whole_answer(options: Options, prompt: Context, respond: Responder) -> 
     struct Choice {
         text: String,
         tokens: Vec<Scored>,
+        calls: Vec<Call>,
         finish: &'static str,
     }
     let choices: RefCell<Vec<Choice>> = RefCell::new(
-        (0..options.choices).map(|_| Choice { text: String::new(), tokens: Vec::new(), finish: "stop" }).collect(),
+        (0..options.choices)
+            .map(|_| Choice {
+                text: String::new(),
+                tokens: Vec::new(),
+                calls: Vec::new(),
+                finish: "stop",
+            })
+            .collect(),
     );
     let take = |delta: Delta| {
         let choice = &mut choices.borrow_mut()[delta.choice];
         choice.text.push_str(&delta.text);
         choice.tokens.extend(delta.tokens);
+        choice.calls.extend(delta.calls);
         choice.finish = delta.finish.unwrap_or(choice.finish);
         std::future::ready(Ok(()))
     };
@@ -153,14 +229,25 @@ async fn whole_answer(options: Options, prompt: Context, respond: Responder) -> 
         Ok(usage) => usage,
         Err(error) => return reply::fail(respond, ApiError::engine(error)).await,
     };
-    let list: Vec<Value> = choices.borrow().iter().enumerate().map(|(index, choice)| {
-        json!({
-            "index": index,
-            "message": { "role": "assistant", "content": choice.text, "refusal": null },
-            "logprobs": scores(&options, &choice.tokens),
-            "finish_reason": choice.finish,
+    let list: Vec<Value> = choices
+        .borrow()
+        .iter()
+        .enumerate()
+        .map(|(index, choice)| {
+            let mut message =
+                json!({ "role": "assistant", "content": choice.text, "refusal": null });
+            if !choice.calls.is_empty() {
+                message["content"] = Value::Null;
+                message["tool_calls"] = tools::json(&choice.calls, index, false);
+            }
+            json!({
+                "index": index,
+                "message": message,
+                "logprobs": scores(&options, &choice.tokens),
+                "finish_reason": choice.finish,
+            })
         })
-    }).collect();
+        .collect();
     let mut answer = head(&options, "chat.completion");
     answer.insert("choices".into(), json!(list));
     answer.insert("usage".into(), usage.json());
@@ -177,9 +264,7 @@ async fn stream(options: Options, prompt: Context, respond: Responder) -> Result
         }
         Value::Object(chunk)
     };
-    let choice = |index: usize, delta: Value, logprobs: Value, finish: Option<&str>| {
-        json!([{ "index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish }])
-    };
+    let choice = |index: usize, delta: Value, logprobs: Value, finish: Option<&str>| json!([{ "index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish }]);
     let mut first = Events::start(respond)?;
     for index in 0..options.choices {
         let delta = json!({ "role": "assistant", "content": "" });
@@ -190,7 +275,15 @@ async fn stream(options: Options, prompt: Context, respond: Responder) -> Result
         let mut chunks = Vec::new();
         if !delta.text.is_empty() || !delta.tokens.is_empty() {
             let said = json!({ "content": delta.text });
-            chunks.push(chunk(choice(delta.choice, said, scores(&options, &delta.tokens), None), None));
+            chunks.push(chunk(
+                choice(delta.choice, said, scores(&options, &delta.tokens), None),
+                None,
+            ));
+        }
+        if !delta.calls.is_empty() {
+            let calls = tools::json(&delta.calls, delta.choice, true);
+            let said = json!({ "tool_calls": calls });
+            chunks.push(chunk(choice(delta.choice, said, Value::Null, None), None));
         }
         if delta.finish.is_some() {
             chunks.push(chunk(choice(delta.choice, json!({}), Value::Null, delta.finish), None));

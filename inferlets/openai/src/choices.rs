@@ -2,6 +2,7 @@
 
 use crate::options::Options;
 use crate::stops::Stops;
+use crate::tools::{Call, Calls};
 use inferlet::chat::{Decoder, Event};
 use inferlet::futures::channel::mpsc;
 use inferlet::futures::future::join_all;
@@ -15,6 +16,7 @@ pub struct Delta {
     pub choice: usize,
     pub text: String,
     pub tokens: Vec<Scored>,
+    pub calls: Vec<Call>,
     /// Set by the last one: why the choice ended.
     pub finish: Option<&'static str>,
 }
@@ -42,7 +44,11 @@ impl Usage {
 }
 
 /// Generates all choices. `take` gets what each of them says, as it comes; if it fails, nobody listens any more.
-pub async fn generate<F>(options: &Options, mut prompt: Context, take: impl FnMut(Delta) -> F) -> Result<Usage>
+pub async fn generate<F>(
+    options: &Options,
+    mut prompt: Context,
+    take: impl FnMut(Delta) -> F,
+) -> Result<Usage>
 where
     F: std::future::Future<Output = Result<()>>,
 {
@@ -105,8 +111,11 @@ async fn run(
 ) -> Result<usize> {
     let model = options.model.clone();
     let say = |text: String, tokens: Vec<Scored>, finish: Option<&'static str>| {
-        let _ = tell.unbounded_send(Delta { choice, text, tokens, finish });
+        let _ = tell.unbounded_send(Delta { choice, text, tokens, calls: Vec::new(), finish });
     };
+    let mut calls = options.tools.then(|| Calls::new(&model));
+    // Where a call may come, nothing is shown before it is known that none did.
+    let mut held = String::new();
     let mut decoder = Decoder::new(&model);
     let mut stops = Stops::new(&options.stops);
     let mut generator = context.generate(options.sampler()).max_tokens(options.max_tokens);
@@ -117,6 +126,7 @@ async fn run(
     if let Some(mask) = mask(options) {
         generator = generator.logit_mask(&mask);
     }
+    generator = options.form.constrain(generator, &model)?;
     // A distribution is of the model itself: at temperature 1, before any cut.
     let whole = Distribution { temperature: 1.0, k: 0 };
     let probe = options.logprobs.map(|_| generator.probe_each_step(0, whole));
@@ -127,11 +137,18 @@ async fn run(
             (Some(probe), Some(top)) => output
                 .distribution(probe)
                 .map(|(ids, probabilities)| {
-                    output.tokens.iter().map(|token| score(*token, ids, probabilities, top)).collect()
+                    output
+                        .tokens
+                        .iter()
+                        .map(|token| score(*token, ids, probabilities, top))
+                        .collect()
                 })
                 .unwrap_or_default(),
             _ => Vec::new(),
         };
+        if let Some(calls) = &mut calls {
+            calls.feed(&output.tokens)?;
+        }
         let mut event = decoder.feed(&output.tokens)?;
         if let Event::Interrupt(_) = event {
             event = decoder.feed(&[])?; // the text around the control token
@@ -141,6 +158,13 @@ async fn run(
             Event::Done(_) => break,
             Event::Idle | Event::Interrupt(_) => (String::new(), false),
         };
+        if calls.is_some() {
+            held.push_str(&text);
+            if ended {
+                break;
+            }
+            continue;
+        }
         if ended {
             let generated = generator.tokens_generated();
             say(text, scored, Some("stop"));
@@ -154,12 +178,20 @@ async fn run(
     if generated >= options.max_tokens {
         finish = "length";
     }
-    say(stops.rest(), Vec::new(), Some(finish));
+    let calls = calls.map_or_else(Vec::new, |calls| calls.found);
+    if !calls.is_empty() {
+        let finish = Some("tool_calls");
+        let delta = Delta { choice, text: String::new(), tokens: Vec::new(), calls, finish };
+        let _ = tell.unbounded_send(delta);
+        return Ok(generated);
+    }
+    say(held + &stops.rest(), Vec::new(), Some(finish));
     Ok(generated)
 }
 
 fn score(token: u32, ids: &[u32], probabilities: &[f32], top: usize) -> Scored {
-    let mut ranked: Vec<(u32, f32)> = ids.iter().copied().zip(probabilities.iter().copied()).collect();
+    let mut ranked: Vec<(u32, f32)> =
+        ids.iter().copied().zip(probabilities.iter().copied()).collect();
     let own = ranked.iter().find(|(id, _)| *id == token).map_or(0.0, |(_, p)| *p);
     let by_probability = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1);
     if top > 0 && top < ranked.len() {
@@ -173,7 +205,11 @@ fn score(token: u32, ids: &[u32], probabilities: &[f32], top: usize) -> Scored {
 
 /// JSON has no infinity; the API writes this number for what is as good as impossible.
 fn logarithm(probability: f32) -> f32 {
-    if probability > 0.0 { probability.ln() } else { -9999.0 }
+    if probability > 0.0 {
+        probability.ln()
+    } else {
+        -9999.0
+    }
 }
 
 /// Run lengths of forbidden and allowed tokens, beginning with forbidden ones.

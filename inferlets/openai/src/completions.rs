@@ -43,19 +43,26 @@ fn prepare(body: &Value) -> std::result::Result<Completion, ApiError> {
         return Err(ApiError::invalid("best_of", "'best_of' is not supported; use 'n'"));
     }
     if alternatives(fields, "logprobs")?.is_some() {
-        return Err(ApiError::invalid("logprobs", "'logprobs' is supported by /v1/chat/completions only"));
+        return Err(ApiError::invalid(
+            "logprobs",
+            "'logprobs' is supported by /v1/chat/completions only",
+        ));
     }
     let limit = whole(fields, "max_tokens", 1, MAX_TOKENS)?;
-    let options = Options::parse(fields, limit.map_or(DEFAULT_TOKENS, |limit| limit as usize), None)?;
+    let options =
+        Options::parse(fields, limit.map_or(DEFAULT_TOKENS, |limit| limit as usize), None)?;
     let tokenizer = options.model.tokenizer();
-    let wrong = || ApiError::invalid("prompt", "'prompt' must be one text, or one list of token ids");
+    let wrong =
+        || ApiError::invalid("prompt", "'prompt' must be one text, or one list of token ids");
     let tokens: Vec<u32> = match fields.get("prompt") {
         Some(Value::String(text)) => tokenizer.encode(text),
         Some(Value::Array(list)) => match list.as_slice() {
             [Value::String(text)] => tokenizer.encode(text),
             numbers => {
-                let ids: Option<Vec<u32>> =
-                    numbers.iter().map(|id| id.as_u64().and_then(|id| u32::try_from(id).ok())).collect();
+                let ids: Option<Vec<u32>> = numbers
+                    .iter()
+                    .map(|id| id.as_u64().and_then(|id| u32::try_from(id).ok()))
+                    .collect();
                 ids.ok_or_else(wrong)?
             }
         },

@@ -10,6 +10,7 @@ mod completions;
 mod options;
 mod reply;
 mod stops;
+mod tools;
 
 use api_error::ApiError;
 use inferlet::http::{Request, Responder};

@@ -1,6 +1,7 @@
 //! The parameters that both kinds of completions share.
 
 use crate::api_error::ApiError;
+use crate::tools::Form;
 use inferlet::model::Model;
 use inferlet::{runtime, Sampler};
 use serde_json::{Map, Value};
@@ -14,8 +15,16 @@ const MAX_LOGPROBS: u64 = 20;
 
 /// Fields of the API that change nothing here.
 const IGNORED: &[&str] = &[
-    "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-    "prompt_cache_retention", "parallel_tool_calls", "reasoning_effort", "verbosity",
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "verbosity",
 ];
 
 pub struct Options {
@@ -34,13 +43,27 @@ pub struct Options {
     /// Tokens that are never chosen, and tokens besides which none is.
     pub banned: Vec<u32>,
     pub only: Vec<u32>,
+    pub form: Form,
+    /// Whether the answer may call tools.
+    pub tools: bool,
 }
 
 /// Refuses fields that the API does not have.
 pub fn check_names(fields: &Fields, known: &[&str]) -> Parsed<()> {
     const SHARED: &[&str] = &[
-        "model", "stream", "stream_options", "n", "max_tokens", "temperature", "top_p", "seed",
-        "stop", "presence_penalty", "frequency_penalty", "logit_bias", "logprobs",
+        "model",
+        "stream",
+        "stream_options",
+        "n",
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "seed",
+        "stop",
+        "presence_penalty",
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
     ];
     for name in fields.keys().map(String::as_str) {
         if !SHARED.contains(&name) && !known.contains(&name) && !IGNORED.contains(&name) {
@@ -56,7 +79,10 @@ fn number(fields: &Fields, name: &str, least: f64, most: f64) -> Parsed<Option<f
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_f64() {
             Some(number) if (least..=most).contains(&number) => Ok(Some(number)),
-            _ => Err(ApiError::invalid(name, format!("'{name}' must be a number from {least} to {most}, not {value}"))),
+            _ => Err(ApiError::invalid(
+                name,
+                format!("'{name}' must be a number from {least} to {most}, not {value}"),
+            )),
         },
     }
 }
@@ -66,7 +92,10 @@ pub fn whole(fields: &Fields, name: &str, least: u64, most: u64) -> Parsed<Optio
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_u64() {
             Some(number) if (least..=most).contains(&number) => Ok(Some(number)),
-            _ => Err(ApiError::invalid(name, format!("'{name}' must be a whole number from {least} to {most}, not {value}"))),
+            _ => Err(ApiError::invalid(
+                name,
+                format!("'{name}' must be a whole number from {least} to {most}, not {value}"),
+            )),
         },
     }
 }
@@ -75,7 +104,9 @@ pub fn boolean(fields: &Fields, name: &str) -> Parsed<bool> {
     match fields.get(name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(value)) => Ok(*value),
-        Some(value) => Err(ApiError::invalid(name, format!("'{name}' must be true or false, not {value}"))),
+        Some(value) => {
+            Err(ApiError::invalid(name, format!("'{name}' must be true or false, not {value}")))
+        }
     }
 }
 
@@ -91,13 +122,19 @@ impl Options {
         }
         for penalty in ["presence_penalty", "frequency_penalty"] {
             if number(fields, penalty, -2.0, 2.0)?.unwrap_or(0.0) != 0.0 {
-                return Err(ApiError::invalid(penalty, format!("'{penalty}' is not supported; leave it out")));
+                return Err(ApiError::invalid(
+                    penalty,
+                    format!("'{penalty}' is not supported; leave it out"),
+                ));
             }
         }
         let stream_options = fields.get("stream_options").and_then(Value::as_object);
         let stream = boolean(fields, "stream")?;
         if stream_options.is_some() && !stream {
-            return Err(ApiError::invalid("stream_options", "'stream_options' needs 'stream': true"));
+            return Err(ApiError::invalid(
+                "stream_options",
+                "'stream_options' needs 'stream': true",
+            ));
         }
         let (banned, only) = biases(fields)?;
         // The API has signed seeds.
@@ -106,7 +143,12 @@ impl Options {
             Some(value) => match (value.as_i64(), value.as_u64()) {
                 (Some(seed), _) => Some(seed as u64),
                 (_, Some(seed)) => Some(seed),
-                _ => return Err(ApiError::invalid("seed", format!("'seed' must be a whole number, not {value}"))),
+                _ => {
+                    return Err(ApiError::invalid(
+                        "seed",
+                        format!("'seed' must be a whole number, not {value}"),
+                    ))
+                }
             },
         };
         Ok(Options {
@@ -126,6 +168,8 @@ impl Options {
             logprobs,
             banned,
             only,
+            form: Form::default(),
+            tools: false,
         })
     }
 
@@ -147,7 +191,9 @@ pub fn alternatives(fields: &Fields, name: &str) -> Parsed<Option<usize>> {
 
 fn stops(fields: &Fields) -> Parsed<Vec<String>> {
     let wrong = || {
-        let text = format!("'stop' must be a text or a list of at most {MAX_STOPS} texts that are not empty");
+        let text = format!(
+            "'stop' must be a text or a list of at most {MAX_STOPS} texts that are not empty"
+        );
         ApiError::invalid("stop", text)
     };
     let stops = match fields.get("stop") {
@@ -183,7 +229,11 @@ fn biases(fields: &Fields) -> Parsed<(Vec<u32>, Vec<u32>)> {
             Some(bias) if bias <= -100.0 => banned.push(token),
             Some(bias) if bias >= 100.0 => only.push(token),
             Some(0.0) => {}
-            _ => return wrong("'logit_bias' supports the values -100 (never), 0 and 100 (only such tokens)"),
+            _ => {
+                return wrong(
+                    "'logit_bias' supports the values -100 (never), 0 and 100 (only such tokens)",
+                )
+            }
         }
     }
     Ok((banned, only))
