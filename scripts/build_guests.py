@@ -33,6 +33,9 @@ from bakery.toolchain import cache_dir
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "guests"
+# Where `pie serve` finds the inferlets that come with the engine, and which those are.
+SHIPPED_DIR = ROOT / "build" / "share" / "pie" / "inferlets"
+SHIPPED = ("openai", "chat")
 BAKERY = ROOT / "build" / "bin" / "bakery"
 
 # Folder of guests → prefix of their names.
@@ -127,6 +130,16 @@ def make_all(guests: Iterable[Guest]) -> list[Outcome]:
     return outcomes
 
 
+def ship(outcomes: Iterable[Outcome]) -> None:
+    """Puts the guests that come with the engine where it looks for them."""
+    for outcome in outcomes:
+        guest = outcome.guest
+        if guest.name in SHIPPED and not outcome.error:
+            SHIPPED_DIR.mkdir(parents=True, exist_ok=True)
+            _copy(guest.folder / "Pie.toml", SHIPPED_DIR / f"{guest.name}.toml")
+            _copy(guest.out, SHIPPED_DIR / f"{guest.name}.wasm")
+
+
 def _key_of(guest: Guest) -> str:
     """A hash of everything that goes into the component."""
     language = detect(guest.folder).NAME
@@ -147,7 +160,10 @@ def _language_key(language: str) -> str:
     ]
     parts = [_file_hash(path) for path in sources]
     parts += [_tree_hash(ROOT / folder) for folder in ("wit", f"sdk/{language}", "bakery/js")]
-    parts += [_rust_version() if language == "rust" else ""]
+    if language == "rust":
+        parts += [_rust_version(), _tree_hash(ROOT / "sdk/http")]
+    else:
+        parts += [""]
     return " ".join(parts)
 
 
@@ -214,6 +230,7 @@ def main() -> int:
         print("\n".join(guest.name for guest in guests))
         return 0
     outcomes = make_all(guests)
+    ship(outcomes)
     failed = [outcome.guest.name for outcome in outcomes if outcome.error]
     print(f"guests: {len(outcomes) - len(failed)} ready" + f", {len(failed)} failed" * bool(failed))
     return 1 if failed else 0

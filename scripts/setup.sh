@@ -73,7 +73,7 @@ setup_model() {
 # complete run, there is nothing to do.
 fingerprint() {
   {
-    cat "$0" scripts/setup/*.sh src/cli/fetch_model.py bakery/requirements.txt bakery/js/package-lock.json \
+    cat "$0" scripts/setup/*.sh src/cli/fetch_model.py bakery/requirements.txt tests/requirements.txt bakery/js/package-lock.json \
       client/javascript/package-lock.json 2>/dev/null
     echo "$cache" "$root" "$(command -v python3 cargo node | paste -sd:)"
     sha256sum /var/lib/dpkg/status 2>/dev/null || true

@@ -30,6 +30,13 @@ setup_venv() {
     fi
     touch "$venv/.complete"
   fi
+  local tests
+  tests=$venv/.tests-$(short_hash <tests/requirements.txt)
+  if [ "$phase" != build ] && [ ! -e "$tests" ]; then
+    say python "installing $(grep -o '^[a-z0-9-]*==[^ ]*' tests/requirements.txt | paste -sd' ')"
+    logged "$venv/bin/python" -m pip install --disable-pip-version-check -r tests/requirements.txt &&
+      touch "$tests" || warn "packages of the tests could not be installed (see $log)"
+  fi
   say python "$("$venv/bin/python" -V | cut -d' ' -f2), $(grep -c '^[a-z]' bakery/requirements.txt) packages in ${venv/#$HOME/\~}"
   write_launcher bakery bakery/src bakery
 }

@@ -9,6 +9,7 @@
 
 #include "cli/config.h"
 #include "cli/terminal.h"
+#include "server/tokens.h"
 #include "server/users.h"
 
 namespace pie::cli {
@@ -18,6 +19,10 @@ constexpr size_t kMostBytes = 64ull << 10;
 
 server::Users Users() {
   return server::Users(HomeDir() + "/authorized_users.toml");
+}
+
+server::Tokens Tokens() {
+  return server::Tokens(HomeDir() + "/api_tokens.toml");
 }
 
 Result<std::string> ReadKey(const std::string& file) {
@@ -70,6 +75,35 @@ int RemoveKey(const std::string& user, const std::string& name) {
   const Status removed = Users().Remove(user, name);
   if (removed) fmt::print("removed\n");
   return ExitCode(removed);
+}
+
+int CreateToken(const std::string& user, const std::string& name) {
+  const auto key = Tokens().Create(user, name.empty() ? user : name);
+  if (!key) return ReportError(key.error().text);
+  // The key alone goes to stdout, for scripts.
+  fmt::print("{}\n", *key);
+  fmt::print(stderr, "{}\n",
+             Dim("the key of " + user +
+                 "; it is not shown again. Requests carry it as "
+                 "Authorization: Bearer <key>"));
+  return 0;
+}
+
+int ListTokens() {
+  const auto tokens = Tokens().Read();
+  if (!tokens) return ReportError(tokens.error().text);
+  if (tokens->empty()) fmt::print("no tokens yet; make one with: pie auth token create USER\n");
+  for (const auto& [hash, token] : *tokens) {
+    fmt::print("{:<20} {:<20} {:<12} {}…\n", token.name, token.user, token.created,
+               hash.substr(0, 8));
+  }
+  return 0;
+}
+
+int RevokeToken(const std::string& name) {
+  const Status revoked = Tokens().Revoke(name);
+  if (revoked) fmt::print("revoked\n");
+  return ExitCode(revoked);
 }
 
 int ListKeys() {

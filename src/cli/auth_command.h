@@ -1,4 +1,5 @@
-// pie auth add|remove|list: manages the users who may connect to a server with authentication.
+// pie auth add|remove|list|token: manages the users who may connect to a server with
+// authentication.
 #pragma once
 
 #include <string>
@@ -10,5 +11,9 @@ namespace pie::cli {
 int AddKey(const std::string& user, const std::string& file, const std::string& name);
 int RemoveKey(const std::string& user, const std::string& name);
 int ListKeys();
+// API keys of HTTP clients.
+int CreateToken(const std::string& user, const std::string& name);
+int ListTokens();
+int RevokeToken(const std::string& name);
 
 }  // namespace pie::cli

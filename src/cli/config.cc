@@ -189,7 +189,16 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("wasm_compiler", &compiler);
   std::string scope = "user";
   runtime.Read("prefix_cache_scope", &scope);
+  Table http(runtime.Get("http"), "runtime.http", path);
+  wasm::HttpLimits& http_limits = config.runtime.http;
+  http.Read("allow", &config.runtime.http_allow);
+  http.Read("max_requests", &http_limits.max_requests);
+  http.Read("max_in_flight", &http_limits.max_in_flight, {.least = 1});
+  http.Read("max_request_mb", &http_limits.max_request_bytes, {.scale = 1 << 20});
+  http.Read("max_response_mb", &http_limits.max_response_bytes, {.scale = 1 << 20});
+  http.Read("timeout_secs", &http_limits.timeout_ms, {1, 86'400, 1'000});
   if (!runtime.problem().empty()) return Fail(Code::kInvalid, "{}", runtime.problem());
+  if (!http.problem().empty()) return Fail(Code::kInvalid, "{}", http.problem());
   if (scope != "user" && scope != "engine") {
     return Fail(Code::kInvalid, "{}:{}: 'prefix_cache_scope' must be \"user\" or \"engine\"", path,
                 runtime.Get("prefix_cache_scope")->source().begin.line);

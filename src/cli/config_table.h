@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "cli/config_keys.h"
@@ -45,6 +47,22 @@ class Table {
     if constexpr (std::is_same_v<T, std::string>) {
       if (node->is_string()) return void(*into = node->as_string()->get());
       Complain(*node, key, "a text in quotes");
+    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      const toml::array* list = node->as_array();
+      if (list == nullptr || (!list->empty() && !list->is_homogeneous<std::string>())) {
+        return Complain(*node, key, "a list of texts in quotes");
+      }
+      into->clear();
+      for (const toml::node& item : *list) into->push_back(item.as_string()->get());
+    } else if constexpr (std::is_same_v<T, std::map<std::string, std::string>>) {
+      const toml::table* table = node->as_table();
+      if (table == nullptr || (!table->empty() && !table->is_homogeneous<std::string>())) {
+        return Complain(*node, key, "a table of texts in quotes");
+      }
+      into->clear();
+      for (const auto& [name, item] : *table) {
+        (*into)[std::string(name.str())] = item.as_string()->get();
+      }
     } else if constexpr (std::is_same_v<T, double>) {
       const double value = node->value<double>().value_or(-1);
       if (value >= static_cast<double>(range.least) && value <= static_cast<double>(range.most)) {

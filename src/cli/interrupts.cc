@@ -38,12 +38,21 @@ void Interrupts::Watch(std::function<void()> stop) {
   stop_ = std::move(stop);
 }
 
+void Interrupts::WatchEach(std::function<bool()> handle) {
+  std::lock_guard lock(mutex_);
+  handle_ = std::move(handle);
+}
+
 void Interrupts::Listen() {
   while (true) {
     int signal = 0;
     sigwait(&set_, &signal);
     if (done_) return;
     std::lock_guard lock(mutex_);
+    if (handle_) {
+      if (!handle_()) LeaveAtOnce();
+      continue;
+    }
     if (interrupted_.exchange(true) || !stop_) LeaveAtOnce();
     stop_();
   }

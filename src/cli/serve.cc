@@ -11,6 +11,7 @@
 #include "cli/interrupts.h"
 #include "cli/monitor.h"
 #include "cli/server_config.h"
+#include "cli/shipped.h"
 #include "cli/start_engine.h"
 #include "cli/terminal.h"
 #include "server/server.h"
@@ -58,12 +59,16 @@ void PrintBanner(const server::Server& server, const ServerConfig& config, host:
                info.page_tokens);
   }
   fmt::print("  programs  {} installed in {}/programs\n", programs, HomeDir());
+  const std::string web = scheme == "ws" ? "http" : "https";
+  for (const auto& [prefix, program] : config.server.routes) {
+    fmt::print("  route     {}://{}:{}{}: {}\n", web, host, server.port(), prefix, program);
+  }
   fmt::print("  auth      {}\n",
              config.auth ? "on: keys in " + HomeDir() + "/authorized_users.toml (`pie auth add`)"
                          : "off: anybody who reaches this address may connect");
   fmt::print("  connect   async with PieClient(\"{}\") as client: …   (Python)\n", uri);
-  fmt::print("  watch     {}://{}:{}/metrics, /healthz; pie serve --monitor\n",
-             scheme == "ws" ? "http" : "https", host, server.port());
+  fmt::print("  watch     {}://{}:{}/metrics, /healthz; pie serve --monitor\n", web, host,
+             server.port());
   std::fflush(stdout);
 }
 
@@ -91,8 +96,17 @@ Result<int> ServeChecked(const ServeOptions& options) {
   std::error_code ignored;
   std::filesystem::create_directories(HomeDir(), ignored);
   auto registry = PIE_TRY(server::Registry::Open(HomeDir() + "/programs"));
+  for (const auto& [prefix, program] : config.server.routes) {
+    const auto there = InstallShipped(*registry, program);
+    if (!there) return std::unexpected(there.error());
+    if (!*there) {
+      log.Write(server::Log::Level::kWarning, "a route has no inferlet yet",
+                {{"route", prefix}, {"inferlet", program}});
+    }
+  }
   const size_t programs = PIE_TRY(registry->List()).size();
-  server::Auth auth(config.auth, HomeDir() + "/authorized_users.toml");
+  server::Auth auth(config.auth, HomeDir() + "/authorized_users.toml",
+                    HomeDir() + "/api_tokens.toml");
   if (config.auth) PIE_TRY(server::Users(HomeDir() + "/authorized_users.toml").Read());
   auto engine = PIE_TRY(StartEngine(engine_config, /*quiet=*/false));
   auto server = PIE_TRY(server::Server::Start(config.server, *engine, *registry, auth, log));

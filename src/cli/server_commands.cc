@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/auth_command.h"
+#include "cli/chat.h"
 #include "cli/completion.h"
 #include "cli/config_command.h"
 #include "cli/inferlet_command.h"
@@ -27,6 +28,26 @@ CLI::App* Add(CLI::App& parent, const char* name, const char* help, std::functio
   CLI::App* command = parent.add_subcommand(name, help);
   command->callback([&chosen, words, act] { chosen = [words, act] { return act(*words); }; });
   return command;
+}
+
+void AddChat(CLI::App& app, std::function<int()>& chosen) {
+  auto chat = std::make_shared<ChatOptions>();
+  CLI::App* command =
+      app.add_subcommand("chat",
+                         "Talk to a model in the terminal.\n\n"
+                         "  pie chat                              with the default model\n"
+                         "  pie chat --system \"You are brief.\"   with a system message\n\n"
+                         "Ctrl-C stops an answer, /help lists the commands, Ctrl-D leaves.");
+  command->add_option("-c,--config", chat->config,
+                      "config file (default: ~/.pie/config.toml, if it exists)");
+  command->add_option("--model", chat->model,
+                      "the model's name in the config (default: the first)");
+  command->add_option("--system", chat->system, "the system message");
+  command->add_option("--temperature", chat->temperature, "0 is greedy (default: 0.7)");
+  command->add_flag("--speed", chat->speed, "show tokens/s after each answer");
+  command->add_flag("--dummy", chat->dummy,
+                    "use the dummy model: it needs no weights and writes gibberish");
+  command->callback([&chosen, chat] { chosen = [chat] { return Chat(*chat); }; });
 }
 
 void AddServe(CLI::App& app, std::function<int()>& chosen) {
@@ -61,7 +82,8 @@ void AddAuth(CLI::App& app, std::function<int()>& chosen) {
       "Manage the users who may connect to a server with auth.enabled = true.\n\n"
       "  pie auth add ada ~/.ssh/id_ed25519.pub    add a key (PEM or OpenSSH)\n"
       "  pie auth list\n"
-      "  pie auth remove ada                       remove a user with all keys");
+      "  pie auth remove ada                       remove a user with all keys\n"
+      "  pie auth token create ada                 make an API key for HTTP");
   auth->require_subcommand(1);
   auto words = std::make_shared<Words>();
   CLI::App* add = Add(*auth, "add", "Allow a user to connect with this public key.", chosen, words,
@@ -77,6 +99,27 @@ void AddAuth(CLI::App& app, std::function<int()>& chosen) {
   remove->add_option("--name", words->second, "remove only this key");
   Add(*auth, "list", "List the users and their keys.", chosen, std::make_shared<Words>(),
       [](Words&) { return ListKeys(); });
+
+  CLI::App* token = auth->add_subcommand(
+      "token",
+      "Manage the API keys of HTTP clients, such as those of /v1.\n\n"
+      "  pie auth token create ada         print a new key; only its hash is stored\n"
+      "  pie auth token list\n"
+      "  pie auth token revoke ada");
+  token->require_subcommand(1);
+  words = std::make_shared<Words>();
+  CLI::App* create = Add(*token, "create", "Make an API key for a user and print it.", chosen,
+                         words, [](Words& w) { return CreateToken(w.first, w.second); });
+  create->add_option("user", words->first, "the user on whose behalf requests are served")
+      ->required();
+  create->add_option("--name", words->second, "name of the token (default: the user's)");
+  Add(*token, "list", "List the tokens, without their keys.", chosen, std::make_shared<Words>(),
+      [](Words&) { return ListTokens(); });
+  words = std::make_shared<Words>();
+  Add(*token, "revoke", "Remove a token: its key is no longer accepted.", chosen, words,
+      [](Words& w) { return RevokeToken(w.first); })
+      ->add_option("name", words->first, "name of the token")
+      ->required();
 }
 
 void AddInferlets(CLI::App& app, std::function<int()>& chosen) {
@@ -149,6 +192,7 @@ void AddConfig(CLI::App& app, std::function<int()>& chosen) {
 
 void AddServerCommands(CLI::App& app, std::function<int()>& chosen) {
   AddServe(app, chosen);
+  AddChat(app, chosen);
   AddAuth(app, chosen);
   AddInferlets(app, chosen);
   AddConfig(app, chosen);

@@ -35,6 +35,15 @@ Result<ServerConfig> ReadServerConfig(const std::string& given) {
   limits.pong_timeout_secs = limits.idle_ping_secs;
   server.Read("tls_cert", &options.tls_cert);
   server.Read("tls_key", &options.tls_key);
+  server.Read("routes", &options.routes);
+  for (const auto& [prefix, program] : options.routes) {
+    if (!prefix.starts_with('/') || prefix.starts_with("/apps")) {
+      return Fail(Code::kInvalid,
+                  "{}: server.routes: '{}' must be a path that begins with a slash and is not "
+                  "/apps, such as \"/v1\"",
+                  path, prefix);
+    }
+  }
   Table auth(root.get("auth"), "auth", path);
   auth.Read("enabled", &config.auth);
   Table telemetry(root.get("telemetry"), "telemetry", path);

@@ -10,7 +10,8 @@
 namespace pie::cli {
 
 struct ServerConfig {
-  server::ServerOptions server;
+  // The OpenAI API is an inferlet; `server.routes` in the config replaces this table.
+  server::ServerOptions server{.routes = {{"/v1", "openai"}}};
   bool auth = false;
   bool json_logs = false;
   std::string log_level = "info";

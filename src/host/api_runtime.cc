@@ -29,7 +29,8 @@ Result<uint32_t> RuntimeLaunch(Process& process, std::string_view program, std::
     return process.engine().LaunchLater(std::string(program), std::string(input),
                                         {.username = process.options().username,
                                          .depth = process.options().depth + 1,
-                                         .token_budget = process.options().token_budget});
+                                         .token_budget = process.options().token_budget,
+                                         .mcp = process.options().mcp});
   }));
   return child ? process.handles().children.Emplace(*std::move(child)) : 0;
 }

@@ -158,7 +158,42 @@ Result<Charge> Engine::ChargeInput(size_t bytes) const {
 
 Result<std::shared_ptr<Process>> Engine::Launch(std::string_view program, std::string_view input,
                                                 Process::Options options) {
-  return Start(program, input, PIE_TRY(ChargeInput(input.size())), std::move(options));
+  return Start(program, PIE_TRY(ChargeInput(input.size())), std::move(options), Run(input));
+}
+
+Status Engine::CheckServes(std::string_view program) {
+  std::string id;
+  const auto code = PIE_TRY(Find(program, &id));
+  if (code->serves()) return {};
+  return Fail(Code::kInvalid,
+              "{} answers no HTTP requests: it does not export wasi:http/incoming-handler", id);
+}
+
+Result<std::shared_ptr<Process>> Engine::Serve(std::string_view program,
+                                               const wasm::HttpRequest& request,
+                                               Process::Options options) {
+  PIE_RETURN_IF_ERROR(CheckServes(program));
+  Charge charge = PIE_TRY(ChargeInput(request.headers.size() + request.input.size()));
+  auto begin = [&](wasm::Program& code, Process* process,
+                   const Folders& folders) -> Result<std::unique_ptr<wasm::Instance>> {
+    return code.Serve(process, request, folders.first, folders.second);
+  };
+  auto process = PIE_TRY(Start(program, std::move(charge), std::move(options), begin));
+  process->CloseInbox();  // it has no session
+  return process;
+}
+
+Engine::Begin Engine::Run(std::string_view input) {
+  return [input](wasm::Program& code, Process* process,
+                 const Folders& folders) -> Result<std::unique_ptr<wasm::Instance>> {
+    if (!code.runs()) {
+      return Fail(Code::kInvalid,
+                  "{} is an HTTP inferlet: it has no `run` function to call. Reach it under "
+                  "/apps/ of a server, or start it with launch_daemon",
+                  process->options().program);
+    }
+    return code.Launch(process, input, folders.first, folders.second);
+  };
 }
 
 Result<std::shared_ptr<Engine::Launching>> Engine::LaunchLater(std::string program,
@@ -170,14 +205,14 @@ Result<std::shared_ptr<Engine::Launching>> Engine::LaunchLater(std::string progr
       [this, program = std::move(program), input = std::move(input), charge = std::move(charge),
        options = std::move(options)]() mutable -> Result<std::shared_ptr<Process>> {
         if (resolver_) program = PIE_TRY(resolver_(program));
-        auto process = PIE_TRY(Start(program, input, std::move(charge), std::move(options)));
+        auto process = PIE_TRY(Start(program, std::move(charge), std::move(options), Run(input)));
         process->CloseInbox();  // no client will write to it
         return process;
       });
 }
 
-Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, std::string_view input,
-                                               Charge charge, Process::Options options) {
+Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, Charge charge,
+                                               Process::Options options, const Begin& begin) {
   if (options.depth > limits().max_launch_depth) {
     return Fail(Code::kExhausted, "inferlets launch one another {} deep; {} is the limit",
                 options.depth, limits().max_launch_depth);
@@ -220,11 +255,20 @@ Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, std::st
   // It may end before Launch returns: it keeps itself alive, and forgets itself at its exit.
   process->self_ = process;
   auto instance =
-      code->Launch(process.get(), input, {process->scratch_dir_, limits().max_scratch_bytes},
-                   {data, limits().max_data_bytes});
+      begin(*code, process.get(),
+            {{process->scratch_dir_, limits().max_scratch_bytes}, {data, limits().max_data_bytes}});
+  if (!instance) {
+    process->self_.reset();
+    Forget(*process);
+    std::error_code ignored;
+    if (!process->scratch_dir_.empty()) {
+      std::filesystem::remove_all(process->scratch_dir_, ignored);
+    }
+    return std::unexpected(instance.error());
+  }
   std::lock_guard lock(process->mutex_);
-  if (process->cancelled_) instance->Cancel();
-  process->instance_ = std::move(instance);
+  if (process->cancelled_) (*instance)->Cancel();
+  process->instance_ = *std::move(instance);
   return process;
 }
 

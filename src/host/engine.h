@@ -83,6 +83,12 @@ class Engine {
   using Launching = Pending<std::shared_ptr<Process>>;
   Result<std::shared_ptr<Launching>> LaunchLater(std::string program, std::string input,
                                                  Process::Options options);
+  // Fails if the program answers no HTTP requests.
+  Status CheckServes(std::string_view program);
+  // Lets a program answer an HTTP request: in an instance of its own, which ends with the response.
+  // The body follows by Process::PassBody, the response goes to the listener.
+  Result<std::shared_ptr<Process>> Serve(std::string_view program, const wasm::HttpRequest& request,
+                                         Process::Options options);
   // Makes sure that the engine has a program that a guest launches, and returns the program's id.
   // Set before anything runs.
   using Resolver = std::function<Result<std::string>(std::string_view program)>;
@@ -123,8 +129,12 @@ class Engine {
  private:
   explicit Engine(EngineOptions options);
   Result<Charge> ChargeInput(size_t bytes) const;
-  Result<std::shared_ptr<Process>> Start(std::string_view program, std::string_view input,
-                                         Charge charge, Process::Options options);
+  using Folders = std::pair<wasm::Folder, wasm::Folder>;  // /scratch, /data
+  using Begin = std::function<Result<std::unique_ptr<wasm::Instance>>(
+      wasm::Program& program, Process* process, const Folders& folders)>;
+  Result<std::shared_ptr<Process>> Start(std::string_view program, Charge charge,
+                                         Process::Options options, const Begin& begin);
+  static Begin Run(std::string_view input);
   Result<std::shared_ptr<wasm::Program>> Find(std::string_view program, std::string* id);
   Result<std::string> MakeScratch(InstanceId id) const;
   Result<std::string> MakeData(std::string_view user) const;

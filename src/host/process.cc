@@ -29,7 +29,8 @@ Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live)
       subscriptions("subscription", limit, live),
       chat_decoders("decoder", limit, live),
       reasoning_decoders("reasoning decoder", limit, live),
-      tool_decoders("tool decoder", limit, live) {}
+      tool_decoders("tool decoder", limit, live),
+      mcp_sessions("MCP session", limit, live) {}
 
 Process::Process(Engine* engine, InstanceId id, Options options)
     : engine_(engine),
@@ -89,6 +90,11 @@ void Process::ClientCame() {
   files_->Resume();
 }
 
+void Process::PassBody(std::string_view piece, bool last) {
+  std::lock_guard lock(mutex_);
+  if (instance_ && !exit_) instance_->PassBody(piece, last);
+}
+
 void Process::Cancel() {
   std::lock_guard lock(mutex_);
   cancelled_ = true;
@@ -121,6 +127,22 @@ void Process::OnOutput(bool is_stderr, std::string_view bytes) {
 const wasm::Signal* Process::Room() {
   Listener* l = listener();
   return l != nullptr && l->Full() ? l->room() : nullptr;
+}
+
+void Process::OnBodyTaken() {
+  if (Listener* l = listener()) l->OnBodyTaken();
+}
+
+void Process::OnResponse(uint16_t status, std::string_view headers) {
+  if (Listener* l = listener()) l->OnResponse(status, headers);
+}
+
+void Process::OnResponseBody(std::string_view bytes) {
+  if (Listener* l = listener()) l->OnResponseBody(bytes);
+}
+
+void Process::OnResponseEnd(bool complete) {
+  if (Listener* l = listener()) l->OnResponseEnd(complete);
 }
 
 void Process::OnExit(wasm::Exit exit) {

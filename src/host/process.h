@@ -40,6 +40,7 @@
 namespace pie::host {
 
 class Engine;
+class McpServers;
 struct LoadedModel;
 
 // Where a process's words go. Called on the engine's threads, in order; `OnExit` last.
@@ -50,6 +51,11 @@ class Listener {
   virtual void OnFile(std::string_view bytes) = 0;    // session.send_file
   virtual void OnOutput(bool is_stderr, std::string_view bytes) = 0;
   virtual void OnExit(const wasm::Exit& exit) = 0;
+  // The response of a process that answers an HTTP request (Engine::Serve).
+  virtual void OnBodyTaken() {}
+  virtual void OnResponse(uint16_t /*status*/, std::string_view /*headers*/) {}
+  virtual void OnResponseBody(std::string_view /*bytes*/) {}
+  virtual void OnResponseEnd(bool /*complete*/) {}
   // Should the process wait before it says more? `room` fires when it need not any longer.
   virtual bool Full() { return false; }
   virtual wasm::Signal* room() { return nullptr; }
@@ -117,6 +123,12 @@ struct DrawSeeds {
   uint64_t Of(uint64_t draw) const { return Mix(engine, process, draw); }
 };
 
+// A guest's session with an MCP server.
+struct McpSession {
+  std::shared_ptr<McpServers> servers;
+  std::string server;
+};
+
 // A chain that a guest holds.
 struct RunningChain {
   uint32_t context;     // its handle
@@ -137,6 +149,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     uint32_t depth = 0;                  // of launches by launches
     // Tokens that it and its children may compute, in place of bytes. Null: no limit.
     std::shared_ptr<ByteBudget> token_budget = {};
+    std::shared_ptr<McpServers> mcp = {};  // its and its children's; null: none
   };
 
   Process(Engine* engine, InstanceId id, Options options);
@@ -161,6 +174,8 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   void CloseInbox();  // the client is gone for good
   void ClientLeft();  // it may come back: a receive gives nothing, once
   void ClientCame();
+  // The next piece of the body of the request that it answers; see wasm::Instance.
+  void PassBody(std::string_view piece, bool last);
   void Cancel();
   void Stop(std::string reason);  // the same, as an error that says why
   // How it ended, once it has.
@@ -172,6 +187,10 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   // wasm::Guest
   void OnOutput(bool is_stderr, std::string_view bytes) override;
   const wasm::Signal* Room() override;
+  void OnBodyTaken() override;
+  void OnResponse(uint16_t status, std::string_view headers) override;
+  void OnResponseBody(std::string_view bytes) override;
+  void OnResponseEnd(bool complete) override;
   void OnExit(wasm::Exit exit) override;
 
   // What the guest holds. Null once it has ended.
@@ -192,6 +211,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<ChatDecoder> chat_decoders;
     HandleTable<ReasoningDecoder> reasoning_decoders;
     HandleTable<ToolDecoder> tool_decoders;
+    HandleTable<McpSession> mcp_sessions;
   };
   Handles& handles() { return *handles_; }
   Wallet& wallet() { return *wallet_; }  // null once it has ended, as the handles

@@ -9,11 +9,18 @@ namespace {
 constexpr size_t kChallengeBytes = 48;
 constexpr size_t kTokenBytes = 32;
 
+int64_t ChangedAt(const std::string& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) return 0;
+  return status.st_ctim.tv_sec * 1'000'000'000LL + status.st_ctim.tv_nsec;
+}
+
 }  // namespace
 
-Auth::Auth(bool enabled, std::string users_path)
+Auth::Auth(bool enabled, std::string users_path, std::string tokens_path)
     : enabled_(enabled),
       users_(std::move(users_path)),
+      tokens_(std::move(tokens_path)),
       token_(Base64Encode(RandomBytes(kTokenBytes))) {}
 
 std::string Auth::NewChallenge() const {
@@ -21,11 +28,7 @@ std::string Auth::NewChallenge() const {
 }
 
 Result<const UserTable*> Auth::Current() {
-  struct stat status{};
-  int64_t changed_ns = 0;
-  if (stat(users_.path().c_str(), &status) == 0) {
-    changed_ns = status.st_ctim.tv_sec * 1'000'000'000LL + status.st_ctim.tv_nsec;
-  }
+  const int64_t changed_ns = ChangedAt(users_.path());
   if (changed_ns != read_at_ns_) {
     table_ = PIE_TRY(users_.Read());
     read_at_ns_ = changed_ns;
@@ -48,6 +51,23 @@ Status Auth::Verify(std::string_view user, std::string_view challenge, std::stri
     if (key.key.Verify(*signed_bytes, *bytes) || key.key.Verify(challenge, *bytes)) return {};
   }
   return refused;
+}
+
+std::optional<std::string> Auth::UserOf(std::string_view key) {
+  if (!enabled_) return std::string(kLocalUser);
+  if (key.empty()) return std::nullopt;
+  if (IsToken(key)) return std::string(kInternalUser);
+  std::lock_guard lock(mutex_);
+  const int64_t changed_ns = ChangedAt(tokens_.path());
+  if (changed_ns != tokens_read_at_ns_) {
+    auto read = tokens_.Read();
+    if (!read) return std::nullopt;
+    token_table_ = *std::move(read);
+    tokens_read_at_ns_ = changed_ns;
+  }
+  const auto found = token_table_.find(Tokens::HashOf(key));
+  if (found == token_table_.end()) return std::nullopt;
+  return found->second.user;
 }
 
 bool Auth::IsToken(std::string_view token) const {

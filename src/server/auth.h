@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "server/tokens.h"
 #include "server/users.h"
 
 namespace pie::server {
@@ -17,7 +19,10 @@ class Auth {
  public:
   static constexpr std::string_view kInternalUser = "internal";
 
-  Auth(bool enabled, std::string users_path);
+  static constexpr std::string_view kLocalUser = "local";
+
+  // `tokens_path` is the file of API keys.
+  Auth(bool enabled, std::string users_path, std::string tokens_path = "");
   bool enabled() const { return enabled_; }
   const std::string& token() const { return token_; }
 
@@ -25,15 +30,21 @@ class Auth {
   // Returns the same error for every failure, so that a stranger learns nothing about users.
   Status Verify(std::string_view user, std::string_view challenge, std::string_view signature);
   bool IsToken(std::string_view token) const;  // takes the same time for right and wrong tokens
+  // The user of an HTTP request that shows this API key, which may be empty: `local` while
+  // authentication is off.
+  std::optional<std::string> UserOf(std::string_view key);
 
  private:
   Result<const UserTable*> Current();  // the caller holds the mutex
   const bool enabled_;
   const Users users_;
+  const Tokens tokens_;
   const std::string token_;
   std::mutex mutex_;
   UserTable table_;
   int64_t read_at_ns_ = -1;  // modification time of the file that table_ was read from
+  TokenTable token_table_;
+  int64_t tokens_read_at_ns_ = -1;
 };
 
 }  // namespace pie::server

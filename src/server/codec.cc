@@ -348,6 +348,18 @@ std::string EncodeFileChunk(std::string_view process_id, const Chunk& chunk,
   return frame.Take();
 }
 
+std::string EncodeMcpRequest(uint32_t corr_id, std::string_view process_id, std::string_view server,
+                             std::string_view method, std::string_view params) {
+  return FrameWriter(6, params.size())
+      .Text("type", "mcp_request")
+      .Number("corr_id", corr_id)
+      .Text("process_id", process_id)
+      .Text("server_name", server)
+      .Text("method", method)
+      .Text("params", params)
+      .Take();
+}
+
 void FuzzDecode(std::string_view frame) {
   const Limits limits;
   auto message = Decode(frame, limits);

@@ -31,6 +31,9 @@ std::string EncodeEvent(std::string_view process_id, EventKind kind, std::string
                         std::optional<uint64_t> seq = {});
 std::string EncodeFileChunk(std::string_view process_id, const Chunk& chunk,
                             std::optional<uint64_t> seq = {});
+// Asks a client to pass a request on to one of its MCP servers. `params` is JSON.
+std::string EncodeMcpRequest(uint32_t corr_id, std::string_view process_id, std::string_view server,
+                             std::string_view method, std::string_view params);
 
 // For the fuzzer: decodes any bytes and checks the result against the frame.
 void FuzzDecode(std::string_view frame);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/utf8.h"
+#include "server/daemons.h"
 #include "server/status.h"
 
 namespace pie::server {
@@ -11,7 +12,8 @@ Connection::Connection(Service& service, Wire* wire, std::string peer)
     : service_(service),
       wire_(wire),
       peer_(std::move(peer)),
-      uploads_(service.limits, service.uploads) {}
+      uploads_(service.limits, service.uploads),
+      relay_(std::make_shared<McpRelay>(service.limits)) {}
 
 Connection::~Connection() = default;
 
@@ -33,6 +35,7 @@ void Connection::OnFrame(std::string_view frame) {
 
 void Connection::OnClosed() {
   wire_ = nullptr;
+  relay_->Close();
   auto attached = std::exchange(attached_, {});
   for (const auto& session : attached) session->Detach(this);
   ready_.clear();
@@ -45,6 +48,7 @@ std::optional<std::string> Connection::Next() {
     responses_.pop_front();
     return frame;
   }
+  if (auto request = relay_->Next()) return request;
   while (!ready_.empty()) {
     std::shared_ptr<Session> session = std::move(ready_.front());
     ready_.pop_front();
@@ -251,9 +255,27 @@ void Connection::Attach(const std::shared_ptr<Session>& session) {
 }
 
 void Connection::Handle(const LaunchDaemon& message) {
-  Respond(message.corr_id, false,
-          "launch_daemon: HTTP inferlets are not supported yet; use launch_process for other "
-          "inferlets");
+  if (service_.draining) return Respond(message.corr_id, false, "the server is shutting down");
+  if (message.port > UINT16_MAX) {
+    return Respond(message.corr_id, false, "launch_daemon: a port is a number from 0 to 65535");
+  }
+  Defer(
+      message.corr_id,
+      [this, program = std::string(message.inferlet)]() -> Result<std::string> {
+        const std::string id = PIE_TRY(service_.programs.Load(program));
+        PIE_RETURN_IF_ERROR(service_.engine.CheckServes(id));
+        return id;
+      },
+      [this, corr_id = message.corr_id, port = static_cast<uint16_t>(message.port),
+       input = std::string(message.input)](const Result<std::string>& program) {
+        if (!program || service_.daemons == nullptr) return Respond(corr_id, program);
+        auto daemon = service_.daemons->Open(
+            {.program = *program, .username = username_, .input = input}, port);
+        if (!daemon) return Respond(corr_id, false, daemon.error().text);
+        service_.log.Info("daemon opened",
+                          {{"user", username_}, {"program", *program}, {"port", daemon->port}});
+        Respond(corr_id, true, daemon->id);
+      });
 }
 
 void Connection::Handle(const AttachProcess& message) {
@@ -267,6 +289,9 @@ void Connection::Handle(const AttachProcess& message) {
 }
 
 void Connection::Handle(const TerminateProcess& message) {
+  if (service_.daemons != nullptr && service_.daemons->Close(message.process_id, username_)) {
+    return Respond(message.corr_id, true, "Terminated");
+  }
   auto session = service_.sessions.Find(message.process_id, username_);
   if (!session) return Respond(message.corr_id, false, session.error().text);
   if (auto process = (*session)->process()) process->Cancel();
@@ -319,6 +344,15 @@ void Connection::Handle(const ListProcesses& message) {
                     {"username", session->options().username},
                     {"attached", session->attached()}});
   }
+  if (service_.daemons != nullptr) {
+    for (const Daemons::Info& daemon : service_.daemons->Of(username_)) {
+      list.push_back({{"process_id", daemon.id},
+                      {"inferlet", daemon.program},
+                      {"username", daemon.username},
+                      {"attached", false},
+                      {"port", daemon.port}});
+    }
+  }
   Respond(message.corr_id, true, list.dump());
 }
 
@@ -348,12 +382,27 @@ void Connection::Handle(const Query& message) {
                       message.subject.substr(0, 64)));
 }
 
+// MCP servers of the client.
+
 void Connection::Handle(const RegisterMcpServer& message) {
-  Respond(message.corr_id, false, "register_mcp_server: MCP is not supported yet");
+  if (relay_->Names().empty()) service_.relays.push_back(relay_);
+  // The client itself starts and asks the server; the rest of the message is for the record.
+  const Status registered = relay_->Register(message.name, [weak = weak_from_this()] {
+    auto self = weak.lock();
+    if (!self) return;
+    self->service_.post([self] {
+      if (self->wire_ != nullptr) self->wire_->Ready();
+    });
+  });
+  if (!registered) return Respond(message.corr_id, false, registered.error().text);
+  service_.log.Debug(
+      "MCP server registered",
+      {{"user", username_}, {"server", message.name}, {"transport", message.transport}});
+  Respond(message.corr_id, true, "Registered");
 }
 
 void Connection::Handle(const McpResponse& message) {
-  Respond(message.corr_id, false, "mcp_response: the server has made no MCP request");
+  relay_->Answer(message.corr_id, message.ok, message.result);
 }
 
 }  // namespace pie::server

@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "server/mcp_relay.h"
 #include "server/service.h"
 #include "server/session.h"
 #include "server/upload.h"
@@ -49,6 +50,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   const std::string& peer() const { return peer_; }
 
   void Wake(const std::shared_ptr<Session>& session) override;  // any thread
+  std::shared_ptr<host::McpServers> mcp() override { return relay_; }
 
  private:
   enum class State { kUnknown, kChallenged, kKnown };
@@ -90,6 +92,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   std::string username_;
   std::string challenge_;
   Uploads uploads_;
+  const std::shared_ptr<McpRelay> relay_;
   size_t jobs_ = 0;
   std::deque<std::string> responses_;
   // sessions that may have an event to send, each at most once

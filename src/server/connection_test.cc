@@ -140,13 +140,19 @@ TEST_F(AuthTest, EveryMessageNeedsAuthUnlessListed) {
 
 TEST_F(AuthTest, EveryRouteNeedsTheTokenUnlessListed) {
   for (const char* path : {"/healthz", "/metrics", "/", "/other", "/healthz/../metrics"}) {
-    const auto open = AnswerHttp(*service, "GET", path, "");
+    const auto open = AnswerHttp(*service, {.method = "GET", .target = path});
     EXPECT_EQ(open.status, kOpen.contains(path) ? 200u : 401u) << path;
-    EXPECT_EQ(AnswerHttp(*service, "GET", path, "Bearer wrong").status,
-              kOpen.contains(path) ? 200u : 401u);
+    EXPECT_EQ(
+        AnswerHttp(*service, {.method = "GET", .target = path, .authorization = "Bearer wrong"})
+            .status,
+        kOpen.contains(path) ? 200u : 401u);
   }
-  EXPECT_EQ(AnswerHttp(*service, "GET", "/metrics", "Bearer " + auth->token()).status, 200u);
-  EXPECT_EQ(AnswerHttp(*service, "POST", "/healthz", "").status, 405u);
+  EXPECT_EQ(AnswerHttp(
+                *service,
+                {.method = "GET", .target = "/metrics", .authorization = "Bearer " + auth->token()})
+                .status,
+            200u);
+  EXPECT_EQ(AnswerHttp(*service, {.method = "POST", .target = "/healthz"}).status, 405u);
   EXPECT_EQ(std::size(kOpenRoutes), kOpen.size());
 }
 
@@ -268,7 +274,7 @@ TEST_F(ConnectionTest, RefusesWebPagesOfOtherOrigins) {
 }
 
 TEST_F(ConnectionTest, MetricsAreInThePrometheusFormat) {
-  const HttpAnswer answer = AnswerHttp(*service, "GET", "/metrics", "");
+  const HttpAnswer answer = AnswerHttp(*service, {.method = "GET", .target = "/metrics"});
   EXPECT_EQ(answer.status, 200u);
   for (const char* name : {"pie_batches_total", "pie_tokens_total", "pie_pages_used",
                            "pie_pages_free", "pie_instances", "pie_queued_passes", "pie_price"}) {

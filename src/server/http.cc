@@ -8,13 +8,21 @@
 namespace pie::server {
 namespace {
 
+std::string_view BearerOf(std::string_view authorization) {
+  constexpr std::string_view kBearer = "Bearer ";
+  return authorization.starts_with(kBearer) ? authorization.substr(kBearer.size())
+                                            : std::string_view();
+}
+
+HttpAnswer Refusal(unsigned status, std::string_view type, std::string_view message) {
+  return {status, "application/json", ErrorJson(type, message)};
+}
+
 bool MayAsk(Service& service, std::string_view path, std::string_view authorization) {
   if (!service.auth.enabled() || std::ranges::find(kOpenRoutes, path) != std::end(kOpenRoutes)) {
     return true;
   }
-  constexpr std::string_view kBearer = "Bearer ";
-  return authorization.starts_with(kBearer) &&
-         service.auth.IsToken(authorization.substr(kBearer.size()));
+  return service.auth.IsToken(BearerOf(authorization));
 }
 
 // Returns an address without its scheme and port.
@@ -36,14 +44,47 @@ bool MayUpgrade(const Service& service, std::string_view origin, std::string_vie
          (page == HostOf(host) && !page.empty());
 }
 
-HttpAnswer AnswerHttp(Service& service, std::string_view method, std::string_view path,
-                      std::string_view authorization) {
-  path = path.substr(0, path.find('?'));
-  if (!MayAsk(service, path, authorization)) {
+std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, const Asked& asked) {
+  Call call{.method = std::string(asked.method),
+            .authority = asked.host.empty() ? "localhost" : std::string(asked.host)};
+  if (door != nullptr) {
+    call.program = door->program;
+    call.username = door->username;
+    call.input = door->input;
+    call.target = asked.target;
+  } else {
+    const auto route = service.routes.Find(asked.target);
+    if (!route) return call;
+    call.program = route->program;
+    call.target = route->target;
+    if (!MayUpgrade(service, asked.origin, asked.host)) {
+      return Refusal(403, "permission_error", "web pages of other origins may not ask this server");
+    }
+    const auto user = service.auth.UserOf(BearerOf(asked.authorization));
+    if (!user) {
+      return Refusal(401, "authentication_error",
+                     "this route needs an API key: Authorization: Bearer <key>. Make one with "
+                     "`pie auth token create USER`");
+    }
+    call.username = *user;
+  }
+  if (!call.target.starts_with('/')) {
+    return Refusal(400, "invalid_request_error", "the target of a request must be a path");
+  }
+  if (service.draining) return Refusal(503, "server_error", "the server is shutting down");
+  if (service.exchanges >= service.limits.max_http_requests) {
+    return Refusal(503, "server_error", "too many requests are being answered; try again later");
+  }
+  return call;
+}
+
+HttpAnswer AnswerHttp(Service& service, const Asked& asked) {
+  const std::string_view path = asked.target.substr(0, asked.target.find('?'));
+  if (!MayAsk(service, path, asked.authorization)) {
     return {401, "text/plain; charset=utf-8",
             "this route needs the server's token: Authorization: Bearer <token>\n"};
   }
-  if (method != "GET" && method != "HEAD") {
+  if (asked.method != "GET" && asked.method != "HEAD") {
     return {405, "text/plain; charset=utf-8", "only GET and HEAD are supported\n"};
   }
   if (path == "/healthz") {
@@ -52,7 +93,8 @@ HttpAnswer AnswerHttp(Service& service, std::string_view method, std::string_vie
   }
   if (path == "/metrics") return {200, "text/plain; version=0.0.4", MetricsText(service)};
   return {404, "text/plain; charset=utf-8",
-          "not found. Clients connect by WebSocket; the HTTP routes are /healthz and /metrics\n"};
+          "not found. Clients connect by WebSocket; the HTTP routes are /healthz, /metrics, "
+          "/apps/<inferlet>/ and those of server.routes\n"};
 }
 
 }  // namespace pie::server

@@ -1,9 +1,12 @@
-// The HTTP routes, without a socket: a path and a header in, a status and a text out.
+// The HTTP routes, without a socket: a request's head in, a status and a text out, or the inferlet
+// that answers it.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <variant>
 
+#include "server/exchange.h"
 #include "server/service.h"
 
 namespace pie::server {
@@ -14,9 +17,24 @@ struct HttpAnswer {
   std::string body;
 };
 
-// `authorization` is the value of that header, or empty.
-HttpAnswer AnswerHttp(Service& service, std::string_view method, std::string_view path,
-                      std::string_view authorization);
+// What the routes know of a request: the first line, and the values of some headers, or empty.
+struct Asked {
+  std::string_view method, target, authorization, origin, host;
+};
+
+// A daemon's port: every request on it goes to one inferlet, on behalf of the user who opened it.
+struct Door {
+  std::string program;
+  std::string username;
+  std::string input;
+};
+
+// Finds the inferlet that answers a request, and the user on whose behalf it does. A Call without a
+// program means that the request is for the server itself. `door` is null on the server's own port.
+std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, const Asked& asked);
+
+// The server's own routes.
+HttpAnswer AnswerHttp(Service& service, const Asked& asked);
 
 // Returns whether a web page from `origin` (the value of that header, or empty) may open a
 // WebSocket. While authentication is off, only pages of this machine or of the address in `host`

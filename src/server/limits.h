@@ -30,7 +30,16 @@ struct Limits {
   uint32_t idle_ping_secs = 20;              // idle time after which a client is pinged …
   uint32_t pong_timeout_secs = 20;           // … and how long it has to answer, or to read
   size_t max_logged_stderr_bytes = 256ull << 10;  // per process, in the server's log
+  size_t max_mcp_servers = 64;                    // registered by one client
+  size_t max_mcp_requests = 64;                   // that wait for one client
+  size_t max_mcp_request_bytes = 1ull << 20;      // parameters of one of those
+  size_t max_mcp_result_bytes = 4ull << 20;       // the result of one
+  uint32_t mcp_timeout_secs = 60;                 // how long a client has to answer it
   size_t max_http_header_bytes = 16ull << 10;     // of a request
+  size_t max_http_body_bytes = 64ull << 20;       // of a request to an inferlet
+  uint32_t http_body_secs = 300;                  // time to send it
+  size_t max_http_requests = 4'096;               // that inferlets answer at the same time
+  size_t max_daemons = 64;                        // ports of HTTP inferlets
 };
 
 // Fixed by the protocol.

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "server/daemons.h"
 #include "server/socket.h"
 
 namespace pie::server {
@@ -56,11 +57,15 @@ struct Server::Impl {
   Impl(ServerOptions the_options, host::Engine& engine, Registry& registry, Auth& auth, Log& log)
       : options(std::move(the_options)),
         tls(asio::ssl::context::tls_server),
-        service(engine, registry, auth, log, options.limits, options.max_processes,
-                [this](std::function<void()> f) { asio::post(io, std::move(f)); }),
+        service(
+            engine, registry, auth, log, options.limits, options.max_processes,
+            [this](std::function<void()> f) { asio::post(io, std::move(f)); }, options.routes),
         io(1),
         acceptor(io),
-        sweep(io) {}
+        daemons(io, service, sockets),
+        sweep(io) {
+    service.daemons = &daemons;
+  }
 
   Status Listen();
   void Accept();
@@ -76,6 +81,7 @@ struct Server::Impl {
   Sockets sockets;
   asio::io_context io;  // its handlers hold sockets, which use the members above
   tcp::acceptor acceptor;
+  Daemons daemons;
   asio::steady_timer sweep;
   uint16_t port = 0;
   std::thread thread;
@@ -144,13 +150,18 @@ void Server::Impl::SweepLater() {
     }
     for (Socket* socket : unknown) socket->CloseGently("authentication timed out");
     service.sessions.Sweep();
+    std::erase_if(service.relays, [](const std::weak_ptr<McpRelay>& weak) {
+      const auto relay = weak.lock();
+      if (relay) relay->Expire(std::chrono::steady_clock::now());
+      return relay == nullptr;
+    });
     SweepLater();
   });
 }
 
 void Server::Impl::Drained(std::chrono::steady_clock::time_point deadline) {
   const auto now = std::chrono::steady_clock::now();
-  if (service.sessions.running() > 0) {
+  if (service.sessions.running() > 0 || (service.exchanges > 0 && now < deadline)) {
     if (now >= deadline) service.sessions.CancelAll();
     sweep.expires_after(kDrainLook);
     return sweep.async_wait([this, deadline](ErrorCode) { Drained(deadline); });
@@ -192,7 +203,10 @@ Server::~Server() {
   Wait();
   impl_->service.work.Stop();
   // Processes use sessions and connections until they have ended.
-  while (impl_->service.sessions.running() > 0) {
+  for (Socket* socket : std::vector<Socket*>(impl_->sockets.begin(), impl_->sockets.end())) {
+    socket->CloseAtOnce();  // cancels the inferlets that answer HTTP requests
+  }
+  while (impl_->service.sessions.running() > 0 || impl_->service.answering > 0) {
     impl_->service.sessions.CancelAll();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -211,6 +225,7 @@ void Server::Drain() {
     if (impl->service.draining.exchange(true)) return;
     ErrorCode ignored;
     std::ignore = impl->acceptor.close(ignored);
+    impl->daemons.CloseAll();
     impl->sweep.cancel();
     impl->Drained(std::chrono::steady_clock::now() +
                   std::chrono::seconds(impl->options.drain_secs));

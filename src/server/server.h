@@ -21,6 +21,7 @@ struct ServerOptions {
   uint16_t port = 8080;           // 0: any free port
   std::string tls_cert, tls_key;  // PEM files; empty: no TLS
   size_t max_processes = 0;       // running at the same time; 0: the engine's own limit
+  Routes::Table routes;           // prefixes of HTTP paths, and the inferlets that answer them
   uint32_t drain_secs = 30;       // time that processes have to end when the server shuts down
   Limits limits;
 };
@@ -45,8 +46,8 @@ class Server {
   std::unique_ptr<Impl> impl_;
 };
 
-// Routes that need no authentication. While authentication is on, /metrics needs `Authorization:
-// Bearer <the internal token>`.
+// Routes that need no authentication. Routes of inferlets need an API key. While authentication is
+// on, /metrics needs `Authorization: Bearer <the internal token>`.
 inline constexpr std::string_view kOpenRoutes[] = {"/healthz"};
 
 }  // namespace pie::server

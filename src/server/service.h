@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/work_queue.h"
 #include "host/byte_budget.h"
@@ -14,20 +15,26 @@
 #include "server/auth.h"
 #include "server/limits.h"
 #include "server/log.h"
+#include "server/mcp_relay.h"
 #include "server/programs.h"
+#include "server/routes.h"
 #include "server/sessions.h"
 
 namespace pie::server {
 
+class Daemons;
+
 struct Service {
   using Post = std::function<void(std::function<void()>)>;
   Service(host::Engine& the_engine, Registry& registry, Auth& the_auth, Log& the_log,
-          const Limits& the_limits, size_t max_processes, Post the_post)
+          const Limits& the_limits, size_t max_processes, Post the_post,
+          Routes::Table the_routes = {})
       : engine(the_engine),
         auth(the_auth),
         log(the_log),
         limits(the_limits),
         post(std::move(the_post)),
+        routes(std::move(the_routes)),
         kept_programs(std::make_shared<Programs>(the_engine, registry)),
         programs(*kept_programs),
         sessions(the_engine, limits, max_processes),
@@ -46,6 +53,7 @@ struct Service {
   Log& log;
   const Limits limits;
   const Post post;
+  const Routes routes;
   const std::shared_ptr<Programs> kept_programs;
   Programs& programs;
   Sessions sessions;
@@ -55,8 +63,13 @@ struct Service {
   std::atomic<uint64_t> bad_frames = 0;  // frames that were not valid messages
   std::atomic<uint64_t> refused = 0;     // connections beyond the limit
   std::atomic<uint64_t> launches = 0;
+  std::atomic<size_t> exchanges = 0;   // HTTP requests that inferlets answer
+  std::atomic<size_t> answering = 0;   // of those, with an instance that has not ended
+  Daemons* daemons = nullptr;          // IO thread; set by the server
   std::atomic<bool> draining = false;  // no new launches
-  WorkQueue work;                      // last, because its jobs use the rest
+  // Of the connections that have MCP servers; IO thread.
+  std::vector<std::weak_ptr<McpRelay>> relays;
+  WorkQueue work;  // last, because its jobs use the rest
 };
 
 }  // namespace pie::server

@@ -80,6 +80,23 @@ bool Session::attached() const {
   return outlet_ != nullptr;
 }
 
+std::shared_ptr<host::McpServers> Session::ClientsServers() const {
+  std::lock_guard lock(mutex_);
+  return outlet_ ? outlet_->mcp() : nullptr;
+}
+
+std::vector<std::string> Session::Names() {
+  const auto servers = ClientsServers();
+  return servers ? servers->Names() : std::vector<std::string>();
+}
+
+Result<std::shared_ptr<host::Pending<host::McpAnswer>>> Session::Ask(
+    const host::McpRequest& request) {
+  if (const auto servers = ClientsServers()) return servers->Ask(request);
+  return Fail(Code::kUnavailable, "no client is attached that could reach the server '{}'",
+              request.server);
+}
+
 std::optional<Outgoing> Session::Take(const Outlet* outlet) {
   std::lock_guard lock(mutex_);
   if (outlet_.get() != outlet) return std::nullopt;

@@ -24,6 +24,7 @@
 #include <string_view>
 
 #include "host/byte_budget.h"
+#include "host/mcp.h"
 #include "host/process.h"
 #include "server/codec.h"
 #include "server/limits.h"
@@ -38,6 +39,8 @@ class Outlet {
  public:
   virtual ~Outlet() = default;
   virtual void Wake(const std::shared_ptr<Session>& session) = 0;
+  // The MCP servers that the client runs. Null: none.
+  virtual std::shared_ptr<host::McpServers> mcp() { return nullptr; }
 };
 
 // One frame to send. `last` is set if the process will send no further frame.
@@ -46,7 +49,9 @@ struct Outgoing {
   bool last = false;
 };
 
-class Session final : public host::Listener, public std::enable_shared_from_this<Session> {
+class Session final : public host::Listener,
+                      public host::McpServers,
+                      public std::enable_shared_from_this<Session> {
  public:
   struct Options {
     std::string username;
@@ -79,6 +84,11 @@ class Session final : public host::Listener, public std::enable_shared_from_this
   // The time at which the process ended, if it has.
   std::optional<std::chrono::steady_clock::time_point> ended_at() const;
 
+  // The interface host::McpServers: the servers of the client that is attached.
+  std::vector<std::string> Names() override;
+  Result<std::shared_ptr<host::Pending<host::McpAnswer>>> Ask(
+      const host::McpRequest& request) override;
+
   // The interface host::Listener, called on guest threads.
   void OnMessage(std::string_view text) override;
   void OnFile(std::string_view bytes) override;
@@ -102,6 +112,7 @@ class Session final : public host::Listener, public std::enable_shared_from_this
   bool MakeRoom(size_t bytes);
   size_t unsent() const { return events_.size() - next_; }
   bool FullLocked() const;
+  std::shared_ptr<host::McpServers> ClientsServers() const;
   nlohmann::json About() const;
 
   const Options options_;

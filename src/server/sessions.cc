@@ -30,7 +30,7 @@ Result<std::shared_ptr<Session>> Sessions::Launch(const std::string& program,
   std::optional<uint64_t> seen;
   if (session->options().numbered) seen = 0;
   PIE_RETURN_IF_ERROR(session->Attach(std::move(outlet), seen));
-  host::Process::Options launch{.username = username, .listener = session};
+  host::Process::Options launch{.username = username, .listener = session, .mcp = session};
   if (token_budget) launch.token_budget = std::make_shared<host::ByteBudget>(*token_budget);
   session->SetProcess(PIE_TRY(engine_.Launch(program, input, std::move(launch))));
   std::lock_guard lock(mutex_);

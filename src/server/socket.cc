@@ -12,14 +12,12 @@
 #include "base/utf8.h"
 #include "server/connection.h"
 #include "server/http.h"
+#include "server/http_serving.h"
 
 namespace pie::server {
 namespace {
 
-namespace beast = boost::beast;
-namespace http = beast::http;
 namespace ws = beast::websocket;
-namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
 using Plain = beast::tcp_stream;
 using Tls = beast::ssl_stream<beast::tcp_stream>;
@@ -33,8 +31,13 @@ class SocketOn final : public Socket,
                        public std::enable_shared_from_this<SocketOn<Stream>> {
  public:
   template <class... Args>
-  SocketOn(Service& service, Sockets& all, std::string peer, Args&&... args)
-      : service_(service), all_(all), peer_(std::move(peer)), ws_(std::forward<Args>(args)...) {
+  SocketOn(Service& service, Sockets& all, std::string peer, std::shared_ptr<const Door> door,
+           Args&&... args)
+      : service_(service),
+        all_(all),
+        peer_(std::move(peer)),
+        door_(std::move(door)),
+        ws_(std::forward<Args>(args)...) {
     all_.insert(this);
     ++service_.connections;
   }
@@ -56,9 +59,13 @@ class SocketOn final : public Socket,
     }
   }
 
-  bool unknown() const override { return !connection_ || !connection_->known(); }
+  bool unknown() const override {
+    if (serving_ && !serving_->finished()) return false;
+    return !connection_ || !connection_->known();
+  }
   void CloseGently(const std::string& reason) override { Close(reason); }
   void CloseAtOnce() override {
+    if (serving_) std::exchange(serving_, nullptr)->Abandon();
     beast::error_code ignored;
     Lowest().socket().close(ignored);
   }
@@ -80,26 +87,53 @@ class SocketOn final : public Socket,
   }
 
  private:
+  using Parser = typename HttpServing<Stream>::Parser;
+
   beast::tcp_stream& Lowest() { return beast::get_lowest_layer(ws_); }
 
   void ReadHttp() {
-    parser_.emplace();
+    parser_ = std::make_shared<Parser>();
     parser_->header_limit(static_cast<uint32_t>(service_.limits.max_http_header_bytes));
-    parser_->body_limit(service_.limits.max_http_header_bytes);
-    http::async_read(ws_.next_layer(), buffer_, *parser_,
-                     [self = this->shared_from_this()](beast::error_code error, size_t) {
-                       if (!error) self->OnHttp();
-                     });
+    parser_->body_limit(service_.limits.max_http_body_bytes);
+    http::async_read_header(ws_.next_layer(), buffer_, *parser_,
+                            [self = this->shared_from_this()](beast::error_code error, size_t) {
+                              self->OnHttp(error);
+                            });
   }
 
-  void OnHttp() {
-    auto request = parser_->release();
-    parser_.reset();
-    if (!ws::is_upgrade(request)) return AnswerPlainly(request, {});
+  void OnHttp(beast::error_code error) {
+    const auto parser = std::exchange(parser_, nullptr);
+    if (error) {
+      if (error == http::error::end_of_stream || error.category() != HttpCategory()) return;
+      return Refuse(*parser, {.status = error == http::error::body_limit ? 413u : 400u,
+                              .body = fmt::format("bad request: {}\n", error.message())});
+    }
+    const auto& request = parser->get();
+    if (!door_ && ws::is_upgrade(request)) return Upgrade(request);
+    Asked asked{.method = Text(request.method_string()),
+                .target = Text(request.target()),
+                .authorization = Text(request[http::field::authorization]),
+                .origin = Text(request[http::field::origin]),
+                .host = Text(request[http::field::host])};
+    auto to_serve = FindCall(service_, door_.get(), asked);
+    if (const auto* refused = std::get_if<HttpAnswer>(&to_serve)) return Refuse(*parser, *refused);
+    Call& call = std::get<Call>(to_serve);
+    if (call.program.empty()) return Answer(*parser, AnswerHttp(service_, asked));
+    Serve(parser, std::move(call));
+  }
+
+  static const boost::system::error_category& HttpCategory() {
+    static const beast::error_code any = http::error::bad_target;
+    return any.category();
+  }
+
+  template <class Request>
+  void Upgrade(const Request& request) {
     if (!MayUpgrade(service_, Text(request[http::field::origin]),
                     Text(request[http::field::host]))) {
-      return AnswerPlainly(request, HttpAnswer{403, "text/plain; charset=utf-8",
-                                               "web pages of other origins may not connect\n"});
+      return Write(
+          {403, "text/plain; charset=utf-8", "web pages of other origins may not connect\n"},
+          request.version(), false, false);
     }
     Lowest().expires_never();
     ws::stream_base::timeout timeouts;
@@ -121,27 +155,58 @@ class SocketOn final : public Socket,
     });
   }
 
+  // Lets an inferlet answer.
+  void Serve(const std::shared_ptr<Parser>& parser, Call call) {
+    for (const auto& field : parser->get()) {
+      // The key of a user is for this server, and not for an inferlet that somebody has installed.
+      const bool is_key = field.name() == http::field::authorization;
+      if (is_key && !door_ && service_.auth.enabled()) continue;
+      call.headers.append(Text(field.name_string())).append(":");
+      call.headers.append(Text(field.value())).append("\n");
+    }
+    call.secure = std::is_same_v<Stream, Tls>;
+    beast::error_code ignored;
+    Lowest().socket().set_option(tcp::no_delay(true), ignored);
+    serving_ = std::make_shared<HttpServing<Stream>>(service_, ws_.next_layer(), buffer_, parser,
+                                                     [self = this->shared_from_this()](bool keep) {
+                                                       self->serving_.reset();
+                                                       if (!keep) return self->CloseAtOnce();
+                                                       self->AwaitRequest();
+                                                     });
+    serving_->on_idle = [this] { since = std::chrono::steady_clock::now(); };
+    serving_->Start(std::move(call));
+  }
+
+  void AwaitRequest() {
+    since = std::chrono::steady_clock::now();
+    Lowest().expires_after(std::chrono::seconds(service_.limits.auth_timeout_secs));
+    ReadHttp();
+  }
+
   static std::string_view Text(beast::string_view view) { return {view.data(), view.size()}; }
 
-  template <class Request>
-  void AnswerPlainly(const Request& request, std::optional<HttpAnswer> given) {
-    const HttpAnswer answer =
-        given ? *std::move(given)
-              : AnswerHttp(service_, Text(request.method_string()), Text(request.target()),
-                           Text(request[http::field::authorization]));
+  void Answer(const Parser& parser, const HttpAnswer& answer) {
+    // What is left of a body would be taken for the next request.
+    Write(answer, parser.get().version(), parser.get().keep_alive() && parser.is_done(),
+          parser.get().method() == http::verb::head);
+  }
+  void Refuse(const Parser& parser, const HttpAnswer& answer) {
+    Write(answer, parser.is_header_done() ? parser.get().version() : 11, false, false);
+  }
+
+  void Write(const HttpAnswer& answer, unsigned version, bool keep, bool head) {
     auto response = std::make_shared<http::response<http::string_body>>(
-        static_cast<http::status>(answer.status), request.version());
+        static_cast<http::status>(answer.status), version);
     response->set(http::field::server, "pie/" PIE_VERSION);
     response->set(http::field::content_type, answer.type);
-    response->keep_alive(request.keep_alive());
-    const bool head = request.method() == http::verb::head;
+    response->keep_alive(keep);
     if (!head) response->body() = answer.body;
     response->prepare_payload();
     Lowest().expires_after(std::chrono::seconds(service_.limits.pong_timeout_secs));
     http::async_write(ws_.next_layer(), *response,
                       [self = this->shared_from_this(), response](beast::error_code error, size_t) {
                         if (error || response->need_eof()) return self->CloseAtOnce();
-                        self->ReadHttp();
+                        self->AwaitRequest();
                       });
   }
 
@@ -211,9 +276,11 @@ class SocketOn final : public Socket,
   Service& service_;
   Sockets& all_;
   const std::string peer_;
+  const std::shared_ptr<const Door> door_;  // of a daemon's port; null: the server's own port
   beast::flat_buffer buffer_;
-  std::optional<http::request_parser<http::string_body>> parser_;
+  std::shared_ptr<Parser> parser_;
   ws::stream<Stream> ws_;
+  std::shared_ptr<HttpServing<Stream>> serving_;
   std::shared_ptr<Connection> connection_;
   std::string frame_, reason_;
   bool writing_ = false, paused_ = false;
@@ -225,15 +292,17 @@ class SocketOn final : public Socket,
 }  // namespace
 
 std::shared_ptr<Socket> MakeSocket(tcp::socket socket, asio::ssl::context* tls, Service& service,
-                                   Sockets& all) {
+                                   Sockets& all, std::shared_ptr<const Door> door) {
   boost::system::error_code error;
   const auto endpoint = socket.remote_endpoint(error);
   std::string peer =
       error ? "?" : fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());
   if (tls != nullptr) {
-    return std::make_shared<SocketOn<Tls>>(service, all, std::move(peer), std::move(socket), *tls);
+    return std::make_shared<SocketOn<Tls>>(service, all, std::move(peer), std::move(door),
+                                           std::move(socket), *tls);
   }
-  return std::make_shared<SocketOn<Plain>>(service, all, std::move(peer), std::move(socket));
+  return std::make_shared<SocketOn<Plain>>(service, all, std::move(peer), std::move(door),
+                                           std::move(socket));
 }
 
 }  // namespace pie::server

@@ -1,4 +1,4 @@
-// Sockets: accepted connections. Only this file's source and server.cc include Boost.Beast.
+// Sockets: accepted connections. Only this file's source and what it includes use Boost.Beast.
 #pragma once
 
 #include <utility>  // before Asio 1.74, which forgets it
@@ -31,8 +31,11 @@ class Socket {
 
 using Sockets = std::unordered_set<Socket*>;
 
+struct Door;
+
 // The socket keeps itself alive, and is in `all`, until it is closed. `tls` may be null.
 std::shared_ptr<Socket> MakeSocket(boost::asio::ip::tcp::socket socket,
-                                   boost::asio::ssl::context* tls, Service& service, Sockets& all);
+                                   boost::asio::ssl::context* tls, Service& service, Sockets& all,
+                                   std::shared_ptr<const Door> door = nullptr);
 
 }  // namespace pie::server

@@ -52,11 +52,33 @@ void OnExit(void* guest, pie_bridge::ExitKind kind, pie_bridge::Str text) {
   static_cast<Guest*>(guest)->OnExit({to_kind(kind), std::string(View(text))});
 }
 
+void OnBodyTaken(void* guest) {
+  const GuestCall call(guest);
+  static_cast<Guest*>(guest)->OnBodyTaken();
+}
+
+void OnResponse(void* guest, uint16_t status, pie_bridge::Str headers) {
+  const GuestCall call(guest);
+  static_cast<Guest*>(guest)->OnResponse(status, View(headers));
+}
+
+void OnResponseBody(void* guest, pie_bridge::Str bytes) {
+  const GuestCall call(guest);
+  static_cast<Guest*>(guest)->OnResponseBody(View(bytes));
+}
+
+void OnResponseEnd(void* guest, bool complete) {
+  const GuestCall call(guest);
+  static_cast<Guest*>(guest)->OnResponseEnd(complete);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Runtime>> Runtime::Start(const RuntimeOptions& options) {
   PIE_CHECK(options.host != nullptr);
   const Limits& limits = options.limits;
+  std::string allow;
+  for (const std::string& entry : options.http_allow) allow += entry + "\n";
   pie_bridge::RuntimeConfig config{
       .worker_threads = options.worker_threads,
       .max_instances = options.max_instances,
@@ -67,7 +89,19 @@ Result<std::unique_ptr<Runtime>> Runtime::Start(const RuntimeOptions& options) {
                  .max_output_bytes = limits.max_output_bytes},
       .quick_only = options.quick_only,
       .cache_dir = ToStr(options.cache_dir),
-      .callbacks = {.on_output = OnOutput, .room = Room, .on_exit = OnExit},
+      .callbacks = {.on_output = OnOutput,
+                    .room = Room,
+                    .on_exit = OnExit,
+                    .on_body_taken = OnBodyTaken,
+                    .on_response = OnResponse,
+                    .on_response_body = OnResponseBody,
+                    .on_response_end = OnResponseEnd},
+      .http = {.allow = ToStr(allow),
+               .max_requests = options.http.max_requests,
+               .max_in_flight = options.http.max_in_flight,
+               .max_request_bytes = options.http.max_request_bytes,
+               .max_response_bytes = options.http.max_response_bytes,
+               .timeout_ms = options.http.timeout_ms},
   };
   ErrorText error;
   const auto* raw = pie_bridge::pie_runtime_new(&config, options.host, error.get());
@@ -117,12 +151,42 @@ std::unique_ptr<Instance> Program::Launch(Guest* guest, std::string_view input, 
   return std::unique_ptr<Instance>(new Instance(raw));
 }
 
+std::unique_ptr<Instance> Program::Serve(Guest* guest, const HttpRequest& request, Folder scratch,
+                                         Folder data) {
+  {
+    const GuestCall call(guest);  // as for Launch
+  }
+  const pie_bridge::RequestHead head{.method = ToStr(request.method),
+                                     .target = ToStr(request.target),
+                                     .authority = ToStr(request.authority),
+                                     .secure = request.secure,
+                                     .headers = ToStr(request.headers),
+                                     .input = ToStr(request.input)};
+  auto* raw =
+      pie_bridge::pie_instance_serve(raw_, guest, &head, {ToStr(scratch.dir), scratch.max_bytes},
+                                     {ToStr(data.dir), data.max_bytes});
+  PIE_CHECK(raw != nullptr);
+  return std::unique_ptr<Instance>(new Instance(raw));
+}
+
+bool Program::runs() const {
+  return pie_bridge::pie_program_runs(raw_);
+}
+
+bool Program::serves() const {
+  return pie_bridge::pie_program_serves(raw_);
+}
+
 bool Program::optimising() const {
   return pie_bridge::pie_program_optimising(raw_);
 }
 
 Instance::~Instance() {
   pie_bridge::pie_instance_free(raw_);
+}
+
+void Instance::PassBody(std::string_view piece, bool last) {
+  pie_bridge::pie_instance_pass_body(raw_, ToStr(piece), last);
 }
 
 void Instance::Cancel() {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "pie_bridge.h"
@@ -35,6 +36,11 @@ class Guest {
   virtual void OnOutput(bool is_stderr, std::string_view bytes) = 0;
   // The signal to wait for before the guest may write more. Null while there is room.
   virtual const Signal* Room() { return nullptr; }
+  // For a guest that answers an HTTP request. Headers are lines of the form `name:value`.
+  virtual void OnBodyTaken() {}  // the next piece of the request's body may follow
+  virtual void OnResponse(uint16_t /*status*/, std::string_view /*headers*/) {}
+  virtual void OnResponseBody(std::string_view /*bytes*/) {}
+  virtual void OnResponseEnd(bool /*complete*/) {}
   // The last call. The guest's memory is freed, and the object may delete itself.
   virtual void OnExit(Exit exit) = 0;
 };
@@ -43,7 +49,9 @@ struct RuntimeOptions {
   uint32_t worker_threads = 0;    // 0: one for each core
   uint32_t max_instances = 1000;  // others wait
   Limits limits;
-  bool quick_only = false;                      // run only the quick compiler's code, to test it
+  bool quick_only = false;  // run only the quick compiler's code, to test it
+  HttpLimits http;
+  std::vector<std::string> http_allow;          // hosts that guests may reach by HTTP
   std::string cache_dir;                        // the folder of the code cache; empty: none
   const pie_bridge::HostTable* host = nullptr;  // lives as long as the process
 };
@@ -74,6 +82,9 @@ class Runtime {
 class Instance {
  public:
   ~Instance();
+  // Passes a piece of the request's body, and its end if `last`. After a piece that is not empty,
+  // the next one may follow when OnBodyTaken was called.
+  void PassBody(std::string_view piece, bool last);
   // Stops the guest: at once while it waits, within milliseconds while it computes. OnExit is still
   // called.
   void Cancel();
@@ -90,13 +101,28 @@ struct Folder {
   uint64_t max_bytes = 0;
 };
 
+// The head of an HTTP request.
+struct HttpRequest {
+  std::string_view method;
+  std::string_view target;     // path and query
+  std::string_view authority;  // the host that the client named
+  bool secure = false;
+  std::string_view headers;  // lines of the form `name:value`
+  std::string_view input;    // the guest's environment variable PIE_INPUT; empty: none
+};
+
 class Program {
  public:
   ~Program();
+  bool runs() const;    // has a function `run`
+  bool serves() const;  // answers HTTP requests
   // Starts the program. `guest` must live until its OnExit. The guest sees the folders as /scratch
   // and /data; a folder with an empty name is not there.
   std::unique_ptr<Instance> Launch(Guest* guest, std::string_view input, Folder scratch,
                                    Folder data = {});
+  // Lets the program answer a request, whose body follows by Instance::PassBody.
+  std::unique_ptr<Instance> Serve(Guest* guest, const HttpRequest& request, Folder scratch,
+                                  Folder data = {});
   // Whether it runs on code of the quick compiler while the optimised code is being made.
   bool optimising() const;
 

@@ -183,7 +183,8 @@ def test_config_keys_are_those_that_are_read():
     driver = dict(model["driver"])
     options = driver.pop("options")
     own = set(model) - {"driver", "scheduler"}
-    shown = {*config["runtime"], *driver, *options, *model["scheduler"], *own}
+    http = config["runtime"]["http"]
+    shown = {*config["runtime"], *http, *driver, *options, *model["scheduler"], *own}
     assert shown == read
 
 

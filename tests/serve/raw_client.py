@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import blake3
@@ -33,6 +34,7 @@ class RawClient:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
         self.events: dict[str, asyncio.Queue[Frame]] = {}
+        self.on_mcp_request: Callable[[Frame], None] | None = None
         self.closed = asyncio.Event()
         self._reader = asyncio.create_task(self._read())
 
@@ -73,6 +75,9 @@ class RawClient:
             assert set(frame) == {"type", "corr_id", "ok", "result"}
             assert isinstance(frame["ok"], bool) and isinstance(frame["result"], str)
             self._waiting.pop(frame["corr_id"]).set_result(frame)
+            return
+        if frame["type"] == "mcp_request" and self.on_mcp_request:
+            self.on_mcp_request(frame)
             return
         keys = set(frame) - {"seq"}
         if frame["type"] == "process_event":

@@ -73,7 +73,7 @@ def test_wrong_fields_are_answered_and_the_connection_lives(server, on):
                     "launch_process", inferlet="nobody", input="{}", capture_outputs=True
                 ),
                 await client.request("launch_daemon", port=80, inferlet="x", input=""),
-                await client.request("register_mcp_server", name="x", transport="stdio"),
+                await client.request("register_mcp_server", name="", transport="stdio"),
             ]
             assert await client.ask("ping") == "Pong"
             return answers

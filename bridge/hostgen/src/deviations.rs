@@ -111,6 +111,30 @@ pub const WAITS: &[(&str, &str)] = &[
         "pie:plus/steps.finish",
         "The device has to run the pass first.",
     ),
+    (
+        "pie:mcp/client.session.list-tools",
+        "The MCP server is another program, often on another machine.",
+    ),
+    (
+        "pie:mcp/client.session.call-tool",
+        "The MCP server is another program, often on another machine.",
+    ),
+    (
+        "pie:mcp/client.session.list-resources",
+        "The MCP server is another program, often on another machine.",
+    ),
+    (
+        "pie:mcp/client.session.read-resource",
+        "The MCP server is another program, often on another machine.",
+    ),
+    (
+        "pie:mcp/client.session.list-prompts",
+        "The MCP server is another program, often on another machine.",
+    ),
+    (
+        "pie:mcp/client.session.get-prompt",
+        "The MCP server is another program, often on another machine.",
+    ),
 ];
 
 /// Interfaces whose own name says too little in C++. Names of functions and types begin with the second name instead.

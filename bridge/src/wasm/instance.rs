@@ -1,30 +1,46 @@
 //! An instance: one run of a program in its own store, from launch to `on_exit`.
 use super::cpu::{CpuMeter, Metered};
-use super::program::Program;
+use super::http_in::{pass_response, BodySender, GuestLink, Incoming, RequestHead};
+use super::http_out::HttpOut;
+use super::program::{Code, Program};
 use super::runtime::{ExitKind, Runtime};
 use super::stdio::Stdio;
 use super::store::{new_store, Guest};
 use super::turns::leave_lent_thread;
 use crate::abi::{guarded, GuestPtr, Str};
 use crate::host::Host;
+use futures_util::future::join;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::Arc;
-use tokio::sync::Notify;
+use std::sync::{Arc, Mutex};
+use tokio::sync::{oneshot, Notify};
 use wasmtime::component::ResourceTableError;
 use wasmtime::{Store, WasmBacktrace};
+use wasmtime_wasi_http::p2::bindings::ProxyPre;
+use wasmtime_wasi_http::WasiHttpView;
 
 /// The handle of an instance that C++ holds.
 pub struct Instance {
     meter: Arc<CpuMeter>,
     cancel: Arc<Notify>,
+    /// Where the body of its request goes, if it answers one.
+    body: Option<BodySender>,
+}
+
+/// What an instance is launched for.
+enum Task {
+    /// `run` with this input.
+    Run(String),
+    /// An answer to this request, which is taken when the instance starts.
+    Serve(Mutex<Option<Result<Incoming, String>>>),
 }
 
 struct Launch {
     program: Arc<Program>,
     guest: GuestPtr,
-    input: String,
+    link: GuestLink,
+    task: Task,
     folders: [Option<(String, u64)>; 2], // /scratch, /data
     meter: Arc<CpuMeter>,
     cancel: Arc<Notify>,
@@ -50,6 +66,14 @@ impl Launch {
             runtime.limits.max_output_bytes,
         );
         let code = self.program.code();
+        let incoming = match &self.task {
+            Task::Run(_) => None,
+            Task::Serve(request) => request.lock().unwrap().take(),
+        };
+        let incoming = match incoming.transpose() {
+            Ok(incoming) => incoming,
+            Err(e) => return Self::trapped(format!("the request is malformed: {e}")),
+        };
         let store = new_store(
             code.pre.engine(),
             Host {
@@ -63,27 +87,87 @@ impl Launch {
             }),
             &stdio,
             self.meter.clone(),
+            HttpOut::new(runtime.http.clone()),
+            incoming.as_ref().map_or("", |incoming| &incoming.input),
         );
-        let mut store = match store {
+        let store = match store {
             Ok(store) => store,
             Err(e) => {
                 return Self::trapped(format!("cannot prepare the folders of the inferlet: {e:#}"))
             }
         };
+        match (&self.task, incoming, &code.http) {
+            (Task::Run(input), ..) => self.call_run(store, &code, input, &stdio).await,
+            (_, Some(incoming), Some(http)) => self.serve(store, http, incoming, &stdio).await,
+            _ => Self::trapped("the component does not export wasi:http/incoming-handler"),
+        }
+    }
+
+    async fn call_run(
+        &self,
+        mut store: Store<Guest>,
+        code: &Code,
+        input: &str,
+        stdio: &Stdio,
+    ) -> Ended {
         let result: wasmtime::Result<Result<String, String>> = async {
+            let Some(run) = &code.run else {
+                wasmtime::bail!("the component does not export `pie:<package-name>/run`");
+            };
             let instance = code.pre.instantiate_async(&mut store).await?;
-            let run = instance
-                .get_typed_func::<(&str,), (Result<String, String>,)>(&mut store, &code.run)?;
-            Ok(run.call_async(&mut store, (&self.input,)).await?.0)
+            let run =
+                instance.get_typed_func::<(&str,), (Result<String, String>,)>(&mut store, run)?;
+            Ok(run.call_async(&mut store, (input,)).await?.0)
         }
         .await;
         leave_lent_thread().await; // freeing the guest's memory takes time
         match result {
             Ok(Ok(text)) => (ExitKind::Returned, text),
             Ok(Err(text)) => (ExitKind::Failed, text),
-            Err(e) if self.meter.killed.load(Relaxed) => (ExitKind::Cancelled, format!("{e}")),
-            Err(e) => Self::trapped(describe(&e, &store, &stdio)),
+            Err(e) => self.failed(&e, &store, stdio),
         }
+    }
+
+    /// Answers one request. The response is passed on while the guest still writes it.
+    async fn serve(
+        &self,
+        mut store: Store<Guest>,
+        http: &ProxyPre<Guest>,
+        incoming: Incoming,
+        stdio: &Stdio,
+    ) -> Ended {
+        let (tell, told) = oneshot::channel();
+        let call = async move {
+            let result: wasmtime::Result<()> = async {
+                let Incoming {
+                    request, scheme, ..
+                } = incoming;
+                let request = store
+                    .data_mut()
+                    .http()
+                    .new_incoming_request(scheme, request)?;
+                let out = store.data_mut().http().new_response_outparam(tell)?;
+                let proxy = http.instantiate_async(&mut store).await?;
+                let handler = proxy.wasi_http_incoming_handler();
+                handler.call_handle(&mut store, request, out).await
+            }
+            .await;
+            leave_lent_thread().await;
+            // The store is dropped with this block, and with it what the guest has not sent.
+            result.err().map(|e| self.failed(&e, &store, stdio))
+        };
+        match join(call, pass_response(told, &self.link)).await {
+            (Some(ended), _) => ended,
+            (None, Ok(())) => (ExitKind::Returned, String::new()),
+            (None, Err(text)) => (ExitKind::Failed, text),
+        }
+    }
+
+    fn failed(&self, error: &wasmtime::Error, store: &Store<Guest>, stdio: &Stdio) -> Ended {
+        if self.meter.killed.load(Relaxed) {
+            return (ExitKind::Cancelled, format!("{error}"));
+        }
+        Self::trapped(describe(error, store, stdio))
     }
 
     async fn run_until_cancelled(&self, runtime: &Runtime) -> Ended {
@@ -161,50 +245,97 @@ pub unsafe extern "C" fn pie_instance_launch(
     data: Folder,
 ) -> *mut Instance {
     guarded(std::ptr::null_mut(), || {
-        Arc::increment_strong_count(program);
-        let program = Arc::from_raw(program);
-        let runtime = program.runtime.clone();
-        let given = |folder: Folder| {
-            let dir = folder.dir.to_string_lossy();
-            (!dir.is_empty()).then_some((dir, folder.max_bytes))
-        };
-        let launch = Launch {
-            program,
-            guest,
-            input: input.to_string_lossy(),
-            folders: [given(scratch), given(data)],
-            meter: Arc::new(CpuMeter::new()),
-            cancel: Arc::new(Notify::new()),
-        };
-        let handle = Instance {
-            meter: launch.meter.clone(),
-            cancel: launch.cancel.clone(),
-        };
-        runtime.live.enter();
-        let turns = runtime.turns.clone();
-        turns.spawn(launch.meter.clone(), async move {
-            let launch = launch; // moves it whole: only the whole is `Send`
-            let metered = Metered {
-                inner: Box::pin(launch.run_until_cancelled(&runtime)),
-                meter: launch.meter.clone(),
-                ticker: runtime.ticker.clone(),
-            };
-            let (kind, text) = AssertUnwindSafe(metered)
-                .catch_unwind()
-                .await
-                .unwrap_or_else(|_| {
-                    Launch::trapped(
-                        "the engine failed inside this inferlet's host call (a bug in Pie)",
-                    )
-                });
-            (runtime.callbacks.on_exit)(launch.guest, kind, Str::of(&text));
-            // The runtime must not be dropped on one of its own threads, so its reference is dropped before `leave`.
-            let live = runtime.live.clone();
-            drop((launch, runtime));
-            live.leave();
-        });
-        Box::into_raw(Box::new(handle))
+        let task = |_: GuestLink| (Task::Run(input.to_string_lossy()), None);
+        launch(program, guest, task, [scratch, data])
     })
+}
+
+/// Lets a program answer an HTTP request. The body follows by `pie_instance_pass_body`. All else is as for
+/// `pie_instance_launch`.
+#[no_mangle]
+pub unsafe extern "C" fn pie_instance_serve(
+    program: *const Program,
+    guest: GuestPtr,
+    head: &RequestHead,
+    scratch: Folder,
+    data: Folder,
+) -> *mut Instance {
+    guarded(std::ptr::null_mut(), || {
+        let task = |link: GuestLink| {
+            let (incoming, body) = Incoming::new(head, link);
+            (Task::Serve(Mutex::new(Some(incoming))), Some(body))
+        };
+        launch(program, guest, task, [scratch, data])
+    })
+}
+
+/// Passes a piece of the request's body, and the end of the body if `last`. After a piece that is not empty, the next one may
+/// follow when `on_body_taken` was called.
+#[no_mangle]
+pub unsafe extern "C" fn pie_instance_pass_body(instance: &Instance, piece: Str, last: bool) {
+    let Some(body) = &instance.body else {
+        return;
+    };
+    if piece.len > 0 {
+        body.pass(piece.as_bytes());
+    }
+    if last {
+        body.end();
+    }
+}
+
+unsafe fn launch(
+    program: *const Program,
+    guest: GuestPtr,
+    task: impl FnOnce(GuestLink) -> (Task, Option<BodySender>),
+    folders: [Folder; 2],
+) -> *mut Instance {
+    Arc::increment_strong_count(program);
+    let program = Arc::from_raw(program);
+    let runtime = program.runtime.clone();
+    let given = |folder: Folder| {
+        let dir = folder.dir.to_string_lossy();
+        (!dir.is_empty()).then_some((dir, folder.max_bytes))
+    };
+    let link = GuestLink::new(guest, runtime.callbacks);
+    let (task, body) = task(link.clone());
+    let launch = Launch {
+        program,
+        guest,
+        link,
+        task,
+        folders: folders.map(given),
+        meter: Arc::new(CpuMeter::new()),
+        cancel: Arc::new(Notify::new()),
+    };
+    let handle = Instance {
+        meter: launch.meter.clone(),
+        cancel: launch.cancel.clone(),
+        body,
+    };
+    runtime.live.enter();
+    let turns = runtime.turns.clone();
+    turns.spawn(launch.meter.clone(), async move {
+        let launch = launch; // moves it whole: only the whole is `Send`
+        let metered = Metered {
+            inner: Box::pin(launch.run_until_cancelled(&runtime)),
+            meter: launch.meter.clone(),
+            ticker: runtime.ticker.clone(),
+        };
+        let (kind, text) = AssertUnwindSafe(metered)
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| {
+                Launch::trapped("the engine failed inside this inferlet's host call (a bug in Pie)")
+            });
+        launch.link.cut();
+        (runtime.callbacks.on_exit)(launch.guest, kind, Str::of(&text));
+        // The runtime must not be dropped on one of its own threads, so its reference is dropped before `leave`.
+        let live = runtime.live.clone();
+        drop((launch, runtime));
+        live.leave();
+    });
+    Box::into_raw(Box::new(handle))
 }
 
 /// Cancels the instance: at once while it waits, within a tick while it computes. `on_exit` is still called.

@@ -2,6 +2,9 @@
 //! models; `crate::host` links the interfaces that a guest imports.
 mod cache;
 mod cpu;
+mod http_allow;
+mod http_in;
+mod http_out;
 mod instance;
 mod program;
 mod quota;

@@ -1,5 +1,5 @@
-//! A program: a component that is compiled and linked, and whose `run` export was found. A large component first runs on code
-//! of the quick compiler while a thread compiles it again with the optimising one.
+//! A program: a component that is compiled and linked, and whose entry point was found: `run`, or the handler of HTTP requests.
+//! A large component first runs on code of the quick compiler while a thread compiles it again with the optimising one.
 use super::runtime::{Runtime, Tier};
 use super::store::Guest;
 use crate::abi::{guarded, pie_out_text, Out, Str};
@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Type};
 use wasmtime::{bail, Result};
+use wasmtime_wasi_http::p2::bindings::ProxyPre;
 
 /// What loading a program is doing. For progress displays.
 #[repr(C)]
@@ -23,7 +24,10 @@ pub enum LoadPhase {
 /// The code of one tier, ready to be instantiated.
 pub struct Code {
     pub pre: InstancePre<Guest>,
-    pub run: ComponentExportIndex,
+    /// The function `run`, if the component has it.
+    pub run: Option<ComponentExportIndex>,
+    /// The handler of HTTP requests, if the component has it.
+    pub http: Option<ProxyPre<Guest>>,
 }
 
 pub struct Program {
@@ -103,13 +107,19 @@ impl Program {
 
 impl Code {
     fn link(tier: &Tier, component: &Component) -> Result<Code> {
-        let run = find_run(tier, component)?;
+        let entries = find_entries(tier, component)?;
         let pre = tier.linker.instantiate_pre(component).map_err(|e| {
             wasmtime::format_err!(
                 "the component imports something that this engine does not provide: {e:#}"
             )
         })?;
-        Ok(Code { pre, run })
+        let http = if entries.serves {
+            Some(ProxyPre::new(pre.clone())?)
+        } else {
+            None
+        };
+        let run = entries.run;
+        Ok(Code { pre, run, http })
     }
 }
 
@@ -141,11 +151,25 @@ fn check_header(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Finds the export `pie:<package>/run` and the function `run` in it.
-fn find_run(tier: &Tier, component: &Component) -> Result<ComponentExportIndex> {
+/// What a component exports for the engine to call.
+struct Entries {
+    run: Option<ComponentExportIndex>,
+    /// Whether it exports `wasi:http/incoming-handler`.
+    serves: bool,
+}
+
+/// Finds the export `pie:<package>/run` with the function `run` in it, and the handler of HTTP requests.
+fn find_entries(tier: &Tier, component: &Component) -> Result<Entries> {
+    let mut entries = Entries {
+        run: None,
+        serves: false,
+    };
     let mut exports = vec![];
     for (name, item) in component.component_type().exports(&tier.engine) {
         let bare = name.split('@').next().unwrap_or(name);
+        if bare == "wasi:http/incoming-handler" {
+            entries.serves = true;
+        }
         if bare.starts_with("pie:") && bare.ends_with("/run") {
             if let ComponentItem::ComponentInstance(_) = item.ty {
                 let Some(interface) = component.get_export_index(None, name) else {
@@ -159,23 +183,20 @@ fn find_run(tier: &Tier, component: &Component) -> Result<ComponentExportIndex> 
                         "`run` in `{name}` has the wrong type; it must be func(input: string) -> result<string, string>"
                     );
                 }
-                return Ok(run);
+                entries.run = Some(run);
             }
         }
         exports.push(name.to_string());
     }
-    if exports
-        .iter()
-        .any(|e| e.starts_with("wasi:http/incoming-handler"))
-    {
-        bail!("this is an HTTP inferlet: it exports wasi:http/incoming-handler and has no `run` function to call");
+    if entries.run.is_some() || entries.serves {
+        return Ok(entries);
     }
     let seen = if exports.is_empty() {
         "nothing".to_string()
     } else {
         exports.join(", ")
     };
-    bail!("the component has no entry point: it must export `pie:<package-name>/run`, but it exports {seen}")
+    bail!("the component has no entry point: it must export `pie:<package-name>/run` or `wasi:http/incoming-handler`, but it exports {seen}")
 }
 
 /// Whether the item has the type of an entry point.
@@ -231,6 +252,18 @@ pub unsafe extern "C" fn pie_program_optimising(program: &Program) -> bool {
             .as_ref()
             .is_some_and(|o| !o.is_finished())
     })
+}
+
+/// Whether the program has a function `run`.
+#[no_mangle]
+pub extern "C" fn pie_program_runs(program: &Program) -> bool {
+    guarded(false, || program.code().run.is_some())
+}
+
+/// Whether the program answers HTTP requests.
+#[no_mangle]
+pub extern "C" fn pie_program_serves(program: &Program) -> bool {
+    guarded(false, || program.code().http.is_some())
 }
 
 /// Drops the handle. Running instances keep the code that they need.

@@ -1,5 +1,6 @@
 //! The runtime: two compilers (Cranelift for fast code, Winch for a fast first start), one executor and one ticker.
 use super::cache::CodeCache;
+use super::http_out::{HttpConfig, HttpPolicy};
 use super::quota;
 use super::signal::Signal;
 use super::store::Guest;
@@ -53,6 +54,14 @@ pub struct Callbacks {
     /// The signal to wait for before the guest may write more. Null while there is room.
     pub room: extern "C" fn(GuestPtr) -> *const Signal,
     pub on_exit: extern "C" fn(GuestPtr, ExitKind, Str),
+    /// The guest has taken a piece of its request's body.
+    pub on_body_taken: extern "C" fn(GuestPtr),
+    /// The guest's response begins. The headers are lines of the form `name:value`.
+    pub on_response: extern "C" fn(GuestPtr, status: u16, headers: Str),
+    /// A piece of the response's body. The guest continues when `room` is null.
+    pub on_response_body: extern "C" fn(GuestPtr, Str),
+    /// The end of the response. It is false if the guest did not finish the body.
+    pub on_response_end: extern "C" fn(GuestPtr, complete: bool),
 }
 
 #[repr(C)]
@@ -67,6 +76,8 @@ pub struct RuntimeConfig {
     /// The folder of the code cache. Empty: code is not cached.
     pub cache_dir: Str,
     pub callbacks: Callbacks,
+    /// What guests may reach by HTTP.
+    pub http: HttpConfig,
 }
 
 /// One compiler, and what its code links to.
@@ -87,6 +98,7 @@ pub struct Runtime {
     pub host: &'static HostTable,
     pub limits: Limits,
     pub callbacks: Callbacks,
+    pub http: Arc<HttpPolicy>,
     pub places: Arc<Semaphore>,
     /// Counts instances between launch and `on_exit`.
     pub live: Arc<Live>,
@@ -187,10 +199,11 @@ impl Runtime {
         let mut quick = base_config();
         quick.strategy(Strategy::Winch);
         let mut executor = tokio::runtime::Builder::new_multi_thread();
-        executor.enable_time().thread_name("pie-guest");
+        executor.enable_all().thread_name("pie-guest");
         if config.worker_threads > 0 {
             executor.worker_threads(config.worker_threads as usize);
         }
+        let http = Arc::new(HttpPolicy::new(&config.http).map_err(wasmtime::Error::msg)?);
         let cache_dir = unsafe { config.cache_dir.to_string_lossy() };
         let tokio = executor.build()?;
         let optimised = Tier::new(&fast)?;
@@ -214,6 +227,7 @@ impl Runtime {
             host,
             limits: config.limits,
             callbacks: config.callbacks,
+            http,
             places: Arc::new(Semaphore::new(config.max_instances as usize)),
             live: Arc::default(),
             stopping: tokio::sync::watch::Sender::new(false),

@@ -1,5 +1,6 @@
 //! The content of a store: the guest's WASI state, its limits, and its C++ object.
 use super::cpu::CpuMeter;
+use super::http_out::HttpOut;
 use super::quota::Account;
 use super::runtime::Limits;
 use super::stdio::Stdio;
@@ -11,13 +12,13 @@ use std::time::Duration;
 use wasmtime::component::ResourceTable;
 use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
-use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 /// The state of one instance. One thread at a time uses it.
 pub struct Guest {
     wasi: WasiCtx,
     http: WasiHttpCtx,
-    http_hooks: DenyHttp,
+    http_out: HttpOut,
     pub table: ResourceTable,
     /// The accounts of the folders that it may write to.
     pub(super) accounts: Vec<Arc<Account>>,
@@ -44,26 +45,10 @@ impl WasiView for Guest {
 impl WasiHttpView for Guest {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         WasiHttpCtxView {
-            hooks: &mut self.http_hooks,
+            hooks: &mut self.http_out,
             table: &mut self.table,
             ctx: &mut self.http,
         }
-    }
-}
-
-type HttpIo = Box<dyn std::future::Future<Output = Result<(), wasmtime_wasi_http::Error>> + Send>;
-type HttpReply = wasmtime_wasi_http::Result<(http::Response<wasmtime_wasi_http::WasiBody>, HttpIo)>;
-
-/// Refuses outgoing HTTP. It is linked only so that guests that import it can start.
-struct DenyHttp;
-impl WasiHttpHooks for DenyHttp {
-    fn send_request(
-        &mut self,
-        _request: http::Request<wasmtime_wasi_http::WasiBody>,
-        _options: Option<wasmtime_wasi_http::RequestOptions>,
-        _io: HttpIo,
-    ) -> Box<dyn std::future::Future<Output = HttpReply> + Send> {
-        Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied) })
     }
 }
 
@@ -107,9 +92,14 @@ pub fn new_store(
     folders: [Option<(&str, u64)>; 2], // /scratch and /data: the folder, and how many bytes it may hold
     stdio: &Stdio,
     meter: Arc<CpuMeter>,
+    http_out: HttpOut,
+    input: &str, // its environment variable PIE_INPUT; empty: none
 ) -> wasmtime::Result<Store<Guest>> {
     let mut wasi = WasiCtx::builder();
     wasi.stdout(stdio.stream(false)).stderr(stdio.stream(true));
+    if !input.is_empty() {
+        wasi.env("PIE_INPUT", input);
+    }
     wasi.allow_tcp(false)
         .allow_udp(false)
         .allow_ip_name_lookup(false);
@@ -125,7 +115,7 @@ pub fn new_store(
     let guest = Guest {
         wasi: wasi.build(),
         http: WasiHttpCtx::new(),
-        http_hooks: DenyHttp,
+        http_out,
         table,
         accounts,
         host,

@@ -143,14 +143,13 @@ asio::awaitable<void> Client::LaunchDaemon(std::string_view inferlet, uint16_t p
                    {{"inferlet", inferlet}, {"port", port}, {"input", TextOf(input)}});
 }
 
-asio::awaitable<void> Client::RegisterMcpServer(std::string_view name, std::string_view transport,
-                                                std::optional<std::string> command,
-                                                std::vector<std::string> args,
-                                                std::optional<std::string> url) {
-  Json fields = {{"name", name}, {"transport", transport}, {"args", std::move(args)}};
-  if (command) fields["command"] = *std::move(command);
-  if (url) fields["url"] = *std::move(url);
-  return core_->Do("register_mcp_server", std::move(fields));
+asio::awaitable<void> Client::RegisterMcpServer(std::string_view, std::string_view,
+                                                std::optional<std::string>,
+                                                std::vector<std::string>,
+                                                std::optional<std::string>) {
+  throw Error(
+      "the C++ client runs no MCP servers yet; register the server with the Python, JavaScript or "
+      "Rust client");
 }
 
 // --- the rest

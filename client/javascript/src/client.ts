@@ -2,10 +2,11 @@ import { readFile } from '#platform';
 import { fromBase64, toBase64 } from './bytes.js';
 import { Connection } from './connection.js';
 import type { Frame } from './connection.js';
-import { AuthError, ConnectionLost, PieError, ServerError } from './errors.js';
+import { AuthError, ConnectionLost, PieError, ServerError, TooLarge } from './errors.js';
 import { hashOf } from './hash.js';
 import { ParsedPrivateKey } from './keys.js';
 import { CHUNK_BYTES } from './limits.js';
+import { relay, StdioServer } from './mcp.js';
 import { Process } from './process.js';
 import type { Owner } from './process.js';
 import type { SocketOptions } from './socket.js';
@@ -45,6 +46,7 @@ const INSTALL_MS = 600_000; // the server compiles the component before it answe
 export class PieClient {
   #connection: Connection | undefined;
   #processes = new Map<string, Process>();
+  #mcpServers = new Map<string, StdioServer>();
   #uploading: Promise<unknown> = Promise.resolve();
   #login: (() => Promise<void>) | undefined;
   readonly #timeoutMs: number;
@@ -88,9 +90,15 @@ export class PieClient {
     }
   }
 
-  /** Closes the connection. Processes keep running; pending calls throw ConnectionLost. */
+  /**
+   * Closes the connection, and stops the MCP servers that this client runs. Processes keep running;
+   * pending calls throw ConnectionLost.
+   */
   async close(): Promise<void> {
     await this.#connection?.close();
+    const servers = [...this.#mcpServers.values()];
+    this.#mcpServers.clear();
+    await Promise.all(servers.map((server) => server.stop()));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -103,7 +111,7 @@ export class PieClient {
    * process that no longer exists throws ServerError.
    */
   async reconnect(attempts = 5): Promise<void> {
-    await this.close();
+    await this.#connection?.close();
     for (let attempt = 0; ; attempt++) {
       try {
         await this.connect();
@@ -112,6 +120,9 @@ export class PieClient {
         if (!(error instanceof ConnectionLost) || attempt + 1 >= attempts) throw error;
         await new Promise((resolve) => setTimeout(resolve, Math.min(100 * 2 ** attempt, 5000)));
       }
+    }
+    for (const name of this.#mcpServers.keys()) {
+      await this.#ask('register_mcp_server', { name, transport: 'stdio' });
     }
     for (const process of [...this.#processes.values()]) {
       try {
@@ -245,12 +256,18 @@ export class PieClient {
     await this.#ask('terminate_process', { process_id: processId });
   }
 
-  /** Starts an HTTP inferlet on a port of the server. */
-  async launchDaemon(inferlet: string, port: number, input: unknown = {}): Promise<void> {
-    await this.#ask('launch_daemon', { inferlet, port, input: jsonOf(input) });
+  /**
+   * Lets an HTTP inferlet answer on a port of the server's machine; 0 chooses a free one. Returns the
+   * daemon's id, for `terminateProcess`.
+   */
+  launchDaemon(inferlet: string, port: number, input: unknown = {}): Promise<string> {
+    return this.#ask('launch_daemon', { inferlet, port, input: jsonOf(input) });
   }
 
-  /** Offers an MCP server to the processes of this client. */
+  /**
+   * Starts an MCP server and offers it to the processes of this client: `command` with `args`, which
+   * speaks MCP over stdin and stdout. Throws McpError if the server does not start. Node only.
+   */
   async registerMcpServer(
     name: string,
     transport = 'stdio',
@@ -258,6 +275,15 @@ export class PieClient {
     args?: string[],
     url?: string,
   ): Promise<void> {
+    if (transport !== 'stdio' || command === undefined) {
+      throw new PieError(
+        `transport '${transport}': this client runs servers of the transport 'stdio', which need a command`,
+      );
+    }
+    const server = new StdioServer(name, command, args ?? []);
+    await server.start();
+    await this.#mcpServers.get(name)?.stop();
+    this.#mcpServers.set(name, server);
     await this.#ask('register_mcp_server', { name, transport, command, args, url });
   }
 
@@ -319,7 +345,19 @@ export class PieClient {
     return upload;
   }
 
+  async #serveMcp(frame: Frame): Promise<void> {
+    const corr_id = frame['corr_id'];
+    const { ok, result } = await relay(this.#mcpServers, frame);
+    try {
+      await this.#connection?.send('mcp_response', { corr_id, ok, result });
+    } catch (error) {
+      if (!(error instanceof TooLarge)) return; // the connection is gone, and so is the request
+      await this.#connection?.send('mcp_response', { corr_id, ok: false, result: error.message });
+    }
+  }
+
   #onFrame(frame: Frame): void {
+    if (frame['type'] === 'mcp_request') return void this.#serveMcp(frame);
     const process = this.#processes.get(frame['process_id'] as string);
     // Ignores other processes, and kinds of frames that this client does not know.
     if (!process || (frame['type'] !== 'process_event' && frame['type'] !== 'file')) return;

@@ -1,4 +1,5 @@
 import { ConnectionLost, PieError } from './errors.js';
+import type { Program, ProgramHandlers } from './program.js';
 import { CLOSE_MS, closeReason } from './socket.js';
 import type { Socket, SocketHandlers, SocketOptions } from './socket.js';
 
@@ -7,6 +8,15 @@ const LOOK_MS = 10;
 
 export function readFile(path: string): Promise<Uint8Array> {
   return Promise.reject(new PieError(`a browser cannot read files: pass the content of '${path}' instead`));
+}
+
+export function startProgram(
+  command: string,
+  _args: string[],
+  _maxLineBytes: number,
+  _handlers: ProgramHandlers,
+): Promise<Program> {
+  return Promise.reject(new PieError(`a browser cannot start '${command}'`));
 }
 
 export function openSocket(

@@ -1,7 +1,9 @@
+import { spawn } from 'node:child_process';
 import { readFile as read } from 'node:fs/promises';
 import WebSocket from 'ws';
 import { ConnectionLost } from './errors.js';
 import { MAX_INCOMING_BYTES } from './limits.js';
+import type { Program, ProgramHandlers } from './program.js';
 import { CLOSE_MS, closeReason, OPEN_MS } from './socket.js';
 import type { Socket, SocketHandlers, SocketOptions } from './socket.js';
 
@@ -9,6 +11,54 @@ const PING_MS = 20_000;
 
 export async function readFile(path: string): Promise<Uint8Array> {
   return read(path.startsWith('~/') ? `${process.env['HOME']}${path.slice(1)}` : path);
+}
+
+const STOP_MS = 2_000;
+
+export function startProgram(
+  command: string,
+  args: string[],
+  maxLineBytes: number,
+  handlers: ProgramHandlers,
+): Promise<Program> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+    child.once('error', reject);
+    child.stdin.on('error', () => {}); // `close` reports the end
+    let why = 'it has ended';
+    const closed = new Promise<void>((ended) => child.once('close', () => ended()));
+    let pieces: Buffer[] = [];
+    let held = 0;
+    child.stdout.on('data', (data: Buffer) => {
+      for (let end = data.indexOf(10); end >= 0; end = data.indexOf(10)) {
+        const line = Buffer.concat([...pieces, data.subarray(0, end)]).toString();
+        pieces = [];
+        held = 0;
+        data = data.subarray(end + 1);
+        handlers.onLine(line);
+      }
+      pieces.push(data);
+      held += data.length;
+      if (held > maxLineBytes) {
+        why = `it sent a line of more than ${maxLineBytes >> 20} MiB`;
+        child.kill('SIGKILL');
+      }
+    });
+    child.once('spawn', () => {
+      child.off('error', reject);
+      child.on('error', () => {});
+      void closed.then(() => handlers.onEnd(why));
+      resolve({
+        write: (text) => void child.stdin.write(text),
+        stop: async () => {
+          child.stdin.end();
+          const late = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+          await closed;
+          clearTimeout(late);
+        },
+      });
+    });
+  });
 }
 
 export function openSocket(

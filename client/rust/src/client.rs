@@ -4,6 +4,7 @@ use crate::flow::Flow;
 use crate::key::ParsedPrivateKey;
 use crate::limits::CHUNK_BYTES;
 use crate::mailbox::Mailbox;
+use crate::mcp::Servers;
 use crate::process::Process;
 use crate::wire::{Chunk, ProcessInfo, Request};
 use base64::{engine::general_purpose::STANDARD, Engine};
@@ -45,6 +46,7 @@ struct Inner {
     login: Mutex<Option<Login>>,
     processes: Processes,
     flow: Arc<Flow>,
+    mcp: Arc<Servers>,
     uploading: tokio::sync::Mutex<()>,
 }
 
@@ -56,8 +58,10 @@ impl Client {
 
     pub async fn connect_with(uri: &str, options: Options) -> Result<Client> {
         let (processes, flow) = (Processes::default(), Arc::<Flow>::default());
+        let mcp = Arc::<Servers>::default();
         let ca = options.ca.as_deref();
-        let connection = Connection::open(uri, ca, processes.clone(), flow.clone()).await?;
+        let connection =
+            Connection::open(uri, ca, processes.clone(), flow.clone(), mcp.clone()).await?;
         Ok(Client(Arc::new(Inner {
             uri: uri.into(),
             options,
@@ -65,27 +69,30 @@ impl Client {
             login: Mutex::default(),
             processes,
             flow,
+            mcp,
             uploading: tokio::sync::Mutex::new(()),
         })))
     }
 
-    /// Closes the connection. Processes keep running; pending calls get [`Error::ConnectionLost`].
+    /// Closes the connection, and stops the MCP servers that this client runs. Processes keep running; pending
+    /// calls get [`Error::ConnectionLost`].
     pub async fn close(&self) {
         let connection = self.live().await;
         connection.close().await;
+        self.0.mcp.clear();
     }
 
-    /// Connects again, authenticates as before and attaches to every process that has not ended. Their
-    /// events continue where they stopped; none is lost as long as the server buffers them. `recv` of a
+    /// Connects again, authenticates as before, offers its MCP servers again and attaches to every process that
+    /// has not ended. Their events continue where they stopped; none is lost as long as the server buffers them. `recv` of a
     /// process that no longer exists returns [`Error::Server`].
     pub async fn reconnect(&self) -> Result<()> {
         const ATTEMPTS: u32 = 5;
-        self.close().await;
+        self.live().await.close().await;
         let inner = &self.0;
         for attempt in 1.. {
             let ca = inner.options.ca.as_deref();
             let (processes, flow) = (inner.processes.clone(), inner.flow.clone());
-            match Connection::open(&inner.uri, ca, processes, flow).await {
+            match Connection::open(&inner.uri, ca, processes, flow, inner.mcp.clone()).await {
                 Ok(connection) => {
                     *inner.connection.write().await = Arc::new(connection);
                     break;
@@ -99,6 +106,11 @@ impl Client {
             Some(Login::Key { username, key }) => self.identify(&username, key.as_deref()).await?,
             Some(Login::Token(token)) => self.auth_by_token(&token).await?,
             None => {}
+        }
+        for name in inner.mcp.names() {
+            let (name, transport) = (name.as_str(), "stdio");
+            let (command, args, url) = (None, None, None);
+            self.ask(Request::RegisterMcpServer { name, transport, command, args, url }).await?;
         }
         let mailboxes: Vec<_> =
             inner.processes.lock().expect("the lock is not poisoned").values().cloned().collect();
@@ -244,19 +256,20 @@ impl Client {
         self.ask(Request::TerminateProcess { process_id }).await.map(drop)
     }
 
-    /// Starts an HTTP inferlet on a port of the server.
+    /// Lets an HTTP inferlet answer on a port of the server's machine; 0 chooses a free one. Returns the
+    /// daemon's id, for [`terminate_process`](Client::terminate_process).
     pub async fn launch_daemon(
         &self,
         inferlet: &str,
         port: u16,
         input: impl Serialize,
-    ) -> Result<()> {
+    ) -> Result<String> {
         let input = &json_of(input)?;
-        self.ask(Request::LaunchDaemon { port, inferlet, input }).await.map(drop)
+        self.ask(Request::LaunchDaemon { port, inferlet, input }).await
     }
 
-    /// Offers an MCP server to the processes of this client: `stdio` with a command and its
-    /// arguments, or another transport with an address.
+    /// Starts an MCP server and offers it to the processes of this client: a command with its arguments, which
+    /// speaks MCP over stdin and stdout. The transport is `stdio`.
     pub async fn register_mcp_server(
         &self,
         name: &str,
@@ -265,6 +278,12 @@ impl Client {
         args: Option<&[String]>,
         url: Option<&str>,
     ) -> Result<()> {
+        let (Some(program), "stdio") = (command, transport) else {
+            return Err(Error::Io(format!(
+                "transport '{transport}': this client runs servers of the transport 'stdio', which need a command"
+            )));
+        };
+        self.0.mcp.add(name, program, args.unwrap_or_default()).await?;
         self.ask(Request::RegisterMcpServer { name, transport, command, args, url }).await.map(drop)
     }
 

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::limits::{MAX_FRAME_BYTES, MAX_INCOMING_BYTES};
 use crate::mailbox::Mailbox;
+use crate::mcp::Servers;
 use crate::tls;
 use crate::wire::{Frame, Numbered, Request};
 use futures_util::stream::{SplitSink, SplitStream};
@@ -44,11 +45,14 @@ struct Shared {
     inside: Mutex<Inside>,
     processes: Processes,
     flow: Arc<Flow>,
+    mcp: Arc<Servers>,
 }
+
+type Sink = Arc<tokio::sync::Mutex<SplitSink<Socket, Message>>>;
 
 pub struct Connection {
     shared: Arc<Shared>,
-    sink: Arc<tokio::sync::Mutex<SplitSink<Socket, Message>>>,
+    sink: Sink,
     number: AtomicU32,
     reader: tokio::task::JoinHandle<()>,
 }
@@ -65,6 +69,7 @@ impl Connection {
         ca: Option<&str>,
         processes: Processes,
         flow: Arc<Flow>,
+        mcp: Arc<Servers>,
     ) -> Result<Self> {
         let refused = |e: String| Error::ConnectionLost(format!("cannot connect to {uri}: {e}"));
         let config = WebSocketConfig::default()
@@ -78,7 +83,7 @@ impl Connection {
             .map_err(|e| refused(e.to_string()))?;
         let (sink, stream) = socket.split();
         let sink = Arc::new(tokio::sync::Mutex::new(sink));
-        let shared = Arc::new(Shared { inside: Mutex::default(), processes, flow });
+        let shared = Arc::new(Shared { inside: Mutex::default(), processes, flow, mcp });
         let reader = tokio::spawn(read(shared.clone(), sink.clone(), stream));
         Ok(Connection { shared, sink, number: AtomicU32::new(0), reader })
     }
@@ -167,11 +172,23 @@ impl Drop for Forget<'_> {
     }
 }
 
-async fn read(
-    shared: Arc<Shared>,
-    sink: Arc<tokio::sync::Mutex<SplitSink<Socket, Message>>>,
-    mut stream: SplitStream<Socket>,
-) {
+/// Passes a request on to an MCP server of this client, and its answer back.
+async fn serve_mcp(shared: Arc<Shared>, sink: Sink, frame: Frame) {
+    let (server, method) =
+        (frame.server_name.unwrap_or_default(), frame.method.unwrap_or_default());
+    let params = frame.params.unwrap_or_default();
+    let (mut ok, mut result) = shared.mcp.relay(&server, &method, &params).await;
+    if result.len() > MAX_FRAME_BYTES / 2 {
+        (ok, result) = (false, format!("the result has {} bytes, which is too long", result.len()));
+    }
+    let request = Request::McpResponse { ok, result: &result };
+    let corr_id = frame.corr_id.unwrap_or_default();
+    let data =
+        rmp_serde::to_vec_named(&Numbered { corr_id, request }).expect("it can be serialized");
+    let _ = sink.lock().await.send(Message::binary(data)).await;
+}
+
+async fn read(shared: Arc<Shared>, sink: Sink, mut stream: SplitStream<Socket>) {
     let fault = loop {
         shared.flow.ready().await;
         let message = match tokio::time::timeout(QUIET, stream.next()).await {
@@ -188,11 +205,13 @@ async fn read(
             }
         };
         match message {
-            Some(Ok(Message::Binary(data))) => {
-                if let Err(fault) = shared.take(&data) {
-                    break fault;
+            Some(Ok(Message::Binary(data))) => match shared.take(&data) {
+                Ok(None) => {}
+                Ok(Some(asked)) => {
+                    tokio::spawn(serve_mcp(shared.clone(), sink.clone(), asked));
                 }
-            }
+                Err(fault) => break fault,
+            },
             Some(Ok(Message::Close(Some(said)))) => {
                 let reason = if said.reason.is_empty() { "no reason given" } else { &said.reason };
                 let code = u16::from(said.code);
@@ -217,16 +236,18 @@ impl Shared {
         self.inside.lock().expect("the lock is not poisoned")
     }
 
-    fn take(&self, data: &[u8]) -> Result<()> {
+    /// Returns a frame that asks for an MCP server.
+    fn take(&self, data: &[u8]) -> Result<Option<Frame>> {
         let frame: Frame = rmp_serde::from_slice(data).map_err(|e| {
             Error::ConnectionLost(format!("the server sent an invalid message: {e}"))
         })?;
         match frame.kind.as_str() {
             "response" => self.respond(frame),
-            "process_event" | "file" => return self.deliver(frame),
+            "process_event" | "file" => self.deliver(frame)?,
+            "mcp_request" => return Ok(Some(frame)),
             _ => {} // a kind of frame that this client does not know
         }
-        Ok(())
+        Ok(None)
     }
 
     fn respond(&self, frame: Frame) {

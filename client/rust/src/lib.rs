@@ -21,6 +21,7 @@ mod flow;
 mod key;
 mod limits;
 mod mailbox;
+mod mcp;
 mod openssh;
 mod process;
 mod tls;

@@ -70,6 +70,10 @@ pub enum Request<'a> {
         args: Option<&'a [String]>,
         url: Option<&'a str>,
     },
+    McpResponse {
+        ok: bool,
+        result: &'a str,
+    },
 }
 
 #[derive(Serialize, Clone, Copy)]
@@ -103,6 +107,9 @@ pub struct Frame {
     pub chunk_index: Option<u32>,
     pub total_chunks: Option<u32>,
     pub chunk_data: Option<serde_bytes::ByteBuf>,
+    pub server_name: Option<String>,
+    pub method: Option<String>,
+    pub params: Option<String>,
 }
 
 /// A running process.

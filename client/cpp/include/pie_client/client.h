@@ -71,7 +71,7 @@ class Client {
   // Starts an HTTP inferlet on a port of the server.
   void LaunchDaemon(std::string_view inferlet, uint16_t port,
                     const nlohmann::json& input = nlohmann::json::object());
-  // Offers an MCP server to the processes of this client.
+  // This client runs no MCP servers yet: throws.
   void RegisterMcpServer(std::string_view name, std::string_view transport = "stdio",
                          std::optional<std::string> command = {},
                          std::vector<std::string> args = {}, std::optional<std::string> url = {});

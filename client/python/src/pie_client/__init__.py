@@ -14,6 +14,7 @@ from .errors import (
 )
 from .events import Event
 from .keys import ParsedPrivateKey
+from .mcp import McpError
 from .process import Process
 
 __version__ = "0.1.0"
@@ -24,6 +25,7 @@ __all__ = [
     "Event",
     "IntegrityError",
     "Key",
+    "McpError",
     "ParsedPrivateKey",
     "PieClient",
     "PieError",

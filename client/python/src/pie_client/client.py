@@ -17,9 +17,10 @@ from typing import Any, TypedDict
 import blake3
 
 from .connection import Connection, Frame
-from .errors import AuthError, ConnectionLost, PieError, ServerError
+from .errors import AuthError, ConnectionLost, PieError, ServerError, TooLarge
 from .keys import ParsedPrivateKey
 from .limits import CHUNK_BYTES
+from .mcp import StdioServer, relay
 from .process import Process
 
 Key = ParsedPrivateKey | str | os.PathLike[str]
@@ -65,6 +66,8 @@ class PieClient:
         self._options = options
         self._connection: Connection | None = None
         self._processes: dict[str, Process] = {}
+        self._mcp_servers: dict[str, StdioServer] = {}
+        self._mcp_tasks: set[asyncio.Task[None]] = set()
         self._uploading = asyncio.Lock()
         self._login: Callable[[], Awaitable[Any]] | None = None
         if token is not None:
@@ -101,15 +104,22 @@ class PieClient:
                 raise
 
     async def close(self) -> None:
-        """Closes the connection. Processes keep running; pending calls raise ConnectionLost."""
+        """Closes the connection, and stops the MCP servers that this client runs. Processes keep
+        running; pending calls raise ConnectionLost."""
+        await self._disconnect()
+        servers, self._mcp_servers = self._mcp_servers, {}
+        await asyncio.gather(*(server.stop() for server in servers.values()))
+
+    async def _disconnect(self) -> None:
         if self._connection:
             await self._connection.close()
 
     async def reconnect(self, attempts: int = 5) -> None:
-        """Connects again, authenticates as before and attaches to every process that has not ended.
-        Their events continue where they stopped; none is lost as long as the server buffers them.
-        `recv` of a process that no longer exists raises ServerError."""
-        await self.close()
+        """Connects again, authenticates as before, offers its MCP servers again and attaches to
+        every process that has not ended. Their events continue where they stopped; none is lost as
+        long as the server buffers them. `recv` of a process that no longer exists raises
+        ServerError."""
+        await self._disconnect()
         for attempt in range(attempts):
             try:
                 await self.connect()
@@ -118,6 +128,8 @@ class PieClient:
                 if attempt + 1 == attempts:
                     raise
                 await asyncio.sleep(min(0.1 * 2**attempt, 5))
+        for server in self._mcp_servers:
+            await self._ask("register_mcp_server", name=server, transport="stdio")
         for process in list(self._processes.values()):
             try:
                 await self._attach(process.process_id, process._seen, process)
@@ -241,10 +253,11 @@ class PieClient:
         """Cancels a process."""
         await self._ask("terminate_process", process_id=process_id)
 
-    async def launch_daemon(self, inferlet: str, port: int, input: Any = None) -> None:
-        """Starts an HTTP inferlet on a port of the server."""
+    async def launch_daemon(self, inferlet: str, port: int, input: Any = None) -> str:
+        """Lets an HTTP inferlet answer on a port of the server's machine; 0 chooses a free one.
+        Returns the daemon's id, for `terminate_process`; `list_processes` shows its port."""
         text = input if isinstance(input, str) else json.dumps({} if input is None else input)
-        await self._ask("launch_daemon", inferlet=inferlet, port=port, input=text)
+        return await self._ask("launch_daemon", inferlet=inferlet, port=port, input=text)
 
     async def register_mcp_server(
         self,
@@ -254,7 +267,18 @@ class PieClient:
         args: list[str] | None = None,
         url: str | None = None,
     ) -> None:
-        """Offers an MCP server to the processes of this client."""
+        """Starts an MCP server and offers it to the processes of this client: `command` with
+        `args`, which speaks MCP over stdin and stdout. Raises McpError if it does not start."""
+        if transport != "stdio" or command is None:
+            raise ValueError(
+                f"transport '{transport}': this client runs servers of the transport 'stdio', "
+                "which need a command"
+            )
+        server = StdioServer(name, command, args or [])
+        await server.start()
+        if before := self._mcp_servers.pop(name, None):
+            await before.stop()
+        self._mcp_servers[name] = server
         await self._ask(
             "register_mcp_server",
             name=name,
@@ -337,7 +361,24 @@ class PieClient:
                 raise
             await connection.finish(number, pending, timeout)
 
+    async def _serve_mcp(self, frame: Frame) -> None:
+        ok, result = await relay(self._mcp_servers, frame)
+        with contextlib.suppress(PieError):
+            try:
+                await self._live().send(
+                    "mcp_response", corr_id=frame["corr_id"], ok=ok, result=result
+                )
+            except TooLarge as error:
+                await self._live().send(
+                    "mcp_response", corr_id=frame["corr_id"], ok=False, result=str(error)
+                )
+
     def _on_frame(self, frame: Frame) -> None:
+        if frame["type"] == "mcp_request":
+            task = asyncio.create_task(self._serve_mcp(frame))
+            self._mcp_tasks.add(task)
+            task.add_done_callback(self._mcp_tasks.discard)
+            return
         process = self._processes.get(frame.get("process_id", ""))
         if process is None:
             return  # another process, or a kind of frame that this client does not know

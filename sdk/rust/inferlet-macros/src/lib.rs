@@ -22,6 +22,44 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand(arguments.into(), function).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
+/// Marks the function that answers HTTP requests. Each request gets an instance of its own.
+///
+/// ```ignore
+/// #[inferlet::http_handler]
+/// async fn serve(request: http::Request, respond: http::Responder) -> inferlet::Result<()> {
+///     respond.header("content-type", "text/plain").send("hello").await
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn http(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let function = parse_macro_input!(item as ItemFn);
+    if !arguments.is_empty() {
+        let text = "#[inferlet::http_handler] takes no arguments";
+        let arguments = proc_macro2::TokenStream::from(arguments);
+        return syn::Error::new_spanned(arguments, text).into_compile_error().into();
+    }
+    let name = &function.sig.ident;
+    quote! {
+        #function
+
+        #[doc(hidden)]
+        mod __inferlet_http {
+            use ::inferlet::http::bindings::exports::wasi::http::incoming_handler;
+            struct Entry;
+            impl incoming_handler::Guest for Entry {
+                fn handle(
+                    request: incoming_handler::IncomingRequest,
+                    response_out: incoming_handler::ResponseOutparam,
+                ) {
+                    ::inferlet::http::answer(request, response_out, super::#name)
+                }
+            }
+            ::inferlet::http::bindings::export_http!(Entry with_types_in ::inferlet::http::bindings);
+        }
+    }
+    .into()
+}
+
 fn expand(
     arguments: proc_macro2::TokenStream,
     function: ItemFn,

@@ -1,0 +1,48 @@
+//! Errors in the form of the API.
+
+use serde_json::{json, Value};
+
+#[derive(Debug)]
+pub struct ApiError {
+    pub status: u16,
+    code: Option<&'static str>,
+    param: Option<String>,
+    message: String,
+}
+
+impl ApiError {
+    pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError { status, code: Some(code), param: None, message: message.into() }
+    }
+
+    /// A parameter that is missing, malformed or out of range. The name is empty if none is to blame.
+    pub fn invalid(param: &str, message: impl Into<String>) -> ApiError {
+        let param = (!param.is_empty()).then(|| param.to_string());
+        ApiError { status: 400, code: None, param, message: message.into() }
+    }
+
+    pub fn unknown_model(name: &str) -> ApiError {
+        ApiError {
+            status: 404,
+            code: Some("model_not_found"),
+            param: Some("model".into()),
+            message: format!("The model `{name}` does not exist; GET /v1/models lists the models"),
+        }
+    }
+
+    pub fn too_large(message: impl Into<String>) -> ApiError {
+        ApiError::new(413, "request_too_large", message)
+    }
+
+    /// An error of the engine while it generates.
+    pub fn engine(message: impl Into<String>) -> ApiError {
+        ApiError { status: 500, code: None, param: None, message: message.into() }
+    }
+
+    pub fn json(&self) -> Value {
+        let kind = if self.status >= 500 { "server_error" } else { "invalid_request_error" };
+        json!({ "error": {
+            "message": self.message, "type": kind, "param": self.param, "code": self.code,
+        }})
+    }
+}

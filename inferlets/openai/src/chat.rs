@@ -1,0 +1,314 @@
+//! `/v1/chat/completions`
+
+use crate::api_error::ApiError;
+use crate::choices::{generate, Delta, Scored, Usage};
+use crate::options::{alternatives, boolean, check_names, whole, Options};
+use crate::reply::{self, now, Events};
+use crate::tools::{self, Call, Form};
+use inferlet::http::Responder;
+use inferlet::prelude::*;
+use inferlet::runtime;
+use serde_json::{json, Map, Value};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+type Parsed<T> = std::result::Result<T, ApiError>;
+
+/// The most tokens of a choice if the request does not say.
+const DEFAULT_TOKENS: usize = 4096;
+const MAX_TOKENS: u64 = 1 << 20;
+const MAX_MESSAGES: usize = 4096;
+
+pub async fn serve(body: Value, respond: Responder) -> Result<()> {
+    let (options, prompt) = match prepare(&body) {
+        Ok(prepared) => prepared,
+        Err(error) => return reply::fail(respond, error).await,
+    };
+    if options.stream {
+        stream(options, prompt, respond).await
+    } else {
+        whole_answer(options, prompt, respond).await
+    }
+}
+
+fn prepare(body: &Value) -> Parsed<(Options, Context)> {
+    let empty = Map::new();
+    let fields = body.as_object().unwrap_or(&empty);
+    check_names(
+        fields,
+        &[
+            "messages",
+            "max_completion_tokens",
+            "top_logprobs",
+            "response_format",
+            "tools",
+            "tool_choice",
+            "modalities",
+        ],
+    )?;
+    let limit = match whole(fields, "max_completion_tokens", 1, MAX_TOKENS)? {
+        Some(limit) => Some(limit),
+        None => whole(fields, "max_tokens", 1, MAX_TOKENS)?,
+    };
+    let top = alternatives(fields, "top_logprobs")?;
+    let logprobs = match (boolean(fields, "logprobs")?, top) {
+        (true, top) => Some(top.unwrap_or(0)),
+        (false, Some(_)) => {
+            return Err(ApiError::invalid("top_logprobs", "'top_logprobs' needs 'logprobs': true"))
+        }
+        (false, None) => None,
+    };
+    let (known, wanted) = tools::parse(fields)?;
+    let mut options =
+        Options::parse(fields, limit.map_or(DEFAULT_TOKENS, |limit| limit as usize), logprobs)?;
+    options.form = Form::parse(fields, &options.model)?;
+    options.tools = !known.is_empty();
+    if let Some(wanted) = wanted {
+        options.form = Form::Call(wanted);
+    }
+    let mut context = Context::new(&options.model).map_err(ApiError::engine)?;
+    if !known.is_empty() {
+        context.equip_tools(&known).map_err(|error| ApiError::invalid("tools", error))?;
+    }
+    let messages = match fields.get("messages") {
+        Some(Value::Array(messages)) if !messages.is_empty() => messages,
+        _ => {
+            return Err(ApiError::invalid(
+                "messages",
+                "'messages' must be a list with at least one message",
+            ))
+        }
+    };
+    if messages.len() > MAX_MESSAGES {
+        return Err(ApiError::invalid(
+            "messages",
+            format!("'messages' has more than {MAX_MESSAGES} messages"),
+        ));
+    }
+    let mut called = HashMap::new(); // id of a call → name of its tool
+    for (index, message) in messages.iter().enumerate() {
+        add(&mut context, message, &format!("messages[{index}]"), &mut called)?;
+    }
+    context.cue();
+    Ok((options, context))
+}
+
+fn add(
+    context: &mut Context,
+    message: &Value,
+    place: &str,
+    called: &mut HashMap<String, String>,
+) -> Parsed<()> {
+    let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
+    let mut text = match &message["content"] {
+        Value::Null if !calls.is_empty() => String::new(),
+        content => text_of(content, place)?,
+    };
+    for call in &calls {
+        // As most models write calls themselves.
+        let name = call["function"]["name"].as_str().unwrap_or_default();
+        let arguments = call["function"]["arguments"].as_str().unwrap_or("{}");
+        text += &format!(
+            "<tool_call>\n{{\"name\": {}, \"arguments\": {arguments}}}\n</tool_call>",
+            json!(name)
+        );
+        called.insert(call["id"].as_str().unwrap_or_default().to_string(), name.to_string());
+    }
+    match message["role"].as_str() {
+        Some("system" | "developer") => drop(context.system(&text)),
+        Some("user") => drop(context.user(&text)),
+        Some("assistant") => drop(context.assistant(&text)),
+        Some("tool") => {
+            let id = message["tool_call_id"].as_str().unwrap_or_default();
+            let Some(name) = called.get(id) else {
+                let text = format!("no call before this message has the id '{id}'");
+                return Err(ApiError::invalid(&format!("{place}.tool_call_id"), text));
+            };
+            context.answer_tool(name, &text);
+        }
+        Some(role) => {
+            let text = format!(
+                "'{role}' is not one of ['system', 'developer', 'user', 'assistant', 'tool']"
+            );
+            return Err(ApiError::invalid(&format!("{place}.role"), text));
+        }
+        None => {
+            return Err(ApiError::invalid(&format!("{place}.role"), "each message needs a role"))
+        }
+    }
+    Ok(())
+}
+
+/// A text, or a list of parts that are texts.
+fn text_of(content: &Value, place: &str) -> Parsed<String> {
+    let wrong = || {
+        ApiError::invalid(
+            &format!("{place}.content"),
+            "the content must be a text or a list of parts of the type 'text'",
+        )
+    };
+    match content {
+        Value::String(text) => Ok(text.clone()),
+        Value::Array(parts) => {
+            let mut all = String::new();
+            for part in parts {
+                match (part["type"].as_str(), part["text"].as_str()) {
+                    (Some("text"), Some(text)) => all.push_str(text),
+                    _ => return Err(wrong()),
+                }
+            }
+            Ok(all)
+        }
+        _ => Err(wrong()),
+    }
+}
+
+fn scores(options: &Options, tokens: &[Scored]) -> Value {
+    if options.logprobs.is_none() {
+        return Value::Null;
+    }
+    let word = |token: u32| {
+        let text = options.model.tokenizer().decode(&[token]).unwrap_or_default();
+        let bytes = text.as_bytes().to_vec();
+        (text, bytes)
+    };
+    let content: Vec<Value> = tokens
+        .iter()
+        .map(|scored| {
+            let (text, bytes) = word(scored.token);
+            let top: Vec<Value> = scored
+                .top
+                .iter()
+                .map(|(token, logprob)| {
+                    let (text, bytes) = word(*token);
+                    json!({ "token": text, "logprob": logprob, "bytes": bytes })
+                })
+                .collect();
+            json!({ "token": text, "logprob": scored.logprob, "bytes": bytes, "top_logprobs": top })
+        })
+        .collect();
+    json!({ "content": content, "refusal": null })
+}
+
+fn head(options: &Options, object: &str) -> Map<String, Value> {
+    let head = json!({
+        "id": format!("chatcmpl-{}", runtime::instance_id()),
+        "object": object,
+        "created": now(),
+        "model": options.name,
+    });
+    head.as_object().cloned().unwrap_or_default()
+}
+
+async fn whole_answer(options: Options, prompt: Context, respond: Responder) -> Result<()> {
+    struct Choice {
+        text: String,
+        tokens: Vec<Scored>,
+        calls: Vec<Call>,
+        finish: &'static str,
+    }
+    let choices: RefCell<Vec<Choice>> = RefCell::new(
+        (0..options.choices)
+            .map(|_| Choice {
+                text: String::new(),
+                tokens: Vec::new(),
+                calls: Vec::new(),
+                finish: "stop",
+            })
+            .collect(),
+    );
+    let take = |delta: Delta| {
+        let choice = &mut choices.borrow_mut()[delta.choice];
+        choice.text.push_str(&delta.text);
+        choice.tokens.extend(delta.tokens);
+        choice.calls.extend(delta.calls);
+        choice.finish = delta.finish.unwrap_or(choice.finish);
+        std::future::ready(Ok(()))
+    };
+    let usage = match generate(&options, prompt, take).await {
+        Ok(usage) => usage,
+        Err(error) => return reply::fail(respond, ApiError::engine(error)).await,
+    };
+    let list: Vec<Value> = choices
+        .borrow()
+        .iter()
+        .enumerate()
+        .map(|(index, choice)| {
+            let mut message =
+                json!({ "role": "assistant", "content": choice.text, "refusal": null });
+            if !choice.calls.is_empty() {
+                message["content"] = Value::Null;
+                message["tool_calls"] = tools::json(&choice.calls, index, false);
+            }
+            json!({
+                "index": index,
+                "message": message,
+                "logprobs": scores(&options, &choice.tokens),
+                "finish_reason": choice.finish,
+            })
+        })
+        .collect();
+    let mut answer = head(&options, "chat.completion");
+    answer.insert("choices".into(), json!(list));
+    answer.insert("usage".into(), usage.json());
+    reply::send(respond, &Value::Object(answer)).await
+}
+
+async fn stream(options: Options, prompt: Context, respond: Responder) -> Result<()> {
+    let head = head(&options, "chat.completion.chunk");
+    let chunk = |choices: Value, usage: Option<&Usage>| {
+        let mut chunk = head.clone();
+        chunk.insert("choices".into(), choices);
+        if options.include_usage {
+            chunk.insert("usage".into(), usage.map_or(Value::Null, Usage::json));
+        }
+        Value::Object(chunk)
+    };
+    let choice = |index: usize, delta: Value, logprobs: Value, finish: Option<&str>| json!([{ "index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish }]);
+    let mut first = Events::start(respond)?;
+    for index in 0..options.choices {
+        let delta = json!({ "role": "assistant", "content": "" });
+        first.send(&chunk(choice(index, delta, Value::Null, None), None)).await?;
+    }
+    let events = &RefCell::new(Some(first));
+    let take = |delta: Delta| {
+        let mut chunks = Vec::new();
+        if !delta.text.is_empty() || !delta.tokens.is_empty() {
+            let said = json!({ "content": delta.text });
+            chunks.push(chunk(
+                choice(delta.choice, said, scores(&options, &delta.tokens), None),
+                None,
+            ));
+        }
+        if !delta.calls.is_empty() {
+            let calls = tools::json(&delta.calls, delta.choice, true);
+            let said = json!({ "tool_calls": calls });
+            chunks.push(chunk(choice(delta.choice, said, Value::Null, None), None));
+        }
+        if delta.finish.is_some() {
+            chunks.push(chunk(choice(delta.choice, json!({}), Value::Null, delta.finish), None));
+        }
+        async move {
+            // One delivery at a time: it takes the stream and puts it back.
+            let mut stream = events.borrow_mut().take().ok_or("the stream has ended")?;
+            for chunk in &chunks {
+                stream.send(chunk).await?;
+            }
+            *events.borrow_mut() = Some(stream);
+            Ok(())
+        }
+    };
+    let generated = generate(&options, prompt, take).await;
+    let Some(mut stream) = events.borrow_mut().take() else {
+        return Err("the client has left".into());
+    };
+    match generated {
+        Ok(usage) => {
+            if options.include_usage {
+                stream.send(&chunk(json!([]), Some(&usage))).await?;
+            }
+        }
+        Err(error) => stream.send(&ApiError::engine(error).json()).await?,
+    }
+    stream.finish().await
+}

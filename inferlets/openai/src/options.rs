@@ -1,0 +1,240 @@
+//! The parameters that both kinds of completions share.
+
+use crate::api_error::ApiError;
+use crate::tools::Form;
+use inferlet::model::Model;
+use inferlet::{runtime, Sampler};
+use serde_json::{Map, Value};
+
+type Fields = Map<String, Value>;
+type Parsed<T> = std::result::Result<T, ApiError>;
+
+const MAX_CHOICES: u64 = 16;
+const MAX_STOPS: usize = 4;
+const MAX_LOGPROBS: u64 = 20;
+
+/// Fields of the API that change nothing here.
+const IGNORED: &[&str] = &[
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "verbosity",
+];
+
+pub struct Options {
+    pub model: Model,
+    pub name: String,
+    pub stream: bool,
+    pub include_usage: bool,
+    pub choices: usize,
+    pub max_tokens: usize,
+    pub temperature: f32,
+    pub top_p: f32,
+    pub seed: Option<u64>,
+    pub stops: Vec<String>,
+    /// How many alternatives to report for each token. None: no log-probabilities.
+    pub logprobs: Option<usize>,
+    /// Tokens that are never chosen, and tokens besides which none is.
+    pub banned: Vec<u32>,
+    pub only: Vec<u32>,
+    pub form: Form,
+    /// Whether the answer may call tools.
+    pub tools: bool,
+}
+
+/// Refuses fields that the API does not have.
+pub fn check_names(fields: &Fields, known: &[&str]) -> Parsed<()> {
+    const SHARED: &[&str] = &[
+        "model",
+        "stream",
+        "stream_options",
+        "n",
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "seed",
+        "stop",
+        "presence_penalty",
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+    ];
+    for name in fields.keys().map(String::as_str) {
+        if !SHARED.contains(&name) && !known.contains(&name) && !IGNORED.contains(&name) {
+            let text = format!("Unrecognized request argument supplied: {name}");
+            return Err(ApiError::invalid(name, text));
+        }
+    }
+    Ok(())
+}
+
+fn number(fields: &Fields, name: &str, least: f64, most: f64) -> Parsed<Option<f64>> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => match value.as_f64() {
+            Some(number) if (least..=most).contains(&number) => Ok(Some(number)),
+            _ => Err(ApiError::invalid(
+                name,
+                format!("'{name}' must be a number from {least} to {most}, not {value}"),
+            )),
+        },
+    }
+}
+
+pub fn whole(fields: &Fields, name: &str, least: u64, most: u64) -> Parsed<Option<u64>> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => match value.as_u64() {
+            Some(number) if (least..=most).contains(&number) => Ok(Some(number)),
+            _ => Err(ApiError::invalid(
+                name,
+                format!("'{name}' must be a whole number from {least} to {most}, not {value}"),
+            )),
+        },
+    }
+}
+
+pub fn boolean(fields: &Fields, name: &str) -> Parsed<bool> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(value)) => Ok(*value),
+        Some(value) => {
+            Err(ApiError::invalid(name, format!("'{name}' must be true or false, not {value}")))
+        }
+    }
+}
+
+impl Options {
+    /// `max_tokens` and `logprobs` differ between the two kinds, so the caller has read them.
+    pub fn parse(fields: &Fields, max_tokens: usize, logprobs: Option<usize>) -> Parsed<Options> {
+        let name = match fields.get("model") {
+            Some(Value::String(name)) => name.clone(),
+            _ => return Err(ApiError::invalid("model", "you must provide a model parameter")),
+        };
+        if !runtime::models().contains(&name) {
+            return Err(ApiError::unknown_model(&name));
+        }
+        for penalty in ["presence_penalty", "frequency_penalty"] {
+            if number(fields, penalty, -2.0, 2.0)?.unwrap_or(0.0) != 0.0 {
+                return Err(ApiError::invalid(
+                    penalty,
+                    format!("'{penalty}' is not supported; leave it out"),
+                ));
+            }
+        }
+        let stream_options = fields.get("stream_options").and_then(Value::as_object);
+        let stream = boolean(fields, "stream")?;
+        if stream_options.is_some() && !stream {
+            return Err(ApiError::invalid(
+                "stream_options",
+                "'stream_options' needs 'stream': true",
+            ));
+        }
+        let (banned, only) = biases(fields)?;
+        // The API has signed seeds.
+        let seed = match fields.get("seed") {
+            None | Some(Value::Null) => None,
+            Some(value) => match (value.as_i64(), value.as_u64()) {
+                (Some(seed), _) => Some(seed as u64),
+                (_, Some(seed)) => Some(seed),
+                _ => {
+                    return Err(ApiError::invalid(
+                        "seed",
+                        format!("'seed' must be a whole number, not {value}"),
+                    ))
+                }
+            },
+        };
+        Ok(Options {
+            model: Model::load(&name).map_err(ApiError::engine)?,
+            name,
+            stream,
+            include_usage: match stream_options {
+                Some(options) => boolean(options, "include_usage")?,
+                None => false,
+            },
+            choices: whole(fields, "n", 1, MAX_CHOICES)?.unwrap_or(1) as usize,
+            max_tokens,
+            temperature: number(fields, "temperature", 0.0, 2.0)?.unwrap_or(1.0) as f32,
+            top_p: number(fields, "top_p", 0.0, 1.0)?.unwrap_or(1.0) as f32,
+            seed,
+            stops: stops(fields)?,
+            logprobs,
+            banned,
+            only,
+            form: Form::default(),
+            tools: false,
+        })
+    }
+
+    pub fn sampler(&self) -> Sampler {
+        if self.temperature == 0.0 {
+            Sampler::Argmax
+        } else if self.top_p < 1.0 {
+            Sampler::top_p(self.temperature, self.top_p)
+        } else {
+            Sampler::multinomial(self.temperature, 1)
+        }
+    }
+}
+
+/// The number of alternatives of a field that counts them.
+pub fn alternatives(fields: &Fields, name: &str) -> Parsed<Option<usize>> {
+    Ok(whole(fields, name, 0, MAX_LOGPROBS)?.map(|count| count as usize))
+}
+
+fn stops(fields: &Fields) -> Parsed<Vec<String>> {
+    let wrong = || {
+        let text = format!(
+            "'stop' must be a text or a list of at most {MAX_STOPS} texts that are not empty"
+        );
+        ApiError::invalid("stop", text)
+    };
+    let stops = match fields.get("stop") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::String(text)) => vec![text.clone()],
+        Some(Value::Array(list)) => {
+            let texts: Option<Vec<String>> =
+                list.iter().map(|item| item.as_str().map(str::to_string)).collect();
+            texts.ok_or_else(wrong)?
+        }
+        Some(_) => return Err(wrong()),
+    };
+    if stops.len() > MAX_STOPS || stops.iter().any(String::is_empty) {
+        return Err(wrong());
+    }
+    Ok(stops)
+}
+
+/// A bias of -100 bans a token, and one of 100 allows only such tokens. Others would need the device to add them.
+fn biases(fields: &Fields) -> Parsed<(Vec<u32>, Vec<u32>)> {
+    let wrong = |text: &str| Err(ApiError::invalid("logit_bias", text));
+    let biases = match fields.get("logit_bias") {
+        None | Some(Value::Null) => return Ok(Default::default()),
+        Some(Value::Object(biases)) => biases,
+        Some(_) => return wrong("'logit_bias' must be an object from token ids to numbers"),
+    };
+    let (mut banned, mut only) = (Vec::new(), Vec::new());
+    for (token, bias) in biases {
+        let Ok(token) = token.parse::<u32>() else {
+            return wrong("the keys of 'logit_bias' must be token ids");
+        };
+        match bias.as_f64() {
+            Some(bias) if bias <= -100.0 => banned.push(token),
+            Some(bias) if bias >= 100.0 => only.push(token),
+            Some(0.0) => {}
+            _ => {
+                return wrong(
+                    "'logit_bias' supports the values -100 (never), 0 and 100 (only such tokens)",
+                )
+            }
+        }
+    }
+    Ok((banned, only))
+}

@@ -1,0 +1,107 @@
+// pie:mcp/client
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "host/api.h"
+#include "host/await.h"
+#include "host/mcp.h"
+
+namespace pie::host {
+namespace {
+
+std::vector<std::string> NamesOf(Process& process) {
+  McpServers* servers = process.options().mcp.get();
+  return servers != nullptr ? servers->Names() : std::vector<std::string>();
+}
+
+McpAnswer Refuse(int code, std::string message) {
+  return std::unexpected(McpError{.code = code, .message = std::move(message)});
+}
+
+// Asks the session's server, and waits for its answer. The result must be JSON: a guest that
+// parses it may rely on that.
+Result<McpAnswer> Ask(Process& process, uint32_t handle, std::string_view method,
+                      std::string_view params, Wait& wait) {
+  const McpSession* session = PIE_TRY(process.handles().mcp_sessions.Get(handle));
+  auto answer = Await<McpAnswer>(process, wait, [&] {
+    return session->servers->Ask({.process_id = process.id(),
+                                  .server = session->server,
+                                  .method = method,
+                                  .params = params});
+  });
+  if (!answer) return Refuse(kMcpUnreachable, "mcp: " + answer.error().text);
+  if (!*answer) return McpAnswer();  // the guest waits, and this is dropped
+  if (**answer && !nlohmann::json::accept(***answer)) {
+    return Refuse(kMcpUnreachable,
+                  fmt::format("mcp: the answer of the server '{}' is not JSON", session->server));
+  }
+  return **std::move(answer);
+}
+
+// The same for a method that takes a name and a JSON object of arguments.
+Result<McpAnswer> AskByName(Process& process, uint32_t session, std::string_view method,
+                            std::string_view name, std::string_view args, Wait& wait) {
+  if (wait.has_ticket) return Ask(process, session, method, {}, wait);
+  nlohmann::json params = {{"name", name}};
+  if (args.find_first_not_of(" \t\r\n") != std::string_view::npos) {
+    auto parsed = nlohmann::json::parse(args, nullptr, false);
+    if (!parsed.is_object() && !parsed.is_null()) {
+      return Refuse(kMcpInvalidParams,
+                    "mcp: the arguments must be the text of a JSON object, such as {\"x\": 1}");
+    }
+    if (parsed.is_object()) params["arguments"] = std::move(parsed);
+  }
+  return Ask(process, session, method, params.dump(), wait);
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> McpAvailableServers(Process& process) {
+  return NamesOf(process);
+}
+
+Result<std::expected<uint32_t, McpError>> McpConnect(Process& process, std::string_view name) {
+  const std::vector<std::string> names = NamesOf(process);
+  if (std::ranges::find(names, name) == names.end()) {
+    std::string known;
+    for (const std::string& other : names) known += (known.empty() ? "" : ", ") + other;
+    return std::expected<uint32_t, McpError>(
+        std::unexpect,
+        McpError{
+            .code = kMcpServerNotFound,
+            .message = fmt::format("mcp: no server is named '{}'; {}", name.substr(0, 128),
+                                   known.empty() ? "the client of this inferlet has registered none"
+                                                 : "known: " + known)});
+  }
+  return PIE_TRY(process.handles().mcp_sessions.Emplace(
+      McpSession{.servers = process.options().mcp, .server = std::string(name)}));
+}
+
+Result<McpAnswer> McpSessionListTools(Process& process, uint32_t session, Wait& wait) {
+  return Ask(process, session, "tools/list", "{}", wait);
+}
+Result<McpAnswer> McpSessionListResources(Process& process, uint32_t session, Wait& wait) {
+  return Ask(process, session, "resources/list", "{}", wait);
+}
+Result<McpAnswer> McpSessionListPrompts(Process& process, uint32_t session, Wait& wait) {
+  return Ask(process, session, "prompts/list", "{}", wait);
+}
+Result<McpAnswer> McpSessionCallTool(Process& process, uint32_t session, std::string_view name,
+                                     std::string_view args, Wait& wait) {
+  return AskByName(process, session, "tools/call", name, args, wait);
+}
+Result<McpAnswer> McpSessionGetPrompt(Process& process, uint32_t session, std::string_view name,
+                                      std::string_view args, Wait& wait) {
+  return AskByName(process, session, "prompts/get", name, args, wait);
+}
+Result<McpAnswer> McpSessionReadResource(Process& process, uint32_t session, std::string_view uri,
+                                         Wait& wait) {
+  return Ask(process, session, "resources/read", nlohmann::json{{"uri", uri}}.dump(), wait);
+}
+
+Status McpSessionDrop(Process& process, uint32_t session) {
+  process.handles().mcp_sessions.Remove(session);
+  return {};
+}
+
+}  // namespace pie::host

@@ -1,0 +1,30 @@
+// Routes: which inferlet answers an HTTP path. `/apps/<name>/…` belongs to the installed inferlet
+// of that name, which sees the path behind it; a configured prefix such as `/v1` belongs to the
+// inferlet that the config names, which sees the whole path.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace pie::server {
+
+struct Route {
+  std::string program;
+  std::string target;  // the path and query that the inferlet sees
+};
+
+class Routes {
+ public:
+  // Prefix of a path → program.
+  using Table = std::map<std::string, std::string>;
+  explicit Routes(Table prefixes) : prefixes_(std::move(prefixes)) {}
+  std::optional<Route> Find(std::string_view target) const;
+  const Table& prefixes() const { return prefixes_; }
+
+ private:
+  const Table prefixes_;
+};
+
+}  // namespace pie::server

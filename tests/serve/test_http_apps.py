@@ -1,0 +1,335 @@
+"""HTTP inferlets: under /apps/ of the server's port, and as daemons on ports of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import socket
+import subprocess
+import threading
+import time
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from conftest import PIE, ROOT, component
+from raw_client import RawClient, Refused
+
+MANIFEST = (ROOT / "tests/serve/http/rust/Pie.toml").read_text()
+LIMIT_S = 120
+
+
+async def install(server, user: str = "ada") -> RawClient:
+    client = await RawClient.connect(server.uri, user)
+    if await client.ask("check_program", name="http-echo", version="0.1.0") != "true":
+        await client.install(component("serve-http-rust"), MANIFEST)
+    return client
+
+
+@pytest.fixture(scope="module")
+def upstream():
+    """A server of this machine that inferlets may or may not reach."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            if self.path == "/redirect":
+                self.send_response(302)
+                self.send_header("location", "http://169.254.169.254/")
+                self.end_headers()
+                return
+            if self.path == "/endless":
+                self.send_response(200)
+                self.end_headers()
+                for _ in range(100_000):
+                    try:
+                        self.wfile.write(b"x" * 65536)
+                    except OSError:
+                        return
+                return
+            body = b"from upstream"
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=listening.serve_forever, daemon=True).start()
+    yield listening.server_address[1]
+    listening.shutdown()
+
+
+@pytest.fixture(scope="module")
+def web(start, upstream):
+    """A server with the program of these tests, which may reach one port of this machine."""
+    config = f'[runtime.http]\nallow = ["127.0.0.1:{upstream}"]\nmax_response_mb = 8\n'
+    serving = start(config=config)
+
+    async def once():
+        async with await install(serving):
+            pass
+
+    asyncio.run(once())
+    return serving
+
+
+def ask(port: int, method: str, path: str, body: bytes | None = None, **headers: str):
+    """Returns the status and the body."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)) as connection:
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.read()
+
+
+def test_a_request_and_its_answer(web):
+    status, body = ask(
+        web.port,
+        "GET",
+        "/apps/http-echo/about?a=1&b=%20",
+        **{"X-Test": "ü".encode().decode("latin-1")},
+    )
+    about = json.loads(body)
+    assert (status, about["method"], about["query"]) == (200, "GET", "a=1&b=%20")
+    assert about["user"] == "local"
+    assert about["headers"]["x-test"] == "ü"
+    assert ask(web.port, "GET", "/apps/http-echo@0.1.0/nowhere") == (404, b"no such path")
+    assert ask(web.port, "HEAD", "/apps/http-echo/about")[1] == b""
+
+
+def test_each_request_has_an_instance_of_its_own(web):
+    first, second = (
+        json.loads(ask(web.port, "GET", "/apps/http-echo/about")[1])["instance"] for _ in range(2)
+    )
+    assert first != second
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000, 5_000_000])
+def test_bodies_of_every_size(web, size):
+    data = bytes(i % 251 for i in range(size))
+    assert ask(web.port, "POST", "/apps/http-echo/echo", data) == (201, data)
+
+
+def test_a_chunked_body_and_100_continue(web):
+    with socket.create_connection(("127.0.0.1", web.port), LIMIT_S) as peer:
+        peer.sendall(
+            b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+            b"Expect: 100-continue\r\n\r\n"
+        )
+        assert peer.recv(64).startswith(b"HTTP/1.1 100 Continue\r\n\r\n")
+        peer.sendall(b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
+        answer = b""
+        while b"abcde" not in answer:
+            more = peer.recv(4096)
+            assert more, answer
+            answer += more
+        assert answer.startswith(b"HTTP/1.1 201")
+
+
+def test_a_response_streams_as_it_is_written(web):
+    with closing(http.client.HTTPConnection("127.0.0.1", web.port, timeout=LIMIT_S)) as connection:
+        connection.request("GET", "/apps/http-echo/stream")
+        response = connection.getresponse()
+        assert response.getheader("content-type") == "text/event-stream"
+        first = response.read1(100)
+        assert first == b"data: 0\n\n"
+        assert response.read() == b"data: 1\n\ndata: 2\n\n"
+        connection.request("GET", "/apps/http-echo/about")  # the connection is used again
+        assert connection.getresponse().status == 200
+
+
+def test_failures_have_the_form_of_an_error(web):
+    status, body = ask(web.port, "GET", "/apps/http-echo/trap")
+    assert status == 500 and "the inferlet failed" in json.loads(body)["error"]["message"]
+    status, body = ask(web.port, "GET", "/apps/http-echo/none")
+    assert status == 500 and "no response" in json.loads(body)["error"]["message"]
+    status, body = ask(web.port, "GET", "/apps/missing/")
+    assert status == 404 and "missing" in json.loads(body)["error"]["message"]
+    with pytest.raises(http.client.IncompleteRead):
+        ask(web.port, "GET", "/apps/http-echo/cut")
+
+
+def instances(web) -> int:
+    metrics = ask(web.port, "GET", "/metrics")[1].decode()
+    return int(
+        next(line for line in metrics.splitlines() if line.startswith("pie_instances ")).split()[1]
+    )
+
+
+def test_an_instance_ends_when_its_client_leaves(web):
+    for path in ("/late", "/flood"):
+        peer = socket.create_connection(("127.0.0.1", web.port), LIMIT_S)
+        peer.sendall(f"GET /apps/http-echo{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        end = time.monotonic() + LIMIT_S
+        while instances(web) == 0 and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        assert instances(web) == 1  # a flood waits for its reader
+        peer.close()
+        while instances(web) > 0 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert instances(web) == 0, path
+
+
+def test_a_model_answers(web):
+    status, body = ask(web.port, "GET", "/apps/http-echo/generate")
+    assert status == 200 and body
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "POST {echo} HTTP/1.1|Content-Length: 3|Transfer-Encoding: chunked",
+        "POST {echo} HTTP/1.1|Content-Length: 3|Content-Length: 4",
+        "POST {echo} HTTP/1.1|Content-Length: -1",
+        "GET {echo} HTTP/9.9",
+        "GET {echo} HTTP/1.1|A: " + "x" * 20_000,
+        "POST {echo} HTTP/1.1|Content-Length: 99999999999",
+        "\x16\x03\x01\x00\x05hello",
+    ],
+)
+def test_malformed_requests_are_refused(web, head):
+    with socket.create_connection(("127.0.0.1", web.port), LIMIT_S) as peer:
+        lines = head.format(echo="/apps/http-echo/echo").split("|")
+        peer.sendall("\r\n".join([*lines, "Host: x", "", ""]).encode())
+        answer = peer.recv(4096)
+        assert answer == b"" or answer.split()[1] in (b"400", b"413"), answer
+    assert ask(web.port, "GET", "/healthz") == (200, b"ok\n")
+
+
+def test_a_page_of_another_origin_is_refused(web):
+    assert ask(web.port, "GET", "/apps/http-echo/about", Origin="https://evil.example")[0] == 403
+    assert ask(web.port, "GET", "/apps/http-echo/about", Origin="http://localhost:3000")[0] == 200
+
+
+# --- requests that inferlets make
+
+
+def fetch(web, url: str) -> tuple[int, str]:
+    status, body = ask(web.port, "GET", f"/apps/http-echo/fetch?{url}")
+    return status, body.decode()
+
+
+def test_an_inferlet_reaches_what_the_list_names(web, upstream):
+    assert fetch(web, f"http://127.0.0.1:{upstream}/") == (200, "from upstream")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:1/",  # another port
+        "http://localhost:{port}/",  # a name that is not on the list
+        "http://[::1]:{port}/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://2130706433:{port}/",  # 127.0.0.1 as one number
+        "https://example.com/",
+    ],
+)
+def test_an_inferlet_reaches_nothing_else(web, upstream, url):
+    status, text = fetch(web, url.format(port=upstream))
+    assert status == 502 and "does not allow this host" in text
+
+
+def test_a_redirect_is_not_followed(web, upstream):
+    status, text = fetch(web, f"http://127.0.0.1:{upstream}/redirect")
+    assert (status, text) == (200, "")
+
+
+def test_a_long_response_is_cut_off(web, upstream):
+    status, text = fetch(web, f"http://127.0.0.1:{upstream}/endless")
+    assert status == 502 and "exceeds limit: 8388608 bytes" in text
+
+
+def test_nothing_is_reached_by_default(start, upstream):
+    serving = start()
+
+    async def once():
+        async with await install(serving):
+            pass
+
+    asyncio.run(once())
+    status, text = fetch(serving, f"http://127.0.0.1:{upstream}/")
+    assert status == 502 and "[runtime.http] allow" in text
+
+
+# --- daemons
+
+
+def test_a_daemon_is_listed_and_stopped(web, on):
+    async def talk():
+        async with await install(web) as client, await install(web, "eve") as other:
+            daemon = await client.ask(
+                "launch_daemon", port=0, inferlet="http-echo@0.1.0", input='{"x": 1}'
+            )
+            (listed,) = [
+                one
+                for one in json.loads(await client.ask("list_processes"))
+                if one["process_id"] == daemon
+            ]
+            assert json.loads(await other.ask("list_processes")) == []
+            port = listed["port"]
+            about = json.loads(ask(port, "GET", "/about")[1])
+            assert (about["user"], about["input"]) == ("ada", '{"x": 1}')
+            with pytest.raises(Refused, match="no process"):
+                await other.ask("terminate_process", process_id=daemon)
+            with pytest.raises(Refused, match="cannot listen"):
+                await client.ask("launch_daemon", port=port, inferlet="http-echo@0.1.0", input="{}")
+            await client.ask("terminate_process", process_id=daemon)
+            with pytest.raises(ConnectionRefusedError):
+                ask(port, "GET", "/about")
+            # The port is free again.
+            again = await client.ask(
+                "launch_daemon", port=port, inferlet="http-echo@0.1.0", input="{}"
+            )
+            assert ask(port, "GET", "/about")[0] == 200
+            await client.ask("terminate_process", process_id=again)
+
+    on(talk())
+
+
+def test_only_http_inferlets_are_daemons(web, on):
+    async def talk():
+        async with await install(web) as client:
+            if await client.ask("check_program", name="session", version="0.1.0") != "true":
+                manifest = (ROOT / "tests/serve/session/rust/Pie.toml").read_text()
+                await client.install(component("serve-session-rust"), manifest)
+            with pytest.raises(Refused, match="answers no HTTP requests"):
+                await client.ask("launch_daemon", port=0, inferlet="session@0.1.0", input="{}")
+            with pytest.raises(Refused, match="HTTP inferlet"):
+                await client.launch("http-echo@0.1.0")
+
+    on(talk())
+
+
+# --- keys
+
+
+def test_with_authentication_a_route_needs_a_key(start):
+    serving = start(config="[auth]\nenabled = true\n")
+
+    def token(*words: str) -> str:
+        done = subprocess.run(
+            [PIE, "auth", "token", *words],
+            env={"PIE_HOME": str(serving.home), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    key = token("create", "ada", "--name", "laptop")
+    stored = (serving.home / "api_tokens.toml").read_text()
+    assert key.startswith("pie-") and key not in stored and "laptop" in stored
+
+    def about(bearer: str | None):
+        headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+        return ask(serving.port, "GET", "/apps/http-echo/about", **headers)
+
+    assert about(None)[0] == 401 and about("pie-wrong")[0] == 401 and about(serving.token)[0] == 404
+    # The key's user is known; the program is not installed.
+    assert about(key)[0] == 404
+    assert "laptop" in token("list") and key not in token("list")
+    assert token("revoke", "laptop") == "revoked"
+    assert about(key)[0] == 401

@@ -1,0 +1,198 @@
+"""MCP servers that run beside a client, relayed to inferlets of every language."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+import pytest
+from conftest import ROOT, component
+from raw_client import RawClient, Refused
+
+sys.path.insert(0, str(ROOT / "client/python/src"))
+from pie_client import McpError, PieClient
+
+LANGUAGES = ("rust", "python", "typescript", "cpp")
+COMMAND = sys.executable
+SERVER = [str(ROOT / "tests/serve/mcp_server.py")]
+
+
+async def installed(server, language: str = "rust", user: str = "ada") -> tuple[PieClient, str]:
+    """A client, and the id of the program that asks servers."""
+    client = PieClient(server.uri, username=user)
+    await client.connect()
+    name = "mcp-calls" if language == "rust" else f"mcp-calls-{language}"
+    manifest = (ROOT / "tests/serve/mcp" / language / "Pie.toml").read_text()
+    if not await client.check_program(f"{name}@0.1.0"):
+        await client.install_program(component(f"serve-mcp-{language}"), manifest)
+    return client, f"{name}@0.1.0"
+
+
+async def ask(client: PieClient, program: str, *calls: list[str]) -> list[str]:
+    process = await client.launch_process(program, {"calls": list(calls)})
+    return json.loads(await process.result())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_request_in_every_language(server, on, language):
+    async def talk():
+        client, program = await installed(server, language)
+        async with client:
+            await client.register_mcp_server("oven", "stdio", COMMAND, SERVER)
+            return await ask(
+                client,
+                program,
+                ["servers"],
+                ["tools", "oven"],
+                ["call", "oven", "add", '{"a": 2, "b": 40}'],
+                ["resources", "oven"],
+                ["read", "oven", "notes://today"],
+                ["prompts", "oven"],
+                ["prompt", "oven", "review", '{"topic": "bread"}'],
+                ["tools", "elsewhere"],
+                ["call", "oven", "add", "not JSON"],
+                ["call", "oven", "add", '{"a": 2}'],
+            )
+
+    names, tools, added, resources, read, prompts, prompt, *errors = on(talk())
+    assert names == "oven"
+    assert {tool["name"] for tool in json.loads(tools)["tools"]} >= {"add", "wait"}
+    assert json.loads(added)["content"][0]["text"] == "42"
+    assert json.loads(resources)["resources"][0]["uri"] == "notes://today"
+    assert json.loads(read)["contents"][0]["text"] == "Grüße aus dem Ofen"
+    assert json.loads(prompts)["prompts"][0]["name"] == "review"
+    assert "review bread" in json.loads(prompt)["messages"][0]["content"]["text"]
+    assert "no server is named 'elsewhere'; known: oven" in errors[0]
+    assert "JSON object" in errors[1]
+    assert json.loads(errors[2])["isError"]  # the protocol reports a tool's own errors so
+
+
+def test_a_client_sees_only_its_own_servers(server, on):
+    async def talk():
+        first, program = await installed(server)
+        other, _ = await installed(server)
+        async with first, other:
+            await first.register_mcp_server("mine", "stdio", COMMAND, SERVER)
+            return await ask(first, program, ["servers"]), await ask(
+                other, program, ["servers"], ["tools", "mine"]
+            )
+
+    mine, others = on(talk())
+    assert mine == ["mine"]
+    assert others[0] == "" and "has registered none" in others[1]
+
+
+def test_a_server_that_dies_is_started_again(server, on):
+    async def talk():
+        client, program = await installed(server)
+        async with client:
+            await client.register_mcp_server("oven", "stdio", COMMAND, SERVER)
+            return await ask(
+                client,
+                program,
+                ["call", "oven", "die", "{}"],
+                ["call", "oven", "add", '{"a": 1, "b": 1}'],
+            )
+
+    died, added = on(talk())
+    assert "is not running: it has ended" in died
+    assert json.loads(added)["content"][0]["text"] == "2"
+
+
+def test_a_long_answer_is_refused(server, on):
+    async def talk():
+        client, program = await installed(server)
+        async with client:
+            await client.register_mcp_server("oven", "stdio", COMMAND, SERVER)
+            call = ["call", "oven", "repeat", '{"text": "x", "times": 4500000}']
+            return await ask(client, program, call)
+
+    (answer,) = on(talk())
+    assert answer.startswith("error:") and "MiB" in answer
+
+
+def test_a_client_that_leaves_ends_its_requests(server, on):
+    async def talk():
+        client, program = await installed(server)
+        await client.register_mcp_server("oven", "stdio", COMMAND, SERVER)
+        call = ["call", "oven", "wait", '{"seconds": 30}']
+        process = await client.launch_process(program, {"calls": [call]})
+        await asyncio.sleep(1)
+        await client._disconnect()
+        again, _ = await installed(server)
+        async with again:
+            later = await again.attach_process(process.process_id)
+            answer = json.loads(await later.result())
+        await client.close()
+        return answer
+
+    (answer,) = on(talk())
+    assert "has disconnected" in answer
+
+
+def test_a_server_that_does_not_start(server, on):
+    async def talk():
+        client, _ = await installed(server)
+        async with client:
+            with pytest.raises(McpError, match="cannot start the MCP server 'x'"):
+                await client.register_mcp_server("x", "stdio", "/no/such/program")
+            with pytest.raises(McpError, match="is not running"):
+                await client.register_mcp_server("x", "stdio", "true")
+            with pytest.raises(ValueError, match="stdio"):
+                await client.register_mcp_server("x", "http", url="http://127.0.0.1")
+
+    on(talk())
+
+
+def test_the_frames_of_the_protocol(server, on):
+    """What the published clients see: the request's fields, and answers of every shape."""
+
+    async def talk():
+        client = await RawClient.connect(server.uri)
+        async with client:
+            name = "mcp-calls"
+            manifest = (ROOT / "tests/serve/mcp/rust/Pie.toml").read_text()
+            if await client.ask("check_program", name=name, version="0.1.0") != "true":
+                await client.install(component("serve-mcp-rust"), manifest)
+            requests: asyncio.Queue = asyncio.Queue()
+            client.on_mcp_request = requests.put_nowait
+            for bad in ("", "a\nb", "x" * 200):
+                with pytest.raises(Refused, match="name of an MCP server"):
+                    await client.ask("register_mcp_server", name=bad, transport="stdio")
+            await client.ask(
+                "register_mcp_server", name="raw", transport="stdio", command="true", args=[]
+            )
+            call = ["call", "raw", "add", '{"a":1}']
+            process = await client.launch(
+                f"{name}@0.1.0", json.dumps({"calls": [call, call, call, call]})
+            )
+            request = await requests.get()
+            assert request.keys() == {
+                "type",
+                "corr_id",
+                "process_id",
+                "server_name",
+                "method",
+                "params",
+            }
+            assert request["process_id"] == process
+            assert (request["server_name"], request["method"]) == ("raw", "tools/call")
+            assert json.loads(request["params"]) == {"name": "add", "arguments": {"a": 1}}
+            await client.send("mcp_response", corr_id=request["corr_id"] + 9, ok=True, result="{}")
+            await client.send("mcp_response", corr_id=request["corr_id"], ok=True, result='{"x":1}')
+            for ok, result in (
+                (False, '{"code": -7, "message": "no", "data": {"why": 1}}'),
+                (False, "plain text"),
+                (True, "not JSON"),
+            ):
+                request = await requests.get()
+                await client.send("mcp_response", corr_id=request["corr_id"], ok=ok, result=result)
+            events = await client.until_end(process)
+            return json.loads(events[-1][1])
+
+    answers = on(talk())
+    assert answers[0] == '{"x":1}'
+    assert answers[1] == 'error: no (code -7): {"why":1}'
+    assert "plain text" in answers[2]
+    assert "not JSON" in answers[3]

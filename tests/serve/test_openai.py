@@ -1,0 +1,284 @@
+"""The OpenAI API, as the official client of it sees it. It is an inferlet: inferlets/openai."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx2 as httpx
+import openai
+import pytest
+from conftest import ROOT, component
+from raw_client import RawClient
+
+MANIFEST = (ROOT / "inferlets/openai/Pie.toml").read_text()
+CHAT = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Hello"}]
+
+
+@pytest.fixture(scope="module")
+def api(start):
+    serving = start()
+
+    async def install():
+        async with await RawClient.connect(serving.uri) as client:
+            if await client.ask("check_program", name="openai", version="0.1.0") != "true":
+                await client.install(component("openai"), MANIFEST)
+
+    asyncio.run(install())
+    return serving
+
+
+@pytest.fixture(scope="module")
+def client(api) -> openai.OpenAI:
+    base = f"http://127.0.0.1:{api.port}/v1"
+    return openai.OpenAI(base_url=base, api_key="unused", max_retries=0, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def model(client) -> str:
+    return client.models.list().data[0].id
+
+
+def test_models(client, model):
+    assert client.models.retrieve(model).id == model
+    with pytest.raises(openai.NotFoundError) as refused:
+        client.models.retrieve("nothing")
+    assert refused.value.code == "model_not_found"
+
+
+def test_chat(client, model):
+    answer = client.chat.completions.create(model=model, messages=CHAT, max_tokens=8, temperature=0)
+    assert answer.object == "chat.completion" and answer.model == model
+    (choice,) = answer.choices
+    assert choice.message.role == "assistant" and choice.message.content
+    assert choice.finish_reason in ("stop", "length")
+    assert answer.usage.prompt_tokens > 0 and 0 < answer.usage.completion_tokens <= 8
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+
+
+def test_a_stream_says_the_same(client, model):
+    def asked(**more):
+        return client.chat.completions.create(
+            model=model, messages=CHAT, max_tokens=12, temperature=0.8, seed=7, **more
+        )
+
+    whole = asked()
+    chunks = list(asked(stream=True, stream_options={"include_usage": True}))
+    assert chunks[0].choices[0].delta.role == "assistant"
+    text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert text == whole.choices[0].message.content
+    finishes = [c.choices[0].finish_reason for c in chunks if c.choices]
+    assert finishes[-1] == whole.choices[0].finish_reason and set(finishes[:-1]) == {None}
+    assert chunks[-1].choices == [] and chunks[-1].usage == whole.usage
+
+
+def test_choices_differ_and_repeat_with_a_seed(client, model):
+    def asked():
+        answer = client.chat.completions.create(
+            model=model, messages=CHAT, max_tokens=12, temperature=1.5, n=3, seed=-3
+        )
+        assert [choice.index for choice in answer.choices] == [0, 1, 2]
+        return [choice.message.content for choice in answer.choices]
+
+    first = asked()
+    assert len(set(first)) > 1
+    assert asked() == first
+
+
+def test_stop_texts(client, model):
+    asked = {"model": model, "messages": CHAT, "max_tokens": 24, "temperature": 0}
+    text = client.chat.completions.create(**asked).choices[0].message.content
+    stop = text[len(text) // 2 : len(text) // 2 + 3]
+    assert stop
+    (choice,) = client.chat.completions.create(**asked, stop=[stop, "never said"]).choices
+    assert choice.message.content == text[: text.index(stop)]
+    assert choice.finish_reason == "stop"
+
+
+def test_logprobs(client, model):
+    answer = client.chat.completions.create(
+        model=model, messages=CHAT, max_tokens=4, temperature=0, logprobs=True, top_logprobs=3
+    )
+    scored = answer.choices[0].logprobs.content
+    assert len(scored) == answer.usage.completion_tokens
+    for token in scored:
+        assert len(token.top_logprobs) == 3
+        assert token.logprob == pytest.approx(token.top_logprobs[0].logprob, abs=1e-4)
+        ranks = [top.logprob for top in token.top_logprobs]
+        assert ranks == sorted(ranks, reverse=True) and ranks[0] <= 0
+
+
+CITY = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "enum": ["Seoul", "Oslo"]},
+        "degrees": {"type": "integer", "minimum": 0, "maximum": 40},
+    },
+    "required": ["city", "degrees"],
+    "additionalProperties": False,
+}
+WEATHER = {
+    "type": "function",
+    "function": {"name": "weather", "description": "The weather", "parameters": CITY},
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_json_schema(client, model, stream):
+    answer = client.chat.completions.create(
+        model=model,
+        messages=CHAT,
+        max_tokens=200,
+        response_format={"type": "json_schema", "json_schema": {"name": "city", "schema": CITY}},
+        stream=stream,
+    )
+    if stream:
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in answer)
+    else:
+        text = answer.choices[0].message.content
+        assert answer.choices[0].finish_reason == "stop"
+    said = json.loads(text)
+    assert said["city"] in ("Seoul", "Oslo") and 0 <= said["degrees"] <= 40
+
+
+def test_a_schema_that_cannot_be_used(client, model):
+    bad = {"type": "object", "properties": {"x": {"type": "nonsense"}}}
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(
+            model=model,
+            messages=CHAT,
+            response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": bad}},
+        )
+    assert refused.value.param == "response_format"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_of_a_tool(client, model, stream):
+    asked = {
+        "model": model,
+        "messages": CHAT,
+        "tools": [WEATHER],
+        "tool_choice": {"type": "function", "function": {"name": "weather"}},
+        "max_tokens": 300,
+    }
+    answer = client.chat.completions.create(**asked, stream=stream)
+    if stream:
+        chunks = list(answer)
+        (call,) = next(
+            c.choices[0].delta.tool_calls for c in chunks if c.choices[0].delta.tool_calls
+        )
+        finish = chunks[-1].choices[0].finish_reason
+    else:
+        (call,) = answer.choices[0].message.tool_calls
+        finish = answer.choices[0].finish_reason
+    assert call.function.name == "weather" and call.id and finish == "tool_calls"
+    arguments = json.loads(call.function.arguments)
+    assert arguments["city"] in ("Seoul", "Oslo")
+    history = [
+        *CHAT,
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": "weather", "arguments": call.function.arguments},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": call.id, "content": '{"degrees": 3}'},
+    ]
+    after = client.chat.completions.create(
+        model=model, messages=history, tools=[WEATHER], tool_choice="none", max_tokens=4
+    )
+    assert after.choices[0].message.content
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(
+            model=model, messages=[*CHAT, {"role": "tool", "tool_call_id": "x", "content": "y"}]
+        )
+    assert refused.value.param == "messages[2].tool_call_id"
+
+
+def test_completions(client, model):
+    answer = client.completions.create(model=model, prompt="Once upon", max_tokens=6, temperature=0)
+    assert answer.object == "text_completion" and answer.choices[0].text
+    echo = client.completions.create(
+        model=model, prompt="Once upon", max_tokens=6, temperature=0, echo=True
+    )
+    assert echo.choices[0].text == "Once upon" + answer.choices[0].text
+    chunks = client.completions.create(
+        model=model, prompt="Once upon", max_tokens=6, temperature=0, stream=True
+    )
+    assert "".join(chunk.choices[0].text for chunk in chunks) == answer.choices[0].text
+
+
+def test_a_conversation_goes_on(client, model):
+    turns = list(CHAT)
+    for said in ("And then?", "Why?"):
+        answer = client.chat.completions.create(model=model, messages=turns, max_tokens=6)
+        turns += [
+            {"role": "assistant", "content": answer.choices[0].message.content},
+            {"role": "user", "content": [{"type": "text", "text": said}]},
+        ]
+    assert client.chat.completions.create(model=model, messages=turns, max_tokens=6).choices
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
+        ({"temperature": 3}, "temperature"),
+        ({"n": 0}, "n"),
+        ({"max_tokens": -1}, "max_tokens"),
+        ({"stop": ["a"] * 5}, "stop"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"stream_options": {"include_usage": True}}, "stream_options"),
+        ({"presence_penalty": 1}, "presence_penalty"),
+        ({"logit_bias": {"5": 3}}, "logit_bias"),
+        ({"unheard_of": 1}, "unheard_of"),
+    ],
+)
+def test_bad_parameters(client, model, change, param):
+    fields = {"model": model, "messages": CHAT, "max_tokens": 4, **change}
+    known = {k: v for k, v in fields.items() if k != "unheard_of"}
+    extra = {k: v for k, v in fields.items() if k == "unheard_of"}
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(**known, extra_body=extra)
+    assert refused.value.param == param
+    assert refused.value.type == "invalid_request_error"
+
+
+def test_errors_of_the_route(api, client):
+    base = f"http://127.0.0.1:{api.port}/v1"
+    with pytest.raises(openai.NotFoundError) as refused:
+        client.chat.completions.create(model="gpt-9", messages=CHAT)
+    assert refused.value.code == "model_not_found"
+    for body in (b"", b"[]", b"{", b"\xff\xfe", b'{"model": 5}'):
+        answer = httpx.post(f"{base}/chat/completions", content=body)
+        assert answer.status_code == 400, body
+        assert answer.json()["error"]["type"] == "invalid_request_error"
+    assert httpx.get(f"{base}/chat/completions").status_code == 405
+    assert httpx.get(f"{base}/nowhere").status_code == 404
+
+
+def test_a_client_that_leaves_ends_the_generation(api, client, model):
+    stream = client.chat.completions.create(
+        model=model, messages=CHAT, max_tokens=100_000, stream=True, logit_bias={"0": -100}
+    )
+    for _ in range(3):
+        next(stream)
+    stream.close()
+
+    def instances() -> int:
+        text = httpx.get(f"http://127.0.0.1:{api.port}/metrics").text
+        line = next(line for line in text.splitlines() if line.startswith("pie_instances "))
+        return int(line.split()[1])
+
+    for _ in range(600):
+        if instances() == 0:
+            return
+        asyncio.run(asyncio.sleep(0.1))
+    pytest.fail("the instance did not end")
