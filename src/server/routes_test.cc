@@ -21,7 +21,7 @@ TEST(RoutesTest, AppsSeeThePathBehindTheirName) {
 }
 
 TEST(RoutesTest, PrefixesEndAtASlash) {
-  const Routes routes({{"/v1", "openai"}});
+  const Routes routes(Routes::Table{{"/v1", "openai"}});
   EXPECT_EQ(Seen(routes, "/v1/models"), "openai /v1/models");
   EXPECT_EQ(Seen(routes, "/v1"), "openai /v1");
   EXPECT_EQ(Seen(routes, "/v1?x"), "openai /v1?x");
