@@ -196,7 +196,7 @@ Status Snapshots::WriteFile(std::string_view user, const std::string& name,
     return Fail(Code::kInternal, "the context counts {} tokens, its pages hold {}",
                 context.tokens(), rows.size());
   }
-  if (!rows.adapters.empty()) {
+  if (std::ranges::any_of(rows.adapters, [](const RowAdapter& a) { return a.version != 0; })) {
     return Fail(Code::kUnavailable,
                 "the context has tokens that were computed with an adapter; such a context cannot "
                 "be saved to a file");

@@ -210,13 +210,21 @@ def test_guests_save_and_load_folders(script):
     assert answers[14].startswith("error: ")
 
 
-def test_evolution_runs_and_leaves_an_adapter(run: Run, home):
-    def inferlet(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def inferlet(run: Run, home) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs an inferlet of the tree that is written in Rust."""
+
+    def run_inferlet(name: str, *arguments: str, dummy: bool = True):
         component = ROOT / "build" / "guests" / f"{name}-rust.wasm"
+        assert component.is_file(), f"{component} is missing: run `make guests`"
         manifest = ROOT / "inferlets" / name / "rust" / "Pie.toml"
         flags = ("--path", component, "--manifest", manifest, "--", *arguments)
-        return run("run", "--dummy", *flags, env=home)
+        return run("run", *(["--dummy"] if dummy else []), *flags, env=home)
 
+    return run_inferlet
+
+
+def test_evolution_runs_and_leaves_an_adapter(inferlet):
     done = inferlet("evolve", "--generations", "3", "--pairs", "4")
     assert done.returncode == 0, done.stderr
     learned = json.loads(done.stdout.strip().splitlines()[-1])
@@ -229,3 +237,17 @@ def test_evolution_runs_and_leaves_an_adapter(run: Run, home):
     done = inferlet("adapted", "--adapter", "none")
     assert done.returncode == 1
     assert "evolve" in done.stderr
+
+
+@pytest.mark.parametrize("seed", ["1", "2", "3"])
+def test_the_default_model_learns(inferlet, seed):
+    """A small budget, after which the reward has clearly risen. The guide shows a full run."""
+    budget = ("--generations", "5", "--pairs", "8", "--sigma", "0.1", "--seed", seed)
+    done = inferlet("evolve", *budget, dummy=False)
+    assert done.returncode == 0, done.stderr
+    rewards = json.loads(done.stdout.strip().splitlines()[-1])["rewards"]
+    assert rewards[-1] > rewards[0] + 1.0, rewards
+    done = inferlet("adapted", dummy=False)
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout)
+    assert answers["plain"] != answers["adapted"]
