@@ -3,6 +3,7 @@
 import pytest
 
 from bakery import manifest
+from bakery.cli import main
 from bakery.create import create, render
 from bakery.errors import BakeryError
 from bakery.languages import FLAGS, detect
@@ -50,3 +51,12 @@ def test_a_wrong_name_makes_nothing(tmp_path):
 
 def test_rendering_leaves_other_braces_alone():
     assert render("fn {{name}}() {{ x }} {y}", {"name": "f"}) == "fn f() {{ x }} {y}"
+
+
+def test_an_http_inferlet_is_made_in_rust(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["create", "answers", "--http"]) == 0
+    assert "http_handler" in (tmp_path / "answers/src/lib.rs").read_text()
+    assert "/apps/answers/" in capsys.readouterr().out
+    assert main(["create", "other", "--http", "--python"]) == 1
+    assert not (tmp_path / "other").exists()

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "cli/config.h"
 #include "cli/interrupts.h"

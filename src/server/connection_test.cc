@@ -156,6 +156,27 @@ TEST_F(AuthTest, EveryRouteNeedsTheTokenUnlessListed) {
   EXPECT_EQ(std::size(kOpenRoutes), kOpen.size());
 }
 
+TEST_F(AuthTest, RoutesOfInferletsNeedAKey) {
+  const std::string known = "Bearer " + auth->token();
+  for (const std::string_view key : {"", "Bearer ", "Bearer wrong", "Basic x"}) {
+    const auto refused =
+        FindCall(*service, nullptr, {.method = "GET", .target = "/apps/x/y", .authorization = key});
+    ASSERT_TRUE(std::holds_alternative<HttpAnswer>(refused)) << key;
+    EXPECT_EQ(std::get<HttpAnswer>(refused).status, 401u);
+  }
+  const auto found = FindCall(*service, nullptr,
+                              {.method = "GET", .target = "/apps/x/y?z", .authorization = known});
+  ASSERT_TRUE(std::holds_alternative<Call>(found));
+  EXPECT_EQ(std::get<Call>(found).program, "x");
+  EXPECT_EQ(std::get<Call>(found).target, "/y?z");
+  EXPECT_EQ(std::get<Call>(found).username, Auth::kInternalUser);
+  // A daemon's port asks for no key: its user opened it.
+  const Door door{.program = "x", .username = "ada", .input = "{}"};
+  const auto open = FindCall(*service, &door, {.method = "GET", .target = "/y"});
+  ASSERT_TRUE(std::holds_alternative<Call>(open));
+  EXPECT_EQ(std::get<Call>(open).username, "ada");
+}
+
 TEST_F(AuthTest, AChallengeIsValidForOneAttempt) {
   const json first = Answer({{"type", "auth_identify"}, {"corr_id", 1}, {"username", "ada"}});
   EXPECT_TRUE(first["ok"]);

@@ -18,14 +18,15 @@ std::string ErrorJson(std::string_view type, std::string_view message) {
 
 Exchange::Exchange(Service& service, Client* client, Call call)
     : service_(service),
+      count_(service.exchanges),
       client_(client),
       call_(std::move(call)),
       stderr_log_(&service.log, service.limits.max_logged_stderr_bytes) {
-  ++service_.exchanges;
+  ++*count_;
 }
 
 Exchange::~Exchange() {
-  --service_.exchanges;
+  --*count_;
 }
 
 void Exchange::Begin() {

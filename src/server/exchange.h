@@ -38,7 +38,7 @@ class Exchange final : public host::Listener, public std::enable_shared_from_thi
     virtual void OnResponseReady() = 0;  // there is something to Take
   };
 
-  // `client` must live until Leave or the end of the response.
+  // `client` must live until Leave or Finish.
   Exchange(Service& service, Client* client, Call call);
   ~Exchange() override;
 
@@ -56,6 +56,8 @@ class Exchange final : public host::Listener, public std::enable_shared_from_thi
   Response Take();
   // The client is gone: cancels the instance, and calls the client no more.
   void Leave();
+  // The response is sent: calls the client no more. The instance may go on with other work.
+  void Finish() { client_ = nullptr; }
 
   // host::Listener, called on guest threads.
   void OnMessage(std::string_view) override {}
@@ -76,7 +78,8 @@ class Exchange final : public host::Listener, public std::enable_shared_from_thi
   nlohmann::json About() const;
 
   Service& service_;
-  Client* client_;  // IO thread; null once it has left
+  const std::shared_ptr<std::atomic<size_t>> count_;  // of exchanges
+  Client* client_;                                    // IO thread; null once it has left
   const Call call_;
   StderrLog stderr_log_;
 

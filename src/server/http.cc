@@ -72,7 +72,7 @@ std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, cons
     return Refusal(400, "invalid_request_error", "the target of a request must be a path");
   }
   if (service.draining) return Refusal(503, "server_error", "the server is shutting down");
-  if (service.exchanges >= service.limits.max_http_requests) {
+  if (*service.exchanges >= service.limits.max_http_requests) {
     return Refusal(503, "server_error", "too many requests are being answered; try again later");
   }
   return call;

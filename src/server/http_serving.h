@@ -226,7 +226,7 @@ class HttpServing final : public Exchange::Client,
   }
 
   void Finish(bool keep) {
-    exchange_.reset();
+    if (exchange_) std::exchange(exchange_, nullptr)->Finish();
     if (keep && watching_) {
       finished_ = true;  // goes on when the next request begins
       if (on_idle) on_idle();

@@ -161,7 +161,7 @@ void Server::Impl::SweepLater() {
 
 void Server::Impl::Drained(std::chrono::steady_clock::time_point deadline) {
   const auto now = std::chrono::steady_clock::now();
-  if (service.sessions.running() > 0 || (service.exchanges > 0 && now < deadline)) {
+  if (service.sessions.running() > 0 || (*service.exchanges > 0 && now < deadline)) {
     if (now >= deadline) service.sessions.CancelAll();
     sweep.expires_after(kDrainLook);
     return sweep.async_wait([this, deadline](ErrorCode) { Drained(deadline); });

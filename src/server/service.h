@@ -63,7 +63,9 @@ struct Service {
   std::atomic<uint64_t> bad_frames = 0;  // frames that were not valid messages
   std::atomic<uint64_t> refused = 0;     // connections beyond the limit
   std::atomic<uint64_t> launches = 0;
-  std::atomic<size_t> exchanges = 0;   // HTTP requests that inferlets answer
+  // HTTP requests that inferlets answer. Shared, because an instance may outlive the service for a
+  // moment.
+  const std::shared_ptr<std::atomic<size_t>> exchanges = std::make_shared<std::atomic<size_t>>(0);
   std::atomic<size_t> answering = 0;   // of those, with an instance that has not ended
   Daemons* daemons = nullptr;          // IO thread; set by the server
   std::atomic<bool> draining = false;  // no new launches

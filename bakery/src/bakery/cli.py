@@ -68,6 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     creating.add_argument("name", metavar="NAME", help="lowercase words joined by hyphens")
     creating.add_argument("-o", "--output", metavar="DIR", type=Path, help="default: ./NAME")
+    creating.add_argument(
+        "--http", action="store_true", help="an inferlet that answers HTTP requests (in Rust)"
+    )
     _add_language_flags(creating, "default: rust")
     creating.set_defaults(command=_create)
 
@@ -112,6 +115,13 @@ def _add_language_flags(parser: argparse.ArgumentParser, default: str) -> None:
 
 def _create(args: argparse.Namespace) -> int:
     _, template = FLAGS[args.flag or "rust"]
+    if args.http:
+        if template != "rust":
+            raise BakeryError(
+                f"there is no template of an HTTP inferlet in {template} yet",
+                hint="leave the language out: `pie new NAME --http` makes one in Rust",
+            )
+        template = "rust-http"
     root: Path = args.output or Path(args.name)
     files = create(args.name, template, root)
     style = Style(sys.stdout)
@@ -119,6 +129,13 @@ def _create(args: argparse.Namespace) -> int:
     print("next:")
     print(f"  {style.bold(f'pie build {root} -o {args.name}.wasm')}")
     manifest = root / "Pie.toml"
+    if args.http:
+        install = f"pie inferlet add {args.name}.wasm -m {manifest}"
+        print(f"  {style.bold(install)}")
+        print(f"  {style.bold('pie serve')}")
+        ask = f"curl -d 'Tell me about pie.' http://127.0.0.1:8080/apps/{args.name}/"
+        print(f"  {style.bold(ask)}")
+        return 0
     run = f"pie run --path {args.name}.wasm --manifest {manifest}"
     print(f"  {style.bold(run)}")
     return 0
