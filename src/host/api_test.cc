@@ -110,13 +110,7 @@ TEST_F(ApiTest, RefusalsComeFromExecute) {
 
   pass = NewPass();
   Ok(ZoAdapterSeed(*process_, pass, 7));
-  EXPECT_EQ(ErrorOf(ForwardPassExecute(*process_, pass)),
-            "zo: needs adapters, which this model's backend does not apply yet");
-
-  pass = NewPass();
-  Ok(ForwardPassAdapter(*process_, pass, 1));
-  EXPECT_EQ(ErrorOf(ForwardPassExecute(*process_, pass)),
-            "adapter: this model's backend applies no LoRA adapters yet");
+  EXPECT_NE(ErrorOf(ForwardPassExecute(*process_, pass)).find("adapter"), std::string::npos);
 }
 
 // The memory that a guest's passes take in the engine has an end, and comes back.

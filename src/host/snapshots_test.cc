@@ -333,13 +333,11 @@ TEST_F(SnapshotFilesTest, TooManyAtOnceAreRefused) {
 
 TEST_F(SnapshotFilesTest, ABrokenContextCannotBeSaved) {
   auto context = WithTokens(3);
-  ASSERT_TRUE(context->Reserve(63));
-  Forward forward;
-  forward.tokens.assign(3, 'x');
-  forward.positions.assign(3, 3);
-  forward.samples = {{.rows = {2}}};
-  forward.logit_mask = {1'000'000};  // allows no token, so the device fails the pass
-  ASSERT_TRUE(context->Execute(std::move(forward)));
+  // A pass that no context would queue: it is longer than the device's longest sequence.
+  Forward forward{.sequence = context->sequence()};
+  forward.tokens.assign(context->scheduler().info().max_positions + 1, 'x');
+  forward.positions.assign(forward.tokens.size(), 3);
+  context->scheduler().Execute(std::move(forward));
   const Status saved = Save("ada", "s", *context);
   ASSERT_FALSE(saved);
   EXPECT_EQ(Files().size(), 0u);

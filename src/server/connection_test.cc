@@ -253,15 +253,6 @@ TEST_F(ConnectionTest, RefusesInvalidPrograms) {
   EXPECT_FALSE(Answer(launch, 1)["ok"]);
 }
 
-TEST_F(ConnectionTest, UnsupportedMessagesAreErrors) {
-  Identify();
-  for (const char* type : {"launch_daemon", "register_mcp_server", "mcp_response"}) {
-    const json answer = Answer(Filled(type));
-    EXPECT_FALSE(answer["ok"]) << type;
-    EXPECT_NE(answer["result"].get<std::string>().find(type), std::string::npos);
-  }
-}
-
 TEST_F(ConnectionTest, StopsReadingFromAClientThatReadsNothing) {
   Identify();
   EXPECT_TRUE(connection->Reads());
