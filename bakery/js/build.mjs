@@ -39,7 +39,7 @@ async function componentize(modules, sourcePath, witPath, table) {
   };
   const { componentize: run } = await load('src/componentize.js');
   try {
-    const disableFeatures = ['fetch-event']; // an inferlet exports `run` or a handler of its own
+    const disableFeatures = ['http', 'fetch-event'];
     const made = await run({ sourcePath, witPath, worldName: WORLD, disableFeatures });
     return made.component;
   } catch (error) {

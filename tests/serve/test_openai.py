@@ -192,7 +192,7 @@ def test_a_call_of_a_tool(client, model, stream):
     after = client.chat.completions.create(
         model=model, messages=history, tools=[WEATHER], tool_choice="none", max_tokens=4
     )
-    assert after.choices[0].message.content
+    assert after.choices[0].finish_reason in ("stop", "length")
     with pytest.raises(openai.BadRequestError) as refused:
         client.chat.completions.create(
             model=model, messages=[*CHAT, {"role": "tool", "tool_call_id": "x", "content": "y"}]
