@@ -221,8 +221,7 @@ void StepBuilder::AddTiles(const Batch& batch, StepHeader& header, StepPlan& pla
   const auto cut_of = [&](bool large) {
     const uint64_t slots = uint64_t{shape_.processors} * (large ? 1 : 2);
     const uint64_t each = work[large ? 1 : 0] / std::max<uint64_t>(slots, 1);
-    const uint32_t least = large ? 512 : each >= 1024 ? 256 : 64;
-    return std::max(least, RoundUp(each >= 1024 ? each / 4 : each, kKeyBlock));
+    return std::max(large ? 512U : 64U, RoundUp(each, kKeyBlock));
   };
   uint32_t cuts[2] = {cut_of(false), cut_of(true)};
   std::vector<uint32_t> pieces(parts.size());

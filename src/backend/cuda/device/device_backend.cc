@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -151,6 +153,9 @@ Status DeviceBackend::AllocatePages(size_t free_before) {
   forward_->SetPages({.data = pages_,
                       .page_stride = page_numbers,
                       .page_tokens = info_.page_tokens,
+                      .page_shift = std::has_single_bit(info_.page_tokens)
+                                        ? static_cast<uint32_t>(std::countr_zero(info_.page_tokens))
+                                        : kNone,
                       .kv_heads = config_.kv_heads,
                       .head_stride = shape.head_stride});
   return {};

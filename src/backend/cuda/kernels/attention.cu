@@ -35,6 +35,12 @@ __device__ void LoadTransposed(uint32_t (&r)[4], uint32_t address) {
                : "r"(address));
 }
 
+__device__ float Exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // Address of a 16-byte chunk of a row. Chunks are permuted so that eight rows of one column do not
 // meet in the same banks.
 template <int kDim>
@@ -44,7 +50,7 @@ __device__ uint32_t ChunkAt(uint32_t tile, uint32_t row, uint32_t chunk) {
 
 // Running softmax of the two lines of a thread.
 struct Line {
-  float most = -INFINITY;  // of the scores so far, times log2(e)
+  float most = -INFINITY;  // of the scores so far
   float sum = 0;           // of this thread's weights
   uint32_t end = 0;        // keys that the line sees: [begin, end) without those that mask forbids
   uint32_t begin = 0;
@@ -57,7 +63,7 @@ struct Line {
 };
 
 template <int kDim, int kLineWarps, int kKeyWarps, int kStages>
-__global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 ? 2 : 1)
+__global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 && kDim <= 128 ? 2 : 1)
     AttentionKernel(const Attention a, bool large) {
   constexpr int kThreads = 32 * kLineWarps * kKeyWarps;
   constexpr int kLines = 16 * kLineWarps;
@@ -116,7 +122,8 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 ? 2
           const bool real = key < tile.end_key && chunk < real_chunks;
           const bf16* from = keys;
           if (real) {
-            const uint32_t page = key / a.kv.page_tokens;
+            const uint32_t page =
+                a.kv.page_shift != kNone ? key >> a.kv.page_shift : key / a.kv.page_tokens;
             from += pages[page] * a.kv.page_stride +
                     static_cast<uint64_t>(key - page * a.kv.page_tokens) * a.kv.head_stride +
                     chunk * 8;
@@ -175,39 +182,54 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 ? 2
       const uint32_t k_tile = kv_tiles + block % kStages * (2 * kTileBytes);
       const uint32_t v_tile = k_tile + kTileBytes;
 
+      // The keys of the next step are loaded while this one is multiplied.
       float scores[kScoreTiles][4] = {};
+      uint32_t k[2][kScoreTiles / 2][4];
+      const auto load_keys = [&](int d) {
+#pragma unroll
+        for (int n = 0; n < kScoreTiles / 2; ++n) {
+          const uint32_t row = key_warp * kWarpKeys + n * 16 + lane / 16 * 8 + lane % 8;
+          LoadMatrices(k[d % 2][n], ChunkAt<kDim>(k_tile, row, d * 2 + lane / 8 % 2));
+        }
+      };
+      load_keys(0);
 #pragma unroll
       for (int d = 0; d < kDim / 16; ++d) {
+        if (d + 1 < kDim / 16) load_keys(d + 1);
         if constexpr (!kKeepQueries) {
           LoadMatrices(queries[0], ChunkAt<kDim>(q_tile, query_row, d * 2 + lane / 16));
         }
         const uint32_t(&q)[4] = queries[kKeepQueries ? d : 0];
 #pragma unroll
         for (int n = 0; n < kScoreTiles; n += 2) {
-          uint32_t k[4];
-          const uint32_t row = key_warp * kWarpKeys + n * 8 + lane / 16 * 8 + lane % 8;
-          LoadMatrices(k, ChunkAt<kDim>(k_tile, row, d * 2 + lane / 8 % 2));
-          Mma(scores[n], q[0], q[1], q[2], q[3], k[0], k[1]);
-          Mma(scores[n + 1], q[0], q[1], q[2], q[3], k[2], k[3]);
+          const uint32_t(&own)[4] = k[d % 2][n / 2];
+          Mma(scores[n], q[0], q[1], q[2], q[3], own[0], own[1]);
+          Mma(scores[n + 1], q[0], q[1], q[2], q[3], own[2], own[3]);
         }
       }
 
       const uint32_t first_key = begin_key + block * kKeyBlock + key_warp * kWarpKeys;
       const bool all_see = a.window == 0 && tile.has_masks == 0 &&
                            begin_key + (block + 1) * kKeyBlock <= tile.all_see;
+      const auto each_score = [&](auto&& change) {
 #pragma unroll
-      for (int n = 0; n < kScoreTiles; ++n) {
+        for (int n = 0; n < kScoreTiles; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          float score = scores[n][i];
-          if (a.softcap != 0) score = a.softcap * tanhf(score * a.scale / a.softcap);
-          score *= to_log2;
-          if (!all_see && !of[i / 2].Sees(first_key + n * 8 + lane % 4 * 2 + i % 2)) {
-            score = -INFINITY;
-          }
-          scores[n][i] = score;
+          for (int i = 0; i < 4; ++i) change(scores[n][i], n, i);
         }
+      };
+      // What is rare is apart, so that the usual instructions are close together.
+      if (a.softcap != 0) {
+        each_score([&](float& score, int, int) {
+          score = a.softcap * tanhf(score * a.scale / a.softcap);
+        });
       }
+      if (!all_see) {
+        each_score([&](float& score, int n, int i) {
+          if (!of[i / 2].Sees(first_key + n * 8 + lane % 4 * 2 + i % 2)) score = -INFINITY;
+        });
+      }
+      float shrinks[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         float most = of[i].most;
@@ -217,23 +239,26 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 ? 2
         }
         most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, 1));
         most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, 2));
-        const float base = most == -INFINITY ? 0.0F : most;
-        const float shrink = exp2f(of[i].most - base);
+        const float base = most == -INFINITY ? 0.0F : most * to_log2;
+        shrinks[i] = Exp2(of[i].most * to_log2 - base);
         of[i].most = most;
-        of[i].sum *= shrink;
-#pragma unroll
-        for (int d = 0; d < kDim / 8; ++d) {
-          out[d][2 * i] *= shrink;
-          out[d][2 * i + 1] *= shrink;
-        }
+        of[i].sum *= shrinks[i];
 #pragma unroll
         for (int n = 0; n < kScoreTiles; ++n) {
 #pragma unroll
           for (int j = 0; j < 2; ++j) {
-            const float weight = exp2f(scores[n][2 * i + j] - base);
+            const float weight = Exp2(fmaf(scores[n][2 * i + j], to_log2, -base));
             scores[n][2 * i + j] = weight;
             of[i].sum += weight;
           }
+        }
+      }
+      // Usually no new key is the best so far.
+      if (__any_sync(0xFFFFFFFFU, shrinks[0] != 1 || shrinks[1] != 1)) {
+#pragma unroll
+        for (int d = 0; d < kDim / 8; ++d) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) out[d][i] *= shrinks[i / 2];
         }
       }
 #pragma unroll
@@ -243,15 +268,22 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 ? 2
         const uint32_t p2 = PackBf16(scores[n + 1][0], scores[n + 1][1]);
         const uint32_t p3 = PackBf16(scores[n + 1][2], scores[n + 1][3]);
         const uint32_t row = key_warp * kWarpKeys + n * 8 + lane / 8 % 2 * 8 + lane % 8;
+        uint32_t v[2][4];
+        LoadTransposed(v[0], ChunkAt<kDim>(v_tile, row, lane / 16));
 #pragma unroll
         for (int d = 0; d < kDim / 8; d += 2) {
-          uint32_t v[4];
-          LoadTransposed(v, ChunkAt<kDim>(v_tile, row, d + lane / 16));
-          Mma(out[d], p0, p1, p2, p3, v[0], v[1]);
-          Mma(out[d + 1], p0, p1, p2, p3, v[2], v[3]);
+          if (d + 2 < kDim / 8) {
+            LoadTransposed(v[(d / 2 + 1) % 2], ChunkAt<kDim>(v_tile, row, d + 2 + lane / 16));
+          }
+          const uint32_t(&own)[4] = v[d / 2 % 2];
+          Mma(out[d], p0, p1, p2, p3, own[0], own[1]);
+          Mma(out[d + 1], p0, p1, p2, p3, own[2], own[3]);
         }
       }
     }
+    // From here on, scores are powers of two.
+    of[0].most *= to_log2;
+    of[1].most *= to_log2;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       of[i].sum += __shfl_xor_sync(0xFFFFFFFFU, of[i].sum, 1);
@@ -337,43 +369,58 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 ? 2
   }
 }
 
-// One block a row, one warp a head.
-__global__ void __launch_bounds__(256) MergeKernel(const Attention a) {
+constexpr uint32_t kMergeThreads = 128;
+
+// One block a row and head. A thread has two neighbouring numbers, and every part's numbers are
+// loaded independently.
+__global__ void __launch_bounds__(kMergeThreads) MergeKernel(const Attention a) {
+  __shared__ float weights[kMergeThreads];
   LetNextStart();
   const uint32_t row = blockIdx.x;
+  const uint32_t head = blockIdx.y;
   const RowParts parts =
       row < a.step->rows ? ArrayOf<RowParts>(a.step, a.step->row_parts)[row] : RowParts{0, 0};
   WaitForInputs();
   if (parts.count == 0) return;
-  const uint32_t lane = threadIdx.x % 32;
-  for (uint32_t head = threadIdx.x / 32; head < a.heads; head += blockDim.x / 32) {
-    const float* const logs = a.part_logs + static_cast<size_t>(parts.first) * a.heads + head;
-    float most = -INFINITY;
-    for (uint32_t i = lane; i < parts.count; i += 32) most = fmaxf(most, logs[i * a.heads]);
-    for (int offset = 16; offset > 0; offset >>= 1) {
-      most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, offset));
-    }
-    const float base = most == -INFINITY ? 0.0F : most;
-    float total = 0;
-    for (uint32_t i = 0; i < parts.count; ++i) total += exp2f(logs[i * a.heads] - base);
-    if (a.sinks != nullptr && most != -INFINITY) total += exp2f(a.sinks[head] * kLog2E - base);
-    const float inverse = total > 0 ? 1 / total : 0.0F;
-    const float* const numbers =
-        a.parts + (static_cast<size_t>(parts.first) * a.heads + head) * a.kv.head_stride;
-    const size_t stride = static_cast<size_t>(a.heads) * a.kv.head_stride;
-    bf16* const out =
-        static_cast<bf16*>(a.out) + (row * static_cast<size_t>(a.heads) + head) * a.kv.head_stride;
-    for (uint32_t d = lane * 2; d < a.kv.head_stride; d += 64) {
-      float x = 0;
-      float y = 0;
-      for (uint32_t i = 0; i < parts.count; ++i) {
-        const float weight = exp2f(logs[i * a.heads] - base) * inverse;
-        const float2 pair = *reinterpret_cast<const float2*>(numbers + i * stride + d);
+  const float* const logs = a.part_logs + static_cast<size_t>(parts.first) * a.heads + head;
+  const float* const numbers =
+      a.parts + (static_cast<size_t>(parts.first) * a.heads + head) * a.kv.head_stride;
+  const size_t stride = static_cast<size_t>(a.heads) * a.kv.head_stride;
+  const uint32_t d = threadIdx.x * 2;
+  float most = -INFINITY;
+  float total = 0;
+  float x = 0;
+  float y = 0;
+  for (uint32_t first = 0; first < parts.count; first += blockDim.x) {
+    const uint32_t count = min(blockDim.x, parts.count - first);
+    __syncthreads();
+    if (threadIdx.x < count) weights[threadIdx.x] = logs[(first + threadIdx.x) * a.heads];
+    __syncthreads();
+    float now = most;
+    for (uint32_t i = 0; i < count; ++i) now = fmaxf(now, weights[i]);
+    const float base = now == -INFINITY ? 0.0F : now;
+    const float shrink = exp2f(most - base);
+    most = now;
+    total *= shrink;
+    x *= shrink;
+    y *= shrink;
+#pragma unroll 8
+    for (uint32_t i = 0; i < count; ++i) {
+      const float weight = exp2f(weights[i] - base);
+      total += weight;
+      if (d < a.kv.head_stride) {
+        const float2 pair = *reinterpret_cast<const float2*>(numbers + (first + i) * stride + d);
         x += weight * pair.x;
         y += weight * pair.y;
       }
-      *reinterpret_cast<uint32_t*>(out + d) = PackBf16(x, y);
     }
+  }
+  if (a.sinks != nullptr && most != -INFINITY) total += exp2f(a.sinks[head] * kLog2E - most);
+  const float inverse = total > 0 ? 1 / total : 0.0F;
+  if (d < a.kv.head_stride) {
+    bf16* const out = static_cast<bf16*>(a.out) +
+                      (row * static_cast<size_t>(a.heads) + head) * a.kv.head_stride + d;
+    *reinterpret_cast<uint32_t*>(out) = PackBf16(x * inverse, y * inverse);
   }
 }
 
@@ -412,7 +459,8 @@ void RunLargeTiles(const Attention& attention, int processors, Stream stream) {
 }
 
 void RunMergeParts(const Attention& attention, uint32_t rows, Stream stream) {
-  Launch(MergeKernel, dim3(rows), dim3(256), 0, stream, attention);
+  const uint32_t threads = attention.kv.head_stride > 128 ? 128 : 64;
+  Launch(MergeKernel, dim3(rows, attention.heads), dim3(threads), 0, stream, attention);
 }
 
 }  // namespace pie::cuda

@@ -238,6 +238,7 @@ TEST_F(AttentionTest, Speed) {
                                    .page_stride = page * layers,
                                    .layer_offset = page * layer,
                                    .page_tokens = kPageTokens,
+                                   .page_shift = 5,
                                    .kv_heads = kKvHeads,
                                    .head_stride = kDim},
                             .q = q.data(),

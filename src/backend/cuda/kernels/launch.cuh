@@ -18,6 +18,8 @@ using bf16 = __nv_bfloat16;
 
 // True if the current device knows programmatic dependent launch. Set by OpenDevice (runtime.h).
 extern bool overlapping_launches;
+// Multiprocessors of the current device. Set by OpenDevice, too.
+extern int processors;
 
 template <class... Parameters, class... Arguments>
 void Launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
@@ -90,8 +92,7 @@ __device__ inline uint32_t PackBf16(float low, float high) {
 // d += a · b for tiles of 16 × 16 and 16 × 8 numbers.
 __device__ inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
                            uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));

@@ -38,9 +38,19 @@ __global__ void __launch_bounds__(kThreads) EmbeddingKernel(const Embedding e) {
   }
 }
 
+__device__ float4 Sum(float4 a, float4 b) {
+  return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+__device__ float4 Scaled(float4 a, float4 b, float c) {
+  return make_float4(a.x * c * b.x, a.y * c * b.y, a.z * c * b.z, a.w * c * b.w);
+}
+__device__ float Squares(float4 a) {
+  return a.x * a.x + a.y * a.y + a.z * a.z + a.w * a.w;
+}
+
 // One block a row. The row waits in shared memory between the passes.
 __global__ void ResidualKernel(const Residual r) {
-  extern __shared__ float row_of[];
+  extern __shared__ __align__(16) float row_of[];
   __shared__ float scratch[33];
   LetNextStart();
   WaitForInputs();
@@ -52,38 +62,51 @@ __global__ void ResidualKernel(const Residual r) {
   float* const x = r.x + static_cast<size_t>(row) * r.hidden;
   const float* const delta =
       r.delta == nullptr ? nullptr : r.delta + static_cast<size_t>(row) * r.hidden;
+  // Four numbers at a time: the hidden size is a multiple of 8.
+  const auto* const x4 = reinterpret_cast<const float4*>(x);
+  const auto* const delta4 = reinterpret_cast<const float4*>(delta);
+  const auto* const bias4 = reinterpret_cast<const float4*>(r.bias);
+  auto* const row4 = reinterpret_cast<float4*>(row_of);
+  const uint32_t count = r.hidden / 4;
+  const auto added = [&](uint32_t i) {
+    float4 value = delta4[i];
+    if (bias4 != nullptr) value = Sum(value, bias4[i]);
+    return value;
+  };
   float post = 1;
   if (r.post_norm != nullptr) {
     float squares = 0;
-    for (uint32_t i = threadIdx.x; i < r.hidden; i += blockDim.x) {
-      const float value = delta[i] + (r.bias == nullptr ? 0.0F : r.bias[i]);
-      squares += value * value;
-    }
+    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) squares += Squares(added(i));
     post = rsqrtf(BlockSum(squares, scratch) / r.hidden + r.epsilon);
   }
   float squares = 0;
-  for (uint32_t i = threadIdx.x; i < r.hidden; i += blockDim.x) {
-    float value = x[i];
+  for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+    float4 value = x4[i];
     if (delta != nullptr) {
-      float add = delta[i] + (r.bias == nullptr ? 0.0F : r.bias[i]);
-      if (r.post_norm != nullptr) add *= post * r.post_norm[i];
-      value += add;
-      x[i] = value;
+      float4 add = added(i);
+      if (r.post_norm != nullptr) {
+        add = Scaled(add, reinterpret_cast<const float4*>(r.post_norm)[i], post);
+      }
+      value = Sum(value, add);
+      reinterpret_cast<float4*>(x)[i] = value;
     }
-    row_of[i] = value;
-    squares += value * value;
+    row4[i] = value;
+    squares += Squares(value);
   }
   if (r.h == nullptr) return;
   bf16* const h = static_cast<bf16*>(r.h) + static_cast<size_t>(blockIdx.x) * r.hidden;
   float factor = 1;
   if (r.norm != nullptr) factor = rsqrtf(BlockSum(squares, scratch) / r.hidden + r.epsilon);
-  for (uint32_t i = threadIdx.x; i < r.hidden; i += blockDim.x) {
-    const float value = row_of[i] * factor;
-    h[i] = __float2bfloat16(r.norm == nullptr ? value : value * r.norm[i]);
+  for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+    float4 value = row4[i];  // written by this thread
+    if (r.norm != nullptr)
+      value = Scaled(value, reinterpret_cast<const float4*>(r.norm)[i], factor);
+    reinterpret_cast<uint2*>(h)[i] =
+        make_uint2(PackBf16(value.x, value.y), PackBf16(value.z, value.w));
   }
 }
 
-// One block a row, one warp a head.
+// One warp a head, eight heads a block.
 __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite r) {
   extern __shared__ float numbers[];
   __shared__ float scratch[33];
@@ -95,12 +118,8 @@ __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite 
   if (!real) return;
   const KvShape& kv = r.kv;
   const uint32_t all_heads = r.heads + 2 * kv.kv_heads;
-  const uint32_t columns = all_heads * kv.head_stride;
-  const float* const qkv = r.qkv + static_cast<size_t>(row) * columns;
-  for (uint32_t i = threadIdx.x; i < columns; i += kThreads) {
-    numbers[i] = qkv[i] + (r.bias == nullptr ? 0.0F : r.bias[i]);
-  }
-  __syncthreads();
+  const float* const qkv = r.qkv + static_cast<size_t>(row) * all_heads * kv.head_stride;
+  const auto number = [&](uint32_t i) { return qkv[i] + (r.bias == nullptr ? 0.0F : r.bias[i]); };
   float whole[2] = {1, 1};  // factors of all queries, and of all keys
   if (r.norm_whole) {
     float q = 0;
@@ -108,58 +127,59 @@ __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite 
     const uint32_t q_end = r.heads * kv.head_stride;
     const uint32_t k_end = q_end + kv.kv_heads * kv.head_stride;
     for (uint32_t i = threadIdx.x; i < k_end; i += kThreads) {
-      (i < q_end ? q : k) += numbers[i] * numbers[i];  // the padding is zero
+      (i < q_end ? q : k) += number(i) * number(i);  // the padding is zero
     }
     whole[0] = rsqrtf(BlockSum(q, scratch) / (r.heads * r.head_size) + r.epsilon);
     whole[1] = rsqrtf(BlockSum(k, scratch) / (kv.kv_heads * r.head_size) + r.epsilon);
   }
   const uint32_t lane = threadIdx.x % 32;
-  const uint64_t page = place / kv.page_tokens;
-  const uint64_t slot = place % kv.page_tokens;
-  bf16* const in_page = static_cast<bf16*>(kv.data) + page * kv.page_stride + kv.layer_offset;
-  for (uint32_t head = threadIdx.x / 32; head < all_heads; head += kThreads / 32) {
-    float* const of_head = numbers + head * kv.head_stride;
-    const bool is_query = head < r.heads;
-    const bool is_value = head >= r.heads + kv.kv_heads;
-    const uint32_t kv_head = is_value ? head - r.heads - kv.kv_heads : head - r.heads;
-    const float* const norm = is_query ? r.q_norm : r.k_norm;
-    if (norm != nullptr && !is_value) {
-      float factor = 0;
-      const float* weights = norm;
-      if (r.norm_whole) {
-        factor = whole[is_query ? 0 : 1];
-        weights += (is_query ? head : kv_head) * r.head_size;
-      } else {
-        float squares = 0;
-        for (uint32_t i = lane; i < r.head_size; i += 32) squares += of_head[i] * of_head[i];
-        factor = rsqrtf(WarpSum(squares) / r.head_size + r.epsilon);
-      }
-      for (uint32_t i = lane; i < r.head_size; i += 32) of_head[i] *= factor * weights[i];
-      __syncwarp();
-    }
-    if (!is_value) {
-      for (uint32_t i = lane; i < r.pairs; i += 32) {
-        const uint32_t first = r.neighbours ? 2 * i : i;
-        const uint32_t second = r.neighbours ? 2 * i + 1 : i + r.pairs;
-        const float cosine = r.cosines[static_cast<size_t>(row) * r.pairs + i];
-        const float sine = r.sines[static_cast<size_t>(row) * r.pairs + i];
-        const float a = of_head[first];
-        const float b = of_head[second];
-        of_head[first] = a * cosine - b * sine;
-        of_head[second] = b * cosine + a * sine;
-      }
-      __syncwarp();
-    }
-    bf16* to = nullptr;
-    if (is_query) {
-      to = static_cast<bf16*>(r.q) + (static_cast<size_t>(row) * r.heads + head) * kv.head_stride;
+  const uint32_t head = blockIdx.y * (kThreads / 32) + threadIdx.x / 32;
+  if (head >= all_heads) return;
+  float* const of_head = numbers + threadIdx.x / 32 * kv.head_stride;
+  for (uint32_t i = lane; i < kv.head_stride; i += 32)
+    of_head[i] = number(head * kv.head_stride + i);
+  __syncwarp();
+  const bool is_query = head < r.heads;
+  const bool is_value = head >= r.heads + kv.kv_heads;
+  const uint32_t kv_head = is_value ? head - r.heads - kv.kv_heads : head - r.heads;
+  const float* const norm = is_query ? r.q_norm : r.k_norm;
+  if (norm != nullptr && !is_value) {
+    float factor = 0;
+    const float* weights = norm;
+    if (r.norm_whole) {
+      factor = whole[is_query ? 0 : 1];
+      weights += (is_query ? head : kv_head) * r.head_size;
     } else {
-      const uint64_t line = (is_value ? kv.kv_heads : 0) + kv_head;
-      to = in_page + (line * kv.page_tokens + slot) * kv.head_stride;
+      float squares = 0;
+      for (uint32_t i = lane; i < r.head_size; i += 32) squares += of_head[i] * of_head[i];
+      factor = rsqrtf(WarpSum(squares) / r.head_size + r.epsilon);
     }
-    for (uint32_t i = lane; i < kv.head_stride / 2; i += 32) {
-      reinterpret_cast<uint32_t*>(to)[i] = PackBf16(of_head[2 * i], of_head[2 * i + 1]);
+    for (uint32_t i = lane; i < r.head_size; i += 32) of_head[i] *= factor * weights[i];
+    __syncwarp();
+  }
+  if (!is_value) {
+    for (uint32_t i = lane; i < r.pairs; i += 32) {
+      const uint32_t first = r.neighbours ? 2 * i : i;
+      const uint32_t second = r.neighbours ? 2 * i + 1 : i + r.pairs;
+      const float cosine = r.cosines[static_cast<size_t>(row) * r.pairs + i];
+      const float sine = r.sines[static_cast<size_t>(row) * r.pairs + i];
+      const float a = of_head[first];
+      const float b = of_head[second];
+      of_head[first] = a * cosine - b * sine;
+      of_head[second] = b * cosine + a * sine;
     }
+    __syncwarp();
+  }
+  bf16* to = nullptr;
+  if (is_query) {
+    to = static_cast<bf16*>(r.q) + (static_cast<size_t>(row) * r.heads + head) * kv.head_stride;
+  } else {
+    const uint64_t line = (is_value ? kv.kv_heads : 0) + kv_head;
+    to = static_cast<bf16*>(kv.data) + place / kv.page_tokens * kv.page_stride + kv.layer_offset +
+         (line * kv.page_tokens + place % kv.page_tokens) * kv.head_stride;
+  }
+  for (uint32_t i = lane; i < kv.head_stride / 2; i += 32) {
+    reinterpret_cast<uint32_t*>(to)[i] = PackBf16(of_head[2 * i], of_head[2 * i + 1]);
   }
 }
 
@@ -233,9 +253,10 @@ void RunResidual(const Residual& r, Stream stream) {
 }
 
 void RunRotateWrite(const RotateWrite& r, Stream stream) {
-  const size_t shared = (r.heads + 2 * r.kv.kv_heads) * r.kv.head_stride * sizeof(float);
-  AllowShared(RotateWriteKernel, shared);
-  Launch(RotateWriteKernel, dim3(r.rows), dim3(kThreads), shared, stream, r);
+  constexpr uint32_t kHeads = kThreads / 32;
+  const uint32_t all_heads = r.heads + 2 * r.kv.kv_heads;
+  Launch(RotateWriteKernel, dim3(r.rows, (all_heads + kHeads - 1) / kHeads), dim3(kThreads),
+         kHeads * r.kv.head_stride * sizeof(float), stream, r);
 }
 
 void RunGate(GateKind kind, const void* gate_up, void* out, uint32_t rows, uint32_t ffn,

@@ -18,6 +18,7 @@ struct KvShape {
   uint64_t page_stride = 0;   // numbers
   uint64_t layer_offset = 0;  // numbers
   uint32_t page_tokens = 0;
+  uint32_t page_shift = kNone;  // log2(page_tokens), if it is a power of two
   uint32_t kv_heads = 0;
   uint32_t head_stride = 0;  // numbers of a head, padding included; a multiple of 8
 };

@@ -8,7 +8,6 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kRowsOfW = 16;  // of one block
 constexpr int kChunk = 32;    // columns that a warp multiplies at a time
-constexpr int kUnroll = 4;    // chunks whose weights are loaded together
 
 __device__ float Gate(GateKind kind, float x, float u) {
   float z = x;
@@ -22,6 +21,7 @@ __device__ float Gate(GateKind kind, float x, float u) {
 }
 
 // The weights of kUnroll chunks: two rows of a thread, 8 numbers each.
+template <int kUnroll>
 struct Weights {
   uint4 top[kUnroll];
   uint4 bottom[kUnroll];
@@ -33,8 +33,8 @@ struct Weights {
 // A tensor core's tile wants its 16 columns of k spread over the threads in pairs. Which numbers
 // they are does not matter, as long as both operands agree. So a thread loads 8 neighbouring
 // numbers of W and of x, and uses them in two tiles.
-template <int kTiles, ProductOutput kOutput>
-__global__ void __launch_bounds__(kWarps * 32, 2) ProductKernel(const Product p) {
+template <int kTiles, int kUnroll, int kBlocks, ProductOutput kOutput>
+__global__ void __launch_bounds__(kWarps * 32, kBlocks) ProductKernel(const Product p) {
   __shared__ float sums[kWarps][kTiles * 4][32];
   LetNextStart();
   const int lane = threadIdx.x % 32;
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kWarps * 32, 2) ProductKernel(const Product p)
   const bf16* const top = w + static_cast<size_t>(min(row_of_w, p.n - 1)) * p.k;
   const bf16* const bottom = w + static_cast<size_t>(min(row_of_w + 8, p.n - 1)) * p.k;
 
-  const auto load = [&](uint32_t chunk, Weights& to) {
+  const auto load = [&](uint32_t chunk, Weights<kUnroll>& to) {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const uint32_t at = (chunk + u * kWarps) * kChunk + column;
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kWarps * 32, 2) ProductKernel(const Product p)
     }
   };
 
-  Weights now;
+  Weights<kUnroll> now;
   load(warp, now);
   if (p.tiles == nullptr) WaitForInputs();
 
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kWarps * 32, 2) ProductKernel(const Product p)
   }
   float acc[kTiles][4] = {};
   for (uint32_t chunk = warp; chunk < chunks; chunk += kWarps * kUnroll) {
-    Weights next;
+    Weights<kUnroll> next;
     load(chunk + kWarps * kUnroll, next);
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
@@ -154,12 +154,22 @@ void RunOutput(const Product& product, Stream stream) {
     Launch(kernel, dim3(wide, high), dim3(kWarps * 32), 0, stream, product);
   };
   if (product.rows == 0 && product.tiles == nullptr) return;
+  // Blocks of more registers keep more loads in flight, but fewer fit: what matters is how full the
+  // last round of blocks is.
+  const auto fill = [&](uint32_t blocks) {
+    const uint32_t slots = static_cast<uint32_t>(processors) * blocks;
+    return static_cast<float>(wide) / static_cast<float>((wide + slots - 1) / slots * slots);
+  };
   if (product.tiles != nullptr || product.rows <= 8) {
-    run(ProductKernel<1, kOutput>, 1);
+    if (fill(3) > fill(2)) {
+      run(ProductKernel<1, 2, 3, kOutput>, 1);
+    } else {
+      run(ProductKernel<1, 4, 2, kOutput>, 1);
+    }
   } else if (product.rows <= 16) {
-    run(ProductKernel<2, kOutput>, 2);
+    run(ProductKernel<2, 4, 2, kOutput>, 2);
   } else {
-    run(ProductKernel<4, kOutput>, 4);
+    run(ProductKernel<4, 4, 2, kOutput>, 4);
   }
 }
 

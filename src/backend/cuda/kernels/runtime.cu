@@ -5,6 +5,7 @@
 namespace pie::cuda {
 
 bool overlapping_launches = false;
+int processors = 1;
 
 std::vector<DeviceInfo> ListDevices(std::string* why) {
   int count = 0;
@@ -38,6 +39,7 @@ std::string OpenDevice(int number) {
   int major = 0;
   cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number);
   overlapping_launches = major >= 9;
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, number);
   return TakeError();
 }
 

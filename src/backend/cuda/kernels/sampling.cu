@@ -41,6 +41,7 @@ struct Row {
   uint32_t vocab;
   float best;
   float inverse;
+  bool aligned;  // to 16 bytes
 
   __device__ bool Allows(uint32_t id) const {
     return mask == nullptr || (mask[id / 32] >> (id % 32) & 1U) != 0;
@@ -160,14 +161,25 @@ __device__ uint32_t WalkById(const Row& row, uint64_t target, const uint64_t* ra
 __device__ bool Best(const Row& row, Shared& s, float& best, uint32_t& token) {
   uint32_t key = 0;
   uint32_t id = kNone;
-  for (uint32_t i = threadIdx.x; i < row.vocab; i += kThreads) {
-    float logit = 0;
-    if (!row.Get(i, logit)) continue;
+  const auto consider = [&](uint32_t i, float logit) {
+    if (!row.Allows(i) || !(logit > -INFINITY)) return;
     const uint32_t own = KeyOf(logit);
     if (own > key) {  // ids ascend, so the first of equals stays
       key = own;
       id = i;
     }
+  };
+  const uint32_t fours = row.aligned ? row.vocab / 4 : 0;
+#pragma unroll 4
+  for (uint32_t i = threadIdx.x; i < fours; i += kThreads) {
+    const float4 four = reinterpret_cast<const float4*>(row.logits)[i];
+    consider(4 * i, four.x);
+    consider(4 * i + 1, four.y);
+    consider(4 * i + 2, four.z);
+    consider(4 * i + 3, four.w);
+  }
+  for (uint32_t i = 4 * fours + threadIdx.x; i < row.vocab; i += kThreads) {
+    consider(i, row.logits[i]);
   }
   const auto take = [&](uint32_t other, uint32_t other_id) {
     if (other > key || (other == key && other_id < id)) {
@@ -375,7 +387,8 @@ __global__ void __launch_bounds__(kThreads, 1)
             .mask = item.mask == kNone ? nullptr : words + item.mask,
             .vocab = sampling.vocab,
             .best = 0,
-            .inverse = item.inverse};
+            .inverse = item.inverse,
+            .aligned = sampling.stride % 4 == 0};
     uint32_t* const tokens = sampling.outputs[step->output].tokens + item.slot;
     uint32_t* const chosen = item.chosen == kNone ? nullptr : sampling.chosen + item.chosen;
     uint32_t best = kNone;
