@@ -18,6 +18,9 @@ GateKind GateOf(Activation activation) {
   return GateKind::kSilu;
 }
 
+// Products of so few rows are our own: they start while the kernel before ends, which a measurement
+// of products alone does not show.
+constexpr uint32_t kOwnRows = 8;
 // Without a measurement, products of more rows go to cuBLASLt.
 constexpr uint32_t kFewRows = 16;
 // Above this, rows are rounded up, so that cuBLASLt sees few different shapes.
@@ -134,7 +137,7 @@ void Forward::Multiply(Product product) {
 }
 
 void Forward::Tune(uint32_t rows) {
-  if (blas_ == nullptr) return;
+  if (blas_ == nullptr || rows <= kOwnRows) return;
   rows = std::min(rows, max_rows_);
   const uint32_t hidden = config_.hidden_size;
   constexpr size_t kMatrices = 4;  // enough to be larger than the cache, for models that matter
