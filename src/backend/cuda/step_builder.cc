@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 #include "backend/cuda/kernels/attention.h"
 #include "backend/sampling.h"
@@ -35,9 +34,20 @@ constexpr uint32_t kFewRows = 16;           // a member with at most this many r
 
 }  // namespace
 
+DrawKey DrawKeyOf(const Batch::Member& member, uint32_t row) {
+  if (member.draws == nullptr || row < member.first_draw) return {member.seed, row};
+  return (*member.draws)[row - member.first_draw];
+}
+
+uint32_t MaskIndexOf(const Batch::Member& member, uint32_t row) {
+  return member.draws == nullptr || row < member.first_draw ? 0 : row - member.first_draw;
+}
+
 void StepBuilder::Build(const Batch& batch, BatchTicket ticket, StepPlan& plan) {
   plan.bytes.assign(sizeof(StepHeader), std::byte{0});
   plan.host_reads.clear();
+  plan.failures.clear();
+  token_masks_.clear();
   plan.slots.assign(batch.members.size(), {});
   plan.chooses.assign(batch.members.size(), false);
   plan.rows = static_cast<uint32_t>(batch.tokens.size());
@@ -126,6 +136,28 @@ void StepBuilder::AddMasks(const Batch& batch) {
       row_masks_[member.first_row + row] = AddMaskBits((*member.attention)[at], keys, keys);
     }
   }
+}
+
+// Waits for a mask that is still being made. Passes with such masks are never submitted before the
+// batch whose token the mask depends on has been waited for.
+uint32_t StepBuilder::LogitMaskOf(const Batch& batch, uint32_t m, uint32_t row, StepPlan& plan) {
+  const Batch::Member& member = batch.members[m];
+  if (member.masks == nullptr) return logit_masks_[m];
+  const uint32_t index = MaskIndexOf(member, row);
+  const auto [at, is_new] = token_masks_.try_emplace({m, index}, kNone);
+  if (!is_new) return at->second;
+  const Result<std::span<const uint32_t>> bits = member.masks->Bits(index);
+  const size_t words = (shape_.vocab + 31) / 32;
+  if (!bits || bits->size() < words) {
+    plan.failures.emplace_back(
+        m, bits ? Error{Code::kInternal, "a mask has fewer bits than the vocabulary has tokens"}
+                : bits.error());
+    return kNone;
+  }
+  at->second = static_cast<uint32_t>(mask_words_.size());
+  mask_words_.insert(mask_words_.end(), bits->begin(),
+                     bits->begin() + static_cast<std::ptrdiff_t>(words));
+  return at->second;
 }
 
 bool StepBuilder::IsFew(const Batch::Member& member) const {
@@ -322,10 +354,11 @@ void StepBuilder::AddSamples(const Batch& batch, BatchTicket ticket, StepHeader&
       SampleItem item{};
       item.read = read;
       item.draws = draws;
-      item.mask = logit_masks_[m];
+      item.mask = LogitMaskOf(batch, m, row, plan);
       item.slot = plan.tokens;
       item.chosen = first ? static_cast<uint32_t>(ticket % kRing) * shape_.max_members + m : kNone;
-      item.random = Mix(member.seed, spec, row);
+      const DrawKey key = DrawKeyOf(member, row);
+      item.random = Mix(key.seed, spec, key.row);
       item.p = 1;
       const bool by_k =
           (sample.kind == Kind::kTopK || sample.kind == Kind::kTopKTopP) && sample.k > 0;

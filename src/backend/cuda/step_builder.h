@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/batch.h"
@@ -36,10 +38,16 @@ struct StepPlan {
   bool has_large_tiles = false;
   std::vector<uint32_t> host_reads;          // reads whose logits the host wants, ascending
   std::vector<std::vector<SlotPlan>> slots;  // [members]
-  std::vector<bool> chooses;                 // [members]: its first slot is a token
+  // Members whose masks could not be made. They run, and their samples allow everything.
+  std::vector<std::pair<uint32_t, Error>> failures;
+  std::vector<bool> chooses;  // [members]: its first slot is a token
 
   const StepHeader& header() const { return *reinterpret_cast<const StepHeader*>(bytes.data()); }
 };
+
+// The key of a row's random choices, and which of the member's TokenMasks it has.
+DrawKey DrawKeyOf(const Batch::Member& member, uint32_t row);
+uint32_t MaskIndexOf(const Batch::Member& member, uint32_t row);
 
 struct StepShape {
   uint32_t page_tokens = 0;
@@ -68,13 +76,16 @@ class StepBuilder {
   void AddTiles(const Batch& batch, StepHeader& header, StepPlan& plan);
   void FindPrefixes(const Batch& batch);
   void AddSamples(const Batch& batch, BatchTicket ticket, StepHeader& header, StepPlan& plan);
+  // The offset of a row's logit mask, or kNone.
+  uint32_t LogitMaskOf(const Batch& batch, uint32_t member, uint32_t row, StepPlan& plan);
   uint32_t AddMaskBits(const Brle& mask, uint32_t limit, uint32_t bits);
   bool IsFew(const Batch::Member& member) const;
 
   const StepShape shape_;
   std::vector<uint32_t> mask_words_;
   std::vector<uint32_t> row_masks_;
-  std::vector<uint32_t> logit_masks_;  // [members]
+  std::vector<uint32_t> logit_masks_;                              // [members]
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> token_masks_;  // (member, index) → offset
   std::vector<uint32_t> limits_;
   struct Prefix {
     uint32_t keys = 0;  // multiple of the key block

@@ -387,8 +387,9 @@ Result<BatchOutput> DeviceBackend::Wait(Ticket ticket) {
   output.slots.resize(batch.members.size());
   choices.chosen.assign(batch.members.size(), false);
   std::vector<bool> failed(batch.members.size());
-  const auto fail = [&](uint32_t member, Error error) {
-    if (!failed[member]) output.failures.push_back({member, std::move(error)});
+  const auto fail = [&](uint32_t member, Error error, bool wrote_kv) {
+    if (failed[member]) return;
+    output.failures.push_back({.member = member, .error = std::move(error), .wrote_kv = wrote_kv});
     failed[member] = true;
   };
   for (const Batch::CarriedToken& carried : batch.carried) {
@@ -396,11 +397,13 @@ Result<BatchOutput> DeviceBackend::Wait(Ticket ticket) {
     for (uint32_t i = 0; i < batch.members.size(); ++i) {
       const Batch::Member& member = batch.members[i];
       if (carried.row < member.first_row || carried.row - member.first_row >= member.rows) continue;
-      fail(i, {Code::kInternal, "an earlier batch failed, and did not choose the token to feed"});
+      fail(i, {Code::kInternal, "an earlier batch failed, and did not choose the token to feed"},
+           false);
     }
   }
+  for (const auto& [member, error] : flight.plan.failures) fail(member, error, true);
   for (uint32_t i = 0; i < batch.members.size(); ++i) {
-    if (Status read = ReadMember(flight, i, output.slots[i]); !read) fail(i, read.error());
+    if (Status read = ReadMember(flight, i, output.slots[i]); !read) fail(i, read.error(), true);
     choices.chosen[i] = flight.plan.chooses[i] && !failed[i];
   }
   return output;
@@ -431,8 +434,13 @@ Status DeviceBackend::ReadMember(const Flight& flight, uint32_t index, std::vect
       case SlotPlan::Kind::kOnHost: {
         const std::span logits(flight.logits.data() + size_t{plan.first} * config_.vocab_size,
                                config_.vocab_size);
-        PIE_RETURN_IF_ERROR(sampling_.Read(spec, logits, member.logit_mask,
-                                           {member.seed, plan.spec, plan.row}, slots));
+        AllowedTokens mask(member.logit_mask);
+        if (member.masks != nullptr) {
+          mask = AllowedTokens(PIE_TRY(member.masks->Bits(MaskIndexOf(member, plan.row))));
+        }
+        const DrawKey key = DrawKeyOf(member, plan.row);
+        PIE_RETURN_IF_ERROR(
+            sampling_.Read(spec, logits, mask, {key.seed, plan.spec, key.row}, slots));
         break;
       }
     }

@@ -18,9 +18,6 @@ GateKind GateOf(Activation activation) {
   return GateKind::kSilu;
 }
 
-// Products of so few rows are our own: they start while the kernel before ends, which a measurement
-// of products alone does not show.
-constexpr uint32_t kOwnRows = 8;
 // Without a measurement, products of more rows go to cuBLASLt.
 constexpr uint32_t kFewRows = 16;
 // Above this, rows are rounded up, so that cuBLASLt sees few different shapes.
@@ -136,8 +133,38 @@ void Forward::Multiply(Product product) {
   RunProduct(product, stream_);
 }
 
+// Measures products as they run in a step: recorded, and each behind a small kernel that it waits
+// for.
+float Forward::MillisecondsOf(std::span<const void* const> matrices, uint32_t rows,
+                              const std::function<void(const void* matrix)>& run) {
+  BeginCapture(stream_);
+  for (const void* const matrix : matrices) {
+    RunResidual({.x = x_,
+                 .norm = weights_.output_norm,
+                 .h = h_,
+                 .rows = rows,
+                 .hidden = config_.hidden_size,
+                 .epsilon = config_.norm_eps},
+                stream_);
+    run(matrix);
+  }
+  const Graph graph = EndCapture(stream_);
+  if (graph == nullptr) return INFINITY;
+  const Event begin = MakeEvent();
+  const Event end = MakeEvent();
+  RunGraph(graph, stream_);
+  RecordEvent(begin, stream_);
+  for (int i = 0; i < 3; ++i) RunGraph(graph, stream_);
+  RecordEvent(end, stream_);
+  const float milliseconds = MillisecondsBetween(begin, end);
+  DestroyEvent(begin);
+  DestroyEvent(end);
+  DestroyGraph(graph);
+  return milliseconds;
+}
+
 void Forward::Tune(uint32_t rows) {
-  if (blas_ == nullptr || rows <= kOwnRows) return;
+  if (blas_ == nullptr) return;
   rows = std::min(rows, max_rows_);
   const uint32_t hidden = config_.hidden_size;
   constexpr size_t kMatrices = 4;  // enough to be larger than the cache, for models that matter
@@ -157,20 +184,21 @@ void Forward::Tune(uint32_t rows) {
                     .x_stride = k,
                     .y_stride = y_stride,
                     .output = output};
-    const float by_blas = blas_->Tune(ForBlas(product), matrices, stream_);
-    const Event begin = MakeEvent();
-    const Event end = MakeEvent();
-    RunProduct(product, stream_);
-    RecordEvent(begin, stream_);
-    for (const void* const matrix : matrices) {
+    const BlasProduct for_blas = ForBlas(product);
+    const bool works = blas_->Tune(for_blas, matrices, stream_) > 0;
+    const float own = MillisecondsOf(matrices, rows, [&](const void* matrix) {
       product.w = matrix;
       RunProduct(product, stream_);
-    }
-    RecordEvent(end, stream_);
-    const float own = MillisecondsBetween(begin, end) / static_cast<float>(matrices.size());
-    DestroyEvent(begin);
-    DestroyEvent(end);
-    blas_is_faster_[{n, k, rows}] = by_blas > 0 && by_blas < own;
+    });
+    const float by_blas = MillisecondsOf(matrices, rows, [&](const void* matrix) {
+      BlasProduct one = for_blas;
+      one.w = matrix;
+      blas_->Run(one, stream_);
+      if (output == ProductOutput::kGated) {
+        RunGate(product.gate, gate_up_, y, rows, n / 2, stream_);
+      }
+    });
+    blas_is_faster_[{n, k, rows}] = works && by_blas < own;
   };
   tune(shape_.qkv_size, hidden, ProductOutput::kFloat, h_, qkv_, shape_.qkv_size,
        [](const DeviceLayer& layer) { return layer.qkv; });

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -61,6 +63,8 @@ class Forward {
   void RunExperts(const DeviceLayer& layer, uint32_t rows, bool add);
   // A product whose output is that of `product`, by whichever way is faster.
   void Multiply(Product product);
+  float MillisecondsOf(std::span<const void* const> matrices, uint32_t rows,
+                       const std::function<void(const void* matrix)>& run);
   bool UsesBlas(const Product& product) const;
   BlasProduct ForBlas(const Product& product) const;
 
