@@ -14,11 +14,13 @@ CRATES = $(wildcard bridge/Cargo.toml sdk/rust/Cargo.toml client/rust/Cargo.toml
 PROMPT ?= Tell me about pie.
 ROUNDS ?= 5
 SEEDS ?= 1000
+export CUDA
 
 ##@ Use
 .PHONY: build setup demo
-build: setup ## build everything, optimised: build/bin/pie and build/bin/bakery (the default)
+build: setup ## build everything, optimised: build/bin/pie and build/bin/bakery (the default); CUDA=1: for GPUs too
 	@test -f build/release/build.ninja || cmake --preset release
+	@$(if $(CUDA),cmake --preset release -DPIE_CUDA=ON >/dev/null)
 	@cmake --build build/release
 
 setup: ## install what is missing; if nothing is, it takes no time
@@ -30,9 +32,17 @@ demo: setup ## build an inferlet and run it on the default model, streaming (PRO
 	@scripts/demo.sh "$(PROMPT)"
 
 ##@ Work
-.PHONY: test test-matrix test-asan test-tsan sim guests bench bench-cpu format bindings clean help
+.PHONY: test test-cuda bench-cuda test-matrix test-asan test-tsan sim guests bench bench-cpu format bindings clean help
 test: setup-test build ## run all tests: C++, bakery, and inferlets of every language end to end
 	@$(PYTHON) scripts/run_tests.py
+
+test-cuda: ## the tests of the CUDA device; they say so where there is no GPU
+	@$(MAKE) CUDA=1 build
+	@build/bin/cuda_test
+
+bench-cuda: ## measure the CUDA device on random weights of real shapes: build/bench-cuda.json
+	@$(MAKE) CUDA=1 build
+	@$(PYTHON) bench/run_cuda.py
 
 test-matrix: setup-test build ## the end-to-end tests under every other configuration (ONLY="pages-1 q8")
 	@$(PYTHON) scripts/build_guests.py

@@ -50,7 +50,7 @@ logged() {
   return 1
 }
 
-for part in apt python rust node; do
+for part in apt python rust node cuda; do
   # shellcheck source=/dev/null
   . "scripts/setup/$part.sh"
 done
@@ -75,7 +75,7 @@ fingerprint() {
   {
     cat "$0" scripts/setup/*.sh src/cli/fetch_model.py bakery/requirements.txt tests/requirements.txt bakery/js/package-lock.json \
       client/javascript/package-lock.json 2>/dev/null
-    echo "$cache" "$root" "$(command -v python3 cargo node | paste -sd:)"
+    echo "$cache" "$root" "${CUDA:-}" "$(command -v python3 cargo node | paste -sd:)"
     sha256sum /var/lib/dpkg/status 2>/dev/null || true
   } | short_hash
 }
@@ -107,6 +107,7 @@ setup_rust
 setup_node
 setup_clients
 setup_model
+setup_cuda
 
 for text in "${warnings[@]+"${warnings[@]}"}"; do printf '\nwarning: %s\n' "$text" >&2; done
 for text in "${faults[@]+"${faults[@]}"}"; do printf '\nerror: %s\n' "$text" >&2; done

@@ -27,16 +27,36 @@ std::string TempDir() {
 Result<ModelEntry::Driver> ReadDriver(const Table& driver, const std::string& path) {
   using Driver = ModelEntry::Driver;
   static constexpr std::pair<std::string_view, Driver> kKnown[] = {
-      {"cpu", Driver::kCpu},          {"portable", Driver::kCpu}, {"cuda", Driver::kCuda},
+      {"auto", Driver::kAuto},        {"cpu", Driver::kCpu},
+      {"portable", Driver::kCpu},     {"cuda", Driver::kCuda},
       {"cuda_native", Driver::kCuda}, {"dummy", Driver::kDummy},
   };
   const toml::node* const node = driver.Get("type");
-  if (node == nullptr) return Driver::kCpu;
+  if (node == nullptr) return Driver::kAuto;
   const std::string name = node->value_or(std::string());
   for (const auto& [known, value] : kKnown) {
     if (name == known) return value;
   }
-  return Fail(Code::kInvalid, "{}:{}: 'type' must be \"cpu\", \"cuda\" or \"dummy\"", path,
+  return Fail(Code::kInvalid, "{}:{}: 'type' must be \"auto\", \"cpu\", \"cuda\" or \"dummy\"", path,
+              node->source().begin.line);
+}
+
+// `device` is "cuda:1", a list of such names of which the first counts, or a number.
+Result<int> ReadDevice(const Table& driver, const std::string& path) {
+  const toml::node* const node = driver.Get("device");
+  if (node == nullptr) return 0;
+  const toml::array* const list = node->as_array();
+  const toml::node* const first = list == nullptr ? node : list->empty() ? nullptr : list->get(0);
+  if (first != nullptr) {
+    std::string name = first->value_or(std::string());
+    if (first->is_integer()) name = std::to_string(first->value_or(int64_t{-1}));
+    if (name == "cpu" || name == "cuda") return 0;
+    if (name.starts_with("cuda:")) name.erase(0, 5);
+    const bool digits = !name.empty() && name.size() <= 3 &&
+                        std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+    if (digits) return std::stoi(name);
+  }
+  return Fail(Code::kInvalid, "{}:{}: 'device' must name a GPU, such as \"cuda:0\"", path,
               node->source().begin.line);
 }
 
@@ -82,10 +102,12 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
   options.Read("swap_pool_size", &entry.scheduler.memory.swap_pages, {.most = 1 << 26});
   options.Read("threads", &entry.threads, {.least = 1, .most = 1024});
   options.Read("asynchronous", &entry.asynchronous);
+  options.Read("gpu_mem_utilization", &entry.gpu_memory_share, {0, 1});
   for (const Table* table : {&top, &driver, &options}) {
     if (!table->problem().empty()) return Fail(Code::kInvalid, "{}", table->problem());
   }
   entry.driver = PIE_TRY(ReadDriver(driver, path));
+  entry.device = PIE_TRY(ReadDevice(driver, path));
   PIE_RETURN_IF_ERROR(
       ReadScheduler(top.Get("scheduler"), path, &entry.scheduler, &entry.token_limit));
   return entry;

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "backend/cuda/cuda_backend.h"
 #include "base/whole_file.h"
 #include "cli/config.h"
 #include "cli/config_keys.h"
@@ -49,7 +50,7 @@ name = "default"
 # hf_repo = "/path/model.gguf"  # or a Hugging Face folder; default: the model of `make setup`
 
 [model.driver]
-type = "cpu"                  # cpu, cuda, dummy
+type = "auto"                 # auto, cpu, cuda, dummy; auto: the GPU if there is one, else the CPU
 )";
 
 std::string PathOf(const std::string& given) {
@@ -183,7 +184,13 @@ int CheckConfig(const std::string& path) {
 int ListDrivers() {
   fmt::print("cpu     runs GGUF files and Hugging Face folders on this machine's processor\n");
   fmt::print("dummy   needs no weights and writes deterministic gibberish, for tests\n");
-  fmt::print("cuda    not in this build\n");
+  const CudaStatus cuda = FindCudaDevices();
+  if (cuda.devices.empty()) {
+    fmt::print("cuda    not available: {}\n", cuda.problem);
+  }
+  for (const std::string& device : cuda.devices) {
+    fmt::print("cuda    runs GGUF files and Hugging Face folders on {}\n", device);
+  }
   return 0;
 }
 

@@ -63,6 +63,8 @@ constexpr std::string_view kKeys[] = {
     "model.driver.options.swap_pool_size",
     "model.driver.options.threads",
     "model.driver.options.asynchronous",
+    "model.driver.options.gpu_mem_utilization",
+    "model.driver.device",
     "model.scheduler.batch_policy",
     "model.scheduler.request_timeout_secs",
     "model.scheduler.default_token_limit",
@@ -75,10 +77,8 @@ constexpr std::string_view kKeys[] = {
     // Published config files have these too. They change nothing in this build.
     "runtime.allow_network",
     "runtime.network_allowed_hosts",
-    "model.driver.device",
     "model.driver.tensor_parallel_size",
     "model.driver.activation_dtype",
-    "model.driver.options.gpu_mem_utilization",
 };
 
 // Is `key` the name of a table, such as "model.driver"?

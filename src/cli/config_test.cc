@@ -111,7 +111,7 @@ TEST_F(ConfigTest, EmptyFileGivesTheDefaults) {
   ASSERT_EQ(config->models.size(), 1u);
   EXPECT_EQ(config->models[0].name, "default");
   EXPECT_EQ(config->models[0].weights, "");
-  EXPECT_EQ(config->models[0].driver, ModelEntry::Driver::kCpu);
+  EXPECT_EQ(config->models[0].driver, ModelEntry::Driver::kAuto);
 }
 
 TEST_F(ConfigTest, ReadsModelsInBothForms) {
@@ -141,7 +141,7 @@ TEST_F(ConfigTest, ErrorsNameTheLine) {
       {"[runtime]\nfs_scratch_dir = 1", ":2: 'fs_scratch_dir' must be a text in quotes"},
       {"[model]\nname = \"x\"", ":1: write each model as [[model]]"},
       {"[[model]]\n[[model]]", ":2: two models are named 'default'"},
-      {"[[model]]\ndriver.type = \"tpu\"", ":2: 'type' must be \"cpu\", \"cuda\" or \"dummy\""},
+      {"[[model]]\ndriver.type = \"tpu\"", ":2: 'type' must be \"auto\", \"cpu\", \"cuda\" or \"dummy\""},
       {"model = []", ":1: write each model as [[model]]"},
       {"[[model]]\nname = 1", ":2: 'name' must be a text in quotes"},
       {"[[model]]\ndriver = \"dummy\"", ":2: 'model.driver' must be a table"},
@@ -192,13 +192,28 @@ allow_network = true
 network_allowed_hosts = ["example.org"]
 [[model]]
 [model.driver]
-device = ["cuda:0"]
 tensor_parallel_size = 2
 activation_dtype = "bfloat16"
-[model.driver.options]
-gpu_mem_utilization = 0.9
 )");
   EXPECT_TRUE(config) << config.error().text;
+}
+
+TEST_F(ConfigTest, ReadsTheGpu) {
+  const auto config = Read(R"(
+[[model]]
+[model.driver]
+type = "cuda"
+device = ["cuda:1"]
+[model.driver.options]
+gpu_mem_utilization = 0.5
+)");
+  ASSERT_TRUE(config) << config.error().text;
+  EXPECT_EQ(config->models[0].driver, ModelEntry::Driver::kCuda);
+  EXPECT_EQ(config->models[0].device, 1);
+  EXPECT_EQ(config->models[0].gpu_memory_share, 0.5);
+  EXPECT_EQ(Read("[[model]]\ndriver.device = \"cuda:2\"")->models[0].device, 2);
+  EXPECT_EQ(ErrorOf("[[model]]\ndriver.device = \"gpu\""),
+            ":2: 'device' must name a GPU, such as \"cuda:0\"");
 }
 
 TEST_F(ConfigTest, ANamedFileMustExist) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "backend/cuda/cuda_backend.h"
 #include "cli/bakery.h"
 #include "cli/config.h"
 #include "cli/models.h"
@@ -41,6 +42,12 @@ void CheckMachine(Report& report) {
   const double gib = static_cast<double>(info.totalram) * info.mem_unit / (1ull << 30);
   report.Good("machine",
               fmt::format("{} cores, {:.1f} GiB memory", std::thread::hardware_concurrency(), gib));
+}
+
+void CheckGpu(Report& report) {
+  const CudaStatus cuda = FindCudaDevices();
+  for (const std::string& device : cuda.devices) report.Good("gpu", device);
+  if (cuda.devices.empty()) report.Good("gpu", "none: models run on the CPU; " + cuda.problem);
 }
 
 void CheckCache(Report& report) {
@@ -128,6 +135,7 @@ void CheckBakery(Report& report) {
 int Doctor() {
   Report report;
   CheckMachine(report);
+  CheckGpu(report);
   CheckCache(report);
   CheckConfig(report);
   CheckEngine(report);

@@ -55,8 +55,8 @@ void PrintBanner(const server::Server& server, const ServerConfig& config, host:
   fmt::print("pie {} serves on {}\n", PIE_VERSION, uri);
   for (host::LoadedModel& loaded : engine.models()) {
     const BackendInfo& info = loaded.scheduler->info();
-    fmt::print("  model     {}: {} pages of {} tokens\n", loaded.model.name, info.total_pages,
-               info.page_tokens);
+    fmt::print("  model     {} on {}: {} pages of {} tokens\n", loaded.model.name, info.name,
+               info.total_pages, info.page_tokens);
   }
   fmt::print("  programs  {} installed in {}/programs\n", programs, HomeDir());
   const std::string web = scheme == "ws" ? "http" : "https";

@@ -7,6 +7,7 @@
 
 #include "backend/asynchronous.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_backend.h"
 #include "backend/dummy/dummy_backend.h"
 #include "cli/models.h"
 #include "cli/terminal.h"
@@ -48,12 +49,13 @@ Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
 }
 
 Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, uint64_t prefault_bytes, bool quiet) {
-  const std::optional<cpu::KvType> kv_type = cpu::ParseKvType(entry.kv_cache_dtype);
+  const std::string dtype = entry.kv_cache_dtype.empty() ? "f16" : entry.kv_cache_dtype;
+  const std::optional<cpu::KvType> kv_type = cpu::ParseKvType(dtype);
   if (!kv_type) {
     return Fail(
         Code::kUnavailable,
         "model '{}' has kv_cache_dtype = \"{}\"; the CPU device supports \"f16\" and \"q8\"",
-        entry.name, entry.kv_cache_dtype);
+        entry.name, dtype);
   }
   const std::string path =
       PIE_TRY(FindModel(entry.weights.empty() ? kDefaultModel : entry.weights));
@@ -70,18 +72,48 @@ Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, uint64_t prefault_byt
   return Loaded(std::move(model), std::move(backend), entry);
 }
 
+Result<host::LoadedModel> LoadCuda(const ModelEntry& entry, bool quiet) {
+  const std::string& dtype = entry.kv_cache_dtype;
+  if (!dtype.empty() && dtype != "bf16" && dtype != "bfloat16") {
+    return Fail(Code::kUnavailable,
+                "model '{}' has kv_cache_dtype = \"{}\"; the cuda driver supports \"bf16\"",
+                entry.name, dtype);
+  }
+  const std::string path =
+      PIE_TRY(FindModel(entry.weights.empty() ? kDefaultModel : entry.weights));
+  CudaOptions options;
+  SetCommon(options, entry);
+  Set(options.max_positions, entry.max_positions);
+  options.device = entry.device;
+  options.memory_share = entry.gpu_memory_share;
+  ProgressBar bar("loading " + entry.name, !quiet);
+  options.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
+  Model model = PIE_TRY(OpenModel(path, entry.name));
+  std::unique_ptr<Backend> backend = PIE_TRY(MakeCudaBackend(path, options));
+  return host::LoadedModel{std::move(model),
+                           std::make_unique<Scheduler>(std::move(backend), entry.scheduler)};
+}
+
+// A key that only the CPU device has chooses it, so that config files keep their meaning.
+ModelEntry::Driver Choose(const ModelEntry& entry) {
+  if (entry.driver != ModelEntry::Driver::kAuto) return entry.driver;
+  const bool for_cpu = entry.threads != 0 || entry.asynchronous || entry.kv_cache_dtype == "f16" ||
+                       entry.kv_cache_dtype == "q8";
+  return !for_cpu && !FindCudaDevices().devices.empty() ? ModelEntry::Driver::kCuda
+                                                        : ModelEntry::Driver::kCpu;
+}
+
 Result<host::LoadedModel> Load(const ModelEntry& entry, uint64_t prefault_bytes, bool quiet) {
-  switch (entry.driver) {
+  switch (Choose(entry)) {
     case ModelEntry::Driver::kDummy:
       return LoadDummy(entry);
-    case ModelEntry::Driver::kCpu:
-      return LoadCpu(entry, prefault_bytes, quiet);
     case ModelEntry::Driver::kCuda:
+      return LoadCuda(entry, quiet);
+    case ModelEntry::Driver::kCpu:
+    case ModelEntry::Driver::kAuto:
       break;
   }
-  return Fail(Code::kUnavailable,
-              "model '{}' has the cuda driver, which is not in this build; use type = \"cpu\"",
-              entry.name);
+  return LoadCpu(entry, prefault_bytes, quiet);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/cpu/weights/weight_names.h"
+#include "model/weight_names.h"
 #include "backend/cpu/weights/weight_reader.h"
 #include "backend/cpu/weights/weights.h"
 #include "base/result.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backend/cpu/weights/expert_weights.h"
-#include "backend/cpu/weights/weight_names.h"
+#include "model/weight_names.h"
 
 namespace pie::cpu {
 namespace {

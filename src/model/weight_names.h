@@ -8,7 +8,7 @@
 
 #include "model/model_files.h"
 
-namespace pie::cpu {
+namespace pie {
 
 // How files store the experts of a layer.
 enum class ExpertStorage {
@@ -37,4 +37,4 @@ struct WeightNames {
 
 WeightNames NamesOf(const ModelFiles& files);
 
-}  // namespace pie::cpu
+}  // namespace pie

@@ -1,8 +1,8 @@
-#include "backend/cpu/weights/weight_names.h"
+#include "model/weight_names.h"
 
 #include <fmt/format.h>
 
-namespace pie::cpu {
+namespace pie {
 namespace {
 
 WeightNames GgufNames(const ModelConfig& config) {
@@ -97,4 +97,4 @@ WeightNames NamesOf(const ModelFiles& files) {
   return HuggingFaceNames(files.config(), ModelPrefix(files.tensors()));
 }
 
-}  // namespace pie::cpu
+}  // namespace pie

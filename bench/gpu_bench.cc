@@ -1,0 +1,322 @@
+// pie-gpu-bench: measures the CUDA backend on random weights of real shapes, driven by batches as
+// the step loop would build them. Prints one flat JSON object.
+//
+//   pie-gpu-bench [--shape 8b|1b|0.6b] [--quick]
+//
+// The roof of a step is the sum over its phases, products and attention, of the longer of its bytes
+// ÷ the card's read bandwidth and its operations ÷ the best rate of a large product; both are
+// measured in the same run. A share is the roof's time ÷ the measured time.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/kernels/blas.h"
+#include "backend/cuda/kernels/random_fill.h"
+#include "backend/cuda/kernels/runtime.h"
+#include "bare_loop.h"
+#include "must.h"
+
+namespace pie {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Sequence = BareLoop::Sequence;
+
+double Seconds(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
+
+ModelConfig Shape(const std::string& name) {
+  ModelConfig config;
+  config.norm_eps = 1e-5F;
+  config.head_dim = 128;
+  config.kv_heads = 8;
+  config.context_length = 131'072;
+  config.rope.theta = 500'000;
+  if (name == "8b") {  // Llama 3.1 8B
+    config.layers = 32;
+    config.hidden_size = 4096;
+    config.heads = 32;
+    config.ffn_size = 14'336;
+    config.vocab_size = 128'256;
+  } else if (name == "1b") {  // Llama 3.2 1B
+    config.layers = 16;
+    config.hidden_size = 2048;
+    config.heads = 32;
+    config.head_dim = 64;
+    config.ffn_size = 8192;
+    config.vocab_size = 128'256;
+    config.tied_embeddings = true;
+  } else if (name == "0.6b") {  // Qwen3 0.6B
+    config.architecture = Architecture::kQwen3;
+    config.qk_norm = QkNorm::kHead;
+    config.layers = 28;
+    config.hidden_size = 1024;
+    config.heads = 16;
+    config.ffn_size = 3072;
+    config.vocab_size = 151'936;
+    config.tied_embeddings = true;
+    config.rope.theta = 1'000'000;
+  } else {
+    Must<int>(Fail(Code::kInvalid, "unknown shape '{}'; use 8b, 1b or 0.6b", name));
+  }
+  config.rope.dims = config.head_dim;
+  config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
+  return config;
+}
+
+double ReadBandwidth() {
+  constexpr uint64_t kBytes = 16ULL << 30;
+  void* const memory = cuda::Allocate(kBytes);
+  void* const sink = cuda::Allocate(16);
+  if (memory == nullptr) return 0;
+  const cuda::Stream stream = cuda::MakeStream();
+  cuda::Fill(memory, 1, kBytes, stream);
+  const cuda::Event begin = cuda::MakeEvent();
+  const cuda::Event end = cuda::MakeEvent();
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    cuda::RecordEvent(begin, stream);
+    cuda::ReadAll(memory, kBytes, static_cast<uint32_t*>(sink), stream);
+    cuda::RecordEvent(end, stream);
+    best = std::max(best, kBytes / (cuda::MillisecondsBetween(begin, end) / 1e3));
+  }
+  cuda::Free(memory);
+  cuda::Free(sink);
+  return best;
+}
+
+// Seconds that cuBLASLt takes for x · Wᵀ of the given sizes, with its fastest algorithm.
+double ProductSeconds(uint32_t n, uint32_t k, uint32_t rows) {
+  std::string why;
+  static const auto blas = cuda::Blas::Load(&why);
+  if (blas == nullptr) Must<int>(Fail(Code::kUnavailable, "{}", why));
+  const cuda::Stream stream = cuda::MakeStream();
+  void* const w = cuda::Allocate(uint64_t{n} * k * 2);
+  void* const x = cuda::Allocate(uint64_t{rows} * k * 2);
+  void* const y = cuda::Allocate(uint64_t{rows} * n * 2);
+  cuda::FillRandom(w, uint64_t{n} * k, 1, 0.03F, stream);
+  cuda::FillRandom(x, uint64_t{rows} * k, 2, 1, stream);
+  const std::vector<const void*> matrices(8, w);
+  const float ms = blas->Tune({.w = w, .x = x, .y = y, .n = n, .k = k, .rows = rows, .y_stride = n},
+                              matrices, stream);
+  for (void* const memory : {w, x, y}) cuda::Free(memory);
+  cuda::DestroyStream(stream);
+  return ms / 1e3;
+}
+
+// The best rate of a large product, in operations a second.
+double ProductRate() {
+  return 2.0 * 28'672 * 4096 * 4096 / ProductSeconds(28'672, 4096, 4096);
+}
+
+// cuBLASLt's own time for the products of all layers.
+double LayerProductSeconds(const ModelConfig& c, uint32_t rows) {
+  const uint32_t q = c.heads * c.head_dim;
+  return c.layers * (ProductSeconds(q + 2 * c.kv_heads * c.head_dim, c.hidden_size, rows) +
+                     ProductSeconds(c.hidden_size, q, rows) +
+                     ProductSeconds(2 * c.ffn_size, c.hidden_size, rows) +
+                     ProductSeconds(c.hidden_size, c.ffn_size, rows));
+}
+
+struct Limits {
+  double bytes_per_s;
+  double flop_per_s;
+};
+
+// Numbers of all matrices that a step multiplies.
+double WeightCount(const ModelConfig& c) {
+  const double qkv = 1.0 * (c.heads + 2 * c.kv_heads) * c.head_dim * c.hidden_size;
+  const double o = 1.0 * c.heads * c.head_dim * c.hidden_size;
+  return c.layers * (qkv + o + 3.0 * c.ffn_size * c.hidden_size) +
+         1.0 * c.vocab_size * c.hidden_size;
+}
+
+// Seconds that a step of `rows` sequences takes at least, each reading `context` keys of its own,
+// and all of them `shared` keys in common.
+double RoofOf(const ModelConfig& c, const Limits& limits, double rows, double context,
+              double shared = 0) {
+  const double weights = WeightCount(c);
+  const double products =
+      std::max(weights * 2 / limits.bytes_per_s, 2 * weights * rows / limits.flop_per_s);
+  const double key_bytes = 2.0 * c.layers * c.kv_heads * c.head_dim * 2;
+  const double attention = std::max(
+      (rows * context + shared) * key_bytes / limits.bytes_per_s,
+      4.0 * rows * (context + shared) * c.layers * c.heads * c.head_dim / limits.flop_per_s);
+  return products + attention;
+}
+
+class RandomTokens {
+ public:
+  explicit RandomTokens(uint32_t vocab) : vocab_(vocab) {}
+  std::vector<uint32_t> Take(uint32_t count) {
+    std::vector<uint32_t> tokens(count);
+    std::ranges::generate(tokens, [&] { return static_cast<uint32_t>(random_() % vocab_); });
+    return tokens;
+  }
+
+ private:
+  uint32_t vocab_;
+  std::mt19937 random_{42};
+};
+
+// Chained decode: two batches in flight, and every token goes from one to the next on the device.
+// Returns seconds a step.
+double Chained(Backend& device, std::vector<Sequence>& sequences, uint32_t steps) {
+  static const std::vector<SampleSpec> kGreedy = {{.rows = {0}}};
+  const uint32_t page_tokens = device.info().page_tokens;
+  std::vector<Batch> batches(2);
+  std::vector<Backend::Ticket> tickets;
+  const auto begin = Clock::now();
+  for (uint32_t step = 0; step < steps; ++step) {
+    if (step >= 2) Must(device.Wait(tickets[step - 2]));
+    Batch& batch = batches[step % 2];
+    batch = {};
+    for (uint32_t i = 0; i < sequences.size(); ++i) {
+      Sequence& sequence = sequences[i];
+      const uint32_t pages = sequence.tokens / page_tokens + 1;
+      batch.members.push_back({.first_row = i,
+                               .rows = 1,
+                               .first_page = static_cast<uint32_t>(batch.pages.size()),
+                               .pages = pages,
+                               .kv_tokens = sequence.tokens,
+                               .samples = &kGreedy});
+      batch.tokens.push_back(sequence.next);
+      batch.positions.push_back(sequence.tokens++);
+      batch.pages.insert(batch.pages.end(), sequence.pages.begin(), sequence.pages.begin() + pages);
+      if (step > 0) batch.carried.push_back({.row = i, .batch = tickets.back(), .member = i});
+    }
+    tickets.push_back(Must(device.Submit(batch)));
+  }
+  for (size_t i = tickets.size() < 2 ? 0 : tickets.size() - 2; i < tickets.size(); ++i) {
+    Must(device.Wait(tickets[i]));
+  }
+  return Seconds(begin) / steps;
+}
+
+void Reserve(std::vector<Sequence>& sequences, uint32_t tokens, uint32_t page_tokens,
+             uint32_t& next_page) {
+  for (Sequence& sequence : sequences) {
+    while (sequence.pages.size() * page_tokens < tokens) {
+      sequence.pages.push_back(PageId{next_page++});
+    }
+  }
+}
+
+int Run(const std::string& shape, bool quick) {
+  nlohmann::ordered_json result;
+  const ModelConfig config = Shape(shape);
+  const CudaStatus status = FindCudaDevices();
+  if (status.devices.empty()) Must<int>(Fail(Code::kUnavailable, "{}", status.problem));
+  result["shape"] = shape;
+  result["device"] = status.devices[0];
+  Must<void>([]() -> Status {
+    const std::string error = cuda::OpenDevice(0);
+    if (!error.empty()) return Fail(Code::kUnavailable, "{}", error);
+    return {};
+  }());
+  const Limits limits{ReadBandwidth(), ProductRate()};
+  result["read_tb_s"] = limits.bytes_per_s / 1e12;
+  result["product_tflop_s"] = limits.flop_per_s / 1e12;
+
+  const double products = LayerProductSeconds(config, 2048);
+
+  const auto opened = Clock::now();
+  const auto device = Must(MakeRandomCudaBackend(config, {.max_batch_tokens = 2048}));
+  result["open_s"] = Seconds(opened);
+  RandomTokens random(config.vocab_size);
+  const uint32_t page_tokens = device->info().page_tokens;
+  constexpr uint32_t kContext = 1024;
+  const uint32_t steps = quick ? 32 : 128;
+
+  BareLoop loop(*device);
+  const uint32_t batches[] = {1, 8, 64, 256};
+  for (const uint32_t count : batches) {
+    const uint32_t pages_each = (kContext + 3 * steps) / page_tokens + 2;
+    if (uint64_t{count} * pages_each > device->info().total_pages) continue;
+    std::vector<Sequence> sequences(count);
+    uint32_t next_page = 0;
+    // The context's content does not matter for the speed: pages need not be filled.
+    for (Sequence& sequence : sequences) {
+      sequence.tokens = kContext - steps / 2;
+      sequence.next = random.Take(1)[0];
+    }
+    Reserve(sequences, kContext + 3 * steps, page_tokens, next_page);
+    Chained(*device, sequences, 8);
+    for (Sequence& sequence : sequences) sequence.tokens = kContext - steps / 2;
+    const double chained = Chained(*device, sequences, steps);
+    for (Sequence& sequence : sequences) sequence.tokens = kContext - steps / 2;
+    const auto begin = Clock::now();
+    for (uint32_t i = 0; i < steps; ++i) loop.Step(sequences);
+    const double stepped = Seconds(begin) / steps;
+    const double roof = RoofOf(config, limits, count, kContext);
+    result[fmt::format("decode_{}_tokens_per_s", count)] = count / chained;
+    result[fmt::format("decode_{}_ms", count)] = chained * 1e3;
+    result[fmt::format("decode_{}_stepped_ms", count)] = stepped * 1e3;
+    result[fmt::format("decode_{}_roof_share", count)] = roof / chained;
+  }
+  {  // 64 sequences behind one prefix
+    constexpr uint32_t kPrefix = 16'384;
+    constexpr uint32_t kOwn = 64;
+    std::vector<Sequence> sequences(64);
+    uint32_t next_page = 0;
+    std::vector<PageId> prefix;
+    while (prefix.size() * page_tokens < kPrefix) prefix.push_back(PageId{next_page++});
+    for (Sequence& sequence : sequences) {
+      sequence.pages = prefix;
+      sequence.tokens = kPrefix + kOwn;
+      sequence.next = random.Take(1)[0];
+    }
+    Reserve(sequences, kPrefix + kOwn + 2 * steps, page_tokens, next_page);
+    Chained(*device, sequences, 8);
+    for (Sequence& sequence : sequences) sequence.tokens = kPrefix + kOwn;
+    const double seconds = Chained(*device, sequences, steps);
+    const double roof = RoofOf(config, limits, 64, kOwn + steps / 2.0, kPrefix);
+    result["prefix_64_ms"] = seconds * 1e3;
+    result["prefix_64_roof_share"] = roof / seconds;
+  }
+  {  // prefill
+    constexpr uint32_t kTokens = 2048;
+    double best = 1e9;
+    for (int i = 0; i < 5; ++i) {
+      loop.Reset();
+      Sequence sequence;
+      const auto tokens = random.Take(kTokens);
+      const auto begin = Clock::now();
+      loop.Feed(sequence, tokens);
+      best = std::min(best, Seconds(begin));
+    }
+    result["prefill_2048_ms"] = best * 1e3;
+    result["prefill_2048_tokens_per_s"] = kTokens / best;
+    result["prefill_2048_share_of_products"] = products / best;
+  }
+  fmt::print("{}\n", result.dump(2));
+  return 0;
+}
+
+}  // namespace
+}  // namespace pie
+
+int main(int argc, char** argv) {
+  std::string shape = "8b";
+  bool quick = false;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--shape") == 0 && i + 1 < argc) {
+      shape = argv[++i];
+    } else if (std::strcmp(argv[i], "--quick") == 0) {
+      quick = true;
+    } else {
+      fmt::print(stderr, "usage: pie-gpu-bench [--shape 8b|1b|0.6b] [--quick]\n");
+      return 2;
+    }
+  }
+  return pie::Run(shape, quick);
+}

@@ -1,0 +1,51 @@
+// The CUDA device: runs models of all known architectures on an NVIDIA GPU, with weights, keys and
+// values in bfloat16. The kernels are an optional part of the build (make CUDA=1); the driver and
+// cuBLASLt are loaded at run time. Where one of them is missing, every function here says so.
+//
+// Two batches may be in flight, and tokens that one chooses are fed to the next without the host.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/result.h"
+#include "model/config.h"
+
+namespace pie {
+
+struct CudaOptions {
+  int device = 0;
+  uint32_t page_tokens = 32;
+  uint32_t total_pages = 0;   // 0: what fits into the device's memory, by `memory_share`
+  double memory_share = 0.9;  // of the memory that is free before the weights are loaded
+  uint32_t max_batch_tokens = 2048;
+  uint32_t max_batch_members = 256;
+  uint32_t max_positions = 0;  // 0: the model's context length; never more than that
+  bool graphs = true;          // steps of few rows run as recorded graphs
+  // Called with the bytes of tensors read so far, and the total.
+  std::function<void(uint64_t done, uint64_t total)> progress = {};
+};
+
+// What this build and this machine can do: one line per device, or the reason why there is none.
+struct CudaStatus {
+  bool built = false;
+  std::vector<std::string> devices;  // "NVIDIA H200, 139 GiB, compute capability 9.0"
+  std::string problem;               // empty if there is a device
+};
+CudaStatus FindCudaDevices();
+
+// Opens `path`, a GGUF file or a folder with config.json and safetensors; the files may be replaced
+// afterwards. Fails if the files cannot be read, if they do not hold a model that this device can
+// run, or if the device's memory is too small.
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const std::string& path,
+                                                 const CudaOptions& options);
+
+// A model of the given shape with random weights, for measurements.
+Result<std::unique_ptr<Backend>> MakeRandomCudaBackend(const ModelConfig& config,
+                                                       const CudaOptions& options);
+
+}  // namespace pie

@@ -1,0 +1,513 @@
+#include "backend/cuda/device/device_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "model/fingerprint.h"
+#include "model/model_files.h"
+
+namespace pie::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Rows for which graphs are recorded.
+constexpr uint32_t kBuckets[] = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256};
+constexpr uint32_t kMostPages = 1 << 18;
+constexpr size_t kStepBytes = 8U << 20;
+constexpr uint32_t kOutputTokens = 1 << 16;
+constexpr uint32_t kOutputValues = 1 << 18;
+constexpr auto kBusyWait = std::chrono::milliseconds(10);
+constexpr auto kLongestStep = std::chrono::seconds(120);
+
+std::string Describe(const DeviceInfo& device) {
+  return fmt::format("{}, {} GiB, compute capability {}.{}", device.name, device.memory_bytes >> 30,
+                     device.major, device.minor);
+}
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> DeviceBackend::Make(const ModelConfig& config,
+                                                     const CudaOptions& options,
+                                                     std::string fingerprint,
+                                                     const std::string& name,
+                                                     const MakeWeights& make_weights) {
+  PIE_RETURN_IF_ERROR(CheckShape(config, name));
+  std::unique_ptr<DeviceBackend> backend(new DeviceBackend(config, options));
+  PIE_RETURN_IF_ERROR(backend->Open(std::move(fingerprint), name, make_weights));
+  return backend;
+}
+
+DeviceBackend::~DeviceBackend() {
+  Enter();
+  if (stream_ != nullptr) Synchronize(stream_);
+  for (const auto& [key, graph] : graphs_) {
+    if (graph != nullptr) DestroyGraph(graph);
+  }
+  for (std::byte* const staging : staging_) FreePinned(staging);
+  for (const SamplingOutput& output : outputs_) {
+    FreePinned(output.tokens);
+    FreePinned(output.values);
+  }
+  FreePinned(done_);
+  if (stream_ != nullptr) DestroyStream(stream_);
+}
+
+Status DeviceBackend::Open(std::string fingerprint, const std::string& name,
+                           const MakeWeights& make_weights) {
+  if (options_.page_tokens == 0 || options_.max_batch_tokens == 0 ||
+      options_.max_batch_members == 0) {
+    return Fail(Code::kInvalid,
+                "page_tokens, max_batch_tokens and max_batch_members must be at least 1");
+  }
+  std::string why;
+  const std::vector<DeviceInfo> devices = ListDevices(&why);
+  const auto device = std::ranges::find(devices, options_.device, &DeviceInfo::number);
+  if (device == devices.end()) {
+    return Fail(Code::kUnavailable, "there is no CUDA device {}: {}; use the cpu driver",
+                options_.device, why.empty() ? fmt::format("{} found", devices.size()) : why);
+  }
+  if (device->major < 8) {
+    return Fail(Code::kUnavailable,
+                "{} has compute capability {}.{}; the cuda driver needs 8.0 or later", device->name,
+                device->major, device->minor);
+  }
+  if (const std::string error = OpenDevice(options_.device); !error.empty()) {
+    return Fail(Code::kUnavailable, "{} cannot be opened: {}", device->name, error);
+  }
+  const size_t free_before = FreeMemory();
+  stream_ = MakeStream();
+  blas_ = Blas::Load(&why);  // without it, our own products do all the work
+  weights_ = PIE_TRY(make_weights(stream_));
+  forward_ = PIE_TRY(Forward::Make(config_, weights_, options_.max_batch_tokens, device->processors,
+                                   blas_.get(), stream_));
+  info_ = {.name = "cuda",
+           .vocab_size = config_.vocab_size,
+           .page_tokens = options_.page_tokens,
+           .total_pages = options_.total_pages,
+           .max_batch_tokens = options_.max_batch_tokens,
+           .max_batch_members = options_.max_batch_members,
+           .max_positions = config_.context_length,
+           .batches_in_flight = 2};
+  if (options_.max_positions != 0) {
+    info_.max_positions = std::min(options_.max_positions, info_.max_positions);
+  }
+  const DeviceShape shape(config_);
+  builder_ = std::make_unique<StepBuilder>(
+      StepShape{.page_tokens = options_.page_tokens,
+                .vocab = config_.vocab_size,
+                .group = config_.heads / config_.kv_heads,
+                .kv_heads = config_.kv_heads,
+                .large_lines = LargeTileLines(shape.head_stride),
+                .processors = static_cast<uint32_t>(device->processors),
+                .max_parts = Forward::kMaxParts,
+                .max_members = options_.max_batch_members});
+  chosen_ = static_cast<uint32_t*>(PIE_TRY(memory_.Take(
+      uint64_t{StepBuilder::kRing} * options_.max_batch_members * sizeof(uint32_t), "tokens")));
+  done_ = static_cast<uint64_t*>(AllocatePinned(64));
+  if (done_ == nullptr) return Fail(Code::kExhausted, "the machine has no memory left to pin");
+  *done_ = 0;
+  PIE_RETURN_IF_ERROR(Reserve({}));
+  PIE_RETURN_IF_ERROR(AllocatePages(free_before));
+  info_.layout = fmt::format("bf16, {} layers, {} heads of {}, {} tokens a page, rope {}",
+                             config_.layers, config_.kv_heads, shape.head_stride, info_.page_tokens,
+                             config_.rope.factors == config_.rope.long_factors ? "long" : "short");
+  info_.fingerprint = std::move(fingerprint);
+  if (options_.graphs) WarmUp();
+  return Check(name.c_str());
+}
+
+Status DeviceBackend::AllocatePages(size_t free_before) {
+  const DeviceShape shape(config_);
+  const uint64_t page_numbers =
+      uint64_t{config_.layers} * 2 * config_.kv_heads * info_.page_tokens * shape.head_stride;
+  info_.page_bytes = page_numbers * 2;
+  if (info_.total_pages == 0) {
+    const auto budget = static_cast<uint64_t>(static_cast<double>(free_before) *
+                                              std::clamp(options_.memory_share, 0.0, 1.0));
+    const uint64_t used = free_before - FreeMemory();
+    const uint64_t room = budget > used ? (budget - used) / info_.page_bytes : 0;
+    if (room == 0) {
+      return Fail(Code::kExhausted,
+                  "the device's memory is too small: the weights take {} of {} MB, which leaves no "
+                  "room for a KV page of {} bytes",
+                  used >> 20, budget >> 20, info_.page_bytes);
+    }
+    info_.total_pages = static_cast<uint32_t>(std::min<uint64_t>(room, kMostPages));
+  }
+  const uint64_t bytes = info_.page_bytes * info_.total_pages;
+  pages_ = static_cast<std::byte*>(PIE_TRY(memory_.Take(bytes, "KV pages; lower total_pages")));
+  Fill(pages_, 0, bytes, stream_);
+  forward_->SetPages({.data = pages_,
+                      .page_stride = page_numbers,
+                      .page_tokens = info_.page_tokens,
+                      .page_shift = std::has_single_bit(info_.page_tokens)
+                                        ? static_cast<uint32_t>(std::countr_zero(info_.page_tokens))
+                                        : kNone,
+                      .kv_heads = config_.kv_heads,
+                      .head_stride = shape.head_stride});
+  return {};
+}
+
+// Makes room for a step's inputs and outputs. What grows has a new place, so graphs are recorded
+// again.
+Status DeviceBackend::Reserve(const StepPlan& plan) {
+  const bool grows = step_ == nullptr || plan.bytes.size() > step_bytes_ ||
+                     plan.tokens > output_tokens_ || plan.values > output_values_;
+  if (!grows) return {};
+  if (!flights_.empty()) Synchronize(stream_);
+  for (const auto& [key, graph] : graphs_) {
+    if (graph != nullptr) DestroyGraph(graph);
+  }
+  graphs_.clear();
+  step_bytes_ = std::max({kStepBytes, step_bytes_, plan.bytes.size() * 2});
+  const uint32_t tokens = std::max({kOutputTokens, output_tokens_, plan.tokens * 2});
+  const uint32_t values = std::max({kOutputValues, output_values_, plan.values * 2});
+  step_ = static_cast<std::byte*>(PIE_TRY(memory_.Take(step_bytes_, "a step's inputs")));
+  Fill(step_, 0, step_bytes_, stream_);
+  for (uint32_t i = 0; i < StepBuilder::kRing; ++i) {
+    // The outputs of a batch in flight that was waited for by nobody yet move along.
+    const SamplingOutput old = outputs_[i];
+    std::byte* const old_staging = staging_[i];
+    staging_[i] = static_cast<std::byte*>(AllocatePinned(step_bytes_));
+    outputs_[i].tokens = static_cast<uint32_t*>(AllocatePinned(size_t{tokens} * 4));
+    outputs_[i].values = static_cast<float*>(AllocatePinned(size_t{values} * 4));
+    if (staging_[i] == nullptr || outputs_[i].tokens == nullptr || outputs_[i].values == nullptr) {
+      return Fail(Code::kExhausted, "the machine has no memory left to pin");
+    }
+    if (old.tokens != nullptr) {
+      std::memcpy(outputs_[i].tokens, old.tokens, size_t{output_tokens_} * 4);
+      std::memcpy(outputs_[i].values, old.values, size_t{output_values_} * 4);
+    }
+    FreePinned(old.tokens);
+    FreePinned(old.values);
+    FreePinned(old_staging);
+  }
+  output_tokens_ = tokens;
+  output_values_ = values;
+  forward_->SetStep(reinterpret_cast<const StepHeader*>(step_));
+  return {};
+}
+
+std::optional<uint32_t> DeviceBackend::BucketOf(const StepPlan& plan) const {
+  if (!options_.graphs || !plan.host_reads.empty() || plan.header().probes > 0 || plan.rows == 0 ||
+      plan.reads * 2 < plan.rows) {
+    return std::nullopt;
+  }
+  for (const uint32_t bucket : kBuckets) {
+    if (plan.rows <= bucket) {
+      return bucket <= options_.max_batch_tokens ? std::optional(bucket) : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+pie::cuda::Sampling DeviceBackend::SamplingOf(uint32_t first_read) const {
+  pie::cuda::Sampling sampling{.step = reinterpret_cast<const StepHeader*>(step_),
+                               .logits = forward_->logits(),
+                               .stride = forward_->logit_stride(),
+                               .vocab = config_.vocab_size,
+                               .first_read = first_read,
+                               .chosen = chosen_};
+  std::ranges::copy(outputs_, sampling.outputs);
+  return sampling;
+}
+
+void DeviceBackend::LaunchBucket(uint32_t bucket, bool large_tiles) {
+  forward_->RunLayers(bucket, large_tiles, chosen_);
+  forward_->RunLogits(0, bucket);
+  RunSamples(SamplingOf(0), 0, kNone, bucket, stream_);
+  RunPublish(reinterpret_cast<const StepHeader*>(step_), done_, stream_);
+}
+
+// An empty step is run for every bucket: it chooses products by measurement, loads all kernels, and
+// is then recorded.
+void DeviceBackend::WarmUp() {
+  Synchronize(stream_);
+  for (const uint32_t bucket : kBuckets) {
+    if (bucket > options_.max_batch_tokens) break;
+    forward_->Tune(bucket);
+    LaunchBucket(bucket, true);
+    Synchronize(stream_);
+    BeginCapture(stream_);
+    LaunchBucket(bucket, false);
+    graphs_[{bucket, false}] = EndCapture(stream_);
+  }
+  forward_->Tune(options_.max_batch_tokens);
+  Synchronize(stream_);
+}
+
+void DeviceBackend::LaunchStep(const StepPlan& plan, uint32_t bucket,
+                               std::vector<float>* host_logits) {
+  const StepHeader& header = plan.header();
+  if (header.page_copies > 0) {
+    RunPageCopies(pages_, info_.page_bytes,
+                  reinterpret_cast<const uint32_t*>(step_ + header.copies), header.page_copies,
+                  stream_);
+  }
+  if (bucket > 0) {
+    Graph& graph = graphs_[{bucket, plan.has_large_tiles}];
+    if (graph == nullptr) {
+      BeginCapture(stream_);
+      LaunchBucket(bucket, plan.has_large_tiles);
+      graph = EndCapture(stream_);
+    }
+    if (graph != nullptr) RunGraph(graph, stream_);
+    return;
+  }
+  if (plan.rows > 0) forward_->RunLayers(plan.rows, plan.has_large_tiles, chosen_);
+  const auto* const items = ArrayOf<SampleItem>(&header, header.sample_items);
+  const auto* const probes = ArrayOf<ProbeItem>(&header, header.probe_items);
+  uint32_t item = 0;
+  uint32_t probe = 0;
+  size_t on_host = 0;
+  host_logits->resize(plan.host_reads.size() * config_.vocab_size);
+  for (uint32_t first = 0; first < plan.reads; first += Forward::kLogitRows) {
+    const uint32_t count = std::min(Forward::kLogitRows, plan.reads - first);
+    forward_->RunLogits(first, count);
+    uint32_t items_end = item;
+    while (items_end < header.items && items[items_end].read < first + count) ++items_end;
+    uint32_t probes_end = probe;
+    while (probes_end < header.probes && probes[probes_end].read < first + count) ++probes_end;
+    const pie::cuda::Sampling sampling = SamplingOf(first);
+    if (items_end > item) RunSamples(sampling, item, items_end - item, items_end - item, stream_);
+    RunProbes(sampling, probe, probes_end - probe, stream_);
+    item = items_end;
+    probe = probes_end;
+    for (; on_host < plan.host_reads.size() && plan.host_reads[on_host] < first + count;
+         ++on_host) {
+      const uint64_t row = plan.host_reads[on_host] - first;
+      CopyOut(host_logits->data() + on_host * config_.vocab_size,
+              forward_->logits() + row * forward_->logit_stride(),
+              uint64_t{config_.vocab_size} * sizeof(float), stream_);
+    }
+  }
+  RunPublish(reinterpret_cast<const StepHeader*>(step_), done_, stream_);
+}
+
+// CUDA remembers the current device for each thread.
+void DeviceBackend::Enter() {
+  const std::thread::id now = std::this_thread::get_id();
+  if (thread_ == now) return;
+  OpenDevice(options_.device);
+  thread_ = now;
+}
+
+Result<Backend::Ticket> DeviceBackend::Submit(const Batch& batch) {
+  Enter();
+  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  PIE_CHECK(flights_.size() < info_.batches_in_flight);
+  PIE_CHECK(batch.tokens.size() <= info_.max_batch_tokens &&
+            batch.members.size() <= info_.max_batch_members);
+  for (const PageId page : batch.pages) PIE_CHECK(page.value < info_.total_pages);
+  for (const PageCopy& copy : batch.copies) {
+    PIE_CHECK(copy.from.value < info_.total_pages && copy.to.value < info_.total_pages &&
+              copy.from != copy.to);
+  }
+  const Ticket ticket = ++ticket_;
+  Flight& flight = flights_.emplace_back();
+  flight.ticket = ticket;
+  flight.batch = &batch;
+  builder_->Build(batch, ticket, flight.plan);
+  if (Status status = Reserve(flight.plan); !status) {
+    flights_.pop_back();
+    return std::unexpected(status.error());
+  }
+  std::byte* const staging = staging_[ticket % StepBuilder::kRing];
+  std::memcpy(staging, flight.plan.bytes.data(), flight.plan.bytes.size());
+  CopyIn(step_, staging, flight.plan.bytes.size(), stream_);
+  LaunchStep(flight.plan, BucketOf(flight.plan).value_or(0), &flight.logits);
+  if (Status status = Check("a batch could not be started"); !status) {
+    flights_.pop_back();
+    return std::unexpected(status.error());
+  }
+  return ticket;
+}
+
+// Asks CUDA for errors. After one, the device is lost: everything fails.
+Status DeviceBackend::Check(const char* what) {
+  const std::string error = TakeError();
+  if (error.empty()) return {};
+  failure_ = fmt::format("the CUDA device failed: {}: {}; restart the engine", what, error);
+  return Fail(Code::kInternal, "{}", failure_);
+}
+
+// Looks at the pinned word that a step's last kernel writes, which is quicker than an event.
+Status DeviceBackend::WaitForTicket(Ticket ticket) {
+  const volatile uint64_t* const done = done_;
+  const auto start = Clock::now();
+  for (uint32_t spins = 0; *done < ticket; ++spins) {
+    Pause();
+    if (spins % 256 != 255) continue;
+    const auto waited = Clock::now() - start;
+    if (IsDone(stream_) && *done < ticket) {
+      if (Status status = Check("a kernel failed"); !status) return status;
+      failure_ = "the CUDA device failed: a batch ended without a result; restart the engine";
+      return Fail(Code::kInternal, "{}", failure_);
+    }
+    if (waited > kLongestStep) {
+      failure_ = "the CUDA device failed: a batch takes longer than 120 s; restart the engine";
+      return Fail(Code::kInternal, "{}", failure_);
+    }
+    if (waited > kBusyWait) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return {};
+}
+
+bool DeviceBackend::CarriedTokenCame(const Batch::CarriedToken& carried) const {
+  const auto source = std::ranges::find(choices_, carried.batch, &Choices::ticket);
+  return source != choices_.end() && carried.member < source->chosen.size() &&
+         source->chosen[carried.member];
+}
+
+Result<BatchOutput> DeviceBackend::Wait(Ticket ticket) {
+  Enter();
+  PIE_CHECK(!flights_.empty() && flights_.front().ticket == ticket);
+  Choices& choices = choices_.emplace_back(Choices{.ticket = ticket, .chosen = {}});
+  if (choices_.size() > StepBuilder::kRing) choices_.pop_front();
+  const Status status = failure_.empty() ? WaitForTicket(ticket) : Check("");
+  const Flight flight = std::move(flights_.front());
+  flights_.pop_front();
+  if (!status || !failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
+  const Batch& batch = *flight.batch;
+  BatchOutput output;
+  output.slots.resize(batch.members.size());
+  choices.chosen.assign(batch.members.size(), false);
+  std::vector<bool> failed(batch.members.size());
+  const auto fail = [&](uint32_t member, Error error, bool wrote_kv) {
+    if (failed[member]) return;
+    output.failures.push_back({.member = member, .error = std::move(error), .wrote_kv = wrote_kv});
+    failed[member] = true;
+  };
+  for (const Batch::CarriedToken& carried : batch.carried) {
+    if (CarriedTokenCame(carried)) continue;
+    for (uint32_t i = 0; i < batch.members.size(); ++i) {
+      const Batch::Member& member = batch.members[i];
+      if (carried.row < member.first_row || carried.row - member.first_row >= member.rows) continue;
+      fail(i, {Code::kInternal, "an earlier batch failed, and did not choose the token to feed"},
+           false);
+    }
+  }
+  for (const auto& [member, error] : flight.plan.failures) fail(member, error, true);
+  for (uint32_t i = 0; i < batch.members.size(); ++i) {
+    if (Status read = ReadMember(flight, i, output.slots[i]); !read) fail(i, read.error(), true);
+    choices.chosen[i] = flight.plan.chooses[i] && !failed[i];
+  }
+  return output;
+}
+
+Status DeviceBackend::ReadMember(const Flight& flight, uint32_t index, std::vector<Slot>& slots) {
+  const Batch::Member& member = flight.batch->members[index];
+  const SamplingOutput& output = outputs_[flight.ticket % StepBuilder::kRing];
+  for (const SlotPlan& plan : flight.plan.slots[index]) {
+    const SampleSpec& spec = (*member.samples)[plan.spec];
+    switch (plan.kind) {
+      case SlotPlan::Kind::kTokens:
+        for (uint32_t i = 0; i < plan.count; ++i) {
+          const uint32_t token = output.tokens[plan.first + i];
+          if (token >= config_.vocab_size) {
+            return Fail(Code::kInvalid, "the logit mask allows no token: allow at least one");
+          }
+          slots.emplace_back(TokenSlot{token});
+        }
+        break;
+      case SlotPlan::Kind::kLogprobs:
+        slots.emplace_back(
+            LogprobsSlot{{output.values + plan.first, output.values + plan.first + plan.count}});
+        break;
+      case SlotPlan::Kind::kEntropy:
+        slots.emplace_back(EntropySlot{output.values[plan.first]});
+        break;
+      case SlotPlan::Kind::kOnHost: {
+        const std::span logits(flight.logits.data() + size_t{plan.first} * config_.vocab_size,
+                               config_.vocab_size);
+        AllowedTokens mask(member.logit_mask);
+        if (member.masks != nullptr) {
+          mask = AllowedTokens(PIE_TRY(member.masks->Bits(MaskIndexOf(member, plan.row))));
+        }
+        const DrawKey key = DrawKeyOf(member, plan.row);
+        PIE_RETURN_IF_ERROR(
+            sampling_.Read(spec, logits, mask, {key.seed, plan.spec, key.row}, slots));
+        break;
+      }
+    }
+  }
+  return {};
+}
+
+Status DeviceBackend::ReadPage(PageId page, std::span<std::byte> content) {
+  Enter();
+  PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
+  CopyOut(content.data(), pages_ + page.value * info_.page_bytes, content.size(), stream_);
+  Synchronize(stream_);
+  return Check("a page could not be read");
+}
+
+Status DeviceBackend::WritePage(PageId page, std::span<const std::byte> content) {
+  Enter();
+  PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
+  CopyIn(pages_ + page.value * info_.page_bytes, content.data(), content.size(), stream_);
+  Synchronize(stream_);
+  return Check("a page could not be written");
+}
+
+}  // namespace pie::cuda
+
+namespace pie {
+
+CudaStatus FindCudaDevices() {
+  CudaStatus status{.built = true, .devices = {}, .problem = {}};
+  for (const cuda::DeviceInfo& device : cuda::ListDevices(&status.problem)) {
+    status.devices.push_back(cuda::Describe(device));
+  }
+  return status;
+}
+
+namespace {
+
+// A model with two sets of rotary factors uses the long ones if the device can hold sequences that
+// need them, for all sequences: keys stay in pages that later and longer sequences share.
+void ChooseRopeFactors(const CudaOptions& options, ModelConfig& config) {
+  if (config.rope.long_factors.empty()) return;
+  uint64_t room = config.context_length;
+  if (options.max_positions != 0) room = std::min<uint64_t>(room, options.max_positions);
+  if (options.total_pages != 0) {
+    room = std::min(room, uint64_t{options.total_pages} * options.page_tokens);
+  }
+  if (room > config.rope.original_context) config.rope.factors = config.rope.long_factors;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const std::string& path,
+                                                 const CudaOptions& options) {
+  const ModelFiles files = PIE_TRY(ModelFiles::Open(path));
+  ModelConfig config = files.config();
+  ChooseRopeFactors(options, config);
+  return cuda::DeviceBackend::Make(
+      config, options, FingerprintOf(files), path, [&](cuda::Stream stream) {
+        return cuda::LoadDeviceWeights(files, stream, options.progress);
+      });
+}
+
+Result<std::unique_ptr<Backend>> MakeRandomCudaBackend(const ModelConfig& config,
+                                                       const CudaOptions& options) {
+  return cuda::DeviceBackend::Make(
+      config, options, "random", "random weights",
+      [&](cuda::Stream stream) { return cuda::MakeRandomWeights(config, stream); });
+}
+
+}  // namespace pie

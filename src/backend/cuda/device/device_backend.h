@@ -1,0 +1,98 @@
+// The class behind cuda_backend.h. See there.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/device_weights.h"
+#include "backend/cuda/device/forward.h"
+#include "backend/cuda/step_builder.h"
+#include "backend/sampling.h"
+
+namespace pie::cuda {
+
+class DeviceBackend final : public Backend {
+ public:
+  // `config` has its rotary factors chosen. `open` makes the weights, once the device is open.
+  using MakeWeights = std::function<Result<DeviceWeights>(Stream stream)>;
+  static Result<std::unique_ptr<Backend>> Make(const ModelConfig& config,
+                                               const CudaOptions& options, std::string fingerprint,
+                                               const std::string& name,
+                                               const MakeWeights& make_weights);
+  ~DeviceBackend() override;
+
+  const BackendInfo& info() const override { return info_; }
+  Result<Ticket> Submit(const Batch& batch) override;
+  Result<BatchOutput> Wait(Ticket ticket) override;
+  Status ReadPage(PageId page, std::span<std::byte> content) override;
+  Status WritePage(PageId page, std::span<const std::byte> content) override;
+
+ private:
+  struct Flight {  // a batch in flight
+    Ticket ticket = 0;
+    const Batch* batch = nullptr;
+    StepPlan plan;
+    std::vector<float> logits;  // of plan.host_reads
+  };
+  // What became of the first token of each member of a batch.
+  struct Choices {
+    Ticket ticket = 0;
+    std::vector<bool> chosen;
+  };
+
+  DeviceBackend(const ModelConfig& config, const CudaOptions& options)
+      : config_(config), options_(options) {}
+  Status Open(std::string fingerprint, const std::string& name, const MakeWeights& make_weights);
+  void Enter();
+  Status AllocatePages(size_t free_before);
+  Status Reserve(const StepPlan& plan);
+  void WarmUp();
+  // Launches everything behind the copy of the inputs. With a `bucket`, for that many rows.
+  void LaunchStep(const StepPlan& plan, uint32_t bucket, std::vector<float>* host_logits);
+  void LaunchBucket(uint32_t bucket, bool large_tiles);
+  std::optional<uint32_t> BucketOf(const StepPlan& plan) const;
+  pie::cuda::Sampling SamplingOf(uint32_t first_read) const;
+  Status WaitForTicket(Ticket ticket);
+  Status Check(const char* what);
+  Status ReadMember(const Flight& flight, uint32_t member, std::vector<Slot>& slots);
+  bool CarriedTokenCame(const Batch::CarriedToken& carried) const;
+
+  const ModelConfig config_;
+  const CudaOptions options_;
+  BackendInfo info_;
+  std::thread::id thread_;  // that last called
+  Stream stream_ = nullptr;
+  std::unique_ptr<Blas> blas_;
+  DeviceWeights weights_;
+  std::unique_ptr<Forward> forward_;
+  std::unique_ptr<StepBuilder> builder_;
+  DeviceMemory memory_;
+  std::byte* pages_ = nullptr;
+  uint32_t* chosen_ = nullptr;  // device: [kRing, members]
+
+  std::byte* step_ = nullptr;  // device: a StepHeader and its arrays
+  size_t step_bytes_ = 0;
+  std::byte* staging_[StepBuilder::kRing] = {};  // pinned, step_bytes_ each
+  SamplingOutput outputs_[StepBuilder::kRing];   // pinned
+  uint32_t output_tokens_ = 0;
+  uint32_t output_values_ = 0;
+  uint64_t* done_ = nullptr;  // pinned: the last ticket that has run
+
+  std::map<std::pair<uint32_t, bool>, Graph> graphs_;  // by rows and large tiles
+  std::deque<Flight> flights_;
+  std::deque<Choices> choices_;
+  pie::Sampling sampling_;
+  Ticket ticket_ = 0;
+  std::string failure_;  // the device is lost
+};
+
+}  // namespace pie::cuda

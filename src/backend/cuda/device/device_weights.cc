@@ -1,0 +1,334 @@
+#include "backend/cuda/device/device_weights.h"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <string>
+
+#include "backend/cuda/device/expert_reader.h"
+#include "backend/cuda/device/matrix_builder.h"
+#include "backend/cuda/device/tensor_reader.h"
+#include "backend/cuda/kernels/attention.h"
+#include "backend/cuda/kernels/random_fill.h"
+
+namespace pie::cuda {
+namespace {
+
+uint32_t Padded(uint32_t size) {
+  return (size + 7) / 8 * 8;
+}
+
+// Where row j of gate goes in a matrix that has gate and up in turn; up is 8 rows below.
+uint64_t GateRow(uint64_t j) {
+  return j / 8 * 16 + j % 8;
+}
+uint64_t UpRow(uint64_t j) {
+  return GateRow(j) + 8;
+}
+
+class Loader {
+ public:
+  Loader(const ModelFiles& files, Stream stream, const LoadProgress& progress)
+      : config_(files.config()),
+        shape_(config_),
+        names_(NamesOf(files)),
+        reader_(files, progress),
+        stream_(stream) {}
+
+  Result<DeviceWeights> Load() {
+    DeviceWeights out{.memory = std::make_unique<DeviceMemory>()};
+    memory_ = out.memory.get();
+    const uint64_t hidden = config_.hidden_size;
+    out.embedding = PIE_TRY(Plain(names_.embedding, config_.vocab_size, hidden));
+    out.output = config_.tied_embeddings
+                     ? out.embedding
+                     : PIE_TRY(Plain(names_.output, config_.vocab_size, hidden));
+    for (uint32_t i = 0; i < config_.layers; ++i) {
+      layer_ = i;
+      DeviceLayer& layer = out.layers.emplace_back();
+      PIE_RETURN_IF_ERROR(Norms(layer));
+      PIE_RETURN_IF_ERROR(Attention(layer));
+      PIE_RETURN_IF_ERROR(config_.moe.experts == 0 ? FeedForward(layer) : Experts(layer));
+    }
+    std::vector<float> norm = PIE_TRY(reader_.Floats(names_.output_norm, {hidden}));
+    for (float& weight : norm) weight += config_.norm_offset;
+    out.output_norm = PIE_TRY(Upload(norm));
+    PIE_RETURN_IF_ERROR(reader_.CheckUnused(names_));
+    reader_.Finish();
+    Synchronize(stream_);
+    return out;
+  }
+
+ private:
+  std::string Name(std::string_view part, std::string_view kind) const {
+    return names_.InLayer(layer_, part).append(kind);
+  }
+
+  // The copies are synchronous for memory that is not pinned, so the source may be reused.
+  Result<const void*> Upload(const MatrixBuilder& matrix) {
+    const auto numbers = matrix.numbers();
+    void* const to = PIE_TRY(memory_->Take(numbers.size_bytes(), "the weights"));
+    CopyIn(to, numbers.data(), numbers.size_bytes(), stream_);
+    Synchronize(stream_);
+    return to;
+  }
+  Result<const float*> Upload(std::span<const float> numbers) {
+    void* const to = PIE_TRY(memory_->Take(numbers.size_bytes(), "the weights"));
+    CopyIn(to, numbers.data(), numbers.size_bytes(), stream_);
+    Synchronize(stream_);
+    return static_cast<const float*>(to);
+  }
+
+  Result<const void*> Plain(const std::string& name, uint64_t rows, uint64_t columns) {
+    MatrixBuilder matrix(rows, columns);
+    const Tensor& tensor = *PIE_TRY(reader_.Find(name, {rows, columns}));
+    PIE_RETURN_IF_ERROR(reader_.Put(matrix, tensor, 0, rows, [](uint64_t i) { return i; }));
+    return Upload(matrix);
+  }
+
+  Result<const float*> Norm(std::string_view part, uint64_t size) {
+    auto weights = PIE_TRY(reader_.Floats(Name(part, ".weight"), {size}));
+    for (float& weight : weights) weight += config_.norm_offset;
+    return Upload(weights);
+  }
+
+  Status Norms(DeviceLayer& out) {
+    const uint64_t hidden = config_.hidden_size;
+    if (config_.norms != NormPlacement::kAfter) {
+      out.attention_norm = PIE_TRY(Norm(names_.attention_norm, hidden));
+      out.ffn_norm = PIE_TRY(Norm(names_.ffn_norm, hidden));
+    }
+    if (config_.norms != NormPlacement::kBefore) {
+      out.attention_post_norm = PIE_TRY(Norm(names_.attention_post_norm, hidden));
+      out.ffn_post_norm = PIE_TRY(Norm(names_.ffn_post_norm, hidden));
+    }
+    return {};
+  }
+
+  // Row or column of number i of head i / head_dim, from head `first` on.
+  MatrixBuilder::Place HeadPlace(uint64_t first) const {
+    const uint64_t dim = config_.head_dim;
+    const uint64_t stride = shape_.head_stride;
+    return [=](uint64_t i) { return (first + i / dim) * stride + i % dim; };
+  }
+
+  Status Attention(DeviceLayer& out) {
+    const uint64_t hidden = config_.hidden_size;
+    const uint64_t dim = config_.head_dim;
+    const uint64_t q_rows = config_.heads * dim;
+    const uint64_t kv_rows = config_.kv_heads * dim;
+    MatrixBuilder qkv(shape_.qkv_size, hidden);
+    std::vector<float> bias(config_.qkv_bias ? shape_.qkv_size : 0);
+    const uint64_t all = q_rows + 2 * kv_rows;
+    uint64_t head = 0;
+    uint64_t row = 0;  // in a fused tensor
+    const std::pair<std::string_view, uint64_t> parts[] = {
+        {names_.q, q_rows}, {names_.k, kv_rows}, {names_.v, kv_rows}};
+    for (const auto& [part, rows] : parts) {
+      const std::string_view name = config_.fused_qkv ? names_.qkv : part;
+      const uint64_t height = config_.fused_qkv ? all : rows;
+      const auto place = HeadPlace(head);
+      const Tensor& tensor = *PIE_TRY(reader_.Find(Name(name, ".weight"), {height, hidden}));
+      PIE_RETURN_IF_ERROR(reader_.Put(qkv, tensor, config_.fused_qkv ? row : 0, rows, place));
+      if (config_.qkv_bias) {
+        const auto values = PIE_TRY(reader_.Floats(Name(name, ".bias"), {height}));
+        for (uint64_t i = 0; i < rows; ++i) {
+          bias[place(i)] = values[config_.fused_qkv ? row + i : i];
+        }
+      }
+      head += rows / dim;
+      row += rows;
+    }
+    out.qkv = PIE_TRY(Upload(qkv));
+    if (config_.qkv_bias) out.qkv_bias = PIE_TRY(Upload(bias));
+
+    MatrixBuilder o(hidden, shape_.q_size);
+    const Tensor& tensor = *PIE_TRY(reader_.Find(Name(names_.o, ".weight"), {hidden, q_rows}));
+    const bool padded = dim != shape_.head_stride;
+    PIE_RETURN_IF_ERROR(reader_.Put(
+        o, tensor, 0, hidden, [](uint64_t i) { return i; },
+        padded ? HeadPlace(0) : MatrixBuilder::Place{}));
+    out.o = PIE_TRY(Upload(o));
+    if (config_.attention_output_bias) {
+      out.o_bias = PIE_TRY(Upload(PIE_TRY(reader_.Floats(Name(names_.o, ".bias"), {hidden}))));
+    }
+    if (config_.qk_norm != QkNorm::kNone) {
+      const bool each = config_.qk_norm == QkNorm::kHead;
+      out.q_norm = PIE_TRY(Norm(names_.q_norm, each ? dim : q_rows));
+      out.k_norm = PIE_TRY(Norm(names_.k_norm, each ? dim : kv_rows));
+    }
+    if (config_.attention_sinks) {
+      out.sinks = PIE_TRY(Upload(PIE_TRY(reader_.Floats(Name(names_.sinks, ""), {config_.heads}))));
+    }
+    return {};
+  }
+
+  Status FeedForward(DeviceLayer& out) {
+    const uint64_t hidden = config_.hidden_size;
+    const uint64_t ffn = config_.ffn_size;
+    MatrixBuilder gate_up(2 * uint64_t{shape_.ffn_stride}, hidden);
+    if (config_.fused_qkv) {
+      const Tensor& both =
+          *PIE_TRY(reader_.Find(Name(names_.gate_up, ".weight"), {2 * ffn, hidden}));
+      PIE_RETURN_IF_ERROR(reader_.Put(gate_up, both, 0, ffn, GateRow));
+      PIE_RETURN_IF_ERROR(reader_.Put(gate_up, both, ffn, ffn, UpRow));
+    } else {
+      const Tensor& gate = *PIE_TRY(reader_.Find(Name(names_.gate, ".weight"), {ffn, hidden}));
+      PIE_RETURN_IF_ERROR(reader_.Put(gate_up, gate, 0, ffn, GateRow));
+      const Tensor& up = *PIE_TRY(reader_.Find(Name(names_.up, ".weight"), {ffn, hidden}));
+      PIE_RETURN_IF_ERROR(reader_.Put(gate_up, up, 0, ffn, UpRow));
+    }
+    out.gate_up = PIE_TRY(Upload(gate_up));
+    MatrixBuilder down(hidden, shape_.ffn_stride);
+    const Tensor& tensor = *PIE_TRY(reader_.Find(Name(names_.down, ".weight"), {hidden, ffn}));
+    PIE_RETURN_IF_ERROR(reader_.Put(down, tensor, 0, hidden, [](uint64_t i) { return i; }));
+    out.down = PIE_TRY(Upload(down));
+    return {};
+  }
+
+  Status Experts(DeviceLayer& out) {
+    const uint64_t hidden = config_.hidden_size;
+    const uint64_t ffn = config_.moe.ffn_size;
+    const uint64_t experts = config_.moe.experts;
+    const uint64_t stride = shape_.ffn_stride;
+    MatrixBuilder router(experts, hidden);
+    const Tensor& tensor =
+        *PIE_TRY(reader_.Find(Name(names_.router, ".weight"), {experts, hidden}));
+    PIE_RETURN_IF_ERROR(reader_.Put(router, tensor, 0, experts, [](uint64_t i) { return i; }));
+    out.router = PIE_TRY(Upload(router));
+    if (config_.moe.router_bias) {
+      out.router_bias =
+          PIE_TRY(Upload(PIE_TRY(reader_.Floats(Name(names_.router, ".bias"), {experts}))));
+    }
+    MatrixBuilder gate_up(experts * 2 * stride, hidden);
+    MatrixBuilder down(experts * hidden, stride);
+    ExpertBiases biases;
+    if (config_.ffn_bias) {
+      biases.gate_up.resize(experts * 2 * stride);
+      biases.down.resize(experts * hidden);
+    }
+    const auto in_expert = [](uint64_t e, uint64_t rows, auto&& place) {
+      return [=](uint64_t i) { return e * rows + place(i); };
+    };
+    ExpertReader parts(reader_, config_, names_, layer_);
+    PIE_RETURN_IF_ERROR(parts.Read(
+        names_.expert_gate, 0, ffn, hidden, gate_up,
+        [&](uint64_t e) { return in_expert(e, 2 * stride, GateRow); }, biases.gate_up));
+    PIE_RETURN_IF_ERROR(parts.Read(
+        names_.expert_up, 1, ffn, hidden, gate_up,
+        [&](uint64_t e) { return in_expert(e, 2 * stride, UpRow); }, biases.gate_up));
+    PIE_RETURN_IF_ERROR(parts.Read(
+        names_.expert_down, 0, hidden, ffn, down,
+        [&](uint64_t e) { return in_expert(e, hidden, [](uint64_t i) { return i; }); },
+        biases.down));
+    out.gate_up = PIE_TRY(Upload(gate_up));
+    out.down = PIE_TRY(Upload(down));
+    if (config_.ffn_bias) {
+      out.gate_up_bias = PIE_TRY(Upload(biases.gate_up));
+      out.down_bias = PIE_TRY(Upload(biases.down));
+    }
+    return {};
+  }
+
+  struct ExpertBiases {
+    std::vector<float> gate_up, down;
+  };
+
+  const ModelConfig& config_;
+  const DeviceShape shape_;
+  const WeightNames names_;
+  TensorReader reader_;
+  const Stream stream_;
+  DeviceMemory* memory_ = nullptr;
+  uint32_t layer_ = 0;
+};
+
+}  // namespace
+
+DeviceMemory::~DeviceMemory() {
+  for (void* const block : blocks_) Free(block);
+}
+
+Result<void*> DeviceMemory::Take(uint64_t bytes, const char* what) {
+  void* const block = Allocate(bytes == 0 ? 16 : bytes);
+  if (block == nullptr) {
+    const uint64_t free = FreeMemory();
+    return Fail(Code::kExhausted,
+                "the device's memory is too small for {}: {} MB are free, {} MB more are needed",
+                what, free >> 20, bytes > free ? ((bytes - free) >> 20) + 1 : bytes >> 20);
+  }
+  blocks_.push_back(block);
+  bytes_ += bytes;
+  return block;
+}
+
+DeviceShape::DeviceShape(const ModelConfig& config)
+    : head_stride(Padded(config.head_dim)),
+      q_size(config.heads * head_stride),
+      qkv_size((config.heads + 2 * config.kv_heads) * head_stride),
+      ffn_stride(Padded(config.moe.experts == 0 ? config.ffn_size : config.moe.ffn_size)) {}
+
+Status CheckShape(const ModelConfig& config, const std::string& name) {
+  const uint32_t group = config.heads / config.kv_heads;
+  if (config.head_dim > kMaxHeadStride || config.hidden_size % 8 != 0 ||
+      config.hidden_size > 32'768 || group > 64) {
+    return Fail(Code::kUnavailable,
+                "{}: the cuda driver supports heads of at most {} dimensions, at most 64 query "
+                "heads per KV head, and hidden sizes that are multiples of 8 up to 32768; this "
+                "model has {}, {} and {}; use the cpu driver",
+                name, kMaxHeadStride, config.head_dim, group, config.hidden_size);
+  }
+  if (config.ffn_bias && config.moe.experts == 0) {
+    return Fail(Code::kUnavailable,
+                "{}: the cuda driver does not support biases of dense feed-forward layers; use the "
+                "cpu driver",
+                name);
+  }
+  return {};
+}
+
+Result<DeviceWeights> LoadDeviceWeights(const ModelFiles& files, Stream stream,
+                                        const LoadProgress& progress) {
+  return Loader(files, stream, progress).Load();
+}
+
+Result<DeviceWeights> MakeRandomWeights(const ModelConfig& config, Stream stream) {
+  const DeviceShape shape(config);
+  DeviceWeights out{.memory = std::make_unique<DeviceMemory>()};
+  uint32_t seed = 0;
+  const uint64_t hidden = config.hidden_size;
+  const auto matrix = [&](uint64_t rows, uint64_t columns) -> Result<const void*> {
+    void* const to = PIE_TRY(out.memory->Take(rows * columns * 2, "the weights"));
+    FillRandom(to, rows * columns, ++seed, 1.7F / std::sqrt(static_cast<float>(columns)), stream);
+    return to;
+  };
+  const auto ones = [&](uint64_t size) -> Result<const float*> {
+    void* const to = PIE_TRY(out.memory->Take(size * sizeof(float), "the weights"));
+    const std::vector<float> values(size, 1.0F);
+    CopyIn(to, values.data(), size * sizeof(float), stream);
+    Synchronize(stream);
+    return static_cast<const float*>(to);
+  };
+  out.embedding = PIE_TRY(matrix(config.vocab_size, hidden));
+  out.output = config.tied_embeddings ? out.embedding : PIE_TRY(matrix(config.vocab_size, hidden));
+  out.output_norm = PIE_TRY(ones(hidden));
+  for (uint32_t i = 0; i < config.layers; ++i) {
+    DeviceLayer& layer = out.layers.emplace_back();
+    layer.attention_norm = PIE_TRY(ones(hidden));
+    layer.ffn_norm = PIE_TRY(ones(hidden));
+    layer.qkv = PIE_TRY(matrix(shape.qkv_size, hidden));
+    layer.o = PIE_TRY(matrix(hidden, shape.q_size));
+    if (config.qk_norm == QkNorm::kHead) {
+      layer.q_norm = PIE_TRY(ones(config.head_dim));
+      layer.k_norm = PIE_TRY(ones(config.head_dim));
+    }
+    const uint64_t experts = std::max(config.moe.experts, 1U);
+    if (config.moe.experts > 0) layer.router = PIE_TRY(matrix(experts, hidden));
+    layer.gate_up = PIE_TRY(matrix(experts * 2 * shape.ffn_stride, hidden));
+    layer.down = PIE_TRY(matrix(experts * hidden, shape.ffn_stride));
+  }
+  Synchronize(stream);
+  return out;
+}
+
+}  // namespace pie::cuda

@@ -1,0 +1,433 @@
+#include "backend/cuda/device/forward.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pie::cuda {
+namespace {
+
+GateKind GateOf(Activation activation) {
+  switch (activation) {
+    case Activation::kGeluTanh:
+      return GateKind::kGeluTanh;
+    case Activation::kClampedSwiglu:
+      return GateKind::kClampedSwiglu;
+    case Activation::kSilu:
+      break;
+  }
+  return GateKind::kSilu;
+}
+
+// Without a measurement, products of more rows go to cuBLASLt.
+constexpr uint32_t kFewRows = 16;
+// Above this, rows are rounded up, so that cuBLASLt sees few different shapes.
+constexpr uint32_t kRowStep = 64;
+
+uint32_t RoundUp(uint32_t value, uint32_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Forward>> Forward::Make(const ModelConfig& config,
+                                               const DeviceWeights& weights, uint32_t max_rows,
+                                               int processors, Blas* blas, Stream stream) {
+  std::unique_ptr<Forward> forward(new Forward(config, weights, processors, blas, stream));
+  PIE_RETURN_IF_ERROR(forward->Allocate(max_rows));
+  return forward;
+}
+
+Status Forward::Allocate(uint32_t max_rows) {
+  max_rows_ = RoundUp(std::max(max_rows, kLogitRows), kRowStep);
+  const uint64_t rows = max_rows_;
+  const uint64_t hidden = config_.hidden_size;
+  const auto take = [&](auto*& buffer, uint64_t bytes) -> Status {
+    void* const memory = PIE_TRY(memory_.Take(bytes, "activations"));
+    Fill(memory, 0, bytes, stream_);  // rows that no step has filled are finite
+    buffer = static_cast<std::remove_reference_t<decltype(buffer)>>(memory);
+    return {};
+  };
+  const RopeConfig& rope = config_.rope;
+  const uint32_t pairs = rope.dims / 2;
+  std::vector<double> frequencies;
+  for (uint32_t i = 0; i < pairs; ++i) {
+    const double frequency = std::pow(rope.theta, -2.0 * i / rope.dims);
+    frequencies.push_back(rope.factors.empty() ? frequency : frequency / rope.factors[i]);
+  }
+  if (rope.sliding_theta != 0) {
+    rope_tables_ = 2;
+    for (uint32_t i = 0; i < pairs; ++i) {
+      frequencies.push_back(std::pow(rope.sliding_theta, -2.0 * i / rope.dims));
+    }
+  }
+  PIE_RETURN_IF_ERROR(take(frequencies_, frequencies.size() * sizeof(double)));
+  CopyIn(frequencies_, frequencies.data(), frequencies.size() * sizeof(double), stream_);
+  PIE_RETURN_IF_ERROR(take(cosines_, rope_tables_ * rows * pairs * 4));
+  PIE_RETURN_IF_ERROR(take(sines_, rope_tables_ * rows * pairs * 4));
+  PIE_RETURN_IF_ERROR(take(x_, rows * hidden * 4));
+  PIE_RETURN_IF_ERROR(take(delta_, rows * hidden * 4));
+  PIE_RETURN_IF_ERROR(take(h_, rows * hidden * 2));
+  PIE_RETURN_IF_ERROR(take(qkv_, rows * shape_.qkv_size * 4));
+  PIE_RETURN_IF_ERROR(take(q_, rows * shape_.q_size * 2));
+  PIE_RETURN_IF_ERROR(take(attended_, rows * shape_.q_size * 2));
+  PIE_RETURN_IF_ERROR(take(parts_, uint64_t{kMaxParts} * shape_.q_size * 4));
+  PIE_RETURN_IF_ERROR(take(part_logs_, uint64_t{kMaxParts} * config_.heads * 4));
+  logit_stride_ = RoundUp(config_.vocab_size, 8);
+  PIE_RETURN_IF_ERROR(take(logits_, uint64_t{kLogitRows} * logit_stride_ * 4));
+  const uint32_t experts = config_.moe.experts;
+  const uint64_t pairs_of = rows * std::max(1U, config_.moe.experts_used);
+  PIE_RETURN_IF_ERROR(take(gated_, pairs_of * shape_.ffn_stride * 2));
+  if (experts == 0) {
+    PIE_RETURN_IF_ERROR(take(gate_up_, rows * 2 * shape_.ffn_stride * 2));
+  } else {
+    PIE_RETURN_IF_ERROR(take(router_logits_, rows * experts * 4));
+    PIE_RETURN_IF_ERROR(take(routed_, pairs_of * 4));
+    PIE_RETURN_IF_ERROR(take(shares_, pairs_of * 4));
+    PIE_RETURN_IF_ERROR(take(sorted_rows_, pairs_of * 4));
+    PIE_RETURN_IF_ERROR(take(places_, pairs_of * 4));
+    PIE_RETURN_IF_ERROR(
+        take(expert_tiles_, (experts + pairs_of / kExpertTileRows + 1) * sizeof(ExpertTile)));
+    PIE_RETURN_IF_ERROR(take(expert_tile_count_, 16));
+    PIE_RETURN_IF_ERROR(take(down_, pairs_of * hidden * 4));
+  }
+  Synchronize(stream_);
+  return {};
+}
+
+BlasProduct Forward::ForBlas(const Product& product) const {
+  BlasProduct blas{.w = product.w,
+                   .x = product.x,
+                   .y = product.y,
+                   .n = product.n,
+                   .k = product.k,
+                   .rows = product.rows,
+                   .y_stride = product.y_stride,
+                   .to_float = true,
+                   .add = product.output == ProductOutput::kAdd};
+  if (blas.rows > kLogitRows) blas.rows = RoundUp(blas.rows, kRowStep);
+  if (product.output == ProductOutput::kGated) {
+    blas.y = gate_up_;
+    blas.y_stride = product.n;
+    blas.to_float = false;
+  }
+  return blas;
+}
+
+bool Forward::UsesBlas(const Product& product) const {
+  if (blas_ == nullptr || product.tiles != nullptr || product.bias != nullptr ||
+      product.n % 8 != 0 || product.x_stride != product.k) {
+    return false;
+  }
+  const auto measured = blas_is_faster_.find({product.n, product.k, product.rows});
+  return measured == blas_is_faster_.end() ? product.rows > kFewRows : measured->second;
+}
+
+void Forward::Multiply(Product product) {
+  if (product.rows == 0) return;
+  if (UsesBlas(product) && blas_->Run(ForBlas(product), stream_)) {
+    if (product.output == ProductOutput::kGated) {
+      RunGate(product.gate, gate_up_, product.y, product.rows, product.n / 2, stream_);
+    }
+    return;
+  }
+  RunProduct(product, stream_);
+}
+
+// Measures products as they run in a step: recorded, and each behind a small kernel that it waits
+// for.
+float Forward::MillisecondsOf(std::span<const void* const> matrices, uint32_t rows,
+                              const std::function<void(const void* matrix)>& run) {
+  BeginCapture(stream_);
+  for (const void* const matrix : matrices) {
+    RunResidual({.x = x_,
+                 .norm = weights_.output_norm,
+                 .h = h_,
+                 .rows = rows,
+                 .hidden = config_.hidden_size,
+                 .epsilon = config_.norm_eps},
+                stream_);
+    run(matrix);
+  }
+  const Graph graph = EndCapture(stream_);
+  if (graph == nullptr) return INFINITY;
+  const Event begin = MakeEvent();
+  const Event end = MakeEvent();
+  RunGraph(graph, stream_);
+  RecordEvent(begin, stream_);
+  for (int i = 0; i < 3; ++i) RunGraph(graph, stream_);
+  RecordEvent(end, stream_);
+  const float milliseconds = MillisecondsBetween(begin, end);
+  DestroyEvent(begin);
+  DestroyEvent(end);
+  DestroyGraph(graph);
+  return milliseconds;
+}
+
+void Forward::Tune(uint32_t rows) {
+  if (blas_ == nullptr) return;
+  rows = std::min(rows, max_rows_);
+  const uint32_t hidden = config_.hidden_size;
+  constexpr size_t kMatrices = 4;  // enough to be larger than the cache, for models that matter
+  const auto tune = [&](uint32_t n, uint32_t k, ProductOutput output, const void* x, void* y,
+                        uint32_t y_stride, auto&& matrix_of) {
+    if (n % 8 != 0 || rows == 0) return;
+    std::vector<const void*> matrices;
+    for (size_t i = 0; i < std::min(kMatrices, weights_.layers.size()); ++i) {
+      matrices.push_back(matrix_of(weights_.layers[i]));
+    }
+    Product product{.w = matrices[0],
+                    .x = x,
+                    .y = y,
+                    .n = n,
+                    .k = k,
+                    .rows = rows,
+                    .x_stride = k,
+                    .y_stride = y_stride,
+                    .output = output};
+    const BlasProduct for_blas = ForBlas(product);
+    const bool works = blas_->Tune(for_blas, matrices, stream_) > 0;
+    const float own = MillisecondsOf(matrices, rows, [&](const void* matrix) {
+      product.w = matrix;
+      RunProduct(product, stream_);
+    });
+    const float by_blas = MillisecondsOf(matrices, rows, [&](const void* matrix) {
+      BlasProduct one = for_blas;
+      one.w = matrix;
+      blas_->Run(one, stream_);
+      if (output == ProductOutput::kGated) {
+        RunGate(product.gate, gate_up_, y, rows, n / 2, stream_);
+      }
+    });
+    blas_is_faster_[{n, k, rows}] = works && by_blas < own;
+  };
+  tune(shape_.qkv_size, hidden, ProductOutput::kFloat, h_, qkv_, shape_.qkv_size,
+       [](const DeviceLayer& layer) { return layer.qkv; });
+  tune(hidden, shape_.q_size, ProductOutput::kFloat, attended_, delta_, hidden,
+       [](const DeviceLayer& layer) { return layer.o; });
+  if (config_.moe.experts == 0) {
+    tune(2 * shape_.ffn_stride, hidden, ProductOutput::kGated, h_, gated_, shape_.ffn_stride,
+         [](const DeviceLayer& layer) { return layer.gate_up; });
+    tune(hidden, shape_.ffn_stride, ProductOutput::kFloat, gated_, delta_, hidden,
+         [](const DeviceLayer& layer) { return layer.down; });
+  }
+  if (rows <= kLogitRows) {
+    tune(config_.vocab_size, hidden, ProductOutput::kFloat, h_, logits_, logit_stride_,
+         [&](const DeviceLayer&) { return weights_.output; });
+  }
+}
+
+void Forward::RunLayers(uint32_t rows, bool large_tiles, const uint32_t* chosen) {
+  const uint32_t hidden = config_.hidden_size;
+  RunEmbedding({.step = step_,
+                .table = weights_.embedding,
+                .chosen = chosen,
+                .x = x_,
+                .rows = rows,
+                .hidden = hidden,
+                .vocab = config_.vocab_size,
+                .scale = config_.embedding_scale,
+                .frequencies = frequencies_,
+                .cosines = cosines_,
+                .sines = sines_,
+                .pairs = config_.rope.dims / 2,
+                .tables = rope_tables_,
+                .attention_factor = config_.rope.attention_factor},
+               stream_);
+  Residual residual{.x = x_, .rows = rows, .hidden = hidden, .epsilon = config_.norm_eps};
+  // A product adds to the residual itself unless something comes in between.
+  const auto adds = [](const float* post_norm, const float* bias) {
+    return post_norm == nullptr && bias == nullptr;
+  };
+  for (uint32_t i = 0; i < config_.layers; ++i) {
+    const DeviceLayer& layer = weights_.layers[i];
+    residual.norm = layer.attention_norm;
+    residual.h = h_;
+    RunResidual(residual, stream_);
+    Attend(i, rows, large_tiles);
+    const bool o_adds = adds(layer.attention_post_norm, layer.o_bias);
+    Multiply({.w = layer.o,
+              .x = attended_,
+              .y = o_adds ? x_ : delta_,
+              .n = hidden,
+              .k = shape_.q_size,
+              .rows = rows,
+              .x_stride = shape_.q_size,
+              .y_stride = hidden,
+              .output = o_adds ? ProductOutput::kAdd : ProductOutput::kFloat});
+    residual.delta = o_adds ? nullptr : delta_;
+    residual.bias = layer.o_bias;
+    residual.post_norm = layer.attention_post_norm;
+    residual.norm = layer.ffn_norm;
+    RunResidual(residual, stream_);
+    const bool ffn_adds = layer.ffn_post_norm == nullptr;
+    if (config_.moe.experts > 0) {
+      RunExperts(layer, rows, ffn_adds);
+    } else {
+      FeedForward(layer, rows, ffn_adds);
+    }
+    residual.delta = ffn_adds ? nullptr : delta_;
+    residual.bias = nullptr;
+    residual.post_norm = layer.ffn_post_norm;
+  }
+  if (residual.delta != nullptr) {
+    residual.norm = nullptr;
+    residual.h = nullptr;
+    RunResidual(residual, stream_);
+  }
+}
+
+void Forward::Attend(uint32_t index, uint32_t rows, bool large_tiles) {
+  const DeviceLayer& layer = weights_.layers[index];
+  const bool sliding = config_.IsSliding(index);
+  const uint32_t pairs = config_.rope.dims / 2;
+  const size_t table = sliding && config_.rope.sliding_theta != 0 ? size_t{rows} * pairs : 0;
+  KvShape kv = kv_;
+  kv.layer_offset = uint64_t{index} * 2 * kv.kv_heads * kv.page_tokens * kv.head_stride;
+  Multiply({.w = layer.qkv,
+            .x = h_,
+            .y = qkv_,
+            .n = shape_.qkv_size,
+            .k = config_.hidden_size,
+            .rows = rows,
+            .x_stride = config_.hidden_size,
+            .y_stride = shape_.qkv_size});
+  RunRotateWrite({.step = step_,
+                  .qkv = qkv_,
+                  .bias = layer.qkv_bias,
+                  .q_norm = layer.q_norm,
+                  .k_norm = layer.k_norm,
+                  .cosines = cosines_ + table,
+                  .sines = sines_ + table,
+                  .q = q_,
+                  .kv = kv,
+                  .rows = rows,
+                  .heads = config_.heads,
+                  .head_size = config_.head_dim,
+                  .pairs = pairs,
+                  .neighbours = config_.rope.pairing == RopeConfig::Pairing::kNeighbours,
+                  .norm_whole = config_.qk_norm == QkNorm::kWhole,
+                  .epsilon = config_.norm_eps},
+                 stream_);
+  const Attention attention{.step = step_,
+                            .kv = kv,
+                            .q = q_,
+                            .out = attended_,
+                            .heads = config_.heads,
+                            .scale = config_.attention_scale,
+                            .softcap = config_.attention_softcap,
+                            .window = sliding ? config_.sliding_window : 0,
+                            .sinks = layer.sinks,
+                            .parts = parts_,
+                            .part_logs = part_logs_};
+  RunSmallTiles(attention, processors_, stream_);
+  if (large_tiles) RunLargeTiles(attention, processors_, stream_);
+  RunMergeParts(attention, rows, stream_);
+}
+
+void Forward::FeedForward(const DeviceLayer& layer, uint32_t rows, bool add) {
+  const uint32_t hidden = config_.hidden_size;
+  Multiply({.w = layer.gate_up,
+            .x = h_,
+            .y = gated_,
+            .n = 2 * shape_.ffn_stride,
+            .k = hidden,
+            .rows = rows,
+            .x_stride = hidden,
+            .y_stride = shape_.ffn_stride,
+            .output = ProductOutput::kGated,
+            .gate = GateOf(config_.activation)});
+  Multiply({.w = layer.down,
+            .x = gated_,
+            .y = add ? x_ : delta_,
+            .n = hidden,
+            .k = shape_.ffn_stride,
+            .rows = rows,
+            .x_stride = shape_.ffn_stride,
+            .y_stride = hidden,
+            .output = add ? ProductOutput::kAdd : ProductOutput::kFloat});
+}
+
+void Forward::RunExperts(const DeviceLayer& layer, uint32_t rows, bool add) {
+  const uint32_t hidden = config_.hidden_size;
+  const uint32_t experts = config_.moe.experts;
+  const uint32_t used = config_.moe.experts_used;
+  const uint32_t pairs = rows * used;
+  Product router{.w = layer.router,
+                 .x = h_,
+                 .y = router_logits_,
+                 .n = experts,
+                 .k = hidden,
+                 .rows = rows,
+                 .x_stride = hidden,
+                 .y_stride = experts};
+  router.bias = layer.router_bias;
+  RunProduct(router, stream_);
+  RunRouting({.logits = router_logits_,
+              .rows = rows,
+              .step = step_,
+              .experts = experts,
+              .used = used,
+              .renormalize = config_.moe.renormalize,
+              .chosen = routed_,
+              .shares = shares_,
+              .sorted_row = sorted_rows_,
+              .place = places_,
+              .tiles = expert_tiles_,
+              .tile_count = expert_tile_count_},
+             stream_);
+  const uint32_t most = std::min(pairs, experts + pairs / kExpertTileRows);
+  Product product{.w = layer.gate_up,
+                  .x = h_,
+                  .y = gated_,
+                  .n = 2 * shape_.ffn_stride,
+                  .k = hidden,
+                  .rows = pairs,
+                  .x_stride = hidden,
+                  .y_stride = shape_.ffn_stride,
+                  .output = ProductOutput::kGated,
+                  .gate = GateOf(config_.activation),
+                  .bias = layer.gate_up_bias,
+                  .tiles = expert_tiles_,
+                  .tile_count = expert_tile_count_,
+                  .max_tiles = most,
+                  .x_rows = sorted_rows_};
+  RunProduct(product, stream_);
+  product.w = layer.down;
+  product.x = gated_;
+  product.y = down_;
+  product.n = hidden;
+  product.k = product.x_stride = shape_.ffn_stride;
+  product.y_stride = hidden;
+  product.output = ProductOutput::kFloat;
+  product.bias = layer.down_bias;
+  product.x_rows = nullptr;
+  RunProduct(product, stream_);
+  RunCombineExperts(down_, places_, shares_, add ? x_ : delta_, add, rows, used, hidden, step_,
+                    stream_);
+}
+
+void Forward::RunLogits(uint32_t first_read, uint32_t count) {
+  const uint32_t hidden = config_.hidden_size;
+  RunResidual({.x = x_,
+               .norm = weights_.output_norm,
+               .h = h_,
+               .rows = count,
+               .hidden = hidden,
+               .epsilon = config_.norm_eps,
+               .gather = step_,
+               .first_read = first_read},
+              stream_);
+  Multiply({.w = weights_.output,
+            .x = h_,
+            .y = logits_,
+            .n = config_.vocab_size,
+            .k = hidden,
+            .rows = count,
+            .x_stride = hidden,
+            .y_stride = logit_stride_});
+  if (config_.final_softcap != 0) {
+    RunSoftCap(logits_, uint64_t{count} * logit_stride_, config_.final_softcap, stream_);
+  }
+}
+
+}  // namespace pie::cuda

@@ -1,0 +1,112 @@
+// Forward: launches the kernels of one step on a stream, from the step's inputs to its outputs. It
+// owns the activations' memory.
+//
+// `rows` of a launch may be more than the step has: then the same launches, recorded as a graph,
+// serve every step of at most so many rows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "backend/cuda/device/device_weights.h"
+#include "backend/cuda/kernels/attention.h"
+#include "backend/cuda/kernels/blas.h"
+#include "backend/cuda/kernels/product.h"
+#include "backend/cuda/kernels/sampling.h"
+#include "backend/cuda/kernels/step.h"
+#include "base/result.h"
+#include "model/config.h"
+
+namespace pie::cuda {
+
+class Forward {
+ public:
+  static constexpr uint32_t kLogitRows = 256;  // rows whose logits are in memory at a time
+  static constexpr uint32_t kMaxParts = 8192;
+
+  // `blas` may be null: then our own products do all the work.
+  static Result<std::unique_ptr<Forward>> Make(const ModelConfig& config,
+                                               const DeviceWeights& weights, uint32_t max_rows,
+                                               int processors, Blas* blas, Stream stream);
+
+  // Keys and values of all layers, and the step's inputs on the device.
+  void SetPages(const KvShape& kv) { kv_ = kv; }
+  void SetStep(const StepHeader* step) { step_ = step; }
+
+  // From tokens to the hidden states of all rows. `chosen` holds the tokens of earlier batches.
+  void RunLayers(uint32_t rows, bool large_tiles, const uint32_t* chosen);
+  // Logits of reads [first_read, first_read + count), which logits() then begins with.
+  void RunLogits(uint32_t first_read, uint32_t count);
+  float* logits() const { return logits_; }
+  uint32_t logit_stride() const { return logit_stride_; }
+
+  // Measures which products are faster for so many rows. Before the launches are recorded.
+  void Tune(uint32_t rows);
+
+ private:
+  Forward(const ModelConfig& config, const DeviceWeights& weights, int processors, Blas* blas,
+          Stream stream)
+      : config_(config),
+        shape_(config),
+        weights_(weights),
+        processors_(processors),
+        blas_(blas),
+        stream_(stream) {}
+  Status Allocate(uint32_t max_rows);
+  void Attend(uint32_t layer, uint32_t rows, bool large_tiles);
+  void FeedForward(const DeviceLayer& layer, uint32_t rows, bool add);
+  void RunExperts(const DeviceLayer& layer, uint32_t rows, bool add);
+  // A product whose output is that of `product`, by whichever way is faster.
+  void Multiply(Product product);
+  float MillisecondsOf(std::span<const void* const> matrices, uint32_t rows,
+                       const std::function<void(const void* matrix)>& run);
+  bool UsesBlas(const Product& product) const;
+  BlasProduct ForBlas(const Product& product) const;
+
+  const ModelConfig& config_;
+  const DeviceShape shape_;
+  const DeviceWeights& weights_;
+  const int processors_;
+  Blas* const blas_;
+  const Stream stream_;
+  KvShape kv_;
+  const StepHeader* step_ = nullptr;
+
+  // Products of these sizes and rows are measured: true if cuBLASLt is faster.
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, bool> blas_is_faster_;
+
+  DeviceMemory memory_;
+  double* frequencies_ = nullptr;  // [tables, pairs]
+  uint32_t rope_tables_ = 1;
+  uint32_t max_rows_ = 0;
+  float* x_ = nullptr;        // [rows, hidden]: the residual stream
+  float* delta_ = nullptr;    // [rows, hidden]
+  void* h_ = nullptr;         // [rows, hidden] bfloat16
+  float* qkv_ = nullptr;      // [rows, qkv_size]
+  void* q_ = nullptr;         // [rows, q_size] bfloat16
+  void* attended_ = nullptr;  // the same
+  void* gate_up_ = nullptr;   // [rows, 2 × ffn_stride] bfloat16
+  void* gated_ = nullptr;     // [rows, ffn_stride] bfloat16; for experts, rows × experts used
+  float* cosines_ = nullptr;
+  float* sines_ = nullptr;
+  float* parts_ = nullptr;
+  float* part_logs_ = nullptr;
+  float* logits_ = nullptr;  // [kLogitRows, logit_stride]
+  uint32_t logit_stride_ = 0;
+  // Experts.
+  float* router_logits_ = nullptr;
+  uint32_t* routed_ = nullptr;
+  float* shares_ = nullptr;
+  uint32_t* sorted_rows_ = nullptr;
+  uint32_t* places_ = nullptr;
+  ExpertTile* expert_tiles_ = nullptr;
+  uint32_t* expert_tile_count_ = nullptr;
+  float* down_ = nullptr;  // [rows × experts used, hidden]
+};
+
+}  // namespace pie::cuda

@@ -1,0 +1,191 @@
+#include "backend/cuda/kernels/product.h"
+
+#include "backend/cuda/kernels/launch.cuh"
+
+namespace pie::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kRowsOfW = 16;  // of one block
+constexpr int kChunk = 32;    // columns that a warp multiplies at a time
+
+__device__ float Gate(GateKind kind, float x, float u) {
+  float z = x;
+  if (kind == GateKind::kGeluTanh) z = x * (1.5957691216F + 0.044715F * 1.5957691216F * x * x);
+  if (kind == GateKind::kClampedSwiglu) {
+    x = fminf(x, 7.0F);
+    z = 1.702F * x;
+    u = fmaxf(fminf(u, 7.0F), -7.0F) + 1;
+  }
+  return x / (1 + __expf(-z)) * u;
+}
+
+// The weights of kUnroll chunks: two rows of a thread, 8 numbers each.
+template <int kUnroll>
+struct Weights {
+  uint4 top[kUnroll];
+  uint4 bottom[kUnroll];
+};
+
+// One block computes 16 columns of y for up to 8 × kTiles rows. Its warps take chunks of k in turn
+// and add their sums at the end, in the order of the warps.
+//
+// A tensor core's tile wants its 16 columns of k spread over the threads in pairs. Which numbers
+// they are does not matter, as long as both operands agree. So a thread loads 8 neighbouring
+// numbers of W and of x, and uses them in two tiles.
+template <int kTiles, int kUnroll, int kBlocks, ProductOutput kOutput>
+__global__ void __launch_bounds__(kWarps * 32, kBlocks) ProductKernel(const Product p) {
+  __shared__ float sums[kWarps][kTiles * 4][32];
+  LetNextStart();
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  const uint32_t row_of_w = blockIdx.x * kRowsOfW + lane / 4;
+  const uint32_t chunks = (p.k + kChunk - 1) / kChunk;
+  const uint32_t column = (lane % 4) * 8;
+
+  uint32_t first = blockIdx.y * 8 * kTiles;
+  uint32_t rows = p.rows;
+  const bf16* w = static_cast<const bf16*>(p.w);
+  const float* bias = p.bias;
+  if (p.tiles != nullptr) {  // what tile this is, only an earlier kernel knows
+    WaitForInputs();
+    if (blockIdx.y >= *p.tile_count) return;
+    const ExpertTile tile = p.tiles[blockIdx.y];
+    first = tile.first;
+    rows = tile.first + tile.rows;
+    w += static_cast<size_t>(tile.expert) * p.n * p.k;
+    if (bias != nullptr) bias += static_cast<size_t>(tile.expert) * p.n;
+  }
+  const bf16* const top = w + static_cast<size_t>(min(row_of_w, p.n - 1)) * p.k;
+  const bf16* const bottom = w + static_cast<size_t>(min(row_of_w + 8, p.n - 1)) * p.k;
+
+  const auto load = [&](uint32_t chunk, Weights<kUnroll>& to) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const uint32_t at = (chunk + u * kWarps) * kChunk + column;
+      to.top[u] = to.bottom[u] = make_uint4(0, 0, 0, 0);
+      if (at < p.k) {
+        to.top[u] = __ldcs(reinterpret_cast<const uint4*>(top + at));
+        to.bottom[u] = __ldcs(reinterpret_cast<const uint4*>(bottom + at));
+      }
+    }
+  };
+
+  Weights<kUnroll> now;
+  load(warp, now);
+  if (p.tiles == nullptr) WaitForInputs();
+
+  const bf16* x[kTiles];
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    uint32_t row = min(first + t * 8 + lane / 4, rows - 1);
+    if (p.x_rows != nullptr) row = p.x_rows[row];
+    x[t] = static_cast<const bf16*>(p.x) + static_cast<size_t>(row) * p.x_stride;
+  }
+  float acc[kTiles][4] = {};
+  for (uint32_t chunk = warp; chunk < chunks; chunk += kWarps * kUnroll) {
+    Weights<kUnroll> next;
+    load(chunk + kWarps * kUnroll, next);
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const uint32_t at = (chunk + u * kWarps) * kChunk + column;
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        uint4 v = make_uint4(0, 0, 0, 0);
+        if (at < p.k) v = *reinterpret_cast<const uint4*>(x[t] + at);
+        Mma(acc[t], now.top[u].x, now.bottom[u].x, now.top[u].y, now.bottom[u].y, v.x, v.y);
+        Mma(acc[t], now.top[u].z, now.bottom[u].z, now.top[u].w, now.bottom[u].w, v.z, v.w);
+      }
+    }
+    now = next;
+  }
+
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums[warp][t * 4 + i][lane] = acc[t][i];
+  }
+  __syncthreads();
+  const auto sum_of = [&](int index, int of_lane) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kWarps; ++i) sum += sums[i][index][of_lane];
+    return sum;
+  };
+  // Numbers 0 and 1 of a thread belong to row lane / 4 of W, numbers 2 and 3 to the row 8 below.
+  for (int i = threadIdx.x; i < kTiles * 64; i += kWarps * 32) {
+    const int of_lane = i % 32;
+    const int pair = i / 32 % 2;
+    const int tile = i / 64;
+    const uint32_t row = first + tile * 8 + of_lane % 4 * 2 + pair;
+    if (row >= rows) continue;
+    float upper = sum_of(tile * 4 + pair, of_lane);
+    float lower = sum_of(tile * 4 + pair + 2, of_lane);
+    const uint32_t at = blockIdx.x * kRowsOfW + of_lane / 4;
+    if (bias != nullptr) {
+      if (at < p.n) upper += bias[at];
+      if (at + 8 < p.n) lower += bias[at + 8];
+    }
+    if constexpr (kOutput == ProductOutput::kGated) {
+      const uint32_t out = blockIdx.x * 8 + of_lane / 4;
+      if (out < p.n / 2) {
+        static_cast<bf16*>(p.y)[static_cast<size_t>(row) * p.y_stride + out] =
+            __float2bfloat16(Gate(p.gate, upper, lower));
+      }
+    } else if constexpr (kOutput == ProductOutput::kBf16) {
+      bf16* const y = static_cast<bf16*>(p.y) + static_cast<size_t>(row) * p.y_stride;
+      if (at < p.n) y[at] = __float2bfloat16(upper);
+      if (at + 8 < p.n) y[at + 8] = __float2bfloat16(lower);
+    } else {
+      float* const y = static_cast<float*>(p.y) + static_cast<size_t>(row) * p.y_stride;
+      const bool add = kOutput == ProductOutput::kAdd;
+      if (at < p.n) y[at] = add ? y[at] + upper : upper;
+      if (at + 8 < p.n) y[at + 8] = add ? y[at + 8] + lower : lower;
+    }
+  }
+}
+
+template <ProductOutput kOutput>
+void RunOutput(const Product& product, Stream stream) {
+  const uint32_t wide = (product.n + kRowsOfW - 1) / kRowsOfW;
+  const auto run = [&](auto kernel, uint32_t tiles) {
+    const uint32_t high =
+        product.tiles != nullptr ? product.max_tiles : (product.rows + 8 * tiles - 1) / (8 * tiles);
+    Launch(kernel, dim3(wide, high), dim3(kWarps * 32), 0, stream, product);
+  };
+  if (product.rows == 0 && product.tiles == nullptr) return;
+  // Blocks of more registers keep more loads in flight, but fewer fit: what matters is how full the
+  // last round of blocks is.
+  const auto fill = [&](uint32_t blocks) {
+    const uint32_t slots = static_cast<uint32_t>(processors) * blocks;
+    return static_cast<float>(wide) / static_cast<float>((wide + slots - 1) / slots * slots);
+  };
+  if (product.tiles != nullptr || product.rows <= 8) {
+    if (fill(3) > fill(2)) {
+      run(ProductKernel<1, 2, 3, kOutput>, 1);
+    } else {
+      run(ProductKernel<1, 4, 2, kOutput>, 1);
+    }
+  } else if (product.rows <= 16) {
+    run(ProductKernel<2, 4, 2, kOutput>, 2);
+  } else {
+    run(ProductKernel<4, 4, 2, kOutput>, 4);
+  }
+}
+
+}  // namespace
+
+void RunProduct(const Product& product, Stream stream) {
+  switch (product.output) {
+    case ProductOutput::kFloat:
+      return RunOutput<ProductOutput::kFloat>(product, stream);
+    case ProductOutput::kAdd:
+      return RunOutput<ProductOutput::kAdd>(product, stream);
+    case ProductOutput::kGated:
+      return RunOutput<ProductOutput::kGated>(product, stream);
+    case ProductOutput::kBf16:
+      return RunOutput<ProductOutput::kBf16>(product, stream);
+  }
+}
+
+}  // namespace pie::cuda

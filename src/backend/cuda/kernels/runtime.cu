@@ -1,0 +1,158 @@
+#include "backend/cuda/kernels/runtime.h"
+
+#include "backend/cuda/kernels/launch.cuh"
+
+namespace pie::cuda {
+
+bool overlapping_launches = false;
+int processors = 1;
+
+std::vector<DeviceInfo> ListDevices(std::string* why) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    if (why != nullptr) *why = cudaGetErrorString(status);
+    return {};
+  }
+  std::vector<DeviceInfo> devices;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    devices.push_back({.name = properties.name,
+                       .number = i,
+                       .major = properties.major,
+                       .minor = properties.minor,
+                       .processors = properties.multiProcessorCount,
+                       .memory_bytes = properties.totalGlobalMem});
+  }
+  if (devices.empty() && why != nullptr) *why = "the driver lists no device";
+  return devices;
+}
+
+std::string OpenDevice(int number) {
+  const cudaError_t status = cudaSetDevice(number);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    return cudaGetErrorString(status);
+  }
+  int major = 0;
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number);
+  overlapping_launches = major >= 9;
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, number);
+  return TakeError();
+}
+
+size_t FreeMemory() {
+  size_t free = 0;
+  size_t total = 0;
+  cudaMemGetInfo(&free, &total);
+  return free;
+}
+
+std::string TakeError() {
+  const cudaError_t status = cudaGetLastError();
+  return status == cudaSuccess ? "" : cudaGetErrorString(status);
+}
+
+void* Allocate(size_t bytes) {
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, bytes) == cudaSuccess) return memory;
+  cudaGetLastError();
+  return nullptr;
+}
+
+void Free(void* memory) {
+  cudaFree(memory);
+}
+
+void* AllocatePinned(size_t bytes) {
+  void* memory = nullptr;
+  if (cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) == cudaSuccess) return memory;
+  cudaGetLastError();
+  return nullptr;
+}
+
+void FreePinned(void* memory) {
+  cudaFreeHost(memory);
+}
+
+Stream MakeStream() {
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  return stream;
+}
+
+void DestroyStream(Stream stream) {
+  cudaStreamDestroy(stream);
+}
+
+void Synchronize(Stream stream) {
+  cudaStreamSynchronize(stream);
+}
+
+bool IsDone(Stream stream) {
+  const cudaError_t status = cudaStreamQuery(stream);
+  if (status == cudaErrorNotReady) cudaGetLastError();  // it is no error
+  return status != cudaErrorNotReady;
+}
+
+void CopyIn(void* device, const void* host, size_t bytes, Stream stream) {
+  if (bytes > 0) cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream);
+}
+
+void CopyOut(void* host, const void* device, size_t bytes, Stream stream) {
+  if (bytes > 0) cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream);
+}
+
+void CopyWithin(void* to, const void* from, size_t bytes, Stream stream) {
+  if (bytes > 0) cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+
+void Fill(void* device, int byte, size_t bytes, Stream stream) {
+  if (bytes > 0) cudaMemsetAsync(device, byte, bytes, stream);
+}
+
+void BeginCapture(Stream stream) {
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+}
+
+Graph EndCapture(Stream stream) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  if (cudaStreamEndCapture(stream, &graph) != cudaSuccess || graph == nullptr) return nullptr;
+  cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  return executable;
+}
+
+void RunGraph(Graph graph, Stream stream) {
+  cudaGraphLaunch(graph, stream);
+}
+
+void DestroyGraph(Graph graph) {
+  cudaGraphExecDestroy(graph);
+}
+
+Event MakeEvent() {
+  cudaEvent_t event = nullptr;
+  cudaEventCreate(&event);
+  return event;
+}
+
+void DestroyEvent(Event event) {
+  cudaEventDestroy(event);
+}
+
+void RecordEvent(Event event, Stream stream) {
+  cudaEventRecord(event, stream);
+}
+
+float MillisecondsBetween(Event begin, Event end) {
+  float milliseconds = 0;
+  cudaEventSynchronize(end);
+  cudaEventElapsedTime(&milliseconds, begin, end);
+  return milliseconds;
+}
+
+}  // namespace pie::cuda

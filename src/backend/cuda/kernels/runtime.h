@@ -1,0 +1,68 @@
+// The CUDA runtime as the backend uses it: devices, memory, streams and graphs, without CUDA's
+// headers. The driver is loaded when the first of these functions is called.
+//
+// One thread at a time. Errors of launches and copies are kept by the device: TakeError returns the
+// first one since the last call. A failed allocation returns null and is not kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+struct CUstream_st;
+struct CUgraphExec_st;
+struct CUevent_st;
+
+namespace pie::cuda {
+
+using Stream = CUstream_st*;
+using Graph = CUgraphExec_st*;
+using Event = CUevent_st*;
+
+struct DeviceInfo {
+  std::string name;
+  int number = 0;
+  int major = 0;  // compute capability
+  int minor = 0;
+  int processors = 0;  // streaming multiprocessors
+  size_t memory_bytes = 0;
+};
+
+// Lists the devices of this machine. If there is none, `why` says what the driver answered.
+std::vector<DeviceInfo> ListDevices(std::string* why);
+
+// Makes a device the current one of this thread. Returns an error text, or "".
+std::string OpenDevice(int number);
+size_t FreeMemory();  // bytes of the current device
+
+// Describes the first error since the last call, or returns "".
+std::string TakeError();
+
+void* Allocate(size_t bytes);
+void Free(void* memory);
+void* AllocatePinned(size_t bytes);  // host memory that the device reads and writes directly
+void FreePinned(void* memory);
+
+Stream MakeStream();
+void DestroyStream(Stream stream);
+void Synchronize(Stream stream);
+bool IsDone(Stream stream);  // false while work is left; errors count as done
+
+void CopyIn(void* device, const void* host, size_t bytes, Stream stream);
+void CopyOut(void* host, const void* device, size_t bytes, Stream stream);
+void CopyWithin(void* to, const void* from, size_t bytes, Stream stream);
+void Fill(void* device, int byte, size_t bytes, Stream stream);
+
+// Records what is launched on the stream instead of running it.
+void BeginCapture(Stream stream);
+Graph EndCapture(Stream stream);  // null on failure
+void RunGraph(Graph graph, Stream stream);
+void DestroyGraph(Graph graph);
+
+Event MakeEvent();
+void DestroyEvent(Event event);
+void RecordEvent(Event event, Stream stream);
+float MillisecondsBetween(Event begin, Event end);  // waits for `end`
+
+}  // namespace pie::cuda

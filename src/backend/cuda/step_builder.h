@@ -1,0 +1,98 @@
+// StepBuilder: turns a Batch into the block of memory that the kernels read (kernels/step.h), and
+// keeps what the host must know to make a BatchOutput of their results. It runs on any machine.
+//
+// Owner: one backend. It keeps its buffers from step to step. Costs about a microsecond per member,
+// and a pass over the masks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backend/batch.h"
+#include "backend/cuda/kernels/step.h"
+
+namespace pie::cuda {
+
+// Where the results of a step are found, by member in the order of their slots.
+struct SlotPlan {
+  enum class Kind : uint8_t { kTokens, kLogprobs, kEntropy, kOnHost };
+
+  Kind kind = Kind::kTokens;
+  uint32_t first = 0;  // into the tokens or values of the outputs; kOnHost: which row on the host
+  uint32_t count = 0;
+  uint32_t spec = 0;  // kOnHost: the sample that is read there …
+  uint32_t row = 0;   // … and its row of the Forward
+};
+
+struct StepPlan {
+  std::vector<std::byte> bytes;  // a StepHeader and its arrays
+  uint32_t rows = 0;
+  uint32_t reads = 0;
+  uint32_t tokens = 0;  // slots of tokens
+  uint32_t values = 0;  // floats of probes
+  bool has_large_tiles = false;
+  std::vector<uint32_t> host_reads;          // reads whose logits the host wants, ascending
+  std::vector<std::vector<SlotPlan>> slots;  // [members]
+  // Members whose masks could not be made. They run, and their samples allow everything.
+  std::vector<std::pair<uint32_t, Error>> failures;
+  std::vector<bool> chooses;  // [members]: its first slot is a token
+
+  const StepHeader& header() const { return *reinterpret_cast<const StepHeader*>(bytes.data()); }
+};
+
+// The key of a row's random choices, and which of the member's TokenMasks it has.
+DrawKey DrawKeyOf(const Batch::Member& member, uint32_t row);
+uint32_t MaskIndexOf(const Batch::Member& member, uint32_t row);
+
+struct StepShape {
+  uint32_t page_tokens = 0;
+  uint32_t vocab = 0;
+  uint32_t group = 0;  // query heads per key head
+  uint32_t kv_heads = 0;
+  uint32_t large_lines = 0;  // lines of a large tile
+  uint32_t processors = 0;
+  uint32_t max_parts = 0;  // room for partial results
+  uint32_t max_members = 0;
+};
+
+class StepBuilder {
+ public:
+  static constexpr uint32_t kRing = 4;  // batches whose chosen tokens and outputs are kept
+
+  explicit StepBuilder(const StepShape& shape) : shape_(shape) {}
+
+  void Build(const Batch& batch, BatchTicket ticket, StepPlan& plan);
+
+ private:
+  struct Part;  // a member's rows, or rows of several members, over a range of keys
+
+  void AddRows(const Batch& batch, StepHeader& header, StepPlan& plan);
+  void AddMasks(const Batch& batch);
+  void AddTiles(const Batch& batch, StepHeader& header, StepPlan& plan);
+  void FindPrefixes(const Batch& batch);
+  void AddSamples(const Batch& batch, BatchTicket ticket, StepHeader& header, StepPlan& plan);
+  // The offset of a row's logit mask, or kNone.
+  uint32_t LogitMaskOf(const Batch& batch, uint32_t member, uint32_t row, StepPlan& plan);
+  uint32_t AddMaskBits(const Brle& mask, uint32_t limit, uint32_t bits);
+  bool IsFew(const Batch::Member& member) const;
+
+  const StepShape shape_;
+  std::vector<uint32_t> mask_words_;
+  std::vector<uint32_t> row_masks_;
+  std::vector<uint32_t> logit_masks_;                              // [members]
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> token_masks_;  // (member, index) → offset
+  std::vector<uint32_t> limits_;
+  struct Prefix {
+    uint32_t keys = 0;  // multiple of the key block
+    std::vector<uint32_t> members;
+  };
+  std::vector<Prefix> prefixes_;
+  std::vector<uint32_t> shared_keys_;  // [members]: keys that shared tiles cover
+};
+
+}  // namespace pie::cuda
