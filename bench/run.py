@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the benchmarks, writes build/bench.json (one flat object), prints each figure and its aim.
 
-    bench/run.py [engine] [tax] [kv] [serve] [adapters] [cpu] [--rounds N]
+    bench/run.py [engine] [tax] [kv] [serve] [adapters] [structured] [cpu] [--rounds N]
 
-Without arguments all six parts are measured. A part that is not measured keeps its last figures.
+Without arguments all seven parts are measured. A part that is not measured keeps its last figures.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import adapters
 import cpu
 import kv
 import serve
+import structured
 import tax
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "bench.json"
 
-PARTS = ("engine", "tax", "kv", "serve", "adapters", "cpu")
+PARTS = ("engine", "tax", "kv", "serve", "adapters", "structured", "cpu")
 
 # Key → the aim: an upper bound (<=) or a lower bound (>=).
 AIMS = {
@@ -56,7 +57,8 @@ def measure_engine() -> dict[str, float]:
 
 
 def show(key: str, value: float) -> str:
-    aims = {**AIMS, **tax.AIMS, **kv.AIMS, **serve.AIMS, **adapters.AIMS, **cpu.AIMS}
+    parts = (tax, kv, serve, adapters, structured, cpu)
+    aims = AIMS | {key: aim for part in parts for key, aim in part.AIMS.items()}
     sign, aim = aims.get(key, ("", None))
     reached = aim is None or (value <= aim if sign == "<=" else value >= aim)
     note = "" if aim is None else f"  {'' if reached else 'not '}reached: {sign} {aim:g}"
@@ -71,6 +73,7 @@ def measure(parts: Collection[str], rounds: int) -> dict[str, float]:
         "kv": kv.measure,
         "serve": serve.measure,
         "adapters": adapters.measure,
+        "structured": structured.measure,
         "cpu": lambda: cpu.measure(max(1, rounds)),
     }
     results: dict[str, float] = {}
