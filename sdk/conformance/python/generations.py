@@ -46,7 +46,7 @@ async def generate_manual(prompt: str, max_tokens: int) -> list[int]:
         generator = ctx.user(prompt).generate(GREEDY, max_tokens=max_tokens)
         tokens = []
         async for step in generator:
-            logits = step.clear_sampler().probe(len(ctx.buffer()) - 1, Logits())
+            logits = step.clear_sampler().probe(0, Logits())
             out = await step.execute()
             tokens += generator.accept([argmax(out.logits(logits))])
         return tokens

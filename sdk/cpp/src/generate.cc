@@ -62,6 +62,7 @@ Generator& Generator::Horizon(size_t n) {
 
 Generator& Generator::AddConstraint(std::unique_ptr<detail::Constraint> constraint) {
   state_->constraints.push_back(std::move(constraint));
+  state_->mask.reset();
   return *this;
 }
 SlotHandle Generator::AddProbe(uint32_t index, Probe probe) {
@@ -166,7 +167,11 @@ Task<Result<Json>> ParsedJson(State generator) {
   const std::vector<uint32_t> tokens = PIE_TRY(co_await DrainedTokens(generator));
   const std::string text = PIE_TRY(generator->context->model.Tokenizer().Decode(tokens));
   Result<Json> json = Json::Parse(text);
-  if (!json) co_return Error("the model's JSON is not usable: " + json.error() + " in " + text);
+  if (!json) {
+    co_return Error("the JSON document is not complete after " +
+                    std::to_string(generator->generated) + " tokens: " + json.error() + " in " +
+                    text);
+  }
   co_return json;
 }
 

@@ -46,8 +46,7 @@ Task<Result<Json>> Manual(const Json& input) {
   Generator generator = PIE_TRY(Greedy(context, input));
   std::vector<uint32_t> tokens;
   while (auto step = PIE_TRY(generator.Next())) {
-    const uint32_t last_row = context.Buffer().size() - 1;
-    const auto handle = step->ClearSampler().Probe(last_row, Logits{});
+    const auto handle = step->ClearSampler().Probe(0, Logits{});
     const Output out = PIE_TRY(co_await step->Execute());
     const std::span<const float> logits = out.Logits(handle).value();
     const uint32_t best = std::ranges::max_element(logits) - logits.begin();

@@ -26,7 +26,8 @@ Json Rounded(const Json& value) {
 Cases AllCases() {
   Cases all;
   for (Cases group : {AdapterCases(), ModelCases(), ContextCases(), ForwardCases(),
-                      GenerationCases(), ChainCases(), MessageCases(), RefusalCases()}) {
+                      GenerationCases(), ChainCases(), ConstraintCases(), SpeculationCases(),
+                      MessageCases(), RefusalCases()}) {
     all.merge(group);
   }
   return all;

@@ -50,15 +50,13 @@ pub async fn steps(input: &Input) -> Result<Value> {
 pub async fn manual(input: &Input) -> Result<Value> {
     let mut ctx = asked(input)?;
     // The first step has a row for every buffered token, each later one just one.
-    let mut last_row = ctx.buffer().len() as u32 - 1;
     let mut generator = greedy(&mut ctx, input);
     let mut tokens = Vec::new();
     while let Some(mut step) = generator.next()? {
         step.clear_sampler();
-        let logits = step.probe(last_row, Logits);
+        let logits = step.probe(0, Logits);
         let out = step.execute().await?;
         tokens.extend(generator.accept(&[argmax(out.logits(logits).ok_or("no logits")?)]));
-        last_row = 0;
     }
     Ok(json!(tokens))
 }

@@ -2,12 +2,14 @@
 
 mod adapters;
 mod chains;
+mod constraints;
 mod contexts;
 mod forwards;
 mod generations;
 mod messages;
 mod models;
 mod refusals;
+mod speculations;
 
 use inferlet::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,9 @@ pub struct Input {
     ms: u64,
     n: u32,
     script: Vec<Step>,
+    kind: String,
+    source: String,
+    tools: Vec<String>,
 }
 
 impl Input {
@@ -135,6 +140,15 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "generate_chained" => chains::chained(input).await,
         "generate_left" => chains::left(input).await,
         "generate_cancelled" => chains::cancelled(input).await,
+        "matcher" => constraints::matcher(input),
+        "grammar_bad" => constraints::grammar_bad(input),
+        "generate_grammar" => constraints::generate_grammar(input).await,
+        "generate_conflict" => constraints::generate_conflict(input).await,
+        "collect_json" => constraints::collect_json(input).await,
+        "native_call" => constraints::native_call(input).await,
+        "collect_typed" => constraints::collect_typed(input).await,
+        "speculate" => speculations::speculate(input).await,
+        "system_speculation" => speculations::system_speculation(input).await,
         "sleep_order" => messages::sleep_order().await,
         "timeout" => messages::timeout(input).await,
         "push_pull" => messages::push_pull(input).await,

@@ -66,7 +66,7 @@ export const generateCases: Cases = {
     withGenerator(input, async (generator, ctx) => {
       const tokens: number[] = [];
       for await (const step of generator) {
-        const logits = step.clearSampler().probe(ctx.buffer().length - 1, Logits());
+        const logits = step.clearSampler().probe(0, Logits());
         const out = await step.execute();
         tokens.push(...generator.accept([argmax(out.logits(logits)!)]));
       }

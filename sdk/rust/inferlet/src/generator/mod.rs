@@ -8,6 +8,7 @@
 mod chained;
 mod collect;
 mod cut;
+mod schema;
 mod state;
 mod step;
 
@@ -24,6 +25,7 @@ use crate::sample::{Probe, Sampler};
 use crate::spec::{Drafter, Speculator};
 use crate::Result;
 
+pub(crate) use schema::schema_value;
 use state::{Options, State};
 pub use step::GenStep;
 
@@ -45,6 +47,7 @@ impl<'ctx> Generator<'ctx> {
             let state = &mut *self.state.borrow_mut();
             set(&mut state.options);
             state.expects_anew = true;
+            state.mask = None;
         }
         self
     }
@@ -117,7 +120,7 @@ impl<'ctx> Generator<'ctx> {
         self.with(|options| options.horizon = Some(n))
     }
 
-    /// Probes every step. Index 0 is the row that is sampled, the following ones its drafts.
+    /// Probes every step. Index 0 is the row that is sampled.
     pub fn probe_each_step<P: Probe>(&mut self, index: u32, probe: P) -> ProbeHandle<P> {
         let each_step = &mut self.state.borrow_mut().options.each_step;
         each_step.push(Request::probe(index, &probe));
@@ -144,7 +147,8 @@ impl<'ctx> Generator<'ctx> {
     #[allow(clippy::should_implement_trait)] // `Iterator::next` could not report an error this way
     pub fn next(&mut self) -> Result<Option<GenStep<'ctx>>> {
         let mut state = self.state.borrow_mut();
-        state.advance()?;
+        let engine_matches = state.engine_matches();
+        state.advance(engine_matches)?;
         if state.done {
             return Ok(None);
         }

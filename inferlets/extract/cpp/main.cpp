@@ -1,0 +1,36 @@
+// Extracts an order from a text. The answer always fits the type.
+#include <inferlet/inferlet.h>
+
+#include <array>
+
+using namespace inferlet;
+
+enum class Size { kSmall, kLarge };
+constexpr std::array<const char*, 2> EnumTexts(Size) {
+  return {"small", "large"};
+}
+
+struct Order {
+  uint8_t pies = 0;
+  Size size = Size::kSmall;
+  bool warm = false;
+  static constexpr auto kFields = std::tuple(
+      Field("pies", &Order::pies), Field("size", &Order::size), Field("warm", &Order::warm));
+};
+
+Task<Result<Json>> Main(Json input) {
+  const Model model = PIE_TRY(Model::Load(runtime::Models().front()));
+  Context context = PIE_TRY(Context::New(model));
+  context.System("Answer with the order as JSON.").User(PIE_TRY(input.Get<std::string>("text")));
+  const bool is_seeded = !input["seed"].IsNull();
+  Generator generator =
+      context.Cue().Generate(is_seeded ? Sampler::TopP(1.0, 0.95) : Sampler::Argmax());
+  if (is_seeded) generator.Seed(PIE_TRY(input.Get<uint64_t>("seed")));
+  generator.MaxTokens(PIE_TRY(input.Get("max_tokens", 400)));
+  const Order order = PIE_TRY(co_await generator.CollectJson<Order>());
+  co_return Json::Object({{"pies", order.pies},
+                          {"size", EnumTexts(order.size)[static_cast<size_t>(order.size)]},
+                          {"warm", order.warm}});
+}
+
+PIE_MAIN(Main)
