@@ -82,15 +82,19 @@ Status Context::Release(uint32_t pages) {
 
 Status Context::Truncate(uint32_t count) {
   PIE_RETURN_IF_ERROR(CheckAlive());
-  if (count > extent_.working_tokens) {
-    return Fail(Code::kInvalid,
-                "cannot truncate {} tokens: the working pages hold {}; committed pages stay", count,
-                extent_.working_tokens);
+  if (count > tokens()) {
+    return Fail(Code::kInvalid, "cannot truncate {} tokens: the context holds {}", count, tokens());
   }
   if (count == 0) return {};
   EndChain();
-  extent_.working_tokens -= count;
-  scheduler_->Truncate(sequence_, tokens());
+  const uint32_t left = tokens() - count;
+  // Committed pages that the cut reaches are working pages again. The sequence copies the rows that
+  // it keeps of a page before it writes to it, so nobody else's page changes.
+  const uint32_t committed = std::min(extent_.committed_pages, left / page_tokens());
+  extent_.working_pages += extent_.committed_pages - committed;
+  extent_.committed_pages = committed;
+  extent_.working_tokens = left - committed * page_tokens();
+  scheduler_->Truncate(sequence_, left);
   return {};
 }
 

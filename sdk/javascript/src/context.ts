@@ -169,7 +169,7 @@ export class Context implements Disposable {
     return this.pending.toArray();
   }
 
-  /** Drops the last `n` computed tokens. Throws when the working pages hold fewer: committed ones stay. */
+  /** Drops the last `n` computed tokens. Throws when there are fewer. */
   truncate(n: number): void {
     if (!Number.isInteger(n) || n < 0) throw new RangeError(`cannot truncate ${n} tokens`);
     this.turns.settle();

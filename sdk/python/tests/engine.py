@@ -172,6 +172,13 @@ class Context(Resource):
         assert 0 < n <= len(self.working), f"cannot truncate {n} of {len(self.working)}"
         del self.working[-n:]
 
+    def truncate(self, n: int) -> None:
+        """Goes back into committed pages, too."""
+        left = (self.committed + self.working)[: len(self.committed) + len(self.working) - n]
+        full = min(len(self.committed), len(left)) // PAGE
+        self.pages += len(self.committed) // PAGE - full
+        self.committed, self.working = left[: full * PAGE], left[full * PAGE :]
+
     def suspend(self) -> None:
         self.use()
 
@@ -524,6 +531,7 @@ def install() -> None:
         send=lambda message: state.sent.append(message),
         send_file=lambda data: state.sent.append(data),
         encode=lambda tokenizer, text: tokenizer.encode(text),
+        truncate_working_page_tokens=Context.truncate,
         json_grammar=unavailable,
         create_matcher=Matcher,
         create_tool_decoder=unavailable,

@@ -118,6 +118,8 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "turns" => contexts::turns(input).await,
         "fork" => contexts::fork(input).await,
         "fork_parallel" => contexts::fork_parallel(input).await,
+        "rollback" => contexts::rollback(input).await,
+        "save_buffered" => contexts::save_buffered(input).await,
         "save_open" => contexts::save_open(input).await,
         "forward" => forwards::forward(input).await,
         "forward_rows" => forwards::forward_rows(input).await,

@@ -71,7 +71,7 @@ class Context {
   // Runs what is buffered through the model. Nothing to do for an empty buffer. On an error the
   // buffer is as before.
   Task<Result<void>> Flush();
-  // Forgets the last `n` tokens. They must be in working pages: committed ones stay.
+  // Forgets the last `n` computed tokens. An error when there are fewer.
   Result<void> Truncate(uint32_t n);
 
   // A generation of tokens from here on. See generate.h.

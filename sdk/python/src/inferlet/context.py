@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from wit_world.imports import bidding
+from wit_world.imports import bidding, fallible
 from wit_world.imports import chat as wit_chat
 from wit_world.imports import context as wit
 from wit_world.imports import inference as wit_inference
@@ -212,15 +212,14 @@ class Context:
         return self._buffer.copy()
 
     def truncate(self, n: int) -> None:
-        """Drops the last `n` tokens of the working pages. Committed pages stay."""
+        """Drops the last `n` tokens."""
         self._live()
-        if not 0 <= n <= self._pages.tokens:
-            raise ValueError(
-                f"cannot truncate {n} tokens: the working pages hold {self._pages.tokens}; "
-                f"committed pages stay"
-            )
+        if not 0 <= n <= self.seq_len:
+            raise ValueError(f"cannot truncate {n} tokens: the context holds {self.seq_len}")
         self._turns.settle()
-        self._pages.forget(n)
+        if n:
+            ask(fallible.truncate_working_page_tokens, self._raw, n)
+            self._pages.sync()
 
     # Scheduling.
 

@@ -179,7 +179,7 @@ impl Context {
         pass.settle(self, 0, 0).map(drop)
     }
 
-    /// Forgets the last `n` computed tokens. Fails if the working pages hold fewer: committed pages stay.
+    /// Forgets the last `n` computed tokens. Fails if there are fewer.
     pub fn truncate(&mut self, n: u32) -> Result<()> {
         self.turns.settle();
         fallible::truncate_working_page_tokens(&self.raw, n)
