@@ -165,6 +165,11 @@ def generate_steps(ok: Any, given: Any, others: Others) -> None:
     assert ok["generated"] == len(ok["tokens"])
 
 
+def generate_flushed(ok: Any, given: Any, others: Others) -> None:
+    if given["max_tokens"] == 24:
+        assert ok["tokens"] == others["generate_tokens"]
+
+
 def generate_manual(ok: Any, given: Any, others: Others) -> None:
     assert ok == others["generate_tokens"]
 
@@ -221,6 +226,7 @@ RELATIONS: dict[str, Callable[[Any, Any, Others], None]] = {
         forward_rows,
         generate_tokens,
         generate_steps,
+        generate_flushed,
         generate_manual,
         generate_constrained,
         generate_masked,

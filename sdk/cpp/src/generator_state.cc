@@ -125,7 +125,7 @@ std::shared_ptr<PassState> BuildPass(const StepState& step) {
   const GeneratorState& generator = *step.generator;
   auto pass = std::make_shared<PassState>(generator.context);
   pass->AddInput(generator.context->buffer);
-  // Without any input the host tells what is wrong, whatever else is asked.
+  // Behind what was flushed, a generation samples the last position: row 0 of a pass without input.
   const uint32_t sampled = pass->tokens.empty() ? 0 : pass->tokens.size() - 1;
 
   Reader chooser{.rows = {}, .what = generator.sampler};
@@ -213,7 +213,7 @@ Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step) {
     co_return Error("a step runs once: ask for the Next one");
 
   const auto pass = BuildPass(*step);
-  if (!step->cleared)
+  if (!step->cleared && !pass->tokens.empty())
     pass->drafts = PIE_TRY(generator.NextDrafts(pass->start + pass->tokens.size()));
   const size_t drafted = pass->drafts.tokens.size();
   const size_t fit = std::min(drafted, generator.Room() - 1);

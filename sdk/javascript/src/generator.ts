@@ -309,8 +309,9 @@ export class Generator implements AsyncIterable<GenStep> {
     this.#openStep = false;
     const context = this.#context;
     const pending = this.#pending();
-    const sampledRow = pending.length - 1;
-    const drafts = sample ? this.#drafts(context.seqLen + pending.length) : NO_DRAFTS;
+    // The row whose choice continues the sequence. Without input, it is the last position.
+    const sampledRow = Math.max(0, pending.length - 1);
+    const drafts = sample && pending.length > 0 ? this.#drafts(context.seqLen + pending.length) : NO_DRAFTS;
 
     const requests = new Requests();
     const auto = sample
@@ -355,7 +356,7 @@ export class Generator implements AsyncIterable<GenStep> {
     const context = this.#context;
     const pending = this.#pending();
     const requests = new Requests();
-    requests.sample(positionsFrom(pending.length - 1, 1), this.#sampler);
+    requests.sample(positionsFrom(Math.max(0, pending.length - 1), 1), this.#sampler);
     this.#expect();
     let held = pending.length; // tokens at the front of the buffer that the engine has
     const matchers = this.#constraints.matchers;
@@ -394,7 +395,8 @@ export class Generator implements AsyncIterable<GenStep> {
   #pending(): Uint32Array {
     this.#context.turns.settle();
     const pending = this.#context.buffer();
-    if (pending.length > 0) return pending;
+    // A generation may begin behind what was flushed: it samples the last position.
+    if (pending.length > 0 || (this.#steps === 0 && this.#context.seqLen > 0)) return pending;
     throw new Error(
       'empty input: nothing to generate from. Fill the context (ctx.user, ctx.append, ctx.cue), ' +
         'or accept() a token after clearSampler()',

@@ -129,6 +129,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "input_at" => forwards::input_at(input).await,
         "draws" => forwards::draws(input).await,
         "generate_tokens" => generations::tokens(input).await,
+        "generate_flushed" => generations::flushed(input).await,
         "generate_text" => generations::text(input).await,
         "generate_steps" => generations::steps(input).await,
         "generate_manual" => generations::manual(input).await,

@@ -78,8 +78,9 @@ class Chained:
         limit = U32_MAX if loop._limit is None else min(U32_MAX, loop._limit - loop._count)
         with wit.ForwardPass(ctx.model._raw) as raw:
             raw.context(ctx._live())
-            raw.input_tokens(ctx._buffer, list(range(start, start + pending)))
-            raw.sampler([pending - 1], loop._sampler.raw)
+            if pending:
+                raw.input_tokens(ctx._buffer, list(range(start, start + pending)))
+            raw.sampler([max(0, pending - 1)], loop._sampler.raw)
             loop._configure(raw, loop._matchers())
             try:
                 self._chain: Any = ask(chains.run, raw, limit, [*loop._stop, *ends])

@@ -73,7 +73,8 @@ class StepLoop:
         self._own_choice = None
         if self._limit is not None and self._count >= self._limit:
             self._done = True
-        if not self._done and not self._ctx._buffer:
+        # A generation may begin behind what was flushed: it samples the last position.
+        if not self._done and not self._ctx._buffer and (self._steps or not self._ctx.seq_len):
             raise PieError(
                 "empty input: nothing to generate from; fill the context (ctx.user, ctx.append, "
                 "ctx.cue), or accept() a token after clear_sampler()"
@@ -141,21 +142,24 @@ class StepLoop:
         ctx, sampler = self._ctx, self._sampler
         ctx._turns.settle()
         start, pending = ctx.seq_len, len(ctx._buffer)
-        row = pending - 1  # the row whose choice continues the sequence
+        # The row whose choice continues the sequence. Without input, it is the last position.
+        row = max(0, pending - 1)
         samples = step is None or not step._cleared
-        drafted, drafts, positions = self._drafts(start + pending) if samples else (0, [], [])
+        may_draft = samples and pending > 0
+        drafted, drafts, positions = self._drafts(start + pending) if may_draft else (0, [], [])
         own_slots = sampler.draws if samples else 0
         slots = own_slots + len(self._probes)
         inputs = pending + len(drafts)
         if self._expects_anew:
             self._expect()
 
-        if samples and inputs <= FEW_TOKENS and self._is_plain(step):
+        if samples and 0 < inputs <= FEW_TOKENS and self._is_plain(step):
             output = await run_pass(ctx, self._begin_short, inputs, slots)
         else:
             with wit.ForwardPass(ctx.model._raw) as raw:
                 raw.context(ctx._live())
-                raw.input_tokens(ctx._buffer, list(range(start, start + pending)))
+                if pending:
+                    raw.input_tokens(ctx._buffer, list(range(start, start + pending)))
                 if samples:
                     raw.sampler([row], sampler.raw)
                 for offset, probe in self._probes:

@@ -47,7 +47,7 @@ impl<'ctx> Chained<'ctx> {
             return Ok(None);
         }
         let mut plan = state.plan(state.ctx.seq_len())?;
-        let sampled = plan.tokens.len() as u32 - 1;
+        let sampled = (plan.tokens.len() as u32).saturating_sub(1);
         plan.requests.push(Some(Request::sample(&[sampled], state.options.sampler)));
         let max_tokens = state.room().try_into().unwrap_or(u32::MAX);
         let stops = [&state.options.stops, ends].concat();

@@ -195,9 +195,10 @@ impl<'ctx> State<'ctx> {
         }
         let start = extent.committed_pages * self.ctx.page_size() + extent.working_tokens;
         let mut plan = self.plan(start)?;
-        let sampled = plan.tokens.len() as u32 - 1;
+        let sampled = (plan.tokens.len() as u32).saturating_sub(1);
 
-        let (drafts, mut positions) = if step.samples { self.draft()? } else { Default::default() };
+        let may_draft = step.samples && !plan.tokens.is_empty();
+        let (drafts, mut positions) = if may_draft { self.draft()? } else { Default::default() };
         if positions.is_empty() {
             positions = (start + sampled + 1..).take(drafts.len()).collect();
         }
@@ -254,7 +255,8 @@ impl<'ctx> State<'ctx> {
 
     /// A pass over the buffer, which continues the sequence from `start`; nothing is read yet.
     pub fn plan(&self, start: u32) -> Result<Plan> {
-        if self.ctx.buffer().is_empty() {
+        // A generation may begin behind what was flushed: it samples the last position.
+        if self.ctx.buffer().is_empty() && (self.steps > 0 || start == 0) {
             return Err(match self.steps {
                 0 => "empty input: nothing to continue from. Append tokens or call cue() before generate()",
                 _ => "empty input: the last step's tokens were not accepted. Call accept() after a step without sampler",
