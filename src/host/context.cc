@@ -152,6 +152,10 @@ Status Context::Run(Forward forward, uint32_t own, std::shared_ptr<ChainOutput> 
 
 Status Context::Queue(Forward forward, uint32_t own, uint32_t room) {
   PIE_RETURN_IF_ERROR(CheckAlive());
+  if (forward.repeats_last) {  // its place is counted
+    --own;
+    --room;
+  }
   const uint64_t places = uint64_t{extent_.working_pages} * page_tokens();
   if (uint64_t{extent_.working_tokens} + room > places) {
     return Fail(
@@ -170,7 +174,8 @@ Status Context::Queue(Forward forward, uint32_t own, uint32_t room) {
 
 Context::Room Context::RoomBehind(const Forward& forward) const {
   const BackendInfo& info = scheduler_->info();
-  const uint64_t length = uint64_t{tokens()} + forward.tokens.size();
+  const uint64_t length =
+      uint64_t{tokens()} + forward.tokens.size() - (forward.repeats_last ? 1 : 0);
   const uint64_t pages = info.total_pages;
   const auto left = [](uint64_t limit, uint64_t used) { return limit > used ? limit - used : 0; };
   // In the order in which a loop of passes would meet them: it reserves, then executes.

@@ -22,10 +22,9 @@ Task<Result<Json>> Main(Json input) {
   const Model model = PIE_TRY(Model::Load(runtime::Models().front()));
   Context context = PIE_TRY(Context::New(model));
   context.System("Answer with the order as JSON.").User(PIE_TRY(input.Get<std::string>("text")));
-  const bool is_seeded = !input["seed"].IsNull();
-  Generator generator =
-      context.Cue().Generate(is_seeded ? Sampler::TopP(1.0, 0.95) : Sampler::Argmax());
-  if (is_seeded) generator.Seed(PIE_TRY(input.Get<uint64_t>("seed")));
+  const auto temperature = PIE_TRY(input.Get("temperature", 0.0));
+  Generator generator = context.Cue().Generate(Sampler::TopP(temperature, 0.95));
+  generator.Seed(PIE_TRY(input.Get("seed", 0)));
   generator.MaxTokens(PIE_TRY(input.Get("max_tokens", 400)));
   const Order order = PIE_TRY(co_await generator.CollectJson<Order>());
   co_return Json::Object({{"pies", order.pies},

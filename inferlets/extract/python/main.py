@@ -22,7 +22,6 @@ async def main(input: dict) -> Order:
     model = Model.load(runtime.models()[0])
     with Context(model) as ctx:
         ctx.system("Answer with the order as JSON.").user(input["text"])
-        seed = input.get("seed")
-        sampler = Sampler.argmax() if seed is None else Sampler.top_p(1.0, 0.95)
-        generator = ctx.generate(sampler, seed=seed, max_tokens=input.get("max_tokens", 400))
+        sampler = Sampler.top_p(input.get("temperature", 0), 0.95, seed=input.get("seed"))
+        generator = ctx.generate(sampler, max_tokens=input.get("max_tokens", 400))
         return await generator.collect_json(schema=Order)

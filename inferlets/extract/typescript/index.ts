@@ -3,6 +3,7 @@ import { Context, Model, runtime, Sampler } from 'inferlet';
 
 interface Input {
   text: string;
+  temperature?: number;
   seed?: number;
   max_tokens?: number;
 }
@@ -24,11 +25,11 @@ const order = {
   additionalProperties: false,
 };
 
-export async function main({ text, seed, max_tokens = 400 }: Input): Promise<Order> {
+export async function main(input: Input): Promise<Order> {
   const model = Model.load(runtime.models()[0]!);
   using ctx = new Context(model);
-  ctx.system('Answer with the order as JSON.').user(text);
-  const sampler = seed === undefined ? Sampler.argmax() : Sampler.topP(1.0, 0.95);
-  const generator = ctx.generate(sampler, { seed, maxTokens: max_tokens });
+  ctx.system('Answer with the order as JSON.').user(input.text);
+  const options = { seed: input.seed, maxTokens: input.max_tokens ?? 400 };
+  const generator = ctx.generate(Sampler.topP(input.temperature ?? 0, 0.95), options);
   return await generator.collectJson<Order>({ schema: order });
 }

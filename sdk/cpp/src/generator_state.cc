@@ -213,7 +213,8 @@ Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step) {
     co_return Error("a step runs once: ask for the Next one");
 
   const auto pass = BuildPass(*step);
-  if (!step->cleared && !pass->tokens.empty())
+  // A pass with drafts has its sampler alone.
+  if (!step->cleared && !pass->tokens.empty() && pass->readers.size() == 1)
     pass->drafts = PIE_TRY(generator.NextDrafts(pass->start + pass->tokens.size()));
   const size_t drafted = pass->drafts.tokens.size();
   const size_t fit = std::min(drafted, generator.Room() - 1);

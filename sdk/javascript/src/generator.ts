@@ -311,13 +311,16 @@ export class Generator implements AsyncIterable<GenStep> {
     const pending = this.#pending();
     // The row whose choice continues the sequence. Without input, it is the last position.
     const sampledRow = Math.max(0, pending.length - 1);
-    const drafts = sample && pending.length > 0 ? this.#drafts(context.seqLen + pending.length) : NO_DRAFTS;
+    // A pass with drafts has its sampler alone.
+    const probes = [...this.#everyStep, ...ownProbes];
+    const mayDraft = sample && pending.length > 0 && probes.length === 0;
+    const drafts = mayDraft ? this.#drafts(context.seqLen + pending.length) : NO_DRAFTS;
 
     const requests = new Requests();
     const auto = sample
       ? requests.sample(positionsFrom(sampledRow, 1), this.#sampler)
       : undefined;
-    for (const { row, probe, handle } of [...this.#everyStep, ...ownProbes]) {
+    for (const { row, probe, handle } of probes) {
       requests.probe(sampledRow + row, probe, handle);
     }
 

@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Deserialize)]
 struct Input {
     text: String,
-    seed: Option<u64>,
+    #[serde(default)]
+    temperature: f32,
+    #[serde(default)]
+    seed: u64,
     max_tokens: Option<usize>,
 }
 
@@ -29,10 +32,13 @@ struct Order {
 async fn main(input: Input) -> Result<Order> {
     let model = Model::load(&runtime::models()[0])?;
     let mut ctx = Context::new(&model)?;
-    ctx.system("Answer with the order as JSON.").user(&input.text).cue();
-    let generator = match input.seed {
-        None => ctx.generate(Sampler::Argmax),
-        Some(seed) => ctx.generate(Sampler::top_p(1.0, 0.95)).seed(seed),
-    };
-    generator.max_tokens(input.max_tokens.unwrap_or(400)).collect_json().await
+    ctx.system("Answer with the order as JSON.")
+        .user(&input.text)
+        .cue();
+    let sampler = Sampler::top_p(input.temperature, 0.95);
+    let generator = ctx.generate(sampler).seed(input.seed);
+    generator
+        .max_tokens(input.max_tokens.unwrap_or(400))
+        .collect_json()
+        .await
 }

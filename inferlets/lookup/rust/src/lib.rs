@@ -16,7 +16,9 @@ struct Lookup {
 
 impl Speculator for Lookup {
     fn draft(&mut self) -> (Vec<u32>, Vec<u32>) {
-        let Some((last, before)) = self.text.split_last() else { return Default::default() };
+        let Some((last, before)) = self.text.split_last() else {
+            return Default::default();
+        };
         let Some(found) = before.iter().rposition(|token| token == last) else {
             return Default::default();
         };
@@ -34,7 +36,12 @@ async fn main(input: Input) -> Result<String> {
     let model = Model::load(&runtime::models()[0])?;
     let mut ctx = Context::new(&model)?;
     ctx.user(&input.prompt).cue();
-    let lookup = Lookup { text: ctx.buffer().to_vec() };
+    let lookup = Lookup {
+        text: ctx.buffer().to_vec(),
+    };
     let generator = ctx.generate(Sampler::Argmax).speculator(lookup);
-    generator.max_tokens(input.max_tokens.unwrap_or(64)).collect_text().await
+    generator
+        .max_tokens(input.max_tokens.unwrap_or(64))
+        .collect_text()
+        .await
 }

@@ -117,11 +117,6 @@ Task<Result<Json>> Market(const Json&) {
                           {"balance", std::isfinite(scheduling::Balance(model))}});
 }
 
-template <class T>
-bool SaysWhy(const Result<T>& result) {
-  return !result && !result.error().empty();
-}
-
 Task<Result<Json>> Unavailable(const Json&) {
   co_return Json::Object({{"mcp", !mcp::Connect("none").error().message.empty()}});
 }

@@ -88,7 +88,7 @@ export const generateCases: Cases = {
     }),
 
   generate_manual: (input) =>
-    withGenerator(input, async (generator, ctx) => {
+    withGenerator(input, async (generator) => {
       const tokens: number[] = [];
       for await (const step of generator) {
         const logits = step.clearSampler().probe(0, Logits());

@@ -145,7 +145,9 @@ class StepLoop:
         # The row whose choice continues the sequence. Without input, it is the last position.
         row = max(0, pending - 1)
         samples = step is None or not step._cleared
-        may_draft = samples and pending > 0
+        # A pass with drafts has its sampler alone.
+        has_probes = self._probes or (step is not None and step._probes)
+        may_draft = samples and pending > 0 and not has_probes
         drafted, drafts, positions = self._drafts(start + pending) if may_draft else (0, [], [])
         own_slots = sampler.draws if samples else 0
         slots = own_slots + len(self._probes)

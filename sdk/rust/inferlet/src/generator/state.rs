@@ -197,7 +197,9 @@ impl<'ctx> State<'ctx> {
         let mut plan = self.plan(start)?;
         let sampled = (plan.tokens.len() as u32).saturating_sub(1);
 
-        let may_draft = step.samples && !plan.tokens.is_empty();
+        // A pass with drafts has its sampler alone.
+        let has_probes = step.each_step > 0 || !step.probes.is_empty();
+        let may_draft = step.samples && !plan.tokens.is_empty() && !has_probes;
         let (drafts, mut positions) = if may_draft { self.draft()? } else { Default::default() };
         if positions.is_empty() {
             positions = (start + sampled + 1..).take(drafts.len()).collect();
