@@ -9,7 +9,17 @@ from typing import Any
 
 from table import GREEDY, case, load_model
 
-from inferlet import Context, Entropy, Generator, Grammar, GrammarConstraint, Matcher, Sampler, brle
+from inferlet import (
+    Context,
+    Entropy,
+    Generator,
+    Grammar,
+    GrammarConstraint,
+    Matcher,
+    Regex,
+    Sampler,
+    brle,
+)
 from inferlet import tools as native
 
 KINDS = {
@@ -140,6 +150,15 @@ async def collect_json(prompt: str, value: Any, seed: int, max_tokens: int) -> d
     with drawn(prompt, seed, max_tokens=max_tokens) as generator:
         found = await generator.collect_json(schema=value)
         return {"value": found, "done": generator.is_done}
+
+
+@case
+async def collect_thinking(
+    prompt: str, source: str, value: Any, seed: int, max_tokens: int
+) -> dict:
+    with drawn(prompt, seed, max_tokens=max_tokens, constrain=Regex(source)) as generator:
+        found = await generator.think_first().collect_json(schema=value)
+        return {"value": found, "tokens": generator.tokens_generated}
 
 
 @case

@@ -30,6 +30,7 @@ struct GeneratorState {
   std::vector<uint32_t> static_mask;
   std::unique_ptr<Speculator> speculator;
   bool engine_drafts = false;
+  bool thinks_first = false;
   std::optional<Adapter> adapter;
   std::optional<int64_t> zo_seed;
   std::optional<uint64_t> seed;

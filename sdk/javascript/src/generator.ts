@@ -7,11 +7,13 @@ import { Decoder } from './chat.ts';
 import { toConstraint, type Constraint, type Schema } from './constraint.ts';
 import { Constraints } from './constraints.ts';
 import type { Context } from './context.ts';
+import { ebnf, Grammar } from './grammar.ts';
 import { Output, SlotHandle, tokensIn, type ProbeHandle } from './output.ts';
+import type { GenerateOptions } from './options.ts';
 import { Requests, runPass, type PassPlan, type Seed } from './pass.ts';
 import type { Probe } from './probe.ts';
 import type { Sampler } from './sampler.ts';
-import { shapeOf, type Shaped } from './shape.ts';
+import { shapeOf, type Shape, type Shaped } from './shape.ts';
 import {
   draftsFrom,
   draftsKept,
@@ -20,32 +22,10 @@ import {
   type Speculator,
 } from './speculation.ts';
 import { GenStep, type StepProbe } from './step.ts';
+import { Thoughts } from './thoughts.ts';
 import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
 
-export interface GenerateOptions {
-  /** Stop after this many tokens. */
-  maxTokens?: number | undefined;
-  /** Ids that also end the generation, beside the model's own, which end a turn or the text. */
-  stop?: Tokens | undefined;
-  /** Constraints, which hold together. */
-  constrain?: Schema | Constraint | readonly (Schema | Constraint)[] | undefined;
-  /** A mask for every step; it holds together with the constraints. */
-  logitMask?: Tokens | undefined;
-  /** A drafter of your own. */
-  speculator?: Speculator | undefined;
-  /** The engine's own drafter. */
-  systemSpeculation?: boolean | undefined;
-  /** A LoRA adapter for every step. */
-  adapter?: Adapter | undefined;
-  /** An Evolution Strategies seed for every step. */
-  zoSeed?: Seed | undefined;
-  /** Makes the random choices reproducible: step i draws from `seed + i`. */
-  seed?: Seed | undefined;
-  /** The expected length, from which the bid for pages follows. */
-  horizon?: number | undefined;
-  /** Open the model's turn (`ctx.cue()`) now. Default true. */
-  autoFlush?: boolean | undefined;
-}
+export type { GenerateOptions };
 
 const NO_TOKENS = new Uint32Array();
 
@@ -80,6 +60,7 @@ export class Generator implements AsyncIterable<GenStep> {
   /** It ended by a stop id, not by the limit. */
   #stopped = false;
   #openStep = false;
+  #thinksFirst = false;
   /** The engine does not know how many passes are still to come. */
   #expectsAnew = true;
   /** Accepted, and not yet told to the constraints and the speculator. */
@@ -135,6 +116,15 @@ export class Generator implements AsyncIterable<GenStep> {
 
   constrain(constraint: Schema | Constraint): this {
     this.#constraints.add(toConstraint(constraint, this.#context.model));
+    return this;
+  }
+
+  /**
+   * Lets a model that reasons think before the document of `collectJson`. A model whose turn begins with its
+   * thoughts always does.
+   */
+  thinkFirst(): this {
+    this.#thinksFirst = true;
     return this;
   }
 
@@ -210,14 +200,13 @@ export class Generator implements AsyncIterable<GenStep> {
   /**
    * Runs until a JSON document is complete, and gives its value. `schema` is a JSON Schema (its text, or the
    * object), or a schema object like zod's, which also parses the value; without it, any JSON. `parse` is
-   * given the value. A model that reasons may think first.
+   * given the value. A model that reasons may think before it: see `thinkFirst`.
    */
   async collectJson<T = unknown>(
     options: { schema?: string | object | Shaped<T>; parse?: (value: unknown) => T } = {},
   ): Promise<T> {
     const shape = shapeOf<T>(options.schema);
-    this.constrain(shape.schema);
-    const text = await this.#collectDocument();
+    const text = await this.#collectDocument(shape);
     let value: unknown;
     try {
       value = JSON.parse(text);
@@ -229,9 +218,17 @@ export class Generator implements AsyncIterable<GenStep> {
     return (options.parse ?? shape.parse)(value);
   }
 
-  /** The text of all accepted tokens. */
-  async #collectDocument(): Promise<string> {
-    return this.#context.model.tokenizer().decode(await this.collectTokens());
+  /** The text of a document; thoughts may come before it, and are no part of it. */
+  async #collectDocument<T>({ schema, source }: Shape<T>): Promise<string> {
+    const model = this.#context.model;
+    const thoughts = source === undefined ? undefined : Thoughts.of(model);
+    if (source === undefined || !thoughts || !(thoughts.begun || this.#thinksFirst)) {
+      this.constrain(schema);
+      return model.tokenizer().decode(await this.collectTokens());
+    }
+    Grammar.fromJsonSchema(source)[Symbol.dispose](); // says what is wrong with it
+    this.constrain(ebnf(thoughts.grammar(source)));
+    return thoughts.document(model, await this.collectTokens());
   }
 
   // ── step by step ────────────────────────────────────────────────────────────────────────────────

@@ -14,6 +14,8 @@ export interface Shaped<T> {
 
 export interface Shape<T> {
   readonly schema: Schema;
+  /** The text of the JSON Schema; undefined for a `Schema` of the program's own. */
+  readonly source: string | undefined;
   readonly parse: (value: unknown) => T;
 }
 
@@ -21,11 +23,14 @@ type Json = { [key: string]: unknown };
 
 export function shapeOf<T>(given: string | object | undefined): Shape<T> {
   const asItIs = (value: unknown) => value as T;
-  if (given === undefined) return { schema: anyJson(), parse: asItIs };
-  if (typeof given === 'string') return { schema: jsonSchema(given), parse: asItIs };
-  if ('buildConstraint' in given) return { schema: given as Schema, parse: asItIs };
-  if (!isShaped<T>(given)) return { schema: jsonSchema(given), parse: asItIs };
-  return { schema: jsonSchema(written(given)), parse: (value) => given.parse(value) };
+  if (given === undefined) return { schema: anyJson(), source: '{}', parse: asItIs };
+  if (typeof given === 'object' && 'buildConstraint' in given) {
+    return { schema: given as Schema, source: undefined, parse: asItIs };
+  }
+  const shaped = typeof given === 'object' && isShaped<T>(given) ? given : undefined;
+  const source = typeof given === 'string' ? given : JSON.stringify(shaped ? written(given) : given);
+  const parse = shaped ? (value: unknown) => shaped.parse(value) : asItIs;
+  return { schema: jsonSchema(source), source, parse };
 }
 
 function isShaped<T>(given: object): given is Shaped<T> {

@@ -37,6 +37,9 @@ from engine_resources import (
 
 
 class Tokenizer(Resource):
+    def special_tokens(self) -> tuple[list[int], list[bytes]]:
+        return [IM_START, IM_END], [b"<|im_start|>", b"<|im_end|>"]
+
     def encode(self, text: str) -> list[int]:
         return list(text.encode())
 
@@ -181,6 +184,18 @@ class Context(Resource):
 
     def suspend(self) -> None:
         self.use()
+
+
+class ThoughtDecoder(Resource):
+    """Thoughts stand between <think> and </think>. A batch is all or nothing."""
+
+    def feed(self, tokens: list[int]) -> Any:
+        wit, text = MODULES["reasoning"], bytes(tokens)
+        if state.begins_thinking and not text.startswith(b"<think>"):
+            text = b"<think>" + text
+        if not text.startswith(b"<think>"):
+            return wit.Event_Delta("")
+        return wit.Event_Complete("a") if text.endswith(b"</think>") else wit.Event_Start()
 
 
 def logits(history: list[int]) -> list[float]:
@@ -561,7 +576,7 @@ def install() -> None:
     )
     module(
         "reasoning",
-        create_decoder=unavailable,
+        create_decoder=lambda model: ThoughtDecoder(),
         **variants("Event", "Start", "Delta!", "Complete!"),
     )
     module("tool_use", **variants("Event", "Start", "Call!"))

@@ -20,6 +20,17 @@ class Grammar(Resource):
         return Grammar(pattern.split("|"))
 
     @staticmethod
+    def from_ebnf(source: str) -> Grammar:
+        """Thoughts, and the document that the schema at the end allows."""
+        document = json.dumps(json.loads(source.partition("%json ")[2])["const"])
+        texts = ["<think>hm</think>\n" + document, document]
+        return Grammar(
+            [text.removeprefix("<think>") for text in texts[:1]]
+            if "start: rest" in source
+            else texts
+        )
+
+    @staticmethod
     def from_json_schema(schema: str) -> Grammar:
         known = json.loads(schema)
         state.schemas.append(known)

@@ -37,6 +37,7 @@ def reset() -> None:
     state.drafted = []
     state.schemas = []
     state.document = None
+    state.begins_thinking = False
     state.bids = []
     state.expected = []
 

@@ -145,6 +145,24 @@ def test_collect_json_ends_with_the_document(model):
             generator.collect_json(schema='{"const": "long"}')
 
 
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_document_behind_thoughts(model, begins):
+    engine.state.begins_thinking = begins
+    with Context(model) as ctx:
+        generator = ctx.user("hi").generate(GREEDY, logit_mask=[0, 123])  # no "{": it must think
+        if not begins:
+            generator.think_first()
+        assert generator.collect_json(schema={"const": [1]}) == [1]
+        assert b"hm</think>" in bytes(generator.tokens())
+
+
+def test_without_leave_nobody_thinks(model):
+    with Context(model) as ctx:
+        generator = ctx.user("hi").generate(GREEDY)
+        assert generator.collect_json(schema={"const": [1]}) == [1]
+        assert bytes(generator.tokens()) == b"[1]"
+
+
 class Colour(enum.Enum):
     RED = "red"
     BLUE = "blue"

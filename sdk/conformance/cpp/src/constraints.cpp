@@ -132,6 +132,14 @@ Task<Result<Json>> CollectJsonCase(const Json& input) {
   co_return Json::Object({{"value", std::move(value)}, {"done", generator.IsDone()}});
 }
 
+Task<Result<Json>> CollectThinking(const Json& input) {
+  Context context = PIE_TRY(AskedContext(input));
+  Generator generator = PIE_TRY(Drawn(context, input));
+  PIE_TRY(generator.ConstrainWith(Regex{PIE_TRY(input.Get<std::string>("source"))}));
+  Json value = PIE_TRY(co_await generator.ThinkFirst().CollectJson(input["value"].Dump()));
+  co_return Json::Object({{"value", std::move(value)}, {"tokens", generator.TokensGenerated()}});
+}
+
 Task<Result<Json>> NativeCall(const Json& input) {
   const Model model = PIE_TRY(FirstModel());
   const auto schemas = PIE_TRY(input.Get<std::vector<std::string>>("tools"));
@@ -177,6 +185,7 @@ Cases ConstraintCases() {
           {"grammar_bad", GrammarBad},
           {"generate_grammar", GenerateGrammar},
           {"generate_conflict", GenerateConflict},
+          {"collect_thinking", CollectThinking},
           {"native_call", NativeCall},
           {"collect_json", CollectJsonCase},
           {"collect_typed", CollectTyped}};

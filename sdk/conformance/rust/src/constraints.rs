@@ -3,7 +3,7 @@
 use inferlet::prelude::*;
 use inferlet::sample::Entropy;
 use inferlet::schemars::{self, JsonSchema};
-use inferlet::{Constrain, Grammar, GrammarConstraint, Matcher};
+use inferlet::{Constrain, Grammar, GrammarConstraint, Matcher, Regex};
 use serde::Deserialize;
 use serde_json::{json, Value};
 
@@ -142,6 +142,16 @@ pub async fn collect_json(input: &Input) -> Result<Value> {
         .collect_json_with(&input.value.to_string())
         .await?;
     Ok(json!({ "value": value, "done": true }))
+}
+
+pub async fn collect_thinking(input: &Input) -> Result<Value> {
+    let mut ctx = asked(input)?;
+    let prompt = ctx.buffer().len();
+    let generator = drawn(&mut ctx, input).constrain_with(Regex(&input.source))?;
+    let schema = input.value.to_string();
+    let value: Value = generator.think_first().collect_json_with(&schema).await?;
+    let tokens = ctx.seq_len() as usize + ctx.buffer().len() - prompt;
+    Ok(json!({ "value": value, "tokens": tokens }))
 }
 
 pub async fn native_call(input: &Input) -> Result<Value> {

@@ -148,6 +148,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "generate_grammar" => constraints::generate_grammar(input).await,
         "generate_conflict" => constraints::generate_conflict(input).await,
         "collect_json" => constraints::collect_json(input).await,
+        "collect_thinking" => constraints::collect_thinking(input).await,
         "native_call" => constraints::native_call(input).await,
         "collect_typed" => constraints::collect_typed(input).await,
         "speculate" => speculations::speculate(input).await,

@@ -6,6 +6,7 @@ import {
   Grammar,
   GrammarConstraint,
   Matcher,
+  regex,
   Sampler,
   tools,
   type Constraint,
@@ -133,6 +134,16 @@ export const constraintCases: Cases = {
     if (input.n) constrain.push(anything());
     return drawn(input, (generator) => generator.collectText(), { constrain, maxTokens: 40 });
   },
+
+  collect_thinking: (input) =>
+    drawn(
+      input,
+      async (generator) => {
+        const value = await generator.thinkFirst().collectJson({ schema: input.value as object });
+        return { value, tokens: generator.tokensGenerated };
+      },
+      { constrain: regex(input.source!) },
+    ),
 
   native_call: (input) =>
     drawn(input, async (generator) => {

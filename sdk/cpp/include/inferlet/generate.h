@@ -36,6 +36,7 @@ namespace detail {
 struct ContextState;
 struct GeneratorState;
 struct StepState;
+class Thoughts;
 }  // namespace detail
 
 class Generator {
@@ -64,6 +65,9 @@ class Generator {
       return Constrain(PIE_TRY_SYNC(schema.BuildConstraint(ContextModel())));
     }
   }
+  // Lets a model that reasons think before the document of CollectJson. A model whose turn begins
+  // with its thoughts always does.
+  Generator& ThinkFirst();
   // The same mask (BRLE) at every step.
   Generator& LogitMask(std::vector<uint32_t> brle);
   // Drafts to verify in each step. Not used beside a constraint of your own, whose mask holds for
@@ -88,7 +92,7 @@ class Generator {
   // The text that a reader of the chat would see. The end of the model's turn ends it, too.
   Task<Result<std::string>> CollectText();
   // Runs until a JSON document of this schema (any JSON when it is empty) is complete, and parses
-  // it. A model that reasons may think first.
+  // it. A model that reasons may think before it: see ThinkFirst.
   Task<Result<Json>> CollectJson(std::string_view schema = {});
   // The same as a value of a described type (describe.h).
   template <Described T>
@@ -115,6 +119,8 @@ class Generator {
   static Task<Result<T>> ReadJson(Task<Result<Json>> document) {
     co_return FromJson<T>(PIE_TRY(co_await document));
   }
+  // Restricts the text to a document. Returns the marks of the thoughts that may come before it.
+  Result<std::optional<detail::Thoughts>> ConstrainDocument(std::string_view schema);
   Generator& AddConstraint(std::unique_ptr<detail::Constraint> constraint);
   SlotHandle AddProbe(uint32_t index, Probe probe);
   const Model& ContextModel() const;

@@ -12,10 +12,12 @@ from ._async import block_on, waits
 from ._chain import run
 from ._shape import shape_of
 from ._step import StepLoop
+from ._thoughts import Thoughts, thoughts_of
 from .adapter import Adapter
 from .chat import Decoder, Event
-from .constraint import as_constraint
+from .constraint import AnyJson, Ebnf, JsonSchema, as_constraint
 from .errors import PieError
+from .grammar import Grammar
 from .output import Output, ProbeHandle
 from .probes import Probe
 from .sampler import Sampler
@@ -88,6 +90,7 @@ class Generator(StepLoop):
         if seed is not None:
             self._seed = seed
         self._open_step = False
+        self._thinks_first = False
 
         if auto_flush:
             ctx.cue()
@@ -122,6 +125,12 @@ class Generator(StepLoop):
         """Adds a Constraint or a Schema; all of them hold together."""
         self._constraints.append(as_constraint(constraint, self._ctx.model))
         self._mask = None
+        return self
+
+    def think_first(self) -> Generator:
+        """Lets a model that reasons think before the document of `collect_json`. A model whose turn
+        begins with its thoughts always does."""
+        self._thinks_first = True
         return self
 
     def horizon(self, n: int) -> Generator:
@@ -179,10 +188,21 @@ class Generator(StepLoop):
         """Runs until a JSON document is complete, and returns it. `schema` is a JSON Schema (text
         or dict), a Schema, a type (a dataclass, a TypedDict, an Enum, `list[int]`, …: the value
         is one), or a class like pydantic's models; without it, any JSON. `parse` is given the
-        text. A model that reasons may think first."""
+        text. A model that reasons may think before it: see `think_first`."""
         shape = shape_of(schema)
-        self.constrain(shape.schema)
-        text = await self._collect_document()
+        thoughts = self._thoughts_before(shape.schema)
+        if thoughts is None:
+            self.constrain(shape.schema)
+        else:
+            source = "{}" if isinstance(shape.schema, AnyJson) else shape.schema.schema
+            Grammar.from_json_schema(source)  # says what is wrong with it
+            self.constrain(Ebnf(thoughts.grammar(source)))
+        tokens = await self._collect_tokens()
+        model = self._ctx.model
+        if thoughts is None:
+            text = model.tokenizer().decode(tokens)
+        else:
+            text = thoughts.document(model, tokens)
         try:
             return (shape.parse if parse is None else parse)(text)
         except json.JSONDecodeError as error:
@@ -190,9 +210,12 @@ class Generator(StepLoop):
                 f"the JSON document is not complete after {self._count} tokens: {error} in {text}"
             ) from None
 
-    async def _collect_document(self) -> str:
-        """The text of all accepted tokens."""
-        return self._ctx.model.tokenizer().decode(await self._collect_tokens())
+    def _thoughts_before(self, schema: Any) -> Thoughts | None:
+        """The marks of thoughts that may come before a document of this schema."""
+        if not isinstance(schema, (AnyJson, JsonSchema)):
+            return None
+        thoughts = thoughts_of(self._ctx.model)
+        return thoughts if thoughts and (thoughts.begun or self._thinks_first) else None
 
     async def _collect_tokens(self) -> list[int]:
         tokens: list[int] = []

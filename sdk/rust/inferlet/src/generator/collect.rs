@@ -4,10 +4,11 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{chat, Result};
+use crate::{chat, Grammar, Result};
 
 use super::chained::Chained;
 use super::schema::schema_value;
+use super::thoughts::Thoughts;
 use super::Generator;
 
 /// A generation on its way to its end, in batches of accepted tokens.
@@ -72,7 +73,7 @@ impl<'ctx> Generator<'ctx> {
     }
 
     /// Runs under the JSON Schema of `T` until the document is complete, and parses it as a `T`. A model that reasons may
-    /// think before it.
+    /// think before it: see [`think_first`](Generator::think_first).
     pub async fn collect_json<T: JsonSchema + DeserializeOwned>(self) -> Result<T> {
         self.collect_json_with(&schema_value::<T>().to_string()).await
     }
@@ -80,10 +81,21 @@ impl<'ctx> Generator<'ctx> {
     /// The same with a JSON Schema of your own. `T` may be `serde_json::Value`.
     pub async fn collect_json_with<T: DeserializeOwned>(self, schema: &str) -> Result<T> {
         let model = self.state.borrow().ctx.model().clone();
-        let constrained = self.constrain_with(crate::JsonSchema(schema))?;
+        let thinks_first = self.state.borrow().options.thinks_first;
+        let thoughts = Thoughts::of(&model)?.filter(|thoughts| thoughts.begun || thinks_first);
+        let constrained = match &thoughts {
+            None => self.constrain_with(crate::JsonSchema(schema))?,
+            Some(thoughts) => {
+                Grammar::from_json_schema(schema)?; // says what is wrong with it
+                self.constrain_with(crate::Ebnf(&thoughts.grammar(schema)))?
+            }
+        };
         let state = constrained.state.clone();
         let tokens = constrained.collect_tokens().await?;
-        let text = model.tokenizer().decode(&tokens)?;
+        let text = match &thoughts {
+            None => model.tokenizer().decode(&tokens)?,
+            Some(thoughts) => thoughts.document(&model, &tokens)?,
+        };
         let mut value: Value = serde_json::from_str(&text).map_err(|error| {
             let count = state.borrow().generated;
             format!("the JSON document is not complete after {count} tokens: {error} in {text}")

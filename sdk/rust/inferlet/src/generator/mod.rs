@@ -11,6 +11,7 @@ mod cut;
 mod schema;
 mod state;
 mod step;
+mod thoughts;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -83,6 +84,12 @@ impl<'ctx> Generator<'ctx> {
     pub fn constrain_with(self, schema: impl Schema) -> Result<Self> {
         let constraint = schema.build_constraint(self.state.borrow().ctx.model())?;
         Ok(self.constrain(constraint))
+    }
+
+    /// Lets a model that reasons think before the document of `collect_json`. A model whose turn begins with its thoughts
+    /// always does.
+    pub fn think_first(self) -> Self {
+        self.with(|options| options.thinks_first = true)
     }
 
     /// A fixed mask for every step, beside the constraints: BRLE over the vocabulary, true = allowed.

@@ -30,6 +30,7 @@ pub(super) struct Options {
     pub zo_seed: Option<i64>,
     pub seed: Option<u64>,
     pub horizon: Option<usize>,
+    pub thinks_first: bool,
     /// Rows count from the sampled one.
     pub each_step: Vec<Request>,
 }
@@ -92,6 +93,7 @@ impl<'ctx> State<'ctx> {
             zo_seed: None,
             seed: None,
             horizon: None,
+            thinks_first: false,
             each_step: Vec::new(),
         };
         Self {
