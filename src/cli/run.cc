@@ -156,11 +156,7 @@ Result<nlohmann::json> MakeInput(const RunOptions& options, const host::Manifest
     input = PIE_TRY(ReadInput(options.input, host::Limits{}.max_input_bytes));
   }
   if (!options.arguments.empty()) {
-    std::vector<std::string> texts;
-    for (const host::Parameter& parameter : manifest.parameters) {
-      if (parameter.type == host::Parameter::Type::kString) texts.push_back(parameter.name);
-    }
-    nlohmann::json trailing = PIE_TRY(ParseArguments(options.arguments, texts));
+    nlohmann::json trailing = PIE_TRY(ParseArguments(options.arguments));
     if (!input.is_object()) {
       return Fail(Code::kInvalid,
                   "--input is not a JSON object, so arguments after -- cannot be added to it");
