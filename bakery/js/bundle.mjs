@@ -4,6 +4,9 @@ import { builtinModules } from 'node:module';
 import { join, normalize } from 'node:path';
 import { Fault } from './fault.mjs';
 
+/** The names under which a program imports the SDK. */
+const SDK_NAMES = ['inferlet', '@pie-project/inferlet'];
+
 const ENTRY_NAMES = ['index', 'main', 'src/index', 'src/main'].flatMap((stem) =>
   ['.ts', '.mts', '.js', '.mjs'].map((extension) => stem + extension),
 );
@@ -56,7 +59,7 @@ export async function bundle(esbuild, { project, sdk, debug }) {
       platform: 'neutral',
       mainFields: ['module', 'main'],
       conditions: ['worker', 'module'],
-      alias: { inferlet: join(sdk, 'src', 'index.ts') },
+      alias: Object.fromEntries(SDK_NAMES.map((name) => [name, join(sdk, 'src', 'index.ts')])),
       define: { 'process.env.NODE_ENV': debug ? '"development"' : '"production"' },
       charset: 'utf8',
       sourcemap: 'external',

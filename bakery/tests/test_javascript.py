@@ -39,10 +39,10 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path):
     assert fault.hint == "npm install no-such-package"
 
 
-def test_a_name_that_the_sdk_does_not_have(tmp_path):
-    fault = _fault(
-        tmp_path, "import { Contxt } from 'inferlet';\nexport const main = () => new Contxt();\n"
-    )
+@pytest.mark.parametrize("sdk", ["inferlet", "@pie-project/inferlet"])
+def test_a_name_that_the_sdk_does_not_have(tmp_path, sdk):
+    source = f"import {{ Contxt }} from '{sdk}';\nexport const main = () => new Contxt();\n"
+    fault = _fault(tmp_path, source)
     assert fault.where == str(tmp_path / "index.ts") + ":1"
     assert "Contxt" in fault.message
 

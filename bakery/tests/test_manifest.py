@@ -58,13 +58,10 @@ def test_name_and_version_are_enough(tmp_path):
         ('"0.1.0"', '"0.1"', 4, "'0.1' is not a semantic version"),
         ('"0.1.0"', '"01.0.0"', 4, "not a semantic version"),
         ('["Ada"]', '"Ada"', 6, "authors must be a list"),
-        ("authors", "author", 6, "unknown key in [package]: author"),
-        ("[runtime]", "[run-time]", 8, "unknown section: run-time"),
         ('"^0.2.0"', '"newest"', 9, "'newest' in [runtime] is not a version requirement"),
         ('"int"', '"integer"', 13, "parameter max_tokens has unknown type 'integer'"),
         ('type = "int"', "", 13, "parameter max_tokens has no type"),
         ("optional = true", "optional = 1", 12, "optional must be true or false"),
-        ("optional = true", "default = 1", 12, "unknown key in parameter prompt: default"),
         ('{ type = "int" }', '"int"', 13, "parameter max_tokens must be a table"),
         ('= "Says hello"', '= "Says hello', 5, "not valid TOML"),
     ],
@@ -80,9 +77,20 @@ def test_a_parameter_in_a_table_of_its_own_has_its_line(tmp_path):
     assert _fault(tmp_path, text).where.endswith("Pie.toml:5")
 
 
-def test_a_near_miss_is_guessed(tmp_path):
-    fault = _fault(tmp_path, _GOOD.replace("description", "descripton", 1))
-    assert fault.hint == "did you mean description?"
+@pytest.mark.parametrize(
+    ("find", "put", "line", "said"),
+    [
+        ("authors", "repository", 6, "unknown key in [package] is ignored: repository"),
+        ("description", "descripton", 5, "descripton (did you mean description?)"),
+        ("[runtime]", "[run-time]", 8, "unknown section is ignored: run-time"),
+        ("core", "python-runtime", 9, "unknown key in [runtime] is ignored: python-runtime"),
+        ("optional = true", "default = 1", 12, "key in parameter prompt is ignored: default"),
+    ],
+)
+def test_what_means_nothing_here_is_a_notice(tmp_path, find, put, line, said):
+    (notice,) = _read(tmp_path, _GOOD.replace(find, put, 1)).notices
+    assert said in notice
+    assert notice.startswith(f"{tmp_path / 'Pie.toml'}:{line}: ")
 
 
 def test_a_better_name_is_offered(tmp_path):

@@ -1,5 +1,6 @@
 """Rust projects: errors name the user's line, and projects of the same name are kept apart."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from bakery.build import build
 from bakery.create import create
 from bakery.errors import BakeryError
-from bakery.languages import load
+from bakery.languages import load, rust_manifest
 from bakery.project import open_project
 from bakery.report import Report
 
@@ -78,3 +79,31 @@ def test_what_is_missing_is_named_with_the_command_that_adds_it(monkeypatch, her
     monkeypatch.setattr(rust, "_find", lambda tool: tool if tool in here else None)
     (part,) = rust.missing()
     assert part.install.endswith(command)
+
+
+@pytest.mark.parametrize(
+    "dependency",
+    [
+        '[dependencies]\ninferlet = { path = "../../sdk" }\nserde = "1"\n',
+        '[dependencies]\nserde = "1"\ninferlet = { git = "https://example.org/x" }\n',
+        '[dependencies]\nserde = "1"\ninferlet.path = "../../sdk"\n',
+        '[dependencies.inferlet]\npath = "../../sdk"\n\n[dependencies]\nserde = "1"\n',
+    ],
+)
+def test_another_sdk_is_replaced_by_ours(tmp_path, dependency):
+    package = '[package]\nname = "a"\nversion = "0.1.0"\n\n[lib]\npath = "src/lib.rs"\n\n'
+    text = f"{package}{dependency}\n[profile.release]\n"
+    sdk = tmp_path / "sdk"
+    assert rust_manifest.names_another_sdk(tomllib.loads(text), tmp_path, sdk)
+    made = tomllib.loads(rust_manifest.rewritten(text, tmp_path, sdk))
+    assert made["dependencies"]["inferlet"] == {"path": str(sdk)}
+    assert made["dependencies"]["serde"] == "1"
+    assert made["lib"]["path"] == str(tmp_path / "src/lib.rs")
+    assert made["profile"] == {"release": {}}
+
+
+def test_the_published_sdk_is_no_other(tmp_path):
+    published = {"dependencies": {"inferlet": "0.3"}}
+    assert not rust_manifest.names_another_sdk(published, tmp_path, tmp_path)
+    ours = {"dependencies": {"inferlet": {"path": "sdk"}}}
+    assert not rust_manifest.names_another_sdk(ours, tmp_path, tmp_path / "sdk")

@@ -21,5 +21,6 @@ class Faults {
 };
 
 inferlet::Task<inferlet::Result<void>> CheckJson(Faults& faults);
+inferlet::Task<inferlet::Result<void>> CheckDescribed(Faults& faults);
 inferlet::Task<inferlet::Result<void>> CheckTasks(Faults& faults);
 inferlet::Task<inferlet::Result<void>> CheckGenerators(Faults& faults);

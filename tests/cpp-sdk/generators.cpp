@@ -144,6 +144,8 @@ void CheckMasks(Faults& faults) {
   faults.Expect(brle::Allow({0}) == Mask{0, 1}, "Allow the first");
   faults.Expect(brle::Allow({}).size() == 1, "Allow nothing is no empty mask");
   faults.Expect(brle::Intersect(Mask{}, Mask{1, 2}) == Mask{1, 2}, "an empty mask");
+  faults.Expect(brle::AllowsNone(Mask{7}) && brle::AllowsNone(Mask{3, 0, 4}), "AllowsNone");
+  faults.Expect(!brle::AllowsNone(Mask{}) && !brle::AllowsNone(Mask{0, 1}), "AllowsNone of some");
   faults.Expect(brle::Intersect(Mask{2, 4}, Mask{0, 3, 1, 9}) == Mask{2, 1, 1, 2}, "Intersect");
 }
 

@@ -19,6 +19,7 @@ Task<Result<Json>> Main(Json input) {
   Faults faults;
   if (group == "json") {
     PIE_TRY(co_await CheckJson(faults));
+    PIE_TRY(co_await CheckDescribed(faults));
   } else if (group == "tasks") {
     PIE_TRY(co_await CheckTasks(faults));
   } else if (group == "generators") {

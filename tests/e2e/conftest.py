@@ -28,7 +28,7 @@ def guest() -> Callable[[str], list[str | Path]]:
     """Gives `--path … --manifest …` of an inferlet, by the name of its file in build/guests."""
     manifests = {
         f"{example}-{language}": ROOT / "inferlets" / example / language / "Pie.toml"
-        for example in ("hello", "text-completion", "parallel-generation")
+        for example in ("hello", "text-completion", "parallel-generation", "extract", "lookup")
         for language in ("rust", "python", "typescript", "cpp")
     }
     manifests["remember-rust"] = ROOT / "inferlets" / "remember" / "rust" / "Pie.toml"

@@ -33,6 +33,8 @@ def build(
 ) -> Built:
     """Builds `project` into `out`. If the build fails, `out` is not changed."""
     began = time.monotonic()
+    for notice in project.manifest.notices:
+        report.step(notice)
     language = language or detect(project.root)
     _require_toolchain(language)
     if out.is_dir():

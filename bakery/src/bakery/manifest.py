@@ -45,6 +45,8 @@ class Manifest:
     authors: tuple[str, ...] = ()
     runtime: dict[str, str] = field(default_factory=dict)
     dependencies: dict[str, str] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+    """Keys and sections that mean nothing here, each with its line."""
 
 
 def read(path: Path) -> Manifest:
@@ -64,6 +66,7 @@ class _Reader:
     def __init__(self, path: Path, text: str):
         self._path = path
         self._lines = text.splitlines()
+        self._notices: list[str] = []
         try:
             self._data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -84,19 +87,19 @@ class _Reader:
             authors=self._authors(package),
             runtime=self._requirements("runtime"),
             dependencies=self._requirements("dependencies"),
+            notices=tuple(self._notices),
         )
 
     def _check_sections(self) -> None:
         for section, value in self._data.items():
             if section not in _SECTIONS:
-                raise self._unknown(section, _SECTIONS, section, what="section")
+                self._notice(section, _SECTIONS, section, what="section")
+                continue
             if not isinstance(value, dict):
                 raise self._fault(f"{section} must be a table; write [{section}]", section)
             for key in value:
                 if section in _KNOWN and key not in _KNOWN[section]:
-                    raise self._unknown(
-                        key, _KNOWN[section], section, key, what=f"key in [{section}]"
-                    )
+                    self._notice(key, _KNOWN[section], section, key, what=f"key in [{section}]")
 
     def _name(self, package: dict[str, Any]) -> str:
         name = self._text(package, "name", required=True)
@@ -150,7 +153,7 @@ class _Reader:
                 )
             for key in spec:
                 if key not in _PARAMETER_KEYS:
-                    raise self._unknown(key, _PARAMETER_KEYS, *at, what=f"key in parameter {name}")
+                    self._notice(key, _PARAMETER_KEYS, *at, what=f"key in parameter {name}")
             self._check_parameter(name, spec)
         return parameters
 
@@ -175,6 +178,8 @@ class _Reader:
     def _requirements(self, section: str) -> dict[str, str]:
         table = self._data.get(section, {})
         for key, value in table.items():
+            if section in _KNOWN and key not in _KNOWN[section]:
+                continue  # there is a notice about it
             if not isinstance(value, str) or not all(
                 _REQUIREMENT.match(part) for part in value.split(",")
             ):
@@ -186,10 +191,12 @@ class _Reader:
                 )
         return table
 
-    def _unknown(self, key: str, known: tuple[str, ...], *at: str, what: str) -> BakeryError:
+    def _notice(self, key: str, known: tuple[str, ...], *at: str, what: str) -> None:
+        """Notes a name that means nothing here. It may mean something to other tools."""
         close = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}"
-        return self._fault(f"unknown {what}: {key}", *at, hint=hint)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        where = f"{self._path}:{self._line_of(*at)}"
+        self._notices.append(f"{where}: unknown {what} is ignored: {key}{hint}")
 
     def _fault(self, message: str, *at: str, hint: str | None = None) -> BakeryError:
         return BakeryError(message, hint=hint, where=f"{self._path}:{self._line_of(*at)}")

@@ -114,3 +114,33 @@ async def next_token(ctx: Context) -> int | None:
     forward = ctx.forward().input_at([97], [ctx.seq_len])
     handle = forward.sample([0], GREEDY)
     return (await forward.execute()).token(handle)
+
+
+@case
+async def rollback(text: str, n: int) -> dict:
+    model = load_model()
+    tokens = encode(model, text)
+    with await context_with(model, text) as ctx, ctx.fork() as fork:
+        before = await next_token(ctx)
+        ctx.truncate(n)
+        length = ctx.seq_len
+        await ctx.append(tokens[len(tokens) - n :]).flush()
+        return {
+            "length": length,
+            "same": ctx.seq_len == len(tokens) and await next_token(ctx) == before,
+            "fork_same": fork.seq_len == len(tokens) and await next_token(fork) == before,
+        }
+
+
+@case
+async def save_buffered(name: str, text: str) -> dict:
+    model = load_model()
+    with Context(model) as ctx, await context_with(model, text) as whole:
+        ctx.append(encode(model, text)).save(name)
+        untouched = ctx.seq_len == 0 and ctx.buffer() == encode(model, text)
+        with Context.take(model, name) as saved:
+            same = saved.seq_len == whole.seq_len and not saved.buffer()
+            return {
+                "same": same and await next_token(saved) == await next_token(whole),
+                "untouched": untouched,
+            }

@@ -22,6 +22,31 @@ async def generate_tokens(prompt: str, max_tokens: int) -> list[int]:
 
 
 @case
+async def generate_flushed(prompt: str, max_tokens: int) -> dict:
+    model = load_model()
+    options = {"max_tokens": max_tokens, "auto_flush": False}
+    with Context(model) as ctx, Context(model) as other:
+        await ctx.user(prompt).cue().flush()
+        length = ctx.seq_len
+        tokens = await ctx.generate(GREEDY, **options).collect_tokens()
+        await other.user(prompt).cue().flush()
+        generator = other.generate(GREEDY, **options)
+        entropy = generator.probe_each_step(0, Entropy())
+        stepped, probed = [], True
+        async for step in generator:
+            out = await step.execute()
+            probed = probed and out.entropy(entropy) is not None
+            stepped += out.tokens
+        grown = other.seq_len + len(other.buffer()) - length
+        return {
+            "tokens": tokens,
+            "same_stepped": stepped == tokens,
+            "probed": probed,
+            "grown": grown == len(tokens),
+        }
+
+
+@case
 async def generate_text(prompt: str, max_tokens: int) -> str:
     with generator_for(prompt, max_tokens=max_tokens) as generator:
         return await generator.collect_text()
@@ -46,7 +71,7 @@ async def generate_manual(prompt: str, max_tokens: int) -> list[int]:
         generator = ctx.user(prompt).generate(GREEDY, max_tokens=max_tokens)
         tokens = []
         async for step in generator:
-            logits = step.clear_sampler().probe(len(ctx.buffer()) - 1, Logits())
+            logits = step.clear_sampler().probe(0, Logits())
             out = await step.execute()
             tokens += generator.accept([argmax(out.logits(logits))])
         return tokens

@@ -4,16 +4,29 @@ from typing import Any
 
 import adapters
 import chains
+import constraints
 import contexts
 import forwards
 import generations
 import messages
 import models
 import refusals
+import speculations
 from table import CASES
 
 # Importing a module is what enters its cases into the table.
-GROUPS = (adapters, models, contexts, forwards, generations, chains, messages, refusals)
+GROUPS = (
+    adapters,
+    models,
+    contexts,
+    forwards,
+    generations,
+    chains,
+    constraints,
+    speculations,
+    messages,
+    refusals,
+)
 
 
 async def main(input: dict) -> dict:

@@ -8,7 +8,6 @@ from table import case, encode, load_model
 
 from inferlet import (
     Context,
-    Grammar,
     chat,
     mcp,
     reasoning,
@@ -148,7 +147,6 @@ async def scheduling_() -> dict:
 async def unavailable() -> dict:
     return {
         "mcp": fails(lambda: mcp.connect("none")),
-        "grammar": fails(lambda: Grammar.from_regex("a+")),
     }
 
 

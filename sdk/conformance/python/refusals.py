@@ -5,7 +5,7 @@ from typing import Any
 
 from table import GREEDY, case, load_model
 
-from inferlet import AnyJson, Context, messaging, session
+from inferlet import Context, Regex, messaging, session
 
 
 def refused(attempt: Callable[..., Any], *args: Any) -> bool:
@@ -31,7 +31,7 @@ async def refusals(topic: str) -> dict:
             "topic": refused(messaging.push, "t" * 2000, "message"),
             "send": refused(session.send, "x" * ((16 << 20) + 1)),
             "bid": refused(ctx.set_bid, -1.0),
-            "json": refused(lambda: ctx.generate(GREEDY, constrain=AnyJson(), auto_flush=False)),
+            "regex": refused(lambda: ctx.generate(GREEDY, constrain=Regex("("), auto_flush=False)),
             "truncate": refused(empty.truncate, 1),
             "goes_on": await goes_on(ctx),
         }

@@ -512,6 +512,18 @@ void __wasm_import_pieX3AplusX2FbiddingX00once(int32_t, double, uint8_t *);
 extern "C" __attribute__((import_module("pie:plus/bidding")))
 __attribute__((import_name("idle")))
 void __wasm_import_pieX3AplusX2FbiddingX00idle(int32_t, int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/constraints")))
+__attribute__((import_name("constrain")))
+void __wasm_import_pieX3AplusX2FconstraintsX00constrain(int32_t, int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/constraints")))
+__attribute__((import_name("fork")))
+void __wasm_import_pieX3AplusX2FconstraintsX00fork(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/constraints")))
+__attribute__((import_name("rollback")))
+void __wasm_import_pieX3AplusX2FconstraintsX00rollback(int32_t, int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/constraints")))
+__attribute__((import_name("forced-tokens")))
+void __wasm_import_pieX3AplusX2FconstraintsX00forced_tokens(int32_t, uint8_t *);
 wasi::io::poll::Pollable::~Pollable()
 {
   if (handle>=0) {
@@ -3067,6 +3079,84 @@ std::expected<void, wit::string> pie::plus::bidding::Idle(std::reference_wrapper
   std::expected<void, wit::string> result2 = std::move(*result2_opt);
   auto result3 = std::move(result2);
   return result3;
+}
+std::expected<void, wit::string> pie::plus::constraints::Constrain(std::reference_wrapper<const core::inference::ForwardPass> pass, std::reference_wrapper<const core::inference::Matcher> matcher)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FconstraintsX00constrain(pass.get().get_handle(), matcher.get().get_handle(), std::move(ptr0));
+  std::optional<std::expected<void, wit::string>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result2_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result2_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1)});
+  }
+  std::expected<void, wit::string> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
+}
+std::expected<pie::core::inference::Matcher, wit::string> pie::plus::constraints::Fork(std::reference_wrapper<const core::inference::Matcher> matcher)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FconstraintsX00fork(matcher.get().get_handle(), std::move(ptr0));
+  std::optional<std::expected<core::inference::Matcher, wit::string>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    int32_t l1 = *((int32_t const*)(ptr0 + sizeof(void*)));
+
+    result3_opt.emplace(std::expected<core::inference::Matcher, wit::string>(wit::ResourceImportBase{l1}));
+  } else {
+    auto _len2 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result3_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len2)});
+  }
+  std::expected<core::inference::Matcher, wit::string> result3 = std::move(*result3_opt);
+  auto result4 = std::move(result3);
+  return result4;
+}
+std::expected<void, wit::string> pie::plus::constraints::Rollback(std::reference_wrapper<const core::inference::Matcher> matcher, uint32_t tokens)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FconstraintsX00rollback(matcher.get().get_handle(), (int32_t(tokens)), std::move(ptr0));
+  std::optional<std::expected<void, wit::string>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result2_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result2_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1)});
+  }
+  std::expected<void, wit::string> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
+}
+std::expected<wit::vector<uint32_t>, wit::string> pie::plus::constraints::ForcedTokens(std::reference_wrapper<const core::inference::Matcher> matcher)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FconstraintsX00forced_tokens(matcher.get().get_handle(), std::move(ptr0));
+  std::optional<std::expected<wit::vector<uint32_t>, wit::string>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+    result3_opt.emplace(std::expected<wit::vector<uint32_t>, wit::string>(wit::vector<uint32_t>((uint32_t*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1)));
+  } else {
+    auto _len2 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result3_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len2)});
+  }
+  std::expected<wit::vector<uint32_t>, wit::string> result3 = std::move(*result3_opt);
+  auto result4 = std::move(result3);
+  return result4;
 }
 
 // Component Adapters

@@ -302,9 +302,10 @@ namespace pie {
         void Context(std::reference_wrapper<const context::Context> context) const;
         /// Sets the input tokens and the position of each.
         void InputTokens(std::span<uint32_t const> tokens, std::span<uint32_t const> positions) const;
-        /// Sets draft tokens to verify after the input.
+        /// Sets draft tokens to verify after the input. The sampler of the last input row then gives one slot for each draft
+        /// that it would have chosen itself, and one for the token behind them. The context keeps the drafts that were chosen.
         void InputSpeculativeTokens(std::span<uint32_t const> tokens, std::span<uint32_t const> positions) const;
-        /// Asks the engine for draft tokens.
+        /// Asks the engine for draft tokens: those that may follow what the pass chooses.
         void OutputSpeculativeTokens(bool enable) const;
         /// Sets one mask row for each input token; true = attend. Rows are clipped to the causal limit.
         void AttentionMask(std::span<std::span<uint32_t const> const> rows) const;
@@ -626,6 +627,8 @@ namespace pie {
         kLimit = 1,
         /// The context was used for something else, or was dropped.
         kCancelled = 2,
+        /// A matcher of the pass allows no further token: the text is complete.
+        kComplete = 3,
       };
 
       struct Progress {
@@ -651,7 +654,9 @@ namespace pie {
 
       /// Executes the pass, and further passes until `max-tokens` tokens or one of `stops` were chosen.
       /// The pass must have one sampler, on its last row, and no attention mask. Its logit mask applies to
-      /// all passes. With `sampling.seed`, token i is drawn from seed + i.
+      /// all passes. With `sampling.seed`, token i is drawn from seed + i. With
+      /// `forward-pass.output-speculative-tokens`, the engine guesses tokens ahead and verifies several of them in one
+      /// pass; the tokens are the same as without it.
       std::expected<Chain, wit::string> Run(std::reference_wrapper<const core::inference::ForwardPass> pass, uint32_t max_tokens, std::span<uint32_t const> stops);
     }
     /// A decode step in two host calls. `forward-pass`, `future-output` and `pollable` need about fifteen.
@@ -708,7 +713,7 @@ namespace pie {
       std::expected<void, wit::string> ReleaseWorkingPages(std::reference_wrapper<const core::context::Context> context, uint32_t n);
       /// `context.truncate-working-page-tokens`. Fails when the working pages hold fewer tokens.
       std::expected<void, wit::string> TruncateWorkingPageTokens(std::reference_wrapper<const core::context::Context> context, uint32_t n);
-      /// `grammar.json`. Fails when the engine has no grammar compiler.
+      /// `grammar.json`. Fails when the inferlet holds too many handles.
       std::expected<core::inference::Grammar, wit::string> JsonGrammar();
       /// The constructor of `matcher`. Fails when the grammar cannot be compiled for the tokenizer.
       std::expected<core::inference::Matcher, wit::string> CreateMatcher(std::reference_wrapper<const core::inference::Grammar> grammar, std::reference_wrapper<const core::model::Tokenizer> tokenizer);
@@ -731,6 +736,23 @@ namespace pie {
       std::expected<void, wit::string> Once(std::reference_wrapper<const core::context::Context> context, double value);
       /// While `idle` is true, the context bids 0 and is the first to lose its pages. False restores the earlier bid.
       std::expected<void, wit::string> Idle(std::reference_wrapper<const core::context::Context> context, bool idle);
+    }
+    /// Matchers that the engine applies itself, so that no mask enters the guest.
+    namespace constraints {
+      using Error = wit::string;
+      using ForwardPass = core::inference::ForwardPass;
+      using Matcher = core::inference::Matcher;
+      /// Makes the samplers of the pass choose only tokens that the matcher, in its present state, allows. A pass may have
+      /// several matchers: a token must be allowed by all of them and by the pass's logit mask. In a chain the engine
+      /// advances its own copy of the matcher with every token, and appends tokens that the grammar forces without sampling
+      /// them. The guest's matcher advances with the tokens that the guest takes from the chain.
+      std::expected<void, wit::string> Constrain(std::reference_wrapper<const core::inference::ForwardPass> pass, std::reference_wrapper<const core::inference::Matcher> matcher);
+      /// Returns another matcher at the same place of the text.
+      std::expected<core::inference::Matcher, wit::string> Fork(std::reference_wrapper<const core::inference::Matcher> matcher);
+      /// Takes back the last `tokens` tokens. Fails when the matcher has accepted fewer.
+      std::expected<void, wit::string> Rollback(std::reference_wrapper<const core::inference::Matcher> matcher, uint32_t tokens);
+      /// Returns the tokens that must come next; the list is empty where there is a choice.
+      std::expected<wit::vector<uint32_t>, wit::string> ForcedTokens(std::reference_wrapper<const core::inference::Matcher> matcher);
     }
   }
 }

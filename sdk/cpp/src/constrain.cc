@@ -48,9 +48,17 @@ std::vector<uint32_t> Intersect(std::span<const uint32_t> a, std::span<const uin
   return mask;
 }
 
+bool AllowsNone(std::span<const uint32_t> mask) {
+  for (size_t i = 1; i < mask.size(); i += 2) {
+    if (mask[i] > 0) return false;
+  }
+  return !mask.empty();
+}
+
 }  // namespace brle
 
 using detail::Lift;
+namespace host = pie::plus::constraints;
 
 namespace {
 
@@ -58,8 +66,10 @@ Result<Grammar> ToGrammar(std::expected<raw::Grammar, wit::string> made) {
   return Lift(std::move(made), [](raw::Grammar grammar) { return Grammar(std::move(grammar)); });
 }
 
-Result<GrammarConstraint> ToConstraint(Result<Grammar> grammar, const Model& model) {
-  return GrammarConstraint::FromGrammar(PIE_TRY_SYNC(std::move(grammar)), model);
+Result<GrammarConstraint> ToConstraint(Result<Grammar> grammar, const Model& model,
+                                       std::string name) {
+  const Grammar made = PIE_TRY_SYNC(std::move(grammar));
+  return GrammarConstraint(PIE_TRY_SYNC(Matcher::New(made, model.Tokenizer())), std::move(name));
 }
 
 }  // namespace
@@ -91,23 +101,33 @@ std::vector<uint32_t> Matcher::NextTokenLogitMask() const {
   return detail::List(raw_.NextTokenLogitMask());
 }
 
+Result<Matcher> Matcher::Fork() const {
+  return Lift(host::Fork(raw_), [](raw::Matcher made) { return Matcher(std::move(made)); });
+}
+Result<void> Matcher::Rollback(uint32_t tokens) {
+  return Lift(host::Rollback(raw_, tokens));
+}
+Result<std::vector<uint32_t>> Matcher::ForcedTokens() const {
+  return Lift(host::ForcedTokens(raw_), detail::List<uint32_t>);
+}
+
 Result<GrammarConstraint> GrammarConstraint::FromGrammar(const Grammar& grammar,
                                                          const Model& model) {
   return GrammarConstraint(PIE_TRY_SYNC(Matcher::New(grammar, model.Tokenizer())));
 }
 Result<GrammarConstraint> GrammarConstraint::Json(const Model& model) {
-  return ToConstraint(Grammar::Json(), model);
+  return ToConstraint(Grammar::Json(), model, "JSON");
 }
 Result<GrammarConstraint> GrammarConstraint::FromJsonSchema(std::string_view schema,
                                                             const Model& model) {
-  return ToConstraint(Grammar::FromJsonSchema(schema), model);
+  return ToConstraint(Grammar::FromJsonSchema(schema), model, "JSON schema");
 }
 Result<GrammarConstraint> GrammarConstraint::FromRegex(std::string_view pattern,
                                                        const Model& model) {
-  return ToConstraint(Grammar::FromRegex(pattern), model);
+  return ToConstraint(Grammar::FromRegex(pattern), model, "regular expression");
 }
 Result<GrammarConstraint> GrammarConstraint::FromEbnf(std::string_view source, const Model& model) {
-  return ToConstraint(Grammar::FromEbnf(source), model);
+  return ToConstraint(Grammar::FromEbnf(source), model, "EBNF grammar");
 }
 
 bool GrammarConstraint::IsFinished() const {
@@ -116,7 +136,6 @@ bool GrammarConstraint::IsFinished() const {
 
 Result<std::vector<uint32_t>> GrammarConstraint::Step(std::span<const uint32_t> accepted) {
   if (!accepted.empty()) PIE_TRY_SYNC(matcher_.AcceptTokens(accepted));
-  if (matcher_.IsTerminated()) return std::vector<uint32_t>();
   return matcher_.NextTokenLogitMask();
 }
 

@@ -3,6 +3,7 @@
 #include "inferlet/chat.h"
 #include "inferlet/forward.h"
 #include "inferlet/generate.h"
+#include "inferlet/reactor.h"
 #include "inferlet/scheduling.h"
 #include "pass.h"
 
@@ -35,13 +36,18 @@ Result<void> Context::Delete(const inferlet::Model& model, std::string_view name
   return Lift(raw::Context::Delete(model.Inner(), name));
 }
 
-Result<void> Context::Save(std::string_view name) const {
+Result<Context> Context::Whole() const {
   PIE_TRY_SYNC(state_->TakeFault());
-  return Lift(state_->raw.Save(name));
+  if (state_->buffer.empty()) return Context(state_);
+  Context copy = PIE_TRY_SYNC(Fork());
+  PIE_TRY_SYNC(PIE_TRY_SYNC(BlockOn(copy.Flush())));
+  return copy;
+}
+Result<void> Context::Save(std::string_view name) const {
+  return Lift(PIE_TRY_SYNC(Whole()).state_->raw.Save(name));
 }
 Result<std::string> Context::Snapshot() const {
-  PIE_TRY_SYNC(state_->TakeFault());
-  return detail::LiftText(state_->raw.Snapshot());
+  return detail::LiftText(PIE_TRY_SYNC(Whole()).state_->raw.Snapshot());
 }
 Result<Context> Context::Fork() const {
   PIE_TRY_SYNC(state_->TakeFault());
@@ -93,6 +99,12 @@ Context& Context::Seal() {
   state_->turns.Seal();
   const std::vector<uint32_t> tokens = chat::Seal(Model());
   state_->buffer.insert(state_->buffer.end(), tokens.begin(), tokens.end());
+  return *this;
+}
+Context& Context::AppendText(std::string_view text) {
+  Result<std::vector<uint32_t>> tokens = Model().Tokenizer().TryEncode(text);
+  if (tokens) return Append(*tokens);
+  state_->fault = std::move(tokens).error();
   return *this;
 }
 Context& Context::Append(std::span<const uint32_t> tokens) {

@@ -5,6 +5,7 @@
 #include "chained.h"
 #include "generator_state.h"
 #include "inferlet/chat.h"
+#include "thoughts.h"
 
 namespace inferlet {
 
@@ -26,6 +27,10 @@ Generator& Generator::IgnoreEos() {
   const std::vector<uint32_t> own = chat::StopTokens(ContextModel());
   std::erase_if(state_->stops,
                 [&own](uint32_t token) { return std::ranges::contains(own, token); });
+  return *this;
+}
+Generator& Generator::ThinkFirst() {
+  state_->thinks_first = true;
   return *this;
 }
 Generator& Generator::LogitMask(std::vector<uint32_t> brle) {
@@ -62,6 +67,7 @@ Generator& Generator::Horizon(size_t n) {
 
 Generator& Generator::AddConstraint(std::unique_ptr<detail::Constraint> constraint) {
   state_->constraints.push_back(std::move(constraint));
+  state_->mask.reset();
   return *this;
 }
 SlotHandle Generator::AddProbe(uint32_t index, Probe probe) {
@@ -162,11 +168,18 @@ Task<Result<std::string>> DecodedText(State generator) {
   co_return text;
 }
 
-Task<Result<Json>> ParsedJson(State generator) {
+// `thoughts` may come before the document.
+Task<Result<Json>> ParsedJson(State generator, std::optional<detail::Thoughts> thoughts) {
   const std::vector<uint32_t> tokens = PIE_TRY(co_await DrainedTokens(generator));
-  const std::string text = PIE_TRY(generator->context->model.Tokenizer().Decode(tokens));
+  const Model& model = generator->context->model;
+  const std::string text =
+      PIE_TRY(thoughts ? thoughts->Document(model, tokens) : model.Tokenizer().Decode(tokens));
   Result<Json> json = Json::Parse(text);
-  if (!json) co_return Error("the model's JSON is not usable: " + json.error() + " in " + text);
+  if (!json) {
+    co_return Error("the JSON document is not complete after " +
+                    std::to_string(generator->generated) + " tokens: " + json.error() + " in " +
+                    text);
+  }
   co_return json;
 }
 
@@ -182,11 +195,23 @@ Task<Result<std::vector<uint32_t>>> Generator::CollectTokens() {
 Task<Result<std::string>> Generator::CollectText() {
   return DecodedText(state_);
 }
+Result<std::optional<detail::Thoughts>> Generator::ConstrainDocument(std::string_view schema) {
+  std::optional<detail::Thoughts> thoughts = PIE_TRY_SYNC(detail::Thoughts::Of(ContextModel()));
+  if (thoughts && !thoughts->begun() && !state_->thinks_first) thoughts.reset();
+  if (!thoughts) {
+    PIE_TRY_SYNC(schema.empty() ? ConstrainWith(AnyJson{})
+                                : ConstrainWith(JsonSchema{std::string(schema)}));
+    return thoughts;
+  }
+  const std::string_view source = schema.empty() ? "{}" : schema;
+  PIE_TRY_SYNC(Grammar::FromJsonSchema(source));  // says what is wrong with it
+  PIE_TRY_SYNC(ConstrainWith(Ebnf{thoughts->Grammar(source)}));
+  return thoughts;
+}
 Task<Result<Json>> Generator::CollectJson(std::string_view schema) {
-  Result<Generator> constrained =
-      schema.empty() ? ConstrainWith(AnyJson{}) : ConstrainWith(JsonSchema{std::string(schema)});
-  if (!constrained) return FailedJson(std::move(constrained).error());
-  return ParsedJson(state_);
+  auto thoughts = ConstrainDocument(schema);
+  if (!thoughts) return FailedJson(std::move(thoughts).error());
+  return ParsedJson(state_, *std::move(thoughts));
 }
 
 GenStep::GenStep(std::shared_ptr<detail::GeneratorState> generator)

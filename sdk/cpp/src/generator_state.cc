@@ -1,24 +1,74 @@
 #include "generator_state.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace inferlet::detail {
 
-Result<bool> GeneratorState::Advance() {
+Result<bool> GeneratorState::Advance(bool engine_matches) {
   PIE_TRY_SYNC(context->TakeFault());
   revocable.reset();
   const std::vector<uint32_t> news = std::exchange(fresh, {});
-  if (speculator && !news.empty()) speculator->Accept(news);
-  if (max_tokens && generated >= *max_tokens) done = true;
-  if (done) return false;
-  if (mask && news.empty()) return true;
-  std::vector<uint32_t> allowed = static_mask;
-  for (const auto& constraint : constraints) {
-    allowed = brle::Intersect(allowed, PIE_TRY_SYNC(constraint->Step(news)));
-    if (constraint->IsFinished()) done = true;
+  if (Room() == 0) done = true;
+  if (!done) PIE_TRY_SYNC(AdvanceConstraints(news, engine_matches));
+  if (speculator) {
+    if (!news.empty()) speculator->Accept(news);
+    if (done && !std::exchange(was_reset, true)) speculator->Reset();
   }
-  mask = std::move(allowed);
   return !done;
+}
+
+Result<void> GeneratorState::AdvanceConstraints(std::span<const uint32_t> news,
+                                                bool engine_matches) {
+  if (mask && news.empty()) return {};
+  std::vector<uint32_t> allowed = static_mask;
+  // The text is complete when all grammars say so. One that has ended before allows the end only.
+  size_t grammars = 0, complete = 0;
+  for (const auto& constraint : constraints) {
+    if (!engine_matches) {
+      allowed = brle::Intersect(allowed, PIE_TRY_SYNC(constraint->Step(news)));
+    } else if (!news.empty()) {
+      PIE_TRY_SYNC(constraint->AsMatcher()->Inner().AcceptTokens(news));
+    }
+    const bool is_finished = constraint->IsFinished();
+    if (constraint->AsMatcher()) {
+      ++grammars;
+      complete += is_finished;
+    } else if (is_finished) {
+      done = true;
+    }
+  }
+  if (grammars > 0 && complete == grammars) done = true;
+  if (!done && brle::AllowsNone(allowed)) return Error(NothingAllowed());
+  mask.reset();
+  if (!engine_matches) mask = std::move(allowed);
+  return {};
+}
+
+std::string GeneratorState::NothingAllowed() const {
+  std::string text =
+      "no token is allowed at position " + std::to_string(generated) + " of the text by all of: ";
+  const char* separator = "";
+  for (const auto& constraint : constraints) {
+    text += std::exchange(separator, ", ") + constraint->Name();
+  }
+  if (!static_mask.empty()) text += std::string(separator) + "the logit mask";
+  return text;
+}
+
+bool GeneratorState::AreMatchers() const {
+  return std::ranges::all_of(constraints, [](const auto& each) { return each->AsMatcher(); });
+}
+
+std::vector<const Matcher*> GeneratorState::Matchers() const {
+  std::vector<const Matcher*> matchers;
+  for (const auto& constraint : constraints) matchers.push_back(constraint->AsMatcher());
+  return matchers;
+}
+
+size_t GeneratorState::Room() const {
+  if (!max_tokens) return SIZE_MAX;
+  return *max_tokens > generated ? *max_tokens - generated : 0;
 }
 
 void GeneratorState::Expect() {
@@ -52,12 +102,18 @@ std::vector<uint32_t> GeneratorState::Cut(std::span<const uint32_t> tokens) {
   return accepted;
 }
 
-// A mask holds for one position and all rows of a pass have the same: no drafts beside one.
-Drafts GeneratorState::NextDrafts() {
+// There are no drafts beside a constraint of the program's own, whose mask holds for one position.
+Result<Drafts> GeneratorState::NextDrafts(uint32_t position) {
   Drafts drafts = std::exchange(drafts_of_engine, {});
-  const size_t room = max_tokens ? *max_tokens - generated : SIZE_MAX;
-  if (!mask->empty() || room <= 1) return {};
+  if (!EngineMatches() || sampler.SlotsPerRow() > 1 || Room() <= 1) return Drafts();
   if (speculator) std::tie(drafts.tokens, drafts.positions) = speculator->Draft();
+  if (drafts.positions.empty()) {
+    for (size_t i = 0; i < drafts.tokens.size(); ++i) drafts.positions.push_back(position + i);
+  }
+  if (drafts.positions.size() != drafts.tokens.size()) {
+    return Error("draft() returned " + std::to_string(drafts.tokens.size()) + " tokens but " +
+                 std::to_string(drafts.positions.size()) + " positions");
+  }
   return drafts;
 }
 
@@ -65,31 +121,24 @@ void GeneratorState::Enter(std::span<const uint32_t> tokens) {
   context->buffer.insert(context->buffer.end(), tokens.begin(), tokens.end());
 }
 
-std::shared_ptr<PassState> BuildPass(const StepState& step, const Drafts& drafts) {
+std::shared_ptr<PassState> BuildPass(const StepState& step) {
   const GeneratorState& generator = *step.generator;
   auto pass = std::make_shared<PassState>(generator.context);
   pass->AddInput(generator.context->buffer);
-  // Without any input the host tells what is wrong, whatever else is asked.
+  // Behind what was flushed, a generation samples the last position: row 0 of a pass without input.
   const uint32_t sampled = pass->tokens.empty() ? 0 : pass->tokens.size() - 1;
-  pass->AddInput(drafts.tokens);
-  if (drafts.positions.size() == drafts.tokens.size()) {
-    std::copy(drafts.positions.begin(), drafts.positions.end(),
-              pass->positions.end() - drafts.positions.size());
-  }
 
   Reader chooser{.rows = {}, .what = generator.sampler};
-  if (!step.cleared) {
-    for (uint32_t row = sampled; row < pass->tokens.size(); ++row) chooser.rows.push_back(row);
-  }
+  if (!step.cleared) chooser.rows.push_back(sampled);
   pass->readers.push_back(std::move(chooser));
   for (size_t i = 0; i < step.each_step; ++i) {
     const ProbeAt& probe = generator.probes[i];
     pass->readers.push_back({.rows = {sampled + probe.index}, .what = probe.probe});
   }
   for (const ProbeAt& probe : step.probes) {
-    pass->readers.push_back({.rows = {probe.index}, .what = probe.probe});
+    pass->readers.push_back({.rows = {sampled + probe.index}, .what = probe.probe});
   }
-  pass->mask = *generator.mask;
+  pass->mask = generator.mask.value_or(generator.static_mask);
   pass->adapter = generator.adapter;
   pass->zo_seed = generator.zo_seed;
   if (generator.seed) pass->seed = *generator.seed + generator.steps;
@@ -101,13 +150,6 @@ namespace {
 
 constexpr SampleHandle kAutoSampler{{.id = 0}};
 
-// How many drafts the model would have chosen itself. `chosen` has one token more than drafts
-// match.
-size_t CountConfirmed(std::span<const uint32_t> chosen, std::span<const uint32_t> drafts) {
-  return std::mismatch(drafts.begin(), drafts.end(), chosen.begin(), chosen.end()).first -
-         drafts.begin();
-}
-
 // Of several draws at a row, the first one goes on; all of them are in the output.
 std::vector<uint32_t> FirstDraws(const std::vector<uint32_t>& tokens, uint32_t draws) {
   std::vector<uint32_t> first;
@@ -115,33 +157,28 @@ std::vector<uint32_t> FirstDraws(const std::vector<uint32_t>& tokens, uint32_t d
   return first;
 }
 
-// Accepts what the sampler chose and settles the pages.
-Result<void> Accept(GeneratorState& generator, const std::vector<uint32_t>& drafts,
-                    Output& output) {
-  std::vector<uint32_t> chosen =
+// Accepts what the sampler chose and settles the pages. `drafted` counts the speculator's tokens.
+Result<void> Accept(GeneratorState& generator, size_t drafted, Output& output) {
+  const std::vector<uint32_t> chosen =
       FirstDraws(output.TokensAt(kAutoSampler), generator.sampler.SlotsPerRow());
-  const size_t confirmed = CountConfirmed(chosen, drafts);
-  chosen.resize(std::min(chosen.size(), confirmed + 1));
+  const size_t confirmed = chosen.size() - 1;  // drafts, which are in the pages
+  const size_t room = generator.Room();
   output.tokens = generator.Cut(chosen);
   const size_t accepted = output.tokens.size();
   if (accepted > 1) generator.expects_anew = true;  // the engine counts passes, not tokens
 
-  // Confirmed drafts are in the pages already. The last token is left for the next pass to run, as
-  // it is without drafts; only in front of a stop token nothing is left.
-  const bool more_was_chosen = accepted < chosen.size();
-  const bool at_limit = generator.max_tokens && generator.generated >= *generator.max_tokens;
-  const bool stopped = more_was_chosen && !at_limit;
+  // The last token is left for the next pass to run, as it is without drafts; only in front of a
+  // stop token nothing is left.
+  const bool stopped = accepted < chosen.size() && accepted < room;
   const uint32_t cached =
       std::min(confirmed, stopped ? accepted : std::max<size_t>(accepted, 1) - 1);
-  PIE_TRY_SYNC(generator.context->Settle(drafts.size() - cached, cached));
+  PIE_TRY_SYNC(generator.context->Settle(confirmed - cached, cached));
   const std::span<const uint32_t> to_run = std::span(output.tokens).subspan(cached);
   generator.Enter(to_run);
   generator.fresh = output.tokens;
   generator.revocable = {.buffered = static_cast<uint32_t>(to_run.size()), .cached = cached};
   const size_t right = std::min(confirmed, accepted);
-  if (generator.speculator && right < drafts.size()) {
-    generator.speculator->Rollback(drafts.size() - right);
-  }
+  if (generator.speculator && right < drafted) generator.speculator->Rollback(drafted - right);
   return {};
 }
 
@@ -175,8 +212,15 @@ Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step) {
   if (std::exchange(step->executed, true))
     co_return Error("a step runs once: ask for the Next one");
 
-  const Drafts drafts = step->cleared ? Drafts() : generator.NextDrafts();
-  const auto pass = BuildPass(*step, drafts);
+  const auto pass = BuildPass(*step);
+  // A pass with drafts has its sampler alone.
+  if (!step->cleared && !pass->tokens.empty() && pass->readers.size() == 1)
+    pass->drafts = PIE_TRY(generator.NextDrafts(pass->start + pass->tokens.size()));
+  const size_t drafted = pass->drafts.tokens.size();
+  const size_t fit = std::min(drafted, generator.Room() - 1);
+  pass->drafts.tokens.resize(fit);
+  pass->drafts.positions.resize(fit);
+  if (generator.EngineMatches()) pass->matchers = generator.Matchers();
   generator.Expect();
   context.turns.Settle();
   Undo undo(context);
@@ -192,7 +236,8 @@ Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step) {
     co_return ToOutput(*std::move(raw), *pass, std::nullopt);
   }
   Output output = ToOutput(*std::move(raw), *pass, kAutoSampler);
-  PIE_TRY(Accept(generator, drafts.tokens, output));
+  generator.steps += output.TokensAt(kAutoSampler).size() / generator.sampler.SlotsPerRow() - 1;
+  PIE_TRY(Accept(generator, drafted, output));
   co_return output;
 }
 

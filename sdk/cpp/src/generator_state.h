@@ -16,12 +16,6 @@ struct ProbeAt {
   Probe probe;
 };
 
-// Draft tokens and their positions; without positions, the ones that follow.
-struct Drafts {
-  std::vector<uint32_t> tokens;
-  std::vector<uint32_t> positions;
-};
-
 struct GeneratorState {
   GeneratorState(std::shared_ptr<ContextState> of, Sampler chooser)
       : context(std::move(of)), sampler(chooser) {}
@@ -36,6 +30,7 @@ struct GeneratorState {
   std::vector<uint32_t> static_mask;
   std::unique_ptr<Speculator> speculator;
   bool engine_drafts = false;
+  bool thinks_first = false;
   std::optional<Adapter> adapter;
   std::optional<int64_t> zo_seed;
   std::optional<uint64_t> seed;
@@ -46,8 +41,9 @@ struct GeneratorState {
   bool expects_anew = true;  // the engine does not know how many passes are still to come
   bool done = false;
   std::vector<uint32_t> fresh;  // accepted; constraints and speculator do not know them yet
-  std::optional<std::vector<uint32_t>> mask;  // of the next step; none before the first
+  std::optional<std::vector<uint32_t>> mask;  // of the next step; none while it is not known
   Drafts drafts_of_engine;                    // for the next step
+  bool was_reset = false;                     // the speculator knows of the end
   // How to take back what a step accepted by itself, as long as Accept may replace it.
   struct Revocable {
     uint32_t buffered;  // tokens in the context's buffer
@@ -55,18 +51,30 @@ struct GeneratorState {
   };
   std::optional<Revocable> revocable;
 
-  // Before a step: tells constraints and speculator what was accepted, and works out the mask.
-  // False at the end of the generation.
-  Result<bool> Advance();
+  // Before a step or a chain: tells constraints and speculator what was accepted, and works out the
+  // mask, unless the engine applies the constraints, which are matchers then. False at the end of
+  // the generation.
+  Result<bool> Advance(bool engine_matches);
+  Result<bool> Advance() { return Advance(EngineMatches()); }
+  // Whether the engine applies the constraints to the steps. It does where tokens are drafted,
+  // because a mask holds for one position only.
+  bool EngineMatches() const { return (speculator || engine_drafts) && AreMatchers(); }
+  bool AreMatchers() const;
+  std::vector<const Matcher*> Matchers() const;
   // Tells the engine how many passes are still to come, from which it bids. It counts them down by
   // itself.
   void Expect();
   // The tokens before the first stop id, as many as the limit allows. Counts them, and notes the
   // end.
   std::vector<uint32_t> Cut(std::span<const uint32_t> tokens);
-  // The guesses to verify in this step.
-  Drafts NextDrafts();
+  // The guesses to verify in this step, behind `position`.
+  Result<Drafts> NextDrafts(uint32_t position);
+  size_t Room() const;  // how many tokens may still be accepted
   void Enter(std::span<const uint32_t> tokens);
+
+ private:
+  Result<void> AdvanceConstraints(std::span<const uint32_t> news, bool engine_matches);
+  std::string NothingAllowed() const;
 };
 
 struct StepState {
@@ -80,8 +88,8 @@ struct StepState {
   bool executed = false;
 };
 
-// The pass of a step: the buffer, then the drafts, and what is read of them.
-std::shared_ptr<PassState> BuildPass(const StepState& step, const Drafts& drafts);
+// The pass of a step over the buffer, and what is read of it.
+std::shared_ptr<PassState> BuildPass(const StepState& step);
 
 Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step);
 

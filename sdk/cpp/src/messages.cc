@@ -36,7 +36,7 @@ Result<void> Send(std::string_view message) {
   return Lift(fallible::Send(message));
 }
 Result<void> Send(const Json& message) {
-  return Send(message.IsString() ? *message.As<std::string>() : message.Dump());
+  return Send(message.Text());
 }
 Result<void> SendFile(std::span<const uint8_t> data) {
   return Lift(fallible::SendFile(data));
@@ -68,11 +68,17 @@ Task<Result<std::string>> NextIn(std::expected<pie::core::types::FutureString, w
 Result<void> Push(std::string_view topic, std::string_view message) {
   return Lift(fallible::Push(topic, message));
 }
+Result<void> Push(std::string_view topic, const Json& message) {
+  return Push(topic, std::string_view(message.Text()));
+}
 Task<Result<std::string>> Pull(std::string_view topic) {
   return NextIn(fallible::Pull(topic));
 }
 Result<void> Broadcast(std::string_view topic, std::string_view message) {
   return Lift(fallible::Broadcast(topic, message));
+}
+Result<void> Broadcast(std::string_view topic, const Json& message) {
+  return Broadcast(topic, std::string_view(message.Text()));
 }
 Result<Subscription> Subscribe(std::string_view topic) {
   return Lift(fallible::Subscribe(topic),
@@ -104,6 +110,10 @@ Task<std::optional<std::string>> NextOf(std::shared_ptr<host::Subscription> subs
 
 Task<std::optional<std::string>> Subscription::GetAsync() const {
   return NextOf(raw_);
+}
+Subscription::Iterator& Subscription::Iterator::operator++() {
+  message_ = BlockOn(subscription_->Next()).value_or(std::nullopt);
+  return *this;
 }
 void Subscription::Unsubscribe() const {
   raw_->Unsubscribe();

@@ -19,7 +19,7 @@ void Attach(const Reader& reader, const raw::ForwardPass& pass) {
                                        reader.what));
 }
 
-raw::ForwardPass Build(const PassState& state) {
+Result<raw::ForwardPass> Build(const PassState& state) {
   raw::ForwardPass pass(state.context->model.Inner());
   pass.Context(state.context->raw);
   if (!state.tokens.empty()) pass.InputTokens(state.tokens, state.positions);
@@ -32,6 +32,12 @@ raw::ForwardPass Build(const PassState& state) {
   if (state.adapter) pass.Adapter(state.adapter->Inner());
   if (state.zo_seed) pie::zo::zo::AdapterSeed(pass, *state.zo_seed);
   if (state.seed) pie::plus::sampling::Seed(pass, *state.seed);
+  for (const Matcher* matcher : state.matchers) {
+    PIE_TRY_SYNC(Lift(pie::plus::constraints::Constrain(pass, matcher->Inner())));
+  }
+  if (!state.drafts.tokens.empty()) {
+    pass.InputSpeculativeTokens(state.drafts.tokens, state.drafts.positions);
+  }
   if (state.engine_drafts) pass.OutputSpeculativeTokens(true);
   return pass;
 }
@@ -45,6 +51,7 @@ const Sampler* ShortStep(const PassState& state, uint32_t length) {
   const auto count = static_cast<uint32_t>(state.tokens.size());
   if (count > kFewTokens || state.readers.size() != 1 || !state.attention.empty()) return nullptr;
   if (state.adapter || state.zo_seed || state.engine_drafts) return nullptr;
+  if (!state.drafts.tokens.empty() || !state.matchers.empty()) return nullptr;
   const Reader& reader = state.readers.front();
   if (reader.rows.size() != 1 || reader.rows.front() + 1 != count) return nullptr;
   for (uint32_t i = 0; i < count; ++i) {
@@ -115,12 +122,12 @@ Task<Result<raw::Output>> RunPass(std::shared_ptr<PassState> state) {
   if (!state->fault.empty()) co_return Error(state->fault);
   if (std::exchange(state->executed, true))
     co_return Error("a pass is executed once: make another");
-  PIE_TRY(context.Reserve(state->tokens.size()));
+  PIE_TRY(context.Reserve(state->tokens.size() + state->drafts.tokens.size()));
 
   const uint32_t length_before = context.SeqLen();
   std::optional<raw::ForwardPass> pass;
   const Sampler* const sampler = ShortStep(*state, length_before);
-  if (sampler == nullptr) pass.emplace(Build(*state));
+  if (sampler == nullptr) pass.emplace(PIE_TRY(Build(*state)));
   auto future = PIE_TRY(pass ? pass->Execute()
                              : pie::plus::steps::Begin(context.raw, state->tokens, state->mask,
                                                        state->seed, sampler->ToRaw()));
@@ -135,7 +142,7 @@ Task<Result<raw::Output>> RunPass(std::shared_ptr<PassState> state) {
 Result<raw::Chain> StartChain(const PassState& pass, uint32_t max_tokens,
                               std::span<const uint32_t> stops) {
   PIE_TRY_SYNC(pass.context->Reserve(pass.tokens.size()));
-  const raw::ForwardPass first = Build(pass);
+  const raw::ForwardPass first = PIE_TRY_SYNC(Build(pass));
   return Lift(pie::plus::chains::Run(first, max_tokens, stops),
               [](raw::Chain&& chain) { return std::move(chain); });
 }
@@ -143,9 +150,11 @@ Result<raw::Chain> StartChain(const PassState& pass, uint32_t max_tokens,
 Output ToOutput(raw::Output raw, const PassState& pass, std::optional<SampleHandle> auto_sampler) {
   std::vector<Output::SlotRange> ranges;
   uint32_t next = 0;
+  uint32_t kept = static_cast<uint32_t>(raw.slots.size()) - SlotsWanted(pass);  // drafts
   for (const Reader& reader : pass.readers) {
-    ranges.push_back({.first = next, .count = reader.SlotCount()});
-    next += reader.SlotCount();
+    const uint32_t count = reader.SlotCount() + std::exchange(kept, 0);
+    ranges.push_back({.first = next, .count = count});
+    next += count;
   }
   return Output(std::move(raw), std::move(ranges), auto_sampler);
 }

@@ -10,6 +10,7 @@
 
 #include "inferlet/adapter.h"
 #include "inferlet/bindings.h"
+#include "inferlet/constrain.h"
 #include "inferlet/model.h"
 #include "inferlet/output.h"
 #include "inferlet/result.h"
@@ -52,6 +53,12 @@ struct Reader {
   uint32_t SlotCount() const;
 };
 
+// Draft tokens and their positions.
+struct Drafts {
+  std::vector<uint32_t> tokens;
+  std::vector<uint32_t> positions;
+};
+
 struct PassState {
   explicit PassState(std::shared_ptr<ContextState> of)
       : context(std::move(of)), start(context->SeqLen()) {}
@@ -70,7 +77,10 @@ struct PassState {
   std::optional<int64_t> zo_seed;
   std::optional<uint64_t> seed;
   bool engine_drafts = false;
-  std::string fault;  // found while building, told by Execute
+  // Verified behind the tokens. The first reader then has a slot more for each that is kept.
+  Drafts drafts;
+  std::vector<const Matcher*> matchers;  // the engine applies them to every sampler
+  std::string fault;                     // found while building, told by Execute
   bool executed = false;
 };
 

@@ -49,14 +49,14 @@ const host::SlotOutput* Output::First(SlotHandle handle) const {
   return &raw_.slots[ranges_[handle.id].first];
 }
 
-std::optional<uint32_t> Output::Token(SlotHandle handle) const {
+std::optional<uint32_t> Output::Token(SampleHandle handle) const {
   const host::SlotOutput* slot = First(handle);
   const auto* token = slot ? std::get_if<host::SlotOutput::Token>(&slot->variants) : nullptr;
   if (!token) return std::nullopt;
   return token->value;
 }
 
-std::vector<uint32_t> Output::TokensAt(SlotHandle handle) const {
+std::vector<uint32_t> Output::TokensAt(SampleHandle handle) const {
   std::vector<uint32_t> found;
   if (handle.id >= ranges_.size()) return found;
   const SlotRange range = ranges_[handle.id];
@@ -68,14 +68,14 @@ std::vector<uint32_t> Output::TokensAt(SlotHandle handle) const {
 }
 
 std::optional<std::pair<std::span<const uint32_t>, std::span<const float>>> Output::Distribution(
-    SlotHandle handle) const {
+    ProbeHandle<inferlet::Distribution> handle) const {
   const host::SlotOutput* slot = First(handle);
   const auto* found = slot ? std::get_if<host::SlotOutput::Distribution>(&slot->variants) : nullptr;
   if (!found) return std::nullopt;
   return std::pair(View(std::get<0>(found->value)), View(std::get<1>(found->value)));
 }
 
-std::optional<std::span<const float>> Output::Logits(SlotHandle handle) const {
+std::optional<std::span<const float>> Output::Logits(ProbeHandle<inferlet::Logits> handle) const {
   const host::SlotOutput* slot = First(handle);
   const auto* found = slot ? std::get_if<host::SlotOutput::Logits>(&slot->variants) : nullptr;
   if (!found) return std::nullopt;
@@ -85,14 +85,14 @@ std::optional<std::span<const float>> Output::Logits(SlotHandle handle) const {
                    found->value.size() / sizeof(float));
 }
 
-std::optional<std::span<const float>> Output::Logprobs(SlotHandle handle) const {
+std::optional<std::span<const float>> Output::LogprobsAt(SlotHandle handle) const {
   const host::SlotOutput* slot = First(handle);
   const auto* found = slot ? std::get_if<host::SlotOutput::Logprobs>(&slot->variants) : nullptr;
   if (!found) return std::nullopt;
   return View(found->value);
 }
 
-std::optional<float> Output::Entropy(SlotHandle handle) const {
+std::optional<float> Output::Entropy(ProbeHandle<inferlet::Entropy> handle) const {
   const host::SlotOutput* slot = First(handle);
   const auto* found = slot ? std::get_if<host::SlotOutput::Entropy>(&slot->variants) : nullptr;
   if (!found) return std::nullopt;

@@ -15,6 +15,7 @@
 /// <reference path="./interfaces/pie-plus-bidding.d.ts" />
 /// <reference path="./interfaces/pie-plus-calls.d.ts" />
 /// <reference path="./interfaces/pie-plus-chains.d.ts" />
+/// <reference path="./interfaces/pie-plus-constraints.d.ts" />
 /// <reference path="./interfaces/pie-plus-fallible.d.ts" />
 /// <reference path="./interfaces/pie-plus-outcome.d.ts" />
 /// <reference path="./interfaces/pie-plus-sampling.d.ts" />
@@ -41,6 +42,7 @@ declare module 'pie:inferlet/imports' {
   export type * as PiePlusBidding from 'pie:plus/bidding'; // import pie:plus/bidding
   export type * as PiePlusCalls from 'pie:plus/calls'; // import pie:plus/calls
   export type * as PiePlusChains from 'pie:plus/chains'; // import pie:plus/chains
+  export type * as PiePlusConstraints from 'pie:plus/constraints'; // import pie:plus/constraints
   export type * as PiePlusFallible from 'pie:plus/fallible'; // import pie:plus/fallible
   export type * as PiePlusOutcome from 'pie:plus/outcome'; // import pie:plus/outcome
   export type * as PiePlusSampling from 'pie:plus/sampling'; // import pie:plus/sampling

@@ -30,6 +30,12 @@ export function intersect(a: Brle, b: Brle): Brle {
   return runs.finish();
 }
 
+/** Whether a logit mask allows no token. An empty one allows all. */
+export function allowsNone(mask: Brle): boolean {
+  for (let i = 1; i < mask.length; i += 2) if (mask[i]! > 0) return false;
+  return mask.length > 0;
+}
+
 /** The mask that is true at `ids` alone. */
 export function allowOnly(ids: Iterable<number>): Brle {
   const runs = new RunWriter();

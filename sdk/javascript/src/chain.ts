@@ -27,12 +27,14 @@ export interface ChainRule {
    * all of them but the last.
    */
   readonly accept: (chosen: Uint32Array) => Uint32Array;
+  /** A matcher allows no further token. */
+  readonly complete: () => void;
 }
 
 export class Chained implements Batches {
   readonly #context: Context;
   readonly #chain: Chain;
-  readonly #accept: ChainRule['accept'];
+  readonly #rule: ChainRule;
   /** The context's length before the chain; undefined once a token was taken. */
   #before: number | undefined;
   #ended = false;
@@ -45,21 +47,16 @@ export class Chained implements Batches {
     const before = context.pages.length;
     const limit = Math.min(rule.limit, U32_MAX);
     try {
-      return new Chained(context, startChain(context, plan, limit, rule.stops), rule.accept, before);
+      return new Chained(context, startChain(context, plan, limit, rule.stops), rule, before);
     } catch {
       return undefined;
     }
   }
 
-  private constructor(
-    context: Context,
-    chain: Chain,
-    accept: ChainRule['accept'],
-    before: number,
-  ) {
+  private constructor(context: Context, chain: Chain, rule: ChainRule, before: number) {
     this.#context = context;
     this.#chain = chain;
-    this.#accept = accept;
+    this.#rule = rule;
     this.#before = before;
   }
 
@@ -67,10 +64,11 @@ export class Chained implements Batches {
     while (!this.#ended) {
       const { tokens, ended } = this.#chain.take();
       this.#ended = ended !== undefined;
+      if (ended === 'complete') this.#rule.complete();
       if (tokens.length > 0) {
         this.#before = undefined;
         this.#context.pages.resync();
-        return this.#accept(tokens);
+        return this.#rule.accept(tokens);
       }
       if (ended === 'cancelled') {
         throw new Error('the generation was cancelled: its context was used for another pass');

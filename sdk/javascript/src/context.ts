@@ -9,7 +9,7 @@ import { Forward } from './forward.ts';
 import { Generator, type GenerateOptions } from './generator.ts';
 import type { Model } from './model.ts';
 import { Pages } from './pages.ts';
-import { runPass } from './pass.ts';
+import { computeNow, runPass } from './pass.ts';
 import type { Sampler } from './sampler.ts';
 import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
 import { encode } from './json.ts';
@@ -60,14 +60,23 @@ export class Context implements Disposable {
     return clone;
   }
 
-  /** Keeps the computed tokens under a name. Buffered ones are not part of it: `flush` first. */
+  /** Keeps all tokens, buffered ones too, under a name. A snapshot of that name is replaced. */
   save(name: string): void {
-    this.raw.save(name);
+    this.#whole((raw) => raw.save(name));
   }
 
   /** Keeps them under a fresh name, which is returned. */
   snapshot(): string {
-    return this.raw.snapshot();
+    return this.#whole((raw) => raw.snapshot());
+  }
+
+  /** Calls `save` on a context that holds the buffered tokens too: a copy, if there are any. */
+  #whole<T>(save: (raw: RawContext) => T): T {
+    if (this.pending.length === 0) return save(this.raw);
+    using copy = this.fork();
+    const tokens = this.buffer();
+    computeNow(copy, tokens, positionsFrom(this.seqLen, tokens.length));
+    return save(copy.raw);
   }
 
   /** Gives all pages back now. Any later use is an error. */
@@ -160,7 +169,7 @@ export class Context implements Disposable {
     return this.pending.toArray();
   }
 
-  /** Drops the last `n` computed tokens. Throws when the working pages hold fewer: committed ones stay. */
+  /** Drops the last `n` computed tokens. Throws when there are fewer. */
   truncate(n: number): void {
     if (!Number.isInteger(n) || n < 0) throw new RangeError(`cannot truncate ${n} tokens`);
     this.turns.settle();

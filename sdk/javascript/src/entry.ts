@@ -23,7 +23,7 @@ function parseInput(text: string): unknown {
   if (text.trim() === '') return {};
   try {
     return JSON.parse(text);
-  } catch (error) {
-    throw new Error(`the input is not JSON: ${(error as Error).message}`);
+  } catch {
+    return { input: text };
   }
 }

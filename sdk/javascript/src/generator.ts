@@ -2,44 +2,30 @@
 import * as rawChat from 'pie:instruct/chat';
 import { expect } from 'pie:plus/bidding';
 import type { Adapter } from './adapter.ts';
-import { intersect, type Brle } from './brle.ts';
 import { Chained, type Batches } from './chain.ts';
 import { Decoder } from './chat.ts';
 import { toConstraint, type Constraint, type Schema } from './constraint.ts';
+import { Constraints } from './constraints.ts';
 import type { Context } from './context.ts';
-import { anyJson, GrammarConstraint, jsonSchema } from './grammar.ts';
+import { ebnf, Grammar } from './grammar.ts';
 import { Output, SlotHandle, tokensIn, type ProbeHandle } from './output.ts';
+import type { GenerateOptions } from './options.ts';
 import { Requests, runPass, type PassPlan, type Seed } from './pass.ts';
 import type { Probe } from './probe.ts';
 import type { Sampler } from './sampler.ts';
-import { agreed, draftsKept, type Speculator } from './speculation.ts';
+import { shapeOf, type Shape, type Shaped } from './shape.ts';
+import {
+  draftsFrom,
+  draftsKept,
+  NO_DRAFTS,
+  type Drafts,
+  type Speculator,
+} from './speculation.ts';
 import { GenStep, type StepProbe } from './step.ts';
+import { Thoughts } from './thoughts.ts';
 import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
 
-export interface GenerateOptions {
-  /** Stop after this many tokens. */
-  maxTokens?: number | undefined;
-  /** Ids that also end the generation, beside the model's own, which end a turn or the text. */
-  stop?: Tokens | undefined;
-  /** Constraints, which hold together. */
-  constrain?: Schema | Constraint | readonly (Schema | Constraint)[] | undefined;
-  /** A mask for every step; it holds together with the constraints. */
-  logitMask?: Tokens | undefined;
-  /** A drafter of your own. */
-  speculator?: Speculator | undefined;
-  /** The engine's own drafter. */
-  systemSpeculation?: boolean | undefined;
-  /** A LoRA adapter for every step. */
-  adapter?: Adapter | undefined;
-  /** An Evolution Strategies seed for every step. */
-  zoSeed?: Seed | undefined;
-  /** Makes the random choices reproducible: step i draws from `seed + i`. */
-  seed?: Seed | undefined;
-  /** The expected length, from which the bid for pages follows. */
-  horizon?: number | undefined;
-  /** Open the model's turn (`ctx.cue()`) now. Default true. */
-  autoFlush?: boolean | undefined;
-}
+export type { GenerateOptions };
 
 const NO_TOKENS = new Uint32Array();
 
@@ -59,11 +45,10 @@ export class Generator implements AsyncIterable<GenStep> {
   readonly #sampler: Sampler;
   readonly #speculator: Speculator | undefined;
   readonly #systemSpeculation: boolean;
-  readonly #constraints: Constraint[] = [];
+  readonly #constraints = new Constraints();
   readonly #everyStep: StepProbe[] = [];
   #stops: Set<number>;
   #limit: number | undefined;
-  #logitMask: Brle = NO_TOKENS;
   #adapter: Adapter | undefined;
   #zoSeed: Seed | undefined;
   #seed: Seed | undefined;
@@ -75,13 +60,16 @@ export class Generator implements AsyncIterable<GenStep> {
   /** It ended by a stop id, not by the limit. */
   #stopped = false;
   #openStep = false;
-  #mask: Brle = NO_TOKENS;
+  #thinksFirst = false;
   /** The engine does not know how many passes are still to come. */
   #expectsAnew = true;
   /** Accepted, and not yet told to the constraints and the speculator. */
   readonly #untold = new TokenList();
   #ownChoice: OwnChoice | undefined;
-  #engineDrafts: Uint32Array = NO_TOKENS;
+  /** The engine's own drafts for the next step. */
+  #engineDrafts: readonly [Uint32Array, Uint32Array] = [NO_TOKENS, NO_TOKENS];
+  /** The speculator knows of the end. */
+  #wasReset = false;
 
   /** @internal Use `ctx.generate()`. */
   constructor(context: Context, sampler: Sampler, options: GenerateOptions) {
@@ -99,7 +87,7 @@ export class Generator implements AsyncIterable<GenStep> {
     this.#horizon = options.horizon;
     const constraints = options.constrain ?? [];
     for (const given of isList(constraints) ? constraints : [constraints]) this.constrain(given);
-    if (options.logitMask) this.#logitMask = toU32(options.logitMask);
+    if (options.logitMask) this.#constraints.fixed = toU32(options.logitMask);
 
     if (options.autoFlush ?? true) context.cue();
     this.#stops = new Set(rawChat.stopTokens(context.model.raw));
@@ -127,7 +115,16 @@ export class Generator implements AsyncIterable<GenStep> {
   }
 
   constrain(constraint: Schema | Constraint): this {
-    this.#constraints.push(toConstraint(constraint, this.#context.model));
+    this.#constraints.add(toConstraint(constraint, this.#context.model));
+    return this;
+  }
+
+  /**
+   * Lets a model that reasons think before the document of `collectJson`. A model whose turn begins with its
+   * thoughts always does.
+   */
+  thinkFirst(): this {
+    this.#thinksFirst = true;
     return this;
   }
 
@@ -200,13 +197,38 @@ export class Generator implements AsyncIterable<GenStep> {
     return text;
   }
 
-  /** Runs to the end under a JSON Schema (any JSON without one) and parses the text. */
+  /**
+   * Runs until a JSON document is complete, and gives its value. `schema` is a JSON Schema (its text, or the
+   * object), or a schema object like zod's, which also parses the value; without it, any JSON. `parse` is
+   * given the value. A model that reasons may think before it: see `thinkFirst`.
+   */
   async collectJson<T = unknown>(
-    options: { schema?: string | object; parse?: (value: unknown) => T } = {},
+    options: { schema?: string | object | Shaped<T>; parse?: (value: unknown) => T } = {},
   ): Promise<T> {
-    this.constrain(options.schema === undefined ? anyJson() : jsonSchema(options.schema));
-    const value: unknown = JSON.parse(await this.collectText());
-    return options.parse ? options.parse(value) : (value as T);
+    const shape = shapeOf<T>(options.schema);
+    const text = await this.#collectDocument(shape);
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch (error) {
+      throw new Error(
+        `the JSON document is not complete after ${this.#generated} tokens: ${error} in ${text}`,
+      );
+    }
+    return (options.parse ?? shape.parse)(value);
+  }
+
+  /** The text of a document; thoughts may come before it, and are no part of it. */
+  async #collectDocument<T>({ schema, source }: Shape<T>): Promise<string> {
+    const model = this.#context.model;
+    const thoughts = source === undefined ? undefined : Thoughts.of(model);
+    if (source === undefined || !thoughts || !(thoughts.begun || this.#thinksFirst)) {
+      this.constrain(schema);
+      return model.tokenizer().decode(await this.collectTokens());
+    }
+    Grammar.fromJsonSchema(source)[Symbol.dispose](); // says what is wrong with it
+    this.constrain(ebnf(thoughts.grammar(source)));
+    return thoughts.document(model, await this.collectTokens());
   }
 
   // ── step by step ────────────────────────────────────────────────────────────────────────────────
@@ -250,86 +272,109 @@ export class Generator implements AsyncIterable<GenStep> {
    * The next step, if there is one. What was accepted is final now: constraints and speculator learn
    * of it.
    */
-  #next(): GenStep | undefined {
+  #next(engineMatches = this.#engineMatches): GenStep | undefined {
     if (this.#openStep) throw new Error('the last step was not executed: await step.execute()');
     this.#ownChoice = undefined;
     if (this.#limit !== undefined && this.#generated >= this.#limit) this.#done = true;
     const accepted = this.#untold.take();
-    if (accepted.length > 0) this.#speculator?.accept(accepted);
-    if (this.#done) return undefined;
-    this.#mask = this.#nextMask(accepted);
-    if (this.#constraints.length > 0 && this.#constraints.some(isTerminated)) {
-      this.#done = true;
-      return undefined;
+    if (!this.#done) {
+      this.#done = this.#constraints.advance(accepted, engineMatches, this.#generated);
     }
+    if (this.#speculator) this.#tellSpeculator(this.#speculator, accepted);
+    if (this.#done) return undefined;
     this.#openStep = true;
     return new GenStep((probes, sample) => this.#run(probes, sample));
+  }
+
+  #tellSpeculator(speculator: Speculator, accepted: Uint32Array): void {
+    if (accepted.length > 0) speculator.accept(accepted);
+    if (!this.#done || this.#wasReset) return;
+    this.#wasReset = true;
+    speculator.reset();
+  }
+
+  /**
+   * Whether the engine applies the constraints to the steps. It does where tokens are drafted, because a mask
+   * holds for one position only.
+   */
+  get #engineMatches(): boolean {
+    if (!this.#speculator && !this.#systemSpeculation) return false;
+    return this.#constraints.areMatchers;
   }
 
   async #run(ownProbes: readonly StepProbe[], sample: boolean): Promise<Output> {
     this.#openStep = false;
     const context = this.#context;
     const pending = this.#pending();
-    const drafts = sample && this.#constraints.length === 0 ? this.#drafts() : NO_TOKENS;
-    const tokens = drafts.length === 0 ? pending : concat(pending, drafts);
-    const sampledRow = pending.length - 1;
+    // The row whose choice continues the sequence. Without input, it is the last position.
+    const sampledRow = Math.max(0, pending.length - 1);
+    // A pass with drafts has its sampler alone.
+    const probes = [...this.#everyStep, ...ownProbes];
+    const mayDraft = sample && pending.length > 0 && probes.length === 0;
+    const drafts = mayDraft ? this.#drafts(context.seqLen + pending.length) : NO_DRAFTS;
 
     const requests = new Requests();
     const auto = sample
-      ? requests.sample(positionsFrom(sampledRow, drafts.length + 1), this.#sampler)
+      ? requests.sample(positionsFrom(sampledRow, 1), this.#sampler)
       : undefined;
-    for (const { row, probe, handle } of this.#everyStep) {
+    for (const { row, probe, handle } of probes) {
       requests.probe(sampledRow + row, probe, handle);
     }
-    for (const { row, probe, handle } of ownProbes) requests.probe(row, probe, handle);
 
     this.#expect();
-    const raw = await runPass(context, this.#plan(tokens, requests));
-    this.#steps++;
+    const plan = this.#plan(pending, requests);
+    const raw = await runPass(
+      context,
+      this.#engineMatches ? { ...plan, drafts, matchers: this.#constraints.matchers } : plan,
+    );
+    // There is a slot more for each draft that the engine kept.
+    const kept = drafts.drafted > 0 ? raw.slots.length - requests.slots : 0;
+    requests.widenFirst(kept);
+    this.#steps += kept + 1; // a step that chose several tokens stands for as many
     context.pending.drop(pending.length);
-    this.#engineDrafts = raw.specTokens;
+    if (this.#systemSpeculation) this.#engineDrafts = [raw.specTokens, raw.specPositions];
 
     let accepted: Uint32Array = NO_TOKENS;
     if (auto) {
       const chosen = tokensIn(raw.slots, 0, auto.count);
-      accepted = this.#settle(drafts, everyNth(chosen, this.#sampler.draws));
+      accepted = this.#settle(drafts, kept, everyNth(chosen, this.#sampler.draws));
     }
     context.pages.commitFull(this.#ownChoice?.cached);
     if (accepted.length > 1) this.#expectsAnew = true; // the engine counts passes, not tokens
     return new Output(raw, requests.layout, accepted, auto);
   }
 
-  /** Whether nothing has to be decided here between two tokens. */
+  /** Whether nothing has to be decided here between two tokens. The engine follows matchers by itself. */
   get #isChainable(): boolean {
-    return (
-      this.#constraints.length === 0 &&
-      this.#everyStep.length === 0 &&
-      !this.#speculator &&
-      !this.#systemSpeculation
-    );
+    return this.#constraints.areMatchers && this.#everyStep.length === 0 && !this.#speculator;
   }
 
   /** Starts the loop. A chained one also ends at the tokens `ends`, which it accepts. */
   #batches(ends: Uint32Array): Batches {
-    if (!this.#isChainable || !this.#next()) return this.#stepped();
+    if (!this.#isChainable || !this.#next(true)) return this.#stepped();
     this.#openStep = false;
     const context = this.#context;
     const pending = this.#pending();
     const requests = new Requests();
-    requests.sample(positionsFrom(pending.length - 1, 1), this.#sampler);
+    requests.sample(positionsFrom(Math.max(0, pending.length - 1), 1), this.#sampler);
     this.#expect();
     let held = pending.length; // tokens at the front of the buffer that the engine has
-    const chained = Chained.start(context, this.#plan(pending, requests), {
+    const matchers = this.#constraints.matchers;
+    const chained = Chained.start(context, { ...this.#plan(pending, requests), matchers }, {
       limit: (this.#limit ?? Infinity) - this.#generated,
       stops: toU32([...this.#stops, ...ends]),
       accept: (chosen) => {
         this.#steps += chosen.length;
         const accepted = this.#register(chosen);
+        this.#untold.take(); // the matchers have followed what was taken
         const waiting = accepted.subarray(chosen.length - 1); // the last one, if it was accepted
         context.pending.drop(held);
         context.pending.unshift(waiting);
         held = waiting.length;
         return accepted;
+      },
+      complete: () => {
+        this.#done = true;
       },
     });
     return chained ?? this.#stepped();
@@ -350,7 +395,8 @@ export class Generator implements AsyncIterable<GenStep> {
   #pending(): Uint32Array {
     this.#context.turns.settle();
     const pending = this.#context.buffer();
-    if (pending.length > 0) return pending;
+    // A generation may begin behind what was flushed: it samples the last position.
+    if (pending.length > 0 || (this.#steps === 0 && this.#context.seqLen > 0)) return pending;
     throw new Error(
       'empty input: nothing to generate from. Fill the context (ctx.user, ctx.append, ctx.cue), ' +
         'or accept() a token after clearSampler()',
@@ -362,7 +408,7 @@ export class Generator implements AsyncIterable<GenStep> {
       tokens,
       positions: positionsFrom(this.#context.seqLen, tokens.length),
       requests,
-      logitMask: this.#mask,
+      logitMask: this.#constraints.mask,
       adapter: this.#adapter,
       seed: this.#seed === undefined ? undefined : BigInt(this.#seed) + BigInt(this.#steps),
       zoSeed: this.#zoSeed,
@@ -370,13 +416,12 @@ export class Generator implements AsyncIterable<GenStep> {
     };
   }
 
-  /** Accepts what the model chose, and forgets the drafts that it did not agree with. */
-  #settle(drafts: Uint32Array, chosen: Uint32Array): Uint32Array {
-    const verified = agreed(drafts, chosen);
-    const accepted = this.#register(verified);
-    const kept = draftsKept(verified.length, accepted.length, this.#stopped);
+  /** Accepts what the model chose: `inCache` drafts, which are in the cache, and a token behind them. */
+  #settle(drafts: Drafts, inCache: number, chosen: Uint32Array): Uint32Array {
+    const accepted = this.#register(chosen);
+    const kept = draftsKept(inCache, accepted.length, this.#stopped);
     const context = this.#context;
-    context.pages.truncate(drafts.length - kept);
+    context.pages.truncate(inCache - kept);
     context.pending.unshift(accepted.subarray(kept));
     this.#ownChoice = {
       tokens: accepted.length,
@@ -384,8 +429,8 @@ export class Generator implements AsyncIterable<GenStep> {
       cached: kept,
       seqLen: context.seqLen,
     };
-    const right = Math.min(verified.length - 1, accepted.length);
-    if (right < drafts.length) this.#speculator?.rollback(drafts.length - right);
+    const right = Math.min(inCache, accepted.length);
+    if (right < drafts.drafted) this.#speculator?.rollback(drafts.drafted - right);
     return accepted;
   }
 
@@ -403,17 +448,16 @@ export class Generator implements AsyncIterable<GenStep> {
     return accepted;
   }
 
-  #nextMask(accepted: Uint32Array): Brle {
-    if (this.#constraints.length === 0) return this.#logitMask;
-    return this.#constraints.reduce(
-      (mask, constraint) => intersect(mask, toU32(constraint.step(accepted))),
-      this.#logitMask,
-    );
-  }
-
-  #drafts(): Uint32Array {
-    if (this.#systemSpeculation) return this.#engineDrafts;
-    return this.#speculator ? toU32(this.#speculator.draft()[0]) : NO_TOKENS;
+  /**
+   * The tokens to verify in this step. There are none beside a constraint of the program's own, whose mask
+   * holds for one position.
+   */
+  #drafts(position: number): Drafts {
+    if (!this.#engineMatches || this.#sampler.draws > 1) return NO_DRAFTS;
+    const room = (this.#limit ?? Infinity) - this.#generated - 1;
+    if (room < 1) return NO_DRAFTS;
+    const given = this.#speculator ? this.#speculator.draft() : this.#engineDrafts;
+    return draftsFrom(given, position, room);
   }
 
   /** Tells the engine how many passes are still to come, from which it bids. It counts them down itself. */
@@ -426,19 +470,8 @@ export class Generator implements AsyncIterable<GenStep> {
   }
 }
 
-function isTerminated(constraint: Constraint): boolean {
-  return constraint instanceof GrammarConstraint && constraint.isTerminated();
-}
-
 function isList<T>(value: T | readonly T[]): value is readonly T[] {
   return Array.isArray(value);
-}
-
-function concat(a: Uint32Array, b: Uint32Array): Uint32Array {
-  const joined = new Uint32Array(a.length + b.length);
-  joined.set(a);
-  joined.set(b, a.length);
-  return joined;
 }
 
 /** The first of each row's draws. */

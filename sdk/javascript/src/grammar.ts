@@ -1,5 +1,6 @@
 /** Grammars, walkers over them, and the schemas that name them. */
 import { Grammar as RawGrammar, type Matcher as RawMatcher } from 'pie:core/inference';
+import { forcedTokens, fork, rollback } from 'pie:plus/constraints';
 import { createMatcher, jsonGrammar } from 'pie:plus/fallible';
 import type { Brle } from './brle.ts';
 import type { Constraint, Schema } from './constraint.ts';
@@ -10,7 +11,8 @@ import { toU32, type Tokens } from './tokens.ts';
 export class Grammar implements Disposable {
   /** @internal */ readonly raw: RawGrammar;
 
-  private constructor(raw: RawGrammar) {
+  /** @internal */
+  constructor(raw: RawGrammar) {
     this.raw = raw;
   }
 
@@ -45,6 +47,9 @@ export class Grammar implements Disposable {
 
 /** A walker over a grammar, token by token. */
 export class Matcher implements Disposable {
+  /** @internal */ get raw(): RawMatcher {
+    return this.#raw;
+  }
   readonly #raw: RawMatcher;
 
   constructor(grammar: Grammar, tokenizer: Tokenizer);
@@ -54,12 +59,30 @@ export class Matcher implements Disposable {
     this.#raw = from instanceof Grammar ? createMatcher(from.raw, tokenizer!.raw) : from;
   }
 
-  /** Advances by these tokens. Throws on one that the grammar does not allow here. */
+  /** Advances by these tokens, all or none. Throws on one that the grammar does not allow here. */
   acceptTokens(tokens: Tokens): void {
     this.#raw.acceptTokens(toU32(tokens));
   }
 
-  /** The mask of the tokens that may come next. */
+  /** Another matcher at the same place of the text. */
+  fork(): Matcher {
+    return new Matcher(fork(this.#raw));
+  }
+
+  /** Takes back the last `count` tokens. Throws if it has accepted fewer. */
+  rollback(count: number): void {
+    rollback(this.#raw, count);
+  }
+
+  /** The tokens that must come next; empty where there is a choice. */
+  forcedTokens(): Uint32Array {
+    return forcedTokens(this.#raw);
+  }
+
+  /**
+   * The mask of the tokens that may come next. Where the text is complete, these are the tokens that end
+   * a turn.
+   */
   nextTokenLogitMask(): Brle {
     return this.#raw.nextTokenLogitMask();
   }
@@ -79,12 +102,15 @@ export class Matcher implements Disposable {
   }
 }
 
-/** Keeps a generation inside a grammar. */
+/** Keeps a generation inside a grammar. The engine can apply it by itself: no mask enters the program. */
 export class GrammarConstraint implements Constraint {
-  readonly #matcher: Matcher;
+  /** @internal */ readonly matcher: Matcher;
+  /** What errors call it. */
+  readonly name: string;
 
-  constructor(matcher: Matcher) {
-    this.#matcher = matcher;
+  constructor(matcher: Matcher, name = 'grammar') {
+    this.matcher = matcher;
+    this.name = name;
   }
 
   static fromGrammar(grammar: Grammar, model: Model): GrammarConstraint {
@@ -92,36 +118,36 @@ export class GrammarConstraint implements Constraint {
   }
 
   static fromJsonSchema(schema: string | object, model: Model): GrammarConstraint {
-    return ofTemporary(Grammar.fromJsonSchema(schema), model);
+    return ofTemporary(Grammar.fromJsonSchema(schema), model, 'JSON schema');
   }
 
   static json(model: Model): GrammarConstraint {
-    return ofTemporary(Grammar.json(), model);
+    return ofTemporary(Grammar.json(), model, 'JSON');
   }
 
   static fromRegex(pattern: string, model: Model): GrammarConstraint {
-    return ofTemporary(Grammar.fromRegex(pattern), model);
+    return ofTemporary(Grammar.fromRegex(pattern), model, 'regular expression');
   }
 
   static fromEbnf(source: string, model: Model): GrammarConstraint {
-    return ofTemporary(Grammar.fromEbnf(source), model);
+    return ofTemporary(Grammar.fromEbnf(source), model, 'EBNF grammar');
   }
 
   step(accepted: Uint32Array): Brle {
-    if (accepted.length > 0) this.#matcher.acceptTokens(accepted);
-    return this.#matcher.nextTokenLogitMask();
+    if (accepted.length > 0) this.matcher.acceptTokens(accepted);
+    return this.matcher.nextTokenLogitMask();
   }
 
   /** Whether nothing can follow any more. */
   isTerminated(): boolean {
-    return this.#matcher.isTerminated();
+    return this.matcher.isTerminated();
   }
 }
 
 /** A matcher does not need its grammar once it has been made. */
-function ofTemporary(grammar: Grammar, model: Model): GrammarConstraint {
+function ofTemporary(grammar: Grammar, model: Model, name: string): GrammarConstraint {
   try {
-    return GrammarConstraint.fromGrammar(grammar, model);
+    return new GrammarConstraint(new Matcher(grammar, model.tokenizer()), name);
   } finally {
     grammar[Symbol.dispose]();
   }

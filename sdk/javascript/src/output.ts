@@ -3,7 +3,7 @@ import type { Output as RawOutput, SlotOutput } from 'pie:core/inference';
 
 /** Marks what a sampler or probe asked for; it means nothing but to the outputs it was made for. */
 export class SlotHandle {
-  /** @internal How many slots it covers. */ readonly count: number;
+  /** @internal How many slots it covers. */ count: number;
 
   /** @internal */
   constructor(count: number) {

@@ -2,6 +2,7 @@
 import type { Context as RawContext } from 'pie:core/context';
 import { ForwardPass, type FutureOutput, type Output as RawOutput } from 'pie:core/inference';
 import { run as runChain, type Chain } from 'pie:plus/chains';
+import { constrain } from 'pie:plus/constraints';
 import { failure } from 'pie:plus/outcome';
 import { seed as seedPass } from 'pie:plus/sampling';
 import { begin } from 'pie:plus/steps';
@@ -9,10 +10,12 @@ import { adapterSeed } from 'pie:zo/zo';
 import type { Adapter } from './adapter.ts';
 import type { Brle } from './brle.ts';
 import type { Context } from './context.ts';
+import type { Matcher } from './grammar.ts';
 import { SlotHandle } from './output.ts';
 import type { Probe } from './probe.ts';
 import { ready } from './reactor.ts';
 import type { Sampler } from './sampler.ts';
+import type { Drafts } from './speculation.ts';
 
 /** A seed; numbers must be whole. */
 export type Seed = number | bigint;
@@ -47,6 +50,18 @@ export class Requests {
     for (let i = 0; i < this.#attach.length; i++) this.#attach[i]!(pass);
   }
 
+  /** The first handle covers `count` slots more. */
+  widenFirst(count: number): void {
+    if (count === 0) return;
+    let isFirst = true;
+    for (const [handle, at] of this.layout) {
+      if (isFirst) handle.count += count;
+      else this.layout.set(handle, at + count);
+      isFirst = false;
+    }
+    this.slots += count;
+  }
+
   #add(handle: SlotHandle, attach: (pass: ForwardPass) => void): SlotHandle {
     this.#attach.push(attach);
     this.layout.set(handle, this.slots);
@@ -66,11 +81,16 @@ export interface PassPlan {
   readonly zoSeed?: Seed | undefined;
   /** Ask the engine to draft what may come next. */
   readonly wantsDrafts?: boolean;
+  /** Tokens to verify behind the others. The sampler gives a slot more for each that is kept. */
+  readonly drafts?: Drafts | undefined;
+  /** The engine applies them to every sampler. */
+  readonly matchers?: readonly Matcher[] | undefined;
 }
 
 /**
- * Runs the pass. Afterwards the context holds all of its tokens, with nothing committed yet: the caller
- * first truncates what must not stay. If the pass fails the context is as it was before.
+ * Runs the pass. Afterwards the context holds all of its tokens and the drafts that were kept, with nothing
+ * committed yet: the caller first truncates what must not stay. If the pass fails the context is as it was
+ * before.
  */
 export async function runPass(context: Context, plan: PassPlan): Promise<RawOutput> {
   const rawContext = context.raw;
@@ -81,7 +101,7 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
   const pass = sampler ? undefined : new ForwardPass(context.model.raw);
   let future: FutureOutput | undefined;
   try {
-    pages.reserve(plan.tokens.length);
+    pages.reserve(plan.tokens.length + (plan.drafts?.tokens.length ?? 0));
     if (pass) {
       describe(pass, rawContext, plan);
       future = pass.execute();
@@ -98,7 +118,10 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
           'Where it is declared with `using`, write `return await …`, not `return …`',
       );
     }
-    return answer(future, plan.requests?.slots ?? 0);
+    const slots = plan.requests?.slots ?? 0;
+    const output = answer(future, slots);
+    if (plan.drafts) pages.filled(output.slots.length - slots);
+    return output;
   } catch (error) {
     if (!context.released) pages.restore(before);
     throw error;
@@ -106,6 +129,17 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
     future?.[Symbol.dispose]();
     pass?.[Symbol.dispose]();
   }
+}
+
+/** Computes tokens that follow the context, and waits for it without letting anything else run. */
+export function computeNow(context: Context, tokens: Uint32Array, positions: Uint32Array): void {
+  using pass = new ForwardPass(context.model.raw);
+  context.pages.reserve(tokens.length);
+  describe(pass, context.raw, { tokens, positions });
+  using future = pass.execute();
+  using pollable = future.pollable();
+  pollable.block();
+  answer(future, 0);
 }
 
 /** More tokens are a prompt, which takes its time anyway. */
@@ -116,7 +150,7 @@ const NO_MASK = new Uint32Array();
 function shortStep(plan: PassPlan, length: number): Sampler | undefined {
   const count = plan.tokens.length;
   if (count > FEW_TOKENS || plan.attentionMask || plan.adapter) return undefined;
-  if (plan.zoSeed !== undefined || plan.wantsDrafts) return undefined;
+  if (plan.zoSeed !== undefined || plan.wantsDrafts || plan.drafts || plan.matchers) return undefined;
   for (let i = 0; i < count; i++) if (plan.positions[i] !== length + i) return undefined;
   return plan.requests?.samplerOf(count - 1);
 }
@@ -151,6 +185,10 @@ function describe(pass: ForwardPass, context: RawContext, plan: PassPlan): void 
   if (plan.seed !== undefined) seedPass(pass, BigInt.asUintN(64, BigInt(plan.seed)));
   if (plan.zoSeed !== undefined) adapterSeed(pass, BigInt.asIntN(64, BigInt(plan.zoSeed)));
   if (plan.wantsDrafts) pass.outputSpeculativeTokens(true);
+  if (plan.drafts && plan.drafts.tokens.length > 0) {
+    pass.inputSpeculativeTokens(plan.drafts.tokens, plan.drafts.positions);
+  }
+  for (const matcher of plan.matchers ?? []) constrain(pass, matcher.raw);
   plan.requests?.attachTo(pass);
 }
 

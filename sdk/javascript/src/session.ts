@@ -1,7 +1,7 @@
 /** The channel to the client that launched this inferlet. */
 import * as raw from 'pie:core/session';
 import * as fallible from 'pie:plus/fallible';
-import { arrival, shared } from './inbox.ts';
+import { arrival } from './inbox.ts';
 import { encode } from './json.ts';
 
 /** Sends to the client: strings verbatim, everything else as JSON. Throws when the text is too long. */
@@ -14,15 +14,25 @@ export function sendFile(data: Uint8Array): void {
   fallible.sendFile(data);
 }
 
-/** The client's next message; signals come here too. Calls that wait at once get the same message. */
-export const receive: () => Promise<string> = shared(async () => present(await arrival(raw.receive())));
+/** A wait that can be given up: `receive({ signal: AbortSignal.timeout(1000) })`. */
+export interface WaitOptions {
+  signal?: AbortSignal | undefined;
+}
 
-/** The client's next file. Calls that wait at once get the same file. */
-export const receiveFile: () => Promise<Uint8Array> = shared(async () =>
-  present(await arrival(raw.receiveFile())),
-);
+/**
+ * The client's next message; signals come here too. Calls that wait at once get one message each. A call
+ * that has lost a `Promise.race` still waits, and takes the next message: give it up by a signal instead.
+ */
+export async function receive(options: WaitOptions = {}): Promise<string> {
+  return present(await arrival(raw.receive(), options.signal));
+}
+
+/** The client's next file. Calls that wait at once get one file each. */
+export async function receiveFile(options: WaitOptions = {}): Promise<Uint8Array> {
+  return present(await arrival(raw.receiveFile(), options.signal));
+}
 
 function present<T>(value: T | undefined): T {
-  if (value === undefined) throw new Error('the client is gone: nothing more will be received');
-  return value;
+  if (value !== undefined) return value;
+  throw new Error('no client is attached: it has left or detached. Should it come back, receive again');
 }

@@ -25,7 +25,7 @@ export class GenStep {
     return this;
   }
 
-  /** Reads a probe at an input row of this step. */
+  /** Reads a probe in this step; index 0 is the row that the step samples. */
   probe(index: number, probe: Probe): ProbeHandle {
     const handle = new SlotHandle(1);
     this.#probes.push({ row: index, probe, handle });

@@ -1,8 +1,8 @@
 /** Tools in the model's native format. */
 import * as raw from 'pie:instruct/tool-use';
 import { assembling } from 'pie:plus/calls';
-import { createToolDecoder, createToolMatcher } from 'pie:plus/fallible';
-import { Matcher } from './grammar.ts';
+import { createToolDecoder } from 'pie:plus/fallible';
+import { Grammar, Matcher } from './grammar.ts';
 import { encode } from './json.ts';
 import type { Model } from './model.ts';
 import { toU32, type Tokens } from './tokens.ts';
@@ -28,16 +28,19 @@ export function answerPrefix(model: Model, name: string, value: unknown): Uint32
   return raw.answer(model.raw, name, encode(value));
 }
 
+/** The grammar of the model's own call format; undefined where it has none that can be enforced. */
+export function nativeGrammar(model: Model, schemas: Iterable<ToolSchema>): Grammar | undefined {
+  const format = raw.format(model.raw, Array.from(schemas, encode));
+  return format && new Grammar(format);
+}
+
 /**
  * A matcher of the model's own call format, for `new GrammarConstraint(matcher)`. Undefined where the
  * model has none that can be enforced: generate freely and parse for yourself.
  */
 export function nativeMatcher(model: Model, schemas: Iterable<ToolSchema>): Matcher | undefined {
-  const tools = Array.from(schemas, encode);
-  const format = raw.format(model.raw, tools);
-  if (!format) return undefined;
-  format[Symbol.dispose]();
-  return new Matcher(createToolMatcher(model.raw, tools));
+  using grammar = nativeGrammar(model, schemas);
+  return grammar && new Matcher(grammar, model.tokenizer());
 }
 
 /** Finds tool calls in a turn. */

@@ -17,6 +17,7 @@ function rule(holds, text) {
 
 export class Model {
   static load = () => new Model();
+  tokenizer = () => ({});
   [Symbol.dispose]() {}
 }
 
@@ -47,8 +48,11 @@ export class Context {
 }
 
 export class ForwardPass {
+  matchers = [];
   #tokens = [];
+  #drafts = [];
   #rows = [];
+  #mask = [];
   #context;
 
   context(context) {
@@ -57,21 +61,37 @@ export class ForwardPass {
   inputTokens(tokens) {
     this.#tokens.push(...tokens);
   }
+  inputSpeculativeTokens(tokens, positions) {
+    machine.drafts.push([[...tokens], [...positions]]);
+    this.#drafts = [...tokens];
+  }
+  outputSpeculativeTokens() {}
+  logitMask(mask) {
+    this.#mask = mask;
+  }
   sampler(rows) {
     this.#rows.push(...rows);
   }
   parts() {
-    return { context: this.#context, tokens: this.#tokens };
+    return { context: this.#context, tokens: this.#tokens, mask: this.#mask };
   }
   execute() {
     const { committed, working, pages } = this.#context;
     const history = [...committed, ...working];
     working.push(...this.#tokens);
-    rule(working.length <= pages * PAGE, 'tokens need pages');
-    const slots = this.#rows.map((row) => ({
-      tag: 'token',
-      val: nextToken([...history, ...this.#tokens.slice(0, row + 1)]),
-    }));
+    rule(working.length + this.#drafts.length <= pages * PAGE, 'tokens need pages');
+    const matchers = this.matchers.map((matcher) => matcher.copy());
+    const slots = this.#rows.flatMap((row) => {
+      const before = [...history, ...this.#tokens.slice(0, row + 1)];
+      const chosen = [choose(before, this.#mask, matchers)];
+      for (const draft of row === this.#tokens.length - 1 ? this.#drafts : []) {
+        if (chosen.at(-1) !== draft || advance(matchers, draft)) break;
+        working.push(draft);
+        before.push(draft);
+        chosen.push(choose(before, this.#mask, matchers));
+      }
+      return chosen.map((val) => ({ tag: 'token', val }));
+    });
     return {
       pollable: () => after_ms(1),
       get: () => ({ slots, specTokens: new Uint32Array(), specPositions: new Uint32Array() }),
@@ -81,9 +101,87 @@ export class ForwardPass {
   [Symbol.dispose]() {}
 }
 
-export function begin(context, tokens, _mask, _seed, _sampler) {
+/** The next token that the mask and the matchers allow. */
+function choose(history, mask, matchers) {
+  const free = nextToken(history);
+  const isAllowed = (token) =>
+    isTrueAt(mask, token) && matchers.every((matcher) => matcher.next().has(token));
+  for (let i = 0; i < 258; i++) if (isAllowed((free + i) % 258)) return (free + i) % 258;
+  throw new Error('no token is allowed');
+}
+
+function isTrueAt(mask, token) {
+  let end = 0;
+  return mask.length === 0 || mask.some((run, i) => (end += run) > token && i % 2 === 1 && token >= end - run);
+}
+
+/** Whether a matcher allows nothing behind the token. */
+function advance(matchers, token) {
+  for (const matcher of matchers) matcher.acceptTokens([token]);
+  return matchers.some((matcher) => matcher.isTerminated());
+}
+
+/** Texts, one of which is to be written. */
+export class Grammar {
+  constructor(texts) {
+    this.texts = texts;
+  }
+  static fromRegex = (pattern) => new Grammar(pattern.split('|'));
+  static fromJsonSchema(schema) {
+    machine.schemas.push(JSON.parse(schema));
+    return new Grammar([JSON.stringify(JSON.parse(schema).const ?? machine.document)]);
+  }
+  [Symbol.dispose]() {}
+}
+
+class Matcher {
+  taken = [];
+  constructor(texts) {
+    this.texts = texts;
+  }
+  copy() {
+    const made = new Matcher(this.texts);
+    made.taken = [...this.taken];
+    return made;
+  }
+  next() {
+    const at = this.taken.length;
+    const begun = this.texts.filter((text) => this.taken.every((token, i) => text[i] === token));
+    return new Set(begun.map((text) => text[at] ?? STOP));
+  }
+  acceptTokens(tokens) {
+    for (const token of tokens) {
+      if (!this.next().has(token)) throw new Error(`token ${token} does not fit the grammar`);
+      this.taken.push(token);
+    }
+  }
+  nextTokenLogitMask() {
+    let end = 0;
+    const runs = [...this.next()].sort((a, b) => a - b).flatMap((token) => {
+      const run = [token - end, 1];
+      end = token + 1;
+      return run;
+    });
+    machine.masks++;
+    return Uint32Array.from(runs);
+  }
+  isTerminated() {
+    return this.next().size === 1 && this.next().has(STOP);
+  }
+  [Symbol.dispose]() {}
+}
+
+export const createMatcher = (grammar) =>
+  new Matcher(grammar.texts.map((text) => Array.from(text, (letter) => letter.charCodeAt(0))));
+export const constrain = (pass, matcher) => pass.matchers.push(matcher);
+export const fork = (matcher) => matcher.copy();
+export const rollback = (matcher, count) => (matcher.taken.length -= count);
+export const forcedTokens = () => new Uint32Array();
+
+export function begin(context, tokens, mask, _seed, _sampler) {
   machine.steps++;
   const pass = new ForwardPass();
+  pass.logitMask(mask);
   pass.context(context);
   pass.inputTokens(tokens);
   pass.sampler([tokens.length - 1]);
@@ -93,13 +191,15 @@ export function begin(context, tokens, _mask, _seed, _sampler) {
 /** Gives its tokens one, then eight at a time. */
 export function run(pass, limit, stops) {
   if (machine.chainsOff) throw new Error('chains are switched off');
-  const { context, tokens: input } = pass.parts();
+  const { context, tokens: input, mask } = pass.parts();
   const history = [...context.committed, ...context.working, ...input];
+  const matchers = pass.matchers.map((matcher) => matcher.copy());
   const tokens = [];
   let ended;
   while (!ended) {
-    tokens.push(nextToken([...history, ...tokens]));
+    tokens.push(choose([...history, ...tokens], mask, matchers));
     if (stops.includes(tokens.at(-1))) ended = 'stop';
+    else if (advance(matchers, tokens.at(-1))) ended = 'complete';
     else if (tokens.length >= limit) ended = 'limit';
   }
   context.working.push(...input);
@@ -121,6 +221,7 @@ export function run(pass, limit, stops) {
         context.pages = Math.max(context.pages, Math.ceil(context.working.length / PAGE));
         context.commitWorkingPages(Math.floor(context.working.length / PAGE));
         previous = token;
+        if (token !== STOP) advance(pass.matchers, token);
       }
       return { tokens: new Uint32Array(taken), ended: tokens.length > 0 ? undefined : ended };
     },
@@ -166,6 +267,4 @@ function unavailable() {
 export const createDecoder = unavailable;
 export const createToolDecoder = unavailable;
 export const createToolMatcher = unavailable;
-export const createMatcher = unavailable;
 export const jsonGrammar = unavailable;
-export const Grammar = {};

@@ -1,5 +1,16 @@
 // The clock and the pollables of a machine whose time passes only while a program waits.
-export const machine = { time_ns: 0n, polls: 0, open: 0, chains: 0, chainsOff: false, steps: 0 };
+export const machine = {
+  time_ns: 0n,
+  polls: 0,
+  open: 0,
+  chains: 0,
+  chainsOff: false,
+  steps: 0,
+  masks: 0,
+  drafts: [],
+  schemas: [],
+  document: null,
+};
 
 export class Pollable {
   constructor(isReady, due_ns) {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { allowOnly, intersect } from '../src/brle.ts';
+import { allowOnly, allowsNone, intersect } from '../src/brle.ts';
 import { describe } from '../src/failure.ts';
 import { encode } from '../src/json.ts';
-import { agreed, draftsKept } from '../src/speculation.ts';
+import { draftsFrom, draftsKept } from '../src/speculation.ts';
 import { TokenList } from '../src/tokens.ts';
 
 const expand = (mask) => Array.from(mask).flatMap((length, run) => Array(length).fill(run % 2 === 1));
@@ -35,18 +35,24 @@ test('an empty mask restricts nothing; masks that exclude each other allow nothi
   assert.ok(none.length > 0 && !expand(none).includes(true));
 });
 
-test('drafts are accepted as far as the model agrees, plus its own next token', () => {
-  assert.deepEqual([...agreed(u32(1, 2, 3), u32(1, 2, 9, 4))], [1, 2, 9]);
-  assert.deepEqual([...agreed(u32(1, 2), u32(1, 2, 3))], [1, 2, 3]);
-  assert.deepEqual([...agreed(u32(), u32(7))], [7]);
+test('drafts are cut where they cannot be accepted, and keep their positions', () => {
+  const drafts = draftsFrom([u32(1, 2, 3), u32()], 10, 2);
+  assert.deepEqual([[...drafts.tokens], [...drafts.positions], drafts.drafted], [[1, 2], [10, 11], 3]);
+  assert.deepEqual([...draftsFrom([u32(1, 2), u32(7, 9)], 10, 5).positions], [7, 9]);
+  assert.throws(() => draftsFrom([u32(1, 2), u32(7)], 10, 5), /2 tokens but 1 positions/);
 });
 
 test('of the drafts the cache keeps what the context would hold without them', () => {
-  assert.equal(draftsKept(1, 1, false), 0); // no draft was right: the token waits in the buffer
-  assert.equal(draftsKept(3, 3, false), 2); // two were; the third token is the model's own
-  assert.equal(draftsKept(3, 2, false), 1); // cut by the limit: the last accepted one waits
-  assert.equal(draftsKept(3, 2, true), 2); // cut by a stop: both accepted ones are computed
-  assert.equal(draftsKept(3, 0, true), 0);
+  assert.equal(draftsKept(0, 1, false), 0); // no draft was right: the token waits in the buffer
+  assert.equal(draftsKept(2, 3, false), 2); // two were; the third token is the model's own
+  assert.equal(draftsKept(2, 2, false), 1); // cut by the limit: the last accepted one waits
+  assert.equal(draftsKept(2, 2, true), 2); // cut by a stop: both accepted ones are computed
+  assert.equal(draftsKept(2, 0, true), 0);
+});
+
+test('a mask that allows nothing is known', () => {
+  assert.ok(allowsNone(u32(7)) && allowsNone(u32(3, 0, 4)));
+  assert.ok(!allowsNone(u32()) && !allowsNone(u32(0, 1)) && !allowsNone(u32(3, 0, 4, 1)));
 });
 
 test('strings leave verbatim, tokens as arrays, nothing as null', () => {

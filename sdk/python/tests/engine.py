@@ -1,8 +1,6 @@
 """A make-believe engine, so that the SDK's own logic can be tested without one.
 
-`install()` registers it as the modules that componentize-py generates. Time is virtual: polling
-moves the clock to the next event. Resources keep the rules of the real thing and say when they are
-broken: dropped once, children before parents, no pass on what was dropped. The model is a hash.
+`install()` registers it as the modules that componentize-py generates. The model is a hash.
 """
 
 from __future__ import annotations
@@ -10,126 +8,38 @@ from __future__ import annotations
 import random
 import struct
 import sys
-from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, make_dataclass
+from collections import deque
+from dataclasses import make_dataclass
 from enum import Enum
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-PAGE = 4
-IM_START, IM_END = 256, 257
-VOCAB = 258
-PASS_NS = 1_000_000
-QUEUE_LIMIT = 100
-STOP_AFTER = 24  # the model ends its turn at this length
-
-state = SimpleNamespace()
-
-
-def reset() -> None:
-    state.now = 0
-    state.live = Counter()
-    state.calls = defaultdict(int)
-    state.queues = defaultdict(deque)
-    state.subscriptions = defaultdict(list)
-    state.inbox = deque()
-    state.client_gone = False
-    state.sent = []
-    state.snapshots = {}
-    state.fail_next = None
-    state.chains_off = False
-    state.bids = []
-    state.expected = []
-
-
-@dataclass(frozen=True)
-class Err(Exception):
-    value: Any
-
-
-@dataclass
-class Ok:
-    value: Any
-
-
-class Resource:
-    def __init__(self, parent: Resource | None = None) -> None:
-        self.dropped = False
-        self.children = 0
-        self.parent = parent
-        if parent is not None:
-            parent.use()
-            parent.children += 1
-        state.live[type(self).__name__] += 1
-
-    def use(self) -> None:
-        assert not self.dropped, f"{type(self).__name__} was dropped"
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.use()
-        assert not self.children, f"{type(self).__name__} dropped before its children"
-        self.dropped = True
-        state.live[type(self).__name__] -= 1
-        if self.parent is not None:
-            self.parent.children -= 1
-
-    def __del__(self) -> None:
-        if not self.dropped and not self.children:
-            self.__exit__()
-
-
-class Pollable(Resource):
-    """Ready once `due()` (a time in ns, or None for never) has come."""
-
-    def __init__(self, due: Any, parent: Resource | None = None) -> None:
-        super().__init__(parent)
-        self.due = due
-
-    def ready(self) -> bool:
-        self.use()
-        state.calls["ready"] += 1
-        due = self.due()
-        return due is not None and due <= state.now
-
-    def block(self) -> None:
-        poll([self])
-
-
-def poll(pollables: list[Pollable]) -> list[int]:
-    assert pollables, "poll of an empty list traps"
-    state.calls["poll"] += 1
-    for pollable in pollables:
-        pollable.use()
-    dues = [pollable.due() for pollable in pollables]
-    times = [due for due in dues if due is not None]
-    assert times, "the inferlet would wait for ever"
-    state.now = max(state.now, min(times))
-    return [i for i, due in enumerate(dues) if due is not None and due <= state.now]
-
-
-class Future(Resource):
-    """A value that `take()` gives once `due()` has come."""
-
-    def __init__(self, due: Any, take: Any, parent: Resource | None = None) -> None:
-        super().__init__(parent)
-        self.due, self.take = due, take
-
-    def pollable(self) -> Pollable:
-        return Pollable(self.due, self)
-
-    def get(self) -> Any:
-        self.use()
-        due = self.due()
-        return self.take() if due is not None and due <= state.now else None
-
+from engine_grammar import Grammar, Matcher, forced_tokens, rollback
+from engine_resources import (
+    IM_END,
+    IM_START,
+    PAGE,
+    PASS_NS,
+    QUEUE_LIMIT,
+    STOP_AFTER,
+    VOCAB,
+    Err,
+    Future,
+    Ok,
+    Pollable,
+    Resource,
+    poll,
+    reset,
+    state,
+)
 
 # Model and chat.
 
 
 class Tokenizer(Resource):
+    def special_tokens(self) -> tuple[list[int], list[bytes]]:
+        return [IM_START, IM_END], [b"<|im_start|>", b"<|im_end|>"]
+
     def encode(self, text: str) -> list[int]:
         return list(text.encode())
 
@@ -265,8 +175,27 @@ class Context(Resource):
         assert 0 < n <= len(self.working), f"cannot truncate {n} of {len(self.working)}"
         del self.working[-n:]
 
+    def truncate(self, n: int) -> None:
+        """Goes back into committed pages, too."""
+        left = (self.committed + self.working)[: len(self.committed) + len(self.working) - n]
+        full = min(len(self.committed), len(left)) // PAGE
+        self.pages += len(self.committed) // PAGE - full
+        self.committed, self.working = left[: full * PAGE], left[full * PAGE :]
+
     def suspend(self) -> None:
         self.use()
+
+
+class ThoughtDecoder(Resource):
+    """Thoughts stand between <think> and </think>. A batch is all or nothing."""
+
+    def feed(self, tokens: list[int]) -> Any:
+        wit, text = MODULES["reasoning"], bytes(tokens)
+        if state.begins_thinking and not text.startswith(b"<think>"):
+            text = b"<think>" + text
+        if not text.startswith(b"<think>"):
+            return wit.Event_Delta("")
+        return wit.Event_Complete("a") if text.endswith(b"</think>") else wit.Event_Start()
 
 
 def logits(history: list[int]) -> list[float]:
@@ -285,6 +214,9 @@ class ForwardPass(Resource):
         self.positions: list[int] = []
         self.samplers: list[tuple[list[int], Any]] = []
         self.mask: list[int] = []
+        self.matchers: list[Matcher] = []
+        self.drafts: list[int] = []
+        self.wants_drafts = False
         self.seed: int | None = None
         self.ctx: Context | None = None
 
@@ -296,6 +228,14 @@ class ForwardPass(Resource):
         assert len(tokens) == len(positions)
         self.tokens += tokens
         self.positions += positions
+
+    def input_speculative_tokens(self, tokens: list[int], positions: list[int]) -> None:
+        assert len(tokens) == len(positions)
+        state.drafted.append((list(tokens), list(positions)))
+        self.drafts = list(tokens)
+
+    def output_speculative_tokens(self, enable: bool) -> None:
+        self.wants_drafts = enable
 
     def attention_mask(self, rows: list[list[int]]) -> None:
         assert len(rows) == len(self.tokens)
@@ -313,7 +253,8 @@ class ForwardPass(Resource):
             raise Err("empty input: the pass has no tokens")
         ctx = self.ctx
         room = ctx.pages * PAGE - len(ctx.working)
-        assert room >= len(self.tokens), f"{len(self.tokens)} tokens but room for {room}"
+        wanted = len(self.tokens) + len(self.drafts)
+        assert room >= wanted, f"{wanted} tokens but room for {room}"
         history = ctx.committed + ctx.working
         ctx.working += self.tokens
         slots = []
@@ -321,14 +262,39 @@ class ForwardPass(Resource):
             for row in indices:
                 assert 0 <= row < len(self.tokens), f"no row {row}"
                 slots += self.read(logits(history + self.tokens[: row + 1]), sampler, row)
+                if row == len(self.tokens) - 1 and hasattr(sampler, "value"):
+                    slots += self.verify(slots[-1], sampler, row)
         failure, state.fail_next = state.fail_next, None
         if failure is not None:
             slots = []
-        output = MODULES["inference"].Output(slots, [], [])
+        ahead = [98] if self.wants_drafts else []
+        output = MODULES["inference"].Output(slots, ahead, [len(ctx.working) + 1] * len(ahead))
         due = state.now + PASS_NS
         future = Future(lambda: due, lambda: output, self)
         future.failure = failure
         return future
+
+    def verify(self, chosen: Any, sampler: Any, index: int) -> list[Any]:
+        """The tokens behind the chosen one, as long as the drafts are right."""
+        if type(chosen).__name__ != "SlotOutput_Token":
+            return []
+        more: list[Any] = []
+        matchers = [matcher.copy() for matcher in self.matchers]
+        kept, self.matchers = self.matchers, matchers
+        for draft in self.drafts:
+            if chosen.value != draft:
+                break
+            for matcher in matchers:
+                matcher.accept_tokens([draft])
+            if any(matcher.is_terminated() for matcher in matchers):
+                break
+            self.ctx.working.append(draft)
+            if self.seed is not None:
+                self.seed += 1
+            (chosen,) = self.read(logits(self.ctx.committed + self.ctx.working), sampler, index)
+            more.append(chosen)
+        self.matchers = kept
+        return more
 
     def read(self, row: list[float], sampler: Any, index: int) -> list[Any]:
         wit = MODULES["inference"]
@@ -345,10 +311,12 @@ class ForwardPass(Resource):
                 best = sorted(range(VOCAB), key=lambda t: -row[t])[: sampler.value[1] or VOCAB]
                 return [wit.SlotOutput_Distribution((best, [row[t] for t in best]))]
         allowed = allowed_by(self.mask)
+        for matcher in self.matchers:
+            allowed = [token for token in allowed if token in matcher.next()]
         draws = sampler.value[1] if type(sampler).__name__ == "Sampler_Multinomial" else 1
         tokens = [max(allowed, key=lambda t: row[t])] * draws
         if sampler.value[0] > 0:
-            source = random.Random(f"{self.seed} {index}" if self.seed is not None else None)
+            source = random.Random(self.seed)
             tokens = [source.choice(allowed) for _ in range(draws)]
         return [wit.SlotOutput_Token(token) for token in tokens]
 
@@ -379,9 +347,11 @@ class Chain(Resource):
         ctx = SimpleNamespace(
             committed=[], working=self.ctx.committed + self.ctx.working, pages=10**9
         )
+        matchers = [matcher.copy() for matcher in first.matchers]
+        self.matchers = first.matchers
         while not self.ended and self.failure is None:
             following = ForwardPass(first.parent)
-            following.ctx, following.mask = ctx, first.mask
+            following.ctx, following.mask, following.matchers = ctx, first.mask, matchers
             if first.seed is not None:
                 following.seed = first.seed + len(self.tokens)
             following.tokens = [self.tokens[-1]] if self.tokens else first.tokens
@@ -390,8 +360,13 @@ class Chain(Resource):
                 token = future.take().slots[0].value
             self.tokens.append(token)
             ending = MODULES["chains"].Ending
+            if token not in stops:
+                for matcher in matchers:
+                    matcher.accept_tokens([token])
             if token in stops:
                 self.ended = ending.STOP
+            elif any(matcher.is_terminated() for matcher in matchers):
+                self.ended = ending.COMPLETE
             elif len(self.tokens) >= limit:
                 self.ended = ending.LIMIT
         state.fail_next = None
@@ -419,6 +394,9 @@ class Chain(Resource):
                 ctx.pages = max(ctx.pages, -(-len(ctx.working) // PAGE))
             ctx.commit_working_pages(len(ctx.working) // PAGE)
             self.previous = token
+            for matcher in self.matchers:
+                if token != IM_END:
+                    matcher.accept_tokens([token])
         return progress(taken, None if self.tokens else self.ended)
 
 
@@ -528,7 +506,7 @@ def install() -> None:
         "inference",
         ForwardPass=ForwardPass,
         Output=make_dataclass("Output", ["slots", "spec_tokens", "spec_positions"]),
-        Grammar=SimpleNamespace(from_regex=unavailable),
+        Grammar=Grammar,
         **variants("Sampler", "Multinomial!", "TopK!", "TopP!", "MinP!", "TopKTopP!", "Embedding"),
         **variants("Sampler", "Dist!", "RawLogits", "Logprob!", "Logprobs!", "Entropy"),
         **variants("SlotOutput", "Token!", "Distribution!", "Logits!", "Logprobs!", "Entropy!"),
@@ -539,8 +517,15 @@ def install() -> None:
     module(
         "chains",
         run=run_chain,
-        Ending=Enum("Ending", "STOP LIMIT CANCELLED", start=0),
+        Ending=Enum("Ending", "STOP LIMIT CANCELLED COMPLETE", start=0),
         Progress=make_dataclass("Progress", ["tokens", "ended"]),
+    )
+    module(
+        "constraints",
+        constrain=lambda first, matcher: first.matchers.append(matcher),
+        fork=Matcher.copy,
+        rollback=rollback,
+        forced_tokens=forced_tokens,
     )
     module("outcome", failure=lambda future: future.failure)
     module("adapter", Adapter=SimpleNamespace(create=unavailable))
@@ -561,8 +546,9 @@ def install() -> None:
         send=lambda message: state.sent.append(message),
         send_file=lambda data: state.sent.append(data),
         encode=lambda tokenizer, text: tokenizer.encode(text),
+        truncate_working_page_tokens=Context.truncate,
         json_grammar=unavailable,
-        create_matcher=unavailable,
+        create_matcher=Matcher,
         create_tool_decoder=unavailable,
         create_tool_matcher=unavailable,
     )
@@ -590,7 +576,7 @@ def install() -> None:
     )
     module(
         "reasoning",
-        create_decoder=unavailable,
+        create_decoder=lambda model: ThoughtDecoder(),
         **variants("Event", "Start", "Delta!", "Complete!"),
     )
     module("tool_use", **variants("Event", "Start", "Call!"))

@@ -35,12 +35,24 @@ def test_filling_buffers_and_flush_commits_full_pages(model):
         assert engine.state.calls["execute"] == 1
 
 
-def test_truncate_reaches_working_tokens_only(model):
-    with filled(model, 7) as ctx:
+def test_truncate_crosses_pages(model):
+    with filled(model, 11) as ctx:
         ctx.truncate(2)
-        assert ctx.seq_len == 5
-        with pytest.raises(ValueError, match="committed"):
-            ctx.truncate(2)
+        assert ctx.seq_len == 9
+        ctx.truncate(4)
+        assert (ctx.seq_len, ctx._raw.committed_page_count()) == (5, 1)
+        ctx.append([97] * 4).flush()
+        assert ctx.seq_len == 9
+        with pytest.raises(ValueError, match="holds 9"):
+            ctx.truncate(10)
+
+
+def test_a_snapshot_holds_the_buffer(model):
+    with Context(model) as ctx:
+        ctx.append([97] * 6).save("whole")
+        assert (ctx.seq_len, ctx.buffer()) == (0, [97] * 6)
+        with Context.open(model, "whole") as saved:
+            assert (saved.seq_len, saved.buffer()) == (6, [])
 
 
 def test_a_failed_pass_leaves_everything_as_it_was(model):

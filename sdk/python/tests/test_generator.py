@@ -110,14 +110,12 @@ def test_manual_choice_equals_the_samplers(model):
         with Context(model) as ctx:
             generator = ctx.user("hi").generate(GREEDY, max_tokens=7)
             tokens = []
-            row = len(ctx.buffer()) - 1
             async for step in generator:
-                handle = step.clear_sampler().probe(row, Logits())
+                handle = step.clear_sampler().probe(0, Logits())
                 out = await step.execute()
                 assert out.auto_sampler is None and out.tokens == []
                 values = array.array("f", out.logits(handle))
                 tokens += generator.accept([max(range(len(values)), key=values.__getitem__)])
-                row = 0
             return tokens
 
     assert run(main()) == greedy_tokens(model, max_tokens=7)
@@ -272,26 +270,6 @@ def test_seeds(model):
     assert draw(3) != draw(4)
 
 
-class Oracle:
-    """Drafts what greedy decoding will say, with a mistake at every third place."""
-
-    def __init__(self, truth):
-        self.truth, self.at, self.rolled = truth, 0, 0
-
-    def draft(self):
-        ahead = self.truth[self.at : self.at + 4]
-        return [t if (self.at + i) % 3 else 98 for i, t in enumerate(ahead)], []
-
-    def accept(self, tokens):
-        self.at += len(tokens)
-
-    def rollback(self, n):
-        self.rolled += n
-
-    def reset(self):
-        self.at = 0
-
-
 def test_a_step_that_asks_for_nothing_else_is_one_call_and_gives_the_same(model):
     with Context(model) as short, Context(model) as probed:
         engine.state.calls.clear()
@@ -301,60 +279,6 @@ def test_a_step_that_asks_for_nothing_else_is_one_call_and_gives_the_same(model)
         g.probe_each_step(0, Entropy())
         assert list(g) == tokens
         assert engine.state.calls["begin"] == 5
-
-
-@pytest.mark.parametrize("options", [{}, {"max_tokens": 6}, {"max_tokens": 7}, {"max_tokens": 8}])
-def test_speculation_changes_nothing_but_the_passes(model, options):
-    truth = greedy_tokens(model, **options)
-    plain_passes = engine.state.calls["execute"]
-    with Context(model) as plain, Context(model) as ctx:
-        plain.user("hi").generate(GREEDY, **options).collect_tokens()
-        engine.state.calls.clear()
-        oracle = Oracle(truth)
-        ctx.user("hi")
-        assert ctx.generate(GREEDY, speculator=oracle, **options).collect_tokens() == truth
-        assert engine.state.calls["execute"] < plain_passes
-        assert oracle.rolled > 0
-        assert (ctx.seq_len, ctx.buffer()) == (plain.seq_len, plain.buffer())
-
-
-def test_accept_takes_kept_drafts_back_too(model):
-    class AllRight(Oracle):
-        """Drafts a whole page, and more, that the model agrees with."""
-
-        def __init__(self, truth):
-            super().__init__(truth)
-            self.told = []
-
-        def draft(self):
-            return self.truth[self.at : self.at + engine.PAGE + 2], []
-
-        def accept(self, tokens):
-            super().accept(tokens)
-            self.told.append(tokens)
-
-    async def main(truth):
-        drafter = AllRight(truth)
-        with Context(model) as ctx:
-            ctx.user("hi")
-            generator = ctx.generate(GREEDY, max_tokens=12, speculator=drafter)
-            start = len(ctx.buffer())
-            async for step in generator:
-                out = await step.execute()
-                assert len(out.tokens) == engine.PAGE + 3
-                assert ctx.seq_len == start + engine.PAGE + 2
-                assert generator.accept([122]) == [122]
-                assert (ctx.seq_len, ctx.buffer()) == (start, [122])
-                assert generator.tokens_generated == 1
-                break
-            drafter.draft = lambda: ([], [])
-            async for step in generator:
-                assert drafter.told == [[122]]
-                await step.execute()
-                assert ctx.seq_len == start + 1
-                break
-
-    run(main(greedy_tokens(model, max_tokens=12)))
 
 
 def test_events_end_with_done(model):

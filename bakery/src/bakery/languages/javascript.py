@@ -27,6 +27,9 @@ _ENTRIES = [
     for suffix in (".ts", ".mts", ".js", ".mjs")
 ]
 
+# The names under which a program imports the SDK.
+_SDK_NAMES = ("inferlet", "@pie-project/inferlet")
+
 
 def detects(root: Path) -> bool:
     return (root / "package.json").is_file() or any((root / name).is_file() for name in _ENTRIES)
@@ -84,6 +87,7 @@ def _install_dependencies(root: Path, report: Report) -> None:
         packages = json.loads(manifest.read_text(encoding="utf-8")).get("dependencies", {})
     except (ValueError, AttributeError):
         return  # build.mjs reports what is wrong with it
+    packages = {name for name in packages if name not in _SDK_NAMES}
     if all((root / "node_modules" / name).exists() for name in packages):
         return
     if not find("npm"):
@@ -103,17 +107,18 @@ def _install_dependencies(root: Path, report: Report) -> None:
 
 def _link_types(root: Path, sdk: Path) -> None:
     """Lets editors and `tsc` find the SDK's types, in projects that have a tsconfig.json."""
-    link = root / "node_modules" / "inferlet"
     if not (root / "tsconfig.json").is_file() or sdk.resolve().parents[1] in root.parents:
         return
-    try:
-        link.parent.mkdir(exist_ok=True)
-        if link.is_symlink():
-            link.unlink()
-        if not link.exists():
-            link.symlink_to(sdk.resolve())
-    except OSError:
-        pass  # only editors need the link; the component is built
+    for name in _SDK_NAMES:
+        link = root / "node_modules" / name
+        try:
+            link.parent.mkdir(parents=True, exist_ok=True)
+            if link.is_symlink():
+                link.unlink()
+            if not link.exists():
+                link.symlink_to(sdk.resolve())
+        except OSError:
+            pass  # only editors need the link; the component is built
 
 
 def _last_lines(text: str, count: int = 12) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bakery.errors import BakeryError
+from bakery.languages import rust_manifest
 from bakery.project import Project
 from bakery.report import Report
 from bakery.toolchain import Missing, cache_dir, find, lock, run, sdk_root
@@ -141,14 +142,18 @@ def _cargo_build(
         if "release" not in own_profiles:
             for key, value in _RELEASE_PROFILE.items():
                 arguments += ["--config", f"profile.release.{key}={value}"]
+    sdk = sdk_root() / "rust" / "inferlet"
+    root = project.root
+    if rust_manifest.names_another_sdk(settings, root, sdk):
+        root = rust_manifest.linked(root, sdk)
     done = _cargo(
-        [*arguments, "--config", _sdk_patch(), "--", "-C", f"metadata={stamp}"], project, report
+        [*arguments, "--config", _sdk_patch(), "--", "-C", f"metadata={stamp}"], root, report
     )
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0:
         raise _failure(project, messages, done.stderr)
     for message in messages:
-        is_own = message.get("manifest_path") == str(project.root / "Cargo.toml")
+        is_own = message.get("manifest_path") == str(root / "Cargo.toml")
         is_artifact = is_own and message["reason"] == "compiler-artifact"
         if is_artifact and "cdylib" in message["target"]["crate_types"]:
             return message
@@ -165,16 +170,14 @@ def _sdk_patch() -> str:
     return f"patch.crates-io.inferlet.path={json.dumps(str(sdk))}"
 
 
-def _cargo(
-    arguments: list[str], project: Project, report: Report
-) -> subprocess.CompletedProcess[str]:
+def _cargo(arguments: list[str], root: Path, report: Report) -> subprocess.CompletedProcess[str]:
     environment = {
         "CARGO_TARGET_DIR": str(cache_dir("guests/rust/target")),
         "CARGO_TERM_COLOR": "never",
         "CARGO_TERM_PROGRESS_WHEN": "never",
     }
     command = [str(_find("cargo") or "cargo"), *arguments]
-    return run(command, cwd=project.root, env=environment, report=_PlainLines(report))
+    return run(command, cwd=root, env=environment, report=_PlainLines(report))
 
 
 class _PlainLines(Report):

@@ -21,6 +21,8 @@ Cases ContextCases();
 Cases ForwardCases();
 Cases GenerationCases();
 Cases ChainCases();
+Cases ConstraintCases();
+Cases SpeculationCases();
 Cases MessageCases();
 Cases RefusalCases();
 

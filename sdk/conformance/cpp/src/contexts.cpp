@@ -132,9 +132,43 @@ Task<Result<Json>> SaveOpen(const Json& input) {
                           {"named", !snapshot.empty()}});
 }
 
+Task<Result<Json>> Rollback(const Json& input) {
+  const auto n = PIE_TRY(input.Get<uint32_t>("n"));
+  Model model = PIE_TRY(FirstModel());
+  const auto tokens = model.Tokenizer().Encode(PIE_TRY(input.Get<std::string>("text")));
+  Context context = PIE_TRY(Context::New(model));
+  PIE_TRY(co_await context.Append(tokens).Flush());
+  Context fork = PIE_TRY(context.Fork());
+  const auto before = PIE_TRY(co_await NextToken(context));
+  PIE_TRY(context.Truncate(n));
+  const uint32_t length = context.SeqLen();
+  PIE_TRY(co_await context.Append(std::span(tokens).last(n)).Flush());
+  const bool same =
+      context.SeqLen() == tokens.size() && PIE_TRY(co_await NextToken(context)) == before;
+  const bool fork_same =
+      fork.SeqLen() == tokens.size() && PIE_TRY(co_await NextToken(fork)) == before;
+  co_return Json::Object({{"length", length}, {"same", same}, {"fork_same", fork_same}});
+}
+
+Task<Result<Json>> SaveBuffered(const Json& input) {
+  const auto name = PIE_TRY(input.Get<std::string>("name"));
+  Model model = PIE_TRY(FirstModel());
+  const auto tokens = model.Tokenizer().Encode(PIE_TRY(input.Get<std::string>("text")));
+  Context context = PIE_TRY(Context::New(model)), whole = PIE_TRY(Context::New(model));
+  PIE_TRY(co_await whole.Append(tokens).Flush());
+  PIE_TRY(context.Append(tokens).Save(name));
+  Context saved = PIE_TRY(Context::Take(model, name));
+  const bool same = saved.SeqLen() == whole.SeqLen() && saved.Buffer().empty();
+  const auto savers = PIE_TRY(co_await NextToken(saved));
+  const auto ours = PIE_TRY(co_await NextToken(whole));
+  co_return Json::Object({{"same", same && savers == ours},
+                          {"untouched", context.SeqLen() == 0 && context.Buffer() == tokens}});
+}
+
 }  // namespace
 
 Cases ContextCases() {
   return {{"context", ContextCase}, {"flush_empty", FlushEmpty},     {"turns", TurnsCase},
-          {"fork", Fork},           {"fork_parallel", ForkParallel}, {"save_open", SaveOpen}};
+          {"fork", Fork},           {"fork_parallel", ForkParallel}, {"save_open", SaveOpen},
+          {"rollback", Rollback},   {"save_buffered", SaveBuffered}};
 }

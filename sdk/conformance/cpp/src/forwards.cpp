@@ -7,6 +7,10 @@ using namespace inferlet;
 
 namespace {
 
+// Whether a handle of this type compiles where a sampler's is needed.
+template <class Handle>
+constexpr bool kReadsToken = requires(const Output& out, Handle handle) { out.Token(handle); };
+
 struct Prepared {
   Context context;
   std::vector<uint32_t> tokens;
@@ -42,7 +46,7 @@ Task<Result<Json>> ForwardCase(const Json& input) {
                           {"logprob", out.Logprobs(logprob).value()[0]},
                           {"logprobs", ToJson(out.Logprobs(logprobs).value())},
                           {"entropy", out.Entropy(entropy)},
-                          {"mismatch", !out.Token(entropy).has_value()}});
+                          {"mismatch", !kReadsToken<decltype(entropy)>}});
 }
 
 Task<Result<Json>> ForwardRows(const Json& input) {

@@ -24,6 +24,28 @@ Task<Result<Json>> CollectedTokens(const Json& input) {
   co_return PIE_TRY(co_await PIE_TRY(Greedy(context, input)).CollectTokens());
 }
 
+Task<Result<Json>> Flushed(const Json& input) {
+  Context context = PIE_TRY(Asked(input)), other = PIE_TRY(Asked(input));
+  PIE_TRY(co_await context.Flush());
+  PIE_TRY(co_await other.Flush());
+  const size_t length = context.SeqLen();
+  const auto tokens = PIE_TRY(co_await PIE_TRY(Greedy(context, input)).CollectTokens());
+  Generator generator = PIE_TRY(Greedy(other, input));
+  const auto entropy = generator.ProbeEachStep(0, Entropy{});
+  std::vector<uint32_t> stepped;
+  bool probed = true;
+  while (auto step = PIE_TRY(generator.Next())) {
+    const Output out = PIE_TRY(co_await step->Execute());
+    probed = probed && out.Entropy(entropy).has_value();
+    stepped.append_range(out.tokens);
+  }
+  co_return Json::Object(
+      {{"tokens", tokens},
+       {"same_stepped", stepped == tokens},
+       {"probed", probed},
+       {"grown", other.SeqLen() + other.Buffer().size() - length == tokens.size()}});
+}
+
 Task<Result<Json>> CollectedText(const Json& input) {
   Context context = PIE_TRY(Asked(input));
   co_return PIE_TRY(co_await PIE_TRY(Greedy(context, input)).CollectText());
@@ -46,8 +68,7 @@ Task<Result<Json>> Manual(const Json& input) {
   Generator generator = PIE_TRY(Greedy(context, input));
   std::vector<uint32_t> tokens;
   while (auto step = PIE_TRY(generator.Next())) {
-    const uint32_t last_row = context.Buffer().size() - 1;
-    const auto handle = step->ClearSampler().Probe(last_row, Logits{});
+    const auto handle = step->ClearSampler().Probe(0, Logits{});
     const Output out = PIE_TRY(co_await step->Execute());
     const std::span<const float> logits = out.Logits(handle).value();
     const uint32_t best = std::ranges::max_element(logits) - logits.begin();
@@ -165,6 +186,7 @@ Task<Result<Json>> Seeded(const Json& input) {
 
 Cases GenerationCases() {
   return {{"generate_tokens", CollectedTokens},
+          {"generate_flushed", Flushed},
           {"generate_text", CollectedText},
           {"generate_steps", Steps},
           {"generate_manual", Manual},

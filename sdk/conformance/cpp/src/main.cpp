@@ -25,8 +25,9 @@ Json Rounded(const Json& value) {
 
 Cases AllCases() {
   Cases all;
-  for (Cases group : {AdapterCases(), ModelCases(), ContextCases(), ForwardCases(),
-                      GenerationCases(), ChainCases(), MessageCases(), RefusalCases()}) {
+  for (Cases group :
+       {AdapterCases(), ModelCases(), ContextCases(), ForwardCases(), GenerationCases(),
+        ChainCases(), ConstraintCases(), SpeculationCases(), MessageCases(), RefusalCases()}) {
     all.merge(group);
   }
   return all;

@@ -26,7 +26,7 @@ Task<Result<Json>> Refusals(const Json& input) {
   answer["topic"] = Refused(messaging::Push(std::string(2000, 't'), "message"));
   answer["send"] = Refused(session::Send(std::string((16 << 20) + 1, 'x')));
   answer["bid"] = Refused(context.SetBid(-1));
-  answer["json"] = Refused(context.Generate(Sampler::Argmax()).ConstrainWith(AnyJson{}));
+  answer["regex"] = Refused(context.Generate(Sampler::Argmax()).ConstrainWith(Regex{"("}));
   answer["truncate"] = Refused(empty.Truncate(1));
   Generator generator = context.Generate(Sampler::Argmax()).MaxTokens(3).IgnoreEos();
   answer["goes_on"] = PIE_TRY(co_await generator.CollectTokens()).size() == 3;

@@ -132,3 +132,36 @@ async fn next_token(ctx: &mut Context) -> Result<Option<u32>> {
         .sample(&[0], Sampler::Argmax);
     Ok(forward.execute().await?.token(handle))
 }
+
+pub async fn rollback(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let tokens = model.tokenizer().encode(&input.text);
+    let mut ctx = Context::new(&model)?;
+    ctx.append(&tokens).flush().await?;
+    let mut fork = ctx.fork()?;
+    let before = next_token(&mut ctx).await?;
+    ctx.truncate(input.n)?;
+    let length = ctx.seq_len();
+    let again = &tokens[tokens.len() - input.n as usize..];
+    ctx.append(again).flush().await?;
+    let whole = |ctx: &Context| ctx.seq_len() as usize == tokens.len();
+    Ok(json!({
+        "length": length,
+        "same": whole(&ctx) && next_token(&mut ctx).await? == before,
+        "fork_same": whole(&fork) && next_token(&mut fork).await? == before,
+    }))
+}
+
+pub async fn save_buffered(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let tokens = model.tokenizer().encode(&input.text);
+    let (mut ctx, mut whole) = (Context::new(&model)?, Context::new(&model)?);
+    whole.append(&tokens).flush().await?;
+    ctx.append(&tokens).save(&input.name)?;
+    let mut saved = Context::take(&model, &input.name)?;
+    let same = saved.seq_len() == whole.seq_len() && saved.buffer().is_empty();
+    Ok(json!({
+        "same": same && next_token(&mut saved).await? == next_token(&mut whole).await?,
+        "untouched": ctx.seq_len() == 0 && ctx.buffer() == tokens,
+    }))
+}

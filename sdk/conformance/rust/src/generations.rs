@@ -27,6 +27,31 @@ pub async fn tokens(input: &Input) -> Result<Value> {
     ))
 }
 
+pub async fn flushed(input: &Input) -> Result<Value> {
+    let mut ctx = asked(input)?;
+    ctx.flush().await?;
+    let length = ctx.seq_len();
+    let tokens = greedy(&mut ctx, input).collect_tokens().await?;
+    let mut ctx = asked(input)?;
+    ctx.flush().await?;
+    let mut generator = greedy(&mut ctx, input);
+    let entropy = generator.probe_each_step(0, Entropy);
+    let (mut stepped, mut probed) = (Vec::new(), true);
+    while let Some(step) = generator.next()? {
+        let out = step.execute().await?;
+        probed &= out.entropy(entropy).is_some();
+        stepped.extend_from_slice(&out.tokens);
+    }
+    drop(generator);
+    let grown = ctx.seq_len() as usize + ctx.buffer().len() - length as usize;
+    Ok(json!({
+        "tokens": tokens,
+        "same_stepped": stepped == tokens,
+        "probed": probed,
+        "grown": grown == tokens.len(),
+    }))
+}
+
 pub async fn text(input: &Input) -> Result<Value> {
     Ok(json!(
         greedy(&mut asked(input)?, input).collect_text().await?
@@ -50,15 +75,13 @@ pub async fn steps(input: &Input) -> Result<Value> {
 pub async fn manual(input: &Input) -> Result<Value> {
     let mut ctx = asked(input)?;
     // The first step has a row for every buffered token, each later one just one.
-    let mut last_row = ctx.buffer().len() as u32 - 1;
     let mut generator = greedy(&mut ctx, input);
     let mut tokens = Vec::new();
     while let Some(mut step) = generator.next()? {
         step.clear_sampler();
-        let logits = step.probe(last_row, Logits);
+        let logits = step.probe(0, Logits);
         let out = step.execute().await?;
         tokens.extend(generator.accept(&[argmax(out.logits(logits).ok_or("no logits")?)]));
-        last_row = 0;
     }
     Ok(json!(tokens))
 }

@@ -2,12 +2,14 @@
 
 mod adapters;
 mod chains;
+mod constraints;
 mod contexts;
 mod forwards;
 mod generations;
 mod messages;
 mod models;
 mod refusals;
+mod speculations;
 
 use inferlet::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,9 @@ pub struct Input {
     ms: u64,
     n: u32,
     script: Vec<Step>,
+    kind: String,
+    source: String,
+    tools: Vec<String>,
 }
 
 impl Input {
@@ -113,6 +118,8 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "turns" => contexts::turns(input).await,
         "fork" => contexts::fork(input).await,
         "fork_parallel" => contexts::fork_parallel(input).await,
+        "rollback" => contexts::rollback(input).await,
+        "save_buffered" => contexts::save_buffered(input).await,
         "save_open" => contexts::save_open(input).await,
         "forward" => forwards::forward(input).await,
         "forward_rows" => forwards::forward_rows(input).await,
@@ -122,6 +129,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "input_at" => forwards::input_at(input).await,
         "draws" => forwards::draws(input).await,
         "generate_tokens" => generations::tokens(input).await,
+        "generate_flushed" => generations::flushed(input).await,
         "generate_text" => generations::text(input).await,
         "generate_steps" => generations::steps(input).await,
         "generate_manual" => generations::manual(input).await,
@@ -135,6 +143,16 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "generate_chained" => chains::chained(input).await,
         "generate_left" => chains::left(input).await,
         "generate_cancelled" => chains::cancelled(input).await,
+        "matcher" => constraints::matcher(input),
+        "grammar_bad" => constraints::grammar_bad(input),
+        "generate_grammar" => constraints::generate_grammar(input).await,
+        "generate_conflict" => constraints::generate_conflict(input).await,
+        "collect_json" => constraints::collect_json(input).await,
+        "collect_thinking" => constraints::collect_thinking(input).await,
+        "native_call" => constraints::native_call(input).await,
+        "collect_typed" => constraints::collect_typed(input).await,
+        "speculate" => speculations::speculate(input).await,
+        "system_speculation" => speculations::system_speculation(input).await,
         "sleep_order" => messages::sleep_order().await,
         "timeout" => messages::timeout(input).await,
         "push_pull" => messages::push_pull(input).await,

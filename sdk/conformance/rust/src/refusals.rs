@@ -1,7 +1,7 @@
 //! What the engine refuses is an error, and the program goes on.
 
 use inferlet::prelude::*;
-use inferlet::{session, AnyJson};
+use inferlet::{session, Regex};
 use serde_json::{json, Value};
 
 use crate::{model, Input};
@@ -25,8 +25,8 @@ pub async fn refusals(input: &Input) -> Result<Value> {
     let mut ctx = Context::new(&model)?;
     ctx.append(&[97]).set_bid(-1.0);
     let bid = ctx.flush().await;
-    let json = ctx.generate(Sampler::Argmax).constrain_with(AnyJson);
-    let json = json.map(drop);
+    let regex = ctx.generate(Sampler::Argmax).constrain_with(Regex("("));
+    let regex = regex.map(drop);
     let truncate = Context::new(&model)?.truncate(1);
     let generator = ctx.generate(Sampler::Argmax).max_tokens(3);
     let tokens = generator.ignore_eos().collect_tokens().await?;
@@ -36,7 +36,7 @@ pub async fn refusals(input: &Input) -> Result<Value> {
         "topic": says_why(topic),
         "send": says_why(send),
         "bid": says_why(bid),
-        "json": says_why(json),
+        "regex": says_why(regex),
         "truncate": says_why(truncate),
         "goes_on": tokens.len() == 3,
     }))

@@ -20,6 +20,9 @@ export interface Input {
   ms?: number;
   n?: number;
   script?: Step[];
+  kind?: string;
+  source?: string;
+  tools?: string[];
 }
 
 /** One line of a `turns` script. */

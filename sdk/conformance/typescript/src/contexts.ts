@@ -85,6 +85,36 @@ export const contextCases: Cases = {
     Context.delete(model, snapshot);
     return { same_len, same_token, missing, taken_missing, named: snapshot !== '' };
   },
+
+  rollback: async ({ text, n }) => {
+    const model = loadModel();
+    const tokens = encode(model, text);
+    using ctx = await contextWith(model, text);
+    using fork = ctx.fork();
+    const before = await nextToken(ctx);
+    ctx.truncate(n!);
+    const length = ctx.seqLen;
+    await ctx.append(tokens.subarray(tokens.length - n!)).flush();
+    return {
+      length,
+      same: ctx.seqLen === tokens.length && (await nextToken(ctx)) === before,
+      fork_same: fork.seqLen === tokens.length && (await nextToken(fork)) === before,
+    };
+  },
+
+  save_buffered: async ({ name, text }) => {
+    const model = loadModel();
+    const tokens = encode(model, text);
+    using ctx = new Context(model);
+    using whole = await contextWith(model, text);
+    ctx.append(tokens).save(name!);
+    using saved = Context.take(model, name!)!;
+    const same = saved.seqLen === whole.seqLen && saved.buffer().length === 0;
+    return {
+      same: same && (await nextToken(saved)) === (await nextToken(whole)),
+      untouched: ctx.seqLen === 0 && sameTokens(ctx.buffer(), tokens),
+    };
+  },
 };
 
 /** What greedily follows the token 97. */

@@ -53,6 +53,31 @@ class OnlyThese implements Constraint {
 export const generateCases: Cases = {
   generate_tokens: (input) => withGenerator(input, allTokens),
 
+  generate_flushed: async ({ prompt, max_tokens }) => {
+    const options = { maxTokens: max_tokens, autoFlush: false };
+    using ctx = new Context(loadModel());
+    await ctx.user(prompt!).cue().flush();
+    const length = ctx.seqLen;
+    const tokens = await ctx.generate(Sampler.argmax(), options).collectTokens();
+    using other = new Context(loadModel());
+    await other.user(prompt!).cue().flush();
+    const generator = other.generate(Sampler.argmax(), options);
+    const entropy = generator.probeEachStep(0, Entropy());
+    const stepped: number[] = [];
+    let probed = true;
+    for await (const step of generator) {
+      const out = await step.execute();
+      probed &&= out.entropy(entropy) !== undefined;
+      stepped.push(...out.tokens);
+    }
+    return {
+      tokens,
+      same_stepped: sameTokens(Uint32Array.from(stepped), tokens),
+      probed,
+      grown: other.seqLen + other.buffer().length - length === tokens.length,
+    };
+  },
+
   generate_text: (input) => withGenerator(input, allText),
 
   generate_steps: (input) =>
@@ -63,10 +88,10 @@ export const generateCases: Cases = {
     }),
 
   generate_manual: (input) =>
-    withGenerator(input, async (generator, ctx) => {
+    withGenerator(input, async (generator) => {
       const tokens: number[] = [];
       for await (const step of generator) {
-        const logits = step.clearSampler().probe(ctx.buffer().length - 1, Logits());
+        const logits = step.clearSampler().probe(0, Logits());
         const out = await step.execute();
         tokens.push(...generator.accept([argmax(out.logits(logits)!)]));
       }

@@ -1,5 +1,6 @@
 /** The conformance table in TypeScript: see ../../README.md for what each case does. */
 import { chainCases } from './chains.ts';
+import { constraintCases } from './constraints.ts';
 import { contextCases } from './contexts.ts';
 import { forwardCases } from './forwards.ts';
 import { generateCases } from './generations.ts';
@@ -7,6 +8,7 @@ import { messageCases } from './messages.ts';
 import { adapterCases } from './adapters.ts';
 import { modelCases } from './models.ts';
 import { refusalCases } from './refusals.ts';
+import { speculationCases } from './speculations.ts';
 import type { Cases, Input } from './case.ts';
 
 const CASES: Cases = {
@@ -16,6 +18,8 @@ const CASES: Cases = {
   ...forwardCases,
   ...generateCases,
   ...chainCases,
+  ...constraintCases,
+  ...speculationCases,
   ...messageCases,
   ...refusalCases,
 };

@@ -6,7 +6,6 @@ import {
   scheduling,
   tools,
   Context,
-  Grammar,
   mcp,
 } from 'inferlet';
 import { asText, encode, failureOf, loadModel, type Cases, type Input } from './case.ts';
@@ -100,7 +99,6 @@ export const modelCases: Cases = {
   unavailable: async () => {
     return {
       mcp: (await failureOf(() => mcp.connect('none'))) !== '',
-      grammar: (await failureOf(() => Grammar.fromRegex('a+'))) !== '',
     };
   },
 };

@@ -1,5 +1,5 @@
 /** What the engine refuses is thrown, and the program goes on. */
-import { anyJson, Context, messaging, Sampler, session } from 'inferlet';
+import { Context, messaging, regex, Sampler, session } from 'inferlet';
 import { failureOf, loadModel, type Cases } from './case.ts';
 
 /** Whether it throws, with a text. */
@@ -20,8 +20,8 @@ export const refusalCases: Cases = {
       topic: await refused(() => messaging.push('t'.repeat(2000), 'message')),
       send: await refused(() => session.send('x'.repeat((16 << 20) + 1))),
       bid: await refused(() => ctx.setBid(-1)),
-      json: await refused(() =>
-        ctx.generate(Sampler.argmax(), { constrain: anyJson(), ...options }),
+      regex: await refused(() =>
+        ctx.generate(Sampler.argmax(), { constrain: regex('('), ...options }),
       ),
       truncate: await refused(() => empty.truncate(1)),
       goes_on:

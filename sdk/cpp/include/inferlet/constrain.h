@@ -3,7 +3,8 @@
 // A constraint is any type with `std::vector<uint32_t> Step(std::span<const uint32_t> accepted)`,
 // or a lambda of that signature. It takes in the tokens just accepted (none at first) and gives the
 // BRLE logit mask of the next position; an empty mask restricts nothing. It may also return a
-// Result. A type with `bool IsFinished()` ends the generation when that says so.
+// Result. A type with `bool IsFinished()` ends the generation when that says so; errors call it by
+// its `Name()`, if it has one.
 //
 // A schema is any type with `Result<GrammarConstraint> BuildConstraint(const Model&) const`.
 #pragma once
@@ -30,6 +31,8 @@ namespace brle {
 std::vector<uint32_t> Allow(std::vector<uint32_t> ids);
 // Allows what both allow. An empty mask restricts nothing.
 std::vector<uint32_t> Intersect(std::span<const uint32_t> a, std::span<const uint32_t> b);
+// Whether a mask allows no token. An empty mask allows all.
+bool AllowsNone(std::span<const uint32_t> mask);
 
 }  // namespace brle
 
@@ -56,19 +59,33 @@ class Matcher {
   static Result<Matcher> New(const Grammar& grammar, const Tokenizer& tokenizer);
   explicit Matcher(raw::Matcher raw) : raw_(std::move(raw)) {}
 
+  // Advances by these tokens, all or none. An error on one that the grammar does not allow here.
   Result<void> AcceptTokens(std::span<const uint32_t> tokens);
+  // The tokens that may come next. Where the text is complete, these are the tokens that end a
+  // turn.
   std::vector<uint32_t> NextTokenLogitMask() const;
+  // Whether the text is complete and nothing can follow.
   bool IsTerminated() const { return raw_.IsTerminated(); }
+  // Goes back to the beginning of the grammar.
   void Reset() { raw_.Reset(); }
+  // Another matcher at the same place of the text.
+  Result<Matcher> Fork() const;
+  // Takes back the last `tokens` tokens. An error when it has accepted fewer.
+  Result<void> Rollback(uint32_t tokens);
+  // The tokens that must come next; empty where there is a choice.
+  Result<std::vector<uint32_t>> ForcedTokens() const;
+
+  const raw::Matcher& Inner() const { return raw_; }
 
  private:
   raw::Matcher raw_;
 };
 
-// A grammar as a constraint.
+// A grammar as a constraint. The engine can apply it by itself: no mask enters the program.
 class GrammarConstraint {
  public:
-  explicit GrammarConstraint(Matcher matcher) : matcher_(std::move(matcher)) {}
+  explicit GrammarConstraint(Matcher matcher, std::string name = "grammar")
+      : matcher_(std::move(matcher)), name_(std::move(name)) {}
 
   static Result<GrammarConstraint> Json(const Model& model);
   static Result<GrammarConstraint> FromGrammar(const Grammar& grammar, const Model& model);
@@ -77,10 +94,13 @@ class GrammarConstraint {
   static Result<GrammarConstraint> FromEbnf(std::string_view source, const Model& model);
 
   Result<std::vector<uint32_t>> Step(std::span<const uint32_t> accepted);
-  bool IsFinished() const;  // the text is complete
+  bool IsFinished() const;                           // the text is complete
+  const std::string& Name() const { return name_; }  // what errors call it
+  const Matcher& Inner() const { return matcher_; }
 
  private:
   Matcher matcher_;
+  std::string name_;
 };
 
 // Declarative schemas, for Generator::ConstrainWith. A Grammar is one too.
@@ -108,6 +128,9 @@ class Constraint {
   virtual ~Constraint() = default;
   virtual Result<std::vector<uint32_t>> Step(std::span<const uint32_t> accepted) = 0;
   virtual bool IsFinished() = 0;
+  virtual std::string Name() const = 0;
+  // The matcher that is the whole constraint; null for a constraint of the program's own.
+  virtual const Matcher* AsMatcher() const = 0;
 };
 
 template <class C>
@@ -124,6 +147,14 @@ class ConstraintOf final : public Constraint {
   bool IsFinished() override {
     if constexpr (requires { constraint_.IsFinished(); }) return constraint_.IsFinished();
     return false;
+  }
+  std::string Name() const override {
+    if constexpr (requires { constraint_.Name(); }) return std::string(constraint_.Name());
+    return "constraint";
+  }
+  const Matcher* AsMatcher() const override {
+    if constexpr (std::same_as<C, GrammarConstraint>) return &constraint_.Inner();
+    return nullptr;
   }
 
  private:

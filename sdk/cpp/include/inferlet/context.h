@@ -44,7 +44,7 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // Snapshots hold what was flushed; the buffer is not part of them.
+  // Keeps all tokens, buffered ones too, under a name. A snapshot of that name is replaced.
   Result<void> Save(std::string_view name) const;
   Result<std::string> Snapshot() const;  // under a fresh name, which is returned
   // A copy-on-write clone, with a copy of the buffer. O(1).
@@ -62,6 +62,7 @@ class Context {
   // Tells the model which tools (JSON schemas) it has.
   Result<void> EquipTools(std::span<const std::string> schemas);
   Context& AnswerTool(std::string_view name, std::string_view value);  // gives its answer back
+  Context& AppendText(std::string_view text);  // plain text, outside any chat turn
   Context& Append(std::span<const uint32_t> tokens);
   Context& Append(std::initializer_list<uint32_t> tokens) {
     return Append(std::span(tokens.begin(), tokens.size()));
@@ -70,7 +71,7 @@ class Context {
   // Runs what is buffered through the model. Nothing to do for an empty buffer. On an error the
   // buffer is as before.
   Task<Result<void>> Flush();
-  // Forgets the last `n` tokens. They must be in working pages: committed ones stay.
+  // Forgets the last `n` computed tokens. An error when there are fewer.
   Result<void> Truncate(uint32_t n);
 
   // A generation of tokens from here on. See generate.h.
@@ -96,6 +97,8 @@ class Context {
   explicit Context(std::shared_ptr<detail::ContextState> state) : state_(std::move(state)) {}
   static Result<Context> Adopt(const inferlet::Model& model,
                                std::expected<raw::Context, wit::string> made);
+  // One that holds the buffered tokens too: a copy, if there are any.
+  Result<Context> Whole() const;
 
   std::shared_ptr<detail::ContextState> state_;
 };

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "inferlet/constrain.h"
+#include "inferlet/describe.h"
 #include "inferlet/json.h"
 #include "inferlet/output.h"
 #include "inferlet/result.h"
@@ -35,6 +36,7 @@ namespace detail {
 struct ContextState;
 struct GeneratorState;
 struct StepState;
+class Thoughts;
 }  // namespace detail
 
 class Generator {
@@ -63,9 +65,13 @@ class Generator {
       return Constrain(PIE_TRY_SYNC(schema.BuildConstraint(ContextModel())));
     }
   }
+  // Lets a model that reasons think before the document of CollectJson. A model whose turn begins
+  // with its thoughts always does.
+  Generator& ThinkFirst();
   // The same mask (BRLE) at every step.
   Generator& LogitMask(std::vector<uint32_t> brle);
-  // Drafts to confirm in each step. Not used beside a mask, which holds for one position only.
+  // Drafts to verify in each step. Not used beside a constraint of your own, whose mask holds for
+  // one position only.
   Generator& Speculator(std::unique_ptr<inferlet::Speculator> speculator);
   // The engine's own drafter.
   Generator& SystemSpeculation();
@@ -75,7 +81,7 @@ class Generator {
   Generator& Seed(uint64_t seed);
   // How many tokens you expect, for bidding.
   Generator& Horizon(size_t n);
-  // Reads every step: index 0 is the row that is sampled, the next ones are its drafts.
+  // Reads every step: index 0 is the row that is sampled.
   template <class P>
   ProbeHandle<P> ProbeEachStep(uint32_t index, P probe) {
     return {AddProbe(index, std::move(probe))};
@@ -85,8 +91,14 @@ class Generator {
   Task<Result<std::vector<uint32_t>>> CollectTokens();
   // The text that a reader of the chat would see. The end of the model's turn ends it, too.
   Task<Result<std::string>> CollectText();
-  // Restricted to JSON of this schema (any JSON when it is empty), and parsed.
+  // Runs until a JSON document of this schema (any JSON when it is empty) is complete, and parses
+  // it. A model that reasons may think before it: see ThinkFirst.
   Task<Result<Json>> CollectJson(std::string_view schema = {});
+  // The same as a value of a described type (describe.h).
+  template <Described T>
+  Task<Result<T>> CollectJson() {
+    return ReadJson<T>(CollectJson(SchemaOf<T>().Dump()));
+  }
 
   // The next step, or none when the generation has ended:
   //   while (auto step = PIE_TRY(generator.Next())) { Output out = PIE_TRY(co_await
@@ -103,6 +115,12 @@ class Generator {
   size_t TokensGenerated() const;
 
  private:
+  template <class T>
+  static Task<Result<T>> ReadJson(Task<Result<Json>> document) {
+    co_return FromJson<T>(PIE_TRY(co_await document));
+  }
+  // Restricts the text to a document. Returns the marks of the thoughts that may come before it.
+  Result<std::optional<detail::Thoughts>> ConstrainDocument(std::string_view schema);
   Generator& AddConstraint(std::unique_ptr<detail::Constraint> constraint);
   SlotHandle AddProbe(uint32_t index, Probe probe);
   const Model& ContextModel() const;
@@ -117,10 +135,10 @@ class GenStep {
 
   // Chooses no token: read a probe and call Generator::Accept.
   GenStep& ClearSampler();
-  // Reads a row of this step's input: a row for every token of the context's buffer.
+  // Reads this step: index 0 is the row that is sampled.
   template <class P>
-  ProbeHandle<P> Probe(uint32_t row, P probe) {
-    return {AddProbe(row, std::move(probe))};
+  ProbeHandle<P> Probe(uint32_t index, P probe) {
+    return {AddProbe(index, std::move(probe))};
   }
   // Runs the pass and accepts what it chose: `tokens` of the output.
   Task<Result<Output>> Execute();

@@ -5,6 +5,8 @@
 #include "inferlet/chat.h"
 #include "inferlet/constrain.h"
 #include "inferlet/context.h"
+#include "inferlet/describe.h"
+#include "inferlet/flags.h"
 #include "inferlet/forward.h"
 #include "inferlet/generate.h"
 #include "inferlet/json.h"

@@ -58,6 +58,8 @@ class Json {
   static Result<Json> Parse(std::string_view text);
   // Writes it without spaces. A number that JSON cannot write (NaN, infinity) becomes null.
   std::string Dump() const;
+  // What leaves the inferlet: a string as it is, everything else as JSON.
+  std::string Text() const { return IsString() ? std::get<std::string>(value_) : Dump(); }
 
   bool IsNull() const { return Holds<std::monostate>(); }
   bool IsBool() const { return Holds<bool>(); }

@@ -1,6 +1,7 @@
 // Output: what a forward pass gave.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,8 +13,8 @@
 
 namespace inferlet {
 
-// Accessors answer nothing for a handle of another kind (a probe's for Token, a sampler's for
-// Logits). Spans live as long as the Output.
+// A handle of another kind (a probe's for Token, a sampler's for Logits) does not compile.
+// Accessors answer nothing for a handle of another pass. Spans live as long as the Output.
 class Output {
  public:
   // Which slots belong to the handle whose id is the index here.
@@ -26,15 +27,20 @@ class Output {
       : raw_(std::move(raw)), ranges_(std::move(ranges)), auto_sampler_(auto_sampler) {}
 
   // The token of a single-row sampler; the first one of several.
-  std::optional<uint32_t> Token(SlotHandle handle) const;
+  std::optional<uint32_t> Token(SampleHandle handle) const;
   // All tokens of a sampler: row by row, draw by draw.
-  std::vector<uint32_t> TokensAt(SlotHandle handle) const;
+  std::vector<uint32_t> TokensAt(SampleHandle handle) const;
   // Token ids and their probabilities, the likeliest first.
   std::optional<std::pair<std::span<const uint32_t>, std::span<const float>>> Distribution(
-      SlotHandle handle) const;
-  std::optional<std::span<const float>> Logits(SlotHandle handle) const;
-  std::optional<std::span<const float>> Logprobs(SlotHandle handle) const;
-  std::optional<float> Entropy(SlotHandle handle) const;
+      ProbeHandle<inferlet::Distribution> handle) const;
+  std::optional<std::span<const float>> Logits(ProbeHandle<inferlet::Logits> handle) const;
+  // Of one token or of several.
+  template <class P>
+    requires std::same_as<P, inferlet::Logprob> || std::same_as<P, inferlet::Logprobs>
+  std::optional<std::span<const float>> Logprobs(ProbeHandle<P> handle) const {
+    return LogprobsAt(handle);
+  }
+  std::optional<float> Entropy(ProbeHandle<inferlet::Entropy> handle) const;
 
   // What the Generator accepted in this step, after stop tokens and the limit. Empty for a Forward.
   std::vector<uint32_t> tokens;
@@ -45,6 +51,7 @@ class Output {
   const raw::Output& Raw() const { return raw_; }
 
  private:
+  std::optional<std::span<const float>> LogprobsAt(SlotHandle handle) const;
   const pie::core::inference::SlotOutput* First(SlotHandle handle) const;
 
   raw::Output raw_;

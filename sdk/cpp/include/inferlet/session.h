@@ -27,8 +27,8 @@ Result<void> Send(const Json& message);
 // Arrives as a File event. An error when the file is too long.
 Result<void> SendFile(std::span<const uint8_t> data);
 
-// The client's next message or signal; none once the client is gone for good. It is asked for when
-// the function is called, and waits as long as it takes: see Timeout.
+// The client's next message or signal; none while no client is attached, which may come back. It is
+// asked for when the function is called, and waits as long as it takes: see Timeout.
 Task<std::optional<std::string>> Receive();
 Task<std::optional<std::vector<uint8_t>>> ReceiveFile();
 

@@ -12,13 +12,15 @@ class Speculator {
  public:
   virtual ~Speculator() = default;
 
-  // Draft tokens and their absolute positions. Empty: no speculation in this step.
+  // Draft tokens and their absolute positions. Without positions, the drafts follow the sequence.
+  // Empty: no speculation in this step.
   virtual std::pair<std::vector<uint32_t>, std::vector<uint32_t>> Draft() = 0;
-  // What was accepted: the model's own next token first, or the drafts that it confirmed and the
-  // token after them.
+  // What was accepted: the drafts that the model chose too, then one token of its own.
   virtual void Accept(std::span<const uint32_t> accepted) = 0;
-  // The last `n` drafted tokens were wrong.
+  // The last `n` drafted tokens were not accepted: the model chose another token, a constraint
+  // refuses them, or the generation has ended before them.
   virtual void Rollback(uint32_t n) { (void)n; }
+  // Goes back to the initial state. It is called when the generation has ended.
   virtual void Reset() {}
 };
 

@@ -12,6 +12,7 @@
 
 #include "inferlet/bindings.h"
 #include "inferlet/constrain.h"
+#include "inferlet/json.h"
 #include "inferlet/model.h"
 #include "inferlet/result.h"
 
@@ -22,6 +23,20 @@ Result<std::vector<uint32_t>> EquipPrefix(const Model& model, std::span<const st
 // Tokens that give a tool's result back.
 std::vector<uint32_t> AnswerPrefix(const Model& model, std::string_view name,
                                    std::string_view result_json);
+inline std::vector<uint32_t> AnswerPrefix(const Model& model, std::string_view name,
+                                          const Json& result) {
+  return AnswerPrefix(model, name, std::string_view(result.Text()));
+}
+inline std::vector<uint32_t> AnswerPrefix(const Model& model, std::string_view name,
+                                          const char* result_json) {
+  return AnswerPrefix(model, name, std::string_view(result_json));
+}
+// The texts of schemas, for the functions here and Context::EquipTools.
+inline std::vector<std::string> Texts(std::span<const Json> schemas) {
+  std::vector<std::string> texts;
+  for (const Json& schema : schemas) texts.push_back(schema.Text());
+  return texts;
+}
 
 struct Idle {};   // no call here
 struct Start {};  // a call is being assembled

@@ -5,7 +5,9 @@ declare module 'pie:plus/chains' {
   /**
    * Executes the pass, and further passes until `max-tokens` tokens or one of `stops` were chosen.
    * The pass must have one sampler, on its last row, and no attention mask. Its logit mask applies to
-   * all passes. With `sampling.seed`, token i is drawn from seed + i.
+   * all passes. With `sampling.seed`, token i is drawn from seed + i. With
+   * `forward-pass.output-speculative-tokens`, the engine guesses tokens ahead and verifies several of them in one
+   * pass; the tokens are the same as without it.
    */
   export function run(pass: ForwardPass, maxTokens: number, stops: Uint32Array): Chain;
   export type Pollable = import('wasi:io/poll@0.2.12').Pollable;
@@ -24,8 +26,11 @@ declare module 'pie:plus/chains' {
    * ## `"cancelled"`
    * 
    * The context was used for something else, or was dropped.
+   * ## `"complete"`
+   * 
+   * A matcher of the pass allows no further token: the text is complete.
    */
-  export type Ending = 'stop' | 'limit' | 'cancelled';
+  export type Ending = 'stop' | 'limit' | 'cancelled' | 'complete';
   export interface Progress {
     /**
      * The tokens chosen since the last call, oldest first.

@@ -42,7 +42,7 @@ declare module 'pie:plus/fallible' {
    */
   export function truncateWorkingPageTokens(context: Context, n: number): void;
   /**
-   * `grammar.json`. Fails when the engine has no grammar compiler.
+   * `grammar.json`. Fails when the inferlet holds too many handles.
    */
   export function jsonGrammar(): Grammar;
   /**

@@ -13,6 +13,7 @@ from . import (
     tools,
     zo,
 )
+from ._entry import set_return
 from .adapter import Adapter
 from .constraint import (
     AnyJson,
@@ -82,6 +83,7 @@ __all__ = [
     "runtime",
     "scheduling",
     "session",
+    "set_return",
     "spec",
     "tools",
     "zo",

@@ -25,7 +25,7 @@ U32_MAX = 0xFFFF_FFFF
 def run(loop: StepLoop, ends: Iterable[int] = ()) -> Chained | Stepped:
     """Starts the loop: `with run(loop) as batches:`. A chained one also ends at the ids `ends`,
     which it accepts."""
-    if loop._chainable and loop._begin():
+    if loop._chainable and loop._begin(engine_matches=True):
         try:
             return Chained(loop, ends)
         except ChainRefused:
@@ -78,9 +78,10 @@ class Chained:
         limit = U32_MAX if loop._limit is None else min(U32_MAX, loop._limit - loop._count)
         with wit.ForwardPass(ctx.model._raw) as raw:
             raw.context(ctx._live())
-            raw.input_tokens(ctx._buffer, list(range(start, start + pending)))
-            raw.sampler([pending - 1], loop._sampler.raw)
-            loop._configure(raw)
+            if pending:
+                raw.input_tokens(ctx._buffer, list(range(start, start + pending)))
+            raw.sampler([max(0, pending - 1)], loop._sampler.raw)
+            loop._configure(raw, loop._matchers())
             try:
                 self._chain: Any = ask(chains.run, raw, limit, [*loop._stop, *ends])
             except PieError as error:
@@ -102,6 +103,8 @@ class Chained:
         while not self._ended:
             progress = ask(self._chain.take)
             self._ended = progress.ended is not None
+            if progress.ended == chains.Ending.COMPLETE:
+                self._loop._done = True
             if progress.tokens:
                 return self._accept(list(progress.tokens))
             if progress.ended == chains.Ending.CANCELLED:
@@ -117,6 +120,7 @@ class Chained:
         loop = self._loop
         ctx = loop._ctx
         accepted = loop._register(tokens)
+        loop._fresh.clear()  # the matchers have followed what was taken
         loop._steps += len(tokens)
         self._started = True
         ctx._buffer[: self._held] = waiting = accepted[len(tokens) - 1 :]

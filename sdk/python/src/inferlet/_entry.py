@@ -20,7 +20,7 @@ sources_at = ""  # the folder of the program's files; tracebacks are shown from 
 def run(main: Callable[..., Any], takes_input: bool, text: str) -> str:
     """Calls `main` with the parsed input and returns its result as text. A failure becomes the WIT
     error."""
-    return _guarded(lambda: _as_text(_complete(main(_parse(text)) if takes_input else main())))
+    return _guarded(lambda: _returned(_complete(main(_parse(text)) if takes_input else main())))
 
 
 def run_script(code: Any, text: str) -> str:
@@ -28,7 +28,7 @@ def run_script(code: Any, text: str) -> str:
 
     def work() -> str:
         _complete(eval(code, {"__name__": "__main__", "input": _parse(text)}))
-        return ""
+        return _returned(None)
 
     return _guarded(work)
 
@@ -51,13 +51,30 @@ def _guarded(work: Callable[[], str]) -> str:
         sys.stderr.flush()
 
 
+_return_value: Any = None
+
+
+def set_return(value: Any) -> None:
+    """Says what the program returns, where it has no `main` or its `main` returns None. The last
+    call counts."""
+    global _return_value
+    _return_value = value
+
+
+def _returned(result: Any) -> str:
+    """The text of what the program returns; empty if it returns nothing."""
+    value = _return_value if result is None else result
+    return "" if value is None else _as_text(value)
+
+
 def _parse(text: str) -> Any:
+    """The input: JSON, or else `{"input": text}`."""
     if not text.strip():
         return {}
     try:
         return json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"the input is not JSON: {error}") from None
+    except ValueError:
+        return {"input": text}
 
 
 def _complete(result: Any) -> Any:

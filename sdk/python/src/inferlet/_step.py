@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wit_world.imports import bidding, sampling, steps
+from wit_world.imports import constraints as wit_constraints
 from wit_world.imports import inference as wit
 from wit_world.imports import zo as wit_zo
 
-from .constraint import GrammarConstraint, StaticMask, next_mask
+from . import brle
+from .constraint import is_complete, matcher_of, name_of, next_mask
 from .errors import PieError, ask
 from .forward import U64, run_pass
 from .output import Output, SampleHandle
-from .spec import agreed
 
 if TYPE_CHECKING:
     from .adapter import Adapter
@@ -46,6 +47,7 @@ class StepLoop:
         self._limit: int | None = None
         self._stop: frozenset[int] = frozenset()
         self._constraints: list[Any] = []
+        self._static_mask: list[int] = []
         self._speculator: Speculator | None = None
         self._system_speculation = False
         self._adapter: Adapter | None = None
@@ -54,94 +56,139 @@ class StepLoop:
         self._seed: int | None = sampler.seed
         self._probes: list[tuple[int, Any]] = []  # (offset from the sampled row, wit sampler)
 
+        self._accepted: list[int] = []  # in this generation
         self._count = 0
         self._steps = 0
         self._done = False
-        self._mask: list[int] = []
+        self._mask: list[int] | None = None  # of the next step; None: not known
+        self._was_reset = False  # the speculator knows of the end
         self._fresh: list[int] = []  # accepted; constraints and speculator do not know yet
         self._own_choice: OwnChoice | None = None
         self._expects_anew = True  # the engine does not know how many passes are still to come
         self._engine_drafts: tuple[list[int], list[int]] = ([], [])
 
-    def _begin(self) -> bool:
+    def _begin(self, engine_matches: bool | None = None) -> bool:
         """Is there another step? What was accepted is final now: tells it to the constraints and
-        the speculator, and takes the mask."""
+        the speculator, and takes the mask, unless the engine applies the constraints."""
         self._own_choice = None
         if self._limit is not None and self._count >= self._limit:
             self._done = True
-        if not self._done and not self._ctx._buffer:
+        # A generation may begin behind what was flushed: it samples the last position.
+        if not self._done and not self._ctx._buffer and (self._steps or not self._ctx.seq_len):
             raise PieError(
                 "empty input: nothing to generate from; fill the context (ctx.user, ctx.append, "
                 "ctx.cue), or accept() a token after clear_sampler()"
             )
         fresh, self._fresh = self._fresh, []
-        if fresh and self._speculator is not None:
-            self._speculator.accept(fresh)
-        if self._done:
-            return False
-        if self._constraints:
-            self._mask = next_mask(self._constraints, fresh)
-            for constraint in self._constraints:
-                if type(constraint) is GrammarConstraint and constraint.is_terminated:
-                    self._done = True
-                    return False
-        return True
+        if not self._done and (self._constraints or self._mask is None):
+            if engine_matches is None:
+                engine_matches = self._engine_matches
+            self._advance_constraints(fresh, engine_matches)
+        if self._speculator is not None:
+            if fresh:
+                self._speculator.accept(fresh)
+            if self._done and not self._was_reset:
+                self._was_reset = True
+                self._speculator.reset()
+        return not self._done
+
+    def _advance_constraints(self, fresh: list[int], engine_matches: bool) -> None:
+        if self._mask is not None and not fresh:
+            return
+        if engine_matches:
+            mask = self._static_mask
+            for matcher in self._matchers() if fresh else ():
+                matcher.accept_tokens(fresh)
+        else:
+            mask = next_mask(self._constraints, self._static_mask, fresh)
+        if is_complete(self._constraints):
+            self._done = True
+        elif brle.is_none(mask):
+            raise PieError(self._nothing_allowed())
+        self._mask = None if engine_matches else mask
+
+    def _nothing_allowed(self) -> str:
+        names = [name_of(constraint) for constraint in self._constraints]
+        if self._static_mask:
+            names.append("the logit mask")
+        return (
+            f"no token is allowed at position {self._count} of the text by all of: "
+            f"{', '.join(names)}"
+        )
+
+    def _matchers(self) -> list[Any]:
+        """The matchers behind the constraints. A constraint of the program's own has none."""
+        found = (matcher_of(constraint) for constraint in self._constraints)
+        return [matcher for matcher in found if matcher is not None]
+
+    @property
+    def _engine_matches(self) -> bool:
+        """Whether the engine applies the constraints to the steps. It does where tokens are
+        drafted, because a mask holds for one position only."""
+        return (self._speculator is not None or self._system_speculation) and self._all_match
+
+    @property
+    def _all_match(self) -> bool:
+        return all(matcher_of(constraint) is not None for constraint in self._constraints)
 
     @property
     def _chainable(self) -> bool:
-        """Nothing has to be decided here between two tokens: the engine may run the loop."""
-        return (
-            self._speculator is None
-            and not self._system_speculation
-            and not self._probes
-            and all(type(constraint) is StaticMask for constraint in self._constraints)
-        )
+        """Nothing has to be decided here between two tokens: the engine may run the loop. It
+        follows matchers by itself."""
+        return self._speculator is None and not self._probes and self._all_match
 
     async def _run(self, step: Any = None) -> Output:
         """One pass, folded into the state. A GenStep may add probes, drop the sampler."""
         ctx, sampler = self._ctx, self._sampler
         ctx._turns.settle()
         start, pending = ctx.seq_len, len(ctx._buffer)
-        row = pending - 1  # the row whose choice continues the sequence
-        drafts, positions = self._drafts(start + pending)
-        rows = 0 if step is not None and step._cleared else len(drafts) + 1
-        own_slots = rows * sampler.draws
+        # The row whose choice continues the sequence. Without input, it is the last position.
+        row = max(0, pending - 1)
+        samples = step is None or not step._cleared
+        # A pass with drafts has its sampler alone.
+        has_probes = self._probes or (step is not None and step._probes)
+        may_draft = samples and pending > 0 and not has_probes
+        drafted, drafts, positions = self._drafts(start + pending) if may_draft else (0, [], [])
+        own_slots = sampler.draws if samples else 0
         slots = own_slots + len(self._probes)
-        inputs = pending + len(drafts) + len(self._engine_drafts[0])
+        inputs = pending + len(drafts)
         if self._expects_anew:
             self._expect()
 
-        if rows == 1 and inputs <= FEW_TOKENS and self._is_plain(step):
+        if samples and 0 < inputs <= FEW_TOKENS and self._is_plain(step):
             output = await run_pass(ctx, self._begin_short, inputs, slots)
         else:
             with wit.ForwardPass(ctx.model._raw) as raw:
                 raw.context(ctx._live())
-                raw.input_tokens(
-                    ctx._buffer + drafts if drafts else ctx._buffer,
-                    [*range(start, start + pending), *positions],
-                )
-                if rows:
-                    raw.sampler(list(range(row, row + rows)), sampler.raw)
+                if pending:
+                    raw.input_tokens(ctx._buffer, list(range(start, start + pending)))
+                if samples:
+                    raw.sampler([row], sampler.raw)
                 for offset, probe in self._probes:
                     raw.sampler([row + offset], probe)
                 if step is not None:
                     slots += len(step._probes)
-                    for index, probe in step._probes:
-                        raw.sampler([index], probe)
-                self._configure(raw)
+                    for offset, probe in step._probes:
+                        raw.sampler([row + offset], probe)
+                if drafts:
+                    raw.input_speculative_tokens(drafts, positions)
+                self._configure(raw, self._matchers() if self._engine_matches else [])
                 output = await run_pass(ctx, raw.execute, inputs, slots)
 
-        self._steps += 1
         del ctx._buffer[:pending]
         waiting = len(ctx._buffer)
-        # Drafts of the engine that it kept come as further tokens in front.
-        own_slots += len(output.slots) - slots
-        chosen = [slot.value for slot in output.slots[: own_slots : sampler.draws]]
+        # The engine gives a slot more for each draft that it kept. It took the others back.
+        kept = len(output.slots) - slots
+        ctx._pages.tokens -= len(drafts) - kept
+        self._steps += kept + 1  # a step that chose several tokens stands for as many
+        own_slots += kept
         if self._system_speculation:
-            tokens, cached = self._settle_engine_drafts(output, chosen, start + pending)
-        else:
-            tokens, cached = self._settle(drafts, chosen)
-        if rows:
+            self._engine_drafts = (output.spec_tokens, output.spec_positions)
+        tokens: list[int] = []
+        cached = 0
+        if samples:
+            chosen = [slot.value for slot in output.slots[: own_slots : sampler.draws]]
+            tokens, cached = self._settle(drafted, kept, chosen)
             self._own_choice = OwnChoice(
                 len(tokens), len(ctx._buffer) - waiting, cached, ctx.seq_len
             )
@@ -151,7 +198,7 @@ class StepLoop:
         return Output(
             output,
             tokens=tokens,
-            auto_sampler=SampleHandle(0, own_slots) if rows else None,
+            auto_sampler=SampleHandle(0, own_slots) if samples else None,
             probe_base=own_slots,
         )
 
@@ -173,6 +220,7 @@ class StepLoop:
             and (step is None or not step._probes)
             and self._adapter is None
             and self._zo_seed is None
+            and self._speculator is None
             and not self._system_speculation
         )
 
@@ -180,11 +228,14 @@ class StepLoop:
         """The same pass in one call."""
         seed = None if self._seed is None else (self._seed + self._steps) & U64
         ctx = self._ctx
-        return steps.begin(ctx._live(), ctx._buffer, self._mask, seed, self._sampler.raw)
+        return steps.begin(ctx._live(), ctx._buffer, self._mask or [], seed, self._sampler.raw)
 
-    def _configure(self, raw: Any) -> None:
-        if self._mask:
-            raw.logit_mask(self._mask)
+    def _configure(self, raw: Any, matchers: list[Any]) -> None:
+        """What a step and a chain have in common. The engine applies the matchers."""
+        if mask := self._static_mask if self._mask is None else self._mask:
+            raw.logit_mask(mask)
+        for matcher in matchers:
+            ask(wit_constraints.constrain, raw, matcher._raw)
         if self._adapter is not None:
             raw.adapter(self._adapter._raw)
         if self._zo_seed is not None:
@@ -193,8 +244,6 @@ class StepLoop:
             sampling.seed(raw, (self._seed + self._steps) & U64)
         if self._system_speculation:
             raw.output_speculative_tokens(True)
-            if self._engine_drafts[0]:
-                raw.input_speculative_tokens(*self._engine_drafts)
 
     def _register(self, tokens: list[int]) -> list[int]:
         """Cuts at the first stop id, then at max_tokens; counts and returns what is left."""
@@ -208,6 +257,7 @@ class StepLoop:
             self._done = True
         self._count += len(tokens)
         self._fresh += tokens
+        self._accepted += tokens
         return tokens
 
     def _take_back(self) -> bool:
@@ -220,48 +270,46 @@ class StepLoop:
         self._ctx._pages.forget(own.cached)
         if own.tokens:
             del self._fresh[-own.tokens :]
+            del self._accepted[-own.tokens :]
         self._count -= own.tokens
         self._done = False
         return True
 
     # Speculation.
 
-    def _drafts(self, position: int) -> tuple[list[int], list[int]]:
-        """The custom drafter's guess; none under a mask, which would hold for one row only."""
-        if self._speculator is None or self._mask:
-            return [], []
-        tokens, positions = self._speculator.draft()
+    def _drafts(self, position: int) -> tuple[int, list[int], list[int]]:
+        """How many tokens were drafted; those to verify in this step, and their positions. There
+        are none beside a constraint of the program's own, whose mask holds for one position."""
+        if self._speculator is None and not self._system_speculation:
+            return 0, [], []
+        room = None if self._limit is None else self._limit - self._count - 1
+        if not self._engine_matches or self._sampler.draws > 1 or (room is not None and room < 1):
+            return 0, [], []
+        if self._speculator is not None:
+            tokens, positions = self._speculator.draft()
+        else:
+            (tokens, positions), self._engine_drafts = self._engine_drafts, ([], [])
+        tokens, positions = list(tokens), list(positions)
         if not positions:
             positions = list(range(position, position + len(tokens)))
         elif len(positions) != len(tokens):
-            raise ValueError(f"draft() gave {len(tokens)} tokens but {len(positions)} positions")
-        return list(tokens), list(positions)
+            raise ValueError(
+                f"draft() returned {len(tokens)} tokens but {len(positions)} positions"
+            )
+        return len(tokens), tokens[:room], positions[:room]
 
-    def _settle(self, drafts: list[int], chosen: list[int]) -> tuple[list[int], int]:
-        """Accepts what the model chose, keeps the drafts that it agreed with, forgets the others.
-        `chosen` is empty after `clear_sampler`: the program accepts for itself.
-        Gives the accepted tokens, and how many of them are drafts in the cache."""
+    def _settle(self, drafted: int, kept: int, chosen: list[int]) -> tuple[list[int], int]:
+        """Accepts what the model chose: `kept` drafts, which are in the cache, and a token behind
+        them. Gives the accepted tokens, and how many of them are drafts in the cache."""
         ctx = self._ctx
-        verified = agreed(drafts, chosen) if chosen else []
-        tokens = self._register(verified)
-        kept = 0  # drafts that stay in the cache
-        if drafts:
-            kept = min(len(tokens), max(0, len(verified) - 1))
-            if kept == len(tokens) > 0 and self._count == self._limit:
-                kept -= 1  # as without drafts: at the limit, the last token waits in the buffer
-            ctx._pages.forget(len(drafts) - kept)
-            accepted = min(len(tokens), max(0, len(verified) - 1))
-            if len(drafts) > accepted:
-                self._speculator.rollback(len(drafts) - accepted)
-        ctx._buffer[:0] = tokens[kept:]
-        return tokens, kept
-
-    def _settle_engine_drafts(
-        self, output: Any, chosen: list[int], without_drafts: int
-    ) -> tuple[list[int], int]:
-        """The engine verified its own drafts and moved the context itself."""
         tokens = self._register(chosen)
-        self._engine_drafts = (output.spec_tokens, output.spec_positions)
-        self._ctx._pages.sync()
-        self._ctx._buffer[:0] = tokens[-1:]
-        return tokens, self._ctx.seq_len - without_drafts
+        # The last token waits in the buffer, as it does without drafts. Only in front of a stop
+        # token nothing waits.
+        stopped = len(tokens) < len(chosen) and self._count != self._limit
+        cached = min(kept, len(tokens) if stopped else max(0, len(tokens) - 1))
+        ctx._pages.forget(kept - cached)
+        accepted = min(kept, len(tokens))
+        if self._speculator is not None and accepted < drafted:
+            self._speculator.rollback(drafted - accepted)
+        ctx._buffer[:0] = tokens[cached:]
+        return tokens, cached

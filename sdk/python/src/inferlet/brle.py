@@ -61,3 +61,8 @@ def intersect(a: list[int], b: list[int]) -> list[int]:
             value = both
         left_a -= run
         left_b -= run
+
+
+def is_none(mask: list[int]) -> bool:
+    """Whether a logit mask allows no token. An empty mask allows all."""
+    return bool(mask) and not any(mask[1::2])

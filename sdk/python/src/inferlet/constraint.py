@@ -26,12 +26,14 @@ class Schema(Protocol):
 
 
 class GrammarConstraint:
-    """A matcher as a constraint."""
+    """A matcher as a constraint. The engine can apply it by itself: no mask enters the program."""
 
-    __slots__ = ("_matcher",)
+    __slots__ = ("_matcher", "name")
 
-    def __init__(self, matcher: Matcher) -> None:
+    def __init__(self, matcher: Matcher, name: str = "grammar") -> None:
         self._matcher = matcher
+        self.name = name
+        """What errors call it."""
 
     @classmethod
     def from_grammar(cls, grammar: Grammar, model: Model) -> GrammarConstraint:
@@ -39,19 +41,19 @@ class GrammarConstraint:
 
     @classmethod
     def from_json_schema(cls, schema: str, model: Model) -> GrammarConstraint:
-        return cls.from_grammar(Grammar.from_json_schema(schema), model)
+        return cls(Matcher(Grammar.from_json_schema(schema), model.tokenizer()), "JSON schema")
 
     @classmethod
     def json(cls, model: Model) -> GrammarConstraint:
-        return cls.from_grammar(Grammar.json(), model)
+        return cls(Matcher(Grammar.json(), model.tokenizer()), "JSON")
 
     @classmethod
     def from_regex(cls, pattern: str, model: Model) -> GrammarConstraint:
-        return cls.from_grammar(Grammar.from_regex(pattern), model)
+        return cls(Matcher(Grammar.from_regex(pattern), model.tokenizer()), "regular expression")
 
     @classmethod
     def from_ebnf(cls, source: str, model: Model) -> GrammarConstraint:
-        return cls.from_grammar(Grammar.from_ebnf(source), model)
+        return cls(Matcher(Grammar.from_ebnf(source), model.tokenizer()), "EBNF grammar")
 
     @property
     def is_terminated(self) -> bool:
@@ -101,18 +103,6 @@ class Ebnf:
         return GrammarConstraint.from_ebnf(self.source, model)
 
 
-class StaticMask:
-    """The same mask at every step."""
-
-    __slots__ = ("_mask",)
-
-    def __init__(self, mask: list[int]) -> None:
-        self._mask = mask
-
-    def step(self, accepted: list[int]) -> list[int]:
-        return self._mask
-
-
 def as_constraint(given: Any, model: Model) -> Any:
     """A constraint, from a constraint, a schema or a grammar."""
     if isinstance(given, Grammar):
@@ -127,9 +117,28 @@ def as_constraint(given: Any, model: Model) -> Any:
     )
 
 
-def next_mask(constraints: list[Any], accepted: list[int]) -> list[int]:
-    """Tells every constraint what was accepted and ANDs what they allow next."""
-    mask: list[int] = []
+def matcher_of(constraint: Any) -> Matcher | None:
+    """The matcher that is the whole constraint, if it is one."""
+    return constraint._matcher if type(constraint) is GrammarConstraint else None
+
+
+def name_of(constraint: Any) -> str:
+    """What errors call a constraint."""
+    return (
+        constraint.name if isinstance(constraint, GrammarConstraint) else type(constraint).__name__
+    )
+
+
+def is_complete(constraints: list[Any]) -> bool:
+    """Whether the text is complete: all grammars say so. One that has ended before allows the end
+    only."""
+    grammars = [each for each in constraints if isinstance(each, GrammarConstraint)]
+    return bool(grammars) and all(grammar.is_terminated for grammar in grammars)
+
+
+def next_mask(constraints: list[Any], static: list[int], accepted: list[int]) -> list[int]:
+    """Tells every constraint what was accepted and ANDs what they and the static mask allow."""
+    mask = static
     for constraint in constraints:
         allowed = constraint.step(accepted)
         if allowed:

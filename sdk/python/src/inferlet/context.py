@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from wit_world.imports import bidding
+from wit_world.imports import bidding, fallible
 from wit_world.imports import chat as wit_chat
 from wit_world.imports import context as wit
 from wit_world.imports import inference as wit_inference
@@ -17,14 +17,17 @@ from ._async import block_on, waits
 from ._pages import RELEASED, Pages
 from ._turns import Turns, turn
 from .errors import PieError, ask
-from .events import EventStream
+from .events import Decoder, Event, EventStream
 from .forward import Forward, run_pass
-from .generator import GenerateOptions, Generator
+from .generator import GenerateOptions, Generator, TokenStream
 from .model import Model
 from .sampler import Sampler
 
 if TYPE_CHECKING:
     from typing import Self
+
+# The older API names these here.
+__all__ = ["Context", "Decoder", "Event", "EventStream", "TokenStream"]
 
 
 ABSENT = "no snapshot is named "  # how the engine's error for an absent name begins
@@ -83,15 +86,29 @@ class Context:
         return clone
 
     def save(self, name: str | None = None) -> None:
-        """Keeps the present state under a name (this context's own by default); not the buffer."""
+        """Keeps all tokens, buffered ones too, under a name: this context's own by default. A
+        snapshot of that name is replaced."""
         name = self.name if name is None else name
         if name is None:
             raise ValueError("save() needs a name: ctx.save('name')")
-        ask(self._live().save, name)
+        with self._whole() as raw:
+            ask(raw.save, name)
 
     def snapshot(self) -> str:
-        """Keeps it under a fresh name, which is returned."""
-        return ask(self._live().snapshot)
+        """Keeps them under a fresh name, which is returned."""
+        with self._whole() as raw:
+            return ask(raw.snapshot)
+
+    @contextmanager
+    def _whole(self) -> Iterator[Any]:
+        """The handle of a context that holds the buffered tokens too: a copy, if there are any."""
+        self._live()
+        if not self._buffer:
+            yield self._raw
+            return
+        with self.fork() as copy:
+            block_on(copy._flush())
+            yield copy._raw
 
     def release(self) -> None:
         """Gives all pages back now. Doing it twice is fine."""
@@ -195,15 +212,14 @@ class Context:
         return self._buffer.copy()
 
     def truncate(self, n: int) -> None:
-        """Drops the last `n` tokens of the working pages. Committed pages stay."""
+        """Drops the last `n` tokens."""
         self._live()
-        if not 0 <= n <= self._pages.tokens:
-            raise ValueError(
-                f"cannot truncate {n} tokens: the working pages hold {self._pages.tokens}; "
-                f"committed pages stay"
-            )
+        if not 0 <= n <= self.seq_len:
+            raise ValueError(f"cannot truncate {n} tokens: the context holds {self.seq_len}")
         self._turns.settle()
-        self._pages.forget(n)
+        if n:
+            ask(fallible.truncate_working_page_tokens, self._raw, n)
+            self._pages.sync()
 
     # Scheduling.
 

@@ -64,20 +64,23 @@ class Decoder:
         self._tools = tools.Decoder(model) if tool_use else None
         self._thinking = False
         self._calling = False
+        self._shown: list[str] = []
 
     def feed(self, tokens: list[int]) -> list[Any]:
         """The events of a batch of tokens, perhaps none."""
         found: list[Any] = []
         visible = self._feed_reasoning(tokens, found)
-        self._feed_tools(tokens, found)
+        visible = not self._feed_tools(tokens, found) and visible
         event = self._chat.feed(tokens)
         if isinstance(event, chat.Event.Interrupt):
             event = self._chat.feed([])  # the text around the control token
         match event:
             case chat.Event.Delta(text) if visible:
+                self._shown.append(text)
                 found.append(Event.Text(text))
             case chat.Event.Done(text):
-                found.append(Event.Done(text))
+                hides = self._reasoning is not None or self._tools is not None
+                found.append(Event.Done("".join(self._shown) if hides else text))
         return found
 
     def _feed_reasoning(self, tokens: list[int], found: list[Any]) -> bool:
@@ -98,11 +101,14 @@ class Decoder:
                 return False
         return not self._thinking
 
-    def _feed_tools(self, tokens: list[int], found: list[Any]) -> None:
-        """Adds tool events: all calls that the batch completes."""
+    def _feed_tools(self, tokens: list[int], found: list[Any]) -> bool:
+        """Adds tool events: all calls that the batch completes. Returns whether the batch is part
+        of a call, whose text is not part of the answer."""
         if self._tools is None:
-            return
+            return False
+        was_calling = self._calling
         event = self._tools.feed(tokens)
+        is_call = isinstance(event, tools.Event.Call)
         while isinstance(event, tools.Event.Call):
             self._calling = False
             found.append(Event.ToolCall(event.name, event.args))
@@ -110,10 +116,12 @@ class Decoder:
         if isinstance(event, tools.Event.Start) and not self._calling:
             self._calling = True
             found.append(Event.ToolCallStart())
+        return was_calling or is_call or self._calling
 
     def reset(self) -> None:
         """Forgets the turn so far."""
         self._thinking = self._calling = False
+        self._shown.clear()
         for decoder in (self._chat, self._reasoning, self._tools):
             if decoder is not None:
                 decoder.reset()
@@ -169,9 +177,13 @@ class EventStream:
                 return
 
     def text(self) -> str:
-        """Blocks until the end and returns the text."""
-        return next((e.text for e in self if isinstance(e, Event.Done)), "".join(self._parts))
+        """Blocks until the end and returns the text, also what was taken before."""
+        for _ in self:
+            pass
+        return "".join(self._parts)
 
     def tokens(self) -> list[int]:
-        """Blocks until the end and returns the tokens."""
+        """Blocks until the end and returns the tokens, also those taken before."""
+        for _ in self:
+            pass
         return self._generator.tokens()

@@ -114,9 +114,9 @@ class Forward:
             self.seed(sampler.seed)
         return handle
 
-    def probe(self, index: int, probe: Probe) -> ProbeHandle:
-        """Reads the distribution at one input row."""
-        self._pass().sampler([index], probe.wit())
+    def probe(self, idx: int, probe: Probe) -> ProbeHandle:
+        """Reads the distribution at input row `idx`."""
+        self._pass().sampler([idx], probe.wit())
         self._slots += 1
         return ProbeHandle(self._slots - 1)
 

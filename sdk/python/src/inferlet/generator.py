@@ -10,11 +10,14 @@ from wit_world.imports import chat as wit_chat
 
 from ._async import block_on, waits
 from ._chain import run
+from ._shape import shape_of
 from ._step import StepLoop
+from ._thoughts import Thoughts, thoughts_of
 from .adapter import Adapter
 from .chat import Decoder, Event
-from .constraint import AnyJson, JsonSchema, StaticMask, as_constraint
+from .constraint import AnyJson, Ebnf, JsonSchema, as_constraint
 from .errors import PieError
+from .grammar import Grammar
 from .output import Output, ProbeHandle
 from .probes import Probe
 from .sampler import Sampler
@@ -87,6 +90,7 @@ class Generator(StepLoop):
         if seed is not None:
             self._seed = seed
         self._open_step = False
+        self._thinks_first = False
 
         if auto_flush:
             ctx.cue()
@@ -94,7 +98,7 @@ class Generator(StepLoop):
         if stop is not None:
             self.add_stop(stop)
         if logit_mask:
-            self._constraints.append(StaticMask(list(logit_mask)))
+            self._static_mask = list(logit_mask)
         if constrain is not None:
             for given in constrain if isinstance(constrain, (list, tuple)) else (constrain,):
                 self.constrain(given)
@@ -120,6 +124,13 @@ class Generator(StepLoop):
     def constrain(self, constraint: Any) -> Generator:
         """Adds a Constraint or a Schema; all of them hold together."""
         self._constraints.append(as_constraint(constraint, self._ctx.model))
+        self._mask = None
+        return self
+
+    def think_first(self) -> Generator:
+        """Lets a model that reasons think before the document of `collect_json`. A model whose turn
+        begins with its thoughts always does."""
+        self._thinks_first = True
         return self
 
     def horizon(self, n: int) -> Generator:
@@ -174,16 +185,37 @@ class Generator(StepLoop):
     async def collect_json(
         self, *, schema: Any = None, parse: Callable[[str], Any] | None = None
     ) -> Any:
-        """Runs to the end under a schema (text, dict, Schema; none: any JSON) and parses."""
-        if schema is None:
-            schema = AnyJson()
-        elif isinstance(schema, str):
-            schema = JsonSchema(schema)
-        elif isinstance(schema, dict):
-            schema = JsonSchema(json.dumps(schema))
-        self.constrain(schema)
-        text = await self._collect_text()
-        return json.loads(text) if parse is None else parse(text)
+        """Runs until a JSON document is complete, and returns it. `schema` is a JSON Schema (text
+        or dict), a Schema, a type (a dataclass, a TypedDict, an Enum, `list[int]`, …: the value
+        is one), or a class like pydantic's models; without it, any JSON. `parse` is given the
+        text. A model that reasons may think before it: see `think_first`."""
+        shape = shape_of(schema)
+        thoughts = self._thoughts_before(shape.schema)
+        if thoughts is None:
+            self.constrain(shape.schema)
+        else:
+            source = "{}" if isinstance(shape.schema, AnyJson) else shape.schema.schema
+            Grammar.from_json_schema(source)  # says what is wrong with it
+            self.constrain(Ebnf(thoughts.grammar(source)))
+        tokens = await self._collect_tokens()
+        model = self._ctx.model
+        if thoughts is None:
+            text = model.tokenizer().decode(tokens)
+        else:
+            text = thoughts.document(model, tokens)
+        try:
+            return (shape.parse if parse is None else parse)(text)
+        except json.JSONDecodeError as error:
+            raise PieError(
+                f"the JSON document is not complete after {self._count} tokens: {error} in {text}"
+            ) from None
+
+    def _thoughts_before(self, schema: Any) -> Thoughts | None:
+        """The marks of thoughts that may come before a document of this schema."""
+        if not isinstance(schema, (AnyJson, JsonSchema)):
+            return None
+        thoughts = thoughts_of(self._ctx.model)
+        return thoughts if thoughts and (thoughts.begun or self._thinks_first) else None
 
     async def _collect_tokens(self) -> list[int]:
         tokens: list[int] = []
@@ -246,12 +278,18 @@ class Generator(StepLoop):
         raise StopIteration
 
     def text(self) -> str:
-        """Blocks until the end and returns the text."""
-        return block_on(self._collect_text())
+        """Blocks until the end and returns the text of all tokens, also of those taken before."""
+        block_on(self._collect_text())
+        decoder = Decoder(self._ctx.model)
+        event = decoder.feed(self._accepted)
+        while isinstance(event, Event.Interrupt):
+            event = decoder.feed([])
+        return event.text if isinstance(event, (Event.Delta, Event.Done)) else ""
 
     def tokens(self) -> list[int]:
-        """Blocks until the end and returns the tokens."""
-        return block_on(self._collect_tokens())
+        """Blocks until the end and returns all tokens, also those taken before."""
+        block_on(self._collect_tokens())
+        return self._accepted.copy()
 
 
 class GenStep:
@@ -270,7 +308,7 @@ class GenStep:
         return self
 
     def probe(self, idx: int, probe: Probe) -> ProbeHandle:
-        """Reads a probe at input row `idx` in this step only."""
+        """Reads a probe in this step only; `idx` 0 is the row that the step samples."""
         self._probes.append((idx, probe.wit()))
         return ProbeHandle(len(self._generator._probes) + len(self._probes) - 1)
 

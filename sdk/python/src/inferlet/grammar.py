@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from wit_world.imports import fallible
+from wit_world.imports import constraints, fallible
 from wit_world.imports import inference as wit
 
 from .errors import ask
@@ -52,13 +52,32 @@ class Matcher:
     def __init__(self, grammar: Grammar, tokenizer: Tokenizer) -> None:
         self._raw = ask(fallible.create_matcher, grammar._raw, tokenizer._raw)
 
+    @classmethod
+    def _of(cls, raw: Any) -> Matcher:
+        matcher = cls.__new__(cls)
+        matcher._raw = raw
+        return matcher
+
     def accept_tokens(self, ids: Iterable[int]) -> None:
-        """Advances by these ids. An id that the grammar does not allow here is a PieError."""
+        """Advances by these ids, all or none. One that the grammar refuses here is a PieError."""
         ask(self._raw.accept_tokens, list(ids))
 
     def next_token_logit_mask(self) -> list[int]:
-        """The tokens that may come next: a BRLE mask over the vocabulary."""
+        """The tokens that may come next: a BRLE mask over the vocabulary. Where the text is
+        complete, these are the tokens that end a turn."""
         return self._raw.next_token_logit_mask()
+
+    def fork(self) -> Matcher:
+        """Another matcher at the same place of the text."""
+        return Matcher._of(ask(constraints.fork, self._raw))
+
+    def rollback(self, n: int) -> None:
+        """Takes back the last `n` tokens. A PieError if it has accepted fewer."""
+        ask(constraints.rollback, self._raw, n)
+
+    def forced_tokens(self) -> list[int]:
+        """The tokens that must come next; `[]` where there is a choice."""
+        return ask(constraints.forced_tokens, self._raw)
 
     @property
     def is_terminated(self) -> bool:

@@ -85,7 +85,10 @@ class Sampler:
     def multinomial(
         temperature: float = 1.0, draws: int = 1, *, seed: int | None = None
     ) -> Sampler:
-        """`draws` independent draws at each row: `out.tokens_at(h)` holds them all."""
+        """`draws` independent draws at each row: `out.tokens_at(h)` holds them all. In the older
+        API the second argument is the seed: 0 is its default there, and means one draw here."""
+        if draws == 0:
+            draws, seed = 1, 0 if seed is None else seed
         if draws < 1:
             raise ValueError(f"multinomial needs at least one draw, not {draws}")
         return Sampler(wit.Sampler_Multinomial((float(temperature), draws)), draws=draws, seed=seed)

@@ -25,7 +25,8 @@ def send_file(data: bytes) -> None:
 
 @waits
 async def receive() -> str:
-    """The client's next message or signal. ConnectionError once the client is gone for good."""
+    """The client's next message or signal. Calls that wait at once get one message each. A
+    ConnectionError while no client is attached; it may come back."""
     return _present(await outcome_of(wit.receive()))
 
 
@@ -37,5 +38,7 @@ async def receive_file() -> bytes:
 
 def _present(value: Any) -> Any:
     if value is None:
-        raise ConnectionError("the client is gone; nothing more will arrive")
+        raise ConnectionError(
+            "no client is attached: it has left or detached. Should it come back, receive again"
+        )
     return value

@@ -11,21 +11,17 @@ class Speculator(Protocol):
 
     def draft(self) -> tuple[list[int], list[int]]:
         """Draft tokens and their positions (`[]`: right behind the sequence). `([], [])`: none."""
+        ...
 
     def accept(self, tokens: list[int]) -> None:
-        """What the model accepted: drafts that it agreed with, then one token of its own."""
+        """What was accepted: the drafts that the model chose too, then one token of its own."""
+        ...
 
     def rollback(self, n: int) -> None:
-        """The last `n` drafted tokens were not accepted."""
+        """The last `n` drafted tokens were not accepted: the model chose another token, a
+        constraint refuses them, or the generation has ended before them."""
+        ...
 
     def reset(self) -> None:
-        """Goes back to the initial state."""
-
-
-def agreed(drafts: list[int], chosen: list[int]) -> list[int]:
-    """The tokens that a verified draft gives: the drafts that the model agrees with, then its own
-    choice. `chosen[i]` is its choice in place of draft i; `chosen` has one token more."""
-    for index, draft in enumerate(drafts):
-        if chosen[index] != draft:
-            return chosen[: index + 1]
-    return chosen
+        """Goes back to the initial state. It is called when the generation has ended."""
+        ...

@@ -1,10 +1,12 @@
-//! `#[inferlet::main]`: turns an `async fn` into the export that the engine calls.
+//! `#[inferlet::main]` turns an `async fn` into the export that the engine calls; `#[inferlet::tool]` turns a function
+//! into a tool that a model may call.
 
 use proc_macro::TokenStream;
 use quote::{format_ident, quote};
 use syn::{parse_macro_input, ItemFn, ReturnType};
 
 mod package;
+mod tool;
 
 /// Marks the function that the engine runs.
 ///
@@ -58,6 +60,25 @@ pub fn http(arguments: TokenStream, item: TokenStream) -> TokenStream {
         }
     }
     .into()
+}
+
+/// Makes a tool of a function: a value of its name, which implements [`Tool`](../inferlet/trait.Tool.html), with
+/// `NAME::call(&str)`, which takes the arguments in JSON, and `NAME::call_typed(…)`, which is the function itself.
+///
+/// ```ignore
+/// /// Tells the weather in a city.
+/// #[inferlet::tool]
+/// async fn weather(city: String, days: u8) -> inferlet::Result<String> { … }
+///
+/// ctx.equip(&[&weather])?;
+/// let answer = weather::call(r#"{"city": "Bath", "days": 2}"#).await?;
+/// ```
+///
+/// The doc comment describes the tool to the model, and the doc comments of arguments describe those.
+#[proc_macro_attribute]
+pub fn tool(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let function = parse_macro_input!(item as ItemFn);
+    tool::expand(arguments.into(), function).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 fn expand(

@@ -16,6 +16,11 @@ pub(crate) fn and(a: &[u32], b: &[u32]) -> Vec<u32> {
     out.runs
 }
 
+/// Whether a mask allows no token. An empty row allows all.
+pub(crate) fn is_none(row: &[u32]) -> bool {
+    !row.is_empty() && row.iter().skip(1).step_by(2).all(|run| *run == 0)
+}
+
 /// Walks the runs of a row; runs of length 0 are passed over.
 struct Runs<'a> {
     runs: &'a [u32],
@@ -89,6 +94,12 @@ mod tests {
                 assert_eq!(expand(&and(a, b)), both, "{a:?} & {b:?}");
             }
         }
+    }
+
+    #[test]
+    fn knows_a_mask_that_allows_nothing() {
+        assert!(is_none(&[7]) && is_none(&[3, 0, 4]));
+        assert!(!is_none(&[]) && !is_none(&[0, 1]) && !is_none(&[3, 0, 4, 1]));
     }
 
     #[test]

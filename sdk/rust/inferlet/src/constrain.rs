@@ -19,6 +19,17 @@ pub trait Constrain: Send {
     fn failure(&self) -> Option<&str> {
         None
     }
+
+    /// The matcher that is the whole constraint, if it is one. The engine can apply it by itself.
+    fn matcher(&self) -> Option<&Matcher> {
+        None
+    }
+
+    /// What errors call this constraint.
+    fn name(&self) -> String {
+        let path = std::any::type_name::<Self>();
+        path.rsplit("::").next().unwrap_or(path).to_string()
+    }
 }
 
 impl<C: Constrain + ?Sized> Constrain for Box<C> {
@@ -30,6 +41,12 @@ impl<C: Constrain + ?Sized> Constrain for Box<C> {
     }
     fn failure(&self) -> Option<&str> {
         (**self).failure()
+    }
+    fn matcher(&self) -> Option<&Matcher> {
+        (**self).matcher()
+    }
+    fn name(&self) -> String {
+        (**self).name()
     }
 }
 
@@ -50,7 +67,7 @@ pub struct JsonSchema<'a>(pub &'a str);
 #[derive(Clone, Copy, Debug)]
 pub struct Regex<'a>(pub &'a str);
 
-/// Text of a grammar in Lark's notation.
+/// Text of a grammar in Lark's notation, or in GBNF.
 #[derive(Clone, Copy, Debug)]
 pub struct Ebnf<'a>(pub &'a str);
 
@@ -87,6 +104,7 @@ impl Schema for &Grammar {
 /// A constraint that follows a grammar.
 pub struct GrammarConstraint {
     matcher: Matcher,
+    name: &'static str,
     mask: Vec<u32>,
     failure: Option<String>,
 }
@@ -95,7 +113,11 @@ impl GrammarConstraint {
     /// Follows this matcher.
     pub fn new(matcher: Matcher) -> Self {
         let failure = matcher.failure().map(str::to_string);
-        Self { matcher, mask: Vec::new(), failure }
+        Self { matcher, name: "grammar", mask: Vec::new(), failure }
+    }
+
+    fn named(grammar: &Grammar, model: &Model, name: &'static str) -> Self {
+        Self { name, ..Self::from_grammar(grammar, model) }
     }
 
     /// Fails if the engine could not compile the grammar.
@@ -108,7 +130,7 @@ impl GrammarConstraint {
 
     /// Any JSON text. Where the engine has no grammar compiler, the generation fails and says so.
     pub fn json(model: &Model) -> Self {
-        Self::from_grammar(&Grammar::json(), model)
+        Self::named(&Grammar::json(), model, "JSON")
     }
 
     pub fn from_grammar(grammar: &Grammar, model: &Model) -> Self {
@@ -116,16 +138,16 @@ impl GrammarConstraint {
     }
 
     pub fn from_json_schema(schema: &str, model: &Model) -> Result<Self> {
-        Self::from_grammar(&Grammar::from_json_schema(schema)?, model).checked()
+        Self::named(&Grammar::from_json_schema(schema)?, model, "JSON schema").checked()
     }
 
     pub fn from_regex(pattern: &str, model: &Model) -> Result<Self> {
-        Self::from_grammar(&Grammar::from_regex(pattern)?, model).checked()
+        Self::named(&Grammar::from_regex(pattern)?, model, "regular expression").checked()
     }
 
     /// A Lark or GBNF grammar.
     pub fn from_ebnf(source: &str, model: &Model) -> Result<Self> {
-        Self::from_grammar(&Grammar::from_ebnf(source)?, model).checked()
+        Self::named(&Grammar::from_ebnf(source)?, model, "EBNF grammar").checked()
     }
 }
 
@@ -134,9 +156,9 @@ impl Constrain for GrammarConstraint {
         if !accepted.is_empty() && self.failure.is_none() {
             self.failure = self.matcher.accept_tokens(accepted).err();
         }
-        self.mask = match self.failure.is_some() || self.matcher.is_terminated() {
-            true => Vec::new(),
-            false => self.matcher.next_token_logit_mask(),
+        self.mask = match self.failure {
+            Some(_) => Vec::new(),
+            None => self.matcher.next_token_logit_mask(),
         };
         &self.mask
     }
@@ -147,5 +169,13 @@ impl Constrain for GrammarConstraint {
 
     fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
+    }
+
+    fn matcher(&self) -> Option<&Matcher> {
+        Some(&self.matcher)
+    }
+
+    fn name(&self) -> String {
+        self.name.to_string()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use crate::executor::block_on;
 use crate::forward::Forward;
 use crate::generator::Generator;
 use crate::model::Model;
@@ -10,6 +11,7 @@ use crate::pie::core::context::Context as RawContext;
 use crate::pie::plus::turns::{Kind, Turn};
 use crate::pie::plus::{bidding, fallible};
 use crate::sample::Sampler;
+use crate::tools::Tool;
 use crate::turns::{turn, Turns};
 use crate::{chat, Result};
 
@@ -73,16 +75,25 @@ impl Context {
         RawContext::delete(model.inner(), name)
     }
 
-    /// Saves what has been computed under a name; buffered tokens are not part of it.
+    /// Saves all tokens, buffered ones too, under a name. A snapshot of that name is replaced.
     pub fn save(&self, name: &str) -> Result<()> {
-        self.check()?;
-        self.raw.save(name)
+        self.whole(|raw| raw.save(name))
     }
 
     /// Saves under a name that the engine makes up, and returns it.
     pub fn snapshot(&self) -> Result<String> {
+        self.whole(RawContext::snapshot)
+    }
+
+    /// Calls `save` on a context that holds the buffered tokens too: a copy, if there are any.
+    fn whole<T>(&self, save: impl FnOnce(&RawContext) -> Result<T>) -> Result<T> {
         self.check()?;
-        self.raw.snapshot()
+        if self.buffer.is_empty() {
+            return save(&self.raw);
+        }
+        let mut copy = self.fork()?;
+        block_on(copy.flush())?;
+        save(&copy.raw)
     }
 
     /// A copy-on-write clone, buffered tokens included.
@@ -116,6 +127,12 @@ impl Context {
         let tools = schemas.iter().map(|schema| schema.as_ref().to_string()).collect();
         self.turns.add(&self.model, &mut self.buffer, Turn { tools, ..turn(Kind::Tools, "") })?;
         Ok(self)
+    }
+
+    /// The same for tools that were made with `#[inferlet::tool]`, or that implement [`Tool`].
+    pub fn equip(&mut self, tools: &[&dyn Tool]) -> Result<&mut Context> {
+        let schemas: Vec<String> = tools.iter().map(|tool| tool.schema()).collect();
+        self.equip_tools(&schemas)
     }
 
     /// Gives a tool's answer back to the model.
@@ -162,7 +179,7 @@ impl Context {
         pass.settle(self, 0, 0).map(drop)
     }
 
-    /// Forgets the last `n` computed tokens. Fails if the working pages hold fewer: committed pages stay.
+    /// Forgets the last `n` computed tokens. Fails if there are fewer.
     pub fn truncate(&mut self, n: u32) -> Result<()> {
         self.turns.settle();
         fallible::truncate_working_page_tokens(&self.raw, n)
@@ -230,6 +247,11 @@ impl Context {
     /// Gives all pages back; the next pass restores them.
     pub fn suspend(&self) -> Result<()> {
         self.raw.suspend()
+    }
+
+    /// Gives all pages back for good, as dropping the context does.
+    pub fn destroy(self) {
+        self.raw.destroy();
     }
 
     pub(crate) fn take_buffer(&mut self) -> Vec<u32> {

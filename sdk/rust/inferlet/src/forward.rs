@@ -2,7 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::context::Context;
-use crate::output::{Output, ProbeHandle, SampleHandle};
+pub use crate::output::{Output, ProbeHandle, SampleHandle};
 use crate::pass::{Plan, Request};
 use crate::sample::{Probe, Sampler};
 use crate::Result;

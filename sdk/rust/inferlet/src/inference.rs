@@ -2,7 +2,7 @@
 
 use crate::model::Tokenizer;
 use crate::pie::core::inference as raw;
-use crate::pie::plus::fallible;
+use crate::pie::plus::{constraints, fallible};
 use crate::Result;
 
 pub use crate::pie::core::inference::{ForwardPass, FutureOutput, SlotOutput};
@@ -73,12 +73,32 @@ impl Matcher {
         self.0.as_ref().err().map(String::as_str)
     }
 
-    /// Advances by these tokens. Fails on a token that the grammar does not allow here.
-    pub fn accept_tokens(&mut self, tokens: &[u32]) -> Result<()> {
-        self.0.as_ref().map_err(String::clone)?.accept_tokens(tokens)
+    pub(crate) fn raw(&self) -> Result<&raw::Matcher> {
+        self.0.as_ref().map_err(String::clone)
     }
 
-    /// The tokens allowed next, as a BRLE over the vocabulary.
+    /// Advances by these tokens, all of them or none. Fails on a token that the grammar does not allow here.
+    pub fn accept_tokens(&mut self, tokens: &[u32]) -> Result<()> {
+        self.raw()?.accept_tokens(tokens)
+    }
+
+    /// Another matcher at the same place of the text.
+    pub fn fork(&self) -> Result<Matcher> {
+        constraints::fork(self.raw()?).map(Self::wrap)
+    }
+
+    /// Takes back the last `tokens` tokens. Fails if the matcher has accepted fewer.
+    pub fn rollback(&mut self, tokens: u32) -> Result<()> {
+        constraints::rollback(self.raw()?, tokens)
+    }
+
+    /// The tokens that must come next; empty where there is a choice.
+    pub fn forced_tokens(&self) -> Result<Vec<u32>> {
+        constraints::forced_tokens(self.raw()?)
+    }
+
+    /// The tokens allowed next, as a BRLE over the vocabulary. Where the text is complete, these are the tokens that end
+    /// a turn.
     pub fn next_token_logit_mask(&self) -> Vec<u32> {
         match &self.0 {
             Ok(matcher) => matcher.next_token_logit_mask(),

@@ -30,7 +30,7 @@ mod context;
 #[doc(hidden)]
 pub mod entry;
 pub mod executor;
-mod forward;
+pub mod forward;
 mod generator;
 pub mod http;
 pub mod inference;
@@ -51,6 +51,16 @@ mod turns;
 mod wait;
 pub mod zo;
 
+/// Generators and their steps.
+pub mod generation {
+    pub use crate::generator::{GenStep, Generator};
+}
+
+/// Types that several parts of the engine's contract share.
+pub mod types {
+    pub use crate::pie::core::types::*;
+}
+
 pub use bindings::pie::core::runtime;
 pub use bindings::{pie, wasi};
 
@@ -62,11 +72,13 @@ pub use executor::{block_on, yield_now};
 pub use forward::Forward;
 pub use generator::{GenStep, Generator};
 pub use inference::{Grammar, Matcher};
-pub use inferlet_macros::{http as http_handler, main};
+pub use inferlet_macros::{http as http_handler, main, tool};
+pub use mcp::McpError;
 pub use model::{Model, Tokenizer};
 pub use output::{Output, ProbeHandle, SampleHandle};
 pub use sample::{Probe, Sampler};
 pub use spec::Speculator;
+pub use tools::Tool;
 pub use wait::{
     ChildExt, ForwardPassExt, FutureBlobExt, FutureOutputExt, FutureStringExt, SubscriptionExt,
 };

@@ -1,8 +1,42 @@
 //! Model Context Protocol servers that the client or the engine registered.
 
+use std::fmt;
+
+/// A JSON-RPC error of a server, or why there is no answer. `?` makes a `String` of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McpError {
+    pub code: i32,
+    pub message: String,
+    /// What the server says beside it, as JSON.
+    pub data: Option<String>,
+}
+
+impl fmt::Display for McpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (code {})", self.message, self.code)?;
+        self.data.as_ref().map_or(Ok(()), |data| write!(f, ": {data}"))
+    }
+}
+
+impl std::error::Error for McpError {}
+
+impl From<McpError> for String {
+    fn from(error: McpError) -> String {
+        error.to_string()
+    }
+}
+
+impl From<crate::pie::mcp::types::Error> for McpError {
+    fn from(error: crate::pie::mcp::types::Error) -> McpError {
+        McpError { code: error.code, message: error.message, data: error.data }
+    }
+}
+
 pub mod client {
+    use super::McpError;
     use crate::pie::mcp::client as raw;
-    use crate::Result;
+
+    type Result<T> = std::result::Result<T, McpError>;
 
     /// Names of the servers that can be connected to.
     pub fn available_servers() -> Vec<String> {
@@ -11,42 +45,41 @@ pub mod client {
 
     /// Opens a session; it closes when dropped.
     pub fn connect(name: &str) -> Result<Session> {
-        raw::connect(name).map(Session).map_err(text)
+        Ok(Session(raw::connect(name)?))
     }
 
     /// A session with one server. Every answer is a JSON text.
     pub struct Session(raw::Session);
 
     impl Session {
+        /// The tools that the server offers.
         pub fn list_tools(&self) -> Result<String> {
-            self.0.list_tools().map_err(text)
+            Ok(self.0.list_tools()?)
         }
 
+        /// Calls a tool.
         pub fn call_tool(&self, name: &str, args_json: &str) -> Result<String> {
-            self.0.call_tool(name, args_json).map_err(text)
+            Ok(self.0.call_tool(name, args_json)?)
         }
 
+        /// The resources that the server offers.
         pub fn list_resources(&self) -> Result<String> {
-            self.0.list_resources().map_err(text)
+            Ok(self.0.list_resources()?)
         }
 
+        /// Reads a resource.
         pub fn read_resource(&self, uri: &str) -> Result<String> {
-            self.0.read_resource(uri).map_err(text)
+            Ok(self.0.read_resource(uri)?)
         }
 
+        /// The prompt templates that the server offers.
         pub fn list_prompts(&self) -> Result<String> {
-            self.0.list_prompts().map_err(text)
+            Ok(self.0.list_prompts()?)
         }
 
+        /// Renders a prompt template.
         pub fn get_prompt(&self, name: &str, args_json: &str) -> Result<String> {
-            self.0.get_prompt(name, args_json).map_err(text)
-        }
-    }
-
-    fn text(error: crate::pie::mcp::types::Error) -> String {
-        match error.data {
-            Some(data) => format!("{} (code {}): {data}", error.message, error.code),
-            None => format!("{} (code {})", error.message, error.code),
+            Ok(self.0.get_prompt(name, args_json)?)
         }
     }
 }

@@ -6,10 +6,12 @@
 use crate::adapter::Adapter;
 use crate::context::{Context, Extent};
 use crate::executor::finish;
+use crate::inference::Matcher;
 use crate::pie::core::inference::{
     ForwardPass, FutureOutput, Output as RawOutput, Sampler as RawSampler, SlotOutput,
 };
 use crate::pie::plus::chains::{self, Chain};
+use crate::pie::plus::constraints;
 use crate::pie::plus::sampling;
 use crate::pie::plus::steps::{self, Given};
 use crate::pie::zo::zo;
@@ -41,6 +43,9 @@ pub(crate) struct Plan {
     pub positions: Vec<u32>,
     /// How many of the last tokens are only scored; the context forgets them after the pass.
     pub scored: u32,
+    /// Guesses that the engine verifies behind the tokens, and their positions. The slots of the first request are then
+    /// as many as the tokens that were chosen.
+    pub drafts: (Vec<u32>, Vec<u32>),
     pub attention: Vec<Vec<u32>>,
     pub logit_mask: Vec<u32>,
     /// None takes the place of a sampler that was cleared.
@@ -59,7 +64,7 @@ impl Plan {
         self.positions.extend((start..).take(tokens.len()));
     }
 
-    /// Where the slots of each request end in the output.
+    /// Where the slots of each request end in an output without drafts.
     pub fn slot_ends(&self) -> Vec<usize> {
         let mut end = 0;
         let slots = self.requests.iter().map(|request| {
@@ -69,28 +74,44 @@ impl Plan {
         slots.collect()
     }
 
-    pub fn submit(&self, ctx: &Context) -> Result<InFlight> {
-        self.submit_behind(ctx, ctx.extent())
+    /// How many tokens the pass may leave in the context.
+    fn room(&self) -> usize {
+        self.tokens.len() + self.drafts.0.len()
     }
 
-    /// The same for a caller that knows what the context holds.
-    pub fn submit_behind(&self, ctx: &Context, extent: Extent) -> Result<InFlight> {
-        let pass = self.build(ctx, extent)?;
+    pub fn submit(&self, ctx: &Context) -> Result<InFlight> {
+        self.submit_behind(ctx, ctx.extent(), &[])
+    }
+
+    /// The same for a caller that knows what the context holds. The engine applies the matchers.
+    pub fn submit_behind(
+        &self,
+        ctx: &Context,
+        extent: Extent,
+        matchers: &[&Matcher],
+    ) -> Result<InFlight> {
+        let pass = self.build(ctx, extent, matchers)?;
         let output = Some(pass.execute()?);
         let slots = self.slot_ends().last().copied().unwrap_or(0);
-        let tokens = self.tokens.len() as u32;
-        Ok(InFlight { output, _pass: Some(pass), slots, before: extent, tokens })
+        let (tokens, reserved) = (self.tokens.len() as u32, self.room() as u32);
+        Ok(InFlight { output, _pass: Some(pass), slots, before: extent, tokens, reserved })
     }
 
     /// Queues the pass as the first of a chain.
-    pub fn submit_chain(&self, ctx: &Context, max_tokens: u32, stops: &[u32]) -> Result<Chain> {
-        let pass = self.build(ctx, ctx.extent())?;
+    pub fn submit_chain(
+        &self,
+        ctx: &Context,
+        matchers: &[&Matcher],
+        max_tokens: u32,
+        stops: &[u32],
+    ) -> Result<Chain> {
+        let pass = self.build(ctx, ctx.extent(), matchers)?;
         chains::run(&pass, max_tokens, stops)
     }
 
-    fn build(&self, ctx: &Context, extent: Extent) -> Result<ForwardPass> {
+    fn build(&self, ctx: &Context, extent: Extent, matchers: &[&Matcher]) -> Result<ForwardPass> {
         let raw = ctx.inner();
-        reserve(ctx, extent, self.tokens.len())?;
+        reserve(ctx, extent, self.room())?;
         let pass = ForwardPass::new(ctx.model().inner());
         pass.context(raw);
         if !self.tokens.is_empty() {
@@ -113,6 +134,12 @@ impl Plan {
         }
         if let Some(seed) = self.seed {
             sampling::seed(&pass, seed);
+        }
+        for matcher in matchers {
+            constraints::constrain(&pass, matcher.raw()?)?;
+        }
+        if !self.drafts.0.is_empty() {
+            pass.input_speculative_tokens(&self.drafts.0, &self.drafts.1);
         }
         if self.wants_drafts {
             pass.output_speculative_tokens(true);
@@ -145,7 +172,8 @@ impl Step<'_> {
         let output = steps::begin(ctx.inner(), self.tokens, self.logit_mask, self.seed, &raw)?;
         let slots = self.sampler.slots_per_row();
         let tokens = self.tokens.len() as u32;
-        Ok(InFlight { output: Some(output), _pass: None, slots, before: extent, tokens })
+        let output = Some(output);
+        Ok(InFlight { output, _pass: None, slots, before: extent, tokens, reserved: tokens })
     }
 }
 
@@ -154,9 +182,13 @@ pub(crate) struct InFlight {
     /// None once it was taken.
     output: Option<FutureOutput>,
     _pass: Option<ForwardPass>,
+    /// The slots that it has at least.
     slots: usize,
     before: Extent,
+    /// The tokens that it adds to the context.
     tokens: u32,
+    /// The tokens that it had room for.
+    reserved: u32,
 }
 
 impl InFlight {
@@ -177,6 +209,13 @@ impl InFlight {
         Ok(output)
     }
 
+    /// The slots that the engine gave beyond those that were certain: one for each draft that it kept.
+    pub fn keep_drafts(&mut self, output: &RawOutput) -> usize {
+        let kept = output.slots.len() - self.slots;
+        self.tokens += kept as u32;
+        kept
+    }
+
     /// Forgets the last `dropped` tokens of the pass, then commits the working pages that are full without
     /// the last `held_back` of the remaining ones, which the caller may still forget. Returns what the
     /// context holds then.
@@ -192,7 +231,7 @@ impl InFlight {
         }
         Ok(Extent {
             committed_pages: committed_pages + pages,
-            working_pages: self.before.pages_with(self.tokens, ctx.page_size()) - pages,
+            working_pages: self.before.pages_with(self.reserved, ctx.page_size()) - pages,
             working_tokens: working_tokens - pages * ctx.page_size(),
         })
     }

@@ -8,5 +8,6 @@ pub use crate::model::Model;
 pub use crate::output::{Output, ProbeHandle, SampleHandle};
 pub use crate::sample::{Probe, Sampler};
 pub use crate::spec::Speculator;
+pub use crate::tools::Tool;
 pub use crate::wait::{ForwardPassExt, FutureStringExt, SubscriptionExt};
-pub use crate::{chat, main, messaging, reasoning, runtime, tools, Result, Schema};
+pub use crate::{chat, main, messaging, reasoning, runtime, tool, tools, Result, Schema};

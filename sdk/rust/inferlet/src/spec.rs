@@ -2,18 +2,20 @@
 
 /// Proposes tokens that the next pass verifies.
 pub trait Speculator: Send {
-    /// Draft tokens and their absolute positions. Empty = no speculation in this step.
+    /// Draft tokens and their absolute positions. Without positions, the drafts follow the sequence. Empty = no
+    /// speculation in this step.
     fn draft(&mut self) -> (Vec<u32>, Vec<u32>);
 
     /// Is called with the tokens that were accepted: the drafts that matched, then the model's own next token.
     fn accept(&mut self, accepted: &[u32]);
 
-    /// Is called when the last `n` drafted tokens were not accepted.
+    /// Is called when the last `n` drafted tokens were not accepted: because the model chose another token, a constraint
+    /// refuses them, or the generation has ended before them.
     fn rollback(&mut self, n: u32) {
         let _ = n;
     }
 
-    /// Goes back to the initial state.
+    /// Goes back to the initial state. Is called when the generation has ended.
     fn reset(&mut self) {}
 }
 
@@ -26,23 +28,4 @@ pub(crate) enum Drafter {
         tokens: Vec<u32>,
         positions: Vec<u32>,
     },
-}
-
-/// How many drafts the chosen tokens confirm. `chosen[i]` is the model's choice in place of `drafts[i]`; `chosen` has
-/// one token more.
-pub(crate) fn confirmed(drafts: &[u32], chosen: &[u32]) -> usize {
-    drafts.iter().zip(chosen).take_while(|(draft, chosen)| draft == chosen).count()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::confirmed;
-
-    #[test]
-    fn drafts_hold_until_the_first_that_differs() {
-        assert_eq!(confirmed(&[1, 2, 3], &[1, 2, 9, 4]), 2);
-        assert_eq!(confirmed(&[1, 2], &[1, 2, 3]), 2);
-        assert_eq!(confirmed(&[1], &[2, 5]), 0);
-        assert_eq!(confirmed(&[], &[2]), 0);
-    }
 }

@@ -6,6 +6,51 @@ use crate::pie::instruct::tool_use as raw;
 use crate::pie::plus::calls::assembling;
 use crate::pie::plus::fallible;
 use crate::Result;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use std::any::Any;
+
+/// Something that a model may call. `#[inferlet::tool]` implements it for a function.
+pub trait Tool {
+    /// The name that the model calls.
+    fn name(&self) -> &str;
+    /// What the tool does, for the model.
+    fn description(&self) -> &str;
+    /// The JSON text that tells the model of the tool: name, description, and the schema of the arguments.
+    fn schema(&self) -> String;
+}
+
+/// What `#[inferlet::tool]` reads arguments with.
+#[doc(hidden)]
+pub fn arguments<T: DeserializeOwned>(tool: &str, json: &str) -> Result<T> {
+    let json = if json.trim().is_empty() { "{}" } else { json };
+    serde_json::from_str(json)
+        .map_err(|error| format!("the arguments of {tool} are wrong: {error}"))
+}
+
+/// What `#[inferlet::tool]` writes answers with: a `String` as it is, anything else as JSON.
+#[doc(hidden)]
+pub fn answer<T: Serialize + 'static>(answer: T) -> Result<String> {
+    if let Some(text) = (&answer as &dyn Any).downcast_ref::<String>() {
+        return Ok(text.clone());
+    }
+    serde_json::to_string(&answer)
+        .map_err(|error| format!("the answer cannot be written as JSON: {error}"))
+}
+
+/// What `#[inferlet::tool]` describes itself with.
+#[doc(hidden)]
+pub fn schema<T: JsonSchema>(name: &str, description: &str) -> String {
+    let mut parameters = crate::generator::schema_value::<T>();
+    if let Some(entries) = parameters.as_object_mut() {
+        entries.remove("$schema");
+        entries.remove("title");
+        entries.entry("properties").or_insert_with(|| serde_json::json!({}));
+    }
+    serde_json::json!({ "name": name, "description": description, "parameters": parameters })
+        .to_string()
+}
 
 /// What a batch of tokens meant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //! what counts is that names, types and borrows are as documented. `#[inferlet::main]` is covered by the examples.
 #![allow(dead_code, unused_mut, unused_variables)]
 
+use std::future::Future;
 use std::time::Duration;
 
 use inferlet::prelude::*;
@@ -187,6 +188,9 @@ fn matcher(model: &Model, grammar_src: &str, prefix_tokens: Vec<u32>) -> Result<
     let mask = m.next_token_logit_mask();
     let done = m.is_terminated();
     m.reset();
+    let fork: Matcher = m.fork()?;
+    m.rollback(1)?;
+    let _: Vec<u32> = m.forced_tokens()?;
     let _ = GrammarConstraint::new(m);
     let _ = GrammarConstraint::from_ebnf(grammar_src, model)?;
     Ok(())
@@ -254,4 +258,43 @@ async fn talking() -> Result<String> {
 
 fn bytes_for_the_prelude(pass: &inferlet::inference::ForwardPass) {
     let _ = pass.execute_async();
+}
+
+/// Adds two numbers.
+#[inferlet::tool]
+async fn add(
+    /// The first number.
+    a: i32,
+    b: Option<u8>,
+) -> Result<i32> {
+    Ok(a + i32::from(b.unwrap_or_default()))
+}
+
+/// Says hello.
+#[inferlet::tool]
+fn greet(name: String) -> String {
+    format!("hello {name}")
+}
+
+fn equipped(ctx: &mut Context) -> Result<()> {
+    ctx.equip(&[&add, &greet])?;
+    Ok(())
+}
+
+#[test]
+fn a_tool_describes_itself_and_is_called_with_json() {
+    let schema: serde_json::Value = serde_json::from_str(&add.schema()).unwrap();
+    assert_eq!(schema["name"], "add");
+    assert_eq!(schema["description"], "Adds two numbers.");
+    let parameters = &schema["parameters"];
+    assert_eq!(parameters["required"], serde_json::json!(["a"]));
+    assert_eq!(parameters["properties"]["a"]["description"], "The first number.");
+    assert_eq!(parameters["properties"]["b"]["maximum"], 255);
+
+    let run =
+        futures::executor::block_on::<std::pin::Pin<Box<dyn Future<Output = Result<String>>>>>;
+    assert_eq!(run(Box::pin(add::call(r#"{"a": 2, "b": 3}"#))).unwrap(), "5");
+    assert_eq!(run(Box::pin(greet::call(r#"{"name": "pie"}"#))).unwrap(), "hello pie");
+    assert!(run(Box::pin(add::call(r#"{"a": "x"}"#))).unwrap_err().contains("arguments of add"));
+    assert_eq!(greet::call_typed("you".into()), "hello you");
 }

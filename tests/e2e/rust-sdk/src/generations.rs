@@ -7,7 +7,7 @@ use inferlet::prelude::*;
 use inferlet::Constrain;
 use serde_json::{json, Value};
 
-use crate::{asked, next_token};
+use crate::{asked, model, next_token};
 
 /// `g.accept` after a step replaces the step's token, in the count and in the cache.
 pub async fn accept_overrides() -> Result<Value> {
@@ -179,8 +179,7 @@ pub async fn no_tokens() -> Result<Value> {
 }
 
 pub async fn nothing_to_continue() -> Result<Value> {
-    let mut ctx = asked()?;
-    ctx.flush().await?;
+    let mut ctx = Context::new(&model()?)?;
     let error = ctx
         .generate(Sampler::Argmax)
         .max_tokens(4)

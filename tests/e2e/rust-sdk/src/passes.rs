@@ -52,7 +52,7 @@ pub async fn pages() -> Result<Value> {
     ctx.flush().await?;
     let raw = ctx.inner();
     let counts = [raw.committed_page_count(), raw.working_page_token_count()];
-    let too_many = ctx.truncate(4).unwrap_err();
+    let too_many = ctx.truncate(1000).unwrap_err();
     ctx.truncate(3)?;
     let length = ctx.seq_len();
     ctx.inner().reserve_working_pages(2)?;

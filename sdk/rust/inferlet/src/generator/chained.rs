@@ -25,11 +25,11 @@ pub(super) struct Chained<'ctx> {
 }
 
 impl Options {
-    /// Whether nothing has to be decided here between two tokens.
+    /// Whether nothing has to be decided here between two tokens. The engine follows matchers by itself.
     fn chainable(&self) -> bool {
-        self.constraints.is_empty()
+        self.constraints.iter().all(|constraint| constraint.matcher().is_some())
             && self.each_step.is_empty()
-            && matches!(self.drafter, Drafter::None)
+            && !matches!(self.drafter, Drafter::Custom(_))
     }
 }
 
@@ -42,18 +42,21 @@ impl<'ctx> Chained<'ctx> {
         if !state.options.chainable() {
             return Ok(None);
         }
-        state.advance()?;
+        state.advance(true)?;
         if state.done {
             return Ok(None);
         }
         let mut plan = state.plan(state.ctx.seq_len())?;
-        let sampled = plan.tokens.len() as u32 - 1;
+        let sampled = (plan.tokens.len() as u32).saturating_sub(1);
         plan.requests.push(Some(Request::sample(&[sampled], state.options.sampler)));
         let max_tokens = state.room().try_into().unwrap_or(u32::MAX);
         let stops = [&state.options.stops, ends].concat();
         state.expect();
         let tokens_before = state.ctx.inner().working_page_token_count();
-        let Ok(chain) = plan.submit_chain(state.ctx, max_tokens, &stops) else { return Ok(None) };
+        let matchers = state.matchers();
+        let Ok(chain) = plan.submit_chain(state.ctx, &matchers, max_tokens, &stops) else {
+            return Ok(None);
+        };
         let input = Some(state.ctx.take_buffer());
         Ok(Some(Self { state: shared.clone(), chain, input, tokens_before, ended: false }))
     }
@@ -63,6 +66,7 @@ impl<'ctx> Chained<'ctx> {
         while !self.ended {
             let progress = self.chain.take().inspect_err(|_| self.undo())?;
             self.ended = progress.ended.is_some();
+            self.state.borrow_mut().done |= progress.ended == Some(Ending::Complete);
             if !progress.tokens.is_empty() {
                 return Ok(Some(self.accept(progress.tokens)));
             }
@@ -84,7 +88,7 @@ impl<'ctx> Chained<'ctx> {
         let last = tokens.len() - 1;
         let cut = cut(&tokens, &state.options.stops, state.room());
         tokens.truncate(cut.kept);
-        state.done = cut.ends;
+        state.done |= cut.ends;
         state.generated += tokens.len();
         state.steps += last as u64 + 1;
         if self.input.take().is_none() {

@@ -2,10 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use crate::{chat, Result};
+use crate::{chat, Grammar, Result};
 
 use super::chained::Chained;
+use super::schema::schema_value;
+use super::thoughts::Thoughts;
 use super::Generator;
 
 /// A generation on its way to its end, in batches of accepted tokens.
@@ -69,14 +72,58 @@ impl<'ctx> Generator<'ctx> {
         Ok(text)
     }
 
-    /// Runs to the end under the JSON Schema of `T`, and parses the text as a `T`.
+    /// Runs under the JSON Schema of `T` until the document is complete, and parses it as a `T`. A model that reasons may
+    /// think before it: see [`think_first`](Generator::think_first).
     pub async fn collect_json<T: JsonSchema + DeserializeOwned>(self) -> Result<T> {
-        let schema = serde_json::to_string(&schemars::schema_for!(T))
-            .map_err(|error| format!("the type has no JSON Schema: {error}"))?;
+        self.collect_json_with(&schema_value::<T>().to_string()).await
+    }
+
+    /// The same with a JSON Schema of your own. `T` may be `serde_json::Value`.
+    pub async fn collect_json_with<T: DeserializeOwned>(self, schema: &str) -> Result<T> {
         let model = self.state.borrow().ctx.model().clone();
-        let constrained = self.constrain_with(crate::JsonSchema(&schema))?;
-        let text = model.tokenizer().decode(&constrained.collect_tokens().await?)?;
-        serde_json::from_str(&text)
-            .map_err(|error| format!("the model's JSON is not usable: {error} in {text}"))
+        let thinks_first = self.state.borrow().options.thinks_first;
+        let thoughts = Thoughts::of(&model)?.filter(|thoughts| thoughts.begun || thinks_first);
+        let constrained = match &thoughts {
+            None => self.constrain_with(crate::JsonSchema(schema))?,
+            Some(thoughts) => {
+                Grammar::from_json_schema(schema)?; // says what is wrong with it
+                self.constrain_with(crate::Ebnf(&thoughts.grammar(schema)))?
+            }
+        };
+        let state = constrained.state.clone();
+        let tokens = constrained.collect_tokens().await?;
+        let text = match &thoughts {
+            None => model.tokenizer().decode(&tokens)?,
+            Some(thoughts) => thoughts.document(&model, &tokens)?,
+        };
+        let mut value: Value = serde_json::from_str(&text).map_err(|error| {
+            let count = state.borrow().generated;
+            format!("the JSON document is not complete after {count} tokens: {error} in {text}")
+        })?;
+        make_zero_whole(&mut value);
+        serde_json::from_value(value)
+            .map_err(|error| format!("the JSON document does not fit the type: {error} in {text}"))
+    }
+}
+
+/// serde_json reads `-0`, which is an integer by its schema, as a float.
+fn make_zero_whole(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.as_f64() == Some(0.0) => *value = 0.into(),
+        Value::Array(items) => items.iter_mut().for_each(make_zero_whole),
+        Value::Object(entries) => entries.values_mut().for_each(make_zero_whole),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minus_zero_is_an_integer() {
+        let mut value: Value = serde_json::from_str(r#"{"a": [-0, 1.5, "-0"]}"#).unwrap();
+        make_zero_whole(&mut value);
+        assert_eq!(value, serde_json::json!({"a": [0, 1.5, "-0"]}));
     }
 }

@@ -8,8 +8,10 @@
 mod chained;
 mod collect;
 mod cut;
+mod schema;
 mod state;
 mod step;
+mod thoughts;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,6 +26,7 @@ use crate::sample::{Probe, Sampler};
 use crate::spec::{Drafter, Speculator};
 use crate::Result;
 
+pub(crate) use schema::schema_value;
 use state::{Options, State};
 pub use step::GenStep;
 
@@ -45,6 +48,7 @@ impl<'ctx> Generator<'ctx> {
             let state = &mut *self.state.borrow_mut();
             set(&mut state.options);
             state.expects_anew = true;
+            state.mask = None;
         }
         self
     }
@@ -82,6 +86,12 @@ impl<'ctx> Generator<'ctx> {
         Ok(self.constrain(constraint))
     }
 
+    /// Lets a model that reasons think before the document of `collect_json`. A model whose turn begins with its thoughts
+    /// always does.
+    pub fn think_first(self) -> Self {
+        self.with(|options| options.thinks_first = true)
+    }
+
     /// A fixed mask for every step, beside the constraints: BRLE over the vocabulary, true = allowed.
     pub fn logit_mask(self, brle: &[u32]) -> Self {
         self.with(|options| options.logit_mask = brle.to_vec())
@@ -117,7 +127,7 @@ impl<'ctx> Generator<'ctx> {
         self.with(|options| options.horizon = Some(n))
     }
 
-    /// Probes every step. Index 0 is the row that is sampled, the following ones its drafts.
+    /// Probes every step. Index 0 is the row that is sampled.
     pub fn probe_each_step<P: Probe>(&mut self, index: u32, probe: P) -> ProbeHandle<P> {
         let each_step = &mut self.state.borrow_mut().options.each_step;
         each_step.push(Request::probe(index, &probe));
@@ -144,7 +154,8 @@ impl<'ctx> Generator<'ctx> {
     #[allow(clippy::should_implement_trait)] // `Iterator::next` could not report an error this way
     pub fn next(&mut self) -> Result<Option<GenStep<'ctx>>> {
         let mut state = self.state.borrow_mut();
-        state.advance()?;
+        let engine_matches = state.engine_matches();
+        state.advance(engine_matches)?;
         if state.done {
             return Ok(None);
         }

@@ -5,11 +5,12 @@ use crate::brle;
 use crate::chat;
 use crate::constrain::Constrain;
 use crate::context::{Context, Extent};
+use crate::inference::Matcher;
 use crate::output::{Output, SampleHandle};
 use crate::pass::{InFlight, Plan, Request, Step};
 use crate::pie::core::inference::Output as RawOutput;
 use crate::sample::Sampler;
-use crate::spec::{confirmed, Drafter};
+use crate::spec::Drafter;
 use crate::Result;
 
 use super::cut::cut;
@@ -29,6 +30,7 @@ pub(super) struct Options {
     pub zo_seed: Option<i64>,
     pub seed: Option<u64>,
     pub horizon: Option<usize>,
+    pub thinks_first: bool,
     /// Rows count from the sampled one.
     pub each_step: Vec<Request>,
 }
@@ -43,10 +45,12 @@ pub(super) struct State<'ctx> {
     fresh: Vec<u32>,
     /// What the last step accepted by itself, as long as the program may still override it.
     auto: Option<Auto>,
-    /// The mask of the next step; None before the first one.
-    mask: Option<Vec<u32>>,
+    /// The mask of the next step; None while it is not known.
+    pub mask: Option<Vec<u32>>,
     /// What the context holds, where that is known without asking: nobody else has it meanwhile.
     extent: Option<Extent>,
+    /// The speculator was told that the generation has ended.
+    was_reset: bool,
     /// The engine does not know yet how long this generation will be, or it has changed by more than one token a pass.
     pub expects_anew: bool,
     /// The last step's pass: let go once the next one is queued, when the engine has something to do.
@@ -70,7 +74,8 @@ pub(super) struct StepRequests {
 pub(super) struct Submitted {
     pub pass: InFlight,
     input: Vec<u32>,
-    drafts: Vec<u32>,
+    /// How many tokens were drafted.
+    drafted: usize,
     slot_ends: Vec<usize>,
     samples: bool,
 }
@@ -88,6 +93,7 @@ impl<'ctx> State<'ctx> {
             zo_seed: None,
             seed: None,
             horizon: None,
+            thinks_first: false,
             each_step: Vec::new(),
         };
         Self {
@@ -100,34 +106,85 @@ impl<'ctx> State<'ctx> {
             auto: None,
             mask: None,
             extent: None,
+            was_reset: false,
             expects_anew: true,
             spent: None,
         }
     }
 
-    /// Before a step: tells the constraints and the speculator what was accepted, and works out the mask.
-    pub fn advance(&mut self) -> Result<()> {
+    /// Before a step or a chain: tells the constraints and the speculator what was accepted, and works out the mask,
+    /// unless the engine applies the constraints, which are matchers then.
+    pub fn advance(&mut self, engine_matches: bool) -> Result<()> {
         self.ctx.check()?;
         self.auto = None;
         let fresh = std::mem::take(&mut self.fresh);
-        if let (Drafter::Custom(speculator), false) = (&mut self.options.drafter, fresh.is_empty())
-        {
-            speculator.accept(&fresh);
-        }
         self.done |= self.options.max_tokens.is_some_and(|max| self.generated >= max);
-        if self.done || (self.mask.is_some() && fresh.is_empty()) {
+        if !self.done {
+            self.advance_constraints(&fresh, engine_matches)?;
+        }
+        if let Drafter::Custom(speculator) = &mut self.options.drafter {
+            if !fresh.is_empty() {
+                speculator.accept(&fresh);
+            }
+            if self.done && !std::mem::replace(&mut self.was_reset, true) {
+                speculator.reset();
+            }
+        }
+        Ok(())
+    }
+
+    fn advance_constraints(&mut self, fresh: &[u32], engine_matches: bool) -> Result<()> {
+        if self.mask.is_some() && fresh.is_empty() {
             return Ok(());
         }
         let mut mask = self.options.logit_mask.clone();
+        // The text is complete when all grammars say so. One that has ended before allows the end only.
+        let (mut grammars, mut complete) = (0, 0);
         for constraint in &mut self.options.constraints {
-            mask = brle::and(&mask, constraint.step(&fresh));
+            if !engine_matches {
+                mask = brle::and(&mask, constraint.step(fresh));
+            } else if let (Some(matcher), false) = (constraint.matcher(), fresh.is_empty()) {
+                matcher.raw()?.accept_tokens(fresh)?;
+            }
             if let Some(failure) = constraint.failure() {
                 return Err(failure.to_string());
             }
-            self.done |= constraint.is_finished();
+            let is_finished = constraint.is_finished();
+            match constraint.matcher() {
+                Some(_) => {
+                    (grammars, complete) = (grammars + 1, complete + usize::from(is_finished))
+                }
+                None => self.done |= is_finished,
+            }
         }
-        self.mask = Some(mask);
+        self.done |= grammars > 0 && complete == grammars;
+        if !self.done && brle::is_none(&mask) {
+            return Err(self.nothing_allowed());
+        }
+        self.mask = (!engine_matches).then_some(mask);
         Ok(())
+    }
+
+    /// Whether the engine applies the constraints to the steps. It does where tokens are drafted, because a mask holds for
+    /// one position only.
+    pub fn engine_matches(&self) -> bool {
+        let is_matcher = |constraint: &Box<dyn Constrain>| constraint.matcher().is_some();
+        !matches!(self.options.drafter, Drafter::None)
+            && self.options.constraints.iter().all(is_matcher)
+    }
+
+    /// The matchers behind the constraints. A constraint of the program's own has none.
+    pub fn matchers(&self) -> Vec<&Matcher> {
+        self.options.constraints.iter().filter_map(|constraint| constraint.matcher()).collect()
+    }
+
+    fn nothing_allowed(&self) -> String {
+        let mut names: Vec<String> = self.options.constraints.iter().map(|c| c.name()).collect();
+        if !self.options.logit_mask.is_empty() {
+            names.push("the logit mask".into());
+        }
+        let (position, names) = (self.generated, names.join(", "));
+        format!("no token is allowed at position {position} of the text by all of: {names}")
     }
 
     /// Queues a step: the buffer is its input, its last row is sampled.
@@ -136,30 +193,34 @@ impl<'ctx> State<'ctx> {
         let extent = self.extent.take().unwrap_or_else(|| self.ctx.extent());
         if let Some(pass) = self.submit_short(step, extent) {
             let slot_ends = vec![self.options.sampler.slots_per_row()];
-            return Ok(self.submitted(pass?, Vec::new(), slot_ends, true));
+            return Ok(self.submitted(pass?, 0, slot_ends, true));
         }
         let start = extent.committed_pages * self.ctx.page_size() + extent.working_tokens;
         let mut plan = self.plan(start)?;
-        let sampled = plan.tokens.len() as u32 - 1;
+        let sampled = (plan.tokens.len() as u32).saturating_sub(1);
 
-        let (drafts, positions) = if step.samples { self.draft() } else { Default::default() };
-        if positions.len() == drafts.len() {
-            plan.tokens.extend_from_slice(&drafts);
-            plan.positions.extend_from_slice(&positions);
-        } else {
-            plan.input(&drafts, start + sampled + 1);
+        // A pass with drafts has its sampler alone.
+        let has_probes = step.each_step > 0 || !step.probes.is_empty();
+        let may_draft = step.samples && !plan.tokens.is_empty() && !has_probes;
+        let (drafts, mut positions) = if may_draft { self.draft()? } else { Default::default() };
+        if positions.is_empty() {
+            positions = (start + sampled + 1..).take(drafts.len()).collect();
         }
+        let drafted = drafts.len();
+        let fit = self.room().saturating_sub(1);
+        plan.drafts = (drafts, positions);
+        plan.drafts.0.truncate(fit);
+        plan.drafts.1.truncate(fit);
 
-        let rows: Vec<u32> = (sampled..=sampled + drafts.len() as u32).collect();
-        plan.requests.push(step.samples.then(|| Request::sample(&rows, self.options.sampler)));
-        for request in &self.options.each_step[..step.each_step] {
+        plan.requests.push(step.samples.then(|| Request::sample(&[sampled], self.options.sampler)));
+        for request in self.options.each_step[..step.each_step].iter().chain(&step.probes) {
             let rows = request.rows.iter().map(|row| row + sampled).collect();
             plan.requests.push(Some(Request { rows, ..request.clone() }));
         }
-        plan.requests.extend(step.probes.iter().cloned().map(Some));
 
-        let pass = plan.submit_behind(self.ctx, extent)?;
-        Ok(self.submitted(pass, drafts, plan.slot_ends(), step.samples))
+        let matchers = if self.engine_matches() { self.matchers() } else { Vec::new() };
+        let pass = plan.submit_behind(self.ctx, extent, &matchers)?;
+        Ok(self.submitted(pass, drafted, plan.slot_ends(), step.samples))
     }
 
     /// None: more is asked for than a short step has.
@@ -187,18 +248,19 @@ impl<'ctx> State<'ctx> {
     fn submitted(
         &mut self,
         pass: InFlight,
-        drafts: Vec<u32>,
+        drafted: usize,
         slot_ends: Vec<usize>,
         samples: bool,
     ) -> Submitted {
         self.spent = None;
         self.steps += 1;
-        Submitted { pass, input: self.ctx.take_buffer(), drafts, slot_ends, samples }
+        Submitted { pass, input: self.ctx.take_buffer(), drafted, slot_ends, samples }
     }
 
     /// A pass over the buffer, which continues the sequence from `start`; nothing is read yet.
     pub fn plan(&self, start: u32) -> Result<Plan> {
-        if self.ctx.buffer().is_empty() {
+        // A generation may begin behind what was flushed: it samples the last position.
+        if self.ctx.buffer().is_empty() && (self.steps > 0 || start == 0) {
             return Err(match self.steps {
                 0 => "empty input: nothing to continue from. Append tokens or call cue() before generate()",
                 _ => "empty input: the last step's tokens were not accepted. Call accept() after a step without sampler",
@@ -206,7 +268,7 @@ impl<'ctx> State<'ctx> {
             .into());
         }
         let mut plan = Plan {
-            logit_mask: self.mask.clone().unwrap_or_default(),
+            logit_mask: self.mask.clone().unwrap_or_else(|| self.options.logit_mask.clone()),
             adapter: self.options.adapter.clone(),
             zo_seed: self.options.zo_seed,
             seed: self.options.seed.map(|seed| seed.wrapping_add(self.steps)),
@@ -230,19 +292,24 @@ impl<'ctx> State<'ctx> {
         }
     }
 
-    /// The guesses to verify in this step. A constraint's mask holds for one position, hence none with it.
-    fn draft(&mut self) -> (Vec<u32>, Vec<u32>) {
-        let room =
-            self.options.max_tokens.map_or(usize::MAX, |max| max.saturating_sub(self.generated));
-        if !self.options.constraints.is_empty() || room <= 1 {
-            return Default::default();
+    /// The guesses to verify in this step, and their positions. Beside a constraint of the program's own there are none:
+    /// its mask holds for one position.
+    fn draft(&mut self) -> Result<(Vec<u32>, Vec<u32>)> {
+        let several_draws = self.options.sampler.slots_per_row() > 1;
+        if !self.engine_matches() || several_draws || self.room() <= 1 {
+            return Ok(Default::default());
         }
-        match &mut self.options.drafter {
+        let (tokens, positions) = match &mut self.options.drafter {
             Drafter::None => Default::default(),
             Drafter::Custom(speculator) => speculator.draft(),
             Drafter::Engine { tokens, positions } => {
                 (std::mem::take(tokens), std::mem::take(positions))
             }
+        };
+        match positions.len() {
+            0 => Ok((tokens, positions)),
+            n if n == tokens.len() => Ok((tokens, positions)),
+            n => Err(format!("draft() returned {} tokens but {n} positions", tokens.len())),
         }
     }
 
@@ -255,11 +322,14 @@ impl<'ctx> State<'ctx> {
 
     /// After a step has run: accepts what its sampler chose and settles the pages.
     pub fn settle(&mut self, submitted: Submitted, raw: RawOutput) -> Result<Output> {
-        let Submitted { pass, drafts, slot_ends, samples, .. } = submitted;
+        let Submitted { mut pass, drafted, mut slot_ends, samples, .. } = submitted;
         if let Drafter::Engine { tokens, positions } = &mut self.options.drafter {
             *tokens = raw.spec_tokens.clone();
             *positions = raw.spec_positions.clone();
         }
+        let matched = pass.keep_drafts(&raw);
+        slot_ends.iter_mut().for_each(|end| *end += matched);
+        self.steps += matched as u64; // a step that chose several tokens stands for as many
         let sampler = SampleHandle(0);
         let mut output = Output::new(raw, slot_ends, samples.then_some(sampler));
         if !samples {
@@ -270,8 +340,6 @@ impl<'ctx> State<'ctx> {
 
         let draws = self.options.sampler.slots_per_row();
         let mut chosen: Vec<u32> = output.tokens_at(sampler).into_iter().step_by(draws).collect();
-        let matched = confirmed(&drafts, &chosen);
-        chosen.truncate(matched + 1);
         let room = self.room();
         let cut = cut(&chosen, &self.options.stops, room);
         chosen.truncate(cut.kept);
@@ -284,14 +352,13 @@ impl<'ctx> State<'ctx> {
         let stopped = cut.ends && cut.kept < room;
         let computed = if stopped { cut.kept } else { cut.kept.saturating_sub(1) };
         let drafts_in_context = matched.min(computed);
-        let dropped = (drafts.len() - drafts_in_context) as u32;
+        let dropped = (matched - drafts_in_context) as u32;
         self.extent = Some(pass.settle(self.ctx, dropped, drafts_in_context as u32)?);
         self.spent = Some(pass);
         let accepted = matched.min(cut.kept);
-        if let (Drafter::Custom(speculator), true) =
-            (&mut self.options.drafter, accepted < drafts.len())
+        if let (Drafter::Custom(speculator), true) = (&mut self.options.drafter, accepted < drafted)
         {
-            speculator.rollback((drafts.len() - accepted) as u32);
+            speculator.rollback((drafted - accepted) as u32);
         }
         let last = &chosen[drafts_in_context.min(chosen.len())..];
         self.ctx.append(last);

@@ -28,8 +28,7 @@ impl<'ctx> GenStep<'ctx> {
         self
     }
 
-    /// Probes an input row of this step. A step after the first has one row, 0; the first has a row for
-    /// every buffered token.
+    /// Probes this step. Index 0 is the row that is sampled.
     pub fn probe<P: Probe>(&mut self, index: u32, probe: P) -> ProbeHandle<P> {
         self.requests.probes.push(Request::probe(index, &probe));
         // Request 0 is the sampler, then come the probes of every step.

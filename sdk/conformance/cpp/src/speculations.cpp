@@ -1,0 +1,82 @@
+// Cases about speculation: the same tokens in fewer passes.
+#include "constraints.h"
+
+using namespace inferlet;
+
+namespace {
+
+// Drafts what is known to come, with a mistake at every third place, and notes its calls.
+class Drafter : public Speculator {
+ public:
+  Drafter(Tokens truth, size_t n, std::shared_ptr<Json> calls)
+      : truth_(std::move(truth)), n_(n), calls_(std::move(calls)) {}
+
+  std::pair<Tokens, Tokens> Draft() override {
+    Tokens ahead;
+    for (size_t i = at_; i < truth_.size() && i < at_ + n_; ++i) {
+      ahead.push_back(i % 3 != 2 ? truth_[i] : truth_[i] ^ 1);
+    }
+    calls_->Append(Json::Array({"draft", ahead.size()}));
+    return {ahead, {}};
+  }
+  void Accept(std::span<const uint32_t> accepted) override {
+    at_ += accepted.size();
+    calls_->Append(Json::Array({"accept", accepted.size()}));
+  }
+  void Rollback(uint32_t n) override { calls_->Append(Json::Array({"rollback", n})); }
+  void Reset() override { calls_->Append(Json::Array({"reset"})); }
+
+ private:
+  Tokens truth_;
+  size_t n_;
+  size_t at_ = 0;
+  std::shared_ptr<Json> calls_;
+};
+
+Result<Generator> Constrained(Context& context, const Json& input) {
+  Generator generator = PIE_TRY_SYNC(Drawn(context, input));
+  if (!PIE_TRY_SYNC(input.Get<std::string>("kind")).empty()) {
+    generator.Constrain(PIE_TRY_SYNC(ConstraintOf(input)));
+  }
+  return generator;
+}
+
+Task<Result<Json>> Speculate(const Json& input) {
+  Context context = PIE_TRY(AskedContext(input)), other = PIE_TRY(AskedContext(input));
+  Generator plain = PIE_TRY(Constrained(context, input));
+  const Tokens truth = PIE_TRY(co_await plain.CollectTokens());
+  const auto calls = std::make_shared<Json>(Json::Array());
+  Generator drafted = PIE_TRY(Constrained(other, input));
+  const auto n = PIE_TRY(input.Get<size_t>("n"));
+  drafted.Speculator(std::make_unique<Drafter>(truth, n, calls));
+  const bool same = PIE_TRY(co_await drafted.CollectTokens()) == truth;
+  co_return Json::Object(
+      {{"tokens", truth},
+       {"same", same},
+       {"same_state", GenerationState(other, drafted) == GenerationState(context, plain)},
+       {"calls", *calls}});
+}
+
+Task<Result<Json>> System(const Json& input) {
+  Context context = PIE_TRY(AskedContext(input)), a = PIE_TRY(AskedContext(input)),
+          b = PIE_TRY(AskedContext(input));
+  Generator plain = PIE_TRY(Drawn(context, input));
+  const Tokens truth = PIE_TRY(co_await plain.CollectTokens());
+  const Json state = GenerationState(context, plain);
+  Generator chained = PIE_TRY(Drawn(a, input)).SystemSpeculation();
+  const bool same = PIE_TRY(co_await chained.CollectTokens()) == truth;
+  Generator stepped = PIE_TRY(Drawn(b, input)).SystemSpeculation();
+  Tokens tokens;
+  while (auto step = PIE_TRY(stepped.Next())) {
+    tokens.append_range(PIE_TRY(co_await step->Execute()).tokens);
+  }
+  co_return Json::Object(
+      {{"same", same && GenerationState(a, chained) == state},
+       {"same_stepped", tokens == truth && GenerationState(b, stepped) == state}});
+}
+
+}  // namespace
+
+Cases SpeculationCases() {
+  return {{"speculate", Speculate}, {"system_speculation", System}};
+}

@@ -1,0 +1,31 @@
+/** What `ctx.generate` can be told. */
+import type { Adapter } from './adapter.ts';
+import type { Constraint, Schema } from './constraint.ts';
+import type { Seed } from './pass.ts';
+import type { Speculator } from './speculation.ts';
+import type { Tokens } from './tokens.ts';
+
+export interface GenerateOptions {
+  /** Stop after this many tokens. */
+  maxTokens?: number | undefined;
+  /** Ids that also end the generation, beside the model's own, which end a turn or the text. */
+  stop?: Tokens | undefined;
+  /** Constraints, which hold together. */
+  constrain?: Schema | Constraint | readonly (Schema | Constraint)[] | undefined;
+  /** A mask for every step; it holds together with the constraints. */
+  logitMask?: Tokens | undefined;
+  /** A drafter of your own. */
+  speculator?: Speculator | undefined;
+  /** The engine's own drafter. */
+  systemSpeculation?: boolean | undefined;
+  /** A LoRA adapter for every step. */
+  adapter?: Adapter | undefined;
+  /** An Evolution Strategies seed for every step. */
+  zoSeed?: Seed | undefined;
+  /** Makes the random choices reproducible: step i draws from `seed + i`. */
+  seed?: Seed | undefined;
+  /** The expected length, from which the bid for pages follows. */
+  horizon?: number | undefined;
+  /** Open the model's turn (`ctx.cue()`) now. Default true. */
+  autoFlush?: boolean | undefined;
+}

@@ -1,0 +1,148 @@
+// Grammars, matchers and constraints; documents by schema and by schema objects.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { allowOnly } from '../src/brle.ts';
+import { Context } from '../src/context.ts';
+import { Grammar, GrammarConstraint, Matcher, regex } from '../src/grammar.ts';
+import { Model } from '../src/model.ts';
+import { Entropy } from '../src/probe.ts';
+import { drive } from '../src/reactor.ts';
+import { Sampler } from '../src/sampler.ts';
+import { shapeOf } from '../src/shape.ts';
+import { machine } from './fake_host.mjs';
+
+const run = (main) => drive(Promise.resolve().then(main));
+const text = (tokens) => String.fromCharCode(...tokens);
+const WORDS = 'apple|apricot|plum';
+
+function generation(options) {
+  const ctx = new Context(Model.load('fake')).user('hi');
+  return { ctx, g: ctx.generate(Sampler.argmax(), options) };
+}
+
+for (const options of [{}, { maxTokens: 2 }, { logitMask: [97, 25] }]) {
+  test(`chained or stepped the text is the same: ${JSON.stringify(options)}`, () =>
+    run(async () => {
+      const chained = generation({ constrain: regex(WORDS), ...options });
+      const [chains, masks] = [machine.chains, machine.masks];
+      const said = text(await chained.g.collectTokens());
+      assert.deepEqual([machine.chains, machine.masks], [chains + 1, masks]);
+      const stepped = generation({ constrain: regex(WORDS), ...options });
+      stepped.g.probeEachStep(0, Entropy());
+      assert.equal(text(await stepped.g.collectTokens()), said);
+      assert.equal(machine.chains, chains + 1);
+      assert.ok(WORDS.split('|').some((word) => word.startsWith(said)) && said.length > 1);
+      assert.deepEqual([...chained.ctx.buffer()], [...stepped.ctx.buffer()]);
+      assert.equal(chained.ctx.seqLen, stepped.ctx.seqLen);
+      assert.ok(chained.g.isDone && stepped.g.isDone);
+    }));
+}
+
+test('constraints of your own hold beside matchers, and name themselves when nothing is left', () =>
+  run(async () => {
+    const notP = { step: () => allowOnly([...Array(258).keys()].filter((token) => token !== 112)) };
+    const said = await generation({ constrain: [regex('apple|plum|axe'), notP] }).g.collectTokens();
+    assert.equal(text(said), 'axe');
+    class OnlyZ {
+      step = () => allowOnly([122]);
+    }
+    const { g } = generation({ constrain: [regex('plum'), new OnlyZ()], logitMask: [97, 26] });
+    await assert.rejects(
+      g.collectTokens(),
+      /position 0 of the text by all of: regular expression, OnlyZ, the logit mask/,
+    );
+  }));
+
+test('a subclass that steps is asked', () =>
+  run(async () => {
+    const asked = [];
+    class Counting extends GrammarConstraint {
+      step(accepted) {
+        asked.push([...accepted]);
+        return super.step(accepted);
+      }
+    }
+    const model = Model.load('fake');
+    const constraint = new Counting(new Matcher(Grammar.fromRegex('ab'), model.tokenizer()));
+    assert.equal(text(await generation({ constrain: constraint }).g.collectTokens()), 'ab');
+    assert.deepEqual(asked, [[], [97], [98]]);
+  }));
+
+test('what a speculator is told at a limit and a stop, beside a matcher and a mask', async () => {
+  const options = { constrain: regex('abcdefghijkl'), logitMask: [0, 258] };
+  const truth = await run(() => generation(options).g.collectTokens());
+  const recorded = () => {
+    const told = [];
+    let at = 0;
+    const draft = () => {
+      const ahead = truth.subarray(at, at + 4);
+      told.push(['draft', ahead.length]);
+      return [ahead, Uint32Array.from(ahead, (_, i) => 500 + i)];
+    };
+    const accept = (tokens) => {
+      at += tokens.length;
+      told.push(['accept', tokens.length]);
+    };
+    const rollback = (n) => told.push(['rollback', n]);
+    return { told, speculator: { draft, accept, rollback, reset: () => told.push(['reset']) } };
+  };
+  machine.drafts = [];
+  const limit = recorded();
+  const seven = { ...options, maxTokens: 7, speculator: limit.speculator };
+  assert.deepEqual(await run(() => generation(seven).g.collectTokens()), truth.slice(0, 7));
+  assert.deepEqual(machine.drafts[0], [[...truth.subarray(0, 4)], [500, 501, 502, 503]]);
+  assert.deepEqual(limit.told, [
+    ['draft', 4], ['accept', 5], ['draft', 4], ['rollback', 3], ['accept', 2], ['reset'],
+  ]);
+  const stop = recorded();
+  const stopped = { ...options, stop: [99], speculator: stop.speculator };
+  assert.deepEqual(await run(() => generation(stopped).g.collectTokens()), truth.slice(0, 2));
+  assert.deepEqual(stop.told, [['draft', 4], ['rollback', 2], ['accept', 2], ['reset']]);
+});
+
+test('a matcher forks and goes back', () => {
+  const matcher = new Matcher(Grammar.fromRegex('abc|abd'), Model.load('fake').tokenizer());
+  matcher.acceptTokens([97, 98]);
+  const other = matcher.fork();
+  other.acceptTokens([99]);
+  assert.ok(other.isTerminated() && !matcher.isTerminated());
+  other.rollback(1);
+  assert.deepEqual([...other.nextTokenLogitMask()], [...matcher.nextTokenLogitMask()]);
+});
+
+test('a schema object like zod\'s describes the document and parses it', () => {
+  const node = (typeName, parts = {}) => ({ _def: { typeName, ...parts } });
+  const zod3 = {
+    ...node('ZodObject', {
+      shape: () => ({
+        name: node('ZodString', { checks: [{ kind: 'max', value: 9 }] }),
+        age: node('ZodNumber', { checks: [{ kind: 'int' }, { kind: 'min', value: 0 }] }),
+        tags: node('ZodOptional', { innerType: node('ZodArray', { type: node('ZodString') }) }),
+        kind: node('ZodUnion', { options: [node('ZodLiteral', { value: 'a' }), node('ZodNull')] }),
+      }),
+    }),
+    parse: (value) => ({ parsed: value }),
+  };
+  const { schema, parse } = shapeOf(zod3);
+  machine.schemas = [];
+  schema.buildConstraint(Model.load('fake'));
+  assert.deepEqual(machine.schemas[0], {
+    type: 'object',
+    properties: {
+      name: { type: 'string', maxLength: 9 },
+      age: { type: 'integer', minimum: 0 },
+      tags: { type: 'array', items: { type: 'string' } },
+      kind: { anyOf: [{ enum: ['a'] }, { type: 'null' }] },
+    },
+    required: ['name', 'age', 'kind'],
+    additionalProperties: false,
+  });
+  assert.deepEqual(parse({ a: 1 }), { parsed: { a: 1 } });
+  const zod4 = { _def: { type: 'array', element: { _def: { type: 'boolean' } } }, parse: (v) => v };
+  shapeOf(zod4).schema.buildConstraint(Model.load('fake'));
+  assert.deepEqual(machine.schemas[1], { type: 'array', items: { type: 'boolean' } });
+  const own = { toJSONSchema: () => ({ const: 1 }), parse: (v) => v };
+  shapeOf(own).schema.buildConstraint(Model.load('fake'));
+  assert.deepEqual(machine.schemas[2], { const: 1 });
+  assert.throws(() => shapeOf({ ...node('ZodDate'), parse: (v) => v }), /kind date/);
+});

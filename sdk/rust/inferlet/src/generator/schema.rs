@@ -1,0 +1,84 @@
+//! The JSON Schema of a Rust type, in keywords that the engine enforces.
+
+use schemars::JsonSchema;
+use serde_json::{json, Value};
+
+/// Numbers beyond are not exact everywhere.
+const MAX_EXACT: i64 = (1 << 53) - 1;
+
+pub(crate) fn schema_value<T: JsonSchema>() -> Value {
+    let mut schema = serde_json::to_value(schemars::schema_for!(T)).unwrap_or_default();
+    tell_bounds(&mut schema);
+    schema
+}
+
+/// Says in bounds what schemars says in formats, so that every document can be read as the type. A set takes what is
+/// listed twice once.
+fn tell_bounds(schema: &mut Value) {
+    match schema {
+        Value::Object(entries) => {
+            entries.values_mut().for_each(tell_bounds);
+            if entries.get("uniqueItems") == Some(&json!(true)) {
+                entries.remove("uniqueItems");
+            }
+            let Some(format) = entries.get("format").and_then(Value::as_str) else { return };
+            if matches!(format, "float" | "double") {
+                entries.remove("format");
+            } else if let Some((least, most)) = bounds(format) {
+                entries.remove("format");
+                // schemars knows the least of some as a float.
+                entries.insert("minimum".into(), narrower(entries.get("minimum"), least, i64::max));
+                entries.insert("maximum".into(), narrower(entries.get("maximum"), most, i64::min));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(tell_bounds),
+        _ => {}
+    }
+}
+
+fn bounds(format: &str) -> Option<(i64, i64)> {
+    let (signed, bits) = match format {
+        "int" => (true, "64"),
+        "uint" => (false, "64"),
+        _ => match format.strip_prefix("uint") {
+            Some(bits) => (false, bits),
+            None => (true, format.strip_prefix("int")?),
+        },
+    };
+    let bits: u32 = bits.parse().ok()?;
+    let most = if bits > 53 { MAX_EXACT } else { (1 << (bits - u32::from(signed))) - 1 };
+    Some((if signed { -most } else { 0 }, most))
+}
+
+/// The bound that is written, if it is the narrower one.
+fn narrower(written: Option<&Value>, own: i64, choose: fn(i64, i64) -> i64) -> Value {
+    let written = written.and_then(Value::as_f64).map(|bound| bound as i64);
+    json!(written.map_or(own, |bound| choose(bound, own)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_become_bounds() {
+        let mut schema = json!({"properties": {
+            "a": {"type": "integer", "format": "uint8", "minimum": 0.0},
+            "b": {"type": "integer", "format": "int32", "maximum": 7.0},
+            "c": {"type": "number", "format": "double"},
+            "d": {"type": "string", "format": "date-time"},
+            "e": {"type": "array", "uniqueItems": true, "items": {"type": "integer", "format": "uint64"}},
+        }});
+        tell_bounds(&mut schema);
+        assert_eq!(
+            schema,
+            json!({"properties": {
+                "a": {"type": "integer", "minimum": 0, "maximum": 255},
+                "b": {"type": "integer", "minimum": -2147483647i64, "maximum": 7},
+                "c": {"type": "number"},
+                "d": {"type": "string", "format": "date-time"},
+                "e": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": MAX_EXACT}},
+            }})
+        );
+    }
+}
