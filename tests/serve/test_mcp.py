@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 
@@ -241,3 +242,36 @@ def test_the_javascript_client(server, on, tmp_path):
     assert "is not running: it has ended" in died
     assert json.loads(again)["content"][0]["text"] == "2"
     assert refused.startswith("true cannot start the MCP server 'x'")
+
+
+def test_the_rust_client(server, on, tmp_path):
+    async def install():
+        client, _ = await installed(server)
+        await client.close()
+
+    on(install())
+    calls = [["call", "oven", "add", '{"a": 2, "b": 40}'], ["call", "oven", "die", "{}"]]
+    calls.append(["call", "oven", "add", '{"a": 1, "b": 1}'])
+    driver = subprocess.Popen(
+        [os.environ.get("PIE_RUST_DRIVER") or build_clients.rust(), tmp_path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def do(op: str, **fields: object) -> dict:
+        driver.stdin.write(json.dumps({"id": 1, "op": op, "client": "c", **fields}) + "\n")
+        driver.stdin.flush()
+        return json.loads(driver.stdout.readline())
+
+    assert "error" not in do("connect", uri=server.uri, username="ada", timeout=LIMIT_S)
+    assert "error" not in do("register_mcp", name="oven", command=COMMAND, args=SERVER)
+    do("launch", program="mcp-calls@0.1.0", input={"calls": calls}, process="p")
+    added, died, again = json.loads(do("result", process="p")["ok"])
+    assert json.loads(added)["content"][0]["text"] == "42"
+    assert "is not running: it has ended" in died
+    assert json.loads(again)["content"][0]["text"] == "2"
+    refused = do("register_mcp", name="x", command="/no/such/program", args=[])
+    assert "cannot start the MCP server 'x'" in refused["error"]["message"]
+    driver.stdin.close()
+    assert driver.wait(LIMIT_S) == 0
