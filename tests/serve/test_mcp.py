@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
 import sys
 
 import pytest
 from conftest import ROOT, component
-from raw_client import RawClient, Refused
+from raw_client import LIMIT_S, RawClient, Refused
 
 sys.path.insert(0, str(ROOT / "client/python/src"))
+sys.path.insert(0, str(ROOT / "scripts"))
 from pie_client import McpError, PieClient
+
+import build_clients
 
 LANGUAGES = ("rust", "python", "typescript", "cpp")
 COMMAND = sys.executable
@@ -196,3 +201,77 @@ def test_the_frames_of_the_protocol(server, on):
     assert answers[1] == 'error: no (code -7): {"why":1}'
     assert "plain text" in answers[2]
     assert "not JSON" in answers[3]
+
+
+NODE = """
+import { PieClient, McpError } from '%s';
+const [uri, command, server] = process.argv.slice(2);
+const client = await PieClient.connect(uri, { username: 'ada' });
+await client.registerMcpServer('oven', 'stdio', command, [server]);
+const calls = [['call', 'oven', 'add', '{"a": 2, "b": 40}'], ['call', 'oven', 'die', '{}'],
+               ['call', 'oven', 'add', '{"a": 1, "b": 1}']];
+const running = await client.launchProcess('mcp-calls@0.1.0', { calls });
+console.log(await running.result());
+try {
+  await client.registerMcpServer('x', 'stdio', '/no/such/program');
+} catch (error) {
+  console.log(error instanceof McpError, error.message);
+}
+await client.close();
+"""
+
+
+def test_the_javascript_client(server, on, tmp_path):
+    async def install():
+        client, _ = await installed(server)
+        await client.close()
+
+    on(install())
+    script = tmp_path / "ask.mjs"
+    script.write_text(NODE % (build_clients.javascript() / "dist/index.js"))
+    done = subprocess.run(
+        ["node", script, server.uri, COMMAND, *SERVER],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    answers, refused = done.stdout.splitlines()
+    added, died, again = json.loads(answers)
+    assert json.loads(added)["content"][0]["text"] == "42"
+    assert "is not running: it has ended" in died
+    assert json.loads(again)["content"][0]["text"] == "2"
+    assert refused.startswith("true cannot start the MCP server 'x'")
+
+
+def test_the_rust_client(server, on, tmp_path):
+    async def install():
+        client, _ = await installed(server)
+        await client.close()
+
+    on(install())
+    calls = [["call", "oven", "add", '{"a": 2, "b": 40}'], ["call", "oven", "die", "{}"]]
+    calls.append(["call", "oven", "add", '{"a": 1, "b": 1}'])
+    driver = subprocess.Popen(
+        [os.environ.get("PIE_RUST_DRIVER") or build_clients.rust(), tmp_path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def do(op: str, **fields: object) -> dict:
+        driver.stdin.write(json.dumps({"id": 1, "op": op, "client": "c", **fields}) + "\n")
+        driver.stdin.flush()
+        return json.loads(driver.stdout.readline())
+
+    assert "error" not in do("connect", uri=server.uri, username="ada", timeout=LIMIT_S)
+    assert "error" not in do("register_mcp", name="oven", command=COMMAND, args=SERVER)
+    do("launch", program="mcp-calls@0.1.0", input={"calls": calls}, process="p")
+    added, died, again = json.loads(do("result", process="p")["ok"])
+    assert json.loads(added)["content"][0]["text"] == "42"
+    assert "is not running: it has ended" in died
+    assert json.loads(again)["content"][0]["text"] == "2"
+    refused = do("register_mcp", name="x", command="/no/such/program", args=[])
+    assert "cannot start the MCP server 'x'" in refused["error"]["message"]
+    driver.stdin.close()
+    assert driver.wait(LIMIT_S) == 0

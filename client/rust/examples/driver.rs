@@ -136,12 +136,17 @@ impl World {
             "terminate_pid" => client.terminate_process(text("pid")).await.map(done),
             "launch_daemon" => {
                 let port = command["port"].as_u64().unwrap_or(0) as u16;
-                client.launch_daemon(text("program"), port, json!({})).await.map(done)
+                client.launch_daemon(text("program"), port, json!({})).await.map(drop).map(done)
             }
-            "register_mcp" => client
-                .register_mcp_server(text("name"), "stdio", Some(text("command")), Some(&[]), None)
-                .await
-                .map(done),
+            "register_mcp" => {
+                let args: Vec<String> =
+                    serde_json::from_value(command["args"].clone()).unwrap_or_default();
+                let (name, program) = (text("name"), Some(text("command")));
+                client
+                    .register_mcp_server(name, "stdio", program, Some(&args), None)
+                    .await
+                    .map(done)
+            }
             other => panic!("unknown op: {other}"),
         }
     }
