@@ -79,7 +79,8 @@ size_t Depth(std::string_view text) {
 
 }  // namespace
 
-Result<nlohmann::json> ParseArguments(const std::vector<std::string>& arguments) {
+Result<nlohmann::json> ParseArguments(const std::vector<std::string>& arguments,
+                                      const std::vector<std::string>& texts) {
   for (const std::string& argument : arguments) {
     if (std::string text = ToValidUtf8(argument); text != argument) {
       return Fail(Code::kInvalid, "the argument '{}' is not UTF-8 text", text);
@@ -87,6 +88,11 @@ Result<nlohmann::json> ParseArguments(const std::vector<std::string>& arguments)
   }
   nlohmann::json input = nlohmann::json::object();
   nlohmann::json positional = nlohmann::json::array();
+  const auto set = [&](const std::string& name, const std::string& value) {
+    const std::string key = SnakeCase(name);
+    input[key] =
+        std::ranges::find(texts, key) != texts.end() ? nlohmann::json(value) : ByShape(value);
+  };
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!IsFlag(arguments[i])) {
       positional.push_back(ByShape(arguments[i]));
@@ -94,9 +100,9 @@ Result<nlohmann::json> ParseArguments(const std::vector<std::string>& arguments)
     }
     std::string key = arguments[i].substr(2);
     if (size_t equals = key.find('='); equals != std::string::npos) {
-      input[SnakeCase(key.substr(0, equals))] = ByShape(key.substr(equals + 1));
+      set(key.substr(0, equals), key.substr(equals + 1));
     } else if (i + 1 < arguments.size() && !IsFlag(arguments[i + 1])) {
-      input[SnakeCase(key)] = ByShape(arguments[++i]);
+      set(key, arguments[++i]);
     } else {
       input[SnakeCase(key)] = true;
     }

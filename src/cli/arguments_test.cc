@@ -70,6 +70,13 @@ TEST(ParseArguments, NegativeNumbersAreValuesNotFlags) {
   EXPECT_EQ(Parse({"--from", "-5", "--to", "-0.5"}), (json{{"from", -5}, {"to", -0.5}}));
 }
 
+TEST(ParseArguments, DeclaredTextsStayTexts) {
+  const auto parsed =
+      ParseArguments({"--prompt", "042", "--n=042", "--my-name=true"}, {"prompt", "my_name"});
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(*parsed, nlohmann::json::parse(R"({"prompt":"042","n":42,"my_name":"true"})"));
+}
+
 TEST(ParseArguments, BareFlagsAreTrue) {
   EXPECT_EQ(Parse({"--greedy"}), (json{{"greedy", true}}));
   EXPECT_EQ(Parse({"--greedy", "--n", "2", "--fast"}),

@@ -156,7 +156,11 @@ Result<nlohmann::json> MakeInput(const RunOptions& options, const host::Manifest
     input = PIE_TRY(ReadInput(options.input, host::Limits{}.max_input_bytes));
   }
   if (!options.arguments.empty()) {
-    nlohmann::json trailing = PIE_TRY(ParseArguments(options.arguments));
+    std::vector<std::string> texts;
+    for (const host::Parameter& parameter : manifest.parameters) {
+      if (parameter.type == host::Parameter::Type::kString) texts.push_back(parameter.name);
+    }
+    nlohmann::json trailing = PIE_TRY(ParseArguments(options.arguments, texts));
     if (!input.is_object()) {
       return Fail(Code::kInvalid,
                   "--input is not a JSON object, so arguments after -- cannot be added to it");

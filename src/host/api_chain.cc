@@ -122,6 +122,7 @@ void ReturnDraws(Process& process, RunningChain& chain) {
 
 // Queues a pass that carries a chain; the handle of the RunningChain.
 Result<uint32_t> Start(Process& process, Pass& pass) {
+  ReadLastRow(process, pass);
   PIE_RETURN_IF_ERROR(Check(process, pass));
   Context* context = PIE_TRY(ContextOf(process, pass));
   Context::Room room = context->RoomBehind(pass.forward);

@@ -45,7 +45,7 @@ TEST_F(ApiFallibleTest, PagesThatAreNotThere) {
   EXPECT_EQ(ErrorOf(FallibleReleaseWorkingPages(*process_, context_, 5)),
             "cannot release 5 working pages: the context has 4");
   EXPECT_EQ(ErrorOf(FallibleTruncateWorkingPageTokens(*process_, context_, 1)),
-            "cannot truncate 1 tokens: the working pages hold 0; committed pages stay");
+            "cannot truncate 1 tokens: the context holds 0");
   Ok(FallibleReleaseWorkingPages(*process_, context_, 4));
 }
 

@@ -83,6 +83,7 @@ Status SamplingSeed(Process& process, uint32_t pass, uint64_t seed) {
 
 Result<uint32_t> ForwardPassExecute(Process& process, uint32_t pass) {
   Pass* open = PIE_TRY(OpenPass(process, pass));
+  ReadLastRow(process, *open);
   PIE_RETURN_IF_ERROR(Check(process, *open));
   Context* context = PIE_TRY(ContextOf(process, *open));
   return Execute(process, *open, *context);

@@ -81,6 +81,41 @@ TEST_F(ApiTest, FaultyPassLeavesItsContextWhole) {
   EXPECT_EQ(Ok(OutcomeFailure(*process_, future)), std::nullopt);
 }
 
+// The row may be the last of a page that is shared, or have a position of its own.
+TEST_F(ApiTest, PassWithoutInputReadsTheLastRow) {
+  const auto chosen = [this](uint32_t pass) -> std::optional<uint32_t> {
+    const uint32_t future = Ok(ForwardPassExecute(*process_, pass));
+    EXPECT_TRUE(engine_->models()[0].scheduler->WaitIdle(5000));
+    const auto output = Ok(FutureOutputGet(*process_, future));
+    const auto* token = output && output->slots.size() == 1
+                            ? std::get_if<TokenSlot>(output->slots.data())
+                            : nullptr;
+    return token != nullptr ? std::optional(token->token) : std::nullopt;
+  };
+  const auto without_input = [this] {
+    const uint32_t pass = Ok(ForwardPassNew(*process_, model_));
+    Ok(ForwardPassContext(*process_, pass, context_));
+    Sample(pass, pie_bridge::SamplerKind::TopK);
+    return pass;
+  };
+  EXPECT_NE(ErrorOf(ForwardPassExecute(*process_, without_input())).find("empty input"),
+            std::string::npos);
+  for (uint32_t position = 0; position < 9; ++position) {
+    Ok(ContextReserveWorkingPages(*process_, context_, 1));
+    const uint32_t pass = Ok(ForwardPassNew(*process_, model_));
+    Ok(ForwardPassContext(*process_, pass, context_));
+    Ok(Input(pass, {'a' + position}, {2 * position}));
+    Sample(pass, pie_bridge::SamplerKind::TopK);
+    const auto first = chosen(pass);
+    ASSERT_TRUE(first);
+    const uint32_t pages = Ok(ContextWorkingPageTokenCount(*process_, context_)) / 4;
+    Ok(ContextCommitWorkingPages(*process_, context_, pages));
+    const uint32_t tokens = Ok(ContextWorkingPageTokenCount(*process_, context_));
+    EXPECT_EQ(chosen(without_input()), first) << "at " << position;
+    EXPECT_EQ(Ok(ContextWorkingPageTokenCount(*process_, context_)), tokens);
+  }
+}
+
 TEST_F(ApiTest, PassIsExecutedOnce) {
   const uint32_t pass = NewPass();
   Ok(ForwardPassExecute(*process_, pass));

@@ -82,15 +82,19 @@ Status Context::Release(uint32_t pages) {
 
 Status Context::Truncate(uint32_t count) {
   PIE_RETURN_IF_ERROR(CheckAlive());
-  if (count > extent_.working_tokens) {
-    return Fail(Code::kInvalid,
-                "cannot truncate {} tokens: the working pages hold {}; committed pages stay", count,
-                extent_.working_tokens);
+  if (count > tokens()) {
+    return Fail(Code::kInvalid, "cannot truncate {} tokens: the context holds {}", count, tokens());
   }
   if (count == 0) return {};
   EndChain();
-  extent_.working_tokens -= count;
-  scheduler_->Truncate(sequence_, tokens());
+  const uint32_t left = tokens() - count;
+  // Committed pages that the cut reaches are working pages again. The sequence copies the rows that
+  // it keeps of a page before it writes to it, so nobody else's page changes.
+  const uint32_t committed = std::min(extent_.committed_pages, left / page_tokens());
+  extent_.working_pages += extent_.committed_pages - committed;
+  extent_.committed_pages = committed;
+  extent_.working_tokens = left - committed * page_tokens();
+  scheduler_->Truncate(sequence_, left);
   return {};
 }
 
@@ -148,6 +152,10 @@ Status Context::Run(Forward forward, uint32_t own, std::shared_ptr<ChainOutput> 
 
 Status Context::Queue(Forward forward, uint32_t own, uint32_t room) {
   PIE_RETURN_IF_ERROR(CheckAlive());
+  if (forward.repeats_last) {  // its place is counted
+    --own;
+    --room;
+  }
   const uint64_t places = uint64_t{extent_.working_pages} * page_tokens();
   if (uint64_t{extent_.working_tokens} + room > places) {
     return Fail(
@@ -166,7 +174,8 @@ Status Context::Queue(Forward forward, uint32_t own, uint32_t room) {
 
 Context::Room Context::RoomBehind(const Forward& forward) const {
   const BackendInfo& info = scheduler_->info();
-  const uint64_t length = uint64_t{tokens()} + forward.tokens.size();
+  const uint64_t length =
+      uint64_t{tokens()} + forward.tokens.size() - (forward.repeats_last ? 1 : 0);
   const uint64_t pages = info.total_pages;
   const auto left = [](uint64_t limit, uint64_t used) { return limit > used ? limit - used : 0; };
   // In the order in which a loop of passes would meet them: it reserves, then executes.

@@ -145,18 +145,38 @@ TEST_F(ContextTest, ReleaseLeavesCommittedPages) {
   EXPECT_EQ(Settled().pages_used, 1u);
 }
 
-TEST_F(ContextTest, TruncateReachesWorkingTokensOnly) {
+TEST_F(ContextTest, TruncateDropsWorkingTokens) {
   auto context = New();
   ASSERT_TRUE(context->Reserve(2));
   ASSERT_TRUE(Append(*context, 6));
   ASSERT_TRUE(context->Commit(1));
-  EXPECT_EQ(TextOf(context->Truncate(3)),
-            "cannot truncate 3 tokens: the working pages hold 2; committed pages stay");
+  EXPECT_EQ(TextOf(context->Truncate(7)), "cannot truncate 7 tokens: the context holds 6");
   ASSERT_TRUE(context->Truncate(0));
   ASSERT_TRUE(context->Truncate(2));
   ExpectExtent(*context, 1, 1, 0);
   EXPECT_EQ(Settled().pages_used, 1u);
   EXPECT_TRUE(Append(*context, 4)) << "the page is still reserved";
+}
+
+// The page that is reached is a working page again. A fork that shares it keeps its tokens.
+TEST_F(ContextTest, TruncateGoesBackIntoCommittedPages) {
+  auto context = New();
+  ASSERT_TRUE(context->Reserve(3));
+  ASSERT_TRUE(Append(*context, 10));
+  ASSERT_TRUE(context->Commit(2));
+  auto fork = *context->Fork();
+  ASSERT_TRUE(context->Truncate(4));
+  ExpectExtent(*context, 1, 2, 2);
+  ASSERT_TRUE(Append(*context, 3));
+  ExpectExtent(*context, 1, 2, 5);
+  ExpectExtent(*fork, 2, 1, 2);
+  ASSERT_TRUE(Append(*fork, 1));
+  EXPECT_EQ(Settled().pages_used, 5u) << "the first page is shared";
+  ASSERT_TRUE(context->Truncate(9));
+  ExpectExtent(*context, 0, 3, 0);
+  ASSERT_TRUE(Append(*context, 12));
+  fork.reset();
+  EXPECT_EQ(Settled().pages_used, 3u);
 }
 
 TEST_F(ContextTest, ForkSharesPagesAndGoesItsOwnWay) {

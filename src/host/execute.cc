@@ -156,6 +156,17 @@ void AddSampler(Process& process, Pass& pass, std::span<const uint32_t> rows,
   spec.ids.assign(ids.begin(), ids.end());
 }
 
+void ReadLastRow(Process& process, Pass& pass) {
+  Forward& forward = pass.forward;
+  if (!forward.tokens.empty() || forward.samples.empty() || !pass.drafts.empty()) return;
+  const Result<Context*> context = ContextOf(process, pass);
+  if (!context || (*context)->tokens() == 0) return;  // Check or the caller says what is wrong
+  // The scheduler knows the row, and puts it in their place.
+  forward.tokens = {0};
+  forward.positions = {(*context)->tokens() - 1};
+  forward.repeats_last = true;
+}
+
 Status Check(Process& process, Pass& pass) {
   if (pass.refusal) return std::unexpected(*pass.refusal);
   PIE_RETURN_IF_ERROR(UseAdapter(pass));

@@ -19,6 +19,9 @@ void AddInput(Process& process, Pass& pass, std::span<const uint32_t> tokens,
               std::span<const uint32_t> positions);
 void AddSampler(Process& process, Pass& pass, std::span<const uint32_t> rows,
                 const pie_bridge::Sampler& sampler);
+// Gives a pass without input the last row of its context, which its samplers and probes read as row
+// 0. Call it before Check.
+void ReadLastRow(Process& process, Pass& pass);
 // Makes the pass's matchers its rules, if it has any. Call it once the pass is valid.
 void MakeRules(Process& process, Pass& pass);
 // Checks the drafts of a valid pass, and adds them behind its tokens; `step` is the number of the

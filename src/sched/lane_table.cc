@@ -153,6 +153,7 @@ void LaneTable::Erase(Lane& lane) {
 void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, uint32_t rows) {
   ScheduledPass& pass = lane.next_pass();
   states_.Land(lane);
+  pass.holds_last = false;
   const bool last = pass.rows_left() == 0;
   // Drafts are published when they were chosen.
   lane.kv.Publish(last ? pass.ahead + pass.forward.drafts : 0);
@@ -282,6 +283,8 @@ void LaneTable::Break(Lane& lane, const Error& error) {
 }
 
 void LaneTable::EndPass(Lane& lane, Result<std::vector<Slot>> result) {
+  // A row that is neither in the sequence nor computed again would be missing in silence.
+  if (lane.pass->holds_last && !result && !lane.broken) states_.Break(lane, result.error());
   TakeBackAhead(lane);
   std::unique_ptr<ScheduledPass> pass = std::move(lane.pass);
   states_.End(lane);
@@ -361,6 +364,11 @@ std::optional<Error> LaneTable::FaultOf(const Lane& lane) const {
 
 // The lane's pass waits for a batch, or fails at once if it could never run.
 void LaneTable::Begin(Lane& lane) {
+  if (lane.pass->forward.repeats_last && !lane.broken) {
+    if (const Status taken = TakeLastRow(lane); !taken) {
+      return EndPass(lane, std::unexpected(taken.error()));
+    }
+  }
   const std::optional<Error> fault = FaultOf(lane);
   if (!fault) {
     LaneStates::KeepAdapter(lane);
@@ -368,6 +376,40 @@ void LaneTable::Begin(Lane& lane) {
   }
   states_.Break(lane, *fault);
   EndPass(lane, std::unexpected(*fault));
+}
+
+Status LaneTable::TakeLastRow(Lane& lane) {
+  if (lane.tokens() == 0) return Fail(Code::kInvalid, "empty input: the sequence has no last row");
+  const uint32_t last = lane.tokens() - 1;
+  Rows row;
+  if (!lane.parked) {
+    row = lane.kv.history().From(last);
+  } else if (lane.parked->history) {
+    row = lane.parked->history->From(last);
+  } else {
+    row.Append(lane.parked->stored->rows().Sub(last, 1), last);
+  }
+  Forward& forward = lane.pass->forward;
+  if (!row.masks.empty() && (forward.chain || forward.tokens.size() > 1)) {
+    return Fail(Code::kInvalid,
+                "the last token has an attention mask of its own: read it by a pass that is not "
+                "part of a chain, or feed a token behind it");
+  }
+  forward.tokens.front() = row.tokens.front();
+  // The tokens behind it count on from its position.
+  const uint32_t expected = forward.positions.front();
+  for (uint32_t& position : forward.positions) position += row.positions.front() - expected;
+  const uint32_t highest = std::ranges::max(forward.positions);
+  PIE_RETURN_IF_ERROR(CheckPosition(highest, info_));
+  if (forward.chain) {
+    const uint64_t left = info_.max_positions - 1 - highest;
+    forward.chain->room = std::min(forward.chain->room, left);
+  }
+  forward.attention = std::move(row.masks);
+  forward.repeats_last = false;
+  lane.pass->holds_last = true;
+  states_.Truncate(lane, last);
+  return {};
 }
 
 size_t LaneTable::holders() const {

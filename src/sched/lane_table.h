@@ -109,6 +109,8 @@ class LaneTable {
   void RunRunnable();
   void Advance(Lane& lane);
   void Begin(Lane& lane);
+  // Makes the last row of the lane the first row of its pass.
+  Status TakeLastRow(Lane& lane);
   // Why the lane's pass can never run, if so.
   std::optional<Error> FaultOf(const Lane& lane) const;
 

@@ -26,6 +26,7 @@ struct ScheduledPass {
   std::vector<Slot> slots;  // of a chunked pass: what its chunks gave so far
   uint32_t chained = 0;     // tokens that its chain has given
   uint32_t rejected = 0;    // drafts of the last pass that were not chosen, at the sequence's end
+  bool holds_last = false;  // the last row of the sequence was taken off it, to be computed again
   uint32_t ahead = 0;       // later passes of its chain that are in flight already
   bool went_ahead = false;  // a batch in flight may still point to it when it is over
 

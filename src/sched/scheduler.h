@@ -42,6 +42,9 @@ struct Forward {
   Brle logit_mask;                  // empty = everything allowed
   std::vector<SampleSpec> samples;  // rows < tokens.size()
   uint64_t seed = 0;
+  // The first token and its position stand for the last row of the sequence, which is read: the row
+  // is computed again.
+  bool repeats_last = false;
   // What the tokens that are chosen must be, the logit mask included. Null: the logit mask alone.
   std::shared_ptr<TokenRules> rules;
   // The last `drafts` tokens are guesses, of a pass with a chain. Rows from `first_draw` on choose

@@ -187,7 +187,10 @@ def test_input_over_the_limit(run, guest, tmp_path):
 def test_parameters_are_checked_before_anything_runs(run, guest):
     complete = ("run", "--dummy", *guest("text-completion-rust"))
     assert_fails(run(*complete), "parameter 'prompt' (string) is missing: What to ask the model")
-    assert_fails(run(*complete, "--", "--prompt", "3"), "must be of type string, not 3")
+    given = run(*complete, "--input", '{"prompt": 3}')
+    assert_fails(given, "must be of type string, not 3")
+    done = run(*complete, "--", "--prompt", "3", "--max-tokens", "1")
+    assert done.returncode == 0, "a parameter of type string is a text, whatever it looks like"
     done = run(*complete, "--", "--prompt", "x", "--max-tokens", "many")
     assert_fails(done, "parameter 'max_tokens' must be of type int")
 

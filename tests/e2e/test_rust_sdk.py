@@ -89,7 +89,7 @@ def test_misuse_says_what_to_do():
 def test_pages_commit_when_full_and_only_the_rest_rolls_back():
     ok = answer("pages")
     assert ok["counts"] == [2, 3]
-    assert "cannot truncate 1000 tokens" in ok["too_many"]
+    assert "cannot truncate 1000 tokens: the context holds" in ok["too_many"]
     assert (ok["length_in_pages"], ok["released"]) == (2, 0)
 
 

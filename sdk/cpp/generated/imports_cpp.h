@@ -711,7 +711,7 @@ namespace pie {
       std::expected<wit::vector<uint32_t>, wit::string> Encode(std::reference_wrapper<const core::model::Tokenizer> tokenizer, std::string_view text);
       /// `context.release-working-pages`. Fails when the context has fewer working pages.
       std::expected<void, wit::string> ReleaseWorkingPages(std::reference_wrapper<const core::context::Context> context, uint32_t n);
-      /// `context.truncate-working-page-tokens`. Fails when the working pages hold fewer tokens.
+      /// `context.truncate-working-page-tokens`. Fails when the context holds fewer tokens.
       std::expected<void, wit::string> TruncateWorkingPageTokens(std::reference_wrapper<const core::context::Context> context, uint32_t n);
       /// `grammar.json`. Fails when the inferlet holds too many handles.
       std::expected<core::inference::Grammar, wit::string> JsonGrammar();

@@ -38,7 +38,7 @@ declare module 'pie:plus/fallible' {
    */
   export function releaseWorkingPages(context: Context, n: number): void;
   /**
-   * `context.truncate-working-page-tokens`. Fails when the working pages hold fewer tokens.
+   * `context.truncate-working-page-tokens`. Fails when the context holds fewer tokens.
    */
   export function truncateWorkingPageTokens(context: Context, n: number): void;
   /**
