@@ -31,43 +31,62 @@ Status Adapters::CheckModel(uint32_t model) const {
               models_[model].name);
 }
 
-Result<std::shared_ptr<const AdapterVersion>> Adapters::MakeVersion(uint32_t model,
+Result<std::shared_ptr<const AdapterVersion>> Adapters::MakeVersion(std::string_view user,
+                                                                    uint32_t model,
                                                                     AdapterWeights weights,
                                                                     ZoState zo) {
   auto version = std::make_shared<AdapterVersion>();
   version->number = next_version_.fetch_add(1, std::memory_order_relaxed);
   version->zo = std::move(zo);
   if (!weights.empty()) {
-    PIE_RETURN_IF_ERROR(MakeRoom(weights.parameters() * (sizeof(float) + sizeof(uint16_t))));
+    const size_t bytes = weights.parameters() * (sizeof(float) + sizeof(uint16_t));
+    PIE_RETURN_IF_ERROR(MakeRoom(user, bytes));
     version->device = PIE_TRY(models_[model].scheduler->LoadAdapter(weights));
   }
   version->weights = std::make_shared<const AdapterWeights>(std::move(weights));
   return version;
 }
 
-Status Adapters::MakeRoom(size_t bytes) {
+Status Adapters::MakeRoom(std::string_view user, size_t bytes) {
+  const size_t most = limits_.max_adapter_memory;
+  const size_t most_of_user = most / 2;
   while (true) {
     Ptr victim;
-    size_t used = bytes;
     {
       const std::lock_guard lock(mutex_);
-      const Key* oldest = nullptr;
+      size_t used = bytes;
+      size_t own = bytes;
+      const Ptr* oldest = nullptr;
+      const Ptr* own_oldest = nullptr;
       for (const auto& [key, adapter] : loaded_) {
         const auto version = adapter->current();
-        used += version ? (*version)->bytes() : 0;
+        const size_t size = version ? (*version)->bytes() : 0;
+        const bool is_own = std::get<0>(key) == user;
+        used += size;
+        if (is_own) own += size;
         // The table alone holds it, so nobody can get at it without this lock.
-        const bool idle = store_ && adapter.use_count() == 1;
-        if (idle && (oldest == nullptr || adapter->last_use_ < loaded_.at(*oldest)->last_use_)) {
-          oldest = &key;
-        }
+        if (!store_ || adapter.use_count() > 1) continue;
+        const auto is_older = [&](const Ptr* found) {
+          return found == nullptr || adapter->last_use_ < (*found)->last_use_;
+        };
+        if (is_older(oldest)) oldest = &adapter;
+        if (is_own && is_older(own_oldest)) own_oldest = &adapter;
       }
-      if (used <= limits_.max_adapter_memory) return {};
-      if (oldest == nullptr) {
+      const bool user_has_too_much = own > most_of_user;
+      if (!user_has_too_much && used <= most) return {};
+      const Ptr* const chosen = user_has_too_much ? own_oldest : oldest;
+      if (chosen == nullptr && user_has_too_much) {
         return Fail(Code::kExhausted,
-                    "adapters would take {} MiB of memory, {} are allowed; drop or destroy some",
-                    (used >> 20) + 1, limits_.max_adapter_memory >> 20);
+                    "user {}'s adapters would take {} MiB of memory, {} are allowed; drop or "
+                    "destroy some",
+                    user, (own >> 20) + 1, most_of_user >> 20);
       }
-      victim = loaded_.at(*oldest);
+      if (chosen == nullptr) {
+        return Fail(Code::kExhausted,
+                    "adapters would take {} MiB of memory, {} are allowed; try again later",
+                    (used >> 20) + 1, most >> 20);
+      }
+      victim = *chosen;
     }
     PIE_RETURN_IF_ERROR(Write(*victim));
     const std::lock_guard lock(mutex_);
@@ -147,7 +166,7 @@ Result<Adapters::Ptr> Adapters::Add(std::string_view user, uint32_t model, std::
 Result<Adapters::Ptr> Adapters::Create(std::string_view user, uint32_t model,
                                        std::string_view name) {
   PIE_RETURN_IF_ERROR(CheckModel(model));
-  return Add(user, model, name, PIE_TRY(MakeVersion(model, {}, {})));
+  return Add(user, model, name, PIE_TRY(MakeVersion(user, model, {}, {})));
 }
 
 Result<Adapters::Ptr> Adapters::Open(std::string_view user, uint32_t model, std::string_view name) {
@@ -166,7 +185,7 @@ Result<Adapters::Ptr> Adapters::Open(std::string_view user, uint32_t model, std:
   if (!content && content.error().code == Code::kNotFound) return nullptr;
   if (!content) return std::unexpected(std::move(content.error()));
   adapter->version_ =
-      PIE_TRY(MakeVersion(model, std::move(content->weights), std::move(content->zo)));
+      PIE_TRY(MakeVersion(user, model, std::move(content->weights), std::move(content->zo)));
   ++loads_;
   const std::lock_guard lock(mutex_);
   adapter->last_use_ = ++uses_;
@@ -203,7 +222,8 @@ Status Adapters::Load(const Ptr& adapter, std::string_view config,
   const std::lock_guard work(adapter->work_);
   PIE_RETURN_IF_ERROR(adapter->current());
   AdapterWeights weights = PIE_TRY(ReadPeft(config, tensors, ShapeOf(adapter->model_)));
-  return Install(adapter, PIE_TRY(MakeVersion(adapter->model_, std::move(weights), {})), true);
+  return Install(
+      adapter, PIE_TRY(MakeVersion(adapter->user_, adapter->model_, std::move(weights), {})), true);
 }
 
 Result<PeftFiles> Adapters::Save(const NamedAdapter& adapter) const {
@@ -228,7 +248,8 @@ Status Adapters::Initialize(const Ptr& adapter, uint32_t rank, float alpha, cons
       }
     }
   }
-  return Install(adapter, PIE_TRY(MakeVersion(adapter->model_, std::move(weights), zo)), true);
+  return Install(
+      adapter, PIE_TRY(MakeVersion(adapter->user_, adapter->model_, std::move(weights), zo)), true);
 }
 
 Status Adapters::Update(const Ptr& adapter, std::span<const float> scores,
@@ -238,7 +259,8 @@ Status Adapters::Update(const Ptr& adapter, std::span<const float> scores,
   AdapterWeights weights = *before->weights;
   ZoState zo = before->zo;
   PIE_RETURN_IF_ERROR(UpdateZo(scores, seeds, max_sigma, zo, weights));
-  auto version = PIE_TRY(MakeVersion(adapter->model_, std::move(weights), std::move(zo)));
+  auto version =
+      PIE_TRY(MakeVersion(adapter->user_, adapter->model_, std::move(weights), std::move(zo)));
   PIE_RETURN_IF_ERROR(Install(adapter, std::move(version), false));
   ++updates_;
   return {};

@@ -2,8 +2,9 @@
 //
 // An adapter that somebody holds is in memory. One that nobody holds stays there as long as there
 // is room (max_adapter_memory), and is evicted when another one needs it: the one that was used
-// longest ago goes first. With a folder, adapters are files, which outlive the engine; without one
-// they are in memory for this run only, and none is evicted.
+// longest ago goes first. One user has at most half of that memory. With a folder, adapters are
+// files, which outlive the engine; without one they are in memory for this run only, and none is
+// evicted.
 //
 // A change makes a new version and never touches the old one, so passes under way go on with the
 // version that they began with. Create, load, fork and initialize are on the disk when they return.
@@ -122,15 +123,15 @@ class Adapters {
   }
   Status CheckModel(uint32_t model) const;
   // A version of these weights, with room in memory for it.
-  Result<std::shared_ptr<const AdapterVersion>> MakeVersion(uint32_t model, AdapterWeights weights,
-                                                            ZoState zo);
+  Result<std::shared_ptr<const AdapterVersion>> MakeVersion(std::string_view user, uint32_t model,
+                                                            AdapterWeights weights, ZoState zo);
   // Makes it the adapter's newest version. `write`: on the disk as well.
   Status Install(const Ptr& adapter, std::shared_ptr<const AdapterVersion> version, bool write);
   Status Write(NamedAdapter& adapter) const;
   Result<Ptr> Add(std::string_view user, uint32_t model, std::string_view name,
                   std::shared_ptr<const AdapterVersion> version);
-  // Evicts adapters until so many bytes more fit.
-  Status MakeRoom(size_t bytes);
+  // Evicts adapters until so many bytes more of this user fit.
+  Status MakeRoom(std::string_view user, size_t bytes);
 
   const Limits& limits_;
   const std::optional<AdapterStore> store_;  // none: in memory

@@ -251,7 +251,7 @@ TEST_F(AdapterFilesTest, AdaptersOutliveTheEngine) {
 
 TEST_F(AdapterFilesTest, AdaptersThatNobodyHoldsAreEvicted) {
   const size_t each = Weights(1).parameters() * 8;
-  limits_.max_adapter_memory = 3 * each;
+  limits_.max_adapter_memory = 6 * each;  // a user has half of it
   for (int i = 0; i < 8; ++i) {
     ASSERT_TRUE(Load(*adapters_->Create("ann", 0, std::to_string(i)), static_cast<float>(i + 1)));
   }
@@ -268,6 +268,8 @@ TEST_F(AdapterFilesTest, AdaptersThatNobodyHoldsAreEvicted) {
   }
   EXPECT_GE(held.size(), 2u);
   EXPECT_NE(error.find("memory"), std::string::npos);
+  // There is room for others.
+  EXPECT_TRUE(Load(*adapters_->Create("eve", 0, "a"), 1));
 }
 
 TEST_F(AdapterFilesTest, AUserHasSoManyAndNoMore) {
