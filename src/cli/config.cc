@@ -27,9 +27,8 @@ std::string TempDir() {
 Result<ModelEntry::Driver> ReadDriver(const Table& driver, const std::string& path) {
   using Driver = ModelEntry::Driver;
   static constexpr std::pair<std::string_view, Driver> kKnown[] = {
-      {"auto", Driver::kAuto},        {"cpu", Driver::kCpu},
-      {"portable", Driver::kCpu},     {"cuda", Driver::kCuda},
-      {"cuda_native", Driver::kCuda}, {"dummy", Driver::kDummy},
+      {"auto", Driver::kAuto}, {"cpu", Driver::kCpu},          {"portable", Driver::kCpu},
+      {"cuda", Driver::kCuda}, {"cuda_native", Driver::kCuda}, {"dummy", Driver::kDummy},
   };
   const toml::node* const node = driver.Get("type");
   if (node == nullptr) return Driver::kAuto;
@@ -37,8 +36,8 @@ Result<ModelEntry::Driver> ReadDriver(const Table& driver, const std::string& pa
   for (const auto& [known, value] : kKnown) {
     if (name == known) return value;
   }
-  return Fail(Code::kInvalid, "{}:{}: 'type' must be \"auto\", \"cpu\", \"cuda\" or \"dummy\"", path,
-              node->source().begin.line);
+  return Fail(Code::kInvalid, "{}:{}: 'type' must be \"auto\", \"cpu\", \"cuda\" or \"dummy\"",
+              path, node->source().begin.line);
 }
 
 // `device` is "cuda:1", a list of such names of which the first counts, or a number.

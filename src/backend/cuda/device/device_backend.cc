@@ -9,9 +9,6 @@
 #include <cstring>
 #include <thread>
 
-#include "model/fingerprint.h"
-#include "model/model_files.h"
-
 namespace pie::cuda {
 namespace {
 
@@ -25,11 +22,6 @@ constexpr uint32_t kOutputTokens = 1 << 16;
 constexpr uint32_t kOutputValues = 1 << 18;
 constexpr auto kBusyWait = std::chrono::milliseconds(10);
 constexpr auto kLongestStep = std::chrono::seconds(120);
-
-std::string Describe(const DeviceInfo& device) {
-  return fmt::format("{}, {} GiB, compute capability {}.{}", device.name, device.memory_bytes >> 30,
-                     device.major, device.minor);
-}
 
 void Pause() {
 #if defined(__x86_64__)
@@ -465,49 +457,3 @@ Status DeviceBackend::WritePage(PageId page, std::span<const std::byte> content)
 }
 
 }  // namespace pie::cuda
-
-namespace pie {
-
-CudaStatus FindCudaDevices() {
-  CudaStatus status{.built = true, .devices = {}, .problem = {}};
-  for (const cuda::DeviceInfo& device : cuda::ListDevices(&status.problem)) {
-    status.devices.push_back(cuda::Describe(device));
-  }
-  return status;
-}
-
-namespace {
-
-// A model with two sets of rotary factors uses the long ones if the device can hold sequences that
-// need them, for all sequences: keys stay in pages that later and longer sequences share.
-void ChooseRopeFactors(const CudaOptions& options, ModelConfig& config) {
-  if (config.rope.long_factors.empty()) return;
-  uint64_t room = config.context_length;
-  if (options.max_positions != 0) room = std::min<uint64_t>(room, options.max_positions);
-  if (options.total_pages != 0) {
-    room = std::min(room, uint64_t{options.total_pages} * options.page_tokens);
-  }
-  if (room > config.rope.original_context) config.rope.factors = config.rope.long_factors;
-}
-
-}  // namespace
-
-Result<std::unique_ptr<Backend>> MakeCudaBackend(const std::string& path,
-                                                 const CudaOptions& options) {
-  const ModelFiles files = PIE_TRY(ModelFiles::Open(path));
-  ModelConfig config = files.config();
-  ChooseRopeFactors(options, config);
-  return cuda::DeviceBackend::Make(
-      config, options, FingerprintOf(files), path, [&](cuda::Stream stream) {
-        return cuda::LoadDeviceWeights(files, stream, options.progress);
-      });
-}
-
-Result<std::unique_ptr<Backend>> MakeRandomCudaBackend(const ModelConfig& config,
-                                                       const CudaOptions& options) {
-  return cuda::DeviceBackend::Make(
-      config, options, "random", "random weights",
-      [&](cuda::Stream stream) { return cuda::MakeRandomWeights(config, stream); });
-}
-
-}  // namespace pie
