@@ -135,7 +135,7 @@ fn explained(text: &str, grammar: &Grammar) -> Error {
     .any(|word| lower.contains(word))
     {
         ErrorKind::TooLarge
-    } else if ["unimplemented", "not supported", "unsupported"]
+    } else if ["unimplemented", "not supported", "unsupported", "only supported", "disjoint"]
         .iter()
         .any(|word| lower.contains(word))
     {

@@ -12,6 +12,8 @@ pub const WRITTEN_OUT: usize = 4_096;
 pub const LARK_BYTES: usize = 4 << 20;
 /// The largest count of a repetition in GBNF.
 pub const REPETITIONS: u32 = 4_096;
+/// Schemas that the references of a schema lead to. The crate follows chains of them by recursion.
+pub const DEFINITIONS: usize = 2_000;
 /// How long a grammar may take to compile.
 pub const COMPILE_TIME: Duration = Duration::from_secs(5);
 /// How many grammars are compiled at the same time.

@@ -2,9 +2,19 @@
 //!
 //! The crate ignores keywords that it does not know, and follows only simple references. So the schema is walked here
 //! first: keywords and their values are checked, and every schema that a `$ref` leads to gets a simple name under `$defs`.
-use super::{Error, ErrorKind, Place};
-use llguidance::derivre::RegexBuilder;
-use llguidance::regex_to_lark;
+mod checks;
+mod disjoint;
+mod endless;
+mod formats;
+mod numbers;
+mod patterns;
+
+use super::{limits, Error, ErrorKind, Place};
+use checks::{check_bounds, check_counts, checked_type, has_control, percent_decoded, refused};
+use disjoint::{Facts, Ground};
+use formats::Format;
+pub use patterns::check as check_pattern;
+use patterns::{pattern_at, patterns_at};
 use serde_json::{json, Map, Value as Json};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -27,23 +37,6 @@ const ANNOTATIONS: [&str; 15] = [
     "$vocabulary",
 ];
 
-const TYPES: [&str; 7] = [
-    "null", "boolean", "integer", "number", "string", "array", "object",
-];
-
-const FORMATS: [&str; 10] = [
-    "date-time",
-    "date",
-    "time",
-    "duration",
-    "email",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "uuid",
-    "uri",
-];
-
 /// The schema as the crate is given it.
 pub fn checked(schema: &Json) -> Result<Json, Error> {
     let mut walk = Walk {
@@ -52,6 +45,11 @@ pub fn checked(schema: &Json) -> Result<Json, Error> {
         waiting: VecDeque::new(),
         anchors: HashMap::new(),
         steps: HashMap::new(),
+        ground: Ground::new(schema),
+        multiples: Vec::new(),
+        intersects: false,
+        open_names: false,
+        control: None,
     };
     walk.find_anchors(schema, "");
     let mut made = walk.schema(schema, "", "")?;
@@ -63,10 +61,27 @@ pub fn checked(schema: &Json) -> Result<Json, Error> {
         definitions.insert(name, definition);
     }
     walk.check_circles()?;
+    walk.check_multiples()?;
     if let (Json::Object(made), false) = (&mut made, definitions.is_empty()) {
         made.insert("$defs".into(), Json::Object(definitions));
     }
-    Ok(with_options(made))
+    if let Some(name) = endless::find(&made) {
+        let name = name.strip_prefix("#/$defs/").unwrap_or_default();
+        let pointer = walk.names.iter().find(|(_, other)| *other == name);
+        return Err(invalid(
+            pointer.map_or("", |(pointer, _)| pointer),
+            "every document of this schema would contain another one, without end",
+        ));
+    }
+    let made = with_options(made);
+    match (walk.open_names, &walk.control) {
+        (true, Some(pointer)) => Err(unsupported(
+            pointer,
+            "a control character in a value, beside properties of any name, is not enforced",
+        )),
+        (true, None) => Ok(without_escapes(made)),
+        (false, _) => Ok(made),
+    }
 }
 
 /// Between the parts of a document there may be one blank, or the end of a line and the blanks that indent the next one. A
@@ -74,35 +89,25 @@ pub fn checked(schema: &Json) -> Result<Json, Error> {
 const WHITESPACE: &str = "[ \\t]|\\r?\\n[ \\t]{0,32}";
 
 pub fn with_options(schema: Json) -> Json {
-    match schema {
-        Json::Object(mut entries) => {
-            entries.insert(
-                "x-guidance".into(),
-                json!({"whitespace_pattern": WHITESPACE}),
-            );
-            Json::Object(entries)
-        }
-        other => other,
-    }
+    let mut entries = match schema {
+        Json::Object(entries) => entries,
+        Json::Bool(true) => Map::new(),
+        other => return other,
+    };
+    entries.insert(
+        "x-guidance".into(),
+        json!({"whitespace_pattern": WHITESPACE}),
+    );
+    Json::Object(entries)
 }
 
-/// Whether a regular expression can be followed.
-pub fn check_pattern(pattern: &str) -> Result<(), String> {
-    let backslashes = pattern.len() - pattern.trim_end_matches('\\').len();
-    if backslashes % 2 == 1 {
-        return Err("it ends with a backslash".into());
+/// A schema in whose texts `\u` is not written. Where properties of other names than those of the schema are allowed, a
+/// name of the schema must not come by another spelling: `"\u0061"` would be a property `a` that nothing checked.
+fn without_escapes(mut schema: Json) -> Json {
+    if let Some(options) = schema.pointer_mut("/x-guidance") {
+        options["json_allowed_escapes"] = json!("nrbtf\\\"");
     }
-    RegexBuilder::new()
-        .mk_regex_for_serach(&regex_to_lark(pattern, "dw"))
-        .map(|_| ())
-        .map_err(|error| {
-            let text = error.to_string();
-            let last = text.lines().rfind(|line| !line.trim().is_empty());
-            last.unwrap_or_default()
-                .trim()
-                .trim_start_matches("error: ")
-                .to_string()
-        })
+    schema
 }
 
 fn invalid(pointer: &str, text: impl Into<String>) -> Error {
@@ -126,6 +131,15 @@ struct Walk<'a> {
     anchors: HashMap<String, String>,
     /// From a definition to the definitions that apply to the same value: a circle of them never ends.
     steps: HashMap<String, Vec<(String, String)>>,
+    ground: Ground<'a>,
+    /// Every `multipleOf`, with its pointer.
+    multiples: Vec<(numbers::Decimal, String)>,
+    /// Whether a value may have to fit several schemas.
+    intersects: bool,
+    /// Whether an object has properties of its own and others of any name.
+    open_names: bool,
+    /// A `const` or `enum` with a control character that only `\u` can write.
+    control: Option<String>,
 }
 
 impl<'a> Walk<'a> {
@@ -162,6 +176,8 @@ impl<'a> Walk<'a> {
             }
         };
         let mut made = Map::new();
+        // What becomes a schema of `allOf`, because the keyword that it is written with may be taken.
+        let mut also: Vec<Json> = Vec::new();
         // Up to draft 2019-09, a list of `items` was what `prefixItems` is now.
         let old_items = entries.get("items").is_some_and(Json::is_array);
         for (key, value) in entries {
@@ -173,8 +189,17 @@ impl<'a> Walk<'a> {
                 "$id" | "id" if pointer.is_empty() => continue,
                 "$defs" | "definitions" => continue, // those that are referred to are walked
                 "uniqueItems" if *value == json!(false) => continue,
-                "$ref" => self.reference(value, &here, owner)?,
-                "allOf" | "anyOf" | "oneOf" => self.list(value, &here, Some(owner))?,
+                "$ref" => match self.reference(value, &here, owner)? {
+                    Json::Bool(false) => return Ok(json!(false)),
+                    target => target,
+                },
+                "allOf" | "anyOf" => self.list(value, &here, Some(owner))?,
+                "oneOf" => {
+                    let options = self.list(value, &here, Some(owner))?;
+                    self.check_one_of(schema, value, &here)?;
+                    also.push(json!({"anyOf": options}));
+                    continue;
+                }
                 "prefixItems" => self.list(value, &here, None)?,
                 "items" if value.is_array() => self.list(value, &here, None)?,
                 "items" | "additionalItems" | "additionalProperties" => {
@@ -182,15 +207,13 @@ impl<'a> Walk<'a> {
                 }
                 "properties" => self.map(value, &here)?,
                 "patternProperties" => {
-                    for pattern in value.as_object().into_iter().flatten() {
-                        pattern_at(pattern.0, &below(&here, pattern.0))?;
-                    }
-                    self.map(value, &here)?
+                    let schemas = self.map(value, &here)?;
+                    patterns_at(schemas, &here)?
                 }
                 "type" => checked_type(value, &here)?,
-                "const" => value.clone(),
+                "const" => self.literal(value, &here)?,
                 "enum" => match value.as_array() {
-                    Some(values) if !values.is_empty() => value.clone(),
+                    Some(values) if !values.is_empty() => self.literal(value, &here)?,
                     _ => return Err(invalid(&here, "`enum` is a list of at least one value")),
                 },
                 "minItems" | "maxItems" | "minLength" | "maxLength" | "minProperties"
@@ -215,15 +238,24 @@ impl<'a> Walk<'a> {
                     }
                 }
                 "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => {
-                    match value.as_f64() {
-                        Some(_) => value.clone(),
-                        None => {
-                            return Err(invalid(&here, format!("`{key}` is a number, not {value}")))
-                        }
+                    if !value.is_number() {
+                        return Err(invalid(&here, format!("`{key}` is a number, not {value}")));
                     }
+                    numbers::check_exact(value, &here)
+                        .map_err(|error| unsupported(&here, format!("`{key}`: {}", error.text)))?;
+                    value.clone()
                 }
                 "multipleOf" => match value.as_f64().filter(|n| *n > 0.0) {
-                    Some(_) => value.clone(),
+                    Some(number) => {
+                        let decimal = numbers::Decimal::of(number).ok_or_else(|| {
+                            unsupported(
+                                &here,
+                                format!("`multipleOf` {value} has too many digits to be enforced"),
+                            )
+                        })?;
+                        self.multiples.push((decimal, here));
+                        value.clone()
+                    }
                     None => {
                         return Err(invalid(
                             &here,
@@ -236,23 +268,16 @@ impl<'a> Walk<'a> {
                     _ => return Err(invalid(&here, "`required` is a list of property names")),
                 },
                 "pattern" => match value.as_str() {
-                    Some(pattern) => {
-                        pattern_at(pattern, &here)?;
-                        value.clone()
-                    }
+                    Some(pattern) => json!(pattern_at(pattern, &here)?),
                     None => return Err(invalid(&here, "`pattern` is a regular expression")),
                 },
-                "format" => match value.as_str() {
-                    Some(format) if FORMATS.contains(&format) => value.clone(),
-                    _ => {
-                        return Err(unsupported(
-                            &here,
-                            format!(
-                                "the format {value} is not enforced; these are: {}",
-                                FORMATS.join(", ")
-                            ),
-                        ))
+                "format" => match formats::format_of(value, entries, &here)? {
+                    Format::Text => value.clone(),
+                    Format::Schema(schema) => {
+                        also.push(schema);
+                        continue;
                     }
+                    Format::Nothing => continue,
                 },
                 _ => return Err(refused(key, &here)),
             };
@@ -265,7 +290,91 @@ impl<'a> Walk<'a> {
             made.insert(key.into(), value);
         }
         check_bounds(&made, pointer)?;
-        Ok(Json::Object(made))
+        check_counts(&made, pointer)?;
+        if numbers::leaves_nothing(&mut made) {
+            return Ok(json!(false));
+        }
+        let has = |key: &str| made.contains_key(key);
+        self.open_names |= (has("properties") || has("required") || has("patternProperties"))
+            && made.get("additionalProperties") != Some(&json!(false));
+        Ok(Json::Object(self.assembled(made, also)))
+    }
+
+    /// The schema with what else must hold.
+    fn assembled(&mut self, made: Map<String, Json>, mut also: Vec<Json>) -> Map<String, Json> {
+        let mut out = Map::new();
+        let mut patterns = made.get("patternProperties").cloned();
+        for (key, value) in made.iter() {
+            match key.as_str() {
+                // The crate must see these two side by side.
+                "patternProperties" if made.contains_key("additionalProperties") => continue,
+                "additionalProperties" => {
+                    if let Some(patterns) = patterns.take() {
+                        out.insert("patternProperties".into(), patterns);
+                    }
+                }
+                _ => {}
+            }
+            out.insert(key.clone(), value.clone());
+        }
+        if let Some(all) = out.get_mut("allOf").and_then(Json::as_array_mut) {
+            all.append(&mut also);
+        } else if out.is_empty() && also.len() == 1 {
+            // What is alone needs no `allOf`.
+            if let Some(Json::Object(only)) = also.pop() {
+                out = only;
+            }
+        } else if !also.is_empty() {
+            out.insert("allOf".into(), Json::Array(also));
+        }
+        let applied = ["allOf", "anyOf", "$ref"].map(|key| usize::from(out.contains_key(key)));
+        self.intersects |=
+            out.contains_key("allOf") || applied[1] + applied[2] > 0 && out.len() > 1;
+        out
+    }
+
+    /// A value of `const` or the values of `enum`.
+    fn literal(&mut self, value: &Json, here: &str) -> Result<Json, Error> {
+        numbers::check_exact(value, here)?;
+        if has_control(value) {
+            self.control.get_or_insert_with(|| here.into());
+        }
+        Ok(value.clone())
+    }
+
+    /// `oneOf` is enforced where no value can fit two of its options.
+    fn check_one_of(&self, schema: &'a Json, options: &'a Json, here: &str) -> Result<(), Error> {
+        let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
+        let facts: Vec<Facts> = options
+            .iter()
+            .map(|option| Facts::of(&self.ground, &[schema, option]))
+            .collect();
+        for (j, second) in facts.iter().enumerate() {
+            for (i, first) in facts[..j].iter().enumerate() {
+                if !Facts::are_disjoint(&self.ground, first, second) {
+                    return Err(unsupported(
+                        here,
+                        format!(
+                            "`oneOf`: options {i} and {j} may both hold, which is not enforced; write `anyOf`, or tell them apart by type or by a required property with different constants"
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_multiples(&self) -> Result<(), Error> {
+        let all: Vec<_> = self.multiples.iter().map(|(one, _)| *one).collect();
+        match self.multiples.first() {
+            Some((_, pointer)) if self.intersects && !numbers::can_be_combined(&all) => {
+                Err(unsupported(
+                    pointer,
+                    "`multipleOf` is too large to be combined with the other schemas",
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn list(&mut self, value: &'a Json, pointer: &str, owner: Option<&str>) -> Result<Json, Error> {
@@ -293,7 +402,7 @@ impl<'a> Walk<'a> {
         Ok(Json::Object(made))
     }
 
-    /// The simple name of the schema that `value` refers to.
+    /// The simple name of the schema that `value` refers to; `false` if that is the schema.
     fn reference(&mut self, value: &Json, here: &str, owner: &str) -> Result<Json, Error> {
         let text = value
             .as_str()
@@ -314,7 +423,7 @@ impl<'a> Walk<'a> {
         let decoded = percent_decoded(fragment);
         let pointer =
             match decoded.as_str() {
-                "" | "/" => String::new(),
+                "" => String::new(),
                 pointer if pointer.starts_with('/') => pointer.to_string(),
                 anchor => self.anchors.get(anchor).cloned().ok_or_else(|| {
                     invalid(here, format!("`$ref`: there is no anchor {anchor:?}"))
@@ -333,8 +442,22 @@ impl<'a> Walk<'a> {
                 format!("`$ref`: there is nothing at {pointer:?} in this schema"),
             ));
         }
+        // The crate would refuse the whole schema, also where this is one option of several.
+        if self.root.pointer(&pointer) == Some(&Json::Bool(false)) {
+            return Ok(json!(false));
+        }
         let next = format!("d{}", self.names.len());
         if !self.names.contains_key(&pointer) {
+            if self.names.len() >= limits::DEFINITIONS {
+                return Err(Error::new(
+                    ErrorKind::TooLarge,
+                    format!(
+                        "the schema refers to more than {} schemas",
+                        limits::DEFINITIONS
+                    ),
+                )
+                .at(Place::Pointer(here.into())));
+            }
             self.names.insert(pointer.clone(), next);
             self.waiting.push_back(pointer.clone());
         }
@@ -371,102 +494,4 @@ impl<'a> Walk<'a> {
         done.insert(at);
         Ok(())
     }
-}
-
-fn refused(key: &str, here: &str) -> Error {
-    let known = match key {
-        "uniqueItems"
-        | "contains"
-        | "minContains"
-        | "maxContains"
-        | "propertyNames"
-        | "not"
-        | "if"
-        | "then"
-        | "else"
-        | "dependencies"
-        | "dependentRequired"
-        | "dependentSchemas"
-        | "unevaluatedItems"
-        | "unevaluatedProperties"
-        | "$dynamicRef"
-        | "$dynamicAnchor"
-        | "$recursiveRef"
-        | "$recursiveAnchor" => "is not enforced",
-        "$id" | "id" => "is followed at the root only",
-        "nullable" => "is not JSON Schema; write \"type\": [..., \"null\"]",
-        _ => "is not known; names of your own begin with x-",
-    };
-    unsupported(here, format!("the keyword `{key}` {known}"))
-}
-
-fn pattern_at(pattern: &str, here: &str) -> Result<(), Error> {
-    check_pattern(pattern).map_err(|error| {
-        invalid(
-            here,
-            format!("the regular expression {pattern:?} is not accepted: {error}"),
-        )
-    })
-}
-
-fn checked_type(value: &Json, here: &str) -> Result<Json, Error> {
-    let known = |name: &Json| name.as_str().is_some_and(|name| TYPES.contains(&name));
-    let fits = match value {
-        Json::Array(names) => !names.is_empty() && names.iter().all(known),
-        name => known(name),
-    };
-    if !fits {
-        return Err(invalid(
-            here,
-            format!(
-                "`type` is one of {}, or a list of them, not {value}",
-                TYPES.join(", ")
-            ),
-        ));
-    }
-    Ok(value.clone())
-}
-
-/// Bounds that no value can meet.
-fn check_bounds(schema: &Map<String, Json>, pointer: &str) -> Result<(), Error> {
-    let number = |key: &str| schema.get(key).and_then(Json::as_f64);
-    for (low, high, strict) in [
-        ("minItems", "maxItems", false),
-        ("minLength", "maxLength", false),
-        ("minProperties", "maxProperties", false),
-        ("minimum", "maximum", false),
-        ("exclusiveMinimum", "maximum", true),
-        ("minimum", "exclusiveMaximum", true),
-        ("exclusiveMinimum", "exclusiveMaximum", true),
-    ] {
-        let (Some(least), Some(most)) = (number(low), number(high)) else {
-            continue;
-        };
-        if least > most || strict && least == most {
-            return Err(invalid(
-                &below(pointer, low),
-                format!("`{low}` {least} contradicts `{high}` {most}: no value meets both"),
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn percent_decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let (mut out, mut i) = (Vec::with_capacity(bytes.len()), 0);
-    while i < bytes.len() {
-        let hex = text.get(i + 1..i + 3).filter(|_| bytes[i] == b'%');
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                i += 3;
-            }
-            None => {
-                out.push(bytes[i]);
-                i += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }

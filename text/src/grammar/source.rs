@@ -43,12 +43,18 @@ impl Grammar {
 
     fn of_schema(text: &str) -> Result<Grammar, Error> {
         let json: Json = serde_json::from_str(text).map_err(|e| {
-            Error::invalid(format!("the schema is not JSON: {}", without_position(&e))).at(
-                Place::Position {
-                    line: e.line().max(1),
-                    column: e.column().max(1),
-                },
-            )
+            let text = without_position(&e);
+            let error = match text.contains("recursion limit") {
+                true => Error::new(
+                    ErrorKind::TooLarge,
+                    "the schema is nested more than 128 deep",
+                ),
+                false => Error::invalid(format!("the schema is not JSON: {text}")),
+            };
+            error.at(Place::Position {
+                line: e.line().max(1),
+                column: e.column().max(1),
+            })
         })?;
         let checked = schema::checked(&json)?;
         Ok(Self::new(Kind::JsonSchema, text, Made::Schema(checked)))

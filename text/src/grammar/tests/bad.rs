@@ -174,7 +174,8 @@ fn what_is_no_json_tells_its_place() {
 fn hostile_sources_fail_in_time() {
     let deep = |n: usize| format!("{}{{}}{}", "{\"items\": ".repeat(n), "}".repeat(n));
     let start = Instant::now();
-    assert!(shown(&deep(1000)).contains("not JSON"));
+    assert!(shown(&deep(1000)).contains("nested more than 128 deep"));
+    assert_eq!(schema(&deep(1000)).kind, ErrorKind::TooLarge);
     assert_eq!(
         schema(&format!("{{\"title\": \"{}\"}}", "x".repeat(5 << 20))).kind,
         ErrorKind::TooLarge
@@ -198,6 +199,80 @@ fn hostile_sources_fail_in_time() {
         "{:?}",
         start.elapsed()
     );
+}
+
+/// Each compiles or gives an error, within the time that compilation may take, and nothing breaks.
+#[test]
+fn hostile_schemas_cost_no_more_than_the_limits() {
+    let chain = |n: usize, step: &str| {
+        let definitions: Vec<String> = (0..n)
+            .map(|i| {
+                format!(
+                    "\"d{i}\": {}",
+                    step.replace('@', &format!("#/$defs/d{}", i + 1))
+                )
+            })
+            .collect();
+        let last = format!("\"d{n}\": {{\"type\": \"null\"}}");
+        format!(
+            "{{\"$ref\": \"#/$defs/d0\", \"$defs\": {{{}, {last}}}}}",
+            definitions.join(", ")
+        )
+    };
+    let plain = r#"{"$ref": "@"}"#;
+    let nested = r#"{"type": "object", "properties": {"a": {"$ref": "@"}}}"#;
+    let twice = r#"{"anyOf": [{"$ref": "@"}, {"items": {"$ref": "@"}}]}"#;
+    let both = r#"{"allOf": [{"$ref": "@"}, {"$ref": "@"}]}"#;
+    let options = vec![r##"{"$ref": "#"}"##; 200].join(", ");
+    for (text, expected) in [
+        (chain(30_000, plain), Some(ErrorKind::TooLarge)),
+        (chain(30_000, nested), Some(ErrorKind::TooLarge)),
+        (chain(1_900, plain), None),
+        (chain(1_900, nested), None),
+        (chain(200, twice), None),
+        (chain(40, both), None),
+        (format!("{{\"oneOf\": [{options}]}}"), None),
+        (
+            format!("{{\"type\": \"array\", \"items\": {{\"oneOf\": [{options}]}}}}"),
+            None,
+        ),
+        (r#"{"type": "array", "minItems": 4294967295}"#.into(), None),
+        (
+            r#"{"type": "array", "items": {"type": "null"}, "minItems": 100000}"#.into(),
+            None,
+        ),
+        (
+            r#"{"type": "string", "minLength": 4294967295}"#.into(),
+            None,
+        ),
+        (r#"{"type": "string", "minLength": 1000000}"#.into(), None),
+        (
+            r#"{"type": "string", "pattern": "^(a+)+$", "minLength": 1000}"#.into(),
+            None,
+        ),
+        (
+            r#"{"type": "string", "pattern": "^((a{1,100}){1,100}){1,100}$"}"#.into(),
+            None,
+        ),
+        (
+            r#"{"type": "string", "pattern": "(a|b)*a(a|b){30}$"}"#.into(),
+            None,
+        ),
+        (r#"{"multipleOf": 4294967291}"#.into(), None),
+        (r#"{"minimum": 1e-300, "maximum": 1e-299}"#.into(), None),
+    ] {
+        let start = Instant::now();
+        let made = Grammar::from_json_schema(&text).and_then(|grammar| BYTES.compile(&grammar));
+        let short: String = text.chars().take(90).collect();
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "{short}: {:?}",
+            start.elapsed()
+        );
+        if let Some(kind) = expected {
+            assert_eq!(made.err().map(|error| error.kind), Some(kind), "{short}");
+        }
+    }
 }
 
 #[test]

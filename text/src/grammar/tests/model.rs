@@ -2,12 +2,20 @@
 use super::*;
 use std::path::PathBuf;
 
-fn vocabulary() -> Option<(Arc<Tokenizer>, Vocabulary)> {
+/// The tokenizer of a model, or one that the comparison of tokenizers has fetched.
+const FILES: [&str; 2] = [
+    "models/smollm2-135m-instruct/tokenizer.json",
+    "compat/tokenizers/lenml-qwen2_5-3.7.2/tokenizer.json",
+];
+
+pub(super) fn vocabulary() -> Option<(Arc<Tokenizer>, Vocabulary)> {
     let cache = std::env::var_os("PIE_CACHE").map(PathBuf::from);
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let cache = cache.or(home.map(|home| home.join(".cache/pie")))?;
-    let file = cache.join("models/smollm2-135m-instruct/tokenizer.json");
-    let tokenizer = Arc::new(Tokenizer::from_json(&std::fs::read(file).ok()?).unwrap());
+    let file = FILES
+        .iter()
+        .find_map(|file| std::fs::read(cache.join(file)).ok());
+    let tokenizer = Arc::new(Tokenizer::from_json(&file?).unwrap());
     let stop = tokenizer.token_to_id("<|im_end|>")?;
     let vocabulary = Vocabulary::new(tokenizer.clone(), &[stop]).unwrap();
     Some((tokenizer, vocabulary))
