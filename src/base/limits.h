@@ -15,4 +15,11 @@ inline constexpr uint64_t kSlotsPerPass = 65'536;
 // Floats that one pass may ask for: the logits, distributions and logprobs of all its slots.
 inline constexpr uint64_t kValuesPerPass = 1ULL << 25;
 
+// Samplers and probes that may read one row.
+inline constexpr uint32_t kReadsPerRow = 64;
+// What the passes in one batch may cost to read, beside those that cost less than kCheapReading
+// each. In units of 1,024 numbers, which take about a microsecond.
+inline constexpr uint32_t kReadingPerBatch = 16'384;
+inline constexpr uint32_t kCheapReading = 16'384;
+
 }  // namespace pie::limits

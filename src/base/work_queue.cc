@@ -2,11 +2,21 @@
 
 #include <pthread.h>
 
+#include <cstdio>
+#include <exception>
+#include <iterator>
 #include <utility>
 
 namespace pie {
+namespace {
 
-WorkQueue::WorkQueue(const char* name, size_t threads, size_t max_jobs) : max_jobs_(max_jobs) {
+// A user may have this many times as many jobs waiting as there is room left.
+constexpr size_t kShareOfRoom = 4;
+
+}  // namespace
+
+WorkQueue::WorkQueue(const char* name, size_t threads, size_t max_jobs)
+    : max_jobs_(max_jobs), thread_count_(threads) {
   for (size_t i = 0; i < threads; ++i) {
     threads_.emplace_back([this] { Run(); });
     pthread_setname_np(threads_.back().native_handle(), name);
@@ -18,11 +28,13 @@ WorkQueue::~WorkQueue() {
 }
 
 void WorkQueue::Stop() {
-  std::deque<Job> dropped;  // destroyed without the lock: a job may hold anything
+  std::vector<std::deque<Job>> dropped;  // destroyed without the lock: a job may hold anything
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
-    dropped.swap(jobs_);
+    for (const auto& line : turns_) dropped.push_back(std::exchange(line->second.jobs, {}));
+    turns_.clear();
+    waiting_ = 0;
   }
   changed_.notify_all();
   for (std::thread& thread : threads_) {
@@ -30,30 +42,65 @@ void WorkQueue::Stop() {
   }
 }
 
-bool WorkQueue::Push(Job job) {
+bool WorkQueue::Push(std::string_view user, Job job) {
   std::lock_guard lock(mutex_);
-  if (stop_ || jobs_.size() >= max_jobs_) return false;
-  jobs_.push_back(std::move(job));
+  if (stop_ || waiting_ >= max_jobs_) return false;
+  auto line = lines_.find(user);
+  const size_t own = line == lines_.end() ? 0 : line->second.jobs.size();
+  if (own + 1 > kShareOfRoom * (max_jobs_ - waiting_)) return false;
+  if (line == lines_.end()) line = lines_.emplace(std::string(user), Line{}).first;
+  if (own == 0) turns_.push_back(line);
+  line->second.jobs.push_back(std::move(job));
+  ++waiting_;
   changed_.notify_one();
   return true;
 }
 
 size_t WorkQueue::size() {
   std::lock_guard lock(mutex_);
-  return jobs_.size();
+  return waiting_;
+}
+
+// A user may have as many threads as stay free for others.
+bool WorkQueue::MayRun(const Line& line) const {
+  return line.running + 1 <= thread_count_ - running_;
+}
+
+std::list<WorkQueue::Lines::iterator>::iterator WorkQueue::Next() {
+  // Few lines are passed over: only those of users who have jobs running.
+  auto next = turns_.begin();
+  while (next != turns_.end() && !MayRun((*next)->second)) ++next;
+  return next;
 }
 
 void WorkQueue::Run() {
+  std::unique_lock lock(mutex_);
   while (true) {
-    Job job;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
-      if (stop_) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
+    changed_.wait(lock, [this] { return stop_ || Next() != turns_.end(); });
+    if (stop_) return;
+    const auto turn = Next();
+    const auto line = *turn;
+    Job job = std::move(line->second.jobs.front());
+    line->second.jobs.pop_front();
+    --waiting_;
+    if (line->second.jobs.empty()) {
+      turns_.erase(turn);
+    } else {
+      turns_.splice(turns_.end(), turns_, turn);
     }
-    job();
+    ++line->second.running;
+    ++running_;
+    lock.unlock();
+    try {
+      job();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "pie: a background job failed: %s\n", error.what());
+    }
+    job = nullptr;  // destroyed without the lock
+    lock.lock();
+    --running_;
+    if (--line->second.running == 0 && line->second.jobs.empty()) lines_.erase(line);
+    if (!turns_.empty()) changed_.notify_one();  // another job of this user may run now
   }
 }
 

@@ -188,6 +188,9 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("worker_threads", &config.runtime.worker_threads, {.most = 1024});
   runtime.Read("wasm_max_instances", &config.runtime.max_instances, {.least = 1});
   runtime.Read("wasm_max_memory_mb", &limits.max_memory_bytes, {1, 4096, 1 << 20});
+  runtime.Read("wasm_total_memory_mb", &config.limits.max_linear_bytes,
+               {.least = 1, .scale = 1 << 20});
+  runtime.Read("user_share_percent", &config.limits.user_share_percent, {.least = 1, .most = 100});
   runtime.Read("max_output_mb", &limits.max_output_bytes, {.scale = 1 << 20});
   runtime.Read("cpu_budget_ms", &limits.cpu_budget_ms);
   runtime.Read("allow_fs", &config.allow_fs);

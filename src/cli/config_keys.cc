@@ -25,6 +25,8 @@ constexpr std::string_view kKeys[] = {
     "runtime.worker_threads",
     "runtime.wasm_max_instances",
     "runtime.wasm_max_memory_mb",
+    "runtime.wasm_total_memory_mb",
+    "runtime.user_share_percent",
     "runtime.wasm_compiler",
     "runtime.max_output_mb",
     "runtime.max_upload_mb",

@@ -56,6 +56,8 @@ CLI::App* AddRun(CLI::App& app, pie::cli::RunOptions& run, int& port) {
       "--debug", run.debug,
       "at the end, print how many handles, contexts and pages the engine still holds");
   command->add_flag("-q,--quiet", run.quiet, "print no progress and no notices");
+  command->add_flag("--escapes", run.escapes,
+                    "let the inferlet's output control the terminal (colours, cursor)");
   command->add_option("--log", run.log, "append a log of the run to this file");
   command->add_flag("--dummy", run.dummy,
                     "use the dummy model: it needs no weights and writes gibberish");

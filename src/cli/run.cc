@@ -30,8 +30,12 @@ constexpr size_t kMaxComponentBytes = 512ull << 20;
 // Writes the inferlet's messages and output to this process's streams as they arrive.
 class Printer final : public host::Listener {
  public:
-  Printer(bool stream, bool quiet)
-      : stream_(stream), quiet_(quiet), watched_(stream && IsTerminal(STDOUT_FILENO)) {}
+  explicit Printer(const RunOptions& options)
+      : stream_(options.stream),
+        quiet_(options.quiet),
+        watched_(options.stream && IsTerminal(STDOUT_FILENO)),
+        harmless_out_(!options.escapes && isatty(STDOUT_FILENO) == 1),
+        harmless_err_(!options.escapes && isatty(STDERR_FILENO) == 1) {}
 
   void OnMessage(std::string_view text) override { Write(text); }
   void OnFile(std::string_view bytes) override {
@@ -40,7 +44,8 @@ class Printer final : public host::Listener {
   }
   void OnOutput(bool is_stderr, std::string_view bytes) override {
     if (is_stderr) {
-      std::fwrite(bytes.data(), 1, bytes.size(), stderr);
+      const std::string shown = harmless_err_ ? Harmless(bytes) : std::string(bytes);
+      std::fwrite(shown.data(), 1, shown.size(), stderr);
     } else {
       Write(bytes);
     }
@@ -69,7 +74,8 @@ class Printer final : public host::Listener {
       fmt::print("{}\n", Dim("returned the text above", STDOUT_FILENO));
     } else {
       if (watched_) fmt::print("{} ", Dim("returned", STDOUT_FILENO));
-      std::fwrite(text.data(), 1, text.size(), stdout);
+      const std::string shown = harmless_out_ ? Harmless(text) : std::string(text);
+      std::fwrite(shown.data(), 1, shown.size(), stdout);
       if (!text.ends_with('\n')) std::fputc('\n', stdout);
     }
     if (error_ == 0 && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
@@ -86,7 +92,9 @@ class Printer final : public host::Listener {
     std::lock_guard lock(mutex_);
     if (error_ != 0) return;
     if (watched_ && sent_.size() <= kRemembered) sent_ += text;
-    const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    const std::string shown = harmless_out_ ? Harmless(text) : std::string();
+    const std::string_view written = harmless_out_ ? std::string_view(shown) : text;
+    const bool whole = std::fwrite(written.data(), 1, written.size(), stdout) == written.size();
     if (!whole || std::fflush(stdout) != 0) {
       error_ = errno;
       if (auto process = process_.lock()) process->Cancel();
@@ -95,7 +103,8 @@ class Printer final : public host::Listener {
     at_line_start_ = text.ends_with('\n');
   }
   const bool stream_, quiet_;
-  const bool watched_;  // messages are shown on a terminal
+  const bool watched_;                      // messages are shown on a terminal
+  const bool harmless_out_, harmless_err_;  // control characters are made visible
   mutable std::mutex mutex_;
   std::string sent_;  // the beginning of the messages and output
   bool at_line_start_ = true;
@@ -222,6 +231,7 @@ Result<int> RunChecked(const RunOptions& options) {
   auto [component, manifest] = PIE_TRY(ChooseProgram(options));
   nlohmann::json input = PIE_TRY(MakeInput(options, manifest));
   if (options.dummy) UseDummy(config);
+  config.limits.user_share_percent = 100;  // there is one user
 
   Interrupts interrupts;
   auto engine = PIE_TRY(StartEngine(config, options.quiet));
@@ -237,7 +247,7 @@ Result<int> RunChecked(const RunOptions& options) {
   component.clear();
   component.shrink_to_fit();
 
-  auto printer = std::make_shared<Printer>(options.stream, options.quiet);
+  auto printer = std::make_shared<Printer>(options);
   auto process = PIE_TRY(engine->Launch(manifest.id(), input.dump(), {.listener = printer}));
   log.Line("launched {} as {}", manifest.id(), process->id());
   interrupts.Watch([process] { process->Cancel(); });

@@ -18,6 +18,7 @@ struct RunOptions {
   bool debug = false;
   bool quiet = false;
   bool dummy = false;
+  bool escapes = false;  // let the inferlet control the terminal
 };
 
 // Returns the exit code: 0, 1, or 130 after Ctrl-C.

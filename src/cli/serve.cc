@@ -5,7 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include "cli/config.h"
 #include "cli/interrupts.h"
@@ -81,6 +88,36 @@ Result<server::Log::Level> LevelOf(const ServerConfig& config, bool debug) {
   return Fail(Code::kInvalid, "telemetry.log_level must be debug, info, warning or error");
 }
 
+// The end of the engine waits for its threads, one of which may compile a component for minutes.
+// Nothing that they do was confirmed to anybody, so the process ends without them after a while.
+class ExitInTime {
+ public:
+  ExitInTime()
+      : thread_([this] {
+          std::unique_lock lock(mutex_);
+          if (ended_.wait_for(lock, kPatience, [this] { return done_; })) return;
+          std::fflush(nullptr);
+          std::_Exit(0);
+        }) {}
+  ~ExitInTime() {
+    {
+      std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    ended_.notify_all();
+    thread_.join();
+  }
+  ExitInTime(const ExitInTime&) = delete;
+  ExitInTime& operator=(const ExitInTime&) = delete;
+
+ private:
+  static constexpr auto kPatience = std::chrono::seconds(3);
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool done_ = false;
+  std::thread thread_;  // last: it uses the rest
+};
+
 Result<int> ServeChecked(const ServeOptions& options) {
   Config engine_config = PIE_TRY(ReadConfig(options.config));
   ServerConfig config = PIE_TRY(ReadServerConfig(options.config));
@@ -110,10 +147,10 @@ Result<int> ServeChecked(const ServeOptions& options) {
   if (config.auth) PIE_TRY(server::Users(HomeDir() + "/authorized_users.toml").Read());
   auto engine = PIE_TRY(StartEngine(engine_config, /*quiet=*/false));
   auto server = PIE_TRY(server::Server::Start(config.server, *engine, *registry, auth, log));
-  const TokenFile token(server->port(), auth.token());
-  if (!token.written()) {
+  std::optional<TokenFile> token(std::in_place, server->port(), auth.token());
+  if (!token->written()) {
     log.Write(server::Log::Level::kWarning, "cannot write the token file",
-              {{"path", token.path()}});
+              {{"path", token->path()}});
   }
   // Watched before the banner is printed, because a script may stop the server as soon as it reads
   // it.
@@ -130,8 +167,11 @@ Result<int> ServeChecked(const ServeOptions& options) {
     server->Wait();
   }
   interrupts.Watch(nullptr);
+  const ExitInTime exit_in_time;
   log.Info("stopped", {{"launches", server->service().launches.load()}});
+  token.reset();
   server.reset();
+  engine.reset();
   return 0;
 }
 

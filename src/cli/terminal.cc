@@ -35,7 +35,9 @@ std::string Dim(std::string_view text, int fd) {
 }
 
 int ReportError(std::string_view text) {
-  fmt::print(stderr, "{} {}\n", Red("error:"), text);
+  // An error may quote what a program printed.
+  const std::string shown = isatty(STDERR_FILENO) == 1 ? Harmless(text) : std::string(text);
+  fmt::print(stderr, "{} {}\n", Red("error:"), shown);
   return 1;
 }
 
@@ -87,6 +89,29 @@ ProgressBar::~ProgressBar() {
   if (!shown_) return;
   fmt::print(stderr, "\r\x1b[K");
   std::fflush(stderr);
+}
+
+std::string Harmless(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    if (byte == '\n' || byte == '\r' || byte == '\t') {
+      shown += text[i];
+    } else if (byte < 0x20) {  // U+2400 to U+241F are pictures of these characters
+      shown += "\xe2\x90";
+      shown += static_cast<char>(0x80 + byte);
+    } else if (byte == 0x7f) {
+      shown += "\xe2\x90\xa1";
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {  // U+0080 to U+009F, as UTF-8
+      shown += "\xef\xbf\xbd";
+      ++i;
+    } else {
+      shown += text[i];
+    }
+  }
+  return shown;
 }
 
 }  // namespace pie::cli

@@ -54,4 +54,8 @@ class ProgressBar {
   int last_percent_ = -1;
 };
 
+// The text with control characters made visible, so that what a program prints cannot move the
+// cursor, change the title, or write to the clipboard of the terminal. Line ends and tabs stay.
+std::string Harmless(std::string_view text);
+
 }  // namespace pie::cli

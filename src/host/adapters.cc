@@ -272,7 +272,7 @@ void Adapters::Release(const Ptr& adapter, WorkQueue& work) {
     if (!adapter->unwritten_ || adapter->destroyed_ || !store_) return;
   }
   // If the queue is full, it is written when the adapter is evicted or the engine stops.
-  work.Push([this, adapter] {
+  work.Push(adapter->user_, [this, adapter] {
     if (const Status written = Write(*adapter); !written) {
       fmt::print(stderr, "pie: adapter '{}' was not saved yet: {}\n", adapter->name(),
                  written.error().text);

@@ -26,7 +26,8 @@ Result<uint32_t> Keep(Process& process, Ptr adapter) {
 template <class T, class Work>
 Result<std::optional<T>> OnFiles(Process& process, Wait& wait, Work work) {
   return Await<T>(process, wait, [&] {
-    return RunLater<T>(process.engine().file_work(), "calls for adapters", std::move(work));
+    return RunLater<T>(process.engine().file_work(), process.user()->name, "calls for adapters",
+                       std::move(work));
   });
 }
 // The same for work that returns a Status.

@@ -16,15 +16,38 @@ Result<Context*> ContextOf(Process& process, uint32_t handle) {
 
 // Gives the process a handle of the context. The process pays for the context's pages from now on.
 Result<uint32_t> Keep(Process& process, std::unique_ptr<Context> context) {
+  Charge charge = ChargeTo(process.user(), &User::contexts);
+  if (!charge.Grow(1)) {
+    const ByteBudget& own = process.user()->contexts;
+    return Fail(Code::kExhausted,
+                "context limit: your inferlets hold {} contexts, and those of all users {} of {}",
+                own.used(), own.whole().used(), own.whole().limit());
+  }
+  context->Count(std::move(charge));
   process.wallet().Own(context->scheduler(), context->sequence());
   return process.handles().contexts.Insert(std::move(context));
+}
+
+// The same for one that was opened from a file.
+Result<uint32_t> KeepOpened(Process& process, std::unique_ptr<Context> context) {
+  Charge charge = ChargeTo(process.user(), &User::opened);
+  if (!charge.Grow(1)) {
+    const ByteBudget& own = process.user()->opened;
+    return Fail(Code::kExhausted,
+                "your inferlets hold {} contexts that were opened from files, and those of all "
+                "users {} of {}; drop some",
+                own.used(), own.whole().used(), own.whole().limit());
+  }
+  context->CountOpened(std::move(charge));
+  return Keep(process, std::move(context));
 }
 
 // Runs `work` of the user's snapshots on a thread that may wait for the disk.
 template <class T, class Work>
 Result<std::optional<T>> OnFiles(Process& process, Wait& wait, Work work) {
   return Await<T>(process, wait, [&] {
-    return RunLater<T>(process.engine().file_work(), "calls for snapshots", std::move(work));
+    return RunLater<T>(process.engine().file_work(), process.user()->name, "calls for snapshots",
+                       std::move(work));
   });
 }
 
@@ -51,7 +74,7 @@ Result<uint32_t> ContextOpen(Process& process, uint32_t model, std::string_view 
        name = std::string(name)] {
         return engine.snapshots().Open(user, index, name, engine.SaltOf(user));
       }));
-  return opened ? Keep(process, *std::move(opened)) : 0;
+  return opened ? KeepOpened(process, *std::move(opened)) : 0;
 }
 
 Result<uint32_t> ContextTake(Process& process, uint32_t model, std::string_view name, Wait& wait) {
@@ -62,7 +85,7 @@ Result<uint32_t> ContextTake(Process& process, uint32_t model, std::string_view 
        name = std::string(name)] {
         return engine.snapshots().Take(user, index, name, engine.SaltOf(user));
       }));
-  return taken ? Keep(process, *std::move(taken)) : 0;
+  return taken ? KeepOpened(process, *std::move(taken)) : 0;
 }
 
 Status ContextDelete(Process& process, uint32_t model, std::string_view name, Wait& wait) {

@@ -22,7 +22,7 @@ Result<uint32_t> Insert(Process& process, Grammar grammar) {
 template <class Make>
 Result<uint32_t> MakeGrammar(Process& process, std::string_view source, Make make, Wait& wait) {
   auto grammar = PIE_TRY(Await<Grammar>(process, wait, [&] {
-    return RunLater<Grammar>(process.engine().grammar_work(), "grammars",
+    return RunLater<Grammar>(process.engine().grammar_work(), process.user()->name, "grammars",
                              [make, text = std::string(source)] { return make(text); });
   }));
   return grammar ? Insert(process, *std::move(grammar)) : 0;
@@ -57,7 +57,7 @@ Result<uint32_t> NewMatcher(Process& process, const Grammar& grammar, uint32_t m
     return InsertMatcher(process, PIE_TRY(Matcher::Make(vocabulary, grammar)), NameOf(grammar));
   }
   auto matcher = PIE_TRY(Await<Matcher>(process, wait, [&] {
-    return RunLater<Matcher>(process.engine().grammar_work(), "grammars",
+    return RunLater<Matcher>(process.engine().grammar_work(), process.user()->name, "grammars",
                              [vocabulary, grammar] { return Matcher::Make(vocabulary, grammar); });
   }));
   return matcher ? InsertMatcher(process, *std::move(matcher), NameOf(grammar)) : 0;

@@ -1,6 +1,7 @@
 // pie:instruct: chat turns, tools, and the decoders of what the model says; and what pie:plus adds.
 #include "host/api.h"
 #include "host/await.h"
+#include "host/execute.h"
 #include "speech/turn.h"
 
 namespace pie::host {
@@ -25,6 +26,27 @@ Status CheckSize(Process& process, std::span<const Turn> turns) {
     return Fail(Code::kExhausted, "turns of {} bytes; {} is the limit", bytes,
                 limits.max_turn_bytes);
   }
+  return {};
+}
+
+// Feeds a decoder, and charges the process for the text that the decoder keeps from then on.
+template <class T>
+auto Feed(Process& process, HandleTable<Charged<T>>& table, uint32_t handle,
+          std::span<const uint32_t> tokens) -> decltype(std::declval<T&>().Feed(tokens)) {
+  PIE_RETURN_IF_ERROR(CheckTokens(process, tokens));
+  Charged<T>* const found = PIE_TRY(table.Get(handle));
+  auto seen = PIE_TRY(found->decoder->Feed(tokens));
+  if (found->charge.Resize(found->decoder->bytes())) return seen;
+  found->decoder->Reset();
+  found->charge.Release();
+  return PassMemoryLimit(process);
+}
+
+template <class T>
+Status Reset(HandleTable<Charged<T>>& table, uint32_t handle) {
+  Charged<T>* const found = PIE_TRY(table.Get(handle));
+  found->decoder->Reset();
+  found->charge.Release();
   return {};
 }
 
@@ -61,12 +83,13 @@ Result<std::vector<uint32_t>> ChatStopTokens(Process& process, uint32_t model) {
 }
 
 Result<uint32_t> ChatCreateDecoder(Process& process, uint32_t model) {
-  return process.handles().chat_decoders.Emplace(PIE_TRY(ModelOf(process, model))->model);
+  return process.handles().chat_decoders.Emplace(
+      std::make_unique<ChatDecoder>(PIE_TRY(ModelOf(process, model))->model), process.NewCharge());
 }
 
 Result<ChatEvent> ChatDecoderFeed(Process& process, uint32_t decoder,
                                   std::span<const uint32_t> tokens) {
-  auto seen = PIE_TRY(PIE_TRY(process.handles().chat_decoders.Get(decoder))->Feed(tokens));
+  auto seen = PIE_TRY(Feed(process, process.handles().chat_decoders, decoder, tokens));
   if (auto* delta = std::get_if<ChatDecoder::Delta>(&seen)) {
     return ChatEventDelta{std::move(delta->text)};
   }
@@ -77,8 +100,7 @@ Result<ChatEvent> ChatDecoderFeed(Process& process, uint32_t decoder,
 }
 
 Status ChatDecoderReset(Process& process, uint32_t decoder) {
-  PIE_TRY(process.handles().chat_decoders.Get(decoder))->Reset();
-  return {};
+  return Reset(process.handles().chat_decoders, decoder);
 }
 
 Status ChatDecoderDrop(Process& process, uint32_t decoder) {
@@ -87,12 +109,14 @@ Status ChatDecoderDrop(Process& process, uint32_t decoder) {
 }
 
 Result<uint32_t> ReasoningCreateDecoder(Process& process, uint32_t model) {
-  return process.handles().reasoning_decoders.Emplace(PIE_TRY(ModelOf(process, model))->model);
+  return process.handles().reasoning_decoders.Emplace(
+      std::make_unique<ReasoningDecoder>(PIE_TRY(ModelOf(process, model))->model),
+      process.NewCharge());
 }
 
 Result<ReasoningEvent> ReasoningDecoderFeed(Process& process, uint32_t decoder,
                                             std::span<const uint32_t> tokens) {
-  auto seen = PIE_TRY(PIE_TRY(process.handles().reasoning_decoders.Get(decoder))->Feed(tokens));
+  auto seen = PIE_TRY(Feed(process, process.handles().reasoning_decoders, decoder, tokens));
   if (auto* delta = std::get_if<ReasoningDecoder::Delta>(&seen)) {
     return ReasoningEventDelta{std::move(delta->text)};
   }
@@ -103,8 +127,7 @@ Result<ReasoningEvent> ReasoningDecoderFeed(Process& process, uint32_t decoder,
 }
 
 Status ReasoningDecoderReset(Process& process, uint32_t decoder) {
-  PIE_TRY(process.handles().reasoning_decoders.Get(decoder))->Reset();
-  return {};
+  return Reset(process.handles().reasoning_decoders, decoder);
 }
 
 Status ReasoningDecoderDrop(Process& process, uint32_t decoder) {
@@ -114,19 +137,19 @@ Status ReasoningDecoderDrop(Process& process, uint32_t decoder) {
 
 Result<uint32_t> ToolUseCreateDecoder(Process& process, uint32_t model) {
   const Model& of = PIE_TRY(ModelOf(process, model))->model;
-  return process.handles().tool_decoders.Insert(PIE_TRY(ToolDecoder::Make(of)));
+  return process.handles().tool_decoders.Emplace(PIE_TRY(ToolDecoder::Make(of)),
+                                                 process.NewCharge());
 }
 
 Result<ToolUseEvent> ToolUseDecoderFeed(Process& process, uint32_t decoder,
                                         std::span<const uint32_t> tokens) {
-  auto call = PIE_TRY(PIE_TRY(process.handles().tool_decoders.Get(decoder))->Feed(tokens));
+  auto call = PIE_TRY(Feed(process, process.handles().tool_decoders, decoder, tokens));
   if (!call) return ToolUseEventStart{};  // the contract has no other word for "no call yet"
   return ToolUseEventCall{{std::move(call->name), std::move(call->arguments)}};
 }
 
 Status ToolUseDecoderReset(Process& process, uint32_t decoder) {
-  PIE_TRY(process.handles().tool_decoders.Get(decoder))->Reset();
-  return {};
+  return Reset(process.handles().tool_decoders, decoder);
 }
 
 Status ToolUseDecoderDrop(Process& process, uint32_t decoder) {
@@ -135,7 +158,7 @@ Status ToolUseDecoderDrop(Process& process, uint32_t decoder) {
 }
 
 Result<bool> CallsAssembling(Process& process, uint32_t decoder) {
-  return PIE_TRY(process.handles().tool_decoders.Get(decoder))->is_assembling();
+  return PIE_TRY(process.handles().tool_decoders.Get(decoder))->decoder->is_assembling();
 }
 
 Result<std::vector<uint32_t>> TurnsExtend(Process& process, uint32_t model,
@@ -178,7 +201,7 @@ Result<std::optional<T>> AwaitWork(Process& process, std::span<const Str> tools,
                                    Work work) {
   return Await<T>(process, wait, [&]() -> Result<std::shared_ptr<Pending<T>>> {
     auto texts = PIE_TRY(TextsOf(process, tools));
-    return RunLater<T>(process.engine().grammar_work(), "grammars",
+    return RunLater<T>(process.engine().grammar_work(), process.user()->name, "grammars",
                        [work = std::move(work), texts = std::move(texts)] { return work(texts); });
   });
 }

@@ -52,21 +52,25 @@ Status FutureBlobDrop(Process& process, uint32_t future) {
 
 Status MessagingPush(Process& process, std::string_view topic, std::string_view message) {
   PIE_RETURN_IF_ERROR(CheckSize(process, message));
-  return process.engine().hub().Push(TopicOwner(process, topic), topic, std::string(message));
+  return process.engine().hub().Push(process.user(), TopicOwner(process, topic), topic,
+                                     std::string(message));
 }
 
 Result<uint32_t> MessagingPull(Process& process, std::string_view topic) {
-  auto letter = PIE_TRY(process.engine().hub().Pull(TopicOwner(process, topic), topic));
+  auto letter =
+      PIE_TRY(process.engine().hub().Pull(process.user(), TopicOwner(process, topic), topic));
   return process.handles().texts.Emplace(std::move(letter));
 }
 
 Status MessagingBroadcast(Process& process, std::string_view topic, std::string_view message) {
   PIE_RETURN_IF_ERROR(CheckSize(process, message));
-  return process.engine().hub().Broadcast(TopicOwner(process, topic), topic, std::string(message));
+  return process.engine().hub().Broadcast(process.user(), TopicOwner(process, topic), topic,
+                                          std::string(message));
 }
 
 Result<uint32_t> MessagingSubscribe(Process& process, std::string_view topic) {
-  auto made = PIE_TRY(process.engine().hub().Subscribe(TopicOwner(process, topic), topic));
+  auto made =
+      PIE_TRY(process.engine().hub().Subscribe(process.user(), TopicOwner(process, topic), topic));
   return process.handles().subscriptions.Emplace(std::move(made));
 }
 

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "host/api.h"
+#include "host/execute.h"
 
 namespace pie::host {
 namespace {
@@ -38,11 +39,17 @@ Result<uint32_t> ModelTokenizer(Process& process, uint32_t model) {
 
 Result<std::vector<uint32_t>> TokenizerEncode(Process& process, uint32_t tokenizer,
                                               std::string_view text) {
+  const size_t most = process.engine().limits().max_text_bytes;
+  if (text.size() > most) {
+    return Fail(Code::kExhausted, "a text of {} bytes to encode; at most {} MiB are allowed",
+                text.size(), most >> 20);
+  }
   return PIE_TRY(TokenizerOf(process, tokenizer))->Encode(text);
 }
 
 Result<std::string> TokenizerDecode(Process& process, uint32_t tokenizer,
                                     std::span<const uint32_t> tokens) {
+  PIE_RETURN_IF_ERROR(CheckTokens(process, tokens));
   return PIE_TRY(TokenizerOf(process, tokenizer))->Decode(tokens);
 }
 

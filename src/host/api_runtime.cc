@@ -29,6 +29,7 @@ Result<uint32_t> RuntimeLaunch(Process& process, std::string_view program, std::
     return process.engine().LaunchLater(std::string(program), std::string(input),
                                         {.username = process.options().username,
                                          .depth = process.options().depth + 1,
+                                         .parent = process.weak_from_this(),
                                          .token_budget = process.options().token_budget,
                                          .mcp = process.options().mcp});
   }));

@@ -120,8 +120,9 @@ TEST_F(ApiStepTest, RefusesWhatAPassRefuses) {
   ExpectSame({.sampler = {.kind = Kind::Embedding, .temperature = 0, .count = 1, .p = 1}}, true);
   ExpectSame({.sampler = {.kind = Kind::Multinomial, .temperature = 0, .count = ~0U, .p = 1}},
              true);
-  EXPECT_EQ(Short(NewContext(), {.tokens = Tokens(200'000, 'a')}).error,
-            "memory limit: the passes and unread results of an inferlet have 1 MiB");
+  EXPECT_EQ(Short(NewContext(), {.tokens = Tokens(400'000, 'a')}).error,
+            "memory limit: an inferlet may hold 2 MiB of the engine's memory, "
+            "and all inferlets of a user a share of 4096 MiB");
   const uint32_t gone = NewContext();
   Ok(ContextDestroy(*process_, gone));
   EXPECT_EQ(Short(gone, {}).error, Long(gone, {}).error);
@@ -170,7 +171,8 @@ TEST_F(ApiStepTest, HasTheMemoryLimitOfPasses) {
     future = Begin(NewContext(250), asked);
   }
   EXPECT_EQ(ErrorOf(future),
-            "memory limit: the passes and unread results of an inferlet have 1 MiB");
+            "memory limit: an inferlet may hold 2 MiB of the engine's memory, "
+            "and all inferlets of a user a share of 4096 MiB");
   EXPECT_GT(queued, 50U);
   gate_->Open();
 }

@@ -164,7 +164,9 @@ TEST_F(ApiTest, PassesHaveAMemoryLimit) {
     const std::string error = ErrorOf(ForwardPassExecute(*process_, *pass));
     if (error.find("memory limit") != std::string::npos) refusal = error;
   }
-  EXPECT_EQ(refusal, "memory limit: the passes and unread results of an inferlet have 1 MiB");
+  EXPECT_EQ(refusal,
+            "memory limit: an inferlet may hold 2 MiB of the engine's memory, "
+            "and all inferlets of a user a share of 4096 MiB");
   EXPECT_GT(passes.size(), 100u);
   for (uint32_t pass : passes) Ok(ForwardPassDrop(*process_, pass));
   Ok(ForwardPassExecute(*process_, NewPass()));

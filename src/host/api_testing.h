@@ -29,7 +29,7 @@ class ApiTest : public ::testing::Test {
     options.models.push_back({MakeDummyModel("default"),
                               std::make_unique<Scheduler>(std::move(backend), SchedulerOptions{})});
     options.runtime.max_instances = 1;
-    options.limits.max_pass_bytes = 1 << 20;
+    options.limits.max_inferlet_bytes = 2 << 20;
     engine_ = *Engine::Start(std::move(options));
     process_ = std::make_shared<Process>(engine_.get(), InstanceId{1}, Process::Options{});
     model_ = Ok(ModelLoad(*process_, "default"));

@@ -1,34 +1,80 @@
-// ByteBudget: memory that one party may keep in the engine at a time; and Charge, a part of it that
-// is given back by destruction. Any thread may use a budget; a Charge has one owner.
+// ByteBudget: how much of something one party may hold at a time: bytes, or objects of one kind.
+// Charge: a part of it that its destruction gives back. Any thread may use a budget; a Charge has
+// one owner.
+//
+// A budget may be a part of a larger one: what an inferlet holds is a part of what its user holds,
+// and that is a part of what all users hold. What is taken from the part is taken from the whole.
+//
+// A part that has a share is limited by what the whole has left: with a share of 80 %, a user may
+// hold at most four times as much as is free. So one user alone can fill 80 % of the whole, two
+// users 44 % each, and there is always room for a user who holds little.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 namespace pie::host {
 
+// May a part hold `mine` of a whole that has `free` left before the part takes more?
+bool InShare(size_t mine, size_t free, uint32_t percent);
+
 class ByteBudget {
  public:
-  explicit ByteBudget(size_t limit) : limit_(limit) {}
+  struct Part {
+    uint32_t share_percent = 100;
+    size_t grain = 1;  // it takes multiples of this from the whole, so that it asks rarely
+  };
 
-  // False, and nothing taken, if that would be more than the limit.
+  explicit ByteBudget(size_t limit) : limit_(limit) {}
+  ByteBudget(size_t limit, std::shared_ptr<ByteBudget> whole, Part part)
+      : limit_(limit), whole_(std::move(whole)), part_(part) {}
+  ~ByteBudget() {
+    if (whole_) whole_->Give(reserved_.load());
+  }
+  ByteBudget(const ByteBudget&) = delete;
+  ByteBudget& operator=(const ByteBudget&) = delete;
+
+  // False, and nothing taken, if that would exceed the limit, or the limit of the whole, or the
+  // share of it.
   bool Take(size_t bytes) {
     size_t used = used_.load(std::memory_order_relaxed);
     do {
       if (bytes > limit_ - used) return false;
     } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-    return true;
+    if (!whole_ || used + bytes <= reserved_.load(std::memory_order_relaxed)) return true;
+    if (Reserve()) return true;
+    used_.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
   }
-  void Give(size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void Give(size_t bytes) {
+    const size_t used = used_.fetch_sub(bytes, std::memory_order_relaxed) - bytes;
+    // One grain is kept, because it may be needed again at once.
+    const size_t kept = part_.grain > 1 ? part_.grain : 0;
+    if (whole_ && reserved_.load(std::memory_order_relaxed) > used + kept) Unreserve();
+  }
 
   size_t used() const { return used_.load(std::memory_order_relaxed); }
   size_t limit() const { return limit_; }
+  // How full the whole is; of a budget that is no part, how full it is itself.
+  const ByteBudget& whole() const { return whole_ ? whole_->whole() : *this; }
+  // Whether `bytes` more would exceed a limit or the share.
+  bool Fits(size_t bytes) const;
 
  private:
+  bool Reserve();    // takes from the whole what is used and not reserved yet
+  void Unreserve();  // gives back what is reserved and not used
+  bool TakeShare(size_t mine, size_t bytes, uint32_t percent);
+
   const size_t limit_;
+  const std::shared_ptr<ByteBudget> whole_;
+  const Part part_;
   std::atomic<size_t> used_ = 0;
+  std::atomic<size_t> reserved_ = 0;  // taken from the whole
+  std::mutex mutex_;                  // held by whoever changes `reserved_`
 };
 
 class Charge {
@@ -44,15 +90,30 @@ class Charge {
   }
   ~Charge() { Release(); }
 
+  // A charge without a budget costs nobody anything.
   bool Grow(size_t bytes) {
-    if (!budget_->Take(bytes)) return false;
+    if (budget_ && !budget_->Take(bytes)) return false;
     bytes_ += bytes;
     return true;
   }
+  // Grows or shrinks to `bytes`.
+  bool Resize(size_t bytes) {
+    if (bytes > bytes_) return Grow(bytes - bytes_);
+    const size_t spare = std::exchange(bytes_, bytes) - bytes;
+    if (budget_) budget_->Give(spare);
+    return true;
+  }
+  // Takes over a charge to the same budget; the first one says which.
+  void Absorb(Charge other) {
+    if (bytes_ == 0) budget_ = other.budget_;
+    bytes_ += std::exchange(other.bytes_, 0);
+  }
+  Charge Same() const { return Charge(budget_); }  // to the same budget, of nothing
   void Release() {
     if (budget_) budget_->Give(std::exchange(bytes_, 0));
   }
   size_t bytes() const { return bytes_; }
+  const ByteBudget* budget() const { return budget_.get(); }
 
  private:
   std::shared_ptr<ByteBudget> budget_;

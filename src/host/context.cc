@@ -39,8 +39,16 @@ Result<SequenceId> Context::Copy() const {
 }
 
 Result<std::unique_ptr<Context>> Context::Fork() const {
+  Charge masks = masks_.Same();
+  if (!masks.Grow(masks_.bytes())) {
+    return Fail(Code::kExhausted, "memory limit: the context has attention masks of {} MiB",
+                masks_.bytes() >> 20);
+  }
   SequenceId copy = PIE_TRY(Copy());
-  return std::make_unique<Context>(scheduler_, model_, copy, extent_);
+  auto fork = std::make_unique<Context>(scheduler_, model_, copy, extent_);
+  fork->KeepMasks(std::move(masks));
+  fork->opened_ = opened_;
+  return fork;
 }
 
 Status Context::Commit(uint32_t pages) {
@@ -110,6 +118,9 @@ void Context::Destroy() {
   destroyed_ = true;
   if (chain_) std::exchange(chain_, nullptr)->Cancel();
   scheduler_->Drop(sequence_);
+  charge_.Release();
+  masks_.Release();
+  opened_.reset();
 }
 
 void Context::Bid(double credits) {

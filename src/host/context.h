@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "host/byte_budget.h"
 #include "host/chain_output.h"
 #include "sched/scheduler.h"
 
@@ -38,6 +39,12 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
+  // Charges for masks in what it was fed. They are held until it is destroyed; a fork has them too.
+  void KeepMasks(Charge masks) { masks_.Absorb(std::move(masks)); }
+  // The file that it was opened from may stay open as long as it or a fork of it lives.
+  void CountOpened(Charge charge) { opened_ = std::make_shared<Charge>(std::move(charge)); }
+  // Counts it to its user until it is destroyed.
+  void Count(Charge charge) { charge_ = std::move(charge); }
   uint32_t model() const { return model_; }  // index of the engine's model
   SequenceId sequence() const { return sequence_; }
   Scheduler& scheduler() const { return *scheduler_; }
@@ -98,6 +105,8 @@ class Context {
   uint32_t model_;
   SequenceId sequence_;
   mutable Extent extent_;
+  Charge charge_, masks_;
+  std::shared_ptr<Charge> opened_;  // null: it was not opened from a file
   BidPlan bids_;
   std::optional<double> next_bid_;
   mutable std::shared_ptr<ChainOutput> chain_;  // whose tokens are not all taken

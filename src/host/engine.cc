@@ -19,9 +19,9 @@ namespace {
 
 // A launch may wait for the compiler, which works for one launch at a time; launches that need no
 // compiler go on meanwhile.
-constexpr size_t kLaunchThreads = 4;
-constexpr size_t kFileThreads = 2;
-constexpr size_t kGrammarThreads = 2;
+constexpr size_t kLaunchThreads = 8;
+constexpr size_t kFileThreads = 4;
+constexpr size_t kGrammarThreads = 4;
 constexpr size_t kQueuedMasks = 4'096;  // a device makes those that find no place
 constexpr size_t kRecentUsers = 1'024;
 
@@ -46,10 +46,11 @@ std::unique_ptr<Adapters> MakeAdapters(const EngineOptions& options) {
 
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
+      users_(options_.limits),
+      places_(options_.runtime.max_instances, options_.limits.user_share_percent),
       hub_(options_.limits),
       snapshots_(MakeSnapshots(options_)),
       adapters_(MakeAdapters(options_)),
-      inputs_(std::make_shared<ByteBudget>(options_.limits.max_inputs_bytes)),
       file_work_("pie-files", kFileThreads, options_.limits.max_queued_calls),
       launch_work_("pie-launch", kLaunchThreads, options_.limits.max_queued_calls),
       grammar_work_("pie-grammar", kGrammarThreads, options_.limits.max_queued_calls),
@@ -65,6 +66,9 @@ Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
   auto engine = std::unique_ptr<Engine>(new Engine(std::move(options)));
   if (engine->options_.allow_fs || !engine->options_.data_root.empty()) {
     engine->folders_ = std::make_unique<FolderWatch>();
+  }
+  if (engine->options_.allow_fs) {
+    PIE_RETURN_IF_ERROR(MakePrivateFolder(engine->options_.scratch_root));
   }
   engine->runtime_ = PIE_TRY(wasm::Runtime::Start(engine->options_.runtime));
   for (LoadedModel& loaded : engine->options_.models) {
@@ -96,6 +100,16 @@ Status Engine::AddProgram(const Manifest& manifest, std::string_view component,
   latest_[manifest.name] = manifest.id();
   programs_[manifest.id()] = std::move(program);
   return {};
+}
+
+void Engine::RemoveProgram(std::string_view id) {
+  std::shared_ptr<wasm::Program> removed;  // destroyed after unlocking
+  std::lock_guard lock(mutex_);
+  const auto found = programs_.find(id);
+  if (found == programs_.end()) return;
+  removed = std::move(found->second);
+  programs_.erase(found);
+  std::erase_if(latest_, [id](const auto& entry) { return entry.second == id; });
 }
 
 Result<std::shared_ptr<wasm::Program>> Engine::Find(std::string_view program, std::string* id) {
@@ -142,23 +156,44 @@ Result<std::string> Engine::MakeData(std::string_view user) const {
   return MakeFolder(options_.data_root, FolderName(user));
 }
 
-Result<Charge> Engine::ChargeInput(size_t bytes) const {
+Result<Charge> Engine::ChargeInput(std::string_view username, size_t bytes) {
   if (bytes > limits().max_input_bytes) {
     return Fail(Code::kExhausted, "the input has {} bytes; at most {} MiB are allowed", bytes,
                 limits().max_input_bytes >> 20);
   }
-  Charge charge(inputs_);
+  const auto user = users_.Of(username);
+  Charge charge = ChargeTo(user, &User::inputs);
   if (!charge.Grow(bytes)) {
     return Fail(Code::kExhausted,
-                "the inputs of all running inferlets have {} MiB already; try again later",
-                inputs_->used() >> 20);
+                "the inputs of your running inferlets have {} MiB, and those of all users {} of "
+                "{} MiB; try again later",
+                user->inputs.used() >> 20, users_.totals().inputs->used() >> 20,
+                limits().max_inputs_bytes >> 20);
   }
   return charge;
 }
 
+// Calls the program's `run`. The text is a view of the caller's, or one's own.
+template <class Text>
+Engine::Begin Engine::Run(Text input) {
+  return [input = std::move(input)](
+             wasm::Program& code, Process* process,
+             const Folders& folders) -> Result<std::unique_ptr<wasm::Instance>> {
+    if (!code.runs()) {
+      return Fail(Code::kInvalid,
+                  "{} is an HTTP inferlet: it has no `run` function to call. Reach it under "
+                  "/apps/ of a server, or start it with launch_daemon",
+                  process->options().program);
+    }
+    return code.Launch(process, input, folders.first, folders.second, process->user()->number);
+  };
+}
+
 Result<std::shared_ptr<Process>> Engine::Launch(std::string_view program, std::string_view input,
                                                 Process::Options options) {
-  return Start(program, PIE_TRY(ChargeInput(input.size())), std::move(options), Run(input));
+  Charge charge = PIE_TRY(ChargeInput(options.username, input.size()));
+  return Start(program, std::move(charge), std::move(options), Run(input),
+               [input] { return Run(std::string(input)); });
 }
 
 Status Engine::CheckServes(std::string_view program) {
@@ -173,46 +208,39 @@ Result<std::shared_ptr<Process>> Engine::Serve(std::string_view program,
                                                const wasm::HttpRequest& request,
                                                Process::Options options) {
   PIE_RETURN_IF_ERROR(CheckServes(program));
-  Charge charge = PIE_TRY(ChargeInput(request.headers.size() + request.input.size()));
+  Charge charge =
+      PIE_TRY(ChargeInput(options.username, request.headers.size() + request.input.size()));
   auto begin = [&](wasm::Program& code, Process* process,
                    const Folders& folders) -> Result<std::unique_ptr<wasm::Instance>> {
-    return code.Serve(process, request, folders.first, folders.second);
+    return code.Serve(process, request, folders.first, folders.second, process->user()->number);
   };
-  auto process = PIE_TRY(Start(program, std::move(charge), std::move(options), begin));
+  // Whoever sent the request tries again rather than wait.
+  auto process = PIE_TRY(Start(program, std::move(charge), std::move(options), begin, nullptr));
   process->CloseInbox();  // it has no session
   return process;
-}
-
-Engine::Begin Engine::Run(std::string_view input) {
-  return [input](wasm::Program& code, Process* process,
-                 const Folders& folders) -> Result<std::unique_ptr<wasm::Instance>> {
-    if (!code.runs()) {
-      return Fail(Code::kInvalid,
-                  "{} is an HTTP inferlet: it has no `run` function to call. Reach it under "
-                  "/apps/ of a server, or start it with launch_daemon",
-                  process->options().program);
-    }
-    return code.Launch(process, input, folders.first, folders.second);
-  };
 }
 
 Result<std::shared_ptr<Engine::Launching>> Engine::LaunchLater(std::string program,
                                                                std::string input,
                                                                Process::Options options) {
-  Charge charge = PIE_TRY(ChargeInput(input.size()));
+  Charge charge = PIE_TRY(ChargeInput(options.username, input.size()));
+  const std::string user = options.username;
   return RunLater<std::shared_ptr<Process>>(
-      launch_work_, "launches",
+      launch_work_, user, "launches",
       [this, program = std::move(program), input = std::move(input), charge = std::move(charge),
        options = std::move(options)]() mutable -> Result<std::shared_ptr<Process>> {
         if (resolver_) program = PIE_TRY(resolver_(program));
-        auto process = PIE_TRY(Start(program, std::move(charge), std::move(options), Run(input)));
+        auto process = PIE_TRY(Start(program, std::move(charge), std::move(options),
+                                     Run(std::string_view(input)),
+                                     [&input] { return Run(std::move(input)); }));
         process->CloseInbox();  // no client will write to it
         return process;
       });
 }
 
 Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, Charge charge,
-                                               Process::Options options, const Begin& begin) {
+                                               Process::Options options, const Begin& begin,
+                                               const std::function<Begin()>& later) {
   if (options.depth > limits().max_launch_depth) {
     return Fail(Code::kExhausted, "inferlets launch one another {} deep; {} is the limit",
                 options.depth, limits().max_launch_depth);
@@ -221,60 +249,97 @@ Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, Charge 
     options.token_budget = std::make_shared<ByteBudget>(options_.default_token_limit);
   }
   auto code = PIE_TRY(Find(program, &options.program));
-  InstanceId id{next_instance_++};
+  const InstanceId id{next_instance_++};
   auto process = std::make_shared<Process>(this, id, std::move(options));
   process->input_ = std::move(charge);
+  process->place_in_table_ = ChargeTo(process->user_, &User::processes);
+  if (!process->place_in_table_.Grow(1)) {
+    return Fail(Code::kExhausted,
+                "{} of your inferlets run or wait already, and {} of {} of all users; try again "
+                "later",
+                process->user_->processes.used(), users_.totals().processes->used(),
+                limits().max_processes);
+  }
+  Status begun = MakeFolders(process);
   {
     std::lock_guard lock(mutex_);
-    if (running_.size() >= limits().max_processes) {
-      return Fail(Code::kExhausted, "{} inferlets run or wait already; try again later",
-                  running_.size());
-    }
     running_[id.value] = process.get();
   }
+  process->self_ = process;  // it keeps itself alive, and forgets itself at its exit
+  if (begun) begun = Adopt(process);
+  // It may end before this function returns.
+  const std::string& user = process->user_->name;
+  if (begun && places_.TryEnter(user)) {
+    process->has_place_ = true;
+    begun = BeginNow(*code, process, begin);
+  } else if (begun && later) {
+    places_.Enter(id.value, user, [this, code, process, begin = later()] {
+      process->has_place_ = true;
+      const Status late = BeginNow(*code, process, begin);
+      if (!late) process->OnExit({wasm::Exit::Kind::kTrapped, late.error().text});
+    });
+    // It may have been cancelled before it was in the queue.
+    if (process->cancelled()) process->Cancel();
+  } else if (begun) {
+    begun =
+        Fail(Code::kExhausted, "{} inferlets run, and no place is free for you; try again later",
+             places_.taken());
+  }
+  if (begun) return process;
+  Withdraw(process);
+  return std::unexpected(begun.error());
+}
+
+// A child is known to its parent, whose end ends it.
+Status Engine::Adopt(const std::shared_ptr<Process>& process) {
+  if (process->options_.depth == 0) return {};
+  const auto parent = process->options_.parent.lock();
+  if (!parent) return Fail(Code::kCancelled, "the inferlet that launches this one has ended");
+  return parent->Adopt(process);
+}
+
+// Undoes what was done for a process that could not begin.
+void Engine::Withdraw(const std::shared_ptr<Process>& process) {
+  process->LeaveParent();
+  process->place_in_table_.Release();
+  process->input_.Release();
+  Forget(*process);
+  if (!process->scratch_dir_.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(process->scratch_dir_, ignored);
+  }
+  process->self_.reset();
+}
+
+Status Engine::MakeFolders(const std::shared_ptr<Process>& process) {
   if (options_.allow_fs) {
-    auto scratch = MakeScratch(id);
-    if (!scratch) {
-      Forget(*process);
-      return std::unexpected(scratch.error());
-    }
-    process->scratch_dir_ = *std::move(scratch);
+    process->scratch_dir_ = PIE_TRY(MakeScratch(process->id_));
     folders_->Watch(process, process->scratch_dir_, "/scratch", limits().max_scratch_bytes);
   }
-  std::string data;
   if (!options_.data_root.empty()) {
-    auto made = MakeData(process->options_.username);
-    if (!made) {
-      Forget(*process);
-      return std::unexpected(made.error());
-    }
-    data = *std::move(made);
-    process->data_dir_ = data;
-    folders_->Watch(process, data, "/data", limits().max_data_bytes);
+    process->data_dir_ = PIE_TRY(MakeData(process->options_.username));
+    folders_->Watch(process, process->data_dir_, "/data", limits().max_data_bytes);
   }
-  // It may end before Launch returns: it keeps itself alive, and forgets itself at its exit.
-  process->self_ = process;
-  auto instance =
-      begin(*code, process.get(),
-            {{process->scratch_dir_, limits().max_scratch_bytes}, {data, limits().max_data_bytes}});
-  if (!instance) {
-    process->self_.reset();
-    Forget(*process);
-    std::error_code ignored;
-    if (!process->scratch_dir_.empty()) {
-      std::filesystem::remove_all(process->scratch_dir_, ignored);
-    }
-    return std::unexpected(instance.error());
-  }
+  return {};
+}
+
+Status Engine::BeginNow(wasm::Program& code, const std::shared_ptr<Process>& process,
+                        const Begin& begin) const {
+  auto instance = PIE_TRY(begin(code, process.get(),
+                                {{process->scratch_dir_, limits().max_scratch_bytes},
+                                 {process->data_dir_, limits().max_data_bytes}}));
   std::lock_guard lock(process->mutex_);
-  if (process->cancelled_) (*instance)->Cancel();
-  process->instance_ = *std::move(instance);
-  return process;
+  if (process->cancelled_) instance->Cancel();
+  process->instance_ = std::move(instance);
+  return {};
 }
 
 void Engine::Forget(const Process& process) {
-  std::lock_guard lock(mutex_);
-  running_.erase(process.id_.value);
+  {
+    std::lock_guard lock(mutex_);
+    running_.erase(process.id_.value);
+  }
+  if (process.has_place_) places_.Leave(process.user_->name);
 }
 
 EngineStats Engine::stats() {
@@ -293,7 +358,8 @@ EngineStats Engine::stats() {
 
 bool Engine::WaitIdle(int timeout_ms) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  while (runtime_->live_instances() > 0) {  // one that has just ended leaves a moment later
+  while (runtime_->live_instances() > 0 ||
+         places_.waiting() > 0) {  // one that has just ended leaves a moment later
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }

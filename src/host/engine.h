@@ -23,8 +23,10 @@
 #include "host/limits.h"
 #include "host/manifest.h"
 #include "host/pending.h"
+#include "host/places.h"
 #include "host/process.h"
 #include "host/snapshots.h"
+#include "host/users.h"
 #include "sched/scheduler.h"
 #include "sched/suffix_drafter.h"
 #include "speech/grammar.h"
@@ -74,10 +76,14 @@ class Engine {
   // to compile.
   Status AddProgram(const Manifest& manifest, std::string_view component,
                     const std::function<void()>& on_compile);
+  // Forgets a program. Instances of it go on.
+  void RemoveProgram(std::string_view id);
   // `program` is `name` or `name@version`; without a version, the latest added. Makes folders where
   // processes have any.
   Result<std::shared_ptr<Process>> Launch(std::string_view program, std::string_view input,
                                           Process::Options options);
+  // A place for an input of a launch to be.
+  Result<Charge> ChargeInput(std::string_view user, size_t bytes);
   // The same on behalf of a guest, which waits for the result. The work is done by threads of the
   // engine: the resolver may read files and compile.
   using Launching = Pending<std::shared_ptr<Process>>;
@@ -106,6 +112,7 @@ class Engine {
   }
   // Whose KV pages a user's contexts share.
   CacheSalt SaltOf(std::string_view user) const;
+  Users& users() { return users_; }
   std::atomic<int64_t>* live_handles() { return &live_handles_; }
   std::vector<LoadedModel>& models() { return options_.models; }
   const std::shared_ptr<PaceMetrics>& pace() const { return pace_; }
@@ -120,6 +127,8 @@ class Engine {
   WorkQueue& mask_work() { return mask_work_; }
   // What the user's chains on a model gave lately, for drafts.
   std::shared_ptr<RecentTokens> RecentOf(std::string_view user, uint32_t model);
+  // Takes a process that waits for a place out of the queue. False if it does not wait.
+  bool Abandon(const Process& process) { return places_.Abandon(process.id_.value); }
   void Forget(const Process& process);
 
   EngineStats stats();
@@ -128,13 +137,21 @@ class Engine {
 
  private:
   explicit Engine(EngineOptions options);
-  Result<Charge> ChargeInput(size_t bytes) const;
   using Folders = std::pair<wasm::Folder, wasm::Folder>;  // /scratch, /data
   using Begin = std::function<Result<std::unique_ptr<wasm::Instance>>(
       wasm::Program& program, Process* process, const Folders& folders)>;
+  // `begin` is called at once if there is a place for the user. If there is none, what `later`
+  // makes is called when there is one; without `later`, the launch fails.
   Result<std::shared_ptr<Process>> Start(std::string_view program, Charge charge,
-                                         Process::Options options, const Begin& begin);
-  static Begin Run(std::string_view input);
+                                         Process::Options options, const Begin& begin,
+                                         const std::function<Begin()>& later);
+  Status MakeFolders(const std::shared_ptr<Process>& process);
+  Status Adopt(const std::shared_ptr<Process>& process);
+  Status BeginNow(wasm::Program& code, const std::shared_ptr<Process>& process,
+                  const Begin& begin) const;
+  void Withdraw(const std::shared_ptr<Process>& process);
+  template <class Text>
+  static Begin Run(Text input);
   Result<std::shared_ptr<wasm::Program>> Find(std::string_view program, std::string* id);
   Result<std::string> MakeScratch(InstanceId id) const;
   Result<std::string> MakeData(std::string_view user) const;
@@ -144,10 +161,11 @@ class Engine {
   std::string id_;  // unlike that of other engines
   std::atomic<int64_t> live_handles_ = 0;
   std::atomic<uint64_t> next_instance_ = 1;
+  Users users_;
+  Places places_;
   Hub hub_;
   std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<Adapters> adapters_;
-  std::shared_ptr<ByteBudget> inputs_;  // of what runs
   const std::shared_ptr<PaceMetrics> pace_ = std::make_shared<PaceMetrics>();
 
   std::mutex mutex_;

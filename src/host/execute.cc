@@ -50,6 +50,12 @@ SampleSpec ToSpec(const pie_bridge::Sampler& sampler) {
   return spec;
 }
 
+size_t MaskBytes(const Forward& forward) {
+  size_t bytes = 0;
+  for (const Brle& mask : forward.attention) bytes += sizeof(Brle) + mask.size() * sizeof(uint32_t);
+  return bytes;
+}
+
 bool IsToken(const Slot& slot) {
   return std::holds_alternative<TokenSlot>(slot);
 }
@@ -111,6 +117,13 @@ Status UseAdapter(Pass& pass) {
 }
 
 }  // namespace
+
+Status CheckTokens(Process& process, std::span<const uint32_t> tokens) {
+  const size_t most = process.engine().limits().max_tokens_per_call;
+  if (tokens.size() <= most) return {};
+  return Fail(Code::kExhausted, "{} tokens in one call; at most {} are allowed", tokens.size(),
+              most);
+}
 
 Result<Pass*> OpenPass(Process& process, uint32_t handle) {
   Pass* pass = PIE_TRY(process.handles().passes.Get(handle));
@@ -177,7 +190,7 @@ void MakeRules(Process& process, Pass& pass) {
   if (pass.matchers.empty()) return;
   pass.forward.rules = std::make_shared<MatcherRules>(
       std::move(pass.matchers), pass.forward.logit_mask, InfoOf(process, pass).vocab_size,
-      process.engine().mask_work());
+      process.engine().mask_work(), process.user()->name);
 }
 
 Status AddDrafts(Process& process, Pass& pass, uint32_t step, uint32_t row) {
@@ -262,6 +275,9 @@ Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
   if (!output->charge.Grow(sizeof(PassOutput) + size.bytes())) {
     return PassMemoryLimit(process);
   }
+  // The context keeps the masks of what it was fed.
+  Charge masks = process.NewCharge();
+  if (!masks.Grow(MaskBytes(pass.forward))) return PassMemoryLimit(process);
   const uint32_t handle = PIE_TRY(process.handles().outputs.Emplace(output));
   Forward forward = std::move(pass.forward);
   forward.done = Completion(output, std::move(pass.charge), process.pace());
@@ -272,6 +288,7 @@ Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
     process.handles().outputs.Remove(handle);
     return std::unexpected(std::move(queued.error()));
   }
+  context.KeepMasks(std::move(masks));
   return handle;
 }
 
@@ -293,8 +310,10 @@ InferenceOutput OutputOf(Process& process, PassOutput& output) {
 
 std::unexpected<Error> PassMemoryLimit(Process& process) {
   return Fail(Code::kExhausted,
-              "memory limit: the passes and unread results of an inferlet have {} MiB",
-              process.engine().limits().max_pass_bytes >> 20);
+              "memory limit: an inferlet may hold {} MiB of the engine's memory, and all inferlets "
+              "of a user a share of {} MiB",
+              process.engine().limits().max_inferlet_bytes >> 20,
+              process.engine().limits().max_host_bytes >> 20);
 }
 
 }  // namespace pie::host

@@ -8,6 +8,8 @@
 
 namespace pie::host {
 
+// Checks the number of tokens that a guest gives to be decoded.
+Status CheckTokens(Process& process, std::span<const uint32_t> tokens);
 // The pass, if it may still be changed.
 Result<Pass*> OpenPass(Process& process, uint32_t handle);
 // Of the device that it is for.

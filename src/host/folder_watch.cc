@@ -1,8 +1,14 @@
 #include "host/folder_watch.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <map>
 
@@ -18,6 +24,33 @@ namespace fs = std::filesystem;
 constexpr auto kEvery = std::chrono::milliseconds(200);
 constexpr size_t kBlockBytes = 512;     // what st_blocks counts
 constexpr size_t kMostNameBytes = 128;  // a longer name becomes a hash
+
+constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+// Adds what is below a folder, and closes `fd`. It goes from descriptor to descriptor, because a
+// guest can make paths that are longer than the system takes. Links are not followed.
+void Measure(int fd, size_t depth, size_t max_entries, FolderSize& size) {
+  DIR* const dir = fdopendir(fd);
+  if (dir == nullptr) {
+    close(fd);
+    return;
+  }
+  while (size.entries <= max_entries && size.depth <= kMostFolders) {
+    const dirent* const entry = readdir(dir);
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat status{};
+    if (fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    size.bytes += static_cast<size_t>(status.st_blocks) * kBlockBytes;
+    ++size.entries;
+    if (!S_ISDIR(status.st_mode)) continue;
+    size.depth = std::max(size.depth, depth + 1);
+    const int below = depth < kMostFolders ? openat(fd, entry->d_name, kOpenFolder) : -1;
+    if (below >= 0) Measure(below, depth + 1, max_entries, size);
+  }
+  closedir(dir);
+}
 
 }  // namespace
 
@@ -53,8 +86,15 @@ void FolderWatch::Run() {
       auto [size, unknown] = sizes.try_emplace(one.dir);
       if (unknown) size->second = MeasureFolder(one.dir, limits.max_folder_entries);
       const FolderSize& now = size->second;
-      if (now.bytes <= one.max_bytes && now.entries <= limits.max_folder_entries) continue;
-      if (auto process = one.process.lock()) {
+      const bool too_deep = now.depth > kMostFolders;
+      if (now.bytes <= one.max_bytes && now.entries <= limits.max_folder_entries && !too_deep) {
+        continue;
+      }
+      auto process = one.process.lock();
+      if (process && too_deep) {
+        process->Stop(fmt::format("disk quota: {} has folders {} deep; {} is the limit", one.name,
+                                  now.depth, kMostFolders));
+      } else if (process) {
         process->Stop(fmt::format(
             "disk quota: {} holds {} MiB in {} files; {} MiB and {} are allowed", one.name,
             now.bytes >> 20, now.entries, one.max_bytes >> 20, limits.max_folder_entries));
@@ -66,16 +106,27 @@ void FolderWatch::Run() {
 
 FolderSize MeasureFolder(const std::string& dir, size_t max_entries) {
   FolderSize size;
-  std::error_code error;
-  // Links are not followed, neither by the iterator nor by lstat.
-  for (auto it = fs::recursive_directory_iterator(dir, error);
-       !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    struct stat status{};
-    if (lstat(it->path().c_str(), &status) != 0) continue;
-    size.bytes += static_cast<size_t>(status.st_blocks) * kBlockBytes;
-    if (++size.entries > max_entries) break;
-  }
+  const int fd = open(dir.c_str(), kOpenFolder);
+  if (fd >= 0) Measure(fd, 1, max_entries, size);
   return size;
+}
+
+Status MakePrivateFolder(const std::string& dir) {
+  std::error_code error;
+  fs::create_directories(fs::path(dir).parent_path(), error);
+  struct stat status{};
+  if ((mkdir(dir.c_str(), S_IRWXU) != 0 && errno != EEXIST) || lstat(dir.c_str(), &status) != 0) {
+    return Fail(Code::kInternal, "cannot make the folder {}: {}", dir, std::strerror(errno));
+  }
+  if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+      (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return Fail(
+        Code::kInvalid,
+        "the folder {} is not yours alone: it is a link, belongs to another user, or others "
+        "may write to it; remove it, or set another folder",
+        dir);
+  }
+  return {};
 }
 
 Result<std::string> MakeFolder(const std::string& root, std::string_view name) {

@@ -43,11 +43,19 @@ class FolderWatch {
   std::thread thread_;
 };
 
+// Folders within folders that a guest may make.
+inline constexpr size_t kMostFolders = 64;
+
 struct FolderSize {
   size_t bytes = 0;    // on the disk
   size_t entries = 0;  // counted up to `max_entries` + 1
+  size_t depth = 1;    // counted up to kMostFolders + 1
 };
 FolderSize MeasureFolder(const std::string& dir, size_t max_entries);
+
+// Makes a folder that only this user of the machine may write to. Fails if it is there already and
+// somebody else may.
+Status MakePrivateFolder(const std::string& dir);
 
 // Makes root/name, for its owner alone.
 Result<std::string> MakeFolder(const std::string& root, std::string_view name);

@@ -1,6 +1,11 @@
 #include "host/folder_watch.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cstdlib>
+#include <string>
 
 #include <filesystem>
 #include <fstream>
@@ -47,6 +52,49 @@ TEST(MeasureFolder, CountsWhatIsThereAndFollowsNoLink) {
   EXPECT_LT(size.bytes, 200'000u);
   EXPECT_EQ(MeasureFolder(dir, 1).entries, 2u) << "it stops past the limit";
   EXPECT_EQ(MeasureFolder(dir + "/nowhere", 10).entries, 0u);
+  std::filesystem::remove_all(dir);
+}
+
+TEST(MeasureFolder, SeesWhatIsBehindLongPaths) {
+  std::string pattern = ::testing::TempDir() + "pie-deep-XXXXXX";
+  const std::string dir = mkdtemp(pattern.data());
+  // A path of 6,000 bytes, made step by step. A measurement by path would miss its end.
+  const int home = open(".", O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(chdir(dir.c_str()), 0);
+  const std::string name(200, 'd');
+  for (int i = 0; i < 30; ++i) {
+    ASSERT_EQ(mkdir(name.c_str(), 0700), 0);
+    ASSERT_EQ(chdir(name.c_str()), 0);
+  }
+  std::ofstream("file") << std::string(1 << 20, 'x');
+  ASSERT_EQ(fchdir(home), 0);
+  close(home);
+  FolderSize size = MeasureFolder(dir, 1'000);
+  EXPECT_GE(size.bytes, 1u << 20);
+  EXPECT_EQ(size.entries, 31u);
+  EXPECT_EQ(size.depth, 31u);
+  std::filesystem::remove_all(dir);
+}
+
+TEST(MeasureFolder, StopsAtTheLimitOfDepth) {
+  std::string pattern = ::testing::TempDir() + "pie-deep-XXXXXX";
+  const std::string dir = mkdtemp(pattern.data());
+  std::string path = dir;
+  for (size_t i = 0; i < kMostFolders + 40; ++i) path += "/d";
+  std::filesystem::create_directories(path);
+  EXPECT_EQ(MeasureFolder(dir, 1'000).depth, kMostFolders + 1);
+  std::filesystem::remove_all(dir);
+}
+
+TEST(MakePrivateFolder, RefusesWhatOthersMayWriteTo) {
+  std::string pattern = ::testing::TempDir() + "pie-private-XXXXXX";
+  const std::string dir = mkdtemp(pattern.data());
+  EXPECT_TRUE(MakePrivateFolder(dir + "/mine"));
+  EXPECT_TRUE(MakePrivateFolder(dir + "/mine")) << "it is there already";
+  ASSERT_EQ(chmod((dir + "/mine").c_str(), 0777), 0);
+  EXPECT_FALSE(MakePrivateFolder(dir + "/mine"));
+  std::filesystem::create_symlink(dir, dir + "/link");
+  EXPECT_FALSE(MakePrivateFolder(dir + "/link"));
   std::filesystem::remove_all(dir);
 }
 

@@ -9,22 +9,35 @@
 #include <vector>
 
 #include "base/result.h"
+#include "host/byte_budget.h"
 
 namespace pie::host {
+
+// Memory of a small object and its place in a table.
+inline constexpr size_t kHandleBytes = 256;
 
 template <class T>
 class HandleTable {
  public:
-  // `kind` names the objects in errors; `live` counts handles over all tables of the engine.
-  HandleTable(const char* kind, uint32_t limit, std::atomic<int64_t>* live)
-      : kind_(kind), limit_(limit), live_(live) {}
-  ~HandleTable() { live_->fetch_sub(size_, std::memory_order_relaxed); }
+  // `kind` names the objects in errors; `live` counts handles over all tables of the engine;
+  // `memory` is charged `bytes` for each object, beside what the object is charged for itself.
+  HandleTable(const char* kind, uint32_t limit, std::atomic<int64_t>* live,
+              ByteBudget* memory = nullptr, size_t bytes = kHandleBytes)
+      : kind_(kind), limit_(limit), live_(live), memory_(memory), bytes_(bytes) {}
+  ~HandleTable() {
+    live_->fetch_sub(size_, std::memory_order_relaxed);
+    if (memory_ != nullptr) memory_->Give(size_ * bytes_);
+  }
   HandleTable(const HandleTable&) = delete;
   HandleTable& operator=(const HandleTable&) = delete;
 
   Result<uint32_t> Insert(std::unique_ptr<T> object) {
     if (size_ >= limit_) {
       return Fail(Code::kExhausted, "handle limit: the inferlet holds {} objects of kind {}", size_,
+                  kind_);
+    }
+    if (memory_ != nullptr && !memory_->Take(bytes_)) {
+      return Fail(Code::kExhausted, "memory limit: there is no room for another object of kind {}",
                   kind_);
     }
     ++size_;
@@ -56,6 +69,7 @@ class HandleTable {
     objects_[handle].reset();
     free_.push_back(handle);
     --size_;
+    if (memory_ != nullptr) memory_->Give(bytes_);
     live_->fetch_sub(1, std::memory_order_relaxed);
   }
 
@@ -63,6 +77,8 @@ class HandleTable {
   const char* kind_;
   uint32_t limit_;
   std::atomic<int64_t>* live_;
+  ByteBudget* const memory_;
+  const size_t bytes_;
   uint32_t size_ = 0;
   std::vector<std::unique_ptr<T>> objects_;
   std::vector<uint32_t> free_;

@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace pie::host {
+namespace {
+
+constexpr size_t kReferenceBytes = 32;  // memory of a broadcast in one subscriber's buffer
+constexpr auto kPruneAgain = std::chrono::seconds(1);
+
+}  // namespace
 
 void Subscription::Offer(std::shared_ptr<const Broadcast> message) {
   std::lock_guard lock(mutex_);
@@ -39,23 +45,35 @@ bool Subscription::closed() const {
 
 bool Hub::Topic::idle() const {
   if (queue && !queue->idle()) return false;
-  return std::ranges::all_of(subscribers, [](const auto& s) { return s.expired(); });
+  return std::ranges::all_of(subscribers, &std::weak_ptr<Subscription>::expired);
 }
 
-Status Hub::Push(std::string_view user, std::string_view topic, std::string message) {
-  std::lock_guard lock(mutex_);
-  return PIE_TRY(FindQueue(user, topic))->Push(std::move(message));
+bool Hub::Topic::abandoned(Time since) const {
+  return used < since && !(queue && queue->awaited()) &&
+         std::ranges::all_of(subscribers, &std::weak_ptr<Subscription>::expired);
 }
 
-Result<std::shared_ptr<Letter>> Hub::Pull(std::string_view user, std::string_view topic) {
-  std::lock_guard lock(mutex_);
-  return PIE_TRY(FindQueue(user, topic))->Receive();
+Status Hub::Push(Caller by, std::string_view owner, std::string_view topic, std::string message) {
+  const auto shelf = ShelfOf(owner);
+  std::lock_guard lock(shelf->mutex);
+  Mailbox* queue = PIE_TRY(FindQueue(*shelf, by, topic));
+  return queue->Push(std::move(message), ChargeTo(by, &User::messages));
 }
 
-Status Hub::Broadcast(std::string_view user, std::string_view topic, std::string message) {
-  std::lock_guard lock(mutex_);
-  auto found = topics_.find(Key(user, topic));
-  if (found == topics_.end()) return {};
+Result<std::shared_ptr<Letter>> Hub::Pull(Caller by, std::string_view owner,
+                                          std::string_view topic) {
+  const auto shelf = ShelfOf(owner);
+  std::lock_guard lock(shelf->mutex);
+  return PIE_TRY(FindQueue(*shelf, by, topic))->Receive();
+}
+
+Status Hub::Broadcast(Caller by, std::string_view owner, std::string_view topic,
+                      std::string message) {
+  const auto shelf = ShelfOf(owner);
+  std::lock_guard lock(shelf->mutex);
+  auto found = shelf->topics.find(topic);
+  if (found == shelf->topics.end()) return {};
+  found->second.used = std::chrono::steady_clock::now();
   std::vector<std::shared_ptr<Subscription>> present;
   std::erase_if(found->second.subscribers, [&](const auto& weak) {
     auto subscription = weak.lock();
@@ -64,23 +82,31 @@ Status Hub::Broadcast(std::string_view user, std::string_view topic, std::string
     return false;
   });
   if (present.empty()) return {};
-  auto shared = std::make_shared<host::Broadcast>(std::move(message), Charge(BudgetOf(user)));
-  if (!shared->charge.Grow(shared->text.size())) {
-    return Fail(Code::kExhausted, "messaging: {} MiB wait to be read in all topics",
-                BudgetOf(user)->used() >> 20);
+  auto shared =
+      std::make_shared<host::Broadcast>(std::move(message), ChargeTo(by, &User::messages));
+  // Each subscriber keeps a reference to it.
+  if (!shared->charge.Grow(shared->text.size() + present.size() * kReferenceBytes)) {
+    return Fail(Code::kExhausted,
+                "messaging: {} MiB of your messages wait to be read in all topics",
+                by->messages.used() >> 20);
   }
   for (auto& subscription : present) subscription->Offer(shared);
   return {};
 }
 
-Result<std::shared_ptr<Subscription>> Hub::Subscribe(std::string_view user,
+Result<std::shared_ptr<Subscription>> Hub::Subscribe(Caller by, std::string_view owner,
                                                      std::string_view topic) {
-  std::lock_guard lock(mutex_);
-  Topic* found = PIE_TRY(Find(user, topic));
+  const auto shelf = ShelfOf(owner);
+  std::lock_guard lock(shelf->mutex);
+  Topic* found = PIE_TRY(Find(*shelf, by, topic));
   // Subscribers who left are noticed by the next broadcast, which may never come.
   if (found->subscribers.size() >= found->drop_expired_at) {
     std::erase_if(found->subscribers, [](const auto& weak) { return weak.expired(); });
     found->drop_expired_at = std::max<size_t>(64, found->subscribers.size() * 2);
+  }
+  if (found->subscribers.size() >= limits_.max_subscribers) {
+    return Fail(Code::kExhausted, "messaging: topic '{}' has {} subscribers; that is the limit",
+                topic, found->subscribers.size());
   }
   auto subscription = std::make_shared<Subscription>(limits_);
   found->subscribers.push_back(subscription);
@@ -88,51 +114,79 @@ Result<std::shared_ptr<Subscription>> Hub::Subscribe(std::string_view user,
 }
 
 size_t Hub::topics() {
-  std::lock_guard lock(mutex_);
-  Prune();
-  return topics_.size();
+  std::vector<std::shared_ptr<Shelf>> shelves;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [owner, shelf] : shelves_) shelves.push_back(shelf);
+  }
+  size_t count = 0;
+  for (const auto& shelf : shelves) {
+    std::lock_guard lock(shelf->mutex);
+    Prune(*shelf, std::chrono::steady_clock::now());
+    count += shelf->topics.size();
+  }
+  return count;
 }
 
-Result<Hub::Topic*> Hub::Find(std::string_view user, std::string_view topic) {
-  // Topics vanish when nobody uses them; looking for those costs, so only when their number has
-  // doubled.
-  if (topics_.size() >= prune_at_) {
-    Prune();
-    prune_at_ = std::max<size_t>(256, topics_.size() * 2);
+std::shared_ptr<Hub::Shelf> Hub::ShelfOf(std::string_view owner) {
+  std::lock_guard lock(mutex_);
+  auto found = shelves_.find(owner);
+  if (found != shelves_.end()) return found->second;
+  if (shelves_.size() >= forget_at_) {
+    // Nobody else can get at a shelf that only this table holds.
+    std::erase_if(shelves_, [](const auto& entry) {
+      return entry.second.use_count() == 1 && entry.second->topics.empty();
+    });
+    forget_at_ = std::max<size_t>(64, shelves_.size() * 2);
+  }
+  return shelves_.emplace(std::string(owner), std::make_shared<Shelf>()).first->second;
+}
+
+Result<Hub::Topic*> Hub::Find(Shelf& shelf, Caller by, std::string_view topic) {
+  const auto now = std::chrono::steady_clock::now();
+  auto found = shelf.topics.find(topic);
+  if (found != shelf.topics.end()) {
+    found->second.used = now;
+    return &found->second;
   }
   if (topic.size() > limits_.max_topic_bytes) {
     return Fail(Code::kInvalid, "a topic's name has at most {} bytes, this one {}",
                 limits_.max_topic_bytes, topic.size());
   }
-  Key key(user, topic);
-  if (topics_.size() >= limits_.max_topics && !topics_.contains(key)) {
-    return Fail(Code::kExhausted, "messaging: {} topics are in use", topics_.size());
+  // Looking for topics that may go costs, so it is done when their number has doubled, or when
+  // there are too many and some time has passed.
+  if (shelf.topics.size() >= shelf.prune_at) Prune(shelf, now);
+  Charge charge = ChargeTo(by, &User::topics);
+  bool fits = charge.Grow(1);
+  if (!fits && now - shelf.pruned > kPruneAgain) {
+    Prune(shelf, now);
+    fits = charge.Grow(1);
   }
-  return &topics_[key];
+  if (!fits) {
+    return Fail(Code::kExhausted, "messaging: you use {} topics, and all users {} of {}",
+                by->topics.used(), by->topics.whole().used(), limits_.max_topics);
+  }
+  Topic& made = shelf.topics[std::string(topic)];
+  made.charge = std::move(charge);
+  made.used = now;
+  return &made;
 }
 
-Result<Mailbox*> Hub::FindQueue(std::string_view user, std::string_view topic) {
-  Topic* found = PIE_TRY(Find(user, topic));
+Result<Mailbox*> Hub::FindQueue(Shelf& shelf, Caller by, std::string_view topic) {
+  Topic* found = PIE_TRY(Find(shelf, by, topic));
   if (!found->queue) {
-    found->queue = std::make_shared<Mailbox>(limits_.max_queued_messages, limits_.max_queued_bytes,
-                                             BudgetOf(user));
+    found->queue = std::make_shared<Mailbox>(limits_.max_queued_messages, limits_.max_queued_bytes);
   }
   return found->queue.get();
 }
 
-std::shared_ptr<ByteBudget> Hub::BudgetOf(std::string_view user) {
-  auto found = budgets_.find(user);
-  if (found == budgets_.end()) {
-    auto budget = std::make_shared<ByteBudget>(limits_.max_messaging_bytes);
-    found = budgets_.emplace(std::string(user), std::move(budget)).first;
-  }
-  return found->second;
-}
-
-void Hub::Prune() {
-  std::erase_if(topics_, [](const auto& entry) { return entry.second.idle(); });
-  // One that somebody else holds counts something still.
-  std::erase_if(budgets_, [](const auto& entry) { return entry.second.use_count() == 1; });
+void Hub::Prune(Shelf& shelf, Time now) const {
+  const Time since = now - std::chrono::seconds(limits_.topic_idle_secs);
+  std::erase_if(shelf.topics, [since](const auto& entry) {
+    return entry.second.idle() || entry.second.abandoned(since);
+  });
+  shelf.pruned = now;
+  shelf.prune_at = std::max<size_t>(256, shelf.topics.size() * 2);
 }
 
 }  // namespace pie::host

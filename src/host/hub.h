@@ -1,10 +1,16 @@
-// Hub: messages between inferlets of one engine. Topics belong to a user. Any thread may use it.
+// Hub: messages between inferlets of one engine. Topics belong to a user, or to everybody. Any
+// thread may use it.
 //
 // Queues are first in, first out, one reader a message; a push to a full queue fails. A broadcast
-// reaches every present subscriber; one whose buffer is full loses its oldest message. What a
-// user's topics keep in all has an end too.
+// reaches every present subscriber; one whose buffer is full loses its oldest message.
+//
+// A message is charged to the user who sent it, a topic to the user who made it. A topic that
+// nobody uses vanishes, and so does one that nobody waits at and nobody has used for
+// `topic_idle_secs`, with its messages. The topics of one owner have a lock of their own, so no
+// user can hold up another.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
@@ -17,6 +23,7 @@
 #include "host/byte_budget.h"
 #include "host/limits.h"
 #include "host/mailbox.h"
+#include "host/users.h"
 #include "wasm/signal.h"
 
 namespace pie::host {
@@ -47,33 +54,46 @@ class Subscription {
 
 class Hub {
  public:
-  explicit Hub(const Limits& limits) : limits_(limits) {}
+  Hub(const Limits& limits) : limits_(limits) {}
 
-  Status Push(std::string_view user, std::string_view topic, std::string message);
-  Result<std::shared_ptr<Letter>> Pull(std::string_view user, std::string_view topic);
-  Status Broadcast(std::string_view user, std::string_view topic, std::string message);
-  Result<std::shared_ptr<Subscription>> Subscribe(std::string_view user, std::string_view topic);
+  // `by` is who calls, `owner` is whose topic it is.
+  using Caller = const std::shared_ptr<User>&;
+  Status Push(Caller by, std::string_view owner, std::string_view topic, std::string message);
+  Result<std::shared_ptr<Letter>> Pull(Caller by, std::string_view owner, std::string_view topic);
+  Status Broadcast(Caller by, std::string_view owner, std::string_view topic, std::string message);
+  Result<std::shared_ptr<Subscription>> Subscribe(Caller by, std::string_view owner,
+                                                  std::string_view topic);
   // Topics that hold anything.
   size_t topics();
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
   struct Topic {
+    Charge charge;  // for one topic, to whoever made it
     std::shared_ptr<Mailbox> queue;
     std::vector<std::weak_ptr<Subscription>> subscribers;
     size_t drop_expired_at = 64;  // subscribers
+    Time used;
     bool idle() const;
+    bool abandoned(Time since) const;
   };
-  using Key = std::pair<std::string, std::string>;                     // user, topic
-  Result<Topic*> Find(std::string_view user, std::string_view topic);  // with the mutex held
-  std::shared_ptr<ByteBudget> BudgetOf(std::string_view user);
-  Result<Mailbox*> FindQueue(std::string_view user, std::string_view topic);
-  void Prune();
+  // The topics of one owner.
+  struct Shelf {
+    std::mutex mutex;
+    std::map<std::string, Topic, std::less<>> topics;
+    size_t prune_at = 256;
+    Time pruned;
+  };
+  std::shared_ptr<Shelf> ShelfOf(std::string_view owner);
+  // All with the shelf's mutex held.
+  Result<Topic*> Find(Shelf& shelf, Caller by, std::string_view topic);
+  Result<Mailbox*> FindQueue(Shelf& shelf, Caller by, std::string_view topic);
+  void Prune(Shelf& shelf, Time now) const;
 
   const Limits& limits_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<ByteBudget>, std::less<>> budgets_;  // by user
-  std::map<Key, Topic> topics_;
-  size_t prune_at_ = 256;
+  std::map<std::string, std::shared_ptr<Shelf>, std::less<>> shelves_;  // by owner
+  size_t forget_at_ = 64;
 };
 
 }  // namespace pie::host

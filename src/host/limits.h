@@ -1,5 +1,6 @@
-// Limits of the host API: what one inferlet may hold or pass at once. Past a limit a call fails
-// with an error that names it.
+// Limits of the host API: what one inferlet may hold or pass at once, and what the inferlets of all
+// users may hold together. Past a limit a call fails with an error that names it. Of a limit for
+// all users, each user has a share: see users.h.
 #pragma once
 
 #include <cstddef>
@@ -10,25 +11,34 @@ namespace pie::host {
 struct Limits {
   uint32_t max_handles = 65'536;         // of each kind (contexts, passes, futures, …), an inferlet
   size_t max_input_bytes = 16ull << 20;  // the JSON an inferlet is launched with
-  size_t max_message_bytes = 16ull << 20;   // one message or file
-  size_t max_queued_messages = 4'096;       // in one queue, inbox or subscription
-  size_t max_queued_bytes = 64ull << 20;    // in one queue, inbox or subscription
-  size_t max_topics = 65'536;               // messaging topics alive at once
-  size_t max_topic_bytes = 1'024;           // a topic's name
-  size_t max_messaging_bytes = 1ull << 30;  // unread in all topics of a user
-  size_t max_snapshots = 4'096;             // saved contexts, a user
-  size_t max_snapshot_bytes = 16ull << 30;  // files of those
-  size_t max_adapters = 1'024;              // adapters, a user
-  size_t max_adapter_bytes = 8ull << 30;    // files of those
-  size_t max_adapter_memory = 2ull << 30;   // adapters in memory, of all users
-  size_t max_queued_saves = 1'024;          // contexts that wait to be written, of all users
-  size_t max_queued_calls = 1'024;          // launches that wait for a thread; the same for opens
-  size_t max_pass_bytes = 256ull << 20;     // passes being made or under way and unread results
-  size_t max_turns = 4'096;                 // of one call for chat turns
-  size_t max_turn_bytes = 16ull << 20;      // what they say, together
+  size_t max_message_bytes = 16ull << 20;    // one message or file
+  size_t max_queued_messages = 4'096;        // in one queue, inbox or subscription
+  size_t max_queued_bytes = 64ull << 20;     // in one queue, inbox or subscription
+  size_t max_topics = 65'536;                // messaging topics alive at once, of all users
+  size_t max_topic_bytes = 1'024;            // a topic's name
+  size_t max_subscribers = 16'384;           // of one topic
+  uint32_t topic_idle_secs = 3'600;          // then a topic that nobody waits at vanishes
+  size_t max_messaging_bytes = 1ull << 30;   // unread in topics and inboxes, of all users
+  size_t max_snapshots = 4'096;              // saved contexts, a user
+  size_t max_snapshot_bytes = 16ull << 30;   // files of those
+  size_t max_adapters = 1'024;               // adapters, a user
+  size_t max_adapter_bytes = 8ull << 30;     // files of those
+  size_t max_adapter_memory = 2ull << 30;    // adapters in memory, of all users
+  size_t max_queued_saves = 1'024;           // contexts that wait to be written, of all users
+  size_t max_queued_calls = 1'024;           // launches that wait for a thread; the same for opens
+  size_t max_inferlet_bytes = 256ull << 20;  // of the engine's memory, by one inferlet
+  size_t max_turns = 4'096;                  // of one call for chat turns
+  size_t max_turn_bytes = 16ull << 20;       // what they say, together
+  size_t max_host_bytes = 4ull << 30;       // of the engine's memory, by the inferlets of all users
+  size_t max_linear_bytes = 16ull << 30;    // linear memory of the inferlets of all users
+  size_t max_tokens_per_call = 1ull << 20;  // to decode in one call
+  size_t max_text_bytes = 16ull << 20;      // to encode in one call
+  size_t max_contexts = 262'144;            // that the inferlets of all users hold
+  size_t max_opened_contexts = 4'096;       // of those, opened from files, which stay open
   uint32_t max_launch_depth = 8;            // inferlets that launch inferlets that …
   size_t max_processes = 16'384;            // inferlets that run or wait for their turn
   size_t max_inputs_bytes = 1ull << 30;     // the inputs of all of those
+  uint32_t user_share_percent = 80;         // of what all users share, that one alone may take
   size_t max_scratch_bytes = 1ull << 30;    // files in a process's /scratch
   size_t max_data_bytes = 1ull << 30;       // files in a user's /data
   size_t max_folder_entries = 100'000;      // files and folders in either

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace pie::host {
+namespace {
+
+constexpr size_t kMessageBytes = 128;  // memory of a message besides its text
+
+}  // namespace
 
 Letter::~Letter() {
   // No lock: nobody else holds this letter any more.
@@ -11,34 +16,34 @@ Letter::~Letter() {
 
 std::optional<std::string> Letter::Take() {
   std::lock_guard lock(box_->mutex_);
-  if (message_) box_->Forget(message_->size());
-  return std::exchange(message_, std::nullopt);
+  if (!message_) return std::nullopt;
+  std::string text = std::move(message_->text);
+  message_.reset();
+  box_->Forget(text.size());
+  return text;
 }
 
-Mailbox::~Mailbox() {
-  if (budget_) budget_->Give(bytes_);
-}
-
-Status Mailbox::Push(std::string message) {
+Status Mailbox::Push(std::string text, Charge charge) {
   Served served;
   std::lock_guard lock(mutex_);
   if (closed_) return Fail(Code::kCancelled, "nobody will read this message: the reader has ended");
-  if (kept_ >= max_messages_ || bytes_ + message.size() > max_bytes_) {
+  if (kept_ >= max_messages_ || bytes_ + text.size() > max_bytes_) {
     return Fail(Code::kExhausted, "the queue is full: {} messages, {} KiB wait to be read", kept_,
                 bytes_ >> 10);
   }
-  if (budget_ && !budget_->Take(message.size())) {
-    return Fail(Code::kExhausted, "the queue is full: {} MiB wait to be read in all topics",
-                budget_->used() >> 20);
+  if (!charge.Grow(kMessageBytes + text.size())) {
+    return Fail(Code::kExhausted,
+                "the queue is full: {} MiB of your messages wait to be read in all topics",
+                charge.budget()->used() >> 20);
   }
   ++kept_;
-  bytes_ += message.size();
-  messages_.push_back(std::move(message));
+  bytes_ += text.size();
+  messages_.push_back({std::move(text), std::move(charge)});
   Deliver(served);
   return {};
 }
 
-void Mailbox::PutBack(std::string message) {
+void Mailbox::PutBack(Message message) {
   Served served;
   std::lock_guard lock(mutex_);
   messages_.push_front(std::move(message));
@@ -63,7 +68,6 @@ std::shared_ptr<Letter> Mailbox::Receive() {
 void Mailbox::Forget(size_t bytes) {
   --kept_;
   bytes_ -= bytes;
-  if (budget_) budget_->Give(bytes);
 }
 
 // Letters that were let go before they got anything still have their place in the line. Looking for
@@ -105,11 +109,12 @@ void Mailbox::TellWaiting(Served& told) {
 
 bool Mailbox::idle() const {
   std::lock_guard lock(mutex_);
-  if (kept_ > 0) return false;
-  for (const auto& waiting : waiting_) {
-    if (!waiting.expired()) return false;
-  }
-  return true;
+  return kept_ == 0 && std::ranges::all_of(waiting_, &std::weak_ptr<Letter>::expired);
+}
+
+bool Mailbox::awaited() const {
+  std::lock_guard lock(mutex_);
+  return !std::ranges::all_of(waiting_, &std::weak_ptr<Letter>::expired);
 }
 
 void Mailbox::Deliver(Served& served) {

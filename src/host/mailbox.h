@@ -21,6 +21,11 @@ namespace pie::host {
 
 class Mailbox;
 
+struct Message {
+  std::string text;
+  Charge charge = {};  // for its memory, to whoever sent it
+};
+
 class Letter {
  public:
   explicit Letter(std::shared_ptr<Mailbox> box) : box_(std::move(box)) {}
@@ -37,17 +42,16 @@ class Letter {
   friend class Mailbox;
   std::shared_ptr<Mailbox> box_;
   wasm::Signal signal_;
-  std::optional<std::string> message_;  // guarded by the box's mutex
+  std::optional<Message> message_;  // guarded by the box's mutex
 };
 
 class Mailbox : public std::enable_shared_from_this<Mailbox> {
  public:
-  // `budget` is shared with other boxes of the same user.
-  Mailbox(size_t max_messages, size_t max_bytes, std::shared_ptr<ByteBudget> budget = nullptr)
-      : max_messages_(max_messages), max_bytes_(max_bytes), budget_(std::move(budget)) {}
-  ~Mailbox();
+  Mailbox(size_t max_messages, size_t max_bytes)
+      : max_messages_(max_messages), max_bytes_(max_bytes) {}
 
-  Status Push(std::string message);
+  // `charge` has the budget of whoever sends the message, and nothing taken from it yet.
+  Status Push(std::string text, Charge charge = {});
   // The next message, or the promise of one. Letters are served in the order they were asked for.
   std::shared_ptr<Letter> Receive();
   // No more messages will come: those who wait get nothing.
@@ -59,6 +63,7 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
 
   // Nobody waits, and no message is kept here or in a letter, from which it may come back.
   bool idle() const;
+  bool awaited() const;  // somebody waits for a message
 
  private:
   friend class Letter;
@@ -67,14 +72,13 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   using Served = std::vector<std::shared_ptr<Letter>>;
   void Deliver(Served& served);
   void TellWaiting(Served& told);
-  void PutBack(std::string message);
+  void PutBack(Message message);
   void Forget(size_t bytes);
   void DropExpired();
 
   const size_t max_messages_, max_bytes_;
-  const std::shared_ptr<ByteBudget> budget_;
   mutable std::mutex mutex_;
-  std::deque<std::string> messages_;
+  std::deque<Message> messages_;
   size_t kept_ = 0;   // messages here and in unread letters
   size_t bytes_ = 0;  // of those
   std::deque<std::weak_ptr<Letter>> waiting_;

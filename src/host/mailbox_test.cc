@@ -13,9 +13,8 @@ namespace {
 
 using Text = std::optional<std::string>;
 
-std::shared_ptr<Mailbox> Box(size_t messages = 100, size_t bytes = 1000,
-                             std::shared_ptr<ByteBudget> budget = nullptr) {
-  return std::make_shared<Mailbox>(messages, bytes, std::move(budget));
+std::shared_ptr<Mailbox> Box(size_t messages = 100, size_t bytes = 1000) {
+  return std::make_shared<Mailbox>(messages, bytes);
 }
 
 TEST(Mailbox, FirstInFirstOut) {
@@ -98,18 +97,20 @@ TEST(Mailbox, UnreadLettersCountAgainstTheLimits) {
   EXPECT_TRUE(box->Push("x"));
 }
 
-TEST(Mailbox, BudgetIsSharedAndGivenBack) {
-  auto budget = std::make_shared<ByteBudget>(10);
+TEST(Mailbox, MessagesAreChargedToTheirSenderAndGivenBack) {
+  auto budget = std::make_shared<ByteBudget>(600);
   {
-    auto one = Box(100, 1000, budget), two = Box(100, 1000, budget);
-    ASSERT_TRUE(one->Push(std::string(6, 'x')));
-    EXPECT_FALSE(two->Push(std::string(6, 'x')));
-    ASSERT_TRUE(two->Push(std::string(4, 'x')));
-    EXPECT_EQ(budget->used(), 10u);
+    auto one = Box(), two = Box();
+    ASSERT_TRUE(one->Push(std::string(200, 'x'), Charge(budget)));
+    const size_t each = budget->used();
+    EXPECT_GT(each, 200u) << "a message takes more memory than its text";
+    EXPECT_FALSE(two->Push(std::string(200, 'x'), Charge(budget)));
+    ASSERT_TRUE(two->Push("", Charge(budget)));
+    EXPECT_EQ(budget->used(), each + each - 200);
     EXPECT_TRUE(one->Receive()->Take());
-    EXPECT_EQ(budget->used(), 4u);
+    EXPECT_EQ(budget->used(), each - 200);
     auto unread = two->Receive();
-    EXPECT_EQ(budget->used(), 4u) << "still there, in the letter";
+    EXPECT_EQ(budget->used(), each - 200) << "still there, in the letter";
   }
   EXPECT_EQ(budget->used(), 0u);
 }

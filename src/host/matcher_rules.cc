@@ -23,8 +23,8 @@ bool Test(const std::vector<uint32_t>& bits, uint32_t token) {
 }  // namespace
 
 MatcherRules::MatcherRules(std::vector<Named> matchers, const Brle& logit_mask, uint32_t vocab_size,
-                           WorkQueue& work)
-    : matchers_(std::move(matchers)), work_(work) {
+                           WorkQueue& work, std::string user)
+    : matchers_(std::move(matchers)), work_(work), user_(std::move(user)) {
   if (!logit_mask.empty()) static_bits_ = BitsOf(logit_mask, vocab_size);
 }
 
@@ -83,7 +83,7 @@ void MatcherRules::Prepare(Tokens& draft) {
   draft_ = draft;
   masks_.clear();
   // If the queue is full, the device makes the masks.
-  work_.Push([self = shared_from_this(), number = ++prepared_] {
+  work_.Push(user_, [self = shared_from_this(), number = ++prepared_] {
     const std::lock_guard work_lock(self->mutex_);
     if (self->prepared_ == number && self->masks_.empty()) self->MakeMasks();
   });

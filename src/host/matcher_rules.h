@@ -32,7 +32,7 @@ class MatcherRules final : public TokenRules,
 
   // `matchers` is not empty. An empty `logit_mask` allows everything.
   MatcherRules(std::vector<Named> matchers, const Brle& logit_mask, uint32_t vocab_size,
-               WorkQueue& work);
+               WorkQueue& work, std::string user);
 
   Result<bool> Accept(uint32_t token) override;
   std::vector<uint32_t> Forced(uint32_t most) override;
@@ -58,7 +58,8 @@ class MatcherRules final : public TokenRules,
   std::vector<Named> matchers_;
   Tokens static_bits_;  // of the logit mask; empty = everything
   WorkQueue& work_;
-  size_t taken_ = 0;  // tokens of the text
+  const std::string user_;  // whose turn on that queue it is
+  size_t taken_ = 0;        // tokens of the text
   Tokens draft_;
   std::vector<Result<Tokens>> masks_;  // empty: they are to be made
   uint64_t prepared_ = 0;              // how often

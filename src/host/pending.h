@@ -58,18 +58,20 @@ class Promise {
   std::shared_ptr<Pending<T>> pending_;
 };
 
-// Runs `work`, which returns a Result<T>, on the queue's threads. Fails if the queue is full;
-// `what` is the plural of what waits there.
+// Runs `work` of a user, which returns a Result<T>, on the queue's threads. Fails if the queue is
+// full; `what` is the plural of what waits there.
 template <class T, class Work>
-Result<std::shared_ptr<Pending<T>>> RunLater(WorkQueue& queue, std::string_view what, Work work) {
+Result<std::shared_ptr<Pending<T>>> RunLater(WorkQueue& queue, std::string_view user,
+                                             std::string_view what, Work work) {
   auto pending = std::make_shared<Pending<T>>();
-  const bool queued = queue.Push([promise = Promise<T>(pending), work = std::move(work)]() mutable {
-    try {
-      promise.Set(work());
-    } catch (const std::exception& error) {
-      promise.Set(Fail(Code::kInternal, "{}", error.what()));
-    }
-  });
+  const bool queued =
+      queue.Push(user, [promise = Promise<T>(pending), work = std::move(work)]() mutable {
+        try {
+          promise.Set(work());
+        } catch (const std::exception& error) {
+          promise.Set(Fail(Code::kInternal, "{}", error.what()));
+        }
+      });
   if (queued) return pending;
   return Fail(Code::kExhausted, "{} {} wait already; try again later", queue.size(), what);
 }

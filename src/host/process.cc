@@ -8,39 +8,52 @@
 #include "host/engine.h"
 
 namespace pie::host {
+namespace {
 
-// Each may hold a megabyte.
+// A grammar or a matcher may hold a megabyte; most hold much less.
 constexpr uint32_t kMostGrammars = 1'024;
+constexpr size_t kGrammarBytes = 64 << 10;
+// A process asks its user's account for so much memory at a time.
+constexpr size_t kMemoryGrain = 64 << 10;
+// Memory of a context: a handle, and the lane that the scheduler has for it.
+constexpr size_t kContextBytes = 2'048;
 
-Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live)
-    : models("model", limit, live),
-      tokenizers("tokenizer", limit, live),
-      contexts("context", limit, live),
-      passes("forward pass", limit, live),
-      outputs("output", limit, live),
-      chains("chain", limit, live),
-      grammars("grammar", std::min(limit, kMostGrammars), live),
-      matchers("matcher", std::min(limit, kMostGrammars), live),
-      adapters("adapter", limit, live),
-      calls("call", limit, live),
-      texts("future string", limit, live),
-      blobs("future blob", limit, live),
-      children("child", limit, live),
-      subscriptions("subscription", limit, live),
-      chat_decoders("decoder", limit, live),
-      reasoning_decoders("reasoning decoder", limit, live),
-      tool_decoders("tool decoder", limit, live),
-      mcp_sessions("MCP session", limit, live) {}
+}  // namespace
+
+Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live, ByteBudget* memory)
+    : models("model", limit, live, memory),
+      tokenizers("tokenizer", limit, live, memory),
+      contexts("context", limit, live, memory, kContextBytes),
+      passes("forward pass", limit, live, memory, sizeof(Pass) + kHandleBytes),
+      outputs("output", limit, live, memory),
+      chains("chain", limit, live, memory, 4 * kHandleBytes),
+      grammars("grammar", std::min(limit, kMostGrammars), live, memory, kGrammarBytes),
+      matchers("matcher", std::min(limit, kMostGrammars), live, memory, kGrammarBytes),
+      adapters("adapter", limit, live, memory),
+      calls("call", limit, live, memory),
+      texts("future string", limit, live, memory),
+      blobs("future blob", limit, live, memory),
+      children("child", limit, live, memory, sizeof(Process) + sizeof(Handles)),
+      subscriptions("subscription", limit, live, memory, 2 * kHandleBytes),
+      chat_decoders("decoder", limit, live, memory),
+      reasoning_decoders("reasoning decoder", limit, live, memory),
+      tool_decoders("tool decoder", limit, live, memory),
+      mcp_sessions("MCP session", limit, live, memory) {}
 
 Process::Process(Engine* engine, InstanceId id, Options options)
     : engine_(engine),
       id_(id),
       id_text_(fmt::format("{}-{}", engine->id(), id.value)),
       options_(std::move(options)),
-      handles_(std::make_unique<Handles>(engine->limits().max_handles, engine->live_handles())),
+      user_(engine->users().Of(options_.username)),
+      memory_(std::make_shared<ByteBudget>(engine->limits().max_inferlet_bytes,
+                                           BudgetOf(user_, &User::memory),
+                                           ByteBudget::Part{.grain = kMemoryGrain})),
+      handles_(std::make_unique<Handles>(engine->limits().max_handles, engine->live_handles(),
+                                         memory_.get())),
+      linear_(ChargeTo(user_, &User::linear)),
       pace_(std::make_shared<Pace>(engine->pace())) {
   const Limits& limits = engine->limits();
-  pass_bytes_ = std::make_shared<ByteBudget>(limits.max_pass_bytes);
   inbox_ = std::make_shared<Mailbox>(limits.max_queued_messages, limits.max_queued_bytes);
   files_ = std::make_shared<Mailbox>(limits.max_queued_messages, limits.max_queued_bytes);
 }
@@ -64,7 +77,7 @@ Status Process::SendMessage(std::string text) {
     return Fail(Code::kExhausted, "a message has at most {} MiB",
                 engine_->limits().max_message_bytes >> 20);
   }
-  return inbox_->Push(std::move(text));
+  return inbox_->Push(std::move(text), ChargeTo(user_, &User::messages));
 }
 
 Status Process::SendFile(std::string bytes) {
@@ -72,7 +85,7 @@ Status Process::SendFile(std::string bytes) {
     return Fail(Code::kExhausted, "a file has at most {} MiB",
                 engine_->limits().max_message_bytes >> 20);
   }
-  return files_->Push(std::move(bytes));
+  return files_->Push(std::move(bytes), ChargeTo(user_, &User::messages));
 }
 
 void Process::CloseInbox() {
@@ -96,9 +109,13 @@ void Process::PassBody(std::string_view piece, bool last) {
 }
 
 void Process::Cancel() {
-  std::lock_guard lock(mutex_);
-  cancelled_ = true;
-  if (instance_ && !exit_) instance_->Cancel();
+  {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    if (instance_ && !exit_) return instance_->Cancel();
+  }
+  // One that waits for a place has no instance that would tell of its end.
+  if (engine_->Abandon(*this)) OnExit({wasm::Exit::Kind::kCancelled, "cancelled"});
 }
 
 void Process::Stop(std::string reason) {
@@ -107,6 +124,39 @@ void Process::Stop(std::string reason) {
     if (stop_reason_.empty()) stop_reason_ = std::move(reason);
   }
   Cancel();
+}
+
+bool Process::cancelled() const {
+  std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+Status Process::Adopt(const std::shared_ptr<Process>& child) {
+  std::lock_guard lock(mutex_);
+  if (!adopts_) {
+    return Fail(Code::kCancelled, "the inferlet that launches this one has ended");
+  }
+  children_.emplace(child->id_.value, child);
+  return {};
+}
+
+void Process::CancelChildren() {
+  std::unordered_map<uint64_t, std::weak_ptr<Process>> children;
+  {
+    std::lock_guard lock(mutex_);
+    adopts_ = false;
+    children.swap(children_);
+  }
+  for (const auto& [id, weak] : children) {
+    if (auto child = weak.lock()) child->Cancel();
+  }
+}
+
+void Process::LeaveParent() {
+  const auto parent = options_.parent.lock();
+  if (!parent) return;
+  std::lock_guard lock(parent->mutex_);
+  parent->children_.erase(id_.value);
 }
 
 std::optional<wasm::Exit> Process::exit() const {
@@ -145,16 +195,44 @@ void Process::OnResponseEnd(bool complete) {
   if (Listener* l = listener()) l->OnResponseEnd(complete);
 }
 
+bool Process::OnGrow(uint64_t bytes) {
+  return linear_.Grow(bytes);
+}
+
+// A return value is memory that others hold: the session, or the parent's handle of this process.
+void Process::ChargeExit(wasm::Exit& exit) {
+  const size_t most = engine_->limits().max_message_bytes;
+  exit_charge_ = ChargeTo(user_, &User::memory);
+  if (exit.text.size() > most) {
+    exit.text = fmt::format("the inferlet returned {} bytes; at most {} MiB are allowed",
+                            exit.text.size(), most >> 20);
+  } else if (!exit_charge_.Grow(exit.text.size())) {
+    exit.text = fmt::format(
+        "memory limit: the {} bytes that the inferlet returned were dropped; your inferlets hold "
+        "{} MiB of the engine's memory",
+        exit.text.size(), user_->memory.used() >> 20);
+  } else {
+    return;
+  }
+  exit.text.shrink_to_fit();
+  exit.kind = wasm::Exit::Kind::kTrapped;
+}
+
 void Process::OnExit(wasm::Exit exit) {
   if (exit.kind == wasm::Exit::Kind::kCancelled) {
     std::lock_guard lock(mutex_);
     exit.text = "cancelled";  // and not where its code was just then
     if (!stop_reason_.empty()) exit = {wasm::Exit::Kind::kTrapped, stop_reason_};
   }
+  CancelChildren();
+  LeaveParent();
   // The sweep first, so that whoever hears of the end finds nothing left behind.
   handles_.reset();
   wallet_.reset();
+  linear_.Release();
+  ChargeExit(exit);
   input_.Release();
+  place_in_table_.Release();
   CloseInbox();
   if (!scratch_dir_.empty()) {
     std::error_code ignored;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@
 #include "host/pace.h"
 #include "host/pending.h"
 #include "host/snapshots.h"
+#include "host/users.h"
 #include "host/wallet.h"
 #include "speech/chat_decoder.h"
 #include "speech/grammar.h"
@@ -129,6 +131,13 @@ struct McpSession {
   std::string server;
 };
 
+// A decoder, and the charge for the text that it keeps.
+template <class T>
+struct Charged {
+  std::unique_ptr<T> decoder;
+  Charge charge;
+};
+
 // A chain that a guest holds.
 struct RunningChain {
   uint32_t context;     // its handle
@@ -147,6 +156,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     std::string username = "local";
     std::shared_ptr<Listener> listener;  // null: nobody listens
     uint32_t depth = 0;                  // of launches by launches
+    std::weak_ptr<Process> parent = {};  // whose end ends this one; expired: its end goes unnoticed
     // Tokens that it and its children may compute, in place of bytes. Null: no limit.
     std::shared_ptr<ByteBudget> token_budget = {};
     std::shared_ptr<McpServers> mcp = {};  // its and its children's; null: none
@@ -164,8 +174,9 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   void ReturnDraws(uint64_t first, uint64_t count, uint64_t used);
   DrawSeeds draw_seeds() const;
   uint64_t NextSeed() { return draw_seeds().Of(SetDrawsAside(1)); }
-  // For passes and their results.
-  Charge NewCharge() { return Charge(pass_bytes_); }
+  const std::shared_ptr<User>& user() const { return user_; }
+  // For memory of the engine that the guest causes.
+  Charge NewCharge() { return Charge(memory_); }
   const std::shared_ptr<Pace>& pace() const { return pace_; }
 
   // What a client can do.
@@ -178,6 +189,8 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   void PassBody(std::string_view piece, bool last);
   void Cancel();
   void Stop(std::string reason);  // the same, as an error that says why
+  // The child ends when this process ends. Fails if it has ended already.
+  Status Adopt(const std::shared_ptr<Process>& child);
   // How it ended, once it has.
   std::optional<wasm::Exit> exit() const;
   wasm::Signal& exit_signal() { return exit_signal_; }
@@ -191,11 +204,12 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   void OnResponse(uint16_t status, std::string_view headers) override;
   void OnResponseBody(std::string_view bytes) override;
   void OnResponseEnd(bool complete) override;
+  bool OnGrow(uint64_t bytes) override;
   void OnExit(wasm::Exit exit) override;
 
   // What the guest holds. Null once it has ended.
   struct Handles {
-    Handles(uint32_t limit, std::atomic<int64_t>* live);
+    Handles(uint32_t limit, std::atomic<int64_t>* live, ByteBudget* memory);
     HandleTable<uint32_t> models, tokenizers;  // index of the engine's model
     HandleTable<Context> contexts;
     HandleTable<Pass> passes;
@@ -208,9 +222,9 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<std::shared_ptr<Letter>> texts, blobs;
     HandleTable<std::shared_ptr<Process>> children;
     HandleTable<std::shared_ptr<Subscription>> subscriptions;
-    HandleTable<ChatDecoder> chat_decoders;
-    HandleTable<ReasoningDecoder> reasoning_decoders;
-    HandleTable<ToolDecoder> tool_decoders;
+    HandleTable<Charged<ChatDecoder>> chat_decoders;
+    HandleTable<Charged<ReasoningDecoder>> reasoning_decoders;
+    HandleTable<Charged<ToolDecoder>> tool_decoders;
     HandleTable<McpSession> mcp_sessions;
   };
   Handles& handles() { return *handles_; }
@@ -224,18 +238,27 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
 
  private:
   friend class Engine;
+  bool cancelled() const;
+  void CancelChildren();
+  void ChargeExit(wasm::Exit& exit);
+  void LeaveParent();
+
   Engine* engine_;
   InstanceId id_;
   std::string id_text_;
   Options options_;
+  const std::shared_ptr<User> user_;
+  const std::shared_ptr<ByteBudget> memory_;  // of the engine, that the guest causes
   std::unique_ptr<Handles> handles_;
   std::unique_ptr<Wallet> wallet_ = std::make_unique<Wallet>();
   std::shared_ptr<Mailbox> inbox_, files_;
-  Charge input_;                            // what it was launched with
-  std::shared_ptr<ByteBudget> pass_bytes_;  // what its passes and unread results hold
+  Charge place_in_table_, input_;  // itself, and what it was launched with
+  Charge linear_;                  // for its linear memories
+  Charge exit_charge_;             // for its return value
   const std::shared_ptr<Pace> pace_;
-  uint64_t draws_ = 0;                  // passes numbered so far: each draws its own random numbers
-  std::string scratch_dir_, data_dir_;  // empty: it has none
+  uint64_t draws_ = 0;  // passes numbered so far: each draws its own random numbers
+  std::string scratch_dir_, data_dir_;
+  bool has_place_ = false;  // it has run, or runs
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;
@@ -243,7 +266,9 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   std::unique_ptr<wasm::Instance> instance_;
   bool cancelled_ = false;
   std::string stop_reason_;
-  std::shared_ptr<Process> self_;  // while it runs
+  bool adopts_ = true;                                             // until it ends
+  std::unordered_map<uint64_t, std::weak_ptr<Process>> children_;  // that run, by id
+  std::shared_ptr<Process> self_;                                  // while it runs
   wasm::Signal exit_signal_;
 };
 

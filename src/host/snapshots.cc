@@ -11,7 +11,7 @@ namespace pie::host {
 namespace {
 
 // The writers wait for the disk most of the time.
-constexpr size_t kWriters = 4;
+constexpr size_t kWriters = 8;
 // A writer asks the step thread for this much at a time.
 constexpr size_t kReadBytes = size_t{4} << 20;
 
@@ -61,7 +61,7 @@ Result<std::shared_ptr<Saving>> Snapshots::Save(std::string_view user, std::stri
     return saved;
   }
   return RunLater<std::string>(
-      *writers_, "saves",
+      *writers_, user, "saves",
       [this, user = std::string(user), name = std::string(name),
        copy = PIE_TRY(context.Fork())]() mutable -> Result<std::string> {
         const Status written = WriteFile(user, name, *copy);

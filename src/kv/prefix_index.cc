@@ -15,6 +15,8 @@ constexpr double kTokensThatDouble = 4096;
 constexpr double kShareOfMemory = 0.25;
 // How many pages behind one parent that begin with the same row are remembered.
 constexpr size_t kBeginnings = 8;
+// Pages with larger masks are not kept for later: their owner does not pay for them any longer.
+constexpr size_t kMostCachedMaskBytes = 4'096;
 
 bool IsRoot(const Block& block) {
   return block.parent == nullptr;
@@ -135,7 +137,7 @@ void PrefixIndex::Unpin(Block* block) {
           static_cast<double>(released_) + (cost - 1) * kShareOfMemory * pool_.pages_total(),
           released_};
       if (block->children_with_page == 0) leaves_[block->value] = block;
-      if (!options_.share) TakePage(block);
+      if (!options_.share || block->heavy) TakePage(block);
     }
     block = parent;
   }
@@ -225,6 +227,7 @@ Block* PrefixIndex::Extend(Block* parent, Rows rows, PageId page) {
       made->pages = parent->pages + 1;
       made->digest = digest;
       made->rows = std::move(rows);
+      made->heavy = parent->heavy || MaskBytes(made->rows) > kMostCachedMaskBytes;
       block = made.get();
       if (options_.share) AddToIndex(block);
       blocks_[block] = std::move(made);

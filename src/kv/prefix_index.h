@@ -61,6 +61,7 @@ struct Block {
   uint32_t pins = 0;
   uint32_t children_with_page = 0;
   bool indexed = false;
+  bool heavy = false;  // its masks, or those above, take much memory: it is not kept without users
   std::pair<double, uint64_t> value;  // of a cached page; the second breaks ties
 };
 

@@ -111,4 +111,10 @@ bool operator==(const Rows& a, const RowsView& b) {
   return true;
 }
 
+size_t MaskBytes(const Rows& rows) {
+  size_t bytes = 0;
+  for (const Brle& mask : rows.masks) bytes += sizeof(Brle) + mask.size() * sizeof(uint32_t);
+  return bytes;
+}
+
 }  // namespace pie

@@ -53,6 +53,9 @@ struct Rows {
   void AppendAdapters(const RowsView& rows, uint32_t before);
 };
 
+// Memory that the masks of some rows take.
+size_t MaskBytes(const Rows& rows);
+
 // How many rows `a` and `b` have in common at their beginning. 0 if either has masks.
 uint32_t EqualRows(const RowsView& a, const RowsView& b);
 

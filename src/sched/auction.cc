@@ -1,5 +1,8 @@
 #include "sched/auction.h"
 
+#include <algorithm>
+#include <functional>
+#include <ranges>
 #include <unordered_map>
 #include <vector>
 
@@ -22,13 +25,62 @@ Held HeldBy(const Lane& lane, const PagePool& pool) {
   return held;
 }
 
+// What each sequence pays for the full pages that it has together with others. The cost is that of
+// the different pages, however many sequences have them.
+class Shared {
+ public:
+  // A sequence ends with this page.
+  void Add(const Block* tail) {
+    ++Find(tail).sharers;
+    for (const Block* b = tail->parent; b != nullptr && b->parent != nullptr; b = b->parent) {
+      if (pages_.contains(b)) break;  // and so are those above
+      Find(b);
+    }
+  }
+  void Divide() {
+    std::ranges::sort(order_, std::greater<>(), [](const Block* b) { return b->pages; });
+    for (const Block* b : order_) {  // the last pages first
+      if (b->parent != nullptr) Sharers(b->parent) += pages_.at(b).sharers;
+    }
+    for (const Block* b : order_ | std::views::reverse) {
+      Page& page = pages_.at(b);
+      page.parts = PartsOf(b->parent);
+      if (b->parent != nullptr) page.parts += kCredit / page.sharers;
+    }
+  }
+  // Of the chain up to and including this page.
+  uint64_t PartsOf(const Block* tail) const {
+    const auto found = pages_.find(tail);
+    return found == pages_.end() ? 0 : found->second.parts;
+  }
+
+ private:
+  struct Page {
+    uint32_t sharers = 0;
+    uint64_t parts = 0;
+  };
+  Page& Find(const Block* block) {
+    const auto [place, fresh] = pages_.try_emplace(block);
+    if (fresh) order_.push_back(block);
+    return place->second;
+  }
+  uint32_t& Sharers(const Block* block) {
+    const auto found = pages_.find(block);
+    return found == pages_.end() ? none_ : found->second.sharers;
+  }
+
+  std::unordered_map<const Block*, Page> pages_;
+  std::vector<const Block*> order_;
+  uint32_t none_ = 0;  // for roots, which are no pages
+};
+
 }  // namespace
 
 void HoldAuction(LaneTable& lanes, const Memory& memory, const PagePool& pool, uint32_t page_tokens,
                  Market& market) {
   std::vector<Demand> demands;
   std::vector<Held> all;
-  std::unordered_map<const Block*, uint32_t> sharers;
+  Shared shared;
   lanes.ForEach([&](const Lane& lane) {
     uint32_t pages = lane.kv.pages_held();
     const bool waits = lane.phase == Phase::kReady || lane.phase == Phase::kRestoring;
@@ -36,15 +88,12 @@ void HoldAuction(LaneTable& lanes, const Memory& memory, const PagePool& pool, u
     if (pages > 0) demands.push_back({memory.BidOf(lane), pages});
     if (lane.kv.pages_held() == 0) return;
     all.push_back(HeldBy(lane, pool));
-    for (const Block* b = all.back().tail; b->parent != nullptr; b = b->parent) ++sharers[b];
+    shared.Add(all.back().tail);
   });
+  shared.Divide();
   std::vector<Market::Holding> holdings;
   for (const Held& held : all) {
-    uint64_t parts = held.own_parts;
-    for (const Block* b = held.tail; b->parent != nullptr; b = b->parent) {
-      parts += kCredit / sharers.at(b);
-    }
-    holdings.push_back({held.lane->account, parts});
+    holdings.push_back({held.lane->account, held.own_parts + shared.PartsOf(held.tail)});
   }
   market.Tick(ClearingPrice(std::move(demands), pool.pages_total()), holdings);
 }

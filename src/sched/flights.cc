@@ -12,6 +12,7 @@ bool Flight::Makes(const PlanRequest& request) const {
 void Flight::Clear() {
   members.clear();
   pages_made.clear();
+  reads_much = false;
   ended.clear();
   batch.tokens.clear();
   batch.positions.clear();

@@ -28,6 +28,7 @@ struct Flight {
   std::vector<uint64_t> pages_made;  // the next page of each member that other passes may wait for
   Result<BatchTicket> ticket = 0;    // an error: the device refused the batch
   int64_t submitted_ns = 0;
+  bool reads_much = false;  // a member is expensive to read
   // Passes that are over, and that the batch still points to.
   std::vector<std::unique_ptr<ScheduledPass>> ended;
 

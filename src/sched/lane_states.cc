@@ -214,9 +214,15 @@ void LaneStates::InsertByPlace(std::vector<Lane*>& lanes, Lane& lane) {
   lanes.insert(at, &lane);
 }
 
+void LaneStates::EraseByPlace(std::vector<Lane*>& lanes, const Lane& lane) {
+  auto at = std::ranges::lower_bound(lanes, lane.place, {}, &Lane::place);
+  while (at != lanes.end() && *at != &lane) ++at;  // few have the same place
+  if (at != lanes.end()) lanes.erase(at);
+}
+
 void LaneStates::LeaveLists(Lane& lane) {
-  if (lane.phase == Phase::kReady) std::erase(ready_, &lane);
-  if (lane.phase == Phase::kRestoring) std::erase(restoring_, &lane);
+  if (lane.phase == Phase::kReady) EraseByPlace(ready_, lane);
+  if (lane.phase == Phase::kRestoring) EraseByPlace(restoring_, lane);
   if (lane.phase == Phase::kReading) std::erase(reading_, &lane);
 }
 

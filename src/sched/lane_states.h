@@ -91,6 +91,7 @@ class LaneStates {
   // Makes the replay of `rows` behind those that the lane has, up to the first of another adapter.
   static void MakeReplay(Lane& lane, const Rows& rows);
   static void InsertByPlace(std::vector<Lane*>& lanes, Lane& lane);
+  static void EraseByPlace(std::vector<Lane*>& lanes, const Lane& lane);
   void LeaveLists(Lane& lane);
 
   const StepTime& time_;

@@ -42,6 +42,24 @@ Status CheckSample(const SampleSpec& spec, size_t rows, uint32_t vocab_size) {
   return spec.ids.empty() ? Status() : CheckToken(std::ranges::max(spec.ids), vocab_size);
 }
 
+// A pass may not have a row read by too many samplers and probes.
+Status CheckReads(const std::vector<SampleSpec>& samples, size_t rows) {
+  if (samples.size() <= limits::kReadsPerRow &&
+      std::ranges::all_of(samples, [](const SampleSpec& spec) { return spec.rows.size() <= 1; })) {
+    return {};
+  }
+  std::vector<uint32_t> reads(rows);
+  for (const SampleSpec& spec : samples) {
+    for (const uint32_t row : spec.rows) {
+      if (++reads[row] <= limits::kReadsPerRow) continue;
+      return Fail(Code::kExhausted,
+                  "row {} is read by more than {} samplers and probes, which is the limit", row,
+                  limits::kReadsPerRow);
+    }
+  }
+  return {};
+}
+
 Status CheckResult(const std::vector<SampleSpec>& samples, uint32_t vocab_size) {
   const ResultSize size = SizeOfResult(samples, vocab_size);
   if (size.slots > limits::kSlotsPerPass) {
@@ -79,7 +97,8 @@ Status Validate(const Forward& forward, const BackendInfo& info) {
   for (const SampleSpec& spec : forward.samples) {
     PIE_RETURN_IF_ERROR(CheckSample(spec, rows, info.vocab_size));
   }
-  return CheckResult(forward.samples, info.vocab_size);
+  PIE_RETURN_IF_ERROR(CheckResult(forward.samples, info.vocab_size));
+  return CheckReads(forward.samples, rows);
 }
 
 Status CheckLength(uint64_t tokens, const BackendInfo& info) {

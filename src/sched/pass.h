@@ -21,10 +21,11 @@ struct KvRead {
 
 struct ScheduledPass {
   Forward forward;
-  uint32_t rows_done = 0;   // rows that ran, or run now
-  uint32_t first_read = 0;  // the first row that a sample reads; rows() if none does
-  std::vector<Slot> slots;  // of a chunked pass: what its chunks gave so far
-  uint32_t chained = 0;     // tokens that its chain has given
+  uint32_t rows_done = 0;                 // rows that ran, or run now
+  std::vector<uint32_t> read_costs = {};  // of each row (read_cost.h); empty: it is cheap to read
+  uint32_t first_read = 0;                // the first row that a sample reads; rows() if none does
+  std::vector<Slot> slots;                // of a chunked pass: what its chunks gave so far
+  uint32_t chained = 0;                   // tokens that its chain has given
   uint32_t rejected = 0;    // drafts of the last pass that were not chosen, at the sequence's end
   bool holds_last = false;  // the last row of the sequence was taken off it, to be computed again
   uint32_t ahead = 0;       // later passes of its chain that are in flight already

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "base/limits.h"
+#include "sched/read_cost.h"
 
 namespace pie {
 namespace {
@@ -83,7 +85,7 @@ TEST(Validate, HoldsGuestsToTheLimits) {
   EXPECT_EQ(Fault([](Forward& f) {
               f.samples = {{.kind = Kind::kLogits, .rows = std::vector<uint32_t>(60'000)}};
             }),
-            "none");
+            "row 0 is read by more than 64 samplers and probes, which is the limit");
   EXPECT_EQ(Fault([](Forward& f) {
               const SampleSpec all = {.kind = Kind::kLogprobs,
                                       .rows = std::vector<uint32_t>(1'000),
@@ -130,6 +132,28 @@ TEST(PlaceSlots, PutsChunksTogetherInTheOrderOfTheSamples) {
   std::vector<uint32_t> tokens;
   for (const Slot& slot : pass.slots) tokens.push_back(std::get<TokenSlot>(slot).token);
   EXPECT_EQ(tokens, (std::vector<uint32_t>{105, 100, 220, 221, 230, 231, 110}));
+}
+
+TEST(Validate, LimitsTheReadsOfARow) {
+  EXPECT_EQ(Fault([](Forward& f) { f.samples.assign(64, {.rows = {2}}); }), "none");
+  EXPECT_EQ(Fault([](Forward& f) { f.samples.assign(65, {.rows = {2}}); }),
+            "row 2 is read by more than 64 samplers and probes, which is the limit");
+  EXPECT_EQ(Fault([](Forward& f) { f.samples = {{.rows = std::vector<uint32_t>(65, 1)}}; }),
+            "row 1 is read by more than 64 samplers and probes, which is the limit");
+}
+
+TEST(ReadCosts, AreCountedForExpensivePassesOnly) {
+  Forward forward = Good();
+  EXPECT_TRUE(ReadCosts(forward, 50'000).empty());
+  forward.tokens.assign(1'000, 1);
+  std::vector<uint32_t> rows(1'000);
+  std::iota(rows.rbegin(), rows.rend(), 0);
+  forward.samples = {{.kind = Kind::kEntropy, .rows = rows},
+                     {.kind = Kind::kTopP, .temperature = 1, .rows = {7}}};
+  const std::vector<uint32_t> costs = ReadCosts(forward, 51'200);
+  ASSERT_EQ(costs.size(), 1'000u);
+  EXPECT_NEAR(costs[0], 2 * 50, 5);
+  EXPECT_NEAR(costs[7], 10 * 50, 5);
 }
 
 }  // namespace

@@ -17,8 +17,22 @@ bool IsMade(const PlanRequest& request, std::span<const PlanRequest> waiting,
          });
 }
 
+// How many of `tokens` the batch can read, and takes their cost from the budget. The first
+// expensive pass gets one in any case.
+uint32_t FitReading(const PlanRequest& request, uint32_t tokens, bool first, PlanBudget& left) {
+  if (request.read_costs.empty()) return tokens;
+  if (left.reading == 0) return 0;
+  uint32_t fit = 0;
+  for (; fit < tokens; ++fit) {
+    const uint32_t cost = request.read_costs[fit];
+    if (cost > left.reading && !(first && fit == 0)) break;
+    left.reading -= std::min(cost, left.reading);
+  }
+  return fit;
+}
+
 bool IsShort(const PlanRequest& request, const PlanBudget& whole) {
-  return request.tokens_left <= std::min(kShortTokens, whole.tokens);
+  return request.read_costs.empty() && request.tokens_left <= std::min(kShortTokens, whole.tokens);
 }
 
 void PlanInOrder(std::span<const PlanRequest> waiting, const PlanBudget& whole,
@@ -34,6 +48,7 @@ void PlanInOrder(std::span<const PlanRequest> waiting, const PlanBudget& whole,
   }
 
   uint32_t share = std::max(whole.tokens / kLongShare, 1U);
+  const auto unread = [&] { return left.reading == whole.reading; };
   bool long_waits_for_pages = false;
   for (uint32_t i = 0; i < waiting.size() && left.members > 0 && left.tokens > 0; ++i) {
     const PlanRequest& request = waiting[i];
@@ -54,6 +69,7 @@ void PlanInOrder(std::span<const PlanRequest> waiting, const PlanBudget& whole,
       const auto spare =
           static_cast<uint32_t>(left.tokens - std::min<uint64_t>(short_tokens, left.tokens));
       tokens = std::min({tokens, std::max(spare, share), left.tokens});
+      tokens = FitReading(request, tokens, unread(), left);
       if (tokens == 0) continue;
       share = 0;
     }
@@ -69,7 +85,9 @@ void PlanWhateverFits(std::span<const PlanRequest> waiting, PlanBudget left,
   for (uint32_t i = 0; i < waiting.size() && left.members > 0 && left.tokens > 0; ++i) {
     if (waiting[i].pages_needed > left.pages_free) continue;
     if (IsMade(waiting[i], waiting, planned)) continue;
-    const uint32_t tokens = std::min(waiting[i].tokens_left, left.tokens);
+    const uint32_t tokens = FitReading(waiting[i], std::min(waiting[i].tokens_left, left.tokens),
+                                       planned.empty(), left);
+    if (tokens == 0) continue;
     planned.push_back({.request = i, .tokens = tokens});
     left.tokens -= tokens;
     left.pages_free -= waiting[i].pages_needed;
@@ -82,7 +100,9 @@ void PlanWhateverFits(std::span<const PlanRequest> waiting, PlanBudget left,
 void Plan(std::span<const PlanRequest> waiting, PlanBudget budget, std::vector<Planned>& planned) {
   planned.clear();
   PlanInOrder(waiting, budget, planned);
-  if (planned.empty() && budget.device_idle) PlanWhateverFits(waiting, budget, planned);
+  if (!planned.empty() || !budget.device_idle) return;
+  budget.reading = limits::kReadingPerBatch;
+  PlanWhateverFits(waiting, budget, planned);
 }
 
 }  // namespace pie

@@ -7,12 +7,14 @@
 // not start, so two half-done passes never wait for each other's pages. A long pass that waits for
 // pages is not overtaken by younger long ones, which would keep taking the pages it waits for. A
 // page that several passes begin with is computed by the first of them; the others find it after
-// the batch.
+// the batch. A pass that is expensive to read is cut where the batch would take too long to read.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "base/limits.h"
 
 namespace pie {
 
@@ -21,6 +23,7 @@ struct PlanRequest {
   uint32_t pages_needed = 0;  // free pages to take; 0 once started
   uint64_t next_page = 0;     // the page it would complete first; equal pages are equal; 0 = none
   bool may_wait = false;      // it may wait for another pass that completes that page
+  std::span<const uint32_t> read_costs;  // of each token left (read_cost.h); empty: it is cheap
 };
 
 struct PlanBudget {
@@ -29,6 +32,9 @@ struct PlanBudget {
   uint32_t pages_free = 0;
   // Short passes that are likely to arrive before the batch starts.
   uint32_t expected_tokens = 0;
+  // What the batch may cost to read, beside passes that are cheap to read. 0: only if nothing else
+  // could run.
+  uint32_t reading = limits::kReadingPerBatch;
   // Nothing runs, so waiting does not help: rather than make an empty plan, take whatever fits.
   bool device_idle = false;
 };

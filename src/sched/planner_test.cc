@@ -182,5 +182,37 @@ TEST(Planner, NeverPassesItsBudget) {
   }
 }
 
+TEST(Planner, PassesThatAreExpensiveToReadAreCut) {
+  const std::vector<uint32_t> costs(100, 10);
+  const PlanRequest expensive{.tokens_left = 100, .read_costs = costs};
+  const PlanBudget budget{.tokens = 512, .members = 8, .pages_free = 8, .reading = 250};
+  std::vector<Planned> planned;
+  // The cheap ones are not cut, and not counted. The second expensive one finds nothing left.
+  Plan({{{.tokens_left = 50}, expensive, {.tokens_left = 1}, expensive}}, budget, planned);
+  EXPECT_EQ(planned, (std::vector<Planned>{{0, 50}, {1, 25}, {2, 1}}));
+}
+
+TEST(Planner, ARowThatIsTooExpensiveRunsAlone) {
+  const std::vector<uint32_t> costs = {0, 900, 900};
+  const PlanBudget budget{.tokens = 512, .members = 8, .pages_free = 8, .reading = 250};
+  std::vector<Planned> planned;
+  Plan({{{.tokens_left = 3, .read_costs = costs}}}, budget, planned);
+  EXPECT_EQ(planned, (std::vector<Planned>{{0, 1}}));
+  Plan({{{.tokens_left = 2, .read_costs = std::span(costs).subspan(1)}}}, budget, planned);
+  EXPECT_EQ(planned, (std::vector<Planned>{{0, 1}}));
+}
+
+TEST(Planner, ExpensivePassesWaitWhileOthersRun) {
+  const std::vector<uint32_t> costs(100, 10);
+  const PlanRequest expensive{.tokens_left = 100, .read_costs = costs};
+  const PlanBudget budget{
+      .tokens = 512, .members = 8, .pages_free = 8, .reading = 0, .device_idle = true};
+  std::vector<Planned> planned;
+  Plan({{expensive, {.tokens_left = 1}}}, budget, planned);
+  EXPECT_EQ(planned, (std::vector<Planned>{{1, 1}}));
+  Plan({{expensive}}, budget, planned);
+  EXPECT_EQ(planned, (std::vector<Planned>{{0, 100}})) << "nothing else could run";
+}
+
 }  // namespace
 }  // namespace pie

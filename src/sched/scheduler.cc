@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "sched/queue.h"
+#include "sched/read_cost.h"
 #include "sched/step_loop.h"
 
 namespace pie {
@@ -120,6 +121,7 @@ void Scheduler::Execute(Forward forward) {
   PIE_CHECK(!forward.tokens.empty() && forward.positions.size() == forward.tokens.size());
   auto pass = std::make_unique<ScheduledPass>();
   pass->first_read = FirstRead(forward);
+  pass->read_costs = ReadCosts(forward, info().vocab_size);
   pass->forward = std::move(forward);
   if (pass->forward.chain) pass->chained = pass->forward.chain->given;
   impl_->queue.Push(command::Execute{std::move(pass)});

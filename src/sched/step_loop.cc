@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/limits.h"
 #include "base/random.h"
 #include "sched/auction.h"
 
@@ -25,6 +26,9 @@ void Fetch(const T* object) {
   const auto* bytes = reinterpret_cast<const char*>(object);
   for (size_t i = 0; i < sizeof(T); i += 64) __builtin_prefetch(bytes + i, 1);
 }
+
+// After a batch that was expensive to read, the next one comes after this many times as long.
+constexpr int64_t kTimeForOthers = 3;
 
 // Minimum number of reusable pages for which a pass waits on another pass's prefix.
 constexpr uint32_t kPagesToWaitFor = 4;
@@ -171,6 +175,8 @@ void StepLoop::FinishOldest() {
   row_price_.Add(flight.batch.tokens.size(), time_.last_latency_ns);
   time_.row_price = row_price_.Of(flight.members.size());
   SetTime(end_ns);
+  // Passes that are expensive to read leave most of the time to others, if there are any.
+  if (flight.reads_much) reading_again_ns_ = end_ns + kTimeForOthers * time_.last_latency_ns;
   Settle(flight, std::move(output));
   flights_.RemoveOldest();
   suspension_due_ |= options_.suspend_every_steps > 0 && steps_ % options_.suspend_every_steps == 0;
@@ -229,6 +235,9 @@ PlanRequest StepLoop::RequestOf(const Lane& lane) const {
   const ScheduledPass& pass = lane.next_pass();
   PlanRequest request{.tokens_left = pass.rows_left(),
                       .pages_needed = lane.PagesWanted(info_.page_tokens)};
+  if (pass.read_costs.size() == pass.rows()) {
+    request.read_costs = std::span(pass.read_costs).subspan(pass.rows_done);
+  }
   if (!options_.prefix.share || pass.rows() < info_.page_tokens) return request;
   request.next_page = lane.kv.NextPage(pass.forward.rows(pass.rows_done, pass.rows_left()));
   // As AdoptCached would take it.
@@ -254,6 +263,7 @@ void StepLoop::PlanAndBoard() {
       .members = info_.max_batch_members - static_cast<uint32_t>(flight.members.size()),
       .pages_free = pool_.pages_free(),
       .expected_tokens = flights_.members_in_flight() + states_.cohort().prompt(),
+      .reading = time_.now_ns < reading_again_ns_ ? 0 : limits::kReadingPerBatch,
       .device_idle = !flights_.any_in_flight() && flight.empty(),
   };
   Plan(requests_, budget, planned_);
@@ -261,6 +271,7 @@ void StepLoop::PlanAndBoard() {
     Board(*std::exchange(ready[asked_[planned.request]], nullptr), planned.tokens);
     const uint64_t page = requests_[planned.request].next_page;
     if (page != 0) flight.pages_made.push_back(page);
+    flight.reads_much |= !requests_[planned.request].read_costs.empty();
   }
   short_of_pages_ = false;
   if (planned_.size() == requests_.size() && !planned_.empty()) {
@@ -278,22 +289,20 @@ void StepLoop::PlanAndBoard() {
 void StepLoop::AdoptCached() {
   if (!options_.prefix.share) return;
   std::vector<Lane*>& ready = states_.ready();
-  for (bool again = true; again;) {
-    again = false;
-    for (Lane* const lane : ready) {
-      if (lane->suspended()) continue;
-      ScheduledPass& pass = lane->next_pass();
-      if (pass.unread().size() == 0 || !pass.forward.attention.empty()) continue;
-      pass.rows_done += lane->kv.Adopt(pass.unread());
-      if (!MayFindWholePages(pass) && lane->PagesWanted(info_.page_tokens) < pool_.pages_free()) {
-        pass.rows_done += lane->kv.AdoptBeginning(pass.unread());
-      }
-      if (pass.rows_left() > 0) continue;
-      lanes_.EndAdopted(*lane);  // which changes the list
-      again = true;
-      break;
+  adopted_.clear();
+  for (Lane* const lane : ready) {
+    if (lane->suspended()) continue;
+    ScheduledPass& pass = lane->next_pass();
+    if (pass.unread().size() == 0 || !pass.forward.attention.empty()) continue;
+    pass.rows_done += lane->kv.Adopt(pass.unread());
+    if (!MayFindWholePages(pass) && lane->PagesWanted(info_.page_tokens) < pool_.pages_free()) {
+      pass.rows_done += lane->kv.AdoptBeginning(pass.unread());
     }
+    if (pass.rows_left() == 0) adopted_.push_back(lane);
   }
+  // This changes the list, but ends no lane that has a pass. Each lane has one pass ended in a
+  // round: whoever queues thousands of such passes does not hold up the others.
+  for (Lane* const lane : adopted_) lanes_.EndAdopted(*lane);
 }
 
 void StepLoop::Board(Lane& lane, uint32_t rows) {
@@ -537,10 +546,13 @@ void StepLoop::ForceSuspension() {
 void StepLoop::TickMarket() {
   constexpr int64_t kTickNs = 1'000'000;  // between two ticks: an auction looks at every page
   if (!memory_.contended() && market_.price() == 0) return;
-  if (time_.now_ns - last_tick_ns_ < kTickNs) return;
+  constexpr int64_t kShareOfTime = 20;  // an auction takes at most one in so many moments
+  if (time_.now_ns - last_tick_ns_ < std::max(kTickNs, kShareOfTime * auction_ns_)) return;
   last_tick_ns_ = time_.now_ns;
   if (memory_.contended()) {
+    const int64_t begin_ns = clock_.NowNs();
     HoldAuction(lanes_, memory_, pool_, info_.page_tokens, market_);
+    auction_ns_ = clock_.NowNs() - begin_ns;
   } else {
     market_.Tick(0, {});
   }

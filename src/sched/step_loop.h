@@ -119,6 +119,7 @@ class StepLoop {
   std::vector<PlanRequest> requests_;
   std::vector<Planned> planned_;
   std::vector<bool> allowed_;
+  std::vector<Lane*> adopted_;
   std::vector<uint32_t> asked_;  // the index of each request's lane in ready()
 
   std::optional<int64_t> gathering_since_ns_;  // when the next batch could first start
@@ -126,6 +127,8 @@ class StepLoop {
   bool short_of_pages_ = false;  // did the last plan leave a lane out for want of pages?
   bool may_go_ahead_ = false;    // false: a lane waits for pages until no batch is in flight
   int64_t last_tick_ns_ = 0;
+  int64_t reading_again_ns_ = 0;  // when a pass that is expensive to read may run beside others
+  int64_t auction_ns_ = 0;        // what the last auction took
   int64_t last_check_ns_ = 0;
   bool suspension_due_ = false;  // a lane is to be suspended when no batch is in flight
   int64_t last_expiry_ns_ = 0;

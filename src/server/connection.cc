@@ -7,12 +7,17 @@
 #include "server/status.h"
 
 namespace pie::server {
+namespace {
+
+constexpr size_t kMostEchoedBytes = 128;  // of what a client sent, in an answer to it
+
+}  // namespace
 
 Connection::Connection(Service& service, Wire* wire, std::string peer)
     : service_(service),
       wire_(wire),
       peer_(std::move(peer)),
-      uploads_(service.limits, service.uploads),
+      uploads_(service.limits),
       relay_(std::make_shared<McpRelay>(service.limits)) {}
 
 Connection::~Connection() = default;
@@ -46,6 +51,8 @@ std::optional<std::string> Connection::Next() {
   if (!responses_.empty()) {
     std::string frame = std::move(responses_.front());
     responses_.pop_front();
+    response_bytes_ -= frame.size();
+    responses_charge_.Resize(response_bytes_);
     return frame;
   }
   if (auto request = relay_->Next()) return request;
@@ -78,6 +85,7 @@ void Connection::Sent() {
 
 bool Connection::Reads() const {
   return responses_.size() < service_.limits.max_waiting_responses &&
+         response_bytes_ < service_.limits.max_waiting_response_bytes &&
          jobs_ < service_.limits.max_jobs_per_connection;
 }
 
@@ -89,10 +97,28 @@ void Connection::Wake(const std::shared_ptr<Session>& session) {
   });
 }
 
+bool Connection::Receiving(size_t bytes) {
+  // Small messages are not worth the count; how many connections there are is limited.
+  return receiving_.Resize(bytes <= service_.limits.max_unknown_frame_bytes ? 0 : bytes);
+}
+
+void Connection::Send(std::string response) {
+  if (wire_ == nullptr) return;
+  response_bytes_ += response.size();
+  responses_.push_back(std::move(response));
+  if (!responses_charge_.Resize(response_bytes_)) {
+    wire_->Close("too many bytes wait for your clients to read them");
+    response_bytes_ = 0;
+    responses_.clear();
+    responses_charge_.Release();
+    return;
+  }
+  wire_->Ready();
+}
+
 void Connection::Respond(uint32_t corr_id, bool ok, std::string_view result) {
   if (wire_ == nullptr) return;
-  responses_.push_back(EncodeResponse(corr_id, ok, result));
-  wire_->Ready();
+  Send(EncodeResponse(corr_id, ok, result));
 }
 
 void Connection::Respond(uint32_t corr_id, const Result<std::string>& result) {
@@ -111,7 +137,7 @@ void Connection::Defer(uint32_t corr_id, Job job, Then then) {
       if (self->wire_ != nullptr) self->wire_->Ready();
     });
   };
-  if (!service_.work.Push(std::move(run))) {
+  if (!service_.work.Push(username_, std::move(run))) {
     return Respond(corr_id, false,
                    "too many installations and first launches are waiting; try again later");
   }
@@ -124,6 +150,9 @@ void Connection::Become(std::string username) {
   username_ = std::move(username);
   challenge_.clear();
   state_ = State::kKnown;
+  uploads_.SetBudget(service_.uploads.Of(username_));
+  receiving_ = host::Charge(service_.uploads.Of(username_));
+  responses_charge_ = host::Charge(service_.sessions.BufferOf(username_));
   service_.log.Debug("client authenticated", {{"user", username_}, {"peer", peer_}});
 }
 
@@ -201,10 +230,13 @@ void Connection::Handle(const AddProgram& message) {
   auto whole = uploads_.Add(key, message.chunk, service_.limits.max_upload_bytes);
   if (!whole) return Respond(message.corr_id, false, whole.error().text);
   if (!*whole) return;
-  auto component = std::make_shared<const std::string>(**std::move(whole));
+  auto upload = std::make_shared<const Uploads::Whole>(**std::move(whole));
   Defer(message.corr_id,
-        [this, component, manifest = std::string(message.manifest),
-         overwrite = message.force_overwrite, user = username_]() -> Result<std::string> {
+        [this, upload, hash = std::string(message.chunk.hash),
+         manifest = std::string(message.manifest), overwrite = message.force_overwrite,
+         user = username_]() -> Result<std::string> {
+          const std::string* component = &upload->bytes;
+          PIE_RETURN_IF_ERROR(CheckHash(*component, hash));
           const bool admin = user == Auth::kInternalUser;
           PIE_RETURN_IF_ERROR(
               service_.programs.Install(manifest, *component, user, overwrite, admin));
@@ -224,11 +256,15 @@ void Connection::Handle(const LaunchProcess& message) {
   if (auto program = service_.programs.Loaded(message.inferlet)) {
     return Launch(message.corr_id, *program, message.input, options, message.token_budget);
   }
+  auto held = service_.engine.ChargeInput(username_, message.input.size());
+  if (!held) return Respond(message.corr_id, false, held.error().text);
   Defer(
       message.corr_id,
       [this, program = std::string(message.inferlet)] { return service_.programs.Load(program); },
       [this, corr_id = message.corr_id, input = std::string(message.input), options,
+       held = std::make_shared<host::Charge>(*std::move(held)),
        budget = message.token_budget](const Result<std::string>& program) {
+        held->Release();
         if (!program) return Respond(corr_id, program);
         if (wire_ != nullptr) Launch(corr_id, *program, input, options, budget);
       });
@@ -304,8 +340,9 @@ void Connection::Tell(std::optional<uint32_t> corr_id, std::string_view process_
   if (corr_id) return Respond(*corr_id, status.has_value(), status ? "" : status.error().text);
   if (status || wire_ == nullptr) return;
   const std::string text = fmt::format("[pie] {}\n", status.error().text);
-  responses_.push_back(EncodeEvent(ToValidUtf8(process_id), EventKind::kStderr, ToValidUtf8(text)));
-  wire_->Ready();
+  // An id that no process has may be anything.
+  const std::string id = ToValidUtf8(process_id.substr(0, kMostEchoedBytes));
+  Send(EncodeEvent(id, EventKind::kStderr, ToValidUtf8(text)));
 }
 
 void Connection::Handle(const SignalProcess& message) {
@@ -328,10 +365,11 @@ void Connection::Handle(const TransferFile& message) {
     auto whole = PIE_TRY(uploads_.Add(key, message.chunk, most));
     if (!whole) return {};
     whole_came = true;
+    PIE_RETURN_IF_ERROR(CheckHash(whole->bytes, message.chunk.hash));
     auto process = session->process();
     if (!process)
       return Fail(Code::kCancelled, "the file was not delivered: the process has ended");
-    return process->SendFile(*std::move(whole));
+    return process->SendFile(std::move(whole->bytes));
   }();
   if (!status || whole_came) Tell(message.corr_id, message.process_id, status);
 }

@@ -46,6 +46,8 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   // False while too many responses wait to be sent: then the client must not be read from.
   bool Reads() const;
   bool known() const { return state_ == State::kKnown; }
+  // So much of a message has arrived. False if the user may not send more at the moment.
+  bool Receiving(size_t bytes);
   const std::string& username() const { return username_; }
   const std::string& peer() const { return peer_; }
 
@@ -73,6 +75,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   void Handle(const McpResponse& message);
 
   void Become(std::string username);
+  void Send(std::string response);
   void Respond(uint32_t corr_id, bool ok, std::string_view result);
   void Respond(uint32_t corr_id, const Result<std::string>& result);
   void Tell(std::optional<uint32_t> corr_id, std::string_view process_id, const Status& status);
@@ -94,7 +97,10 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   Uploads uploads_;
   const std::shared_ptr<McpRelay> relay_;
   size_t jobs_ = 0;
+  host::Charge receiving_;  // for the message that arrives
   std::deque<std::string> responses_;
+  size_t response_bytes_ = 0;
+  host::Charge responses_charge_;
   // sessions that may have an event to send, each at most once
   std::deque<std::shared_ptr<Session>> ready_;
   std::unordered_set<std::shared_ptr<Session>> attached_;

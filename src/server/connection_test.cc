@@ -245,7 +245,7 @@ TEST_F(ConnectionTest, RefusesInvalidPrograms) {
   EXPECT_FALSE(answer["ok"]);
   EXPECT_FALSE(registry->Find("a")) << "a component that does not compile is not stored";
   add["program_hash"] = std::string(64, '0');
-  EXPECT_FALSE(Answer(add)["ok"]) << "a wrong hash";
+  EXPECT_FALSE(Answer(add, 1)["ok"]) << "a wrong hash";
   EXPECT_EQ(Answer({{"type", "check_program"}, {"corr_id", 1}, {"name", "a"}, {"version", "0.1.0"}},
                    1)["result"],
             "false");
@@ -281,8 +281,36 @@ TEST_F(ConnectionTest, RefusesWebPagesOfOtherOrigins) {
                              "http://127.0.0.1.evil.example:8080", "file://", "http://["}) {
     EXPECT_FALSE(MayUpgrade(*service, origin, here)) << origin;
   }
-  EXPECT_TRUE(MayUpgrade(*service, "https://pie.example", "pie.example:8080"));
+  EXPECT_FALSE(MayUpgrade(*service, "https://pie.example", "pie.example:8080"))
+      << "anybody's name can point to this machine";
   EXPECT_FALSE(MayUpgrade(*service, "", "") && MayUpgrade(*service, "http://", ""));
+}
+
+TEST_F(ConnectionTest, WhatAClientDoesNotReadIsBoundedByBytes) {
+  Identify();
+  const std::string id(100'000, 'x');
+  for (int i = 0; i < 200 && connection->Reads(); ++i) {
+    Send({{"type", "signal_process"}, {"process_id", id}, {"message", "m"}});
+    Send({{"type", "list_processes"}, {"corr_id", i}});
+  }
+  EXPECT_LT(service->sessions.buffered().used(), limits.max_waiting_response_bytes + (1u << 20));
+  EXPECT_GT(service->sessions.buffered().used(), 0u) << "the user is charged for it";
+  size_t bytes = 0;
+  while (auto frame = connection->Next()) {
+    bytes += frame->size();
+    connection->Sent();
+  }
+  EXPECT_LT(bytes, 200'000u) << "an id that no process has is not sent back whole";
+  EXPECT_EQ(service->sessions.buffered().used(), 0u);
+}
+
+TEST_F(ConnectionTest, MessagesThatArriveAreCharged) {
+  Identify();
+  EXPECT_TRUE(connection->Receiving(10 << 20));
+  EXPECT_EQ(service->uploads.whole().used(), 10u << 20);
+  EXPECT_FALSE(connection->Receiving(limits.max_uploads_bytes + 1));
+  EXPECT_TRUE(connection->Receiving(0));
+  EXPECT_EQ(service->uploads.whole().used(), 0u);
 }
 
 TEST_F(ConnectionTest, MetricsAreInThePrometheusFormat) {

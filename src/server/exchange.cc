@@ -35,7 +35,7 @@ void Exchange::Begin() {
     auto program = self->service_.programs.Load(self->call_.program);
     self->service_.post([self, program = std::move(program)] { self->Launch(program); });
   };
-  if (!service_.work.Push(std::move(load))) {
+  if (!service_.work.Push(call_.username, std::move(load))) {
     Respond(503, "too many installations and first launches are waiting; try again later");
   }
 }

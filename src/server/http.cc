@@ -35,13 +35,17 @@ std::string_view HostOf(std::string_view address) {
                                            : address.substr(0, address.find(':', bracket));
 }
 
+bool IsThisMachine(std::string_view host) {
+  return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
+}
+
 }  // namespace
 
 bool MayUpgrade(const Service& service, std::string_view origin, std::string_view host) {
   if (origin.empty() || service.auth.enabled()) return true;
-  const std::string_view page = HostOf(origin);
-  return page == "localhost" || page == "127.0.0.1" || page == "[::1]" ||
-         (page == HostOf(host) && !page.empty());
+  // The name in `host` may be anybody's that points here (DNS rebinding), so both have to be names
+  // that only this machine has.
+  return IsThisMachine(HostOf(origin)) && IsThisMachine(HostOf(host));
 }
 
 std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, const Asked& asked) {

@@ -1,5 +1,7 @@
 #include "server/programs.h"
 
+#include <algorithm>
+
 #include "host/hash.h"
 
 namespace pie::server {
@@ -7,6 +9,8 @@ namespace {
 
 constexpr auto kTrustedFor = std::chrono::seconds(1);
 constexpr size_t kMostKnown = 4'096;
+constexpr size_t kMostLoaded = 512;                 // then those that nobody uses leave memory
+constexpr auto kKeptFor = std::chrono::minutes(1);  // after its last use
 
 }  // namespace
 
@@ -21,14 +25,14 @@ std::optional<std::string> Programs::Loaded(std::string_view program) {
 Result<std::string> Programs::Load(std::string_view program) {
   InstalledProgram found = PIE_TRY(registry_.Find(program));
   if (!IsLoaded(found)) {
-    std::lock_guard loading(loading_);
+    const auto lock_of = LockOf(found.name);
+    std::lock_guard loading(*lock_of);
     found = PIE_TRY(registry_.Find(program));  // it may have been replaced while this thread waited
     if (!IsLoaded(found)) {
       const auto manifest = PIE_TRY(host::ParseManifest(found.manifest, found.id()));
       const std::string component = PIE_TRY(registry_.ReadComponent(found));
       PIE_RETURN_IF_ERROR(engine_.AddProgram(manifest, component, {}));
-      std::lock_guard lock(mutex_);
-      loaded_[found.id()] = found.wasm_hash;
+      NoteLoaded(found.id(), found.wasm_hash);
     }
   }
   std::lock_guard lock(mutex_);
@@ -37,27 +41,53 @@ Result<std::string> Programs::Load(std::string_view program) {
   return found.id();
 }
 
+std::shared_ptr<std::mutex> Programs::LockOf(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(locks_, [](const auto& entry) { return entry.second.expired(); });
+  auto found = locks_[name].lock();
+  if (!found) locks_[name] = found = std::make_shared<std::mutex>();
+  return found;
+}
+
 bool Programs::IsLoaded(const InstalledProgram& program) {
   std::lock_guard lock(mutex_);
   const auto entry = loaded_.find(program.id());
-  return entry != loaded_.end() && entry->second == program.wasm_hash;
+  if (entry == loaded_.end() || entry->second.hash != program.wasm_hash) return false;
+  entry->second.used = std::chrono::steady_clock::now();
+  return true;
+}
+
+void Programs::NoteLoaded(const std::string& id, const std::string& hash) {
+  const auto now = std::chrono::steady_clock::now();
+  std::string leaves;
+  {
+    std::lock_guard lock(mutex_);
+    loaded_[id] = {hash, now};
+    if (loaded_.size() <= kMostLoaded) return;
+    const auto oldest =
+        std::ranges::min_element(loaded_, {}, [](const auto& entry) { return entry.second.used; });
+    if (now - oldest->second.used < kKeptFor) return;
+    leaves = oldest->first;
+    loaded_.erase(oldest);
+    known_.clear();
+  }
+  engine_.RemoveProgram(leaves);
 }
 
 Status Programs::Install(std::string_view manifest_text, std::string_view component,
                          std::string_view user, bool overwrite, bool admin) {
-  std::lock_guard loading(loading_);
   const auto manifest = PIE_TRY(host::ParseManifest(manifest_text, "Pie.toml"));
+  const auto lock_of = LockOf(manifest.name);
+  std::lock_guard loading(*lock_of);
   const std::string hash = host::Blake3Hex(component);
   PIE_RETURN_IF_ERROR(registry_.CheckOverwrite(manifest, hash, user, overwrite, admin));
+  PIE_RETURN_IF_ERROR(registry_.CheckQuota(user, component.size(), admin));
   PIE_RETURN_IF_ERROR(engine_.AddProgram(manifest, component, {}));
   const Status kept = registry_.Add(manifest_text, component, user, overwrite, admin);
+  if (kept) NoteLoaded(manifest.id(), hash);
   std::lock_guard lock(mutex_);
   known_.clear();
-  if (kept) {
-    loaded_[manifest.id()] = hash;
-  } else {
-    loaded_.erase(manifest.id());  // the version on disk is loaded again on its next use
-  }
+  if (!kept) loaded_.erase(manifest.id());  // the version on disk is loaded again on its next use
   return kept;
 }
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -31,7 +32,10 @@ class Programs {
   Registry& registry() { return registry_; }
 
  private:
-  bool IsLoaded(const InstalledProgram& program);
+  bool IsLoaded(const InstalledProgram& program);  // and notes that it is used
+  void NoteLoaded(const std::string& id, const std::string& hash);
+  // Whoever compiles a program holds its lock; other programs go on meanwhile.
+  std::shared_ptr<std::mutex> LockOf(const std::string& name);
 
   using Time = std::chrono::steady_clock::time_point;
   struct Known {
@@ -40,9 +44,13 @@ class Programs {
   };
   host::Engine& engine_;
   Registry& registry_;
-  std::mutex loading_;  // serialises compilation
   std::mutex mutex_;
-  std::map<std::string, std::string, std::less<>> loaded_;  // name@version → hash
+  struct Code {
+    std::string hash;
+    Time used;
+  };
+  std::map<std::string, Code, std::less<>> loaded_;                      // by name@version
+  std::map<std::string, std::weak_ptr<std::mutex>, std::less<>> locks_;  // by name
   std::map<std::string, Known, std::less<>> known_;
 };
 

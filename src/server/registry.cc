@@ -18,6 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kBusyTimeoutMs = 10'000;
+// What the programs of one user may take on the disk.
+constexpr uint64_t kMostProgramsOfUser = 1'024;
+constexpr uint64_t kMostBytesOfUser = 4ull << 30;
 constexpr auto kOrphanAge = std::chrono::hours(1);
 constexpr const char* kSchema =
     "CREATE TABLE IF NOT EXISTS programs ("
@@ -151,6 +154,21 @@ Status Registry::CheckOverwriteLocked(const host::Manifest& manifest, std::strin
     }
   }
   return {};
+}
+
+Status Registry::CheckQuota(std::string_view user, uint64_t bytes, bool admin) {
+  if (admin) return {};
+  std::lock_guard lock(mutex_);
+  Statement sum(db_, "SELECT COUNT(*), COALESCE(SUM(bytes), 0) FROM programs WHERE owner = ?");
+  sum.Text(user);
+  if (sum.Step() != SQLITE_ROW) return std::unexpected(SqlError(db_, "reading"));
+  const auto count = static_cast<uint64_t>(sum.GetNumber(0));
+  const uint64_t total = static_cast<uint64_t>(sum.GetNumber(1)) + bytes;
+  if (count < kMostProgramsOfUser && total <= kMostBytesOfUser) return {};
+  return Fail(Code::kExhausted,
+              "you have {} installed programs, with this one {} MiB; {} programs and {} MiB are "
+              "allowed: remove some with `pie inferlet remove`",
+              count, total >> 20, kMostProgramsOfUser, kMostBytesOfUser >> 20);
 }
 
 Status Registry::Add(std::string_view manifest_text, std::string_view component,

@@ -48,6 +48,8 @@ class Registry {
   Result<std::vector<InstalledProgram>> List();
   Result<std::string> ReadComponent(const InstalledProgram& program);
   Status Remove(std::string_view program);
+  // Fails if the user would have too many programs, or too many bytes of them.
+  Status CheckQuota(std::string_view user, uint64_t bytes, bool admin = false);
   // Returns the error that Add would return, before the component is compiled.
   Status CheckOverwrite(const host::Manifest& manifest, std::string_view wasm_hash,
                         std::string_view user, bool overwrite, bool admin = false);

@@ -100,6 +100,16 @@ TEST_F(RegistryTest, RefusesBadManifests) {
   EXPECT_FALSE(registry->Add(Manifest("hello", "../1"), "x", "ada", false));
 }
 
+TEST_F(RegistryTest, AUserHasAQuota) {
+  ASSERT_TRUE(registry->Add(Manifest("a", "0.1.0"), "component", "ada", false));
+  EXPECT_TRUE(registry->CheckQuota("ada", 1 << 20));
+  const Status refused = registry->CheckQuota("ada", 4ull << 30);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text.find("remove some"), std::string::npos) << refused.error().text;
+  EXPECT_TRUE(registry->CheckQuota("bob", 4ull << 30)) << "another user has another quota";
+  EXPECT_TRUE(registry->CheckQuota("ada", 4ull << 30, /*admin=*/true));
+}
+
 TEST_F(RegistryTest, RemovesOldOrphanedComponents) {
   const std::string left = dir + "/components/" + std::string(64, 'a') + ".wasm";
   std::ofstream(left) << "half";

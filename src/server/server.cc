@@ -24,7 +24,8 @@ namespace {
 
 constexpr auto kSweepEvery = std::chrono::seconds(1);
 constexpr auto kDrainLook = std::chrono::milliseconds(50);
-constexpr auto kFarewell = std::chrono::seconds(2);  // time for closing handshakes
+constexpr auto kCancelled = std::chrono::seconds(5);  // time that cancelled processes have to end
+constexpr auto kFarewell = std::chrono::seconds(2);   // time for closing handshakes
 
 // Each socket is a file, so the server raises its limit of open files as far as it may.
 void RaiseFileLimit() {
@@ -63,7 +64,8 @@ struct Server::Impl {
         io(1),
         acceptor(io),
         daemons(io, service, sockets),
-        sweep(io) {
+        sweep(io),
+        retry(io) {
     service.daemons = &daemons;
   }
 
@@ -82,7 +84,7 @@ struct Server::Impl {
   asio::io_context io;  // its handlers hold sockets, which use the members above
   tcp::acceptor acceptor;
   Daemons daemons;
-  asio::steady_timer sweep;
+  asio::steady_timer sweep, retry;
   uint16_t port = 0;
   std::thread thread;
 };
@@ -122,10 +124,10 @@ void Server::Impl::Accept() {
     if (error) {
       // Most likely the limit of open files is reached; try again later.
       service.log.Write(Log::Level::kWarning, "cannot accept", {{"why", error.message()}});
-      sweep.expires_after(kSweepEvery);
-      return sweep.async_wait([this](ErrorCode) {
-        Accept();
-        SweepLater();
+      // The sweep goes on meanwhile: it closes connections of strangers.
+      retry.expires_after(kSweepEvery);
+      return retry.async_wait([this](ErrorCode cancelled) {
+        if (!cancelled) Accept();
       });
     }
     if (service.connections >= service.limits.max_connections) {
@@ -161,7 +163,8 @@ void Server::Impl::SweepLater() {
 
 void Server::Impl::Drained(std::chrono::steady_clock::time_point deadline) {
   const auto now = std::chrono::steady_clock::now();
-  if (service.sessions.running() > 0 || (*service.exchanges > 0 && now < deadline)) {
+  if ((service.sessions.running() > 0 && now < deadline + kCancelled) ||
+      (*service.exchanges > 0 && now < deadline)) {
     if (now >= deadline) service.sessions.CancelAll();
     sweep.expires_after(kDrainLook);
     return sweep.async_wait([this, deadline](ErrorCode) { Drained(deadline); });
@@ -193,7 +196,15 @@ Result<std::unique_ptr<Server>> Server::Start(ServerOptions options, host::Engin
   impl->SweepLater();
   impl->thread = std::thread([raw = impl.get()] {
     pthread_setname_np(pthread_self(), "pie-io");
-    raw->io.run();
+    // What one handler throws, such as for want of memory, is not the end of all connections.
+    while (true) {
+      try {
+        raw->io.run();
+        return;
+      } catch (const std::exception& error) {
+        raw->service.log.Write(Log::Level::kError, "a handler failed", {{"why", error.what()}});
+      }
+    }
   });
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
@@ -227,6 +238,7 @@ void Server::Drain() {
     std::ignore = impl->acceptor.close(ignored);
     impl->daemons.CloseAll();
     impl->sweep.cancel();
+    impl->retry.cancel();
     impl->Drained(std::chrono::steady_clock::now() +
                   std::chrono::seconds(impl->options.drain_secs));
   });

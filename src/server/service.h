@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/work_queue.h"
-#include "host/byte_budget.h"
 #include "host/engine.h"
+#include "host/users.h"
 #include "server/auth.h"
 #include "server/limits.h"
 #include "server/log.h"
@@ -25,6 +25,7 @@ namespace pie::server {
 class Daemons;
 
 struct Service {
+  static constexpr size_t kWorkThreads = 4;
   using Post = std::function<void(std::function<void()>)>;
   Service(host::Engine& the_engine, Registry& registry, Auth& the_auth, Log& the_log,
           const Limits& the_limits, size_t max_processes, Post the_post,
@@ -38,8 +39,8 @@ struct Service {
         kept_programs(std::make_shared<Programs>(the_engine, registry)),
         programs(*kept_programs),
         sessions(the_engine, limits, max_processes),
-        uploads(std::make_shared<host::ByteBudget>(limits.max_uploads_bytes)),
-        work("pie-work", 1, limits.max_queued_jobs) {
+        uploads(limits.max_uploads_bytes, engine.limits().user_share_percent),
+        work("pie-work", kWorkThreads, limits.max_queued_jobs) {
     // Guests may launch programs that are only on disk. The resolver holds a reference to the
     // programs, because guests may outlive the service for a moment.
     engine.SetResolver([kept = kept_programs](std::string_view program) {
@@ -57,7 +58,7 @@ struct Service {
   const std::shared_ptr<Programs> kept_programs;
   Programs& programs;
   Sessions sessions;
-  const std::shared_ptr<host::ByteBudget> uploads;
+  host::SharedBudget uploads;  // bytes that clients are sending
   std::atomic<size_t> connections = 0;
   std::atomic<uint64_t> messages = 0;    // from clients
   std::atomic<uint64_t> bad_frames = 0;  // frames that were not valid messages

@@ -9,6 +9,8 @@ namespace pie::server {
 namespace {
 
 constexpr size_t kEventOverhead = 128;  // memory of an event besides its text
+constexpr size_t kHeadroom = 32;        // this part of the budget is left for events under way
+constexpr size_t kKeptReturn = 1'024;   // a final event of so many bytes is kept in any case
 
 }  // namespace
 
@@ -205,7 +207,7 @@ bool Session::FullLocked() const {
   if (outlet_ == nullptr) return false;
   if (unsent() == 0) return false;  // nothing is left whose sending would end the wait
   if (unsent() >= limits_.max_ring_events) return true;
-  if (bytes_ < limits_.max_ring_bytes) return budget_->used() > budget_->limit() * 15 / 16;
+  if (bytes_ < limits_.max_ring_bytes) return !budget_->Fits(budget_->limit() / kHeadroom);
   size_t waiting = 0;
   for (size_t i = confirmed_; i < events_.size(); ++i) waiting += events_[i].value.size();
   return waiting >= limits_.max_ring_bytes;
@@ -231,9 +233,19 @@ void Session::Put(bool is_file, EventKind kind, std::string value) {
 }
 
 void Session::PutLocked(Event event) {
-  const size_t bytes = event.value.size() + kEventOverhead;
-  // The final event is kept in any case.
-  if (MakeRoom(bytes)) {
+  size_t bytes = event.value.size() + kEventOverhead;
+  bool fits = MakeRoom(bytes);
+  // A final event is kept in any case, if need be without its value.
+  if (!fits && ended_at_ && event.value.size() > kKeptReturn) {
+    event.kind = EventKind::kError;
+    event.value = fmt::format(
+        "the inferlet's last {} bytes were dropped: {} MiB of events of your processes wait to be "
+        "read",
+        event.value.size(), budget_->used() >> 20);
+    bytes = event.value.size() + kEventOverhead;
+    fits = MakeRoom(bytes);
+  }
+  if (fits) {
     event.charged = bytes;
     bytes_ += bytes;
   } else if (!ended_at_) {

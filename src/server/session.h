@@ -130,7 +130,7 @@ class Session final : public host::Listener,
   uint64_t next_seq_ = 1;
   uint64_t lost_ = 0;  // lost events that the client has not been told about
   size_t bytes_ = 0;
-  const std::shared_ptr<host::ByteBudget> budget_;  // for these bytes, shared by all sessions
+  const std::shared_ptr<host::ByteBudget> budget_;  // for these bytes, of all the user's sessions
   StderrLog stderr_log_;                            // used on guest threads
   std::string carry_[2];  // of stdout and stderr: a truncated character at the end
   bool waits_ = false;    // the process waits for room

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/hash.h"
+#include "host/users.h"
 
 namespace pie::server {
 namespace {
@@ -246,6 +247,27 @@ TEST_F(SessionTest, AllSessionsShareABudget) {
   first.reset();
   second.reset();
   EXPECT_EQ(budget->used(), 0u);
+}
+
+TEST_F(SessionTest, OneUserDoesNotMakeAnotherLoseEvents) {
+  host::SharedBudget shared(100'000, 80);
+  budget = shared.Of("mallory");
+  auto greedy = Make();
+  for (int i = 0; i < 1'000; ++i) greedy->OnMessage(std::string(1'000, 'a'));
+  EXPECT_GT(shared.whole().used(), 70'000u);
+  budget = shared.Of("ada");
+  auto modest = Make();
+  for (int i = 0; i < 10; ++i) modest->OnMessage(std::to_string(i));
+  ASSERT_TRUE(modest->Attach(one, {}));
+  EXPECT_EQ(Drain(*modest, one).size(), 10u);
+}
+
+TEST_F(SessionTest, AFinalEventThatDoesNotFitIsReplaced) {
+  budget = std::make_shared<host::ByteBudget>(4'096);
+  auto session = Make();
+  session->OnExit({wasm::Exit::Kind::kReturned, std::string(100'000, 'x')});
+  ASSERT_TRUE(session->Attach(one, {}));
+  EXPECT_NE(Drain(*session, one).back().find("100000 bytes were dropped"), std::string::npos);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "server/sessions.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 
 namespace pie::server {
 
@@ -8,7 +10,7 @@ Sessions::Sessions(host::Engine& engine, const Limits& limits, size_t max_proces
     : engine_(engine),
       limits_(limits),
       max_processes_(max_processes),
-      budget_(std::make_shared<host::ByteBudget>(limits.max_buffered_bytes)),
+      buffered_(limits.max_buffered_bytes, engine.limits().user_share_percent),
       running_(std::make_shared<std::atomic<size_t>>(0)) {}
 
 Result<std::shared_ptr<Session>> Sessions::Launch(const std::string& program,
@@ -24,7 +26,7 @@ Result<std::shared_ptr<Session>> Sessions::Launch(const std::string& program,
   const std::string username = options.username;
   options.program = program;
   options.running = running_;
-  auto session = std::make_shared<Session>(std::move(options), limits_, budget_);
+  auto session = std::make_shared<Session>(std::move(options), limits_, buffered_.Of(username));
   // Attaches before the process can send an event: it may send faster than a ring without a reader
   // can hold.
   std::optional<uint64_t> seen;
@@ -74,11 +76,19 @@ void Sessions::Sweep() {
   for (const auto& [id, session] : sessions_) {
     if (auto at = session->ended_at(); at && !session->attached()) ended.emplace_back(*at, session);
   }
-  std::ranges::sort(ended, {}, &Ended::first);
-  const size_t spare =
-      ended.size() - std::min(ended.size(), limits_.max_ended_sessions);  // beyond the limit
-  for (size_t i = 0; i < ended.size(); ++i) {
-    if (i < spare || ended[i].first < oldest) sessions_.erase(ended[i].second->id());
+  std::ranges::sort(ended, std::greater<>(), &Ended::first);  // the newest first
+  size_t kept = 0;
+  std::map<std::string_view, size_t> kept_of;  // by user
+  for (const auto& [at, session] : ended) {
+    size_t& own = kept_of[session->options().username];
+    if (at >= oldest && kept < limits_.max_ended_sessions &&
+        host::InShare(own + 1, limits_.max_ended_sessions - kept,
+                      engine_.limits().user_share_percent)) {
+      ++kept;
+      ++own;
+    } else {
+      sessions_.erase(session->id());
+    }
   }
 }
 

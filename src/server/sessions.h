@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "host/byte_budget.h"
 #include "host/engine.h"
+#include "host/users.h"
 #include "server/limits.h"
 #include "server/session.h"
 
@@ -30,19 +30,22 @@ class Sessions {
   Result<std::shared_ptr<Session>> Find(std::string_view id, std::string_view user);
   std::vector<std::shared_ptr<Session>> Of(std::string_view user);
   void Remove(const std::string& id);
-  // Removes ended processes whose time is over or that are too many. Called periodically.
+  // Removes ended processes whose time is over or that are too many; of those, a user may have a
+  // share. Called periodically.
   void Sweep();
   void CancelAll();
 
   size_t running() const { return running_->load(); }
   size_t size();
-  const host::ByteBudget& buffered() const { return *budget_; }
+  const host::ByteBudget& buffered() const { return buffered_.whole(); }
+  // What a user's events and unread responses are charged to.
+  std::shared_ptr<host::ByteBudget> BufferOf(std::string_view user) { return buffered_.Of(user); }
 
  private:
   host::Engine& engine_;
   const Limits& limits_;
   const size_t max_processes_;
-  const std::shared_ptr<host::ByteBudget> budget_;
+  host::SharedBudget buffered_;
   const std::shared_ptr<std::atomic<size_t>> running_;
   std::mutex mutex_;
   struct Hash {

@@ -23,6 +23,7 @@ using Plain = beast::tcp_stream;
 using Tls = beast::ssl_stream<beast::tcp_stream>;
 
 constexpr size_t kKeptBufferBytes = 64ull << 10;  // a larger buffer is freed after each message
+constexpr size_t kReadBytes = 256ull << 10;       // of a message at a time
 constexpr size_t kMostReasonBytes = 120;          // limit of a close frame
 
 template <class Stream>
@@ -145,7 +146,7 @@ class SocketOn final : public Socket,
     ws_.set_option(ws::stream_base::decorator([](ws::response_type& response) {
       response.set(http::field::server, "pie/" PIE_VERSION);
     }));
-    ws_.read_message_max(service_.limits.max_frame_bytes);
+    ws_.read_message_max(service_.limits.max_unknown_frame_bytes);
     ws_.binary(true);
     ws_.auto_fragment(false);
     beast::error_code ignored;
@@ -215,19 +216,28 @@ class SocketOn final : public Socket,
     Read();
   }
 
+  // Reads a part of a message. The user is charged for what has arrived of it.
   void Read() {
-    ws_.async_read(buffer_, [self = this->shared_from_this()](beast::error_code error, size_t) {
-      self->OnRead(error);
-    });
+    ws_.async_read_some(buffer_, kReadBytes,
+                        [self = this->shared_from_this()](beast::error_code error, size_t) {
+                          self->OnRead(error);
+                        });
   }
 
   void OnRead(beast::error_code error) {
     if (error) return End(error);
     if (closing_) return;
+    const bool whole = ws_.is_message_done();
+    if (!connection_->Receiving(buffer_.size())) {
+      return Close("your clients send more at the same time than there is memory for");
+    }
+    if (!whole) return Read();
     if (!ws_.got_binary()) return Close("messages must be binary frames of MessagePack");
     const auto data = buffer_.cdata();
     connection_->OnFrame({static_cast<const char*>(data.data()), data.size()});
     buffer_.consume(data.size());
+    connection_->Receiving(0);
+    if (connection_->known()) ws_.read_message_max(service_.limits.max_frame_bytes);
     if (buffer_.capacity() > kKeptBufferBytes) buffer_ = beast::flat_buffer();
     if (closing_ && !closed_) {
       // Keeps reading until the client's own close arrives or the time is over.

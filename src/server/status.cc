@@ -125,7 +125,8 @@ std::string MetricsText(Service& service) {
                service.work.size());
   writer.Value("pie_buffered_bytes", "gauge", "Bytes of events that no client has taken yet.",
                service.sessions.buffered().used());
-  writer.Value("pie_upload_bytes", "gauge", "Bytes of uploads in flight.", service.uploads->used());
+  writer.Value("pie_upload_bytes", "gauge", "Bytes of uploads in flight.",
+               service.uploads.whole().used());
   writer.Times("pie_ttft_seconds", "Time from a launch to its first token.",
                service.engine.pace()->first_token);
   writer.Times("pie_tpot_seconds", "Time between two tokens of a process.",

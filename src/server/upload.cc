@@ -12,8 +12,8 @@ bool Uploads::Ignored(const std::string& key, const Chunk& chunk) {
   return true;
 }
 
-Result<std::optional<std::string>> Uploads::Add(const std::string& key, const Chunk& chunk,
-                                                size_t max_bytes) {
+Result<std::optional<Uploads::Whole>> Uploads::Add(const std::string& key, const Chunk& chunk,
+                                                   size_t max_bytes) {
   if (chunk.index == 0) uploads_.erase(key);  // the upload starts again
   if (!uploads_.contains(key) && uploads_.size() >= limits_.max_uploads_per_connection) {
     // Failed uploads make room for new ones.
@@ -29,12 +29,8 @@ Result<std::optional<std::string>> Uploads::Add(const std::string& key, const Ch
     return std::unexpected(added.error());
   }
   if (upload.next < upload.total) return std::nullopt;
-  std::string whole = std::move(upload.bytes);
+  std::optional<Whole> whole(std::in_place, std::move(upload.bytes), std::move(upload.charge));
   uploads_.erase(key);
-  if (host::Blake3Hex(whole) != chunk.hash) {
-    return Fail(Code::kInvalid, "the {} bytes received do not have the hash '{}': send them again",
-                whole.size(), chunk.hash.substr(0, 64));
-  }
   return whole;
 }
 
@@ -62,12 +58,21 @@ Status Uploads::AddTo(Upload& upload, const Chunk& chunk, size_t max_bytes) {
                 max_bytes >> 20, std::max(size, least) >> 20);
   }
   if (!upload.charge.Grow(chunk.data.size())) {
-    return Fail(Code::kExhausted, "the uploads of all clients have reached {} MiB; try again later",
-                budget_->used() >> 20);
+    return Fail(
+        Code::kExhausted,
+        "your uploads in flight have {} MiB, and those of all users {} of {} MiB; try again "
+        "later",
+        budget_->used() >> 20, budget_->whole().used() >> 20, budget_->whole().limit() >> 20);
   }
   upload.bytes.append(chunk.data);
   ++upload.next;
   return {};
+}
+
+Status CheckHash(std::string_view bytes, std::string_view hash) {
+  if (host::Blake3Hex(bytes) == hash) return {};
+  return Fail(Code::kInvalid, "the {} bytes received do not have the hash '{}': send them again",
+              bytes.size(), hash.substr(0, 64));
 }
 
 }  // namespace pie::server

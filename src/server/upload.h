@@ -1,5 +1,5 @@
-// Uploads: assembles chunks that arrive in order and checks the size and the hash of the whole.
-// Belongs to one connection; not thread-safe.
+// Uploads: assembles chunks that arrive in order and checks the size of the whole. Belongs to one
+// connection; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,18 @@ namespace pie::server {
 
 class Uploads {
  public:
-  // `budget` is shared by all connections.
-  Uploads(const Limits& limits, std::shared_ptr<host::ByteBudget> budget)
-      : limits_(limits), budget_(std::move(budget)) {}
+  // The bytes of a finished upload, which are charged as long as this lives.
+  struct Whole {
+    std::string bytes;
+    host::Charge charge;
+  };
+  explicit Uploads(const Limits& limits) : limits_(limits) {}
 
+  // Whose budget the uploads are charged to. Set before the first chunk.
+  void SetBudget(std::shared_ptr<host::ByteBudget> budget) { budget_ = std::move(budget); }
   // Adds a chunk to the upload `key`. Returns the whole with the last chunk. After an error, the
   // rest of that upload must be ignored; `Ignored` recognises its chunks.
-  Result<std::optional<std::string>> Add(const std::string& key, const Chunk& chunk,
-                                         size_t max_bytes);
+  Result<std::optional<Whole>> Add(const std::string& key, const Chunk& chunk, size_t max_bytes);
   // Returns whether this is a chunk of an upload that has already failed.
   bool Ignored(const std::string& key, const Chunk& chunk);
   size_t size() const { return uploads_.size(); }
@@ -41,8 +45,11 @@ class Uploads {
   Status AddTo(Upload& upload, const Chunk& chunk, size_t max_bytes);
 
   const Limits& limits_;
-  const std::shared_ptr<host::ByteBudget> budget_;
+  std::shared_ptr<host::ByteBudget> budget_;
   std::map<std::string, Upload> uploads_;
 };
+
+// Whether the whole is what its sender meant. Takes a while for a big one (about 1 ms for 1 MiB).
+Status CheckHash(std::string_view bytes, std::string_view hash);
 
 }  // namespace pie::server

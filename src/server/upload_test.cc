@@ -9,13 +9,18 @@ namespace {
 
 class UploadTest : public testing::Test {
  protected:
+  UploadTest() { uploads.SetBudget(budget); }
   Result<std::optional<std::string>> Add(uint32_t index, uint32_t total, std::string_view data,
                                          const std::string& hash) {
-    return uploads.Add(hash, {hash, index, total, data}, 100);
+    auto whole = PIE_TRY(uploads.Add(hash, {hash, index, total, data}, 100));
+    if (!whole) return std::nullopt;
+    EXPECT_EQ(budget->used(), whole->bytes.size()) << "the finished upload is charged";
+    PIE_RETURN_IF_ERROR(CheckHash(whole->bytes, hash));
+    return std::move(whole->bytes);
   }
   Limits limits;
   std::shared_ptr<host::ByteBudget> budget = std::make_shared<host::ByteBudget>(150);
-  Uploads uploads{limits, budget};
+  Uploads uploads{limits};
 };
 
 TEST_F(UploadTest, AssemblesChunks) {

@@ -32,6 +32,7 @@ class ChatDecoder {
   // Delta.
   Result<Event> Feed(std::span<const uint32_t> tokens);
   void Reset();
+  size_t bytes() const { return text_.size() + unsent_.size() + partial_.size(); }  // that it keeps
 
  private:
   const Model* model_;

@@ -32,6 +32,7 @@ class ReasoningDecoder {
   // comes with the next call), else Delta.
   Result<Event> Feed(std::span<const uint32_t> tokens);
   void Reset();
+  size_t bytes() const { return rest_.size() + text_.size() + unsent_.size(); }  // that it keeps
 
  private:
   // Moves the first `end` bytes of `rest_` to the text, as far as they can be shown.

@@ -82,4 +82,11 @@ void ToolDecoder::Reset() {
   inside_ = false;
 }
 
+size_t ToolDecoder::bytes() const {
+  size_t bytes = rest_.size();
+  for (const ToolCall& call : calls_)
+    bytes += sizeof(call) + call.name.size() + call.arguments.size();
+  return bytes;
+}
+
 }  // namespace pie

@@ -34,6 +34,11 @@ const pie_bridge::Signal* Room(void* guest) {
   return room != nullptr ? room->raw() : nullptr;
 }
 
+bool Grow(void* guest, uint64_t bytes) {
+  const GuestCall call(guest);
+  return static_cast<Guest*>(guest)->OnGrow(bytes);
+}
+
 void OnExit(void* guest, pie_bridge::ExitKind kind, pie_bridge::Str text) {
   auto to_kind = [](pie_bridge::ExitKind k) {
     switch (k) {
@@ -91,6 +96,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Start(const RuntimeOptions& options) {
       .cache_dir = ToStr(options.cache_dir),
       .callbacks = {.on_output = OnOutput,
                     .room = Room,
+                    .grow = Grow,
                     .on_exit = OnExit,
                     .on_body_taken = OnBodyTaken,
                     .on_response = OnResponse,
@@ -140,19 +146,19 @@ Program::~Program() {
 }
 
 std::unique_ptr<Instance> Program::Launch(Guest* guest, std::string_view input, Folder scratch,
-                                          Folder data) {
+                                          Folder data, uint64_t user) {
   {
     const GuestCall call(guest);  // publishes what this thread has done to the guest's object
   }
   auto* raw = pie_bridge::pie_instance_launch(raw_, guest, ToStr(input),
                                               {ToStr(scratch.dir), scratch.max_bytes},
-                                              {ToStr(data.dir), data.max_bytes});
+                                              {ToStr(data.dir), data.max_bytes}, user);
   PIE_CHECK(raw != nullptr);
   return std::unique_ptr<Instance>(new Instance(raw));
 }
 
 std::unique_ptr<Instance> Program::Serve(Guest* guest, const HttpRequest& request, Folder scratch,
-                                         Folder data) {
+                                         Folder data, uint64_t user) {
   {
     const GuestCall call(guest);  // as for Launch
   }
@@ -164,7 +170,7 @@ std::unique_ptr<Instance> Program::Serve(Guest* guest, const HttpRequest& reques
                                      .input = ToStr(request.input)};
   auto* raw =
       pie_bridge::pie_instance_serve(raw_, guest, &head, {ToStr(scratch.dir), scratch.max_bytes},
-                                     {ToStr(data.dir), data.max_bytes});
+                                     {ToStr(data.dir), data.max_bytes}, user);
   PIE_CHECK(raw != nullptr);
   return std::unique_ptr<Instance>(new Instance(raw));
 }

@@ -41,6 +41,9 @@ class Guest {
   virtual void OnResponse(uint16_t /*status*/, std::string_view /*headers*/) {}
   virtual void OnResponseBody(std::string_view /*bytes*/) {}
   virtual void OnResponseEnd(bool /*complete*/) {}
+  // The guest's memories are about to grow by so many bytes. False: they may not. They are free
+  // again at the exit.
+  virtual bool OnGrow(uint64_t) { return true; }
   // The last call. The guest's memory is freed, and the object may delete itself.
   virtual void OnExit(Exit exit) = 0;
 };
@@ -117,12 +120,12 @@ class Program {
   bool runs() const;    // has a function `run`
   bool serves() const;  // answers HTTP requests
   // Starts the program. `guest` must live until its OnExit. The guest sees the folders as /scratch
-  // and /data; a folder with an empty name is not there.
+  // and /data; a folder with an empty name is not there. Guests that compute take turns by `user`.
   std::unique_ptr<Instance> Launch(Guest* guest, std::string_view input, Folder scratch,
-                                   Folder data = {});
+                                   Folder data = {}, uint64_t user = 0);
   // Lets the program answer a request, whose body follows by Instance::PassBody.
   std::unique_ptr<Instance> Serve(Guest* guest, const HttpRequest& request, Folder scratch,
-                                  Folder data = {});
+                                  Folder data = {}, uint64_t user = 0);
   // Whether it runs on code of the quick compiler while the optimised code is being made.
   bool optimising() const;
 

@@ -1,34 +1,17 @@
 // Guests that misbehave: each ends with a clear error, a well-behaved neighbour is not disturbed,
 // and nothing is left behind. tests/hostile/test_hostile.py runs it with the paths of the guest and
 // of the corpus.
-#include <gtest/gtest.h>
+#include "hostile.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <thread>
-
-#include "backend/dummy/dummy_backend.h"
-#include "host/engine.h"
-#include "speech/dummy_model.h"
 
 namespace pie::host {
 namespace {
 
 using Kind = wasm::Exit::Kind;
-
-std::string Env(const char* name) {
-  const char* value = std::getenv(name);
-  PIE_CHECK(value != nullptr);
-  return value;
-}
-
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 class Hostile : public testing::Test {
  protected:
@@ -48,14 +31,11 @@ class Hostile : public testing::Test {
     options.limits.max_handles = 2'000;
     options.limits.max_queued_messages = 1'000;
     options.limits.max_messaging_bytes = 32 << 20;
-    options.limits.max_pass_bytes = 16 << 20;
+    options.limits.max_inferlet_bytes = 16 << 20;
     auto engine = Engine::Start(std::move(options));
     ASSERT_TRUE(engine) << engine.error().text;
     engine_ = engine->release();
-    Manifest manifest;
-    manifest.name = "hostile";
-    manifest.version = "0.1.0";
-    Status added = engine_->AddProgram(manifest, ReadFile(Env("PIE_HOSTILE_GUEST")), {});
+    const Status added = AddHostile(*engine_);
     ASSERT_TRUE(added) << added.error().text;
   }
   static void TearDownTestSuite() {
@@ -269,20 +249,6 @@ TEST_F(Hostile, DamagedCodeCacheIsRebuilt) {
   auto process = engine_->Launch("again", R"({"mode": "steady"})", {});
   ASSERT_TRUE(process);
   EXPECT_EQ((*process)->Wait().kind, Kind::kReturned);
-}
-
-// An engine with the guest installed.
-Result<std::unique_ptr<Engine>> StartAnother(EngineOptions options) {
-  options.models.push_back({MakeDummyModel("default"),
-                            std::make_unique<Scheduler>(MakeDummyBackend({}), SchedulerOptions{})});
-  options.runtime.cache_dir = Env("PIE_HOSTILE_CACHE");
-  options.runtime.max_instances = 64;
-  auto engine = PIE_TRY(Engine::Start(std::move(options)));
-  Manifest manifest;
-  manifest.name = "hostile";
-  manifest.version = "0.1.0";
-  PIE_RETURN_IF_ERROR(engine->AddProgram(manifest, ReadFile(Env("PIE_HOSTILE_GUEST")), {}));
-  return engine;
 }
 
 TEST_F(Hostile, ScratchIsItsOwnAndGoesWithIt) {

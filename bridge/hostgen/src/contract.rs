@@ -1,5 +1,5 @@
 //! The contract as the emitters need it, with every name chosen and every type resolved.
-use crate::deviations::{CPP_BY_HAND, FLAT_BY_HAND, PREFIXES, WAITS};
+use crate::deviations::{CPP_BY_HAND, FLAT_BY_HAND, LONG, PREFIXES, WAITS};
 use heck::ToSnakeCase;
 use std::collections::HashSet;
 
@@ -45,6 +45,8 @@ pub struct Function {
     pub fallible: bool,
     pub result: Option<Type>,
     pub waits: bool,
+    /// Whether the guest leaves a lent thread before the call.
+    pub long: bool,
 }
 
 impl Function {
@@ -168,7 +170,7 @@ impl Contract {
         let known: HashSet<&String> = known
             .chain(self.types.iter().map(|named| &named.id))
             .collect();
-        let listed = WAITS.iter().map(|(id, _)| id);
+        let listed = WAITS.iter().chain(LONG).map(|(id, _)| id);
         let listed = listed.chain(PREFIXES.iter().map(|(id, _, _)| id));
         let listed = listed.chain(FLAT_BY_HAND.iter().map(|(id, _, _)| id));
         for id in listed.chain(CPP_BY_HAND.iter().map(|(id, _, _, _)| id)) {

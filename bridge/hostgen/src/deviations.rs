@@ -137,6 +137,45 @@ pub const WAITS: &[(&str, &str)] = &[
     ),
 ];
 
+/// Host functions that may take more than 100 µs, depending on their arguments. A guest that runs on a lent thread moves to a
+/// thread of the executor before such a call, so that no device waits for it.
+pub const LONG: &[(&str, &str)] = &[
+    ("pie:core/model.tokenizer.encode", "The text may be long."),
+    (
+        "pie:core/model.tokenizer.decode",
+        "There may be many tokens.",
+    ),
+    (
+        "pie:core/model.tokenizer.vocabs",
+        "The result is as large as the vocabulary.",
+    ),
+    (
+        "pie:instruct/chat.system",
+        "Runs the template, on a text that may be long.",
+    ),
+    (
+        "pie:instruct/chat.user",
+        "Runs the template, on a text that may be long.",
+    ),
+    (
+        "pie:instruct/chat.assistant",
+        "Runs the template, on a text that may be long.",
+    ),
+    ("pie:instruct/chat.cue", "Runs the template."),
+    (
+        "pie:instruct/tool-use.equip",
+        "Runs the template, on texts that may be long.",
+    ),
+    (
+        "pie:instruct/tool-use.answer",
+        "Runs the template, on a text that may be long.",
+    ),
+    (
+        "pie:plus/turns.extend",
+        "Runs the template, on texts that may be long.",
+    ),
+];
+
 /// Interfaces whose own name says too little in C++. Names of functions and types begin with the second name instead.
 pub const PREFIXES: &[(&str, &str, &str)] = &[
     (

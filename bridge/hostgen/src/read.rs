@@ -1,6 +1,6 @@
 //! Reads `wit/` into a [`Contract`].
 use crate::contract::{Body, Contract, Function, Interface, Named, Param, Resource, Result, Type};
-use crate::deviations::{PREFIXES, WAITS};
+use crate::deviations::{LONG, PREFIXES, WAITS};
 use heck::{ToSnakeCase, ToUpperCamelCase};
 use std::collections::HashMap;
 use std::path::Path;
@@ -72,6 +72,7 @@ fn drop_of(index: usize, resource: &Resource) -> Function {
         fallible: false,
         result: None,
         waits: false,
+        long: false,
     }
 }
 
@@ -187,6 +188,7 @@ impl Reader<'_> {
             cpp_name: owner_name + &name.to_upper_camel_case(),
             docs: function.docs.contents.clone().unwrap_or_default(),
             waits: WAITS.iter().any(|(waits, _)| *waits == id),
+            long: LONG.iter().any(|(long, _)| *long == id),
             bindgen_id,
             id,
             params,

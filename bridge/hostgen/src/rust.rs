@@ -23,7 +23,7 @@ pub fn calls(contract: &Contract) -> Result<String> {
         use super::reply::{unknown_case, Reader, Take};
         use super::table::*;
         use crate::abi::{List, Str};
-        use crate::wasm::Guest;
+        use crate::wasm::{leave_lent_thread, Guest};
         use wasmtime::component::{HasSelf, Linker, Resource};
         use wasmtime::Result;
         use wasmtime_wasi::p2::DynPollable;
@@ -76,7 +76,8 @@ fn bindgen(contract: &Contract) -> String {
         imports: {
 ",
     );
-    for function in contract.functions().filter(|function| function.waits) {
+    let leaves = |function: &&Function| function.waits || function.long;
+    for function in contract.functions().filter(leaves) {
         let _ = writeln!(
             text,
             "            \"{}\": async | trappable,",
@@ -130,6 +131,9 @@ fn method(contract: &Contract, function: &Function) -> String {
             }}"
         );
         ("async fn", body)
+    } else if function.long {
+        let call = answer(contract, function);
+        ("async fn", format!("leave_lent_thread().await; {call}"))
     } else {
         ("fn", answer(contract, function))
     };

@@ -21,6 +21,8 @@ const REPAID: Duration = Duration::from_micros(20);
 
 /// Shared by the task, which measures the time, and the epoch callback, which compares it with the budget.
 pub struct CpuMeter {
+    /// The number of the guest's user. Guests that compute take turns by user.
+    pub user: u64,
     start: Instant,
     /// Nanoseconds of finished slices.
     used_ns: AtomicU64,
@@ -32,8 +34,9 @@ pub struct CpuMeter {
 }
 
 impl CpuMeter {
-    pub fn new() -> Self {
+    pub fn new(user: u64) -> Self {
         CpuMeter {
+            user,
             start: Instant::now(),
             used_ns: AtomicU64::new(0),
             slice_ns: AtomicU64::new(0),

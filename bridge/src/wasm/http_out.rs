@@ -179,7 +179,17 @@ impl WasiHttpHooks for HttpOut {
         let policy = self.policy.clone();
         Box::new(async move { send(&policy, begun?, request, options.unwrap_or_default()).await })
     }
+    // A guest may hold thousands of bodies, each with so much.
+    fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
+        1
+    }
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        BODY_CHUNK_BYTES
+    }
 }
+
+/// How much of a body is buffered.
+const BODY_CHUNK_BYTES: usize = 16 << 10;
 
 async fn send(
     policy: &HttpPolicy,

@@ -81,6 +81,7 @@ impl Launch {
                 guest: self.guest,
             },
             &runtime.limits,
+            runtime.callbacks.grow,
             self.folders.each_ref().map(|folder| {
                 let (dir, max_bytes) = folder.as_ref()?;
                 Some((dir.as_str(), *max_bytes))
@@ -235,7 +236,7 @@ pub struct Folder {
 }
 
 /// Runs a program. Every callback and host call gets `guest` until `on_exit`. The guest sees the folders as /scratch and /data; a
-/// folder with an empty name is not there. Free the handle with `pie_instance_free`.
+/// folder with an empty name is not there. Guests of the same `user` share that user's processor time. Free the handle with `pie_instance_free`.
 #[no_mangle]
 pub unsafe extern "C" fn pie_instance_launch(
     program: *const Program,
@@ -243,10 +244,11 @@ pub unsafe extern "C" fn pie_instance_launch(
     input: Str,
     scratch: Folder,
     data: Folder,
+    user: u64,
 ) -> *mut Instance {
     guarded(std::ptr::null_mut(), || {
         let task = |_: GuestLink| (Task::Run(input.to_string_lossy()), None);
-        launch(program, guest, task, [scratch, data])
+        launch(program, guest, task, [scratch, data], user)
     })
 }
 
@@ -259,13 +261,14 @@ pub unsafe extern "C" fn pie_instance_serve(
     head: &RequestHead,
     scratch: Folder,
     data: Folder,
+    user: u64,
 ) -> *mut Instance {
     guarded(std::ptr::null_mut(), || {
         let task = |link: GuestLink| {
             let (incoming, body) = Incoming::new(head, link);
             (Task::Serve(Mutex::new(Some(incoming))), Some(body))
         };
-        launch(program, guest, task, [scratch, data])
+        launch(program, guest, task, [scratch, data], user)
     })
 }
 
@@ -289,6 +292,7 @@ unsafe fn launch(
     guest: GuestPtr,
     task: impl FnOnce(GuestLink) -> (Task, Option<BodySender>),
     folders: [Folder; 2],
+    user: u64,
 ) -> *mut Instance {
     Arc::increment_strong_count(program);
     let program = Arc::from_raw(program);
@@ -305,7 +309,7 @@ unsafe fn launch(
         link,
         task,
         folders: folders.map(given),
-        meter: Arc::new(CpuMeter::new()),
+        meter: Arc::new(CpuMeter::new(user)),
         cancel: Arc::new(Notify::new()),
     };
     let handle = Instance {

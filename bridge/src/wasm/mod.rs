@@ -17,3 +17,4 @@ mod turns;
 
 pub use signal::{subscribe, waiter, Signal, SignalPollable};
 pub use store::Guest;
+pub use turns::leave_lent_thread;

@@ -72,7 +72,9 @@ impl Account {
             *known = Arc::downgrade(file);
         }
         if books.room < most {
-            let taken = measure(&self.root) + books.deleted() + books.in_flight;
+            let taken = measure(&self.root, 1)
+                .saturating_add(books.deleted())
+                .saturating_add(books.in_flight);
             books.room = self.max_bytes.saturating_sub(taken);
         }
         if books.room < most {
@@ -108,19 +110,32 @@ impl Books {
     }
 }
 
-/// The disk space of everything below a folder. Links are not followed.
-fn measure(dir: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(dir) else {
+/// Folders within folders that are measured. What is deeper counts as too much.
+const MOST_FOLDERS: u32 = 64;
+
+/// The disk space of everything below a folder. Links are not followed. It goes from descriptor to descriptor, because a guest
+/// can make paths that are longer than the system takes.
+fn measure(dir: &Path, depth: u32) -> u64 {
+    if depth > MOST_FOLDERS {
+        return u64::MAX;
+    }
+    let Ok(folder) = File::open(dir) else {
         return 0;
     };
-    entries
-        .flatten()
-        .filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
-        .map(|(path, about)| {
-            let below = if about.is_dir() { measure(&path) } else { 0 };
-            about.blocks() * 512 + below
-        })
-        .sum()
+    let Ok(entries) = fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd())) else {
+        return 0;
+    };
+    let mut bytes: u64 = 0;
+    for entry in entries.flatten() {
+        let Ok(about) = entry.metadata() else {
+            continue;
+        };
+        bytes = bytes.saturating_add(about.blocks() * 512);
+        if about.is_dir() {
+            bytes = bytes.saturating_add(measure(&entry.path(), depth + 1));
+        }
+    }
+    bytes
 }
 
 /// A file and the account of its folder.

@@ -5,6 +5,7 @@ use super::quota::Account;
 use super::runtime::Limits;
 use super::stdio::Stdio;
 use super::ticker::TICK;
+use crate::abi::GuestPtr;
 use crate::host::{Host, Reply};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -26,6 +27,10 @@ pub struct Guest {
     pub host: Host,
     memory_limit: usize,
     table_limit: usize,
+    /// Bytes of all linear memories, and elements of all tables.
+    memory_used: usize,
+    tables_used: usize,
+    grow: extern "C" fn(GuestPtr, u64) -> bool,
     /// Why memory or a table was not allowed to grow. That is the likely cause of a trap that follows.
     pub refused: Option<String>,
     /// The result of the last host call. It is kept, so that most calls allocate nothing.
@@ -52,35 +57,69 @@ impl WasiHttpView for Guest {
     }
 }
 
+/// The size of one header of HTTP.
+const HTTP_FIELDS_BYTES: usize = 32 << 10;
+
+/// How many memories, tables and core instances one guest may have. Real components have a few.
+const MAX_MEMORIES: usize = 16;
+const MAX_TABLES: usize = 64;
+const MAX_INSTANCES: usize = 256;
+
 impl ResourceLimiter for Guest {
     fn memory_growing(
         &mut self,
-        _current: usize,
+        current: usize,
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        if desired > self.memory_limit {
+        let more = desired.saturating_sub(current);
+        let wanted = self.memory_used.saturating_add(more);
+        if wanted > self.memory_limit {
             self.refused = Some(format!(
                 "memory limit: the inferlet asked for {} MiB; {} MiB are allowed (runtime.wasm_max_memory_mb)",
-                desired >> 20,
+                wanted >> 20,
                 self.memory_limit >> 20
             ));
+            return Ok(false);
         }
-        Ok(desired <= self.memory_limit)
+        if !(self.grow)(self.host.guest, more as u64) {
+            self.refused = Some(
+                "memory limit: the inferlets of this user hold all the memory that they may; try again when some have \
+                 ended (runtime.wasm_total_memory_mb)"
+                    .into(),
+            );
+            return Ok(false);
+        }
+        self.memory_used = wanted;
+        Ok(true)
     }
     fn table_growing(
         &mut self,
-        _current: usize,
+        current: usize,
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        if desired > self.table_limit {
+        let wanted = self
+            .tables_used
+            .saturating_add(desired.saturating_sub(current));
+        if wanted > self.table_limit {
             self.refused = Some(format!(
-                "table limit: the inferlet asked for a table of {desired} elements; {} are allowed",
+                "table limit: the inferlet asked for tables of {wanted} elements; {} are allowed",
                 self.table_limit
             ));
+            return Ok(false);
         }
-        Ok(desired <= self.table_limit)
+        self.tables_used = wanted;
+        Ok(true)
+    }
+    fn memories(&self) -> usize {
+        MAX_MEMORIES
+    }
+    fn tables(&self) -> usize {
+        MAX_TABLES
+    }
+    fn instances(&self) -> usize {
+        MAX_INSTANCES
     }
 }
 
@@ -89,6 +128,7 @@ pub fn new_store(
     engine: &Engine,
     host: Host,
     limits: &Limits,
+    grow: extern "C" fn(GuestPtr, u64) -> bool,
     folders: [Option<(&str, u64)>; 2], // /scratch and /data: the folder, and how many bytes it may hold
     stdio: &Stdio,
     meter: Arc<CpuMeter>,
@@ -112,15 +152,20 @@ pub fn new_store(
     }
     let mut table = ResourceTable::new();
     table.set_max_capacity(limits.max_handles as usize);
+    let mut http = WasiHttpCtx::new();
+    http.set_field_size_limit(HTTP_FIELDS_BYTES);
     let guest = Guest {
         wasi: wasi.build(),
-        http: WasiHttpCtx::new(),
+        http,
         http_out,
         table,
         accounts,
         host,
         memory_limit: limits.max_memory_bytes as usize,
         table_limit: limits.max_table_elements as usize,
+        memory_used: 0,
+        tables_used: 0,
+        grow,
         refused: None,
         reply: Reply::default(),
     };

@@ -7,7 +7,7 @@ use super::runtime::Runtime;
 use crate::abi::guarded;
 use async_task::{Runnable, ScheduleInfo, WithInfo};
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::ptr::null;
 use std::sync::atomic::AtomicUsize;
@@ -32,6 +32,41 @@ pub struct Turns {
     woken: Mutex<VecDeque<Turn>>,
     /// The length of `woken`, to be read without the lock.
     waiting: AtomicUsize,
+    computing: Mutex<Computing>,
+}
+
+/// Guests that used up their time and want more. Users take turns, and so do the guests of one user. They use at most one
+/// task of the executor for each of its threads, so a guest that has just been woken waits behind few of them, however many
+/// there are.
+#[derive(Default)]
+struct Computing {
+    lines: HashMap<u64, VecDeque<Turn>>,
+    /// The users who have a line; the next one first.
+    order: VecDeque<u64>,
+    /// Tasks of the executor that run them.
+    tasks: usize,
+}
+
+impl Computing {
+    fn push(&mut self, turn: Turn) {
+        let user = turn.metadata().user;
+        let line = self.lines.entry(user).or_default();
+        if line.is_empty() {
+            self.order.push_back(user);
+        }
+        line.push_back(turn);
+    }
+    fn pop(&mut self) -> Option<Turn> {
+        let user = self.order.pop_front()?;
+        let line = self.lines.get_mut(&user)?;
+        let turn = line.pop_front();
+        if line.is_empty() {
+            self.lines.remove(&user);
+        } else {
+            self.order.push_back(user);
+        }
+        turn
+    }
 }
 
 impl Turns {
@@ -40,6 +75,7 @@ impl Turns {
             tokio,
             woken: Mutex::default(),
             waiting: AtomicUsize::new(0),
+            computing: Mutex::default(),
         })
     }
 
@@ -59,12 +95,10 @@ impl Turns {
     }
 
     fn schedule(self: &Arc<Turns>, turn: Turn, info: ScheduleInfo) {
-        if info.woken_while_running {
-            // It has just had a turn, so other guests run first.
-            self.tokio.spawn(async move {
-                tokio::task::yield_now().await;
-                turn.run();
-            });
+        if info.woken_while_running && on_lent_thread() {
+            self.hand(turn); // it leaves the lent thread
+        } else if info.woken_while_running {
+            self.compute(turn); // it has just had a turn, so other guests run first
         } else if KEEPS_FOR.get() == Arc::as_ptr(self) && turn.metadata().may_use_lent_thread() {
             let waiting = {
                 let mut woken = self.woken.lock().unwrap();
@@ -83,6 +117,31 @@ impl Turns {
     fn hand(&self, turn: Turn) {
         self.tokio.spawn(async move {
             turn.run();
+        });
+    }
+
+    fn compute(self: &Arc<Turns>, turn: Turn) {
+        {
+            let mut computing = self.computing.lock().unwrap();
+            computing.push(turn);
+            if computing.tasks >= self.tokio.metrics().num_workers() {
+                return;
+            }
+            computing.tasks += 1;
+        }
+        let turns = self.clone();
+        self.tokio.spawn(async move {
+            loop {
+                tokio::task::yield_now().await;
+                let turn = {
+                    let mut computing = turns.computing.lock().unwrap();
+                    let turn = computing.pop();
+                    computing.tasks -= usize::from(turn.is_none());
+                    turn
+                };
+                let Some(turn) = turn else { break };
+                turn.run();
+            }
         });
     }
 
@@ -194,7 +253,7 @@ mod tests {
             let signals: Vec<_> = (0..signals).map(|_| pie_signal_new()).collect();
             let waiters: Vec<_> = signals.iter().map(|s| unsafe { waiter(*s) }).collect();
             let (tell, ran) = channel();
-            let meter = Arc::new(CpuMeter::new());
+            let meter = Arc::new(CpuMeter::new(0));
             let task = Metered {
                 inner: Box::pin(async move {
                     tell.send(current().id()).unwrap();
@@ -294,6 +353,44 @@ mod tests {
             std::thread::sleep(SOON);
         }
         pie_turns_keep(&turns, false);
+    }
+
+    async fn yield_as_wasmtime_does() {
+        let mut yielded = false;
+        std::future::poll_fn(|cx| {
+            if std::mem::replace(&mut yielded, true) {
+                return std::task::Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            std::task::Poll::Pending
+        })
+        .await;
+    }
+
+    #[test]
+    fn guests_that_compute_take_turns_by_user() {
+        let (_tokio, turns) = executor();
+        let (tell, ran) = channel();
+        let done = Arc::new(AtomicUsize::new(0));
+        // Twenty guests of user 1 and one of user 2 compute for ten turns each.
+        for (user, count) in [(1, 20), (2, 1)] {
+            for _ in 0..count {
+                let (tell, done) = (tell.clone(), done.clone());
+                turns.spawn(Arc::new(CpuMeter::new(user)), async move {
+                    for _ in 0..10 {
+                        std::thread::sleep(Duration::from_millis(1));
+                        yield_as_wasmtime_does().await;
+                    }
+                    tell.send((user, done.fetch_add(1, Relaxed))).unwrap();
+                });
+            }
+        }
+        let ends: Vec<(u64, usize)> = (0..21).map(|_| ran.recv_timeout(LATE).unwrap()).collect();
+        let place = ends.iter().find(|(user, _)| *user == 2).unwrap().1;
+        assert!(
+            place < 3,
+            "user 2 has a turn after each turn of user 1, but ended as number {place}"
+        );
     }
 
     #[test]

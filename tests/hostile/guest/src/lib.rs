@@ -1,5 +1,7 @@
 //! Misbehaves in one of many modes. `hostile.cc` says what the engine must do about each.
 
+mod attacks;
+
 use inferlet::pie::core::inference::{ForwardPass, Sampler as RawSampler};
 use inferlet::pie::core::{messaging, runtime as raw_runtime, session};
 use inferlet::prelude::*;
@@ -11,11 +13,17 @@ use std::hint::black_box;
 #[derive(Deserialize)]
 struct Input {
     mode: String,
+    /// The size of an attack.
+    #[serde(default)]
+    n: usize,
 }
 
 #[inferlet::main]
 async fn main(input: Input) -> Result<String> {
     let model = Model::load(&runtime::models()[0])?;
+    if let Some(done) = attacks::run(&input.mode, input.n, &model).await {
+        return done;
+    }
     match input.mode.as_str() {
         // A well-behaved neighbour of the others.
         "steady" => {

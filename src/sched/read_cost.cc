@@ -1,0 +1,53 @@
+#include "sched/read_cost.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/limits.h"
+
+namespace pie {
+namespace {
+
+// How often a sampler or probe goes over the vocabulary, roughly.
+uint64_t Sweeps(const SampleSpec& spec) {
+  switch (spec.kind) {
+    case SampleSpec::Kind::kLogits:
+    case SampleSpec::Kind::kEmbedding:
+      return 1;
+    case SampleSpec::Kind::kLogprobs:
+    case SampleSpec::Kind::kEntropy:
+      return 2;
+    case SampleSpec::Kind::kTopP:
+    case SampleSpec::Kind::kTopKTopP:
+    case SampleSpec::Kind::kDistribution:
+      return 8;  // a flat row has to be sorted
+    default:
+      return spec.temperature == 0 ? 1 : 4;
+  }
+}
+
+uint64_t CostOf(const SampleSpec& spec, uint32_t vocab_size) {
+  return Sweeps(spec) * vocab_size / kReadUnit + spec.ids.size() / kReadUnit + spec.draws + 1;
+}
+
+}  // namespace
+
+std::vector<uint32_t> ReadCosts(const Forward& forward, uint32_t vocab_size) {
+  uint64_t total = 0;
+  for (const SampleSpec& spec : forward.samples) {
+    total += CostOf(spec, vocab_size) * spec.rows.size();
+  }
+  std::vector<uint32_t> costs;
+  if (total <= limits::kCheapReading) return costs;
+  costs.resize(forward.tokens.size());
+  for (const SampleSpec& spec : forward.samples) {
+    const uint64_t cost = CostOf(spec, vocab_size);
+    for (const uint32_t row : spec.rows) {
+      costs[row] = static_cast<uint32_t>(
+          std::min<uint64_t>(costs[row] + cost, std::numeric_limits<uint32_t>::max()));
+    }
+  }
+  return costs;
+}
+
+}  // namespace pie

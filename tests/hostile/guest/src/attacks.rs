@@ -1,0 +1,280 @@
+//! Attacks on others: each takes as much as it gets of something that all users share.
+//! `availability.cc` runs them beside a neighbour of another user.
+
+use inferlet::pie::core::inference::{ForwardPass, Sampler as RawSampler};
+use inferlet::pie::core::{messaging, runtime as raw_runtime};
+use inferlet::pie::instruct::chat;
+use inferlet::prelude::*;
+use inferlet::wasi::clocks::monotonic_clock;
+use std::mem::forget;
+
+/// Runs an attack. Returns none for a mode that is no attack. `n` is its size.
+pub async fn run(mode: &str, n: usize, model: &Model) -> Option<Result<String>> {
+    Some(match mode {
+        "hold_children" => hold(launch_until_refused(r#"{"mode": "sleep"}"#)),
+        "leave_children" => {
+            for _ in 0..n {
+                forget(raw_runtime::launch("hostile", r#"{"mode": "sleep"}"#).unwrap());
+            }
+            Ok("left".into())
+        }
+        "fork_bomb" => {
+            let again = format!(r#"{{"mode": "fork_bomb", "n": {n}}}"#);
+            let refused = launch_until_refused(&again);
+            if refused.contains("deep") {
+                return Some(Ok(refused));
+            }
+            hold(refused)
+        }
+        "hold_contexts" => loop {
+            match Context::new(model) {
+                Ok(context) => forget(context),
+                Err(refused) => break hold(refused),
+            }
+        },
+        "topics" => {
+            for i in 0.. {
+                messaging::push(&format!("topic {i}"), "");
+            }
+            Ok("pushed".into())
+        }
+        "talk" => {
+            for i in 0..n {
+                messaging::push("own", &i.to_string());
+                let answer = messaging::pull("own");
+                answer.pollable().block();
+                assert_eq!(answer.get(), Some(i.to_string()));
+            }
+            Ok("talked".into())
+        }
+        "return_big" => Ok("x".repeat(n)),
+        "hold_returns" => {
+            let input = format!(r#"{{"mode": "return_big", "n": {n}}}"#);
+            let mut held = 0;
+            hold(loop {
+                let child = match raw_runtime::launch("hostile", &input) {
+                    Ok(child) => child,
+                    Err(refused) => break refused,
+                };
+                child.pollable().block();
+                match child.get() {
+                    Some(Err(refused)) => break refused,
+                    _ => forget(child),
+                }
+                held += 1;
+                if held as u64 * n as u64 > 4 << 30 {
+                    return Some(Err(format!("held {held} values of {n} bytes")));
+                }
+            })
+        }
+        "decode_big" => {
+            let tokens = vec![97; n];
+            for _ in 0..20 {
+                model
+                    .tokenizer()
+                    .decode(&tokens)
+                    .map(|text| text.len())
+                    .ok();
+            }
+            Ok("decoded".into())
+        }
+        "encode_big" => {
+            let text = "the same words again and again ".repeat(n / 31);
+            for _ in 0..20 {
+                model.tokenizer().encode(&text);
+            }
+            Ok("encoded".into())
+        }
+        "many_cues" => {
+            for _ in 0..n {
+                chat::cue(model.inner());
+            }
+            Ok("cued".into())
+        }
+        "fill_memory" => {
+            let mut memory = vec![0u8; n];
+            for i in 0..1_000 {
+                memory.fill(i as u8);
+                std::hint::black_box(&memory);
+            }
+            Ok("filled".into())
+        }
+        "hoard_decoded" => {
+            // A decoder keeps the text of a turn until the turn ends.
+            let tokens = vec![97; 1 << 16];
+            let mut decoders = vec![];
+            hold(loop {
+                let decoder = chat::create_decoder(model.inner());
+                let refused = (0..n).find_map(|_| decoder.feed(&tokens).err());
+                decoders.push(decoder);
+                if let Some(refused) = refused {
+                    break refused;
+                }
+                if decoders.len() * n > 1 << 16 {
+                    return Some(Err("the decoders kept more than 4 GiB".into()));
+                }
+            })
+        }
+        "hoard_masks" => hold(hoard_masks(model, n)),
+        "read_everything" => read_everything(model, n),
+        "fork_storm" => fork_storm(model, n).await,
+        "hold_snapshots" => {
+            let saved = async {
+                let mut ctx = Context::new(model)?;
+                ctx.append(&[97; 40]);
+                ctx.flush().await?;
+                ctx.inner().save("one")
+            };
+            if let Err(error) = saved.await {
+                return Some(Err(error));
+            }
+            let mut held = 0;
+            hold(loop {
+                match Context::open(model, "one") {
+                    Ok(opened) => forget(opened),
+                    Err(refused) => break refused,
+                }
+                held += 1;
+                if held == n {
+                    break format!("{held} opened");
+                }
+            })
+        }
+        "save_loop" => {
+            let mut ctx = match Context::new(model) {
+                Ok(ctx) => ctx,
+                Err(error) => return Some(Err(error)),
+            };
+            ctx.append(&vec![97; 1_000]);
+            if let Err(error) = ctx.flush().await {
+                return Some(Err(error));
+            }
+            for i in 0..n {
+                if let Err(error) = ctx.inner().save(&format!("saved {}", i % 8)) {
+                    return Some(Err(error));
+                }
+            }
+            Ok("saved".into())
+        }
+        "deep_folders" => deep_folders(n).map_err(|error| error.to_string()),
+        _ => return None,
+    })
+}
+
+fn launch_until_refused(input: &str) -> String {
+    loop {
+        match raw_runtime::launch("hostile", input) {
+            Ok(child) => forget(child),
+            Err(refused) => return refused,
+        }
+    }
+}
+
+/// Keeps what was taken until it is cancelled.
+fn hold(refused: String) -> Result<String> {
+    messaging::broadcast("held", &refused);
+    monotonic_clock::subscribe_duration(3_600_000_000_000).block();
+    Err(refused)
+}
+
+/// Feeds contexts with attention masks of many runs, which their histories keep.
+fn hoard_masks(model: &Model, runs: usize) -> String {
+    let mut kept = 0;
+    loop {
+        let attempt = || -> Result<()> {
+            let ctx = Context::new(model)?;
+            let page = ctx.inner().tokens_per_page();
+            ctx.inner().reserve_working_pages(4)?;
+            let count = 4 * page;
+            let pass = ForwardPass::new(model.inner());
+            pass.context(ctx.inner());
+            pass.input_tokens(&vec![97; count as usize], &(0..count).collect::<Vec<u32>>());
+            pass.attention_mask(&vec![vec![1; runs]; count as usize]);
+            let future = pass.execute()?;
+            future.pollable().block();
+            forget(ctx);
+            Ok(())
+        };
+        if let Err(refused) = attempt() {
+            return refused;
+        }
+        kept += 1;
+        if kept == 20_000 {
+            return "no limit was met".into();
+        }
+    }
+}
+
+/// One pass that asks for as much reading as it may at every row.
+fn read_everything(model: &Model, rows: usize) -> Result<String> {
+    let ctx = Context::new(model)?;
+    let page = ctx.inner().tokens_per_page() as usize;
+    let all: Vec<u32> = (0..rows as u32).rev().collect();
+    for probe in [
+        RawSampler::Entropy,
+        RawSampler::TopP((1.0, 0.999)),
+        RawSampler::Dist((1.0, 5)),
+        RawSampler::Logprobs(vec![1, 2, 3]),
+        RawSampler::Multinomial((1.0, 4)),
+    ] {
+        ctx.inner()
+            .reserve_working_pages((rows / page + 1) as u32)?;
+        let pass = ForwardPass::new(model.inner());
+        pass.context(ctx.inner());
+        let first = ctx.inner().committed_page_count() * page as u32
+            + ctx.inner().working_page_token_count();
+        let positions: Vec<u32> = (first..first + rows as u32).collect();
+        pass.input_tokens(&vec![97; rows], &positions);
+        for _ in 0..4 {
+            pass.sampler(&all, &probe);
+        }
+        let future = pass.execute()?;
+        future.pollable().block();
+        future.get();
+    }
+    Ok("read".into())
+}
+
+/// Forks one context many times, and drops all forks at once.
+async fn fork_storm(model: &Model, forks: usize) -> Result<String> {
+    let mut ctx = Context::new(model)?;
+    ctx.append(&vec![97; 2_000]);
+    ctx.flush().await?;
+    for _ in 0..3 {
+        let mut held = vec![];
+        for i in 0..forks {
+            let fork = ctx.inner().fork()?;
+            if i % 16 == 0 {
+                fork.reserve_working_pages(1)?;
+                let pass = ForwardPass::new(model.inner());
+                pass.context(&fork);
+                pass.input_tokens(&[97], &[2_000]);
+                forget(pass.execute()?);
+            }
+            held.push(fork);
+        }
+        drop(held);
+    }
+    Ok("stormed".into())
+}
+
+/// Makes folders within folders, each with a file, relative to one another.
+fn deep_folders(depth: usize) -> std::io::Result<String> {
+    let mut path = std::path::PathBuf::from("/data");
+    let name = "d".repeat(200);
+    for i in 0..depth {
+        path.push(&name);
+        std::fs::create_dir(&path)?;
+        std::fs::write(path.join("file"), vec![1u8; 1 << 20])?;
+        if path.as_os_str().len() > 3_000 {
+            // Moves the whole tree one level down, so that its path as the host sees it grows.
+            let next = format!("/data/{i}");
+            std::fs::create_dir(&next)?;
+            std::fs::rename(format!("/data/{name}"), format!("{next}/{name}"))?;
+            std::fs::create_dir(format!("/data/{name}"))?;
+            std::fs::rename(&next, format!("/data/{name}/{i}"))?;
+            path = std::path::PathBuf::from(format!("/data/{name}"));
+        }
+    }
+    Ok("made".into())
+}
