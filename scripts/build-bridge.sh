@@ -63,7 +63,7 @@ forget_lost_checkouts() {  # removes the folders of checkouts that are gone
 }
 begin_with_links() {  # links what another checkout has compiled, without our own crates
   local other new=$CARGO_TARGET_DIR.new
-  other=$(ls -td "$cache/cargo/bridge-$compiler-"*/release/deps 2>/dev/null | head -1)
+  other=$(ls -td "$cache/cargo/bridge-$compiler-"*/release/deps 2>/dev/null | head -1) || true
   [ -n "$other" ] || return 0
   rm -rf "$new"
   cp -al "${other%/release/deps}" "$new" 2>/dev/null || { rm -rf "$new"; return 0; }

@@ -146,7 +146,7 @@ TEST_F(ConfigTest, ErrorsNameTheLine) {
       {"model = []", ":1: write each model as [[model]]"},
       {"[[model]]\nname = 1", ":2: 'name' must be a text in quotes"},
       {"[[model]]\ndriver = \"dummy\"", ":2: 'model.driver' must be a table"},
-      {"[[model]]\n[model.driver]\ntype = 1", ":3: 'type' must be \"cpu\""},
+      {"[[model]]\n[model.driver]\ntype = 1", ":3: 'type' must be \"auto\", \"cpu\""},
       {"[[model]]\n[model.driver.options]\nkv_page_size = 0", ":3: 'kv_page_size' must be"},
       {"[[model]]\n[model.driver.options]\ntotal_pages = 0", ":3: 'total_pages' must be"},
       {"[[model]]\n[model.driver.options]\nmax_forward_tokens = 0", ":3: 'max_forward_tokens'"},
