@@ -174,8 +174,8 @@ class Chains {
     if (kind.grammar != nullptr) {
       std::vector<host::MatcherRules::Named> matchers;
       matchers.push_back({Must(Matcher::Make(vocabulary_, *kind.grammar)), "the benchmark's"});
-      forward.rules = std::make_shared<host::MatcherRules>(std::move(matchers), Brle(),
-                                                           scheduler_.info().vocab_size, masks_);
+      forward.rules = std::make_shared<host::MatcherRules>(
+          std::move(matchers), Brle(), scheduler_.info().vocab_size, masks_, "bench");
       if (!kind.jump) forward.rules = std::make_shared<WithoutJumps>(std::move(forward.rules));
       Tokens no_draft;
       forward.rules->Prepare(no_draft);

@@ -174,7 +174,7 @@ TEST_F(ApiTest, PassesHaveAMemoryLimit) {
 
 TEST_F(ApiTest, SamplersWithoutRowsCountToo) {
   const uint32_t pass = NewPass();
-  for (int i = 0; i < 20'000; ++i) Sample(pass, pie_bridge::SamplerKind::TopK, 1, {});
+  for (int i = 0; i < 40'000; ++i) Sample(pass, pie_bridge::SamplerKind::TopK, 1, {});
   EXPECT_NE(ErrorOf(ForwardPassExecute(*process_, pass)).find("memory limit"), std::string::npos);
 }
 

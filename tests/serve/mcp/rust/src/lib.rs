@@ -13,14 +13,15 @@ fn ask(call: &Value) -> Result<String> {
         return Ok(mcp::available_servers().join(" "));
     }
     let server = mcp::connect(word(1))?;
-    match word(0) {
+    let answer = match word(0) {
         "tools" => server.list_tools(),
         "call" => server.call_tool(word(2), word(3)),
         "resources" => server.list_resources(),
         "read" => server.read_resource(word(2)),
         "prompts" => server.list_prompts(),
         _ => server.get_prompt(word(2), word(3)),
-    }
+    };
+    Ok(answer?)
 }
 
 #[inferlet::main]
