@@ -66,6 +66,7 @@ class SocketOn final : public Socket,
   }
   void CloseGently(const std::string& reason) override { Close(reason); }
   void CloseAtOnce() override {
+    const auto self = std::exchange(paused_, nullptr);
     if (serving_) std::exchange(serving_, nullptr)->Abandon();
     beast::error_code ignored;
     Lowest().socket().close(ignored);
@@ -75,13 +76,14 @@ class SocketOn final : public Socket,
   void Ready() override {
     Pump();
     if (paused_ && connection_ && connection_->Reads() && !closing_) {
-      paused_ = false;
+      const auto self = std::exchange(paused_, nullptr);
       Read();
     }
   }
   void Close(std::string_view reason) override {
     if (closing_) return;
     closing_ = true;
+    const auto self = std::exchange(paused_, nullptr);
     reason_ = ToValidUtf8(reason).substr(0, kMostReasonBytes);
     if (!connection_) return CloseAtOnce();
     Pump();
@@ -246,7 +248,7 @@ class SocketOn final : public Socket,
     if (connection_->Reads()) {
       Read();
     } else {
-      paused_ = true;
+      paused_ = this->shared_from_this();
     }
   }
 
@@ -274,6 +276,7 @@ class SocketOn final : public Socket,
     if (ended_) return;
     ended_ = true;
     closed_ = true;
+    const auto self = std::exchange(paused_, nullptr);
     if (service_.log.Shows(Log::Level::kDebug)) {
       service_.log.Debug(
           "client disconnected",
@@ -293,7 +296,9 @@ class SocketOn final : public Socket,
   std::shared_ptr<HttpServing<Stream>> serving_;
   std::shared_ptr<Connection> connection_;
   std::string frame_, reason_;
-  bool writing_ = false, paused_ = false;
+  // This socket, while it reads nothing because too much waits: no operation keeps it alive then.
+  std::shared_ptr<SocketOn> paused_;
+  bool writing_ = false;
   bool closing_ = false;  // close once all frames are sent
   bool closed_ = false;   // the close frame is being sent, or the socket is gone
   bool ended_ = false;

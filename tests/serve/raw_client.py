@@ -68,7 +68,8 @@ class RawClient:
         self.closed.set()
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(ConnectionError("the server closed the connection"))
+                why = f"the server closed the connection: {self.socket.close_reason}"
+                future.set_exception(ConnectionError(why))
 
     def _take(self, frame: Frame) -> None:
         if frame["type"] == "response":

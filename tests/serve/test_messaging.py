@@ -14,7 +14,7 @@ def do(what: str, **more) -> str:
 
 
 def test_a_thousand_subscribers_hear_a_broadcast(start, on):
-    server = start(config="[runtime]\nwasm_max_instances = 1200\n")
+    server = start(config="[runtime]\nwasm_max_instances = 1300\n")
 
     async def talk():
         async with await session_client(server) as client:
