@@ -4,7 +4,8 @@
 namespace pie {
 
 inline constexpr const char* kAskForRecords =
-    "Write a JSON list of twelve invented people, each with a name, a city and a short description.";
+    "Write a JSON list of twelve invented people, each with a name, a city and a short "
+    "description.";
 
 // A list that is longer than what is generated.
 inline constexpr const char* kRecords = R"({
@@ -31,14 +32,16 @@ inline constexpr const char* kCopyPrompts[] = {
     "morning. Three boats lay at the wooden pier, and an old man mended his nets beside them. He "
     "looked up when the bell of the church rang seven times, put down his needle and walked slowly "
     "to the small house at the end of the street, where his daughter had already made coffee.",
-    "Correct the one spelling mistake in this text and write the whole text again:\n\nThe committee "
+    "Correct the one spelling mistake in this text and write the whole text again:\n\nThe "
+    "committee "
     "will meet on Monday at nine o'clock in the large room on the second floor. All members are "
     "asked to bring there reports from the last month. The chair will present the budget for the "
     "next year, and every department will have ten minutes to comment on it.",
     "Rename the variable `n` to `count` in this code and write the whole code again:\n\n```python\n"
     "def average(values):\n    n = len(values)\n    if n == 0:\n        return 0\n    total = 0\n"
     "    for value in values:\n        total = total + value\n    return total / n\n\n"
-    "def median(values):\n    n = len(values)\n    ordered = sorted(values)\n    return ordered[n // 2]\n"
+    "def median(values):\n    n = len(values)\n    ordered = sorted(values)\n    return ordered[n "
+    "// 2]\n"
     "```",
 };
 

@@ -17,11 +17,11 @@ struct ModelEntry {
   enum class Driver { kAuto, kCpu, kDummy, kCuda };
 
   std::string name = "default";
-  std::string weights;  // hf_repo: an argument of FindModel; empty: the default model
+  std::string weights;            // hf_repo: an argument of FindModel; empty: the default model
   Driver driver = Driver::kAuto;  // the GPU if there is one that this build can use, else the CPU
   int device = 0;                 // number of the GPU
   double gpu_memory_share = 0.9;  // of its free memory, for weights and KV pages
-  std::string kv_cache_dtype;  // empty: the device's default
+  std::string kv_cache_dtype;     // empty: the device's default
   uint64_t seed = 0;
   // 0: the device's default.
   uint32_t page_tokens = 0;

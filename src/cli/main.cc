@@ -113,8 +113,8 @@ int Main(int argc, char** argv) {
   pie::cli::AddServerCommands(app, chosen);
   CLI::App* doctor =
       app.add_subcommand("doctor", "Check this installation and print how to fix each problem.");
-  app.add_subcommand("new",
-                     "Create an inferlet: pie new NAME [--rust|--python|--ts|--cpp] [--http] [-o DIR]");
+  app.add_subcommand(
+      "new", "Create an inferlet: pie new NAME [--rust|--python|--ts|--cpp] [--http] [-o DIR]");
   app.add_subcommand("build", "Build an inferlet: pie build DIR -o OUT.wasm [--debug]");
   try {
     std::reverse(ours.begin(), ours.end());

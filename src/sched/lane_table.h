@@ -55,7 +55,8 @@ class LaneTable {
   // All rows of a ready lane's pass were in memory: it ends without a batch.
   void EndAdopted(Lane& lane);
   void EndRead(Lane& lane, Result<KvContent> content);
-  // The lane's rows ran, but no token could be chosen. Its pass fails, and its sequence stays whole.
+  // The lane's rows ran, but no token could be chosen. Its pass fails, and its sequence stays
+  // whole.
   void FailChoice(Lane& lane, const Error& error);
   // The lane's pass or read failed, in a batch or waiting for one.
   void Break(Lane& lane, const Error& error);

@@ -28,8 +28,9 @@ class SuffixIndex {
   size_t size() const { return tokens_.size(); }
   std::span<const uint32_t> tokens() const { return tokens_; }
   // What follows the place before which most of the last tokens of `text` stand: at most `most`
-  // tokens, and one more than the tokens beyond kGram that are equal. `text` may be this index's own: then its end is not such a place, and where a place is
-  // so near to the end that too little follows, the text is taken to repeat from there on.
+  // tokens, and one more than the tokens beyond kGram that are equal. `text` may be this index's
+  // own: then its end is not such a place, and where a place is so near to the end that too little
+  // follows, the text is taken to repeat from there on.
   std::vector<uint32_t> After(std::span<const uint32_t> text, uint32_t most) const;
 
  private:

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/weight_names.h"
 #include "backend/cpu/weights/weight_reader.h"
 #include "backend/cpu/weights/weights.h"
 #include "base/result.h"
+#include "model/weight_names.h"
 
 namespace pie::cpu {
 
