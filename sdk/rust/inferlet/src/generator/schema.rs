@@ -9,7 +9,29 @@ const MAX_EXACT: i64 = (1 << 53) - 1;
 pub(crate) fn schema_value<T: JsonSchema>() -> Value {
     let mut schema = serde_json::to_value(schemars::schema_for!(T)).unwrap_or_default();
     tell_bounds(&mut schema);
+    close_objects(&mut schema, false);
     schema
+}
+
+/// Lets objects have no other keys than the type's fields. A type has no place for them, and a model that may add keys
+/// of its own often finds no end. Where several schemas describe one object together, it stays open.
+fn close_objects(schema: &mut Value, is_part: bool) {
+    match schema {
+        Value::Object(entries) => {
+            for (key, value) in entries.iter_mut() {
+                close_objects(value, key == "allOf");
+            }
+            const OPEN: [&str; 6] =
+                ["additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"];
+            let is_object = entries.get("type").is_some_and(|kind| kind == "object");
+            let is_open = OPEN.iter().any(|key| entries.contains_key(*key));
+            if is_object && entries.contains_key("properties") && !is_open && !is_part {
+                entries.insert("additionalProperties".into(), json!(false));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| close_objects(item, is_part)),
+        _ => {}
+    }
 }
 
 /// Says in bounds what schemars says in formats, so that every document can be read as the type. A set takes what is
@@ -59,6 +81,26 @@ fn narrower(written: Option<&Value>, own: i64, choose: fn(i64, i64) -> i64) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn objects_have_no_other_keys() {
+        let point = json!({"type": "object", "properties": {"x": {"type": "number"}}});
+        let mut schema = json!({"type": "object", "properties": {"at": point.clone()}, "$defs": {"p": point.clone()}});
+        close_objects(&mut schema, false);
+        let mut closed = point.clone();
+        closed["additionalProperties"] = json!(false);
+        assert_eq!(
+            schema,
+            json!({"type": "object", "properties": {"at": closed.clone()}, "$defs": {"p": closed}, "additionalProperties": false})
+        );
+        let together = json!({"allOf": [point.clone(), {"properties": {"y": {}}}]});
+        let mut same = together.clone();
+        close_objects(&mut same, false);
+        assert_eq!(same, together);
+        let mut map = json!({"type": "object", "additionalProperties": {"type": "integer"}});
+        close_objects(&mut map, false);
+        assert_eq!(map["additionalProperties"], json!({"type": "integer"}));
+    }
 
     #[test]
     fn formats_become_bounds() {
