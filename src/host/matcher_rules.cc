@@ -1,6 +1,7 @@
 #include "host/matcher_rules.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace pie::host {
@@ -14,6 +15,13 @@ std::vector<uint32_t> BitsOf(const Brle& mask, uint32_t vocab_size) {
     for (uint32_t i = begin; i < end; ++i) bits[i / kWordBits] |= 1U << (i % kWordBits);
   });
   return bits;
+}
+
+// With two processors the device uses both. Another thread would take turns with it in the middle
+// of a batch, which costs more than a mask; the device makes the masks when it needs them.
+bool HasSpareProcessor() {
+  static const bool has = std::thread::hardware_concurrency() > 2;
+  return has;
 }
 
 bool Test(const std::vector<uint32_t>& bits, uint32_t token) {
@@ -82,8 +90,10 @@ void MatcherRules::Prepare(Tokens& draft) {
   draft.resize(CountOpen(draft));
   draft_ = draft;
   masks_.clear();
+  ++prepared_;
+  if (!HasSpareProcessor()) return;
   // If the queue is full, the device makes the masks.
-  work_.Push(user_, [self = shared_from_this(), number = ++prepared_] {
+  work_.Push(user_, [self = shared_from_this(), number = prepared_] {
     const std::lock_guard work_lock(self->mutex_);
     if (self->prepared_ == number && self->masks_.empty()) self->MakeMasks();
   });

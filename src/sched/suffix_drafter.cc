@@ -11,7 +11,7 @@ namespace {
 // Passes between two guesses where guesses do not pay.
 constexpr uint32_t kProbePasses = 32;
 // The weight of the newest verdict.
-constexpr double kNew = 0.15;
+constexpr double kNew = 0.25;
 // Places that are compared, and how far.
 constexpr uint32_t kPlaces = 8;
 constexpr size_t kLongest = 32;

@@ -73,7 +73,7 @@ class SuffixDrafter final : public Drafter {
   std::shared_ptr<RecentTokens> recent_;
   const StepTime& time_;
   std::vector<uint32_t> given_;  // by the chain
-  double right_ = 0.8;           // the share of guesses that were right
+  double right_ = 0.75;          // the share of guesses that were right
   uint32_t skipped_ = 0;         // passes without a guess since the last one
 };
 
