@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "base/whole_file.h"
 #include "cli/config.h"
+#include "cli/stored_command.h"
 #include "cli/terminal.h"
 #include "host/adapter_store.h"
 #include "model/adapter/peft.h"
@@ -26,14 +27,9 @@ namespace {
 namespace fs = std::filesystem;
 using host::AdapterStore;
 
-struct Arguments {
-  std::string config;
-  std::string name;
-  std::string folder;
-  std::string user;
-  std::string model;
-  bool json = false;
-};
+using Arguments = StoredArguments;
+
+constexpr const char* kName = "the adapter's name";
 
 // The adapter folder and the limits of the config.
 struct Place {
@@ -143,7 +139,7 @@ Result<std::string> ReadFile(const fs::path& path, uint64_t most) {
 
 Status Import(const Arguments& arguments) {
   const auto place = PIE_TRY(OpenPlace(arguments));
-  const fs::path folder(arguments.folder);
+  const fs::path folder(arguments.path);
   const std::string config = PIE_TRY(ReadFile(folder / kPeftConfigFile, limits::kConfigBytes));
   const std::string tensors =
       PIE_TRY(ReadFile(folder / kPeftTensorFile, limits::kAdapterFileBytes));
@@ -158,27 +154,15 @@ Status Export(const Arguments& arguments) {
   const auto place = PIE_TRY(OpenPlace(arguments));
   const auto entry = PIE_TRY(Find(*place, arguments));
   const auto files = PIE_TRY(AdapterStore::ToPeft(entry.path));
-  const fs::path folder(arguments.folder);
+  const fs::path folder(arguments.path);
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return Fail(Code::kInternal, "{}: {}", folder.string(), error.message());
   PIE_RETURN_IF_ERROR(WriteWhole(folder / kPeftTensorFile, files.tensors));
   PIE_RETURN_IF_ERROR(WriteWhole(folder / kPeftConfigFile, files.config));
-  fmt::print("{}: rank {}, {:.1f} MiB\n", arguments.folder, entry.rank,
+  fmt::print("{}: rank {}, {:.1f} MiB\n", arguments.path, entry.rank,
              static_cast<double>(files.tensors.size()) / (1 << 20));
   return {};
-}
-
-int ExitCode(const Status& status) {
-  return status ? 0 : ReportError(status.error().text);
-}
-
-void AddWhose(CLI::App& command, Arguments& arguments) {
-  arguments.user = "local";
-  arguments.model = "default";
-  command.add_option("name", arguments.name, "the adapter's name")->required();
-  command.add_option("--user", arguments.user, "the user it belongs to (default: local)");
-  command.add_option("--model", arguments.model, "the model's name (default: default)");
 }
 
 }  // namespace
@@ -186,31 +170,25 @@ void AddWhose(CLI::App& command, Arguments& arguments) {
 void AddAdapterCommands(CLI::App& command, std::function<int()>& chosen) {
   command.require_subcommand(1);
   const auto add = [&](const char* name, const char* about, Status (*run)(const Arguments&)) {
-    auto arguments = std::make_shared<Arguments>();
-    CLI::App* const sub = command.add_subcommand(name, about);
-    sub->add_option("-c,--config", arguments->config,
-                    "config file (default: ~/.pie/config.toml, if it exists)");
-    sub->callback(
-        [arguments, run, &chosen] { chosen = [=] { return ExitCode(run(*arguments)); }; });
-    return std::pair(sub, arguments);
+    return AddStored(command, chosen, name, about, run);
   };
   const auto [list, listed] = add("list", "List the adapters.", List);
   list->add_flag("--json", listed->json, "print JSON, with sizes in bytes");
   list->add_option("--user", listed->user, "list only the adapters of this user");
   const auto [info, shown] = add("info", "Print what an adapter is, as JSON.", Info);
-  AddWhose(*info, *shown);
+  AddWhose(*info, *shown, kName);
   const auto [remove, removed] = add("delete", "Delete an adapter.", Delete);
-  AddWhose(*remove, *removed);
+  AddWhose(*remove, *removed, kName);
   const auto [in, imported] = add(
       "import", "Read a folder of the PEFT package. An adapter of that name is replaced.", Import);
-  AddWhose(*in, *imported);
-  in->add_option("folder", imported->folder,
+  AddWhose(*in, *imported, kName);
+  in->add_option("folder", imported->path,
                  "a folder with adapter_config.json and adapter_model.safetensors")
       ->required();
   const auto [out, exported] =
       add("export", "Write an adapter as a folder of the PEFT package.", Export);
-  AddWhose(*out, *exported);
-  out->add_option("folder", exported->folder, "the folder to write; its files are replaced")
+  AddWhose(*out, *exported, kName);
+  out->add_option("folder", exported->path, "the folder to write; its files are replaced")
       ->required();
 }
 

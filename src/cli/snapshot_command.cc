@@ -14,6 +14,7 @@
 
 #include "base/utf8.h"
 #include "cli/config.h"
+#include "cli/stored_command.h"
 #include "cli/terminal.h"
 #include "host/snapshot_store.h"
 
@@ -23,14 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 using host::SnapshotStore;
 
-struct Arguments {
-  std::string config;
-  std::string name;
-  std::string file;
-  std::string user;
-  std::string model;
-  bool json = false;
-};
+using Arguments = StoredArguments;
+
+constexpr const char* kName = "a name that `pie snapshot list` shows";
 
 // The snapshot folder and the limits of the config.
 struct Place {
@@ -111,20 +107,20 @@ Status CopyPages(const SnapshotFile& from, const SnapshotInfo& info, SnapshotWri
 Status Export(const Arguments& arguments) {
   auto place = PIE_TRY(OpenPlace(arguments));
   const auto from = PIE_TRY(place->store.Open({arguments.user, arguments.model, arguments.name}));
-  const fs::path path = fs::absolute(arguments.file);
+  const fs::path path = fs::absolute(arguments.path);
   SnapshotWriter to = PIE_TRY(SnapshotWriter::Create(path.parent_path()));
   PIE_RETURN_IF_ERROR(CopyPages(*from, from->info(), to));
   PIE_RETURN_IF_ERROR(to.Sync());
   PIE_RETURN_IF_ERROR(to.Commit(path.filename()));
-  fmt::print("{}: {} tokens, {:.1f} MiB\n", arguments.file, from->rows().size(),
+  fmt::print("{}: {} tokens, {:.1f} MiB\n", arguments.path, from->rows().size(),
              static_cast<double>(from->bytes()) / (1 << 20));
   return {};
 }
 
 Status Import(const Arguments& arguments) {
   auto place = PIE_TRY(OpenPlace(arguments));
-  auto from = SnapshotFile::Open(arguments.file);
-  if (!from) return Fail(from.error().code, "{}: {}", arguments.file, from.error().text);
+  auto from = SnapshotFile::Open(arguments.path);
+  if (!from) return Fail(from.error().code, "{}: {}", arguments.path, from.error().text);
   SnapshotInfo info = (*from)->info();
   if (!arguments.user.empty()) info.user = arguments.user;
   if (!arguments.model.empty()) info.model = arguments.model;
@@ -140,46 +136,28 @@ Status Import(const Arguments& arguments) {
   return {};
 }
 
-int ExitCode(const Status& status) {
-  return status ? 0 : ReportError(status.error().text);
-}
-
-void AddWhose(CLI::App& command, Arguments& arguments) {
-  arguments.user = "local";
-  arguments.model = "default";
-  command.add_option("name", arguments.name, "a name that `pie snapshot list` shows")->required();
-  command.add_option("--user", arguments.user, "the user it belongs to (default: local)");
-  command.add_option("--model", arguments.model, "the model's name (default: default)");
-}
-
 }  // namespace
 
 void AddSnapshotCommands(CLI::App& command, std::function<int()>& chosen) {
   command.require_subcommand(1);
   const auto add = [&](const char* name, const char* about, Status (*run)(const Arguments&)) {
-    auto arguments = std::make_shared<Arguments>();
-    CLI::App* const sub = command.add_subcommand(name, about);
-    sub->add_option("-c,--config", arguments->config,
-                    "config file (default: ~/.pie/config.toml, if it exists)");
-    sub->callback(
-        [arguments, run, &chosen] { chosen = [=] { return ExitCode(run(*arguments)); }; });
-    return std::pair(sub, arguments);
+    return AddStored(command, chosen, name, about, run);
   };
   const auto [list, listed] = add("list", "List the snapshots.", List);
   list->add_flag("--json", listed->json,
                  "print JSON, with sizes in bytes and times in seconds since 1970");
   list->add_option("--user", listed->user, "list only the snapshots of this user");
   const auto [remove, removed] = add("delete", "Delete a snapshot.", Delete);
-  AddWhose(*remove, *removed);
+  AddWhose(*remove, *removed, kName);
   const auto [out, exported] =
       add("export", "Write a snapshot to one file, for import elsewhere. Every page is checked.",
           Export);
-  AddWhose(*out, *exported);
-  out->add_option("file", exported->file, "the file to write; an existing one is replaced")
+  AddWhose(*out, *exported, kName);
+  out->add_option("file", exported->path, "the file to write; an existing one is replaced")
       ->required();
   const auto [in, imported] =
       add("import", "Read an exported snapshot. Every page is checked first.", Import);
-  in->add_option("file", imported->file, "a file that `pie snapshot export` wrote")->required();
+  in->add_option("file", imported->path, "a file that `pie snapshot export` wrote")->required();
   in->add_option("--user", imported->user, "the user it shall belong to (default: unchanged)");
   in->add_option("--model", imported->model, "the name of its model (default: unchanged)");
   in->add_option("--name", imported->name, "its new name (default: unchanged)");
