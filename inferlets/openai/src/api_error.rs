@@ -12,13 +12,23 @@ pub struct ApiError {
 
 impl ApiError {
     pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> ApiError {
-        ApiError { status, code: Some(code), param: None, message: message.into() }
+        ApiError {
+            status,
+            code: Some(code),
+            param: None,
+            message: message.into(),
+        }
     }
 
     /// A parameter that is missing, malformed or out of range. The name is empty if none is to blame.
     pub fn invalid(param: &str, message: impl Into<String>) -> ApiError {
         let param = (!param.is_empty()).then(|| param.to_string());
-        ApiError { status: 400, code: None, param, message: message.into() }
+        ApiError {
+            status: 400,
+            code: None,
+            param,
+            message: message.into(),
+        }
     }
 
     pub fn unknown_model(name: &str) -> ApiError {
@@ -36,11 +46,20 @@ impl ApiError {
 
     /// An error of the engine while it generates.
     pub fn engine(message: impl Into<String>) -> ApiError {
-        ApiError { status: 500, code: None, param: None, message: message.into() }
+        ApiError {
+            status: 500,
+            code: None,
+            param: None,
+            message: message.into(),
+        }
     }
 
     pub fn json(&self) -> Value {
-        let kind = if self.status >= 500 { "server_error" } else { "invalid_request_error" };
+        let kind = if self.status >= 500 {
+            "server_error"
+        } else {
+            "invalid_request_error"
+        };
         json!({ "error": {
             "message": self.message, "type": kind, "param": self.param, "code": self.code,
         }})

@@ -3,7 +3,7 @@
 use crate::api_error::ApiError;
 use crate::choices::{generate, Delta, Scored, Usage};
 use crate::options::{alternatives, boolean, check_names, whole, Options};
-use crate::reply::{self, now, Events};
+use crate::reply::{self, now, Events, SharedEvents};
 use crate::tools::{self, Call, Form};
 use inferlet::http::Responder;
 use inferlet::prelude::*;
@@ -54,13 +54,19 @@ fn prepare(body: &Value) -> Parsed<(Options, Context)> {
     let logprobs = match (boolean(fields, "logprobs")?, top) {
         (true, top) => Some(top.unwrap_or(0)),
         (false, Some(_)) => {
-            return Err(ApiError::invalid("top_logprobs", "'top_logprobs' needs 'logprobs': true"))
+            return Err(ApiError::invalid(
+                "top_logprobs",
+                "'top_logprobs' needs 'logprobs': true",
+            ))
         }
         (false, None) => None,
     };
     let (known, wanted) = tools::parse(fields)?;
-    let mut options =
-        Options::parse(fields, limit.map_or(DEFAULT_TOKENS, |limit| limit as usize), logprobs)?;
+    let mut options = Options::parse(
+        fields,
+        limit.map_or(DEFAULT_TOKENS, |limit| limit as usize),
+        logprobs,
+    )?;
     options.form = Form::parse(fields, &options.model)?;
     options.tools = !known.is_empty();
     if let Some(wanted) = wanted {
@@ -68,7 +74,9 @@ fn prepare(body: &Value) -> Parsed<(Options, Context)> {
     }
     let mut context = Context::new(&options.model).map_err(ApiError::engine)?;
     if !known.is_empty() {
-        context.equip_tools(&known).map_err(|error| ApiError::invalid("tools", error))?;
+        context
+            .equip_tools(&known)
+            .map_err(|error| ApiError::invalid("tools", error))?;
     }
     let messages = match fields.get("messages") {
         Some(Value::Array(messages)) if !messages.is_empty() => messages,
@@ -87,7 +95,12 @@ fn prepare(body: &Value) -> Parsed<(Options, Context)> {
     }
     let mut called = HashMap::new(); // id of a call → name of its tool
     for (index, message) in messages.iter().enumerate() {
-        add(&mut context, message, &format!("messages[{index}]"), &mut called)?;
+        add(
+            &mut context,
+            message,
+            &format!("messages[{index}]"),
+            &mut called,
+        )?;
     }
     context.cue();
     Ok((options, context))
@@ -99,7 +112,10 @@ fn add(
     place: &str,
     called: &mut HashMap<String, String>,
 ) -> Parsed<()> {
-    let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
+    let calls = message["tool_calls"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let mut text = match &message["content"] {
         Value::Null if !calls.is_empty() => String::new(),
         content => text_of(content, place)?,
@@ -112,7 +128,10 @@ fn add(
             "<tool_call>\n{{\"name\": {}, \"arguments\": {arguments}}}\n</tool_call>",
             json!(name)
         );
-        called.insert(call["id"].as_str().unwrap_or_default().to_string(), name.to_string());
+        called.insert(
+            call["id"].as_str().unwrap_or_default().to_string(),
+            name.to_string(),
+        );
     }
     match message["role"].as_str() {
         Some("system" | "developer") => drop(context.system(&text)),
@@ -133,7 +152,10 @@ fn add(
             return Err(ApiError::invalid(&format!("{place}.role"), text));
         }
         None => {
-            return Err(ApiError::invalid(&format!("{place}.role"), "each message needs a role"))
+            return Err(ApiError::invalid(
+                &format!("{place}.role"),
+                "each message needs a role",
+            ))
         }
     }
     Ok(())
@@ -168,7 +190,11 @@ fn scores(options: &Options, tokens: &[Scored]) -> Value {
         return Value::Null;
     }
     let word = |token: u32| {
-        let text = options.model.tokenizer().decode(&[token]).unwrap_or_default();
+        let text = options
+            .model
+            .tokenizer()
+            .decode(&[token])
+            .unwrap_or_default();
         let bytes = text.as_bytes().to_vec();
         (text, bytes)
     };
@@ -268,9 +294,11 @@ async fn stream(options: Options, prompt: Context, respond: Responder) -> Result
     let mut first = Events::start(respond)?;
     for index in 0..options.choices {
         let delta = json!({ "role": "assistant", "content": "" });
-        first.send(&chunk(choice(index, delta, Value::Null, None), None)).await?;
+        first
+            .send(&chunk(choice(index, delta, Value::Null, None), None))
+            .await?;
     }
-    let events = &RefCell::new(Some(first));
+    let events = &SharedEvents::new(first);
     let take = |delta: Delta| {
         let mut chunks = Vec::new();
         if !delta.text.is_empty() || !delta.tokens.is_empty() {
@@ -286,29 +314,18 @@ async fn stream(options: Options, prompt: Context, respond: Responder) -> Result
             chunks.push(chunk(choice(delta.choice, said, Value::Null, None), None));
         }
         if delta.finish.is_some() {
-            chunks.push(chunk(choice(delta.choice, json!({}), Value::Null, delta.finish), None));
+            chunks.push(chunk(
+                choice(delta.choice, json!({}), Value::Null, delta.finish),
+                None,
+            ));
         }
-        async move {
-            // One delivery at a time: it takes the stream and puts it back.
-            let mut stream = events.borrow_mut().take().ok_or("the stream has ended")?;
-            for chunk in &chunks {
-                stream.send(chunk).await?;
-            }
-            *events.borrow_mut() = Some(stream);
-            Ok(())
-        }
+        async move { events.send_all(&chunks).await }
     };
     let generated = generate(&options, prompt, take).await;
-    let Some(mut stream) = events.borrow_mut().take() else {
-        return Err("the client has left".into());
-    };
-    match generated {
-        Ok(usage) => {
-            if options.include_usage {
-                stream.send(&chunk(json!([]), Some(&usage))).await?;
-            }
-        }
-        Err(error) => stream.send(&ApiError::engine(error).json()).await?,
-    }
-    stream.finish().await
+    let last = generated.map(|usage| {
+        options
+            .include_usage
+            .then(|| chunk(json!([]), Some(&usage)))
+    });
+    events.finish(last).await
 }

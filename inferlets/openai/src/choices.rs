@@ -89,7 +89,10 @@ where
     for count in counts {
         completion += count?;
     }
-    Ok(Usage { prompt: tokens, completion })
+    Ok(Usage {
+        prompt: tokens,
+        completion,
+    })
 }
 
 /// The same context with this as its whole buffer, computed.
@@ -111,14 +114,22 @@ async fn run(
 ) -> Result<usize> {
     let model = options.model.clone();
     let say = |text: String, tokens: Vec<Scored>, finish: Option<&'static str>| {
-        let _ = tell.unbounded_send(Delta { choice, text, tokens, calls: Vec::new(), finish });
+        let _ = tell.unbounded_send(Delta {
+            choice,
+            text,
+            tokens,
+            calls: Vec::new(),
+            finish,
+        });
     };
     let mut calls = options.tools.then(|| Calls::new(&model));
     // Where a call may come, nothing is shown before it is known that none did.
     let mut held = String::new();
     let mut decoder = Decoder::new(&model);
     let mut stops = Stops::new(&options.stops);
-    let mut generator = context.generate(options.sampler()).max_tokens(options.max_tokens);
+    let mut generator = context
+        .generate(options.sampler())
+        .max_tokens(options.max_tokens);
     if let Some(seed) = options.seed {
         // Far apart, so that no two choices draw the same numbers.
         generator = generator.seed(seed.wrapping_add((choice as u64) << 32));
@@ -128,8 +139,13 @@ async fn run(
     }
     generator = options.form.constrain(generator, &model)?;
     // A distribution is of the model itself: at temperature 1, before any cut.
-    let whole = Distribution { temperature: 1.0, k: 0 };
-    let probe = options.logprobs.map(|_| generator.probe_each_step(0, whole));
+    let whole = Distribution {
+        temperature: 1.0,
+        k: 0,
+    };
+    let probe = options
+        .logprobs
+        .map(|_| generator.probe_each_step(0, whole));
     let mut finish = "stop";
     while let Some(step) = generator.next()? {
         let output = step.execute().await?;
@@ -181,7 +197,13 @@ async fn run(
     let calls = calls.map_or_else(Vec::new, |calls| calls.found);
     if !calls.is_empty() {
         let finish = Some("tool_calls");
-        let delta = Delta { choice, text: String::new(), tokens: Vec::new(), calls, finish };
+        let delta = Delta {
+            choice,
+            text: String::new(),
+            tokens: Vec::new(),
+            calls,
+            finish,
+        };
         let _ = tell.unbounded_send(delta);
         return Ok(generated);
     }
@@ -190,17 +212,30 @@ async fn run(
 }
 
 fn score(token: u32, ids: &[u32], probabilities: &[f32], top: usize) -> Scored {
-    let mut ranked: Vec<(u32, f32)> =
-        ids.iter().copied().zip(probabilities.iter().copied()).collect();
-    let own = ranked.iter().find(|(id, _)| *id == token).map_or(0.0, |(_, p)| *p);
+    let mut ranked: Vec<(u32, f32)> = ids
+        .iter()
+        .copied()
+        .zip(probabilities.iter().copied())
+        .collect();
+    let own = ranked
+        .iter()
+        .find(|(id, _)| *id == token)
+        .map_or(0.0, |(_, p)| *p);
     let by_probability = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1);
     if top > 0 && top < ranked.len() {
         ranked.select_nth_unstable_by(top, by_probability);
     }
     ranked.truncate(top);
     ranked.sort_by(by_probability);
-    let top = ranked.into_iter().map(|(id, p)| (id, logarithm(p))).collect();
-    Scored { token, logprob: logarithm(own), top }
+    let top = ranked
+        .into_iter()
+        .map(|(id, p)| (id, logarithm(p)))
+        .collect();
+    Scored {
+        token,
+        logprob: logarithm(own),
+        top,
+    }
 }
 
 /// JSON has no infinity; the API writes this number for what is as good as impossible.

@@ -3,7 +3,7 @@
 use crate::api_error::ApiError;
 use crate::choices::{generate, Delta, Usage};
 use crate::options::{alternatives, boolean, check_names, whole, Options};
-use crate::reply::{self, now, Events};
+use crate::reply::{self, now, Events, SharedEvents};
 use inferlet::http::Responder;
 use inferlet::prelude::*;
 use inferlet::runtime;
@@ -37,10 +37,16 @@ fn prepare(body: &Value) -> std::result::Result<Completion, ApiError> {
     let fields = body.as_object().unwrap_or(&empty);
     check_names(fields, &["prompt", "echo", "suffix", "best_of"])?;
     if fields.get("suffix").is_some_and(|suffix| !suffix.is_null()) {
-        return Err(ApiError::invalid("suffix", "'suffix' is not supported; leave it out"));
+        return Err(ApiError::invalid(
+            "suffix",
+            "'suffix' is not supported; leave it out",
+        ));
     }
     if whole(fields, "best_of", 1, 20)?.unwrap_or(1) > 1 {
-        return Err(ApiError::invalid("best_of", "'best_of' is not supported; use 'n'"));
+        return Err(ApiError::invalid(
+            "best_of",
+            "'best_of' is not supported; use 'n'",
+        ));
     }
     if alternatives(fields, "logprobs")?.is_some() {
         return Err(ApiError::invalid(
@@ -49,11 +55,18 @@ fn prepare(body: &Value) -> std::result::Result<Completion, ApiError> {
         ));
     }
     let limit = whole(fields, "max_tokens", 1, MAX_TOKENS)?;
-    let options =
-        Options::parse(fields, limit.map_or(DEFAULT_TOKENS, |limit| limit as usize), None)?;
+    let options = Options::parse(
+        fields,
+        limit.map_or(DEFAULT_TOKENS, |limit| limit as usize),
+        None,
+    )?;
     let tokenizer = options.model.tokenizer();
-    let wrong =
-        || ApiError::invalid("prompt", "'prompt' must be one text, or one list of token ids");
+    let wrong = || {
+        ApiError::invalid(
+            "prompt",
+            "'prompt' must be one text, or one list of token ids",
+        )
+    };
     let tokens: Vec<u32> = match fields.get("prompt") {
         Some(Value::String(text)) => tokenizer.encode(text),
         Some(Value::Array(list)) => match list.as_slice() {
@@ -72,12 +85,18 @@ fn prepare(body: &Value) -> std::result::Result<Completion, ApiError> {
         return Err(ApiError::invalid("prompt", "the prompt is empty"));
     }
     let echo = match boolean(fields, "echo")? {
-        true => tokenizer.decode(&tokens).map_err(|error| ApiError::invalid("prompt", error))?,
+        true => tokenizer
+            .decode(&tokens)
+            .map_err(|error| ApiError::invalid("prompt", error))?,
         false => String::new(),
     };
     let mut prompt = Context::new(&options.model).map_err(ApiError::engine)?;
     prompt.append(&tokens);
-    Ok(Completion { options, prompt, echo })
+    Ok(Completion {
+        options,
+        prompt,
+        echo,
+    })
 }
 
 fn head(options: &Options) -> Map<String, Value> {
@@ -95,7 +114,11 @@ fn choice(index: usize, text: &str, finish: Option<&str>) -> Value {
 }
 
 async fn whole_answer(completion: Completion, respond: Responder) -> Result<()> {
-    let Completion { options, prompt, echo } = completion;
+    let Completion {
+        options,
+        prompt,
+        echo,
+    } = completion;
     let texts = RefCell::new(vec![(echo, "stop"); options.choices]);
     let take = |delta: Delta| {
         let (text, finish) = &mut texts.borrow_mut()[delta.choice];
@@ -108,7 +131,10 @@ async fn whole_answer(completion: Completion, respond: Responder) -> Result<()> 
         Err(error) => return reply::fail(respond, ApiError::engine(error)).await,
     };
     let texts = texts.borrow();
-    let list = texts.iter().enumerate().map(|(i, (text, finish))| choice(i, text, Some(finish)));
+    let list = texts
+        .iter()
+        .enumerate()
+        .map(|(i, (text, finish))| choice(i, text, Some(finish)));
     let mut answer = head(&options);
     answer.insert("choices".into(), list.collect::<Vec<_>>().into());
     answer.insert("usage".into(), usage.json());
@@ -116,7 +142,11 @@ async fn whole_answer(completion: Completion, respond: Responder) -> Result<()> 
 }
 
 async fn stream(completion: Completion, respond: Responder) -> Result<()> {
-    let Completion { options, prompt, echo } = completion;
+    let Completion {
+        options,
+        prompt,
+        echo,
+    } = completion;
     let head = head(&options);
     let chunk = |choices: Value, usage: Option<&Usage>| {
         let mut chunk = head.clone();
@@ -129,30 +159,24 @@ async fn stream(completion: Completion, respond: Responder) -> Result<()> {
     let mut first = Events::start(respond)?;
     if !echo.is_empty() {
         for index in 0..options.choices {
-            first.send(&chunk(json!([choice(index, &echo, None)]), None)).await?;
+            first
+                .send(&chunk(json!([choice(index, &echo, None)]), None))
+                .await?;
         }
     }
-    let events = &RefCell::new(Some(first));
+    let events = &SharedEvents::new(first);
     let take = |delta: Delta| {
-        let chunk = chunk(json!([choice(delta.choice, &delta.text, delta.finish)]), None);
-        async move {
-            let mut stream = events.borrow_mut().take().ok_or("the stream has ended")?;
-            stream.send(&chunk).await?;
-            *events.borrow_mut() = Some(stream);
-            Ok(())
-        }
+        let chunk = chunk(
+            json!([choice(delta.choice, &delta.text, delta.finish)]),
+            None,
+        );
+        async move { events.send_all(&[chunk]).await }
     };
     let generated = generate(&options, prompt, take).await;
-    let Some(mut stream) = events.borrow_mut().take() else {
-        return Err("the client has left".into());
-    };
-    match generated {
-        Ok(usage) => {
-            if options.include_usage {
-                stream.send(&chunk(json!([]), Some(&usage))).await?;
-            }
-        }
-        Err(error) => stream.send(&ApiError::engine(error).json()).await?,
-    }
-    stream.finish().await
+    let last = generated.map(|usage| {
+        options
+            .include_usage
+            .then(|| chunk(json!([]), Some(&usage)))
+    });
+    events.finish(last).await
 }

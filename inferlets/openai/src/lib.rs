@@ -24,7 +24,10 @@ const MAX_BODY_BYTES: usize = 32 << 20;
 async fn serve(mut request: Request, respond: Responder) -> Result<()> {
     // The part of the path that the API names, wherever it is mounted.
     let path = request.path().trim_end_matches('/').to_string();
-    let path = path.rsplit_once("/v1/").map_or("", |(_, rest)| rest).to_string();
+    let path = path
+        .rsplit_once("/v1/")
+        .map_or("", |(_, rest)| rest)
+        .to_string();
     let method = request.method().to_string();
     match (method.as_str(), path.as_str()) {
         ("GET", "models") => {
@@ -68,7 +71,10 @@ fn parse(body: &[u8]) -> std::result::Result<Value, ApiError> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(fields)) => Ok(Value::Object(fields)),
         Ok(_) => Err(ApiError::invalid("", "the body must be a JSON object")),
-        Err(error) => Err(ApiError::invalid("", format!("the body is not JSON: {error}"))),
+        Err(error) => Err(ApiError::invalid(
+            "",
+            format!("the body is not JSON: {error}"),
+        )),
     }
 }
 

@@ -104,9 +104,10 @@ pub fn boolean(fields: &Fields, name: &str) -> Parsed<bool> {
     match fields.get(name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(value)) => Ok(*value),
-        Some(value) => {
-            Err(ApiError::invalid(name, format!("'{name}' must be true or false, not {value}")))
-        }
+        Some(value) => Err(ApiError::invalid(
+            name,
+            format!("'{name}' must be true or false, not {value}"),
+        )),
     }
 }
 
@@ -115,7 +116,12 @@ impl Options {
     pub fn parse(fields: &Fields, max_tokens: usize, logprobs: Option<usize>) -> Parsed<Options> {
         let name = match fields.get("model") {
             Some(Value::String(name)) => name.clone(),
-            _ => return Err(ApiError::invalid("model", "you must provide a model parameter")),
+            _ => {
+                return Err(ApiError::invalid(
+                    "model",
+                    "you must provide a model parameter",
+                ))
+            }
         };
         if !runtime::models().contains(&name) {
             return Err(ApiError::unknown_model(&name));
@@ -200,8 +206,10 @@ fn stops(fields: &Fields) -> Parsed<Vec<String>> {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::String(text)) => vec![text.clone()],
         Some(Value::Array(list)) => {
-            let texts: Option<Vec<String>> =
-                list.iter().map(|item| item.as_str().map(str::to_string)).collect();
+            let texts: Option<Vec<String>> = list
+                .iter()
+                .map(|item| item.as_str().map(str::to_string))
+                .collect();
             texts.ok_or_else(wrong)?
         }
         Some(_) => return Err(wrong()),

@@ -4,10 +4,14 @@ use crate::api_error::ApiError;
 use inferlet::http::{Body, Responder};
 use inferlet::prelude::*;
 use serde_json::Value;
+use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub async fn send(respond: Responder, body: &Value) -> Result<()> {
-    respond.header("content-type", "application/json").send(body.to_string()).await
+    respond
+        .header("content-type", "application/json")
+        .send(body.to_string())
+        .await
 }
 
 pub async fn fail(respond: Responder, error: ApiError) -> Result<()> {
@@ -35,7 +39,41 @@ impl Events {
     }
 }
 
+/// A stream that the deliveries of several choices write to, one at a time.
+pub struct SharedEvents(RefCell<Option<Events>>);
+
+impl SharedEvents {
+    pub fn new(events: Events) -> Self {
+        SharedEvents(RefCell::new(Some(events)))
+    }
+
+    /// A delivery takes the stream and puts it back. If it fails, the client has left.
+    pub async fn send_all(&self, chunks: &[Value]) -> Result<()> {
+        let mut stream = self.0.borrow_mut().take().ok_or("the stream has ended")?;
+        for chunk in chunks {
+            stream.send(chunk).await?;
+        }
+        *self.0.borrow_mut() = Some(stream);
+        Ok(())
+    }
+
+    /// Ends the stream with a last chunk, if there is one, or with what went wrong.
+    pub async fn finish(&self, last: Result<Option<Value>>) -> Result<()> {
+        let Some(mut stream) = self.0.borrow_mut().take() else {
+            return Err("the client has left".into());
+        };
+        match last {
+            Ok(Some(chunk)) => stream.send(&chunk).await?,
+            Ok(None) => {}
+            Err(error) => stream.send(&ApiError::engine(error).json()).await?,
+        }
+        stream.finish().await
+    }
+}
+
 /// Seconds since 1970, as the API dates its answers.
 pub fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs())
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |passed| passed.as_secs())
 }

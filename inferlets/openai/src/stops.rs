@@ -7,18 +7,30 @@ pub struct Stops {
 
 impl Stops {
     pub fn new(texts: &[String]) -> Stops {
-        Stops { texts: texts.to_vec(), held: String::new() }
+        Stops {
+            texts: texts.to_vec(),
+            held: String::new(),
+        }
     }
 
     /// Takes more text. Returns what can be shown, and whether a stop text ends it.
     pub fn push(&mut self, text: &str) -> (String, bool) {
         self.held.push_str(text);
-        let first = self.texts.iter().filter_map(|stop| self.held.find(stop.as_str())).min();
+        let first = self
+            .texts
+            .iter()
+            .filter_map(|stop| self.held.find(stop.as_str()))
+            .min();
         if let Some(at) = first {
             self.held.truncate(at);
             return (std::mem::take(&mut self.held), true);
         }
-        let keep = self.texts.iter().map(|stop| overlap(&self.held, stop)).max().unwrap_or(0);
+        let keep = self
+            .texts
+            .iter()
+            .map(|stop| overlap(&self.held, stop))
+            .max()
+            .unwrap_or(0);
         let rest = self.held.split_off(self.held.len() - keep);
         (std::mem::replace(&mut self.held, rest), false)
     }
@@ -32,7 +44,9 @@ impl Stops {
 /// The length of the longest end of `text` with which `stop` begins.
 fn overlap(text: &str, stop: &str) -> usize {
     let ends = stop.char_indices().map(|(at, _)| at).skip(1);
-    ends.filter(|&at| text.ends_with(&stop[..at])).max().unwrap_or(0)
+    ends.filter(|&at| text.ends_with(&stop[..at]))
+        .max()
+        .unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -104,7 +104,10 @@ pub fn parse(fields: &Map<String, Value>) -> Parsed<(Vec<String>, Option<Vec<Str
                 .map(Value::to_string)
                 .collect();
             if chosen.is_empty() {
-                return Err(ApiError::invalid("tool_choice", format!("no tool is named '{name}'")));
+                return Err(ApiError::invalid(
+                    "tool_choice",
+                    format!("no tool is named '{name}'"),
+                ));
             }
             Ok((all, Some(chosen)))
         }
@@ -123,7 +126,10 @@ pub struct Calls {
 
 impl Calls {
     pub fn new(model: &Model) -> Calls {
-        Calls { decoder: tools::Decoder::new(model), found: Vec::new() }
+        Calls {
+            decoder: tools::Decoder::new(model),
+            found: Vec::new(),
+        }
     }
 
     pub fn feed(&mut self, tokens: &[u32]) -> inferlet::Result<()> {
