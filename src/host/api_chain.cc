@@ -3,6 +3,7 @@
 
 #include "host/api.h"
 #include "host/execute.h"
+#include "sched/forced_tokens.h"
 
 namespace pie::host {
 namespace {
@@ -61,22 +62,17 @@ void Connect(Process& process, Chain& chain, Context::Room room,
 
 // Gives the tokens that the text must begin with, and adds them to the input. Then adds drafts.
 Status AddTokensAhead(Process& process, Pass& pass) {
-  constexpr uint64_t kForcedTokens = 64;
   Forward& forward = pass.forward;
   Chain& chain = *forward.chain;
   const auto row = static_cast<uint32_t>(forward.tokens.size()) - 1;
   if (forward.rules) {
-    const uint64_t most = std::min<uint64_t>({kForcedTokens, chain.max_tokens - 1, chain.room});
-    for (const uint32_t token : forward.rules->Forced(static_cast<uint32_t>(most))) {
-      if (std::ranges::binary_search(chain.stops, token)) break;
-      PIE_RETURN_IF_ERROR(forward.rules->Accept(token));
+    for (const uint32_t token : PIE_TRY(GiveForced(chain, *forward.rules, 0, 0))) {
       forward.tokens.push_back(token);
       forward.positions.push_back(forward.positions.back() + 1);
-      ++forward.samples[0].rows[0];
       ++chain.given;
-      --chain.room;
-      chain.give(token, std::nullopt);
     }
+    forward.samples[0].rows[0] += chain.given;
+    chain.room -= chain.given;
   }
   if (chain.given > 0 && !pass.drafts.empty()) {
     return Fail(Code::kInvalid,

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "sched/drafter.h"
+#include "sched/forced_tokens.h"
 #include "sched/pass.h"
 
 namespace pie {
@@ -60,41 +61,38 @@ Result<std::optional<Chain::End>> GiveChosen(ScheduledPass& pass, uint32_t token
   return end;
 }
 
-// How many tokens more the next pass may feed, at most `most`, so that one is left to choose. It
-// feeds `fed` already.
-uint32_t MoreTokens(const ScheduledPass& pass, uint32_t most, uint64_t fed) {
-  const Chain& chain = *pass.forward.chain;
-  const uint32_t left = chain.max_tokens - pass.chained;  // at least 1
+// How many tokens more the next pass may feed, at most `most`, so that one is left to choose. The
+// chain has given `given` tokens, and the pass feeds `fed` already.
+uint32_t MoreTokens(const Chain& chain, uint32_t given, uint32_t most, uint64_t fed) {
+  const uint32_t left = chain.max_tokens - given;  // at least 1
   const uint64_t room = chain.room > fed ? chain.room - fed : 0;
   return static_cast<uint32_t>(std::min<uint64_t>({most, left - 1, room}));
-}
-
-// Gives the tokens that must follow, and appends them to `tokens`.
-Status AppendForced(ScheduledPass& pass, std::vector<uint32_t>& tokens) {
-  Chain& chain = *pass.forward.chain;
-  TokenRules* const rules = pass.forward.rules.get();
-  const uint32_t most = rules == nullptr ? 0 : MoreTokens(pass, kForcedTokens, tokens.size());
-  if (most == 0) return {};
-  for (const uint32_t token : rules->Forced(most)) {
-    if (IsStop(chain, token)) break;
-    PIE_RETURN_IF_ERROR(rules->Accept(token));
-    ++pass.chained;
-    chain.give(token, std::nullopt);
-    tokens.push_back(token);
-  }
-  return {};
 }
 
 std::vector<uint32_t> DraftFor(ScheduledPass& pass) {
   std::vector<uint32_t> draft;
   Chain& chain = *pass.forward.chain;
-  const uint32_t most = chain.drafter ? MoreTokens(pass, kDraftTokens, 0) : 0;
+  const uint32_t most = chain.drafter ? MoreTokens(chain, pass.chained, kDraftTokens, 0) : 0;
   if (most > 0) draft = chain.drafter->Draft(most);
   if (pass.forward.rules) pass.forward.rules->Prepare(draft);
   return draft;
 }
 
 }  // namespace
+
+Result<std::vector<uint32_t>> GiveForced(Chain& chain, TokenRules& rules, uint32_t given,
+                                         uint64_t fed) {
+  std::vector<uint32_t> forced;
+  const uint32_t most = MoreTokens(chain, given, kForcedTokens, fed);
+  if (most == 0) return forced;
+  for (const uint32_t token : rules.Forced(most)) {
+    if (IsStop(chain, token)) break;
+    PIE_RETURN_IF_ERROR(rules.Accept(token));
+    chain.give(token, std::nullopt);
+    forced.push_back(token);
+  }
+  return forced;
+}
 
 Status CheckChain(const Forward& forward) {
   if (!forward.chain) return {};
@@ -179,7 +177,11 @@ Result<bool> FollowOn(ScheduledPass& pass, const std::vector<Slot>& slots, bool 
   }
   if (last || chain.single) return false;
 
-  PIE_RETURN_IF_ERROR(AppendForced(pass, tokens));
+  if (forward.rules) {
+    const auto forced = PIE_TRY(GiveForced(chain, *forward.rules, pass.chained, tokens.size()));
+    pass.chained += static_cast<uint32_t>(forced.size());
+    tokens.insert(tokens.end(), forced.begin(), forced.end());
+  }
   if (chain.drafter) {
     for (size_t i = 1; i < tokens.size(); ++i) chain.drafter->Add(tokens[i]);
   }
