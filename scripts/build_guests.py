@@ -115,7 +115,8 @@ def make(guest: Guest) -> Outcome:
 
 
 def make_all(guests: Iterable[Guest]) -> list[Outcome]:
-    """Builds the guests that are out of date, one per core at a time. Prints a line for each."""
+    """Builds the guests that are out of date, one per core at a time, prints a line for each, and
+    puts those that come with the engine where it looks for them."""
     OUT.mkdir(parents=True, exist_ok=True)
     outcomes = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -126,12 +127,12 @@ def make_all(guests: Iterable[Guest]) -> list[Outcome]:
                 print(f"  {outcome.guest.name}: FAILED\n{_indented(outcome.error)}", flush=True)
             elif outcome.how != "unchanged":
                 print(f"  {outcome.guest.name}: {outcome.how}", flush=True)
+    _ship(outcomes)
     _prune()
     return outcomes
 
 
-def ship(outcomes: Iterable[Outcome]) -> None:
-    """Puts the guests that come with the engine where it looks for them."""
+def _ship(outcomes: Iterable[Outcome]) -> None:
     for outcome in outcomes:
         guest = outcome.guest
         if guest.name in SHIPPED and not outcome.error:
@@ -230,7 +231,6 @@ def main() -> int:
         print("\n".join(guest.name for guest in guests))
         return 0
     outcomes = make_all(guests)
-    ship(outcomes)
     failed = [outcome.guest.name for outcome in outcomes if outcome.error]
     print(f"guests: {len(outcomes) - len(failed)} ready" + f", {len(failed)} failed" * bool(failed))
     return 1 if failed else 0
