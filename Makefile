@@ -17,7 +17,7 @@ SEEDS ?= 1000
 export CUDA
 
 ##@ Use
-.PHONY: build setup demo
+.PHONY: build setup demo docs
 build: setup ## build everything, optimised: build/bin/pie and build/bin/bakery (the default); CUDA=1: for GPUs too
 	@test -f build/release/build.ninja || cmake --preset release
 	@$(if $(CUDA),cmake --preset release -DPIE_CUDA=ON >/dev/null)
@@ -31,6 +31,10 @@ demo: setup ## build an inferlet and run it on the default model, streaming (PRO
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build build/release --target pie
 	@scripts/demo.sh "$(PROMPT)"
+
+docs: setup ## build the site of all guides and references: build/site/index.html
+	@$(PYTHON) scripts/build_reference.py
+	@$(PYTHON) scripts/build_docs.py
 
 ##@ Install
 .PHONY: install dist

@@ -38,7 +38,7 @@ python_minimum=3.11
 build_packages=(ca-certificates cmake ninja-build g++ mold pkg-config libcli11-dev
   nlohmann-json3-dev libtomlplusplus-dev libspdlog-dev libfmt-dev libgtest-dev libboost-dev
   libmsgpack-cxx-dev libsqlite3-dev libssl-dev)
-inferlet_packages=(ca-certificates python3 python3-venv)
+inferlet_packages=(ca-certificates python3 python3-venv gcc libc6-dev)   # cargo links with gcc
 check_packages=(clang-format-19 clang-tidy-19)
 
 warnings=()   # each names something that will not work; the rest does
