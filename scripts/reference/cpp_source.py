@@ -53,12 +53,10 @@ def _with_examples(lines: list[str]) -> str:
 
 
 def _end_of_namespace(lines: list[str], start: int) -> int:
-    """Only a short namespace closes without saying so: nothing in it closes at the margin before."""
+    """A namespace says so where it closes, except one of a few lines."""
     for number in range(start, len(lines)):
-        closes = lines[number].startswith("}")
-        if closes and (
-            "namespace" in lines[number] or (lines[number] == "}" and number < start + 4)
-        ):
+        line = lines[number]
+        if line.startswith("}") and ("namespace" in line or number < start + 4):
             return number
     return len(lines) - 1
 
