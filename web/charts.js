@@ -17,6 +17,7 @@ export class Chart {
   #points = []; // [time, value of each line or undefined]
   #now;
   #lines;
+  #dots;
   #most;
   #show;
   #svg;
@@ -26,13 +27,14 @@ export class Chart {
   constructor(place, label, lines, show) {
     this.#show = show;
     this.#lines = lines.map((_, index) => svg('path', { class: `line line-${index}` }));
+    this.#dots = lines.map((_, index) => svg('path', { class: `dots line-${index}` }));
     this.#svg = svg('svg', {
       viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label,
     });
     for (const y of [0.5, HEIGHT / 2, HEIGHT - 0.5]) {
       this.#svg.append(svg('line', { x1: 0, x2: WIDTH, y1: y, y2: y, class: 'grid' }));
     }
-    this.#svg.append(...this.#lines.toReversed());
+    this.#svg.append(...this.#lines.toReversed(), ...this.#dots.toReversed());
     this.#value = make('span', { class: 'value' }, '–');
     this.#note = make('span', { class: 'muted small' });
     this.#most = make('span', { class: 'most muted small' });
@@ -65,21 +67,18 @@ export class Chart {
     const top = nice(highest);
     say(this.#most, highest > 0 ? this.#show(top) : '');
     this.#lines.forEach((line, index) => {
-      let path = '';
-      let open = false;
-      for (const [time, values] of this.#points) {
-        const value = values[index];
-        if (value === undefined) {
-          open = false;
-          continue;
-        }
+      let [path, dots] = ['', ''];
+      this.#points.forEach(([time, values], at) => {
+        if (values[index] === undefined) return;
         const x = WIDTH * (1 - (this.#now - time) / SPAN_MS);
-        const y = HEIGHT - 1 - (value / top) * (HEIGHT - 3);
-        // A point without neighbours is a short line, or it would not be seen.
-        path += open ? `L${x.toFixed(1)} ${y.toFixed(1)}` : `M${(x - 0.6).toFixed(1)} ${y.toFixed(1)}h0.6`;
-        open = true;
-      }
+        const y = HEIGHT - 1 - (values[index] / top) * (HEIGHT - 3);
+        const has = (other) => this.#points[other]?.[1][index] !== undefined;
+        if (has(at - 1)) path += `L${x.toFixed(1)} ${y.toFixed(1)}`;
+        else if (has(at + 1)) path += `M${x.toFixed(1)} ${y.toFixed(1)}`;
+        else dots += `M${x.toFixed(1)} ${y.toFixed(1)}h0.01`; // a line of one point would not be seen
+      });
       line.setAttribute('d', path);
+      this.#dots[index].setAttribute('d', dots);
     });
   }
 }

@@ -9,7 +9,7 @@ export class Live {
   #tokens = new Chart(byId('chart-tokens'), 'Tokens per second over two minutes', ['computed'], count);
   #ttft = new Chart(byId('chart-ttft'), 'Time to first token over two minutes', ['median', 'p95'], milliseconds);
   #tpot = new Chart(byId('chart-tpot'), 'Time per output token over two minutes', ['median', 'p95'], milliseconds);
-  #price = new Chart(byId('chart-price'), 'Price of a page over two minutes', ['price'], (n) => n.toFixed(n < 1 ? 3 : 2));
+  #price = new Chart(byId('chart-price'), 'Price of a page over two minutes', ['price'], (n) => (n === 0 ? '0' : n.toPrecision(3)));
   #timeline = new Timeline();
   #hues = new Hues();
   #stream;

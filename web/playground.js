@@ -40,9 +40,10 @@ export class Playground {
     const chosen = byId('program').value;
     if (!chosen) return;
     const program = await this.#feed.ask('program', chosen);
-    this.#parameters = program.parameters;
+    // What has to be given comes first.
+    this.#parameters = program.parameters.toSorted((a, b) => Number(a.optional) - Number(b.optional));
     say(byId('about'), program.description);
-    byId('parameters').replaceChildren(...program.parameters.map(field));
+    byId('parameters').replaceChildren(...this.#parameters.map(field));
   }
 
   #input() {

@@ -45,6 +45,10 @@ export class Stream {
 
   async #look(processId) {
     let seen;
+    if (document.hidden) {
+      this.#timer = setTimeout(() => void this.#look(processId), EVERY_MS);
+      return;
+    }
     try {
       seen = await this.#feed.ask('output', `${processId} ${this.#from}`);
     } catch {

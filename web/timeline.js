@@ -47,7 +47,7 @@ export class Timeline {
     return (
       `Last 20 seconds: ${count(batches)} batches, ${(sum(3) / batches).toFixed(1)} sequences and ` +
       `${(sum(4) / batches).toFixed(1)} tokens each on average, ${milliseconds(sum(1) / batches / 1000)} each. ` +
-      'Dark: one token a sequence. Light: tokens of prompts and drafts.'
+      'Strong: one token a sequence. Pale: further tokens, of prompts and drafts.'
     );
   }
 }

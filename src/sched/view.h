@@ -6,7 +6,6 @@
 // batches. Other threads read the last complete view and never wait.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -149,7 +149,8 @@ void Session::Sent(const Outlet* outlet) {
 void Session::KeepForWatchers(const Event& event) {
   if (std::chrono::steady_clock::now() - *watched_at_ > kWatchedFor) {
     watched_at_.reset();
-    watched_before_ += std::exchange(watched_text_, {}).size();
+    // One more than there was, so that a watcher who comes back knows of the gap.
+    watched_before_ += std::exchange(watched_text_, {}).size() + 1;
     watched_charge_.Release();
     return;
   }
@@ -167,7 +168,7 @@ Session::Seen Session::Look(uint64_t from) {
   std::lock_guard lock(mutex_);
   const bool first = !watched_at_;
   watched_at_ = std::chrono::steady_clock::now();
-  if (first) {
+  if (first && from == 0) {
     for (const Event& event : events_) KeepForWatchers(event);
   }
   Seen seen{.next = watched_before_ + watched_text_.size()};
