@@ -10,7 +10,6 @@ import re
 import subprocess
 import threading
 from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,25 +21,16 @@ from raw_client import LIMIT_S, RawClient
 PROGRAMS = {
     "hello-rust": "inferlets/hello/rust/Pie.toml",
     "serve-watched-rust": "tests/serve/watched/rust/Pie.toml",
+    "remember-rust": "inferlets/remember/rust/Pie.toml",
+    "e2e-adapter-script": "tests/e2e/adapter-script/Pie.toml",
 }
 SLOW = {"word": "pie", "forks": 3, "pause_s": 0.05}
 
 
-def apart(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Runs a coroutine on another thread: playwright has an event loop on this one."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result(LIMIT_S)
-
-
 def install(server: Serving, token: str | None = None) -> None:
-    async def run() -> None:
-        async with await RawClient.connect(server.uri, None if token else "local") as client:
-            if token:
-                await client.ask("auth_by_token", token=token)
-            for name, manifest in PROGRAMS.items():
-                await client.install(component(name), (ROOT / manifest).read_text())
-
-    apart(run())
+    with connected(server, token=token) as (client, on):
+        for name, manifest in PROGRAMS.items():
+            on(client.install(component(name), (ROOT / manifest).read_text()))
 
 
 @pytest.fixture(scope="module")
@@ -118,31 +108,40 @@ def visit(chromium):
 
 
 @contextmanager
-def running(server: Serving, user: str = "local", token: str | None = None, **more) -> Iterator:
-    """Another client of the same server, which runs the slow program meanwhile."""
+def connected(server: Serving, user: str = "local", token: str | None = None) -> Iterator:
+    """Another client of the same server, and what runs its coroutines."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
-    def on(coroutine):
+    def on(coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(LIMIT_S)
 
     client = on(RawClient.connect(server.uri, None if token else user))
     if token:
         on(client.ask("auth_by_token", token=token))
-    process = on(client.launch("watched", json.dumps({**SLOW, **more})))
+    try:
+        yield client, on
+    finally:
+        on(client.close())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
-    def stop() -> list[tuple[str, str]]:
-        """Tells the program to stop, and returns all its events."""
-        on(client.ask("signal_process", process_id=process, message="stop"))
-        return on(client.until_end(process))
 
-    yield process, stop
-    on(client.request("terminate_process", process_id=process))
-    on(client.close())
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+@contextmanager
+def running(server: Serving, user: str = "local", token: str | None = None, **more) -> Iterator:
+    """The slow program runs meanwhile, launched by another client."""
+    with connected(server, user, token) as (client, on):
+        process = on(client.launch("watched", json.dumps({**SLOW, **more})))
+
+        def stop() -> list[tuple[str, str]]:
+            """Tells the program to stop, and returns all its events."""
+            on(client.ask("signal_process", process_id=process, message="stop"))
+            return on(client.until_end(process))
+
+        yield process, stop
+        on(client.request("terminate_process", process_id=process))
 
 
 def get(server: Serving, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -401,20 +400,39 @@ def test_two_users_see_their_own_things_only(guarded, visit):
         grace.view("Library")
         grace.sees("#programs", "hello@0.1.0")  # programs are for everybody
 
-        async def ask_for_output() -> dict:
-            async with await RawClient.connect(guarded.uri, None) as client:
-                await client.ask("auth_by_token", token=keys["grace"])
-                seen = json.loads(await client.ask("query", subject="watch", record=""))
-                refused = await client.request("query", subject="output", record=f"{process} 0")
-                return {"refused": not refused["ok"], "seen": json.dumps(seen)}
-
-        asked = apart(ask_for_output())
-        assert asked["refused"] and "adasword" not in asked["seen"] and process not in asked["seen"]
+        with connected(guarded, token=keys["grace"]) as (client, on):
+            seen = on(client.ask("query", subject="watch", record=""))
+            assert "adasword" not in seen and process not in seen
+            refused = on(client.request("query", subject="output", record=f"{process} 0"))
+            assert not refused["ok"]
     ada.page.get_by_role("button", name="Log out").click()
     ada.sees("#login", "Paste an API key")
     assert "adasword" not in ada.page.content()
     ada.page.reload()
     ada.sees("#login", "Paste an API key")
+
+
+def test_the_library_lists_the_users_own_things(guarded, visit):
+    mary, dorothy = visit(guarded), visit(guarded)
+    keys = [key_of(guarded, user) for user in ("mary", "dorothy")]
+    tuned = {"do": "initialize", "rank": 2, "alpha": 4.0, "population": 4, "mu": 0.5, "sigma": 0.25}
+    steps = [{"do": "create", "name": "marys-adapter"}, tuned]
+    with connected(guarded, token=keys[0]) as (client, on):
+        asked = {"prompt": "hello", "name": "marys-snapshot", "max_tokens": 8}
+        for program, given in (("remember", asked), ("adapter-script", {"steps": steps})):
+            ended = on(client.until_end(on(client.launch(program, json.dumps(given)))))
+            assert ended[-1][0] == "return", ended
+        on(client.ask("register_mcp_server", name="marys-server", transport="stdio"))
+        for page, key in zip((mary, dorothy), keys, strict=True):
+            page.page.fill("#key", key)
+            page.page.get_by_role("button", name="Log in").click()
+            page.view("Library")
+            page.sees("#programs", "remember@0.1.0")
+        for part, name in (("snapshots", "snapshot"), ("adapters", "adapter"), ("mcp", "server")):
+            mary.sees(f"#{part}", f"marys-{name}")
+        assert "marys" not in dorothy.page.content()
+    mary.page.get_by_role("button", name="Refresh").click()
+    mary.sees("#mcp", "None of your connected clients")
 
 
 def test_a_reload_keeps_the_login_of_the_tab_only(guarded, visit):
