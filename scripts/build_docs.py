@@ -28,7 +28,10 @@ LANGUAGES = {
     **{"typescript": "TypeScript", "ts": "TypeScript", "javascript": "JavaScript"},
 }
 # The guides in the order in which a newcomer reads them; those that are not named follow.
-GUIDES = ("getting-started", "installing", "writing-inferlets", "running", "serving", "clients")
+GUIDES = (
+    *("getting-started", "installing", "writing-inferlets", "running"),
+    *("serving", "page", "clients"),
+)
 
 _LINK = re.compile(r"(!?)\[([^\]\n]*)\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```\n", re.MULTILINE | re.DOTALL)

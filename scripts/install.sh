@@ -62,8 +62,8 @@ home=$(mktemp -d)
 PIE_HOME=$home "$prefix/bin/pie" config init >/dev/null
 mv "$home/config.toml" "$share/config.example.toml"
 rmdir "$home"
-cp -r README.md CHANGELOG.md SECURITY.md LICENSE docs/guide docs/reference "$documents/"
-build/venv/bin/python scripts/licences.py >"$documents/LICENCES.txt"
+cp -r README.md CHANGELOG.md SECURITY.md LICENSE docs/guide docs/reference docs/images "$documents/"
+PYTHONPATH=bakery/src build/venv/bin/python scripts/licences.py >"$documents/LICENCES.txt"
 
 if [ -n "${archive:-}" ]; then
   tar -C "$work" --sort=name --owner=0 --group=0 -czf "build/$name.tar.gz" "$name"

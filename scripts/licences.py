@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Prints the licences of everything that is linked into `pie` and its inferlets.
+"""Prints the licences of everything that is linked into `pie`, its inferlets and its page.
 
 Rust crates are taken from the dependency graphs that cargo resolved, with the licence files that
-their authors published. Debian packages are taken from the copyright files that they install.
+their authors published, and so are the npm packages of the JavaScript client, which the page uses.
+Debian packages are taken from the copyright files that they install.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+import build_clients
+
 ROOT = Path(__file__).resolve().parents[1]
 CRATES = ("bridge", "sdk/rust")  # the shipped inferlets use what the SDK uses
 # The packages of scripts/setup.sh whose code ends in the program, as headers or as libraries.
@@ -21,6 +24,7 @@ DEBIAN = (
     *("libcli11-dev", "nlohmann-json3-dev", "libtomlplusplus-dev", "libfmt-dev", "libboost-dev"),
     *("libsqlite3-dev", "libssl-dev", "libstdc++6", "libgcc-s1"),
 )
+NPM = ("@msgpack/msgpack", "@noble/hashes")  # of client/javascript, in a browser
 RULE = "=" * 100
 
 
@@ -70,13 +74,16 @@ def main() -> int:
     print("Software that is linked into pie and into the inferlets shipped with it\n")
     for crate in crates:
         print(f"  {crate.name} {crate.version}: {crate.licence}")
-    for package in DEBIAN:
-        print(f"  {package} (Debian): see below")
+    for package in (*NPM, *DEBIAN):
+        print(f"  {package}: see below")
 
     users = defaultdict(list)
     for crate in crates:
         for text in texts_of(crate):
             users[text].append(f"{crate.name} {crate.version}")
+    modules = build_clients.javascript_modules()
+    for package in NPM:
+        users[(modules / package / "LICENSE").read_text().strip()].append(package)
     for package in DEBIAN:
         notice = Path("/usr/share/doc", package, "copyright")
         if not notice.is_file():

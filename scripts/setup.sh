@@ -3,7 +3,7 @@
 # run again at any time, and by several people at once.
 #
 #   scripts/setup.sh          installs what building and testing need
-#   scripts/setup.sh test     also installs a browser and ssh-keygen, which tests of clients need
+#   scripts/setup.sh test     also installs a browser and ssh-keygen, which tests of clients and of the page need
 #   scripts/setup.sh check    also installs what `make check` needs, such as clang-tidy and clippy
 #   pie setup                 in an installation: installs what building inferlets needs
 #

@@ -74,5 +74,5 @@ setup_browser() {
   if [ "$phase" != test ] || has_browser; then return 0; fi
   say browser "installing chromium"
   if apt_offers chromium && apt_install chromium; then return 0; fi
-  say browser "there is none: one test of the JavaScript client will be skipped"
+  say browser "there is none: tests of the page, and one of the JavaScript client, will be skipped"
 }

@@ -19,6 +19,7 @@ constexpr std::string_view kKeys[] = {
     "server.tls_cert",
     "server.tls_key",
     "server.routes",
+    "server.page",
     "auth.enabled",
     "telemetry.json_logs",
     "telemetry.log_level",

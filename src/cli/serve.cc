@@ -67,6 +67,9 @@ void PrintBanner(const server::Server& server, const ServerConfig& config, host:
   }
   fmt::print("  programs  {} installed in {}/programs\n", programs, HomeDir());
   const std::string web = scheme == "ws" ? "http" : "https";
+  if (!config.server.page.empty()) {
+    fmt::print("  page      {}://{}:{}/\n", web, host, server.port());
+  }
   for (const auto& [prefix, program] : config.server.routes) {
     fmt::print("  route     {}://{}:{}{}: {}\n", web, host, server.port(), prefix, program);
   }
@@ -142,6 +145,7 @@ Result<int> ServeChecked(const ServeOptions& options) {
     }
   }
   const size_t programs = PIE_TRY(registry->List()).size();
+  if (config.page) config.server.page = PIE_TRY(server::Page::Read(WebDir()));
   server::Auth auth(config.auth, HomeDir() + "/authorized_users.toml",
                     HomeDir() + "/api_tokens.toml");
   if (config.auth) PIE_TRY(server::Users(HomeDir() + "/authorized_users.toml").Read());

@@ -36,6 +36,7 @@ Result<ServerConfig> ReadServerConfig(const std::string& given) {
   server.Read("tls_cert", &options.tls_cert);
   server.Read("tls_key", &options.tls_key);
   server.Read("routes", &options.routes);
+  server.Read("page", &config.page);
   for (const auto& [prefix, program] : options.routes) {
     if (!prefix.starts_with('/') || prefix.starts_with("/apps")) {
       return Fail(Code::kInvalid,

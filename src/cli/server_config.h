@@ -13,6 +13,7 @@ struct ServerConfig {
   // The OpenAI API is an inferlet; `server.routes` in the config replaces this table.
   server::ServerOptions server{.routes = {{"/v1", "openai"}}};
   bool auth = false;
+  bool page = true;  // a page for browsers at the root
   bool json_logs = false;
   std::string log_level = "info";
 };

@@ -16,12 +16,20 @@ std::string ReadWhole(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
+std::string SharedFolder(std::string_view name) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "" : (self.parent_path().parent_path() / "share/pie" / name).string();
+}
+
 }  // namespace
 
 std::string ShippedDir() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "" : (self.parent_path().parent_path() / "share/pie/inferlets").string();
+  return SharedFolder("inferlets");
+}
+
+std::string WebDir() {
+  return SharedFolder("web");
 }
 
 Result<bool> InstallShipped(server::Registry& registry, std::string_view name) {

@@ -14,6 +14,9 @@ namespace pie::cli {
 // ../share/pie/inferlets. It may be missing.
 std::string ShippedDir();
 
+// The folder of the page that a browser gets from a server: ../share/pie/web. It may be missing.
+std::string WebDir();
+
 // Installs one of them, unless this very version is installed. Returns whether it is there.
 Result<bool> InstallShipped(server::Registry& registry, std::string_view name);
 

@@ -290,4 +290,13 @@ std::vector<AdapterStore::Entry> AdapterStore::List() const {
   return entries;
 }
 
+std::vector<AdapterStore::Entry> AdapterStore::ListOf(std::string_view user, size_t most) const {
+  std::vector<Entry> entries;
+  for (const fs::path& path : Below(FolderOf(user))) {
+    if (entries.size() == most) break;
+    if (path.extension() == kExtension) entries.push_back(Describe(path));
+  }
+  return entries;
+}
+
 }  // namespace pie::host

@@ -46,6 +46,8 @@ class AdapterStore {
   Status Delete(const Key& key) const;
   bool Exists(const Key& key) const;
   std::vector<Entry> List() const;
+  // Those of one user, `most` at most.
+  std::vector<Entry> ListOf(std::string_view user, size_t most) const;
 
   // The content of a store's file, and of a PEFT folder with the same tensors.
   static Result<std::string> Encode(const Key& key, const Content& content,

@@ -280,6 +280,36 @@ void Adapters::Release(const Ptr& adapter, WorkQueue& work) {
   });
 }
 
+std::vector<Adapters::Listed> Adapters::List(std::string_view user, size_t most) const {
+  std::map<std::pair<std::string, std::string>, Listed> listed;  // by model and name
+  if (store_) {
+    for (const AdapterStore::Entry& entry : store_->ListOf(user, most)) {
+      if (!entry.problem.empty()) continue;
+      listed[{entry.model, entry.name}] = {
+          .name = entry.name, .model = entry.model, .bytes = entry.bytes};
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, adapter] : loaded_) {
+      if (std::get<0>(key) != user) continue;
+      const auto version = adapter->current();
+      if (!version) continue;
+      const std::string& model = models_[adapter->model()].name;
+      Listed& entry = listed[{model, adapter->name()}];
+      if (entry.bytes == 0) entry.bytes = (*version)->bytes();
+      entry.name = adapter->name();
+      entry.model = model;
+      entry.resident = true;
+    }
+  }
+  std::vector<Listed> all;
+  for (auto& [key, entry] : listed) {
+    if (all.size() < most) all.push_back(std::move(entry));
+  }
+  return all;
+}
+
 AdapterStats Adapters::stats() const {
   AdapterStats stats{.loads = loads_, .evictions = evictions_, .updates = updates_};
   const std::lock_guard lock(mutex_);

@@ -110,6 +110,13 @@ class Adapters {
   // A holder has let go of it. What is not written yet is written by `work`.
   void Release(const Ptr& adapter, WorkQueue& work);
 
+  struct Listed {
+    std::string name, model;
+    uint64_t bytes = 0;
+    bool resident = false;  // in memory
+  };
+  // The user's adapters, `most` at most. Reads files.
+  std::vector<Listed> List(std::string_view user, size_t most) const;
   AdapterStats stats() const;
 
  private:

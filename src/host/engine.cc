@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "base/random.h"
@@ -340,6 +342,27 @@ void Engine::Forget(const Process& process) {
     running_.erase(process.id_.value);
   }
   if (process.has_place_) places_.Leave(process.user_->name);
+}
+
+std::vector<ProcessInfo> Engine::ProcessesOf(std::string_view user) {
+  std::vector<ProcessInfo> found;
+  std::vector<std::shared_ptr<Process>> parents;  // destroyed after unlocking
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [number, process] : running_) {
+      if (process->options_.username != user) continue;
+      const auto& parent = parents.emplace_back(process->options_.parent.lock());
+      found.push_back({.number = number,
+                       .id = process->id_text_,
+                       .program = process->options_.program,
+                       .parent = parent ? parent->id_text_ : "",
+                       .waits = !process->has_place_,
+                       .launched_ns = process->launched_ns_,
+                       .tokens = process->pace_->tokens()});
+    }
+  }
+  std::ranges::sort(found, std::greater<>(), &ProcessInfo::number);
+  return found;
 }
 
 EngineStats Engine::stats() {

@@ -67,6 +67,17 @@ struct EngineStats {
   size_t topics = 0;
 };
 
+// A process that has not ended, as its user sees it.
+struct ProcessInfo {
+  uint64_t number = 0;  // in the order of launches; AccountView::owner
+  std::string id;
+  std::string program;
+  std::string parent;  // the id of the process that launched it; empty: none did
+  bool waits = false;  // for a place
+  int64_t launched_ns = 0;
+  uint64_t tokens = 0;
+};
+
 class Engine {
  public:
   static Result<std::unique_ptr<Engine>> Start(EngineOptions options);
@@ -132,6 +143,8 @@ class Engine {
   void Forget(const Process& process);
 
   EngineStats stats();
+  // The user's processes that have not ended, the newest first.
+  std::vector<ProcessInfo> ProcessesOf(std::string_view user);
   // Waits until no process runs and the schedulers are idle. Returns false after `timeout_ms`.
   bool WaitIdle(int timeout_ms);
 

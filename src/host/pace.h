@@ -26,7 +26,7 @@ class Pace {
 
   void OnTokens(int64_t now) {
     const int64_t before = last_ns_.exchange(now, std::memory_order_relaxed);
-    const bool first = !any_.exchange(true, std::memory_order_relaxed);
+    const bool first = tokens_.fetch_add(1, std::memory_order_relaxed) == 0;
     (first ? metrics_->first_token : metrics_->next_token).Add(now - before);
   }
   // Called when the guest asks for the output of a pass.
@@ -36,10 +36,13 @@ class Pace {
     metrics_->last_wake_up_ns.store(took, std::memory_order_relaxed);
   }
 
+  // How often there were tokens.
+  uint64_t tokens() const { return tokens_.load(std::memory_order_relaxed); }
+
  private:
   const std::shared_ptr<PaceMetrics> metrics_;
   std::atomic<int64_t> last_ns_;
-  std::atomic<bool> any_ = false;
+  std::atomic<uint64_t> tokens_ = 0;
 };
 
 }  // namespace pie::host

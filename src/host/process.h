@@ -256,15 +256,16 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   const std::shared_ptr<ByteBudget>
       memory_;  // memory of the engine that the guest causes to be allocated
   std::unique_ptr<Handles> handles_;
-  std::unique_ptr<Wallet> wallet_ = std::make_unique<Wallet>();
+  std::unique_ptr<Wallet> wallet_ = std::make_unique<Wallet>(id_.value);
   std::shared_ptr<Mailbox> inbox_, files_;
   Charge place_in_table_, input_;  // for the process itself, and for its input
   Charge linear_;                  // for its linear memories
   Charge exit_charge_;             // for its return value
   const std::shared_ptr<Pace> pace_;
+  const int64_t launched_ns_ = SteadyClock::Get().NowNs();
   uint64_t draws_ = 0;  // the next number of SetDrawsAside
   std::string scratch_dir_, data_dir_;
-  bool has_place_ = false;  // the process has a place among those that run
+  std::atomic<bool> has_place_ = false;  // the process has a place among those that run
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;

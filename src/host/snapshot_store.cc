@@ -60,6 +60,19 @@ std::vector<fs::path> FoldersOf(const std::string& root) {
   return folders;
 }
 
+SnapshotStore::Entry Describe(const fs::path& path) {
+  SnapshotStore::Entry entry{.path = path};
+  const auto file = SnapshotFile::Open(path);
+  if (!file) {
+    entry.problem = file.error().text;
+    return entry;
+  }
+  entry.info = (*file)->info();
+  entry.tokens = (*file)->rows().size();
+  entry.bytes = (*file)->bytes();
+  return entry;
+}
+
 }  // namespace
 
 Status CheckSnapshotName(std::string_view name) {
@@ -172,18 +185,16 @@ Status SnapshotStore::Commit(const Key& key, SnapshotWriter writer, uint64_t byt
 std::vector<SnapshotStore::Entry> SnapshotStore::List() const {
   std::vector<Entry> entries;
   for (const fs::path& folder : FoldersOf(root_)) {
-    for (const fs::path& path : FilesOf(folder)) {
-      Entry entry{.path = path};
-      auto file = SnapshotFile::Open(path);
-      if (file) {
-        entry.info = (*file)->info();
-        entry.tokens = (*file)->rows().size();
-        entry.bytes = (*file)->bytes();
-      } else {
-        entry.problem = file.error().text;
-      }
-      entries.push_back(std::move(entry));
-    }
+    for (const fs::path& path : FilesOf(folder)) entries.push_back(Describe(path));
+  }
+  return entries;
+}
+
+std::vector<SnapshotStore::Entry> SnapshotStore::ListOf(std::string_view user, size_t most) const {
+  std::vector<Entry> entries;
+  for (const fs::path& path : FilesOf(FolderOf(user))) {
+    if (entries.size() == most) break;
+    entries.push_back(Describe(path));
   }
   return entries;
 }

@@ -45,6 +45,8 @@ class SnapshotStore {
   Status Commit(const Key& key, SnapshotWriter writer, uint64_t bytes) const;
 
   std::vector<Entry> List() const;
+  // The snapshots of one user, at most `most` of them.
+  std::vector<Entry> ListOf(std::string_view user, size_t most) const;
   // Removes files that killed processes left behind.
   void RemoveAbandoned() const;
 

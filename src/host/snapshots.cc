@@ -129,6 +129,29 @@ Status Snapshots::Delete(std::string_view user, uint32_t model, std::string_view
   return {};
 }
 
+std::vector<Snapshots::Listed> Snapshots::List(std::string_view user, size_t most) const {
+  std::vector<Listed> listed;
+  if (store_) {
+    for (const SnapshotStore::Entry& entry : store_->ListOf(user, most)) {
+      if (!entry.problem.empty()) continue;
+      listed.push_back({.name = entry.info.name,
+                        .model = entry.info.model,
+                        .tokens = entry.tokens,
+                        .bytes = entry.bytes,
+                        .saved_at = entry.info.saved_at});
+    }
+    return listed;
+  }
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, context] : kept_) {
+    if (listed.size() == most) break;
+    const auto& [owner, model, name] = key;
+    if (owner != user) continue;
+    listed.push_back({.name = name, .model = {}, .tokens = context->tokens()});
+  }
+  return listed;
+}
+
 size_t Snapshots::size() const {
   std::lock_guard lock(mutex_);
   return kept_.size();

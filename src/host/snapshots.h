@@ -54,6 +54,16 @@ class Snapshots {
                                         std::string_view name, const CacheSalt& salt = {});
   Status Delete(std::string_view user, uint32_t model, std::string_view name);
 
+  struct Listed {
+    std::string name;
+    std::string model;  // of a snapshot in a file, as the rest
+    uint32_t tokens = 0;
+    uint64_t bytes = 0;
+    int64_t saved_at = 0;  // seconds since 1970
+  };
+  // The user's snapshots, `most` at most. Reads files.
+  std::vector<Listed> List(std::string_view user, size_t most) const;
+
   size_t size() const;                              // in memory
   uint64_t saved() const { return saved_.load(); }  // to files, by this engine
 

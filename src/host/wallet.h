@@ -2,6 +2,7 @@
 // use of its model and closed with the wallet. One thread at a time may use a wallet.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 
@@ -11,7 +12,8 @@ namespace pie::host {
 
 class Wallet {
  public:
-  Wallet() = default;
+  // `owner` is the process's number.
+  explicit Wallet(uint64_t owner) : owner_(owner) {}
   ~Wallet() {
     for (const auto& [scheduler, account] : accounts_) scheduler->CloseAccount(account.id);
   }
@@ -38,11 +40,13 @@ class Wallet {
     Account& account = place->second;
     if (fresh) {
       account.view = std::make_shared<AccountView>();
+      account.view->owner = owner_;
       account.id = scheduler.OpenAccount(account.view);
     }
     return account;
   }
 
+  const uint64_t owner_;
   std::map<Scheduler*, Account> accounts_;
 };
 

@@ -76,6 +76,8 @@ struct CloseAccount {
 struct UseMeanwhile {
   std::shared_ptr<Meanwhile> meanwhile;
 };
+// Somebody wants a new view.
+struct Look {};
 // Signals the fence when everything that was asked for before it is done.
 struct Await {
   std::shared_ptr<Fence> fence;
@@ -86,6 +88,6 @@ struct Await {
 using Command =
     std::variant<command::Create, command::Fork, command::Truncate, command::Suspend, command::Drop,
                  command::Execute, command::Read, command::Own, command::OpenAccount,
-                 command::CloseAccount, command::UseMeanwhile, command::Await>;
+                 command::CloseAccount, command::UseMeanwhile, command::Look, command::Await>;
 
 }  // namespace pie

@@ -93,6 +93,7 @@ bool RestoredBefore(const Standing& a, const Standing& b);
 
 // An account as other threads read it. It may trail by a step.
 struct AccountView {
+  uint64_t owner = 0;  // a number of the account's opener, who sets it before the account is opened
   std::atomic<Credits> balance = 0;
   std::atomic<Credits> dividend = 0;  // of the last tick
 };
@@ -116,6 +117,7 @@ class Market {
   Credits price() const { return price_; }  // of the last tick
   Credits balance(AccountId id) const;
   Credits dividend(AccountId id) const;
+  uint64_t owner(AccountId id) const;  // AccountView::owner; 0: there is no such account
   bool defaulted(AccountId id) const;
 
   // The law above.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "sched/queue.h"
 #include "sched/read_cost.h"
 #include "sched/step_loop.h"
@@ -36,7 +37,8 @@ struct Scheduler::Impl {
   StepLoop loop;
   std::atomic<uint64_t> next_sequence = 1;
   std::atomic<uint64_t> next_account = 1;
-  std::thread thread;  // last: it uses the rest
+  std::atomic<int64_t> asked_ns = 0;  // when a view was last asked for
+  std::thread thread;                 // last: it uses the rest
 };
 
 Scheduler::Scheduler(std::unique_ptr<Backend> backend, SchedulerOptions options)
@@ -125,6 +127,18 @@ void Scheduler::Execute(Forward forward) {
   pass->forward = std::move(forward);
   if (pass->forward.chain) pass->chained = pass->forward.chain->given;
   impl_->queue.Push(command::Execute{std::move(pass)});
+}
+
+std::shared_ptr<const View> Scheduler::Watch() const {
+  constexpr int64_t kPauseNs = 200'000'000;
+  const int64_t now_ns = SteadyClock::Get().NowNs();
+  int64_t asked_ns = impl_->asked_ns.load(std::memory_order_relaxed);
+  // A queue that is nearly full could make the caller wait, and then there is enough to do anyway.
+  if (now_ns - asked_ns >= kPauseNs && impl_->queue.size() < limits::kQueuedCommands / 2 &&
+      impl_->asked_ns.compare_exchange_strong(asked_ns, now_ns)) {
+    impl_->queue.Push(command::Look{});
+  }
+  return impl_->loop.view();
 }
 
 SchedulerStats Scheduler::stats() const {

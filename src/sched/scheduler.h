@@ -33,6 +33,8 @@
 
 namespace pie {
 
+struct View;
+
 // One pass, as asked for. The tokens extend the sequence. `Validate` (pass.h) has found it valid.
 struct Forward {
   SequenceId sequence;
@@ -143,6 +145,9 @@ class Scheduler {
   void Read(SequenceId, uint32_t first_page, uint32_t pages,
             std::move_only_function<void(Result<KvContent>)> done);
 
+  // The last view that was made (view.h), which may be old, or null. Asks the step thread for a new
+  // one, a few times a second at most. Never waits.
+  std::shared_ptr<const View> Watch() const;
   SchedulerStats stats() const;  // may trail the step thread by a step
   // Waits until everything asked for so far is done (tests, shutdown); never
   // from `done`. False after `timeout_ms`.

@@ -60,7 +60,8 @@ StepLoop::StepLoop(Backend& backend, const SchedulerOptions& options, CommandQue
       lanes_(info_, index_, flights_, time_),
       states_(lanes_.states()),
       memory_(options.memory, info_, pool_, lanes_, market_, time_),
-      mover_(backend, info_, clock, lanes_, options.memory) {
+      mover_(backend, info_, clock, lanes_, options.memory),
+      viewer_(pool_, lanes_, market_, info_.page_tokens, clock) {
   if (options.memory.swap_pages > 0 && info_.page_bytes > 0) {
     memory_.SetSwap([this](const Lane& lane) { return mover_.SwapOut(lane); });
   }
@@ -83,7 +84,7 @@ std::optional<StepLoop::Pause> StepLoop::RunOnce() {
     if (suspension_due_) ForceSuspension();
     if (flights_.next().empty()) {
       // A lane that returned without a batch may be waiting for its read by now.
-      if (mover_.has_work()) return std::nullopt;
+      if (mover_.has_work() || viewer_.Work()) return std::nullopt;
       return Idle();
     }
     if (const std::optional<Pause> hold = Hold()) return hold;
@@ -93,6 +94,7 @@ std::optional<StepLoop::Pause> StepLoop::RunOnce() {
     ++steps_ahead_;
     Submit();
   }
+  viewer_.Work();  // while the device runs
   FinishOldest();
   return std::nullopt;
 }
@@ -167,7 +169,9 @@ void StepLoop::FinishOldest() {
   ++steps_;
   tokens_ += flight.batch.tokens.size();
   const int64_t end_ns = clock_.NowNs();
-  time_.last_latency_ns = end_ns - std::max(flight.submitted_ns, last_end_ns_);
+  const int64_t begin_ns = std::max(flight.submitted_ns, last_end_ns_);
+  time_.last_latency_ns = end_ns - begin_ns;
+  viewer_.AddBatch(begin_ns, end_ns, flight.members.size(), flight.batch.tokens.size());
   last_end_ns_ = end_ns;
   counts_.last_step_seconds.store(static_cast<double>(time_.last_latency_ns) * 1e-9,
                                   std::memory_order_relaxed);

@@ -26,6 +26,7 @@
 #include "sched/row_price.h"
 #include "sched/scheduler.h"
 #include "sched/step_time.h"
+#include "sched/view.h"
 
 namespace pie {
 
@@ -47,13 +48,15 @@ class StepLoop {
   std::optional<Pause> RunOnce();
   Status CheckIntegrity() const;
 
-  SchedulerStats stats() const;  // any thread
+  SchedulerStats stats() const;                                          // any thread
+  std::shared_ptr<const View> view() const { return viewer_.latest(); }  // any thread
 
  private:
   void DrainCommands();
   void Apply(command::OpenAccount&& command);
   void Apply(command::CloseAccount&& command);
   void Apply(command::UseMeanwhile&& command);
+  void Apply(command::Look&&) { viewer_.Begin(); }
   template <class LaneCommand>
   void Apply(LaneCommand&& command) {
     lanes_.Apply(std::move(command));
@@ -113,6 +116,7 @@ class StepLoop {
   Market market_;
   Memory memory_;
   PageMover mover_;
+  Viewer viewer_;
   std::shared_ptr<Meanwhile> meanwhile_;
 
   CommandQueue::Drained drained_;  // buffers that are reused

@@ -54,7 +54,10 @@ Status Auth::Verify(std::string_view user, std::string_view challenge, std::stri
 }
 
 std::optional<std::string> Auth::UserOf(std::string_view key) {
-  if (!enabled_) return std::string(kLocalUser);
+  return enabled_ ? UserOfToken(key) : std::string(kLocalUser);
+}
+
+std::optional<std::string> Auth::UserOfToken(std::string_view key) {
   if (key.empty()) return std::nullopt;
   if (IsToken(key)) return std::string(kInternalUser);
   std::lock_guard lock(mutex_);

@@ -30,6 +30,8 @@ class Auth {
   // Returns the same error for every failure, so that a stranger learns nothing about users.
   Status Verify(std::string_view user, std::string_view challenge, std::string_view signature);
   bool IsToken(std::string_view token) const;  // takes the same time for right and wrong tokens
+  // The user to whom the internal token or an API key belongs.
+  std::optional<std::string> UserOfToken(std::string_view token);
   // The user of an HTTP request that shows this API key, which may be empty: `local` while
   // authentication is off.
   std::optional<std::string> UserOf(std::string_view key);

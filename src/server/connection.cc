@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 #include "server/daemons.h"
 #include "server/status.h"
+#include "server/watch.h"
 
 namespace pie::server {
 namespace {
@@ -192,11 +193,12 @@ void Connection::Handle(const AuthProve& message) {
 
 void Connection::Handle(const AuthByToken& message) {
   if (known()) return Respond(message.corr_id, false, "this connection is already authenticated");
-  if (!service_.auth.IsToken(message.token)) {
+  const auto user = service_.auth.UserOfToken(message.token);
+  if (!user) {
     service_.log.Info("authentication failed", {{"token", true}, {"peer", peer_}});
     return Respond(message.corr_id, false, "authentication failed: wrong token");
   }
-  Become(std::string(Auth::kInternalUser));
+  Become(*user);
   Respond(message.corr_id, true, "Authenticated");
 }
 
@@ -405,25 +407,32 @@ void Connection::Handle(const Query& message) {
     return Respond(message.corr_id, true, ModelStatus(service_.engine).dump());
   }
   if (message.subject == "program") {
+    return Defer(message.corr_id, [this, program = std::string(message.record)] {
+      return DescribeProgram(service_, program);
+    });
+  }
+  if (message.subject == "watch") {
+    return Respond(message.corr_id, watching_.Answer(service_, username_, message.record));
+  }
+  if (message.subject == "output") {
+    return Respond(message.corr_id, WatchedOutput(service_, username_, message.record));
+  }
+  if (message.subject == "library") {
     return Defer(message.corr_id,
-                 [this, program = std::string(message.record)]() -> Result<std::string> {
-                   auto found = PIE_TRY(service_.programs.registry().Find(program));
-                   nlohmann::json fields = {{"name", found.name},
-                                            {"version", found.version},
-                                            {"wasm_hash", found.wasm_hash},
-                                            {"manifest_hash", found.manifest_hash}};
-                   return fields.dump();
+                 [this, user = username_, servers = McpServersOf(service_, username_)] {
+                   return DescribeLibrary(service_, user, servers);
                  });
   }
   Respond(message.corr_id, false,
-          fmt::format("unknown subject '{}'; ask for 'model_status' or 'program'",
+          fmt::format("unknown subject '{}'; ask for 'model_status', 'program', 'watch', 'output' "
+                      "or 'library'",
                       message.subject.substr(0, 64)));
 }
 
 // MCP servers of the client.
 
 void Connection::Handle(const RegisterMcpServer& message) {
-  if (relay_->Names().empty()) service_.relays.push_back(relay_);
+  if (relay_->Names().empty()) service_.relays.push_back({username_, relay_});
   // The client itself starts and asks the server; the rest of the message is for the record.
   const Status registered = relay_->Register(message.name, [weak = weak_from_this()] {
     auto self = weak.lock();

@@ -19,6 +19,7 @@
 #include "server/service.h"
 #include "server/session.h"
 #include "server/upload.h"
+#include "server/watch.h"
 
 namespace pie::server {
 
@@ -97,6 +98,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   std::string challenge_;
   Uploads uploads_;
   const std::shared_ptr<McpRelay> relay_;
+  Watching watching_;
   size_t jobs_ = 0;
   host::Charge receiving_;  // for the message that arrives
   std::deque<std::string> responses_;

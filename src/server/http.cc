@@ -19,10 +19,13 @@ HttpAnswer Refusal(unsigned status, std::string_view type, std::string_view mess
 }
 
 bool MayAsk(Service& service, std::string_view path, std::string_view authorization) {
-  if (!service.auth.enabled() || std::ranges::find(kOpenRoutes, path) != std::end(kOpenRoutes)) {
-    return true;
-  }
-  return service.auth.IsToken(BearerOf(authorization));
+  if (!service.auth.enabled()) return true;
+  const bool open = std::ranges::any_of(kHttpRoutes, [&](const HttpRoute& route) {
+    const bool below = route.path.size() > 1 && route.path.ends_with('/');
+    return route.login == Login::kNone &&
+           (below ? path.starts_with(route.path) : path == route.path);
+  });
+  return open || service.auth.IsToken(BearerOf(authorization));
 }
 
 // Returns an address without its scheme and port.
@@ -82,6 +85,36 @@ std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, cons
   return call;
 }
 
+namespace {
+
+// A file of the page. Its headers forbid everything that the page does not need: other origins,
+// scripts within the text, being framed.
+HttpAnswer AnswerFile(const Service& service, const Page::File& file, const Asked& asked) {
+  if (!MayUpgrade(service, asked.origin, asked.host)) {
+    return {403, "text/plain; charset=utf-8", "web pages of other origins may not ask for this\n"};
+  }
+  HttpAnswer answer{.type = file.type, .body = file.bytes};
+  if (asked.if_none_match.find(file.etag) != std::string_view::npos) {
+    answer.status = 304;
+    answer.body.clear();
+  }
+  answer.headers = {
+      {"ETag", file.etag},
+      {"Cache-Control", "no-cache"},
+      {"Content-Security-Policy",
+       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+       "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+       "require-trusted-types-for 'script'; trusted-types 'none'"},
+      {"Cross-Origin-Resource-Policy", "same-origin"},
+      {"Cross-Origin-Opener-Policy", "same-origin"},
+      {"Referrer-Policy", "no-referrer"},
+      {"X-Content-Type-Options", "nosniff"},
+  };
+  return answer;
+}
+
+}  // namespace
+
 HttpAnswer AnswerHttp(Service& service, const Asked& asked) {
   const std::string_view path = asked.target.substr(0, asked.target.find('?'));
   if (!MayAsk(service, path, asked.authorization)) {
@@ -95,10 +128,11 @@ HttpAnswer AnswerHttp(Service& service, const Asked& asked) {
     if (service.draining) return {503, "text/plain; charset=utf-8", "draining\n"};
     return {200, "text/plain; charset=utf-8", "ok\n"};
   }
+  if (const Page::File* file = service.page.Find(path)) return AnswerFile(service, *file, asked);
   if (path == "/metrics") return {200, "text/plain; version=0.0.4", MetricsText(service)};
   return {404, "text/plain; charset=utf-8",
-          "not found. Clients connect by WebSocket; the HTTP routes are /healthz, /metrics, "
-          "/apps/<inferlet>/ and those of server.routes\n"};
+          "not found. Clients connect by WebSocket; the HTTP routes are / (a page for browsers), "
+          "/healthz, /metrics, /apps/<inferlet>/ and those of server.routes\n"};
 }
 
 }  // namespace pie::server

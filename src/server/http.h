@@ -2,9 +2,13 @@
 // that answers it.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "server/exchange.h"
 #include "server/service.h"
@@ -15,11 +19,30 @@ struct HttpAnswer {
   unsigned status = 200;
   std::string type = "text/plain; charset=utf-8";
   std::string body;
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+
+// Who may ask, while authentication is on.
+enum class Login : uint8_t {
+  kNone,         // everybody
+  kServerToken,  // who shows the server's own token: Authorization: Bearer <token>
+  kApiKey,       // who shows an API key in the same way
+};
+// Every route of the server. A path that ends with a slash stands for all paths below it.
+struct HttpRoute {
+  std::string_view path;
+  Login login;
+};
+inline constexpr std::array kHttpRoutes = {
+    HttpRoute{"/", Login::kNone},       // the page, and only it
+    HttpRoute{"/page/", Login::kNone},  // the page's files; they hold no data of anybody
+    HttpRoute{"/healthz", Login::kNone}, HttpRoute{"/metrics", Login::kServerToken},
+    HttpRoute{"/apps/", Login::kApiKey},  // and the prefixes of server.routes
 };
 
 // What the routes know of a request: the first line, and the values of some headers, or empty.
 struct Asked {
-  std::string_view method, target, authorization, origin, host;
+  std::string_view method, target, authorization, origin, host, if_none_match;
 };
 
 // A daemon's port: every request on it goes to one inferlet, on behalf of the user who opened it.

@@ -60,7 +60,8 @@ struct Server::Impl {
         tls(asio::ssl::context::tls_server),
         service(
             engine, registry, auth, log, options.limits, options.max_processes,
-            [this](std::function<void()> f) { asio::post(io, std::move(f)); }, options.routes),
+            [this](std::function<void()> f) { asio::post(io, std::move(f)); }, options.routes,
+            std::move(options.page)),
         io(1),
         acceptor(io),
         daemons(io, service, sockets),
@@ -152,8 +153,8 @@ void Server::Impl::SweepLater() {
     }
     for (Socket* socket : unknown) socket->CloseGently("authentication timed out");
     service.sessions.Sweep();
-    std::erase_if(service.relays, [](const std::weak_ptr<McpRelay>& weak) {
-      const auto relay = weak.lock();
+    std::erase_if(service.relays, [](const Service::UsersRelay& of_user) {
+      const auto relay = of_user.relay.lock();
       if (relay) relay->Expire(std::chrono::steady_clock::now());
       return relay == nullptr;
     });

@@ -1,6 +1,6 @@
-// Server: the listening port. Clients connect by WebSocket; GET /healthz and GET /metrics use the
-// same port. One IO thread serves all sockets and never blocks. Call Start, then Wait; Drain may be
-// called from any thread.
+// Server: the listening port. Clients connect by WebSocket; the page, GET /healthz and GET /metrics
+// use the same port. One IO thread serves all sockets and never blocks. Call Start, then Wait;
+// Drain may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ struct ServerOptions {
   std::string tls_cert, tls_key;  // PEM files; empty: no TLS
   size_t max_processes = 0;       // running at the same time; 0: the engine's own limit
   Routes::Table routes;           // prefixes of HTTP paths, and the inferlets that answer them
+  Page page;                      // what a browser gets at the root; empty: nothing
   uint32_t drain_secs = 30;       // time that processes have to end when the server shuts down
   Limits limits;
 };
@@ -45,9 +46,5 @@ class Server {
   explicit Server(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-// Routes that need no authentication. Routes of inferlets need an API key. While authentication is
-// on, /metrics needs `Authorization: Bearer <the internal token>`.
-inline constexpr std::string_view kOpenRoutes[] = {"/healthz"};
 
 }  // namespace pie::server

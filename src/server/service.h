@@ -16,6 +16,7 @@
 #include "server/limits.h"
 #include "server/log.h"
 #include "server/mcp_relay.h"
+#include "server/page.h"
 #include "server/programs.h"
 #include "server/routes.h"
 #include "server/sessions.h"
@@ -29,13 +30,14 @@ struct Service {
   using Post = std::function<void(std::function<void()>)>;
   Service(host::Engine& the_engine, Registry& registry, Auth& the_auth, Log& the_log,
           const Limits& the_limits, size_t max_processes, Post the_post,
-          Routes::Table the_routes = {})
+          Routes::Table the_routes = {}, Page the_page = {})
       : engine(the_engine),
         auth(the_auth),
         log(the_log),
         limits(the_limits),
         post(std::move(the_post)),
         routes(std::move(the_routes)),
+        page(std::move(the_page)),
         kept_programs(std::make_shared<Programs>(the_engine, registry)),
         programs(*kept_programs),
         sessions(the_engine, limits, max_processes),
@@ -55,6 +57,7 @@ struct Service {
   const Limits limits;
   const Post post;
   const Routes routes;
+  const Page page;  // empty: there is none
   const std::shared_ptr<Programs> kept_programs;
   Programs& programs;
   Sessions sessions;
@@ -71,7 +74,11 @@ struct Service {
   Daemons* daemons = nullptr;          // IO thread; set by the server
   std::atomic<bool> draining = false;  // no new launches
   // Of the connections that have MCP servers; IO thread.
-  std::vector<std::weak_ptr<McpRelay>> relays;
+  struct UsersRelay {
+    std::string username;
+    std::weak_ptr<McpRelay> relay;
+  };
+  std::vector<UsersRelay> relays;
   WorkQueue work;  // last, because its jobs use the rest
 };
 

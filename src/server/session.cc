@@ -11,6 +11,8 @@ namespace {
 constexpr size_t kEventOverhead = 128;  // memory of an event besides its text
 constexpr size_t kHeadroom = 32;        // this part of the budget is left for events under way
 constexpr size_t kKeptReturn = 1'024;   // a final event up to this size is always kept
+constexpr size_t kWatchedBytes = 64ull << 10;           // text kept for watchers
+constexpr auto kWatchedFor = std::chrono::seconds(10);  // after the last look
 
 }  // namespace
 
@@ -19,6 +21,7 @@ Session::Session(Options options, const Limits& limits, std::shared_ptr<host::By
       limits_(limits),
       numbered_(options_.numbered),
       budget_(std::move(budget)),
+      watched_charge_(budget_),
       stderr_log_(options_.log, limits.max_logged_stderr_bytes) {
   if (options_.running) ++*options_.running;
 }
@@ -143,6 +146,39 @@ void Session::Sent(const Outlet* outlet) {
   room_.Fire();
 }
 
+void Session::KeepForWatchers(const Event& event) {
+  if (std::chrono::steady_clock::now() - *watched_at_ > kWatchedFor) {
+    watched_at_.reset();
+    // One more than there was, so that a watcher who comes back knows of the gap.
+    watched_before_ += std::exchange(watched_text_, {}).size() + 1;
+    watched_charge_.Release();
+    return;
+  }
+  if (event.is_file) return;
+  watched_text_ += event.value;
+  size_t gone = watched_text_.size() > kWatchedBytes ? watched_text_.size() - kWatchedBytes / 2 : 0;
+  if (!watched_charge_.Resize(watched_text_.size() - gone)) gone = watched_text_.size();
+  // The text begins with a whole character.
+  while (gone > 0 && gone < watched_text_.size() && (watched_text_[gone] & 0xC0) == 0x80) ++gone;
+  watched_text_.erase(0, gone);
+  watched_before_ += gone;
+}
+
+Session::Seen Session::Look(uint64_t from) {
+  std::lock_guard lock(mutex_);
+  const bool first = !watched_at_;
+  watched_at_ = std::chrono::steady_clock::now();
+  if (first && from == 0) {
+    for (const Event& event : events_) KeepForWatchers(event);
+  }
+  Seen seen{.next = watched_before_ + watched_text_.size()};
+  from = std::min(from, seen.next);
+  seen.cut = from < watched_before_;
+  seen.text = watched_text_.substr(seen.cut ? 0 : from - watched_before_);
+  if (ended_at_) seen.ending = exited_well_ ? "return" : "error";
+  return seen;
+}
+
 std::optional<std::chrono::steady_clock::time_point> Session::ended_at() const {
   std::lock_guard lock(mutex_);
   return ended_at_;
@@ -221,9 +257,12 @@ void Session::Put(bool is_file, EventKind kind, std::string value) {
     // Set together with the final event, so that the two are never seen apart.
     if (kind == EventKind::kReturn || kind == EventKind::kError) {
       ended_at_ = std::chrono::steady_clock::now();
+      exited_well_ = kind == EventKind::kReturn;
       process_.reset();
     }
-    PutLocked({next_seq_++, is_file, kind, std::move(value), std::move(hash)});
+    Event event{next_seq_++, is_file, kind, std::move(value), std::move(hash)};
+    if (watched_at_) KeepForWatchers(event);
+    PutLocked(std::move(event));
     if (outlet_ && !woken_) {
       woken_ = true;
       to_wake = outlet_;

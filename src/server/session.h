@@ -84,6 +84,16 @@ class Session final : public host::Listener,
   // The time at which the process ended, if it has.
   std::optional<std::chrono::steady_clock::time_point> ended_at() const;
 
+  // Text of the process that a watcher has not seen yet, who takes nothing from the client. A copy
+  // of the text is kept from the first look on, until nobody has looked for a while.
+  struct Seen {
+    uint64_t next = 0;   // what to pass as `from` the next time
+    bool cut = false;    // some of the text was not kept
+    std::string text;    // of both stdout and stderr, and of the last event
+    std::string ending;  // "return", "error", or empty while the process runs
+  };
+  Seen Look(uint64_t from);
+
   // The interface host::McpServers: the servers of the client that is attached.
   std::vector<std::string> Names() override;
   Result<std::shared_ptr<host::Pending<host::McpAnswer>>> Ask(
@@ -109,6 +119,7 @@ class Session final : public host::Listener,
   void Put(bool is_file, EventKind kind, std::string value);
   void PutLocked(Event event);
   void DropFront();
+  void KeepForWatchers(const Event& event);
   bool MakeRoom(size_t bytes);
   size_t unsent() const { return events_.size() - next_; }
   bool FullLocked() const;
@@ -131,11 +142,17 @@ class Session final : public host::Listener,
   uint64_t lost_ = 0;  // lost events that the client has not been told about
   size_t bytes_ = 0;
   const std::shared_ptr<host::ByteBudget> budget_;  // for these bytes, of all the user's sessions
-  StderrLog stderr_log_;                            // used on guest threads
+  // For watchers: the last text, and how many bytes there were before it.
+  std::string watched_text_;
+  uint64_t watched_before_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> watched_at_;  // the last look
+  host::Charge watched_charge_;
+  StderrLog stderr_log_;  // used on guest threads
   std::string carry_[2];  // of stdout and stderr: a truncated character at the end
   bool waits_ = false;    // the process waits for room
   bool woken_ = false;    // the outlet was woken since it last found nothing to take
   std::optional<std::chrono::steady_clock::time_point> ended_at_;
+  bool exited_well_ = false;
   wasm::Signal room_;
 };
 

@@ -71,6 +71,43 @@ TEST_F(SessionTest, WakesTheOutletOnceUntilAllEventsAreTaken) {
   EXPECT_EQ(one->wakes, 2);
 }
 
+TEST_F(SessionTest, AWatcherTakesNothingFromTheClient) {
+  auto session = Make();
+  ASSERT_TRUE(session->Attach(one, {}));
+  session->OnMessage("before ");
+  EXPECT_EQ(session->Look(0).text, "before ") << "what waits for the client is seen too";
+  EXPECT_EQ(Drain(*session, one), Texts{"stdout:before "});
+  session->OnMessage("a");
+  session->OnOutput(true, "b");
+  const auto seen = session->Look(7);
+  EXPECT_EQ(seen.text, "ab");
+  EXPECT_EQ(seen.ending, "");
+  EXPECT_EQ(Drain(*session, one), (Texts{"stdout:a", "stderr:b"}));
+  session->OnExit({wasm::Exit::Kind::kReturned, "done"});
+  EXPECT_EQ(session->Look(seen.next).text, "done");
+  EXPECT_EQ(session->Look(seen.next).ending, "return");
+  EXPECT_EQ(session->Look(UINT64_MAX).text, "") << "a place that does not exist yet";
+}
+
+TEST_F(SessionTest, TextForWatchersIsBoundedAndCharged) {
+  auto session = Make();
+  ASSERT_TRUE(session->Attach(one, {}));
+  session->Look(0);
+  for (int i = 0; i < 40'000; ++i) {
+    session->OnMessage("äöü");
+    Drain(*session, one);
+  }
+  const auto seen = session->Look(0);
+  EXPECT_TRUE(seen.cut);
+  EXPECT_EQ(seen.next, 40'000u * 6);
+  EXPECT_LE(seen.text.size(), 64u << 10);
+  EXPECT_EQ(seen.text.substr(seen.text.size() - 6), "äöü");
+  EXPECT_NE(seen.text[0] & 0xC0, 0x80) << "it begins within a character";
+  EXPECT_EQ(budget->used(), seen.text.size());
+  session.reset();
+  EXPECT_EQ(budget->used(), 0u);
+}
+
 TEST_F(SessionTest, KeepsTheNewestEventsAndReportsTheLostOnes) {
   auto session = Make();
   for (int i = 0; i < 5000; ++i) session->OnMessage(std::to_string(i));

@@ -117,7 +117,8 @@ class SocketOn final : public Socket,
                 .target = Text(request.target()),
                 .authorization = Text(request[http::field::authorization]),
                 .origin = Text(request[http::field::origin]),
-                .host = Text(request[http::field::host])};
+                .host = Text(request[http::field::host]),
+                .if_none_match = Text(request[http::field::if_none_match])};
     auto to_serve = FindCall(service_, door_.get(), asked);
     if (const auto* refused = std::get_if<HttpAnswer>(&to_serve)) return Refuse(*parser, *refused);
     Call& call = std::get<Call>(to_serve);
@@ -202,6 +203,7 @@ class SocketOn final : public Socket,
         static_cast<http::status>(answer.status), version);
     response->set(http::field::server, "pie/" PIE_VERSION);
     response->set(http::field::content_type, answer.type);
+    for (const auto& [name, value] : answer.headers) response->set(name, value);
     response->keep_alive(keep);
     if (!head) response->body() = answer.body;
     response->prepare_payload();

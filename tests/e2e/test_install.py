@@ -59,8 +59,16 @@ def test_it_names_its_own_places_only(prefix):
 
 def test_it_brings_licences_and_a_unit(prefix):
     licences = (prefix / "share/doc/pie/LICENCES.txt").read_text()
-    for name in ("wasmtime", "llguidance", "serde", "libssl-dev", "Apache License"):
+    for name in (
+        "wasmtime",
+        "llguidance",
+        "serde",
+        "libssl-dev",
+        "@noble/hashes",
+        "Apache License",
+    ):
         assert name in licences
+    assert "page/app.js" in (prefix / "share/pie/web/index.html").read_text()
     unit = (prefix / "lib/systemd/system/pie.service").read_text()
     assert "ExecStart=" in unit and "@PREFIX@" not in unit
     check = [prefix / "bin/pie", "check", prefix / "share/pie/config.example.toml"]

@@ -1,0 +1,41 @@
+// What a client can watch, as JSON: its user's own processes, their pages, accounts and text, and
+// counts of the whole engine that name nobody. Nothing here waits for a device: the schedulers make
+// views of themselves when they are asked, a few times a second at most (sched/view.h).
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "server/service.h"
+
+namespace pie::server {
+
+// The query `watch` of one connection. IO thread.
+class Watching {
+ public:
+  // `since` is the time of the last batch that the client knows, in microseconds, or empty. Whoever
+  // asks too often gets the same answer again.
+  Result<std::string> Answer(Service& service, const std::string& user, std::string_view since);
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> answered_;
+  std::string answer_;
+};
+
+// The query `output`: the text of one process. `record` is its id, a space, and the place from
+// which on the client wants the text. IO thread.
+Result<std::string> WatchedOutput(Service& service, std::string_view user, std::string_view record);
+
+// The query `program`: an installed program, with the parameters of its manifest. Reads files.
+Result<std::string> DescribeProgram(Service& service, std::string_view program);
+
+// The query `library`: programs, and the user's snapshots, adapters and MCP servers. Reads files.
+Result<std::string> DescribeLibrary(Service& service, std::string_view user,
+                                    const std::vector<std::string>& mcp_servers);
+std::vector<std::string> McpServersOf(Service& service, std::string_view user);  // IO thread
+
+}  // namespace pie::server

@@ -1,0 +1,49 @@
+// The view "Library": programs, and the user's snapshots, adapters and MCP servers.
+import { byId, bytes, count, date, make, say } from './dom.js';
+
+export class Library {
+  #feed;
+
+  constructor(feed) {
+    this.#feed = feed;
+    byId('refresh').addEventListener('click', () => void this.open());
+  }
+
+  clear() {
+    for (const id of ['programs', 'snapshots', 'adapters', 'mcp']) byId(id).replaceChildren();
+  }
+
+  /** The view is shown. */
+  async open() {
+    say(byId('library-state'), 'Reading…');
+    const library = await this.#feed.ask('library');
+    table('programs', library.programs, {
+      Program: ({ name, version }) => `${name}@${version}`,
+      Size: (program) => bytes(program.bytes),
+      Installed: (program) => date(program.installed_at) + (program.own ? ' by you' : ''),
+    }, 'No program is installed.');
+    table('snapshots', library.snapshots, {
+      Name: ({ name }) => name,
+      Tokens: ({ tokens }) => count(tokens),
+      Size: (snapshot) => (snapshot.bytes > 0 ? bytes(snapshot.bytes) : 'in memory'),
+      Saved: (snapshot) => (snapshot.saved_at > 0 ? date(snapshot.saved_at) : 'in this run'),
+    }, 'You have no snapshots. Inferlets save contexts as snapshots.');
+    table('adapters', library.adapters, {
+      Name: ({ name }) => name,
+      Model: ({ model }) => model,
+      Size: (adapter) => bytes(adapter.bytes),
+      State: ({ resident }) => (resident ? 'in memory' : 'on disk'),
+    }, 'You have no adapters.');
+    table('mcp', library.mcp_servers.map((name) => ({ name })), { Name: ({ name }) => name },
+      'None of your connected clients offers an MCP server.');
+    const left = library.programs_total - library.programs.length;
+    say(byId('library-state'), left > 0 ? `${count(left)} more programs are installed.` : 'Things of other users are not shown.');
+  }
+}
+
+function table(id, items, columns, none) {
+  if (items.length === 0) return byId(id).replaceChildren(make('p', { class: 'muted' }, none));
+  const head = make('tr', {}, ...Object.keys(columns).map((name) => make('th', { scope: 'col' }, name)));
+  const rows = items.map((item) => make('tr', {}, ...Object.values(columns).map((show) => make('td', {}, show(item)))));
+  return byId(id).replaceChildren(make('div', { class: 'scrolls', tabIndex: 0, role: 'group', 'aria-label': id }, make('table', {}, make('thead', {}, head), make('tbody', {}, ...rows))));
+}
