@@ -37,4 +37,17 @@ export class Sampler {
   static multinomial(temperature: number, draws: number): Sampler {
     return new Sampler({ tag: 'multinomial', val: [temperature, draws] }, Math.max(1, draws));
   }
+
+  /**
+   * The hidden state of the row after the model's last norm, instead of a token: `out.embedding(h)`. The probe
+   * `Embedding()` reads the same.
+   */
+  static embedding(): Sampler {
+    return new Sampler({ tag: 'embedding' });
+  }
+
+  /** @internal Whether it chooses tokens. */
+  get chooses(): boolean {
+    return this.raw.tag !== 'embedding';
+  }
 }

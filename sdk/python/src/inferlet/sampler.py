@@ -95,7 +95,8 @@ class Sampler:
 
     @staticmethod
     def embedding() -> Sampler:
-        """The hidden state instead of a token: `out.embedding(h)`."""
+        """The hidden state of the row after the model's last norm, instead of a token:
+        `out.embedding(h)`. The probe `Embedding()` reads the same."""
         return Sampler(wit.Sampler_Embedding(), chooses=False)
 
     @staticmethod
