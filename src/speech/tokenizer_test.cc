@@ -65,7 +65,7 @@ TEST(TokenizerTest, GgufVocabularyEncodesAndDecodes) {
   EXPECT_EQ(*tokenizer->Decode(Tokens{kThe, kThe, kByte + 0xE2}), "the the\xEF\xBF\xBD");
   EXPECT_EQ(*tokenizer->Encode("<s>the"), (Tokens{1, kThe}));
   EXPECT_EQ(*tokenizer->Decode(*tokenizer->EncodePlain("<s>the")), "<s>the");
-  EXPECT_EQ(*tokenizer->Decode(Tokens{1, kThe, 2}), "the");
+  EXPECT_EQ(*tokenizer->Decode(Tokens{1, kThe, 2}), "<s>the</s>");
   EXPECT_EQ(tokenizer->Decode(Tokens{266}).error().text,
             "token 266 is outside the vocabulary of 266 tokens");
 }

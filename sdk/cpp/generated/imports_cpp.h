@@ -128,7 +128,7 @@ namespace pie {
         ~Tokenizer();
         /// Encodes a text and adds nothing to it. Names of special tokens in it become those tokens.
         wit::vector<uint32_t> Encode(std::string_view text) const;
-        /// Decodes tokens and leaves special tokens out. An id outside the vocabulary is an error.
+        /// Decodes tokens. Special tokens become their names. An id outside the vocabulary is an error.
         std::expected<wit::string, wit::string> Decode(std::span<uint32_t const> tokens) const;
         /// Returns every token id with its bytes.
         std::tuple<wit::vector<uint32_t>, wit::vector<wit::vector<uint8_t>>> Vocabs() const;

@@ -121,18 +121,21 @@ export class Context implements Disposable {
   }
 
   #say(said: Turn): this {
+    this.#checkLive();
     this.turns.add(this.model, this.pending, said);
     return this;
   }
 
   /** Closes the model's turn. */
   seal(): this {
+    this.#checkLive();
     this.turns.seal();
     this.pending.push(rawChat.seal(this.model.raw));
     return this;
   }
 
   append(tokens: Tokens): this {
+    this.#checkLive();
     this.turns.settle();
     this.pending.push(toU32(tokens));
     return this;
@@ -144,6 +147,7 @@ export class Context implements Disposable {
 
   /** Computes the buffered tokens and commits the pages that they fill. */
   async flush(): Promise<void> {
+    this.#checkLive();
     this.turns.settle();
     if (this.pending.length === 0) return;
     const tokens = this.buffer();
@@ -156,16 +160,19 @@ export class Context implements Disposable {
 
   /** Tokens a KV page holds. */
   get pageSize(): number {
+    this.#checkLive();
     return this.pages.size;
   }
 
   /** Computed tokens, without the buffered ones. */
   get seqLen(): number {
+    this.#checkLive();
     return this.pages.length;
   }
 
   /** The tokens that have not been computed yet. */
   buffer(): Uint32Array {
+    this.#checkLive();
     return this.pending.toArray();
   }
 
@@ -180,11 +187,13 @@ export class Context implements Disposable {
   // ── running ─────────────────────────────────────────────────────────────────────────────────────
 
   generate(sampler: Sampler, options: GenerateOptions = {}): Generator {
+    this.#checkLive();
     return new Generator(this, sampler, options);
   }
 
   /** A single pass, put together by hand. */
   forward(): Forward {
+    this.#checkLive();
     return new Forward(this);
   }
 
@@ -197,7 +206,8 @@ export class Context implements Disposable {
 
   /** Bids nothing until the returned scope ends, then as before: `using _ = ctx.idle();` */
   idle(): Disposable {
-    if (this.#idle === 0) bidding.idle(this.raw, true);
+    const raw = this.raw;
+    if (this.#idle === 0) bidding.idle(raw, true);
     this.#idle++;
     let over = false;
     return {
@@ -217,8 +227,12 @@ export class Context implements Disposable {
 
   /** @internal */
   get raw(): RawContext {
+    this.#checkLive();
+    return this.#raw!;
+  }
+
+  #checkLive(): void {
     if (!this.#raw) throw new Error('this context was released');
-    return this.#raw;
   }
 }
 

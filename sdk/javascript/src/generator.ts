@@ -76,6 +76,9 @@ export class Generator implements AsyncIterable<GenStep> {
     if (options.speculator && options.systemSpeculation) {
       throw new Error('speculator and systemSpeculation exclude each other: choose one');
     }
+    if (!sampler.chooses) {
+      throw new TypeError(`Sampler.${sampler.raw.tag}() chooses no token; use it with ctx.forward()`);
+    }
     this.#context = context;
     this.#sampler = sampler;
     this.#speculator = options.speculator;
@@ -224,7 +227,7 @@ export class Generator implements AsyncIterable<GenStep> {
     const thoughts = source === undefined ? undefined : Thoughts.of(model);
     if (source === undefined || !thoughts || !(thoughts.begun || this.#thinksFirst)) {
       this.constrain(schema);
-      return model.tokenizer().decode(await this.collectTokens());
+      return model.tokenizer().decode(await this.collectTokens(), { skipSpecialTokens: true });
     }
     Grammar.fromJsonSchema(source)[Symbol.dispose](); // says what is wrong with it
     this.constrain(ebnf(thoughts.grammar(source)));

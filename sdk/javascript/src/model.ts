@@ -31,6 +31,7 @@ export class Model implements Disposable {
 /** Text to token ids and back. */
 export class Tokenizer {
   /** @internal */ readonly raw: RawTokenizer;
+  #special: Set<number> | undefined;
 
   /** @internal Use `model.tokenizer()`. */
   constructor(raw: RawTokenizer) {
@@ -42,9 +43,15 @@ export class Tokenizer {
     return encode(this.raw, text);
   }
 
-  /** Token ids to text. Throws on an id outside the vocabulary. */
-  decode(tokens: Tokens): string {
-    return this.raw.decode(toU32(tokens));
+  /**
+   * Token ids to text. Special tokens become their names, or are left out. Throws on an id outside the
+   * vocabulary.
+   */
+  decode(tokens: Tokens, options: { skipSpecialTokens?: boolean } = {}): string {
+    const ids = toU32(tokens);
+    if (!options.skipSpecialTokens) return this.raw.decode(ids);
+    const special = (this.#special ??= new Set(this.raw.specialTokens()[0]));
+    return this.raw.decode(ids.filter((id) => !special.has(id)));
   }
 
   /** Every token id with its bytes, as parallel arrays. */

@@ -111,7 +111,7 @@ class Context:
             yield copy._raw
 
     def release(self) -> None:
-        """Gives all pages back now. Doing it twice is fine."""
+        """Gives all pages back now. Any later use is a PieError; doing this twice is fine."""
         if self._raw is not None:
             raw, self._raw = self._raw, None
             self._pages.raw = RELEASED
@@ -148,17 +148,20 @@ class Context:
         return self._say(turn(Kind.CUE))
 
     def _say(self, said: Any) -> Self:
+        self._live()
         self._turns.add(self.model, self._buffer, said)
         return self
 
     def seal(self) -> Self:
         """Closes the model's turn."""
+        self._live()
         self._turns.seal()
         self._buffer.extend(wit_chat.seal(self.model._raw))
         return self
 
     def append(self, tokens: Iterable[int]) -> Self:
         """Adds token ids."""
+        self._live()
         self._turns.settle()
         self._buffer.extend(tokens)
         return self
@@ -183,6 +186,7 @@ class Context:
         await self._flush()
 
     async def _flush(self) -> None:
+        self._live()
         self._turns.settle()
         count = len(self._buffer)
         if not count:
@@ -200,15 +204,18 @@ class Context:
     @property
     def page_size(self) -> int:
         """Tokens a page."""
+        self._live()
         return self._pages.page_size
 
     @property
     def seq_len(self) -> int:
         """Tokens in the cache, committed and working; the buffer does not count."""
+        self._live()
         return self._pages.seq_len
 
     def buffer(self) -> list[int]:
         """Tokens that are not flushed yet."""
+        self._live()
         return self._buffer.copy()
 
     def truncate(self, n: int) -> None:
@@ -230,8 +237,9 @@ class Context:
     @contextmanager
     def idle(self) -> Iterator[None]:
         """Bids nothing in this scope, then as before: `with ctx.idle(): await something_slow()`."""
+        raw = self._live()
         if not self._idle:
-            ask(bidding.idle, self._live(), True)
+            ask(bidding.idle, raw, True)
         self._idle += 1
         try:
             yield
@@ -248,6 +256,7 @@ class Context:
 
     def forward(self) -> Forward:
         """A pass of your own."""
+        self._live()
         return Forward(self)
 
     @overload
@@ -276,6 +285,7 @@ class Context:
         """A `Generator` (the options are there); with `decode=True`, an `EventStream` over it."""
         if (reasoning or tool_use) and not decode:
             raise ValueError("reasoning= and tool_use= need decode=True, which gives events")
+        self._live()
         generator = Generator(self, sampler, **options)
         if decode:
             return EventStream(generator, reasoning=reasoning, tool_use=tool_use)
@@ -285,5 +295,6 @@ class Context:
         self, sampler: Sampler | None = None, **options: Unpack[GenerateOptions]
     ) -> str:
         """Generates and returns the text, blocking until it is there."""
+        self._live()
         generator = Generator(self, Sampler.top_p() if sampler is None else sampler, **options)
         return block_on(generator._collect_text())

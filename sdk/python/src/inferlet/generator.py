@@ -200,7 +200,7 @@ class Generator(StepLoop):
         tokens = await self._collect_tokens()
         model = self._ctx.model
         if thoughts is None:
-            text = model.tokenizer().decode(tokens)
+            text = model.tokenizer().decode(tokens, skip_special_tokens=True)
         else:
             text = thoughts.document(model, tokens)
         try:

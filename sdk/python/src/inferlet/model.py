@@ -12,17 +12,22 @@ from .errors import ask
 
 
 class Tokenizer:
-    __slots__ = ("_raw",)
+    __slots__ = ("_raw", "_special")
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
+        self._special: frozenset[int] | None = None
 
     def encode(self, text: str) -> list[int]:
         """Text to token ids."""
         return ask(fallible.encode, self._raw, text)
 
-    def decode(self, tokens: list[int]) -> str:
-        """Token ids to text."""
+    def decode(self, tokens: list[int], *, skip_special_tokens: bool = False) -> str:
+        """Token ids to text. Special tokens become their names, or are left out."""
+        if skip_special_tokens:
+            if self._special is None:
+                self._special = frozenset(self._raw.special_tokens()[0])
+            tokens = [token for token in tokens if token not in self._special]
         return ask(self._raw.decode, list(tokens))
 
     def vocabs(self) -> tuple[list[int], list[bytes]]:
