@@ -176,7 +176,7 @@ TEST(TokenizerTest, TokenizerJsonEncodesAndDecodes) {
   const auto tokenizer = *TokenizerFromJson(kJson);
   EXPECT_EQ(tokenizer->vocab_size(), 6U);
   EXPECT_EQ(*tokenizer->Encode("ab ab<end>"), (Tokens{3, 4, 5}));
-  EXPECT_EQ(*tokenizer->Decode(Tokens{4, 3, 5}), " abab");
+  EXPECT_EQ(*tokenizer->Decode(Tokens{4, 3, 5}), " abab<end>");
   EXPECT_FALSE(tokenizer->drops_leading_space());
   EXPECT_TRUE(tokenizer->split_regex().starts_with("'s|'t"));
 }

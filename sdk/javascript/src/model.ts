@@ -1,6 +1,7 @@
 /** A loaded model, and its tokenizer. */
 import { Model as RawModel, type Tokenizer as RawTokenizer } from 'pie:core/model';
 import { encode } from 'pie:plus/fallible';
+import * as check from './check.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
 /** A model that the engine has loaded. */
@@ -14,7 +15,7 @@ export class Model implements Disposable {
 
   /** Binds to a model that the engine has loaded (see `runtime.models()`). */
   static load(name: string): Model {
-    return new Model(RawModel.load(name));
+    return new Model(RawModel.load(check.text('name', name)));
   }
 
   /** The model's tokenizer; every call gives the same one. */
@@ -40,7 +41,7 @@ export class Tokenizer {
 
   /** Text to token ids. */
   encode(text: string): Uint32Array {
-    return encode(this.raw, text);
+    return encode(this.raw, check.text('text', text));
   }
 
   /**

@@ -35,6 +35,17 @@ Task<Result<Json>> PushPull(const Json& input) {
   co_return Json::Array({first, second});
 }
 
+Task<Result<Json>> PushWait(const Json& input) {
+  const auto topic = PIE_TRY(input.Get<std::string>("topic"));
+  const auto refused = [&] { return !messaging::Push(topic, "message"); };
+  while (!refused()) {
+  }
+  auto pushed = messaging::PushWait(topic, "last");
+  const auto first = PIE_TRY(co_await messaging::Pull(topic));
+  PIE_TRY(co_await pushed);
+  co_return Json::Object({{"refused", true}, {"first", first}, {"refused_again", refused()}});
+}
+
 Task<Result<Json>> Broadcast(const Json& input) {
   const auto topic = PIE_TRY(input.Get<std::string>("topic"));
   messaging::Subscription subscription = PIE_TRY(messaging::Subscribe(topic));
@@ -48,5 +59,6 @@ Cases MessageCases() {
   return {{"sleep_order", SleepOrder},
           {"timeout", TimeoutCase},
           {"push_pull", PushPull},
+          {"push_wait", PushWait},
           {"broadcast", Broadcast}};
 }

@@ -26,6 +26,8 @@ inline Result<void> Push(std::string_view topic, const std::string& message) {
   return Push(topic, std::string_view(message));
 }
 // Waits for the next message of a queue.
+// The same, but waits while the queue is full.
+Task<Result<void>> PushWait(std::string topic, std::string message);
 Task<Result<std::string>> Pull(std::string_view topic);
 // Hands a message to everyone who is subscribed now. An error when it is too long.
 Result<void> Broadcast(std::string_view topic, std::string_view message);

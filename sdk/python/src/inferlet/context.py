@@ -12,7 +12,7 @@ from wit_world.imports import context as wit
 from wit_world.imports import inference as wit_inference
 from wit_world.imports.turns import Kind
 
-from . import tools
+from . import _check, tools
 from ._async import block_on, waits
 from ._pages import RELEASED, Pages
 from ._turns import Turns, turn
@@ -41,6 +41,7 @@ class Context:
     """
 
     def __init__(self, model: Model, name: str | None = None, *, _raw: Any = None) -> None:
+        _check.instance("model", model, Model, "Model.load")
         self.model = model
         self.name = name
         """A label of yours, and the default name for `save`."""
@@ -67,7 +68,7 @@ class Context:
     @classmethod
     def _saved(cls, how: Any, model: Model, name: str) -> Self | None:
         try:
-            return cls(model, name, _raw=ask(how, model._raw, name))
+            return cls(model, name, _raw=ask(how, model._raw, _check.text("name", name)))
         except PieError as error:
             if str(error).startswith(ABSENT):
                 return None
@@ -76,7 +77,7 @@ class Context:
     @staticmethod
     def delete(model: Model, name: str) -> None:
         """Removes a saved snapshot."""
-        ask(wit.Context.delete, model._raw, name)
+        ask(wit.Context.delete, model._raw, _check.text("name", name))
 
     def fork(self, name: str | None = None) -> Self:
         """A copy-on-write clone, with a copy of the buffer."""
@@ -92,7 +93,7 @@ class Context:
         if name is None:
             raise ValueError("save() needs a name: ctx.save('name')")
         with self._whole() as raw:
-            ask(raw.save, name)
+            ask(raw.save, _check.text("name", name))
 
     def snapshot(self) -> str:
         """Keeps them under a fresh name, which is returned."""
@@ -133,15 +134,15 @@ class Context:
 
     def system(self, text: str) -> Self:
         """Adds a system message."""
-        return self._say(turn(Kind.SYSTEM, text))
+        return self._say(turn(Kind.SYSTEM, _check.text("text", text)))
 
     def user(self, text: str) -> Self:
         """Adds a user message."""
-        return self._say(turn(Kind.USER, text))
+        return self._say(turn(Kind.USER, _check.text("text", text)))
 
     def assistant(self, text: str) -> Self:
         """Adds an assistant's turn, as if the model had said it."""
-        return self._say(turn(Kind.ASSISTANT, text))
+        return self._say(turn(Kind.ASSISTANT, _check.text("text", text)))
 
     def cue(self) -> Self:
         """Starts the model's turn."""
@@ -163,7 +164,7 @@ class Context:
         """Adds token ids."""
         self._live()
         self._turns.settle()
-        self._buffer.extend(tokens)
+        self._buffer.extend(_check.tokens("tokens", tokens))
         return self
 
     def fill(self, text: str) -> Self:
@@ -221,7 +222,7 @@ class Context:
     def truncate(self, n: int) -> None:
         """Drops the last `n` tokens."""
         self._live()
-        if not 0 <= n <= self.seq_len:
+        if _check.whole("n", n) > self.seq_len:
             raise ValueError(f"cannot truncate {n} tokens: the context holds {self.seq_len}")
         self._turns.settle()
         if n:
@@ -232,7 +233,7 @@ class Context:
 
     def set_bid(self, value: float) -> None:
         """Bids `value` credits a page in the next pass. The pass behind it bids as before."""
-        ask(bidding.once, self._live(), value)
+        ask(bidding.once, self._live(), _check.number("value", value))
 
     @contextmanager
     def idle(self) -> Iterator[None]:
