@@ -35,6 +35,15 @@ async def push_pull(topic: str) -> list[str]:
 
 
 @case
+async def overflow(topic: str, n: int) -> dict:
+    with messaging.subscribe(topic) as sub:
+        before = sub.dropped
+        for i in range(n):
+            messaging.broadcast(topic, str(i))
+        return {"before": before, "dropped": sub.dropped, "first": await sub.next()}
+
+
+@case
 async def push_wait(topic: str) -> dict:
     def refused() -> bool:
         try:

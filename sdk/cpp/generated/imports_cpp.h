@@ -778,6 +778,12 @@ namespace pie {
       /// `adapter.destroy`. Fails when the file cannot be removed, or the adapter is destroyed already.
       std::expected<void, wit::string> Destroy(std::reference_wrapper<const core::adapter::Adapter> adapter);
     }
+    /// What a subscription has lost.
+    namespace broadcasts {
+      using Subscription = core::messaging::Subscription;
+      /// Returns how many messages the subscription has dropped, because its buffer was full: the oldest ones.
+      uint64_t Dropped(std::reference_wrapper<const core::messaging::Subscription> subscription);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 /** Messages between inferlets of one engine. */
 import type { Subscription as RawSubscription } from 'pie:core/messaging';
+import { dropped } from 'pie:plus/broadcasts';
 import * as raw from 'pie:plus/fallible';
 import * as check from './check.ts';
 import { describe } from './failure.ts';
@@ -72,6 +73,11 @@ export class Subscription implements AsyncIterable<string>, Disposable {
       this.#dropWhenOver();
     }
   });
+
+  /** How many messages were lost because the buffer was full: the oldest ones. */
+  get dropped(): number {
+    return Number(dropped(this.#raw));
+  }
 
   /** Ends the subscription. */
   unsubscribe(): void {

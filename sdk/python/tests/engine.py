@@ -534,6 +534,7 @@ def install() -> None:
     module("outcome", failure=lambda future: future.failure)
     module("adapter", Adapter=SimpleNamespace(create=unavailable))
     module("adapters")
+    module("broadcasts", dropped=lambda subscription: 0)
     module(
         "scheduling",
         price=lambda: 1.0,

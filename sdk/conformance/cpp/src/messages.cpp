@@ -35,6 +35,17 @@ Task<Result<Json>> PushPull(const Json& input) {
   co_return Json::Array({first, second});
 }
 
+Task<Result<Json>> Overflow(const Json& input) {
+  const auto topic = PIE_TRY(input.Get<std::string>("topic"));
+  const messaging::Subscription subscription = PIE_TRY(messaging::Subscribe(topic));
+  const uint64_t before = subscription.Dropped();
+  const auto n = PIE_TRY(input.Get<int>("n"));
+  for (int i = 0; i < n; ++i) PIE_TRY(messaging::Broadcast(topic, std::to_string(i)));
+  const uint64_t dropped = subscription.Dropped();
+  co_return Json::Object(
+      {{"before", before}, {"dropped", dropped}, {"first", co_await subscription.Next()}});
+}
+
 Task<Result<Json>> PushWait(const Json& input) {
   const auto topic = PIE_TRY(input.Get<std::string>("topic"));
   const auto refused = [&] { return !messaging::Push(topic, "message"); };
@@ -56,9 +67,6 @@ Task<Result<Json>> Broadcast(const Json& input) {
 }  // namespace
 
 Cases MessageCases() {
-  return {{"sleep_order", SleepOrder},
-          {"timeout", TimeoutCase},
-          {"push_pull", PushPull},
-          {"push_wait", PushWait},
-          {"broadcast", Broadcast}};
+  return {{"sleep_order", SleepOrder}, {"timeout", TimeoutCase}, {"push_pull", PushPull},
+          {"overflow", Overflow},      {"push_wait", PushWait},  {"broadcast", Broadcast}};
 }

@@ -160,6 +160,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "system_speculation" => speculations::system_speculation(input).await,
         "sleep_order" => messages::sleep_order().await,
         "timeout" => messages::timeout(input).await,
+        "overflow" => messages::overflow(input).await,
         "push_wait" => messages::push_wait(input).await,
         "push_pull" => messages::push_pull(input).await,
         "refusals" => refusals::refusals(input).await,

@@ -22,6 +22,13 @@ export const messageCases: Cases = {
     return [await messaging.pull(topic!), await messaging.pull(topic!)];
   },
 
+  overflow: async ({ topic, n }) => {
+    using subscription = messaging.subscribe(topic!);
+    const before = subscription.dropped;
+    for (let i = 0; i < n!; i++) messaging.broadcast(topic!, String(i));
+    return { before, dropped: subscription.dropped, first: await subscription.next() };
+  },
+
   push_wait: async ({ topic }) => {
     const refused = async (): Promise<boolean> =>
       (await failureOf(() => messaging.push(topic!, 'message'))) !== '';

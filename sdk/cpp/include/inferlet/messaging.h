@@ -51,6 +51,8 @@ class Subscription {
   // Waits for the next message; none after Unsubscribe.
   Task<std::optional<std::string>> GetAsync() const;
   Task<std::optional<std::string>> Next() const { return GetAsync(); }
+  // How many messages were lost because the buffer was full: the oldest ones.
+  uint64_t Dropped() const { return pie::plus::broadcasts::Dropped(*raw_); }
   void Unsubscribe() const;
 
   // `for (const std::string& message : subscription)` waits for one message after the other, until

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from wit_world.imports import broadcasts
 from wit_world.imports import fallible as wit
 
 from . import _check
@@ -71,6 +72,11 @@ class Subscription:
                 return message
             await ready(self._raw.pollable())
         return None
+
+    @property
+    def dropped(self) -> int:
+        """How many messages were lost because the buffer was full: the oldest ones."""
+        return broadcasts.dropped(self._raw)
 
     def unsubscribe(self) -> None:
         """Ends the subscription."""
