@@ -46,9 +46,12 @@ dist: build ## pack an installation into build/pie-VERSION-linux-MACHINE.tar.gz
 	@scripts/install.sh --archive
 
 ##@ Work
-.PHONY: test test-cuda bench-cuda test-matrix test-asan test-tsan sim guests bench bench-cpu format bindings clean help
+.PHONY: test conformance test-cuda bench-cuda test-matrix test-asan test-tsan sim guests bench bench-cpu format bindings clean help
 test: setup-test build ## run all tests: C++, bakery, and inferlets of every language end to end
 	@$(PYTHON) scripts/run_tests.py
+
+conformance: build ## run every name of the reference documents in every language: build/conformance.json
+	@$(PYTHON) scripts/conformance.py
 
 test-cuda: ## the tests of the CUDA device; they say so where there is no GPU
 	@$(MAKE) CUDA=1 build

@@ -27,6 +27,7 @@ namespace pie {
 struct BackendInfo {
   std::string name;  // "dummy", "cpu", …
   uint32_t vocab_size = 0;
+  uint32_t hidden_size = 0;   // numbers of an embedding; 0: the device gives no embeddings
   uint32_t page_tokens = 16;  // tokens a page
   uint32_t total_pages = 0;
   uint32_t max_batch_tokens = 0;  // rows a batch

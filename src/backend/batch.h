@@ -63,7 +63,11 @@ struct LogprobsSlot {
 struct EntropySlot {
   float entropy;  // nats, of the unscaled distribution
 };
-using Slot = std::variant<TokenSlot, DistributionSlot, LogitsSlot, LogprobsSlot, EntropySlot>;
+struct EmbeddingSlot {
+  std::vector<float> state;  // [hidden]: what the output layer reads, after the last norm
+};
+using Slot =
+    std::variant<TokenSlot, DistributionSlot, LogitsSlot, LogprobsSlot, EntropySlot, EmbeddingSlot>;
 
 // Names a batch from Submit to Wait (backend.h). Later batches have higher tickets.
 using BatchTicket = uint64_t;

@@ -51,20 +51,29 @@ struct AllowedTokens {
 // Returns the token of the largest logit, the lowest id among equals; none if no token is allowed.
 std::optional<uint32_t> Argmax(std::span<const float> logits, AllowedTokens mask);
 
+// Whether `spec` reads logits, and not the hidden state that they are made of.
+inline bool ReadsLogits(const SampleSpec& spec) {
+  return spec.kind != SampleSpec::Kind::kEmbedding;
+}
+
 // Number of slots that `spec` yields at each of its rows.
 uint32_t SlotsPerRow(const SampleSpec& spec);
 
 class Sampling {
  public:
-  // Appends the slots of `spec` at one row. `logits` is [vocab]; a null mask allows everything.
+  // Appends the slots of `spec`, which reads logits, at one row. `logits` is [vocab]; a null mask
+  // allows everything.
   Status Read(const SampleSpec& spec, std::span<const float> logits, AllowedTokens mask,
               SampleKey key, std::vector<Slot>& slots);
 
   // Reads everything that a member asks for. `logits_of(i)` returns the logits of the member's row
   // i, valid until its next call. Rows are read in ascending order, each once, whatever the order
-  // in which the member's samples name them: a device computes the logits of a row only once.
-  template <class LogitsOf>
-  Status ReadMember(const Batch::Member& member, LogitsOf&& logits_of, std::vector<Slot>& slots);
+  // in which the member's samples name them: a device computes the logits of a row only once, and
+  // not at all for a row that is read for its embedding alone. `embedding_of(i)` returns the
+  // embedding of row i as a vector.
+  template <class LogitsOf, class EmbeddingOf>
+  Status ReadMember(const Batch::Member& member, LogitsOf&& logits_of, EmbeddingOf&& embedding_of,
+                    std::vector<Slot>& slots);
 
  private:
   struct Candidate {
@@ -131,29 +140,30 @@ class Sampling {
   std::optional<LogSum> log_sum_;  // of the row that is being read, once a probe has needed it
 };
 
-template <class LogitsOf>
+template <class LogitsOf, class EmbeddingOf>
 Status Sampling::ReadMember(const Batch::Member& member, LogitsOf&& logits_of,
-                            std::vector<Slot>& slots) {
+                            EmbeddingOf&& embedding_of, std::vector<Slot>& slots) {
   if (member.samples == nullptr) return {};
   const bool in_order = PlanReads(member);
   std::span<const float> logits;
   AllowedTokens mask;
   std::optional<uint32_t> at;  // the row that `logits` and `mask` belong to
   for (const PlannedRead& read : reads_) {
-    if (at != read.row) {
-      logits = logits_of(read.row - member.pass_row);
-      mask = PIE_TRY(MaskOf(member, read.row));
-      log_sum_.reset();
-    }
-    at = read.row;
     const SampleSpec& sample = (*member.samples)[read.spec];
-    const SampleKey key = KeyOf(member, read);
-    if (in_order) {
-      PIE_RETURN_IF_ERROR(ReadRow(sample, logits, mask, key, slots));
-      continue;
-    }
     one_read_.clear();
-    PIE_RETURN_IF_ERROR(ReadRow(sample, logits, mask, key, one_read_));
+    std::vector<Slot>& to = in_order ? slots : one_read_;
+    if (!ReadsLogits(sample)) {
+      to.emplace_back(EmbeddingSlot{embedding_of(read.row - member.pass_row)});
+    } else {
+      if (at != read.row) {
+        logits = logits_of(read.row - member.pass_row);
+        mask = PIE_TRY(MaskOf(member, read.row));
+        log_sum_.reset();
+      }
+      at = read.row;
+      PIE_RETURN_IF_ERROR(ReadRow(sample, logits, mask, KeyOf(member, read), to));
+    }
+    if (in_order) continue;
     slots.resize(std::max(slots.size(), read.first_slot + one_read_.size()));
     std::ranges::move(one_read_, slots.begin() + static_cast<std::ptrdiff_t>(read.first_slot));
   }

@@ -401,6 +401,11 @@ TEST(SamplingDeathTest, WhatNoValidPassAsksForStopsTheProcess) {
   EXPECT_DEATH((void)Read({.kind = Kind::kEmbedding}, kLogits), "broken invariant");
 }
 
+std::vector<float> NoEmbedding(uint32_t) {
+  ADD_FAILURE() << "no sample of the test reads an embedding";
+  return {};
+}
+
 TEST(Sampling, ReadsOnlyTheRowsOfAChunkAndEachOnce) {
   const std::vector<SampleSpec> samples = {{.rows = {0, 5, 6}},
                                            {.kind = Kind::kEntropy, .rows = {6, 9}}};
@@ -414,7 +419,7 @@ TEST(Sampling, ReadsOnlyTheRowsOfAChunkAndEachOnce) {
         asked.push_back(row);
         return std::span<const float>(kLogits);
       },
-      slots);
+      NoEmbedding, slots);
   EXPECT_TRUE(status);
   EXPECT_EQ(asked, (std::vector<uint32_t>{1, 2}));  // rows 5 and 6 of the pass
   ASSERT_EQ(slots.size(), 3U);
@@ -439,7 +444,7 @@ TEST(Sampling, AsksForEachRowOnceInAscendingOrderWhateverOrderTheSamplesNameThem
         asked.push_back(row);
         return std::span<const float>(logits[row]);
       },
-      slots);
+      NoEmbedding, slots);
   EXPECT_TRUE(status);
   EXPECT_EQ(asked, (std::vector<uint32_t>{0, 2, 3}));
   ASSERT_EQ(slots.size(), 8U);
@@ -449,6 +454,33 @@ TEST(Sampling, AsksForEachRowOnceInAscendingOrderWhateverOrderTheSamplesNameThem
   }
   EXPECT_TRUE(std::holds_alternative<EntropySlot>(slots[6]));
   EXPECT_TRUE(std::holds_alternative<EntropySlot>(slots[7]));
+}
+
+// The output layer is the most expensive part of a row, so an embedding alone must not run it.
+TEST(Sampling, ReadsEmbeddingsWithoutLogits) {
+  const std::vector<SampleSpec> samples = {{.kind = Kind::kEmbedding, .rows = {3, 1}},
+                                           {.kind = Kind::kEntropy, .rows = {2, 1}},
+                                           {.kind = Kind::kEmbedding, .rows = {2}}};
+  const Batch::Member member = {.rows = 4, .samples = &samples};
+  std::vector<uint32_t> asked;
+  std::vector<Slot> slots;
+  Sampling sampling;
+  const Status status = sampling.ReadMember(
+      member,
+      [&](uint32_t row) {
+        asked.push_back(row);
+        return std::span<const float>(kLogits);
+      },
+      [](uint32_t row) { return std::vector<float>{static_cast<float>(row), 0.5F}; }, slots);
+  EXPECT_TRUE(status);
+  EXPECT_EQ(asked, (std::vector<uint32_t>{1, 2}));
+  ASSERT_EQ(slots.size(), 5U);
+  const auto state = [&](size_t slot) { return std::get<EmbeddingSlot>(slots[slot]).state; };
+  EXPECT_EQ(state(0), (std::vector<float>{3, 0.5F}));
+  EXPECT_EQ(state(1), (std::vector<float>{1, 0.5F}));
+  EXPECT_TRUE(std::holds_alternative<EntropySlot>(slots[2]));
+  EXPECT_TRUE(std::holds_alternative<EntropySlot>(slots[3]));
+  EXPECT_EQ(state(4), (std::vector<float>{2, 0.5F}));
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ Result<int> ChatChecked(const ChatOptions& options) {
   const std::string component = PIE_TRY(ReadShipped("chat.wasm"));
   const auto manifest = PIE_TRY(host::ParseManifest(PIE_TRY(ReadShipped("chat.toml")), "Pie.toml"));
   Config config = PIE_TRY(ReadConfig(options.config));
-  if (options.dummy) UseDummy(config);
+  if (!options.dummy.empty()) UseDummy(config, options.dummy);
   auto engine = PIE_TRY(StartEngine(config, /*quiet=*/false));
   PIE_RETURN_IF_ERROR(engine->AddProgram(manifest, component, {}));
 

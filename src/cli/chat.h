@@ -11,7 +11,7 @@ struct ChatOptions {
   std::string model;   // empty: the default model
   std::string system;  // the system message
   std::optional<double> temperature;
-  bool dummy = false;
+  std::string dummy;   // --dummy: empty if it is not given (config.h)
   bool speed = false;  // show tokens/s after each answer
 };
 

@@ -92,6 +92,7 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
   top.Read("name", &entry.name);
   top.Read("hf_repo", &entry.weights);
   driver.Read("random_seed", &entry.seed);
+  driver.Read("vocabulary", &entry.vocabulary);
   options.Read("kv_page_size", &entry.page_tokens, {.least = 1, .most = 1 << 16});
   options.Read("kv_cache_dtype", &entry.kv_cache_dtype);
   options.Read("total_pages", &entry.total_pages, {.least = 1, .most = 1 << 26});
@@ -106,6 +107,11 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
     if (!table->problem().empty()) return Fail(Code::kInvalid, "{}", table->problem());
   }
   entry.driver = PIE_TRY(ReadDriver(driver, path));
+  if (!entry.vocabulary.empty() && entry.driver != ModelEntry::Driver::kDummy) {
+    return Fail(Code::kInvalid,
+                "{}:{}: 'vocabulary' is for type = \"dummy\"; other drivers take the model's own",
+                path, driver.Get("vocabulary")->source().begin.line);
+  }
   entry.device = PIE_TRY(ReadDevice(driver, path));
   PIE_RETURN_IF_ERROR(
       ReadScheduler(top.Get("scheduler"), path, &entry.scheduler, &entry.token_limit));
@@ -156,9 +162,10 @@ std::string UserHome() {
   return home.empty() ? TempDir() : home;
 }
 
-void UseDummy(Config& config) {
+void UseDummy(Config& config, std::string_view flag) {
   config.models.resize(1);
   config.models[0].driver = ModelEntry::Driver::kDummy;
+  config.models[0].vocabulary = flag == kPlainDummy ? "" : flag;
 }
 
 Result<Config> ReadConfig(const std::string& given) {

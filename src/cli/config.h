@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -19,6 +20,7 @@ struct ModelEntry {
   std::string name = "default";
   std::string weights;            // hf_repo: an argument of FindModel; empty: the default model
   Driver driver = Driver::kAuto;  // the GPU if there is one that this build can use, else the CPU
+  std::string vocabulary;         // of the dummy driver: an argument of FindModel; empty: its own
   int device = 0;                 // number of the GPU
   double gpu_memory_share = 0.9;  // of its free memory, for weights and KV pages
   std::string kv_cache_dtype;     // empty: the device's default
@@ -56,8 +58,10 @@ struct Config {
 // not exist.
 Result<Config> ReadConfig(const std::string& path);
 
-// Replaces the configured models by one dummy model with the options of the first.
-void UseDummy(Config& config);
+// Replaces the configured models by one dummy model with the options of the first. `flag` is the
+// value of --dummy: kPlainDummy, or the model whose vocabulary and chat template it has.
+inline constexpr std::string_view kPlainDummy = "true";  // what CLI11 gives for a bare flag
+void UseDummy(Config& config, std::string_view flag = kPlainDummy);
 
 std::string CacheDir();  // $PIE_CACHE, or pie/ in the user's cache folder
 std::string HomeDir();   // $PIE_HOME, or ~/.pie

@@ -57,6 +57,7 @@ constexpr std::string_view kKeys[] = {
     "model.hf_repo",
     "model.driver.type",
     "model.driver.random_seed",
+    "model.driver.vocabulary",
     "model.driver.options.kv_page_size",
     "model.driver.options.kv_cache_dtype",
     "model.driver.options.total_pages",

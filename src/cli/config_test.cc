@@ -127,6 +127,19 @@ TEST_F(ConfigTest, ReadsModelsInBothForms) {
   EXPECT_EQ(tables->models[1].driver, ModelEntry::Driver::kDummy);
 }
 
+TEST_F(ConfigTest, TheDummyMayHaveTheVocabularyOfAnotherModel) {
+  auto config = Read(
+      "[[model]]\n[model.driver]\ntype = \"dummy\"\nvocabulary = \"m\"\n[[model]]"
+      "\nname = \"b\"");
+  ASSERT_TRUE(config) << config.error().text;
+  EXPECT_EQ(config->models[0].vocabulary, "m");
+  UseDummy(*config);  // --dummy is the small model, whatever the file says
+  ASSERT_EQ(config->models.size(), 1u);
+  EXPECT_EQ(config->models[0].vocabulary, "");
+  UseDummy(*config, "other.gguf");
+  EXPECT_EQ(config->models[0].vocabulary, "other.gguf");
+}
+
 TEST_F(ConfigTest, ErrorsNameTheLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"[runtime", ":1: "},
@@ -143,6 +156,7 @@ TEST_F(ConfigTest, ErrorsNameTheLine) {
       {"[[model]]\n[[model]]", ":2: two models are named 'default'"},
       {"[[model]]\ndriver.type = \"tpu\"",
        ":2: 'type' must be \"auto\", \"cpu\", \"cuda\" or \"dummy\""},
+      {"[[model]]\ndriver.vocabulary = \"m\"", ":2: 'vocabulary' is for type = \"dummy\""},
       {"model = []", ":1: write each model as [[model]]"},
       {"[[model]]\nname = 1", ":2: 'name' must be a text in quotes"},
       {"[[model]]\ndriver = \"dummy\"", ":2: 'model.driver' must be a table"},

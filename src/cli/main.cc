@@ -61,7 +61,8 @@ CLI::App* AddRun(CLI::App& app, pie::cli::RunOptions& run, int& port) {
                     "let the inferlet's output control the terminal (colours, cursor)");
   command->add_option("--log", run.log, "append a log of the run to this file");
   command->add_flag("--dummy", run.dummy,
-                    "use the dummy model: it needs no weights and writes gibberish");
+                    "use the dummy model: it needs no weights and writes gibberish; "
+                    "--dummy=MODEL gives it the tokens and the chat template of a real model");
   return command;
 }
 

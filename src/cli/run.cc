@@ -230,7 +230,7 @@ Result<int> RunChecked(const RunOptions& options) {
   Config config = PIE_TRY(ReadConfig(options.config));
   auto [component, manifest] = PIE_TRY(ChooseProgram(options));
   nlohmann::json input = PIE_TRY(MakeInput(options, manifest));
-  if (options.dummy) UseDummy(config);
+  if (!options.dummy.empty()) UseDummy(config, options.dummy);
   config.limits.user_share_percent = 100;  // there is one user
 
   Interrupts interrupts;

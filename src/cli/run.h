@@ -17,7 +17,7 @@ struct RunOptions {
   bool stream = false;  // --stdout
   bool debug = false;
   bool quiet = false;
-  bool dummy = false;
+  std::string dummy;     // --dummy: empty if it is not given (config.h)
   bool escapes = false;  // let the inferlet control the terminal
 };
 

@@ -124,7 +124,7 @@ class ExitInTime {
 Result<int> ServeChecked(const ServeOptions& options) {
   Config engine_config = PIE_TRY(ReadConfig(options.config));
   ServerConfig config = PIE_TRY(ReadServerConfig(options.config));
-  if (options.dummy) UseDummy(engine_config);
+  if (!options.dummy.empty()) UseDummy(engine_config, options.dummy);
   if (options.no_snapshot) engine_config.snapshot_root.clear();
   engine_config.prefault_bytes = kPrefaultBytes;
   if (!options.host.empty()) config.server.host = options.host;

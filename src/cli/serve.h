@@ -15,7 +15,7 @@ struct ServeOptions {
   bool debug = false;
   bool monitor = false;
   bool no_snapshot = false;
-  bool dummy = false;
+  std::string dummy;  // --dummy: empty if it is not given (config.h)
 };
 
 // Returns the exit code: 0 after a drain, 1 after an error, or 130 after a second Ctrl-C.

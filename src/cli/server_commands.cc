@@ -47,7 +47,8 @@ void AddChat(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--temperature", chat->temperature, "0 is greedy (default: 0.7)");
   command->add_flag("--speed", chat->speed, "show tokens/s after each answer");
   command->add_flag("--dummy", chat->dummy,
-                    "use the dummy model: it needs no weights and writes gibberish");
+                    "use the dummy model: it needs no weights and writes gibberish; "
+                    "--dummy=MODEL gives it the tokens and the chat template of a real model");
   command->callback([&chosen, chat] { chosen = [chat] { return Chat(*chat); }; });
 }
 
@@ -73,7 +74,8 @@ void AddServe(CLI::App& app, std::function<int()>& chosen) {
   command->add_flag("--no-snapshot", serve->no_snapshot,
                     "keep saved contexts in memory only, until the server stops");
   command->add_flag("--dummy", serve->dummy,
-                    "use the dummy model: it needs no weights and writes gibberish");
+                    "use the dummy model: it needs no weights and writes gibberish; "
+                    "--dummy=MODEL gives it the tokens and the chat template of a real model");
   command->callback([&chosen, serve] { chosen = [serve] { return Serve(*serve); }; });
 }
 

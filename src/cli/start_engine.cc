@@ -9,6 +9,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/dummy/dummy_backend.h"
+#include "cli/dummy_tokens.h"
 #include "cli/models.h"
 #include "cli/terminal.h"
 #include "speech/dummy_model.h"
@@ -40,7 +41,13 @@ Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
   SetCommon(options, entry);
   options.seed = entry.seed;
   try {
-    return Loaded(MakeDummyModel(entry.name, options.vocab_size), MakeDummyBackend(options), entry);
+    if (entry.vocabulary.empty()) {
+      return Loaded(MakeDummyModel(entry.name, options.vocab_size),
+                    MakeDummyBackend(std::move(options)), entry);
+    }
+    Model model = PIE_TRY(OpenModel(PIE_TRY(FindModel(entry.vocabulary)), entry.name));
+    options.tokens = DummyTokensOf(model);
+    return Loaded(std::move(model), MakeDummyBackend(std::move(options)), entry);
   } catch (const std::bad_alloc&) {
     return Fail(Code::kExhausted,
                 "not enough memory for {} KV pages of {} tokens; lower total_pages or kv_page_size",

@@ -65,7 +65,7 @@ inline void Put(Reply* reply, const std::vector<float>& floats) {
 
 // `Slot` is the device's own type for `pie:core/inference.slot-output`.
 static_assert(std::is_same_v<Slot, std::variant<TokenSlot, DistributionSlot, LogitsSlot,
-                                                LogprobsSlot, EntropySlot>>,
+                                                LogprobsSlot, EntropySlot, EmbeddingSlot>>,
               "its cases are those of the contract, in the same order");
 inline void Put(Reply* reply, const TokenSlot& slot) {
   Put(reply, slot.token);
@@ -74,11 +74,18 @@ inline void Put(Reply* reply, const DistributionSlot& slot) {
   Put(reply, slot.ids);
   Put(reply, slot.probs);
 }
-inline void Put(Reply* reply, const LogitsSlot& slot) {
-  // The contract has bytes here, in the order of WebAssembly, which is that of this machine.
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(slot.logits));
+// For numbers that the contract has as bytes, in the order of WebAssembly, which is that of this
+// machine.
+inline void PutBytes(Reply* reply, const std::vector<float>& numbers) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(numbers));
   pie_bridge::pie_reply_bytes(reply,
                               {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+}
+inline void Put(Reply* reply, const LogitsSlot& slot) {
+  PutBytes(reply, slot.logits);
+}
+inline void Put(Reply* reply, const EmbeddingSlot& slot) {
+  PutBytes(reply, slot.state);
 }
 inline void Put(Reply* reply, const LogprobsSlot& slot) {
   Put(reply, slot.logprobs);

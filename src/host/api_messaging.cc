@@ -82,6 +82,11 @@ Result<std::optional<std::string>> SubscriptionGet(Process& process, uint32_t su
   return (*PIE_TRY(process.handles().subscriptions.Get(subscription)))->Take();
 }
 
+// pie:plus/broadcasts
+Result<uint64_t> BroadcastsDropped(Process& process, uint32_t subscription) {
+  return (*PIE_TRY(process.handles().subscriptions.Get(subscription)))->dropped();
+}
+
 Status SubscriptionUnsubscribe(Process& process, uint32_t subscription) {
   (*PIE_TRY(process.handles().subscriptions.Get(subscription)))->Close();
   return {};

@@ -105,6 +105,7 @@ TEST_F(ApiStepTest, GivesOtherSlotsThanAToken) {
   ExpectSame({.sampler = {.kind = Kind::Multinomial, .temperature = 1, .count = 4, .p = 1}});
   ExpectSame({.sampler = {.kind = Kind::Logits, .temperature = 0, .count = 0, .p = 1}});
   ExpectSame({.sampler = {.kind = Kind::Entropy, .temperature = 0, .count = 0, .p = 1}});
+  ExpectSame({.sampler = {.kind = Kind::Embedding, .temperature = 0, .count = 0, .p = 1}});
 }
 
 TEST_F(ApiStepTest, RefusesWhatAPassRefuses) {
@@ -117,7 +118,6 @@ TEST_F(ApiStepTest, RefusesWhatAPassRefuses) {
   ExpectSame({.sampler = {.kind = Kind::TopK, .temperature = -1, .count = 1, .p = 1}}, true);
   ExpectSame({.sampler = {.kind = Kind::TopP, .temperature = kNan, .count = 1, .p = 1}}, true);
   ExpectSame({.sampler = {.kind = Kind::TopP, .temperature = 1, .count = 1, .p = 2}}, true);
-  ExpectSame({.sampler = {.kind = Kind::Embedding, .temperature = 0, .count = 1, .p = 1}}, true);
   ExpectSame({.sampler = {.kind = Kind::Multinomial, .temperature = 0, .count = ~0U, .p = 1}},
              true);
   EXPECT_EQ(Short(NewContext(), {.tokens = Tokens(400'000, 'a')}).error,

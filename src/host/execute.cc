@@ -271,7 +271,7 @@ Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
     std::vector<uint32_t> no_draft;
     pass.forward.rules->Prepare(no_draft);
   }
-  const ResultSize size = SizeOfResult(pass.forward.samples, InfoOf(process, pass).vocab_size);
+  const ResultSize size = SizeOfResult(pass.forward.samples, InfoOf(process, pass));
   if (!output->charge.Grow(sizeof(PassOutput) + size.bytes())) {
     return PassMemoryLimit(process);
   }

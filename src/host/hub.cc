@@ -18,6 +18,7 @@ void Subscription::Offer(std::shared_ptr<const Broadcast> message) {
   while (messages_.size() > limits_.max_queued_messages || bytes_ > limits_.max_queued_bytes) {
     bytes_ -= messages_.front()->text.size();
     messages_.pop_front();
+    ++dropped_;
   }
   if (!messages_.empty()) signal_.Fire();
 }
@@ -36,6 +37,11 @@ void Subscription::Close() {
   std::lock_guard lock(mutex_);
   closed_ = true;
   signal_.Fire();
+}
+
+uint64_t Subscription::dropped() const {
+  std::lock_guard lock(mutex_);
+  return dropped_;
 }
 
 bool Subscription::closed() const {

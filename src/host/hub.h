@@ -42,6 +42,7 @@ class Subscription {
   std::optional<std::string> Take();
   void Close();  // the signal stays fired, and no further message arrives
   bool closed() const;
+  uint64_t dropped() const;  // messages that were lost because the buffer was full
   wasm::Signal& signal() { return signal_; }
 
  private:
@@ -49,6 +50,7 @@ class Subscription {
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<const Broadcast>> messages_;
   size_t bytes_ = 0;
+  uint64_t dropped_ = 0;
   bool closed_ = false;
   wasm::Signal signal_;
 };

@@ -90,8 +90,10 @@ TEST_F(HubTest, FullSubscriptionByBytes) {
   auto slow = *hub_.Subscribe(users_.Of("ada"), "ada", "news");
   ASSERT_TRUE(hub_.Broadcast(users_.Of("ada"), "ada", "news", std::string(60, 'a')));
   ASSERT_TRUE(hub_.Broadcast(users_.Of("ada"), "ada", "news", std::string(60, 'b')));
+  EXPECT_EQ(slow->dropped(), 1u);
   EXPECT_EQ(slow->Take(), std::string(60, 'b'));
   EXPECT_EQ(slow->Take(), std::nullopt);
+  EXPECT_EQ(slow->dropped(), 1u) << "what is read is not lost";
 }
 
 TEST_F(HubTest, UnsubscribedHearsNothingMore) {

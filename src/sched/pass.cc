@@ -11,12 +11,14 @@ namespace pie {
 namespace {
 
 // Numbers that one slot carries beside itself.
-uint64_t ValuesPerSlot(const SampleSpec& spec, uint32_t vocab_size) {
+uint64_t ValuesPerSlot(const SampleSpec& spec, const BackendInfo& info) {
   switch (spec.kind) {
     case SampleSpec::Kind::kLogits:
-      return vocab_size;
+      return info.vocab_size;
+    case SampleSpec::Kind::kEmbedding:
+      return info.hidden_size;
     case SampleSpec::Kind::kDistribution:
-      return 2ULL * (spec.k == 0 ? vocab_size : std::min(spec.k, vocab_size));
+      return 2ULL * (spec.k == 0 ? info.vocab_size : std::min(spec.k, info.vocab_size));
     case SampleSpec::Kind::kLogprobs:
       return spec.ids.size();
     default:
@@ -24,9 +26,9 @@ uint64_t ValuesPerSlot(const SampleSpec& spec, uint32_t vocab_size) {
   }
 }
 
-Status CheckSample(const SampleSpec& spec, size_t rows, uint32_t vocab_size) {
-  if (spec.kind == SampleSpec::Kind::kEmbedding) {
-    return Fail(Code::kUnavailable, "embedding: this model gives no embeddings");
+Status CheckSample(const SampleSpec& spec, size_t rows, const BackendInfo& info) {
+  if (spec.kind == SampleSpec::Kind::kEmbedding && info.hidden_size == 0) {
+    return Fail(Code::kUnavailable, "embedding: the device {} gives no embeddings", info.name);
   }
   if (!std::isfinite(spec.temperature) || spec.temperature < 0) {
     return Fail(Code::kInvalid, "the temperature must be 0 or more, not {}", spec.temperature);
@@ -39,7 +41,7 @@ Status CheckSample(const SampleSpec& spec, size_t rows, uint32_t vocab_size) {
       return Fail(Code::kInvalid, "a sampler reads row {}, but the input has {} tokens", row, rows);
     }
   }
-  return spec.ids.empty() ? Status() : CheckToken(std::ranges::max(spec.ids), vocab_size);
+  return spec.ids.empty() ? Status() : CheckToken(std::ranges::max(spec.ids), info.vocab_size);
 }
 
 // A pass may not have a row read by too many samplers and probes.
@@ -60,8 +62,8 @@ Status CheckReads(const std::vector<SampleSpec>& samples, size_t rows) {
   return {};
 }
 
-Status CheckResult(const std::vector<SampleSpec>& samples, uint32_t vocab_size) {
-  const ResultSize size = SizeOfResult(samples, vocab_size);
+Status CheckResult(const std::vector<SampleSpec>& samples, const BackendInfo& info) {
+  const ResultSize size = SizeOfResult(samples, info);
   if (size.slots > limits::kSlotsPerPass) {
     return Fail(Code::kExhausted, "a pass gives at most {} slots, but this one asks for {}",
                 limits::kSlotsPerPass, size.slots);
@@ -95,9 +97,9 @@ Status Validate(const Forward& forward, const BackendInfo& info) {
     return Fail(Code::kInvalid, "the logit mask allows no token: allow at least one");
   }
   for (const SampleSpec& spec : forward.samples) {
-    PIE_RETURN_IF_ERROR(CheckSample(spec, rows, info.vocab_size));
+    PIE_RETURN_IF_ERROR(CheckSample(spec, rows, info));
   }
-  PIE_RETURN_IF_ERROR(CheckResult(forward.samples, info.vocab_size));
+  PIE_RETURN_IF_ERROR(CheckResult(forward.samples, info));
   return CheckReads(forward.samples, rows);
 }
 
@@ -127,12 +129,12 @@ Status CheckPosition(uint32_t position, const BackendInfo& info) {
               info.max_positions - 1);
 }
 
-ResultSize SizeOfResult(const std::vector<SampleSpec>& samples, uint32_t vocab_size) {
+ResultSize SizeOfResult(const std::vector<SampleSpec>& samples, const BackendInfo& info) {
   ResultSize size;
   for (const SampleSpec& spec : samples) {
     const uint64_t slots = spec.rows.size() * uint64_t{SlotsPerRow(spec)};
     size.slots += slots;
-    size.values += slots * ValuesPerSlot(spec, vocab_size);
+    size.values += slots * ValuesPerSlot(spec, info);
   }
   return size;
 }
@@ -147,7 +149,7 @@ uint32_t FirstRead(const Forward& forward) {
 
 void PlaceSlots(ScheduledPass& pass, uint32_t first_row, uint32_t rows, std::vector<Slot> slots) {
   const std::vector<SampleSpec>& samples = pass.forward.samples;
-  pass.slots.resize(SizeOfResult(samples, 0).slots);
+  pass.slots.resize(SizeOfResult(samples, {}).slots);
   auto next = slots.begin();
   size_t place = 0;
   for (const SampleSpec& spec : samples) {

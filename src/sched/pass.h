@@ -56,10 +56,10 @@ Status CheckToken(uint32_t token, uint32_t vocab_size);
 // The size of what the samples of a pass give together.
 struct ResultSize {
   uint64_t slots = 0;
-  uint64_t values = 0;  // numbers of logits, distributions and logprobs, beside the slots
+  uint64_t values = 0;  // numbers of logits, distributions and so on, beside the slots
   uint64_t bytes() const { return slots * sizeof(Slot) + values * sizeof(float); }
 };
-ResultSize SizeOfResult(const std::vector<SampleSpec>& samples, uint32_t vocab_size);
+ResultSize SizeOfResult(const std::vector<SampleSpec>& samples, const BackendInfo& info);
 
 // The first row that a sample reads; the number of rows if none does.
 uint32_t FirstRead(const Forward& forward);

@@ -15,6 +15,7 @@ using Kind = SampleSpec::Kind;
 
 const BackendInfo kInfo = {.name = "test",
                            .vocab_size = 100,
+                           .hidden_size = 8,
                            .page_tokens = 4,
                            .total_pages = 20,
                            .max_batch_tokens = 8,
@@ -44,6 +45,16 @@ TEST(Validate, LetsGoodPassesThrough) {
   EXPECT_EQ(Fault([](Forward& f) { f.logit_mask = {99, 1}; }), "none");
   EXPECT_EQ(Fault([](Forward& f) { f.samples.clear(); }), "none");
   EXPECT_EQ(Fault([](Forward& f) { f.positions = {49, 0, 7}; }), "none");
+  EXPECT_EQ(Fault([](Forward& f) { f.samples = {{.kind = Kind::kEmbedding, .rows = {0}}}; }),
+            "none");
+}
+
+TEST(Validate, RefusesEmbeddingsWhereTheDeviceHasNone) {
+  BackendInfo info = kInfo;
+  info.hidden_size = 0;
+  Forward forward = Good();
+  forward.samples = {{.kind = Kind::kEmbedding, .rows = {0}}};
+  EXPECT_EQ(Validate(forward, info).error().text, "embedding: the device test gives no embeddings");
 }
 
 TEST(Validate, SaysWhatIsWrong) {
@@ -65,8 +76,6 @@ TEST(Validate, SaysWhatIsWrong) {
             "a sampler reads row 3, but the input has 3 tokens");
   EXPECT_EQ(Fault([](Forward& f) { f.samples = {{.kind = Kind::kLogprobs, .ids = {100}}}; }),
             "token 100 is not in the vocabulary, whose ids are 0 to 99");
-  EXPECT_EQ(Fault([](Forward& f) { f.samples = {{.kind = Kind::kEmbedding, .rows = {0}}}; }),
-            "embedding: this model gives no embeddings");
   EXPECT_EQ(Fault([](Forward& f) { f.samples[0].temperature = -1; }),
             "the temperature must be 0 or more, not -1");
   EXPECT_EQ(Fault([](Forward& f) { f.samples[0].temperature = std::nanf(""); }),
@@ -109,16 +118,16 @@ TEST(CheckLength, NamesTheLimitThatWasMet) {
 }
 
 TEST(SizeOfResult, CountsSlotsAndTheNumbersInThem) {
-  const std::vector<SampleSpec> samples = {
-      {.kind = Kind::kMultinomial, .draws = 3, .rows = {0, 1}},
-      {.kind = Kind::kLogits, .rows = {1}},
-      {.kind = Kind::kDistribution, .k = 5, .rows = {0, 1}},
-      {.kind = Kind::kDistribution, .k = 0, .rows = {0}},
-      {.kind = Kind::kLogprobs, .rows = {0}, .ids = {1, 2, 3}}};
-  const ResultSize size = SizeOfResult(samples, 100);
-  EXPECT_EQ(size.slots, 6U + 1 + 2 + 1 + 1);
-  EXPECT_EQ(size.values, 100U + 2 * 10 + 200 + 3);
-  EXPECT_EQ(size.bytes(), 11 * sizeof(Slot) + 323 * sizeof(float));
+  const std::vector<SampleSpec> samples = {{.kind = Kind::kMultinomial, .draws = 3, .rows = {0, 1}},
+                                           {.kind = Kind::kLogits, .rows = {1}},
+                                           {.kind = Kind::kDistribution, .k = 5, .rows = {0, 1}},
+                                           {.kind = Kind::kDistribution, .k = 0, .rows = {0}},
+                                           {.kind = Kind::kLogprobs, .rows = {0}, .ids = {1, 2, 3}},
+                                           {.kind = Kind::kEmbedding, .rows = {0, 2}}};
+  const ResultSize size = SizeOfResult(samples, kInfo);
+  EXPECT_EQ(size.slots, 6U + 1 + 2 + 1 + 1 + 2);
+  EXPECT_EQ(size.values, 100U + 2 * 10 + 200 + 3 + 2 * 8);
+  EXPECT_EQ(size.bytes(), 13 * sizeof(Slot) + 339 * sizeof(float));
 }
 
 TEST(PlaceSlots, PutsChunksTogetherInTheOrderOfTheSamples) {

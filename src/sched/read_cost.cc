@@ -11,8 +11,9 @@ namespace {
 // How often a sampler or probe goes over the vocabulary, roughly.
 uint64_t Sweeps(const SampleSpec& spec) {
   switch (spec.kind) {
-    case SampleSpec::Kind::kLogits:
     case SampleSpec::Kind::kEmbedding:
+      return 0;
+    case SampleSpec::Kind::kLogits:
       return 1;
     case SampleSpec::Kind::kLogprobs:
     case SampleSpec::Kind::kEntropy:

@@ -21,7 +21,7 @@ TEST(DummyModel, EncodesBytesAndDecodesThemBack) {
   EXPECT_EQ(*tokenizer.Decode(*tokenizer.Encode("héllo €")), "héllo €");
   EXPECT_EQ(*tokenizer.Decode({}), "");
   EXPECT_EQ(*tokenizer.Decode(Tokens{0xC3}), "\xEF\xBF\xBD");
-  EXPECT_EQ(*tokenizer.Decode(Tokens{'a', dummy::kEos, 'b'}), "ab");
+  EXPECT_EQ(*tokenizer.Decode(Tokens{'a', dummy::kEos, 'b'}), "a<|eos|>b");
 }
 
 TEST(DummyModel, RefusesIdsOutsideTheVocabulary) {

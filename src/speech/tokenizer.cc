@@ -50,13 +50,16 @@ Result<std::string> Tokenizer::Decode(std::span<const uint32_t> tokens) const {
       return Fail(Code::kInvalid, "token {} is outside the vocabulary of {} tokens", token,
                   vocab_size());
     }
-    bytes += text.Next(token);
+    const std::string_view piece = text.Next(token);
+    bytes += piece.empty() ? NameOf(token).value_or("") : piece;
   }
   return ToValidUtf8(bytes);
 }
 
-bool Tokenizer::IsSpecial(uint32_t id) const {
-  return std::ranges::binary_search(special_.ids, id);
+std::optional<std::string_view> Tokenizer::NameOf(uint32_t id) const {
+  const auto found = std::ranges::lower_bound(special_.ids, id);
+  if (found == special_.ids.end() || *found != id) return std::nullopt;
+  return special_.bytes[found - special_.ids.begin()];
 }
 
 std::optional<uint32_t> Tokenizer::Find(std::string_view token) const {

@@ -43,8 +43,8 @@ class Tokenizer {
   Result<std::vector<uint32_t>> Encode(std::string_view text) const;
   // The same, but special tokens' names in the text are text.
   Result<std::vector<uint32_t>> EncodePlain(std::string_view text) const;
-  // The text without special tokens. Fails on ids outside the vocabulary. Bytes that are not UTF-8
-  // become U+FFFD.
+  // The text, in which special tokens have their names. Fails on ids outside the vocabulary. Bytes
+  // that are not UTF-8 become U+FFFD.
   Result<std::string> Decode(std::span<const uint32_t> tokens) const;
   // The raw bytes of one token, empty for special tokens. `id` < vocab_size(). A text is its
   // tokens' bytes, less a leading space where drops_leading_space() (see TextPieces).
@@ -53,7 +53,9 @@ class Tokenizer {
     return bytes_.substr(begin, ends_[id] - begin);
   }
   bool drops_leading_space() const { return drops_leading_space_; }
-  bool IsSpecial(uint32_t id) const;
+  bool IsSpecial(uint32_t id) const { return NameOf(id).has_value(); }
+  // The name of a special token.
+  std::optional<std::string_view> NameOf(uint32_t id) const;
   // By the vocabulary's own spelling, such as "<|im_end|>".
   std::optional<uint32_t> Find(std::string_view token) const;
   const Vocabulary& special_tokens() const { return special_; }  // ids with their names, by id

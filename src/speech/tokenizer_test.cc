@@ -65,7 +65,7 @@ TEST(TokenizerTest, GgufVocabularyEncodesAndDecodes) {
   EXPECT_EQ(*tokenizer->Decode(Tokens{kThe, kThe, kByte + 0xE2}), "the the\xEF\xBF\xBD");
   EXPECT_EQ(*tokenizer->Encode("<s>the"), (Tokens{1, kThe}));
   EXPECT_EQ(*tokenizer->Decode(*tokenizer->EncodePlain("<s>the")), "<s>the");
-  EXPECT_EQ(*tokenizer->Decode(Tokens{1, kThe, 2}), "the");
+  EXPECT_EQ(*tokenizer->Decode(Tokens{1, kThe, 2}), "<s>the</s>");
   EXPECT_EQ(tokenizer->Decode(Tokens{266}).error().text,
             "token 266 is outside the vocabulary of 266 tokens");
 }
@@ -176,7 +176,7 @@ TEST(TokenizerTest, TokenizerJsonEncodesAndDecodes) {
   const auto tokenizer = *TokenizerFromJson(kJson);
   EXPECT_EQ(tokenizer->vocab_size(), 6U);
   EXPECT_EQ(*tokenizer->Encode("ab ab<end>"), (Tokens{3, 4, 5}));
-  EXPECT_EQ(*tokenizer->Decode(Tokens{4, 3, 5}), " abab");
+  EXPECT_EQ(*tokenizer->Decode(Tokens{4, 3, 5}), " abab<end>");
   EXPECT_FALSE(tokenizer->drops_leading_space());
   EXPECT_TRUE(tokenizer->split_regex().starts_with("'s|'t"));
 }

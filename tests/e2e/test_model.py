@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -14,6 +15,7 @@ CACHE = Path(
     or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pie"
 )
 DEFAULT = CACHE / "models" / "smollm2-135m-instruct"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "models"
 # Type of keys and values → a question and its greedy answer. In 8 bits, the answer about France may
 # begin with another word, because the best two are almost equally likely.
 QUESTIONS = {
@@ -178,3 +180,57 @@ def test_longer_than_the_model_knows(run, guest, tmp_path):
     done = run("run", "-c", config, *guest("text-completion-rust"), "--", "--prompt", "word " * 200)
     assert done.returncode == 1
     assert "64" in done.stderr
+
+
+def test_the_dummy_speaks_a_real_vocabulary_without_weights(run, guest, home, tmp_path):
+    flag = "--dummy=smollm2-135m-instruct"
+    arguments = ("--prompt", "Tell me a story", "--temperature", "0", "--max-tokens", "12")
+    first, second = (
+        run("run", flag, *guest("text-completion-rust"), "--", *arguments, env=home)
+        for _ in range(2)
+    )
+    assert first.returncode == 0, first.stderr
+    assert first.stdout == second.stdout
+    words = first.stdout.split()
+    assert words and all(word.isascii() and word.isalpha() for word in words), first.stdout
+    # Tokens of a real vocabulary have several letters; those of the dummy model have one.
+    assert max(len(word) for word in words) > 1
+
+    config = tmp_path / "config.toml"
+    config.write_text(
+        '[[model]]\n[model.driver]\ntype = "dummy"\nvocabulary = "smollm2-135m-instruct"\n'
+    )
+    third = run(
+        "run", "-c", str(config), *guest("text-completion-rust"), "--", *arguments, env=home
+    )
+    assert third.stdout == first.stdout
+
+
+def test_the_dummy_names_a_vocabulary_that_is_missing(run, guest, home):
+    done = run("run", "--dummy=no-such-model", *guest("hello-rust"), env=home)
+    assert done.returncode == 1
+    assert "no model 'no-such-model' was found" in done.stderr
+
+
+def test_the_dummy_takes_the_folder_of_a_tokenizer(run, guest, home, tmp_path):
+    """A folder without weights is enough."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    vocabulary = {chr(code): code - 32 for code in range(32, 127)}
+    end = {"id": len(vocabulary), "content": "</s>", "special": True}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    tokenizer = {
+        "version": "1.0",
+        "added_tokens": [end | flags],
+        "decoder": {"type": "Fuse"},
+        "model": {"type": "BPE", "vocab": {**vocabulary, "</s>": end["id"]}, "merges": []},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    shutil.copy(GOLDEN / "llama" / "config.json", folder)
+    config = json.loads((folder / "config.json").read_text()) | {"vocab_size": 96}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>"}))
+    done = run(
+        "run", f"--dummy={folder}", *guest("text-completion-rust"), "--", "--prompt", "hi", env=home
+    )
+    assert done.returncode == 0, done.stderr

@@ -12,7 +12,8 @@ without a cache. src/backend/cpu/golden_test.cc runs both forms and compares.
 Weights are small whole numbers times a power of two: exact in every float type, and they compress.
 A seed is taken only if the best two logits are never close, so that rounding cannot turn a token.
 Devices keep keys and values in 16 bits; so that nothing else hides behind what this costs,
-golden.safetensors also has the logits of a run in which transformers rounds them, too.
+golden.safetensors also has the logits and the last hidden states (after the last norm) of a run in
+which transformers rounds them, too.
 """
 
 from __future__ import annotations
@@ -302,7 +303,8 @@ def run(model: torch.nn.Module, vocab: int, seed: int) -> dict[str, np.ndarray] 
         return None
     exact = model(torch.tensor([tokens]), use_cache=False).logits[0].numpy()
     model.set_attn_implementation("half_kv")
-    rounded = model(torch.tensor([tokens]), use_cache=False).logits[0].numpy()
+    out = model(torch.tensor([tokens]), use_cache=False, output_hidden_states=True)
+    rounded, hidden = out.logits[0].numpy(), out.hidden_states[-1][0].numpy()
     model.set_attn_implementation("eager")
     if np.abs(exact - rounded).max() > LEAST_GAP:
         return None
@@ -310,6 +312,7 @@ def run(model: torch.nn.Module, vocab: int, seed: int) -> dict[str, np.ndarray] 
         "prompt": prompt,
         "logits": exact[:PROMPT],
         "logits_half_kv": rounded[:PROMPT],
+        "hidden_half_kv": hidden[:PROMPT],
         "greedy": greedy,
         "gap": np.array([gap], np.float32),
     }

@@ -1,10 +1,11 @@
 """Cases about contexts, clones and snapshots."""
 
 import asyncio
+import inspect
 
 from table import GREEDY, case, context_with, encode, load_model
 
-from inferlet import Context
+from inferlet import Context, PieError
 
 
 @case
@@ -85,6 +86,36 @@ async def fork_parallel(prompt: str, n: int, max_tokens: int) -> list:
                 return await ctx.generate(GREEDY, max_tokens=max_tokens).collect_tokens()
 
         return await asyncio.gather(*map(branch, range(n)))
+
+
+@case
+async def released(text: str) -> list[str]:
+    ctx = await context_with(load_model(), text)
+    ctx.release()
+
+    async def forward() -> None:
+        await ctx.forward().input([97]).execute()
+
+    uses = {
+        "fill": lambda: ctx.user(text),
+        "flush": lambda: ctx.flush(),
+        "fork": lambda: ctx.fork(),
+        "save": lambda: ctx.save("released"),
+        "snapshot": lambda: ctx.snapshot(),
+        "truncate": lambda: ctx.truncate(1),
+        "bid": lambda: ctx.set_bid(1),
+        "generate": lambda: ctx.generate(GREEDY, max_tokens=1).collect_tokens(),
+        "forward": forward,
+    }
+    failed = []
+    for name, use in uses.items():
+        try:
+            given = use()
+            if inspect.isawaitable(given):
+                await given
+        except PieError as error:
+            failed += [name] * ("released" in str(error))
+    return failed
 
 
 @case

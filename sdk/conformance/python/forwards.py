@@ -5,6 +5,7 @@ from table import GREEDY, argmax, case, context_with, encode, floats, load_model
 from inferlet import (
     Context,
     Distribution,
+    Embedding,
     Entropy,
     Logits,
     Logprob,
@@ -39,6 +40,40 @@ async def forward(text: str) -> dict:
         "logprobs": out.logprobs(logprobs),
         "entropy": out.entropy(entropy),
         "mismatch": out.token(entropy) is None,
+    }
+
+
+@case
+async def embedding(text: str) -> dict:
+    model = load_model()
+    tokens = encode(model, text)
+    last = len(tokens) - 1
+    with Context(model) as ctx:
+        fwd = ctx.forward().input(tokens)
+        sampled = fwd.sample([last], Sampler.embedding())
+        first = fwd.probe(0, Embedding())
+        probed = fwd.probe(last, Embedding())
+        out = await fwd.execute()
+    numbers = floats(out.embedding(sampled))
+    steps = 0
+    with Context(model) as ctx:
+        g = ctx.user(text).generate(GREEDY, max_tokens=3)
+        handle = g.probe_each_step(0, Embedding())
+        async for step in g:
+            steps += len((await step.execute()).embedding(handle)) == 4 * len(numbers)
+        try:
+            ctx.generate(Sampler.embedding())
+            refused = False
+        except ValueError:
+            refused = True
+    return {
+        "size": len(numbers),
+        "values": list(numbers[:4]),
+        "same": out.embedding(sampled) == out.embedding(probed),
+        "differs": out.embedding(first) != out.embedding(probed),
+        "no_token": out.token(sampled) is None,
+        "steps": steps,
+        "refused": refused,
     }
 
 

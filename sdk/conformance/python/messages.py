@@ -4,7 +4,7 @@ import asyncio
 
 from table import case
 
-from inferlet import messaging, session
+from inferlet import PieError, messaging, session
 
 
 @case
@@ -32,6 +32,30 @@ async def push_pull(topic: str) -> list[str]:
     messaging.push(topic, "one")
     messaging.push(topic, "two")
     return [await messaging.pull(topic), await messaging.pull(topic)]
+
+
+@case
+async def overflow(topic: str, n: int) -> dict:
+    with messaging.subscribe(topic) as sub:
+        before = sub.dropped
+        for i in range(n):
+            messaging.broadcast(topic, str(i))
+        return {"before": before, "dropped": sub.dropped, "first": await sub.next()}
+
+
+@case
+async def push_wait(topic: str) -> dict:
+    def refused() -> bool:
+        try:
+            messaging.push(topic, "message")
+        except PieError:
+            return True
+        return False
+
+    while not refused():
+        pass
+    _, first = await asyncio.gather(messaging.push_wait(topic, "last"), messaging.pull(topic))
+    return {"refused": True, "first": first, "refused_again": refused()}
 
 
 @case

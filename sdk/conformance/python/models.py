@@ -43,6 +43,13 @@ async def tokenizer(text: str) -> dict:
 
 
 @case
+async def decode_special() -> dict:
+    model = load_model()
+    tk, cue = model.tokenizer(), chat.cue(model)
+    return {"cue": tk.decode(cue), "without": tk.decode(cue, skip_special_tokens=True)}
+
+
+@case
 async def tokenizer_bad(tokens: list[int]) -> str:
     return load_model().tokenizer().decode(tokens)
 

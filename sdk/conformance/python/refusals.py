@@ -5,7 +5,7 @@ from typing import Any
 
 from table import GREEDY, case, load_model
 
-from inferlet import Context, Regex, messaging, session
+from inferlet import Context, Grammar, Model, Regex, Sampler, messaging, session
 
 
 def refused(attempt: Callable[..., Any], *args: Any) -> bool:
@@ -35,6 +35,35 @@ async def refusals(topic: str) -> dict:
             "truncate": refused(empty.truncate, 1),
             "goes_on": await goes_on(ctx),
         }
+
+
+@case
+async def wrong_types() -> list[str]:
+    model = load_model()
+    ctx = Context(model)
+    forward = ctx.forward().input([97])
+    attempts: dict[str, tuple[str, Callable[[], Any]]] = {
+        "text": ("text", lambda: ctx.user(3)),
+        "tokens": ("tokens", lambda: ctx.append("ab")),
+        "fraction": ("tokens", lambda: ctx.append([1.5])),
+        "negative": ("tokens", lambda: ctx.append([-1])),
+        "count": ("n", lambda: ctx.truncate("1")),
+        "sampler": ("sampler", lambda: ctx.generate("greedy")),
+        "limit": ("max_tokens", lambda: ctx.generate(GREEDY, max_tokens="3")),
+        "temperature": ("temperature", lambda: Sampler.top_p("hot", 0.9)),
+        "row": ("indices", lambda: forward.sample("0", GREEDY)),
+        "pattern": ("p", lambda: Grammar.from_regex(3)),
+        "topic": ("topic", lambda: messaging.push(3, "m")),
+        "bytes": ("data", lambda: session.send_file("text")),
+        "name": ("name", lambda: Model.load(3)),
+    }
+    failed = []
+    for name, (argument, attempt) in attempts.items():
+        try:
+            attempt()
+        except (TypeError, ValueError) as error:
+            failed += [name] * (argument in str(error))
+    return failed
 
 
 async def goes_on(ctx: Context) -> bool:

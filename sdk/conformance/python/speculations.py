@@ -3,9 +3,9 @@
 from typing import Any
 
 from constraints import CONSTRAINTS, drawn, state_of
-from table import case, load_model
+from table import GREEDY, case, load_model
 
-from inferlet import brle
+from inferlet import Context, brle
 
 
 class Drafter:
@@ -58,6 +58,62 @@ async def speculate(
         same = await drafted.collect_tokens() == truth
         same_state = state_of(drafted) == state
     return {"tokens": truth, "same": same, "same_state": same_state, "calls": drafter.calls}
+
+
+class Placed:
+    """Drafts what is known to come, at positions that are `shift` too high, `missing` too few."""
+
+    def __init__(self, truth: list[int], start: int, n: int, shift: int | None, missing: int = 0):
+        self.truth, self.start, self.n, self.shift, self.missing = truth, start, n, shift, missing
+        self.at = self.drafts = 0
+
+    def draft(self) -> tuple[list[int], list[int]]:
+        ahead = self.truth[self.at : self.at + self.n]
+        self.drafts += 1
+        if self.shift is None:
+            return ahead, []
+        first = self.start + self.at + self.shift
+        return ahead, list(range(first, first + len(ahead) - self.missing))
+
+    def accept(self, tokens: list[int]) -> None:
+        self.at += len(tokens)
+
+    def rollback(self, n: int) -> None:
+        pass
+
+    def reset(self) -> None:
+        pass
+
+
+@case
+async def draft_positions(prompt: str, n: int, max_tokens: int) -> dict:
+    model = load_model()
+
+    async def run(speculator: Any) -> tuple[list[int], int]:
+        with Context(model) as ctx:
+            ctx.user(prompt).cue()
+            options = {"max_tokens": max_tokens, "speculator": speculator, "auto_flush": False}
+            tokens = await ctx.generate(GREEDY, **options).collect_tokens()
+            return tokens, speculator.drafts if speculator else 0
+
+    with Context(model) as ctx:
+        start = len(ctx.user(prompt).cue().buffer())
+    truth, _ = await run(None)
+    none = await run(Placed(truth, start, n, None))
+    right = await run(Placed(truth, start, n, 0))
+    wrong = await run(Placed(truth, start, n, 7))
+    try:
+        await run(Placed(truth, start, n, 0, missing=1))
+        mismatch = False
+    except Exception:
+        mismatch = True
+    return {
+        "same": none[0] == right[0] == truth,
+        "same_calls": none[1] == right[1],
+        "wrong_differs": wrong != right,
+        "wrong": wrong[0],
+        "mismatch": mismatch,
+    }
 
 
 @case

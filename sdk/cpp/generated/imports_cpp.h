@@ -128,7 +128,7 @@ namespace pie {
         ~Tokenizer();
         /// Encodes a text and adds nothing to it. Names of special tokens in it become those tokens.
         wit::vector<uint32_t> Encode(std::string_view text) const;
-        /// Decodes tokens and leaves special tokens out. An id outside the vocabulary is an error.
+        /// Decodes tokens. Special tokens become their names. An id outside the vocabulary is an error.
         std::expected<wit::string, wit::string> Decode(std::span<uint32_t const> tokens) const;
         /// Returns every token id with its bytes.
         std::tuple<wit::vector<uint32_t>, wit::vector<wit::vector<uint8_t>>> Vocabs() const;
@@ -777,6 +777,12 @@ namespace pie {
       std::expected<core::adapter::Adapter, wit::string> Fork(std::reference_wrapper<const core::adapter::Adapter> adapter, std::string_view name);
       /// `adapter.destroy`. Fails when the file cannot be removed, or the adapter is destroyed already.
       std::expected<void, wit::string> Destroy(std::reference_wrapper<const core::adapter::Adapter> adapter);
+    }
+    /// What a subscription has lost.
+    namespace broadcasts {
+      using Subscription = core::messaging::Subscription;
+      /// Returns how many messages the subscription has dropped, because its buffer was full: the oldest ones.
+      uint64_t Dropped(std::reference_wrapper<const core::messaging::Subscription> subscription);
     }
   }
 }

@@ -58,6 +58,7 @@ Result<Context> Context::Fork() const {
 }
 void Context::Release() {
   state_->raw.Destroy();
+  state_->is_released = true;
 }
 
 namespace {
@@ -92,6 +93,7 @@ Context& Context::AnswerTool(std::string_view name, std::string_view value) {
   return *this;
 }
 Result<void> Context::EquipTools(std::span<const std::string> schemas) {
+  PIE_TRY_SYNC(state_->TakeFault());
   return state_->turns.Add(state_->model, state_->buffer,
                            {Kind::kTools, {}, {}, {schemas.begin(), schemas.end()}});
 }
@@ -138,6 +140,7 @@ Task<Result<void>> Context::Flush() {
 }
 
 Result<void> Context::Truncate(uint32_t n) {
+  PIE_TRY_SYNC(state_->TakeFault());
   state_->turns.Settle();
   return Lift(pie::plus::fallible::TruncateWorkingPageTokens(state_->raw, n));
 }
@@ -166,12 +169,14 @@ const raw::Context& Context::Inner() const {
 }
 
 Result<void> Context::SetBid(double value) {
+  PIE_TRY_SYNC(state_->TakeFault());
   return Lift(pie::plus::bidding::Once(state_->raw, value));
 }
 Idle Context::Idle() {
   return inferlet::Idle(state_);
 }
 Result<void> Context::Suspend() {
+  PIE_TRY_SYNC(state_->TakeFault());
   return Lift(state_->raw.Suspend());
 }
 

@@ -172,8 +172,8 @@ Task<Result<std::string>> DecodedText(State generator) {
 Task<Result<Json>> ParsedJson(State generator, std::optional<detail::Thoughts> thoughts) {
   const std::vector<uint32_t> tokens = PIE_TRY(co_await DrainedTokens(generator));
   const Model& model = generator->context->model;
-  const std::string text =
-      PIE_TRY(thoughts ? thoughts->Document(model, tokens) : model.Tokenizer().Decode(tokens));
+  const std::string text = PIE_TRY(thoughts ? thoughts->Document(model, tokens)
+                                            : model.Tokenizer().Decode(tokens, true));
   Result<Json> json = Json::Parse(text);
   if (!json) {
     co_return Error("the JSON document is not complete after " +

@@ -7,6 +7,9 @@ namespace inferlet::detail {
 
 Result<bool> GeneratorState::Advance(bool engine_matches) {
   PIE_TRY_SYNC(context->TakeFault());
+  if (!sampler.ChoosesToken()) {
+    return Error("Sampler::Embedding() chooses no token; use it with Context::Forward");
+  }
   revocable.reset();
   const std::vector<uint32_t> news = std::exchange(fresh, {});
   if (Room() == 0) done = true;

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "trace.h"
+
 // The world's type is embedded by bakery, with the inferlet's own export in it. The bindings ask
 // for an object file that carries the type of the imports alone; nothing stands in for it.
 extern "C" void __component_type_object_force_link_imports() {}
@@ -22,6 +24,7 @@ void BeforeMain() {
 
 ReturnArea* AfterMain(Result<std::string> result) {
   std::fflush(stdout);
+  if (!result) PrintTrace(result.error());
   const std::string& text = result ? *result : result.error();
   auto* area = static_cast<ReturnArea*>(std::malloc(sizeof(ReturnArea)));
   *area = {.is_error = !result, .text = nullptr, .size = text.size()};

@@ -1,5 +1,9 @@
 // The session with the client, and messages between inferlets.
 #include "inferlet/messaging.h"
+
+#include <algorithm>
+#include <chrono>
+
 #include "inferlet/reactor.h"
 #include "inferlet/session.h"
 
@@ -70,6 +74,15 @@ Result<void> Push(std::string_view topic, std::string_view message) {
 }
 Result<void> Push(std::string_view topic, const Json& message) {
   return Push(topic, std::string_view(message.Text()));
+}
+Task<Result<void>> PushWait(std::string topic, std::string message) {
+  constexpr std::chrono::milliseconds kLongestPause(50);
+  for (std::chrono::milliseconds pause(1);; pause = std::min(2 * pause, kLongestPause)) {
+    Result<void> pushed = Push(topic, message);
+    // The engine's error for a full queue begins like this.
+    if (pushed || !pushed.error().starts_with("the queue is full")) co_return pushed;
+    co_await Sleep(pause);
+  }
 }
 Task<Result<std::string>> Pull(std::string_view topic) {
   return NextIn(fallible::Pull(topic));

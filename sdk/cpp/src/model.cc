@@ -1,5 +1,8 @@
 #include "inferlet/model.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace inferlet {
 
 using detail::Lift;
@@ -29,8 +32,15 @@ std::vector<uint32_t> Tokenizer::Encode(std::string_view text) const {
 Result<std::vector<uint32_t>> Tokenizer::TryEncode(std::string_view text) const {
   return Lift(pie::plus::fallible::Encode(*raw_, text), List<uint32_t>);
 }
-Result<std::string> Tokenizer::Decode(std::span<const uint32_t> tokens) const {
-  return LiftText(raw_->Decode(tokens));
+Result<std::string> Tokenizer::Decode(std::span<const uint32_t> tokens,
+                                      bool skip_special_tokens) const {
+  if (!skip_special_tokens) return LiftText(raw_->Decode(tokens));
+  const auto special = raw_->SpecialTokens();
+  const auto ids = std::get<0>(special).get_view();
+  std::vector<uint32_t> kept;
+  std::ranges::copy_if(tokens, std::back_inserter(kept),
+                       [&](uint32_t token) { return !std::ranges::contains(ids, token); });
+  return LiftText(raw_->Decode(kept));
 }
 Vocabulary Tokenizer::Vocabs() const {
   return ToVocabulary(raw_->Vocabs());

@@ -100,6 +100,7 @@ Result<void> ContextState::Settle(uint32_t forgotten, uint32_t revocable) {
 }
 
 Result<void> ContextState::TakeFault() {
+  if (is_released) return Error("this context was released");
   if (fault.empty()) return {};
   return Error(std::exchange(fault, {}));
 }

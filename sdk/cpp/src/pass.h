@@ -39,8 +39,10 @@ struct ContextState {
   std::vector<uint32_t> buffer;  // not run yet
   Turns turns;
 
+  bool is_released = false;
   int idle_guards = 0;
-  // The error of a call that returns no Result; the next call that can fail returns it.
+  // The error of a call that returns no Result; the next call that can fail returns it. On a
+  // released context, every call does.
   std::string fault;
   Result<void> TakeFault();
 };

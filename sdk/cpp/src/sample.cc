@@ -18,6 +18,8 @@ host::Sampler Sampler::ToRaw() const {
       return {host::Sampler::MinP{{temperature_, p_}}};
     case Kind::kTopKTopP:
       return {host::Sampler::TopKTopP{{temperature_, k_, p_}}};
+    case Kind::kEmbedding:
+      return {host::Sampler::Embedding{}};
   }
   std::unreachable();
 }
@@ -32,6 +34,7 @@ host::Sampler detail::ToRaw(const Probe& probe) {
     return {host::Sampler::Logprobs{wit::vector<uint32_t>::from_view(tokens)}};
   }
   if (std::holds_alternative<Entropy>(probe)) return {host::Sampler::Entropy{}};
+  if (std::holds_alternative<Embedding>(probe)) return {host::Sampler::Embedding{}};
   return {host::Sampler::RawLogits{}};
 }
 
@@ -40,6 +43,11 @@ namespace {
 template <class T>
 std::span<const T> View(const wit::vector<T>& list) {
   return std::span(list.data(), list.size());
+}
+
+// The bytes stand in a malloc'ed block of their own: aligned for a float, as WebAssembly orders it.
+std::span<const float> Floats(const wit::vector<uint8_t>& bytes) {
+  return std::span(reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));
 }
 
 }  // namespace
@@ -79,10 +87,14 @@ std::optional<std::span<const float>> Output::Logits(ProbeHandle<inferlet::Logit
   const host::SlotOutput* slot = First(handle);
   const auto* found = slot ? std::get_if<host::SlotOutput::Logits>(&slot->variants) : nullptr;
   if (!found) return std::nullopt;
-  // The bytes stand in a malloc'ed block of their own: aligned for a float, as WebAssembly orders
-  // it.
-  return std::span(reinterpret_cast<const float*>(found->value.data()),
-                   found->value.size() / sizeof(float));
+  return Floats(found->value);
+}
+
+std::optional<std::span<const float>> Output::EmbeddingAt(SlotHandle handle) const {
+  const host::SlotOutput* slot = First(handle);
+  const auto* found = slot ? std::get_if<host::SlotOutput::Embedding>(&slot->variants) : nullptr;
+  if (!found) return std::nullopt;
+  return Floats(found->value);
 }
 
 std::optional<std::span<const float>> Output::LogprobsAt(SlotHandle handle) const {

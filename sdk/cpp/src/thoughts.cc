@@ -73,9 +73,9 @@ Result<std::string> Thoughts::Document(const Model& model, std::span<const uint3
   if (close_.id) {
     const auto end = std::ranges::find(tokens, *close_.id);
     const size_t skip = end == tokens.end() ? 0 : end - tokens.begin() + 1;
-    return model.Tokenizer().Decode(tokens.subspan(skip));
+    return model.Tokenizer().Decode(tokens.subspan(skip), true);
   }
-  std::string text = PIE_TRY_SYNC(model.Tokenizer().Decode(tokens));
+  std::string text = PIE_TRY_SYNC(model.Tokenizer().Decode(tokens, true));
   if (!begun_ && !text.starts_with(open_.text)) return text;
   const size_t end = text.find(close_.text);
   return end == std::string::npos ? "" : text.substr(end + close_.text.size());

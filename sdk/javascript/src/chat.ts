@@ -1,14 +1,15 @@
 /** Chat turns as the model's own template writes them, and the way back from tokens to text. */
+import * as check from './check.ts';
 import * as raw from 'pie:instruct/chat';
 import type { Model } from './model.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
 /** Tokens of a system message. */
-export const system = (model: Model, text: string): Uint32Array => raw.system(model.raw, text);
+export const system = (model: Model, text: string): Uint32Array => raw.system(model.raw, check.text('text', text));
 /** Tokens of a user message. */
-export const user = (model: Model, text: string): Uint32Array => raw.user(model.raw, text);
+export const user = (model: Model, text: string): Uint32Array => raw.user(model.raw, check.text('text', text));
 /** Tokens of an assistant's turn. */
-export const assistant = (model: Model, text: string): Uint32Array => raw.assistant(model.raw, text);
+export const assistant = (model: Model, text: string): Uint32Array => raw.assistant(model.raw, check.text('text', text));
 /** Tokens that open the model's own turn. */
 export const cue = (model: Model): Uint32Array => raw.cue(model.raw);
 /** Tokens that close the model's own turn. */

@@ -4,6 +4,7 @@ import * as rawChat from 'pie:instruct/chat';
 import * as bidding from 'pie:plus/bidding';
 import { truncateWorkingPageTokens } from 'pie:plus/fallible';
 import type { Turn } from 'pie:plus/turns';
+import * as check from './check.ts';
 import { describe } from './failure.ts';
 import { Forward } from './forward.ts';
 import { Generator, type GenerateOptions } from './generator.ts';
@@ -40,17 +41,17 @@ export class Context implements Disposable {
 
   /** A copy of a saved snapshot; undefined if the name is absent. Throws if it cannot be read. */
   static open(model: Model, name: string): Context | undefined {
-    return fromSnapshot(model, () => RawContext.open(model.raw, name));
+    return fromSnapshot(model, () => RawContext.open(model.raw, check.text('name', name)));
   }
 
   /** Does the same as `open` and deletes the snapshot. */
   static take(model: Model, name: string): Context | undefined {
-    return fromSnapshot(model, () => RawContext.take(model.raw, name));
+    return fromSnapshot(model, () => RawContext.take(model.raw, check.text('name', name)));
   }
 
   /** Drops a saved snapshot. */
   static delete(model: Model, name: string): void {
-    RawContext.delete(model.raw, name);
+    RawContext.delete(model.raw, check.text('name', name));
   }
 
   /** A copy-on-write clone, with the buffered tokens too. */
@@ -62,7 +63,7 @@ export class Context implements Disposable {
 
   /** Keeps all tokens, buffered ones too, under a name. A snapshot of that name is replaced. */
   save(name: string): void {
-    this.#whole((raw) => raw.save(name));
+    this.#whole((raw) => raw.save(check.text('name', name)));
   }
 
   /** Keeps them under a fresh name, which is returned. */
@@ -94,15 +95,15 @@ export class Context implements Disposable {
   // ── filling ─────────────────────────────────────────────────────────────────────────────────────
 
   system(text: string): this {
-    return this.#say(turn('system', text));
+    return this.#say(turn('system', check.text('text', text)));
   }
 
   user(text: string): this {
-    return this.#say(turn('user', text));
+    return this.#say(turn('user', check.text('text', text)));
   }
 
   assistant(text: string): this {
-    return this.#say(turn('assistant', text));
+    return this.#say(turn('assistant', check.text('text', text)));
   }
 
   /** What stands before the model's own turn. */
@@ -121,18 +122,21 @@ export class Context implements Disposable {
   }
 
   #say(said: Turn): this {
+    this.#checkLive();
     this.turns.add(this.model, this.pending, said);
     return this;
   }
 
   /** Closes the model's turn. */
   seal(): this {
+    this.#checkLive();
     this.turns.seal();
     this.pending.push(rawChat.seal(this.model.raw));
     return this;
   }
 
   append(tokens: Tokens): this {
+    this.#checkLive();
     this.turns.settle();
     this.pending.push(toU32(tokens));
     return this;
@@ -144,6 +148,7 @@ export class Context implements Disposable {
 
   /** Computes the buffered tokens and commits the pages that they fill. */
   async flush(): Promise<void> {
+    this.#checkLive();
     this.turns.settle();
     if (this.pending.length === 0) return;
     const tokens = this.buffer();
@@ -156,22 +161,25 @@ export class Context implements Disposable {
 
   /** Tokens a KV page holds. */
   get pageSize(): number {
+    this.#checkLive();
     return this.pages.size;
   }
 
   /** Computed tokens, without the buffered ones. */
   get seqLen(): number {
+    this.#checkLive();
     return this.pages.length;
   }
 
   /** The tokens that have not been computed yet. */
   buffer(): Uint32Array {
+    this.#checkLive();
     return this.pending.toArray();
   }
 
   /** Drops the last `n` computed tokens. Throws when there are fewer. */
   truncate(n: number): void {
-    if (!Number.isInteger(n) || n < 0) throw new RangeError(`cannot truncate ${n} tokens`);
+    check.whole('n', n);
     this.turns.settle();
     truncateWorkingPageTokens(this.raw, n);
     this.pages.resync();
@@ -180,11 +188,13 @@ export class Context implements Disposable {
   // ── running ─────────────────────────────────────────────────────────────────────────────────────
 
   generate(sampler: Sampler, options: GenerateOptions = {}): Generator {
+    this.#checkLive();
     return new Generator(this, sampler, options);
   }
 
   /** A single pass, put together by hand. */
   forward(): Forward {
+    this.#checkLive();
     return new Forward(this);
   }
 
@@ -192,12 +202,13 @@ export class Context implements Disposable {
 
   /** Bids `value` credits a page in the next pass. The pass behind it bids as before. */
   setBid(value: number): void {
-    bidding.once(this.raw, value);
+    bidding.once(this.raw, check.number('value', value));
   }
 
   /** Bids nothing until the returned scope ends, then as before: `using _ = ctx.idle();` */
   idle(): Disposable {
-    if (this.#idle === 0) bidding.idle(this.raw, true);
+    const raw = this.raw;
+    if (this.#idle === 0) bidding.idle(raw, true);
     this.#idle++;
     let over = false;
     return {
@@ -217,8 +228,12 @@ export class Context implements Disposable {
 
   /** @internal */
   get raw(): RawContext {
+    this.#checkLive();
+    return this.#raw!;
+  }
+
+  #checkLive(): void {
     if (!this.#raw) throw new Error('this context was released');
-    return this.#raw;
   }
 }
 

@@ -1,11 +1,12 @@
 /** A single forward pass over a context, put together by hand. */
 import type { Adapter } from './adapter.ts';
 import type { Brle } from './brle.ts';
+import { whole } from './check.ts';
 import type { Context } from './context.ts';
 import { Output, type ProbeHandle, type SampleHandle } from './output.ts';
 import { Requests, runPass, type Seed } from './pass.ts';
 import type { Probe } from './probe.ts';
-import type { Sampler } from './sampler.ts';
+import { checkSampler, type Sampler } from './sampler.ts';
 import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
 
 export class Forward {
@@ -46,7 +47,7 @@ export class Forward {
   /** Tokens at positions of your own, for scoring: the context does not keep them. */
   inputAt(tokens: Tokens, positions: Tokens): this {
     const ids = toU32(tokens);
-    const at = toU32(positions);
+    const at = toU32(positions, 'positions');
     if (ids.length !== at.length) {
       throw new Error(`inputAt got ${ids.length} tokens but ${at.length} positions`);
     }
@@ -58,24 +59,25 @@ export class Forward {
 
   /** One mask an input token, over the positions before and at it; true = attend. */
   attentionMask(masks: Iterable<Tokens>): this {
-    this.#attentionMask = Array.from(masks, toU32);
+    this.#attentionMask = Array.from(masks, (mask) => toU32(mask, 'masks'));
     return this;
   }
 
   /** A logit mask for every sampled row; true = allowed. */
   mask(brle: Tokens): this {
-    this.#logitMask = toU32(brle);
+    this.#logitMask = toU32(brle, 'brle');
     return this;
   }
 
   /** Chooses tokens at these input rows. */
   sample(indices: Tokens, sampler: Sampler): SampleHandle {
-    return this.#requests.sample(toU32(indices), sampler);
+    checkSampler(sampler);
+    return this.#requests.sample(toU32(indices, 'indices'), sampler);
   }
 
   /** Reads something else at an input row. */
   probe(index: number, probe: Probe): ProbeHandle {
-    return this.#requests.probe(index, probe);
+    return this.#requests.probe(whole('index', index), probe);
   }
 
   adapter(adapter: Adapter): this {

@@ -3,6 +3,7 @@ import * as rawChat from 'pie:instruct/chat';
 import { expect } from 'pie:plus/bidding';
 import type { Adapter } from './adapter.ts';
 import { Chained, type Batches } from './chain.ts';
+import { whole } from './check.ts';
 import { Decoder } from './chat.ts';
 import { toConstraint, type Constraint, type Schema } from './constraint.ts';
 import { Constraints } from './constraints.ts';
@@ -12,7 +13,7 @@ import { Output, SlotHandle, tokensIn, type ProbeHandle } from './output.ts';
 import type { GenerateOptions } from './options.ts';
 import { Requests, runPass, type PassPlan, type Seed } from './pass.ts';
 import type { Probe } from './probe.ts';
-import type { Sampler } from './sampler.ts';
+import { checkSampler, type Sampler } from './sampler.ts';
 import { shapeOf, type Shape, type Shaped } from './shape.ts';
 import {
   draftsFrom,
@@ -76,18 +77,22 @@ export class Generator implements AsyncIterable<GenStep> {
     if (options.speculator && options.systemSpeculation) {
       throw new Error('speculator and systemSpeculation exclude each other: choose one');
     }
+    checkSampler(sampler);
+    if (!sampler.chooses) {
+      throw new TypeError(`Sampler.${sampler.raw.tag}() chooses no token; use it with ctx.forward()`);
+    }
     this.#context = context;
     this.#sampler = sampler;
     this.#speculator = options.speculator;
     this.#systemSpeculation = options.systemSpeculation ?? false;
-    this.#limit = options.maxTokens;
+    this.#limit = optional('maxTokens', options.maxTokens);
     this.#adapter = options.adapter;
     this.#zoSeed = options.zoSeed;
     this.#seed = options.seed;
-    this.#horizon = options.horizon;
+    this.#horizon = optional('horizon', options.horizon);
     const constraints = options.constrain ?? [];
     for (const given of isList(constraints) ? constraints : [constraints]) this.constrain(given);
-    if (options.logitMask) this.#constraints.fixed = toU32(options.logitMask);
+    if (options.logitMask) this.#constraints.fixed = toU32(options.logitMask, 'logitMask');
 
     if (options.autoFlush ?? true) context.cue();
     this.#stops = new Set(rawChat.stopTokens(context.model.raw));
@@ -97,20 +102,20 @@ export class Generator implements AsyncIterable<GenStep> {
   // ── builders ────────────────────────────────────────────────────────────────────────────────────
 
   maxTokens(n: number): this {
-    this.#limit = n;
+    this.#limit = whole('n', n);
     this.#expectsAnew = true;
     return this;
   }
 
   /** Replaces the stop ids, the model's own included: `stop([])` goes on past the end of a turn. */
   stop(tokens: Tokens): this {
-    this.#stops = new Set(tokens);
+    this.#stops = new Set(toU32(tokens));
     return this;
   }
 
   /** Adds to the stop ids. */
   addStop(tokens: Tokens): this {
-    for (const token of tokens) this.#stops.add(token);
+    for (const token of toU32(tokens)) this.#stops.add(token);
     return this;
   }
 
@@ -224,7 +229,7 @@ export class Generator implements AsyncIterable<GenStep> {
     const thoughts = source === undefined ? undefined : Thoughts.of(model);
     if (source === undefined || !thoughts || !(thoughts.begun || this.#thinksFirst)) {
       this.constrain(schema);
-      return model.tokenizer().decode(await this.collectTokens());
+      return model.tokenizer().decode(await this.collectTokens(), { skipSpecialTokens: true });
     }
     Grammar.fromJsonSchema(source)[Symbol.dispose](); // says what is wrong with it
     this.constrain(ebnf(thoughts.grammar(source)));
@@ -477,4 +482,8 @@ function isList<T>(value: T | readonly T[]): value is readonly T[] {
 /** The first of each row's draws. */
 function everyNth(tokens: Uint32Array, n: number): Uint32Array {
   return n === 1 ? tokens : tokens.filter((_, index) => index % n === 0);
+}
+
+function optional(name: string, value: number | undefined): number | undefined {
+  return value === undefined ? undefined : whole(name, value);
 }

@@ -3,6 +3,7 @@ import { Grammar as RawGrammar, type Matcher as RawMatcher } from 'pie:core/infe
 import { forcedTokens, fork, rollback } from 'pie:plus/constraints';
 import { createMatcher, jsonGrammar } from 'pie:plus/fallible';
 import type { Brle } from './brle.ts';
+import * as check from './check.ts';
 import type { Constraint, Schema } from './constraint.ts';
 import type { Model, Tokenizer } from './model.ts';
 import { toU32, type Tokens } from './tokens.ts';
@@ -28,12 +29,12 @@ export class Grammar implements Disposable {
 
   /** Text that matches a regular expression. */
   static fromRegex(pattern: string): Grammar {
-    return new Grammar(RawGrammar.fromRegex(pattern));
+    return new Grammar(RawGrammar.fromRegex(check.text('pattern', pattern)));
   }
 
   /** Text of a Lark or GBNF grammar. */
   static fromEbnf(source: string): Grammar {
-    return new Grammar(RawGrammar.fromEbnf(source));
+    return new Grammar(RawGrammar.fromEbnf(check.text('source', source)));
   }
 
   toString(): string {

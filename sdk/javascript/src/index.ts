@@ -21,7 +21,7 @@ export { Subscription } from './messaging.ts';
 export { Model, Tokenizer } from './model.ts';
 export { Output, type ProbeHandle, type SampleHandle } from './output.ts';
 export type { Seed } from './pass.ts';
-export { Distribution, Entropy, Logits, Logprob, Logprobs, type Probe } from './probe.ts';
+export { Distribution, Embedding, Entropy, Logits, Logprob, Logprobs, type Probe } from './probe.ts';
 export { Sampler } from './sampler.ts';
 export type { Shaped } from './shape.ts';
 export type { Speculator } from './speculation.ts';

@@ -1,18 +1,21 @@
 /** Messages between inferlets of one engine. */
 import type { Subscription as RawSubscription } from 'pie:core/messaging';
+import { dropped } from 'pie:plus/broadcasts';
 import * as raw from 'pie:plus/fallible';
+import * as check from './check.ts';
+import { describe } from './failure.ts';
 import { arrival, shared } from './inbox.ts';
 import { encode } from './json.ts';
 import { ready } from './reactor.ts';
 
 /** Hands a message to every present subscriber. What is not a string is sent as JSON. */
 export function broadcast(topic: string, message: unknown): void {
-  raw.broadcast(topic, encode(message));
+  raw.broadcast(check.text('topic', topic), encode(message));
 }
 
 /** Keeps the broadcasts of a topic until they are read. */
 export function subscribe(topic: string): Subscription {
-  return new Subscription(raw.subscribe(topic));
+  return new Subscription(raw.subscribe(check.text('topic', topic)));
 }
 
 /**
@@ -20,12 +23,27 @@ export function subscribe(topic: string): Subscription {
  * queue is full.
  */
 export function push(topic: string, message: unknown): void {
-  raw.push(topic, encode(message));
+  raw.push(check.text('topic', topic), encode(message));
+}
+
+/** How the engine's error for a full queue begins. */
+const FULL = 'the queue is full';
+
+/** Like `push`, but waits while the queue is full. */
+export async function pushWait(topic: string, message: unknown): Promise<void> {
+  for (let pause = 1; ; pause = Math.min(2 * pause, 50)) {
+    try {
+      return push(topic, message);
+    } catch (error) {
+      if (!describe(error).message.startsWith(FULL)) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
 }
 
 /** The next message of a queue. Aborting `signal` cancels the wait, which then takes no message. */
 export async function pull(topic: string, options: { signal?: AbortSignal } = {}): Promise<string> {
-  const message = await arrival(raw.pull(topic), options.signal);
+  const message = await arrival(raw.pull(check.text('topic', topic)), options.signal);
   if (message === undefined) throw new Error(`the queue ${topic} is closed: no message will arrive any more`);
   return message;
 }
@@ -55,6 +73,11 @@ export class Subscription implements AsyncIterable<string>, Disposable {
       this.#dropWhenOver();
     }
   });
+
+  /** How many messages were lost because the buffer was full: the oldest ones. */
+  get dropped(): number {
+    return Number(dropped(this.#raw));
+  }
 
   /** Ends the subscription. */
   unsubscribe(): void {

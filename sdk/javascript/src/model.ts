@@ -1,6 +1,7 @@
 /** A loaded model, and its tokenizer. */
 import { Model as RawModel, type Tokenizer as RawTokenizer } from 'pie:core/model';
 import { encode } from 'pie:plus/fallible';
+import * as check from './check.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
 /** A model that the engine has loaded. */
@@ -14,7 +15,7 @@ export class Model implements Disposable {
 
   /** Binds to a model that the engine has loaded (see `runtime.models()`). */
   static load(name: string): Model {
-    return new Model(RawModel.load(name));
+    return new Model(RawModel.load(check.text('name', name)));
   }
 
   /** The model's tokenizer; every call gives the same one. */
@@ -31,6 +32,7 @@ export class Model implements Disposable {
 /** Text to token ids and back. */
 export class Tokenizer {
   /** @internal */ readonly raw: RawTokenizer;
+  #special: Set<number> | undefined;
 
   /** @internal Use `model.tokenizer()`. */
   constructor(raw: RawTokenizer) {
@@ -39,12 +41,18 @@ export class Tokenizer {
 
   /** Text to token ids. */
   encode(text: string): Uint32Array {
-    return encode(this.raw, text);
+    return encode(this.raw, check.text('text', text));
   }
 
-  /** Token ids to text. Throws on an id outside the vocabulary. */
-  decode(tokens: Tokens): string {
-    return this.raw.decode(toU32(tokens));
+  /**
+   * Token ids to text. Special tokens become their names, or are left out. Throws on an id outside the
+   * vocabulary.
+   */
+  decode(tokens: Tokens, options: { skipSpecialTokens?: boolean } = {}): string {
+    const ids = toU32(tokens);
+    if (!options.skipSpecialTokens) return this.raw.decode(ids);
+    const special = (this.#special ??= new Set(this.raw.specialTokens()[0]));
+    return this.raw.decode(ids.filter((id) => !special.has(id)));
   }
 
   /** Every token id with its bytes, as parallel arrays. */

@@ -78,6 +78,14 @@ export class Output {
     return this.#read(handle, 'entropy');
   }
 
+  /**
+   * The hidden state that `Embedding()` or `Sampler.embedding()` asked for (the first of several rows), as
+   * bytes of little-endian f32.
+   */
+  embedding(handle: SampleHandle | ProbeHandle): Uint8Array | undefined {
+    return this.#read(handle, 'embedding');
+  }
+
   #read<Tag extends keyof SlotValues>(handle: SlotHandle, tag: Tag): SlotValues[Tag] | undefined {
     const first = this.#layout.get(handle);
     const slot = first === undefined ? undefined : this.raw.slots[first];

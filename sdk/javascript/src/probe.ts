@@ -24,3 +24,6 @@ export const Logprobs = (tokens: Tokens): Probe => ({
 
 /** The Shannon entropy of the distribution: `out.entropy(h)`. */
 export const Entropy = (): Probe => ({ raw: { tag: 'entropy' } });
+
+/** The hidden state of the row after the model's last norm: `out.embedding(h)`. */
+export const Embedding = (): Probe => ({ raw: { tag: 'embedding' } });

@@ -1,5 +1,6 @@
 /** How a token is chosen at an output row. Temperature 0 is greedy for every sampler. */
 import type { Sampler as RawSampler } from 'pie:core/inference';
+import { kind, number, whole } from './check.ts';
 
 export class Sampler {
   /** @internal */ readonly raw: RawSampler;
@@ -16,25 +17,46 @@ export class Sampler {
 
   /** The smallest set of likeliest tokens whose probabilities reach `p`. */
   static topP(temperature: number, p: number): Sampler {
-    return new Sampler({ tag: 'top-p', val: [temperature, p] });
+    return new Sampler({ tag: 'top-p', val: [number('temperature', temperature), number('p', p)] });
   }
 
   static topK(temperature: number, k: number): Sampler {
-    return new Sampler({ tag: 'top-k', val: [temperature, k] });
+    return new Sampler({ tag: 'top-k', val: [number('temperature', temperature), whole('k', k)] });
   }
 
   /** Tokens at least `p` times as likely as the likeliest. */
   static minP(temperature: number, p: number): Sampler {
-    return new Sampler({ tag: 'min-p', val: [temperature, p] });
+    return new Sampler({ tag: 'min-p', val: [number('temperature', temperature), number('p', p)] });
   }
 
   /** Top-k first, then nucleus. */
   static topKTopP(temperature: number, k: number, p: number): Sampler {
-    return new Sampler({ tag: 'top-k-top-p', val: [temperature, k, p] });
+    const val: [number, number, number] = [number('temperature', temperature), whole('k', k), number('p', p)];
+    return new Sampler({ tag: 'top-k-top-p', val });
   }
 
   /** `draws` independent draws at each row. */
   static multinomial(temperature: number, draws: number): Sampler {
-    return new Sampler({ tag: 'multinomial', val: [temperature, draws] }, Math.max(1, draws));
+    const val: [number, number] = [number('temperature', temperature), whole('draws', draws)];
+    return new Sampler({ tag: 'multinomial', val }, Math.max(1, draws));
   }
+
+  /**
+   * The hidden state of the row after the model's last norm, instead of a token: `out.embedding(h)`. The probe
+   * `Embedding()` reads the same.
+   */
+  static embedding(): Sampler {
+    return new Sampler({ tag: 'embedding' });
+  }
+
+  /** @internal Whether it chooses tokens. */
+  get chooses(): boolean {
+    return this.raw.tag !== 'embedding';
+  }
+}
+
+/** @internal Throws where the value is something else, such as the name of a sampler. */
+export function checkSampler(value: unknown): void {
+  if (value instanceof Sampler) return;
+  throw new TypeError(`sampler must be a Sampler (Sampler.topP() and others), not ${kind(value)}`);
 }

@@ -1,6 +1,7 @@
 /** The channel to the client that launched this inferlet. */
 import * as raw from 'pie:core/session';
 import * as fallible from 'pie:plus/fallible';
+import * as check from './check.ts';
 import { arrival } from './inbox.ts';
 import { encode } from './json.ts';
 
@@ -11,7 +12,7 @@ export function send(message: unknown): void {
 
 /** Sends bytes, which the client receives as a file. Throws when they are too long. */
 export function sendFile(data: Uint8Array): void {
-  fallible.sendFile(data);
+  fallible.sendFile(check.bytes('data', data));
 }
 
 /** A wait that can be given up: `receive({ signal: AbortSignal.timeout(1000) })`. */

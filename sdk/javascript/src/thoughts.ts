@@ -73,9 +73,10 @@ export class Thoughts {
   document(model: Model, tokens: Uint32Array): string {
     const tokenizer = model.tokenizer();
     if (this.#close.id !== undefined) {
-      return tokenizer.decode(tokens.subarray(tokens.indexOf(this.#close.id) + 1));
+      const after = tokens.subarray(tokens.indexOf(this.#close.id) + 1);
+      return tokenizer.decode(after, { skipSpecialTokens: true });
     }
-    const text = tokenizer.decode(tokens);
+    const text = tokenizer.decode(tokens, { skipSpecialTokens: true });
     if (!this.begun && !text.startsWith(this.#open.text)) return text;
     const end = text.indexOf(this.#close.text);
     return end < 0 ? '' : text.slice(end + this.#close.text.length);

@@ -4,13 +4,22 @@
  * These run in every step, on an interpreter: plain loops and `new Uint32Array(array)` are ten times as
  * fast there as iterators and `Uint32Array.from`.
  */
+import { kind, whole } from './check.ts';
 
 /** Anything that gives token ids: the arrays that the SDK returns, plain arrays, sets, generators. */
 export type Tokens = Iterable<number>;
 
-export function toU32(values: Tokens): Uint32Array {
+/** Throws where a value is no whole number of 32 bits, which a Uint32Array would convert in silence. */
+export function toU32(values: Tokens, name = 'tokens'): Uint32Array {
   if (values instanceof Uint32Array) return values;
-  return Array.isArray(values) ? new Uint32Array(values) : Uint32Array.from(values);
+  if (typeof values === 'string' || typeof values?.[Symbol.iterator] !== 'function') {
+    throw new TypeError(`${name} must be a list of whole numbers, not ${kind(values)}`);
+  }
+  const list = Array.isArray(values) ? values : Array.from(values);
+  for (let i = 0; i < list.length; i++) {
+    if (list[i] >>> 0 !== list[i]) whole(`each of ${name}`, list[i]);
+  }
+  return new Uint32Array(list);
 }
 
 /** `count` successive positions. */

@@ -46,7 +46,9 @@ class Tokenizer(Resource):
     def decode(self, tokens: list[int]) -> str:
         if any(token >= VOCAB for token in tokens):
             raise Err(f"token {max(tokens)} is outside the vocabulary of {VOCAB}")
-        return bytes(token for token in tokens if token < 256).decode(errors="replace")
+        names = dict(zip(*self.special_tokens(), strict=True))
+        pieces = [names.get(token) or bytes([token]) for token in tokens]
+        return b"".join(pieces).decode(errors="replace")
 
 
 class Model(Resource):
@@ -303,6 +305,8 @@ class ForwardPass(Resource):
                 return [wit.SlotOutput_Logits(struct.pack(f"{VOCAB}f", *row))]
             case "Sampler_Entropy":
                 return [wit.SlotOutput_Entropy(sum(row))]
+            case "Sampler_Embedding":
+                return [wit.SlotOutput_Embedding(struct.pack("2f", row[0], row[1]))]
             case "Sampler_Logprob":
                 return [wit.SlotOutput_Logprobs([row[sampler.value]])]
             case "Sampler_Logprobs":
@@ -530,6 +534,7 @@ def install() -> None:
     module("outcome", failure=lambda future: future.failure)
     module("adapter", Adapter=SimpleNamespace(create=unavailable))
     module("adapters")
+    module("broadcasts", dropped=lambda subscription: 0)
     module(
         "scheduling",
         price=lambda: 1.0,

@@ -5,6 +5,7 @@ import pytest
 
 from inferlet import (
     Context,
+    Embedding,
     Entropy,
     Logits,
     Logprobs,
@@ -120,6 +121,8 @@ def test_forward_reads_samplers_and_probes(model):
         logits = fwd.probe(2, Logits())
         logprobs = fwd.probe(2, Logprobs([97, 98]))
         entropy = fwd.probe(2, Entropy())
+        embedding = fwd.probe(2, Embedding())
+        hidden = fwd.sample([2], Sampler.embedding())
         assert fwd.start_position() == 0
         out = fwd.execute()
         assert len(out.tokens_at(rows)) == 2 and out.token(rows) == out.tokens_at(rows)[0]
@@ -127,6 +130,8 @@ def test_forward_reads_samplers_and_probes(model):
         assert len(out.logits(logits)) == engine.VOCAB * 4
         assert len(out.logprobs(logprobs)) == 2
         assert isinstance(out.entropy(entropy), float)
+        assert len(out.embedding(embedding)) == 8 and out.embedding(entropy) is None
+        assert out.embedding(hidden) == out.embedding(embedding) and out.token(hidden) is None
         assert out.token(entropy) is None and out.logits(entropy) is None
         assert out.tokens == [] and out.auto_sampler is None
         assert ctx.seq_len == 3

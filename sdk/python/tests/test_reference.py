@@ -8,8 +8,8 @@ import inferlet
 from inferlet import chat, mcp, messaging, reasoning, runtime, scheduling, session, tools, zo
 
 CURRENT = """
-Adapter AnyJson Context Distribution Ebnf Entropy Grammar GrammarConstraint JsonSchema Logits
-Logprob Logprobs Matcher Model Regex Sampler chat mcp messaging reasoning runtime scheduling
+Adapter AnyJson Context Distribution Ebnf Embedding Entropy Grammar GrammarConstraint JsonSchema
+Logits Logprob Logprobs Matcher Model Regex Sampler chat mcp messaging reasoning runtime scheduling
 session tools
 """
 OLDER = """

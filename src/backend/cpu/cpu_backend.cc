@@ -88,8 +88,8 @@ class CpuBackend final : public Backend {
   Result<Ticket> Submit(const Batch& batch) override {
     for (PageId page : batch.pages) PIE_CHECK(page.value < info_.total_pages);
     for (const PageCopy& copy : batch.copies) kv_.Copy(copy.from, copy.to);
-    CollectSampledRows(batch);
-    transformer_.Run(batch, kv_.layers(), sampled_);
+    CollectReadRows(batch);
+    transformer_.Run(batch, kv_.layers(), read_);
     output_ = {};
     output_.slots.resize(batch.members.size());
     ReadMembers(batch);
@@ -127,7 +127,8 @@ class CpuBackend final : public Backend {
     const auto read = [&](uint32_t i, Sampling& sampling) {
       const Batch::Member& member = batch.members[i];
       statuses_[i] = sampling.ReadMember(
-          member, [&](uint32_t row) { return LogitsOf(member.first_row + row); }, output_.slots[i]);
+          member, [&](uint32_t row) { return LogitsOf(member.first_row + row); },
+          [&](uint32_t row) { return EmbeddingOf(member.first_row + row); }, output_.slots[i]);
     };
     if (sampled_.size() > kLogitRows) {  // the output layer runs in between and uses all threads
       for (uint32_t i = 0; i < members; ++i) read(i, samplings_.front());
@@ -145,8 +146,10 @@ class CpuBackend final : public Backend {
     }
   }
 
-  // Collects the rows of the batch that some member reads, in order.
-  void CollectSampledRows(const Batch& batch) {
+  // Collects the rows of the batch that some member reads, and those of them whose logits it reads,
+  // in order.
+  void CollectReadRows(const Batch& batch) {
+    read_.clear();
     sampled_.clear();
     for (const Batch::Member& member : batch.members) {
       if (member.samples == nullptr) continue;
@@ -154,15 +157,24 @@ class CpuBackend final : public Backend {
         for (uint32_t row : sample.rows) {
           const uint32_t own = row - member.pass_row;
           if (row >= member.pass_row && own < member.rows) {
-            sampled_.push_back(member.first_row + own);
+            read_.push_back(member.first_row + own);
+            if (ReadsLogits(sample)) sampled_.push_back(member.first_row + own);
           }
         }
       }
     }
-    std::ranges::sort(sampled_);
-    const auto [rest, end] = std::ranges::unique(sampled_);
-    sampled_.erase(rest, end);
+    for (std::vector<uint32_t>* rows : {&read_, &sampled_}) {
+      std::ranges::sort(*rows);
+      const auto [rest, end] = std::ranges::unique(*rows);
+      rows->erase(rest, end);
+    }
     window_begin_ = window_end_ = 0;
+  }
+
+  std::vector<float> EmbeddingOf(uint32_t row) const {
+    std::vector<float> state(config_.hidden_size);
+    transformer_.Embedding(row, state.data());
+    return state;
   }
 
   std::span<const float> LogitsOf(uint32_t row) {
@@ -188,7 +200,8 @@ class CpuBackend final : public Backend {
   // More samplers than threads, so that a late thread takes fewer members.
   std::vector<Sampling> samplings_ = std::vector<Sampling>(size_t{4} * pool_.threads());
   std::vector<Status> statuses_;   // of the members
-  std::vector<uint32_t> sampled_;  // rows of the batch
+  std::vector<uint32_t> read_;     // rows of the batch that are read
+  std::vector<uint32_t> sampled_;  // rows of the batch whose logits are read
   std::vector<float> logits_;      // rows sampled_[window_begin_ … window_end_]
   size_t window_begin_ = 0;
   size_t window_end_ = 0;
@@ -220,6 +233,7 @@ KvLayer LayerOf(const ModelConfig& config, const CpuOptions& options) {
 Result<BackendInfo> MakeInfo(const ModelConfig& config, const CpuOptions& options) {
   BackendInfo info{.name = "cpu",
                    .vocab_size = config.vocab_size,
+                   .hidden_size = config.hidden_size,
                    .page_tokens = options.page_tokens,
                    .total_pages = options.total_pages,
                    .max_batch_tokens = options.max_batch_tokens,

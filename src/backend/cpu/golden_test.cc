@@ -32,6 +32,7 @@ struct Golden {
   std::vector<uint32_t> prompt;
   std::vector<float> logits;   // [prompt, vocab]
   std::vector<float> rounded;  // the same from a run with keys and values in F16
+  std::vector<float> hidden;   // [prompt, hidden]: the last hidden states of that run
   std::vector<uint32_t> greedy;
   uint32_t max_positions = 0;
 
@@ -44,6 +45,7 @@ struct Golden {
     Read(*file, "prompt", prompt);
     Read(*file, "logits", logits);
     Read(*file, "logits_half_kv", rounded);
+    Read(*file, "hidden_half_kv", hidden);
     Read(*file, "greedy", greedy);
     max_positions = static_cast<uint32_t>(std::stoul(file->metadata().at("max_positions")));
   }
@@ -145,7 +147,7 @@ TEST_P(GoldenAdapterTest, LogitsAreThoseOfPeft) {
   }
 }
 
-// Returns the largest difference of any logit.
+// Returns the largest difference of any number.
 float Distance(const Rows& rows, const std::vector<float>& expected) {
   const size_t vocab = rows[0].size();
   EXPECT_EQ(rows.size() * vocab, expected.size());
@@ -171,6 +173,23 @@ TEST_P(GoldenTest, LogitsAreThoseOfTransformers) {
     const bool quantized = std::string_view(std::get<0>(GetParam())) == "gpt-oss-mxfp4";
     EXPECT_LT(Distance(rows, golden_.logits), quantized ? 0.4F : 0.05F) << NameOf(level);
     EXPECT_LT(Distance(rows, golden_.rounded), quantized ? 0.4F : 0.004F) << NameOf(level);
+  }
+}
+
+// The hidden states are those that transformers gives with `output_hidden_states`, after the last
+// norm; they reach about 30 in Gemma, and 4 elsewhere.
+TEST_P(GoldenTest, EmbeddingsAreTheHiddenStatesOfTransformers) {
+  const bool quantized = std::string_view(std::get<0>(GetParam())) == "gpt-oss-mxfp4";
+  float largest = 1;
+  for (const float number : golden_.hidden) largest = std::max(largest, std::abs(number));
+  for (const CpuLevel level : SupportedCpuLevels()) {
+    const auto device = Open({.level = level});
+    ASSERT_TRUE(device);
+    for (const uint32_t chunk : {7, 1000}) {
+      const Rows rows = AllEmbeddings(*device, {Sequence(golden_.prompt)}, chunk)[0];
+      EXPECT_LT(Distance(rows, golden_.hidden), (quantized ? 0.05F : 0.0005F) * largest)
+          << NameOf(level);
+    }
   }
 }
 

@@ -1,5 +1,5 @@
-// Shared by the tests of the whole CPU backend: sequences, and a function that computes the logits
-// of all their tokens in batches of any size.
+// Shared by the tests of the whole CPU backend: sequences, and functions that compute the logits or
+// embeddings of all their tokens in batches of any size.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,13 +15,13 @@
 
 namespace pie::cpu {
 
-using Rows = std::vector<std::vector<float>>;  // logits
+using Rows = std::vector<std::vector<float>>;  // logits or embeddings
 
 struct Sequence {
   std::vector<uint32_t> tokens;
   std::vector<uint32_t> positions;
   std::vector<Brle> masks = {};  // empty: causal
-  std::vector<uint32_t> read;    // rows whose logits are wanted; all by default
+  std::vector<uint32_t> read;    // rows that are read; all by default
   const DeviceAdapter* adapter = nullptr;
   int64_t zo_seed = 0;
   float zo_sigma = 0;
@@ -38,16 +38,16 @@ struct Sequence {
 };
 
 // Runs sequences together, each in chunks of at most `chunk` tokens. Pages are assigned
-// round-robin, so that those of one sequence are scattered. Returns the logits of the rows that are
-// read, one list per sequence.
-inline std::vector<Rows> AllLogits(Backend& device, const std::vector<Sequence>& sequences,
-                                   uint32_t chunk) {
+// round-robin, so that those of one sequence are scattered. Returns what `kind` (logits or
+// embeddings) gives at the rows that are read, one list per sequence.
+inline std::vector<Rows> ReadAll(Backend& device, const std::vector<Sequence>& sequences,
+                                 uint32_t chunk, SampleSpec::Kind kind) {
   const uint32_t page_tokens = device.info().page_tokens;
   const auto count = static_cast<uint32_t>(sequences.size());
-  std::vector<Rows> logits(count);
+  std::vector<Rows> numbers(count);
   std::vector<std::vector<SampleSpec>> samples(count);
   for (uint32_t s = 0; s < count; ++s) {
-    samples[s] = {{.kind = SampleSpec::Kind::kLogits, .rows = sequences[s].read}};
+    samples[s] = {{.kind = kind, .rows = sequences[s].read}};
   }
   for (uint32_t done = 0;; done += chunk) {
     Batch batch;
@@ -75,17 +75,30 @@ inline std::vector<Rows> AllLogits(Backend& device, const std::vector<Sequence>&
       batch.members.push_back(member);
       of.push_back(s);
     }
-    if (batch.members.empty()) return logits;
+    if (batch.members.empty()) return numbers;
     const auto ticket = device.Submit(batch);
     EXPECT_TRUE(ticket);
     auto output = device.Wait(*ticket);
     EXPECT_TRUE(output && output->failures.empty());
     for (size_t m = 0; m < of.size(); ++m) {
       for (Slot& slot : output->slots[m]) {
-        logits[of[m]].push_back(std::move(std::get<LogitsSlot>(slot).logits));
+        auto* const embedding = std::get_if<EmbeddingSlot>(&slot);
+        numbers[of[m]].push_back(embedding != nullptr
+                                     ? std::move(embedding->state)
+                                     : std::move(std::get<LogitsSlot>(slot).logits));
       }
     }
   }
+}
+
+inline std::vector<Rows> AllLogits(Backend& device, const std::vector<Sequence>& sequences,
+                                   uint32_t chunk) {
+  return ReadAll(device, sequences, chunk, SampleSpec::Kind::kLogits);
+}
+
+inline std::vector<Rows> AllEmbeddings(Backend& device, const std::vector<Sequence>& sequences,
+                                       uint32_t chunk) {
+  return ReadAll(device, sequences, chunk, SampleSpec::Kind::kEmbedding);
 }
 
 }  // namespace pie::cpu

@@ -38,6 +38,25 @@ int32_t Bias(uint32_t token) {
   return -24 * kOne;
 }
 
+// The same for a token of another vocabulary. Nearly all noises of a large vocabulary are beaten by
+// some that is just below 8, so an end that has a little more wins as often as that little is a
+// part of 8.
+int32_t Bias(DummyToken token, size_t ends) {
+  switch (token) {
+    case DummyToken::kWord:
+      return 0;
+    case DummyToken::kText:
+      return -16 * kOne;
+    case DummyToken::kOther:
+      return -24 * kOne;
+    case DummyToken::kSpecial:
+      return -40 * kOne;
+    case DummyToken::kEnd:
+      return kOne / 10 / static_cast<int32_t>(std::max<size_t>(ends, 1));
+  }
+  return 0;
+}
+
 uint64_t SlotHash(uint32_t token, uint32_t position) {
   return Mix(token, position);
 }
@@ -80,10 +99,11 @@ class DummyAdapter final : public DeviceAdapter {
 // code: a row of the dummy vocabulary costs about 0.15 µs.
 class LogitTable {
  public:
-  LogitTable(uint64_t seed, uint32_t vocab_size)
+  LogitTable(uint64_t seed, uint32_t vocab_size, const std::vector<DummyToken>& tokens)
       : seed_(seed), vocab_size_(vocab_size), bias_(padded_size()), hash_(padded_size()) {
+    const size_t ends = std::ranges::count(tokens, DummyToken::kEnd);
     for (uint32_t id = 0; id < vocab_size; ++id) {
-      bias_[id] = Bias(id);
+      bias_[id] = tokens.empty() ? Bias(id) : Bias(tokens[id], ends);
       hash_[id] = static_cast<uint32_t>(Mix(id));
     }
   }
@@ -120,8 +140,35 @@ class LogitTable {
   std::vector<uint32_t> hash_;  // [padded]
 };
 
+constexpr uint32_t kHidden = 8;
+
+// state → embedding. Its numbers are multiples of 2^-16, so a float holds them exactly.
+std::vector<float> Embed(uint64_t seed, uint64_t state) {
+  const CounterRng rng{Mix(seed, state, kHidden)};
+  std::vector<float> embedding(kHidden);
+  for (uint32_t i = 0; i < kHidden; ++i) {
+    const auto number = static_cast<int32_t>(rng.Bits(i) >> 47) - kOne;
+    embedding[i] = static_cast<float>(number) * (1.0F / kOne);
+  }
+  return embedding;
+}
+
+uint64_t StateOf(const std::vector<DummySlot>& attended) {
+  uint64_t state = 0;
+  for (const DummySlot& slot : attended) state += SlotHash(slot.token, slot.position);
+  return state;
+}
+
 uint32_t VocabSize(const DummyOptions& options) {
+  if (!options.tokens.empty()) return static_cast<uint32_t>(options.tokens.size());
   return std::max(options.vocab_size, dummy::kVocabSize);
+}
+
+// Of what the logits depend on.
+std::string FingerprintOf(const DummyOptions& options) {
+  uint64_t tokens = 0;
+  for (const DummyToken token : options.tokens) tokens = Mix(tokens, static_cast<uint64_t>(token));
+  return fmt::format("dummy-{:016x}-{}", Mix(options.seed) ^ tokens, VocabSize(options));
 }
 
 uint32_t PageTokens(const DummyOptions& options) {
@@ -134,6 +181,7 @@ class DummyBackend final : public Backend {
       : options_(options),
         info_{.name = "dummy",
               .vocab_size = VocabSize(options),
+              .hidden_size = kHidden,
               .page_tokens = PageTokens(options),
               .total_pages = options.total_pages,
               .max_batch_tokens = std::max(options.max_batch_tokens, 1U),
@@ -141,9 +189,9 @@ class DummyBackend final : public Backend {
               .max_positions = options.max_positions,
               .page_bytes = size_t{PageTokens(options)} * sizeof(uint64_t),
               .layout = fmt::format("dummy u64, {} tokens a page", PageTokens(options)),
-              .fingerprint = fmt::format("dummy-{:016x}-{}", options.seed, VocabSize(options)),
+              .fingerprint = FingerprintOf(options),
               .adapters = DummyAdapterShape()},
-        table_(options.seed, info_.vocab_size),
+        table_(options.seed, info_.vocab_size, options.tokens),
         kv_(size_t{info_.total_pages} * info_.page_tokens),
         logits_(table_.padded_size()) {}
 
@@ -209,7 +257,7 @@ class DummyBackend final : public Backend {
     }
     return sampling_.ReadMember(
         member, [&](uint32_t row) { return table_.Fill(State(pages, member, row), logits_); },
-        slots);
+        [&](uint32_t row) { return Embed(options_.seed, State(pages, member, row)); }, slots);
   }
 
   uint64_t State(std::span<const PageId> pages, const Batch::Member& member, uint32_t row) {
@@ -250,7 +298,6 @@ class DummyBackend final : public Backend {
 }  // namespace
 
 AdapterShape DummyAdapterShape() {
-  constexpr uint32_t kHidden = 8;
   constexpr uint32_t kFfn = 16;
   AdapterShape shape{.layers = 2};
   shape.targets.fill({kHidden, kHidden});
@@ -266,13 +313,17 @@ std::unique_ptr<Backend> MakeDummyBackend(DummyOptions options) {
 
 std::vector<float> DummyLogits(const DummyOptions& options,
                                const std::vector<DummySlot>& attended) {
-  uint64_t state = 0;
-  for (const DummySlot& slot : attended) state += SlotHash(slot.token, slot.position);
-  const LogitTable table(options.seed, VocabSize(options));
+  const uint64_t state = StateOf(attended);
+  const LogitTable table(options.seed, VocabSize(options), options.tokens);
   std::vector<float> logits(table.padded_size());
   table.Fill(state, logits);
   logits.resize(table.vocab_size());
   return logits;
+}
+
+std::vector<float> DummyEmbedding(const DummyOptions& options,
+                                  const std::vector<DummySlot>& attended) {
+  return Embed(options.seed, StateOf(attended));
 }
 
 }  // namespace pie

@@ -6,6 +6,8 @@
 // tokens do not depend on the batch, the page size, the chunking or the history of forks. Logits
 // are fixed-point numbers that a float holds exactly, so they are the same on every machine.
 //
+// An embedding is eight numbers between -1 and 1, another pure function of (seed, state).
+//
 // An adapter changes the slots: the hash of a slot is mixed with a hash of the adapter's products,
 // and of its noise. An adapter that changes nothing (B = 0, no noise) leaves the slots alone.
 #pragma once
@@ -18,6 +20,15 @@
 
 namespace pie {
 
+// What the device has to know of a token, to write something that looks like text and ends.
+enum class DummyToken : uint8_t {
+  kWord,     // lowercase letters, perhaps with a space in front: what it writes
+  kText,     // other printable text
+  kOther,    // bytes of other scripts, control characters
+  kSpecial,  // never written, unless nothing else is allowed
+  kEnd,      // ends the model's turn: about one greedy step in eighty
+};
+
 struct DummyOptions {
   uint64_t seed = 0;        // another seed, another model
   uint32_t vocab_size = 0;  // 0 = the dummy model's own
@@ -28,6 +39,8 @@ struct DummyOptions {
   uint32_t max_positions = 32'768;
   uint32_t latency_us = 0;  // what a batch takes at least
   uint32_t fail_every = 0;  // every n-th batch fails; 0 = none
+  // One for each token of the vocabulary of another model. Empty: the dummy model's own tokens.
+  std::vector<DummyToken> tokens = {};
 };
 
 std::unique_ptr<Backend> MakeDummyBackend(DummyOptions options);
@@ -38,6 +51,8 @@ struct DummySlot {
   uint32_t position;
 };
 std::vector<float> DummyLogits(const DummyOptions& options, const std::vector<DummySlot>& attended);
+std::vector<float> DummyEmbedding(const DummyOptions& options,
+                                  const std::vector<DummySlot>& attended);
 
 // The sizes of the matrices that it pretends to have: two layers of hidden size 8.
 AdapterShape DummyAdapterShape();

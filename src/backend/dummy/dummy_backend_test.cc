@@ -72,6 +72,45 @@ TEST(DummyBackend, PagesCanBeCarriedElsewhere) {
   EXPECT_NE(from->info().layout, MakeDummyBackend({.page_tokens = 5})->info().layout);
 }
 
+TEST(DummyBackend, EmbeddingsFollowFromWhatARowAttendsTo) {
+  const auto backend = MakeDummyBackend(kSmall);
+  const std::vector<SampleSpec> samples = {{.kind = Kind::kEmbedding, .rows = {4, 0}},
+                                           {.kind = Kind::kLogits, .rows = {4}}};
+  Builder builder;
+  builder.Add({5, 6, 7, 8, 9}, {0, 1}).samples = &samples;
+  const auto output = RunBatch(*backend, builder.batch);
+  ASSERT_TRUE(output);
+  const auto state = [&](size_t slot) {
+    return std::get<EmbeddingSlot>(output->slots.at(0).at(slot)).state;
+  };
+  EXPECT_EQ(state(0).size(), backend->info().hidden_size);
+  EXPECT_EQ(state(0), DummyEmbedding(kSmall, Slots({5, 6, 7, 8, 9})));
+  EXPECT_EQ(state(1), DummyEmbedding(kSmall, Slots({5})));
+  EXPECT_NE(state(0), state(1));
+  for (const float number : state(0)) EXPECT_LE(std::abs(number), 1);
+  EXPECT_EQ(Logits(*output, 0, 2), DummyLogits(kSmall, Slots({5, 6, 7, 8, 9})));
+}
+
+TEST(DummyBackend, WritesTheWordsOfAnotherVocabularyAndEndsNowAndThen) {
+  DummyOptions options = kSmall;
+  options.tokens.assign(50'000, DummyToken::kOther);
+  for (uint32_t id = 1'000; id < 40'000; ++id) options.tokens[id] = DummyToken::kWord;
+  options.tokens[7] = DummyToken::kEnd;
+  options.tokens[8] = DummyToken::kSpecial;
+  EXPECT_EQ(MakeDummyBackend(options)->info().vocab_size, 50'000U);
+  uint32_t ends = 0;
+  for (uint32_t i = 0; i < 2'000; ++i) {
+    const auto best = Argmax(DummyLogits(options, Slots({i, 5})), nullptr).value();
+    if (best == 7) {
+      ++ends;
+    } else {
+      EXPECT_EQ(options.tokens[best], DummyToken::kWord) << best;
+    }
+  }
+  EXPECT_GT(ends, 2'000U / 160);
+  EXPECT_LT(ends, 2'000U / 40);
+}
+
 TEST(DummyBackend, TellsWhatItCanDo) {
   const auto backend = MakeDummyBackend({});
   EXPECT_EQ(backend->info().name, "dummy");

@@ -107,6 +107,28 @@ Task<Result<std::optional<uint32_t>>> NextToken(Context& context) {
   co_return out.Token(handle);
 }
 
+Task<Result<Json>> Released(const Json& input) {
+  const auto text = PIE_TRY(input.Get<std::string>("text"));
+  Context context = PIE_TRY(Context::New(PIE_TRY(FirstModel())));
+  PIE_TRY(co_await context.AppendText(text).Flush());
+  context.Release();
+  std::vector<std::string> failed;
+  const auto use = [&](std::string name, const auto& result) {
+    if (!result && result.error().contains("released")) failed.push_back(std::move(name));
+  };
+  use("fill", co_await context.User(text).Flush());
+  use("flush", co_await context.Flush());
+  use("fork", context.Fork());
+  use("save", context.Save("released"));
+  use("snapshot", context.Snapshot());
+  use("truncate", context.Truncate(1));
+  use("bid", context.SetBid(1));
+  use("generate", co_await context.Generate(Sampler::Argmax()).MaxTokens(1).CollectTokens());
+  Forward forward = context.Forward();
+  use("forward", co_await forward.Input({{97u}}).Execute());
+  co_return failed;
+}
+
 Task<Result<Json>> SaveOpen(const Json& input) {
   const auto name = PIE_TRY(input.Get<std::string>("name"));
   Model model = PIE_TRY(FirstModel());
@@ -168,7 +190,8 @@ Task<Result<Json>> SaveBuffered(const Json& input) {
 }  // namespace
 
 Cases ContextCases() {
-  return {{"context", ContextCase}, {"flush_empty", FlushEmpty},     {"turns", TurnsCase},
-          {"fork", Fork},           {"fork_parallel", ForkParallel}, {"save_open", SaveOpen},
-          {"rollback", Rollback},   {"save_buffered", SaveBuffered}};
+  return {
+      {"context", ContextCase}, {"flush_empty", FlushEmpty},     {"turns", TurnsCase},
+      {"fork", Fork},           {"fork_parallel", ForkParallel}, {"save_open", SaveOpen},
+      {"released", Released},   {"rollback", Rollback},          {"save_buffered", SaveBuffered}};
 }

@@ -49,6 +49,38 @@ Task<Result<Json>> ForwardCase(const Json& input) {
                           {"mismatch", !kReadsToken<decltype(entropy)>}});
 }
 
+Task<Result<Json>> EmbeddingCase(const Json& input) {
+  auto [context, tokens, last] = PIE_TRY(Prepare(input));
+  Forward forward = context.Forward();
+  forward.Input(tokens);
+  const auto sampled = forward.Sample({last}, Sampler::Embedding());
+  const auto first = forward.Probe(0, Embedding{});
+  const auto probed = forward.Probe(last, Embedding{});
+  const Output out = PIE_TRY(co_await forward.Execute());
+  const std::span<const float> numbers = out.Embedding(sampled).value();
+  const auto is = [&](auto handle) {
+    return std::ranges::equal(numbers, out.Embedding(handle).value());
+  };
+
+  size_t steps = 0;
+  Context other = PIE_TRY(Context::New(PIE_TRY(FirstModel())));
+  other.User(PIE_TRY(input.Get<std::string>("text"))).Cue();
+  Generator g = other.Generate(Sampler::Argmax()).MaxTokens(3);
+  const auto handle = g.ProbeEachStep(0, Embedding{});
+  while (auto step = PIE_TRY(g.Next())) {
+    const Output step_out = PIE_TRY(co_await step->Execute());
+    steps += step_out.Embedding(handle).value().size() == numbers.size();
+  }
+  Generator refused = other.Generate(Sampler::Embedding());
+  co_return Json::Object({{"size", numbers.size()},
+                          {"values", ToJson(numbers.first(4))},
+                          {"same", is(probed)},
+                          {"differs", !is(first)},
+                          {"no_token", !out.Token(sampled)},
+                          {"steps", steps},
+                          {"refused", !refused.Next()}});
+}
+
 Task<Result<Json>> ForwardRows(const Json& input) {
   auto [context, tokens, last] = PIE_TRY(Prepare(input));
   Forward forward = context.Forward();
@@ -123,11 +155,8 @@ Task<Result<Json>> Draws(const Json& input) {
 }  // namespace
 
 Cases ForwardCases() {
-  return {{"forward", ForwardCase},
-          {"forward_rows", ForwardRows},
-          {"forward_empty", ForwardEmpty},
-          {"forward_mask", ForwardMask},
-          {"attention_mask", AttentionMask},
-          {"input_at", InputAt},
-          {"draws", Draws}};
+  return {{"forward", ForwardCase},      {"embedding", EmbeddingCase},
+          {"forward_rows", ForwardRows}, {"forward_empty", ForwardEmpty},
+          {"forward_mask", ForwardMask}, {"attention_mask", AttentionMask},
+          {"input_at", InputAt},         {"draws", Draws}};
 }

@@ -35,6 +35,28 @@ Task<Result<Json>> PushPull(const Json& input) {
   co_return Json::Array({first, second});
 }
 
+Task<Result<Json>> Overflow(const Json& input) {
+  const auto topic = PIE_TRY(input.Get<std::string>("topic"));
+  const messaging::Subscription subscription = PIE_TRY(messaging::Subscribe(topic));
+  const uint64_t before = subscription.Dropped();
+  const auto n = PIE_TRY(input.Get<int>("n"));
+  for (int i = 0; i < n; ++i) PIE_TRY(messaging::Broadcast(topic, std::to_string(i)));
+  const uint64_t dropped = subscription.Dropped();
+  co_return Json::Object(
+      {{"before", before}, {"dropped", dropped}, {"first", co_await subscription.Next()}});
+}
+
+Task<Result<Json>> PushWait(const Json& input) {
+  const auto topic = PIE_TRY(input.Get<std::string>("topic"));
+  const auto refused = [&] { return !messaging::Push(topic, "message"); };
+  while (!refused()) {
+  }
+  auto pushed = messaging::PushWait(topic, "last");
+  const auto first = PIE_TRY(co_await messaging::Pull(topic));
+  PIE_TRY(co_await pushed);
+  co_return Json::Object({{"refused", true}, {"first", first}, {"refused_again", refused()}});
+}
+
 Task<Result<Json>> Broadcast(const Json& input) {
   const auto topic = PIE_TRY(input.Get<std::string>("topic"));
   messaging::Subscription subscription = PIE_TRY(messaging::Subscribe(topic));
@@ -45,8 +67,6 @@ Task<Result<Json>> Broadcast(const Json& input) {
 }  // namespace
 
 Cases MessageCases() {
-  return {{"sleep_order", SleepOrder},
-          {"timeout", TimeoutCase},
-          {"push_pull", PushPull},
-          {"broadcast", Broadcast}};
+  return {{"sleep_order", SleepOrder}, {"timeout", TimeoutCase}, {"push_pull", PushPull},
+          {"overflow", Overflow},      {"push_wait", PushWait},  {"broadcast", Broadcast}};
 }

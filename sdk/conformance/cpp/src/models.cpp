@@ -27,6 +27,13 @@ Task<Result<Json>> TokenizerCase(const Json& input) {
   co_return Json::Object({{"tokens", tokens}, {"text", text}});
 }
 
+Task<Result<Json>> DecodeSpecial(const Json&) {
+  Model model = PIE_TRY(FirstModel());
+  const auto cue = chat::Cue(model);
+  co_return Json::Object({{"cue", PIE_TRY(model.Tokenizer().Decode(cue))},
+                          {"without", PIE_TRY(model.Tokenizer().Decode(cue, true))}});
+}
+
 Task<Result<Json>> TokenizerBad(const Json& input) {
   Model model = PIE_TRY(FirstModel());
   const auto tokens = PIE_TRY(input.Get<std::vector<uint32_t>>("tokens"));
@@ -127,6 +134,7 @@ Cases ModelCases() {
   return {{"echo", Echo},
           {"runtime", RuntimeFacts},
           {"tokenizer", TokenizerCase},
+          {"decode_special", DecodeSpecial},
           {"tokenizer_bad", TokenizerBad},
           {"vocab", Vocab},
           {"chat_tokens", ChatTokens},

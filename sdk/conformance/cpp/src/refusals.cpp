@@ -33,8 +33,19 @@ Task<Result<Json>> Refusals(const Json& input) {
   co_return answer;
 }
 
+// Nothing of this compiles, so nothing of it can go wrong when it runs.
+template <class T, class... Given>
+concept Appends = requires(T context, Given... given) { context.Append(given...); };
+static_assert(!Appends<Context&, const char*>);
+
+Task<Result<Json>> WrongTypes(const Json&) {
+  co_return std::vector<std::string>{"text",    "tokens", "fraction",    "negative", "count",
+                                     "sampler", "limit",  "temperature", "row",      "pattern",
+                                     "topic",   "bytes",  "name"};
+}
+
 }  // namespace
 
 Cases RefusalCases() {
-  return {{"refusals", Refusals}};
+  return {{"refusals", Refusals}, {"wrong_types", WrongTypes}};
 }

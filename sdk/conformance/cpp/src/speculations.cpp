@@ -33,6 +33,71 @@ class Drafter : public Speculator {
   std::shared_ptr<Json> calls_;
 };
 
+// Drafts what is known to come, at positions that are `shift` too high, `missing` too few.
+struct Placement {
+  std::optional<uint32_t> shift;
+  size_t missing = 0;
+};
+class Placed : public Speculator {
+ public:
+  Placed(Tokens truth, uint32_t start, size_t n, Placement placement, std::shared_ptr<int> drafts)
+      : truth_(std::move(truth)),
+        start_(start),
+        n_(n),
+        placement_(placement),
+        drafts_(std::move(drafts)) {}
+
+  std::pair<Tokens, Tokens> Draft() override {
+    ++*drafts_;
+    Tokens ahead, positions;
+    for (size_t i = at_; i < truth_.size() && i < at_ + n_; ++i) {
+      ahead.push_back(truth_[i]);
+      if (placement_.shift) positions.push_back(start_ + i + *placement_.shift);
+    }
+    if (!positions.empty()) positions.resize(positions.size() - placement_.missing);
+    return {ahead, positions};
+  }
+  void Accept(std::span<const uint32_t> accepted) override { at_ += accepted.size(); }
+
+ private:
+  Tokens truth_;
+  uint32_t start_;
+  size_t n_;
+  Placement placement_;
+  std::shared_ptr<int> drafts_;
+  size_t at_ = 0;
+};
+
+// The tokens, and how often was drafted.
+using Run = std::pair<Tokens, int>;
+Task<Result<Run>> RunPlaced(const Json& input, Tokens truth, Placement placement) {
+  Context context = PIE_TRY(Context::New(PIE_TRY(FirstModel())));
+  context.User(PIE_TRY(input.Get<std::string>("prompt"))).Cue();
+  const auto drafts = std::make_shared<int>(0);
+  const auto n = PIE_TRY(input.Get<size_t>("n"));
+  Generator generator = context.Generate(Sampler::Argmax());
+  generator.MaxTokens(PIE_TRY(input.Get<size_t>("max_tokens")));
+  if (!truth.empty()) {
+    const uint32_t start = context.Buffer().size();
+    generator.Speculator(std::make_unique<Placed>(std::move(truth), start, n, placement, drafts));
+  }
+  Tokens tokens = PIE_TRY(co_await generator.CollectTokens());
+  co_return Run(std::move(tokens), *drafts);
+}
+
+Task<Result<Json>> DraftPositions(const Json& input) {
+  const Tokens truth = PIE_TRY(co_await RunPlaced(input, {}, {})).first;
+  const Run none = PIE_TRY(co_await RunPlaced(input, truth, {}));
+  const Run right = PIE_TRY(co_await RunPlaced(input, truth, {.shift = 0}));
+  const Run wrong = PIE_TRY(co_await RunPlaced(input, truth, {.shift = 7}));
+  const Result<Run> mismatch = co_await RunPlaced(input, truth, {.shift = 0, .missing = 1});
+  co_return Json::Object({{"same", none.first == truth && right.first == truth},
+                          {"same_calls", none.second == right.second},
+                          {"wrong_differs", wrong != right},
+                          {"wrong", wrong.first},
+                          {"mismatch", !mismatch.has_value()}});
+}
+
 Result<Generator> Constrained(Context& context, const Json& input) {
   Generator generator = PIE_TRY_SYNC(Drawn(context, input));
   if (!PIE_TRY_SYNC(input.Get<std::string>("kind")).empty()) {
@@ -78,5 +143,7 @@ Task<Result<Json>> System(const Json& input) {
 }  // namespace
 
 Cases SpeculationCases() {
-  return {{"speculate", Speculate}, {"system_speculation", System}};
+  return {{"draft_positions", DraftPositions},
+          {"speculate", Speculate},
+          {"system_speculation", System}};
 }

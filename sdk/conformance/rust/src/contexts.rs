@@ -98,6 +98,18 @@ async fn greedy(ctx: &mut Context, max_tokens: usize) -> Result<Vec<u32>> {
         .await
 }
 
+/// `destroy` takes the context, so that no later use of it compiles.
+pub async fn released(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let mut ctx = Context::new(&model)?;
+    ctx.append(&model.tokenizer().encode(&input.text));
+    ctx.flush().await?;
+    ctx.destroy();
+    Ok(json!([
+        "fill", "flush", "fork", "save", "snapshot", "truncate", "bid", "generate", "forward"
+    ]))
+}
+
 pub async fn save_open(input: &Input) -> Result<Value> {
     let model = model()?;
     let mut ctx = Context::new(&model)?;

@@ -1,7 +1,7 @@
 //! Cases about single passes.
 
 use inferlet::prelude::*;
-use inferlet::sample::{Distribution, Entropy, Logits, Logprob, Logprobs};
+use inferlet::sample::{Distribution, Embedding, Entropy, Logits, Logprob, Logprobs};
 use serde_json::{json, Value};
 
 use crate::{allow_only, argmax, model, Input};
@@ -50,6 +50,45 @@ async fn mismatch(ctx: &mut Context, sampled: SampleHandle) -> Result<bool> {
     forward.input(&[97]);
     forward.probe(0, Entropy);
     Ok(forward.execute().await?.token(sampled).is_none())
+}
+
+pub async fn embedding(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let tokens = model.tokenizer().encode(&input.text);
+    let last = tokens.len() as u32 - 1;
+    let mut ctx = Context::new(&model)?;
+    let mut forward = ctx.forward();
+    forward.input(&tokens);
+    let sampled = forward.sample(&[last], Sampler::Embedding);
+    let first = forward.probe(0, Embedding);
+    let probed = forward.probe(last, Embedding);
+    let out = forward.execute().await?;
+    let bytes = out.embedding(sampled).ok_or("no embedding")?;
+    let number = |four: &[u8]| f32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+    let numbers: Vec<f32> = bytes.chunks_exact(4).map(number).collect();
+
+    let mut steps = 0;
+    let mut ctx = Context::new(&model)?;
+    ctx.user(&input.text).cue();
+    let mut g = ctx.generate(Sampler::Argmax).max_tokens(3);
+    let handle = g.probe_each_step(0, Embedding);
+    while let Some(step) = g.next()? {
+        let out = step.execute().await?;
+        steps += usize::from(
+            out.embedding(handle)
+                .is_some_and(|e| e.len() == bytes.len()),
+        );
+    }
+    let refused = ctx.generate(Sampler::Embedding).next().is_err();
+    Ok(json!({
+        "size": numbers.len(),
+        "values": numbers[..4],
+        "same": out.embedding(sampled) == out.embedding(probed),
+        "differs": out.embedding(first) != out.embedding(probed),
+        "no_token": out.token(sampled).is_none(),
+        "steps": steps,
+        "refused": refused,
+    }))
 }
 
 pub async fn forward_rows(input: &Input) -> Result<Value> {

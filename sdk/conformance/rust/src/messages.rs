@@ -42,6 +42,26 @@ pub async fn push_pull(input: &Input) -> Result<Value> {
     Ok(json!([first, second]))
 }
 
+pub async fn overflow(input: &Input) -> Result<Value> {
+    let subscription = messaging::subscribe(&input.topic);
+    let before = subscription.dropped();
+    for i in 0..input.n {
+        messaging::broadcast(&input.topic, &i.to_string());
+    }
+    let (dropped, first) = (subscription.dropped(), subscription.get_async().await);
+    Ok(json!({ "before": before, "dropped": dropped, "first": first }))
+}
+
+pub async fn push_wait(input: &Input) -> Result<Value> {
+    let refused = || messaging::try_push(&input.topic, "message").is_err();
+    while !refused() {}
+    let pull = messaging::pull(&input.topic);
+    let push = messaging::push_wait(&input.topic, "last");
+    let (pushed, first) = futures::join!(push, pull.wait_async());
+    pushed?;
+    Ok(json!({ "refused": true, "first": first, "refused_again": refused() }))
+}
+
 pub async fn broadcast(input: &Input) -> Result<Value> {
     let subscription = messaging::subscribe(&input.topic);
     messaging::broadcast(&input.topic, "x");

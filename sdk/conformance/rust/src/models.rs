@@ -21,6 +21,13 @@ pub fn tokenizer(input: &Input) -> Result<Value> {
     Ok(json!({ "tokens": tokens, "text": model.tokenizer().decode(&tokens)? }))
 }
 
+pub fn decode_special() -> Result<Value> {
+    let model = model()?;
+    let (tokenizer, cue) = (model.tokenizer(), chat::cue(&model));
+    let without = tokenizer.decode_with(&cue, true)?;
+    Ok(json!({ "cue": tokenizer.decode(&cue)?, "without": without }))
+}
+
 pub fn tokenizer_bad(input: &Input) -> Result<Value> {
     Ok(model()?.tokenizer().decode(&input.tokens)?.into())
 }

@@ -41,3 +41,22 @@ pub async fn refusals(input: &Input) -> Result<Value> {
         "goes_on": tokens.len() == 3,
     }))
 }
+
+/// Nothing of this compiles, so nothing of it can go wrong when it runs.
+pub fn wrong_types() -> Result<Value> {
+    Ok(json!([
+        "text",
+        "tokens",
+        "fraction",
+        "negative",
+        "count",
+        "sampler",
+        "limit",
+        "temperature",
+        "row",
+        "pattern",
+        "topic",
+        "bytes",
+        "name"
+    ]))
+}

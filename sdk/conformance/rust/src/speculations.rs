@@ -42,6 +42,81 @@ impl Speculator for Drafter {
     }
 }
 
+/// Drafts what is known to come, at positions that are `shift` too high, `missing` too few.
+struct Placed {
+    truth: Vec<u32>,
+    start: u32,
+    n: usize,
+    shift: Option<u32>,
+    missing: usize,
+    at: usize,
+    drafts: Arc<Mutex<usize>>,
+}
+
+impl Speculator for Placed {
+    fn draft(&mut self) -> (Vec<u32>, Vec<u32>) {
+        *self.drafts.lock().unwrap() += 1;
+        let ahead: Vec<u32> = self
+            .truth
+            .iter()
+            .skip(self.at)
+            .take(self.n)
+            .copied()
+            .collect();
+        let Some(shift) = self.shift else {
+            return (ahead, Vec::new());
+        };
+        let first = self.start + self.at as u32 + shift;
+        let count = ahead.len().saturating_sub(self.missing);
+        (ahead, (first..).take(count).collect())
+    }
+    fn accept(&mut self, accepted: &[u32]) {
+        self.at += accepted.len();
+    }
+}
+
+/// The tokens, and how often was drafted.
+async fn placed(
+    input: &Input,
+    truth: &[u32],
+    shift: Option<u32>,
+    missing: usize,
+) -> Result<(Vec<u32>, usize)> {
+    let mut ctx = Context::new(&crate::model()?)?;
+    ctx.user(&input.prompt).cue();
+    let drafts = Arc::new(Mutex::new(0));
+    let speculator = Placed {
+        truth: truth.to_vec(),
+        start: ctx.buffer().len() as u32,
+        n: input.n as usize,
+        shift,
+        missing,
+        at: 0,
+        drafts: drafts.clone(),
+    };
+    let generator = ctx.generate(Sampler::Argmax).max_tokens(input.max_tokens);
+    let tokens = generator.speculator(speculator).collect_tokens().await?;
+    let drafts = *drafts.lock().unwrap();
+    Ok((tokens, drafts))
+}
+
+pub async fn draft_positions(input: &Input) -> Result<Value> {
+    let mut ctx = Context::new(&crate::model()?)?;
+    ctx.user(&input.prompt).cue();
+    let generator = ctx.generate(Sampler::Argmax).max_tokens(input.max_tokens);
+    let truth = generator.collect_tokens().await?;
+    let none = placed(input, &truth, None, 0).await?;
+    let right = placed(input, &truth, Some(0), 0).await?;
+    let wrong = placed(input, &truth, Some(7), 0).await?;
+    Ok(json!({
+        "same": none.0 == truth && right.0 == truth,
+        "same_calls": none.1 == right.1,
+        "wrong_differs": wrong != right,
+        "wrong": wrong.0,
+        "mismatch": placed(input, &truth, Some(0), 1).await.is_err(),
+    }))
+}
+
 fn constrained<'ctx>(ctx: &'ctx mut Context, input: &Input) -> Result<Generator<'ctx>> {
     let generator = drawn(ctx, input);
     Ok(match input.kind.is_empty() {

@@ -71,6 +71,31 @@ export const contextCases: Cases = {
     );
   },
 
+  released: async ({ text }) => {
+    const ctx = await contextWith(loadModel(), text);
+    ctx.release();
+    const uses: Record<string, () => unknown> = {
+      fill: () => ctx.user(text!),
+      flush: () => ctx.flush(),
+      fork: () => ctx.fork(),
+      save: () => ctx.save('released'),
+      snapshot: () => ctx.snapshot(),
+      truncate: () => ctx.truncate(1),
+      bid: () => ctx.setBid(1),
+      generate: () => ctx.generate(Sampler.argmax(), { maxTokens: 1 }).collectTokens(),
+      forward: () => ctx.forward().input([97]).execute(),
+    };
+    const failed: string[] = [];
+    for (const [name, use] of Object.entries(uses)) {
+      try {
+        await use();
+      } catch (error) {
+        if (String(error).includes('released')) failed.push(name);
+      }
+    }
+    return failed;
+  },
+
   save_open: async ({ name, text }) => {
     const model = loadModel();
     using ctx = await contextWith(model, text);

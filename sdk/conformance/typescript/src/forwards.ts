@@ -1,5 +1,5 @@
 /** Cases about single passes. */
-import { allowOnly, Context, Distribution, Entropy, Logits, Logprob, Logprobs, Sampler } from 'inferlet';
+import { allowOnly, Context, Distribution, Embedding, Entropy, Logits, Logprob, Logprobs, Sampler } from 'inferlet';
 import { argmax, contextWith, encode, floats, loadModel, type Cases } from './case.ts';
 
 export const forwardCases: Cases = {
@@ -27,6 +27,44 @@ export const forwardCases: Cases = {
       logprobs: out.logprobs(logprobs),
       entropy: out.entropy(entropy),
       mismatch: out.token(entropy) === undefined,
+    };
+  },
+
+  embedding: async ({ text }) => {
+    const model = loadModel();
+    using ctx = new Context(model);
+    const tokens = encode(model, text);
+    const last = tokens.length - 1;
+    const forward = ctx.forward().input(tokens);
+    const sampled = forward.sample([last], Sampler.embedding());
+    const first = forward.probe(0, Embedding());
+    const probed = forward.probe(last, Embedding());
+    const out = await forward.execute();
+    const numbers = floats(out.embedding(sampled)!);
+    const read = (handle: typeof first): string => floats(out.embedding(handle)!).join();
+
+    let steps = 0;
+    using other = new Context(model);
+    const g = other.user(text!).generate(Sampler.argmax(), { maxTokens: 3 });
+    const handle = g.probeEachStep(0, Embedding());
+    for await (const step of g) {
+      const bytes = (await step.execute()).embedding(handle);
+      if (bytes?.length === 4 * numbers.length) steps++;
+    }
+    let refused = false;
+    try {
+      other.generate(Sampler.embedding());
+    } catch (error) {
+      refused = error instanceof TypeError;
+    }
+    return {
+      size: numbers.length,
+      values: numbers.slice(0, 4),
+      same: read(sampled) === read(probed),
+      differs: read(first) !== read(probed),
+      no_token: out.token(sampled) === undefined,
+      steps,
+      refused,
     };
   },
 

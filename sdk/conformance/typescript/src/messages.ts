@@ -1,6 +1,6 @@
 /** Cases about waiting: timers, the session, messages. */
 import { messaging, session } from 'inferlet';
-import { sleep, type Cases } from './case.ts';
+import { failureOf, sleep, type Cases } from './case.ts';
 
 export const messageCases: Cases = {
   sleep_order: async () => {
@@ -20,6 +20,21 @@ export const messageCases: Cases = {
     messaging.push(topic!, 'one');
     messaging.push(topic!, 'two');
     return [await messaging.pull(topic!), await messaging.pull(topic!)];
+  },
+
+  overflow: async ({ topic, n }) => {
+    using subscription = messaging.subscribe(topic!);
+    const before = subscription.dropped;
+    for (let i = 0; i < n!; i++) messaging.broadcast(topic!, String(i));
+    return { before, dropped: subscription.dropped, first: await subscription.next() };
+  },
+
+  push_wait: async ({ topic }) => {
+    const refused = async (): Promise<boolean> =>
+      (await failureOf(() => messaging.push(topic!, 'message'))) !== '';
+    while (!(await refused()));
+    const [, first] = await Promise.all([messaging.pushWait(topic!, 'last'), messaging.pull(topic!)]);
+    return { refused: true, first, refused_again: await refused() };
   },
 
   broadcast: async ({ topic }) => {

@@ -31,6 +31,13 @@ export const modelCases: Cases = {
     return { tokens, text: tokenizer.decode(tokens) };
   },
 
+  decode_special: () => {
+    const model = loadModel();
+    const cue = chat.cue(model);
+    const without = model.tokenizer().decode(cue, { skipSpecialTokens: true });
+    return { cue: model.tokenizer().decode(cue), without };
+  },
+
   tokenizer_bad: ({ tokens }) => loadModel().tokenizer().decode(tokens!),
 
   vocab: () => {

@@ -1,5 +1,5 @@
 /** What the engine refuses is thrown, and the program goes on. */
-import { Context, messaging, regex, Sampler, session } from 'inferlet';
+import { Context, Grammar, messaging, Model, regex, Sampler, session } from 'inferlet';
 import { failureOf, loadModel, type Cases } from './case.ts';
 
 /** Whether it throws, with a text. */
@@ -27,5 +27,37 @@ export const refusalCases: Cases = {
       goes_on:
         (await ctx.generate(Sampler.argmax(), options).stop([]).collectTokens()).length === 3,
     };
+  },
+
+  wrong_types: async () => {
+    const model = loadModel();
+    using ctx = new Context(model);
+    const forward = ctx.forward().input([97]);
+    const wrong = <T>(value: unknown): T => value as T; // past the compiler, as JavaScript is
+    const attempts: Record<string, [string, () => unknown]> = {
+      text: ['text', () => ctx.user(wrong(3))],
+      tokens: ['tokens', () => ctx.append(wrong('ab'))],
+      fraction: ['tokens', () => ctx.append([1.5])],
+      negative: ['tokens', () => ctx.append([-1])],
+      count: ['n', () => ctx.truncate(wrong('1'))],
+      sampler: ['sampler', () => ctx.generate(wrong('greedy'))],
+      limit: ['maxTokens', () => ctx.generate(Sampler.argmax(), { maxTokens: wrong('3') })],
+      temperature: ['temperature', () => Sampler.topP(wrong('hot'), 0.9)],
+      row: ['indices', () => forward.sample(wrong('0'), Sampler.argmax())],
+      pattern: ['pattern', () => Grammar.fromRegex(wrong(3))],
+      topic: ['topic', () => messaging.push(wrong(3), 'm')],
+      bytes: ['data', () => session.sendFile(wrong('text'))],
+      name: ['name', () => Model.load(wrong(3))],
+    };
+    const failed: string[] = [];
+    for (const [name, [argument, attempt]] of Object.entries(attempts)) {
+      try {
+        attempt();
+      } catch (error) {
+        const own = error instanceof TypeError || error instanceof RangeError;
+        if (own && error.message.includes(argument)) failed.push(name);
+      }
+    }
+    return failed;
   },
 };

@@ -1,7 +1,7 @@
 /** Cases about speculation: the same tokens in fewer passes. */
-import type { GenerateOptions, Speculator } from 'inferlet';
+import { Context, Sampler, type GenerateOptions, type Speculator } from 'inferlet';
 import { constraintOf, drawn, isSame, outcome } from './constraints.ts';
-import { type Cases, type Input } from './case.ts';
+import { failureOf, loadModel, type Cases, type Input } from './case.ts';
 
 /** Drafts what is known to come, with a mistake at every third place, and notes its calls. */
 class Drafter implements Speculator {
@@ -36,6 +36,35 @@ class Drafter implements Speculator {
   }
 }
 
+/** Drafts what is known to come, at positions that are `shift` too high, `missing` too few. */
+class Placed implements Speculator {
+  drafts = 0;
+  #at = 0;
+
+  constructor(
+    readonly truth: Uint32Array,
+    readonly start: number,
+    readonly n: number,
+    readonly shift: number | undefined,
+    readonly missing = 0,
+  ) {}
+
+  draft(): [Uint32Array, Uint32Array] {
+    this.drafts++;
+    const ahead = this.truth.slice(this.#at, this.#at + this.n);
+    if (this.shift === undefined) return [ahead, new Uint32Array()];
+    const first = this.start + this.#at + this.shift;
+    return [ahead, ahead.map((_, i) => first + i).slice(0, ahead.length - this.missing)];
+  }
+
+  accept(tokens: Uint32Array): void {
+    this.#at += tokens.length;
+  }
+
+  rollback(): void {}
+  reset(): void {}
+}
+
 const constrained = (input: Input): GenerateOptions =>
   input.kind ? { constrain: constraintOf(input) } : {};
 
@@ -50,6 +79,30 @@ export const speculationCases: Cases = {
       same: isSame({ ...plain, state: '' }, { ...drafted, state: '' }),
       same_state: plain.state === drafted.state,
       calls: drafter.calls,
+    };
+  },
+
+  draft_positions: async ({ prompt, n, max_tokens }) => {
+    const model = loadModel();
+    const run = async (speculator?: Placed): Promise<[string, number]> => {
+      using ctx = new Context(model).user(prompt!).cue();
+      const options = { maxTokens: max_tokens, speculator, autoFlush: false };
+      const tokens = await ctx.generate(Sampler.argmax(), options).collectTokens();
+      return [tokens.join(), speculator?.drafts ?? 0];
+    };
+    using ctx = new Context(model).user(prompt!).cue();
+    const start = ctx.buffer().length;
+    const [text] = await run();
+    const truth = Uint32Array.from(text.split(','), Number);
+    const none = await run(new Placed(truth, start, n!, undefined));
+    const right = await run(new Placed(truth, start, n!, 0));
+    const wrong = await run(new Placed(truth, start, n!, 7));
+    return {
+      same: none[0] === text && right[0] === text,
+      same_calls: none[1] === right[1],
+      wrong_differs: wrong[0] !== right[0] || wrong[1] !== right[1],
+      wrong: Array.from(wrong[0].split(','), Number),
+      mismatch: (await failureOf(() => run(new Placed(truth, start, n!, 0, 1)))) !== '',
     };
   },
 

@@ -49,7 +49,7 @@ class Context {
   Result<std::string> Snapshot() const;  // under a fresh name, which is returned
   // A copy-on-write clone, with a copy of the buffer. O(1).
   Result<Context> Fork() const;
-  // Gives all pages back now. Whatever else uses this context fails from here on.
+  // Gives all pages back now. Every later call that returns a Result fails.
   void Release();
 
   // Calls that return a Context& report no error themselves: the next call that returns a Result

@@ -26,6 +26,8 @@ inline Result<void> Push(std::string_view topic, const std::string& message) {
   return Push(topic, std::string_view(message));
 }
 // Waits for the next message of a queue.
+// The same, but waits while the queue is full.
+Task<Result<void>> PushWait(std::string topic, std::string message);
 Task<Result<std::string>> Pull(std::string_view topic);
 // Hands a message to everyone who is subscribed now. An error when it is too long.
 Result<void> Broadcast(std::string_view topic, std::string_view message);
@@ -49,6 +51,8 @@ class Subscription {
   // Waits for the next message; none after Unsubscribe.
   Task<std::optional<std::string>> GetAsync() const;
   Task<std::optional<std::string>> Next() const { return GetAsync(); }
+  // How many messages were lost because the buffer was full: the oldest ones.
+  uint64_t Dropped() const { return pie::plus::broadcasts::Dropped(*raw_); }
   void Unsubscribe() const;
 
   // `for (const std::string& message : subscription)` waits for one message after the other, until

@@ -26,8 +26,9 @@ class Tokenizer {
   // A text that the vocabulary cannot express ends the run; TryEncode returns an error for it.
   std::vector<uint32_t> Encode(std::string_view text) const;
   Result<std::vector<uint32_t>> TryEncode(std::string_view text) const;
-  // An error for ids outside the vocabulary.
-  Result<std::string> Decode(std::span<const uint32_t> tokens) const;
+  // Special tokens become their names, or are left out. An error for ids outside the vocabulary.
+  Result<std::string> Decode(std::span<const uint32_t> tokens,
+                             bool skip_special_tokens = false) const;
   // Every token. Large: keep what you need of it.
   Vocabulary Vocabs() const;
   // The ids that stand for no text of their own, with their names.

@@ -41,6 +41,13 @@ class Output {
     return LogprobsAt(handle);
   }
   std::optional<float> Entropy(ProbeHandle<inferlet::Entropy> handle) const;
+  // The hidden state of the row; the first one of several rows.
+  template <class Handle>
+    requires std::same_as<Handle, SampleHandle> ||
+             std::same_as<Handle, ProbeHandle<inferlet::Embedding>>
+  std::optional<std::span<const float>> Embedding(Handle handle) const {
+    return EmbeddingAt(handle);
+  }
 
   // What the Generator accepted in this step, after stop tokens and the limit. Empty for a Forward.
   std::vector<uint32_t> tokens;
@@ -52,6 +59,7 @@ class Output {
 
  private:
   std::optional<std::span<const float>> LogprobsAt(SlotHandle handle) const;
+  std::optional<std::span<const float>> EmbeddingAt(SlotHandle handle) const;
   const pie::core::inference::SlotOutput* First(SlotHandle handle) const;
 
   raw::Output raw_;

@@ -1,10 +1,13 @@
 // Results: a value, or a text for a person that says what was wrong.
 //
 // The SDK throws nothing (inferlets are built with -fno-exceptions). What can fail returns
-// `Result<T>`; PIE_TRY takes the value out or ends the coroutine with the error.
+// `Result<T>`; PIE_TRY takes the value out or ends the coroutine with the error. If the error ends
+// the run, stderr shows the lines of the program that it has passed.
 #pragma once
 
+#include <cstdint>
 #include <expected>
+#include <source_location>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -14,9 +17,23 @@ namespace inferlet {
 template <class T>
 using Result = std::expected<T, std::string>;
 
-// `return Error("…")` and `co_return Error("…")` fail a function or coroutine.
-inline std::unexpected<std::string> Error(std::string message) {
+namespace detail {
+
+// Notes a line that an error has passed (trace.cc). Another message begins another trace.
+void NotePassage(const std::string& message, const char* file, uint32_t line, const char* function);
+
+inline std::unexpected<std::string> PassOn(std::string message, const char* file, uint32_t line,
+                                           const char* function) {
+  NotePassage(message, file, line, function);
   return std::unexpected(std::move(message));
+}
+
+}  // namespace detail
+
+// `return Error("…")` and `co_return Error("…")` fail a function or coroutine.
+inline std::unexpected<std::string> Error(
+    std::string message, std::source_location where = std::source_location::current()) {
+  return detail::PassOn(std::move(message), where.file_name(), where.line(), where.function_name());
 }
 
 namespace detail {
@@ -46,11 +63,13 @@ T ValueOf(std::expected<T, E>&& result) {
 // The same in a function that is no coroutine.
 #define PIE_TRY_SYNC(...) PIE_TRY_WITH_(return, __VA_ARGS__)
 
-#define PIE_TRY_WITH_(leave, ...)                                                             \
-  ({                                                                                          \
-    auto pie_result_ = (__VA_ARGS__);                                                         \
-    if (!pie_result_.has_value()) {                                                           \
-      leave ::inferlet::Error(::inferlet::detail::ErrorText(std::move(pie_result_).error())); \
-    }                                                                                         \
-    ::inferlet::detail::ValueOf(std::move(pie_result_));                                      \
+#define PIE_TRY_WITH_(leave, ...)                                                          \
+  ({                                                                                       \
+    auto pie_result_ = (__VA_ARGS__);                                                      \
+    if (!pie_result_.has_value()) {                                                        \
+      leave ::inferlet::detail::PassOn(                                                    \
+          ::inferlet::detail::ErrorText(std::move(pie_result_).error()), __builtin_FILE(), \
+          __builtin_LINE(), __builtin_FUNCTION());                                         \
+    }                                                                                      \
+    ::inferlet::detail::ValueOf(std::move(pie_result_));                                   \
   })

@@ -1,4 +1,4 @@
-// What to read from a forward pass: a Sampler chooses tokens, a probe reads the distribution.
+// What to read from a forward pass: a Sampler chooses tokens, a probe reads what was computed.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,17 @@ class Sampler {
   static constexpr Sampler Multinomial(float temperature, uint32_t draws = 1) {
     return Sampler(Kind::kMultinomial, temperature, draws, 0);
   }
+  // No token, but the hidden state of the row after the model's last norm. Output::Embedding. The
+  // probe Embedding reads the same.
+  static constexpr Sampler Embedding() { return Sampler(Kind::kEmbedding, 0, 0, 0); }
 
+  bool ChoosesToken() const { return kind_ != Kind::kEmbedding; }
   // How many tokens a row gives.
   uint32_t SlotsPerRow() const { return kind_ == Kind::kMultinomial && k_ > 1 ? k_ : 1; }
   pie::core::inference::Sampler ToRaw() const;
 
  private:
-  enum class Kind { kMultinomial, kTopK, kTopP, kMinP, kTopKTopP };
+  enum class Kind { kMultinomial, kTopK, kTopP, kMinP, kTopKTopP, kEmbedding };
   constexpr Sampler(Kind kind, float temperature, uint32_t k, float p)
       : kind_(kind), temperature_(temperature), k_(k), p_(p) {}
 
@@ -66,8 +70,10 @@ struct Logprobs {
 };
 // Shannon entropy of the unscaled distribution. Output::Entropy.
 struct Entropy {};
+// The hidden state of a row after the model's last norm. Output::Embedding.
+struct Embedding {};
 
-using Probe = std::variant<Logits, Distribution, Logprob, Logprobs, Entropy>;
+using Probe = std::variant<Logits, Distribution, Logprob, Logprobs, Entropy, Embedding>;
 
 namespace detail {
 pie::core::inference::Sampler ToRaw(const Probe& probe);

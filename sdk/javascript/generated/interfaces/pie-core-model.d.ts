@@ -25,7 +25,7 @@ declare module 'pie:core/model' {
     */
     encode(text: string): Uint32Array;
     /**
-    * Decodes tokens and leaves special tokens out. An id outside the vocabulary is an error.
+    * Decodes tokens. Special tokens become their names. An id outside the vocabulary is an error.
     */
     decode(tokens: Uint32Array): string;
     /**

@@ -34,7 +34,7 @@ from .mcp import McpSession
 from .messaging import Subscription
 from .model import Model, Tokenizer
 from .output import Output, ProbeHandle, SampleHandle
-from .probes import Distribution, Entropy, Logits, Logprob, Logprobs, Probe
+from .probes import Distribution, Embedding, Entropy, Logits, Logprob, Logprobs, Probe
 from .sampler import Sampler
 from .spec import Speculator
 
@@ -47,6 +47,7 @@ __all__ = [
     "Decoder",
     "Distribution",
     "Ebnf",
+    "Embedding",
     "Entropy",
     "Event",
     "EventStream",

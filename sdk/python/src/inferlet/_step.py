@@ -13,16 +13,16 @@ from wit_world.imports import constraints as wit_constraints
 from wit_world.imports import inference as wit
 from wit_world.imports import zo as wit_zo
 
-from . import brle
+from . import _check, brle
 from .constraint import is_complete, matcher_of, name_of, next_mask
 from .errors import PieError, ask
 from .forward import U64, run_pass
 from .output import Output, SampleHandle
+from .sampler import Sampler
 
 if TYPE_CHECKING:
     from .adapter import Adapter
     from .context import Context
-    from .sampler import Sampler
     from .spec import Speculator
 
 
@@ -40,6 +40,7 @@ class OwnChoice(NamedTuple):
 
 class StepLoop:
     def __init__(self, ctx: Context, sampler: Sampler) -> None:
+        _check.instance("sampler", sampler, Sampler, "Sampler.top_p() and others")
         if not sampler.chooses:
             raise ValueError(f"{sampler} chooses no token; use it with ctx.forward()")
         self._ctx = ctx

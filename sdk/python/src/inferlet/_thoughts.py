@@ -52,8 +52,8 @@ class Thoughts:
         """The text behind the thoughts."""
         if self.close_id is not None:
             end = tokens.index(self.close_id) + 1 if self.close_id in tokens else 0
-            return model.tokenizer().decode(tokens[end:])
-        text = model.tokenizer().decode(tokens)
+            return model.tokenizer().decode(tokens[end:], skip_special_tokens=True)
+        text = model.tokenizer().decode(tokens, skip_special_tokens=True)
         if self.begun or text.startswith(self.open):
             return text.partition(self.close)[2]
         return text

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from wit_world.imports import chat as wit
 
+from . import _check
 from .errors import ask
 from .model import Model
 
@@ -49,7 +50,7 @@ class Decoder:
 
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Delta | Event.Done | Event.Interrupt:
         """Decodes a batch. An empty batch gives the text that an `Interrupt` has held back."""
-        event = ask(self._raw.feed, tokens)
+        event = ask(self._raw.feed, _check.tokens("tokens", tokens))
         kind = type(event)
         if kind is wit.Event_Delta:
             return Event.Delta(event.value) if event.value else IDLE
@@ -64,17 +65,17 @@ class Decoder:
 
 def system(model: Model, message: str) -> list[int]:
     """Tokens of a system message."""
-    return wit.system(model._raw, message)
+    return wit.system(model._raw, _check.text("message", message))
 
 
 def user(model: Model, message: str) -> list[int]:
     """Tokens of a user message."""
-    return wit.user(model._raw, message)
+    return wit.user(model._raw, _check.text("message", message))
 
 
 def assistant(model: Model, message: str) -> list[int]:
     """Tokens of an assistant's turn."""
-    return wit.assistant(model._raw, message)
+    return wit.assistant(model._raw, _check.text("message", message))
 
 
 def cue(model: Model) -> list[int]:

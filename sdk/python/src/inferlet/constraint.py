@@ -36,24 +36,24 @@ class GrammarConstraint:
         """What errors call it."""
 
     @classmethod
-    def from_grammar(cls, grammar: Grammar, model: Model) -> GrammarConstraint:
-        return cls(Matcher(grammar, model.tokenizer()))
+    def from_grammar(cls, g: Grammar, model: Model) -> GrammarConstraint:
+        return cls(Matcher(g, model.tokenizer()))
 
     @classmethod
-    def from_json_schema(cls, schema: str, model: Model) -> GrammarConstraint:
-        return cls(Matcher(Grammar.from_json_schema(schema), model.tokenizer()), "JSON schema")
+    def from_json_schema(cls, s: str, model: Model) -> GrammarConstraint:
+        return cls(Matcher(Grammar.from_json_schema(s), model.tokenizer()), "JSON schema")
 
     @classmethod
     def json(cls, model: Model) -> GrammarConstraint:
         return cls(Matcher(Grammar.json(), model.tokenizer()), "JSON")
 
     @classmethod
-    def from_regex(cls, pattern: str, model: Model) -> GrammarConstraint:
-        return cls(Matcher(Grammar.from_regex(pattern), model.tokenizer()), "regular expression")
+    def from_regex(cls, p: str, model: Model) -> GrammarConstraint:
+        return cls(Matcher(Grammar.from_regex(p), model.tokenizer()), "regular expression")
 
     @classmethod
-    def from_ebnf(cls, source: str, model: Model) -> GrammarConstraint:
-        return cls(Matcher(Grammar.from_ebnf(source), model.tokenizer()), "EBNF grammar")
+    def from_ebnf(cls, g: str, model: Model) -> GrammarConstraint:
+        return cls(Matcher(Grammar.from_ebnf(g), model.tokenizer()), "EBNF grammar")
 
     @property
     def is_terminated(self) -> bool:

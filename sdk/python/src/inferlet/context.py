@@ -12,7 +12,7 @@ from wit_world.imports import context as wit
 from wit_world.imports import inference as wit_inference
 from wit_world.imports.turns import Kind
 
-from . import tools
+from . import _check, tools
 from ._async import block_on, waits
 from ._pages import RELEASED, Pages
 from ._turns import Turns, turn
@@ -41,6 +41,7 @@ class Context:
     """
 
     def __init__(self, model: Model, name: str | None = None, *, _raw: Any = None) -> None:
+        _check.instance("model", model, Model, "Model.load")
         self.model = model
         self.name = name
         """A label of yours, and the default name for `save`."""
@@ -67,7 +68,7 @@ class Context:
     @classmethod
     def _saved(cls, how: Any, model: Model, name: str) -> Self | None:
         try:
-            return cls(model, name, _raw=ask(how, model._raw, name))
+            return cls(model, name, _raw=ask(how, model._raw, _check.text("name", name)))
         except PieError as error:
             if str(error).startswith(ABSENT):
                 return None
@@ -76,7 +77,7 @@ class Context:
     @staticmethod
     def delete(model: Model, name: str) -> None:
         """Removes a saved snapshot."""
-        ask(wit.Context.delete, model._raw, name)
+        ask(wit.Context.delete, model._raw, _check.text("name", name))
 
     def fork(self, name: str | None = None) -> Self:
         """A copy-on-write clone, with a copy of the buffer."""
@@ -92,7 +93,7 @@ class Context:
         if name is None:
             raise ValueError("save() needs a name: ctx.save('name')")
         with self._whole() as raw:
-            ask(raw.save, name)
+            ask(raw.save, _check.text("name", name))
 
     def snapshot(self) -> str:
         """Keeps them under a fresh name, which is returned."""
@@ -111,7 +112,7 @@ class Context:
             yield copy._raw
 
     def release(self) -> None:
-        """Gives all pages back now. Doing it twice is fine."""
+        """Gives all pages back now. Any later use is a PieError; doing this twice is fine."""
         if self._raw is not None:
             raw, self._raw = self._raw, None
             self._pages.raw = RELEASED
@@ -133,34 +134,37 @@ class Context:
 
     def system(self, text: str) -> Self:
         """Adds a system message."""
-        return self._say(turn(Kind.SYSTEM, text))
+        return self._say(turn(Kind.SYSTEM, _check.text("text", text)))
 
     def user(self, text: str) -> Self:
         """Adds a user message."""
-        return self._say(turn(Kind.USER, text))
+        return self._say(turn(Kind.USER, _check.text("text", text)))
 
     def assistant(self, text: str) -> Self:
         """Adds an assistant's turn, as if the model had said it."""
-        return self._say(turn(Kind.ASSISTANT, text))
+        return self._say(turn(Kind.ASSISTANT, _check.text("text", text)))
 
     def cue(self) -> Self:
         """Starts the model's turn."""
         return self._say(turn(Kind.CUE))
 
     def _say(self, said: Any) -> Self:
+        self._live()
         self._turns.add(self.model, self._buffer, said)
         return self
 
     def seal(self) -> Self:
         """Closes the model's turn."""
+        self._live()
         self._turns.seal()
         self._buffer.extend(wit_chat.seal(self.model._raw))
         return self
 
     def append(self, tokens: Iterable[int]) -> Self:
         """Adds token ids."""
+        self._live()
         self._turns.settle()
-        self._buffer.extend(tokens)
+        self._buffer.extend(_check.tokens("tokens", tokens))
         return self
 
     def fill(self, text: str) -> Self:
@@ -183,6 +187,7 @@ class Context:
         await self._flush()
 
     async def _flush(self) -> None:
+        self._live()
         self._turns.settle()
         count = len(self._buffer)
         if not count:
@@ -200,21 +205,24 @@ class Context:
     @property
     def page_size(self) -> int:
         """Tokens a page."""
+        self._live()
         return self._pages.page_size
 
     @property
     def seq_len(self) -> int:
         """Tokens in the cache, committed and working; the buffer does not count."""
+        self._live()
         return self._pages.seq_len
 
     def buffer(self) -> list[int]:
         """Tokens that are not flushed yet."""
+        self._live()
         return self._buffer.copy()
 
     def truncate(self, n: int) -> None:
         """Drops the last `n` tokens."""
         self._live()
-        if not 0 <= n <= self.seq_len:
+        if _check.whole("n", n) > self.seq_len:
             raise ValueError(f"cannot truncate {n} tokens: the context holds {self.seq_len}")
         self._turns.settle()
         if n:
@@ -225,13 +233,14 @@ class Context:
 
     def set_bid(self, value: float) -> None:
         """Bids `value` credits a page in the next pass. The pass behind it bids as before."""
-        ask(bidding.once, self._live(), value)
+        ask(bidding.once, self._live(), _check.number("value", value))
 
     @contextmanager
     def idle(self) -> Iterator[None]:
         """Bids nothing in this scope, then as before: `with ctx.idle(): await something_slow()`."""
+        raw = self._live()
         if not self._idle:
-            ask(bidding.idle, self._live(), True)
+            ask(bidding.idle, raw, True)
         self._idle += 1
         try:
             yield
@@ -248,6 +257,7 @@ class Context:
 
     def forward(self) -> Forward:
         """A pass of your own."""
+        self._live()
         return Forward(self)
 
     @overload
@@ -276,6 +286,7 @@ class Context:
         """A `Generator` (the options are there); with `decode=True`, an `EventStream` over it."""
         if (reasoning or tool_use) and not decode:
             raise ValueError("reasoning= and tool_use= need decode=True, which gives events")
+        self._live()
         generator = Generator(self, sampler, **options)
         if decode:
             return EventStream(generator, reasoning=reasoning, tool_use=tool_use)
@@ -285,5 +296,6 @@ class Context:
         self, sampler: Sampler | None = None, **options: Unpack[GenerateOptions]
     ) -> str:
         """Generates and returns the text, blocking until it is there."""
+        self._live()
         generator = Generator(self, Sampler.top_p() if sampler is None else sampler, **options)
         return block_on(generator._collect_text())

@@ -9,6 +9,7 @@ from wit_world.imports import inference as wit
 from wit_world.imports import outcome, sampling
 from wit_world.imports import zo as wit_zo
 
+from . import _check
 from ._async import ready, waits
 from .adapter import Adapter
 from .errors import PieError, ask
@@ -79,7 +80,7 @@ class Forward:
         """Tokens that extend the context, at the positions behind it."""
         if self._scratch:
             raise ValueError("call input() before input_at(): input_at tokens leave with the pass")
-        tokens = list(tokens)
+        tokens = _check.tokens("tokens", tokens)
         first = self._start + self._auto
         self._pass().input_tokens(tokens, list(range(first, first + len(tokens))))
         self._auto += len(tokens)
@@ -87,7 +88,8 @@ class Forward:
 
     def input_at(self, tokens: Iterable[int], positions: Iterable[int]) -> Forward:
         """Tokens at explicit positions, for scoring: they do not advance the context."""
-        tokens, positions = list(tokens), list(positions)
+        tokens = _check.tokens("tokens", tokens)
+        positions = _check.tokens("positions", positions)
         if len(tokens) != len(positions):
             raise ValueError(f"{len(tokens)} tokens but {len(positions)} positions")
         self._pass().input_tokens(tokens, positions)
@@ -96,17 +98,18 @@ class Forward:
 
     def attention_mask(self, masks: Iterable[Iterable[int]]) -> Forward:
         """One BRLE row an input token; true = attend."""
-        self._pass().attention_mask([list(row) for row in masks])
+        self._pass().attention_mask([_check.tokens("masks", row) for row in masks])
         return self
 
     def mask(self, brle: Iterable[int]) -> Forward:
         """A logit mask (BRLE over the vocabulary) for every sampled row; true = allowed."""
-        self._pass().logit_mask(list(brle))
+        self._pass().logit_mask(_check.tokens("brle", brle))
         return self
 
     def sample(self, indices: Iterable[int], sampler: Sampler) -> SampleHandle:
         """Chooses tokens at these input rows."""
-        indices = list(indices)
+        indices = _check.tokens("indices", indices)
+        _check.instance("sampler", sampler, Sampler, "Sampler.top_p() and others")
         self._pass().sampler(indices, sampler.raw)
         handle = SampleHandle(self._slots, len(indices) * sampler.draws)
         self._slots += handle.count
@@ -116,7 +119,7 @@ class Forward:
 
     def probe(self, idx: int, probe: Probe) -> ProbeHandle:
         """Reads the distribution at input row `idx`."""
-        self._pass().sampler([idx], probe.wit())
+        self._pass().sampler([_check.whole("idx", idx)], probe.wit())
         self._slots += 1
         return ProbeHandle(self._slots - 1)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from wit_world.imports import chat as wit_chat
 
+from . import _check
 from ._async import block_on, waits
 from ._chain import run
 from ._shape import shape_of
@@ -81,12 +82,12 @@ class Generator(StepLoop):
         if speculator is not None and system_speculation:
             raise ValueError("speculator and system_speculation exclude each other")
         super().__init__(ctx, sampler)
-        self._limit = max_tokens
+        self._limit = None if max_tokens is None else _check.whole("max_tokens", max_tokens)
         self._speculator = speculator
         self._system_speculation = system_speculation
         self._adapter = adapter
         self._zo_seed = zo_seed
-        self._horizon = horizon
+        self._horizon = None if horizon is None else _check.whole("horizon", horizon)
         if seed is not None:
             self._seed = seed
         self._open_step = False
@@ -98,7 +99,7 @@ class Generator(StepLoop):
         if stop is not None:
             self.add_stop(stop)
         if logit_mask:
-            self._static_mask = list(logit_mask)
+            self._static_mask = _check.tokens("logit_mask", logit_mask)
         if constrain is not None:
             for given in constrain if isinstance(constrain, (list, tuple)) else (constrain,):
                 self.constrain(given)
@@ -107,23 +108,23 @@ class Generator(StepLoop):
 
     def max_tokens(self, n: int) -> Generator:
         """Ends the generation after `n` accepted tokens."""
-        self._limit = n
+        self._limit = _check.whole("n", n)
         self._expects_anew = True
         return self
 
     def stop(self, tokens: Iterable[int]) -> Generator:
         """Replaces the stop ids, the model's own included; `[]` goes on past the end of a turn."""
-        self._stop = frozenset(tokens)
+        self._stop = frozenset(_check.tokens("tokens", tokens))
         return self
 
     def add_stop(self, tokens: Iterable[int]) -> Generator:
         """Adds to the stop ids."""
-        self._stop |= frozenset(tokens)
+        self._stop |= frozenset(_check.tokens("tokens", tokens))
         return self
 
-    def constrain(self, constraint: Any) -> Generator:
+    def constrain(self, c: Any) -> Generator:
         """Adds a Constraint or a Schema; all of them hold together."""
-        self._constraints.append(as_constraint(constraint, self._ctx.model))
+        self._constraints.append(as_constraint(c, self._ctx.model))
         self._mask = None
         return self
 
@@ -200,7 +201,7 @@ class Generator(StepLoop):
         tokens = await self._collect_tokens()
         model = self._ctx.model
         if thoughts is None:
-            text = model.tokenizer().decode(tokens)
+            text = model.tokenizer().decode(tokens, skip_special_tokens=True)
         else:
             text = thoughts.document(model, tokens)
         try:

@@ -8,6 +8,7 @@ from typing import Any
 from wit_world.imports import constraints, fallible
 from wit_world.imports import inference as wit
 
+from . import _check
 from .errors import ask
 from .model import Tokenizer
 
@@ -21,9 +22,9 @@ class Grammar:
         self._raw = raw
 
     @classmethod
-    def from_json_schema(cls, schema: str) -> Grammar:
+    def from_json_schema(cls, s: str) -> Grammar:
         """JSON that conforms to a JSON Schema."""
-        return cls(ask(wit.Grammar.from_json_schema, schema))
+        return cls(ask(wit.Grammar.from_json_schema, _check.text("s", s)))
 
     @classmethod
     def json(cls) -> Grammar:
@@ -31,14 +32,14 @@ class Grammar:
         return cls(ask(fallible.json_grammar))
 
     @classmethod
-    def from_regex(cls, pattern: str) -> Grammar:
+    def from_regex(cls, p: str) -> Grammar:
         """Text that matches a regular expression."""
-        return cls(ask(wit.Grammar.from_regex, pattern))
+        return cls(ask(wit.Grammar.from_regex, _check.text("p", p)))
 
     @classmethod
-    def from_ebnf(cls, source: str) -> Grammar:
+    def from_ebnf(cls, g: str) -> Grammar:
         """Text of a Lark or GBNF grammar."""
-        return cls(ask(wit.Grammar.from_ebnf, source))
+        return cls(ask(wit.Grammar.from_ebnf, _check.text("g", g)))
 
     def __str__(self) -> str:
         return self._raw.to_string()
@@ -60,7 +61,7 @@ class Matcher:
 
     def accept_tokens(self, ids: Iterable[int]) -> None:
         """Advances by these ids, all or none. One that the grammar refuses here is a PieError."""
-        ask(self._raw.accept_tokens, list(ids))
+        ask(self._raw.accept_tokens, _check.tokens("ids", ids))
 
     def next_token_logit_mask(self) -> list[int]:
         """The tokens that may come next: a BRLE mask over the vocabulary. Where the text is

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+from wit_world.imports import broadcasts
 from wit_world.imports import fallible as wit
 
+from . import _check
 from ._async import block_on, outcome_of, ready, waits
-from .errors import ask
+from .errors import PieError, ask
+
+_FULL = "the queue is full"  # how the engine's error for it begins
 
 
 def push(topic: str, message: str) -> None:
     """Appends to a queue; one `pull` takes each message. A full queue is a PieError."""
-    ask(wit.push, topic, message)
+    ask(wit.push, _check.text("topic", topic), _check.text("message", message))
+
+
+@waits
+async def push_wait(topic: str, message: str) -> None:
+    """Like `push`, but waits while the queue is full."""
+    pause = 0.001
+    while True:
+        try:
+            return push(topic, message)
+        except PieError as error:
+            if not str(error).startswith(_FULL):
+                raise
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 0.05)
 
 
 @waits
 async def pull(topic: str) -> str:
     """The next message of a queue."""
-    message = await outcome_of(ask(wit.pull, topic))
+    message = await outcome_of(ask(wit.pull, _check.text("topic", topic)))
     if message is None:
         raise ConnectionError(f"the queue {topic!r} is closed: no message will arrive any more")
     return message
@@ -26,12 +45,12 @@ async def pull(topic: str) -> str:
 
 def broadcast(topic: str, message: str) -> None:
     """Hands a message to every present subscriber."""
-    ask(wit.broadcast, topic, message)
+    ask(wit.broadcast, _check.text("topic", topic), _check.text("message", message))
 
 
 def subscribe(topic: str) -> Subscription:
     """Keeps the broadcasts of a topic until they are read."""
-    return Subscription(ask(wit.subscribe, topic))
+    return Subscription(ask(wit.subscribe, _check.text("topic", topic)))
 
 
 class Subscription:
@@ -53,6 +72,11 @@ class Subscription:
                 return message
             await ready(self._raw.pollable())
         return None
+
+    @property
+    def dropped(self) -> int:
+        """How many messages were lost because the buffer was full: the oldest ones."""
+        return broadcasts.dropped(self._raw)
 
     def unsubscribe(self) -> None:
         """Ends the subscription."""

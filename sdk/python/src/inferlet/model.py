@@ -8,22 +8,29 @@ from wit_world.imports import fallible
 from wit_world.imports import model as wit
 from wit_world.imports import runtime as wit_runtime
 
+from . import _check
 from .errors import ask
 
 
 class Tokenizer:
-    __slots__ = ("_raw",)
+    __slots__ = ("_raw", "_special")
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
+        self._special: frozenset[int] | None = None
 
     def encode(self, text: str) -> list[int]:
         """Text to token ids."""
-        return ask(fallible.encode, self._raw, text)
+        return ask(fallible.encode, self._raw, _check.text("text", text))
 
-    def decode(self, tokens: list[int]) -> str:
-        """Token ids to text."""
-        return ask(self._raw.decode, list(tokens))
+    def decode(self, tokens: list[int], *, skip_special_tokens: bool = False) -> str:
+        """Token ids to text. Special tokens become their names, or are left out."""
+        tokens = _check.tokens("tokens", tokens)
+        if skip_special_tokens:
+            if self._special is None:
+                self._special = frozenset(self._raw.special_tokens()[0])
+            tokens = [token for token in tokens if token not in self._special]
+        return ask(self._raw.decode, tokens)
 
     def vocabs(self) -> tuple[list[int], list[bytes]]:
         """The whole vocabulary: ids, and the bytes of each."""
@@ -48,7 +55,8 @@ class Model:
     @classmethod
     def load(cls, name: str | None = None) -> Model:
         """Binds to a model that the engine has loaded; without a name, to its default one."""
-        return cls(ask(wit.Model.load, wit_runtime.models()[0] if name is None else name))
+        name = wit_runtime.models()[0] if name is None else _check.text("name", name)
+        return cls(ask(wit.Model.load, name))
 
     def tokenizer(self) -> Tokenizer:
         if self._tokenizer is None:

@@ -84,7 +84,8 @@ class Output:
         return self._read(handle, wit.SlotOutput_Entropy)
 
     def embedding(self, handle: Handle) -> bytes | None:
-        """The hidden state that `Sampler.embedding()` asked for."""
+        """The hidden state that `Embedding()` or `Sampler.embedding()` asked for (the first of
+        several rows): native-endian f32, `array.array("f", out.embedding(h))`."""
         return self._read(handle, wit.SlotOutput_Embedding)
 
     def _read(self, handle: Handle, kind: type) -> Any:

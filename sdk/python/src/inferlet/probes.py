@@ -1,4 +1,4 @@
-"""Probes read the model's distribution at a row without choosing a token."""
+"""Probes read what the model computed at a row, without choosing a token."""
 
 from __future__ import annotations
 
@@ -59,3 +59,12 @@ class Entropy:
 
     def wit(self) -> Any:
         return wit.Sampler_Entropy()
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """The hidden state of the row after the model's last norm: `out.embedding(h)`, native-endian
+    f32."""
+
+    def wit(self) -> Any:
+        return wit.Sampler_Embedding()

@@ -6,6 +6,12 @@ from typing import Any
 
 from wit_world.imports import inference as wit
 
+from . import _check
+
+
+def _temperature(value: float) -> float:
+    return _check.number("temperature", value)
+
 
 class Sampler:
     """Immutable; make one with the constructors below and use it as often as you like."""
@@ -40,7 +46,9 @@ class Sampler:
     ) -> Sampler:
         """Nucleus sampling. `top_p=` is the older name of `p=`."""
         p = p if top_p is None else top_p
-        return Sampler(wit.Sampler_TopP((float(temperature), float(p))), seed=seed)
+        return Sampler(
+            wit.Sampler_TopP((_temperature(temperature), _check.number("p", p))), seed=seed
+        )
 
     @staticmethod
     def top_k(
@@ -52,7 +60,9 @@ class Sampler:
     ) -> Sampler:
         """The `k` likeliest tokens. `top_k=` is the older name of `k=`."""
         k = k if top_k is None else top_k
-        return Sampler(wit.Sampler_TopK((float(temperature), k)), seed=seed)
+        return Sampler(
+            wit.Sampler_TopK((_temperature(temperature), _check.whole("k", k))), seed=seed
+        )
 
     @staticmethod
     def min_p(
@@ -64,7 +74,9 @@ class Sampler:
     ) -> Sampler:
         """Tokens at least `p` times as likely as the likeliest. `min_p=` is the older name."""
         p = p if min_p is None else min_p
-        return Sampler(wit.Sampler_MinP((float(temperature), float(p))), seed=seed)
+        return Sampler(
+            wit.Sampler_MinP((_temperature(temperature), _check.number("p", p))), seed=seed
+        )
 
     @staticmethod
     def top_k_top_p(
@@ -79,7 +91,8 @@ class Sampler:
         """Top-k, then nucleus."""
         k = k if top_k is None else top_k
         p = p if top_p is None else top_p
-        return Sampler(wit.Sampler_TopKTopP((float(temperature), k, float(p))), seed=seed)
+        parts = (_temperature(temperature), _check.whole("k", k), _check.number("p", p))
+        return Sampler(wit.Sampler_TopKTopP(parts), seed=seed)
 
     @staticmethod
     def multinomial(
@@ -87,19 +100,20 @@ class Sampler:
     ) -> Sampler:
         """`draws` independent draws at each row: `out.tokens_at(h)` holds them all. In the older
         API the second argument is the seed: 0 is its default there, and means one draw here."""
+        draws = _check.whole("draws", draws)
         if draws == 0:
             draws, seed = 1, 0 if seed is None else seed
-        if draws < 1:
-            raise ValueError(f"multinomial needs at least one draw, not {draws}")
-        return Sampler(wit.Sampler_Multinomial((float(temperature), draws)), draws=draws, seed=seed)
+        raw = wit.Sampler_Multinomial((_temperature(temperature), draws))
+        return Sampler(raw, draws=draws, seed=seed)
 
     @staticmethod
     def embedding() -> Sampler:
-        """The hidden state instead of a token: `out.embedding(h)`."""
+        """The hidden state of the row after the model's last norm, instead of a token:
+        `out.embedding(h)`. The probe `Embedding()` reads the same."""
         return Sampler(wit.Sampler_Embedding(), chooses=False)
 
     @staticmethod
     def dist(temperature: float = 1.0, seed: int | None = None) -> Sampler:
         """The whole distribution instead of a token: `out.distribution(h)`. Nothing is drawn, so
         `seed`, a parameter of the older API, changes nothing."""
-        return Sampler(wit.Sampler_Dist((float(temperature), 0)), chooses=False)
+        return Sampler(wit.Sampler_Dist((_temperature(temperature), 0)), chooses=False)

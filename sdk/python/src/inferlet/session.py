@@ -20,6 +20,8 @@ def send(message: Any) -> None:
 
 def send_file(data: bytes) -> None:
     """Sends bytes, which the client receives as a file."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"data must be bytes, not a value of type {type(data).__name__}")
     ask(fallible.send_file, bytes(data))
 
 

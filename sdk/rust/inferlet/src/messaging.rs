@@ -1,12 +1,41 @@
 //! Messages between inferlets of one engine: queues and broadcasts.
 //!
-//! `push`, `pull`, `broadcast` and `subscribe` end the run when the engine refuses them, for example because a queue is
-//! full. The forms that begin with `try_` return the error instead.
+//! `push`, `pull`, `broadcast` and `subscribe` end the run when the engine refuses them, for example because a topic's
+//! name is too long. The forms that begin with `try_` return the error instead. A full queue is no such refusal: `push`
+//! waits for room.
 
-pub use crate::pie::core::messaging::{broadcast, pull, push, subscribe, Subscription};
+use std::time::Duration;
+
+use crate::executor::block_on;
+pub use crate::pie::core::messaging::{broadcast, pull, subscribe, Subscription};
 use crate::pie::core::types::FutureString;
 use crate::pie::plus::fallible;
+use crate::time;
 use crate::Result;
+
+/// How the engine's error for a full queue begins.
+const FULL: &str = "the queue is full";
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Appends to a queue; one `pull` takes each message. Waits while the queue is full, and lets nothing else of the program
+/// run meanwhile: [`push_wait`] does, and [`try_push`] fails instead.
+pub fn push(topic: &str, message: &str) {
+    if let Err(error) = block_on(push_wait(topic, message)) {
+        panic!("{error}");
+    }
+}
+
+/// Like [`push`]. Waits while the queue is full, and fails for any other reason.
+pub async fn push_wait(topic: &str, message: &str) -> Result<()> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match try_push(topic, message) {
+            Err(error) if error.starts_with(FULL) => time::sleep(pause).await,
+            done => return done,
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
 
 /// Like [`push`]. Fails if the queue or the user's message memory is full, or if the topic or message is too long.
 pub fn try_push(topic: &str, message: &str) -> Result<()> {

@@ -24,9 +24,7 @@ impl Model {
 
     /// The model's tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
-        self.0
-            .tokenizer
-            .get_or_init(|| Tokenizer { raw: self.0.raw.tokenizer(), split_regex: OnceLock::new() })
+        self.0.tokenizer.get_or_init(|| Tokenizer::new(self.0.raw.tokenizer()))
     }
 
     /// The underlying resource.
@@ -39,9 +37,15 @@ impl Model {
 pub struct Tokenizer {
     raw: RawTokenizer,
     split_regex: OnceLock<String>,
+    /// In ascending order.
+    special_ids: OnceLock<Vec<u32>>,
 }
 
 impl Tokenizer {
+    fn new(raw: RawTokenizer) -> Self {
+        Self { raw, split_regex: OnceLock::new(), special_ids: OnceLock::new() }
+    }
+
     /// Text to token ids. A text that the vocabulary cannot express ends the run.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         self.raw.encode(text)
@@ -52,9 +56,23 @@ impl Tokenizer {
         fallible::encode(&self.raw, text)
     }
 
-    /// Token ids to text. Fails on an id outside the vocabulary.
+    /// Token ids to text. Special tokens become their names. Fails on an id outside the vocabulary.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         self.raw.decode(ids)
+    }
+
+    /// Like [`decode`](Tokenizer::decode), but may leave special tokens out.
+    pub fn decode_with(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String> {
+        if !skip_special_tokens {
+            return self.decode(ids);
+        }
+        let special = self.special_ids.get_or_init(|| {
+            let mut ids = self.raw.special_tokens().0;
+            ids.sort_unstable();
+            ids
+        });
+        let kept = ids.iter().copied().filter(|id| special.binary_search(id).is_err());
+        self.decode(&kept.collect::<Vec<u32>>())
     }
 
     /// Every token id with its bytes.

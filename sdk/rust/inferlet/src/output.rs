@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::pie::core::inference::{Output as RawOutput, SlotOutput};
-use crate::sample::{Distribution, Entropy, GivesLogprobs, Logits};
+use crate::sample::{Distribution, Embedding, Entropy, GivesLogprobs, Logits};
 
 /// Reads a sampler's tokens from the [`Output`] of its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,25 @@ impl<P> Clone for ProbeHandle<P> {
 }
 
 impl<P> Copy for ProbeHandle<P> {}
+
+/// The handles that `out.embedding` reads: of [`Sampler::Embedding`](crate::Sampler::Embedding) and of the probe
+/// [`Embedding`].
+pub trait GivesEmbedding {
+    #[doc(hidden)]
+    fn request(&self) -> usize;
+}
+
+impl GivesEmbedding for SampleHandle {
+    fn request(&self) -> usize {
+        self.0
+    }
+}
+
+impl GivesEmbedding for ProbeHandle<Embedding> {
+    fn request(&self) -> usize {
+        self.request
+    }
+}
 
 impl<P> fmt::Debug for ProbeHandle<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,6 +120,14 @@ impl Output {
         }
     }
 
+    /// The hidden state of the row (the first of several): packed `f32`.
+    pub fn embedding(&self, handle: impl GivesEmbedding) -> Option<&[u8]> {
+        match self.slots(handle.request()).first()? {
+            SlotOutput::Embedding(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// The sampler that a `Generator` attached to the step; None for a raw `Forward` and after
     /// `clear_sampler()`.
     pub fn auto_sampler(&self) -> Option<SampleHandle> {
@@ -151,5 +178,6 @@ mod tests {
         assert_eq!(out.token(SampleHandle(9)), None);
         assert_eq!(out.entropy(ProbeHandle::new(1)), None);
         assert!(out.logits(ProbeHandle::new(2)).is_none());
+        assert!(out.embedding(SampleHandle(1)).is_none());
     }
 }

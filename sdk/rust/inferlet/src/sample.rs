@@ -1,4 +1,4 @@
-//! What to read at an output row: a [`Sampler`] chooses a token, a [`Probe`] looks at the distribution.
+//! What to read at an output row: a [`Sampler`] chooses a token, a [`Probe`] looks at what the model computed.
 
 use crate::pie::core::inference::Sampler as RawSampler;
 
@@ -17,6 +17,9 @@ pub enum Sampler {
     TopKTopP { temperature: f32, k: u32, p: f32 },
     /// `draws` independent draws from the whole distribution.
     Multinomial { temperature: f32, draws: u32 },
+    /// No token, but the hidden state of the row after the model's last norm: `out.embedding(h)`. The probe
+    /// [`Embedding`] reads the same.
+    Embedding,
 }
 
 impl Sampler {
@@ -40,8 +43,17 @@ impl Sampler {
         Self::Multinomial { temperature, draws }
     }
 
+    pub const fn embedding() -> Self {
+        Self::Embedding
+    }
+
+    pub(crate) fn chooses(self) -> bool {
+        !matches!(self, Self::Embedding)
+    }
+
     pub(crate) fn to_raw(self) -> RawSampler {
         match self {
+            Self::Embedding => RawSampler::Embedding,
             Self::Argmax => RawSampler::TopK((0.0, 1)),
             Self::TopP { temperature, p } => RawSampler::TopP((temperature, p)),
             Self::TopK { temperature, k } => RawSampler::TopK((temperature, k)),
@@ -62,7 +74,7 @@ impl Sampler {
     }
 }
 
-/// Reads the distribution at a position without choosing a token.
+/// Reads what the model computed at a position, without choosing a token.
 pub trait Probe {
     #[doc(hidden)]
     fn to_raw(&self) -> RawSampler;
@@ -91,6 +103,10 @@ pub struct Logprobs<T = Vec<u32>>(pub T);
 #[derive(Clone, Copy, Debug)]
 pub struct Entropy;
 
+/// The hidden state of the row after the model's last norm: `out.embedding(h)`, packed `f32`.
+#[derive(Clone, Copy, Debug)]
+pub struct Embedding;
+
 impl Probe for Logits {
     fn to_raw(&self) -> RawSampler {
         RawSampler::RawLogits
@@ -118,6 +134,12 @@ impl<T: AsRef<[u32]>> Probe for Logprobs<T> {
 impl Probe for Entropy {
     fn to_raw(&self) -> RawSampler {
         RawSampler::Entropy
+    }
+}
+
+impl Probe for Embedding {
+    fn to_raw(&self) -> RawSampler {
+        RawSampler::Embedding
     }
 }
 

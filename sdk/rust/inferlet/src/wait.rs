@@ -51,11 +51,18 @@ impl FutureBlobExt for FutureBlob {
 pub trait SubscriptionExt {
     /// The next message, or None after `unsubscribe`.
     fn get_async(&self) -> impl Future<Output = Option<String>>;
+
+    /// How many messages were lost because the subscription's buffer was full: the oldest ones.
+    fn dropped(&self) -> u64;
 }
 
 impl SubscriptionExt for Subscription {
     async fn get_async(&self) -> Option<String> {
         answer!(self)
+    }
+
+    fn dropped(&self) -> u64 {
+        crate::pie::plus::broadcasts::dropped(self)
     }
 }
 

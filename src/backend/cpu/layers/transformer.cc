@@ -312,16 +312,24 @@ void Transformer::FeedForward(const Operation& operation) {
   }
 }
 
+const float* Transformer::Kept(uint32_t row) const {
+  const auto kept = std::ranges::lower_bound(read_, row);
+  PIE_CHECK(kept != read_.end() && *kept == row);
+  return &x_[static_cast<size_t>(kept - read_.begin()) * config_.hidden_size];
+}
+
+void Transformer::Embedding(uint32_t row, float* out) const {
+  RmsNorm(level_, Kept(row), weights_.output_norm.data(), config_.hidden_size, config_.norm_eps,
+          out);
+}
+
 void Transformer::Logits(std::span<const uint32_t> rows, float* out) {
   const uint32_t hidden = config_.hidden_size;
   const auto count = static_cast<uint32_t>(rows.size());
   const PackedMatrix& head = weights_.head();
   hidden_.Resize(level_, count, hidden, head.quantized());
   ForRows(count, [&](uint32_t i) {
-    const auto kept = std::ranges::lower_bound(read_, rows[i]);
-    PIE_CHECK(kept != read_.end() && *kept == rows[i]);
-    const size_t at = static_cast<size_t>(kept - read_.begin()) * hidden;
-    RmsNorm(level_, &x_[at], weights_.output_norm.data(), hidden, config_.norm_eps, hidden_.Row(i));
+    Embedding(rows[i], hidden_.Row(i));
     hidden_.Seal(i);
   });
   MatMulAll(level_, pool_, hidden_, {{head, out, config_.vocab_size}});

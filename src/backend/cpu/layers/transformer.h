@@ -38,6 +38,9 @@ class Transformer {
 
   // Computes the logits of rows that the last Run kept: out [rows.size(), vocab].
   void Logits(std::span<const uint32_t> rows, float* out);
+  // Computes the last hidden state of a row that the last Run kept, after the norm in front of the
+  // output layer: out [hidden]. Several threads may call it at a time.
+  void Embedding(uint32_t row, float* out) const;
 
  private:
   struct Place {  // where a row's keys and values are stored
@@ -50,6 +53,8 @@ class Transformer {
   void ExpandMasks(const Batch& batch);
   void MakeAngles(uint32_t position, uint32_t row);
   void KeepRead(const Batch& batch, uint32_t page_tokens);
+  // The last hidden state of a row that was kept: [hidden].
+  const float* Kept(uint32_t row) const;
   void Residual(const Operation& operation);
   void Project(const Operation& operation, const KvLayer& kv);
   void NormHeads(const LayerWeights& layer, float* q, float* k) const;

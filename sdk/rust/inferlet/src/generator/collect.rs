@@ -93,7 +93,7 @@ impl<'ctx> Generator<'ctx> {
         let state = constrained.state.clone();
         let tokens = constrained.collect_tokens().await?;
         let text = match &thoughts {
-            None => model.tokenizer().decode(&tokens)?,
+            None => model.tokenizer().decode_with(&tokens, true)?,
             Some(thoughts) => thoughts.document(&model, &tokens)?,
         };
         let mut value: Value = serde_json::from_str(&text).map_err(|error| {

@@ -116,6 +116,12 @@ impl<'ctx> State<'ctx> {
     /// unless the engine applies the constraints, which are matchers then.
     pub fn advance(&mut self, engine_matches: bool) -> Result<()> {
         self.ctx.check()?;
+        if !self.options.sampler.chooses() {
+            let sampler = self.options.sampler;
+            return Err(format!(
+                "Sampler::{sampler:?} chooses no token; use it with ctx.forward()"
+            ));
+        }
         self.auto = None;
         let fresh = std::mem::take(&mut self.fresh);
         self.done |= self.options.max_tokens.is_some_and(|max| self.generated >= max);

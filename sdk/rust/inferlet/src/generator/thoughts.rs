@@ -72,9 +72,9 @@ impl Thoughts {
     pub fn document(&self, model: &Model, tokens: &[u32]) -> Result<String> {
         if let Some(id) = self.close.1 {
             let end = tokens.iter().position(|token| *token == id).map_or(0, |index| index + 1);
-            return model.tokenizer().decode(&tokens[end..]);
+            return model.tokenizer().decode_with(&tokens[end..], true);
         }
-        let text = model.tokenizer().decode(tokens)?;
+        let text = model.tokenizer().decode_with(tokens, true)?;
         if self.begun || text.starts_with(self.open.0) {
             return Ok(text.split_once(self.close.0).map_or("", |parts| parts.1).to_string());
         }

@@ -1,0 +1,232 @@
+"""The rows of sdk/conformance/reference: what the reference documents name, in four languages.
+
+A row is one function, property, option, default, event or error, with the lines that name it and a
+few lines of code a language that use it as the documents say. This module reads the rows and
+writes one program a language that runs them all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "sdk" / "conformance" / "reference"
+FILES = ("basics", "contexts", "generators", "passes", "constraints", "talking", "older")
+# The prefix of a language's lines in a row → the language.
+LANGUAGES = {"py": "python", "rs": "rust", "js": "javascript", "cpp": "cpp"}
+_OLDER = "003"  # a document of the Python SDK alone
+
+_HEAD = re.compile(
+    r"= (?P<name>[^|<]+?)\s*(?:<\s*(?P<base>\w+)|\|(?P<cites>[^|]*)\|(?P<third>.*))?$"
+)
+_LINE = re.compile(r"(?P<language>py|rs|js|cpp)(?P<kind>[:-]) ?(?P<text>.*)$")
+
+
+@dataclass
+class Row:
+    key: str  # names it in the programs
+    group: str  # the file
+    name: str
+    cites: tuple[str, ...]  # document:line
+    givens: tuple[str, ...] = ()
+    code: dict[str, str] = field(default_factory=dict)
+    excused: dict[str, str] = field(default_factory=dict)  # why a language has no such name
+
+    @property
+    def only_compiled(self) -> bool:
+        """Running it would need a client or a server."""
+        return "compiled" in self.givens
+
+    @property
+    def documents(self) -> set[str]:
+        return {cite.partition(":")[0] for cite in self.cites}
+
+
+def read_rows() -> list[Row]:
+    """All rows. A row without a language's code says why, or is about the older Python API."""
+    rows = []
+    for group in FILES:
+        for head, code, excused in _sections(FOLDER / f"{group}.rows"):
+            cites = tuple(head["cites"].split())
+            row = Row(f"r{len(rows):03}", group, head["name"], cites, tuple(head["third"].split()))
+            row.code, row.excused = code, excused
+            for language in LANGUAGES.values():
+                if language in code or language in excused:
+                    continue
+                if row.documents != {_OLDER}:
+                    raise ValueError(f"{group}.rows: '{row.name}' has nothing for {language}")
+                row.excused[language] = "the document is about the Python SDK"
+            rows.append(row)
+    return rows
+
+
+def _sections(path: Path) -> Iterable[tuple[dict[str, str], dict[str, str], dict[str, str]]]:
+    sections: list[tuple[dict[str, str], dict[str, str], dict[str, str]]] = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if head := _HEAD.match(line):
+            sections.append((head.groupdict(default=""), {}, {}))
+        elif (part := _LINE.match(line)) and sections:
+            _, code, excused = sections[-1]
+            into, language = code if part["kind"] == ":" else excused, LANGUAGES[part["language"]]
+            into[language] = (
+                f"{into[language]}\n{part['text']}" if language in into else part["text"]
+            )
+        else:
+            raise ValueError(f"{path.name}:{number}: neither a head nor a line of code: {line}")
+    return sections
+
+
+def _givens() -> dict[str, tuple[str, dict[str, str]]]:
+    return {
+        head["name"]: (head["base"], code) for head, code, _ in _sections(FOLDER / "givens.rows")
+    }
+
+
+def _body(row: Row, language: str, givens: dict[str, tuple[str, dict[str, str]]]) -> str:
+    """What the row asks for, each thing once, and then its code."""
+    parts: list[str] = []
+    done: set[str] = set()
+
+    def add(name: str) -> None:
+        if name in done or name not in givens:
+            return
+        done.add(name)
+        base, code = givens[name]
+        if base:
+            add(base)
+        parts.append(code[language])
+
+    for name in row.givens:
+        add(name)
+    return "\n".join([*parts, row.code[language]])
+
+
+def write_project(language: str, folder: Path, rows: list[Row]) -> None:
+    """Writes the program of a language, as a project for bakery."""
+    givens = _givens()
+    bodies = {row.key: _body(row, language, givens) for row in rows if language in row.code}
+    run = [row.key for row in rows if language in row.code and not row.only_compiled]
+    files = _WRITERS[language](rows, bodies, run)
+    write_files(folder, {**files, "Pie.toml": manifest("reference")})
+
+
+def write_files(folder: Path, files: dict[str, str]) -> None:
+    """Makes the folder hold these files, and touches only those that differ."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_file() or path.read_text() != text:
+            path.write_text(text)
+
+
+def manifest(name: str) -> str:
+    return (
+        f'[package]\nname = "{name}"\nversion = "0.1.0"\ndescription = "From the reference"\n'
+        'authors = []\n\n[runtime]\ncore = "^0.2.0"\n'
+    )
+
+
+def rust_manifest(name: str) -> str:
+    return (
+        f'[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2021"\npublish = false\n\n'
+        '[lib]\ncrate-type = ["cdylib"]\n\n[dependencies]\ninferlet = "0.3"\n'
+        'schemars = "0.8"\nserde = { version = "1", features = ["derive"] }\nserde_json = "1"\n'
+    )
+
+
+def harness(name: str, rows: str) -> str:
+    """The frame of a language's program with these rows in it."""
+    text = (FOLDER / "harness" / name).read_text()
+    return re.sub(r"^(#|//) \{rows\}$", lambda _: rows, text, flags=re.MULTILINE)
+
+
+def _python(rows: list[Row], bodies: dict[str, str], run: list[str]) -> dict[str, str]:
+    functions = [
+        f"async def row_{key}(model):\n{textwrap.indent(body, '    ')}\n"
+        for key, body in bodies.items()
+    ]
+    return {"main.py": harness("python.py", "\n\n".join(functions))}
+
+
+def _rust(rows: list[Row], bodies: dict[str, str], run: list[str]) -> dict[str, str]:
+    functions = [
+        f"async fn row_{key}(model: &Model) -> Result<()> {{\n{body}\n;Ok(())\n}}\n"
+        for key, body in bodies.items()
+    ]
+    calls = "".join(
+        f"    if let Err(error) = row_{key}(model).await "
+        f'{{ errors.insert("{key}".into(), error); }}\n'
+        for key in run
+    )
+    functions.append(
+        "async fn all_rows(model: &Model, errors: &mut BTreeMap<String, String>) {\n"
+        + calls
+        + "}\n"
+    )
+    library = harness("rust.rs", "\n".join(functions))
+    return {"Cargo.toml": rust_manifest("reference"), "src/lib.rs": library}
+
+
+def _javascript(rows: list[Row], bodies: dict[str, str], run: list[str]) -> dict[str, str]:
+    functions = []
+    for key, body in bodies.items():
+        function = f"async (model: Model): Promise<void> => {{\n{body}\n}};"
+        functions.append(
+            f"rows['{key}'] = {function}\n" if key in run else f"void ({function[:-1]});\n"
+        )
+    sdk = ROOT / "sdk" / "javascript"
+    settings = {
+        "extends": str(sdk / "tsconfig.json"),
+        "compilerOptions": {
+            "paths": {"inferlet": [str(sdk / "src" / "index.ts")]},
+            "noUnusedLocals": False,
+            "noUnusedParameters": False,
+        },
+        "include": ["index.ts"],
+    }
+    package = {"name": "reference", "version": "0.1.0", "type": "module", "main": "index.ts"}
+    return {
+        "index.ts": harness("javascript.ts", "\n".join(functions)),
+        "package.json": json.dumps(package, indent=2) + "\n",
+        "tsconfig.json": json.dumps(settings, indent=2) + "\n",
+    }
+
+
+def _cpp(rows: list[Row], bodies: dict[str, str], run: list[str]) -> dict[str, str]:
+    files = {
+        "src/harness.h": (FOLDER / "harness" / "cpp.h").read_text(),
+        "src/main.cpp": (FOLDER / "harness" / "cpp.cpp").read_text(),
+    }
+    groups = [group for group in FILES if any(r.group == group and r.key in bodies for r in rows)]
+    for group in groups:
+        keys = [row.key for row in rows if row.group == group and row.key in bodies]
+        functions = [
+            f"[[maybe_unused]] Task<Result<void>> Row_{key}(const Model& model) {{\n"
+            f"{bodies[key]}\nco_return {{}};\n}}\n"
+            for key in keys
+        ]
+        table = ", ".join(f'{{"{key}", Row_{key}}}' for key in keys if key in run)
+        files[f"src/{group}.cpp"] = (
+            '#include "harness.h"\n\n#pragma clang diagnostic ignored "-Wunused"\n\nnamespace {\n\n'
+            + "\n".join(functions)
+            + f"\n}}  // namespace\n\nRows {group.capitalize()}Rows() {{\nreturn {{{table}}};\n}}\n"
+        )
+    names = [f"{group.capitalize()}Rows" for group in groups]
+    files["src/rows.cpp"] = (
+        '#include "harness.h"\n\n'
+        + "".join(f"Rows {name}();\n" for name in names)
+        + "\nRows AllRows() {\nRows all;\n"
+        + "".join(f"all.merge({name}());\n" for name in names)
+        + "return all;\n}\n"
+    )
+    return files
+
+
+_WRITERS = {"python": _python, "rust": _rust, "javascript": _javascript, "cpp": _cpp}

@@ -1,0 +1,55 @@
+"""Checks of arguments: a value of a wrong type is a TypeError that names the argument, one outside
+its range a ValueError. The bindings would trap, or convert in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_U32 = 1 << 32
+
+
+def text(name: str, value: object) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {_kind(value)}")
+    return value
+
+
+def whole(name: str, value: object, least: int = 0) -> int:
+    """A whole number of 32 bits."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a whole number, not {_kind(value)}")
+    if not least <= value < _U32:
+        raise ValueError(f"{name} must be between {least} and {_U32 - 1}, not {value}")
+    return value
+
+
+def number(name: str, value: object) -> float:
+    """A number."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, not {_kind(value)}")
+    return float(value)
+
+
+def tokens(name: str, values: Iterable[int]) -> list[int]:
+    """Token ids, rows or positions: whole numbers of 32 bits."""
+    if isinstance(values, str):
+        raise TypeError(f"{name} must be whole numbers, not a str; tokenizer.encode gives them")
+    try:
+        ids = list(values)
+    except TypeError:
+        raise TypeError(f"{name} must be a list of whole numbers, not {_kind(values)}") from None
+    for value in ids:
+        if type(value) is not int or not 0 <= value < _U32:
+            whole(f"each of {name}", value)
+    return ids
+
+
+def instance(name: str, value: object, kind: type, made_by: str) -> None:
+    """An object of the SDK."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__} ({made_by}), not {_kind(value)}")
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"

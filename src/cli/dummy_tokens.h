@@ -1,0 +1,14 @@
+// What the dummy device needs to know of a model's vocabulary to stand in for the model.
+#pragma once
+
+#include <vector>
+
+#include "backend/dummy/dummy_backend.h"
+#include "speech/model.h"
+
+namespace pie::cli {
+
+// One for each token of the model. Costs a look at every token.
+std::vector<DummyToken> DummyTokensOf(const Model& model);
+
+}  // namespace pie::cli
