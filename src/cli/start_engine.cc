@@ -3,12 +3,14 @@
 #include <new>
 #include <optional>
 #include <random>
+#include <span>
 #include <utility>
 
 #include "backend/asynchronous.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/dummy/dummy_backend.h"
+#include "backend/recording.h"
 #include "cli/models.h"
 #include "cli/terminal.h"
 #include "speech/dummy_model.h"
@@ -30,17 +32,40 @@ void SetCommon(Options& options, const ModelEntry& entry) {
   Set(options.max_batch_members, entry.max_batch_members);
 }
 
-host::LoadedModel Loaded(Model model, std::unique_ptr<Backend> backend, const ModelEntry& entry) {
+// Puts a scheduler in front of the device.
+Result<host::LoadedModel> Scheduled(Model model, std::unique_ptr<Backend> backend,
+                                    const ModelEntry& entry) {
+  if (entry.recorder) {
+    PIE_RETURN_IF_ERROR(entry.recorder->Use(model));
+    backend = MakeRecording(
+        std::move(backend),
+        [recorder = entry.recorder](std::span<const uint32_t> context, uint32_t token) {
+          recorder->Observe(context, token);
+        });
+  }
+  return host::LoadedModel{std::move(model),
+                           std::make_unique<Scheduler>(std::move(backend), entry.scheduler)};
+}
+
+Result<host::LoadedModel> Loaded(Model model, std::unique_ptr<Backend> backend,
+                                 const ModelEntry& entry) {
   if (entry.asynchronous) backend = MakeAsynchronous(std::move(backend));
-  return {std::move(model), std::make_unique<Scheduler>(std::move(backend), entry.scheduler)};
+  return Scheduled(std::move(model), std::move(backend), entry);
 }
 
 Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
   DummyOptions options;
   SetCommon(options, entry);
   options.seed = entry.seed;
+  Model model = MakeDummyModel(entry.name, options.vocab_size);
+  if (entry.script) {
+    PIE_RETURN_IF_ERROR(entry.script->Use(model));
+    options.script = [script = entry.script](std::span<const uint32_t> context) {
+      return script->Next(context);
+    };
+  }
   try {
-    return Loaded(MakeDummyModel(entry.name, options.vocab_size), MakeDummyBackend(options), entry);
+    return Loaded(std::move(model), MakeDummyBackend(options), entry);
   } catch (const std::bad_alloc&) {
     return Fail(Code::kExhausted,
                 "not enough memory for {} KV pages of {} tokens; lower total_pages or kv_page_size",
@@ -90,8 +115,7 @@ Result<host::LoadedModel> LoadCuda(const ModelEntry& entry, bool quiet) {
   options.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
   Model model = PIE_TRY(OpenModel(path, entry.name));
   std::unique_ptr<Backend> backend = PIE_TRY(MakeCudaBackend(path, options));
-  return host::LoadedModel{std::move(model),
-                           std::make_unique<Scheduler>(std::move(backend), entry.scheduler)};
+  return Scheduled(std::move(model), std::move(backend), entry);
 }
 
 // A key that only the CPU device has chooses it, so that config files keep their meaning.
