@@ -65,15 +65,17 @@ Task<Result<Json>> Main(Json input) {
         best_score = candidate.score;
         continue;
       }
-      Beam beam{PIE_TRY(candidate.from->context.Fork()), {candidate.token}, candidate.from->text,
+      Beam beam{PIE_TRY(candidate.from->context.Fork()),
+                {candidate.token},
+                candidate.from->text,
                 candidate.score};
       beam.text.push_back(candidate.token);
       next.push_back(std::move(beam));
     }
     beams = std::move(next);
   }
-  co_return Json::Object(
-      {{"text", PIE_TRY(model.Tokenizer().Decode(best))}, {"logprob", best_score}});
+  const std::string text = PIE_TRY(model.Tokenizer().Decode(best));
+  co_return Json::Object({{"text", text}, {"logprob", best_score}});
 }
 
 PIE_MAIN(Main)

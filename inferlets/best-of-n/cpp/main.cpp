@@ -1,5 +1,5 @@
-// Several answers to one prompt, of which the likeliest is returned. The prompt is computed once. One
-// pass over the tokens of an answer reads how likely each of them was.
+// Several answers to one prompt, of which the likeliest is returned. The prompt is computed once.
+// One pass over the tokens of an answer reads how likely each of them was.
 #include <inferlet/inferlet.h>
 
 #include <algorithm>
@@ -27,7 +27,8 @@ Task<Result<Answer>> Draw(const Model& model, const Context& prefix, int max_tok
   double sum = 0;
   for (const auto& probe : probes) sum += out.Logprobs(probe)->front();
   const double count = std::max<size_t>(tokens.size(), 1);
-  co_return Answer{PIE_TRY(model.Tokenizer().Decode(tokens)), sum / count};
+  const std::string text = PIE_TRY(model.Tokenizer().Decode(tokens));
+  co_return Answer{text, sum / count};
 }
 
 Task<Result<Json>> Main(Json input) {

@@ -36,7 +36,8 @@ Task<Result<Json>> Main(Json input) {
   for (const std::string& text : PIE_TRY(Collect(co_await WhenAll(std::move(answers))))) {
     ++votes[ResultOf(text)];
   }
-  const auto best = std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; });
+  const auto best =
+      std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; });
   co_return Json::Object({{"answer", best->first}, {"votes", best->second}});
 }
 

@@ -71,7 +71,7 @@ error = "no such"
   EXPECT_EQ(test.files.at("notes/a.txt"), "A");
   EXPECT_EQ(test.seed, 7U);
   EXPECT_TRUE((*tests)[1].continues);
-  EXPECT_EQ((*tests)[1].name, "line 24");
+  EXPECT_EQ((*tests)[1].name, "line 22");
 }
 
 TEST_F(TestFileTest, MistakesAreNamedWithTheirLines) {

@@ -1,5 +1,7 @@
 #include "cli/testing/toml_values.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <sstream>

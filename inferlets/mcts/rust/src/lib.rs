@@ -114,7 +114,8 @@ async fn main(input: Input) -> Result<Answer> {
         }
         let children = nodes[at].children.clone();
         let texts = children.iter().map(|child| roll_out(&nodes[*child], &stops, limit));
-        for (child, (text, logprob)) in children.iter().zip(try_join_all(texts).await?) {
+        let texts = try_join_all(texts).await?;
+        for (child, (text, logprob)) in children.iter().zip(texts) {
             if logprob > found.1 {
                 found = (text, logprob);
             }
