@@ -19,9 +19,9 @@
 #include "cli/program_file.h"
 #include "cli/terminal.h"
 #include "cli/testing/record.h"
-#include "cli/testing/run_test.h"
 #include "cli/testing/test_engine.h"
 #include "cli/testing/test_file.h"
+#include "cli/testing/test_run.h"
 
 namespace pie::cli {
 namespace {

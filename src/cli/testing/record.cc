@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <sstream>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,8 @@ namespace pie::cli {
 namespace {
 
 constexpr int kPollMs = 50;
+// The client leaves when its lines have ended and the inferlet has said nothing for so long.
+constexpr auto kQuiet = std::chrono::seconds(2);
 
 // Writes down what both sides say, and shows the inferlet's words on stdout.
 class Recorder final : public host::Listener {
@@ -34,6 +37,7 @@ class Recorder final : public host::Listener {
     fmt::print("{}\n", Harmless(text));
     std::fflush(stdout);
     std::lock_guard lock(mutex_);
+    last_ = Clock::now();
     heard_.emplace_back(ToValidUtf8(text));
   }
   void OnFile(std::string_view bytes) override {
@@ -44,10 +48,15 @@ class Recorder final : public host::Listener {
   }
   void OnExit(const wasm::Exit&) override { ended_ = true; }
   bool ended() const { return ended_; }
+  bool quiet() {
+    std::lock_guard lock(mutex_);
+    return Clock::now() - last_ > kQuiet;
+  }
 
   void Sent(const std::string& text) {
     std::lock_guard lock(mutex_);
     WriteHeard();
+    last_ = Clock::now();
     steps_.push_back(toml::table{{"send", ToValidUtf8(text)}});
   }
   toml::array Steps() {
@@ -57,6 +66,8 @@ class Recorder final : public host::Listener {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   // Messages without one of ours in between are a stream: where it is cut depends on the model's
   // tokens.
   void WriteHeard() {
@@ -71,7 +82,8 @@ class Recorder final : public host::Listener {
 
   std::atomic<bool> ended_ = false;
   std::mutex mutex_;
-  std::vector<std::string> heard_;  // since the last step
+  Clock::time_point last_ = Clock::now();  // when either side said something
+  std::vector<std::string> heard_;         // since the last step
   toml::array steps_;
 };
 
@@ -94,6 +106,9 @@ void PassLines(host::Process& process, Recorder& recorder) {
       }
     }
     if (count <= 0) break;
+  }
+  while (!recorder.ended() && !recorder.quiet()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
   }
   process.CloseInbox();
 }

@@ -12,7 +12,8 @@
 namespace pie::cli {
 
 // Runs the inferlet with the first model of `config`. Lines of standard input are the messages of
-// the client; their end closes the session. Writes the test to `path`, which must not exist.
+// the client, which leaves behind them, once the inferlet has been quiet for a while. Writes the
+// test to `path`, which must not exist.
 Status RecordTest(Config config, const TestProgram& program, const nlohmann::json& input,
                   const std::string& path, bool quiet);
 

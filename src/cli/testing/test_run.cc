@@ -1,4 +1,4 @@
-#include "cli/testing/run_test.h"
+#include "cli/testing/test_run.h"
 
 #include <fmt/format.h>
 
