@@ -113,19 +113,16 @@ void PassLines(host::Process& process, Recorder& recorder) {
   process.CloseInbox();
 }
 
-toml::table FromJson(const nlohmann::json& object);
+toml::table TableOf(const nlohmann::json& object);
+toml::array ListOf(const nlohmann::json& values);
 
-// TOML has no null, so such values are left out.
+// Calls `insert` with the value in TOML's types. TOML has no null, so such a value is left out.
 template <class Insert>
-void FromJson(const nlohmann::json& value, Insert&& insert) {
+void Put(const nlohmann::json& value, Insert&& insert) {
   if (value.is_object()) {
-    insert(FromJson(value));
+    insert(TableOf(value));
   } else if (value.is_array()) {
-    toml::array list;
-    for (const auto& item : value) {
-      FromJson(item, [&](auto&& made) { list.push_back(std::forward<decltype(made)>(made)); });
-    }
-    insert(std::move(list));
+    insert(ListOf(value));
   } else if (value.is_string()) {
     insert(value.get<std::string>());
   } else if (value.is_boolean()) {
@@ -137,11 +134,19 @@ void FromJson(const nlohmann::json& value, Insert&& insert) {
   }
 }
 
-toml::table FromJson(const nlohmann::json& object) {
+toml::array ListOf(const nlohmann::json& values) {
+  toml::array list;
+  for (const auto& value : values) {
+    Put(value, [&](auto made) { list.push_back(std::move(made)); });
+  }
+  return list;
+}
+
+toml::table TableOf(const nlohmann::json& object) {
   toml::table table;
   for (const auto& [key, value] : object.items()) {
-    FromJson(value,
-             [&](auto&& made) { table.insert_or_assign(key, std::forward<decltype(made)>(made)); });
+    const std::string& name = key;
+    Put(value, [&](auto made) { table.insert_or_assign(name, std::move(made)); });
   }
   return table;
 }
@@ -172,7 +177,7 @@ Status RecordTest(Config config, const TestProgram& program, const nlohmann::jso
 
   toml::table test;
   test.insert("name", std::filesystem::path(path).stem().string());
-  test.insert("input", FromJson(input));
+  test.insert("input", TableOf(input));
   if (toml::array steps = recorder->Steps(); !steps.empty()) test.insert("session", steps);
   const bool returned = exit.kind == wasm::Exit::Kind::kReturned;
   const std::string text = ToValidUtf8(exit.text);
