@@ -29,13 +29,17 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-Result<TestProgram> OpenProgram(const TestOptions& options) {
-  const fs::path manifest = fs::path(options.folder) / "Pie.toml";
-  if (!fs::exists(manifest)) {
+Result<host::Manifest> OpenManifest(const TestOptions& options) {
+  const fs::path path = fs::path(options.folder) / "Pie.toml";
+  if (!fs::exists(path)) {
     return Fail(Code::kNotFound, "{} does not exist; name the folder of an inferlet, which has one",
-                manifest.string());
+                path.string());
   }
-  TestProgram program{.manifest = PIE_TRY(host::ReadManifest(manifest.string())), .component = {}};
+  return host::ReadManifest(path.string());
+}
+
+Result<TestProgram> OpenProgram(const TestOptions& options, host::Manifest manifest) {
+  TestProgram program{.manifest = std::move(manifest), .component = {}};
   std::string path = options.path;
   if (path.empty()) {
     // One file for each folder, so that a build can use what the previous one left.
@@ -164,11 +168,12 @@ class Runner {
 };
 
 Result<int> RunChecked(const TestOptions& options) {
+  host::Manifest manifest = PIE_TRY(OpenManifest(options));
   if (!options.record.empty()) {
     const fs::path folder =
         options.tests.empty() ? fs::path(options.folder) / "tests" : fs::path(options.tests[0]);
     const std::string path = (folder / (options.record + ".toml")).string();
-    const TestProgram program = PIE_TRY(OpenProgram(options));
+    const TestProgram program = PIE_TRY(OpenProgram(options, std::move(manifest)));
     Config config = PIE_TRY(ReadConfig(options.config));
     if (options.dummy) UseDummy(config);
     const auto input = PIE_TRY(MakeInput("", options.arguments, program.manifest));
@@ -187,7 +192,7 @@ Result<int> RunChecked(const TestOptions& options) {
     files.emplace_back(std::move(path), std::move(tests));
   }
   Config config = PIE_TRY(TestConfig(options.config));
-  TestProgram program = PIE_TRY(OpenProgram(options));
+  TestProgram program = PIE_TRY(OpenProgram(options, std::move(manifest)));
   Runner runner(options, std::move(config), std::move(program));
   for (const auto& [path, tests] : files) PIE_RETURN_IF_ERROR(runner.RunFile(path, tests));
   const auto [passed, failed] = runner.counts();

@@ -12,7 +12,7 @@ EXAMPLES = ROOT / "inferlets"
 LANGUAGES = ("rust", "python", "typescript", "cpp")
 
 
-def tested() -> Iterator[tuple[str, Path]]:
+def components() -> Iterator[tuple[str, Path]]:
     """The name of each component, and the folder of its example and language."""
     for tests in sorted(EXAMPLES.glob("*/tests")):
         example = tests.parent
@@ -29,7 +29,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("name", "folder"), list(tested()), ids=[name for name, _ in tested()])
+@pytest.mark.parametrize(("name", "folder"), list(components()), ids=[name for name, _ in components()])
 def test_example(run: Callable, quick: Path, name: str, folder: Path):
     component = ROOT / "build" / "guests" / f"{name}.wasm"
     assert component.is_file(), f"{component} is missing: run `make guests`"

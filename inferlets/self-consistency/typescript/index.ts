@@ -16,7 +16,7 @@ interface Agreed {
 }
 
 /** The last word of a text, without punctuation. */
-const resultOf = (text: string): string => text.match(/[\p{L}\p{N}]+/gu)?.at(-1) ?? '';
+const resultOf = (text: string): string => text.match(/\w+/g)?.at(-1) ?? '';
 
 export async function main({ prompt, n = 9, max_tokens: maxTokens = 128 }: Input): Promise<Agreed> {
   if (n < 1) throw new Error('n must be at least 1');
