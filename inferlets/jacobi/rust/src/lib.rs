@@ -39,7 +39,11 @@ async fn main(input: Input) -> Result<Answer> {
         let tokens = pass.execute().await?.tokens_at(predicted);
         passes += 1;
 
-        let right = guesses.iter().zip(&tokens).take_while(|(guess, token)| guess == token).count();
+        let right = guesses
+            .iter()
+            .zip(&tokens)
+            .take_while(|(guess, token)| guess == token)
+            .count();
         ctx.truncate((guesses.len() - right) as u32)?; // the wrong guesses
         for token in &tokens[..=right] {
             if stops.contains(token) || answer.len() == limit {
@@ -53,5 +57,9 @@ async fn main(input: Input) -> Result<Answer> {
         }
     }
     let text = model.tokenizer().decode(&answer)?;
-    Ok(Answer { text, tokens: answer.len(), passes })
+    Ok(Answer {
+        text,
+        tokens: answer.len(),
+        passes,
+    })
 }

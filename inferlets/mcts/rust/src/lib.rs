@@ -36,9 +36,17 @@ struct Node {
 async fn likeliest(ctx: &mut Context, pending: &[u32], k: u32) -> Result<Vec<(u32, f64)>> {
     let mut pass = ctx.forward();
     pass.input(pending);
-    let probe = pass.probe(pending.len() as u32 - 1, Distribution { temperature: 1.0, k });
+    let probe = pass.probe(
+        pending.len() as u32 - 1,
+        Distribution {
+            temperature: 1.0,
+            k,
+        },
+    );
     let out = pass.execute().await?;
-    let (ids, probabilities) = out.distribution(probe).ok_or("the pass gave no distribution")?;
+    let (ids, probabilities) = out
+        .distribution(probe)
+        .ok_or("the pass gave no distribution")?;
     let logprobs = probabilities.iter().map(|p| f64::from(*p).ln());
     Ok(ids.iter().copied().zip(logprobs).collect())
 }
@@ -65,7 +73,9 @@ fn promising(nodes: &[Node], at: usize) -> usize {
         node.best + (nodes[at].visits.ln() / node.visits).sqrt()
     };
     let children = nodes[at].children.iter().copied();
-    children.max_by(|a, b| value(a).total_cmp(&value(b))).unwrap_or(at)
+    children
+        .max_by(|a, b| value(a).total_cmp(&value(b)))
+        .unwrap_or(at)
 }
 
 #[inferlet::main]
@@ -113,7 +123,9 @@ async fn main(input: Input) -> Result<Answer> {
             nodes.push(child);
         }
         let children = nodes[at].children.clone();
-        let texts = children.iter().map(|child| roll_out(&nodes[*child], &stops, limit));
+        let texts = children
+            .iter()
+            .map(|child| roll_out(&nodes[*child], &stops, limit));
         let texts = try_join_all(texts).await?;
         for (child, (text, logprob)) in children.iter().zip(texts) {
             if logprob > found.1 {
@@ -128,5 +140,8 @@ async fn main(input: Input) -> Result<Answer> {
         }
     }
     let text = model.tokenizer().decode(&found.0)?;
-    Ok(Answer { text, probability: found.1.exp() })
+    Ok(Answer {
+        text,
+        probability: found.1.exp(),
+    })
 }

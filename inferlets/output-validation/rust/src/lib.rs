@@ -31,13 +31,21 @@ async fn main(input: Input) -> Result<Checked> {
     ctx.user(&input.prompt).cue();
     let generator = ctx.generate(Sampler::Argmax);
     let mut generator = generator.max_tokens(input.max_tokens.unwrap_or(64));
-    let probe = generator.probe_each_step(0, Distribution { temperature: 1.0, k: 3 });
+    let probe = generator.probe_each_step(
+        0,
+        Distribution {
+            temperature: 1.0,
+            k: 3,
+        },
+    );
 
     let mut text = Vec::new();
     let mut doubt: Option<(usize, Vec<u32>)> = None;
     while let Some(step) = generator.next()? {
         let out = step.execute().await?;
-        let (ids, probabilities) = out.distribution(probe).ok_or("the pass gave no distribution")?;
+        let (ids, probabilities) = out
+            .distribution(probe)
+            .ok_or("the pass gave no distribution")?;
         if probabilities[0] < threshold && doubt.is_none() {
             doubt = Some((text.len(), ids.to_vec()));
         }

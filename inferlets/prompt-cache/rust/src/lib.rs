@@ -29,7 +29,10 @@ async fn main(input: Input) -> Result<Answer> {
         }
         Err(error) if error.contains("no snapshot") => {
             let mut ctx = Context::new(&model)?;
-            let about = format!("Answer questions about this document.\n\n{}", input.document);
+            let about = format!(
+                "Answer questions about this document.\n\n{}",
+                input.document
+            );
             ctx.system(&about).flush().await?;
             ctx.save(&input.name)?;
             (ctx, 0)

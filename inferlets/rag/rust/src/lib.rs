@@ -47,7 +47,12 @@ fn read(folder: &str) -> Result<Vec<Passage>> {
             words(text).for_each(|word| *counts.entry(word).or_insert(0.0) += 1.0);
             let length = counts.values().sum();
             let text = text.trim().to_string();
-            passages.push(Passage { source: source.clone(), text, words: counts, length });
+            passages.push(Passage {
+                source: source.clone(),
+                text,
+                words: counts,
+                length,
+            });
         }
     }
     passages.sort_by(|a, b| a.source.cmp(&b.source));
@@ -62,7 +67,10 @@ fn rank(passages: &mut [Passage], question: &str) {
     let rarity: HashMap<&String, f32> = asked
         .iter()
         .map(|word| {
-            let having = passages.iter().filter(|p| p.words.contains_key(word)).count() as f32;
+            let having = passages
+                .iter()
+                .filter(|p| p.words.contains_key(word))
+                .count() as f32;
             (word, (1.0 + (count - having + 0.5) / (having + 0.5)).ln())
         })
         .collect();
@@ -86,9 +94,13 @@ async fn main(input: Input) -> Result<Answer> {
     let model = Model::load(&runtime::models()[0])?;
     let mut ctx = Context::new(&model)?;
     ctx.system("Answer from the passages only. Say so if they do not tell.");
-    ctx.user(&format!("{}\n\n{}", shown.join("\n\n"), input.question)).cue();
+    ctx.user(&format!("{}\n\n{}", shown.join("\n\n"), input.question))
+        .cue();
     let generator = ctx.generate(Sampler::Argmax);
-    let answer = generator.max_tokens(input.max_tokens.unwrap_or(128)).collect_text().await?;
+    let answer = generator
+        .max_tokens(input.max_tokens.unwrap_or(128))
+        .collect_text()
+        .await?;
     let sources = passages.into_iter().map(|p| p.source).collect();
     Ok(Answer { answer, sources })
 }

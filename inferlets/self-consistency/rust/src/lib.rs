@@ -23,7 +23,11 @@ struct Agreed {
 /// The last word of a text, without punctuation.
 fn result_of(text: &str) -> String {
     let words = text.split(|c: char| !c.is_alphanumeric());
-    words.filter(|word| !word.is_empty()).next_back().unwrap_or_default().to_string()
+    words
+        .filter(|word| !word.is_empty())
+        .next_back()
+        .unwrap_or_default()
+        .to_string()
 }
 
 #[inferlet::main]
@@ -38,7 +42,9 @@ async fn main(input: Input) -> Result<Agreed> {
         .collect::<Result<Vec<Context>>>()?;
     let texts = try_join_all(forks.iter_mut().map(|ctx| {
         let generator = ctx.cue().generate(Sampler::top_p(0.8, 0.95));
-        generator.max_tokens(input.max_tokens.unwrap_or(128)).collect_text()
+        generator
+            .max_tokens(input.max_tokens.unwrap_or(128))
+            .collect_text()
     }))
     .await?;
 

@@ -39,14 +39,29 @@ fn is_green(key: &str, before: u32, token: u32) -> bool {
 }
 
 fn report(key: &str, text: String, tokens: &[u32]) -> Report {
-    let green = tokens.windows(2).filter(|pair| is_green(key, pair[0], pair[1])).count();
+    let green = tokens
+        .windows(2)
+        .filter(|pair| is_green(key, pair[0], pair[1]))
+        .count();
     let count = tokens.len().saturating_sub(1);
     let z = (green as f64 - count as f64 / 2.0) / (count as f64 / 4.0).sqrt().max(0.5);
-    Report { text, green, tokens: count, z, marked: z > 3.0 }
+    Report {
+        text,
+        green,
+        tokens: count,
+        z,
+        marked: z > 3.0,
+    }
 }
 
 /// Draws from a distribution in which green tokens count `boost` times as much. `dice` is in [0, 1).
-fn draw(ids: &[u32], probabilities: &[f32], green: impl Fn(u32) -> bool, boost: f32, dice: f32) -> u32 {
+fn draw(
+    ids: &[u32],
+    probabilities: &[f32],
+    green: impl Fn(u32) -> bool,
+    boost: f32,
+    dice: f32,
+) -> u32 {
     let weigh = |(id, p): (&u32, &f32)| if green(*id) { p * boost } else { *p };
     let weights: Vec<f32> = ids.iter().zip(probabilities).map(weigh).collect();
     let mut left = dice * weights.iter().sum::<f32>();
@@ -69,19 +84,35 @@ async fn main(input: Input) -> Result<Report> {
     }
     let boost = input.strength.unwrap_or(2.0).exp();
     let mut ctx = Context::new(&model)?;
-    ctx.user(&input.prompt.ok_or("give a prompt, or a text to check")?).cue();
+    ctx.user(&input.prompt.ok_or("give a prompt, or a text to check")?)
+        .cue();
     let mut before = *ctx.buffer().last().ok_or("the cue has no tokens")?;
-    let mut generator =
-        ctx.generate(Sampler::Argmax).max_tokens(input.max_tokens.unwrap_or(128));
-    let probe = generator.probe_each_step(0, Distribution { temperature: 1.0, k: 64 });
+    let mut generator = ctx
+        .generate(Sampler::Argmax)
+        .max_tokens(input.max_tokens.unwrap_or(128));
+    let probe = generator.probe_each_step(
+        0,
+        Distribution {
+            temperature: 1.0,
+            k: 64,
+        },
+    );
 
     let mut answer = Vec::new();
     while let Some(mut step) = generator.next()? {
         step.clear_sampler();
         let out = step.execute().await?;
-        let (ids, probabilities) = out.distribution(probe).ok_or("the pass gave no distribution")?;
+        let (ids, probabilities) = out
+            .distribution(probe)
+            .ok_or("the pass gave no distribution")?;
         let dice = hash((input.seed, answer.len())) as f32 / u64::MAX as f32;
-        let token = draw(ids, probabilities, |id| is_green(&key, before, id), boost, dice);
+        let token = draw(
+            ids,
+            probabilities,
+            |id| is_green(&key, before, id),
+            boost,
+            dice,
+        );
         answer.extend(generator.accept(&[token])); // nothing where the token ends the text
         before = token;
     }
