@@ -1,6 +1,7 @@
 #include "cli/bakery.h"
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -61,6 +62,17 @@ int ExecSetup() {
   }
   return ReportError(
       "setup.sh is missing: this program belongs to no installation and no checkout");
+}
+
+int RunBakery(const std::vector<std::string>& arguments) {
+  const pid_t child = fork();
+  if (child < 0) return ReportError(fmt::format("cannot start bakery: {}", std::strerror(errno)));
+  if (child == 0) _exit(ExecBakery(arguments));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return 1;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 }  // namespace pie::cli

@@ -13,5 +13,7 @@ int ExecBakery(const std::vector<std::string>& arguments);
 // Replaces this process by scripts/setup.sh of this installation or checkout. Returns only on
 // failure.
 int ExecSetup();
+// Runs bakery and waits for it. Returns its exit code. No other thread may run yet.
+int RunBakery(const std::vector<std::string>& arguments);
 
 }  // namespace pie::cli

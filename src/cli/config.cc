@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/config_table.h"
+#include "cli/testing/script_file.h"
 
 namespace pie::cli {
 namespace {
@@ -103,6 +104,8 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
   options.Read("threads", &entry.threads, {.least = 1, .most = 1024});
   options.Read("asynchronous", &entry.asynchronous);
   options.Read("gpu_mem_utilization", &entry.gpu_memory_share, {0, 1});
+  std::string script;
+  options.Read("script", &script);
   for (const Table* table : {&top, &driver, &options}) {
     if (!table->problem().empty()) return Fail(Code::kInvalid, "{}", table->problem());
   }
@@ -113,6 +116,7 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
                 path, driver.Get("vocabulary")->source().begin.line);
   }
   entry.device = PIE_TRY(ReadDevice(driver, path));
+  if (!script.empty()) entry.script = PIE_TRY(ReadScript(script));
   PIE_RETURN_IF_ERROR(
       ReadScheduler(top.Get("scheduler"), path, &entry.scheduler, &entry.token_limit));
   return entry;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "base/result.h"
 #include "host/limits.h"
 #include "sched/scheduler.h"
+#include "speech/script.h"
+#include "speech/turn_recorder.h"
 #include "wasm/runtime.h"
 
 namespace pie::cli {
@@ -36,6 +39,8 @@ struct ModelEntry {
   SchedulerOptions scheduler;
   // Tokens that a process may compute if its launch sets no budget; 0: no limit.
   uint64_t token_limit = 0;
+  std::shared_ptr<Script> script;          // what a dummy model says; null: gibberish
+  std::shared_ptr<TurnRecorder> recorder;  // hears what the model says; null: nobody does
 };
 
 struct Config {

@@ -14,6 +14,7 @@
 #include "cli/run.h"
 #include "cli/server_commands.h"
 #include "cli/terminal.h"
+#include "cli/test_command.h"
 #include "cli/version.h"
 
 namespace {
@@ -22,6 +23,7 @@ constexpr const char* kAbout =
     "Pie runs programs (inferlets) next to a language model.\n\n"
     "  pie new my-app                     create an inferlet in Rust (or --python, --ts, --cpp)\n"
     "  pie build my-app -o my-app.wasm    build it\n"
+    "  pie test my-app                    run its tests on a scripted model\n"
     "  pie run -p my-app.wasm -m my-app/Pie.toml -- --prompt hello\n"
     "  pie serve                          run the engine as a server for clients\n"
     "  pie model list                     list the models on this machine\n";
@@ -120,6 +122,16 @@ int Main(int argc, char** argv) {
   CLI::App* setup = app.add_subcommand(
       "setup", "Install what building inferlets needs, and the default model, for this user.");
   app.add_subcommand("build", "Build an inferlet: pie build DIR -o OUT.wasm [--debug]");
+  pie::cli::TestOptions test;
+  CLI::App* test_command = app.add_subcommand(
+      "test",
+      "Build an inferlet and run its tests on a scripted model, without weights.\n\n"
+      "  pie test my-app                        run the tests in my-app/tests/*.toml\n"
+      "  pie test my-app --only greeting        run those with \"greeting\" in their names\n"
+      "  pie test my-app --record hi -- --prompt hi   record what a real model does as a test\n\n"
+      "Exit codes: 0, 1 if a test failed, 130 for Ctrl-C. docs/guide/testing-inferlets.md says "
+      "how to write tests.");
+  pie::cli::AddTestOptions(*test_command, test);
   try {
     std::reverse(ours.begin(), ours.end());
     app.parse(ours);
@@ -128,6 +140,8 @@ int Main(int argc, char** argv) {
   }
   run.arguments = theirs;
   if (*run_command) return pie::cli::Run(run);
+  test.arguments = theirs;
+  if (*test_command) return pie::cli::Test(test);
   if (*models.list) return pie::cli::ListModels();
   if (*models.download) return pie::cli::DownloadModelCommand(models.name);
   if (*models.remove) return pie::cli::RemoveModelCommand(models.name);

@@ -11,21 +11,17 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <mutex>
-#include <thread>
 
-#include "cli/arguments.h"
 #include "cli/config.h"
 #include "cli/interrupts.h"
+#include "cli/program_file.h"
 #include "cli/start_engine.h"
 #include "cli/terminal.h"
 #include "server/registry.h"
 
 namespace pie::cli {
 namespace {
-
-constexpr size_t kMaxComponentBytes = 512ull << 20;
 
 // Writes the inferlet's messages and output to this process's streams as they arrive.
 class Printer final : public host::Listener {
@@ -134,20 +130,6 @@ class LogFile {
   std::ofstream file_;
 };
 
-Result<std::string> ReadComponent(const std::string& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  if (error)
-    return Fail(Code::kNotFound, "cannot read the component {}: {}", path, error.message());
-  if (size > kMaxComponentBytes) {
-    return Fail(Code::kExhausted, "{} has {} MiB; a component may have at most {} MiB", path,
-                size >> 20, kMaxComponentBytes >> 20);
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Fail(Code::kNotFound, "cannot read the component {}", path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 // Returns the manifest that the user named, the Pie.toml beside the component, or an empty one.
 Result<host::Manifest> FindManifest(const RunOptions& options) {
   if (!options.manifest.empty()) return host::ReadManifest(options.manifest);
@@ -159,27 +141,6 @@ Result<host::Manifest> FindManifest(const RunOptions& options) {
   return manifest;
 }
 
-Result<nlohmann::json> MakeInput(const RunOptions& options, const host::Manifest& manifest) {
-  nlohmann::json input = nlohmann::json::object();
-  if (!options.input.empty()) {
-    input = PIE_TRY(ReadInput(options.input, host::Limits{}.max_input_bytes));
-  }
-  if (!options.arguments.empty()) {
-    std::vector<std::string> texts;
-    for (const host::Parameter& parameter : manifest.parameters) {
-      if (parameter.type == host::Parameter::Type::kString) texts.push_back(parameter.name);
-    }
-    nlohmann::json trailing = PIE_TRY(ParseArguments(options.arguments, texts));
-    if (!input.is_object()) {
-      return Fail(Code::kInvalid,
-                  "--input is not a JSON object, so arguments after -- cannot be added to it");
-    }
-    input.update(trailing);
-  }
-  PIE_RETURN_IF_ERROR(manifest.Check(input));
-  return input;
-}
-
 void PrintCounts(host::Engine& engine) {
   engine.WaitIdle(2000);
   host::EngineStats stats = engine.stats();
@@ -187,20 +148,6 @@ void PrintCounts(host::Engine& engine) {
              "counts: instances={} handles={} contexts={} pages={} snapshots={} topics={}\n",
              stats.instances, stats.handles, stats.sequences - stats.snapshots, stats.pages,
              stats.snapshots, stats.topics);
-}
-
-// Waits until code that was compiled quickly for this run is compiled again with optimisation, so
-// that later runs start with it.
-void AwaitOptimiser(host::Engine& engine, const std::string& program, const Interrupts& interrupts,
-                    bool quiet, int code) {
-  if (!engine.Optimising(program)) return;
-  Spinner spinner("optimising the code for later runs (Ctrl-C skips this)", !quiet);
-  while (engine.Optimising(program) && !interrupts.interrupted()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  if (!interrupts.interrupted()) return;
-  std::fflush(stdout);
-  _exit(code);  // exits at once, because the compiler's threads are still running
 }
 
 struct Chosen {
@@ -229,7 +176,7 @@ Result<int> RunChecked(const RunOptions& options) {
   LogFile log = PIE_TRY(LogFile::Open(options.log));
   Config config = PIE_TRY(ReadConfig(options.config));
   auto [component, manifest] = PIE_TRY(ChooseProgram(options));
-  nlohmann::json input = PIE_TRY(MakeInput(options, manifest));
+  nlohmann::json input = PIE_TRY(MakeInput(options.input, options.arguments, manifest));
   if (!options.dummy.empty()) UseDummy(config, options.dummy);
   config.limits.user_share_percent = 100;  // there is one user
 
@@ -278,8 +225,9 @@ Result<int> RunChecked(const RunOptions& options) {
       break;
   }
   if (options.debug) PrintCounts(*engine);
-  if (code != kInterrupted) {
-    AwaitOptimiser(*engine, manifest.id(), interrupts, options.quiet, code);
+  if (code != kInterrupted && !AwaitOptimiser(*engine, manifest.id(), interrupts, options.quiet)) {
+    std::fflush(stdout);
+    _exit(code);  // exits at once, because the compiler's threads are still running
   }
   return code;
 }

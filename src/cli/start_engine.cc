@@ -3,6 +3,7 @@
 #include <new>
 #include <optional>
 #include <random>
+#include <span>
 #include <utility>
 
 #include "backend/asynchronous.h"
@@ -10,6 +11,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/dummy/dummy_backend.h"
 #include "cli/dummy_tokens.h"
+#include "backend/recording.h"
 #include "cli/models.h"
 #include "cli/terminal.h"
 #include "speech/dummy_model.h"
@@ -31,22 +33,42 @@ void SetCommon(Options& options, const ModelEntry& entry) {
   Set(options.max_batch_members, entry.max_batch_members);
 }
 
-host::LoadedModel Loaded(Model model, std::unique_ptr<Backend> backend, const ModelEntry& entry) {
+// Puts a scheduler in front of the device.
+Result<host::LoadedModel> Scheduled(Model model, std::unique_ptr<Backend> backend,
+                                    const ModelEntry& entry) {
+  if (entry.recorder) {
+    PIE_RETURN_IF_ERROR(entry.recorder->Use(model));
+    backend = MakeRecording(
+        std::move(backend),
+        [recorder = entry.recorder](std::span<const uint32_t> context, uint32_t token) {
+          recorder->Observe(context, token);
+        });
+  }
+  return host::LoadedModel{std::move(model),
+                           std::make_unique<Scheduler>(std::move(backend), entry.scheduler)};
+}
+
+Result<host::LoadedModel> Loaded(Model model, std::unique_ptr<Backend> backend,
+                                 const ModelEntry& entry) {
   if (entry.asynchronous) backend = MakeAsynchronous(std::move(backend));
-  return {std::move(model), std::make_unique<Scheduler>(std::move(backend), entry.scheduler)};
+  return Scheduled(std::move(model), std::move(backend), entry);
 }
 
 Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
   DummyOptions options;
   SetCommon(options, entry);
   options.seed = entry.seed;
+  const bool borrows = !entry.vocabulary.empty();
+  Model model = borrows ? PIE_TRY(OpenModel(PIE_TRY(FindModel(entry.vocabulary)), entry.name))
+                        : MakeDummyModel(entry.name, options.vocab_size);
+  if (borrows) options.tokens = DummyTokensOf(model);
+  if (entry.script) {
+    PIE_RETURN_IF_ERROR(entry.script->Use(model));
+    options.script = [script = entry.script](std::span<const uint32_t> context) {
+      return script->Next(context);
+    };
+  }
   try {
-    if (entry.vocabulary.empty()) {
-      return Loaded(MakeDummyModel(entry.name, options.vocab_size),
-                    MakeDummyBackend(std::move(options)), entry);
-    }
-    Model model = PIE_TRY(OpenModel(PIE_TRY(FindModel(entry.vocabulary)), entry.name));
-    options.tokens = DummyTokensOf(model);
     return Loaded(std::move(model), MakeDummyBackend(std::move(options)), entry);
   } catch (const std::bad_alloc&) {
     return Fail(Code::kExhausted,
@@ -97,8 +119,7 @@ Result<host::LoadedModel> LoadCuda(const ModelEntry& entry, bool quiet) {
   options.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
   Model model = PIE_TRY(OpenModel(path, entry.name));
   std::unique_ptr<Backend> backend = PIE_TRY(MakeCudaBackend(path, options));
-  return host::LoadedModel{std::move(model),
-                           std::make_unique<Scheduler>(std::move(backend), entry.scheduler)};
+  return Scheduled(std::move(model), std::move(backend), entry);
 }
 
 // A key that only the CPU device has chooses it, so that config files keep their meaning.

@@ -48,6 +48,18 @@ def test_create_build_run(tmp_path, flag):
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip(), "the return value is printed"
 
+    tested = _run(PIE, "test", project, "--path", component)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert tested.stdout.endswith("2 passed, 0 failed\n")
+
+
+def test_an_http_inferlet_is_built_and_tested(tmp_path):
+    project = tmp_path / "my-app"
+    assert _run(BAKERY, "create", "my-app", "--http", "-o", project).returncode == 0
+    tested = _run(PIE, "test", project)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert tested.stdout.endswith("2 passed, 0 failed\n")
+
 
 @every_language
 def test_a_mistake_is_shown_where_it_is(tmp_path, flag):

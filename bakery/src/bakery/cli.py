@@ -138,6 +138,7 @@ def _create(args: argparse.Namespace) -> int:
         return 0
     run = f"pie run --path {args.name}.wasm --manifest {manifest}"
     print(f"  {style.bold(run)}")
+    print(f"  {style.bold(f'pie test {root}')}")
     return 0
 
 

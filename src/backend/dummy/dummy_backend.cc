@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <thread>
 
+#include "backend/page_tokens.h"
 #include "backend/sampling.h"
 #include "base/brle.h"
 #include "base/random.h"
@@ -171,29 +174,46 @@ std::string FingerprintOf(const DummyOptions& options) {
   return fmt::format("dummy-{:016x}-{}", Mix(options.seed) ^ tokens, VocabSize(options));
 }
 
-uint32_t PageTokens(const DummyOptions& options) {
+uint32_t SlotsPerPage(const DummyOptions& options) {
   return std::max(options.page_tokens, 1U);
+}
+
+// A slot is a hash, and a token if there is a script.
+size_t SlotBytes(const DummyOptions& options) {
+  return sizeof(uint64_t) + (options.script ? sizeof(uint32_t) : 0);
+}
+
+// So much less likely are tokens that a script does not name.
+constexpr float kOutOfReach = 1000;
+
+// Gives the script's tokens all the probability.
+void Follow(const std::vector<ScriptedToken>& script, std::vector<float>& logits) {
+  for (float& logit : logits) logit -= kOutOfReach;
+  for (const ScriptedToken& next : script) logits[next.token] = std::log(next.probability);
 }
 
 class DummyBackend final : public Backend {
  public:
-  explicit DummyBackend(DummyOptions options)
+  explicit DummyBackend(const DummyOptions& options)
       : options_(options),
         info_{.name = "dummy",
               .vocab_size = VocabSize(options),
               .hidden_size = kHidden,
-              .page_tokens = PageTokens(options),
+              .page_tokens = SlotsPerPage(options),
               .total_pages = options.total_pages,
               .max_batch_tokens = std::max(options.max_batch_tokens, 1U),
               .max_batch_members = std::max(options.max_batch_members, 1U),
               .max_positions = options.max_positions,
-              .page_bytes = size_t{PageTokens(options)} * sizeof(uint64_t),
-              .layout = fmt::format("dummy u64, {} tokens a page", PageTokens(options)),
+              .page_bytes = size_t{SlotsPerPage(options)} * SlotBytes(options),
+              .layout = fmt::format("dummy{} u64, {} tokens a page", options.script ? " u32" : "",
+                                    SlotsPerPage(options)),
               .fingerprint = FingerprintOf(options),
               .adapters = DummyAdapterShape()},
         table_(options.seed, info_.vocab_size, options.tokens),
         kv_(size_t{info_.total_pages} * info_.page_tokens),
-        logits_(table_.padded_size()) {}
+        logits_(table_.padded_size()) {
+    if (options.script) tokens_.emplace(info_.total_pages, info_.page_tokens);
+  }
 
   const BackendInfo& info() const override { return info_; }
 
@@ -204,6 +224,7 @@ class DummyBackend final : public Backend {
     for (const PageCopy& copy : batch.copies) {
       std::copy_n(Page(copy.from), info_.page_tokens, Page(copy.to));
     }
+    if (tokens_) tokens_->Enter(batch);
     output_ = {};
     output_.slots.resize(batch.members.size());
     for (uint32_t i = 0; i < batch.members.size(); ++i) {
@@ -226,12 +247,14 @@ class DummyBackend final : public Backend {
 
   Status ReadPage(PageId page, std::span<std::byte> content) override {
     PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
-    std::memcpy(content.data(), Page(page), content.size());
+    std::memcpy(content.data(), Page(page), HashBytes());
+    if (tokens_) tokens_->Read(page, content.subspan(HashBytes()));
     return {};
   }
   Status WritePage(PageId page, std::span<const std::byte> content) override {
     PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
-    std::memcpy(Page(page), content.data(), content.size());
+    std::memcpy(Page(page), content.data(), HashBytes());
+    if (tokens_) tokens_->Write(page, content.subspan(HashBytes()));
     return {};
   }
   Result<DeviceAdapterPtr> LoadAdapter(const AdapterWeights& weights) const override {
@@ -239,6 +262,7 @@ class DummyBackend final : public Backend {
   }
 
  private:
+  size_t HashBytes() const { return size_t{info_.page_tokens} * sizeof(uint64_t); }
   uint64_t* Page(PageId page) { return &kv_[size_t{page.value} * info_.page_tokens]; }
 
   Status Run(const Batch& batch, const Batch::Member& member, std::vector<Slot>& slots) {
@@ -256,7 +280,15 @@ class DummyBackend final : public Backend {
           change == 0 ? hash : Mix(hash, change);
     }
     return sampling_.ReadMember(
-        member, [&](uint32_t row) { return table_.Fill(State(pages, member, row), logits_); },
+        member,
+        [&](uint32_t row) {
+          const auto logits = table_.Fill(State(pages, member, row), logits_);
+          if (tokens_) {
+            const auto next = options_.script(tokens_->Attended(batch, member, row));
+            if (!next.empty()) Follow(next, logits_);
+          }
+          return logits;
+        },
         [&](uint32_t row) { return Embed(options_.seed, State(pages, member, row)); }, slots);
   }
 
@@ -287,8 +319,9 @@ class DummyBackend final : public Backend {
   const DummyOptions options_;
   const BackendInfo info_;
   const LogitTable table_;
-  std::vector<uint64_t> kv_;   // [total_pages, page_tokens]
-  std::vector<float> logits_;  // [padded vocab], of the row being read
+  std::vector<uint64_t> kv_;          // [total_pages, page_tokens]
+  std::optional<PageTokens> tokens_;  // if there is a script
+  std::vector<float> logits_;         // [padded vocab], of the row being read
   Sampling sampling_;
   BatchOutput output_;
   Ticket ticket_ = 0;

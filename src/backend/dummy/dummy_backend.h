@@ -10,6 +10,10 @@
 //
 // An adapter changes the slots: the hash of a slot is mixed with a hash of the adapter's products,
 // and of its noise. An adapter that changes nothing (B = 0, no noise) leaves the slots alone.
+//
+// With a script, a row whose context the script knows gets the script's tokens with all the
+// probability; the others are out of reach, but keep their order, for masks that forbid the
+// script's tokens. The device then remembers the tokens of its slots.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +21,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "model/scripted_token.h"
 
 namespace pie {
 
@@ -41,6 +46,7 @@ struct DummyOptions {
   uint32_t fail_every = 0;  // every n-th batch fails; 0 = none
   // One for each token of the vocabulary of another model. Empty: the dummy model's own tokens.
   std::vector<DummyToken> tokens = {};
+  NextTokens script;        // null: there is none; called on the step thread
 };
 
 std::unique_ptr<Backend> MakeDummyBackend(DummyOptions options);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "backend/recording.h"
 #include "backend/sampling.h"
 #include "base/brle.h"
 #include "model/dummy_vocab.h"
@@ -109,6 +110,93 @@ TEST(DummyBackend, WritesTheWordsOfAnotherVocabularyAndEndsNowAndThen) {
   }
   EXPECT_GT(ends, 2'000U / 160);
   EXPECT_LT(ends, 2'000U / 40);
+}
+
+// Says "!" behind "hi", wherever the pages are.
+std::vector<ScriptedToken> SayBang(std::span<const uint32_t> context) {
+  const bool hi = context.size() == 2 && context[0] == 'h' && context[1] == 'i';
+  return hi ? std::vector<ScriptedToken>{{'!', 0.75F}, {'?', 0.25F}} : std::vector<ScriptedToken>{};
+}
+
+DummyOptions Scripted() {
+  DummyOptions options = kSmall;
+  options.script = SayBang;
+  return options;
+}
+
+TEST(DummyBackend, AScriptTakesTheProbability) {
+  const auto backend = MakeDummyBackend(Scripted());
+  const std::vector<SampleSpec> samples = {
+      {.kind = Kind::kTopK, .temperature = 0, .rows = {1, 2}},
+      {.kind = Kind::kLogprobs, .rows = {1}, .ids = {'!', '?', 'a'}},
+      {.kind = Kind::kLogits, .rows = {2}}};
+  Builder builder;
+  builder.Add({'h', 'i', 'j'}, {3}).samples = &samples;
+  const auto output = RunBatch(*backend, builder.batch).value();
+  EXPECT_EQ(std::get<TokenSlot>(output.slots[0][0]).token, uint32_t{'!'});
+  const auto& logprobs = std::get<LogprobsSlot>(output.slots[0][2]).logprobs;
+  EXPECT_FLOAT_EQ(logprobs[0], std::log(0.75F));
+  EXPECT_FLOAT_EQ(logprobs[1], std::log(0.25F));
+  EXPECT_LT(logprobs[2], -900);
+  // A row that the script says nothing about is the dummy model's own.
+  EXPECT_EQ(Logits(output, 0, 3), DummyLogits(kSmall, Slots({'h', 'i', 'j'})));
+}
+
+TEST(DummyBackend, AMaskThatForbidsTheScriptLeavesTheRest) {
+  const auto backend = MakeDummyBackend(Scripted());
+  const std::vector<SampleSpec> samples = {{.kind = Kind::kTopK, .temperature = 0, .rows = {1}}};
+  const Brle only_z = {'z', 1};
+  Builder builder;
+  auto& member = builder.Add({'h', 'i'}, {3});
+  member.samples = &samples;
+  member.logit_mask = &only_z;
+  const auto output = RunBatch(*backend, builder.batch).value();
+  EXPECT_EQ(std::get<TokenSlot>(output.slots[0][0]).token, uint32_t{'z'});
+}
+
+TEST(DummyBackend, AScriptFollowsPagesAndMasks) {
+  const auto backend = MakeDummyBackend(Scripted());
+  Builder first;
+  first.Add({'h'}, {0});
+  ASSERT_TRUE(RunBatch(*backend, first.batch));
+  std::vector<std::byte> content(backend->info().page_bytes);
+  ASSERT_TRUE(backend->ReadPage({0}, content));
+  ASSERT_TRUE(backend->WritePage({5}, content));
+  const std::vector<SampleSpec> samples = {{.kind = Kind::kTopK, .temperature = 0, .rows = {0}},
+                                           {.kind = Kind::kTopK, .temperature = 0, .rows = {1}}};
+  const std::vector<Brle> attention = {{0, 2}, {0, 1, 1, 1}};  // the last row leaves out the second
+  Builder second;
+  second.batch.copies.push_back({.from = {5}, .to = {6}});
+  auto& member = second.Add({'x', 'i'}, {6}, 1);
+  member.samples = &samples;
+  member.attention = &attention;
+  const auto output = RunBatch(*backend, second.batch).value();
+  EXPECT_NE(std::get<TokenSlot>(output.slots[0][0]).token, uint32_t{'!'});
+  EXPECT_EQ(std::get<TokenSlot>(output.slots[0][1]).token, uint32_t{'!'});
+}
+
+TEST(DummyBackend, ARecordingReportsChosenTokensWithTheirContexts) {
+  std::vector<std::pair<std::string, uint32_t>> seen;
+  const auto backend = MakeRecording(
+      MakeDummyBackend(Scripted()), [&](std::span<const uint32_t> context, uint32_t token) {
+        seen.emplace_back(std::string(context.begin(), context.end()), token);
+      });
+  EXPECT_EQ(backend->info().batches_in_flight, 1U);
+  const std::vector<SampleSpec> samples = {{.kind = Kind::kEntropy, .rows = {0}},
+                                           {.kind = Kind::kTopK, .temperature = 0, .rows = {1}}};
+  Builder first;
+  first.Add({'h', 'i'}, {0}).samples = &samples;
+  ASSERT_TRUE(RunBatch(*backend, first.batch));
+  EXPECT_EQ(seen, (std::vector<std::pair<std::string, uint32_t>>{{"hi", '!'}}));
+  std::vector<std::byte> content(backend->info().page_bytes);
+  ASSERT_TRUE(backend->ReadPage({0}, content));
+  ASSERT_TRUE(backend->WritePage({9}, content));
+  const std::vector<SampleSpec> next = {{.kind = Kind::kTopK, .temperature = 0, .rows = {0}}};
+  Builder second;
+  second.Add({'!'}, {9}, 2).samples = &next;
+  ASSERT_TRUE(RunBatch(*backend, second.batch));
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_EQ(seen[1].first, "hi!");
 }
 
 TEST(DummyBackend, TellsWhatItCanDo) {

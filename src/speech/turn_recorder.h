@@ -1,0 +1,42 @@
+// TurnRecorder: makes a script of what a model said. It is told each token that is chosen, and puts
+// the model's turns together from them. Any thread may call it.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "speech/model.h"
+#include "speech/script.h"
+#include "speech/turn_reader.h"
+
+namespace pie {
+
+class TurnRecorder {
+ public:
+  // The model must outlive the use of Observe.
+  Status Use(const Model& model);
+  // `token` was chosen behind `context`. Tokens outside of the model's turns are not recorded.
+  void Observe(std::span<const uint32_t> context, uint32_t token);
+  // One answer for each prompt, in the order in which they were given. Turns that began alike and
+  // went on differently are alternatives of one answer.
+  std::vector<ScriptedAnswer> Answers() const;
+
+ private:
+  struct Recorded {
+    std::vector<uint32_t> context;  // up to the turn
+    std::string prompt;             // the part of it since the previous turn
+    std::vector<uint32_t> said;
+    bool ended = false;
+  };
+
+  mutable std::mutex mutex_;
+  std::optional<TurnReader> turns_;
+  std::vector<Recorded> recorded_;
+};
+
+}  // namespace pie
