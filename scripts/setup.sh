@@ -86,7 +86,7 @@ setup_model() {
 fingerprint() {
   {
     cat "$0" scripts/setup/*.sh src/cli/fetch_model.py bakery/requirements.txt tests/requirements.txt bakery/js/package-lock.json \
-      client/javascript/package-lock.json 2>/dev/null || true   # an installation lacks some
+      client/javascript/package-lock.json tests/serve/node/package-lock.json 2>/dev/null || true # an installation lacks some
     echo "$cache" "$root" "${CUDA:-}" "$(command -v python3 cargo node | paste -sd:)"
     sha256sum /var/lib/dpkg/status 2>/dev/null || true
   } | short_hash
@@ -119,6 +119,7 @@ setup_venv   # before Rust, which may be downloaded with Python
 setup_rust
 setup_node
 setup_clients
+setup_test_packages
 setup_model
 setup_cuda
 

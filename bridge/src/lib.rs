@@ -11,5 +11,6 @@
 pub mod abi;
 pub mod hash;
 pub mod host;
+pub mod mcp;
 pub mod text;
 pub mod wasm;

@@ -67,3 +67,10 @@ setup_clients() {
   npm_packages clients client/javascript "$js" "the JavaScript client" || return 0
   say clients "packages in ${js/#$HOME/\~}"
 }
+
+# The packages that the tests themselves run on Node. tests/serve/test_openai.py computes the same name.
+setup_test_packages() {
+  if [ "$phase" != test ] || ! has_node; then return 0; fi
+  npm_packages tests tests/serve/node "$cache/test-js-$(short_hash <tests/serve/node/package-lock.json)" \
+    "tests with official JavaScript clients" || return 0
+}

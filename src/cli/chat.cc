@@ -1,5 +1,6 @@
 #include "cli/chat.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,14 +8,16 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <iterator>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 #include <tuple>
 
 #include "cli/config.h"
 #include "cli/interrupts.h"
+#include "cli/line_editor.h"
 #include "cli/shipped.h"
 #include "cli/start_engine.h"
 #include "cli/terminal.h"
@@ -23,10 +26,15 @@ namespace pie::cli {
 namespace {
 
 constexpr std::string_view kHelp =
-    "  /system TEXT   begin a new conversation with this system message\n"
-    "  /new           begin a new conversation\n"
-    "  /speed         show tokens/s after each answer, or not\n"
-    "  /exit          leave; so does Ctrl-D\n"
+    "  /system TEXT      begin a new conversation with this system message\n"
+    "  /new              begin a new conversation\n"
+    "  /model [NAME]     list the models, or begin a new conversation with another one\n"
+    "  /save NAME        keep this conversation under a name\n"
+    "  /open NAME        go on with a conversation that was saved\n"
+    "  /tools [NAME …]   list the MCP servers and their tools, or begin a new conversation in\n"
+    "                    which the model may call the tools of these servers; /tools off\n"
+    "  /speed            show tokens/s after each answer, or not\n"
+    "  /exit             leave; so does Ctrl-D\n"
     "  a line that ends with \\ goes on in the next line; Ctrl-C stops an answer\n";
 
 // Prints what the inferlet says, and knows whether an answer is under way.
@@ -38,9 +46,20 @@ class Screen final : public host::Listener {
     const auto message = nlohmann::json::parse(text, nullptr, false);
     if (!message.is_object()) return;
     std::lock_guard lock(mutex_);
-    if (message.contains("delta") && message["delta"].is_string()) {
-      fmt::print("{}", message["delta"].get<std::string>());
-      std::fflush(stdout);
+    const auto text_of = [&](const char* name) {
+      const auto found = message.find(name);
+      return found != message.end() && found->is_string() ? Harmless(found->get<std::string>())
+                                                          : "";
+    };
+    if (message.contains("thought")) fmt::print("{}", Dim(text_of("thought"), STDOUT_FILENO));
+    if (message.contains("delta")) fmt::print("{}", text_of("delta"));
+    if (message.contains("call")) {
+      fmt::print("\n{}\n", Dim("→ " + text_of("call"), STDOUT_FILENO));
+    }
+    std::fflush(stdout);
+    if (message.contains("note")) {
+      fmt::print("{}\n", Dim(text_of("note"), STDOUT_FILENO));
+      return Finish();
     }
     if (!message.contains("done")) return;
     fmt::print("\n");
@@ -51,9 +70,7 @@ class Screen final : public host::Listener {
                                          seconds > 0 ? static_cast<double>(tokens) / seconds : 0),
                              STDOUT_FILENO));
     }
-    std::fflush(stdout);
-    answering_ = false;
-    changed_.notify_all();
+    Finish();
   }
   void OnFile(std::string_view) override {}
   void OnOutput(bool is_stderr, std::string_view bytes) override {
@@ -61,9 +78,8 @@ class Screen final : public host::Listener {
   }
   void OnExit(const wasm::Exit&) override {
     std::lock_guard lock(mutex_);
-    answering_ = false;
     ended_ = true;
-    changed_.notify_all();
+    Finish();
   }
 
   void BeginAnswer() {
@@ -88,6 +104,12 @@ class Screen final : public host::Listener {
   }
 
  private:
+  void Finish() {  // under the lock
+    std::fflush(stdout);
+    answering_ = false;
+    changed_.notify_all();
+  }
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool speed_;
@@ -95,19 +117,40 @@ class Screen final : public host::Listener {
 };
 
 // Reads one turn: a line, and those that follow a line with a backslash at its end.
-bool ReadTurn(std::string* turn) {
+bool ReadTurn(LineEditor& editor, std::string* turn) {
   turn->clear();
-  const bool prompts = IsTerminal(STDIN_FILENO);
   for (bool more = true; more;) {
-    if (prompts) fmt::print("{} ", Green(turn->empty() ? ">" : "…", STDOUT_FILENO));
-    std::fflush(stdout);
     std::string line;
-    if (!std::getline(std::cin, line)) return !turn->empty();
+    if (!editor.Read(turn->empty() ? ">" : "…", &line)) return !turn->empty();
     more = line.ends_with('\\');
     if (more) line.back() = '\n';
     *turn += line;
   }
+  editor.Remember(*turn);
   return true;
+}
+
+// The message that a command sends to the inferlet, or nothing if there is no such command.
+std::optional<nlohmann::json> MessageOf(const std::string& turn, const std::string& system) {
+  const size_t space = turn.find(' ');
+  const std::string command = turn.substr(0, space);
+  const size_t start = turn.find_first_not_of(' ', space);
+  const std::string rest = start == std::string::npos ? "" : turn.substr(start);
+  using Json = nlohmann::json;
+  if (command == "/new") return Json{{"system", system}};
+  if (command == "/model") return Json{{"model", rest}};
+  if (command == "/tools" && rest.empty()) return Json{{"tools", nullptr}};
+  if (rest.empty()) return std::nullopt;
+  if (command == "/system") return Json{{"system", rest}};
+  if (command == "/save") return Json{{"save", rest}};
+  if (command == "/open") return Json{{"open", rest}};
+  if (command == "/tools") {
+    Json servers = Json::array();
+    std::istringstream words(rest == "off" ? "" : rest);
+    for (std::string word; words >> word;) servers.push_back(word);
+    return Json{{"tools", servers}};
+  }
+  return std::nullopt;
 }
 
 Result<std::string> ReadShipped(std::string_view file) {
@@ -120,6 +163,18 @@ Result<std::string> ReadShipped(std::string_view file) {
                 path.string());
   }
   return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+// The file of what was typed before. It is not kept where it cannot be private.
+std::string HistoryFile() {
+  const std::string home = HomeDir();
+  std::error_code error;
+  std::filesystem::create_directories(home, error);
+  const std::string file = home + "/chat_history";
+  const int made = open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  if (made < 0) return "";
+  close(made);
+  return file;
 }
 
 Result<int> ChatChecked(const ChatOptions& options) {
@@ -148,23 +203,29 @@ Result<int> ChatChecked(const ChatOptions& options) {
     return true;
   });
   if (IsTerminal(STDIN_FILENO)) fmt::print("{}", Dim("/help lists the commands\n", STDOUT_FILENO));
-  for (std::string turn; !screen->ended() && ReadTurn(&turn);) {
+  // What the inferlet has to answer before the next turn.
+  const auto ask = [&](const nlohmann::json& message) -> Status {
+    screen->BeginAnswer();
+    PIE_RETURN_IF_ERROR(send(message));
+    screen->AwaitAnswer();
+    return {};
+  };
+  LineEditor editor(HistoryFile());
+  std::string system = options.system;
+  for (std::string turn; !screen->ended() && ReadTurn(editor, &turn);) {
     if (turn.empty()) continue;
     if (turn == "/exit") break;
     if (turn == "/help") {
       fmt::print("{}", kHelp);
     } else if (turn == "/speed") {
       screen->ToggleSpeed();
-    } else if (turn == "/new") {
-      PIE_RETURN_IF_ERROR(send({{"system", options.system}}));
-    } else if (turn.starts_with("/system ")) {
-      PIE_RETURN_IF_ERROR(send({{"system", turn.substr(8)}}));
-    } else if (turn.starts_with('/')) {
-      fmt::print("unknown command {}; /help lists the commands\n", turn);
+    } else if (!turn.starts_with('/')) {
+      PIE_RETURN_IF_ERROR(ask({{"say", turn}}));
+    } else if (const auto message = MessageOf(turn, system)) {
+      if (message->contains("system")) system = (*message)["system"];
+      PIE_RETURN_IF_ERROR(ask(*message));
     } else {
-      screen->BeginAnswer();
-      PIE_RETURN_IF_ERROR(send({{"say", turn}}));
-      screen->AwaitAnswer();
+      fmt::print("unknown command {}; /help lists the commands\n", Harmless(turn));
     }
   }
   interrupts.WatchEach(nullptr);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/config_table.h"
+#include "cli/mcp_config.h"
 #include "cli/testing/script_file.h"
 
 namespace pie::cli {
@@ -244,6 +245,7 @@ Result<Config> ReadConfig(const std::string& given) {
                 runtime.Get("wasm_compiler")->source().begin.line);
   }
   config.runtime.quick_only = compiler == "quick";
+  config.mcp = PIE_TRY(ReadMcpServers(root, path));
   if (const toml::node* models = root.get("model")) {
     config.models = PIE_TRY(ReadModels(*models, path));
   }

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "host/limits.h"
+#include "host/mcp_pool.h"
 #include "sched/scheduler.h"
 #include "speech/script.h"
 #include "speech/turn_recorder.h"
@@ -55,6 +56,7 @@ struct Config {
   bool shared_prefixes = false;
   host::Limits limits;
   bool shared_topics = false;
+  std::vector<host::McpServerConfig> mcp;
   // This much of each model's KV memory is prefaulted in the background.
   uint64_t prefault_bytes = 0;
 };

@@ -53,6 +53,13 @@ constexpr std::string_view kKeys[] = {
     "runtime.http.max_request_mb",
     "runtime.http.max_response_mb",
     "runtime.http.timeout_secs",
+    "mcp.command",
+    "mcp.args",
+    "mcp.env",
+    "mcp.url",
+    "mcp.headers",
+    "mcp.users",
+    "mcp.timeout_secs",
     "model.name",
     "model.hf_repo",
     "model.driver.type",
@@ -151,17 +158,18 @@ bool IsConfigKey(std::string_view key) {
 Status CheckConfigKeys(const toml::table& root, const std::string& path) {
   for (const auto& [name, node] : root) {
     if (!IsTable(name.str())) return Unknown(name.str(), node, path);
-    const auto check_model = [&](const toml::node& model) -> Status {
-      return model.is_table() ? CheckTable(*model.as_table(), "model.", path) : Status();
+    const std::string prefix = std::string(name.str()) + ".";
+    const auto check_entry = [&](const toml::node& entry) -> Status {
+      return entry.is_table() ? CheckTable(*entry.as_table(), prefix, path) : Status();
     };
-    if (name.str() != "model") {
+    if (name.str() != "model" && name.str() != "mcp") {
       if (node.is_table()) {
-        PIE_RETURN_IF_ERROR(CheckTable(*node.as_table(), std::string(name.str()) + ".", path));
+        PIE_RETURN_IF_ERROR(CheckTable(*node.as_table(), prefix, path));
       }
     } else if (const toml::array* models = node.as_array()) {  // [[model]]
-      for (const toml::node& model : *models) PIE_RETURN_IF_ERROR(check_model(model));
-    } else if (const toml::table* named = node.as_table()) {  // [model.<name>]
-      for (const auto& [_, model] : *named) PIE_RETURN_IF_ERROR(check_model(model));
+      for (const toml::node& model : *models) PIE_RETURN_IF_ERROR(check_entry(model));
+    } else if (const toml::table* named = node.as_table()) {  // [model.<name>], [mcp.<name>]
+      for (const auto& [_, entry] : *named) PIE_RETURN_IF_ERROR(check_entry(entry));
     }
   }
   return {};

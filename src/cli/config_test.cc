@@ -254,6 +254,36 @@ TEST_F(ConfigTest, FoldersComeFromTheEnvironment) {
   for (const char* name : {"PIE_HOME", "XDG_CACHE_HOME", "TMPDIR"}) unsetenv(name);
 }
 
+TEST_F(ConfigTest, ReadsMcpServers) {
+  auto config = Read(R"(
+[mcp.oven]
+command = "python3"
+args = ["server.py", "-q"]
+env = { A = "b" }
+users = ["ada"]
+timeout_secs = 5
+
+[mcp.web]
+url = "http://127.0.0.1/mcp"
+headers = { X = "1" }
+)");
+  ASSERT_TRUE(config) << config.error().text;
+  ASSERT_EQ(config->mcp.size(), 2u);
+  const host::McpServerConfig& oven = config->mcp[0];
+  EXPECT_EQ(oven.name, "oven");
+  EXPECT_EQ(oven.command, (std::vector<std::string>{"python3", "server.py", "-q"}));
+  EXPECT_EQ(oven.env.at("A"), "b");
+  EXPECT_EQ(oven.users, std::vector<std::string>{"ada"});
+  EXPECT_EQ(oven.timeout_ms, 5'000u);
+  EXPECT_TRUE(config->mcp[1].command.empty());
+  EXPECT_EQ(config->mcp[1].url, "http://127.0.0.1/mcp");
+  EXPECT_EQ(config->mcp[1].headers.at("X"), "1");
+  EXPECT_EQ(ErrorOf("[mcp.x]\n"), ":1: mcp.x: set either command or url");
+  EXPECT_EQ(ErrorOf("mcp = 5\n"), ":1: write each MCP server as [mcp.<name>]");
+  EXPECT_EQ(ErrorOf("[mcp.x]\nusers = 5\nurl = \"http://x\""),
+            ":2: 'users' must be a list of texts in quotes");
+}
+
 TEST_F(ConfigTest, ReadsSnapshotsAndPrefixes) {
   auto config = Read("");
   ASSERT_TRUE(config);

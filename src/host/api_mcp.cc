@@ -4,14 +4,21 @@
 
 #include "host/api.h"
 #include "host/await.h"
-#include "host/mcp.h"
+#include "host/engine.h"
+#include "host/mcp_pool.h"
+#include "model/json_text.h"
 
 namespace pie::host {
 namespace {
 
-std::vector<std::string> NamesOf(Process& process) {
-  McpServers* servers = process.options().mcp.get();
-  return servers != nullptr ? servers->Names() : std::vector<std::string>();
+// Where a process finds its servers: with its client, then in the engine's configuration.
+std::vector<std::shared_ptr<McpServers>> SourcesOf(Process& process) {
+  std::vector<std::shared_ptr<McpServers>> sources;
+  if (process.options().mcp) sources.push_back(process.options().mcp);
+  if (McpPool* pool = process.engine().mcp()) {
+    sources.push_back(pool->Of(process.options().username));
+  }
+  return sources;
 }
 
 McpAnswer Refuse(int code, std::string message) {
@@ -44,12 +51,11 @@ Result<McpAnswer> AskByName(Process& process, uint32_t session, std::string_view
   if (wait.has_ticket) return Ask(process, session, method, {}, wait);
   nlohmann::json params = {{"name", name}};
   if (args.find_first_not_of(" \t\r\n") != std::string_view::npos) {
-    auto parsed = nlohmann::json::parse(args, nullptr, false);
-    if (!parsed.is_object() && !parsed.is_null()) {
-      return Refuse(kMcpInvalidParams,
-                    "mcp: the arguments must be the text of a JSON object, such as {\"x\": 1}");
+    if (args != "null") {
+      auto parsed = ParseJsonObject(args, "mcp: the arguments", kMcpJsonDepth);
+      if (!parsed) return Refuse(kMcpInvalidParams, parsed.error().text);
+      params["arguments"] = *std::move(parsed);
     }
-    if (parsed.is_object()) params["arguments"] = std::move(parsed);
   }
   return Ask(process, session, method, params.dump(), wait);
 }
@@ -57,24 +63,33 @@ Result<McpAnswer> AskByName(Process& process, uint32_t session, std::string_view
 }  // namespace
 
 Result<std::vector<std::string>> McpAvailableServers(Process& process) {
-  return NamesOf(process);
+  std::vector<std::string> names;
+  for (const auto& source : SourcesOf(process)) {
+    for (std::string& name : source->Names()) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+    }
+  }
+  return names;
 }
 
 Result<std::expected<uint32_t, McpError>> McpConnect(Process& process, std::string_view name) {
-  const std::vector<std::string> names = NamesOf(process);
-  if (std::ranges::find(names, name) == names.end()) {
-    std::string known;
+  std::string known;
+  for (const auto& source : SourcesOf(process)) {
+    const std::vector<std::string> names = source->Names();
+    if (std::ranges::find(names, name) != names.end()) {
+      return PIE_TRY(process.handles().mcp_sessions.Emplace(
+          McpSession{.servers = source, .server = std::string(name)}));
+    }
     for (const std::string& other : names) known += (known.empty() ? "" : ", ") + other;
-    return std::expected<uint32_t, McpError>(
-        std::unexpect,
-        McpError{
-            .code = kMcpServerNotFound,
-            .message = fmt::format("mcp: no server is named '{}'; {}", name.substr(0, 128),
-                                   known.empty() ? "the client of this inferlet has registered none"
-                                                 : "known: " + known)});
   }
-  return PIE_TRY(process.handles().mcp_sessions.Emplace(
-      McpSession{.servers = process.options().mcp, .server = std::string(name)}));
+  return std::expected<uint32_t, McpError>(
+      std::unexpect,
+      McpError{.code = kMcpServerNotFound,
+               .message = fmt::format(
+                   "mcp: no server is named '{}'; {}", name.substr(0, 128),
+                   known.empty() ? "the client of this inferlet has registered none, and the "
+                                   "engine's configuration has none for this user"
+                                 : "known: " + known)});
 }
 
 Result<McpAnswer> McpSessionListTools(Process& process, uint32_t session, Wait& wait) {

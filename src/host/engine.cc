@@ -72,6 +72,9 @@ Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
   if (engine->options_.allow_fs) {
     PIE_RETURN_IF_ERROR(MakePrivateFolder(engine->options_.scratch_root));
   }
+  if (!engine->options_.mcp.empty()) {
+    engine->mcp_ = PIE_TRY(McpPool::Start(engine->options_.mcp, engine->options_.limits));
+  }
   engine->runtime_ = PIE_TRY(wasm::Runtime::Start(engine->options_.runtime));
   for (LoadedModel& loaded : engine->options_.models) {
     loaded.scheduler->SetMeanwhile(std::make_shared<GuestsMeanwhile>(engine->runtime_->turns()));

@@ -22,6 +22,7 @@
 #include "host/hub.h"
 #include "host/limits.h"
 #include "host/manifest.h"
+#include "host/mcp_pool.h"
 #include "host/pending.h"
 #include "host/places.h"
 #include "host/process.h"
@@ -55,6 +56,7 @@ struct EngineOptions {
   std::string snapshot_root;     // where contexts are saved; empty = in memory, for this run only
   bool shared_prefixes = false;  // equal beginnings are shared by all users, not by each alone
   std::string data_root;  // below which users have a /data that stays; empty = they have none
+  std::vector<McpServerConfig> mcp;  // servers of the configuration
 };
 
 // A moment's counts; all zero but for snapshots when nothing runs.
@@ -130,6 +132,8 @@ class Engine {
   Hub& hub() { return hub_; }
   Snapshots& snapshots() { return *snapshots_; }
   Adapters& adapters() { return *adapters_; }
+  // The MCP servers of the configuration; null: there are none.
+  McpPool* mcp() { return mcp_.get(); }
   // Its threads read and delete files for guests.
   WorkQueue& file_work() { return file_work_; }
   // Its threads check and compile grammars.
@@ -179,6 +183,7 @@ class Engine {
   Hub hub_;
   std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<Adapters> adapters_;
+  std::shared_ptr<McpPool> mcp_;
   const std::shared_ptr<PaceMetrics> pace_ = std::make_shared<PaceMetrics>();
 
   std::mutex mutex_;

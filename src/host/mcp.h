@@ -1,5 +1,6 @@
 // McpServers: the MCP servers that a process can reach, and how it asks them. A process has those
-// of the client that is attached to it (server/mcp_relay.h) and passes them on to its children.
+// of the client that is attached to it (server/mcp_relay.h), which it passes on to its children,
+// and those of the engine's configuration (host/mcp_pool.h).
 #pragma once
 
 #include <expected>
@@ -21,6 +22,9 @@ inline constexpr int kMcpUnreachable = -32000;     // the server did not answer
 inline constexpr int kMcpServerNotFound = -32001;  // no server of this name
 inline constexpr int kMcpTimeout = -32003;
 
+// How deeply the JSON of arguments and errors may be nested: the JSON library recurses.
+inline constexpr uint32_t kMcpJsonDepth = 128;
+
 using McpAnswer = std::expected<std::string, McpError>;  // the JSON of a result, or an error
 
 // One request of a process.
@@ -30,6 +34,9 @@ struct McpRequest {
   std::string_view method;  // of the protocol: "tools/list", …
   std::string_view params;  // a JSON object
 };
+
+// The error that a text reports: a JSON-RPC error as JSON, or a plain text.
+McpError McpErrorFrom(std::string_view text);
 
 class McpServers {
  public:

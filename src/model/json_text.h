@@ -1,5 +1,5 @@
-// Parses JSON from untrusted files. Only for the sources of this folder: headers that other folders
-// include do not expose the JSON library.
+// Parses JSON from untrusted files and peers. Only for sources: headers that other folders include
+// do not expose the JSON library.
 #pragma once
 
 #include <cstdint>

@@ -67,11 +67,13 @@ std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, cons
     if (!MayUpgrade(service, asked.origin, asked.host)) {
       return Refusal(403, "permission_error", "web pages of other origins may not ask this server");
     }
-    const auto user = service.auth.UserOf(BearerOf(asked.authorization));
+    const std::string_view bearer = BearerOf(asked.authorization);
+    const auto user = service.auth.UserOf(bearer.empty() ? asked.api_key : bearer);
     if (!user) {
-      return Refusal(401, "authentication_error",
-                     "this route needs an API key: Authorization: Bearer <key>. Make one with "
-                     "`pie auth token create USER`");
+      return Refusal(
+          401, "authentication_error",
+          "this route needs an API key: Authorization: Bearer <key>, or x-api-key: <key>. "
+          "Make one with `pie auth token create USER`");
     }
     call.username = *user;
   }

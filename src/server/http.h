@@ -43,6 +43,7 @@ inline constexpr std::array kHttpRoutes = {
 // What the routes know of a request: the first line, and the values of some headers, or empty.
 struct Asked {
   std::string_view method, target, authorization, origin, host, if_none_match;
+  std::string_view api_key = {};  // x-api-key, as clients of the Anthropic API send it
 };
 
 // A daemon's port: every request on it goes to one inferlet, on behalf of the user who opened it.

@@ -1,6 +1,5 @@
 #include "server/mcp_relay.h"
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "server/codec.h"
@@ -11,20 +10,6 @@ namespace {
 
 host::McpAnswer Refuse(int code, std::string message) {
   return std::unexpected(host::McpError{.code = code, .message = std::move(message)});
-}
-
-// The error that a client reports: a JSON-RPC error as JSON, or a plain text.
-host::McpError ErrorFrom(std::string_view result) {
-  constexpr size_t kMostMessageBytes = 64ull << 10;
-  const auto json = nlohmann::json::parse(result, nullptr, false);
-  if (json.is_object() && json.contains("message") && json["message"].is_string()) {
-    host::McpError error{.code = host::kMcpUnreachable, .message = json["message"]};
-    if (json.contains("code") && json["code"].is_number_integer()) error.code = json["code"];
-    if (json.contains("data") && !json["data"].is_null()) error.data = json["data"].dump();
-    return error;
-  }
-  return {.code = host::kMcpUnreachable,
-          .message = std::string(result.substr(0, kMostMessageBytes))};
 }
 
 }  // namespace
@@ -109,7 +94,7 @@ void McpRelay::Answer(uint32_t corr_id, bool ok, std::string_view result) {
                            result.size(), limits_.max_mcp_result_bytes >> 20)));
   }
   if (ok) return pending->Set(host::McpAnswer(std::string(result)));
-  pending->Set(host::McpAnswer(std::unexpect, ErrorFrom(result)));
+  pending->Set(host::McpAnswer(std::unexpect, host::McpErrorFrom(result)));
 }
 
 void McpRelay::Expire(Time now) {

@@ -55,6 +55,15 @@ TEST_F(McpRelayTest, ARequestIsSentAndAnswered) {
   relay.Answer(sent["corr_id"], true, "{}");  // a second answer is dropped
 }
 
+TEST_F(McpRelayTest, AnErrorThatIsNestedDeeplyIsText) {
+  const auto pending = Ask();
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  relay.Answer(Sent()["corr_id"], false, R"({"message": "no", "data": )" + deep + "}");
+  const host::McpError error = ErrorOf(*pending);
+  EXPECT_EQ(error.code, host::kMcpUnreachable);
+  EXPECT_LE(error.message.size(), 64u << 10);
+}
+
 TEST_F(McpRelayTest, ErrorsOfAClientMayBeJsonOrText) {
   const auto first = Ask();
   relay.Answer(Sent()["corr_id"], false, R"({"code": 7, "message": "no", "data": [1]})");

@@ -24,7 +24,8 @@ using Tls = beast::ssl_stream<beast::tcp_stream>;
 
 constexpr size_t kKeptBufferBytes = 64ull << 10;  // a larger buffer is freed after each message
 constexpr size_t kReadBytes = 256ull << 10;       // of a message at a time
-constexpr size_t kMostReasonBytes = 120;          // limit of a close frame
+constexpr std::string_view kApiKey = "x-api-key";
+constexpr size_t kMostReasonBytes = 120;  // limit of a close frame
 
 template <class Stream>
 class SocketOn final : public Socket,
@@ -118,7 +119,8 @@ class SocketOn final : public Socket,
                 .authorization = Text(request[http::field::authorization]),
                 .origin = Text(request[http::field::origin]),
                 .host = Text(request[http::field::host]),
-                .if_none_match = Text(request[http::field::if_none_match])};
+                .if_none_match = Text(request[http::field::if_none_match]),
+                .api_key = Text(request[kApiKey])};
     auto to_serve = FindCall(service_, door_.get(), asked);
     if (const auto* refused = std::get_if<HttpAnswer>(&to_serve)) return Refuse(*parser, *refused);
     Call& call = std::get<Call>(to_serve);
@@ -163,7 +165,8 @@ class SocketOn final : public Socket,
   void Serve(const std::shared_ptr<Parser>& parser, Call call) {
     for (const auto& field : parser->get()) {
       // A user's key is for this server. It is not passed on to an inferlet of another user.
-      const bool is_key = field.name() == http::field::authorization;
+      const bool is_key = field.name() == http::field::authorization ||
+                          beast::iequals(field.name_string(), kApiKey);
       if (is_key && !door_ && service_.auth.enabled()) continue;
       call.headers.append(Text(field.name_string())).append(":");
       call.headers.append(Text(field.value())).append("\n");

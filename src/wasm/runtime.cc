@@ -1,27 +1,11 @@
 #include "wasm/runtime.h"
 
+#include "wasm/error_text.h"
 #include "wasm/guest_call.h"
 #include "wasm/text.h"
 
 namespace pie::wasm {
 namespace {
-
-// Receives the text of an error of the bridge.
-class ErrorText {
- public:
-  ErrorText() : out_(pie_bridge::pie_out_new()) {}
-  ~ErrorText() { pie_bridge::pie_out_free(out_); }
-  ErrorText(const ErrorText&) = delete;
-  ErrorText& operator=(const ErrorText&) = delete;
-  pie_bridge::Out* get() { return out_; }
-  std::string text() const {
-    std::string text(View(pie_bridge::pie_out_read(out_)));
-    return text.empty() ? "the WebAssembly runtime failed (a bug in Pie)" : text;
-  }
-
- private:
-  pie_bridge::Out* out_;
-};
 
 void OnOutput(void* guest, bool is_stderr, pie_bridge::Str bytes) {
   const GuestCall call(guest);

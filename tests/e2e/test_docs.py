@@ -188,6 +188,14 @@ def test_config_keys_are_those_that_are_read():
     assert shown == read
 
 
+def test_mcp_config_keys_are_those_that_are_read():
+    read = set(re.findall(r'\.Read\("(\w+)"', text_of("src/cli/mcp_config.cc")))
+    shown = tomllib.loads(
+        marked("docs/guide/mcp.md", "mcp config").replace("```toml", "").replace("```", "")
+    )
+    assert {key for server in shown["mcp"].values() for key in server} == read
+
+
 def test_server_config_keys_are_those_that_are_read():
     read = set(re.findall(r'\.Read\("(\w+)"', text_of("src/cli/server_config.cc")))
     shown = tomllib.loads(

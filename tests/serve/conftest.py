@@ -110,3 +110,18 @@ async def session_client(server: Serving, user: str = "ada") -> RawClient:
     if installed != "true":
         await client.install(component("serve-session-rust"), SESSION_MANIFEST)
     return client
+
+
+@pytest.fixture(scope="module")
+def api(start) -> Serving:
+    """A server with the inferlet of the OpenAI API."""
+    serving = start()
+    manifest = (ROOT / "inferlets/openai/Pie.toml").read_text()
+
+    async def install():
+        async with await RawClient.connect(serving.uri) as client:
+            if await client.ask("check_program", name="openai", version="0.1.0") != "true":
+                await client.install(component("openai"), manifest)
+
+    asyncio.run(install())
+    return serving

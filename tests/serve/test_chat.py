@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import pty
+import re
+import select
 import signal
 import subprocess
+import sys
+import time
 
 import configuration
-from conftest import PIE
+from conftest import PIE, ROOT
 from raw_client import LIMIT_S
 
 
-def start(home, *flags: str) -> subprocess.Popen:
-    configuration.write(home, "")
+def start(home, *flags: str, config: str = "") -> subprocess.Popen:
+    configuration.write(home, config)
     return subprocess.Popen(
         [PIE, "chat", "--dummy", *flags],
         env={**os.environ, "PIE_HOME": str(home)},
@@ -54,3 +59,105 @@ def test_ctrl_c_without_an_answer_leaves(tmp_path):
         assert chat.poll() is None
     chat.send_signal(signal.SIGINT)
     assert chat.wait(LIMIT_S) == 130
+
+
+def test_conversations_are_saved_and_opened(tmp_path):
+    chat = start(tmp_path, "--speed")
+    said, errors = chat.communicate("Hello\n/save pies\n/new\n/open pies\nMore\n/save\n", LIMIT_S)
+    assert chat.returncode == 0, errors
+    assert "saved as pies" in said and "a new conversation" in said
+    (tokens,) = re.findall(r"pies goes on: (\d+) tokens", said)
+    assert int(tokens) > 0 and said.count(" tokens, ") == 2
+    assert "unknown command /save" in said  # it needs a name
+    again = start(tmp_path)
+    said, errors = again.communicate("/open pies\n/open nothing\nHello\n", LIMIT_S)
+    assert again.returncode == 0, errors
+    assert f"pies goes on: {tokens} tokens" in said and "nothing" in said
+
+
+def test_models(tmp_path):
+    chat = start(tmp_path)
+    said, errors = chat.communicate("/model\n/model nothing\n/model default\nHello\n", LIMIT_S)
+    assert chat.returncode == 0, errors
+    assert "models: default; this is default" in said
+    assert "nothing" in said and "a new conversation with default" in said
+
+
+KITCHEN = f"""
+[mcp.kitchen]
+command = "{sys.executable}"
+args = ["{ROOT / "inferlets/agent/kitchen.py"}"]
+"""
+
+
+def test_tools_of_the_configuration(tmp_path):
+    chat = start(tmp_path, "--speed", config=KITCHEN)
+    typed = "/tools\n/tools nothing\n/tools kitchen\nHello\n/tools off\n"
+    said, errors = chat.communicate(typed, LIMIT_S)
+    assert chat.returncode == 0, errors
+    assert "kitchen: price, order" in said
+    assert "no server is named 'nothing'" in said
+    assert "a new conversation with 2 tools" in said and "with 0 tools" in said
+    assert said.count(" tokens, ") == 1
+    chat = start(tmp_path / "other")
+    said, _ = chat.communicate("/tools\n", LIMIT_S)
+    assert "there are no MCP servers" in said
+
+
+class Terminal:
+    """`pie chat` on a terminal, as a person sees it."""
+
+    def __init__(self, home) -> None:
+        configuration.write(home, "")
+        self.shown = ""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            env = {**os.environ, "PIE_HOME": str(home), "TERM": "xterm"}
+            os.execve(PIE, [PIE, "chat", "--dummy", "--speed"], env)
+
+    def type(self, keys: str) -> None:
+        os.write(self.fd, keys.encode())
+
+    def until(self, pattern: str, times: int = 1) -> None:
+        end = time.monotonic() + LIMIT_S
+        while len(re.findall(pattern, self.shown)) < times:
+            assert time.monotonic() < end, self.shown
+            if select.select([self.fd], [], [], 1)[0]:
+                self.shown += os.read(self.fd, 65536).decode(errors="replace")
+
+    def leave(self) -> int:
+        self.type("/exit\r")
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(status)
+
+
+def test_editing_and_history_on_a_terminal(tmp_path):
+    terminal = Terminal(tmp_path)
+    terminal.until("lists the commands")
+    # Three times left, Backspace, right, two letters, left, Delete, and to the end: "world".
+    terminal.type("wrold\x1b[D\x1b[D\x1b[D\x7f\x1b[CrX\x1b[D\x1b[3~\x05\r")
+    terminal.until(r"tokens/s")
+    terminal.type("Grüße\x01/bad \x0b\r")  # Ctrl-A and Ctrl-K leave "/bad "
+    terminal.until("unknown command")
+    terminal.type("dropped\x03")
+    terminal.until(r"\^C")
+    terminal.type("\x1b[A\x1b[A\x1b[A\x1b[B\r")  # up to "world", past the first line, and down
+    terminal.until("unknown command", times=2)
+    assert terminal.leave() == 0
+    kept = (tmp_path / "chat_history").read_text().splitlines()
+    assert kept[:2] == ["world", "/bad "] and kept[-1] == "/exit"
+    assert "dropped" not in kept
+    assert (tmp_path / "chat_history").stat().st_mode & 0o077 == 0
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_program(tmp_path):
+    terminal = Terminal(tmp_path)
+    terminal.until("lists the commands")
+    terminal.type("Tell me everything\r")
+    time.sleep(0.5)  # the answer is under way
+    terminal.type("\x03")
+    terminal.until("tokens/s")
+    terminal.type("Again\r")
+    terminal.until("tokens/s", times=2)
+    assert terminal.leave() == 0

@@ -330,6 +330,8 @@ def test_with_authentication_a_route_needs_a_key(start):
     assert about(None)[0] == 401 and about("pie-wrong")[0] == 401 and about(serving.token)[0] == 404
     # The key's user is known; the program is not installed.
     assert about(key)[0] == 404
+    assert ask(serving.port, "GET", "/apps/http-echo/about", **{"x-api-key": key})[0] == 404
+    assert ask(serving.port, "GET", "/apps/http-echo/about", **{"x-api-key": "pie-x"})[0] == 401
     assert "laptop" in token("list") and key not in token("list")
     assert token("revoke", "laptop") == "revoked"
     assert about(key)[0] == 401

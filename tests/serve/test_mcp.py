@@ -244,37 +244,55 @@ def test_the_javascript_client(server, on, tmp_path):
     assert refused.startswith("true cannot start the MCP server 'x'")
 
 
-@pytest.mark.xfail(
-    run=False, reason="the driver does not answer the step `result`; not understood yet"
-)
-def test_the_rust_client(server, on, tmp_path):
+def driver_of(client: str) -> str:
+    """The conformance driver of a client."""
+    if client == "rust":
+        return os.environ.get("PIE_RUST_DRIVER") or str(build_clients.rust())
+    return str(build_clients.cpp()) + client.removeprefix("cpp")
+
+
+@pytest.mark.parametrize("client", ["rust", "cpp", "cpp-async"])
+def test_the_clients_with_a_driver(server, on, tmp_path, client):
     async def install():
-        client, _ = await installed(server)
-        await client.close()
+        installer, _ = await installed(server)
+        await installer.close()
 
     on(install())
     calls = [["call", "oven", "add", '{"a": 2, "b": 40}'], ["call", "oven", "die", "{}"]]
     calls.append(["call", "oven", "add", '{"a": 1, "b": 1}'])
+    calls.append(["call", "oven", "repeat", '{"text": "x", "times": 9000000}'])
+    calls.append(["read", "oven", "notes://today"])
     driver = subprocess.Popen(
-        [os.environ.get("PIE_RUST_DRIVER") or build_clients.rust(), tmp_path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [driver_of(client), tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
 
     def do(op: str, **fields: object) -> dict:
-        driver.stdin.write(json.dumps({"id": 1, "op": op, "client": "c", **fields}) + "\n")
+        driver.stdin.write(json.dumps({"id": 1, "op": op, **fields}) + "\n")
         driver.stdin.flush()
-        return json.loads(driver.stdout.readline())
+        line = driver.stdout.readline()
+        assert line, f"the driver ended at the step {op}"
+        return json.loads(line)
 
-    assert "error" not in do("connect", uri=server.uri, username="ada", timeout=LIMIT_S)
-    assert "error" not in do("register_mcp", name="oven", command=COMMAND, args=SERVER)
-    do("launch", program="mcp-calls@0.1.0", input={"calls": calls}, process="p")
-    added, died, again = json.loads(do("result", process="p")["ok"])
+    def refused(command: str) -> str:
+        answer = do("register_mcp", client="c", name="x", command=command, args=[])
+        return answer["error"]["message"]
+
+    uri, limit = server.uri, LIMIT_S
+    assert "error" not in do("connect", client="c", uri=uri, username="ada", timeout=limit)
+    offer = {"client": "c", "name": "oven", "command": COMMAND, "args": SERVER}
+    assert "error" not in do("register_mcp", **offer)
+    # A second server of the same name takes the place of the first.
+    assert "error" not in do("register_mcp", **offer)
+    assert "error" not in do("reconnect", client="c")
+    do("launch", client="c", program="mcp-calls@0.1.0", input={"calls": calls}, process="p")
+    added, died, again, long, read = json.loads(do("result", process="p")["ok"])
     assert json.loads(added)["content"][0]["text"] == "42"
     assert "is not running: it has ended" in died
     assert json.loads(again)["content"][0]["text"] == "2"
-    refused = do("register_mcp", name="x", command="/no/such/program", args=[])
-    assert "cannot start the MCP server 'x'" in refused["error"]["message"]
+    assert "a line of more than 8 MiB" in long
+    assert json.loads(read)["contents"][0]["text"] == "Grüße aus dem Ofen"
+    assert "cannot start the MCP server 'x'" in refused("/no/such/program")
+    assert "is not running: it has ended" in refused("true")
+    do("close", client="c")
     driver.stdin.close()
     assert driver.wait(LIMIT_S) == 0

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import subprocess
 
 import httpx2 as httpx
 import openai
 import pytest
-from conftest import ROOT, component
-from raw_client import RawClient
+from conftest import ROOT
 
-MANIFEST = (ROOT / "inferlets/openai/Pie.toml").read_text()
+from bakery.toolchain import cache_dir
+
 CHAT = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Hello"}]
-
-
-@pytest.fixture(scope="module")
-def api(start):
-    serving = start()
-
-    async def install():
-        async with await RawClient.connect(serving.uri) as client:
-            if await client.ask("check_program", name="openai", version="0.1.0") != "true":
-                await client.install(component("openai"), MANIFEST)
-
-    asyncio.run(install())
-    return serving
 
 
 @pytest.fixture(scope="module")
@@ -236,8 +225,10 @@ def test_a_conversation_goes_on(client, model):
         ({"stop": ["a"] * 5}, "stop"),
         ({"top_logprobs": 2}, "top_logprobs"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
-        ({"presence_penalty": 1}, "presence_penalty"),
-        ({"logit_bias": {"5": 3}}, "logit_bias"),
+        ({"presence_penalty": 3}, "presence_penalty"),
+        ({"logit_bias": {"5": 101}}, "logit_bias"),
+        ({"logit_bias": {"x": 1}}, "logit_bias"),
+        ({"logit_bias": {"5": 1}, "response_format": {"type": "json_object"}}, "logit_bias"),
         ({"unheard_of": 1}, "unheard_of"),
     ],
 )
@@ -251,15 +242,189 @@ def test_bad_parameters(client, model, change, param):
     assert refused.value.type == "invalid_request_error"
 
 
+def test_biases_and_penalties(client, model):
+    def tokens(limit: int, **more) -> list[str]:
+        answer = client.chat.completions.create(
+            model=model, messages=CHAT, max_tokens=limit, logprobs=True, seed=5, **more
+        )
+        return [token.token for token in answer.choices[0].logprobs.content]
+
+    # A large bias decides, whatever the temperature.
+    (first,) = set(tokens(12, temperature=1, logit_bias={"100": 90}))
+    (other,) = set(tokens(12, temperature=1, logit_bias={"101": 90}))
+    assert first != other
+    small = tokens(12, temperature=1, logit_bias={"100": 0.5})
+    assert small == tokens(12, temperature=1, logit_bias={"100": 0.5})  # by the seed
+    # A penalty takes the preference away, bit by bit.
+    said = tokens(60, temperature=0, logit_bias={"100": 40}, frequency_penalty=2)
+    assert said[0] == first and said.count(first) < 60
+    stream = client.chat.completions.create(
+        model=model, messages=CHAT, max_tokens=4, logit_bias={"100": 90}, stream=True
+    )
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+    assert text == first * 4
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_tools_that_the_model_need_not_call(client, model, stream):
+    """With `auto`, the text of an answer without a call comes as it is made."""
+    asked = {"model": model, "messages": CHAT, "tools": [WEATHER], "max_tokens": 40}
+    answer = client.chat.completions.create(**asked, temperature=0, stream=stream)
+    if not stream:
+        assert answer.choices[0].finish_reason in ("stop", "length", "tool_calls")
+        return
+    chunks = [chunk.choices[0] for chunk in answer]
+    said = [chunk.delta.content for chunk in chunks if chunk.delta.content]
+    assert len(said) > 3  # and not in one piece at the end
+    whole = client.chat.completions.create(**asked, temperature=0).choices[0].message.content
+    assert "".join(said) == whole
+
+
+RESPONSE_TOOL = {"type": "function", "name": "weather", "parameters": CITY, "strict": True}
+
+
+def test_responses(client, model):
+    answer = client.responses.create(
+        model=model, input="Hello", instructions="Be brief.", max_output_tokens=8, temperature=0
+    )
+    assert answer.object == "response" and answer.output_text
+    assert answer.status in ("completed", "incomplete")
+    assert answer.usage.input_tokens > 0 and 0 < answer.usage.output_tokens <= 8
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
+    same = client.chat.completions.create(
+        model=model, messages=chat, max_tokens=8, temperature=0
+    ).choices[0]
+    assert answer.output_text == same.message.content
+    assert (answer.status == "incomplete") == (same.finish_reason == "length")
+    history = [
+        {"role": "user", "content": [{"type": "input_text", "text": "Hello"}]},
+        *(item.model_dump() for item in answer.output),
+        {"role": "user", "content": "And then?"},
+    ]
+    assert client.responses.create(model=model, input=history, max_output_tokens=4).output
+
+
+def test_a_stream_of_responses(client, model):
+    asked = {"model": model, "input": "Hello", "max_output_tokens": 12, "temperature": 0}
+    whole = client.responses.create(**asked)
+    events = list(client.responses.create(**asked, stream=True))
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    kinds = [event.type for event in events]
+    assert kinds[:2] == ["response.created", "response.in_progress"]
+    assert kinds[-1] == f"response.{whole.status}"
+    deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
+    assert "".join(deltas) == whole.output_text
+    assert events[-1].response.output_text == whole.output_text
+    with client.responses.stream(**asked) as stream:  # the package puts the events together
+        assert stream.get_final_response().output_text == whole.output_text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_responses_with_tools(client, model, stream):
+    asked = {"model": model, "tools": [RESPONSE_TOOL], "tool_choice": "required"}
+    answer = client.responses.create(input="Hello", **asked, stream=stream)
+    if stream:
+        events = list(answer)
+        answer = events[-1].response
+        done = next(e for e in events if e.type == "response.function_call_arguments.done")
+        assert done.arguments == answer.output[0].arguments
+    (call,) = answer.output
+    assert call.type == "function_call" and call.name == "weather"
+    assert json.loads(call.arguments)["city"] in ("Seoul", "Oslo")
+    history = [
+        {"role": "user", "content": "Hello"},
+        call.model_dump(),
+        {"type": "function_call_output", "call_id": call.call_id, "output": "3 degrees"},
+    ]
+    after = client.responses.create(model=model, input=history, max_output_tokens=4)
+    assert after.output_text
+
+
+def test_responses_as_json(client, model):
+    form = {"format": {"type": "json_schema", "name": "city", "schema": CITY}}
+    answer = client.responses.create(model=model, input="Hello", text=form, max_output_tokens=200)
+    assert json.loads(answer.output_text)["city"] in ("Seoul", "Oslo")
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"input": 5}, "input"),
+        ({"input": []}, "input"),
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0]"),
+        ({"max_output_tokens": 0}, "max_output_tokens"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"background": True}, "background"),
+        ({"tools": [{"type": "web_search"}]}, "tools"),
+        ({"text": {"format": {"type": "poem"}}}, "text.format"),
+    ],
+)
+def test_bad_responses(client, model, change, param):
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.responses.create(**{"model": model, "input": "Hello", **change})
+    assert refused.value.param == param
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.responses.create(model=model, input="x", extra_body={"unheard_of": 1})
+    assert refused.value.code == "unknown_parameter"
+
+
+NODE = """
+import OpenAI from '%s';
+const client = new OpenAI({ baseURL: process.argv[2], apiKey: 'unused', maxRetries: 0 });
+const model = (await client.models.list()).data[0].id;
+const messages = [{ role: 'user', content: 'Hello' }];
+const asked = { model, messages, max_tokens: 8, temperature: 0 };
+const whole = await client.chat.completions.create(asked);
+let streamed = '';
+for await (const chunk of await client.chat.completions.create({ ...asked, stream: true })) {
+  streamed += chunk.choices[0].delta.content ?? '';
+}
+const given = { model, input: 'Hello', max_output_tokens: 8, temperature: 0 };
+const response = await client.responses.create(given);
+let events = '';
+for await (const event of await client.responses.create({ ...given, stream: true })) {
+  if (event.type === 'response.output_text.delta') events += event.delta;
+}
+let refused = '';
+try {
+  await client.chat.completions.create({ ...asked, model: 'gpt-9' });
+} catch (error) {
+  refused = `${error instanceof OpenAI.NotFoundError} ${error.code}`;
+}
+const said = whole.choices[0].message.content;
+console.log(JSON.stringify({ said, streamed, response: response.output_text, events, refused }));
+"""
+
+
+def test_the_node_package(api, tmp_path):
+    lock = (ROOT / "tests/serve/node/package-lock.json").read_bytes()
+    modules = cache_dir(f"test-js-{hashlib.sha256(lock).hexdigest()[:16]}") / "node_modules"
+    assert modules.is_dir(), "the packages of tests/serve/node are missing: make setup-test"
+    script = tmp_path / "ask.mjs"
+    script.write_text(NODE % (modules / "openai/index.mjs"))
+    done = subprocess.run(
+        ["node", script, f"http://127.0.0.1:{api.port}/v1"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    said = json.loads(done.stdout)
+    assert said["said"] and said["streamed"] == said["said"]
+    assert said["response"] == said["said"] == said["events"]
+    assert said["refused"] == "true model_not_found"
+
+
 def test_errors_of_the_route(api, client):
     base = f"http://127.0.0.1:{api.port}/v1"
     with pytest.raises(openai.NotFoundError) as refused:
         client.chat.completions.create(model="gpt-9", messages=CHAT)
     assert refused.value.code == "model_not_found"
-    for body in (b"", b"[]", b"{", b"\xff\xfe", b'{"model": 5}'):
-        answer = httpx.post(f"{base}/chat/completions", content=body)
-        assert answer.status_code == 400, body
-        assert answer.json()["error"]["type"] == "invalid_request_error"
+    for route in ("chat/completions", "completions", "responses"):
+        for body in (b"", b"[]", b"{", b"\xff\xfe", b'{"model": 5}'):
+            answer = httpx.post(f"{base}/{route}", content=body)
+            assert answer.status_code == 400, (route, body)
+            assert answer.json()["error"]["type"] == "invalid_request_error"
     assert httpx.get(f"{base}/chat/completions").status_code == 405
     assert httpx.get(f"{base}/nowhere").status_code == 404
 

@@ -56,8 +56,6 @@ pub struct HttpPolicy {
     max_request_bytes: u64,
     max_response_bytes: u64,
     timeout: Duration,
-    /// Made for the first guest that needs it: reading the system's certificates takes milliseconds.
-    tls: OnceCell<TlsConnector>,
 }
 
 impl HttpPolicy {
@@ -70,23 +68,7 @@ impl HttpPolicy {
             max_request_bytes: config.max_request_bytes,
             max_response_bytes: config.max_response_bytes,
             timeout: Duration::from_millis(config.timeout_ms),
-            tls: OnceCell::new(),
         })
-    }
-
-    async fn tls(&self) -> Result<&TlsConnector, Error> {
-        let make = || async {
-            let roots = tokio::task::spawn_blocking(system_roots);
-            let roots = roots.await.map_err(|_| Error::ConfigurationError)?;
-            let provider = Arc::new(ring::default_provider());
-            let config = ClientConfig::builder_with_provider(provider)
-                .with_safe_default_protocol_versions()
-                .map_err(|_| Error::ConfigurationError)?
-                .with_root_certificates(roots)
-                .with_no_client_auth();
-            Ok(TlsConnector::from(Arc::new(config)))
-        };
-        self.tls.get_or_try_init(make).await
     }
 
     /// Resolves the host, and connects to the first of its addresses that the list allows and that answers.
@@ -118,6 +100,23 @@ impl HttpPolicy {
         }
         Err(problem)
     }
+}
+
+/// TLS with the system's certificates. It is made once, for whoever needs it first: reading them takes milliseconds.
+pub async fn system_tls() -> Result<&'static TlsConnector, Error> {
+    static TLS: OnceCell<TlsConnector> = OnceCell::const_new();
+    let make = || async {
+        let roots = tokio::task::spawn_blocking(system_roots);
+        let roots = roots.await.map_err(|_| Error::ConfigurationError)?;
+        let provider = Arc::new(ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|_| Error::ConfigurationError)?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(TlsConnector::from(Arc::new(config)))
+    };
+    TLS.get_or_try_init(make).await
 }
 
 fn system_roots() -> RootCertStore {
@@ -222,7 +221,7 @@ async fn send(
         let name = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(name.to_string());
         let name = name.map_err(|_| Error::HttpRequestUriInvalid)?;
-        let stream = policy.tls().await?.connect(name, stream).await;
+        let stream = system_tls().await?.connect(name, stream).await;
         Ok(Box::new(stream.map_err(Error::Tls)?) as Box<dyn Stream>)
     };
     let stream = timeout_at(until(options.connect_timeout), connecting)

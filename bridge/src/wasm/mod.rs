@@ -4,7 +4,7 @@ mod cache;
 mod cpu;
 mod http_allow;
 mod http_in;
-mod http_out;
+pub mod http_out;
 mod instance;
 mod program;
 mod quota;

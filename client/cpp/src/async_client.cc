@@ -143,13 +143,16 @@ asio::awaitable<void> Client::LaunchDaemon(std::string_view inferlet, uint16_t p
                    {{"inferlet", inferlet}, {"port", port}, {"input", TextOf(input)}});
 }
 
-asio::awaitable<void> Client::RegisterMcpServer(std::string_view, std::string_view,
-                                                std::optional<std::string>,
-                                                std::vector<std::string>,
-                                                std::optional<std::string>) {
-  throw Error(
-      "the C++ client runs no MCP servers yet; register the server with the Python, JavaScript or "
-      "Rust client");
+asio::awaitable<void> Client::RegisterMcpServer(std::string_view name, std::string_view transport,
+                                                std::optional<std::string> command,
+                                                std::vector<std::string> args,
+                                                std::optional<std::string> /*url*/) {
+  if (transport != "stdio" || !command) {
+    throw Error("transport '" + std::string(transport) +
+                "': this client runs servers of the transport 'stdio', which need a command");
+  }
+  args.insert(args.begin(), *std::move(command));
+  return core_->RegisterMcp(std::string(name), std::move(args));
 }
 
 // --- the rest

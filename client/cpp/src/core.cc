@@ -47,8 +47,14 @@ asio::awaitable<void> Core::CloseHere() {
   if (socket) co_await socket->Close();
 }
 
+asio::awaitable<void> Core::CloseAll() {
+  co_await CloseHere();
+  const McpServers servers = std::exchange(mcp_, {});
+  for (const auto& [name, server] : servers) co_await server->Stop();
+}
+
 void Core::Leave() {
-  if (strand_) asio::co_spawn(*strand_, Keep(shared_from_this(), CloseHere()), asio::detached);
+  if (strand_) asio::co_spawn(*strand_, Keep(shared_from_this(), CloseAll()), asio::detached);
 }
 
 asio::awaitable<void> Core::ReconnectHere() {
@@ -66,6 +72,8 @@ asio::awaitable<void> Core::ReconnectHere() {
     co_await pause.async_wait(asio::use_awaitable);
   }
   if (login_) co_await Identify(*login_);
+  const McpServers servers = mcp_;
+  for (const auto& [name, server] : servers) co_await OfferMcp(name);
   for (const auto& mailbox : inbox_.mailboxes()) {
     Json fields = {{"process_id", mailbox->id}};
     if (mailbox->seen) fields["seen"] = *mailbox->seen;
@@ -178,6 +186,32 @@ asio::awaitable<void> Core::UploadChunks(std::string type, Json fields, std::str
   co_await Finish(pending, limit);
 }
 
+// --- MCP servers
+
+asio::awaitable<void> Core::RegisterMcpHere(std::string name, std::vector<std::string> command) {
+  const auto server = std::make_shared<McpServer>(name, std::move(command));
+  co_await server->Start();
+  const auto before = std::exchange(mcp_[name], server);
+  if (before) co_await before->Stop();
+  co_await OfferMcp(std::move(name));
+}
+
+asio::awaitable<void> Core::OfferMcp(std::string name) {
+  Json fields = {{"name", std::move(name)}, {"transport", "stdio"}};
+  co_await AskHere("register_mcp_server", std::move(fields));
+}
+
+asio::awaitable<void> Core::ServeMcp(Json frame) {
+  auto [ok, result] = co_await RelayMcp(mcp_, frame);
+  if (result.size() > kMaxFrameBytes / 2) {
+    result = "the result has " + std::to_string(result.size()) + " bytes, which is too long";
+    ok = false;
+  }
+  if (fault_) co_return;  // nobody waits any more
+  Json fields = {{"corr_id", frame.at("corr_id")}, {"ok", ok}, {"result", std::move(result)}};
+  Send("mcp_response", std::move(fields));
+}
+
 asio::awaitable<std::string> Core::Finish(PendingPtr pending, Limit limit) {
   const bool came = co_await inbox_.Wait(pending->bell, limit, [&] { return pending->done; });
   if (!came) throw RequestTimeout("the server did not answer in time");
@@ -251,6 +285,8 @@ void Core::OnFrame(std::string_view data) {
     OnResponse(frame);
   } else if (type == "process_event" || type == "file") {
     inbox_.Put(frame);
+  } else if (type == "mcp_request") {
+    asio::co_spawn(*strand_, Keep(shared_from_this(), ServeMcp(frame)), asio::detached);
   }
 }
 

@@ -16,6 +16,7 @@
 
 #include "asio.h"
 #include "inbox.h"
+#include "mcp.h"
 #include "pie_client/errors.h"
 #include "pie_client/options.h"
 #include "socket.h"
@@ -28,7 +29,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // Connects, on the executor of the caller, and authenticates as the options say.
   asio::awaitable<void> Connect() { return Keep(shared_from_this(), ConnectHere()); }
-  asio::awaitable<void> Close() { return Here(CloseHere()); }
+  asio::awaitable<void> Close() { return Here(CloseAll()); }
   asio::awaitable<void> Reconnect() { return Here(ReconnectHere()); }
   // Closes the connection without waiting.
   void Leave();
@@ -61,6 +62,10 @@ class Core : public std::enable_shared_from_this<Core> {
   }
   asio::awaitable<Event> Take(std::shared_ptr<Mailbox> mailbox, Limit limit) {
     return Here(inbox_.Take(std::move(mailbox), limit));
+  }
+  // Starts an MCP server and offers it. `command` is its program and the arguments.
+  asio::awaitable<void> RegisterMcp(std::string name, std::vector<std::string> command) {
+    return Here(RegisterMcpHere(std::move(name), std::move(command)));
   }
   // Does not wait.
   void Discard(std::shared_ptr<Mailbox> mailbox);
@@ -99,6 +104,8 @@ class Core : public std::enable_shared_from_this<Core> {
   asio::awaitable<void> ConnectHere();
   asio::awaitable<void> Open();
   asio::awaitable<void> CloseHere();
+  // Closes the connection, and stops the MCP servers.
+  asio::awaitable<void> CloseAll();
   asio::awaitable<void> ReconnectHere();
   asio::awaitable<void> LogIn(Login login);
   asio::awaitable<void> Identify(Login login);
@@ -110,6 +117,9 @@ class Core : public std::enable_shared_from_this<Core> {
                                                        std::optional<uint64_t> seen);
   asio::awaitable<void> UploadHere(std::string type, Json fields, std::string data, Limit limit);
   asio::awaitable<void> UploadChunks(std::string type, Json fields, std::string data, Limit limit);
+  asio::awaitable<void> RegisterMcpHere(std::string name, std::vector<std::string> command);
+  asio::awaitable<void> OfferMcp(std::string name);
+  asio::awaitable<void> ServeMcp(Json frame);
   asio::awaitable<std::string> Finish(PendingPtr pending, Limit limit);
 
   // Queues a frame.
@@ -135,6 +145,7 @@ class Core : public std::enable_shared_from_this<Core> {
   bool uploading_ = false;
   Bell upload_over_;
   Inbox inbox_;
+  McpServers mcp_;
 };
 
 }  // namespace pie_client

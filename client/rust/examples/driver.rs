@@ -221,6 +221,12 @@ impl World {
 
 #[tokio::main]
 async fn main() {
+    // A step that panics would leave its caller without an answer: the driver ends instead.
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        print(info);
+        std::process::exit(101);
+    }));
     let folder = std::env::args().nth(1).expect("usage: driver FOLDER");
     let world = Arc::new(World { folder, ..World::default() });
     let mut lines = BufReader::new(tokio::io::stdin()).lines();

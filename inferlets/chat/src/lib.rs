@@ -1,16 +1,30 @@
 //! A conversation. The context stays between turns, so no prompt is computed, or even sent, twice.
 //!
-//! Its client sends JSON: `{"say": "…"}` is a turn, `{"stop": true}` ends the answer, `{"system": "…"}` begins a new
-//! conversation. It answers with `{"delta": "…"}` and, at the end, `{"done": {"tokens": …, "seconds": …}}`.
+//! Its client sends JSON, one message at a time:
+//!
+//! | message | what it does | answer |
+//! |---|---|---|
+//! | `{"say": "…"}` | a turn | `{"thought": "…"}`, `{"delta": "…"}` and `{"call": "…"}` as they come, then `{"done": {"tokens": …, "seconds": …}}` |
+//! | `{"stop": true}` | ends the answer that is under way | |
+//! | `{"system": "…"}` | begins a new conversation | `{"note": "…"}` |
+//! | `{"model": "…"}` | begins one on another model; an empty name lists the models | `{"note": "…"}` |
+//! | `{"save": "…"}`, `{"open": "…"}` | keeps the conversation under a name; goes on with a kept one | `{"note": "…"}` |
+//! | `{"tools": null}` | lists the MCP servers and their tools | `{"note": "…"}` |
+//! | `{"tools": ["…"]}` | begins one in which the model may call the tools of these servers | `{"note": "…"}` |
+//!
+//! What cannot be done is a note, too, and changes nothing.
 
-use inferlet::chat::{Decoder, Event};
-use inferlet::futures::future::{select, Either, LocalBoxFuture};
+mod answer;
+mod tools;
+
+use answer::Inbox;
 use inferlet::futures::FutureExt;
 use inferlet::prelude::*;
 use inferlet::session;
 use serde::Deserialize;
 use serde_json::{json, Value};
-use std::time::Instant;
+use std::rc::Rc;
+use tools::Toolbox;
 
 #[derive(Deserialize)]
 struct Input {
@@ -20,82 +34,95 @@ struct Input {
     max_tokens: Option<usize>,
 }
 
-type Inbox = LocalBoxFuture<'static, Option<String>>;
-
 fn listen() -> Inbox {
     async { session::receive().wait_async().await }.boxed_local()
+}
+
+/// The conversation as it stands.
+struct Talk {
+    model: Model,
+    name: String,
+    system: String,
+    tools: Rc<Toolbox>,
+    context: Context,
+}
+
+impl Talk {
+    fn begin(name: &str, system: &str, tools: Rc<Toolbox>) -> Result<Talk> {
+        let model = Model::load(name)?;
+        let mut context = Context::new(&model)?;
+        if !tools.is_empty() {
+            context.equip_tools(&tools.schemas())?;
+        }
+        if !system.is_empty() {
+            context.system(system);
+        }
+        Ok(Talk {
+            model,
+            name: name.into(),
+            system: system.into(),
+            tools,
+            context,
+        })
+    }
+
+    /// Does what a message other than a turn asks for. Returns what to tell the client.
+    fn obey(&mut self, message: &Value) -> Result<String> {
+        if let Some(system) = message["system"].as_str() {
+            *self = Talk::begin(&self.name, system, self.tools.clone())?;
+            Ok("a new conversation".into())
+        } else if let Some(name) = message["model"].as_str() {
+            if name.is_empty() {
+                return Ok(format!(
+                    "models: {}; this is {}",
+                    runtime::models().join(", "),
+                    self.name
+                ));
+            }
+            *self = Talk::begin(name, &self.system, self.tools.clone())?;
+            Ok(format!("a new conversation with {name}"))
+        } else if let Some(name) = message["save"].as_str() {
+            self.context.save(name)?;
+            Ok(format!("saved as {name}"))
+        } else if let Some(name) = message["open"].as_str() {
+            self.context = Context::open(&self.model, name)?;
+            Ok(format!("{name} goes on: {} tokens", self.context.seq_len()))
+        } else if let Some(servers) = message["tools"].as_array() {
+            let servers: Vec<&str> = servers.iter().filter_map(Value::as_str).collect();
+            let tools = Rc::new(Toolbox::of(&servers)?);
+            let note = format!("a new conversation with {} tools", tools.len());
+            *self = Talk::begin(&self.name, &self.system, tools)?;
+            Ok(note)
+        } else if message.get("tools").is_some() {
+            Ok(tools::list())
+        } else {
+            Err("this message means nothing to pie chat".into())
+        }
+    }
 }
 
 #[inferlet::main]
 async fn main(input: Input) -> Result<String> {
     let name = match &input.model {
         Some(name) => name.clone(),
-        None => runtime::models().first().cloned().ok_or("the engine has no model")?,
+        None => runtime::models()
+            .first()
+            .cloned()
+            .ok_or("the engine has no model")?,
     };
-    let model = Model::load(&name)?;
-    let mut context = begin(&model, input.system.as_deref())?;
+    let system = input.system.as_deref().unwrap_or_default();
+    let mut talk = Talk::begin(&name, system, Rc::default())?;
     let mut inbox = listen();
     while let Some(message) = inbox.await {
         inbox = listen();
         let message: Value = serde_json::from_str(&message).unwrap_or_default();
-        if let Some(system) = message["system"].as_str() {
-            context = begin(&model, Some(system))?;
-        } else if let Some(text) = message["say"].as_str() {
-            context.user(text).cue();
-            inbox = answer(&model, &mut context, &input, inbox).await?;
-            context.seal();
+        if let Some(text) = message["say"].as_str() {
+            talk.context.user(text).cue();
+            inbox = answer::answer(&mut talk, &input, inbox).await?;
+        } else if message["stop"].is_null() {
+            let note = talk.obey(&message).unwrap_or_else(|error| error);
+            session::send(&json!({ "note": note }).to_string());
         }
     }
     Ok(String::new()) // the client has left
-}
-
-fn begin(model: &Model, system: Option<&str>) -> Result<Context> {
-    let mut context = Context::new(model)?;
-    if let Some(text) = system.filter(|text| !text.is_empty()) {
-        context.system(text);
-    }
-    Ok(context)
-}
-
-/// Generates one answer. A message that comes meanwhile ends it; a `stop` is all that a client sends then.
-async fn answer(
-    model: &Model,
-    context: &mut Context,
-    input: &Input,
-    mut inbox: Inbox,
-) -> Result<Inbox> {
-    let began = Instant::now();
-    let mut decoder = Decoder::new(model);
-    let sampler = Sampler::top_p(input.temperature.unwrap_or(0.7), 0.95);
-    let mut generator = context.generate(sampler).max_tokens(input.max_tokens.unwrap_or(2048));
-    let mut stopped = false;
-    while let Some(step) = generator.next()? {
-        let step = step.execute().boxed_local();
-        let output = match select(step, inbox).await {
-            Either::Left((output, waiting)) => {
-                inbox = waiting;
-                output?
-            }
-            Either::Right((_, step)) => {
-                inbox = listen();
-                stopped = true;
-                step.await?
-            }
-        };
-        let mut event = decoder.feed(&output.tokens)?;
-        if let Event::Interrupt(_) = event {
-            event = decoder.feed(&[])?; // the text around the control token
-        }
-        if let Event::Delta(text) = event {
-            session::send(&json!({ "delta": text }).to_string());
-        }
-        if stopped {
-            break;
-        }
-    }
-    let tokens = generator.tokens_generated();
-    let done =
-        json!({ "tokens": tokens, "seconds": began.elapsed().as_secs_f64(), "stopped": stopped });
-    session::send(&json!({ "done": done }).to_string());
-    Ok(inbox)
 }

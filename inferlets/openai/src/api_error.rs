@@ -1,4 +1,4 @@
-//! Errors in the form of the API.
+//! Errors in the forms of the APIs.
 
 use serde_json::{json, Value};
 
@@ -54,6 +54,25 @@ impl ApiError {
         }
     }
 
+    pub fn with_code(mut self, code: &'static str) -> ApiError {
+        self.code = Some(code);
+        self
+    }
+
+    /// Gives a parameter the name that it has in another API.
+    pub fn rename(mut self, names: &[(&str, &str)]) -> ApiError {
+        if let Some(param) = &mut self.param {
+            for (from, to) in names {
+                if let Some(rest) = param.strip_prefix(from) {
+                    *param = format!("{to}{rest}");
+                    self.message = self.message.replace(from, to);
+                    break;
+                }
+            }
+        }
+        self
+    }
+
     pub fn json(&self) -> Value {
         let kind = if self.status >= 500 {
             "server_error"
@@ -63,5 +82,20 @@ impl ApiError {
         json!({ "error": {
             "message": self.message, "type": kind, "param": self.param, "code": self.code,
         }})
+    }
+
+    /// The form of `/v1/messages`.
+    pub fn in_messages_form(&self) -> Value {
+        let kind = match self.status {
+            404 => "not_found_error",
+            413 => "request_too_large",
+            500.. => "api_error",
+            _ => "invalid_request_error",
+        };
+        let message = match &self.param {
+            Some(param) => format!("{param}: {}", self.message),
+            None => self.message.clone(),
+        };
+        json!({ "type": "error", "error": { "type": kind, "message": message } })
     }
 }

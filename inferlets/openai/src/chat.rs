@@ -1,15 +1,14 @@
 //! `/v1/chat/completions`
 
 use crate::api_error::ApiError;
-use crate::choices::{generate, Delta, Scored, Usage};
+use crate::choices::{collect, generate, Delta, Scored, Usage};
 use crate::options::{alternatives, boolean, check_names, whole, Options};
 use crate::reply::{self, now, Events, SharedEvents};
-use crate::tools::{self, Call, Form};
+use crate::tools::{self, Form};
 use inferlet::http::Responder;
 use inferlet::prelude::*;
 use inferlet::runtime;
 use serde_json::{json, Map, Value};
-use std::cell::RefCell;
 use std::collections::HashMap;
 
 type Parsed<T> = std::result::Result<T, ApiError>;
@@ -19,7 +18,7 @@ const DEFAULT_TOKENS: usize = 4096;
 const MAX_TOKENS: u64 = 1 << 20;
 const MAX_MESSAGES: usize = 4096;
 
-pub async fn serve(body: Value, respond: Responder) -> Result<()> {
+pub async fn serve(body: Map<String, Value>, respond: Responder) -> Result<()> {
     let (options, prompt) = match prepare(&body) {
         Ok(prepared) => prepared,
         Err(error) => return reply::fail(respond, error).await,
@@ -31,9 +30,8 @@ pub async fn serve(body: Value, respond: Responder) -> Result<()> {
     }
 }
 
-fn prepare(body: &Value) -> Parsed<(Options, Context)> {
-    let empty = Map::new();
-    let fields = body.as_object().unwrap_or(&empty);
+/// Reads a request. The other forms of conversations are translated to this one first.
+pub fn prepare(fields: &Map<String, Value>) -> Parsed<(Options, Context)> {
     check_names(
         fields,
         &[
@@ -71,6 +69,10 @@ fn prepare(body: &Value) -> Parsed<(Options, Context)> {
     options.tools = !known.is_empty();
     if let Some(wanted) = wanted {
         options.form = Form::Call(wanted);
+    }
+    if !options.bias.is_none() && !matches!(options.form, Form::Text) {
+        let text = "biases and penalties cannot be combined with a form that the answer must have";
+        return Err(ApiError::invalid("logit_bias", text));
     }
     let mut context = Context::new(&options.model).map_err(ApiError::engine)?;
     if !known.is_empty() {
@@ -227,43 +229,20 @@ fn head(options: &Options, object: &str) -> Map<String, Value> {
 }
 
 async fn whole_answer(options: Options, prompt: Context, respond: Responder) -> Result<()> {
-    struct Choice {
-        text: String,
-        tokens: Vec<Scored>,
-        calls: Vec<Call>,
-        finish: &'static str,
-    }
-    let choices: RefCell<Vec<Choice>> = RefCell::new(
-        (0..options.choices)
-            .map(|_| Choice {
-                text: String::new(),
-                tokens: Vec::new(),
-                calls: Vec::new(),
-                finish: "stop",
-            })
-            .collect(),
-    );
-    let take = |delta: Delta| {
-        let choice = &mut choices.borrow_mut()[delta.choice];
-        choice.text.push_str(&delta.text);
-        choice.tokens.extend(delta.tokens);
-        choice.calls.extend(delta.calls);
-        choice.finish = delta.finish.unwrap_or(choice.finish);
-        std::future::ready(Ok(()))
-    };
-    let usage = match generate(&options, prompt, take).await {
-        Ok(usage) => usage,
+    let (choices, usage) = match collect(&options, prompt).await {
+        Ok(collected) => collected,
         Err(error) => return reply::fail(respond, ApiError::engine(error)).await,
     };
     let list: Vec<Value> = choices
-        .borrow()
         .iter()
         .enumerate()
         .map(|(index, choice)| {
             let mut message =
                 json!({ "role": "assistant", "content": choice.text, "refusal": null });
             if !choice.calls.is_empty() {
-                message["content"] = Value::Null;
+                if choice.text.is_empty() {
+                    message["content"] = Value::Null;
+                }
                 message["tool_calls"] = tools::json(&choice.calls, index, false);
             }
             json!({
@@ -322,10 +301,10 @@ async fn stream(options: Options, prompt: Context, respond: Responder) -> Result
         async move { events.send_all(&chunks).await }
     };
     let generated = generate(&options, prompt, take).await;
-    let last = generated.map(|usage| {
-        options
-            .include_usage
-            .then(|| chunk(json!([]), Some(&usage)))
-    });
-    events.finish(last).await
+    let last = match generated {
+        Ok(usage) if options.include_usage => vec![chunk(json!([]), Some(&usage))],
+        Ok(_) => Vec::new(),
+        Err(error) => vec![ApiError::engine(error).json()],
+    };
+    events.finish(&last).await
 }

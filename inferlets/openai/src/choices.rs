@@ -1,17 +1,21 @@
 //! Generation: the choices of a request, side by side, each in a fork of the prompt's context.
 
+use crate::draw::Draw;
 use crate::options::Options;
 use crate::stops::Stops;
 use crate::tools::{Call, Calls};
+use crate::visible::Visible;
 use inferlet::chat::{Decoder, Event};
 use inferlet::futures::channel::mpsc;
 use inferlet::futures::future::join_all;
 use inferlet::futures::StreamExt;
 use inferlet::prelude::*;
-use inferlet::sample::Distribution;
+use inferlet::sample::{Distribution, Logits};
 use serde_json::{json, Value};
+use std::cell::RefCell;
 
 /// Some more text of a choice.
+#[derive(Default)]
 pub struct Delta {
     pub choice: usize,
     pub text: String,
@@ -19,6 +23,40 @@ pub struct Delta {
     pub calls: Vec<Call>,
     /// Set by the last one: why the choice ended.
     pub finish: Option<&'static str>,
+    /// The stop text that ended it.
+    pub stopped_by: Option<String>,
+}
+
+/// A whole choice.
+#[derive(Default)]
+pub struct Choice {
+    pub text: String,
+    pub tokens: Vec<Scored>,
+    pub calls: Vec<Call>,
+    pub finish: &'static str,
+    pub stopped_by: Option<String>,
+}
+
+impl Choice {
+    pub fn take(&mut self, delta: Delta) {
+        self.text.push_str(&delta.text);
+        self.tokens.extend(delta.tokens);
+        self.calls.extend(delta.calls);
+        self.finish = delta.finish.unwrap_or(self.finish);
+        self.stopped_by = delta.stopped_by.or(self.stopped_by.take());
+    }
+}
+
+/// Generates all choices, and waits for their ends.
+pub async fn collect(options: &Options, prompt: Context) -> Result<(Vec<Choice>, Usage)> {
+    let choices = (0..options.choices).map(|_| Choice::default());
+    let choices: RefCell<Vec<Choice>> = RefCell::new(choices.collect());
+    let take = |delta: Delta| {
+        choices.borrow_mut()[delta.choice].take(delta);
+        std::future::ready(Ok(()))
+    };
+    let usage = generate(options, prompt, take).await?;
+    Ok((choices.into_inner(), usage))
 }
 
 /// A token with its log-probability and its likeliest alternatives.
@@ -55,7 +93,15 @@ where
     let mut take = take;
     let tokens = prompt.seq_len() as usize + prompt.buffer().len();
     let mut contexts = Vec::new();
-    if options.choices > 1 {
+    if options.adapter.is_some() {
+        // What an adapter computes is computed by the generation alone. The engine shares equal beginnings.
+        for _ in 1..options.choices {
+            let mut context = Context::new(&options.model)?;
+            context.append(prompt.buffer());
+            contexts.push(context);
+        }
+        contexts.push(prompt);
+    } else if options.choices > 1 {
         // All but the last token of the prompt is computed once, for all of them.
         let last = prompt.buffer().last().copied();
         if let Some(last) = last {
@@ -113,29 +159,27 @@ async fn run(
     tell: mpsc::UnboundedSender<Delta>,
 ) -> Result<usize> {
     let model = options.model.clone();
-    let say = |text: String, tokens: Vec<Scored>, finish: Option<&'static str>| {
-        let _ = tell.unbounded_send(Delta {
-            choice,
-            text,
-            tokens,
-            calls: Vec::new(),
-            finish,
-        });
-    };
+    let say = |delta: Delta| drop(tell.unbounded_send(Delta { choice, ..delta }));
     let mut calls = options.tools.then(|| Calls::new(&model));
-    // Where a call may come, nothing is shown before it is known that none did.
-    let mut held = String::new();
+    let mut visible = Visible::default();
     let mut decoder = Decoder::new(&model);
     let mut stops = Stops::new(&options.stops);
     let mut generator = context
         .generate(options.sampler())
         .max_tokens(options.max_tokens);
-    if let Some(seed) = options.seed {
-        // Far apart, so that no two choices draw the same numbers.
-        generator = generator.seed(seed.wrapping_add((choice as u64) << 32));
+    // Far apart, so that no two choices draw the same numbers.
+    let seed = options
+        .seed
+        .map(|seed| seed.wrapping_add((choice as u64) << 32));
+    if let Some(seed) = seed {
+        generator = generator.seed(seed);
     }
-    if let Some(mask) = mask(options) {
+    let mut draw = (!options.bias.is_none()).then(|| Draw::new(options, seed));
+    if let (Some(mask), None) = (mask(options), &draw) {
         generator = generator.logit_mask(&mask);
+    }
+    if let Some(adapter) = &options.adapter {
+        generator = generator.adapter(adapter);
     }
     generator = options.form.constrain(generator, &model)?;
     // A distribution is of the model itself: at temperature 1, before any cut.
@@ -146,9 +190,18 @@ async fn run(
     let probe = options
         .logprobs
         .map(|_| generator.probe_each_step(0, whole));
-    let mut finish = "stop";
-    while let Some(step) = generator.next()? {
-        let output = step.execute().await?;
+    let mut stopped_by = None;
+    while let Some(mut step) = generator.next()? {
+        let logits = draw.is_some().then(|| {
+            step.clear_sampler();
+            step.probe(0, Logits)
+        });
+        let mut output = step.execute().await?;
+        if let (Some(draw), Some(logits)) = (&mut draw, logits) {
+            let packed = output.logits(logits).ok_or("the engine gave no logits")?;
+            let token = draw.next(packed);
+            output.tokens = generator.accept(&[token]);
+        }
         let scored = match (probe, options.logprobs) {
             (Some(probe), Some(top)) => output
                 .distribution(probe)
@@ -169,45 +222,49 @@ async fn run(
         if let Event::Interrupt(_) = event {
             event = decoder.feed(&[])?; // the text around the control token
         }
-        let (text, ended) = match event {
+        let (mut text, stop) = match event {
             Event::Delta(text) => stops.push(&text),
             Event::Done(_) => break,
-            Event::Idle | Event::Interrupt(_) => (String::new(), false),
+            Event::Idle | Event::Interrupt(_) => (String::new(), None),
         };
-        if calls.is_some() {
-            held.push_str(&text);
-            if ended {
-                break;
-            }
-            continue;
-        }
-        if ended {
-            let generated = generator.tokens_generated();
-            say(text, scored, Some("stop"));
-            return Ok(generated);
+        if let Some(calls) = &calls {
+            text = visible.push(&text, calls.is_assembling(), !calls.found.is_empty());
         }
         if !text.is_empty() || !scored.is_empty() {
-            say(text, scored, None);
+            say(Delta {
+                text,
+                tokens: scored,
+                ..Delta::default()
+            });
+        }
+        if stop.is_some() {
+            stopped_by = stop;
+            break;
         }
     }
     let generated = generator.tokens_generated();
-    if generated >= options.max_tokens {
-        finish = "length";
-    }
-    let calls = calls.map_or_else(Vec::new, |calls| calls.found);
-    if !calls.is_empty() {
-        let finish = Some("tool_calls");
-        let delta = Delta {
-            choice,
-            text: String::new(),
-            tokens: Vec::new(),
-            calls,
-            finish,
+    let found = calls
+        .as_mut()
+        .map_or_else(Vec::new, |calls| std::mem::take(&mut calls.found));
+    let mut text = String::new();
+    if found.is_empty() {
+        text = match calls.is_some() {
+            true => visible.push(&stops.rest(), false, false) + &visible.rest(),
+            false => stops.rest(),
         };
-        let _ = tell.unbounded_send(delta);
-        return Ok(generated);
     }
-    say(held + &stops.rest(), Vec::new(), Some(finish));
+    let finish = match (found.is_empty(), &stopped_by) {
+        (false, _) => "tool_calls",
+        (true, None) if generated >= options.max_tokens => "length",
+        _ => "stop",
+    };
+    say(Delta {
+        text,
+        calls: found,
+        finish: Some(finish),
+        stopped_by,
+        ..Delta::default()
+    });
     Ok(generated)
 }
 

@@ -1,14 +1,13 @@
 //! `/v1/completions`: the model continues a text.
 
 use crate::api_error::ApiError;
-use crate::choices::{generate, Delta, Usage};
+use crate::choices::{collect, generate, Delta, Usage};
 use crate::options::{alternatives, boolean, check_names, whole, Options};
 use crate::reply::{self, now, Events, SharedEvents};
 use inferlet::http::Responder;
 use inferlet::prelude::*;
 use inferlet::runtime;
 use serde_json::{json, Map, Value};
-use std::cell::RefCell;
 
 const DEFAULT_TOKENS: usize = 16;
 const MAX_TOKENS: u64 = 1 << 20;
@@ -20,7 +19,7 @@ struct Completion {
     echo: String,
 }
 
-pub async fn serve(body: Value, respond: Responder) -> Result<()> {
+pub async fn serve(body: Map<String, Value>, respond: Responder) -> Result<()> {
     let completion = match prepare(&body) {
         Ok(prepared) => prepared,
         Err(error) => return reply::fail(respond, error).await,
@@ -32,9 +31,7 @@ pub async fn serve(body: Value, respond: Responder) -> Result<()> {
     }
 }
 
-fn prepare(body: &Value) -> std::result::Result<Completion, ApiError> {
-    let empty = Map::new();
-    let fields = body.as_object().unwrap_or(&empty);
+fn prepare(fields: &Map<String, Value>) -> std::result::Result<Completion, ApiError> {
     check_names(fields, &["prompt", "echo", "suffix", "best_of"])?;
     if fields.get("suffix").is_some_and(|suffix| !suffix.is_null()) {
         return Err(ApiError::invalid(
@@ -119,22 +116,14 @@ async fn whole_answer(completion: Completion, respond: Responder) -> Result<()> 
         prompt,
         echo,
     } = completion;
-    let texts = RefCell::new(vec![(echo, "stop"); options.choices]);
-    let take = |delta: Delta| {
-        let (text, finish) = &mut texts.borrow_mut()[delta.choice];
-        text.push_str(&delta.text);
-        *finish = delta.finish.unwrap_or(finish);
-        std::future::ready(Ok(()))
-    };
-    let usage = match generate(&options, prompt, take).await {
-        Ok(usage) => usage,
+    let (choices, usage) = match collect(&options, prompt).await {
+        Ok(collected) => collected,
         Err(error) => return reply::fail(respond, ApiError::engine(error)).await,
     };
-    let texts = texts.borrow();
-    let list = texts
+    let list = choices
         .iter()
         .enumerate()
-        .map(|(i, (text, finish))| choice(i, text, Some(finish)));
+        .map(|(i, found)| choice(i, &format!("{echo}{}", found.text), Some(found.finish)));
     let mut answer = head(&options);
     answer.insert("choices".into(), list.collect::<Vec<_>>().into());
     answer.insert("usage".into(), usage.json());
@@ -173,10 +162,10 @@ async fn stream(completion: Completion, respond: Responder) -> Result<()> {
         async move { events.send_all(&[chunk]).await }
     };
     let generated = generate(&options, prompt, take).await;
-    let last = generated.map(|usage| {
-        options
-            .include_usage
-            .then(|| chunk(json!([]), Some(&usage)))
-    });
-    events.finish(last).await
+    let last = match generated {
+        Ok(usage) if options.include_usage => vec![chunk(json!([]), Some(&usage))],
+        Ok(_) => Vec::new(),
+        Err(error) => vec![ApiError::engine(error).json()],
+    };
+    events.finish(&last).await
 }

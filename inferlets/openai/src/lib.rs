@@ -1,4 +1,5 @@
-//! The OpenAI API as an inferlet. `pie serve` routes `/v1` to it; a changed copy of it can be served in the same way.
+//! The OpenAI API, and Anthropic's, as an inferlet. `pie serve` routes `/v1` to it; a changed copy of it can be served in the
+//! same way.
 //!
 //! Each request runs in an instance of its own, on behalf of the user whose API key it carries. Equal beginnings of
 //! conversations are shared by the engine, so a conversation that goes on is not computed again.
@@ -7,18 +8,30 @@ mod api_error;
 mod chat;
 mod choices;
 mod completions;
+mod draw;
+mod messages;
 mod options;
 mod reply;
+mod responses;
 mod stops;
 mod tools;
+mod visible;
 
 use api_error::ApiError;
 use inferlet::http::{Request, Responder};
 use inferlet::prelude::*;
 use inferlet::runtime;
-use serde_json::{json, Value};
+use serde_json::{json, Map, Value};
 
 const MAX_BODY_BYTES: usize = 32 << 20;
+/// The routes that take a JSON object.
+const POSTS: &[&str] = &[
+    "chat/completions",
+    "completions",
+    "responses",
+    "messages",
+    "messages/count_tokens",
+];
 
 #[inferlet::http_handler]
 async fn serve(mut request: Request, respond: Responder) -> Result<()> {
@@ -29,47 +42,55 @@ async fn serve(mut request: Request, respond: Responder) -> Result<()> {
         .map_or("", |(_, rest)| rest)
         .to_string();
     let method = request.method().to_string();
-    match (method.as_str(), path.as_str()) {
+    let anthropic = path.starts_with("messages") || request.header("anthropic-version").is_some();
+    let error = match (method.as_str(), path.as_str()) {
         ("GET", "models") => {
-            let data: Vec<Value> = runtime::models().iter().map(|name| model(name)).collect();
-            reply::send(respond, &json!({ "object": "list", "data": data })).await
+            let names = runtime::models();
+            return reply::send(respond, &list(&names, anthropic)).await;
         }
         ("GET", path) if path.starts_with("models/") => {
             let name = path["models/".len()..].replace("%2F", "/");
-            match runtime::models().contains(&name) {
-                true => reply::send(respond, &model(&name)).await,
-                false => reply::fail(respond, ApiError::unknown_model(&name)).await,
+            match options::find_model(&name) {
+                Ok(_) => return reply::send(respond, &model(&name, anthropic)).await,
+                Err(error) => error,
             }
         }
-        ("POST", "chat/completions" | "completions") => {
+        ("POST", path) if POSTS.contains(&path) => {
             let parsed = match request.body(MAX_BODY_BYTES).await {
                 Ok(body) => parse(&body),
                 Err(error) => Err(ApiError::too_large(error)),
             };
-            match parsed {
-                Err(error) => reply::fail(respond, error).await,
-                Ok(body) if path == "completions" => completions::serve(body, respond).await,
-                Ok(body) => chat::serve(body, respond).await,
+            match (parsed, path) {
+                (Ok(body), "chat/completions") => return chat::serve(body, respond).await,
+                (Ok(body), "completions") => return completions::serve(body, respond).await,
+                (Ok(body), "responses") => return responses::serve(body, respond).await,
+                (Ok(body), "messages") => return messages::serve(body, respond).await,
+                (Ok(body), _) => return messages::count_tokens(body, respond).await,
+                (Err(error), _) => error,
             }
         }
-        ("POST", "embeddings" | "responses") => {
-            let text = format!("/v1/{path} is not served by this engine yet");
-            reply::fail(respond, ApiError::new(501, "not_implemented", text)).await
+        ("POST", "embeddings") => {
+            let text = "/v1/embeddings is not served by this engine";
+            ApiError::new(501, "not_implemented", text)
         }
-        (_, "models" | "chat/completions" | "completions") => {
+        (_, path) if path == "models" || POSTS.contains(&path) => {
             let text = format!("Not allowed to {method} on /v1/{path}");
-            reply::fail(respond, ApiError::new(405, "method_not_supported", text)).await
+            ApiError::new(405, "method_not_supported", text)
         }
         _ => {
             let text = format!("Invalid URL ({method} {})", request.path());
-            reply::fail(respond, ApiError::new(404, "unknown_url", text)).await
+            ApiError::new(404, "unknown_url", text)
         }
+    };
+    match anthropic {
+        true => messages::fail(respond, error).await,
+        false => reply::fail(respond, error).await,
     }
 }
 
-fn parse(body: &[u8]) -> std::result::Result<Value, ApiError> {
+fn parse(body: &[u8]) -> std::result::Result<Map<String, Value>, ApiError> {
     match serde_json::from_slice(body) {
-        Ok(Value::Object(fields)) => Ok(Value::Object(fields)),
+        Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Err(ApiError::invalid("", "the body must be a JSON object")),
         Err(error) => Err(ApiError::invalid(
             "",
@@ -78,6 +99,22 @@ fn parse(body: &[u8]) -> std::result::Result<Value, ApiError> {
     }
 }
 
-fn model(name: &str) -> Value {
+fn list(names: &[String], anthropic: bool) -> Value {
+    let data: Vec<Value> = names.iter().map(|name| model(name, anthropic)).collect();
+    if !anthropic {
+        return json!({ "object": "list", "data": data });
+    }
+    json!({
+        "data": data, "has_more": false, "first_id": names.first(), "last_id": names.last(),
+    })
+}
+
+fn model(name: &str, anthropic: bool) -> Value {
+    if anthropic {
+        let created = "1970-01-01T00:00:00Z";
+        return json!({
+            "id": name, "type": "model", "display_name": name, "created_at": created,
+        });
+    }
     json!({ "id": name, "object": "model", "created": 0, "owned_by": "pie" })
 }

@@ -1,7 +1,9 @@
 //! The parameters that both kinds of completions share.
 
 use crate::api_error::ApiError;
+use crate::draw::Bias;
 use crate::tools::Form;
+use inferlet::adapter::Adapter;
 use inferlet::model::Model;
 use inferlet::{runtime, Sampler};
 use serde_json::{Map, Value};
@@ -12,6 +14,7 @@ type Parsed<T> = std::result::Result<T, ApiError>;
 const MAX_CHOICES: u64 = 16;
 const MAX_STOPS: usize = 4;
 const MAX_LOGPROBS: u64 = 20;
+const MAX_BIASES: usize = 4096;
 
 /// Fields of the API that change nothing here.
 const IGNORED: &[&str] = &[
@@ -29,6 +32,8 @@ const IGNORED: &[&str] = &[
 
 pub struct Options {
     pub model: Model,
+    /// The adapter that the request has named as its model.
+    pub adapter: Option<Adapter>,
     pub name: String,
     pub stream: bool,
     pub include_usage: bool,
@@ -36,6 +41,7 @@ pub struct Options {
     pub max_tokens: usize,
     pub temperature: f32,
     pub top_p: f32,
+    pub top_k: Option<u32>,
     pub seed: Option<u64>,
     pub stops: Vec<String>,
     /// How many alternatives to report for each token. None: no log-probabilities.
@@ -43,6 +49,8 @@ pub struct Options {
     /// Tokens that are never chosen, and tokens besides which none is.
     pub banned: Vec<u32>,
     pub only: Vec<u32>,
+    /// Other biases, and penalties.
+    pub bias: Bias,
     pub form: Form,
     /// Whether the answer may call tools.
     pub tools: bool,
@@ -123,17 +131,7 @@ impl Options {
                 ))
             }
         };
-        if !runtime::models().contains(&name) {
-            return Err(ApiError::unknown_model(&name));
-        }
-        for penalty in ["presence_penalty", "frequency_penalty"] {
-            if number(fields, penalty, -2.0, 2.0)?.unwrap_or(0.0) != 0.0 {
-                return Err(ApiError::invalid(
-                    penalty,
-                    format!("'{penalty}' is not supported; leave it out"),
-                ));
-            }
-        }
+        let (model, adapter) = find_model(&name)?;
         let stream_options = fields.get("stream_options").and_then(Value::as_object);
         let stream = boolean(fields, "stream")?;
         if stream_options.is_some() && !stream {
@@ -142,7 +140,9 @@ impl Options {
                 "'stream_options' needs 'stream': true",
             ));
         }
-        let (banned, only) = biases(fields)?;
+        let (banned, only, mut bias) = biases(fields)?;
+        bias.presence = number(fields, "presence_penalty", -2.0, 2.0)?.unwrap_or(0.0) as f32;
+        bias.frequency = number(fields, "frequency_penalty", -2.0, 2.0)?.unwrap_or(0.0) as f32;
         // The API has signed seeds.
         let seed = match fields.get("seed") {
             None | Some(Value::Null) => None,
@@ -158,7 +158,8 @@ impl Options {
             },
         };
         Ok(Options {
-            model: Model::load(&name).map_err(ApiError::engine)?,
+            model,
+            adapter,
             name,
             stream,
             include_usage: match stream_options {
@@ -169,11 +170,13 @@ impl Options {
             max_tokens,
             temperature: number(fields, "temperature", 0.0, 2.0)?.unwrap_or(1.0) as f32,
             top_p: number(fields, "top_p", 0.0, 1.0)?.unwrap_or(1.0) as f32,
+            top_k: None,
             seed,
             stops: stops(fields)?,
             logprobs,
             banned,
             only,
+            bias,
             form: Form::default(),
             tools: false,
         })
@@ -182,12 +185,29 @@ impl Options {
     pub fn sampler(&self) -> Sampler {
         if self.temperature == 0.0 {
             Sampler::Argmax
+        } else if let Some(k) = self.top_k {
+            Sampler::top_k_top_p(self.temperature, k, self.top_p)
         } else if self.top_p < 1.0 {
             Sampler::top_p(self.temperature, self.top_p)
         } else {
             Sampler::multinomial(self.temperature, 1)
         }
     }
+}
+
+/// Finds a model of the config, or an adapter of the user, which is a model with changes.
+pub fn find_model(name: &str) -> Parsed<(Model, Option<Adapter>)> {
+    let models = runtime::models();
+    if models.iter().any(|model| model == name) {
+        return Ok((Model::load(name).map_err(ApiError::engine)?, None));
+    }
+    for model in &models {
+        let model = Model::load(model).map_err(ApiError::engine)?;
+        if let Some(adapter) = Adapter::open(&model, name) {
+            return Ok((model, Some(adapter)));
+        }
+    }
+    Err(ApiError::unknown_model(name))
 }
 
 /// The number of alternatives of a field that counts them.
@@ -220,29 +240,32 @@ fn stops(fields: &Fields) -> Parsed<Vec<String>> {
     Ok(stops)
 }
 
-/// A bias of -100 bans a token, and one of 100 allows only such tokens. Others would need the device to add them.
-fn biases(fields: &Fields) -> Parsed<(Vec<u32>, Vec<u32>)> {
+/// The tokens that are never chosen, those besides which none is, and what is added to others. The first two are masks, which
+/// cost nothing.
+fn biases(fields: &Fields) -> Parsed<(Vec<u32>, Vec<u32>, Bias)> {
     let wrong = |text: &str| Err(ApiError::invalid("logit_bias", text));
     let biases = match fields.get("logit_bias") {
         None | Some(Value::Null) => return Ok(Default::default()),
         Some(Value::Object(biases)) => biases,
         Some(_) => return wrong("'logit_bias' must be an object from token ids to numbers"),
     };
-    let (mut banned, mut only) = (Vec::new(), Vec::new());
-    for (token, bias) in biases {
+    let (mut banned, mut only, mut bias) = (Vec::new(), Vec::new(), Bias::default());
+    if biases.len() > MAX_BIASES {
+        return wrong("'logit_bias' has too many tokens");
+    }
+    for (token, value) in biases {
         let Ok(token) = token.parse::<u32>() else {
             return wrong("the keys of 'logit_bias' must be token ids");
         };
-        match bias.as_f64() {
-            Some(bias) if bias <= -100.0 => banned.push(token),
-            Some(bias) if bias >= 100.0 => only.push(token),
+        match value.as_f64() {
+            Some(-100.0) => banned.push(token),
+            Some(100.0) => only.push(token),
             Some(0.0) => {}
-            _ => {
-                return wrong(
-                    "'logit_bias' supports the values -100 (never), 0 and 100 (only such tokens)",
-                )
+            Some(value) if (-100.0..=100.0).contains(&value) => {
+                bias.added.insert(token, value as f32);
             }
+            _ => return wrong("the values of 'logit_bias' must be numbers from -100 to 100"),
         }
     }
-    Ok((banned, only))
+    Ok((banned, only, bias))
 }

@@ -19,23 +19,43 @@ pub async fn fail(respond: Responder, error: ApiError) -> Result<()> {
 }
 
 /// A stream of server-sent events.
-pub struct Events(Body);
+pub struct Events {
+    body: Body,
+    named: bool,
+}
 
 impl Events {
+    /// Events without names, as of completions: the last one is `[DONE]`.
     pub fn start(respond: Responder) -> Result<Events> {
+        Events::begin(respond, false)
+    }
+
+    /// Events that have the name of their type, as of the newer APIs.
+    pub fn start_named(respond: Responder) -> Result<Events> {
+        Events::begin(respond, true)
+    }
+
+    fn begin(respond: Responder, named: bool) -> Result<Events> {
         let respond = respond
             .header("content-type", "text/event-stream; charset=utf-8")
             .header("cache-control", "no-cache");
-        Ok(Events(respond.start()?))
+        let body = respond.start()?;
+        Ok(Events { body, named })
     }
 
     pub async fn send(&mut self, event: &Value) -> Result<()> {
-        self.0.write(format!("data: {event}\n\n")).await
+        let name = match event["type"].as_str() {
+            Some(name) if self.named => format!("event: {name}\n"),
+            _ => String::new(),
+        };
+        self.body.write(format!("{name}data: {event}\n\n")).await
     }
 
     pub async fn finish(mut self) -> Result<()> {
-        self.0.write("data: [DONE]\n\n").await?;
-        self.0.finish()
+        if !self.named {
+            self.body.write("data: [DONE]\n\n").await?;
+        }
+        self.body.finish()
     }
 }
 
@@ -57,15 +77,13 @@ impl SharedEvents {
         Ok(())
     }
 
-    /// Ends the stream with a last chunk, if there is one, or with what went wrong.
-    pub async fn finish(&self, last: Result<Option<Value>>) -> Result<()> {
+    /// Ends the stream with these chunks.
+    pub async fn finish(&self, last: &[Value]) -> Result<()> {
         let Some(mut stream) = self.0.borrow_mut().take() else {
             return Err("the client has left".into());
         };
-        match last {
-            Ok(Some(chunk)) => stream.send(&chunk).await?,
-            Ok(None) => {}
-            Err(error) => stream.send(&ApiError::engine(error).json()).await?,
+        for chunk in last {
+            stream.send(chunk).await?;
         }
         stream.finish().await
     }

@@ -13,17 +13,18 @@ impl Stops {
         }
     }
 
-    /// Takes more text. Returns what can be shown, and whether a stop text ends it.
-    pub fn push(&mut self, text: &str) -> (String, bool) {
+    /// Takes more text. Returns what can be shown, and the stop text that ends it, if one does.
+    pub fn push(&mut self, text: &str) -> (String, Option<String>) {
         self.held.push_str(text);
         let first = self
             .texts
             .iter()
-            .filter_map(|stop| self.held.find(stop.as_str()))
+            .filter_map(|stop| Some((self.held.find(stop.as_str())?, stop)))
             .min();
-        if let Some(at) = first {
+        if let Some((at, stop)) = first {
+            let stop = stop.clone();
             self.held.truncate(at);
-            return (std::mem::take(&mut self.held), true);
+            return (std::mem::take(&mut self.held), Some(stop));
         }
         let keep = self
             .texts
@@ -32,7 +33,7 @@ impl Stops {
             .max()
             .unwrap_or(0);
         let rest = self.held.split_off(self.held.len() - keep);
-        (std::mem::replace(&mut self.held, rest), false)
+        (std::mem::replace(&mut self.held, rest), None)
     }
 
     /// What was held back, at the end of the text.
@@ -56,23 +57,26 @@ mod tests {
     #[test]
     fn a_stop_text_may_come_in_pieces() {
         let mut stops = Stops::new(&["END".to_string(), "\n\n".to_string()]);
-        assert_eq!(stops.push("one E"), ("one ".to_string(), false));
-        assert_eq!(stops.push("N"), (String::new(), false));
-        assert_eq!(stops.push("T two\n"), ("ENT two".to_string(), false));
-        assert_eq!(stops.push("\nthree"), (String::new(), true));
+        assert_eq!(stops.push("one E"), ("one ".to_string(), None));
+        assert_eq!(stops.push("N"), (String::new(), None));
+        assert_eq!(stops.push("T two\n"), ("ENT two".to_string(), None));
+        assert_eq!(
+            stops.push("\nthree"),
+            (String::new(), Some("\n\n".to_string()))
+        );
     }
 
     #[test]
     fn without_stop_texts_nothing_is_held_back() {
         let mut stops = Stops::new(&[]);
-        assert_eq!(stops.push("abc"), ("abc".to_string(), false));
+        assert_eq!(stops.push("abc"), ("abc".to_string(), None));
         assert_eq!(stops.rest(), "");
     }
 
     #[test]
     fn what_was_held_back_comes_at_the_end() {
         let mut stops = Stops::new(&["ßß".to_string()]);
-        assert_eq!(stops.push("aß"), ("a".to_string(), false));
+        assert_eq!(stops.push("aß"), ("a".to_string(), None));
         assert_eq!(stops.rest(), "ß");
     }
 }

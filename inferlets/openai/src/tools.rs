@@ -132,6 +132,11 @@ impl Calls {
         }
     }
 
+    /// Whether a call has begun but is not complete.
+    pub fn is_assembling(&self) -> bool {
+        self.decoder.is_assembling()
+    }
+
     pub fn feed(&mut self, tokens: &[u32]) -> inferlet::Result<()> {
         let mut event = self.decoder.feed(tokens)?;
         while let tools::Event::Call(name, arguments) = event {

@@ -33,11 +33,12 @@ class Client {
   Client(Client&&) noexcept;
   Client& operator=(Client&&) = delete;
 
-  // Closes the connection. Processes keep running; pending calls throw ConnectionLost.
+  // Closes the connection and stops the MCP servers of this client. Processes keep running; pending
+  // calls throw ConnectionLost.
   void Close();
-  // Connects again, authenticates as before and attaches to every process that has not ended. Their
-  // events continue where they stopped; none is lost as long as the server buffers them. Recv of a
-  // process that no longer exists throws ServerError.
+  // Connects again, authenticates as before, offers its MCP servers again and attaches to every
+  // process that has not ended. Their events continue where they stopped; none is lost as long as
+  // the server buffers them. Recv of a process that no longer exists throws ServerError.
   void Reconnect();
 
   // States the username, and proves it if the server requires a proof.
@@ -71,7 +72,9 @@ class Client {
   // Starts an HTTP inferlet on a port of the server.
   void LaunchDaemon(std::string_view inferlet, uint16_t port,
                     const nlohmann::json& input = nlohmann::json::object());
-  // This client runs no MCP servers yet: throws.
+  // Starts an MCP server beside this client, and offers it to the processes that the client
+  // launches or attaches to. `transport` must be `stdio`: the server is a program that speaks MCP
+  // over its stdin and stdout. It ends with the connection. Throws McpError if it does not start.
   void RegisterMcpServer(std::string_view name, std::string_view transport = "stdio",
                          std::optional<std::string> command = {},
                          std::vector<std::string> args = {}, std::optional<std::string> url = {});

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 namespace pie_client {
 
@@ -39,6 +41,13 @@ struct IntegrityError : Error {
 // The message is too large for the server. Nothing was sent.
 struct TooLarge : Error {
   using Error::Error;
+};
+// An MCP server of this client did not start, or its program has ended.
+struct McpError : Error {
+  McpError(int the_code, const std::string& text, std::string the_data = "")
+      : Error(text), code(the_code), data(std::move(the_data)) {}
+  int code;          // of JSON-RPC
+  std::string data;  // JSON that the server sent with the error, or empty
 };
 // The private key cannot be used.
 struct KeyError : Error {

@@ -168,7 +168,7 @@ class StdioServer:
     async def _take(self, line: bytes) -> None:
         try:
             message = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return  # some servers print other text too
         if not isinstance(message, dict):
             return

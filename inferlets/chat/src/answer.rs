@@ -1,0 +1,138 @@
+//! An answer: what the model says, thinks and calls, until it has nothing more to call.
+
+use crate::{listen, Input, Talk};
+use inferlet::chat::{Decoder, Event};
+use inferlet::futures::future::{select, Either, LocalBoxFuture};
+use inferlet::futures::FutureExt;
+use inferlet::prelude::*;
+use inferlet::{reasoning, session, tools};
+use serde_json::json;
+use std::time::Instant;
+
+pub type Inbox = LocalBoxFuture<'static, Option<String>>;
+
+/// How often the model may call tools before it has to answer.
+const MAX_ROUNDS: usize = 8;
+
+/// Answers the last turn of the conversation. A message that comes meanwhile ends the answer; a `stop` is all that a client
+/// sends then.
+pub async fn answer(talk: &mut Talk, input: &Input, mut inbox: Inbox) -> Result<Inbox> {
+    let began = Instant::now();
+    let mut tokens = 0;
+    let mut stopped = false;
+    for round in 0..=MAX_ROUNDS {
+        let said;
+        (said, inbox) = generate(talk, input, inbox).await?;
+        tokens += said.tokens;
+        stopped = said.stopped;
+        talk.context.seal();
+        if stopped || said.calls.is_empty() || round == MAX_ROUNDS {
+            break;
+        }
+        for (name, arguments) in said.calls {
+            session::send(&json!({ "call": format!("{name}({arguments})") }).to_string());
+            let result = talk.tools.call(&name, &arguments);
+            talk.context.answer_tool(&name, &result);
+        }
+        talk.context.cue();
+    }
+    let done =
+        json!({ "tokens": tokens, "seconds": began.elapsed().as_secs_f64(), "stopped": stopped });
+    session::send(&json!({ "done": done }).to_string());
+    Ok(inbox)
+}
+
+/// What one generation gave.
+struct Said {
+    tokens: usize,
+    calls: Vec<(String, String)>,
+    stopped: bool,
+}
+
+async fn generate(talk: &mut Talk, input: &Input, mut inbox: Inbox) -> Result<(Said, Inbox)> {
+    let mut speech = Speech::new(talk);
+    let sampler = Sampler::top_p(input.temperature.unwrap_or(0.7), 0.95);
+    let limit = input.max_tokens.unwrap_or(2048);
+    let mut generator = talk.context.generate(sampler).max_tokens(limit);
+    let mut stopped = false;
+    while let Some(step) = generator.next()? {
+        let step = step.execute().boxed_local();
+        let output = match select(step, inbox).await {
+            Either::Left((output, waiting)) => {
+                inbox = waiting;
+                output?
+            }
+            Either::Right((_, step)) => {
+                inbox = listen();
+                stopped = true;
+                step.await?
+            }
+        };
+        for token in &output.tokens {
+            speech.take(*token)?;
+        }
+        if stopped {
+            break;
+        }
+    }
+    let said = Said {
+        tokens: generator.tokens_generated(),
+        calls: speech.calls,
+        stopped,
+    };
+    Ok((said, inbox))
+}
+
+/// Tells the client what the tokens say, and what of it is thought.
+struct Speech {
+    text: Decoder,
+    thoughts: reasoning::Decoder,
+    thinking: bool,
+    call_decoder: Option<tools::Decoder>,
+    calls: Vec<(String, String)>,
+}
+
+impl Speech {
+    fn new(talk: &Talk) -> Speech {
+        Speech {
+            text: Decoder::new(&talk.model),
+            thoughts: reasoning::Decoder::new(&talk.model),
+            thinking: false,
+            call_decoder: (!talk.tools.is_empty()).then(|| tools::Decoder::new(&talk.model)),
+            calls: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, token: u32) -> Result<()> {
+        if let Some(decoder) = &mut self.call_decoder {
+            let mut event = decoder.feed(&[token])?;
+            while let tools::Event::Call(name, arguments) = event {
+                self.calls.push((name, arguments));
+                event = decoder.feed(&[])?;
+            }
+        }
+        let thought = self.thoughts.feed(&[token])?;
+        let mut event = self.text.feed(&[token])?;
+        if let Event::Interrupt(_) = event {
+            event = self.text.feed(&[])?; // the text around the control token
+        }
+        let was_thinking = self.thinking;
+        match thought {
+            reasoning::Event::Start => self.thinking = true,
+            reasoning::Event::Delta(text) => tell("thought", &text),
+            reasoning::Event::End(_) => self.thinking = false,
+            reasoning::Event::Idle => {}
+        }
+        // A thought is text, too, and so are the marks around it.
+        if let (Event::Delta(text), false) = (event, was_thinking || self.thinking) {
+            tell("delta", &text);
+        }
+        Ok(())
+    }
+}
+
+fn tell(what: &str, text: &str) {
+    if !text.is_empty() {
+        session::send(&json!({ what: text }).to_string());
+    }
+}

@@ -1,0 +1,139 @@
+//! Biases and penalties: the logits come to the inferlet, which changes them and draws the token itself.
+
+use crate::options::Options;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// What changes the logits of a choice.
+#[derive(Default, Clone)]
+pub struct Bias {
+    pub added: HashMap<u32, f32>,
+    /// Taken off the logit of each token that the answer has.
+    pub presence: f32,
+    /// Taken off it for each time that the answer has it.
+    pub frequency: f32,
+}
+
+impl Bias {
+    pub fn is_none(&self) -> bool {
+        self.added.is_empty() && self.presence == 0.0 && self.frequency == 0.0
+    }
+}
+
+/// Draws the tokens of one choice.
+pub struct Draw<'a> {
+    options: &'a Options,
+    seen: HashMap<u32, u32>,
+    state: u64,
+}
+
+impl<'a> Draw<'a> {
+    /// `seed` is the choice's own. Without one, the draws differ from run to run.
+    pub fn new(options: &'a Options, seed: Option<u64>) -> Draw<'a> {
+        let state = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        Draw {
+            options,
+            seen: HashMap::new(),
+            state,
+        }
+    }
+
+    /// Draws a token from the packed logits of the whole vocabulary.
+    pub fn next(&mut self, packed: &[u8]) -> u32 {
+        let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let mut logits: Vec<f32> = packed.chunks_exact(4).map(number).collect();
+        let bias = &self.options.bias;
+        for (token, added) in &bias.added {
+            if let Some(logit) = logits.get_mut(*token as usize) {
+                *logit += added;
+            }
+        }
+        for (token, count) in &self.seen {
+            if let Some(logit) = logits.get_mut(*token as usize) {
+                *logit -= bias.presence + bias.frequency * *count as f32;
+            }
+        }
+        for token in &self.options.banned {
+            if let Some(logit) = logits.get_mut(*token as usize) {
+                *logit = f32::NEG_INFINITY;
+            }
+        }
+        if !self.options.only.is_empty() {
+            for (token, logit) in logits.iter_mut().enumerate() {
+                if !self.options.only.contains(&(token as u32)) {
+                    *logit = f32::NEG_INFINITY;
+                }
+            }
+        }
+        let (temperature, top_p) = (self.options.temperature, self.options.top_p);
+        let uniform = self.uniform();
+        let token = choose(&logits, temperature, self.options.top_k, top_p, uniform);
+        *self.seen.entry(token).or_default() += 1;
+        token
+    }
+
+    /// A number from 0 to 1, by SplitMix64.
+    fn uniform(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+fn choose(logits: &[f32], temperature: f32, top_k: Option<u32>, top_p: f32, uniform: f64) -> u32 {
+    let mut ranked: Vec<(u32, f32)> = (0u32..).zip(logits.iter().copied()).collect();
+    let by_logit = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    if temperature == 0.0 {
+        return ranked
+            .iter()
+            .copied()
+            .min_by(by_logit)
+            .map_or(0, |best| best.0);
+    }
+    ranked.sort_unstable_by(by_logit);
+    if let Some(top_k) = top_k {
+        ranked.truncate(top_k.max(1) as usize);
+    }
+    let most = ranked.first().map_or(0.0, |best| best.1);
+    let weights: Vec<f64> = ranked
+        .iter()
+        .map(|(_, logit)| f64::from((logit - most) / temperature).exp())
+        .collect();
+    let total: f64 = weights.iter().sum();
+    // The smallest set of tokens whose probabilities reach top_p.
+    let mut nucleus = 0.0;
+    let mut size = 0;
+    while size < weights.len() && (size == 0 || nucleus < f64::from(top_p) * total) {
+        nucleus += weights[size];
+        size += 1;
+    }
+    let mut left = uniform * nucleus;
+    for (index, weight) in weights[..size].iter().enumerate() {
+        left -= weight;
+        if left < 0.0 {
+            return ranked[index].0;
+        }
+    }
+    ranked[size.saturating_sub(1)].0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_likeliest_token_without_temperature() {
+        assert_eq!(choose(&[0.0, 3.0, 3.0, -1.0], 0.0, None, 1.0, 0.99), 1);
+    }
+
+    #[test]
+    fn draws_follow_the_probabilities() {
+        let logits = [0.0, f32::NEG_INFINITY, 2f32.ln()];
+        assert_eq!(choose(&logits, 1.0, None, 1.0, 0.6), 2);
+        assert_eq!(choose(&logits, 1.0, None, 1.0, 0.7), 0);
+        assert_eq!(choose(&logits, 1.0, None, 0.5, 0.99), 2); // the nucleus is one token
+        assert_eq!(choose(&logits, 1.0, Some(1), 1.0, 0.99), 2);
+    }
+}

@@ -1,0 +1,130 @@
+"""The Anthropic API, as the official client of it sees it. It is a part of inferlets/openai."""
+
+from __future__ import annotations
+
+import anthropic
+import httpx2 as httpx
+import pytest
+from test_openai import CITY
+
+HELLO = [{"role": "user", "content": "Hello"}]
+WEATHER = {"name": "weather", "description": "The weather", "input_schema": CITY}
+
+
+@pytest.fixture(scope="module")
+def client(api) -> anthropic.Anthropic:
+    base = f"http://127.0.0.1:{api.port}"
+    return anthropic.Anthropic(base_url=base, api_key="unused", max_retries=0, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def model(client) -> str:
+    return client.models.list().data[0].id
+
+
+def test_models(client, model):
+    found = client.models.retrieve(model)
+    assert found.id == model and found.type == "model"
+    with pytest.raises(anthropic.NotFoundError) as refused:
+        client.models.retrieve("nothing")
+    assert refused.value.body["error"]["type"] == "not_found_error"
+
+
+def test_a_message(client, model):
+    asked = {"model": model, "messages": HELLO, "system": "Be brief.", "temperature": 0}
+    message = client.messages.create(max_tokens=8, **asked)
+    assert message.type == "message" and message.role == "assistant" and message.model == model
+    (block,) = message.content
+    assert block.type == "text" and block.text
+    assert message.stop_reason in ("end_turn", "max_tokens")
+    assert message.usage.input_tokens > 0 and 0 < message.usage.output_tokens <= 8
+    del asked["temperature"]
+    counted = client.messages.count_tokens(**asked)
+    assert counted.input_tokens == message.usage.input_tokens
+
+
+def test_a_stream_says_the_same(client, model):
+    asked = {"model": model, "messages": HELLO, "max_tokens": 12, "temperature": 0}
+    whole = client.messages.create(**asked)
+    with client.messages.stream(**asked) as stream:
+        text = "".join(stream.text_stream)
+        last = stream.get_final_message()
+    assert text == whole.content[0].text == last.content[0].text
+    assert last.stop_reason == whole.stop_reason
+    assert last.usage.output_tokens == whole.usage.output_tokens
+    kinds = [event.type for event in client.messages.create(**asked, stream=True)]
+    assert kinds[:2] == ["message_start", "content_block_start"]
+    assert kinds[-3:] == ["content_block_stop", "message_delta", "message_stop"]
+
+
+def test_stop_sequences(client, model):
+    asked = {"model": model, "messages": HELLO, "max_tokens": 24, "temperature": 0}
+    text = client.messages.create(**asked).content[0].text
+    stop = text[len(text) // 2 : len(text) // 2 + 3]
+    message = client.messages.create(**asked, stop_sequences=[stop, "never said"])
+    assert message.content[0].text == text[: text.index(stop)]
+    assert message.stop_reason == "stop_sequence" and message.stop_sequence == stop
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "weather"}])
+def test_a_call_of_a_tool(client, model, stream, choice):
+    asked = {"model": model, "messages": HELLO, "max_tokens": 300, "tools": [WEATHER]}
+    asked["tool_choice"] = choice
+    if stream:
+        with client.messages.stream(**asked) as events:
+            message = events.get_final_message()
+    else:
+        message = client.messages.create(**asked)
+    (call,) = message.content
+    assert call.type == "tool_use" and call.name == "weather"
+    assert call.input["city"] in ("Seoul", "Oslo") and message.stop_reason == "tool_use"
+    result = {"type": "tool_result", "tool_use_id": call.id, "content": "3 degrees"}
+    history = [
+        *HELLO,
+        {"role": "assistant", "content": [call.model_dump()]},
+        {"role": "user", "content": [result, {"type": "text", "text": "So?"}]},
+    ]
+    after = client.messages.create(
+        model=model, messages=history, max_tokens=4, tools=[WEATHER], tool_choice={"type": "none"}
+    )
+    assert after.content[0].type == "text"
+
+
+def test_top_k(client, model):
+    asked = {"model": model, "messages": HELLO, "max_tokens": 12}
+    greedy = client.messages.create(**asked, temperature=0).content[0].text
+    assert client.messages.create(**asked, temperature=1, top_k=1).content[0].text == greedy
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "messages.0.role"),
+        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "messages.0.content.0"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"temperature": 3}, "temperature"),
+        ({"stop_sequences": [""]}, "stop_sequences"),
+        ({"tools": [{"name": "x"}]}, "tools"),
+        ({"tool_choice": {"type": "perhaps"}}, "tool_choice"),
+        ({"extra_body": {"unheard_of": 1}}, "unheard_of: Extra inputs are not permitted"),
+    ],
+)
+def test_bad_parameters(client, model, change, text):
+    asked = {"model": model, "messages": HELLO, "max_tokens": 4, **change}
+    with pytest.raises(anthropic.BadRequestError) as refused:
+        client.messages.create(**asked)
+    error = refused.value.body["error"]
+    assert error["type"] == "invalid_request_error" and text in error["message"]
+
+
+def test_errors_of_the_route(api, client):
+    base = f"http://127.0.0.1:{api.port}/v1/messages"
+    with pytest.raises(anthropic.NotFoundError) as refused:
+        client.messages.create(model="claude-9", messages=HELLO, max_tokens=4)
+    assert refused.value.body["type"] == "error"
+    for body in (b"", b"[]", b"{", b"\xff\xfe", b"{}"):
+        answer = httpx.post(base, content=body)
+        assert answer.status_code == 400 and answer.json()["type"] == "error", body
+    assert httpx.get(base).json()["error"]["type"] == "invalid_request_error"
