@@ -1,7 +1,11 @@
 // pie-gpu-bench: measures the CUDA backend on random weights of real shapes, driven by batches as
 // the step loop would build them. Prints one flat JSON object.
 //
-//   pie-gpu-bench [--shape 8b|1b|0.6b] [--quick]
+//   pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic]
+//                 [--without products|attention] [--warm MB] [--product-warm MB]
+//
+// --without leaves a phase out of every step: the difference is what it costs. --warm and
+// --product-warm set how much of the next product's weights is brought into the cache ahead.
 //
 // The roof of a step is the sum over its phases, products and attention, of the longer of its bytes
 // ÷ the card's read bandwidth and its operations ÷ the best rate of a large product; both are
@@ -11,14 +15,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernels/blas.h"
+#include "backend/cuda/kernels/product.h"
 #include "backend/cuda/kernels/random_fill.h"
 #include "backend/cuda/kernels/runtime.h"
 #include "bare_loop.h"
@@ -211,7 +218,7 @@ void Reserve(std::vector<Sequence>& sequences, uint32_t tokens, uint32_t page_to
   }
 }
 
-int Run(const std::string& shape, bool quick) {
+int Run(const std::string& shape, bool quick, const CudaOptions& options) {
   nlohmann::ordered_json result;
   const ModelConfig config = Shape(shape);
   const CudaStatus status = FindCudaDevices();
@@ -230,7 +237,7 @@ int Run(const std::string& shape, bool quick) {
   const double products = LayerProductSeconds(config, 2048);
 
   const auto opened = Clock::now();
-  const auto device = Must(MakeRandomCudaBackend(config, {.max_batch_tokens = 2048}));
+  const auto device = Must(MakeRandomCudaBackend(config, options));
   result["open_s"] = Seconds(opened);
   RandomTokens random(config.vocab_size);
   const uint32_t page_tokens = device->info().page_tokens;
@@ -308,15 +315,33 @@ int Run(const std::string& shape, bool quick) {
 int main(int argc, char** argv) {
   std::string shape = "8b";
   bool quick = false;
+  pie::CudaOptions options{.max_batch_tokens = 2048};
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--shape") == 0 && i + 1 < argc) {
-      shape = argv[++i];
-    } else if (std::strcmp(argv[i], "--quick") == 0) {
+    const std::string_view flag = argv[i];
+    const char* const value = i + 1 < argc ? argv[i + 1] : "";
+    if (flag == "--shape" && *value != 0) {
+      shape = value;
+      ++i;
+    } else if (flag == "--quick") {
       quick = true;
+    } else if (flag == "--deterministic") {
+      options.deterministic = true;
+    } else if (flag == "--without" && *value != 0) {
+      options.skip_products = std::strcmp(value, "products") == 0;
+      options.skip_attention = std::strcmp(value, "attention") == 0;
+      ++i;
+    } else if (flag == "--warm" && *value != 0) {
+      options.warm_bytes = std::strtoull(value, nullptr, 10) << 20;
+      ++i;
+    } else if (flag == "--product-warm" && *value != 0) {
+      pie::cuda::product_warm_bytes = std::strtoull(value, nullptr, 10) << 20;
+      ++i;
     } else {
-      fmt::print(stderr, "usage: pie-gpu-bench [--shape 8b|1b|0.6b] [--quick]\n");
+      fmt::print(stderr,
+                 "usage: pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] [--without "
+                 "products|attention] [--warm MB] [--product-warm MB]\n");
       return 2;
     }
   }
-  return pie::Run(shape, quick);
+  return pie::Run(shape, quick, options);
 }

@@ -102,6 +102,7 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
   options.Read("threads", &entry.threads, {.least = 1, .most = 1024});
   options.Read("asynchronous", &entry.asynchronous);
   options.Read("gpu_mem_utilization", &entry.gpu_memory_share, {0, 1});
+  options.Read("deterministic", &entry.deterministic);
   for (const Table* table : {&top, &driver, &options}) {
     if (!table->problem().empty()) return Fail(Code::kInvalid, "{}", table->problem());
   }

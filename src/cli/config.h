@@ -21,6 +21,7 @@ struct ModelEntry {
   Driver driver = Driver::kAuto;  // the GPU if there is one that this build can use, else the CPU
   int device = 0;                 // number of the GPU
   double gpu_memory_share = 0.9;  // of its free memory, for weights and KV pages
+  bool deterministic = false;     // on a GPU: the same tokens whatever else is in the batch
   std::string kv_cache_dtype;     // empty: the device's default
   uint64_t seed = 0;
   // 0: the device's default.

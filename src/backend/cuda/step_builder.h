@@ -58,6 +58,9 @@ struct StepShape {
   uint32_t processors = 0;
   uint32_t max_parts = 0;  // room for partial results
   uint32_t max_members = 0;
+  // If set: a row's keys are cut at multiples of this number alone, and its partial results have
+  // the order of their keys, whatever else is in the batch. A multiple of the key block.
+  uint32_t fixed_cut = 0;
 };
 
 class StepBuilder {
@@ -75,6 +78,10 @@ class StepBuilder {
   void AddMasks(const Batch& batch);
   void AddTiles(const Batch& batch, StepHeader& header, StepPlan& plan);
   void FindPrefixes(const Batch& batch);
+  std::vector<Part> PartsOf(const Batch& batch);
+  void AddFixedTiles(const std::vector<Part>& parts, StepHeader& header, StepPlan& plan);
+  void AppendTiles(std::vector<AttentionTile> (&tiles)[2], const std::vector<TileRow>& tile_rows,
+                   const std::vector<RowParts>& row_parts, StepHeader& header, StepPlan& plan);
   void AddSamples(const Batch& batch, BatchTicket ticket, StepHeader& header, StepPlan& plan);
   // The offset of a row's logit mask, or kNone.
   uint32_t LogitMaskOf(const Batch& batch, uint32_t member, uint32_t row, StepPlan& plan);

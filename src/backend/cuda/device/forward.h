@@ -6,10 +6,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
-#include <span>
 #include <tuple>
 #include <vector>
 
@@ -27,12 +25,23 @@ namespace pie::cuda {
 class Forward {
  public:
   static constexpr uint32_t kLogitRows = 256;  // rows whose logits are in memory at a time
-  static constexpr uint32_t kMaxParts = 8192;
+
+  struct Options {
+    uint32_t max_rows = 0;
+    uint32_t max_parts = 8192;  // partial results of attention
+    int processors = 1;
+    // A row's results do not depend on the rows beside it.
+    bool deterministic = false;
+    // For measurements: a step without one of its phases. Its results mean nothing.
+    bool skip_products = false;
+    bool skip_attention = false;
+    uint64_t warm_bytes = 0;  // that a small kernel brings into the cache for a product of cuBLASLt
+  };
 
   // `blas` may be null: then our own products do all the work.
   static Result<std::unique_ptr<Forward>> Make(const ModelConfig& config,
-                                               const DeviceWeights& weights, uint32_t max_rows,
-                                               int processors, Blas* blas, Stream stream);
+                                               const DeviceWeights& weights, const Options& options,
+                                               Blas* blas, Stream stream);
 
   // Keys and values of all layers, and the step's inputs on the device.
   void SetPages(const KvShape& kv) { kv_ = kv; }
@@ -49,29 +58,40 @@ class Forward {
   void Tune(uint32_t rows);
 
  private:
-  Forward(const ModelConfig& config, const DeviceWeights& weights, int processors, Blas* blas,
-          Stream stream)
+  Forward(const ModelConfig& config, const DeviceWeights& weights, const Options& options,
+          Blas* blas, Stream stream)
       : config_(config),
         shape_(config),
         weights_(weights),
-        processors_(processors),
+        options_(options),
         blas_(blas),
         stream_(stream) {}
-  Status Allocate(uint32_t max_rows);
-  void Attend(uint32_t layer, uint32_t rows, bool large_tiles);
-  void FeedForward(const DeviceLayer& layer, uint32_t rows, bool add);
+  Status Allocate();
+  void Attend(const Product& qkv, uint32_t layer, uint32_t rows, bool large_tiles);
+  void FeedForward(const Product& gate_up, const DeviceLayer& layer, bool add);
   void RunExperts(const DeviceLayer& layer, uint32_t rows, bool add);
-  // A product whose output is that of `product`, by whichever way is faster.
-  void Multiply(Product product);
-  float MillisecondsOf(std::span<const void* const> matrices, uint32_t rows,
-                       const std::function<void(const void* matrix)>& run);
+  // Adds what came before to the residual stream and normalises it for `product`, or lets the
+  // product do that itself.
+  void Normalise(Residual residual, Product& product);
+  // A product whose output is that of `product`, by whichever way is faster. Its activation's
+  // kernel, if there is one, brings `next` into the cache.
+  void Multiply(const Product& product, const Warm& next = {});
+  // What a kernel before the product should bring into the cache: our own products do it
+  // themselves.
+  Warm WarmFor(const Product& product) const;
+  void RunBlas(const Product& product);
   bool UsesBlas(const Product& product) const;
   BlasProduct ForBlas(const Product& product) const;
+  Product QkvOf(const DeviceLayer& layer, uint32_t rows) const;
+  Product OOf(const DeviceLayer& layer, uint32_t rows, bool add) const;
+  Product GateUpOf(const DeviceLayer& layer, uint32_t rows) const;
+  Product DownOf(const DeviceLayer& layer, uint32_t rows, bool add) const;
+  Product LogitsOf(uint32_t rows) const;
 
   const ModelConfig& config_;
   const DeviceShape shape_;
   const DeviceWeights& weights_;
-  const int processors_;
+  const Options options_;
   Blas* const blas_;
   const Stream stream_;
   KvShape kv_;

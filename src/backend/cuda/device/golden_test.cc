@@ -122,13 +122,15 @@ class CudaGoldenTest : public testing::TestWithParam<std::tuple<const char*, boo
 
   static fs::path Folder() { return fs::path(PIE_GOLDEN_DIR) / "models" / std::get<0>(GetParam()); }
 
-  std::unique_ptr<Backend> Open(uint32_t page_tokens = 16, bool graphs = false) const {
+  std::unique_ptr<Backend> Open(uint32_t page_tokens = 16, bool graphs = false,
+                                bool deterministic = false) const {
     const fs::path path = std::get<1>(GetParam()) ? Folder() / "model.gguf" : Folder();
     auto backend = MakeCudaBackend(path.string(), {.page_tokens = page_tokens,
                                                    .total_pages = 8192 / page_tokens,
                                                    .max_batch_tokens = 512,
                                                    .max_positions = max_positions_,
-                                                   .graphs = graphs});
+                                                   .graphs = graphs,
+                                                   .deterministic = deterministic});
     EXPECT_TRUE(backend) << backend.error().text;
     return backend ? std::move(*backend) : nullptr;
   }
@@ -184,6 +186,29 @@ TEST_P(CudaGoldenTest, BatchesChunksAndPagesChangeLittle) {
         EXPECT_LT(Distance(together[s], expected[s]), experts ? 0.1 : 0.02)
             << "pages of " << page_tokens << ", chunks of " << chunk;
       }
+    }
+  }
+}
+
+// Every logit has the same bits, whatever else is in the batch, in whatever pieces it comes.
+TEST_P(CudaGoldenTest, DeterministicModeComputesTheSameBits) {
+  std::vector<uint32_t> text = prompt_;
+  text.insert(text.end(), greedy_.begin(), greedy_.end());
+  std::vector<uint32_t> other(150);
+  for (uint32_t i = 0; i < other.size(); ++i) other[i] = Mix(7, i) % 53;
+  std::vector<uint32_t> behind = text;  // shares pages with the first
+  behind.push_back(3);
+  const std::vector<std::vector<uint32_t>> sequences = {text, prompt_, other, behind};
+  const auto device = Open(16, false, true);
+  ASSERT_TRUE(device);
+  std::vector<std::vector<float>> expected;
+  for (const auto& sequence : sequences) {
+    expected.push_back(Flat(AllLogits(*device, {sequence}, 1000)[0]));
+  }
+  for (const uint32_t chunk : {1U, 7U, 1000U}) {
+    const auto together = AllLogits(*device, sequences, chunk);
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      EXPECT_EQ(Flat(together[s]), expected[s]) << "sequence " << s << ", chunks of " << chunk;
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/layer.h"
 
+#include "backend/cuda/kernels/gate.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 
 namespace pie::cuda {
@@ -50,9 +51,10 @@ __device__ float Squares(float4 a) {
 
 // One block a row. The row waits in shared memory between the passes.
 __global__ void ResidualKernel(const Residual r) {
-  extern __shared__ __align__(16) float row_of[];
+  PIE_DYNAMIC_SHARED(float, row_of);
   __shared__ float scratch[33];
   LetNextStart();
+  BringShare(r.warm);
   WaitForInputs();
   uint32_t row = blockIdx.x;
   if (r.gather != nullptr) {
@@ -108,7 +110,7 @@ __global__ void ResidualKernel(const Residual r) {
 
 // One warp a head, eight heads a block.
 __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite r) {
-  extern __shared__ float numbers[];
+  PIE_DYNAMIC_SHARED(float, numbers);
   __shared__ float scratch[33];
   LetNextStart();
   const uint32_t row = blockIdx.x;
@@ -183,21 +185,11 @@ __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite 
   }
 }
 
-__device__ float GateOf(GateKind kind, float x, float u) {
-  float z = x;
-  if (kind == GateKind::kGeluTanh) z = x * (1.5957691216F + 0.044715F * 1.5957691216F * x * x);
-  if (kind == GateKind::kClampedSwiglu) {
-    x = fminf(x, 7.0F);
-    z = 1.702F * x;
-    u = fmaxf(fminf(u, 7.0F), -7.0F) + 1;
-  }
-  return x / (1 + __expf(-z)) * u;
-}
-
 // Every thread makes 8 neighbouring numbers from a group of 16.
 __global__ void __launch_bounds__(kThreads)
-    GateKernel(GateKind kind, const uint4* gate_up, uint4* out, uint64_t groups) {
+    GateKernel(GateKind kind, const uint4* gate_up, uint4* out, uint64_t groups, Warm warm) {
   LetNextStart();
+  BringShare(warm);
   WaitForInputs();
   const uint64_t i = static_cast<uint64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= groups) return;
@@ -260,11 +252,11 @@ void RunRotateWrite(const RotateWrite& r, Stream stream) {
 }
 
 void RunGate(GateKind kind, const void* gate_up, void* out, uint32_t rows, uint32_t ffn,
-             Stream stream) {
+             const Warm& warm, Stream stream) {
   const uint64_t groups = static_cast<uint64_t>(rows) * ffn / 8;
   Launch(GateKernel, dim3(static_cast<uint32_t>((groups + kThreads - 1) / kThreads)),
          dim3(kThreads), 0, stream, kind, static_cast<const uint4*>(gate_up),
-         static_cast<uint4*>(out), groups);
+         static_cast<uint4*>(out), groups, warm);
 }
 
 void RunSoftCap(float* x, uint64_t count, float cap, Stream stream) {

@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/product.h"
 
+#include "backend/cuda/kernels/gate.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 
 namespace pie::cuda {
@@ -9,16 +10,7 @@ constexpr int kWarps = 8;
 constexpr int kRowsOfW = 16;  // of one block
 constexpr int kChunk = 32;    // columns that a warp multiplies at a time
 
-__device__ float Gate(GateKind kind, float x, float u) {
-  float z = x;
-  if (kind == GateKind::kGeluTanh) z = x * (1.5957691216F + 0.044715F * 1.5957691216F * x * x);
-  if (kind == GateKind::kClampedSwiglu) {
-    x = fminf(x, 7.0F);
-    z = 1.702F * x;
-    u = fmaxf(fminf(u, 7.0F), -7.0F) + 1;
-  }
-  return x / (1 + __expf(-z)) * u;
-}
+constexpr uint32_t kThreads = kWarps * 32;
 
 // The weights of kUnroll chunks: two rows of a thread, 8 numbers each.
 template <int kUnroll>
@@ -27,15 +19,37 @@ struct Weights {
   uint4 bottom[kUnroll];
 };
 
+// Every block normalises the row for itself, while its first weights are on their way.
+__device__ void Normalise(const Product& p, float* scratch, uint2* to) {
+  const auto* const x = static_cast<const float4*>(p.x);
+  float squares = 0;
+  for (uint32_t i = threadIdx.x; i < p.k / 4; i += kThreads) {
+    const float4 v = x[i];
+    squares += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+  }
+  const float factor = rsqrtf(BlockSum(squares, scratch) / p.k + p.epsilon);
+  for (uint32_t i = threadIdx.x; i < p.k / 4; i += kThreads) {
+    const float4 v = x[i];
+    const float4 weight = reinterpret_cast<const float4*>(p.norm)[i];
+    to[i] = make_uint2(PackBf16(v.x * factor * weight.x, v.y * factor * weight.y),
+                       PackBf16(v.z * factor * weight.z, v.w * factor * weight.w));
+  }
+  __syncthreads();
+}
+
 // One block computes 16 columns of y for up to 8 × kTiles rows. Its warps take chunks of k in turn
 // and add their sums at the end, in the order of the warps.
 //
 // A tensor core's tile wants its 16 columns of k spread over the threads in pairs. Which numbers
 // they are does not matter, as long as both operands agree. So a thread loads 8 neighbouring
 // numbers of W and of x, and uses them in two tiles.
-template <int kTiles, int kUnroll, int kBlocks, ProductOutput kOutput>
-__global__ void __launch_bounds__(kWarps * 32, kBlocks) ProductKernel(const Product p) {
+//
+// `ahead`: bytes of each of its rows of W that the block asks for while it waits.
+template <int kTiles, int kUnroll, int kBlocks, ProductOutput kOutput, bool kNorm>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    ProductKernel(const Product p, const uint32_t ahead) {
   __shared__ float sums[kWarps][kTiles * 4][32];
+  PIE_DYNAMIC_SHARED(uint2, normalised);
   LetNextStart();
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
@@ -73,7 +87,17 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) ProductKernel(const Prod
 
   Weights<kUnroll> now;
   load(warp, now);
+  if (ahead > 0 && threadIdx.x < kRowsOfW && blockIdx.x * kRowsOfW + threadIdx.x < p.n) {
+    // What is behind the first chunks, which are on their way already.
+    const uint32_t skip = kWarps * kUnroll * kChunk * 2;
+    const uint32_t bytes = p.k * 2;
+    const size_t row = blockIdx.x * kRowsOfW + threadIdx.x;
+    if (skip < bytes) {
+      BringToCache(reinterpret_cast<const char*>(w + row * p.k) + skip, min(ahead, bytes - skip));
+    }
+  }
   if (p.tiles == nullptr) WaitForInputs();
+  if constexpr (kNorm) Normalise(p, &sums[0][0][0], normalised);
 
   const bf16* x[kTiles];
 #pragma unroll
@@ -81,6 +105,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) ProductKernel(const Prod
     uint32_t row = min(first + t * 8 + lane / 4, rows - 1);
     if (p.x_rows != nullptr) row = p.x_rows[row];
     x[t] = static_cast<const bf16*>(p.x) + static_cast<size_t>(row) * p.x_stride;
+    if constexpr (kNorm) x[t] = reinterpret_cast<const bf16*>(normalised);
   }
   float acc[kTiles][4] = {};
   for (uint32_t chunk = warp; chunk < chunks; chunk += kWarps * kUnroll) {
@@ -130,7 +155,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) ProductKernel(const Prod
       const uint32_t out = blockIdx.x * 8 + of_lane / 4;
       if (out < p.n / 2) {
         static_cast<bf16*>(p.y)[static_cast<size_t>(row) * p.y_stride + out] =
-            __float2bfloat16(Gate(p.gate, upper, lower));
+            __float2bfloat16(GateOf(p.gate, upper, lower));
       }
     } else if constexpr (kOutput == ProductOutput::kBf16) {
       bf16* const y = static_cast<bf16*>(p.y) + static_cast<size_t>(row) * p.y_stride;
@@ -148,11 +173,6 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) ProductKernel(const Prod
 template <ProductOutput kOutput>
 void RunOutput(const Product& product, Stream stream) {
   const uint32_t wide = (product.n + kRowsOfW - 1) / kRowsOfW;
-  const auto run = [&](auto kernel, uint32_t tiles) {
-    const uint32_t high =
-        product.tiles != nullptr ? product.max_tiles : (product.rows + 8 * tiles - 1) / (8 * tiles);
-    Launch(kernel, dim3(wide, high), dim3(kWarps * 32), 0, stream, product);
-  };
   if (product.rows == 0 && product.tiles == nullptr) return;
   // Blocks of more registers keep more loads in flight, but fewer fit: what matters is how full the
   // last round of blocks is.
@@ -160,20 +180,40 @@ void RunOutput(const Product& product, Stream stream) {
     const uint32_t slots = static_cast<uint32_t>(processors) * blocks;
     return static_cast<float>(wide) / static_cast<float>((wide + slots - 1) / slots * slots);
   };
-  if (product.tiles != nullptr || product.rows <= 8) {
-    if (fill(3) > fill(2)) {
-      run(ProductKernel<1, 2, 3, kOutput>, 1);
+  const bool narrow = fill(3) > fill(2);
+  const auto run = [&](auto kernel, uint32_t tiles, uint32_t blocks) {
+    const uint32_t high =
+        product.tiles != nullptr ? product.max_tiles : (product.rows + 8 * tiles - 1) / (8 * tiles);
+    // The blocks that wait share what is asked for ahead.
+    const uint32_t waiting = min(wide, static_cast<uint32_t>(processors) * blocks) * kRowsOfW;
+    const auto ahead =
+        static_cast<uint32_t>(high == 1 ? product_warm_bytes / waiting / 128 * 128 : 0);
+    const size_t shared = product.norm == nullptr ? 0 : size_t{product.k} * sizeof(bf16);
+    AllowShared(kernel, shared);
+    Launch(kernel, dim3(wide, high), dim3(kThreads), shared, stream, product, ahead);
+  };
+  if (product.norm != nullptr) {
+    if (narrow) {
+      run(ProductKernel<1, 2, 3, kOutput, true>, 1, 3);
     } else {
-      run(ProductKernel<1, 4, 2, kOutput>, 1);
+      run(ProductKernel<1, 4, 2, kOutput, true>, 1, 2);
+    }
+  } else if (product.tiles != nullptr || product.rows <= 8) {
+    if (narrow) {
+      run(ProductKernel<1, 2, 3, kOutput, false>, 1, 3);
+    } else {
+      run(ProductKernel<1, 4, 2, kOutput, false>, 1, 2);
     }
   } else if (product.rows <= 16) {
-    run(ProductKernel<2, 4, 2, kOutput>, 2);
+    run(ProductKernel<2, 4, 2, kOutput, false>, 2, 2);
   } else {
-    run(ProductKernel<4, 4, 2, kOutput>, 4);
+    run(ProductKernel<4, 4, 2, kOutput, false>, 4, 2);
   }
 }
 
 }  // namespace
+
+uint64_t product_warm_bytes = uint64_t{16} << 20;
 
 void RunProduct(const Product& product, Stream stream) {
   switch (product.output) {
