@@ -269,6 +269,8 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
     result[fmt::format("decode_{}_ms", count)] = chained * 1e3;
     result[fmt::format("decode_{}_stepped_ms", count)] = stepped * 1e3;
     result[fmt::format("decode_{}_roof_share", count)] = roof / chained;
+    fmt::print(stderr, "decode {}: {:.3f} ms, {:.3f} of the roof\n", count, chained * 1e3,
+               roof / chained);
   }
   {  // 64 sequences behind one prefix
     constexpr uint32_t kPrefix = 16'384;
@@ -289,6 +291,8 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
     const double roof = RoofOf(config, limits, 64, kOwn + steps / 2.0, kPrefix);
     result["prefix_64_ms"] = seconds * 1e3;
     result["prefix_64_roof_share"] = roof / seconds;
+    fmt::print(stderr, "64 behind a prefix: {:.3f} ms, {:.3f} of the roof\n", seconds * 1e3,
+               roof / seconds);
   }
   {  // prefill
     constexpr uint32_t kTokens = 2048;
@@ -304,6 +308,8 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
     result["prefill_2048_ms"] = best * 1e3;
     result["prefill_2048_tokens_per_s"] = kTokens / best;
     result["prefill_2048_share_of_products"] = products / best;
+    fmt::print(stderr, "prefill: {:.3f} ms, {:.3f} of cuBLASLt's products\n", best * 1e3,
+               products / best);
   }
   fmt::print("{}\n", result.dump(2));
   return 0;

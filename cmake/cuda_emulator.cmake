@@ -13,7 +13,7 @@ target_include_directories(pie_cuda_emulated BEFORE PUBLIC src/backend/cuda/emul
 target_compile_definitions(pie_cuda_emulated PUBLIC PIE_CUDA_EMULATED)
 # Kernels are written for nvcc, which reads memory as any type.
 target_compile_options(pie_cuda_emulated PRIVATE -U_FORTIFY_SOURCE -fno-strict-aliasing
-  -Wno-unknown-pragmas -Wno-strict-aliasing -Wno-shadow -Wno-unused-parameter)
+  -Wno-unknown-pragmas -Wno-strict-aliasing -Wno-shadow -Wno-sign-compare -Wno-unused-parameter)
 target_link_libraries(pie_cuda_emulated PUBLIC pie_base pie_model pie_kv)
 
 add_executable(cuda_emulated_test ${emulated_tests})

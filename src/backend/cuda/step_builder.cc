@@ -59,6 +59,7 @@ void StepBuilder::Build(const Batch& batch, BatchTicket ticket, StepPlan& plan) 
   AddRows(batch, header, plan);
   AddTiles(batch, header, plan);
   AddSamples(batch, ticket, header, plan);
+  AddAdapters(batch, header, plan);
   std::vector<uint32_t> copies;
   for (const PageCopy& copy : batch.copies) {
     copies.push_back(copy.from.value);
@@ -70,6 +71,23 @@ void StepBuilder::Build(const Batch& batch, BatchTicket ticket, StepPlan& plan) 
   header.mask_words = Append(plan.bytes, mask_words_);
   plan.has_large_tiles = header.large_tiles > 0;
   std::memcpy(plan.bytes.data(), &header, sizeof header);
+}
+
+void StepBuilder::AddAdapters(const Batch& batch, StepHeader& header, StepPlan& plan) {
+  plan.has_adapters = false;
+  std::vector<AdapterUse> uses(plan.rows);
+  for (const Batch::Member& member : batch.members) {
+    if (member.adapter == nullptr) continue;
+    plan.has_adapters = true;
+    const auto seed = static_cast<uint64_t>(member.zo_seed);
+    const bool negative = member.zo_seed < 0;
+    AdapterUse use{};
+    use.matrices = static_cast<const StepAdapter*>(member.adapter)->matrices();
+    use.seed = negative ? -seed : seed;
+    use.sigma = negative ? -member.zo_sigma : member.zo_sigma;
+    std::fill_n(uses.begin() + member.first_row, member.rows, use);
+  }
+  if (plan.has_adapters) header.adapters = Append(plan.bytes, uses);
 }
 
 void StepBuilder::AddRows(const Batch& batch, StepHeader& header, StepPlan& plan) {

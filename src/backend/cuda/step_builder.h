@@ -18,6 +18,12 @@
 
 namespace pie::cuda {
 
+// An adapter on this device. Immutable.
+class StepAdapter : public DeviceAdapter {
+ public:
+  virtual uint64_t matrices() const = 0;  // their address on the device
+};
+
 // Where the results of a step are found, by member in the order of their slots.
 struct SlotPlan {
   enum class Kind : uint8_t { kTokens, kLogprobs, kEntropy, kOnHost };
@@ -36,6 +42,7 @@ struct StepPlan {
   uint32_t tokens = 0;  // slots of tokens
   uint32_t values = 0;  // floats of probes
   bool has_large_tiles = false;
+  bool has_adapters = false;
   std::vector<uint32_t> host_reads;          // reads whose logits the host wants, ascending
   std::vector<std::vector<SlotPlan>> slots;  // [members]
   // Members whose masks could not be made. They run, and their samples allow everything.
@@ -76,6 +83,7 @@ class StepBuilder {
 
   void AddRows(const Batch& batch, StepHeader& header, StepPlan& plan);
   void AddMasks(const Batch& batch);
+  static void AddAdapters(const Batch& batch, StepHeader& header, StepPlan& plan);
   void AddTiles(const Batch& batch, StepHeader& header, StepPlan& plan);
   void FindPrefixes(const Batch& batch);
   std::vector<Part> PartsOf(const Batch& batch);

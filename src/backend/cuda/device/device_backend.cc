@@ -9,6 +9,8 @@
 #include <cstring>
 #include <thread>
 
+#include "backend/cuda/device/device_adapter.h"
+
 namespace pie::cuda {
 namespace {
 
@@ -100,7 +102,8 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name,
            .max_batch_tokens = options_.max_batch_tokens,
            .max_batch_members = options_.max_batch_members,
            .max_positions = config_.context_length,
-           .batches_in_flight = 2};
+           .batches_in_flight = 2,
+           .adapters = AdapterShapeOf(config_)};
   if (options_.max_positions != 0) {
     info_.max_positions = std::min(options_.max_positions, info_.max_positions);
   }
@@ -220,8 +223,8 @@ Status DeviceBackend::Reserve(const StepPlan& plan) {
 }
 
 std::optional<uint32_t> DeviceBackend::BucketOf(const StepPlan& plan) const {
-  if (!options_.graphs || !plan.host_reads.empty() || plan.header().probes > 0 || plan.rows == 0 ||
-      plan.reads * 2 < plan.rows) {
+  if (!options_.graphs || !plan.host_reads.empty() || plan.has_adapters ||
+      plan.header().probes > 0 || plan.rows == 0 || plan.reads * 2 < plan.rows) {
     return std::nullopt;
   }
   for (const uint32_t bucket : kBuckets) {
@@ -244,7 +247,7 @@ pie::cuda::Sampling DeviceBackend::SamplingOf(uint32_t first_read) const {
 }
 
 void DeviceBackend::LaunchBucket(uint32_t bucket, bool large_tiles) {
-  forward_->RunLayers(bucket, large_tiles, chosen_);
+  forward_->RunLayers({.count = bucket, .large_tiles = large_tiles}, chosen_);
   forward_->RunLogits(0, bucket);
   RunSamples(SamplingOf(0), 0, kNone, bucket, stream_);
   RunPublish(reinterpret_cast<const StepHeader*>(step_), done_, stream_);
@@ -285,7 +288,11 @@ void DeviceBackend::LaunchStep(const StepPlan& plan, uint32_t bucket,
     if (graph != nullptr) RunGraph(graph, stream_);
     return;
   }
-  if (plan.rows > 0) forward_->RunLayers(plan.rows, plan.has_large_tiles, chosen_);
+  if (plan.rows > 0) {
+    forward_->RunLayers(
+        {.count = plan.rows, .large_tiles = plan.has_large_tiles, .adapters = plan.has_adapters},
+        chosen_);
+  }
   const auto* const items = ArrayOf<SampleItem>(&header, header.sample_items);
   const auto* const probes = ArrayOf<ProbeItem>(&header, header.probe_items);
   uint32_t item = 0;
@@ -464,6 +471,13 @@ Status DeviceBackend::ReadMember(const Flight& flight, uint32_t index, std::vect
     }
   }
   return {};
+}
+
+Result<DeviceAdapterPtr> DeviceBackend::LoadAdapter(const AdapterWeights& weights) const {
+  if (const std::string error = OpenDevice(options_.device); !error.empty()) {
+    return Fail(Code::kUnavailable, "the CUDA device cannot be opened: {}", error);
+  }
+  return PIE_TRY(MakeDeviceAdapter(weights, config_));
 }
 
 Status DeviceBackend::ReadPage(PageId page, std::span<std::byte> content) {

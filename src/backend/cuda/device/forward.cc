@@ -164,9 +164,9 @@ void Forward::Multiply(const Product& product, const Warm& next) {
   }
 }
 
-void Forward::Normalise(Residual residual, Product& product) {
+void Forward::Normalise(Residual residual, bool adapters, Product& product) {
   if (product.rows == 1 && residual.delta == nullptr && !UsesBlas(product) &&
-      !options_.deterministic) {
+      !options_.deterministic && !adapters) {
     product.x = x_;
     product.norm = residual.norm;
     product.epsilon = residual.epsilon;
@@ -270,7 +270,8 @@ Product Forward::LogitsOf(uint32_t rows) const {
           .y_stride = logit_stride_};
 }
 
-void Forward::RunLayers(uint32_t rows, bool large_tiles, const uint32_t* chosen) {
+void Forward::RunLayers(const Rows& of, const uint32_t* chosen) {
+  const uint32_t rows = of.count;
   const uint32_t hidden = config_.hidden_size;
   RunEmbedding({.step = step_,
                 .table = weights_.embedding,
@@ -292,10 +293,12 @@ void Forward::RunLayers(uint32_t rows, bool large_tiles, const uint32_t* chosen)
     const DeviceLayer& layer = weights_.layers[i];
     residual.norm = layer.attention_norm;
     Product qkv = QkvOf(layer, rows);
-    Normalise(residual, qkv);
-    Attend(qkv, i, rows, large_tiles);
+    Normalise(residual, of.adapters, qkv);
+    Attend(qkv, i, of);
     const bool o_adds = OAdds(layer);
-    Multiply(OOf(layer, rows, o_adds));
+    const Product o = OOf(layer, rows, o_adds);
+    Multiply(o);
+    if (of.adapters) Adapt(o, i, {TargetOf(AdapterTarget::kO, 0, LowRankTarget::Order::kPlain)});
     residual.delta = o_adds ? nullptr : delta_;
     residual.bias = layer.o_bias;
     residual.post_norm = layer.attention_post_norm;
@@ -306,8 +309,8 @@ void Forward::RunLayers(uint32_t rows, bool large_tiles, const uint32_t* chosen)
       RunExperts(layer, rows, ffn_adds);
     } else {
       Product gate_up = GateUpOf(layer, rows);
-      Normalise(residual, gate_up);
-      FeedForward(gate_up, layer, ffn_adds);
+      Normalise(residual, of.adapters, gate_up);
+      FeedForward(gate_up, i, of.adapters);
     }
     residual.delta = ffn_adds ? nullptr : delta_;
     residual.bias = nullptr;
@@ -320,7 +323,8 @@ void Forward::RunLayers(uint32_t rows, bool large_tiles, const uint32_t* chosen)
   }
 }
 
-void Forward::Attend(const Product& qkv, uint32_t index, uint32_t rows, bool large_tiles) {
+void Forward::Attend(const Product& qkv, uint32_t index, const Rows& of) {
+  const uint32_t rows = of.count;
   const DeviceLayer& layer = weights_.layers[index];
   const bool sliding = config_.IsSliding(index);
   const uint32_t pairs = config_.rope.dims / 2;
@@ -328,6 +332,16 @@ void Forward::Attend(const Product& qkv, uint32_t index, uint32_t rows, bool lar
   KvShape kv = kv_;
   kv.layer_offset = uint64_t{index} * 2 * kv.kv_heads * kv.page_tokens * kv.head_stride;
   Multiply(qkv);
+  if (of.adapters) {
+    const bool neighbours = config_.rope.pairing == RopeConfig::Pairing::kNeighbours;
+    const auto rotated =
+        neighbours ? LowRankTarget::Order::kNeighbours : LowRankTarget::Order::kHeads;
+    const uint32_t kv_size = config_.kv_heads * shape_.head_stride;
+    Adapt(qkv, index,
+          {TargetOf(AdapterTarget::kQ, 0, rotated),
+           TargetOf(AdapterTarget::kK, shape_.q_size, rotated),
+           TargetOf(AdapterTarget::kV, shape_.q_size + kv_size, LowRankTarget::Order::kHeads)});
+  }
   if (options_.skip_attention) return;
   RunRotateWrite({.step = step_,
                   .qkv = qkv_,
@@ -360,14 +374,58 @@ void Forward::Attend(const Product& qkv, uint32_t index, uint32_t rows, bool lar
                             .warm = WarmFor(OOf(layer, rows, OAdds(layer))),
                             .fixed_order = options_.deterministic};
   RunSmallTiles(attention, options_.processors, stream_);
-  if (large_tiles) RunLargeTiles(attention, options_.processors, stream_);
+  if (of.large_tiles) RunLargeTiles(attention, options_.processors, stream_);
   RunMergeParts(attention, rows, stream_);
 }
 
-void Forward::FeedForward(const Product& gate_up, const DeviceLayer& layer, bool add) {
-  const Product down = DownOf(layer, gate_up.rows, add);
-  Multiply(gate_up, WarmFor(down));
+LowRankTarget Forward::TargetOf(AdapterTarget target, uint32_t first_column,
+                                LowRankTarget::Order order) const {
+  return {.target = static_cast<uint32_t>(target),
+          .out = AdapterShapeOf(config_).Of(target).out,
+          .first_column = first_column,
+          .order = order};
+}
+
+void Forward::Adapt(const Product& product, uint32_t layer,
+                    std::initializer_list<LowRankTarget> targets) const {
+  LowRankProduct adapted{.step = step_,
+                         .x = product.x,
+                         .y = product.y,
+                         .rows = product.rows,
+                         .x_stride = product.x_stride,
+                         .y_stride = product.y_stride,
+                         .to_bf16 = product.output == ProductOutput::kBf16,
+                         .layer = layer,
+                         .layer_targets = kAdapterTargets,
+                         .head_size = config_.head_dim,
+                         .head_stride = shape_.head_stride};
+  for (const LowRankTarget& target : targets) adapted.of[adapted.targets++] = target;
+  RunLowRank(adapted, stream_);
+}
+
+void Forward::FeedForward(const Product& gate_up, uint32_t index, bool adapters) {
+  using Order = LowRankTarget::Order;
+  const DeviceLayer& layer = weights_.layers[index];
+  const Product down = DownOf(layer, gate_up.rows, FfnAdds(layer));
+  if (adapters) {  // they change what the activation sees
+    Product sums = gate_up;
+    sums.output = ProductOutput::kBf16;
+    sums.y = gate_up_;
+    sums.y_stride = gate_up.n;
+    if (UsesBlas(gate_up)) {
+      RunBlas(gate_up);
+    } else {
+      RunProduct(sums, stream_);
+    }
+    Adapt(sums, index,
+          {TargetOf(AdapterTarget::kGate, 0, Order::kGrouped),
+           TargetOf(AdapterTarget::kUp, 8, Order::kGrouped)});
+    RunGate(gate_up.gate, gate_up_, gate_up.y, gate_up.rows, gate_up.n / 2, WarmFor(down), stream_);
+  } else {
+    Multiply(gate_up, WarmFor(down));
+  }
   Multiply(down);
+  if (adapters) Adapt(down, index, {TargetOf(AdapterTarget::kDown, 0, Order::kPlain)});
 }
 
 void Forward::RunExperts(const DeviceLayer& layer, uint32_t rows, bool add) {

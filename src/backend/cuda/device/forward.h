@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -14,10 +15,12 @@
 #include "backend/cuda/device/device_weights.h"
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/blas.h"
+#include "backend/cuda/kernels/low_rank.h"
 #include "backend/cuda/kernels/product.h"
 #include "backend/cuda/kernels/sampling.h"
 #include "backend/cuda/kernels/step.h"
 #include "base/result.h"
+#include "model/adapter/adapter.h"
 #include "model/config.h"
 
 namespace pie::cuda {
@@ -48,7 +51,12 @@ class Forward {
   void SetStep(const StepHeader* step) { step_ = step; }
 
   // From tokens to the hidden states of all rows. `chosen` holds the tokens of earlier batches.
-  void RunLayers(uint32_t rows, bool large_tiles, const uint32_t* chosen);
+  struct Rows {
+    uint32_t count = 0;
+    bool large_tiles = false;
+    bool adapters = false;
+  };
+  void RunLayers(const Rows& rows, const uint32_t* chosen);
   // Logits of reads [first_read, first_read + count), which logits() then begins with.
   void RunLogits(uint32_t first_read, uint32_t count);
   float* logits() const { return logits_; }
@@ -67,12 +75,17 @@ class Forward {
         blas_(blas),
         stream_(stream) {}
   Status Allocate();
-  void Attend(const Product& qkv, uint32_t layer, uint32_t rows, bool large_tiles);
-  void FeedForward(const Product& gate_up, const DeviceLayer& layer, bool add);
+  void Attend(const Product& qkv, uint32_t layer, const Rows& rows);
+  void FeedForward(const Product& gate_up, uint32_t layer, bool adapters);
+  // Adds the adapters' part to the output of a product: targets that have the same input.
+  void Adapt(const Product& product, uint32_t layer,
+             std::initializer_list<LowRankTarget> targets) const;
+  LowRankTarget TargetOf(AdapterTarget target, uint32_t first_column,
+                         LowRankTarget::Order order) const;
   void RunExperts(const DeviceLayer& layer, uint32_t rows, bool add);
   // Adds what came before to the residual stream and normalises it for `product`, or lets the
   // product do that itself.
-  void Normalise(Residual residual, Product& product);
+  void Normalise(Residual residual, bool adapters, Product& product);
   // A product whose output is that of `product`, by whichever way is faster. Its activation's
   // kernel, if there is one, brings `next` into the cache.
   void Multiply(const Product& product, const Warm& next = {});

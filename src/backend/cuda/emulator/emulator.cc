@@ -44,7 +44,6 @@ alignas(1024) char shared[kSharedBytes];
 unsigned now = 0;  // the fiber that runs
 unsigned count = 0;
 jmp_buf scheduler;
-ucontext_t from_start;
 const std::function<void()>* body = nullptr;
 
 [[noreturn]] void Die(const char* what) {

@@ -40,7 +40,8 @@ class CudaFaultsTest : public testing::Test {
     return batch;
   }
 
-  const CudaOptions options_{.total_pages = 8, .max_batch_tokens = 16, .max_batch_members = 4};
+  const CudaOptions options_{
+      .total_pages = 8, .max_batch_tokens = 16, .max_batch_members = 4, .graphs = false};
 };
 
 TEST_F(CudaFaultsTest, DriverThatIsTooOldOrAbsent) {
@@ -68,7 +69,7 @@ TEST_F(CudaFaultsTest, TooLittleMemorySaysHowMuchIsMissing) {
   EXPECT_EQ(ErrorOf(MakeRandomCudaBackend(large, options_)),
             "emulated GPU has too little memory for random weights: the weights take 122 MB and "
             "100 MB are free, so 23 MB are missing; use a smaller model or the cpu driver");
-  cuda::emulator::SetMemory(size_t{16} << 20);
+  cuda::emulator::SetMemory(size_t{4} << 20);
   EXPECT_NE(ErrorOf(MakeRandomCudaBackend(TinyModel(), options_)).find("MB more are needed"),
             std::string::npos);
 }

@@ -10,6 +10,8 @@ inline void CommitGroupProducts() {}
 template <int kLeft>
 void AwaitGroupProducts() {}
 inline void ShowToGroupProducts() {}
+template <size_t kTiles>
+void Settle(float (&)[kTiles][4]) {}
 
 // Parts of an operand's description (OperandAt).
 struct Operand {

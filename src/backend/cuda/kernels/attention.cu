@@ -12,8 +12,8 @@ __device__ uint32_t ChunkAt(uint32_t tile, uint32_t row, uint32_t chunk) {
   return tile + row * (kDim * 2) + ((chunk ^ (row & 7)) << 4);
 }
 
-template <int kDim, int kLineWarps, int kKeyWarps, int kStages>
-__global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 && kDim <= 128 ? 2 : 1)
+template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks>
+__global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
     AttentionKernel(const Attention a, bool large) {
   constexpr int kThreads = 32 * kLineWarps * kKeyWarps;
   constexpr int kLines = 16 * kLineWarps;
@@ -259,34 +259,42 @@ __global__ void __launch_bounds__(kMergeThreads) MergeKernel(const Attention a) 
   }
 }
 
-template <int kDim, int kLineWarps, int kKeyWarps, int kStages>
-void RunTiles(const Attention& attention, bool large, int blocks, Stream stream) {
-  const auto kernel = AttentionKernel<kDim, kLineWarps, kKeyWarps, kStages>;
+// kBlocks: blocks of a multiprocessor.
+template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks>
+void RunTiles(const Attention& attention, bool large, int processors, Stream stream) {
+  const auto kernel = AttentionKernel<kDim, kLineWarps, kKeyWarps, kStages, kBlocks>;
   size_t shared = kLineWarps * 16 * kDim * 2 + kStages * 2 * kKeyBlock * kDim * 2;
   const size_t merge = kLineWarps * 16 * kDim * 2 + kKeyWarps * 16 * (kDim + 2) * sizeof(float);
   if (kKeyWarps > 1 && merge > shared) shared = merge;
   AllowShared(kernel, shared);
-  Launch(kernel, dim3(blocks), dim3(32 * kLineWarps * kKeyWarps), shared, stream, attention, large);
+  Launch(kernel, dim3(processors * kBlocks), dim3(32 * kLineWarps * kKeyWarps), shared, stream,
+         attention, large);
 }
 
 }  // namespace
+
+bool three_blocks = false;
 
 void RunSmallTiles(const Attention& attention, int processors, Stream stream) {
   const uint32_t size = attention.kv.head_stride;
   if (attention.fixed_order) {  // one warp has all keys of a block, as in large tiles
     if (size <= 64) {
-      RunTiles<64, 1, 1, 4>(attention, false, processors * 3, stream);
+      RunTiles<64, 1, 1, 4, 3>(attention, false, processors, stream);
     } else if (size <= 128) {
-      RunTiles<128, 1, 1, 2>(attention, false, processors * 3, stream);
+      RunTiles<128, 1, 1, 2, 3>(attention, false, processors, stream);
     } else {
-      RunTiles<256, 1, 1, 2>(attention, false, processors, stream);
+      RunTiles<256, 1, 1, 2, 1>(attention, false, processors, stream);
     }
   } else if (size <= 64) {
-    RunTiles<64, 1, 4, 4>(attention, false, processors * 2, stream);
+    RunTiles<64, 1, 4, 4, 2>(attention, false, processors, stream);
   } else if (size <= 128) {
-    RunTiles<128, 1, 4, 3>(attention, false, processors * 2, stream);
+    if (three_blocks) {
+      RunTiles<128, 1, 4, 2, 3>(attention, false, processors, stream);
+    } else {
+      RunTiles<128, 1, 4, 3, 2>(attention, false, processors, stream);
+    }
   } else {
-    RunTiles<256, 1, 4, 2>(attention, false, processors, stream);
+    RunTiles<256, 1, 4, 2, 1>(attention, false, processors, stream);
   }
 }
 
@@ -295,11 +303,11 @@ void RunLargeTiles(const Attention& attention, int processors, Stream stream) {
   if (has_group_products && !attention.fixed_order && size <= 128) {
     RunHopperTiles(attention, processors, stream);
   } else if (size <= 64) {
-    RunTiles<64, 8, 1, 3>(attention, true, processors * 2, stream);
+    RunTiles<64, 8, 1, 3, 2>(attention, true, processors, stream);
   } else if (size <= 128) {
-    RunTiles<128, 8, 1, 2>(attention, true, processors, stream);
+    RunTiles<128, 8, 1, 2, 1>(attention, true, processors, stream);
   } else {
-    RunTiles<256, 4, 1, 2>(attention, true, processors, stream);
+    RunTiles<256, 4, 1, 2, 1>(attention, true, processors, stream);
   }
 }
 

@@ -43,6 +43,8 @@ struct Attention {
 // out.
 void RunSmallTiles(const Attention& attention, int processors, Stream stream);
 void RunLargeTiles(const Attention& attention, int processors, Stream stream);
+// For measurements: three blocks of small tiles on a multiprocessor, with less in flight each.
+extern bool three_blocks;
 // RunLargeTiles on Hopper, for heads of up to 128 numbers. It chooses this itself.
 void RunHopperTiles(const Attention& attention, int processors, Stream stream);
 // `rows`: of the launch.

@@ -109,10 +109,12 @@ __global__ void __launch_bounds__(kThreads, 1) HopperAttentionKernel(const Atten
       } else {
         AwaitGroupProducts<0>();
       }
+      Settle(scores);
       float shrinks[2];
       Weigh(a, view.AllSee(block), view.begin_key + block * kKeyBlock, to_log2, of, scores,
             shrinks);
       AwaitGroupProducts<0>();
+      Settle(out);
       Shrink(out, shrinks);
 #pragma unroll
       for (uint32_t k = 0; k < kKeyBlock / 16; ++k) {
@@ -126,6 +128,7 @@ __global__ void __launch_bounds__(kThreads, 1) HopperAttentionKernel(const Atten
       BeginGroupProducts();
       add_values(blocks - 1);
       AwaitGroupProducts<0>();
+      Settle(out);
     }
     Finish(to_log2, of);
 #pragma unroll

@@ -2,8 +2,8 @@
 // and read their operands from shared memory. The emulator has its own versions.
 //
 // The order of calls: ShowToGroupProducts by every thread that copied operands, a barrier,
-// BeginGroupProducts, products, CommitGroupProducts, and AwaitGroupProducts before a register of
-// them is read or written.
+// BeginGroupProducts, products, CommitGroupProducts, AwaitGroupProducts before a register of them
+// is read or written, and Settle for the results.
 #pragma once
 
 #include "backend/cuda/kernels/instructions.cuh"
@@ -41,6 +41,14 @@ __device__ void AwaitGroupProducts() {
 }
 __device__ inline void ShowToGroupProducts() {
   asm volatile("fence.proxy.async;" ::: "memory");
+}
+// Behind an Await: the compiler may not read these results before it.
+template <int kTiles>
+__device__ void Settle(float (&d)[kTiles][4]) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    asm volatile("" : "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
+  }
 }
 
 #define PIE_FOUR(x) "+f"((x)[0]), "+f"((x)[1]), "+f"((x)[2]), "+f"((x)[3])

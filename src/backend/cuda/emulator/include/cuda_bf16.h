@@ -1,7 +1,7 @@
 // The part of CUDA's header of this name that the kernels use.
 #pragma once
 
-#include "cuda_runtime.h"
+#include <cuda_runtime.h>
 
 struct __nv_bfloat16 {
   uint16_t bits;
