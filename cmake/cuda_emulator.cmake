@@ -16,8 +16,10 @@ target_compile_options(pie_cuda_emulated PRIVATE -U_FORTIFY_SOURCE -fno-strict-a
   -Wno-unknown-pragmas -Wno-strict-aliasing -Wno-shadow -Wno-sign-compare -Wno-unused-parameter)
 target_link_libraries(pie_cuda_emulated PUBLIC pie_base pie_model pie_kv)
 
-add_executable(cuda_emulated_test ${emulated_tests})
-target_link_libraries(cuda_emulated_test PRIVATE pie_cuda_emulated pie_backend GTest::gtest_main)
+# The scheduler's test of everything that can happen to a sequence runs on the device, too.
+add_executable(cuda_emulated_test ${emulated_tests} src/sched/composition_test.cc)
+target_link_libraries(cuda_emulated_test PRIVATE pie_cuda_emulated pie_sched pie_backend
+  GTest::gtest_main)
 target_compile_definitions(cuda_emulated_test PRIVATE PIE_GOLDEN_DIR="${CMAKE_SOURCE_DIR}/tests/golden")
-add_test(NAME cuda_emulated COMMAND cuda_emulated_test --gtest_filter=-*Speed*)
+add_test(NAME cuda_emulated COMMAND cuda_emulated_test "--gtest_filter=-*Speed*:Devices/*")
 add_dependencies(cpp_tests cuda_emulated_test)

@@ -37,6 +37,7 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
   const int line_warp = warp % kLineWarps;
   const int key_warp = warp / kLineWarps;
   const float to_log2 = ToLog2(a);
+  if (blockIdx.x < tiles * a.kv.kv_heads) TileView(a, tile_list, blockIdx.x).BringFirstKeys();
   WaitForInputs();
 
   for (uint32_t item = blockIdx.x; item < tiles * a.kv.kv_heads; item += gridDim.x) {

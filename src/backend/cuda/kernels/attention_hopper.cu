@@ -36,6 +36,7 @@ __global__ void __launch_bounds__(kThreads, 1) HopperAttentionKernel(const Atten
   const uint32_t lane = threadIdx.x % 32;
   const uint32_t group = threadIdx.x / 128;
   const float to_log2 = ToLog2(a);
+  if (blockIdx.x < items) TileView(a, tile_list, blockIdx.x).BringFirstKeys();
   WaitForInputs();
 
   for (uint32_t item = blockIdx.x; item < items; item += gridDim.x) {

@@ -63,6 +63,18 @@ struct TileView {
            chunk * 8;
   }
 
+  // Brings the first keys and values into the cache. Before WaitForInputs: the cache is where the
+  // kernel before writes those of this step.
+  __device__ void BringFirstKeys() const {
+    constexpr uint32_t kKeys = 2 * kKeyBlock;
+    const uint32_t bytes = a.kv.head_stride * sizeof(bf16);
+    for (uint32_t i = threadIdx.x; i < kKeys && begin_key + i < tile.end_key; i += blockDim.x) {
+      const bf16* const key = KeyAt(begin_key + i, 0);
+      BringToCache(key, bytes);
+      BringToCache(key + to_values, bytes);
+    }
+  }
+
   __device__ Line LineOf(uint32_t line) const {
     Line of;
     if (line >= lines) return of;
