@@ -2,10 +2,9 @@
 // the step loop would build them. Prints one flat JSON object.
 //
 //   pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic]
-//                 [--without products|attention] [--warm MB] [--product-warm MB]
+//                 [--without products|attention]
 //
-// --without leaves a phase out of every step: the difference is what it costs. --warm and
-// --product-warm set how much of the next product's weights is brought into the cache ahead.
+// --without leaves a phase out of every step: the difference is what it costs.
 //
 // The roof of a step is the sum over its phases, products and attention, of the longer of its bytes
 // ÷ the card's read bandwidth and its operations ÷ the best rate of a large product; both are
@@ -15,7 +14,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -25,7 +23,6 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernels/blas.h"
-#include "backend/cuda/kernels/product.h"
 #include "backend/cuda/kernels/random_fill.h"
 #include "backend/cuda/kernels/runtime.h"
 #include "bare_loop.h"
@@ -336,16 +333,10 @@ int main(int argc, char** argv) {
       options.skip_products = std::strcmp(value, "products") == 0;
       options.skip_attention = std::strcmp(value, "attention") == 0;
       ++i;
-    } else if (flag == "--warm" && *value != 0) {
-      options.warm_bytes = std::strtoull(value, nullptr, 10) << 20;
-      ++i;
-    } else if (flag == "--product-warm" && *value != 0) {
-      pie::cuda::product_warm_bytes = std::strtoull(value, nullptr, 10) << 20;
-      ++i;
     } else {
       fmt::print(stderr,
                  "usage: pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] [--without "
-                 "products|attention] [--warm MB] [--product-warm MB]\n");
+                 "products|attention]\n");
       return 2;
     }
   }

@@ -31,8 +31,6 @@ struct CudaOptions {
   // For measurements: steps without one of their phases, whose results mean nothing.
   bool skip_products = false;
   bool skip_attention = false;
-  // How much of a product's weights a small kernel before it brings into the cache.
-  uint64_t warm_bytes = 16U << 20;
   // Called with the bytes of tensors read so far, and the total.
   std::function<void(uint64_t done, uint64_t total)> progress = {};
 };

@@ -112,8 +112,7 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name,
                            .processors = device->processors,
                            .deterministic = options_.deterministic,
                            .skip_products = options_.skip_products,
-                           .skip_attention = options_.skip_attention,
-                           .warm_bytes = options_.warm_bytes};
+                           .skip_attention = options_.skip_attention};
   uint32_t fixed_cut = 0;
   if (options_.deterministic) {  // every row may have as many parts as the longest sequence needs
     const uint64_t rows = options_.max_batch_tokens;

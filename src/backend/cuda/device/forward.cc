@@ -129,14 +129,10 @@ bool Forward::UsesBlas(const Product& product) const {
       product.n % 8 != 0 || product.x_stride != product.k) {
     return false;
   }
-  if (options_.deterministic) return blas_is_faster_.contains({product.n, product.k, kFixedRows});
-  const auto measured = blas_is_faster_.find({product.n, product.k, product.rows});
+  const uint32_t rows = options_.deterministic ? kFixedRows : product.rows;
+  const auto measured = blas_is_faster_.find({product.n, product.k, rows, product.output});
+  if (options_.deterministic) return measured != blas_is_faster_.end();
   return measured == blas_is_faster_.end() ? product.rows > kFewRows : measured->second;
-}
-
-Warm Forward::WarmFor(const Product& product) const {
-  if (!UsesBlas(product)) return {};
-  return {product.w, std::min(options_.warm_bytes, uint64_t{product.n} * product.k * 2)};
 }
 
 // In deterministic mode, equal numbers of rows make one algorithm serve every batch.
@@ -155,25 +151,13 @@ void Forward::RunBlas(const Product& product) {
   }
 }
 
-void Forward::Multiply(const Product& product, const Warm& next) {
+void Forward::Multiply(const Product& product) {
   if (product.rows == 0 || options_.skip_products) return;
   if (!UsesBlas(product)) return RunProduct(product, stream_);
   RunBlas(product);
   if (product.output == ProductOutput::kGated) {
-    RunGate(product.gate, gate_up_, product.y, product.rows, product.n / 2, next, stream_);
+    RunGate(product.gate, gate_up_, product.y, product.rows, product.n / 2, stream_);
   }
-}
-
-void Forward::Normalise(Residual residual, bool adapters, Product& product) {
-  if (product.rows == 1 && residual.delta == nullptr && !UsesBlas(product) &&
-      !options_.deterministic && !adapters) {
-    product.x = x_;
-    product.norm = residual.norm;
-    product.epsilon = residual.epsilon;
-    return;
-  }
-  residual.warm = WarmFor(product);
-  RunResidual(residual, stream_);
 }
 
 void Forward::Tune(uint32_t rows) {
@@ -181,7 +165,7 @@ void Forward::Tune(uint32_t rows) {
   rows = options_.deterministic ? kFixedRows : std::min(rows, max_rows_);
   constexpr size_t kMatrices = 4;  // enough to be larger than the cache, for models that matter
   const auto tune = [&](Product product, auto&& matrix_of) {
-    const std::tuple key(product.n, product.k, rows);
+    const Measured key(product.n, product.k, rows, product.output);
     if (product.n % 8 != 0 || blas_is_faster_.contains(key)) return;
     std::vector<const void*> matrices;
     for (size_t i = 0; i < std::min(kMatrices, weights_.layers.size()); ++i) {
@@ -292,9 +276,8 @@ void Forward::RunLayers(const Rows& of, const uint32_t* chosen) {
   for (uint32_t i = 0; i < config_.layers; ++i) {
     const DeviceLayer& layer = weights_.layers[i];
     residual.norm = layer.attention_norm;
-    Product qkv = QkvOf(layer, rows);
-    Normalise(residual, of.adapters, qkv);
-    Attend(qkv, i, of);
+    RunResidual(residual, stream_);
+    Attend(i, of);
     const bool o_adds = OAdds(layer);
     const Product o = OOf(layer, rows, o_adds);
     Multiply(o);
@@ -303,14 +286,12 @@ void Forward::RunLayers(const Rows& of, const uint32_t* chosen) {
     residual.bias = layer.o_bias;
     residual.post_norm = layer.attention_post_norm;
     residual.norm = layer.ffn_norm;
+    RunResidual(residual, stream_);
     const bool ffn_adds = FfnAdds(layer);
     if (config_.moe.experts > 0) {
-      RunResidual(residual, stream_);
       RunExperts(layer, rows, ffn_adds);
     } else {
-      Product gate_up = GateUpOf(layer, rows);
-      Normalise(residual, of.adapters, gate_up);
-      FeedForward(gate_up, i, of.adapters);
+      FeedForward(i, of);
     }
     residual.delta = ffn_adds ? nullptr : delta_;
     residual.bias = nullptr;
@@ -323,7 +304,7 @@ void Forward::RunLayers(const Rows& of, const uint32_t* chosen) {
   }
 }
 
-void Forward::Attend(const Product& qkv, uint32_t index, const Rows& of) {
+void Forward::Attend(uint32_t index, const Rows& of) {
   const uint32_t rows = of.count;
   const DeviceLayer& layer = weights_.layers[index];
   const bool sliding = config_.IsSliding(index);
@@ -331,6 +312,7 @@ void Forward::Attend(const Product& qkv, uint32_t index, const Rows& of) {
   const size_t table = sliding && config_.rope.sliding_theta != 0 ? size_t{rows} * pairs : 0;
   KvShape kv = kv_;
   kv.layer_offset = uint64_t{index} * 2 * kv.kv_heads * kv.page_tokens * kv.head_stride;
+  const Product qkv = QkvOf(layer, rows);
   Multiply(qkv);
   if (of.adapters) {
     const bool neighbours = config_.rope.pairing == RopeConfig::Pairing::kNeighbours;
@@ -371,7 +353,6 @@ void Forward::Attend(const Product& qkv, uint32_t index, const Rows& of) {
                             .sinks = layer.sinks,
                             .parts = parts_,
                             .part_logs = part_logs_,
-                            .warm = WarmFor(OOf(layer, rows, OAdds(layer))),
                             .fixed_order = options_.deterministic};
   RunSmallTiles(attention, options_.processors, stream_);
   if (of.large_tiles) RunLargeTiles(attention, options_.processors, stream_);
@@ -403,11 +384,12 @@ void Forward::Adapt(const Product& product, uint32_t layer,
   RunLowRank(adapted, stream_);
 }
 
-void Forward::FeedForward(const Product& gate_up, uint32_t index, bool adapters) {
+void Forward::FeedForward(uint32_t index, const Rows& rows) {
   using Order = LowRankTarget::Order;
   const DeviceLayer& layer = weights_.layers[index];
-  const Product down = DownOf(layer, gate_up.rows, FfnAdds(layer));
-  if (adapters) {  // they change what the activation sees
+  const Product gate_up = GateUpOf(layer, rows.count);
+  const Product down = DownOf(layer, rows.count, FfnAdds(layer));
+  if (rows.adapters) {  // they change what the activation sees
     Product sums = gate_up;
     sums.output = ProductOutput::kBf16;
     sums.y = gate_up_;
@@ -420,12 +402,12 @@ void Forward::FeedForward(const Product& gate_up, uint32_t index, bool adapters)
     Adapt(sums, index,
           {TargetOf(AdapterTarget::kGate, 0, Order::kGrouped),
            TargetOf(AdapterTarget::kUp, 8, Order::kGrouped)});
-    RunGate(gate_up.gate, gate_up_, gate_up.y, gate_up.rows, gate_up.n / 2, WarmFor(down), stream_);
+    RunGate(gate_up.gate, gate_up_, gate_up.y, gate_up.rows, gate_up.n / 2, stream_);
   } else {
-    Multiply(gate_up, WarmFor(down));
+    Multiply(gate_up);
   }
   Multiply(down);
-  if (adapters) Adapt(down, index, {TargetOf(AdapterTarget::kDown, 0, Order::kPlain)});
+  if (rows.adapters) Adapt(down, index, {TargetOf(AdapterTarget::kDown, 0, Order::kPlain)});
 }
 
 void Forward::RunExperts(const DeviceLayer& layer, uint32_t rows, bool add) {
@@ -495,7 +477,6 @@ void Forward::RunLogits(uint32_t first_read, uint32_t count) {
                .rows = count,
                .hidden = config_.hidden_size,
                .epsilon = config_.norm_eps,
-               .warm = WarmFor(logits),
                .gather = step_,
                .first_read = first_read},
               stream_);

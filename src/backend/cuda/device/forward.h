@@ -38,7 +38,6 @@ class Forward {
     // For measurements: a step without one of its phases. Its results mean nothing.
     bool skip_products = false;
     bool skip_attention = false;
-    uint64_t warm_bytes = 0;  // that a small kernel brings into the cache for a product of cuBLASLt
   };
 
   // `blas` may be null: then our own products do all the work.
@@ -75,23 +74,16 @@ class Forward {
         blas_(blas),
         stream_(stream) {}
   Status Allocate();
-  void Attend(const Product& qkv, uint32_t layer, const Rows& rows);
-  void FeedForward(const Product& gate_up, uint32_t layer, bool adapters);
+  void Attend(uint32_t layer, const Rows& rows);
+  void FeedForward(uint32_t layer, const Rows& rows);
   // Adds the adapters' part to the output of a product: targets that have the same input.
   void Adapt(const Product& product, uint32_t layer,
              std::initializer_list<LowRankTarget> targets) const;
   LowRankTarget TargetOf(AdapterTarget target, uint32_t first_column,
                          LowRankTarget::Order order) const;
   void RunExperts(const DeviceLayer& layer, uint32_t rows, bool add);
-  // Adds what came before to the residual stream and normalises it for `product`, or lets the
-  // product do that itself.
-  void Normalise(Residual residual, bool adapters, Product& product);
-  // A product whose output is that of `product`, by whichever way is faster. Its activation's
-  // kernel, if there is one, brings `next` into the cache.
-  void Multiply(const Product& product, const Warm& next = {});
-  // What a kernel before the product should bring into the cache: our own products do it
-  // themselves.
-  Warm WarmFor(const Product& product) const;
+  // A product whose output is that of `product`, by whichever way is faster.
+  void Multiply(const Product& product);
   void RunBlas(const Product& product);
   bool UsesBlas(const Product& product) const;
   BlasProduct ForBlas(const Product& product) const;
@@ -110,8 +102,9 @@ class Forward {
   KvShape kv_;
   const StepHeader* step_ = nullptr;
 
-  // Products of these sizes and rows are measured: true if cuBLASLt is faster.
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, bool> blas_is_faster_;
+  // Products of these sizes, rows and outputs are measured: true if cuBLASLt is faster.
+  using Measured = std::tuple<uint32_t, uint32_t, uint32_t, ProductOutput>;
+  std::map<Measured, bool> blas_is_faster_;
 
   DeviceMemory memory_;
   double* frequencies_ = nullptr;  // [tables, pairs]

@@ -358,7 +358,8 @@ TEST_P(CudaAdapterTest, LogitsAreThoseOfPeft) {
   const auto together =
       AllLogits(*device, {prompt_, prompt_, prompt_, prompt_}, 7, nullptr,
                 {{adapter.get()}, {}, {nothing.get()}, {adapter.get(), -77, 0.05F}});
-  EXPECT_LT(Distance(together[0], ReadTensor<float>(*file, "logits")), 0.03);
+  const bool experts = std::string_view(std::get<0>(GetParam())) == "mixtral";
+  EXPECT_LT(Distance(together[0], ReadTensor<float>(*file, "logits")), experts ? 0.1 : 0.03);
   EXPECT_GT(Distance(together[0], logits_), 0.03) << "the adapter changes something";
   EXPECT_LT(Distance(together[1], logits_), 0.08);
   EXPECT_EQ(Flat(together[2]), Flat(together[1])) << "an adapter whose B is 0 changes nothing";

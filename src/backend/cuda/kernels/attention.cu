@@ -211,7 +211,6 @@ constexpr uint32_t kMergeThreads = 128;
 __global__ void __launch_bounds__(kMergeThreads) MergeKernel(const Attention a) {
   __shared__ float weights[kMergeThreads];
   LetNextStart();
-  BringShare(a.warm);
   const uint32_t row = blockIdx.x;
   const uint32_t head = blockIdx.y;
   const RowParts parts =
@@ -274,26 +273,20 @@ void RunTiles(const Attention& attention, bool large, int processors, Stream str
 
 }  // namespace
 
-bool three_blocks = false;
-
 void RunSmallTiles(const Attention& attention, int processors, Stream stream) {
   const uint32_t size = attention.kv.head_stride;
-  if (attention.fixed_order) {  // one warp has all keys of a block, as in large tiles
+  if (attention.fixed_order) {  // a line's keys belong to one warp, as in large tiles; others load
     if (size <= 64) {
-      RunTiles<64, 1, 1, 4, 3>(attention, false, processors, stream);
+      RunTiles<64, 4, 1, 3, 2>(attention, false, processors, stream);
     } else if (size <= 128) {
-      RunTiles<128, 1, 1, 2, 3>(attention, false, processors, stream);
+      RunTiles<128, 4, 1, 2, 2>(attention, false, processors, stream);
     } else {
-      RunTiles<256, 1, 1, 2, 1>(attention, false, processors, stream);
+      RunTiles<256, 4, 1, 2, 1>(attention, false, processors, stream);
     }
   } else if (size <= 64) {
     RunTiles<64, 1, 4, 4, 2>(attention, false, processors, stream);
   } else if (size <= 128) {
-    if (three_blocks) {
-      RunTiles<128, 1, 4, 2, 3>(attention, false, processors, stream);
-    } else {
-      RunTiles<128, 1, 4, 3, 2>(attention, false, processors, stream);
-    }
+    RunTiles<128, 1, 4, 3, 2>(attention, false, processors, stream);
   } else {
     RunTiles<256, 1, 4, 2, 1>(attention, false, processors, stream);
   }

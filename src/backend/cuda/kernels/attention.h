@@ -34,7 +34,6 @@ struct Attention {
   const float* sinks = nullptr;  // [heads]; null: none
   float* parts = nullptr;        // [parts, heads, head_stride]
   float* part_logs = nullptr;    // [parts, heads]: log2 of the sum of weights
-  Warm warm;                     // for the product behind
   // A row's result does not depend on the size of its tile: sums have one order in all kernels.
   bool fixed_order = false;
 };
@@ -43,8 +42,6 @@ struct Attention {
 // out.
 void RunSmallTiles(const Attention& attention, int processors, Stream stream);
 void RunLargeTiles(const Attention& attention, int processors, Stream stream);
-// For measurements: three blocks of small tiles on a multiprocessor, with less in flight each.
-extern bool three_blocks;
 // RunLargeTiles on Hopper, for heads of up to 128 numbers. It chooses this itself.
 void RunHopperTiles(const Attention& attention, int processors, Stream stream);
 // `rows`: of the launch.

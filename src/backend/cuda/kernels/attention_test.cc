@@ -193,97 +193,91 @@ TEST_F(AttentionTest, Speed) {
                            {256, 1023, 1, false},
                            {64, 16400, 1, true},
                            {1, 0, 2048, false}}) {
-    for (const bool three : {false, true}) {
-      if (three && (load.shared || load.rows > 1)) continue;
-      three_blocks = three;
-      Batch batch;
-      const uint32_t pages = (load.tokens + load.rows + kPageTokens - 1) / kPageTokens;
-      uint32_t next_page = 0;
-      for (uint32_t i = 0; i < load.sequences; ++i) {
-        batch.members.push_back({.first_row = i * load.rows,
-                                 .rows = load.rows,
-                                 .first_page = i * pages,
-                                 .pages = pages,
-                                 .kv_tokens = load.tokens});
-        for (uint32_t p = 0; p < pages; ++p) {
-          const bool common = load.shared && p < 512;
-          batch.pages.push_back({common ? p : 512 * (load.shared ? 1 : 0) + next_page++});
-        }
-        for (uint32_t r = 0; r < load.rows; ++r) {
-          batch.tokens.push_back(0);
-          batch.positions.push_back(load.tokens + r);
-        }
+    Batch batch;
+    const uint32_t pages = (load.tokens + load.rows + kPageTokens - 1) / kPageTokens;
+    uint32_t next_page = 0;
+    for (uint32_t i = 0; i < load.sequences; ++i) {
+      batch.members.push_back({.first_row = i * load.rows,
+                               .rows = load.rows,
+                               .first_page = i * pages,
+                               .pages = pages,
+                               .kv_tokens = load.tokens});
+      for (uint32_t p = 0; p < pages; ++p) {
+        const bool common = load.shared && p < 512;
+        batch.pages.push_back({common ? p : 512 * (load.shared ? 1 : 0) + next_page++});
       }
-      next_page += load.shared ? 512 : 0;
-      StepBuilder builder({.page_tokens = kPageTokens,
-                           .vocab = 100,
-                           .group = kHeads / kKvHeads,
-                           .kv_heads = kKvHeads,
-                           .large_lines = 128,
-                           .processors = 132,
-                           .max_parts = 8192,
-                           .max_members = 256});
-      StepPlan plan;
-      builder.Build(batch, 1, plan);
-      const size_t page = size_t{2} * kKvHeads * kPageTokens * kDim;
-      // Several layers, so that the cache does not help.
-      const auto layers =
-          static_cast<uint32_t>(std::max<size_t>(2, (size_t{1} << 30) / (next_page * page * 2)));
-      void* const kv = Allocate(size_t{next_page} * page * 2 * layers);
-      ASSERT_NE(kv, nullptr);
-      Fill(kv, 0x3C, size_t{next_page} * page * 2 * layers, stream_);
-      const DeviceArray q(RandomBFloats(size_t{plan.rows} * kHeads * kDim, 2), stream_);
-      const DeviceArray out(std::vector<uint16_t>(size_t{plan.rows} * kHeads * kDim), stream_);
-      const DeviceArray step(plan.bytes, stream_);
-      const DeviceArray parts(std::vector<float>(size_t{8192} * kHeads * kDim), stream_);
-      const DeviceArray logs(std::vector<float>(size_t{8192} * kHeads), stream_);
-      const auto run = [&] {
-        for (uint32_t layer = 0; layer < layers; ++layer) {
-          Attention attention{.step = reinterpret_cast<const StepHeader*>(step.data()),
-                              .kv = {.data = kv,
-                                     .page_stride = page * layers,
-                                     .layer_offset = page * layer,
-                                     .page_tokens = kPageTokens,
-                                     .page_shift = 5,
-                                     .kv_heads = kKvHeads,
-                                     .head_stride = kDim},
-                              .q = q.data(),
-                              .out = out.data(),
-                              .heads = kHeads,
-                              .scale = 0.1F,
-                              .parts = parts.data(),
-                              .part_logs = logs.data()};
-          RunSmallTiles(attention, 132, stream_);
-          if (plan.has_large_tiles) RunLargeTiles(attention, 132, stream_);
-          RunMergeParts(attention, plan.rows, stream_);
-        }
-      };
-      run();
-      Synchronize(stream_);
-      BeginCapture(stream_);
-      run();
-      const Graph graph = EndCapture(stream_);
-      ASSERT_NE(graph, nullptr);
-      RunGraph(graph, stream_);
-      const Event begin = MakeEvent();
-      const Event end = MakeEvent();
-      RecordEvent(begin, stream_);
-      RunGraph(graph, stream_);
-      RecordEvent(end, stream_);
-      const double seconds = MillisecondsBetween(begin, end) / 1e3 / layers;
-      const double bytes = 1.0 * next_page * page * 2;
-      const double flop = load.rows == 1 ? 0 : 2.0 * load.rows * load.rows * kHeads * kDim;
-      fmt::print("{} {:>3} × {:>5}{}: {:7.1f} µs a layer, {:.2f} TB/s, {:.0f} TFLOP/s\n",
-                 three ? "3" : " ", load.sequences, load.tokens + load.rows,
-                 load.shared ? " behind one prefix" : "", seconds * 1e6, bytes / seconds / 1e12,
-                 flop / seconds / 1e12);
-      DestroyGraph(graph);
-      DestroyEvent(begin);
-      DestroyEvent(end);
-      Free(kv);
+      for (uint32_t r = 0; r < load.rows; ++r) {
+        batch.tokens.push_back(0);
+        batch.positions.push_back(load.tokens + r);
+      }
     }
+    next_page += load.shared ? 512 : 0;
+    StepBuilder builder({.page_tokens = kPageTokens,
+                         .vocab = 100,
+                         .group = kHeads / kKvHeads,
+                         .kv_heads = kKvHeads,
+                         .large_lines = 128,
+                         .processors = 132,
+                         .max_parts = 8192,
+                         .max_members = 256});
+    StepPlan plan;
+    builder.Build(batch, 1, plan);
+    const size_t page = size_t{2} * kKvHeads * kPageTokens * kDim;
+    // Several layers, so that the cache does not help.
+    const auto layers =
+        static_cast<uint32_t>(std::max<size_t>(2, (size_t{1} << 30) / (next_page * page * 2)));
+    void* const kv = Allocate(size_t{next_page} * page * 2 * layers);
+    ASSERT_NE(kv, nullptr);
+    Fill(kv, 0x3C, size_t{next_page} * page * 2 * layers, stream_);
+    const DeviceArray q(RandomBFloats(size_t{plan.rows} * kHeads * kDim, 2), stream_);
+    const DeviceArray out(std::vector<uint16_t>(size_t{plan.rows} * kHeads * kDim), stream_);
+    const DeviceArray step(plan.bytes, stream_);
+    const DeviceArray parts(std::vector<float>(size_t{8192} * kHeads * kDim), stream_);
+    const DeviceArray logs(std::vector<float>(size_t{8192} * kHeads), stream_);
+    const auto run = [&] {
+      for (uint32_t layer = 0; layer < layers; ++layer) {
+        Attention attention{.step = reinterpret_cast<const StepHeader*>(step.data()),
+                            .kv = {.data = kv,
+                                   .page_stride = page * layers,
+                                   .layer_offset = page * layer,
+                                   .page_tokens = kPageTokens,
+                                   .page_shift = 5,
+                                   .kv_heads = kKvHeads,
+                                   .head_stride = kDim},
+                            .q = q.data(),
+                            .out = out.data(),
+                            .heads = kHeads,
+                            .scale = 0.1F,
+                            .parts = parts.data(),
+                            .part_logs = logs.data()};
+        RunSmallTiles(attention, 132, stream_);
+        if (plan.has_large_tiles) RunLargeTiles(attention, 132, stream_);
+        RunMergeParts(attention, plan.rows, stream_);
+      }
+    };
+    run();
+    Synchronize(stream_);
+    BeginCapture(stream_);
+    run();
+    const Graph graph = EndCapture(stream_);
+    ASSERT_NE(graph, nullptr);
+    RunGraph(graph, stream_);
+    const Event begin = MakeEvent();
+    const Event end = MakeEvent();
+    RecordEvent(begin, stream_);
+    RunGraph(graph, stream_);
+    RecordEvent(end, stream_);
+    const double seconds = MillisecondsBetween(begin, end) / 1e3 / layers;
+    const double bytes = 1.0 * next_page * page * 2;
+    const double flop = load.rows == 1 ? 0 : 2.0 * load.rows * load.rows * kHeads * kDim;
+    fmt::print("{:>3} × {:>5}{}: {:7.1f} µs a layer, {:.2f} TB/s, {:.0f} TFLOP/s\n", load.sequences,
+               load.tokens + load.rows, load.shared ? " behind one prefix" : "", seconds * 1e6,
+               bytes / seconds / 1e12, flop / seconds / 1e12);
+    DestroyGraph(graph);
+    DestroyEvent(begin);
+    DestroyEvent(end);
+    Free(kv);
   }
-  three_blocks = false;
 }
 
 }  // namespace

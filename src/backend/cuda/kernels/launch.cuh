@@ -8,7 +8,6 @@
 #pragma once
 
 #include "backend/cuda/kernels/instructions.cuh"
-#include "backend/cuda/kernels/runtime.h"
 
 namespace pie::cuda {
 
@@ -46,19 +45,6 @@ void AllowShared(Kernel* kernel, size_t bytes) {
   if (bytes > 48 * 1024) {
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(bytes));
-  }
-}
-
-// Every block asks for its share. Before WaitForInputs, since weights are constant.
-__device__ inline void BringShare(const Warm& warm) {
-  if (warm.bytes == 0 || threadIdx.x >= 32) return;
-  constexpr uint32_t kPiece = 4096;
-  const uint64_t block = blockIdx.y * gridDim.x + blockIdx.x;
-  const uint64_t step = static_cast<uint64_t>(gridDim.x) * gridDim.y * 32 * kPiece;
-  for (uint64_t at = (block * 32 + threadIdx.x) * kPiece; at < warm.bytes; at += step) {
-    const uint64_t left = warm.bytes - at;
-    BringToCache(static_cast<const char*>(warm.data) + at,
-                 left < kPiece ? static_cast<uint32_t>(left) : kPiece);
   }
 }
 

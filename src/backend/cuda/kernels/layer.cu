@@ -54,7 +54,6 @@ __global__ void ResidualKernel(const Residual r) {
   PIE_DYNAMIC_SHARED(float, row_of);
   __shared__ float scratch[33];
   LetNextStart();
-  BringShare(r.warm);
   WaitForInputs();
   uint32_t row = blockIdx.x;
   if (r.gather != nullptr) {
@@ -187,9 +186,8 @@ __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite 
 
 // Every thread makes 8 neighbouring numbers from a group of 16.
 __global__ void __launch_bounds__(kThreads)
-    GateKernel(GateKind kind, const uint4* gate_up, uint4* out, uint64_t groups, Warm warm) {
+    GateKernel(GateKind kind, const uint4* gate_up, uint4* out, uint64_t groups) {
   LetNextStart();
-  BringShare(warm);
   WaitForInputs();
   const uint64_t i = static_cast<uint64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= groups) return;
@@ -252,11 +250,11 @@ void RunRotateWrite(const RotateWrite& r, Stream stream) {
 }
 
 void RunGate(GateKind kind, const void* gate_up, void* out, uint32_t rows, uint32_t ffn,
-             const Warm& warm, Stream stream) {
+             Stream stream) {
   const uint64_t groups = static_cast<uint64_t>(rows) * ffn / 8;
   Launch(GateKernel, dim3(static_cast<uint32_t>((groups + kThreads - 1) / kThreads)),
          dim3(kThreads), 0, stream, kind, static_cast<const uint4*>(gate_up),
-         static_cast<uint4*>(out), groups, warm);
+         static_cast<uint4*>(out), groups);
 }
 
 void RunSoftCap(float* x, uint64_t count, float cap, Stream stream) {

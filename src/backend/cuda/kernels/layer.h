@@ -53,7 +53,6 @@ struct Residual {
   uint32_t rows = 0;
   uint32_t hidden = 0;
   float epsilon = 0;
-  Warm warm;  // for the product behind
   // If set: row i of h comes from row read_rows[first_read + i] of x, which stays as it is.
   const StepHeader* gather = nullptr;
   uint32_t first_read = 0;
@@ -85,7 +84,7 @@ void RunRotateWrite(const RotateWrite& rotate, Stream stream);
 
 // out = activation(gate, up) of a product whose columns are in groups of 16, as kGated has them.
 void RunGate(GateKind kind, const void* gate_up, void* out, uint32_t rows, uint32_t ffn,
-             const Warm& warm, Stream stream);
+             Stream stream);
 
 // x → cap × tanh(x / cap)
 void RunSoftCap(float* x, uint64_t count, float cap, Stream stream);

@@ -75,7 +75,7 @@ TEST_F(LayerTest, GateOfALargeProduct) {
   }
   const DeviceArray in(gate_up, stream_);
   const DeviceArray out(std::vector<uint16_t>(size_t{kRows} * kFfn), stream_);
-  RunGate(GateKind::kSilu, in.data(), out.data(), kRows, kFfn, {}, stream_);
+  RunGate(GateKind::kSilu, in.data(), out.data(), kRows, kFfn, stream_);
   std::vector<float> got;
   for (const uint16_t value : out.Read()) got.push_back(Float(value));
   EXPECT_LT(Distance(got, expected), 4e-3);

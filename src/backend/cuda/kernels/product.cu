@@ -19,37 +19,15 @@ struct Weights {
   uint4 bottom[kUnroll];
 };
 
-// Every block normalises the row for itself, while its first weights are on their way.
-__device__ void Normalise(const Product& p, float* scratch, uint2* to) {
-  const auto* const x = static_cast<const float4*>(p.x);
-  float squares = 0;
-  for (uint32_t i = threadIdx.x; i < p.k / 4; i += kThreads) {
-    const float4 v = x[i];
-    squares += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
-  }
-  const float factor = rsqrtf(BlockSum(squares, scratch) / p.k + p.epsilon);
-  for (uint32_t i = threadIdx.x; i < p.k / 4; i += kThreads) {
-    const float4 v = x[i];
-    const float4 weight = reinterpret_cast<const float4*>(p.norm)[i];
-    to[i] = make_uint2(PackBf16(v.x * factor * weight.x, v.y * factor * weight.y),
-                       PackBf16(v.z * factor * weight.z, v.w * factor * weight.w));
-  }
-  __syncthreads();
-}
-
 // One block computes 16 columns of y for up to 8 × kTiles rows. Its warps take chunks of k in turn
 // and add their sums at the end, in the order of the warps.
 //
 // A tensor core's tile wants its 16 columns of k spread over the threads in pairs. Which numbers
 // they are does not matter, as long as both operands agree. So a thread loads 8 neighbouring
 // numbers of W and of x, and uses them in two tiles.
-//
-// `ahead`: bytes of each of its rows of W that the block asks for while it waits.
-template <int kTiles, int kUnroll, int kBlocks, ProductOutput kOutput, bool kNorm>
-__global__ void __launch_bounds__(kThreads, kBlocks)
-    ProductKernel(const Product p, const uint32_t ahead) {
+template <int kTiles, int kUnroll, int kBlocks, ProductOutput kOutput>
+__global__ void __launch_bounds__(kThreads, kBlocks) ProductKernel(const Product p) {
   __shared__ float sums[kWarps][kTiles * 4][32];
-  PIE_DYNAMIC_SHARED(uint2, normalised);
   LetNextStart();
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
@@ -87,17 +65,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 
   Weights<kUnroll> now;
   load(warp, now);
-  if (ahead > 0 && threadIdx.x < kRowsOfW && blockIdx.x * kRowsOfW + threadIdx.x < p.n) {
-    // What is behind the first chunks, which are on their way already.
-    const uint32_t skip = kWarps * kUnroll * kChunk * 2;
-    const uint32_t bytes = p.k * 2;
-    const size_t row = blockIdx.x * kRowsOfW + threadIdx.x;
-    if (skip < bytes) {
-      BringToCache(reinterpret_cast<const char*>(w + row * p.k) + skip, min(ahead, bytes - skip));
-    }
-  }
   if (p.tiles == nullptr) WaitForInputs();
-  if constexpr (kNorm) Normalise(p, &sums[0][0][0], normalised);
 
   const bf16* x[kTiles];
 #pragma unroll
@@ -105,7 +73,6 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     uint32_t row = min(first + t * 8 + lane / 4, rows - 1);
     if (p.x_rows != nullptr) row = p.x_rows[row];
     x[t] = static_cast<const bf16*>(p.x) + static_cast<size_t>(row) * p.x_stride;
-    if constexpr (kNorm) x[t] = reinterpret_cast<const bf16*>(normalised);
   }
   float acc[kTiles][4] = {};
   for (uint32_t chunk = warp; chunk < chunks; chunk += kWarps * kUnroll) {
@@ -180,40 +147,25 @@ void RunOutput(const Product& product, Stream stream) {
     const uint32_t slots = static_cast<uint32_t>(processors) * blocks;
     return static_cast<float>(wide) / static_cast<float>((wide + slots - 1) / slots * slots);
   };
-  const bool narrow = fill(3) > fill(2);
-  const auto run = [&](auto kernel, uint32_t tiles, uint32_t blocks) {
+  const auto run = [&](auto kernel, uint32_t tiles) {
     const uint32_t high =
         product.tiles != nullptr ? product.max_tiles : (product.rows + 8 * tiles - 1) / (8 * tiles);
-    // The blocks that wait share what is asked for ahead.
-    const uint32_t waiting = min(wide, static_cast<uint32_t>(processors) * blocks) * kRowsOfW;
-    const auto ahead =
-        static_cast<uint32_t>(high == 1 ? product_warm_bytes / waiting / 128 * 128 : 0);
-    const size_t shared = product.norm == nullptr ? 0 : size_t{product.k} * sizeof(bf16);
-    AllowShared(kernel, shared);
-    Launch(kernel, dim3(wide, high), dim3(kThreads), shared, stream, product, ahead);
+    Launch(kernel, dim3(wide, high), dim3(kThreads), 0, stream, product);
   };
-  if (product.norm != nullptr) {
-    if (narrow) {
-      run(ProductKernel<1, 2, 3, kOutput, true>, 1, 3);
+  if (product.tiles != nullptr || product.rows <= 8) {
+    if (fill(3) > fill(2)) {
+      run(ProductKernel<1, 2, 3, kOutput>, 1);
     } else {
-      run(ProductKernel<1, 4, 2, kOutput, true>, 1, 2);
-    }
-  } else if (product.tiles != nullptr || product.rows <= 8) {
-    if (narrow) {
-      run(ProductKernel<1, 2, 3, kOutput, false>, 1, 3);
-    } else {
-      run(ProductKernel<1, 4, 2, kOutput, false>, 1, 2);
+      run(ProductKernel<1, 4, 2, kOutput>, 1);
     }
   } else if (product.rows <= 16) {
-    run(ProductKernel<2, 4, 2, kOutput, false>, 2, 2);
+    run(ProductKernel<2, 4, 2, kOutput>, 2);
   } else {
-    run(ProductKernel<4, 4, 2, kOutput, false>, 4, 2);
+    run(ProductKernel<4, 4, 2, kOutput>, 4);
   }
 }
 
 }  // namespace
-
-uint64_t product_warm_bytes = uint64_t{16} << 20;
 
 void RunProduct(const Product& product, Stream stream) {
   switch (product.output) {

@@ -44,10 +44,6 @@ struct Product {
   ProductOutput output = ProductOutput::kFloat;
   GateKind gate = GateKind::kSilu;
   const float* bias = nullptr;  // [n], with experts [experts, n]; null: none
-  // If set, there is one row, x is float, and it is normalised first: x / √(mean of squares) ×
-  // norm.
-  const float* norm = nullptr;
-  float epsilon = 0;
 
   // Experts: blocks of rows take their matrix from a tile. Row i of the sorted list reads row
   // x_rows[i] of x (null: row i) and writes row i of y. Tiles from *tile_count on are not run.
@@ -56,9 +52,6 @@ struct Product {
   uint32_t max_tiles = 0;
   const uint32_t* x_rows = nullptr;
 };
-
-// For measurements: how many bytes of the weights a launch asks for while it waits for its inputs.
-extern uint64_t product_warm_bytes;
 
 void RunProduct(const Product& product, Stream stream);
 

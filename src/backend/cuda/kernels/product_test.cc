@@ -94,37 +94,6 @@ TEST_F(ProductTest, GateAndUpInOneMatrix) {
   }
 }
 
-TEST_F(ProductTest, NormalisesARowFirst) {
-  for (const auto& [n, k] : {std::pair<uint32_t, uint32_t>{53, 24}, {160, 4096}}) {
-    const auto w = RandomBFloats(size_t{n} * k, 1);
-    const auto x = RandomFloats(k, 2, 3);
-    const auto norm = RandomFloats(k, 3);
-    double squares = 0;
-    for (const float value : x) squares += double{value} * value;
-    const double factor = 1 / std::sqrt(squares / k + 1e-5);
-    std::vector<uint16_t> rounded(k);
-    for (uint32_t i = 0; i < k; ++i) {
-      rounded[i] = Rounded(static_cast<float>(x[i] * factor * norm[i]));
-    }
-    const DeviceArray device_w(w, stream_);
-    const DeviceArray device_x(x, stream_);
-    const DeviceArray device_norm(norm, stream_);
-    const DeviceArray y(std::vector<float>(n), stream_);
-    RunProduct({.w = device_w.data(),
-                .x = device_x.data(),
-                .y = y.data(),
-                .n = n,
-                .k = k,
-                .rows = 1,
-                .x_stride = k,
-                .y_stride = n,
-                .norm = device_norm.data(),
-                .epsilon = 1e-5F},
-               stream_);
-    EXPECT_LT(Distance(y.Read(), Oracle(w, rounded, n, k, 1)), 1e-3) << n << " × " << k;
-  }
-}
-
 TEST_F(ProductTest, RowsOfDifferentExperts) {
   constexpr uint32_t kN = 24;
   constexpr uint32_t kK = 64;

@@ -20,13 +20,6 @@ using Stream = CUstream_st*;
 using Graph = CUgraphExec_st*;
 using Event = CUevent_st*;
 
-// Weights that a later kernel reads. Kernels that leave the memory idle bring them into the cache.
-// Bytes and address are multiples of 16.
-struct Warm {
-  const void* data = nullptr;
-  uint64_t bytes = 0;
-};
-
 struct DeviceInfo {
   std::string name;
   int number = 0;
