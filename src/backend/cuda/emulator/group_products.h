@@ -1,6 +1,8 @@
 // The functions of kernels/group_products.cuh, for the emulator.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cuda/emulator/instructions.h"
 
 namespace pie::cuda {

@@ -4,6 +4,8 @@
 
 #include <cuda_bf16.h>
 
+#include <cstdint>
+
 #include "backend/cuda/emulator/emulator.h"
 
 #define PIE_DYNAMIC_SHARED(type, name) \

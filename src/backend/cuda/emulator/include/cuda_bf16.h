@@ -3,6 +3,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 struct __nv_bfloat16 {
   uint16_t bits;
 };
