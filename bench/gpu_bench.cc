@@ -1,7 +1,10 @@
 // pie-gpu-bench: measures the CUDA backend on random weights of real shapes, driven by batches as
 // the step loop would build them. Prints one flat JSON object.
 //
-//   pie-gpu-bench [--shape 8b|1b|0.6b] [--quick]
+//   pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic]
+//                 [--without products|attention]
+//
+// --without leaves a phase out of every step: the difference is what it costs.
 //
 // The roof of a step is the sum over its phases, products and attention, of the longer of its bytes
 // ÷ the card's read bandwidth and its operations ÷ the best rate of a large product; both are
@@ -15,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
@@ -211,7 +215,7 @@ void Reserve(std::vector<Sequence>& sequences, uint32_t tokens, uint32_t page_to
   }
 }
 
-int Run(const std::string& shape, bool quick) {
+int Run(const std::string& shape, bool quick, const CudaOptions& options) {
   nlohmann::ordered_json result;
   const ModelConfig config = Shape(shape);
   const CudaStatus status = FindCudaDevices();
@@ -230,7 +234,7 @@ int Run(const std::string& shape, bool quick) {
   const double products = LayerProductSeconds(config, 2048);
 
   const auto opened = Clock::now();
-  const auto device = Must(MakeRandomCudaBackend(config, {.max_batch_tokens = 2048}));
+  const auto device = Must(MakeRandomCudaBackend(config, options));
   result["open_s"] = Seconds(opened);
   RandomTokens random(config.vocab_size);
   const uint32_t page_tokens = device->info().page_tokens;
@@ -262,6 +266,8 @@ int Run(const std::string& shape, bool quick) {
     result[fmt::format("decode_{}_ms", count)] = chained * 1e3;
     result[fmt::format("decode_{}_stepped_ms", count)] = stepped * 1e3;
     result[fmt::format("decode_{}_roof_share", count)] = roof / chained;
+    fmt::print(stderr, "decode {}: {:.3f} ms, {:.3f} of the roof\n", count, chained * 1e3,
+               roof / chained);
   }
   {  // 64 sequences behind one prefix
     constexpr uint32_t kPrefix = 16'384;
@@ -282,6 +288,8 @@ int Run(const std::string& shape, bool quick) {
     const double roof = RoofOf(config, limits, 64, kOwn + steps / 2.0, kPrefix);
     result["prefix_64_ms"] = seconds * 1e3;
     result["prefix_64_roof_share"] = roof / seconds;
+    fmt::print(stderr, "64 behind a prefix: {:.3f} ms, {:.3f} of the roof\n", seconds * 1e3,
+               roof / seconds);
   }
   {  // prefill
     constexpr uint32_t kTokens = 2048;
@@ -297,6 +305,8 @@ int Run(const std::string& shape, bool quick) {
     result["prefill_2048_ms"] = best * 1e3;
     result["prefill_2048_tokens_per_s"] = kTokens / best;
     result["prefill_2048_share_of_products"] = products / best;
+    fmt::print(stderr, "prefill: {:.3f} ms, {:.3f} of cuBLASLt's products\n", best * 1e3,
+               products / best);
   }
   fmt::print("{}\n", result.dump(2));
   return 0;
@@ -308,15 +318,27 @@ int Run(const std::string& shape, bool quick) {
 int main(int argc, char** argv) {
   std::string shape = "8b";
   bool quick = false;
+  pie::CudaOptions options{.max_batch_tokens = 2048};
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--shape") == 0 && i + 1 < argc) {
-      shape = argv[++i];
-    } else if (std::strcmp(argv[i], "--quick") == 0) {
+    const std::string_view flag = argv[i];
+    const char* const value = i + 1 < argc ? argv[i + 1] : "";
+    if (flag == "--shape" && *value != 0) {
+      shape = value;
+      ++i;
+    } else if (flag == "--quick") {
       quick = true;
+    } else if (flag == "--deterministic") {
+      options.deterministic = true;
+    } else if (flag == "--without" && *value != 0) {
+      options.skip_products = std::strcmp(value, "products") == 0;
+      options.skip_attention = std::strcmp(value, "attention") == 0;
+      ++i;
     } else {
-      fmt::print(stderr, "usage: pie-gpu-bench [--shape 8b|1b|0.6b] [--quick]\n");
+      fmt::print(stderr,
+                 "usage: pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] [--without "
+                 "products|attention]\n");
       return 2;
     }
   }
-  return pie::Run(shape, quick);
+  return pie::Run(shape, quick, options);
 }

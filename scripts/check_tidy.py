@@ -23,13 +23,15 @@ FOLDERS = (ROOT / "src", ROOT / "client" / "cpp" / "src")
 
 def entries() -> list[dict[str, str]]:
     """The compile commands of our own sources, each once. The fuzzer's second compilation, which
-    only g++ accepts, is left out. So are tests: clang-tidy is slow on gtest's macros."""
+    only g++ accepts, is left out, and so is the CUDA emulator's, which compiles kernels as C++.
+    So are tests: clang-tidy is slow on gtest's macros."""
     return [
         entry
         for entry in json.loads(DATABASE.read_text())
         if any(Path(entry["file"]).is_relative_to(folder) for folder in FOLDERS)
         and not entry["file"].endswith("_test.cc")
         and "pie-fuzz.dir" not in entry["command"]
+        and "pie_cuda_emulated.dir" not in entry["command"]
     ]
 
 

@@ -105,6 +105,7 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
   options.Read("threads", &entry.threads, {.least = 1, .most = 1024});
   options.Read("asynchronous", &entry.asynchronous);
   options.Read("gpu_mem_utilization", &entry.gpu_memory_share, {0, 1});
+  options.Read("deterministic", &entry.deterministic);
   std::string script;
   options.Read("script", &script);
   for (const Table* table : {&top, &driver, &options}) {

@@ -27,6 +27,7 @@ struct ModelEntry {
   std::string vocabulary;         // of the dummy driver: an argument of FindModel; empty: its own
   int device = 0;                 // number of the GPU
   double gpu_memory_share = 0.9;  // of its free memory, for weights and KV pages
+  bool deterministic = false;     // on a GPU: the same tokens whatever else is in the batch
   std::string kv_cache_dtype;     // empty: the device's default
   uint64_t seed = 0;
   // 0: the device's default.

@@ -75,6 +75,7 @@ constexpr std::string_view kKeys[] = {
     "model.driver.options.threads",
     "model.driver.options.asynchronous",
     "model.driver.options.gpu_mem_utilization",
+    "model.driver.options.deterministic",
     "model.driver.options.script",
     "model.driver.device",
     "model.scheduler.batch_policy",

@@ -221,11 +221,13 @@ type = "cuda"
 device = ["cuda:1"]
 [model.driver.options]
 gpu_mem_utilization = 0.5
+deterministic = true
 )");
   ASSERT_TRUE(config) << config.error().text;
   EXPECT_EQ(config->models[0].driver, ModelEntry::Driver::kCuda);
   EXPECT_EQ(config->models[0].device, 1);
   EXPECT_EQ(config->models[0].gpu_memory_share, 0.5);
+  EXPECT_TRUE(config->models[0].deterministic);
   EXPECT_EQ(Read("[[model]]\ndriver.device = \"cuda:2\"")->models[0].device, 2);
   EXPECT_EQ(ErrorOf("[[model]]\ndriver.device = \"gpu\""),
             ":2: 'device' must name a GPU, such as \"cuda:0\"");

@@ -115,6 +115,7 @@ Result<host::LoadedModel> LoadCuda(const ModelEntry& entry, bool quiet) {
   Set(options.max_positions, entry.max_positions);
   options.device = entry.device;
   options.memory_share = entry.gpu_memory_share;
+  options.deterministic = entry.deterministic;
   ProgressBar bar("loading " + entry.name, !quiet);
   options.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
   Model model = PIE_TRY(OpenModel(path, entry.name));

@@ -13,6 +13,7 @@
 #include "backend/asynchronous.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/tiny_llama.h"
+#include "backend/cuda/cuda_backend.h"
 #include "backend/dummy/dummy_backend.h"
 #include "sched/scheduler.h"
 #include "sched/swap.h"
@@ -35,15 +36,34 @@ std::unique_ptr<Backend> AsynchronousDummy(uint32_t pages) {
   return MakeAsynchronous(Dummy(pages));
 }
 
-std::unique_ptr<Backend> TinyLlama(uint32_t pages) {
+std::unique_ptr<Backend> OpenTinyLlama(
+    const std::function<Result<std::unique_ptr<Backend>>(const std::string& path)>& open) {
   static const std::string bytes = cpu::TinyLlama(DType::kQ4_1, DType::kQ8_0, true).Bytes();
   const std::string path = ::testing::TempDir() + fmt::format("composition-{}.gguf", getpid());
   std::ofstream(path, std::ios::binary) << bytes;
-  auto backend =
-      MakeCpuBackend(path, {.page_tokens = kPageTokens, .total_pages = pages, .threads = 1});
+  auto backend = open(path);
   std::filesystem::remove(path);
   return std::move(backend.value());
 }
+
+std::unique_ptr<Backend> TinyLlama(uint32_t pages) {
+  return OpenTinyLlama([&](const std::string& path) {
+    return MakeCpuBackend(path, {.page_tokens = kPageTokens, .total_pages = pages, .threads = 1});
+  });
+}
+
+#ifdef PIE_CUDA_EMULATED
+std::unique_ptr<Backend> Cuda(uint32_t pages) {
+  return OpenTinyLlama([&](const std::string& path) {
+    return MakeCudaBackend(path, {.page_tokens = kPageTokens,
+                                  .total_pages = pages,
+                                  .max_batch_tokens = 128,
+                                  .max_batch_members = 16,
+                                  .graphs = false,
+                                  .deterministic = true});
+  });
+}
+#endif
 
 // A sequence, and all that it was fed.
 struct Fed {
@@ -257,6 +277,12 @@ TEST_P(CompositionTest, AllPairsGiveWhatAPlainRecomputationGives) {
   EXPECT_EQ(swapped > 0, GetParam().swap_pages > 0);
 }
 
+#ifdef PIE_CUDA_EMULATED  // cmake/cuda_emulator.cmake compiles this file once more
+INSTANTIATE_TEST_SUITE_P(Emulated, CompositionTest,
+                         ::testing::Values(Case{"Cuda", Cuda, true, 0},
+                                           Case{"CudaSwap", Cuda, false, 1000}),
+                         [](const auto& test) { return test.param.name; });
+#endif
 INSTANTIATE_TEST_SUITE_P(Devices, CompositionTest,
                          ::testing::Values(Case{"Dummy", Dummy, true, 0},
                                            Case{"DummyAlone", Dummy, false, 0},

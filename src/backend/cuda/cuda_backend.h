@@ -26,6 +26,11 @@ struct CudaOptions {
   uint32_t max_batch_members = 256;
   uint32_t max_positions = 0;  // 0: the model's context length; never more than that
   bool graphs = true;          // steps of few rows run as recorded graphs
+  // The same tokens whatever else is in the batch. It costs speed (docs/reference/gpu.md).
+  bool deterministic = false;
+  // For measurements: steps without one of their phases, whose results mean nothing.
+  bool skip_products = false;
+  bool skip_attention = false;
   // Called with the bytes of tensors read so far, and the total.
   std::function<void(uint64_t done, uint64_t total)> progress = {};
 };

@@ -59,6 +59,7 @@ void StepBuilder::Build(const Batch& batch, BatchTicket ticket, StepPlan& plan) 
   AddRows(batch, header, plan);
   AddTiles(batch, header, plan);
   AddSamples(batch, ticket, header, plan);
+  AddAdapters(batch, header, plan);
   std::vector<uint32_t> copies;
   for (const PageCopy& copy : batch.copies) {
     copies.push_back(copy.from.value);
@@ -70,6 +71,23 @@ void StepBuilder::Build(const Batch& batch, BatchTicket ticket, StepPlan& plan) 
   header.mask_words = Append(plan.bytes, mask_words_);
   plan.has_large_tiles = header.large_tiles > 0;
   std::memcpy(plan.bytes.data(), &header, sizeof header);
+}
+
+void StepBuilder::AddAdapters(const Batch& batch, StepHeader& header, StepPlan& plan) {
+  plan.has_adapters = false;
+  std::vector<AdapterUse> uses(plan.rows);
+  for (const Batch::Member& member : batch.members) {
+    if (member.adapter == nullptr) continue;
+    plan.has_adapters = true;
+    const auto seed = static_cast<uint64_t>(member.zo_seed);
+    const bool negative = member.zo_seed < 0;
+    AdapterUse use{};
+    use.matrices = static_cast<const StepAdapter*>(member.adapter)->matrices();
+    use.seed = negative ? -seed : seed;
+    use.sigma = negative ? -member.zo_sigma : member.zo_sigma;
+    std::fill_n(uses.begin() + member.first_row, member.rows, use);
+  }
+  if (plan.has_adapters) header.adapters = Append(plan.bytes, uses);
 }
 
 void StepBuilder::AddRows(const Batch& batch, StepHeader& header, StepPlan& plan) {
@@ -191,7 +209,8 @@ void StepBuilder::FindPrefixes(const Batch& batch) {
       keys = std::min(keys, other.kv_tokens);
     }
     keys = static_cast<uint32_t>(std::min<uint64_t>(keys, uint64_t{common} * shape_.page_tokens));
-    keys = keys / kKeyBlock * kKeyBlock;
+    const uint32_t unit = std::max(shape_.fixed_cut, kKeyBlock);
+    keys = keys / unit * unit;
     if (keys < kLeastSharedKeys) continue;
     for (const uint32_t m : members) shared_keys_[m] = keys;
     prefixes_.push_back({keys, std::move(members)});
@@ -206,7 +225,8 @@ struct StepBuilder::Part {
   bool large;
 };
 
-void StepBuilder::AddTiles(const Batch& batch, StepHeader& header, StepPlan& plan) {
+// Which rows read which keys together.
+std::vector<StepBuilder::Part> StepBuilder::PartsOf(const Batch& batch) {
   FindPrefixes(batch);
   std::vector<Part> parts;
   const auto add = [&](std::vector<uint32_t> rows, uint32_t first_page, uint32_t begin,
@@ -244,6 +264,62 @@ void StepBuilder::AddTiles(const Batch& batch, StepHeader& header, StepPlan& pla
     add(std::move(rows), member.first_page, shared_keys_[m], member.kv_tokens + member.rows,
         !IsFew(member));
   }
+  return parts;
+}
+
+// Every piece of `fixed_cut` keys is a tile, of the rows that see some of it.
+void StepBuilder::AddFixedTiles(const std::vector<Part>& parts, StepHeader& header,
+                                StepPlan& plan) {
+  const uint32_t cut = shape_.fixed_cut;
+  std::vector<RowParts> row_parts(plan.rows);
+  uint32_t next_part = 0;
+  for (uint32_t row = 0; row < plan.rows; ++row) {
+    const uint32_t count = (limits_[row] + cut - 1) / cut;
+    if (count <= 1) continue;
+    row_parts[row] = {next_part, count};
+    next_part += count;
+  }
+  PIE_CHECK(next_part <= shape_.max_parts);
+  std::vector<AttentionTile> tiles[2];
+  std::vector<TileRow> tile_rows;
+  for (const Part& part : parts) {
+    for (uint32_t begin = part.begin; begin < part.end; begin += cut) {
+      AttentionTile tile{.first_row = static_cast<uint32_t>(tile_rows.size()),
+                         .rows = 0,
+                         .first_page = part.first_page,
+                         .begin_key = begin,
+                         .end_key = std::min(begin + cut, part.end),
+                         .all_see = ~0U,
+                         .has_masks = 0};
+      for (const uint32_t row : part.rows) {
+        if (limits_[row] <= begin) continue;
+        const RowParts& of = row_parts[row];
+        tile_rows.push_back({row, of.count == 0 ? kNone : of.first + begin / cut});
+        ++tile.rows;
+        tile.all_see = std::min(tile.all_see, limits_[row]);
+        if (row_masks_[row] != kNone) tile.has_masks = 1;
+      }
+      if (tile.rows > 0) tiles[part.large ? 1 : 0].push_back(tile);
+    }
+  }
+  AppendTiles(tiles, tile_rows, row_parts, header, plan);
+}
+
+void StepBuilder::AppendTiles(std::vector<AttentionTile> (&tiles)[2],
+                              const std::vector<TileRow>& tile_rows,
+                              const std::vector<RowParts>& row_parts, StepHeader& header,
+                              StepPlan& plan) {
+  header.small_tiles = static_cast<uint32_t>(tiles[0].size());
+  header.large_tiles = static_cast<uint32_t>(tiles[1].size());
+  tiles[0].insert(tiles[0].end(), tiles[1].begin(), tiles[1].end());
+  header.tiles = Append(plan.bytes, tiles[0]);
+  header.tile_rows = Append(plan.bytes, tile_rows);
+  header.row_parts = Append(plan.bytes, row_parts);
+}
+
+void StepBuilder::AddTiles(const Batch& batch, StepHeader& header, StepPlan& plan) {
+  const std::vector<Part> parts = PartsOf(batch);
+  if (shape_.fixed_cut != 0) return AddFixedTiles(parts, header, plan);
 
   // Long parts are cut so that every multiprocessor has work. Two small tiles fit on one.
   uint64_t work[2] = {0, 0};
@@ -311,12 +387,7 @@ void StepBuilder::AddTiles(const Batch& batch, StepHeader& header, StepPlan& pla
                                            .has_masks = masked ? 1U : 0U});
     }
   }
-  header.small_tiles = static_cast<uint32_t>(tiles[0].size());
-  header.large_tiles = static_cast<uint32_t>(tiles[1].size());
-  tiles[0].insert(tiles[0].end(), tiles[1].begin(), tiles[1].end());
-  header.tiles = Append(plan.bytes, tiles[0]);
-  header.tile_rows = Append(plan.bytes, tile_rows);
-  header.row_parts = Append(plan.bytes, row_parts);
+  AppendTiles(tiles, tile_rows, row_parts, header, plan);
 }
 
 void StepBuilder::AddSamples(const Batch& batch, BatchTicket ticket, StepHeader& header,

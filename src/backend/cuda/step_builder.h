@@ -18,6 +18,12 @@
 
 namespace pie::cuda {
 
+// An adapter on this device. Immutable.
+class StepAdapter : public DeviceAdapter {
+ public:
+  virtual uint64_t matrices() const = 0;  // their address on the device
+};
+
 // Where the results of a step are found, by member in the order of their slots.
 struct SlotPlan {
   enum class Kind : uint8_t { kTokens, kLogprobs, kEntropy, kOnHost };
@@ -36,6 +42,7 @@ struct StepPlan {
   uint32_t tokens = 0;  // slots of tokens
   uint32_t values = 0;  // floats of probes
   bool has_large_tiles = false;
+  bool has_adapters = false;
   std::vector<uint32_t> host_reads;          // reads whose logits the host wants, ascending
   std::vector<std::vector<SlotPlan>> slots;  // [members]
   // Members whose masks could not be made. They run, and their samples allow everything.
@@ -58,6 +65,9 @@ struct StepShape {
   uint32_t processors = 0;
   uint32_t max_parts = 0;  // room for partial results
   uint32_t max_members = 0;
+  // If set: a row's keys are cut at multiples of this number alone, and its partial results have
+  // the order of their keys, whatever else is in the batch. A multiple of the key block.
+  uint32_t fixed_cut = 0;
 };
 
 class StepBuilder {
@@ -73,8 +83,13 @@ class StepBuilder {
 
   void AddRows(const Batch& batch, StepHeader& header, StepPlan& plan);
   void AddMasks(const Batch& batch);
+  static void AddAdapters(const Batch& batch, StepHeader& header, StepPlan& plan);
   void AddTiles(const Batch& batch, StepHeader& header, StepPlan& plan);
   void FindPrefixes(const Batch& batch);
+  std::vector<Part> PartsOf(const Batch& batch);
+  void AddFixedTiles(const std::vector<Part>& parts, StepHeader& header, StepPlan& plan);
+  void AppendTiles(std::vector<AttentionTile> (&tiles)[2], const std::vector<TileRow>& tile_rows,
+                   const std::vector<RowParts>& row_parts, StepHeader& header, StepPlan& plan);
   void AddSamples(const Batch& batch, BatchTicket ticket, StepHeader& header, StepPlan& plan);
   // The offset of a row's logit mask, or kNone.
   uint32_t LogitMaskOf(const Batch& batch, uint32_t member, uint32_t row, StepPlan& plan);

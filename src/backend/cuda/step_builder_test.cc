@@ -111,6 +111,43 @@ TEST(StepBuilder, TilesCoverEveryKeyOnce) {
   }
 }
 
+// The cuts of a row, and the order of its partial results, depend on the row alone.
+TEST(StepBuilder, FixedCutsDependOnTheRowAlone) {
+  StepShape shape = kShape;
+  shape.fixed_cut = 128;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    std::vector<MemberSpec> members;
+    const uint32_t count = 1 + Mix(seed, 1) % 12;
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t kinds[] = {1, 1, 3, 90};
+      members.push_back({.kv_tokens = static_cast<uint32_t>(Mix(seed, 2, i) % 900),
+                         .rows = kinds[Mix(seed, 3, i) % 4],
+                         .shared_pages = static_cast<uint32_t>(Mix(seed, 4, i) % 3 * 20)});
+    }
+    const Batch batch = MakeBatch(members);
+    StepPlan plan;
+    StepBuilder(shape).Build(batch, 1, plan);
+    CheckTiles(batch, plan, shape);
+    const StepHeader& header = plan.header();
+    const auto* const tiles = ArrayOf<AttentionTile>(&header, header.tiles);
+    const auto* const row_parts = ArrayOf<RowParts>(&header, header.row_parts);
+    for (uint32_t t = 0; t < header.small_tiles + header.large_tiles; ++t) {
+      EXPECT_EQ(tiles[t].begin_key % 128, 0U);
+      for (uint32_t i = 0; i < tiles[t].rows; ++i) {
+        const TileRow& row = ArrayOf<TileRow>(&header, header.tile_rows)[tiles[t].first_row + i];
+        if (row.part == kNone) continue;
+        EXPECT_EQ(row.part - row_parts[row.row].first, tiles[t].begin_key / 128);
+      }
+    }
+    for (const Batch::Member& member : batch.members) {
+      for (uint32_t i = 0; i < member.rows; ++i) {
+        const uint32_t pieces = (member.kv_tokens + i) / 128 + 1;
+        EXPECT_EQ(row_parts[member.first_row + i].count, pieces == 1 ? 0 : pieces);
+      }
+    }
+  }
+}
+
 TEST(StepBuilder, ALongSequenceIsSpreadOverTheDevice) {
   StepPlan plan;
   const Batch batch = MakeBatch({{.kv_tokens = 16'383, .rows = 1}});

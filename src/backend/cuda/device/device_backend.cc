@@ -9,6 +9,8 @@
 #include <cstring>
 #include <thread>
 
+#include "backend/cuda/device/device_adapter.h"
+
 namespace pie::cuda {
 namespace {
 
@@ -20,6 +22,9 @@ constexpr uint32_t kMostPages = 1 << 18;
 constexpr size_t kStepBytes = 8U << 20;
 constexpr uint32_t kOutputTokens = 1 << 16;
 constexpr uint32_t kOutputValues = 1 << 18;
+// Deterministic mode: keys of a piece of attention, and the partial results that there is room for.
+constexpr uint32_t kLeastCut = 1024;
+constexpr uint64_t kMostFixedParts = 1 << 15;
 constexpr auto kBusyWait = std::chrono::milliseconds(10);
 constexpr auto kLongestStep = std::chrono::seconds(120);
 
@@ -80,11 +85,16 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name,
     return Fail(Code::kUnavailable, "{} cannot be opened: {}", device->name, error);
   }
   const size_t free_before = FreeMemory();
+  if (const uint64_t needed = WeightBytes(config_); needed > free_before) {
+    return Fail(Code::kExhausted,
+                "{} has too little memory for {}: the weights take {} MB and {} MB are free, so {} "
+                "MB are missing; use a smaller model or the cpu driver",
+                device->name, name, needed >> 20, free_before >> 20,
+                ((needed - free_before) >> 20) + 1);
+  }
   stream_ = MakeStream();
   blas_ = Blas::Load(&why);  // without it, our own products do all the work
   weights_ = PIE_TRY(make_weights(stream_));
-  forward_ = PIE_TRY(Forward::Make(config_, weights_, options_.max_batch_tokens, device->processors,
-                                   blas_.get(), stream_));
   info_ = {.name = "cuda",
            .vocab_size = config_.vocab_size,
            .page_tokens = options_.page_tokens,
@@ -92,11 +102,27 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name,
            .max_batch_tokens = options_.max_batch_tokens,
            .max_batch_members = options_.max_batch_members,
            .max_positions = config_.context_length,
-           .batches_in_flight = 2};
+           .batches_in_flight = 2,
+           .adapters = AdapterShapeOf(config_)};
   if (options_.max_positions != 0) {
     info_.max_positions = std::min(options_.max_positions, info_.max_positions);
   }
   const DeviceShape shape(config_);
+  Forward::Options forward{.max_rows = options_.max_batch_tokens,
+                           .processors = device->processors,
+                           .deterministic = options_.deterministic,
+                           .skip_products = options_.skip_products,
+                           .skip_attention = options_.skip_attention};
+  uint32_t fixed_cut = 0;
+  if (options_.deterministic) {  // every row may have as many parts as the longest sequence needs
+    const uint64_t rows = options_.max_batch_tokens;
+    const uint64_t most = uint64_t{info_.max_positions} * rows / kMostFixedParts;
+    fixed_cut = static_cast<uint32_t>(
+        std::max<uint64_t>(kLeastCut, (most + kKeyBlock - 1) / kKeyBlock * kKeyBlock));
+    forward.max_parts =
+        static_cast<uint32_t>(rows * ((info_.max_positions + fixed_cut - 1) / fixed_cut));
+  }
+  forward_ = PIE_TRY(Forward::Make(config_, weights_, forward, blas_.get(), stream_));
   builder_ = std::make_unique<StepBuilder>(
       StepShape{.page_tokens = options_.page_tokens,
                 .vocab = config_.vocab_size,
@@ -104,8 +130,9 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name,
                 .kv_heads = config_.kv_heads,
                 .large_lines = LargeTileLines(shape.head_stride),
                 .processors = static_cast<uint32_t>(device->processors),
-                .max_parts = Forward::kMaxParts,
-                .max_members = options_.max_batch_members});
+                .max_parts = forward.max_parts,
+                .max_members = options_.max_batch_members,
+                .fixed_cut = fixed_cut});
   chosen_ = static_cast<uint32_t*>(PIE_TRY(memory_.Take(
       uint64_t{StepBuilder::kRing} * options_.max_batch_members * sizeof(uint32_t), "tokens")));
   done_ = static_cast<uint64_t*>(AllocatePinned(64));
@@ -133,9 +160,10 @@ Status DeviceBackend::AllocatePages(size_t free_before) {
     const uint64_t room = budget > used ? (budget - used) / info_.page_bytes : 0;
     if (room == 0) {
       return Fail(Code::kExhausted,
-                  "the device's memory is too small: the weights take {} of {} MB, which leaves no "
-                  "room for a KV page of {} bytes",
-                  used >> 20, budget >> 20, info_.page_bytes);
+                  "the device's memory is too small: weights and activations take {} of {} MB, and "
+                  "{} MB more are needed for one KV page; raise gpu_mem_utilization, or lower "
+                  "max_forward_tokens or kv_page_size",
+                  used >> 20, budget >> 20, ((used + info_.page_bytes - budget) >> 20) + 1);
     }
     info_.total_pages = static_cast<uint32_t>(std::min<uint64_t>(room, kMostPages));
   }
@@ -194,8 +222,8 @@ Status DeviceBackend::Reserve(const StepPlan& plan) {
 }
 
 std::optional<uint32_t> DeviceBackend::BucketOf(const StepPlan& plan) const {
-  if (!options_.graphs || !plan.host_reads.empty() || plan.header().probes > 0 || plan.rows == 0 ||
-      plan.reads * 2 < plan.rows) {
+  if (!options_.graphs || !plan.host_reads.empty() || plan.has_adapters ||
+      plan.header().probes > 0 || plan.rows == 0 || plan.reads * 2 < plan.rows) {
     return std::nullopt;
   }
   for (const uint32_t bucket : kBuckets) {
@@ -218,7 +246,7 @@ pie::cuda::Sampling DeviceBackend::SamplingOf(uint32_t first_read) const {
 }
 
 void DeviceBackend::LaunchBucket(uint32_t bucket, bool large_tiles) {
-  forward_->RunLayers(bucket, large_tiles, chosen_);
+  forward_->RunLayers({.count = bucket, .large_tiles = large_tiles}, chosen_);
   forward_->RunLogits(0, bucket);
   RunSamples(SamplingOf(0), 0, kNone, bucket, stream_);
   RunPublish(reinterpret_cast<const StepHeader*>(step_), done_, stream_);
@@ -259,7 +287,11 @@ void DeviceBackend::LaunchStep(const StepPlan& plan, uint32_t bucket,
     if (graph != nullptr) RunGraph(graph, stream_);
     return;
   }
-  if (plan.rows > 0) forward_->RunLayers(plan.rows, plan.has_large_tiles, chosen_);
+  if (plan.rows > 0) {
+    forward_->RunLayers(
+        {.count = plan.rows, .large_tiles = plan.has_large_tiles, .adapters = plan.has_adapters},
+        chosen_);
+  }
   const auto* const items = ArrayOf<SampleItem>(&header, header.sample_items);
   const auto* const probes = ArrayOf<ProbeItem>(&header, header.probe_items);
   uint32_t item = 0;
@@ -438,6 +470,13 @@ Status DeviceBackend::ReadMember(const Flight& flight, uint32_t index, std::vect
     }
   }
   return {};
+}
+
+Result<DeviceAdapterPtr> DeviceBackend::LoadAdapter(const AdapterWeights& weights) const {
+  if (const std::string error = OpenDevice(options_.device); !error.empty()) {
+    return Fail(Code::kUnavailable, "the CUDA device cannot be opened: {}", error);
+  }
+  return PIE_TRY(MakeDeviceAdapter(weights, config_));
 }
 
 Status DeviceBackend::ReadPage(PageId page, std::span<std::byte> content) {

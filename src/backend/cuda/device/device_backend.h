@@ -33,6 +33,7 @@ class DeviceBackend final : public Backend {
   const BackendInfo& info() const override { return info_; }
   Result<Ticket> Submit(const Batch& batch) override;
   Result<BatchOutput> Wait(Ticket ticket) override;
+  Result<DeviceAdapterPtr> LoadAdapter(const AdapterWeights& weights) const override;
   Status ReadPage(PageId page, std::span<std::byte> content) override;
   Status WritePage(PageId page, std::span<const std::byte> content) override;
 

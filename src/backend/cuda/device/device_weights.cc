@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -285,6 +286,16 @@ Status CheckShape(const ModelConfig& config, const std::string& name) {
                 name);
   }
   return {};
+}
+
+uint64_t WeightBytes(const ModelConfig& config) {
+  const DeviceShape shape(config);
+  const uint64_t hidden = config.hidden_size;
+  const uint64_t experts = std::max(config.moe.experts, 1U);
+  const uint64_t layer = hidden * (shape.qkv_size + shape.q_size + experts * 3 * shape.ffn_stride +
+                                   config.moe.experts);
+  return 2 *
+         (config.layers * layer + config.vocab_size * hidden * (config.tied_embeddings ? 1 : 2));
 }
 
 Result<DeviceWeights> LoadDeviceWeights(const ModelFiles& files, Stream stream,

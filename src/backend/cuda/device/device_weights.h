@@ -84,6 +84,9 @@ Result<DeviceWeights> LoadDeviceWeights(const ModelFiles& files, Stream stream,
 // Weights of the right sizes that keep activations in range.
 Result<DeviceWeights> MakeRandomWeights(const ModelConfig& config, Stream stream);
 
+// The memory that a model's matrices take.
+uint64_t WeightBytes(const ModelConfig& config);
+
 // Shapes that the kernels cannot run.
 Status CheckShape(const ModelConfig& config, const std::string& name);
 

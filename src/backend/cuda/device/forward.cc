@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace pie::cuda {
 namespace {
@@ -22,6 +23,16 @@ GateKind GateOf(Activation activation) {
 constexpr uint32_t kFewRows = 16;
 // Above this, rows are rounded up, so that cuBLASLt sees few different shapes.
 constexpr uint32_t kRowStep = 64;
+// In deterministic mode, cuBLASLt always multiplies so many rows at a time.
+constexpr uint32_t kFixedRows = 128;
+
+// A product adds to the residual stream itself unless something comes in between.
+bool OAdds(const DeviceLayer& layer) {
+  return layer.attention_post_norm == nullptr && layer.o_bias == nullptr;
+}
+bool FfnAdds(const DeviceLayer& layer) {
+  return layer.ffn_post_norm == nullptr;
+}
 
 uint32_t RoundUp(uint32_t value, uint32_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -30,15 +41,15 @@ uint32_t RoundUp(uint32_t value, uint32_t multiple) {
 }  // namespace
 
 Result<std::unique_ptr<Forward>> Forward::Make(const ModelConfig& config,
-                                               const DeviceWeights& weights, uint32_t max_rows,
-                                               int processors, Blas* blas, Stream stream) {
-  std::unique_ptr<Forward> forward(new Forward(config, weights, processors, blas, stream));
-  PIE_RETURN_IF_ERROR(forward->Allocate(max_rows));
+                                               const DeviceWeights& weights, const Options& options,
+                                               Blas* blas, Stream stream) {
+  std::unique_ptr<Forward> forward(new Forward(config, weights, options, blas, stream));
+  PIE_RETURN_IF_ERROR(forward->Allocate());
   return forward;
 }
 
-Status Forward::Allocate(uint32_t max_rows) {
-  max_rows_ = RoundUp(std::max(max_rows, kLogitRows), kRowStep);
+Status Forward::Allocate() {
+  max_rows_ = RoundUp(std::max(options_.max_rows, kLogitRows), std::max(kRowStep, kFixedRows));
   const uint64_t rows = max_rows_;
   const uint64_t hidden = config_.hidden_size;
   const auto take = [&](auto*& buffer, uint64_t bytes) -> Status {
@@ -70,8 +81,8 @@ Status Forward::Allocate(uint32_t max_rows) {
   PIE_RETURN_IF_ERROR(take(qkv_, rows * shape_.qkv_size * 4));
   PIE_RETURN_IF_ERROR(take(q_, rows * shape_.q_size * 2));
   PIE_RETURN_IF_ERROR(take(attended_, rows * shape_.q_size * 2));
-  PIE_RETURN_IF_ERROR(take(parts_, uint64_t{kMaxParts} * shape_.q_size * 4));
-  PIE_RETURN_IF_ERROR(take(part_logs_, uint64_t{kMaxParts} * config_.heads * 4));
+  PIE_RETURN_IF_ERROR(take(parts_, uint64_t{options_.max_parts} * shape_.q_size * 4));
+  PIE_RETURN_IF_ERROR(take(part_logs_, uint64_t{options_.max_parts} * config_.heads * 4));
   logit_stride_ = RoundUp(config_.vocab_size, 8);
   PIE_RETURN_IF_ERROR(take(logits_, uint64_t{kLogitRows} * logit_stride_ * 4));
   const uint32_t experts = config_.moe.experts;
@@ -118,106 +129,133 @@ bool Forward::UsesBlas(const Product& product) const {
       product.n % 8 != 0 || product.x_stride != product.k) {
     return false;
   }
-  const auto measured = blas_is_faster_.find({product.n, product.k, product.rows});
+  const uint32_t rows = options_.deterministic ? kFixedRows : product.rows;
+  const auto measured = blas_is_faster_.find({product.n, product.k, rows, product.output});
+  if (options_.deterministic) return measured != blas_is_faster_.end();
   return measured == blas_is_faster_.end() ? product.rows > kFewRows : measured->second;
 }
 
-void Forward::Multiply(Product product) {
-  if (product.rows == 0) return;
-  if (UsesBlas(product) && blas_->Run(ForBlas(product), stream_)) {
-    if (product.output == ProductOutput::kGated) {
-      RunGate(product.gate, gate_up_, product.y, product.rows, product.n / 2, stream_);
-    }
+// In deterministic mode, equal numbers of rows make one algorithm serve every batch.
+void Forward::RunBlas(const Product& product) {
+  BlasProduct blas = ForBlas(product);
+  if (!options_.deterministic) {
+    blas_->Run(blas, stream_);
     return;
   }
-  RunProduct(product, stream_);
+  blas.rows = kFixedRows;
+  for (uint32_t done = 0; done < product.rows; done += kFixedRows) {
+    blas_->Run(blas, stream_);
+    blas.x = static_cast<const char*>(blas.x) + uint64_t{kFixedRows} * blas.k * 2;
+    blas.y =
+        static_cast<char*>(blas.y) + uint64_t{kFixedRows} * blas.y_stride * (blas.to_float ? 4 : 2);
+  }
 }
 
-// Measures products as they run in a step: recorded, and each behind a small kernel that it waits
-// for.
-float Forward::MillisecondsOf(std::span<const void* const> matrices, uint32_t rows,
-                              const std::function<void(const void* matrix)>& run) {
-  BeginCapture(stream_);
-  for (const void* const matrix : matrices) {
-    RunResidual({.x = x_,
-                 .norm = weights_.output_norm,
-                 .h = h_,
-                 .rows = rows,
-                 .hidden = config_.hidden_size,
-                 .epsilon = config_.norm_eps},
-                stream_);
-    run(matrix);
+void Forward::Multiply(const Product& product) {
+  if (product.rows == 0 || options_.skip_products) return;
+  if (!UsesBlas(product)) return RunProduct(product, stream_);
+  RunBlas(product);
+  if (product.output == ProductOutput::kGated) {
+    RunGate(product.gate, gate_up_, product.y, product.rows, product.n / 2, stream_);
   }
-  const Graph graph = EndCapture(stream_);
-  if (graph == nullptr) return INFINITY;
-  const Event begin = MakeEvent();
-  const Event end = MakeEvent();
-  RunGraph(graph, stream_);
-  RecordEvent(begin, stream_);
-  for (int i = 0; i < 3; ++i) RunGraph(graph, stream_);
-  RecordEvent(end, stream_);
-  const float milliseconds = MillisecondsBetween(begin, end);
-  DestroyEvent(begin);
-  DestroyEvent(end);
-  DestroyGraph(graph);
-  return milliseconds;
 }
 
 void Forward::Tune(uint32_t rows) {
-  if (blas_ == nullptr) return;
-  rows = std::min(rows, max_rows_);
-  const uint32_t hidden = config_.hidden_size;
+  if (blas_ == nullptr || rows == 0) return;
+  rows = options_.deterministic ? kFixedRows : std::min(rows, max_rows_);
   constexpr size_t kMatrices = 4;  // enough to be larger than the cache, for models that matter
-  const auto tune = [&](uint32_t n, uint32_t k, ProductOutput output, const void* x, void* y,
-                        uint32_t y_stride, auto&& matrix_of) {
-    if (n % 8 != 0 || rows == 0) return;
+  const auto tune = [&](Product product, auto&& matrix_of) {
+    const Measured key(product.n, product.k, rows, product.output);
+    if (product.n % 8 != 0 || blas_is_faster_.contains(key)) return;
     std::vector<const void*> matrices;
     for (size_t i = 0; i < std::min(kMatrices, weights_.layers.size()); ++i) {
       matrices.push_back(matrix_of(weights_.layers[i]));
     }
-    Product product{.w = matrices[0],
-                    .x = x,
-                    .y = y,
-                    .n = n,
-                    .k = k,
-                    .rows = rows,
-                    .x_stride = k,
-                    .y_stride = y_stride,
-                    .output = output};
+    product.w = matrices[0];
     const BlasProduct for_blas = ForBlas(product);
+    if (options_.deterministic) {
+      if (blas_->TuneAlike(for_blas, matrices, stream_) > 0) blas_is_faster_[key] = true;
+      return;
+    }
+    // For more than one row, our own products are slower in a step than alone.
     const bool works = blas_->Tune(for_blas, matrices, stream_) > 0;
-    const float own = MillisecondsOf(matrices, rows, [&](const void* matrix) {
-      product.w = matrix;
-      RunProduct(product, stream_);
-    });
-    const float by_blas = MillisecondsOf(matrices, rows, [&](const void* matrix) {
-      BlasProduct one = for_blas;
-      one.w = matrix;
-      blas_->Run(one, stream_);
-      if (output == ProductOutput::kGated) {
-        RunGate(product.gate, gate_up_, y, rows, n / 2, stream_);
-      }
-    });
-    // For more than one row, our own products are slower in a step than this measurement says.
-    blas_is_faster_[{n, k, rows}] = works && (rows > 1 || by_blas < own);
+    blas_is_faster_[key] = works && rows > 1;
   };
-  tune(shape_.qkv_size, hidden, ProductOutput::kFloat, h_, qkv_, shape_.qkv_size,
-       [](const DeviceLayer& layer) { return layer.qkv; });
-  tune(hidden, shape_.q_size, ProductOutput::kFloat, attended_, delta_, hidden,
+  tune(QkvOf(weights_.layers[0], rows), [](const DeviceLayer& layer) { return layer.qkv; });
+  tune(OOf(weights_.layers[0], rows, OAdds(weights_.layers[0])),
        [](const DeviceLayer& layer) { return layer.o; });
   if (config_.moe.experts == 0) {
-    tune(2 * shape_.ffn_stride, hidden, ProductOutput::kGated, h_, gated_, shape_.ffn_stride,
+    tune(GateUpOf(weights_.layers[0], rows),
          [](const DeviceLayer& layer) { return layer.gate_up; });
-    tune(hidden, shape_.ffn_stride, ProductOutput::kFloat, gated_, delta_, hidden,
+    tune(DownOf(weights_.layers[0], rows, FfnAdds(weights_.layers[0])),
          [](const DeviceLayer& layer) { return layer.down; });
   }
   if (rows <= kLogitRows) {
-    tune(config_.vocab_size, hidden, ProductOutput::kFloat, h_, logits_, logit_stride_,
-         [&](const DeviceLayer&) { return weights_.output; });
+    tune(LogitsOf(rows), [&](const DeviceLayer&) { return weights_.output; });
   }
 }
 
-void Forward::RunLayers(uint32_t rows, bool large_tiles, const uint32_t* chosen) {
+Product Forward::QkvOf(const DeviceLayer& layer, uint32_t rows) const {
+  return {.w = layer.qkv,
+          .x = h_,
+          .y = qkv_,
+          .n = shape_.qkv_size,
+          .k = config_.hidden_size,
+          .rows = rows,
+          .x_stride = config_.hidden_size,
+          .y_stride = shape_.qkv_size};
+}
+
+Product Forward::OOf(const DeviceLayer& layer, uint32_t rows, bool add) const {
+  return {.w = layer.o,
+          .x = attended_,
+          .y = add ? x_ : delta_,
+          .n = config_.hidden_size,
+          .k = shape_.q_size,
+          .rows = rows,
+          .x_stride = shape_.q_size,
+          .y_stride = config_.hidden_size,
+          .output = add ? ProductOutput::kAdd : ProductOutput::kFloat};
+}
+
+Product Forward::GateUpOf(const DeviceLayer& layer, uint32_t rows) const {
+  return {.w = layer.gate_up,
+          .x = h_,
+          .y = gated_,
+          .n = 2 * shape_.ffn_stride,
+          .k = config_.hidden_size,
+          .rows = rows,
+          .x_stride = config_.hidden_size,
+          .y_stride = shape_.ffn_stride,
+          .output = ProductOutput::kGated,
+          .gate = GateOf(config_.activation)};
+}
+
+Product Forward::DownOf(const DeviceLayer& layer, uint32_t rows, bool add) const {
+  return {.w = layer.down,
+          .x = gated_,
+          .y = add ? x_ : delta_,
+          .n = config_.hidden_size,
+          .k = shape_.ffn_stride,
+          .rows = rows,
+          .x_stride = shape_.ffn_stride,
+          .y_stride = config_.hidden_size,
+          .output = add ? ProductOutput::kAdd : ProductOutput::kFloat};
+}
+
+Product Forward::LogitsOf(uint32_t rows) const {
+  return {.w = weights_.output,
+          .x = h_,
+          .y = logits_,
+          .n = config_.vocab_size,
+          .k = config_.hidden_size,
+          .rows = rows,
+          .x_stride = config_.hidden_size,
+          .y_stride = logit_stride_};
+}
+
+void Forward::RunLayers(const Rows& of, const uint32_t* chosen) {
+  const uint32_t rows = of.count;
   const uint32_t hidden = config_.hidden_size;
   RunEmbedding({.step = step_,
                 .table = weights_.embedding,
@@ -234,37 +272,26 @@ void Forward::RunLayers(uint32_t rows, bool large_tiles, const uint32_t* chosen)
                 .tables = rope_tables_,
                 .attention_factor = config_.rope.attention_factor},
                stream_);
-  Residual residual{.x = x_, .rows = rows, .hidden = hidden, .epsilon = config_.norm_eps};
-  // A product adds to the residual itself unless something comes in between.
-  const auto adds = [](const float* post_norm, const float* bias) {
-    return post_norm == nullptr && bias == nullptr;
-  };
+  Residual residual{.x = x_, .h = h_, .rows = rows, .hidden = hidden, .epsilon = config_.norm_eps};
   for (uint32_t i = 0; i < config_.layers; ++i) {
     const DeviceLayer& layer = weights_.layers[i];
     residual.norm = layer.attention_norm;
-    residual.h = h_;
     RunResidual(residual, stream_);
-    Attend(i, rows, large_tiles);
-    const bool o_adds = adds(layer.attention_post_norm, layer.o_bias);
-    Multiply({.w = layer.o,
-              .x = attended_,
-              .y = o_adds ? x_ : delta_,
-              .n = hidden,
-              .k = shape_.q_size,
-              .rows = rows,
-              .x_stride = shape_.q_size,
-              .y_stride = hidden,
-              .output = o_adds ? ProductOutput::kAdd : ProductOutput::kFloat});
+    Attend(i, of);
+    const bool o_adds = OAdds(layer);
+    const Product o = OOf(layer, rows, o_adds);
+    Multiply(o);
+    if (of.adapters) Adapt(o, i, {TargetOf(AdapterTarget::kO, 0, LowRankTarget::Order::kPlain)});
     residual.delta = o_adds ? nullptr : delta_;
     residual.bias = layer.o_bias;
     residual.post_norm = layer.attention_post_norm;
     residual.norm = layer.ffn_norm;
     RunResidual(residual, stream_);
-    const bool ffn_adds = layer.ffn_post_norm == nullptr;
+    const bool ffn_adds = FfnAdds(layer);
     if (config_.moe.experts > 0) {
       RunExperts(layer, rows, ffn_adds);
     } else {
-      FeedForward(layer, rows, ffn_adds);
+      FeedForward(i, of);
     }
     residual.delta = ffn_adds ? nullptr : delta_;
     residual.bias = nullptr;
@@ -277,21 +304,27 @@ void Forward::RunLayers(uint32_t rows, bool large_tiles, const uint32_t* chosen)
   }
 }
 
-void Forward::Attend(uint32_t index, uint32_t rows, bool large_tiles) {
+void Forward::Attend(uint32_t index, const Rows& of) {
+  const uint32_t rows = of.count;
   const DeviceLayer& layer = weights_.layers[index];
   const bool sliding = config_.IsSliding(index);
   const uint32_t pairs = config_.rope.dims / 2;
   const size_t table = sliding && config_.rope.sliding_theta != 0 ? size_t{rows} * pairs : 0;
   KvShape kv = kv_;
   kv.layer_offset = uint64_t{index} * 2 * kv.kv_heads * kv.page_tokens * kv.head_stride;
-  Multiply({.w = layer.qkv,
-            .x = h_,
-            .y = qkv_,
-            .n = shape_.qkv_size,
-            .k = config_.hidden_size,
-            .rows = rows,
-            .x_stride = config_.hidden_size,
-            .y_stride = shape_.qkv_size});
+  const Product qkv = QkvOf(layer, rows);
+  Multiply(qkv);
+  if (of.adapters) {
+    const bool neighbours = config_.rope.pairing == RopeConfig::Pairing::kNeighbours;
+    const auto rotated =
+        neighbours ? LowRankTarget::Order::kNeighbours : LowRankTarget::Order::kHeads;
+    const uint32_t kv_size = config_.kv_heads * shape_.head_stride;
+    Adapt(qkv, index,
+          {TargetOf(AdapterTarget::kQ, 0, rotated),
+           TargetOf(AdapterTarget::kK, shape_.q_size, rotated),
+           TargetOf(AdapterTarget::kV, shape_.q_size + kv_size, LowRankTarget::Order::kHeads)});
+  }
+  if (options_.skip_attention) return;
   RunRotateWrite({.step = step_,
                   .qkv = qkv_,
                   .bias = layer.qkv_bias,
@@ -319,33 +352,62 @@ void Forward::Attend(uint32_t index, uint32_t rows, bool large_tiles) {
                             .window = sliding ? config_.sliding_window : 0,
                             .sinks = layer.sinks,
                             .parts = parts_,
-                            .part_logs = part_logs_};
-  RunSmallTiles(attention, processors_, stream_);
-  if (large_tiles) RunLargeTiles(attention, processors_, stream_);
+                            .part_logs = part_logs_,
+                            .fixed_order = options_.deterministic};
+  RunSmallTiles(attention, options_.processors, stream_);
+  if (of.large_tiles) RunLargeTiles(attention, options_.processors, stream_);
   RunMergeParts(attention, rows, stream_);
 }
 
-void Forward::FeedForward(const DeviceLayer& layer, uint32_t rows, bool add) {
-  const uint32_t hidden = config_.hidden_size;
-  Multiply({.w = layer.gate_up,
-            .x = h_,
-            .y = gated_,
-            .n = 2 * shape_.ffn_stride,
-            .k = hidden,
-            .rows = rows,
-            .x_stride = hidden,
-            .y_stride = shape_.ffn_stride,
-            .output = ProductOutput::kGated,
-            .gate = GateOf(config_.activation)});
-  Multiply({.w = layer.down,
-            .x = gated_,
-            .y = add ? x_ : delta_,
-            .n = hidden,
-            .k = shape_.ffn_stride,
-            .rows = rows,
-            .x_stride = shape_.ffn_stride,
-            .y_stride = hidden,
-            .output = add ? ProductOutput::kAdd : ProductOutput::kFloat});
+LowRankTarget Forward::TargetOf(AdapterTarget target, uint32_t first_column,
+                                LowRankTarget::Order order) const {
+  return {.target = static_cast<uint32_t>(target),
+          .out = AdapterShapeOf(config_).Of(target).out,
+          .first_column = first_column,
+          .order = order};
+}
+
+void Forward::Adapt(const Product& product, uint32_t layer,
+                    std::initializer_list<LowRankTarget> targets) const {
+  LowRankProduct adapted{.step = step_,
+                         .x = product.x,
+                         .y = product.y,
+                         .rows = product.rows,
+                         .x_stride = product.x_stride,
+                         .y_stride = product.y_stride,
+                         .to_bf16 = product.output == ProductOutput::kBf16,
+                         .layer = layer,
+                         .layer_targets = kAdapterTargets,
+                         .head_size = config_.head_dim,
+                         .head_stride = shape_.head_stride};
+  for (const LowRankTarget& target : targets) adapted.of[adapted.targets++] = target;
+  RunLowRank(adapted, stream_);
+}
+
+void Forward::FeedForward(uint32_t index, const Rows& rows) {
+  using Order = LowRankTarget::Order;
+  const DeviceLayer& layer = weights_.layers[index];
+  const Product gate_up = GateUpOf(layer, rows.count);
+  const Product down = DownOf(layer, rows.count, FfnAdds(layer));
+  if (rows.adapters) {  // they change what the activation sees
+    Product sums = gate_up;
+    sums.output = ProductOutput::kBf16;
+    sums.y = gate_up_;
+    sums.y_stride = gate_up.n;
+    if (UsesBlas(gate_up)) {
+      RunBlas(gate_up);
+    } else {
+      RunProduct(sums, stream_);
+    }
+    Adapt(sums, index,
+          {TargetOf(AdapterTarget::kGate, 0, Order::kGrouped),
+           TargetOf(AdapterTarget::kUp, 8, Order::kGrouped)});
+    RunGate(gate_up.gate, gate_up_, gate_up.y, gate_up.rows, gate_up.n / 2, stream_);
+  } else {
+    Multiply(gate_up);
+  }
+  Multiply(down);
+  if (rows.adapters) Adapt(down, index, {TargetOf(AdapterTarget::kDown, 0, Order::kPlain)});
 }
 
 void Forward::RunExperts(const DeviceLayer& layer, uint32_t rows, bool add) {
@@ -408,24 +470,17 @@ void Forward::RunExperts(const DeviceLayer& layer, uint32_t rows, bool add) {
 }
 
 void Forward::RunLogits(uint32_t first_read, uint32_t count) {
-  const uint32_t hidden = config_.hidden_size;
+  const Product logits = LogitsOf(count);
   RunResidual({.x = x_,
                .norm = weights_.output_norm,
                .h = h_,
                .rows = count,
-               .hidden = hidden,
+               .hidden = config_.hidden_size,
                .epsilon = config_.norm_eps,
                .gather = step_,
                .first_read = first_read},
               stream_);
-  Multiply({.w = weights_.output,
-            .x = h_,
-            .y = logits_,
-            .n = config_.vocab_size,
-            .k = hidden,
-            .rows = count,
-            .x_stride = hidden,
-            .y_stride = logit_stride_});
+  Multiply(logits);
   if (config_.final_softcap != 0) {
     RunSoftCap(logits_, uint64_t{count} * logit_stride_, config_.final_softcap, stream_);
   }

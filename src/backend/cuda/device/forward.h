@@ -6,20 +6,21 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
-#include <span>
 #include <tuple>
 #include <vector>
 
 #include "backend/cuda/device/device_weights.h"
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/blas.h"
+#include "backend/cuda/kernels/low_rank.h"
 #include "backend/cuda/kernels/product.h"
 #include "backend/cuda/kernels/sampling.h"
 #include "backend/cuda/kernels/step.h"
 #include "base/result.h"
+#include "model/adapter/adapter.h"
 #include "model/config.h"
 
 namespace pie::cuda {
@@ -27,19 +28,34 @@ namespace pie::cuda {
 class Forward {
  public:
   static constexpr uint32_t kLogitRows = 256;  // rows whose logits are in memory at a time
-  static constexpr uint32_t kMaxParts = 8192;
+
+  struct Options {
+    uint32_t max_rows = 0;
+    uint32_t max_parts = 8192;  // partial results of attention
+    int processors = 1;
+    // A row's results do not depend on the rows beside it.
+    bool deterministic = false;
+    // For measurements: a step without one of its phases. Its results mean nothing.
+    bool skip_products = false;
+    bool skip_attention = false;
+  };
 
   // `blas` may be null: then our own products do all the work.
   static Result<std::unique_ptr<Forward>> Make(const ModelConfig& config,
-                                               const DeviceWeights& weights, uint32_t max_rows,
-                                               int processors, Blas* blas, Stream stream);
+                                               const DeviceWeights& weights, const Options& options,
+                                               Blas* blas, Stream stream);
 
   // Keys and values of all layers, and the step's inputs on the device.
   void SetPages(const KvShape& kv) { kv_ = kv; }
   void SetStep(const StepHeader* step) { step_ = step; }
 
   // From tokens to the hidden states of all rows. `chosen` holds the tokens of earlier batches.
-  void RunLayers(uint32_t rows, bool large_tiles, const uint32_t* chosen);
+  struct Rows {
+    uint32_t count = 0;
+    bool large_tiles = false;
+    bool adapters = false;
+  };
+  void RunLayers(const Rows& rows, const uint32_t* chosen);
   // Logits of reads [first_read, first_read + count), which logits() then begins with.
   void RunLogits(uint32_t first_read, uint32_t count);
   float* logits() const { return logits_; }
@@ -49,36 +65,46 @@ class Forward {
   void Tune(uint32_t rows);
 
  private:
-  Forward(const ModelConfig& config, const DeviceWeights& weights, int processors, Blas* blas,
-          Stream stream)
+  Forward(const ModelConfig& config, const DeviceWeights& weights, const Options& options,
+          Blas* blas, Stream stream)
       : config_(config),
         shape_(config),
         weights_(weights),
-        processors_(processors),
+        options_(options),
         blas_(blas),
         stream_(stream) {}
-  Status Allocate(uint32_t max_rows);
-  void Attend(uint32_t layer, uint32_t rows, bool large_tiles);
-  void FeedForward(const DeviceLayer& layer, uint32_t rows, bool add);
+  Status Allocate();
+  void Attend(uint32_t layer, const Rows& rows);
+  void FeedForward(uint32_t layer, const Rows& rows);
+  // Adds the adapters' part to the output of a product: targets that have the same input.
+  void Adapt(const Product& product, uint32_t layer,
+             std::initializer_list<LowRankTarget> targets) const;
+  LowRankTarget TargetOf(AdapterTarget target, uint32_t first_column,
+                         LowRankTarget::Order order) const;
   void RunExperts(const DeviceLayer& layer, uint32_t rows, bool add);
   // A product whose output is that of `product`, by whichever way is faster.
-  void Multiply(Product product);
-  float MillisecondsOf(std::span<const void* const> matrices, uint32_t rows,
-                       const std::function<void(const void* matrix)>& run);
+  void Multiply(const Product& product);
+  void RunBlas(const Product& product);
   bool UsesBlas(const Product& product) const;
   BlasProduct ForBlas(const Product& product) const;
+  Product QkvOf(const DeviceLayer& layer, uint32_t rows) const;
+  Product OOf(const DeviceLayer& layer, uint32_t rows, bool add) const;
+  Product GateUpOf(const DeviceLayer& layer, uint32_t rows) const;
+  Product DownOf(const DeviceLayer& layer, uint32_t rows, bool add) const;
+  Product LogitsOf(uint32_t rows) const;
 
   const ModelConfig& config_;
   const DeviceShape shape_;
   const DeviceWeights& weights_;
-  const int processors_;
+  const Options options_;
   Blas* const blas_;
   const Stream stream_;
   KvShape kv_;
   const StepHeader* step_ = nullptr;
 
-  // Products of these sizes and rows are measured: true if cuBLASLt is faster.
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, bool> blas_is_faster_;
+  // Products of these sizes, rows and outputs are measured: true if cuBLASLt is faster.
+  using Measured = std::tuple<uint32_t, uint32_t, uint32_t, ProductOutput>;
+  std::map<Measured, bool> blas_is_faster_;
 
   DeviceMemory memory_;
   double* frequencies_ = nullptr;  // [tables, pairs]

@@ -7,10 +7,14 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <numeric>
 
 #include "backend/cuda/cuda_backend.h"
 #include "base/random.h"
+#include "model/adapter/peft.h"
+#include "model/adapter/zo.h"
 #include "model/safetensors.h"
 
 namespace pie {
@@ -36,9 +40,22 @@ std::vector<T> ReadTensor(const Safetensors& file, const char* name) {
   return out;
 }
 
+std::string ReadFile(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// How a sequence uses an adapter.
+struct Adapted {
+  const DeviceAdapter* adapter = nullptr;
+  int64_t seed = 0;
+  float sigma = 0;
+};
+
 // Runs token sequences together, each in chunks. Pages of a sequence are scattered.
 std::vector<Rows> AllLogits(Backend& device, const std::vector<std::vector<uint32_t>>& sequences,
-                            uint32_t chunk, const std::vector<Brle>* mask = nullptr) {
+                            uint32_t chunk, const std::vector<Brle>* mask = nullptr,
+                            const std::vector<Adapted>& adapted = {}) {
   const uint32_t page_tokens = device.info().page_tokens;
   const auto count = static_cast<uint32_t>(sequences.size());
   std::vector<Rows> logits(count);
@@ -63,6 +80,11 @@ std::vector<Rows> AllLogits(Backend& device, const std::vector<std::vector<uint3
                            .pass_row = done,
                            .attention = mask,
                            .samples = &samples[s]};
+      if (s < adapted.size()) {
+        member.adapter = adapted[s].adapter;
+        member.zo_seed = adapted[s].seed;
+        member.zo_sigma = adapted[s].sigma;
+      }
       for (uint32_t i = 0; i < rows; ++i) {
         batch.tokens.push_back(sequences[s][done + i]);
         batch.positions.push_back(done + i);
@@ -122,13 +144,15 @@ class CudaGoldenTest : public testing::TestWithParam<std::tuple<const char*, boo
 
   static fs::path Folder() { return fs::path(PIE_GOLDEN_DIR) / "models" / std::get<0>(GetParam()); }
 
-  std::unique_ptr<Backend> Open(uint32_t page_tokens = 16, bool graphs = false) const {
+  std::unique_ptr<Backend> Open(uint32_t page_tokens = 16, bool graphs = false,
+                                bool deterministic = false) const {
     const fs::path path = std::get<1>(GetParam()) ? Folder() / "model.gguf" : Folder();
     auto backend = MakeCudaBackend(path.string(), {.page_tokens = page_tokens,
                                                    .total_pages = 8192 / page_tokens,
                                                    .max_batch_tokens = 512,
                                                    .max_positions = max_positions_,
-                                                   .graphs = graphs});
+                                                   .graphs = graphs,
+                                                   .deterministic = deterministic});
     EXPECT_TRUE(backend) << backend.error().text;
     return backend ? std::move(*backend) : nullptr;
   }
@@ -184,6 +208,34 @@ TEST_P(CudaGoldenTest, BatchesChunksAndPagesChangeLittle) {
         EXPECT_LT(Distance(together[s], expected[s]), experts ? 0.1 : 0.02)
             << "pages of " << page_tokens << ", chunks of " << chunk;
       }
+    }
+  }
+}
+
+// Every logit has the same bits, whatever else is in the batch, in whatever pieces it comes.
+TEST_P(CudaGoldenTest, DeterministicModeComputesTheSameBits) {
+  std::vector<uint32_t> text = prompt_;
+  text.insert(text.end(), greedy_.begin(), greedy_.end());
+  std::vector<uint32_t> other(150);
+  for (uint32_t i = 0; i < other.size(); ++i) other[i] = Mix(7, i) % 53;
+  std::vector<uint32_t> behind = text;  // shares pages with the first
+  behind.push_back(3);
+  const std::vector<std::vector<uint32_t>> sequences = {text, prompt_, other, behind};
+#ifdef PIE_CUDA_EMULATED
+  constexpr bool kGraphs = false;  // recording them takes long there
+#else
+  constexpr bool kGraphs = true;  // which chooses cuBLASLt's algorithms, too
+#endif
+  const auto device = Open(16, kGraphs, true);
+  ASSERT_TRUE(device);
+  std::vector<std::vector<float>> expected;
+  for (const auto& sequence : sequences) {
+    expected.push_back(Flat(AllLogits(*device, {sequence}, 1000)[0]));
+  }
+  for (const uint32_t chunk : {1U, 7U, 1000U}) {
+    const auto together = AllLogits(*device, sequences, chunk);
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      EXPECT_EQ(Flat(together[s]), expected[s]) << "sequence " << s << ", chunks of " << chunk;
     }
   }
 }
@@ -275,6 +327,60 @@ TEST_P(CudaGoldenTest, PagesComeBackAndMasksHide) {
   std::vector<Brle> narrow;  // only the row's own token
   for (uint32_t i = 0; i <= last; ++i) narrow.push_back({i, 1});
   EXPECT_GT(Distance(AllLogits(*device, {prompt_}, 1000, &narrow)[0], Flat(usual)), 0.05);
+}
+
+// Adapters that the peft package made and applied (tests/golden/make_adapters.py), in a batch with
+// sequences that have none or another.
+class CudaAdapterTest : public CudaGoldenTest {};
+
+INSTANTIATE_TEST_SUITE_P(Models, CudaAdapterTest,
+                         testing::Combine(testing::Values("llama", "qwen2", "gemma3", "phi3",
+                                                          "mixtral"),
+                                          testing::Bool()),
+                         [](const auto& param) {
+                           return std::string(std::get<0>(param.param)) +
+                                  (std::get<1>(param.param) ? "_gguf" : "");
+                         });
+
+TEST_P(CudaAdapterTest, LogitsAreThoseOfPeft) {
+  const auto device = Open();
+  ASSERT_TRUE(device);
+  const fs::path folder = Folder() / "adapter";
+  const std::string tensors = ReadFile(folder / kPeftTensorFile);
+  auto weights = ReadPeft(ReadFile(folder / kPeftConfigFile), std::as_bytes(std::span(tensors)),
+                          device->info().adapters);
+  ASSERT_TRUE(weights) << weights.error().text;
+  const auto file = Safetensors::Open(folder / "golden.safetensors");
+  ASSERT_TRUE(file) << file.error().text;
+  const DeviceAdapterPtr adapter = *device->LoadAdapter(*weights);
+  const DeviceAdapterPtr nothing =
+      *device->LoadAdapter(*MakeAdapter(device->info().adapters, 4, 8));
+  const auto together =
+      AllLogits(*device, {prompt_, prompt_, prompt_, prompt_}, 7, nullptr,
+                {{adapter.get()}, {}, {nothing.get()}, {adapter.get(), -77, 0.05F}});
+  const bool experts = std::string_view(std::get<0>(GetParam())) == "mixtral";
+  EXPECT_LT(Distance(together[0], ReadTensor<float>(*file, "logits")), experts ? 0.1 : 0.03);
+  EXPECT_GT(Distance(together[0], logits_), 0.03) << "the adapter changes something";
+  EXPECT_LT(Distance(together[1], logits_), 0.08);
+  EXPECT_EQ(Flat(together[2]), Flat(together[1])) << "an adapter whose B is 0 changes nothing";
+  // The noise, written into the weights.
+  for (uint32_t layer = 0; layer < weights->layers.size(); ++layer) {
+    for (const AdapterTarget target : kAllAdapterTargets) {
+      LowRank& part = weights->layers[layer][static_cast<size_t>(target)];
+      const ZoNoise noise(-77, layer, target);
+      for (size_t i = 0; i < part.b.size(); ++i) {
+        const size_t row = i / part.rank;
+        const size_t column = i % part.rank;
+        const bool u = (noise.Rows(row / 64) >> (row % 64) & 1) != 0;
+        const bool v = (noise.Columns(column / 64) >> (column % 64) & 1) != 0;
+        part.b[i] += noise.sign * (u == v ? 0.05F : -0.05F);
+      }
+    }
+  }
+  const DeviceAdapterPtr noisy = *device->LoadAdapter(*weights);
+  const auto expected = AllLogits(*device, {prompt_}, 7, nullptr, {{noisy.get()}})[0];
+  EXPECT_LT(Distance(together[3], Flat(expected)), 0.03);
+  EXPECT_GT(Distance(together[0], Flat(expected)), 0.03) << "the noise changes something";
 }
 
 }  // namespace

@@ -1,45 +1,9 @@
 #include "backend/cuda/kernels/attention.h"
 
-#include "backend/cuda/kernels/launch.cuh"
+#include "backend/cuda/kernels/attention_tile.cuh"
 
 namespace pie::cuda {
 namespace {
-
-constexpr float kLog2E = 1.44269504088896341F;
-
-__device__ uint32_t SharedAddress(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// Copies 16 bytes to shared memory, or writes zeros.
-__device__ void CopyAsync(uint32_t to, const void* from, bool real) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-               "r"(real ? 16 : 0));
-}
-__device__ void CommitCopies() {
-  asm volatile("cp.async.commit_group;");
-}
-template <int kLeft>
-__device__ void AwaitCopies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft));
-}
-
-__device__ void LoadMatrices(uint32_t (&r)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address));
-}
-__device__ void LoadTransposed(uint32_t (&r)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address));
-}
-
-__device__ float Exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 // Address of a 16-byte chunk of a row. Chunks are permuted so that eight rows of one column do not
 // meet in the same banks.
@@ -48,22 +12,8 @@ __device__ uint32_t ChunkAt(uint32_t tile, uint32_t row, uint32_t chunk) {
   return tile + row * (kDim * 2) + ((chunk ^ (row & 7)) << 4);
 }
 
-// Running softmax of the two lines of a thread.
-struct Line {
-  float most = -INFINITY;  // of the scores so far
-  float sum = 0;           // of this thread's weights
-  uint32_t end = 0;        // keys that the line sees: [begin, end) without those that mask forbids
-  uint32_t begin = 0;
-  const uint32_t* mask = nullptr;
-
-  __device__ bool Sees(uint32_t key) const {
-    if (key < begin || key >= end) return false;
-    return mask == nullptr || (mask[key / 32] >> (key % 32) & 1U) != 0;
-  }
-};
-
-template <int kDim, int kLineWarps, int kKeyWarps, int kStages>
-__global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 && kDim <= 128 ? 2 : 1)
+template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks>
+__global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
     AttentionKernel(const Attention a, bool large) {
   constexpr int kThreads = 32 * kLineWarps * kKeyWarps;
   constexpr int kLines = 16 * kLineWarps;
@@ -72,7 +22,7 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 && 
   constexpr int kScoreTiles = kWarpKeys / 8;
   constexpr uint32_t kTileBytes = kKeyBlock * kDim * 2;
   constexpr bool kKeepQueries = kDim <= 128;
-  extern __shared__ __align__(128) char shared[];
+  PIE_DYNAMIC_SHARED(char, shared);
   const uint32_t q_tile = SharedAddress(shared);
   const uint32_t kv_tiles = q_tile + kLines * kDim * 2;
 
@@ -81,34 +31,18 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 && 
   const uint32_t tiles = large ? step->large_tiles : step->small_tiles;
   const AttentionTile* const tile_list =
       ArrayOf<AttentionTile>(step, step->tiles) + (large ? step->small_tiles : 0);
-  const uint32_t group = a.heads / a.kv.kv_heads;
   const uint32_t real_chunks = a.kv.head_stride / 8;
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
   const int line_warp = warp % kLineWarps;
   const int key_warp = warp / kLineWarps;
-  const float to_log2 = a.softcap == 0 ? a.scale * kLog2E : kLog2E;
+  const float to_log2 = ToLog2(a);
+  if (blockIdx.x < tiles * a.kv.kv_heads) TileView(a, tile_list, blockIdx.x).BringFirstKeys();
   WaitForInputs();
 
   for (uint32_t item = blockIdx.x; item < tiles * a.kv.kv_heads; item += gridDim.x) {
-    const AttentionTile tile = tile_list[item / a.kv.kv_heads];
-    const uint32_t kv_head = item % a.kv.kv_heads;
-    const TileRow* const rows = ArrayOf<TileRow>(step, step->tile_rows) + tile.first_row;
-    const uint32_t* const pages = ArrayOf<uint32_t>(step, step->pages) + tile.first_page;
-    const uint32_t lines = tile.rows * group;
-    const bf16* const keys = static_cast<const bf16*>(a.kv.data) + a.kv.layer_offset +
-                             static_cast<uint64_t>(kv_head) * a.kv.page_tokens * a.kv.head_stride;
-    const uint64_t to_values =
-        static_cast<uint64_t>(a.kv.kv_heads) * a.kv.page_tokens * a.kv.head_stride;
-
-    // With a window, keys before the earliest row's window are not read.
-    uint32_t begin_key = tile.begin_key;
-    if (a.window != 0) {
-      const uint32_t first = tile.all_see > a.window ? tile.all_see - a.window : 0;
-      begin_key = max(begin_key, min(first, tile.end_key) / kKeyBlock * kKeyBlock);
-    }
-    const uint32_t blocks =
-        tile.end_key > begin_key ? (tile.end_key - begin_key + kKeyBlock - 1) / kKeyBlock : 0;
+    const TileView view(a, tile_list, item);
+    const uint32_t blocks = view.blocks;
 
     const auto fetch = [&](uint32_t block) {
       if (block < blocks) {
@@ -118,18 +52,11 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 && 
           const uint32_t at = threadIdx.x + i * kThreads;
           const uint32_t row = at / kChunks;
           const uint32_t chunk = at % kChunks;
-          const uint32_t key = begin_key + block * kKeyBlock + row;
-          const bool real = key < tile.end_key && chunk < real_chunks;
-          const bf16* from = keys;
-          if (real) {
-            const uint32_t page =
-                a.kv.page_shift != kNone ? key >> a.kv.page_shift : key / a.kv.page_tokens;
-            from += pages[page] * a.kv.page_stride +
-                    static_cast<uint64_t>(key - page * a.kv.page_tokens) * a.kv.head_stride +
-                    chunk * 8;
-          }
+          const uint32_t key = view.begin_key + block * kKeyBlock + row;
+          const bool real = key < view.tile.end_key && chunk < real_chunks;
+          const bf16* const from = real ? view.KeyAt(key, chunk) : view.keys;
           CopyAsync(ChunkAt<kDim>(to, row, chunk), from, real);
-          CopyAsync(ChunkAt<kDim>(to + kTileBytes, row, chunk), real ? from + to_values : from,
+          CopyAsync(ChunkAt<kDim>(to + kTileBytes, row, chunk), real ? from + view.to_values : from,
                     real);
         }
       }
@@ -139,13 +66,8 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 && 
     for (uint32_t i = threadIdx.x; i < kLines * kChunks; i += kThreads) {
       const uint32_t line = i / kChunks;
       const uint32_t chunk = i % kChunks;
-      const bool real = line < lines && chunk < real_chunks;
-      const bf16* from = static_cast<const bf16*>(a.q);
-      if (real) {
-        const size_t head = kv_head * group + line % group;
-        from += (rows[line / group].row * static_cast<size_t>(a.heads) + head) * a.kv.head_stride +
-                chunk * 8;
-      }
+      const bool real = line < view.lines && chunk < real_chunks;
+      const void* const from = real ? view.QueryAt(line, chunk) : a.q;
       CopyAsync(ChunkAt<kDim>(q_tile, line, chunk), from, real);
     }
 #pragma unroll
@@ -153,16 +75,7 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 && 
 
     Line of[2];
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const uint32_t line = line_warp * 16 + lane / 4 + i * 8;
-      if (line >= lines) continue;
-      const uint32_t row = rows[line / group].row;
-      const uint32_t limit = ArrayOf<uint32_t>(step, step->limits)[row];
-      const uint32_t mask = ArrayOf<uint32_t>(step, step->masks)[row];
-      of[i].end = min(limit, tile.end_key);
-      of[i].begin = a.window != 0 && limit > a.window ? limit - a.window : 0;
-      if (mask != kNone) of[i].mask = ArrayOf<uint32_t>(step, step->mask_words) + mask;
-    }
+    for (int i = 0; i < 2; ++i) of[i] = view.LineOf(line_warp * 16 + lane / 4 + i * 8);
 
     float out[kDim / 8][4] = {};
     uint32_t queries[kKeepQueries ? kDim / 16 : 1][4];
@@ -208,59 +121,10 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 && 
         }
       }
 
-      const uint32_t first_key = begin_key + block * kKeyBlock + key_warp * kWarpKeys;
-      const bool all_see = a.window == 0 && tile.has_masks == 0 &&
-                           begin_key + (block + 1) * kKeyBlock <= tile.all_see;
-      const auto each_score = [&](auto&& change) {
-#pragma unroll
-        for (int n = 0; n < kScoreTiles; ++n) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) change(scores[n][i], n, i);
-        }
-      };
-      // What is rare is apart, so that the usual instructions are close together.
-      if (a.softcap != 0) {
-        each_score([&](float& score, int, int) {
-          score = a.softcap * tanhf(score * a.scale / a.softcap);
-        });
-      }
-      if (!all_see) {
-        each_score([&](float& score, int n, int i) {
-          if (!of[i / 2].Sees(first_key + n * 8 + lane % 4 * 2 + i % 2)) score = -INFINITY;
-        });
-      }
+      const uint32_t first_key = view.begin_key + block * kKeyBlock + key_warp * kWarpKeys;
       float shrinks[2];
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        float most = of[i].most;
-#pragma unroll
-        for (int n = 0; n < kScoreTiles; ++n) {
-          most = fmaxf(most, fmaxf(scores[n][2 * i], scores[n][2 * i + 1]));
-        }
-        most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, 1));
-        most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, 2));
-        const float base = most == -INFINITY ? 0.0F : most * to_log2;
-        shrinks[i] = Exp2(of[i].most * to_log2 - base);
-        of[i].most = most;
-        of[i].sum *= shrinks[i];
-#pragma unroll
-        for (int n = 0; n < kScoreTiles; ++n) {
-#pragma unroll
-          for (int j = 0; j < 2; ++j) {
-            const float weight = Exp2(fmaf(scores[n][2 * i + j], to_log2, -base));
-            scores[n][2 * i + j] = weight;
-            of[i].sum += weight;
-          }
-        }
-      }
-      // Usually no new key is the best so far.
-      if (__any_sync(0xFFFFFFFFU, shrinks[0] != 1 || shrinks[1] != 1)) {
-#pragma unroll
-        for (int d = 0; d < kDim / 8; ++d) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) out[d][i] *= shrinks[i / 2];
-        }
-      }
+      Weigh(a, view.AllSee(block), first_key, to_log2, of, scores, shrinks);
+      Shrink(out, shrinks);
 #pragma unroll
       for (int n = 0; n < kScoreTiles; n += 2) {
         const uint32_t p0 = PackBf16(scores[n][0], scores[n][1]);
@@ -281,48 +145,19 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 && 
         }
       }
     }
-    // From here on, scores are powers of two.
-    of[0].most *= to_log2;
-    of[1].most *= to_log2;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      of[i].sum += __shfl_xor_sync(0xFFFFFFFFU, of[i].sum, 1);
-      of[i].sum += __shfl_xor_sync(0xFFFFFFFFU, of[i].sum, 2);
-    }
+    Finish(to_log2, of);
 
     AwaitCopies<0>();
     __syncthreads();  // the tiles are free from here on
-    const auto write = [&](uint32_t line, uint32_t column, float most, float sum, float x,
-                           float y) {
-      const TileRow to = rows[line / group];
-      const size_t head = kv_head * group + line % group;
-      if (column >= a.kv.head_stride) return;
-      if (to.part == kNone) {
-        if (a.sinks != nullptr && most != -INFINITY) {
-          sum += exp2f(a.sinks[head] * kLog2E - most);
-        }
-        const float factor = sum > 0 ? 1 / sum : 0.0F;
-        bf16* const at = static_cast<bf16*>(a.out) +
-                         (to.row * static_cast<size_t>(a.heads) + head) * a.kv.head_stride + column;
-        *reinterpret_cast<uint32_t*>(at) = PackBf16(x * factor, y * factor);
-        return;
-      }
-      const size_t part = to.part * static_cast<size_t>(a.heads) + head;
-      const float factor = sum > 0 ? 1 / sum : 0.0F;
-      float* const at = a.parts + part * a.kv.head_stride + column;
-      *reinterpret_cast<float2*>(at) = make_float2(x * factor, y * factor);
-      if (column == 0) a.part_logs[part] = sum > 0 ? most + log2f(sum) : -INFINITY;
-    };
-
     if constexpr (kKeyWarps == 1) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const uint32_t line = line_warp * 16 + lane / 4 + i * 8;
-        if (line >= lines) continue;
+        if (line >= view.lines) continue;
 #pragma unroll
         for (int d = 0; d < kDim / 8; ++d) {
-          write(line, d * 8 + lane % 4 * 2, of[i].most, of[i].sum, out[d][2 * i],
-                out[d][2 * i + 1]);
+          view.Write(line, d * 8 + lane % 4 * 2, of[i].most, of[i].sum, out[d][2 * i],
+                     out[d][2 * i + 1]);
         }
       }
     } else {
@@ -345,7 +180,7 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 && 
         }
       }
       __syncthreads();
-      for (uint32_t i = threadIdx.x; i < lines * (kDim / 2); i += kThreads) {
+      for (uint32_t i = threadIdx.x; i < view.lines * (kDim / 2); i += kThreads) {
         const uint32_t line = i / (kDim / 2);
         const uint32_t column = i % (kDim / 2) * 2;
         float most = -INFINITY;
@@ -362,7 +197,7 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kKeyWarps > 1 && 
           x += factor * pair.x;
           y += factor * pair.y;
         }
-        write(line, column, most, sum, x, y);
+        view.Write(line, column, most, sum, x, y);
       }
     }
     __syncthreads();  // before the next tile's copies
@@ -424,37 +259,49 @@ __global__ void __launch_bounds__(kMergeThreads) MergeKernel(const Attention a) 
   }
 }
 
-template <int kDim, int kLineWarps, int kKeyWarps, int kStages>
-void RunTiles(const Attention& attention, bool large, int blocks, Stream stream) {
-  const auto kernel = AttentionKernel<kDim, kLineWarps, kKeyWarps, kStages>;
+// kBlocks: blocks of a multiprocessor.
+template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks>
+void RunTiles(const Attention& attention, bool large, int processors, Stream stream) {
+  const auto kernel = AttentionKernel<kDim, kLineWarps, kKeyWarps, kStages, kBlocks>;
   size_t shared = kLineWarps * 16 * kDim * 2 + kStages * 2 * kKeyBlock * kDim * 2;
   const size_t merge = kLineWarps * 16 * kDim * 2 + kKeyWarps * 16 * (kDim + 2) * sizeof(float);
   if (kKeyWarps > 1 && merge > shared) shared = merge;
   AllowShared(kernel, shared);
-  Launch(kernel, dim3(blocks), dim3(32 * kLineWarps * kKeyWarps), shared, stream, attention, large);
+  Launch(kernel, dim3(processors * kBlocks), dim3(32 * kLineWarps * kKeyWarps), shared, stream,
+         attention, large);
 }
 
 }  // namespace
 
 void RunSmallTiles(const Attention& attention, int processors, Stream stream) {
   const uint32_t size = attention.kv.head_stride;
-  if (size <= 64) {
-    RunTiles<64, 1, 4, 4>(attention, false, processors * 2, stream);
+  if (attention.fixed_order) {  // a line's keys belong to one warp, as in large tiles; others load
+    if (size <= 64) {
+      RunTiles<64, 4, 1, 3, 2>(attention, false, processors, stream);
+    } else if (size <= 128) {
+      RunTiles<128, 4, 1, 2, 2>(attention, false, processors, stream);
+    } else {
+      RunTiles<256, 4, 1, 2, 1>(attention, false, processors, stream);
+    }
+  } else if (size <= 64) {
+    RunTiles<64, 1, 4, 4, 2>(attention, false, processors, stream);
   } else if (size <= 128) {
-    RunTiles<128, 1, 4, 3>(attention, false, processors * 2, stream);
+    RunTiles<128, 1, 4, 3, 2>(attention, false, processors, stream);
   } else {
-    RunTiles<256, 1, 4, 2>(attention, false, processors, stream);
+    RunTiles<256, 1, 4, 2, 1>(attention, false, processors, stream);
   }
 }
 
 void RunLargeTiles(const Attention& attention, int processors, Stream stream) {
   const uint32_t size = attention.kv.head_stride;
-  if (size <= 64) {
-    RunTiles<64, 8, 1, 3>(attention, true, processors * 2, stream);
+  if (has_group_products && !attention.fixed_order && size <= 128) {
+    RunHopperTiles(attention, processors, stream);
+  } else if (size <= 64) {
+    RunTiles<64, 8, 1, 3, 2>(attention, true, processors, stream);
   } else if (size <= 128) {
-    RunTiles<128, 8, 1, 2>(attention, true, processors, stream);
+    RunTiles<128, 8, 1, 2, 1>(attention, true, processors, stream);
   } else {
-    RunTiles<256, 4, 1, 2>(attention, true, processors, stream);
+    RunTiles<256, 4, 1, 2, 1>(attention, true, processors, stream);
   }
 }
 

@@ -34,12 +34,16 @@ struct Attention {
   const float* sinks = nullptr;  // [heads]; null: none
   float* parts = nullptr;        // [parts, heads, head_stride]
   float* part_logs = nullptr;    // [parts, heads]: log2 of the sum of weights
+  // A row's result does not depend on the size of its tile: sums have one order in all kernels.
+  bool fixed_order = false;
 };
 
 // Both run on every multiprocessor and take tiles in turn; a step without such tiles may leave one
 // out.
 void RunSmallTiles(const Attention& attention, int processors, Stream stream);
 void RunLargeTiles(const Attention& attention, int processors, Stream stream);
+// RunLargeTiles on Hopper, for heads of up to 128 numbers. It chooses this itself.
+void RunHopperTiles(const Attention& attention, int processors, Stream stream);
 // `rows`: of the launch.
 void RunMergeParts(const Attention& attention, uint32_t rows, Stream stream);
 

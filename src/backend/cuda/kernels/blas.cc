@@ -2,9 +2,12 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
 #include <map>
 #include <tuple>
 #include <vector>
+
+#include "backend/cuda/kernels/random_fill.h"
 
 namespace pie::cuda {
 namespace {
@@ -169,6 +172,37 @@ float Blas::Tune(BlasProduct product, std::span<const void* const> matrices, Str
   DestroyEvent(begin);
   DestroyEvent(end);
   return best;
+}
+
+float Blas::TuneAlike(const BlasProduct& product, std::span<const void* const> matrices,
+                      Stream stream) {
+  Plan* const plan = PlanOf(product);
+  if (plan == nullptr) return -1;
+  const uint64_t row_bytes = uint64_t{product.k} * 2;
+  auto* const x = static_cast<char*>(const_cast<void*>(product.x));
+  FillRandom(x, product.k, 1, 1, stream);
+  for (uint32_t row = 1; row < product.rows; ++row) {
+    CopyWithin(x + row * row_bytes, x, row_bytes, stream);
+  }
+  std::erase_if(plan->found, [&](const Found& found) {
+    return !ComputesRowsAlike(product, *plan, &found.algorithm, stream);
+  });
+  return plan->found.empty() ? -1 : Tune(product, matrices, stream);
+}
+
+bool Blas::ComputesRowsAlike(const BlasProduct& product, Plan& plan, const void* algorithm,
+                             Stream stream) {
+  const uint64_t row_bytes = uint64_t{product.y_stride} * (product.to_float ? 4 : 2);
+  Fill(product.y, 0, row_bytes * product.rows, stream);
+  if (!RunAlgorithm(product, plan, algorithm, stream)) return false;
+  std::vector<char> y(row_bytes * product.rows);
+  CopyOut(y.data(), product.y, y.size(), stream);
+  Synchronize(stream);
+  const uint64_t used = uint64_t{product.n} * (product.to_float ? 4 : 2);
+  for (uint32_t row = 1; row < product.rows; ++row) {
+    if (std::memcmp(y.data(), y.data() + row * row_bytes, used) != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace pie::cuda

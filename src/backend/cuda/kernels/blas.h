@@ -38,6 +38,9 @@ class Blas {
   // each of `matrices` in turn, so that the cache does not help. Returns milliseconds a product; a
   // negative number: none works.
   float Tune(BlasProduct product, std::span<const void* const> matrices, Stream stream);
+  // The same with those algorithms alone that compute every row alike: equal rows give equal
+  // results, wherever they are. Writes to x.
+  float TuneAlike(const BlasProduct& product, std::span<const void* const> matrices, Stream stream);
 
  private:
   struct Library;
@@ -45,6 +48,8 @@ class Blas {
 
   explicit Blas(std::unique_ptr<Library> library);
   Plan* PlanOf(const BlasProduct& product);
+  bool ComputesRowsAlike(const BlasProduct& product, Plan& plan, const void* algorithm,
+                         Stream stream);
   bool RunAlgorithm(const BlasProduct& product, Plan& plan, const void* algorithm, Stream stream);
 
   std::unique_ptr<Library> library_;

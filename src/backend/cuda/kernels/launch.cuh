@@ -7,23 +7,24 @@
 // has nothing to do, because the next kernel relies on it.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_runtime.h>
-
-#include <cstdint>
+#include "backend/cuda/kernels/instructions.cuh"
 
 namespace pie::cuda {
 
-using bf16 = __nv_bfloat16;
-
 // True if the current device knows programmatic dependent launch. Set by OpenDevice (runtime.h).
 extern bool overlapping_launches;
+// True if the current device has the products of group_products.cuh. Set by OpenDevice, too.
+extern bool has_group_products;
 // Multiprocessors of the current device. Set by OpenDevice, too.
 extern int processors;
 
 template <class... Parameters, class... Arguments>
 void Launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
             cudaStream_t stream, Arguments... arguments) {
+#ifdef PIE_CUDA_EMULATED
+  emulator::Submit(grid, block, shared_bytes,
+                   [=] { kernel(static_cast<Parameters>(arguments)...); });
+#else
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
@@ -35,6 +36,7 @@ void Launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_
   config.attrs = &attribute;
   config.numAttrs = overlapping_launches ? 1 : 0;
   cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+#endif
 }
 
 // Lets a kernel use more than 48 KB of shared memory. Cheap enough to be called at every launch.
@@ -44,20 +46,6 @@ void AllowShared(Kernel* kernel, size_t bytes) {
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(bytes));
   }
-}
-
-// Waits until everything that earlier kernels of the stream wrote can be read.
-__device__ inline void WaitForInputs() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-// Lets the next kernel's blocks start as soon as there is room for them.
-__device__ inline void LetNextStart() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
 }
 
 __device__ inline float WarpSum(float value) {
@@ -87,15 +75,6 @@ __device__ inline float BlockSum(float value, float* scratch) {
 __device__ inline uint32_t PackBf16(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return *reinterpret_cast<const uint32_t*>(&pair);
-}
-
-// d += a · b for tiles of 16 × 16 and 16 × 8 numbers.
-__device__ inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-                           uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
 }  // namespace pie::cuda

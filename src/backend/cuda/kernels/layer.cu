@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/layer.h"
 
+#include "backend/cuda/kernels/gate.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 
 namespace pie::cuda {
@@ -50,7 +51,7 @@ __device__ float Squares(float4 a) {
 
 // One block a row. The row waits in shared memory between the passes.
 __global__ void ResidualKernel(const Residual r) {
-  extern __shared__ __align__(16) float row_of[];
+  PIE_DYNAMIC_SHARED(float, row_of);
   __shared__ float scratch[33];
   LetNextStart();
   WaitForInputs();
@@ -108,7 +109,7 @@ __global__ void ResidualKernel(const Residual r) {
 
 // One warp a head, eight heads a block.
 __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite r) {
-  extern __shared__ float numbers[];
+  PIE_DYNAMIC_SHARED(float, numbers);
   __shared__ float scratch[33];
   LetNextStart();
   const uint32_t row = blockIdx.x;
@@ -181,17 +182,6 @@ __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite 
   for (uint32_t i = lane; i < kv.head_stride / 2; i += 32) {
     reinterpret_cast<uint32_t*>(to)[i] = PackBf16(of_head[2 * i], of_head[2 * i + 1]);
   }
-}
-
-__device__ float GateOf(GateKind kind, float x, float u) {
-  float z = x;
-  if (kind == GateKind::kGeluTanh) z = x * (1.5957691216F + 0.044715F * 1.5957691216F * x * x);
-  if (kind == GateKind::kClampedSwiglu) {
-    x = fminf(x, 7.0F);
-    z = 1.702F * x;
-    u = fmaxf(fminf(u, 7.0F), -7.0F) + 1;
-  }
-  return x / (1 + __expf(-z)) * u;
 }
 
 // Every thread makes 8 neighbouring numbers from a group of 16.

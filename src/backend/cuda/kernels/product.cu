@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/product.h"
 
+#include "backend/cuda/kernels/gate.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 
 namespace pie::cuda {
@@ -9,16 +10,7 @@ constexpr int kWarps = 8;
 constexpr int kRowsOfW = 16;  // of one block
 constexpr int kChunk = 32;    // columns that a warp multiplies at a time
 
-__device__ float Gate(GateKind kind, float x, float u) {
-  float z = x;
-  if (kind == GateKind::kGeluTanh) z = x * (1.5957691216F + 0.044715F * 1.5957691216F * x * x);
-  if (kind == GateKind::kClampedSwiglu) {
-    x = fminf(x, 7.0F);
-    z = 1.702F * x;
-    u = fmaxf(fminf(u, 7.0F), -7.0F) + 1;
-  }
-  return x / (1 + __expf(-z)) * u;
-}
+constexpr uint32_t kThreads = kWarps * 32;
 
 // The weights of kUnroll chunks: two rows of a thread, 8 numbers each.
 template <int kUnroll>
@@ -34,7 +26,7 @@ struct Weights {
 // they are does not matter, as long as both operands agree. So a thread loads 8 neighbouring
 // numbers of W and of x, and uses them in two tiles.
 template <int kTiles, int kUnroll, int kBlocks, ProductOutput kOutput>
-__global__ void __launch_bounds__(kWarps * 32, kBlocks) ProductKernel(const Product p) {
+__global__ void __launch_bounds__(kThreads, kBlocks) ProductKernel(const Product p) {
   __shared__ float sums[kWarps][kTiles * 4][32];
   LetNextStart();
   const int lane = threadIdx.x % 32;
@@ -130,7 +122,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) ProductKernel(const Prod
       const uint32_t out = blockIdx.x * 8 + of_lane / 4;
       if (out < p.n / 2) {
         static_cast<bf16*>(p.y)[static_cast<size_t>(row) * p.y_stride + out] =
-            __float2bfloat16(Gate(p.gate, upper, lower));
+            __float2bfloat16(GateOf(p.gate, upper, lower));
       }
     } else if constexpr (kOutput == ProductOutput::kBf16) {
       bf16* const y = static_cast<bf16*>(p.y) + static_cast<size_t>(row) * p.y_stride;
@@ -148,17 +140,17 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) ProductKernel(const Prod
 template <ProductOutput kOutput>
 void RunOutput(const Product& product, Stream stream) {
   const uint32_t wide = (product.n + kRowsOfW - 1) / kRowsOfW;
-  const auto run = [&](auto kernel, uint32_t tiles) {
-    const uint32_t high =
-        product.tiles != nullptr ? product.max_tiles : (product.rows + 8 * tiles - 1) / (8 * tiles);
-    Launch(kernel, dim3(wide, high), dim3(kWarps * 32), 0, stream, product);
-  };
   if (product.rows == 0 && product.tiles == nullptr) return;
   // Blocks of more registers keep more loads in flight, but fewer fit: what matters is how full the
   // last round of blocks is.
   const auto fill = [&](uint32_t blocks) {
     const uint32_t slots = static_cast<uint32_t>(processors) * blocks;
     return static_cast<float>(wide) / static_cast<float>((wide + slots - 1) / slots * slots);
+  };
+  const auto run = [&](auto kernel, uint32_t tiles) {
+    const uint32_t high =
+        product.tiles != nullptr ? product.max_tiles : (product.rows + 8 * tiles - 1) / (8 * tiles);
+    Launch(kernel, dim3(wide, high), dim3(kThreads), 0, stream, product);
   };
   if (product.tiles != nullptr || product.rows <= 8) {
     if (fill(3) > fill(2)) {

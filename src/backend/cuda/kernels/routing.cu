@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kRouteThreads) RouteKernel(const Routing r) {
 // One block sorts all pairs by expert. Pairs of one expert keep their order, so that results do not
 // depend on timing.
 __global__ void __launch_bounds__(kSortThreads) SortKernel(const Routing r) {
-  extern __shared__ uint32_t begin[];  // [experts + 1]
+  PIE_DYNAMIC_SHARED(uint32_t, begin);  // [experts + 1]
   LetNextStart();
   WaitForInputs();
   const uint32_t pairs = min(r.rows, r.step->rows) * r.used;

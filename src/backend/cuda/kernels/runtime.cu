@@ -5,14 +5,35 @@
 namespace pie::cuda {
 
 bool overlapping_launches = false;
+bool has_group_products = false;
 int processors = 1;
+
+namespace {
+
+std::string Version(int number) {
+  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
+
+std::string Explain(cudaError_t status) {
+  int driver = 0;
+  int runtime = 0;
+  if (status == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess &&
+      cudaRuntimeGetVersion(&runtime) == cudaSuccess) {
+    if (driver == 0) return "no NVIDIA driver is installed";
+    return "the NVIDIA driver is too old: it supports CUDA " + Version(driver) +
+           ", and this build needs " + Version(runtime);
+  }
+  return cudaGetErrorString(status);
+}
+
+}  // namespace
 
 std::vector<DeviceInfo> ListDevices(std::string* why) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess) {
     cudaGetLastError();
-    if (why != nullptr) *why = cudaGetErrorString(status);
+    if (why != nullptr) *why = Explain(status);
     return {};
   }
   std::vector<DeviceInfo> devices;
@@ -39,6 +60,7 @@ std::string OpenDevice(int number) {
   int major = 0;
   cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number);
   overlapping_launches = major >= 9;
+  has_group_products = major == 9;
   cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, number);
   return TakeError();
 }

@@ -374,7 +374,7 @@ __device__ void DrawById(const SampleItem& item, const Row& row, Shared& s, uint
 
 __global__ void __launch_bounds__(kThreads, 1)
     SampleKernel(const Sampling sampling, uint32_t first, uint32_t count) {
-  extern __shared__ __align__(16) char memory[];
+  PIE_DYNAMIC_SHARED(char, memory);
   Shared& s = *reinterpret_cast<Shared*>(memory);
   LetNextStart();
   const StepHeader* const step = sampling.step;

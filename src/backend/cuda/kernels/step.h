@@ -54,6 +54,13 @@ struct ProbeItem {
   uint32_t slot;  // of the first log-probability in the outputs; without ids, of the entropy
 };
 
+struct AdapterUse {   // of a row
+  uint64_t matrices;  // address of the adapter's matrices (low_rank.h) on the device; 0: none
+  uint64_t seed;      // of its noise, without the sign; 0: none
+  float sigma;        // with the sign of the seed
+  uint32_t padding;
+};
+
 struct StepHeader {
   uint64_t ticket;
   uint32_t rows;
@@ -81,6 +88,7 @@ struct StepHeader {
   uint32_t probe_items;   // ProbeItem []
   uint32_t ids;           // uint32_t []
   uint32_t copies;        // uint32_t [page_copies, 2]: from, to
+  uint32_t adapters;      // AdapterUse [rows], if any row has an adapter
 };
 
 template <class T>

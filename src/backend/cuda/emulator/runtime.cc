@@ -1,0 +1,242 @@
+// CUDA's runtime, for the emulator: everything happens in the call, and graphs are lists of calls.
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <unordered_map>
+#include <vector>
+
+struct CUgraph_st {
+  std::vector<std::function<void()>> calls;
+};
+struct CUgraphExec_st {
+  std::vector<std::function<void()>> calls;
+};
+struct CUevent_st {
+  std::chrono::steady_clock::time_point time;
+};
+
+namespace {
+
+constexpr size_t kUsualMemory = size_t{4} << 30;
+size_t memory_bytes = kUsualMemory;
+size_t used_bytes = 0;
+cudaError_t last_error = cudaSuccess;
+bool lost = false;  // a kernel failed: as on a GPU, nothing works from then on
+bool fail_next = false;
+constexpr int kVersion = 13'000;
+int driver_version = kVersion;
+CUgraph_st* recorded = nullptr;
+std::unordered_map<void*, size_t> blocks;
+
+cudaError_t Keep(cudaError_t error) {
+  if (error != cudaSuccess && last_error == cudaSuccess) last_error = error;
+  return error;
+}
+
+cudaError_t Do(std::function<void()> call) {
+  if (recorded != nullptr) {
+    recorded->calls.push_back(std::move(call));
+    return cudaSuccess;
+  }
+  if (lost) return Keep(cudaErrorLaunchFailure);
+  call();
+  return cudaSuccess;
+}
+
+}  // namespace
+
+namespace pie::cuda::emulator {
+
+void FailNextLaunch() {
+  fail_next = true;
+}
+
+void SetMemory(size_t bytes) {
+  memory_bytes = bytes;
+}
+
+void SetDriver(int version) {
+  driver_version = version;
+}
+
+void Repair() {
+  memory_bytes = kUsualMemory;
+  driver_version = kVersion;
+  lost = fail_next = false;
+  last_error = cudaSuccess;
+}
+
+void Submit(dim3 grid, dim3 block, size_t shared_bytes, std::function<void()> thread) {
+  Do([=, thread = std::move(thread)] {
+    if (fail_next || lost) {
+      fail_next = false;
+      lost = true;
+      Keep(cudaErrorLaunchFailure);
+      return;
+    }
+    RunGrid(grid, block, shared_bytes, thread);
+  });
+}
+
+}  // namespace pie::cuda::emulator
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = lost ? cudaErrorLaunchFailure : last_error;
+  last_error = cudaSuccess;
+  return error;
+}
+
+const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorLaunchFailure ? "unspecified launch failure" : "emulated error";
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  if (driver_version < kVersion) return Keep(cudaErrorInsufficientDriver);
+  *count = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {.name = "emulated GPU",
+                 .major = 9,
+                 .minor = 0,
+                 .multiProcessorCount = 4,
+                 .totalGlobalMem = memory_bytes};
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  return device == 0 ? cudaSuccess : Keep(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 4;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = driver_version;
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = kVersion;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = memory_bytes > used_bytes ? memory_bytes - used_bytes : 0;
+  *total = memory_bytes;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  if (used_bytes + bytes > memory_bytes) return Keep(cudaErrorMemoryAllocation);
+  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (*memory == nullptr) return Keep(cudaErrorMemoryAllocation);
+  blocks[*memory] = bytes;
+  used_bytes += bytes;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFree(void* memory) {
+  if (memory == nullptr) return cudaSuccess;
+  used_bytes -= blocks[memory];
+  blocks.erase(memory);
+  std::free(memory);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
+  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return *memory == nullptr ? Keep(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  static char only = 0;
+  *stream = reinterpret_cast<cudaStream_t>(&only);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t) {
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return lost ? Keep(cudaErrorLaunchFailure) : cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t) {
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t) {
+  return Do([=] { std::memcpy(to, from, bytes); });
+}
+
+cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t) {
+  return Do([=] { std::memset(to, byte, bytes); });
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, int) {
+  recorded = new CUgraph_st;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  *graph = recorded;
+  recorded = nullptr;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned) {
+  *executable = new CUgraphExec_st{graph->calls};
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+  for (const auto& call : graph->calls) call();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  event->time = std::chrono::steady_clock::now();
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
+  return cudaSuccess;
+}

@@ -1,0 +1,104 @@
+// Products of a warp group, four warps, by Hopper's tensor cores: they run behind the warps' backs
+// and read their operands from shared memory. The emulator has its own versions.
+//
+// The order of calls: ShowToGroupProducts by every thread that copied operands, a barrier,
+// BeginGroupProducts, products, CommitGroupProducts, AwaitGroupProducts before a register of them
+// is read or written, and Settle for the results.
+#pragma once
+
+#include "backend/cuda/kernels/instructions.cuh"
+
+namespace pie::cuda {
+
+// Describes an operand in shared memory, whose rows of 128 bytes have their 16-byte chunks
+// permuted: chunk c of row r is at c ^ (r % 8). Tiles begin at multiples of 1,024 bytes. If k runs
+// along the rows, 8 rows follow one another, and the next 8 are `eight` bytes further. If k runs
+// across them, that holds for k, and numbers 64 … 127 of the other dimension are `next` bytes
+// further.
+__host__ __device__ inline uint64_t OperandAt(uint32_t address, uint32_t eight, uint32_t next) {
+  constexpr uint64_t kPermuted128 = uint64_t{1} << 62;
+  return uint64_t{address >> 4} | uint64_t{next >> 4} << 16 | uint64_t{eight >> 4} << 32 |
+         kPermuted128;
+}
+
+}  // namespace pie::cuda
+
+#ifdef PIE_CUDA_EMULATED
+#include "backend/cuda/emulator/group_products.h"
+#elif PIE_HAS_WGMMA
+
+namespace pie::cuda {
+
+__device__ inline void BeginGroupProducts() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ inline void CommitGroupProducts() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int kLeft>
+__device__ void AwaitGroupProducts() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+}
+__device__ inline void ShowToGroupProducts() {
+  asm volatile("fence.proxy.async;" ::: "memory");
+}
+// Behind an Await: the compiler may not read these results before it.
+template <int kTiles>
+__device__ void Settle(float (&d)[kTiles][4]) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    asm volatile("" : "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
+  }
+}
+
+#define PIE_FOUR(x) "+f"((x)[0]), "+f"((x)[1]), "+f"((x)[2]), "+f"((x)[3])
+
+// d = a · b, or d += a · b, for tiles of 64 × 16 and 16 × 64 numbers; k runs along the rows of
+// both.
+__device__ inline void GroupScores(float (&d)[8][4], uint64_t a, uint64_t b, bool add) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %34, 0;"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+      "}, %32, %33, p, 1, 1, 0, 0; }"
+      : PIE_FOUR(d[0]), PIE_FOUR(d[1]), PIE_FOUR(d[2]), PIE_FOUR(d[3]), PIE_FOUR(d[4]),
+        PIE_FOUR(d[5]), PIE_FOUR(d[6]), PIE_FOUR(d[7])
+      : "l"(a), "l"(b), "r"(add ? 1 : 0));
+}
+
+// d += a · b for tiles of 64 × 16 numbers in registers and 16 × 64 or 16 × 128 in shared memory; k
+// runs across the rows of b.
+__device__ inline void GroupOutputs(float (&d)[8][4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                    uint32_t a3, uint64_t b) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, 1, 0;"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+      "}, {%32,%33,%34,%35}, %36, p, 1, 1, 1; }"
+      : PIE_FOUR(d[0]), PIE_FOUR(d[1]), PIE_FOUR(d[2]), PIE_FOUR(d[3]), PIE_FOUR(d[4]),
+        PIE_FOUR(d[5]), PIE_FOUR(d[6]), PIE_FOUR(d[7])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
+}
+__device__ inline void GroupOutputs(float (&d)[16][4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                    uint32_t a3, uint64_t b) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, 1, 0;"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+      "}, {%64,%65,%66,%67}, %68, p, 1, 1, 1; }"
+      : PIE_FOUR(d[0]), PIE_FOUR(d[1]), PIE_FOUR(d[2]), PIE_FOUR(d[3]), PIE_FOUR(d[4]),
+        PIE_FOUR(d[5]), PIE_FOUR(d[6]), PIE_FOUR(d[7]), PIE_FOUR(d[8]), PIE_FOUR(d[9]),
+        PIE_FOUR(d[10]), PIE_FOUR(d[11]), PIE_FOUR(d[12]), PIE_FOUR(d[13]), PIE_FOUR(d[14]),
+        PIE_FOUR(d[15])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
+}
+
+#undef PIE_FOUR
+
+}  // namespace pie::cuda
+#endif
