@@ -50,6 +50,7 @@ class StepLoop {
   SchedulerStats stats() const;  // any thread
 
  private:
+  void BreakAll(const Error& error);
   void DrainCommands();
   void Apply(command::OpenAccount&& command);
   void Apply(command::CloseAccount&& command);
