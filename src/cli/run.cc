@@ -231,7 +231,6 @@ Result<int> RunChecked(const RunOptions& options) {
   auto [component, manifest] = PIE_TRY(ChooseProgram(options));
   nlohmann::json input = PIE_TRY(MakeInput(options, manifest));
   if (options.dummy) UseDummy(config);
-  config.limits.user_share_percent = 100;  // there is one user
 
   Interrupts interrupts;
   auto engine = PIE_TRY(StartEngine(config, options.quiet));
