@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "backend/carried_tokens.h"
+#include "backend/contain.h"
 
 namespace pie {
 namespace {
@@ -112,7 +113,8 @@ class Asynchronous final : public Backend {
 
   Result<BatchOutput> Run(Ticket ticket, const Batch& batch) {
     const auto end = std::chrono::steady_clock::now() + latency_;
-    Result<BatchOutput> output = tokens_.Run(*device_, ticket, batch);
+    Result<BatchOutput> output =
+        Contain(info_.name, [&] { return tokens_.Run(*device_, ticket, batch); });
     if (latency_.count() > 0) std::this_thread::sleep_until(end);
     return output;
   }

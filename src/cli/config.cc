@@ -177,6 +177,7 @@ void UseDummy(Config& config, std::string_view flag) {
 Result<Config> ReadConfig(const std::string& given) {
   Config config;
   config.runtime.cache_dir = CacheDir() + "/code";
+  config.runtime.compiler = "/proc/self/exe";
   config.scratch_root = TempDir() + "/pie-scratch";
   config.snapshot_root = HomeDir() + "/snapshots";
   config.adapter_root = HomeDir() + "/adapters";
@@ -224,6 +225,9 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("prefix_cache", &config.prefix_cache);
   std::string compiler = "both";
   runtime.Read("wasm_compiler", &compiler);
+  runtime.Read("compile_secs", &config.runtime.compile_limits.cpu_secs, {.least = 1});
+  runtime.Read("compile_memory_mb", &config.runtime.compile_limits.memory_bytes,
+               {.least = 1, .scale = 1 << 20});
   std::string scope = "user";
   runtime.Read("prefix_cache_scope", &scope);
   Table http(runtime.Get("http"), "runtime.http", path);

@@ -48,6 +48,7 @@ struct ModelEntry {
 struct Config {
   std::vector<ModelEntry> models = {ModelEntry{}};  // the first is the default
   wasm::RuntimeOptions runtime;
+  bool several_users = false;  // there may be several; a second one is noticed in any case
   bool allow_fs = false;
   std::string scratch_root;
   std::string data_root;      // empty: no /data

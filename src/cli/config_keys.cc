@@ -29,6 +29,8 @@ constexpr std::string_view kKeys[] = {
     "runtime.wasm_total_memory_mb",
     "runtime.user_share_percent",
     "runtime.wasm_compiler",
+    "runtime.compile_secs",
+    "runtime.compile_memory_mb",
     "runtime.max_output_mb",
     "runtime.max_upload_mb",
     "runtime.cpu_budget_ms",

@@ -16,6 +16,7 @@
 #include "cli/terminal.h"
 #include "cli/test_command.h"
 #include "cli/version.h"
+#include "wasm/runtime.h"
 
 namespace {
 
@@ -96,6 +97,10 @@ void AddModel(CLI::App& app, ModelCommands& commands) {
 int Main(int argc, char** argv) {
   if (argc >= 2 && std::string(argv[1]) == "new") return Forward("create", argc, argv);
   if (argc >= 2 && std::string(argv[1]) == "build") return Forward("build", argc, argv);
+  // The engine starts this program again to compile components.
+  if (argc >= 2 && argv[1] == pie::wasm::kCompileCommand) {
+    return pie::wasm::CompileMain({argv + 2, argv + argc});
+  }
 
   // Arguments after -- belong to the inferlet.
   std::vector<std::string> ours(argv + 1, argv + argc), theirs;

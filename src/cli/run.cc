@@ -178,7 +178,6 @@ Result<int> RunChecked(const RunOptions& options) {
   auto [component, manifest] = PIE_TRY(ChooseProgram(options));
   nlohmann::json input = PIE_TRY(MakeInput(options.input, options.arguments, manifest));
   if (!options.dummy.empty()) UseDummy(config, options.dummy);
-  config.limits.user_share_percent = 100;  // there is one user
 
   Interrupts interrupts;
   auto engine = PIE_TRY(StartEngine(config, options.quiet));

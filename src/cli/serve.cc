@@ -21,6 +21,7 @@
 #include "cli/shipped.h"
 #include "cli/start_engine.h"
 #include "cli/terminal.h"
+#include "server/certificate.h"
 #include "server/server.h"
 
 namespace pie::cli {
@@ -91,8 +92,8 @@ Result<server::Log::Level> LevelOf(const ServerConfig& config, bool debug) {
   return Fail(Code::kInvalid, "telemetry.log_level must be debug, info, warning or error");
 }
 
-// The end of the engine waits for its threads, one of which may compile a component for minutes.
-// No client was told that their work is done, so the process ends without them after a while.
+// The end of the engine waits for its threads, one of which may wait for a slow disk. No client was
+// told that their work is done, so the process ends without them after a while.
 class ExitInTime {
  public:
   ExitInTime()
@@ -148,7 +149,10 @@ Result<int> ServeChecked(const ServeOptions& options) {
   if (config.page) config.server.page = PIE_TRY(server::Page::Read(WebDir()));
   server::Auth auth(config.auth, HomeDir() + "/authorized_users.toml",
                     HomeDir() + "/api_tokens.toml");
-  if (config.auth) PIE_TRY(server::Users(HomeDir() + "/authorized_users.toml").Read());
+  if (config.auth) engine_config.several_users = PIE_TRY(auth.CountUsers()) > 1;
+  if (!config.server.tls_cert.empty()) {
+    auth.BindTo(PIE_TRY(server::CertificateHash(config.server.tls_cert)));
+  }
   auto engine = PIE_TRY(StartEngine(engine_config, /*quiet=*/false));
   auto server = PIE_TRY(server::Server::Start(config.server, *engine, *registry, auth, log));
   std::optional<TokenFile> token(std::in_place, server->port(), auth.token());

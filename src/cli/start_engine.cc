@@ -164,6 +164,7 @@ Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool qui
   options.adapter_root = config.adapter_root;
   options.shared_prefixes = config.shared_prefixes;
   options.limits = config.limits;
+  options.several_users = config.several_users;
   options.shared_topics = config.shared_topics;
   options.mcp = config.mcp;
   options.default_token_limit = config.models[0].token_limit;

@@ -58,6 +58,7 @@ Status ChildCancel(Process& process, uint32_t child) {
 }
 
 Status ChildDrop(Process& process, uint32_t child) {
+  if (auto found = process.handles().children.Get(child)) (**found)->Detach();
   process.handles().children.Remove(child);
   return {};
 }

@@ -55,7 +55,8 @@ TEST_F(ApiWaitTest, ALaunchLeavesTheGuestsThread) {
   std::promise<void> open;
   std::promise<std::thread::id> entered;
   engine_->SetResolver(
-      [&, gate = open.get_future().share()](std::string_view program) -> Result<std::string> {
+      [&, gate = open.get_future().share()](std::string_view program,
+                                            Compiling) -> Result<std::optional<std::string>> {
         entered.set_value(std::this_thread::get_id());
         gate.wait();  // as long as a compiler works
         return Fail(Code::kNotFound, "{} was looked for", program);

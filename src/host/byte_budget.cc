@@ -26,7 +26,7 @@ bool ByteBudget::Fits(size_t bytes) const {
   if (!whole_) return true;
   const size_t reserved = reserved_.load(std::memory_order_relaxed);
   if (used + bytes <= reserved) return true;
-  return InShare(used + bytes, whole_->limit_ - whole_->used(), part_.share_percent) &&
+  return InShare(used + bytes, whole_->limit_ - whole_->used(), part_.share()) &&
          whole_->Fits(used + bytes - reserved);
 }
 
@@ -36,7 +36,7 @@ bool ByteBudget::Reserve() {
   const size_t reserved = reserved_.load(std::memory_order_relaxed);
   for (const size_t wanted : {RoundUp(used, part_.grain), used}) {
     if (wanted <= reserved) return true;
-    if (whole_->TakeShare(wanted, wanted - reserved, part_.share_percent)) {
+    if (whole_->TakeShare(wanted, wanted - reserved, part_.share())) {
       reserved_.store(wanted, std::memory_order_relaxed);
       return true;
     }

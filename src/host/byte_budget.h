@@ -7,7 +7,8 @@
 //
 // A part that has a share is limited by what the whole has left: with a share of 80 %, a user may
 // hold at most four times as much as is free. So one user alone can fill 80 % of the whole, two
-// users 44 % each, and there is always room for a user who holds little.
+// users 44 % each, and there is always room for a user who holds little. While there is only one
+// user, shares do not apply.
 #pragma once
 
 #include <atomic>
@@ -27,6 +28,10 @@ class ByteBudget {
   struct Part {
     uint32_t share_percent = 100;
     size_t grain = 1;  // it takes multiples of this from the whole, so that it asks rarely
+    const std::atomic<bool>* applies = nullptr;  // whether the share does; null: always
+    uint32_t share() const {
+      return applies == nullptr || applies->load(std::memory_order_relaxed) ? share_percent : 100;
+    }
   };
 
   explicit ByteBudget(size_t limit) : limit_(limit) {}

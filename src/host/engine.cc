@@ -19,9 +19,8 @@ namespace pie::host {
 
 namespace {
 
-// A launch may wait for the compiler, which works for one launch at a time; launches that need no
-// compiler go on meanwhile.
 constexpr size_t kLaunchThreads = 8;
+constexpr size_t kCompilers = 4;  // each may take as much memory as a compilation may have
 constexpr size_t kFileThreads = 4;
 constexpr size_t kGrammarThreads = 4;
 constexpr size_t kQueuedMasks = 4'096;  // a device makes those that find no place
@@ -48,13 +47,14 @@ std::unique_ptr<Adapters> MakeAdapters(const EngineOptions& options) {
 
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
-      users_(options_.limits),
-      places_(options_.runtime.max_instances, options_.limits.user_share_percent),
+      users_(options_.limits, options_.several_users),
+      places_(options_.runtime.max_instances, users_.share()),
       hub_(options_.limits),
       snapshots_(MakeSnapshots(options_)),
       adapters_(MakeAdapters(options_)),
       file_work_("pie-files", kFileThreads, options_.limits.max_queued_calls),
       launch_work_("pie-launch", kLaunchThreads, options_.limits.max_queued_calls),
+      compile_work_("pie-compile", kCompilers, options_.limits.max_queued_calls),
       grammar_work_("pie-grammar", kGrammarThreads, options_.limits.max_queued_calls),
       mask_work_("pie-masks", 1, kQueuedMasks) {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
@@ -63,7 +63,7 @@ Engine::Engine(EngineOptions options)
 
 Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
   if (options.models.empty()) return Fail(Code::kInvalid, "the engine needs a model");
-  options.runtime.host = &HostFunctions();
+  if (options.runtime.host == nullptr) options.runtime.host = &HostFunctions();
   for (LoadedModel& loaded : options.models) loaded.vocabulary.emplace(loaded.model);
   auto engine = std::unique_ptr<Engine>(new Engine(std::move(options)));
   if (engine->options_.allow_fs || !engine->options_.data_root.empty()) {
@@ -83,6 +83,7 @@ Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
 }
 
 Engine::~Engine() {
+  if (runtime_) StopCompiling();
   launch_work_.Stop();  // nothing is launched from here on
   file_work_.Stop();
   grammar_work_.Stop();
@@ -100,11 +101,47 @@ Engine::~Engine() {
 
 Status Engine::AddProgram(const Manifest& manifest, std::string_view component,
                           const std::function<void()>& on_compile) {
+  KeepProgram(manifest, PIE_TRY(Compile(component, "", Compiling::kAllowed, on_compile)));
+  return {};
+}
+
+Result<std::shared_ptr<wasm::Program>> Engine::Compile(std::string_view component,
+                                                       std::string_view user, Compiling compiling,
+                                                       const std::function<void()>& on_compile) {
+  if (compiling == Compiling::kRefused) return runtime_->LoadCompiled(component);
   auto program = PIE_TRY(runtime_->Load(component, on_compile));
+  if (program->wants_optimising()) OptimiseLater(program, component, user);
+  return program;
+}
+
+// The queue keeps a copy of the component, which is charged to the user. A program for which there
+// is no room runs on the code that it has, and is optimised when it is loaded again.
+void Engine::OptimiseLater(const std::shared_ptr<wasm::Program>& program,
+                           std::string_view component, std::string_view user) {
+  Charge charge = ChargeTo(users_.Of(user), &User::memory);
+  if (!charge.Grow(component.size())) return;
+  {
+    std::lock_guard lock(mutex_);
+    optimising_.insert(program.get());
+  }
+  // Its end, even without a run, says that nothing is optimised any longer.
+  std::shared_ptr<wasm::Program> guard(program.get(), [this, program](wasm::Program* optimised) {
+    std::lock_guard lock(mutex_);
+    optimising_.erase(optimised);
+  });
+  compile_work_.Push(user, [guard = std::move(guard), component = std::string(component),
+                            charge = std::move(charge)] { guard->Optimise(component); });
+}
+
+void Engine::KeepProgram(const Manifest& manifest, std::shared_ptr<wasm::Program> program) {
   std::lock_guard lock(mutex_);
   latest_[manifest.name] = manifest.id();
-  programs_[manifest.id()] = std::move(program);
-  return {};
+  std::swap(programs_[manifest.id()], program);
+}
+
+void Engine::StopCompiling() {
+  runtime_->StopCompilers();
+  compile_work_.Stop();
 }
 
 void Engine::RemoveProgram(std::string_view id) {
@@ -150,7 +187,8 @@ std::shared_ptr<RecentTokens> Engine::RecentOf(std::string_view user, uint32_t m
 bool Engine::Optimising(std::string_view program) {
   std::string id;
   auto found = Find(program, &id);
-  return found && (*found)->optimising();
+  std::lock_guard lock(mutex_);
+  return found && optimising_.contains(found->get());
 }
 
 Result<std::string> Engine::MakeScratch(InstanceId id) const {
@@ -230,17 +268,23 @@ Result<std::shared_ptr<Engine::Launching>> Engine::LaunchLater(std::string progr
                                                                Process::Options options) {
   Charge charge = PIE_TRY(ChargeInput(options.username, input.size()));
   const std::string user = options.username;
-  return RunLater<std::shared_ptr<Process>>(
-      launch_work_, user, "launches",
-      [this, program = std::move(program), input = std::move(input), charge = std::move(charge),
-       options = std::move(options)]() mutable -> Result<std::shared_ptr<Process>> {
-        if (resolver_) program = PIE_TRY(resolver_(program));
-        auto process = PIE_TRY(Start(program, std::move(charge), std::move(options),
-                                     Run(std::string_view(input)),
-                                     [&input] { return Run(std::move(input)); }));
-        process->CloseInbox();  // no client will write to it
-        return process;
-      });
+  // Returns null if the program has to be compiled first, which is not for the threads of launches.
+  auto launch = [this, program = std::move(program), input = std::move(input),
+                 charge = std::move(charge), options = std::move(options)](
+                    Compiling compiling) mutable -> Result<std::shared_ptr<Process>> {
+    if (resolver_) {
+      auto id = PIE_TRY(resolver_(program, compiling));
+      if (!id) return nullptr;
+      program = *std::move(id);
+    }
+    auto process =
+        PIE_TRY(Start(program, std::move(charge), std::move(options), Run(std::string_view(input)),
+                      [&input] { return Run(std::move(input)); }));
+    process->CloseInbox();  // no client will write to it
+    return process;
+  };
+  return RunLater<std::shared_ptr<Process>>(launch_work_, compile_work_, user, "launches",
+                                            std::move(launch));
 }
 
 Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, Charge charge,
@@ -366,6 +410,17 @@ std::vector<ProcessInfo> Engine::ProcessesOf(std::string_view user) {
   }
   std::ranges::sort(found, std::greater<>(), &ProcessInfo::number);
   return found;
+}
+
+std::vector<std::shared_ptr<Process>> Engine::DetachedOf(std::string_view user) {
+  std::vector<std::shared_ptr<Process>> detached;
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, process] : running_) {
+    if (process->detached() && process->options().username == user) {
+      detached.push_back(process->shared_from_this());
+    }
+  }
+  return detached;
 }
 
 EngineStats Engine::stats() {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -45,7 +46,7 @@ struct LoadedModel {
 
 struct EngineOptions {
   std::vector<LoadedModel> models;  // the first is the default
-  wasm::RuntimeOptions runtime;     // its host table is filled in by the engine
+  wasm::RuntimeOptions runtime;     // without a host table: the engine's own
   Limits limits;
   uint64_t seed = 0;
   bool allow_fs = false;             // give each process a /scratch
@@ -55,6 +56,8 @@ struct EngineOptions {
   std::string adapter_root;          // where adapters are; empty = in memory, for this run only
   std::string snapshot_root;     // where contexts are saved; empty = in memory, for this run only
   bool shared_prefixes = false;  // equal beginnings are shared by all users, not by each alone
+  // Whether there are several users. If not, shares do not apply until a second one is there.
+  bool several_users = true;
   std::string data_root;  // below which users have a /data that stays; empty = they have none
   std::vector<McpServerConfig> mcp;  // servers of the configuration
 };
@@ -89,6 +92,17 @@ class Engine {
   // to compile.
   Status AddProgram(const Manifest& manifest, std::string_view component,
                     const std::function<void()>& on_compile);
+  // The two halves of that. Where compiling is refused and the code is not in the cache, the first
+  // returns null. If better code can be made, it is made later, on behalf of the user.
+  Result<std::shared_ptr<wasm::Program>> Compile(std::string_view component, std::string_view user,
+                                                 Compiling compiling,
+                                                 const std::function<void()>& on_compile = {});
+  void KeepProgram(const Manifest& manifest, std::shared_ptr<wasm::Program> program);
+  // Its threads wait for compilers, each for one. Users take turns.
+  WorkQueue& compile_work() { return compile_work_; }
+  // Kills the compilers that run, and lets no other begin. What is compiled already can be
+  // launched. Returns when the jobs of `compile_work` have ended.
+  void StopCompiling();
   // Forgets a program. Instances of it go on.
   void RemoveProgram(std::string_view id);
   // `program` is `name` or `name@version`; without a version, the latest added. Makes folders where
@@ -108,11 +122,12 @@ class Engine {
   // The body follows by Process::PassBody, the response goes to the listener.
   Result<std::shared_ptr<Process>> Serve(std::string_view program, const wasm::HttpRequest& request,
                                          Process::Options options);
-  // Makes sure that the engine has a program that a guest launches, and returns the program's id.
-  // Set before anything runs.
-  using Resolver = std::function<Result<std::string>(std::string_view program)>;
+  // Makes sure that the engine has a program that a guest launches, and returns the program's id;
+  // nothing if it would have to compile and may not. Set before anything runs.
+  using Resolver = std::function<Result<std::optional<std::string>>(std::string_view program,
+                                                                    Compiling compiling)>;
   void SetResolver(Resolver resolver) { resolver_ = std::move(resolver); }
-  // Is better code of it still being made?
+  // Is better code of it being made, or waiting to be made?
   bool Optimising(std::string_view program);
 
   // For host calls.
@@ -142,6 +157,8 @@ class Engine {
   WorkQueue& mask_work() { return mask_work_; }
   // What the user's chains on a model gave lately, for drafts.
   std::shared_ptr<RecentTokens> RecentOf(std::string_view user, uint32_t model);
+  // The inferlets of a user that outlive those that launched them.
+  std::vector<std::shared_ptr<Process>> DetachedOf(std::string_view user);
   // Takes a process that waits for a place out of the queue. False if it does not wait.
   bool Abandon(const Process& process) { return places_.Abandon(process.id_.value); }
   void Forget(const Process& process);
@@ -169,6 +186,8 @@ class Engine {
   void Withdraw(const std::shared_ptr<Process>& process);
   template <class Text>
   static Begin Run(Text input);
+  void OptimiseLater(const std::shared_ptr<wasm::Program>& program, std::string_view component,
+                     std::string_view user);
   Result<std::shared_ptr<wasm::Program>> Find(std::string_view program, std::string* id);
   Result<std::string> MakeScratch(InstanceId id) const;
   Result<std::string> MakeData(std::string_view user) const;
@@ -190,10 +209,12 @@ class Engine {
   std::map<std::string, std::shared_ptr<wasm::Program>, std::less<>> programs_;  // by name@version
   std::map<std::string, std::string, std::less<>> latest_;  // name → name@version
   std::unordered_map<uint64_t, Process*> running_;
+  std::set<const wasm::Program*> optimising_;
   std::unique_ptr<FolderWatch> folders_;  // where processes have any
   std::unique_ptr<wasm::Runtime> runtime_;
   std::map<std::pair<std::string, uint32_t>, std::shared_ptr<RecentTokens>> recent_;
-  WorkQueue file_work_, launch_work_, grammar_work_, mask_work_;  // last: their jobs use the rest
+  // last: their jobs use the rest
+  WorkQueue file_work_, launch_work_, compile_work_, grammar_work_, mask_work_;
 };
 
 }  // namespace pie::host

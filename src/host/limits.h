@@ -37,6 +37,7 @@ struct Limits {
   size_t max_opened_contexts = 4'096;       // contexts opened from snapshots, whose files stay open
   uint32_t max_launch_depth = 8;            // inferlets that launch inferlets that …
   size_t max_processes = 16'384;            // inferlets that run or wait for their turn
+  size_t max_detached = 1'024;              // of those, that outlive the one that launched them
   size_t max_inputs_bytes = 1ull << 30;     // the inputs of all of those
   uint32_t user_share_percent = 80;         // of what all users share, that one alone may take
   size_t max_scratch_bytes = 1ull << 30;    // files in a process's /scratch

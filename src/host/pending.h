@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "base/result.h"
@@ -13,6 +14,9 @@
 #include "wasm/signal.h"
 
 namespace pie::host {
+
+// Whether a call may compile a component, which takes up to minutes.
+enum class Compiling { kRefused, kAllowed };
 
 // What the tables of handles know of a Pending.
 struct Waitable {
@@ -71,6 +75,33 @@ Result<std::shared_ptr<Pending<T>>> RunLater(WorkQueue& queue, std::string_view 
         } catch (const std::exception& error) {
           promise.Set(Fail(Code::kInternal, "{}", error.what()));
         }
+      });
+  if (queued) return pending;
+  return Fail(Code::kExhausted, "{} {} wait already; try again later", queue.size(), what);
+}
+
+// The same for work that may need a compiler. `work(Compiling)` returns null if it needs one and
+// may not use it; it is then called again on the threads of `compilers`.
+template <class T, class Work>
+Result<std::shared_ptr<Pending<T>>> RunLater(WorkQueue& queue, WorkQueue& compilers,
+                                             std::string_view user, std::string_view what,
+                                             Work work) {
+  auto pending = std::make_shared<Pending<T>>();
+  auto call = [promise = Promise<T>(pending), work = std::move(work)](Compiling compiling) mutable {
+    try {
+      Result<T> result = work(compiling);
+      if (result && !*result) return false;
+      promise.Set(std::move(result));
+    } catch (const std::exception& error) {
+      promise.Set(Fail(Code::kInternal, "{}", error.what()));
+    }
+    return true;
+  };
+  const bool queued =
+      queue.Push(user, [call = std::move(call), user = std::string(user), &compilers]() mutable {
+        if (call(Compiling::kRefused)) return;
+        compilers.Push(
+            user, [call = std::move(call)]() mutable { std::ignore = call(Compiling::kAllowed); });
       });
   if (queued) return pending;
   return Fail(Code::kExhausted, "{} {} wait already; try again later", queue.size(), what);

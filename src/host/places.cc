@@ -1,11 +1,9 @@
 #include "host/places.h"
 
-#include "host/byte_budget.h"
-
 namespace pie::host {
 
 bool Places::MayEnter(const Line& line) const {
-  return taken_ < limit_ && InShare(line.held + 1, limit_ - taken_, share_percent_);
+  return taken_ < limit_ && InShare(line.held + 1, limit_ - taken_, part_.share());
 }
 
 Places::Lines::iterator Places::LineOf(std::string_view user) {

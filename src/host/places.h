@@ -18,12 +18,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include "host/byte_budget.h"
+
 namespace pie::host {
 
 class Places {
  public:
   using Start = std::move_only_function<void()>;
-  Places(size_t limit, uint32_t share_percent) : limit_(limit), share_percent_(share_percent) {}
+  Places(size_t limit, ByteBudget::Part part) : limit_(limit), part_(part) {}
 
   // Takes a place for the user if one is free for them. `Leave` gives it back.
   bool TryEnter(std::string_view user);
@@ -63,7 +65,7 @@ class Places {
   std::deque<Start> Admit();
 
   const size_t limit_;
-  const uint32_t share_percent_;
+  const ByteBudget::Part part_;
   mutable std::mutex mutex_;
   size_t taken_ = 0;
   uint64_t next_number_ = 0;

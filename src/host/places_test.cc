@@ -12,7 +12,7 @@ class PlacesTest : public testing::Test {
   void Enter(uint64_t id, const char* user) {
     places_.Enter(id, user, [this, user] { started_ += user[0]; });
   }
-  Places places_{10, 80};
+  Places places_{10, {.share_percent = 80}};
   std::string started_;
 };
 
@@ -59,7 +59,7 @@ TEST_F(PlacesTest, OneThatAbandonsIsNotStarted) {
 }
 
 TEST(Places, OnePlaceIsUsed) {
-  Places places(1, 80);
+  Places places(1, {.share_percent = 80});
   EXPECT_TRUE(places.TryEnter("ada"));
   EXPECT_FALSE(places.TryEnter("bob"));
   places.Leave("ada");

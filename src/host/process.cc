@@ -152,6 +152,16 @@ void Process::CancelChildren() {
   }
 }
 
+void Process::Detach() {
+  {
+    std::lock_guard lock(mutex_);
+    detached_ = ChargeTo(user_, &User::detached);
+    if (exit_ || cancelled_ || !detached_.Grow(1)) return;
+    is_detached_ = true;
+  }
+  LeaveParent();
+}
+
 void Process::LeaveParent() {
   const auto parent = options_.parent.lock();
   if (!parent) return;
@@ -230,6 +240,11 @@ void Process::OnExit(wasm::Exit exit) {
   handles_.reset();
   wallet_.reset();
   linear_.Release();
+  {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;  // nobody detaches it from here on
+    detached_.Release();
+  }
   ChargeExit(exit);
   input_.Release();
   place_in_table_.Release();

@@ -196,6 +196,10 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   void Stop(std::string reason);  // does the same; the exit is an error with this reason
   // Makes the child end when this process ends. Fails if this process has ended already.
   Status Adopt(const std::shared_ptr<Process>& child);
+  // Lets the process run on when the inferlet that launched it ends, unless its user has too many
+  // such processes already.
+  void Detach();
+  bool detached() const { return is_detached_; }
   // How the process ended; none while it runs.
   std::optional<wasm::Exit> exit() const;
   wasm::Signal& exit_signal() { return exit_signal_; }
@@ -259,8 +263,10 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   std::unique_ptr<Wallet> wallet_ = std::make_unique<Wallet>(id_.value);
   std::shared_ptr<Mailbox> inbox_, files_;
   Charge place_in_table_, input_;  // for the process itself, and for its input
+  Charge detached_;                // for outliving its parent
   Charge linear_;                  // for its linear memories
   Charge exit_charge_;             // for its return value
+  std::atomic<bool> is_detached_ = false;
   const std::shared_ptr<Pace> pace_;
   const int64_t launched_ns_ = SteadyClock::Get().NowNs();
   uint64_t draws_ = 0;  // the next number of SetDrawsAside

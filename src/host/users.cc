@@ -1,6 +1,9 @@
 #include "host/users.h"
 
-#include <atomic>
+#include <array>
+#include <cstring>
+
+#include "host/hash.h"
 
 namespace pie::host {
 namespace {
@@ -9,7 +12,18 @@ namespace {
 // engine's.
 constexpr size_t kMemoryGrain = 1 << 20;
 
-std::atomic<uint64_t> next_number = 1;
+// The same whenever the user is known again, because a user may owe processor time.
+uint64_t NumberOf(std::string_view name) {
+  const std::array<uint8_t, 32> hash = Blake3(name);
+  uint64_t number = 0;
+  std::memcpy(&number, hash.data(), sizeof(number));
+  return number;
+}
+
+ByteBudget::Part InGrains(ByteBudget::Part part) {
+  part.grain = kMemoryGrain;
+  return part;
+}
 
 std::shared_ptr<ByteBudget> Whole(size_t limit) {
   return std::make_shared<ByteBudget>(limit);
@@ -25,18 +39,28 @@ Totals::Totals(const Limits& limits)
       messages(Whole(limits.max_messaging_bytes)),
       memory(Whole(limits.max_host_bytes)),
       linear(Whole(limits.max_linear_bytes)),
-      opened(Whole(limits.max_opened_contexts)) {}
+      opened(Whole(limits.max_opened_contexts)),
+      detached(Whole(limits.max_detached)) {}
 
-User::User(std::string_view the_name, const Totals& totals, const Limits& limits)
+User::User(std::string_view the_name, const Totals& totals, ByteBudget::Part part)
     : name(the_name),
-      number(next_number.fetch_add(1, std::memory_order_relaxed)),
-      processes(limits.max_processes, totals.processes, {limits.user_share_percent}),
-      inputs(limits.max_inputs_bytes, totals.inputs, {limits.user_share_percent}),
-      contexts(limits.max_contexts, totals.contexts, {limits.user_share_percent}),
-      topics(limits.max_topics, totals.topics, {limits.user_share_percent}),
-      messages(limits.max_messaging_bytes, totals.messages, {limits.user_share_percent}),
-      memory(limits.max_host_bytes, totals.memory, {limits.user_share_percent, kMemoryGrain}),
-      linear(limits.max_linear_bytes, totals.linear, {limits.user_share_percent}),
-      opened(limits.max_opened_contexts, totals.opened, {limits.user_share_percent}) {}
+      number(NumberOf(the_name)),
+      processes(totals.processes->limit(), totals.processes, part),
+      inputs(totals.inputs->limit(), totals.inputs, part),
+      contexts(totals.contexts->limit(), totals.contexts, part),
+      topics(totals.topics->limit(), totals.topics, part),
+      messages(totals.messages->limit(), totals.messages, part),
+      memory(totals.memory->limit(), totals.memory, InGrains(part)),
+      linear(totals.linear->limit(), totals.linear, part),
+      opened(totals.opened->limit(), totals.opened, part),
+      detached(totals.detached->limit(), totals.detached, part) {}
+
+// What the engine does for itself, for the user without a name, does not count.
+void Users::Note(std::string_view name) {
+  if (name.empty()) return;
+  std::lock_guard lock(mutex_);
+  if (first_.empty()) first_ = name;
+  if (first_ != name) several_.store(true, std::memory_order_relaxed);
+}
 
 }  // namespace pie::host

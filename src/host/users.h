@@ -5,7 +5,10 @@
 // others.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -18,11 +21,10 @@ namespace pie::host {
 // A limit for all users, of which each has a share. Any thread may use it.
 class SharedBudget {
  public:
-  SharedBudget(size_t limit, uint32_t share_percent)
+  SharedBudget(size_t limit, ByteBudget::Part part)
       : whole_(std::make_shared<ByteBudget>(limit)),
-        parts_([whole = whole_, share_percent](std::string_view) {
-          return std::make_shared<ByteBudget>(whole->limit(), whole,
-                                              ByteBudget::Part{.share_percent = share_percent});
+        parts_([whole = whole_, part](std::string_view) {
+          return std::make_shared<ByteBudget>(whole->limit(), whole, part);
         }) {}
   std::shared_ptr<ByteBudget> Of(std::string_view user) { return parts_.Of(user); }
   const ByteBudget& whole() const { return *whole_; }
@@ -36,14 +38,14 @@ class SharedBudget {
 struct Totals {
   explicit Totals(const Limits& limits);
   const std::shared_ptr<ByteBudget> processes, inputs, contexts, topics, messages, memory, linear,
-      opened;
+      opened, detached;
 };
 
 struct User {
-  User(std::string_view the_name, const Totals& totals, const Limits& limits);
+  User(std::string_view the_name, const Totals& totals, ByteBudget::Part part);
 
   const std::string name;
-  const uint64_t number;  // unlike that of any other user who is known at the same time
+  const uint64_t number;  // of the user, for ever; unlike that of any other
   ByteBudget processes;   // that run or wait for a place
   ByteBudget inputs;      // bytes of their inputs
   ByteBudget contexts;    // that their handles name
@@ -52,6 +54,7 @@ struct User {
   ByteBudget memory;      // bytes of the engine's own memory that they cause
   ByteBudget linear;      // bytes of their linear memories
   ByteBudget opened;      // contexts that were opened from files
+  ByteBudget detached;    // inferlets that do not end with the one that launched them
 };
 
 // A charge that keeps its user alive.
@@ -65,15 +68,30 @@ inline Charge ChargeTo(const std::shared_ptr<User>& user, ByteBudget User::* whi
 
 class Users {
  public:
-  explicit Users(const Limits& limits)
-      : totals_(limits), users_([this, &limits](std::string_view name) {
-          return std::make_shared<User>(name, totals_, limits);
+  // Unless `several`, shares do not apply until a second user is there.
+  explicit Users(const Limits& limits, bool several = true)
+      : percent_(limits.user_share_percent),
+        several_(several),
+        totals_(limits),
+        users_([this](std::string_view name) {
+          return std::make_shared<User>(name, totals_, share());
         }) {}
 
-  std::shared_ptr<User> Of(std::string_view name) { return users_.Of(name); }
+  std::shared_ptr<User> Of(std::string_view name) {
+    if (!several_.load(std::memory_order_relaxed)) Note(name);
+    return users_.Of(name);
+  }
   const Totals& totals() const { return totals_; }
+  // The share that each user has of what all users share. Lives as long as this object.
+  ByteBudget::Part share() const { return {.share_percent = percent_, .applies = &several_}; }
 
  private:
+  void Note(std::string_view name);
+
+  const uint32_t percent_;
+  std::atomic<bool> several_;
+  std::mutex mutex_;
+  std::string first_;  // the first user
   const Totals totals_;
   PerUser<User> users_;
 };

@@ -188,10 +188,17 @@ Result<std::shared_ptr<SnapshotFile>> SnapshotFile::Open(const std::string& path
   auto file = std::shared_ptr<SnapshotFile>(new SnapshotFile(
       fd, {static_cast<const std::byte*>(map), static_cast<size_t>(stat.st_size)}));
   PIE_RETURN_IF_ERROR(file->Parse());
+  PIE_RETURN_IF_ERROR(file->CheckWhole());
   return file;
 }
 
+Status SnapshotFile::CheckWhole() const {
+  if (guard_.lost()) return Damaged("it was shortened while it was open");
+  return {};
+}
+
 SnapshotFile::~SnapshotFile() {
+  guard_ = {};
   munmap(const_cast<std::byte*>(map_.data()), map_.size());
   close(fd_);
 }
@@ -259,7 +266,6 @@ void SnapshotFile::Populate(size_t end) const {
 
 Result<std::span<const std::byte>> SnapshotFile::Page(uint32_t index) const {
   PIE_CHECK(index < pages_);
-  // Reading a mapping behind the end of a shortened file would kill the process.
   struct stat stat = {};
   if (fstat(fd_, &stat) != 0 || static_cast<size_t>(stat.st_size) < map_.size()) {
     return Damaged("it was shortened while it was open");

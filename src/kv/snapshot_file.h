@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/mapping_guard.h"
 #include "base/result.h"
 #include "kv/rows.h"
 #include "kv/stored_kv.h"
@@ -54,15 +55,17 @@ class SnapshotFile final : public StoredKv {
   uint64_t bytes() const { return map_.size(); }
   RowsView rows() const override { return rows_.view(); }
   Result<std::span<const std::byte>> Page(uint32_t index) const override;
+  Status CheckWhole() const override;
 
  private:
-  SnapshotFile(int fd, std::span<const std::byte> map) : fd_(fd), map_(map) {}
+  SnapshotFile(int fd, std::span<const std::byte> map) : fd_(fd), map_(map), guard_(map) {}
   Status Parse();
   // Reads the next part of the file into memory at once, not one system page at a time.
   void Populate(size_t end) const;
 
   const int fd_;
   const std::span<const std::byte> map_;
+  MappingGuard guard_;
   SnapshotInfo info_;
   Rows rows_;
   uint32_t pages_ = 0;

@@ -20,6 +20,8 @@ class StoredKv {
   virtual RowsView rows() const = 0;  // of the whole sequence
   // The content of its index-th page. Valid until the next call. May read a disk.
   virtual Result<std::span<const std::byte>> Page(uint32_t index) const = 0;
+  // Fails if a page changed while it was read. Ask after reading.
+  virtual Status CheckWhole() const { return {}; }
 };
 
 // What a device holds of a sequence.

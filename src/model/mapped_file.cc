@@ -58,6 +58,7 @@ void MappedFile::Release(std::span<const std::byte> used) const {
 }
 
 MappedFile::~MappedFile() {
+  guard_ = {};
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 

@@ -61,6 +61,21 @@ const std::string& ModelFiles::FileOf(const Tensor& tensor) const {
   return file ? file->name : name_;
 }
 
+Status ModelFiles::CheckWhole() const {
+  const auto truncated = [](const std::string& name) {
+    return Fail(Code::kInvalid,
+                "{}: the file was truncated while it was read; restore it and load it again", name);
+  };
+  if (const auto* const gguf = std::get_if<Gguf>(&weights_)) {
+    if (gguf->file().lost()) return truncated(name_);
+    return {};
+  }
+  for (const Safetensors::File& file : std::get<Safetensors>(weights_).files()) {
+    if (file.mapping.lost()) return truncated(file.name);
+  }
+  return {};
+}
+
 void ModelFiles::Release(std::span<const std::byte> used) const {
   if (const auto* const gguf = std::get_if<Gguf>(&weights_)) return gguf->file().Release(used);
   const auto* const file = std::get<Safetensors>(weights_).FileOf(used);

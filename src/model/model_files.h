@@ -33,6 +33,8 @@ class ModelFiles {
   const std::string& name() const { return name_; }  // the path, for errors
   // The file that holds a tensor, for errors.
   const std::string& FileOf(const Tensor& tensor) const;
+  // Fails if a file was truncated while its tensors were read. Ask after reading.
+  Status CheckWhole() const;
   // Releases bytes of a tensor that are no longer needed (MappedFile::Release).
   void Release(std::span<const std::byte> used) const;
 

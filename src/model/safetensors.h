@@ -33,6 +33,7 @@ class Safetensors {
     MappedFile mapping;
   };
   const File* FileOf(std::span<const std::byte> data) const;
+  const std::vector<File>& files() const { return files_; }
   // The free-form metadata of the header. Shards are merged; the first value of a key wins.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 

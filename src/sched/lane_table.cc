@@ -1,12 +1,27 @@
 #include "sched/lane_table.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/limits.h"
 #include "sched/suffix_drafter.h"
 
 namespace pie {
+namespace {
+
+// Tells whoever asked how it ended. What they throw must not end the step thread.
+template <class Done, class Answer>
+void Tell(Done& done, Answer&& answer) {
+  if (!done) return;
+  try {
+    done(std::forward<Answer>(answer));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "pie: the result of a pass was lost: {}\n", error.what());
+  }
+}
+
+}  // namespace
 
 void LaneTable::Apply(command::Create&& command) {
   Lane& lane = Add(command.sequence, command.salt);
@@ -47,7 +62,7 @@ void LaneTable::Apply(command::Execute&& command) {
   Lane* const lane = Find(command.pass->forward.sequence);
   if (lane == nullptr) return;  // dropped: `done` is destroyed with the pass
   if (!Admit(*lane)) {
-    if (command.pass->forward.done) command.pass->forward.done(std::unexpected(*lane->closed));
+    Tell(command.pass->forward.done, std::unexpected(*lane->closed));
     return;
   }
   ++passes_;
@@ -59,7 +74,7 @@ void LaneTable::Apply(command::Read&& command) {
   Lane* const lane = Find(command.sequence);
   if (lane == nullptr) return;  // dropped: `done` is destroyed with the command
   if (!Admit(*lane)) {
-    command.read->done(std::unexpected(*lane->closed));
+    Tell(command.read->done, std::unexpected(*lane->closed));
     return;
   }
   Line(*lane, {.kind = Operation::Kind::kRead, .read = std::move(command.read)});
@@ -165,7 +180,7 @@ void LaneTable::Settle(Lane& lane, std::vector<Slot> slots, uint32_t first_row, 
     // The pages are given back first: a caller that is told of the end finds them free.
     auto done = std::move(pass.forward.done);
     Erase(lane);
-    if (done && last) done(std::move(slots));
+    if (last) Tell(done, std::move(slots));
     return;
   }
   if (!last) return states_.BeginPass(lane);
@@ -191,7 +206,7 @@ void LaneTable::EndRead(Lane& lane, Result<KvContent> content) {
   const std::unique_ptr<KvRead> read = std::move(lane.read);
   states_.End(lane);
   CountEnded(lane.ticket);
-  read->done(std::move(content));
+  Tell(read->done, std::move(content));
   Wake(lane);
   RunRunnable();
 }
@@ -282,6 +297,19 @@ void LaneTable::Break(Lane& lane, const Error& error) {
   }
 }
 
+void LaneTable::BreakAll(const Error& error) {
+  std::erase(states_.ready(), nullptr);  // those that were just taken into a batch
+  std::vector<SequenceId> busy;
+  for (const auto& [id, lane] : lanes_) {
+    if (lane->pass || lane->read) busy.push_back(id);
+  }
+  // Breaking one may end others, or begin what waits behind it.
+  for (const SequenceId id : busy) {
+    Lane* const lane = FindEvenDropped(id);
+    if (lane != nullptr && (lane->pass || lane->read)) Break(*lane, error);
+  }
+}
+
 void LaneTable::EndPass(Lane& lane, Result<std::vector<Slot>> result) {
   // A row that is neither in the sequence nor computed again would be missing in silence.
   if (lane.pass->holds_last && !result && !lane.broken) states_.Break(lane, result.error());
@@ -290,7 +318,7 @@ void LaneTable::EndPass(Lane& lane, Result<std::vector<Slot>> result) {
   states_.End(lane);
   CountEnded(lane.ticket);
   --passes_;
-  if (pass->forward.done) pass->forward.done(std::move(result));
+  Tell(pass->forward.done, std::move(result));
   Destroy(std::move(pass));
 }
 
@@ -340,7 +368,7 @@ void LaneTable::Advance(Lane& lane) {
         break;
       case Operation::Kind::kRead:
         if (lane.broken) {
-          operation.read->done(std::unexpected(*lane.broken));
+          Tell(operation.read->done, std::unexpected(*lane.broken));
           break;
         }
         lane.read = std::move(operation.read);

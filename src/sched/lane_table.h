@@ -61,6 +61,9 @@ class LaneTable {
   // The lane's pass or read failed, in a batch or waiting for one.
   void Break(Lane& lane, const Error& error);
 
+  // Every pass and read that has begun fails, whatever state it is in.
+  void BreakAll(const Error& error);
+
   template <class Fn>
   void ForEach(Fn&& fn) {
     for (auto& [id, lane] : lanes_) fn(*lane);

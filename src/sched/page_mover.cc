@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "backend/contain.h"
+
 namespace pie {
 namespace {
 
@@ -49,7 +51,9 @@ bool PageMover::Restore(Lane& lane) {
   for (uint32_t page = done / page_tokens; page * page_tokens < done + count; ++page) {
     Result<std::span<const std::byte>> content = lane.parked->stored->Page(page);
     Status written =
-        content ? backend_.WritePage(table[page], *content) : std::unexpected(content.error());
+        content ? Contain(info_.name, [&] { return backend_.WritePage(table[page], *content); })
+                : std::unexpected(content.error());
+    if (written) written = lane.parked->stored->CheckWhole();
     if (!written) {
       lanes_.Break(lane, written.error());
       return true;
@@ -72,7 +76,7 @@ std::shared_ptr<const StoredKv> PageMover::SwapOut(const Lane& lane) {
   std::vector<std::byte> content(pages * info_.page_bytes);
   for (uint32_t i = 0; i < pages; ++i) {
     const auto room = std::span(content).subspan(i * info_.page_bytes, info_.page_bytes);
-    if (!backend_.ReadPage(table[i], room)) return nullptr;
+    if (!Contain(info_.name, [&] { return backend_.ReadPage(table[i], room); })) return nullptr;
   }
   Smooth(costs_.page_ns, static_cast<double>(clock_.NowNs() - start_ns) / pages);
   pages_swapped_ += pages;
@@ -100,7 +104,8 @@ Result<KvContent> PageMover::ReadPages(const Lane& lane, const KvRead& read) {
       const std::span<const std::byte> stored = PIE_TRY(lane.parked->stored->Page(page));
       std::memcpy(room.data(), stored.data(), room.size());
     } else {
-      PIE_RETURN_IF_ERROR(backend_.ReadPage(lane.kv.pages()[page], room));
+      PIE_RETURN_IF_ERROR(
+          Contain(info_.name, [&] { return backend_.ReadPage(lane.kv.pages()[page], room); }));
     }
   }
   return content;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <tuple>
 #include <utility>
 
+#include "backend/contain.h"
 #include "base/limits.h"
 #include "base/random.h"
 #include "sched/auction.h"
@@ -69,10 +71,30 @@ StepLoop::StepLoop(Backend& backend, const SchedulerOptions& options, CommandQue
 
 void StepLoop::Run() {
   while (!queue_.closed()) {
-    if (const std::optional<Pause> pause = RunOnce()) Wait(*pause);
+    try {
+      if (const std::optional<Pause> pause = RunOnce()) Wait(*pause);
+    } catch (const std::exception& error) {
+      BreakAll({Code::kInternal, fmt::format("the scheduler failed: {}", error.what())});
+    }
   }
   while (flights_.any_in_flight()) FinishOldest();
   if (meanwhile_) meanwhile_->End();
+}
+
+// Something was thrown in the middle of a round, such as for want of memory. What the round was
+// about is unknown, so everything that runs or waits to run fails. Sequences that wait for nothing,
+// and those that are made from now on, work.
+void StepLoop::BreakAll(const Error& error) {
+  fmt::print(stderr, "pie: {}\n", error.text);
+  for (; flights_.any_in_flight(); flights_.RemoveOldest()) {
+    const Flight& flight = flights_.oldest();
+    if (flight.ticket) {
+      std::ignore = Contain(info_.name, [&] { return backend_.Wait(*flight.ticket); });
+    }
+  }
+  flights_.next().Clear();
+  lanes_.BreakAll(error);
+  Publish();
 }
 
 std::optional<StepLoop::Pause> StepLoop::RunOnce() {
@@ -156,7 +178,7 @@ void StepLoop::Submit() {
   for (const Flight::Member& member : flight.members) {
     if (member.lane->phase == Phase::kBoarded) states_.Launch(*member.lane);
   }
-  flight.ticket = backend_.Submit(flight.batch);
+  flight.ticket = Contain(info_.name, [&] { return backend_.Submit(flight.batch); });
   flights_.Launch();
   DrainCommands();
   Assemble();
@@ -164,8 +186,12 @@ void StepLoop::Submit() {
 
 void StepLoop::FinishOldest() {
   Flight& flight = flights_.oldest();
-  Result<BatchOutput> output = flight.ticket ? backend_.Wait(*flight.ticket)
-                                             : std::unexpected(std::move(flight.ticket.error()));
+  Result<BatchOutput> output = std::unexpected(Error{});
+  if (flight.ticket) {
+    output = Contain(info_.name, [&] { return backend_.Wait(*flight.ticket); });
+  } else {
+    output = std::unexpected(std::move(flight.ticket.error()));
+  }
   ++steps_;
   tokens_ += flight.batch.tokens.size();
   const int64_t end_ns = clock_.NowNs();

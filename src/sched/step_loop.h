@@ -52,6 +52,7 @@ class StepLoop {
   std::shared_ptr<const View> view() const { return viewer_.latest(); }  // any thread
 
  private:
+  void BreakAll(const Error& error);
   void DrainCommands();
   void Apply(command::OpenAccount&& command);
   void Apply(command::CloseAccount&& command);

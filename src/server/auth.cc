@@ -3,6 +3,12 @@
 #include <openssl/crypto.h>
 #include <sys/stat.h>
 
+#include <cstring>
+#include <iterator>
+#include <set>
+
+#include "host/hash.h"
+
 namespace pie::server {
 namespace {
 
@@ -24,7 +30,8 @@ Auth::Auth(bool enabled, std::string users_path, std::string tokens_path)
       token_(Base64Encode(RandomBytes(kTokenBytes))) {}
 
 std::string Auth::NewChallenge() const {
-  return Base64Encode(RandomBytes(kChallengeBytes));
+  if (binding_.empty()) return Base64Encode(RandomBytes(kChallengeBytes));
+  return Base64Encode(std::string(kBinds) + RandomBytes(kChallengeBytes - kBinds.size()));
 }
 
 Result<const UserTable*> Auth::Current() {
@@ -44,13 +51,38 @@ Status Auth::Verify(std::string_view user, std::string_view challenge, std::stri
   if (!bytes || !signed_bytes) return refused;
   std::lock_guard lock(mutex_);
   const UserTable* users = PIE_TRY(Current());
-  auto found = users->find(user);
-  if (found == users->end()) return refused;
-  for (const UserKey& key : found->second) {
-    // Clients sign the decoded challenge, or its base64 text.
-    if (key.key.Verify(*signed_bytes, *bytes) || key.key.Verify(challenge, *bytes)) return {};
+  bool exists = false;
+  const std::vector<UserKey>* keys = KeysToTry(*users, user, &exists);
+  if (keys == nullptr) return refused;
+  for (const UserKey& key : *keys) {
+    // Clients sign the decoded challenge, bound to the certificate or not, or its base64 text.
+    const bool right = key.key.Verify(*signed_bytes, *bytes) || key.key.Verify(challenge, *bytes) ||
+                       (!binding_.empty() && key.key.Verify(*signed_bytes + binding_, *bytes));
+    if (right && exists) return {};
   }
   return refused;
+}
+
+const std::vector<UserKey>* Auth::KeysToTry(const UserTable& users, std::string_view user,
+                                            bool* exists) const {
+  const auto found = users.find(user);
+  *exists = found != users.end();
+  if (*exists) return &found->second;
+  if (users.empty()) return nullptr;
+  // The token is a secret, so nobody can tell whose keys stand in for a name.
+  const auto hash = host::Blake3(token_ + std::string(user));
+  size_t number = 0;
+  std::memcpy(&number, hash.data(), sizeof(number));
+  return &std::next(users.begin(), static_cast<std::ptrdiff_t>(number % users.size()))->second;
+}
+
+Result<size_t> Auth::CountUsers() const {
+  std::set<std::string> names;
+  for (const auto& [name, keys] : PIE_TRY(users_.Read())) names.insert(name);
+  if (!tokens_.path().empty()) {
+    for (const auto& [hash, token] : PIE_TRY(tokens_.Read())) names.insert(token.user);
+  }
+  return names.size();
 }
 
 std::optional<std::string> Auth::UserOf(std::string_view key) {

@@ -130,15 +130,14 @@ void Connection::Defer(uint32_t corr_id, Job job, Then then) {
   if (!then) {
     then = [this, corr_id](const Result<std::string>& result) { Respond(corr_id, result); };
   }
-  auto run = [self = shared_from_this(), job = std::move(job), then = std::move(then)] {
-    auto result = job();
+  auto done = [self = shared_from_this(), then = std::move(then)](Result<std::string> result) {
     self->service_.post([self, then, result = std::move(result)] {
       --self->jobs_;
       then(result);
       if (self->wire_ != nullptr) self->wire_->Ready();
     });
   };
-  if (!service_.work.Push(username_, std::move(run))) {
+  if (!service_.Run(username_, std::move(job), std::move(done))) {
     return Respond(corr_id, false,
                    "too many installations and first launches are waiting; try again later");
   }
@@ -184,7 +183,7 @@ void Connection::Handle(const AuthProve& message) {
   const std::string challenge = std::exchange(challenge_, "");
   state_ = State::kUnknown;
   if (Status good = service_.auth.Verify(username_, challenge, message.signature); !good) {
-    service_.log.Info("authentication failed", {{"user", username_}, {"peer", peer_}});
+    service_.log.Limited("authentication failed", {{"user", username_}, {"peer", peer_}});
     return Respond(message.corr_id, false, good.error().text);
   }
   Become(username_);
@@ -195,7 +194,7 @@ void Connection::Handle(const AuthByToken& message) {
   if (known()) return Respond(message.corr_id, false, "this connection is already authenticated");
   const auto user = service_.auth.UserOfToken(message.token);
   if (!user) {
-    service_.log.Info("authentication failed", {{"token", true}, {"peer", peer_}});
+    service_.log.Limited("authentication failed", {{"token", true}, {"peer", peer_}});
     return Respond(message.corr_id, false, "authentication failed: wrong token");
   }
   Become(*user);
@@ -211,7 +210,8 @@ void Connection::Handle(const CheckProgram& message) {
                             : fmt::format("{}@{}", message.name, message.version);
   Defer(message.corr_id,
         [this, program = std::move(program), wasm = text(message.wasm_hash),
-         manifest = text(message.manifest_hash)]() -> Result<std::string> {
+         manifest =
+             text(message.manifest_hash)](host::Compiling) -> Result<std::optional<std::string>> {
           auto found = service_.programs.registry().Find(program);
           if (!found) {
             if (found.error().code == Code::kNotFound) return "false";
@@ -236,12 +236,14 @@ void Connection::Handle(const AddProgram& message) {
   Defer(message.corr_id,
         [this, upload, hash = std::string(message.chunk.hash),
          manifest = std::string(message.manifest), overwrite = message.force_overwrite,
-         user = username_]() -> Result<std::string> {
+         user = username_](host::Compiling compiling) -> Result<std::optional<std::string>> {
           const std::string* component = &upload->bytes;
           PIE_RETURN_IF_ERROR(CheckHash(*component, hash));
           const bool admin = user == Auth::kInternalUser;
-          PIE_RETURN_IF_ERROR(
-              service_.programs.Install(manifest, *component, user, overwrite, admin));
+          if (!PIE_TRY(service_.programs.Install(manifest, *component, user, overwrite, admin,
+                                                 compiling))) {
+            return std::nullopt;
+          }
           service_.log.Info("program installed", {{"user", user}, {"bytes", component->size()}});
           return "Program installed";
         });
@@ -262,7 +264,9 @@ void Connection::Handle(const LaunchProcess& message) {
   if (!held) return Respond(message.corr_id, false, held.error().text);
   Defer(
       message.corr_id,
-      [this, program = std::string(message.inferlet)] { return service_.programs.Load(program); },
+      [this, program = std::string(message.inferlet)](host::Compiling compiling) {
+        return service_.programs.Load(program, compiling);
+      },
       [this, corr_id = message.corr_id, input = std::string(message.input), options,
        held = std::make_shared<host::Charge>(*std::move(held)),
        budget = message.token_budget](const Result<std::string>& program) {
@@ -299,9 +303,10 @@ void Connection::Handle(const LaunchDaemon& message) {
   }
   Defer(
       message.corr_id,
-      [this, program = std::string(message.inferlet)]() -> Result<std::string> {
-        const std::string id = PIE_TRY(service_.programs.Load(program));
-        PIE_RETURN_IF_ERROR(service_.engine.CheckServes(id));
+      [this, program = std::string(message.inferlet)](
+          host::Compiling compiling) -> Result<std::optional<std::string>> {
+        auto id = PIE_TRY(service_.programs.Load(program, compiling));
+        if (id) PIE_RETURN_IF_ERROR(service_.engine.CheckServes(*id));
         return id;
       },
       [this, corr_id = message.corr_id, port = static_cast<uint16_t>(message.port),
@@ -328,6 +333,11 @@ void Connection::Handle(const AttachProcess& message) {
 
 void Connection::Handle(const TerminateProcess& message) {
   if (service_.daemons != nullptr && service_.daemons->Close(message.process_id, username_)) {
+    return Respond(message.corr_id, true, "Terminated");
+  }
+  for (const auto& process : service_.engine.DetachedOf(username_)) {
+    if (process->id() != message.process_id) continue;
+    process->Cancel();
     return Respond(message.corr_id, true, "Terminated");
   }
   auto session = service_.sessions.Find(message.process_id, username_);
@@ -360,20 +370,55 @@ void Connection::Handle(const SignalProcess& message) {
 void Connection::Handle(const TransferFile& message) {
   const std::string key = fmt::format("file {} {}", message.process_id, message.chunk.hash);
   if (uploads_.Ignored(key, message.chunk)) return;
-  bool whole_came = false;
+  bool came = false;
   const Status status = [&]() -> Status {
     auto session = PIE_TRY(service_.sessions.Find(message.process_id, username_));
     const size_t most = service_.engine.limits().max_message_bytes;
     auto whole = PIE_TRY(uploads_.Add(key, message.chunk, most));
     if (!whole) return {};
-    whole_came = true;
-    PIE_RETURN_IF_ERROR(CheckHash(whole->bytes, message.chunk.hash));
-    auto process = session->process();
+    files_.push_back({.session = std::move(session),
+                      .whole = std::make_shared<Uploads::Whole>(*std::move(whole)),
+                      .hash = std::string(message.chunk.hash),
+                      .process_id = std::string(message.process_id),
+                      .corr_id = message.corr_id});
+    ++jobs_;
+    came = true;
+    return {};
+  }();
+  if (!status) return Tell(message.corr_id, message.process_id, status);
+  if (came && files_.size() == 1) DeliverFirst();
+}
+
+// Files are delivered in the order in which they came. Hashing a large one takes a while, so a work
+// thread does that.
+void Connection::DeliverFirst() {
+  const File& file = files_.front();
+  auto check = [whole = file.whole,
+                hash = file.hash](host::Compiling) -> Result<std::optional<std::string>> {
+    PIE_RETURN_IF_ERROR(CheckHash(whole->bytes, hash));
+    return "";
+  };
+  auto deliver = [self = shared_from_this()](Result<std::string> checked) {
+    self->service_.post([self, checked = std::move(checked)] { self->Deliver(checked); });
+  };
+  if (!service_.Run(username_, std::move(check), std::move(deliver))) {
+    Deliver(Fail(Code::kExhausted, "too many jobs wait already; send the file again later"));
+  }
+}
+
+void Connection::Deliver(const Result<std::string>& checked) {
+  const File file = std::move(files_.front());
+  files_.pop_front();
+  --jobs_;
+  Tell(file.corr_id, file.process_id, [&]() -> Status {
+    if (!checked) return std::unexpected(checked.error());
+    auto process = file.session->process();
     if (!process)
       return Fail(Code::kCancelled, "the file was not delivered: the process has ended");
-    return process->SendFile(std::move(whole->bytes));
-  }();
-  if (!status || whole_came) Tell(message.corr_id, message.process_id, status);
+    return process->SendFile(std::move(file.whole->bytes));
+  }());
+  if (!files_.empty()) DeliverFirst();
+  if (wire_ != nullptr) wire_->Ready();
 }
 
 void Connection::Handle(const ListProcesses& message) {
@@ -393,6 +438,12 @@ void Connection::Handle(const ListProcesses& message) {
                       {"port", daemon.port}});
     }
   }
+  for (const auto& process : service_.engine.DetachedOf(username_)) {
+    list.push_back({{"process_id", process->id()},
+                    {"inferlet", process->options().program},
+                    {"username", username_},
+                    {"attached", false}});
+  }
   Respond(message.corr_id, true, list.dump());
 }
 
@@ -407,9 +458,11 @@ void Connection::Handle(const Query& message) {
     return Respond(message.corr_id, true, ModelStatus(service_.engine).dump());
   }
   if (message.subject == "program") {
-    return Defer(message.corr_id, [this, program = std::string(message.record)] {
-      return DescribeProgram(service_, program);
-    });
+    return Defer(message.corr_id,
+                 [this, program = std::string(message.record)](
+                     host::Compiling) -> Result<std::optional<std::string>> {
+                   return DescribeProgram(service_, program);
+                 });
   }
   if (message.subject == "watch") {
     return Respond(message.corr_id, watching_.Answer(service_, username_, message.record));
@@ -419,7 +472,8 @@ void Connection::Handle(const Query& message) {
   }
   if (message.subject == "library") {
     return Defer(message.corr_id,
-                 [this, user = username_, servers = McpServersOf(service_, username_)] {
+                 [this, user = username_, servers = McpServersOf(service_, username_)](
+                     host::Compiling) -> Result<std::optional<std::string>> {
                    return DescribeLibrary(service_, user, servers);
                  });
   }

@@ -86,9 +86,19 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
               const Session::Options& options, std::optional<uint64_t> token_budget);
   // Runs `job` on the work queue and responds with its result, or passes the result to `then` on
   // the IO thread.
-  using Job = std::function<Result<std::string>()>;
+  using Job = Service::Job;
   using Then = std::function<void(Result<std::string>)>;
   void Defer(uint32_t corr_id, Job job, Then then = {});
+
+  // A file for a process, all of which has come.
+  struct File {
+    std::shared_ptr<Session> session;
+    std::shared_ptr<Uploads::Whole> whole;
+    std::string hash, process_id;
+    std::optional<uint32_t> corr_id;
+  };
+  void DeliverFirst();
+  void Deliver(const Result<std::string>& checked);
 
   Service& service_;
   Wire* wire_;
@@ -97,6 +107,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   std::string username_;
   std::string challenge_;
   Uploads uploads_;
+  std::deque<File> files_;  // the first one is being hashed
   const std::shared_ptr<McpRelay> relay_;
   Watching watching_;
   size_t jobs_ = 0;

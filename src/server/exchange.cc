@@ -31,11 +31,13 @@ Exchange::~Exchange() {
 
 void Exchange::Begin() {
   if (auto program = service_.programs.Loaded(call_.program)) return Launch(*program);
-  auto load = [self = shared_from_this()] {
-    auto program = self->service_.programs.Load(self->call_.program);
+  auto load = [self = shared_from_this()](host::Compiling compiling) {
+    return self->service_.programs.Load(self->call_.program, compiling);
+  };
+  auto launch = [self = shared_from_this()](Result<std::string> program) {
     self->service_.post([self, program = std::move(program)] { self->Launch(program); });
   };
-  if (!service_.work.Push(call_.username, std::move(load))) {
+  if (!service_.Run(call_.username, std::move(load), std::move(launch))) {
     Respond(503, "too many installations and first launches are waiting; try again later");
   }
 }

@@ -23,6 +23,28 @@ std::string Dump(const nlohmann::json& value) {
 
 }  // namespace
 
+void Log::Limited(std::string_view event, nlohmann::json fields) {
+  constexpr size_t kMost = 20;
+  constexpr auto kWindow = std::chrono::minutes(1);
+  {
+    std::lock_guard lock(mutex_);
+    auto found = windows_.find(event);
+    if (found == windows_.end()) found = windows_.emplace(std::string(event), Window{}).first;
+    Window& window = found->second;
+    const auto now = std::chrono::steady_clock::now();
+    if (window.written == 0 || now - window.begin >= kWindow) {
+      if (window.left_out > 0) fields["left_out_before"] = window.left_out;
+      window = {.begin = now};
+    }
+    if (window.written >= kMost) {
+      ++window.left_out;
+      return;
+    }
+    ++window.written;
+  }
+  Info(event, fields);
+}
+
 void Log::Write(Level level, std::string_view event, const nlohmann::json& fields) {
   if (!Shows(level)) return;
   std::string line;

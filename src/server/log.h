@@ -2,7 +2,9 @@
 // never interleaved.
 #pragma once
 
+#include <chrono>
 #include <cstdio>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -26,13 +28,22 @@ class Log {
   void Info(std::string_view event, const nlohmann::json& fields = {}) {
     if (Shows(Level::kInfo)) Write(Level::kInfo, event, fields);
   }
+  // For events that strangers can cause. Of each kind, few are written within a minute; the next
+  // one after that says how many were left out.
+  void Limited(std::string_view event, nlohmann::json fields = nlohmann::json::object());
   void Debug(std::string_view event, const nlohmann::json& fields = {}) {
     if (Shows(Level::kDebug)) Write(Level::kDebug, event, fields);
   }
 
  private:
+  struct Window {
+    std::chrono::steady_clock::time_point begin;
+    size_t written = 0;
+    size_t left_out = 0;
+  };
   const Options options_;
   std::mutex mutex_;
+  std::map<std::string, Window, std::less<>> windows_;  // by event
 };
 
 }  // namespace pie::server

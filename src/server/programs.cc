@@ -22,17 +22,26 @@ std::optional<std::string> Programs::Loaded(std::string_view program) {
   return found->second.id;
 }
 
-Result<std::string> Programs::Load(std::string_view program) {
+Result<std::optional<std::string>> Programs::Load(std::string_view program, Compiling compiling) {
   InstalledProgram found = PIE_TRY(registry_.Find(program));
   if (!IsLoaded(found)) {
-    const auto lock_of = LockOf(found.name);
-    std::lock_guard loading(*lock_of);
-    found = PIE_TRY(registry_.Find(program));  // it may have been replaced while this thread waited
+    const auto lock_of = LockOf(found.wasm_hash);
+    std::unique_lock loading(*lock_of, std::defer_lock);
+    if (compiling == Compiling::kAllowed) {
+      loading.lock();
+      found = PIE_TRY(registry_.Find(program));  // it may have been replaced meanwhile
+    }
     if (!IsLoaded(found)) {
       const auto manifest = PIE_TRY(host::ParseManifest(found.manifest, found.id()));
       const std::string component = PIE_TRY(registry_.ReadComponent(found));
-      PIE_RETURN_IF_ERROR(engine_.AddProgram(manifest, component, {}));
-      NoteLoaded(found.id(), found.wasm_hash);
+      auto code = PIE_TRY(engine_.Compile(component, found.owner, compiling));
+      if (!code) return std::nullopt;
+      std::lock_guard installing(installing_);
+      // An installation that has replaced it meanwhile has loaded its own code.
+      if (PIE_TRY(registry_.Find(found.id())).wasm_hash == found.wasm_hash) {
+        engine_.KeepProgram(manifest, std::move(code));
+        NoteLoaded(found.id(), found.wasm_hash);
+      }
     }
   }
   std::lock_guard lock(mutex_);
@@ -41,11 +50,11 @@ Result<std::string> Programs::Load(std::string_view program) {
   return found.id();
 }
 
-std::shared_ptr<std::mutex> Programs::LockOf(const std::string& name) {
+std::shared_ptr<std::mutex> Programs::LockOf(const std::string& hash) {
   std::lock_guard lock(mutex_);
   std::erase_if(locks_, [](const auto& entry) { return entry.second.expired(); });
-  auto found = locks_[name].lock();
-  if (!found) locks_[name] = found = std::make_shared<std::mutex>();
+  auto found = locks_[hash].lock();
+  if (!found) locks_[hash] = found = std::make_shared<std::mutex>();
   return found;
 }
 
@@ -74,21 +83,24 @@ void Programs::NoteLoaded(const std::string& id, const std::string& hash) {
   engine_.RemoveProgram(leaves);
 }
 
-Status Programs::Install(std::string_view manifest_text, std::string_view component,
-                         std::string_view user, bool overwrite, bool admin) {
+Result<bool> Programs::Install(std::string_view manifest_text, std::string_view component,
+                               std::string_view user, bool overwrite, bool admin,
+                               Compiling compiling) {
   const auto manifest = PIE_TRY(host::ParseManifest(manifest_text, "Pie.toml"));
-  const auto lock_of = LockOf(manifest.name);
-  std::lock_guard loading(*lock_of);
   const std::string hash = host::Blake3Hex(component);
   PIE_RETURN_IF_ERROR(registry_.CheckOverwrite(manifest, hash, user, overwrite, admin));
   PIE_RETURN_IF_ERROR(registry_.CheckQuota(user, component.size(), admin));
-  PIE_RETURN_IF_ERROR(engine_.AddProgram(manifest, component, {}));
-  const Status kept = registry_.Add(manifest_text, component, user, overwrite, admin);
-  if (kept) NoteLoaded(manifest.id(), hash);
+  auto code = PIE_TRY(engine_.Compile(component, user, compiling));
+  if (!code) return false;
+  // Nobody waits here for a compiler: a program is compiled before it is known by its name.
+  std::lock_guard installing(installing_);
+  PIE_RETURN_IF_ERROR(registry_.CheckQuota(user, component.size(), admin));
+  PIE_RETURN_IF_ERROR(registry_.Add(manifest_text, component, user, overwrite, admin));
+  engine_.KeepProgram(manifest, std::move(code));
+  NoteLoaded(manifest.id(), hash);
   std::lock_guard lock(mutex_);
   known_.clear();
-  if (!kept) loaded_.erase(manifest.id());  // the version on disk is loaded again on its next use
-  return kept;
+  return true;
 }
 
 }  // namespace pie::server

@@ -1,6 +1,7 @@
 // Programs: loads programs of the registry into the engine on first use. Thread-safe. Load and
-// Install read files and may compile for seconds, so neither the IO thread nor a thread that runs
-// guests may call them; either may call Loaded.
+// Install read files, so neither the IO thread nor a thread that runs guests may call them; either
+// may call Loaded. Where compiling is allowed they take up to minutes: only threads of the engine's
+// `compile_work` may do that. Service::Run calls them first without, then with a compiler.
 #pragma once
 
 #include <chrono>
@@ -23,19 +24,22 @@ class Programs {
   // Returns the id of `name` or `name@version` if it was looked up within the last second. Older
   // lookups do not count, because other processes write to the registry too.
   std::optional<std::string> Loaded(std::string_view program);
-  // Looks the program up and loads it if needed. Returns its id. A program that is loaded does not
-  // wait for the compilation of another one.
-  Result<std::string> Load(std::string_view program);
-  // Compiles the component, which also validates it, then stores it in the registry.
-  Status Install(std::string_view manifest, std::string_view component, std::string_view user,
-                 bool overwrite, bool admin);
+  using Compiling = host::Compiling;
+  // Looks the program up and loads it if needed. Returns its id, or nothing if it would have to
+  // compile and may not.
+  Result<std::optional<std::string>> Load(std::string_view program, Compiling compiling);
+  // Compiles the component, which also validates it, then stores it in the registry. False if it
+  // would have to compile and may not.
+  Result<bool> Install(std::string_view manifest, std::string_view component, std::string_view user,
+                       bool overwrite, bool admin, Compiling compiling);
   Registry& registry() { return registry_; }
 
  private:
   bool IsLoaded(const InstalledProgram& program);  // and notes that it is used
   void NoteLoaded(const std::string& id, const std::string& hash);
-  // The thread that compiles a program holds its lock. Other programs are not affected.
-  std::shared_ptr<std::mutex> LockOf(const std::string& name);
+  // The thread that compiles a component for a launch holds its lock, so that the component is
+  // compiled once.
+  std::shared_ptr<std::mutex> LockOf(const std::string& hash);
 
   using Time = std::chrono::steady_clock::time_point;
   struct Known {
@@ -44,13 +48,14 @@ class Programs {
   };
   host::Engine& engine_;
   Registry& registry_;
+  std::mutex installing_;  // held from the last check to the end of an installation
   std::mutex mutex_;
   struct Code {
     std::string hash;
     Time used;
   };
   std::map<std::string, Code, std::less<>> loaded_;                      // by name@version
-  std::map<std::string, std::weak_ptr<std::mutex>, std::less<>> locks_;  // by name
+  std::map<std::string, std::weak_ptr<std::mutex>, std::less<>> locks_;  // by hash of component
   std::map<std::string, Known, std::less<>> known_;
 };
 

@@ -131,13 +131,13 @@ void Server::Impl::Accept() {
         if (!cancelled) Accept();
       });
     }
+    Accept();  // first: what follows may throw
     if (service.connections >= service.limits.max_connections) {
       ++service.refused;
     } else {
       MakeSocket(std::move(socket), options.tls_cert.empty() ? nullptr : &tls, service, sockets)
           ->Start();
     }
-    Accept();
   });
 }
 
@@ -145,6 +145,7 @@ void Server::Impl::SweepLater() {
   sweep.expires_after(kSweepEvery);
   sweep.async_wait([this](ErrorCode error) {
     if (error) return;
+    SweepLater();  // first: what follows may throw
     const auto late =
         std::chrono::steady_clock::now() - std::chrono::seconds(service.limits.auth_timeout_secs);
     std::vector<Socket*> unknown;
@@ -158,7 +159,6 @@ void Server::Impl::SweepLater() {
       if (relay) relay->Expire(std::chrono::steady_clock::now());
       return relay == nullptr;
     });
-    SweepLater();
   });
 }
 
@@ -213,7 +213,7 @@ Result<std::unique_ptr<Server>> Server::Start(ServerOptions options, host::Engin
 Server::~Server() {
   impl_->io.stop();
   Wait();
-  impl_->service.work.Stop();
+  impl_->service.Stop();
   // Processes use sessions and connections until they have ended.
   for (Socket* socket : std::vector<Socket*>(impl_->sockets.begin(), impl_->sockets.end())) {
     socket->CloseAtOnce();  // cancels the inferlets that answer HTTP requests

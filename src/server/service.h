@@ -41,14 +41,28 @@ struct Service {
         kept_programs(std::make_shared<Programs>(the_engine, registry)),
         programs(*kept_programs),
         sessions(the_engine, limits, max_processes),
-        uploads(limits.max_uploads_bytes, engine.limits().user_share_percent),
+        uploads(limits.max_uploads_bytes, engine.users().share()),
         work("pie-work", kWorkThreads, limits.max_queued_jobs) {
     // Guests may launch programs that are only on disk. The resolver holds a reference to the
     // programs, because guests may outlive the service for a moment.
-    engine.SetResolver([kept = kept_programs](std::string_view program) {
+    engine.SetResolver([kept = kept_programs](std::string_view program, host::Compiling compiling) {
       auto loaded = kept->Loaded(program);
-      return loaded ? Result<std::string>(*std::move(loaded)) : kept->Load(program);
+      return loaded ? Result<std::optional<std::string>>(std::move(loaded))
+                    : kept->Load(program, compiling);
     });
+  }
+  ~Service() { Stop(); }
+
+  // Runs a job of a user on a work thread. If it returns nothing, it needs a compiler, and is run
+  // again on a compiler's thread, so that lookups and launches do not wait for compilers. `done`
+  // gets the result, on either thread. False if too many jobs wait.
+  using Job = std::function<Result<std::optional<std::string>>(host::Compiling)>;
+  using Done = std::function<void(Result<std::string>)>;
+  bool Run(std::string_view user, Job job, Done done);
+  // Waits for the jobs that run, and kills compilers.
+  void Stop() {
+    engine.StopCompiling();
+    work.Stop();
   }
 
   host::Engine& engine;

@@ -287,7 +287,7 @@ TEST_F(SessionTest, AllSessionsShareABudget) {
 }
 
 TEST_F(SessionTest, OneUserDoesNotMakeAnotherLoseEvents) {
-  host::SharedBudget shared(100'000, 80);
+  host::SharedBudget shared(100'000, {.share_percent = 80});
   budget = shared.Of("mallory");
   auto greedy = Make();
   for (int i = 0; i < 1'000; ++i) greedy->OnMessage(std::string(1'000, 'a'));

@@ -10,7 +10,7 @@ Sessions::Sessions(host::Engine& engine, const Limits& limits, size_t max_proces
     : engine_(engine),
       limits_(limits),
       max_processes_(max_processes),
-      buffered_(limits.max_buffered_bytes, engine.limits().user_share_percent),
+      buffered_(limits.max_buffered_bytes, engine.users().share()),
       running_(std::make_shared<std::atomic<size_t>>(0)) {}
 
 Result<std::shared_ptr<Session>> Sessions::Launch(const std::string& program,
@@ -83,7 +83,7 @@ void Sessions::Sweep() {
     size_t& own = kept_of[session->options().username];
     if (at >= oldest && kept < limits_.max_ended_sessions &&
         host::InShare(own + 1, limits_.max_ended_sessions - kept,
-                      engine_.limits().user_share_percent)) {
+                      engine_.users().share().share())) {
       ++kept;
       ++own;
     } else {

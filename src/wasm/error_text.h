@@ -15,6 +15,7 @@ class ErrorText {
   ErrorText(const ErrorText&) = delete;
   ErrorText& operator=(const ErrorText&) = delete;
   pie_bridge::Out* get() { return out_; }
+  bool empty() const { return View(pie_bridge::pie_out_read(out_)).empty(); }
   std::string text() const {
     std::string text(View(pie_bridge::pie_out_read(out_)));
     return text.empty() ? "the bridge failed (a bug in Pie)" : text;

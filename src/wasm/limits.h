@@ -22,4 +22,10 @@ struct HttpLimits {
   uint64_t timeout_ms = 120'000;              // from the start to the last byte of the response
 };
 
+// What one compilation of a component may use.
+struct CompileLimits {
+  uint32_t cpu_secs = 300;             // of all its threads; four times as long by the clock
+  uint64_t memory_bytes = 2ull << 30;  // and of the code that it makes
+};
+
 }  // namespace pie::wasm

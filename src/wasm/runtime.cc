@@ -1,5 +1,7 @@
 #include "wasm/runtime.h"
 
+#include <charconv>
+
 #include "wasm/error_text.h"
 #include "wasm/guest_call.h"
 #include "wasm/text.h"
@@ -78,6 +80,9 @@ Result<std::unique_ptr<Runtime>> Runtime::Start(const RuntimeOptions& options) {
                  .max_output_bytes = limits.max_output_bytes},
       .quick_only = options.quick_only,
       .cache_dir = ToStr(options.cache_dir),
+      .compiler = ToStr(options.compiler),
+      .compile_limits = {.cpu_secs = options.compile_limits.cpu_secs,
+                         .memory_bytes = options.compile_limits.memory_bytes},
       .callbacks = {.on_output = OnOutput,
                     .room = Room,
                     .grow = Grow,
@@ -103,7 +108,11 @@ Runtime::~Runtime() {
   pie_bridge::pie_runtime_free(raw_);
 }
 
-Result<std::shared_ptr<Program>> Runtime::Load(std::string_view component,
+void Runtime::StopCompilers() {
+  pie_bridge::pie_runtime_stop_compilers(raw_);
+}
+
+Result<std::shared_ptr<Program>> Runtime::Load(std::string_view component, bool may_compile,
                                                const std::function<void()>& on_compile) {
   auto on_phase = [](void* data, pie_bridge::LoadPhase phase) {
     const auto& report = *static_cast<const std::function<void()>*>(data);
@@ -111,8 +120,9 @@ Result<std::shared_ptr<Program>> Runtime::Load(std::string_view component,
   };
   ErrorText error;
   const auto* raw =
-      pie_bridge::pie_program_load(raw_, ToStr(component), on_phase,
+      pie_bridge::pie_program_load(raw_, ToStr(component), may_compile, on_phase,
                                    const_cast<std::function<void()>*>(&on_compile), error.get());
+  if (raw == nullptr && !may_compile && error.empty()) return nullptr;
   if (raw == nullptr) return Fail(Code::kInvalid, "{}", error.text());
   return std::shared_ptr<Program>(new Program(raw));
 }
@@ -167,8 +177,28 @@ bool Program::serves() const {
   return pie_bridge::pie_program_serves(raw_);
 }
 
-bool Program::optimising() const {
-  return pie_bridge::pie_program_optimising(raw_);
+bool Program::wants_optimising() const {
+  return pie_bridge::pie_program_wants_optimising(raw_);
+}
+
+bool Program::Optimise(std::string_view component) {
+  return pie_bridge::pie_program_optimise(raw_, ToStr(component));
+}
+
+int CompileMain(const std::vector<std::string>& arguments) {
+  constexpr int kFailed = 2;
+  if (arguments.size() != 4) return kFailed;
+  pie_bridge::CompileLimits limits{};
+  uint32_t parent = 0;
+  auto read = [](const std::string& text, auto* number) {
+    const char* end = text.data() + text.size();
+    return std::from_chars(text.data(), end, *number).ptr == end;
+  };
+  if (!read(arguments[1], &limits.cpu_secs) || !read(arguments[2], &limits.memory_bytes) ||
+      !read(arguments[3], &parent)) {
+    return kFailed;
+  }
+  return pie_bridge::pie_compile_main(arguments[0] == "quick", limits, parent);
 }
 
 Instance::~Instance() {

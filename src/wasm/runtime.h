@@ -54,8 +54,12 @@ struct RuntimeOptions {
   Limits limits;
   bool quick_only = false;  // run only the quick compiler's code, to test it
   HttpLimits http;
-  std::vector<std::string> http_allow;          // hosts that guests may reach by HTTP
-  std::string cache_dir;                        // the folder of the code cache; empty: none
+  std::vector<std::string> http_allow;  // hosts that guests may reach by HTTP
+  std::string cache_dir;                // the folder of the code cache; empty: none
+  // The program that compiles components, which passes its command `compile-component` on to
+  // CompileMain. Empty: this process compiles them, without limits.
+  std::string compiler;
+  CompileLimits compile_limits;
   const pie_bridge::HostTable* host = nullptr;  // lives as long as the process
 };
 
@@ -70,7 +74,15 @@ class Runtime {
   // Checks the component, compiles it or finds its code in the cache, and links it. Calls
   // `on_compile` on this thread if it has to compile.
   Result<std::shared_ptr<Program>> Load(std::string_view component,
-                                        const std::function<void()>& on_compile);
+                                        const std::function<void()>& on_compile) {
+    return Load(component, true, on_compile);
+  }
+  // The same without a compiler: null if the code is not in the cache.
+  Result<std::shared_ptr<Program>> LoadCompiled(std::string_view component) {
+    return Load(component, false, {});
+  }
+  // Kills the compilers that run, whose callers get errors, and lets no other begin.
+  void StopCompilers();
 
   size_t live_instances() const;
   // For a thread that lends itself to guests. The object may outlive the runtime.
@@ -78,6 +90,8 @@ class Runtime {
 
  private:
   explicit Runtime(const pie_bridge::Runtime* raw) : raw_(raw) {}
+  Result<std::shared_ptr<Program>> Load(std::string_view component, bool may_compile,
+                                        const std::function<void()>& on_compile);
   const pie_bridge::Runtime* raw_;
 };
 
@@ -126,13 +140,21 @@ class Program {
   // Lets the program answer a request, whose body follows by Instance::PassBody.
   std::unique_ptr<Instance> Serve(Guest* guest, const HttpRequest& request, Folder scratch,
                                   Folder data = {}, uint64_t user = 0);
-  // Whether it runs on code of the quick compiler while the optimised code is being made.
-  bool optimising() const;
+  // Whether it runs on code of the quick compiler, and better code can be made.
+  bool wants_optimising() const;
+  // Compiles its component again, with the optimising compiler, and blocks meanwhile. False: it
+  // keeps the code that it has.
+  bool Optimise(std::string_view component);
 
  private:
   friend class Runtime;
   explicit Program(const pie_bridge::Program* raw) : raw_(raw) {}
   const pie_bridge::Program* raw_;
 };
+
+// What the command `compile-component` of the compiler's program does. `arguments` are what follows
+// the name of the command. Returns the exit code of the process.
+int CompileMain(const std::vector<std::string>& arguments);
+inline constexpr std::string_view kCompileCommand = "compile-component";
 
 }  // namespace pie::wasm

@@ -241,6 +241,38 @@ TEST_F(Availability, LongHostCallsHoldUpNobody) {
   });
 }
 
+TEST_F(Availability, LongInstructionsHoldUpNobody) {
+  StartEngine();
+  // The first of them may hold the step thread once; from then on they run elsewhere.
+  Beside([&] {
+    for (int i = 0; i < 2; ++i) Attack("fill_after_pass", 64 << 20);
+  });
+}
+
+TEST_F(Availability, DetachedChildrenOutliveTheirParentAndAreCounted) {
+  EngineOptions options;
+  options.limits.max_detached = 50;
+  StartEngine(std::move(options));
+  ExpectText(Attack("detach_children", 60)->Wait(), Kind::kReturned, "detached");
+  const auto detached = engine_->DetachedOf("mallory");
+  EXPECT_EQ(detached.size(), 40u) << "a share of 50";
+  EXPECT_TRUE(engine_->DetachedOf("neighbour").empty());
+  for (const auto& child : detached) attackers_.push_back(child);  // ended by TearDown
+}
+
+TEST_F(Availability, OneUserAloneMayHaveEverything) {
+  EngineOptions options;
+  options.several_users = false;
+  options.limits.max_contexts = 1'000;
+  StartEngine(std::move(options));
+  Attack("hold_contexts");
+  const auto& contexts = *engine_->users().totals().contexts;
+  while (contexts.used() < 1'000) std::this_thread::sleep_for(milliseconds(1));
+  TearDown();
+  Beside([&] { Attack("hold_contexts"); });  // from now on there is another user
+  EXPECT_LE(engine_->users().Of("mallory")->contexts.used(), 800u);
+}
+
 TEST_F(Availability, ReadingIsSpreadOverBatches) {
   StartEngine({}, {.vocab_size = 50'000});
   Beside([&] { Attack("read_everything", 2'000); });

@@ -23,6 +23,7 @@ class Hostile : public testing::Test {
         {MakeDummyModel("default"),
          std::make_unique<Scheduler>(MakeDummyBackend({.total_pages = 512}), SchedulerOptions{})});
     options.runtime.cache_dir = Env("PIE_HOSTILE_CACHE");
+    options.runtime.compiler = Env("PIE_HOSTILE_COMPILER");
     options.runtime.max_instances = 64;  // sanitizers leave little address space for instances
     options.runtime.limits = {.max_memory_bytes = 64 << 20,
                               .max_handles = 2'000,

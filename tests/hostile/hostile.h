@@ -46,6 +46,7 @@ inline Result<std::unique_ptr<Engine>> StartAnother(EngineOptions options,
       {MakeDummyModel("default", device.vocab_size),
        std::make_unique<Scheduler>(MakeDummyBackend(device), SchedulerOptions{})});
   options.runtime.cache_dir = Env("PIE_HOSTILE_CACHE");
+  options.runtime.compiler = Env("PIE_HOSTILE_COMPILER");
   options.runtime.max_instances = 64;  // sanitizers leave little address space for instances
   auto engine = PIE_TRY(Engine::Start(std::move(options)));
   PIE_RETURN_IF_ERROR(AddHostile(*engine));

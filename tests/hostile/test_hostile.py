@@ -14,6 +14,7 @@ def test_hostile_guests(tmp_path: Path) -> None:
             **os.environ,
             "PIE_HOSTILE_GUEST": str(ROOT / "build/guests/hostile-guest.wasm"),
             "PIE_HOSTILE_CORPUS": str(ROOT / "tests/hostile/corpus"),
+            "PIE_HOSTILE_COMPILER": str(ROOT / "build/bin/pie"),
             "PIE_HOSTILE_CACHE": str(tmp_path / "code"),
         },
         capture_output=True,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import ssl
 import stat
 import subprocess
 from pathlib import Path
@@ -157,3 +159,49 @@ def test_an_open_address_needs_auth(tmp_path):
     done = pie(tmp_path, "serve", "--dummy", "--host", "0.0.0.0", "--port", "0")
     assert done.returncode == 1
     assert "authentication is off" in done.stderr
+
+
+def test_a_proof_is_bound_to_the_certificate(start, on, tmp_path):
+    cert, private = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", private, "-out", cert]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, *files],
+        check=True,
+        capture_output=True,
+    )
+    tls = f'[server]\ntls_cert = "{cert}"\ntls_key = "{private}"\n'
+    server = start(config=f"{tls}[auth]\nenabled = true\n")
+    key = KEYS["ed25519"]()
+    add(server.home, "ada", key)
+    trusting = ssl.create_default_context(cafile=cert)
+    own = hashlib.sha256(ssl.PEM_cert_to_DER_cert(cert.read_text())).digest()
+
+    async def proves(added: bytes) -> bool:
+        client = await RawClient.connect(server.uri, user=None, ssl=trusting)
+        challenge = base64.b64decode(await client.ask("auth_identify", username="ada"))
+        assert challenge.startswith(b"PIE-BIND")
+        answer = await client.request("auth_prove", signature=sign(key, challenge + added))
+        await client.close()
+        return answer["ok"]
+
+    async def talk():
+        assert await proves(own)
+        assert await proves(b""), "published clients sign the challenge alone"
+        assert not await proves(bytes(32)), "this one was for another server"
+
+    on(talk())
+
+
+def test_failed_attempts_do_not_flood_the_log(start, on):
+    server = start(config="[auth]\nenabled = true\n")
+
+    async def talk():
+        client = await RawClient.connect(server.uri, user=None)
+        for _ in range(50):
+            await client.request("auth_by_token", token="wrong")
+        await client.close()
+
+    on(talk())
+    lines = (server.home / "server.log").read_text().splitlines()
+    assert sum("authentication failed" in line for line in lines) == 20

@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "backend/carried_tokens.h"
@@ -50,6 +51,8 @@ class Device final : public Backend {
   // Announces a pass, known by its seed, that computes each row of its sequence from `slot` on
   // once, and none before. A batch member with another seed is a replay.
   void Expect(uint64_t seed, uint32_t slot) { next_slot_[seed] = slot; }
+  // The pass has drafts: rows of those that are not chosen are computed again, with other tokens.
+  void ExpectDrafts(uint64_t seed) { drafted_.insert(seed); }
   uint64_t replayed_rows() const { return replayed_rows_; }
   Status problem() const { return problem_; }
 
@@ -77,6 +80,9 @@ class Device final : public Backend {
   Status WritePage(PageId page, std::span<const std::byte> content) override {
     RunUpTo(jobs_.size());
     return dummy_->WritePage(page, content);
+  }
+  Result<DeviceAdapterPtr> LoadAdapter(const AdapterWeights& weights) const override {
+    return dummy_->LoadAdapter(weights);
   }
 
  private:
@@ -106,7 +112,7 @@ class Device final : public Backend {
       problem_ = Fail(Code::kInternal, "row {} is computed by a pass that begins with {}",
                       member.kv_tokens, pass->second);
     }
-    pass->second = member.kv_tokens + member.rows;
+    if (!drafted_.contains(member.seed)) pass->second = member.kv_tokens + member.rows;
   }
 
   const DummyOptions options_;
@@ -119,6 +125,7 @@ class Device final : public Backend {
   std::deque<Job> jobs_;  // in flight, the oldest first
   Ticket last_ticket_ = 0;
   std::unordered_map<uint64_t, uint32_t> next_slot_;  // of each pass
+  std::unordered_set<uint64_t> drafted_;              // passes with drafts
   uint64_t replayed_rows_ = 0;
   Status problem_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "backend/sampling.h"
@@ -73,7 +74,11 @@ void Guest::Collect() {
     if (!*asked->result) {
       ++failures_;
       if (!options_.faults) problem_ = "a pass failed: " + asked->result->error().text;
-      if (at != held_.end()) Drop(static_cast<size_t>(at - held_.begin()));
+      if (at != held_.end()) {
+        Drop(static_cast<size_t>(at - held_.begin()));
+      } else {
+        DropAdapted(asked->sequence);
+      }
       return true;
     }
     ++answers_;
@@ -101,6 +106,7 @@ Status Guest::Act() {
       return {};
     }
     while (!held_.empty()) Drop(held_.size() - 1);
+    while (!adapted_.empty()) DropAdapted(adapted_.back().id);
     waits_for_all_ = true;
     over_ = asked_.empty() && saves_.empty();
     return {};
@@ -108,7 +114,7 @@ Status Guest::Act() {
   if (asked_.size() >= kMostAsked) return {};
   --actions_left_;
   if (held_.empty()) Create();
-  PIE_RETURN_IF_ERROR(Begin(dice_.Below(24)));
+  PIE_RETURN_IF_ERROR(Begin(dice_.Below(28)));
   waits_for_all_ |= dice_.OneIn(2);
   return {};
 }
@@ -148,6 +154,8 @@ Status Guest::Begin(uint32_t action) {
     return Open(dice_.OneIn(3));
   } else if (action == 12 && dice_.OneIn(3)) {
     return store_.Delete(options_.user, RandomName());
+  } else if (action >= 26) {
+    Adapt();
   } else {
     Append(Pick());
   }
@@ -237,18 +245,36 @@ void Guest::AppendChain(Held& held) {
   forward.chain = std::make_unique<Chain>();
   forward.chain->max_tokens = 1 + dice_.Below(room);
   if (dice_.OneIn(2)) forward.chain->stops = {'a', 'e'};
+  if (dice_.OneIn(3)) {
+    asked->rules.emplace(1 + dice_.Below(room));
+    forward.rules = std::make_shared<Rules>(*asked->rules);
+    std::vector<uint32_t> none;
+    forward.rules->Prepare(none);
+  }
+  if (dice_.OneIn(2)) {
+    forward.chain->drafter = std::make_unique<Guesser>(device_.options(), held.slots, next_pass_);
+    device_.ExpectDrafts(next_pass_);
+  }
   forward.chain->give = [this, state = asked.get()](uint32_t token, std::optional<Chain::End>) {
     if (state->unfed) {
       state->slots.push_back({*state->unfed, static_cast<uint32_t>(state->slots.size())});
     }
     state->unfed = token;
-    if (const uint32_t expected = Greedy(state->slots); token != expected) {
+    const uint32_t expected = ExpectedOf(*state);
+    if (state->rules && token == expected) std::ignore = state->rules->Accept(token);
+    if (token != expected) {
       state->problem = fmt::format("a chain on {} gave {}, a recomputation gives {}",
                                    state->sequence.value, token, expected);
     }
   };
   Push(asked, std::move(forward));
   waits_for_all_ = true;
+}
+
+uint32_t Guest::ExpectedOf(const Asked& chain) const {
+  if (!chain.rules) return Greedy(chain.slots);
+  const std::vector<uint32_t> mask = chain.rules->Mask();
+  return *Argmax(DummyLogits(device_.options(), chain.slots), AllowedTokens(mask));
 }
 
 void Guest::Push(const std::shared_ptr<Asked>& asked, Forward forward) {

@@ -13,8 +13,10 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "device.h"
+#include "oracle.h"
 #include "sched/queue.h"
 #include "sched/scheduler.h"
+#include "speculation.h"
 #include "store.h"
 
 namespace pie::sim {
@@ -26,6 +28,7 @@ struct Surroundings {
   const Clock& clock;
   Dice& dice;
   Store& store;
+  Oracle& oracle;
   uint64_t& next_sequence;
   uint64_t& next_pass;
 };
@@ -49,6 +52,7 @@ class Guest {
         clock_(around.clock),
         dice_(around.dice),
         store_(around.store),
+        oracle_(around.oracle),
         next_sequence_(around.next_sequence),
         next_pass_(around.next_pass),
         actions_left_(options.actions) {}
@@ -73,6 +77,11 @@ class Guest {
     SequenceId id;
     Slots slots;
   };
+  // A sequence that is fed under adapters.
+  struct Adapted {
+    SequenceId id;
+    std::vector<AdaptedSlot> slots;
+  };
   // A pass that was asked for, as its callbacks see it.
   struct Asked {
     SequenceId sequence;
@@ -85,6 +94,7 @@ class Guest {
     std::optional<Result<std::vector<Slot>>> result;
     Slots slots;                    // a chain's
     std::optional<uint32_t> unfed;  // its last token
+    std::optional<Rules> rules;     // those that hold it, as they are behind its tokens
     std::string problem;
   };
 
@@ -129,6 +139,9 @@ class Guest {
   void Drop(size_t index);
   void Append(Held& held);
   void AppendChain(Held& held);
+  uint32_t ExpectedOf(const Asked& chain) const;
+  void Adapt();
+  void DropAdapted(SequenceId id);
   void Push(const std::shared_ptr<Asked>& asked, Forward forward);
   Forward NewForward(Held& held, uint32_t count);
   void Truncate(Held& held, uint32_t keep);
@@ -139,10 +152,12 @@ class Guest {
   const Clock& clock_;
   Dice& dice_;
   Store& store_;
+  Oracle& oracle_;
   uint64_t& next_sequence_;
   uint64_t& next_pass_;
   uint32_t actions_left_;
   std::vector<Held> held_;
+  std::vector<Adapted> adapted_;
   std::vector<std::shared_ptr<Asked>> asked_;
   std::vector<std::shared_ptr<Saving>> saves_;
   bool waits_for_all_ = false;

@@ -25,8 +25,10 @@ class World {
         plenty_(dice_.OneIn(4)),
         device_(RandomDevice(), clock_, dice_, dice_.OneIn(4), options.batches_in_flight),
         store_(device_.info(), dice_.OneIn(16)),
+        oracle_(device_.options()),
         loop_(device_, RandomScheduler(), queue_, clock_) {
-    const Surroundings around{device_, queue_, clock_, dice_, store_, next_sequence_, next_pass_};
+    const Surroundings around{device_, queue_,  clock_,         dice_,
+                              store_,  oracle_, next_sequence_, next_pass_};
     for (uint32_t i = 0; i < options.guests; ++i) {
       const uint32_t user = i / 2;  // two guests each
       guests_.push_back(std::make_unique<Guest>(GuestOptions{.user = user,
@@ -151,6 +153,7 @@ class World {
   const bool plenty_;  // of memory: nobody has to lose pages
   Device device_;
   Store store_;
+  Oracle oracle_;
   CommandQueue queue_;
   StepLoop loop_;
   uint64_t next_sequence_ = 1;

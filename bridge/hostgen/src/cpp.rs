@@ -261,7 +261,13 @@ namespace pie::host {
     for function in contract.functions() {
         text += &entry(contract, function);
     }
-    text + "};\n\n}  // namespace pie::host\n"
+    text += "};\n\n}  // namespace pie::host\n\n";
+    text += "// Calls X with the name of each entry of the table, in order.\n";
+    text += "#define PIE_HOST_FUNCTIONS(X)";
+    for function in contract.functions() {
+        text += &format!(" \\\n  X({})", function.field());
+    }
+    text + "\n"
 }
 
 fn put(named: &Named) -> String {

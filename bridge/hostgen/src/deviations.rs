@@ -75,10 +75,7 @@ pub const WAITS: &[(&str, &str)] = &[
         "pie:zo/zo.initialize",
         "Another thread makes the weights and writes them.",
     ),
-    (
-        "pie:zo/zo.update",
-        "Another thread changes the weights.",
-    ),
+    ("pie:zo/zo.update", "Another thread changes the weights."),
     (
         "pie:core/session.send",
         "A client that reads slowly holds back the inferlet.",
@@ -161,6 +158,7 @@ pub const WAITS: &[(&str, &str)] = &[
 /// thread of the executor before such a call, so that no device waits for it.
 pub const LONG: &[(&str, &str)] = &[
     ("pie:core/model.tokenizer.encode", "The text may be long."),
+    ("pie:plus/fallible.encode", "The text may be long."),
     (
         "pie:core/model.tokenizer.decode",
         "There may be many tokens.",

@@ -179,14 +179,17 @@ pub unsafe extern "C" fn pie_template_call_grammar(
     tools: List<Str>,
     error: *mut Out,
 ) -> *mut Grammar {
-    let made = guarded(Err("the tools made the grammar's compiler fail".into()), || {
-        let schemas = tools.as_slice().iter();
-        let tools: Result<Vec<_>, String> = schemas
-            .map(|schema| text::tool(&schema.to_string_lossy()))
-            .collect();
-        let grammar = (*template).0.call_grammar(&tools?);
-        grammar.map_err(|fault| fault.to_string())
-    });
+    let made = guarded(
+        Err("the tools made the grammar's compiler fail".into()),
+        || {
+            let schemas = tools.as_slice().iter();
+            let tools: Result<Vec<_>, String> = schemas
+                .map(|schema| text::tool(&schema.to_string_lossy()))
+                .collect();
+            let grammar = (*template).0.call_grammar(&tools?);
+            grammar.map_err(|fault| fault.to_string())
+        },
+    );
     match made {
         Ok(Some(grammar)) => Box::into_raw(Box::new(Grammar::of(grammar))),
         Ok(None) => std::ptr::null_mut(),

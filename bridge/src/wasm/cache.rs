@@ -4,7 +4,13 @@
 //! checksum is that of the file's content. A file is written under another name and then renamed, so several engines can share
 //! the folder. An entry that does not match its checksum is removed and made again. When the folder exceeds its limit, the
 //! least recently used entries are removed.
+//!
+//! The files hold machine code, so only those count that nobody else can have written: the folder and its files must belong
+//! to the user who runs the engine, and nobody else may write to them.
+use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::hash::{Hash, Hasher};
+use std::io::Seek;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use wasmtime::component::Component;
@@ -31,8 +37,16 @@ impl Hasher for KeyHasher {
 }
 
 impl CodeCache {
-    pub fn new(dir: PathBuf) -> Self {
-        CodeCache { dir }
+    /// Makes the folder if it does not exist. None if the folder cannot be used, which is said on stderr.
+    pub fn open(dir: PathBuf) -> Option<Self> {
+        match make_private(&dir) {
+            Ok(()) => Some(CodeCache { dir }),
+            Err(why) => {
+                let dir = dir.display();
+                eprintln!("pie: the code cache {dir} is not used: {why}; set PIE_CACHE to a folder of your own");
+                None
+            }
+        }
     }
 
     fn entry(&self, engine: &Engine, component: &[u8]) -> PathBuf {
@@ -65,18 +79,20 @@ impl CodeCache {
     }
 
     /// Stores compiled code. If that fails (for example because the disk is full), the component is compiled again next time.
-    pub fn keep(&self, engine: &Engine, component: &[u8], code: &[u8]) -> std::io::Result<()> {
+    pub fn keep(&self, engine: &Engine, component: &[u8], code: &mut File) -> std::io::Result<()> {
         let entry = self.entry(engine, component);
-        std::fs::create_dir_all(&entry)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&entry)?;
         let unique = format!(
             "{}-{:?}.tmp",
             std::process::id(),
             std::thread::current().id()
         );
         let aside = entry.join(unique.replace(['(', ')'], ""));
-        let kept = std::fs::write(&aside, code).and_then(|()| {
-            std::fs::rename(&aside, entry.join(format!("{}.cwasm", checksum(code))))
-        });
+        let kept = copy_to(&aside, code)
+            .and_then(|sum| std::fs::rename(&aside, entry.join(format!("{sum}.cwasm"))));
         if kept.is_err() {
             let _ = std::fs::remove_file(&aside);
         }
@@ -123,8 +139,24 @@ fn mark_used(path: &Path) {
     }
 }
 
-fn checksum(bytes: &[u8]) -> String {
-    blake3::hash(bytes).to_hex()[..32].to_string()
+/// Copies the code, and returns its checksum.
+fn copy_to(path: &Path, code: &mut File) -> std::io::Result<String> {
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    code.rewind()?;
+    std::io::copy(code, &mut file)?;
+    code.rewind()?;
+    checksum(code)
+}
+
+fn checksum(file: &File) -> std::io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file)?;
+    Ok(hasher.finalize().to_hex()[..32].to_string())
 }
 
 fn is_sound(path: &Path) -> bool {
@@ -132,7 +164,31 @@ fn is_sound(path: &Path) -> bool {
         .file_stem()
         .and_then(|s| s.to_str())
         .unwrap_or_default();
-    std::fs::read(path).is_ok_and(|bytes| checksum(&bytes) == named)
+    File::open(path).is_ok_and(|file| {
+        file.metadata().is_ok_and(|meta| is_private(&meta))
+            && checksum(&file).is_ok_and(|sum| sum == named)
+    })
+}
+
+/// Whether only the user who runs this process can have written it.
+fn is_private(meta: &Metadata) -> bool {
+    meta.uid() == unsafe { libc::geteuid() } && meta.mode() & 0o022 == 0
+}
+
+fn make_private(dir: &Path) -> Result<(), String> {
+    let text = |e: std::io::Error| e.to_string();
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(text)?;
+    let meta = std::fs::metadata(dir).map_err(text)?;
+    if meta.uid() != unsafe { libc::geteuid() } {
+        return Err(format!("it belongs to another user, number {}", meta.uid()));
+    }
+    if !is_private(&meta) {
+        // A generous umask made it writable for others.
+        let private = Permissions::from_mode(meta.mode() & 0o7755);
+        std::fs::set_permissions(dir, private).map_err(text)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -142,7 +198,7 @@ mod tests {
     #[test]
     fn prune_removes_the_oldest_entries_and_abandoned_files() {
         let dir = std::env::temp_dir().join(format!("pie-cache-test-{}", std::process::id()));
-        let cache = CodeCache::new(dir.clone());
+        let cache = CodeCache::open(dir.clone()).unwrap();
         let put = |name: &str, age_s: u64| {
             let path = dir.join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -159,6 +215,24 @@ mod tests {
         cache.prune(150);
         assert!(!old.exists() && !old.parent().unwrap().exists());
         assert!(newer.exists() && writing.exists() && !abandoned.exists());
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn files_that_others_can_write_do_not_count() {
+        let dir = std::env::temp_dir().join(format!("pie-cache-private-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::set_permissions(&dir, Permissions::from_mode(0o777)).unwrap();
+        CodeCache::open(dir.clone()).unwrap();
+        assert!(is_private(&std::fs::metadata(&dir).unwrap()));
+        let content = b"code";
+        let sum = &blake3::hash(content).to_hex()[..32];
+        let path = dir.join(format!("{sum}.cwasm"));
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert!(is_sound(&path));
+        std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        assert!(!is_sound(&path));
         std::fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -1,17 +1,72 @@
 //! The processor time of a guest. It is measured around every poll of the guest's task and checked at every epoch.
+//!
+//! A poll ends soon after a tick, unless the guest is inside a host call or an instruction that takes long, such as the
+//! filling of a large memory. That time is the guest's as well, and is charged in full. The clock alone cannot tell it from time
+//! in which the operating system ran something else, so the processor time of the thread decides.
 use super::ticker::Ticker;
 use super::turns::on_lent_thread;
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// The longest slice that is counted. A slice ends soon after a tick; if the clock shows more, the operating system ran
-/// something else in between.
+/// The longest slice that is counted by the clock. Of a longer one, the processor time of the thread is counted.
 const LONGEST_SLICE: Duration = Duration::from_millis(4);
+
+/// How old a thread's reading of its processor time may be. Reading it costs a system call, the clock does not.
+const READING_LASTS: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// When this thread has read its processor time, and what it was.
+    static READING: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
+}
+
+/// The processor time of this thread so far.
+fn thread_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Measures a slice of a guest on this thread.
+struct Slice {
+    begin: Instant,
+    /// What this thread did between its reading and the beginning, at most.
+    before: Duration,
+    thread_time: Duration,
+}
+
+impl Slice {
+    fn begin(now: Instant) -> Slice {
+        let (read_at, thread_time) = match READING.get() {
+            Some((at, time)) if now.duration_since(at) < READING_LASTS => (at, time),
+            _ => (now, thread_time()),
+        };
+        READING.set(Some((read_at, thread_time)));
+        Slice {
+            begin: now,
+            before: now.duration_since(read_at),
+            thread_time,
+        }
+    }
+    /// The time that is charged.
+    fn end(self, now: Instant) -> Duration {
+        let by_the_clock = now.duration_since(self.begin);
+        if by_the_clock <= LONGEST_SLICE {
+            return by_the_clock;
+        }
+        let used = thread_time().saturating_sub(self.thread_time + self.before);
+        used.clamp(LONGEST_SLICE.min(by_the_clock), by_the_clock)
+    }
+}
 
 /// The longest turn on a lent thread without penalty.
 const SHORT_TURN: Duration = Duration::from_micros(100);
@@ -29,37 +84,60 @@ pub struct CpuMeter {
     /// When the running slice began, in nanoseconds since `start`.
     slice_ns: AtomicU64,
     pub killed: AtomicBool,
-    /// The debt: nanoseconds beyond [`SHORT_TURN`] on lent threads that are not paid off yet.
-    owed_ns: AtomicU64,
+    debt: Arc<Debt>,
+}
+
+/// The debt of a user: nanoseconds beyond [`SHORT_TURN`] on lent threads that are not paid off yet. The guests of a user share
+/// it, because a guest that is slow once may be followed by another.
+#[derive(Default)]
+pub struct Debt(AtomicU64);
+
+/// The debts of the users whose guests run, or that are not paid off.
+#[derive(Default)]
+pub struct Debts(Mutex<HashMap<u64, Arc<Debt>>>);
+
+/// Debts that nobody has any longer are forgotten when there are more than this many.
+const MOST_DEBTS: usize = 4_096;
+
+impl Debts {
+    pub fn of(&self, user: u64) -> Arc<Debt> {
+        let mut debts = self.0.lock().unwrap();
+        if debts.len() >= MOST_DEBTS {
+            debts.retain(|_, debt| Arc::strong_count(debt) > 1 || debt.0.load(Relaxed) > 0);
+        }
+        debts.entry(user).or_default().clone()
+    }
 }
 
 impl CpuMeter {
-    pub fn new(user: u64) -> Self {
+    pub fn new(user: u64, debt: Arc<Debt>) -> Self {
         CpuMeter {
             user,
             start: Instant::now(),
             used_ns: AtomicU64::new(0),
             slice_ns: AtomicU64::new(0),
             killed: AtomicBool::new(false),
-            owed_ns: AtomicU64::new(0),
+            debt,
         }
     }
-    /// Whether the guest may take its next turn on a lent thread; asked once for each such turn. A guest with a debt runs on
-    /// executor threads until it has paid. So it holds a lent thread for at most [`SHORT_TURN`] + [`REPAID`] on average.
+    /// Whether the guest may take its next turn on a lent thread; asked once for each such turn. The guests of a user with a
+    /// debt run on executor threads until it is paid. So they hold a lent thread for at most [`SHORT_TURN`] + [`REPAID`] on
+    /// average.
     pub fn may_use_lent_thread(&self) -> bool {
-        let owed = self.owed_ns.load(Relaxed);
+        let owed = self.debt.0.load(Relaxed);
         if owed > 0 {
             let repaid = REPAID.as_nanos() as u64;
-            self.owed_ns.store(owed.saturating_sub(repaid), Relaxed);
+            self.debt.0.store(owed.saturating_sub(repaid), Relaxed);
         }
         owed == 0
     }
-    fn now_ns(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
+    fn ns_at(&self, moment: Instant) -> u64 {
+        moment.duration_since(self.start).as_nanos() as u64
     }
     /// The length of the running slice so far.
     pub fn slice(&self) -> Duration {
-        Duration::from_nanos(self.now_ns().saturating_sub(self.slice_ns.load(Relaxed)))
+        let now = self.ns_at(Instant::now());
+        Duration::from_nanos(now.saturating_sub(self.slice_ns.load(Relaxed)))
     }
     /// The time of all slices, including the running one.
     pub fn used(&self) -> Duration {
@@ -78,18 +156,73 @@ impl<F: Future> Future for Metered<F> {
     type Output = F::Output;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         self.ticker.guest_starts();
-        let begin = self.meter.now_ns();
-        self.meter.slice_ns.store(begin, Relaxed);
+        let slice = Slice::begin(Instant::now());
+        self.meter
+            .slice_ns
+            .store(self.meter.ns_at(slice.begin), Relaxed);
         let polled = self.inner.as_mut().poll(cx);
-        let end = self.meter.now_ns();
-        let spent = (end - begin).min(LONGEST_SLICE.as_nanos() as u64);
-        self.meter.used_ns.fetch_add(spent, Relaxed);
-        self.meter.slice_ns.store(end, Relaxed);
-        if on_lent_thread() {
-            let late = (end - begin).saturating_sub(SHORT_TURN.as_nanos() as u64);
-            self.meter.owed_ns.fetch_add(late, Relaxed);
+        let end = Instant::now();
+        let spent = slice.end(end);
+        let spent_ns = spent.as_nanos() as u64;
+        self.meter.used_ns.fetch_add(spent_ns, Relaxed);
+        self.meter.slice_ns.store(self.meter.ns_at(end), Relaxed);
+        let late = spent.saturating_sub(SHORT_TURN);
+        if on_lent_thread() && !late.is_zero() {
+            let late = late.as_nanos() as u64;
+            self.meter.debt.0.fetch_add(late, Relaxed);
         }
-        self.ticker.guest_stops(spent);
+        self.ticker.guest_stops(spent_ns);
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_millis(30);
+
+    /// The time that a guest is charged for one turn.
+    fn charged(turn: impl FnOnce() + Unpin) -> Duration {
+        let meter = Arc::new(CpuMeter::new(1, Arc::default()));
+        let mut turn = Some(turn);
+        let mut guest = Metered {
+            inner: Box::pin(std::future::poll_fn(move |_| {
+                turn.take().unwrap()();
+                Poll::Ready(())
+            })),
+            meter: meter.clone(),
+            ticker: Arc::new(Ticker::new(vec![])),
+        };
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        assert!(Pin::new(&mut guest).poll(&mut context).is_ready());
+        Duration::from_nanos(meter.used_ns.load(Relaxed))
+    }
+
+    #[test]
+    fn a_long_call_is_charged_in_full() {
+        let computes = || {
+            let begin = thread_time();
+            while thread_time() - begin < LONG {}
+        };
+        assert!(charged(computes) >= LONG - READING_LASTS);
+    }
+
+    #[test]
+    fn time_of_other_programs_is_not_charged() {
+        assert!(charged(|| std::thread::sleep(LONG)) <= LONGEST_SLICE);
+    }
+
+    #[test]
+    fn guests_of_a_user_share_a_debt_which_outlives_them() {
+        let debts = Debts::default();
+        let first = CpuMeter::new(7, debts.of(7));
+        first.debt.0.store(REPAID.as_nanos() as u64 * 2, Relaxed);
+        drop(first);
+        let (next, other) = (CpuMeter::new(7, debts.of(7)), CpuMeter::new(8, debts.of(8)));
+        assert!(other.may_use_lent_thread());
+        assert!(!next.may_use_lent_thread());
+        assert!(!next.may_use_lent_thread());
+        assert!(next.may_use_lent_thread(), "it has paid");
     }
 }

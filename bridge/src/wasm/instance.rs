@@ -309,7 +309,7 @@ unsafe fn launch(
         link,
         task,
         folders: folders.map(given),
-        meter: Arc::new(CpuMeter::new(user)),
+        meter: Arc::new(CpuMeter::new(user, runtime.turns.debts.of(user))),
         cancel: Arc::new(Notify::new()),
     };
     let handle = Instance {

@@ -1,6 +1,7 @@
 //! wasmtime: compiles and caches programs, runs instances, and enforces their limits. This folder knows nothing of language
 //! models; `crate::host` links the interfaces that a guest imports.
 mod cache;
+mod compiler;
 mod cpu;
 mod http_allow;
 mod http_in;

@@ -1,11 +1,11 @@
 //! A program: a component that is compiled and linked, and whose entry point was found: `run`, or the handler of HTTP requests.
-//! A large component first runs on code of the quick compiler while a thread compiles it again with the optimising one.
+//! A large component first runs on code of the quick compiler, until `pie_program_optimise` has compiled it again.
 use super::runtime::{Runtime, Tier};
 use super::store::Guest;
 use crate::abi::{guarded, pie_out_text, Out, Str};
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, RwLock};
-use std::thread::JoinHandle;
+use std::io::{Read, Seek};
+use std::sync::{Arc, RwLock};
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Type};
 use wasmtime::{bail, Result};
@@ -28,14 +28,13 @@ pub struct Code {
     pub run: Option<ComponentExportIndex>,
     /// The handler of HTTP requests, if the component has it.
     pub http: Option<ProxyPre<Guest>>,
+    is_quick: bool,
 }
 
 pub struct Program {
     pub runtime: Arc<Runtime>,
     /// The best code so far.
     code: RwLock<Arc<Code>>,
-    /// The thread that makes the optimised code.
-    optimiser: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Smaller components compile in well under a second, so they need no quick code.
@@ -46,11 +45,13 @@ impl Program {
         self.code.read().unwrap().clone()
     }
 
+    /// Finds the code in the cache, or compiles. Without `may_compile`, the result is None if it would have to compile.
     fn load(
         runtime: Arc<Runtime>,
         bytes: &[u8],
+        may_compile: bool,
         phase: impl Fn(LoadPhase),
-    ) -> Result<Arc<Program>> {
+    ) -> Result<Option<Arc<Program>>> {
         check_header(bytes)?;
         let tier = runtime.final_tier();
         let cached = runtime
@@ -60,47 +61,40 @@ impl Program {
         if let Some(component) = cached {
             phase(LoadPhase::Cached);
             let code = Code::link(tier, &component)?;
-            return Ok(Program::new(runtime, code));
+            return Ok(Some(Program::new(runtime, code)));
+        }
+        if !may_compile {
+            return Ok(None);
         }
         phase(LoadPhase::Compiling);
         if bytes.len() >= QUICK_TIER_BYTES && !runtime.quick_only {
             // If Winch fails, Cranelift compiles the component, or reports what is wrong with it.
             let quick = runtime.quick.as_ref();
-            let first = quick.and_then(|t| Some((t, Component::new(&t.engine, bytes).ok()?)));
+            let first = quick.and_then(|t| Some((t, compile(&runtime, t, bytes).ok()?)));
             if let Some((tier, component)) = first {
                 let code = Code::link(tier, &component)?;
-                let program = Program::new(runtime, code);
-                program.optimise_later(bytes.to_vec())?;
-                return Ok(program);
+                return Ok(Some(Program::new(runtime, code)));
             }
         }
         let component = compile(&runtime, tier, bytes)?;
         let code = Code::link(tier, &component)?;
-        Ok(Program::new(runtime, code))
+        Ok(Some(Program::new(runtime, code)))
     }
 
     fn new(runtime: Arc<Runtime>, code: Code) -> Arc<Program> {
         let code = RwLock::new(Arc::new(code));
-        Arc::new(Program {
-            runtime,
-            code,
-            optimiser: Mutex::new(None),
-        })
+        Arc::new(Program { runtime, code })
     }
 
-    fn optimise_later(self: &Arc<Self>, bytes: Vec<u8>) -> Result<()> {
-        let program = Arc::downgrade(self);
-        let runtime = self.runtime.clone();
-        let optimiser = std::thread::Builder::new()
-            .name("pie-compile".into())
-            .spawn(move || {
-                let tier = &runtime.optimised;
-                let better = compile(&runtime, tier, &bytes).and_then(|c| Code::link(tier, &c));
-                if let (Ok(better), Some(program)) = (better, program.upgrade()) {
-                    *program.code.write().unwrap() = Arc::new(better);
-                }
-            })?;
-        *self.optimiser.lock().unwrap() = Some(optimiser);
+    fn wants_optimising(&self) -> bool {
+        self.code().is_quick && !self.runtime.quick_only
+    }
+
+    fn optimise(&self, bytes: &[u8]) -> Result<()> {
+        let tier = &self.runtime.optimised;
+        let component = compile(&self.runtime, tier, bytes)?;
+        let better = Code::link(tier, &component)?;
+        *self.code.write().unwrap() = Arc::new(better);
         Ok(())
     }
 }
@@ -119,25 +113,34 @@ impl Code {
             None
         };
         let run = entries.run;
-        Ok(Code { pre, run, http })
+        let is_quick = tier.is_quick;
+        Ok(Code {
+            pre,
+            run,
+            http,
+            is_quick,
+        })
     }
 }
 
 /// Compiles with a tier's compiler, and stores the code in the cache, where compilers have separate entries.
 fn compile(runtime: &Runtime, tier: &Tier, bytes: &[u8]) -> Result<Component> {
     let engine = &tier.engine;
-    let code = engine
-        .precompile_component(bytes)
-        .map_err(|e| wasmtime::format_err!("the file is not a valid component: {e:#}"))?;
-    if let Some(cache) = &runtime.cache {
-        if cache.keep(engine, bytes, &code).is_ok() {
+    let mut code = runtime.compiler.compile(tier, bytes)?;
+    // The quick compiler's code is kept only where no better code follows.
+    let cache = runtime.cache.as_ref();
+    if let Some(cache) = cache.filter(|_| !tier.is_quick || runtime.quick_only) {
+        if cache.keep(engine, bytes, &mut code).is_ok() {
             // Code that is mapped from the file can be shared and evicted from memory.
             if let Some(component) = cache.find(engine, bytes) {
                 return Ok(component);
             }
         }
     }
-    unsafe { Component::deserialize(engine, &code) }
+    let mut bytes = vec![];
+    code.rewind()?;
+    code.read_to_end(&mut bytes)?;
+    unsafe { Component::deserialize(engine, &bytes) }
 }
 
 fn check_header(bytes: &[u8]) -> Result<()> {
@@ -215,12 +218,13 @@ fn is_run(item: &ComponentItem) -> bool {
     )
 }
 
-/// Loads a component, and blocks while it compiles. On failure, returns null and puts the reason into `error`. Calls
-/// `on_phase` on this thread.
+/// Loads a component, and blocks while it compiles. On failure, returns null and puts the reason into `error`. Without
+/// `may_compile`, returns null and leaves `error` empty if the code is not in the cache. Calls `on_phase` on this thread.
 #[no_mangle]
 pub unsafe extern "C" fn pie_program_load(
     runtime: *const Runtime,
     component: Str,
+    may_compile: bool,
     on_phase: extern "C" fn(*mut c_void, LoadPhase),
     phase_data: *mut c_void,
     error: *mut Out,
@@ -228,11 +232,11 @@ pub unsafe extern "C" fn pie_program_load(
     guarded(std::ptr::null(), || {
         Arc::increment_strong_count(runtime);
         let runtime = Arc::from_raw(runtime);
-        let loaded = Program::load(runtime, component.as_bytes(), |phase| {
+        let loaded = Program::load(runtime, component.as_bytes(), may_compile, |phase| {
             on_phase(phase_data, phase)
         });
         match loaded {
-            Ok(program) => Arc::into_raw(program),
+            Ok(program) => program.map_or(std::ptr::null(), Arc::into_raw),
             Err(e) => {
                 pie_out_text(error, Str::of(&format!("{e:#}")));
                 std::ptr::null()
@@ -241,17 +245,17 @@ pub unsafe extern "C" fn pie_program_load(
     })
 }
 
-/// Whether the optimised code is still being made.
+/// Whether the program runs on code of the quick compiler, and better code can be made.
 #[no_mangle]
-pub unsafe extern "C" fn pie_program_optimising(program: &Program) -> bool {
-    guarded(false, || {
-        program
-            .optimiser
-            .lock()
-            .unwrap()
-            .as_ref()
-            .is_some_and(|o| !o.is_finished())
-    })
+pub extern "C" fn pie_program_wants_optimising(program: &Program) -> bool {
+    guarded(false, || program.wants_optimising())
+}
+
+/// Compiles the program's component again, with the optimising compiler, and blocks meanwhile. If that fails, the program keeps
+/// the code that it has.
+#[no_mangle]
+pub unsafe extern "C" fn pie_program_optimise(program: &Program, component: Str) -> bool {
+    guarded(false, || program.optimise(component.as_bytes()).is_ok())
 }
 
 /// Whether the program has a function `run`.

@@ -1,5 +1,6 @@
 //! The runtime: two compilers (Cranelift for fast code, Winch for a fast first start), one executor and one ticker.
 use super::cache::CodeCache;
+use super::compiler::{CompileLimits, Compiler};
 use super::http_out::{HttpConfig, HttpPolicy};
 use super::quota;
 use super::signal::Signal;
@@ -77,6 +78,9 @@ pub struct RuntimeConfig {
     pub quick_only: bool,
     /// The folder of the code cache. Empty: code is not cached.
     pub cache_dir: Str,
+    /// The program that compiles, which has the command that calls `pie_compile_main`. Empty: this process compiles.
+    pub compiler: Str,
+    pub compile_limits: CompileLimits,
     pub callbacks: Callbacks,
     /// What guests may reach by HTTP.
     pub http: HttpConfig,
@@ -86,6 +90,8 @@ pub struct RuntimeConfig {
 pub struct Tier {
     pub engine: Engine,
     pub linker: Linker<Guest>,
+    /// Whether its compiler is the quick one.
+    pub is_quick: bool,
 }
 
 pub struct Runtime {
@@ -94,6 +100,7 @@ pub struct Runtime {
     pub quick: Option<Tier>,
     pub quick_only: bool,
     pub cache: Option<CodeCache>,
+    pub compiler: Compiler,
     pub tokio: tokio::runtime::Runtime,
     pub turns: Arc<Turns>,
     pub ticker: Arc<Ticker>,
@@ -138,8 +145,12 @@ impl Live {
 const WASM_STACK: usize = 1 << 20;
 const FIBER_STACK: usize = 2 << 20;
 
-fn base_config() -> Config {
+/// The settings of a compiler. Where its code gets its memory does not matter to it.
+pub fn config_of(quick: bool) -> Config {
     let mut config = Config::new();
+    if quick {
+        config.strategy(Strategy::Winch);
+    }
     config
         .epoch_interruption(true)
         .max_wasm_stack(WASM_STACK)
@@ -172,14 +183,18 @@ fn pooled(max_instances: u32, limits: &Limits) -> PoolingAllocationConfig {
 }
 
 impl Tier {
-    fn new(config: &Config) -> wasmtime::Result<Tier> {
+    fn new(config: &Config, is_quick: bool) -> wasmtime::Result<Tier> {
         let engine = Engine::new(config)?;
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
         quota::add_to_linker(&mut linker)?;
         wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
         crate::host::add_to_linker(&mut linker)?;
-        Ok(Tier { engine, linker })
+        Ok(Tier {
+            engine,
+            linker,
+            is_quick,
+        })
     }
 }
 
@@ -193,13 +208,11 @@ impl Runtime {
     }
 
     fn new(config: &RuntimeConfig, host: &'static HostTable) -> wasmtime::Result<Arc<Runtime>> {
-        let mut fast = base_config();
+        let mut fast = config_of(false);
         fast.allocation_strategy(InstanceAllocationStrategy::Pooling(pooled(
             config.max_instances,
             &config.limits,
         )));
-        let mut quick = base_config();
-        quick.strategy(Strategy::Winch);
         let mut executor = tokio::runtime::Builder::new_multi_thread();
         executor.enable_all().thread_name("pie-guest");
         if config.worker_threads > 0 {
@@ -208,8 +221,10 @@ impl Runtime {
         let http = Arc::new(HttpPolicy::new(&config.http).map_err(wasmtime::Error::msg)?);
         let cache_dir = unsafe { config.cache_dir.to_string_lossy() };
         let tokio = executor.build()?;
-        let optimised = Tier::new(&fast)?;
-        let quick = match Tier::new(&quick) {
+        let compiler = unsafe { config.compiler.to_string_lossy() };
+        let compiler = (!compiler.is_empty()).then(|| PathBuf::from(compiler));
+        let optimised = Tier::new(&fast, false)?;
+        let quick = match Tier::new(&config_of(true), true) {
             Err(e) if config.quick_only => {
                 return Err(e.context("the quick compiler does not run on this processor"))
             }
@@ -222,7 +237,10 @@ impl Runtime {
             optimised,
             quick,
             quick_only: config.quick_only,
-            cache: (!cache_dir.is_empty()).then(|| CodeCache::new(PathBuf::from(cache_dir))),
+            cache: (!cache_dir.is_empty())
+                .then(|| CodeCache::open(PathBuf::from(cache_dir)))
+                .flatten(),
+            compiler: Compiler::new(compiler, config.compile_limits),
             turns: Turns::new(tokio.handle().clone()),
             tokio,
             ticker: ticker.clone(),
@@ -258,6 +276,12 @@ pub unsafe extern "C" fn pie_runtime_new(
             std::ptr::null()
         }
     })
+}
+
+/// Kills the compilers that run, and lets no other begin.
+#[no_mangle]
+pub extern "C" fn pie_runtime_stop_compilers(runtime: &Runtime) {
+    guarded((), || runtime.compiler.stop())
 }
 
 /// Cancels every instance, waits until all have called `on_exit`, and stops the runtime.

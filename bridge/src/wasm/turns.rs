@@ -2,7 +2,7 @@
 //!
 //! A step thread wakes guests and then has nothing to do until they have run. So it lends itself: it runs the guests that it has
 //! woken, and no other thread has to be woken for them. Threads of a device that wait for its next batch do the same.
-use super::cpu::CpuMeter;
+use super::cpu::{CpuMeter, Debts};
 use super::runtime::Runtime;
 use crate::abi::guarded;
 use async_task::{Runnable, ScheduleInfo, WithInfo};
@@ -33,6 +33,7 @@ pub struct Turns {
     /// The length of `woken`, to be read without the lock.
     waiting: AtomicUsize,
     computing: Mutex<Computing>,
+    pub debts: Debts,
 }
 
 /// Guests that used up their time and want more. Users take turns, and so do the guests of one user. They use at most one
@@ -76,6 +77,7 @@ impl Turns {
             woken: Mutex::default(),
             waiting: AtomicUsize::new(0),
             computing: Mutex::default(),
+            debts: Debts::default(),
         })
     }
 
@@ -253,7 +255,7 @@ mod tests {
             let signals: Vec<_> = (0..signals).map(|_| pie_signal_new()).collect();
             let waiters: Vec<_> = signals.iter().map(|s| unsafe { waiter(*s) }).collect();
             let (tell, ran) = channel();
-            let meter = Arc::new(CpuMeter::new(0));
+            let meter = Arc::new(CpuMeter::new(0, turns.debts.of(0)));
             let task = Metered {
                 inner: Box::pin(async move {
                     tell.send(current().id()).unwrap();
@@ -376,7 +378,7 @@ mod tests {
         for (user, count) in [(1, 20), (2, 1)] {
             for _ in 0..count {
                 let (tell, done) = (tell.clone(), done.clone());
-                turns.spawn(Arc::new(CpuMeter::new(user)), async move {
+                turns.spawn(Arc::new(CpuMeter::new(user, Arc::default())), async move {
                     for _ in 0..10 {
                         std::thread::sleep(Duration::from_millis(1));
                         yield_as_wasmtime_does().await;

@@ -298,6 +298,7 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const std::string& path,
   info.adapters = AdapterShapeOf(config);
   KvPages kv = PIE_TRY(KvPages::Make(LayerOf(config, options), config.layers, info.total_pages));
   cpu::Weights weights = PIE_TRY(cpu::LoadWeights(files, options.progress));
+  PIE_RETURN_IF_ERROR(files.CheckWhole());
   return std::make_unique<CpuBackend>(config, std::move(weights), std::move(kv), std::move(info),
                                       options);
 }

@@ -148,6 +148,9 @@ class PieClient:
                     raise AuthError(
                         f"the server requires a proof: pass the private key of {username} as key"
                     )
+                if challenge.startswith(_BINDS):
+                    # The proof is worth nothing to another server that passes the challenge on.
+                    challenge += self._connection.certificate_hash()
                 signature = base64.b64encode(parsed.sign(challenge)).decode()
                 await self._ask("auth_prove", signature=signature)
         except AuthError:
@@ -422,6 +425,10 @@ def _parsed(key: Key | None) -> ParsedPrivateKey | None:
     if isinstance(key, str) and "-----BEGIN" in key:
         return ParsedPrivateKey.parse(key)
     return ParsedPrivateKey.load(key)
+
+
+# A challenge that begins so may be signed together with the hash of the server's certificate.
+_BINDS = b"PIE-BIND"
 
 
 def _challenge(answer: str) -> bytes | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -79,6 +80,12 @@ class Connection:
         except (OSError, websockets.WebSocketException) as error:
             raise ConnectionLost(f"cannot connect to {uri}: {error or 'no answer'}") from error
         return cls(socket, on_frame, on_lost)
+
+    def certificate_hash(self) -> bytes:
+        """The SHA-256 of the server's certificate; empty if the connection is not encrypted."""
+        encrypted = self._socket.transport.get_extra_info("ssl_object")
+        certificate = encrypted.getpeercert(binary_form=True) if encrypted else None
+        return hashlib.sha256(certificate).digest() if certificate else b""
 
     @property
     def broken(self) -> PieError | None:

@@ -86,6 +86,25 @@ void ThreadPool::Run(uint32_t parts, Call call, void* state) {
   epoch_.notify_all();  // makes no system call unless a thread sleeps
 
   RunParts();
+  WaitForParts(parts);
+  if (has_thrown_.load(std::memory_order_relaxed)) Rethrow();
+}
+
+// The first thing that a part throws is thrown again where the job was started: the others may use
+// what the job's state points to until they have ended.
+void ThreadPool::KeepThrown() {
+  std::lock_guard lock(thrown_mutex_);
+  if (!thrown_) thrown_ = std::current_exception();
+  has_thrown_.store(true, std::memory_order_relaxed);
+}
+
+void ThreadPool::Rethrow() {
+  std::lock_guard lock(thrown_mutex_);
+  has_thrown_.store(false, std::memory_order_relaxed);
+  std::rethrow_exception(std::exchange(thrown_, nullptr));
+}
+
+void ThreadPool::WaitForParts(uint32_t parts) {
   const auto all_done = [&] { return finished_.load(std::memory_order_acquire) == parts; };
   if (Spin(all_done, kSpins)) return;
   for (uint32_t seen; (seen = finished_.load(std::memory_order_acquire)) != parts;) {
@@ -109,7 +128,11 @@ void ThreadPool::RunParts() {
                                        std::memory_order_acquire)) {
       continue;
     }
-    call(state, parts - static_cast<uint32_t>(ticket));
+    try {
+      call(state, parts - static_cast<uint32_t>(ticket));
+    } catch (...) {
+      KeepThrown();
+    }
     ++done;
     all = parts;
     ticket = ticket_.load(std::memory_order_acquire);

@@ -6,13 +6,15 @@
 //
 // Owned by one backend, for one calling thread at a time. A call from within a part runs its parts
 // sequentially on the same thread. Starting a kernel costs about a microsecond while threads spin,
-// and tens of microseconds if they have to be woken. Parts must not throw.
+// and tens of microseconds if they have to be woken.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -39,7 +41,8 @@ class ThreadPool {
   unsigned threads() const { return static_cast<unsigned>(workers_.size()) + 1; }
 
   // Runs part(i) once for every i in [0, parts), in any order, and returns when all are done.
-  // Everything that parts wrote is then visible to the caller.
+  // Everything that parts wrote is then visible to the caller. Throws the first thing that a part
+  // has thrown, once all have ended.
   template <class Part>
   void ParallelFor(uint32_t parts, Part&& part) {
     using Type = std::remove_reference_t<Part>;
@@ -56,6 +59,9 @@ class ThreadPool {
   bool SpinIdly(Done&& done);
   // Runs parts of the current job until all are claimed.
   void RunParts();
+  void WaitForParts(uint32_t parts);
+  void KeepThrown();
+  void Rethrow();
 
   // The current job, in one cache line. The caller writes it while no part is unclaimed; RunParts
   // explains why a late worker still reads a consistent job.
@@ -69,6 +75,9 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> epoch_ = 0;     // job number; workers sleep on it
   alignas(64) std::atomic<uint32_t> finished_ = 0;  // parts of this job that are done
   alignas(64) std::atomic<bool> stopping_ = false;
+  std::atomic<bool> has_thrown_ = false;
+  std::mutex thrown_mutex_;
+  std::exception_ptr thrown_;
   std::shared_ptr<Meanwhile> meanwhile_;
   std::atomic<Meanwhile*> set_meanwhile_ = nullptr;  // the same pointer, for the workers
   std::vector<std::thread> workers_;

@@ -53,7 +53,10 @@ Result<std::unique_ptr<Backend>> MakeCudaBackend(const std::string& path,
   ChooseRopeFactors(options, config);
   return cuda::DeviceBackend::Make(
       config, options, FingerprintOf(files), path, [&](cuda::Stream stream) {
-        return cuda::LoadDeviceWeights(files, stream, options.progress);
+        auto weights = cuda::LoadDeviceWeights(files, stream, options.progress);
+        if (const Status whole = files.CheckWhole(); !whole)
+          weights = std::unexpected(whole.error());
+        return weights;
       });
 }
 

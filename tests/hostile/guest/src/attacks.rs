@@ -99,6 +99,13 @@ pub async fn run(mode: &str, n: usize, model: &Model) -> Option<Result<String>> 
             }
             Ok("filled".into())
         }
+        "fill_after_pass" => fill_after_pass(model, n).await,
+        "detach_children" => {
+            for _ in 0..n {
+                drop(raw_runtime::launch("hostile", r#"{"mode": "sleep"}"#).unwrap());
+            }
+            Ok("detached".into())
+        }
         "hoard_decoded" => {
             // A decoder keeps the text of a turn until the turn ends.
             let tokens = vec![97; 1 << 16];
@@ -233,6 +240,19 @@ fn read_everything(model: &Model, rows: usize) -> Result<String> {
         future.get();
     }
     Ok("read".into())
+}
+
+/// Computes for long with a single instruction, each time that a pass has woken it.
+async fn fill_after_pass(model: &Model, bytes: usize) -> Result<String> {
+    let mut ctx = Context::new(model)?;
+    let mut memory = vec![0u8; bytes];
+    for i in 0..1_000 {
+        ctx.append(&[97]);
+        ctx.flush().await?;
+        memory.fill(i as u8);
+        std::hint::black_box(&memory);
+    }
+    Ok("filled".into())
 }
 
 /// Forks one context many times, and drops all forks at once.

@@ -1,0 +1,22 @@
+// Contain: calls a device. What the device throws, such as for want of memory, becomes the error of
+// the call: one batch fails, and the engine goes on.
+#pragma once
+
+#include <exception>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+
+namespace pie {
+
+template <class Call>
+auto Contain(std::string_view device, Call&& call) -> decltype(call()) {
+  try {
+    return std::forward<Call>(call)();
+  } catch (const std::exception& error) {
+    return Fail(Code::kInternal, "the device {} failed: {}", device, error.what());
+  }
+}
+
+}  // namespace pie
