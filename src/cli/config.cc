@@ -91,6 +91,7 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
   Table options(driver.Get("options"), "model.driver.options", path);
   top.Read("name", &entry.name);
   top.Read("hf_repo", &entry.weights);
+  top.Read("draft", &entry.draft);
   driver.Read("random_seed", &entry.seed);
   options.Read("kv_page_size", &entry.page_tokens, {.least = 1, .most = 1 << 16});
   options.Read("kv_cache_dtype", &entry.kv_cache_dtype);

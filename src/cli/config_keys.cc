@@ -54,6 +54,7 @@ constexpr std::string_view kKeys[] = {
     "runtime.http.timeout_secs",
     "model.name",
     "model.hf_repo",
+    "model.draft",
     "model.driver.type",
     "model.driver.random_seed",
     "model.driver.options.kv_page_size",
