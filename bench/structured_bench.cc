@@ -3,6 +3,7 @@
 //
 //   pie-structured-bench --model FILE [--threads 2] [--rounds 12] chains
 //   pie-structured-bench --model FILE masks      the time of each mask, for the comparison of peers
+//   pie-structured-bench --model FILE json       JSON-constrained tokens a second, for the same
 //
 // All figures of `chains` are ratios of times per token that are measured in turn in one process;
 // the median of the rounds counts.
@@ -175,7 +176,8 @@ class Chains {
       std::vector<host::MatcherRules::Named> matchers;
       matchers.push_back({Must(Matcher::Make(vocabulary_, *kind.grammar)), "the benchmark's"});
       forward.rules = std::make_shared<host::MatcherRules>(
-          std::move(matchers), Brle(), scheduler_.info().vocab_size, masks_, "bench");
+          std::move(matchers), Brle(), scheduler_.info().vocab_size,
+          host::MatcherRules::ThreadPays() ? &masks_ : nullptr, "bench");
       if (!kind.jump) forward.rules = std::make_shared<WithoutJumps>(std::move(forward.rules));
       Tokens no_draft;
       forward.rules->Prepare(no_draft);
@@ -255,8 +257,32 @@ nlohmann::ordered_json MeasureChains(const Options& options) {
   return out;
 }
 
+// Tokens a second of one generation that a JSON schema holds, and the prompt that it follows.
+nlohmann::ordered_json MeasureJson(const Options& options) {
+  Chains chains(options);
+  const Grammar records = Must(Grammar::FromJsonSchema(kRecords));
+  Must(chains.vocabulary().Compile(records));
+  const Tokens ask = chains.Ask(kAskForRecords);
+  std::vector<double> tps;
+  for (uint32_t i = 0; i <= options.rounds; ++i) {
+    const double seconds = chains.Run({ask}, 64, {.grammar = &records});
+    if (i > 0) tps.push_back(1 / seconds);  // the first run warms
+  }
+  return {{"tps", Median(tps)}, {"prompt", ask}};
+}
+
+// The bytes of each token, none of special ones.
+nlohmann::ordered_json VocabularyOf(const Model& model) {
+  std::vector<std::string> tokens;
+  for (uint32_t id = 0; id < model.tokenizer->vocab_size(); ++id) {
+    std::string& hex = tokens.emplace_back();
+    for (const unsigned char byte : model.tokenizer->Bytes(id)) hex += fmt::format("{:02x}", byte);
+  }
+  return {{"tokens", tokens}, {"stops", model.chat->stop_tokens()}};
+}
+
 // For each grammar: its compile times, and the time of each mask along a document. The peers
-// (structured_peers.py) follow the same tokens.
+// (peers/grammars_driver.py) follow the same tokens of the same vocabulary.
 nlohmann::ordered_json MeasureMasks(const Options& options) {
   const Model model = Must(OpenModel(options.model, "default"));
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
@@ -286,6 +312,7 @@ nlohmann::ordered_json MeasureMasks(const Options& options) {
     }
     const auto warm = Clock::now();
     Must(Matcher::Make(warmed, grammar));
+    const double warm_us = Seconds(Clock::now() - warm) * 1e6;
     out.push_back({{"name", mask_case.name},
                    {"source", mask_case.source},
                    {"is_schema", mask_case.is_schema},
@@ -294,9 +321,9 @@ nlohmann::ordered_json MeasureMasks(const Options& options) {
                    {"accept_us", Median(accepts)},
                    {"forced_us", Median(forced)},
                    {"compile_ms", cold_ms},
-                   {"warm_us", Seconds(Clock::now() - warm) * 1e6}});
+                   {"warm_us", warm_us}});
   }
-  return out;
+  return {{"vocabulary", VocabularyOf(model)}, {"cases", out}};
 }
 
 int Main(int argc, char** argv) {
@@ -307,10 +334,13 @@ int Main(int argc, char** argv) {
   app.add_option("--rounds", options.rounds, "comparisons for each figure");
   app.add_flag("--show", options.show, "print what was generated, and how many drafts were right");
   CLI::App* const masks = app.add_subcommand("masks", "the time of each mask");
+  CLI::App* const json = app.add_subcommand("json", "JSON-constrained tokens a second");
   app.add_subcommand("chains", "ratios of times per token");
   app.require_subcommand(1);
   CLI11_PARSE(app, argc, argv);
-  const auto out = masks->parsed() ? MeasureMasks(options) : MeasureChains(options);
+  const auto out = masks->parsed()  ? MeasureMasks(options)
+                   : json->parsed() ? MeasureJson(options)
+                                    : MeasureChains(options);
   fmt::print("{}\n", out.dump(2));
   return 0;
 }

@@ -37,3 +37,21 @@ def test_only_the_named_parts_are_measured(bench, monkeypatch):
     monkeypatch.setattr(bench.kv, "measure", lambda: {"kv": 1.0})
     monkeypatch.setattr(bench.serve, "measure", lambda: {"serve": 2.0})
     assert bench.measure(["serve", "kv"], rounds=1) == {"kv": 1.0, "serve": 2.0}
+
+
+def test_masks_are_compared_where_every_peer_can_follow(bench):
+    """Two walks over a document of two tokens; a mask's time is the median of its walks."""
+    cases = [
+        {"name": name, "tokens": [7, 8], "times_us": [2, 4, 2, 6], "compile_ms": 1, "warm_us": 3}
+        for name in ("both", "one")
+    ]
+    slow = {"times_us": [20, 10, 20, 10], "compile_ms": 5, "warm_us": 9}
+    fast = {"times_us": [1, 2, 3, 2], "compile_ms": 5, "warm_us": 9}
+    peers = {"slow": [slow, slow], "fast": [fast, {"error": "too complex"}]}
+    figures = bench.structured.summarise(cases, peers)
+    assert figures["mask_p99_us"] == 5
+    assert figures["mask_p99_us_slow"] == 20
+    assert figures["mask_p99_ratio_best"] == 5 / 2
+    assert figures["mask_first_p99_us"] == 4
+    alone = bench.structured.summarise(cases, {})
+    assert "mask_p99_ratio_best" not in alone

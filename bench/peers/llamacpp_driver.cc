@@ -6,6 +6,7 @@
 //   driver --model F --mode shared --batch 16 --context 512 --own 16 --steps 32
 //   driver --model F --mode greedy --steps 64      < prompts, a line of token ids each
 //   driver --model F --mode logits                 < the same; f32 logits of each last token
+//   driver --model F --mode grammar --grammar G --steps 64      < one prompt; G is a GBNF file
 // also --threads 2 --reps 3 --flash auto|on|off --unified 0|1 --ubatch 512 --mmap 0|1
 #include <sys/resource.h>
 
@@ -14,7 +15,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <random>
 #include <sstream>
@@ -47,7 +50,7 @@ struct Options {
   std::map<std::string, std::string> values = {
       {"model", ""},    {"mode", "prefill"}, {"threads", "2"}, {"reps", "3"},   {"length", "512"},
       {"batch", "1"},   {"context", "32"},   {"own", "16"},    {"steps", "64"}, {"flash", "auto"},
-      {"unified", "0"}, {"ubatch", "512"},   {"mmap", "1"}};
+      {"unified", "0"}, {"ubatch", "512"},   {"mmap", "1"},    {"grammar", ""}};
 
   Options(int argc, char** argv) {
     for (int i = 1; i < argc; i += 2) {
@@ -150,6 +153,31 @@ class Driver {
     std::printf("{\"tokens\": [%s], \"margins\": [%s]}\n", tokens.c_str(), margins.c_str());
   }
 
+  // Greedy decoding that a grammar holds, in tokens per second from the first token to the last. As
+  // llama.cpp's own server does it: the likeliest token is taken if the grammar accepts it, and
+  // only otherwise the grammar looks at the whole vocabulary.
+  void Grammar(const Tokens& prompt) {
+    std::ifstream file(options_.Text("grammar"));
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    std::vector<double> tps;
+    for (int i = 0; i <= options_.Number("reps"); ++i) {
+      llama_sampler* const grammar =
+          llama_sampler_init_grammar(llama_model_get_vocab(model_), text.c_str(), "root");
+      if (grammar == nullptr) Fail("cannot read the grammar " + options_.Text("grammar"));
+      Clear();
+      Feed(0, 0, prompt);
+      llama_token token = Held(grammar);
+      const auto start = Clock::now();
+      for (int step = 1; step < steps_; ++step) {
+        Feed(0, static_cast<int>(prompt.size()) + step - 1, {token});
+        token = Held(grammar);
+      }
+      if (i > 0) tps.push_back((steps_ - 1) * 1e3 / Ms(start));  // the first run warms
+      llama_sampler_free(grammar);
+    }
+    std::printf("{\"tps\": %.2f}\n", Median(tps));
+  }
+
   void Logits(const Tokens& prompt) {
     Clear();
     Feed(0, 0, prompt);
@@ -165,7 +193,7 @@ class Driver {
 
   // Room for what the mode needs, as its authors round it.
   int Capacity(bool unified) const {
-    if (mode_ == "greedy" || mode_ == "logits") return 2048;
+    if (mode_ == "greedy" || mode_ == "logits" || mode_ == "grammar") return 2048;
     const int behind = (mode_ == "shared" ? own_ : 0) + (mode_ == "prefill" ? 0 : steps_);
     const int each = (context_ + behind + 255) / 256 * 256;
     if (unified && mode_ == "shared") return (context_ + batch_ * behind + 255) / 256 * 256;
@@ -221,6 +249,25 @@ class Driver {
     return {best, logits[best] - second};
   }
 
+  // The likeliest token that the grammar accepts, which it takes.
+  llama_token Held(llama_sampler* grammar) {
+    llama_token_data best{Best(output_).first, 0, 0};
+    llama_token_data_array one{&best, 1, -1, false};
+    llama_sampler_apply(grammar, &one);
+    if (best.logit == -INFINITY) {
+      const float* const logits = llama_get_logits_ith(llama_, output_);
+      candidates_.clear();
+      for (int i = 0; i < vocab_; ++i) candidates_.push_back({i, logits[i], 0});
+      llama_token_data_array all{candidates_.data(), candidates_.size(), -1, false};
+      llama_sampler_apply(grammar, &all);
+      best = *std::max_element(
+          candidates_.begin(), candidates_.end(),
+          [](const llama_token_data& a, const llama_token_data& b) { return a.logit < b.logit; });
+    }
+    llama_sampler_accept(grammar, best.id);
+    return best.id;
+  }
+
   double Steps(int position) {
     Tokens current = Random(batch_);
     const auto start = Clock::now();
@@ -248,6 +295,7 @@ class Driver {
   int vocab_ = 0;
   int batch_ = 1, steps_ = 0, own_ = 0, context_ = 0;
   int output_ = 0;  // the row of the last Feed that has logits
+  std::vector<llama_token_data> candidates_;
   double load_ms_ = 0;
   std::minstd_rand random_{42};
 };
@@ -263,7 +311,7 @@ int main(int argc, char** argv) {
   const Options options(argc, argv);
   Driver driver(options);
   const std::string& mode = options.Text("mode");
-  if (mode != "greedy" && mode != "logits") {
+  if (mode != "greedy" && mode != "logits" && mode != "grammar") {
     driver.Measure();
     return 0;
   }
@@ -272,6 +320,8 @@ int main(int argc, char** argv) {
     Tokens prompt;
     for (llama_token token; in >> token;) prompt.push_back(token);
     if (prompt.empty()) continue;
-    mode == "greedy" ? driver.Greedy(prompt) : driver.Logits(prompt);
+    if (mode == "greedy") driver.Greedy(prompt);
+    if (mode == "logits") driver.Logits(prompt);
+    if (mode == "grammar") driver.Grammar(prompt);
   }
 }

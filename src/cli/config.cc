@@ -93,6 +93,7 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
   Table options(driver.Get("options"), "model.driver.options", path);
   top.Read("name", &entry.name);
   top.Read("hf_repo", &entry.weights);
+  top.Read("draft", &entry.draft);
   driver.Read("random_seed", &entry.seed);
   driver.Read("vocabulary", &entry.vocabulary);
   options.Read("kv_page_size", &entry.page_tokens, {.least = 1, .most = 1 << 16});

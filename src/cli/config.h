@@ -23,6 +23,7 @@ struct ModelEntry {
 
   std::string name = "default";
   std::string weights;            // hf_repo: an argument of FindModel; empty: the default model
+  std::string draft;              // the model that guesses its tokens; empty: none does
   Driver driver = Driver::kAuto;  // the GPU if there is one that this build can use, else the CPU
   std::string vocabulary;         // of the dummy driver: an argument of FindModel; empty: its own
   int device = 0;                 // number of the GPU

@@ -64,6 +64,7 @@ constexpr std::string_view kKeys[] = {
     "mcp.timeout_secs",
     "model.name",
     "model.hf_repo",
+    "model.draft",
     "model.driver.type",
     "model.driver.random_seed",
     "model.driver.vocabulary",

@@ -47,6 +47,7 @@ fs_scratch_dir = "/tmp/here"
 [[model]]
 name = "tiny"
 hf_repo = "~/models/tiny.gguf"
+draft = "tinier"
 [model.driver]
 type = "portable"
 random_seed = 9
@@ -93,6 +94,7 @@ suspend_every_steps = 3
   EXPECT_EQ(model.scheduler.memory.restore_pause_at, 0.5);
   EXPECT_EQ(model.scheduler.memory.swap_pages, 11u);
   EXPECT_EQ(model.token_limit, 1000u);
+  EXPECT_EQ(model.draft, "tinier");
   EXPECT_EQ(model.kv_cache_dtype, "q8");
   EXPECT_EQ(model.total_pages, 100u);
   EXPECT_EQ(model.max_batch_tokens, 64u);

@@ -154,6 +154,7 @@ Result<std::unique_ptr<host::Engine>> StartEngine(const Config& config, bool qui
     entry.scheduler.prefix = {.share = config.prefix_cache,
                               .seed = uint64_t{random()} << 32 | random()};
     options.models.push_back(PIE_TRY(Load(entry, config.prefault_bytes, quiet)));
+    options.models.back().draft = entry.draft;
   }
   options.runtime = config.runtime;
   options.seed = config.models[0].seed;

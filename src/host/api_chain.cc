@@ -142,6 +142,10 @@ Result<uint32_t> Start(Process& process, Pass& pass) {
   if (pass.wants_drafts) {
     pass.forward.chain->speculate = true;
     pass.forward.chain->recent = process.engine().RecentOf(process.options().username, pass.model);
+    if (Scheduler* const draft = process.engine().models()[pass.model].draft_scheduler) {
+      pass.forward.chain->draft_model = {
+          .scheduler = draft, .salt = process.engine().SaltOf(process.options().username)};
+    }
   }
   const auto own = static_cast<uint32_t>(pass.forward.tokens.size());
   PIE_RETURN_IF_ERROR(AddTokensAhead(process, pass));

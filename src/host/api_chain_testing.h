@@ -19,6 +19,7 @@ struct Counts {
 
 class ApiChainTest : public ApiTest {
  protected:
+  using ApiTest::ApiTest;
   uint32_t NewContext() {
     const uint32_t context = Ok(ContextCreate(*process_, model_));
     return context;

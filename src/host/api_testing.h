@@ -21,13 +21,29 @@ namespace pie::host {
 
 class ApiTest : public ::testing::Test {
  protected:
-  // `snapshot_root` empty: contexts are saved in memory.
-  explicit ApiTest(const std::string& snapshot_root = "") {
+  struct Setup {
+    std::string snapshot_root = {};  // empty: contexts are saved in memory
+    testing::Device device = testing::Device::kSynchronous;
+    SchedulerOptions scheduler = {};
+    bool mask_thread = false;
+    bool draft_model = false;  // a model "small", which is the same, guesses for the first
+  };
+
+  explicit ApiTest(const std::string& snapshot_root = "")
+      : ApiTest(Setup{.snapshot_root = snapshot_root}) {}
+  explicit ApiTest(const Setup& setup) {
     EngineOptions options;
-    options.snapshot_root = snapshot_root;
-    auto backend = std::make_unique<testing::GatedBackend>(DummyOptions{.page_tokens = 4}, gate_);
+    options.snapshot_root = setup.snapshot_root;
+    options.mask_thread = setup.mask_thread;
+    auto backend = testing::MakeDevice(setup.device, DummyOptions{.page_tokens = 4}, gate_);
     options.models.push_back({MakeDummyModel("default"),
-                              std::make_unique<Scheduler>(std::move(backend), SchedulerOptions{})});
+                              std::make_unique<Scheduler>(std::move(backend), setup.scheduler)});
+    if (setup.draft_model) {
+      options.models[0].draft = "small";
+      options.models.push_back(
+          {MakeDummyModel("small"),
+           std::make_unique<Scheduler>(MakeDummyBackend({.page_tokens = 4}), SchedulerOptions{})});
+    }
     options.runtime.max_instances = 1;
     options.limits.max_inferlet_bytes = 2 << 20;
     engine_ = *Engine::Start(std::move(options));

@@ -57,6 +57,10 @@ Engine::Engine(EngineOptions options)
       compile_work_("pie-compile", kCompilers, options_.limits.max_queued_calls),
       grammar_work_("pie-grammar", kGrammarThreads, options_.limits.max_queued_calls),
       mask_work_("pie-masks", 1, kQueuedMasks) {
+  for (const LoadedModel& loaded : options_.models) {
+    if (loaded.draft_scheduler != nullptr) continue;
+    schedulers_.push_back(loaded.scheduler);
+  }
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   id_ = fmt::format("{:08x}", static_cast<uint32_t>(Mix(static_cast<uint64_t>(now), getpid(), 0)));
 }
@@ -65,6 +69,7 @@ Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
   if (options.models.empty()) return Fail(Code::kInvalid, "the engine needs a model");
   if (options.runtime.host == nullptr) options.runtime.host = &HostFunctions();
   for (LoadedModel& loaded : options.models) loaded.vocabulary.emplace(loaded.model);
+  PIE_RETURN_IF_ERROR(FindDraftModels(options.models));
   auto engine = std::unique_ptr<Engine>(new Engine(std::move(options)));
   if (engine->options_.allow_fs || !engine->options_.data_root.empty()) {
     engine->folders_ = std::make_unique<FolderWatch>();
@@ -80,6 +85,34 @@ Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
     loaded.scheduler->SetMeanwhile(std::make_shared<GuestsMeanwhile>(engine->runtime_->turns()));
   }
   return engine;
+}
+
+Status Engine::FindDraftModels(std::vector<LoadedModel>& models) {
+  for (LoadedModel& loaded : models) {
+    if (loaded.draft.empty()) continue;
+    const std::string& name = loaded.model.name;
+    const auto draft = std::ranges::find(
+        models, loaded.draft,
+        [](const LoadedModel& other) -> const std::string& { return other.model.name; });
+    if (draft == models.end() || &*draft == &loaded) {
+      return Fail(Code::kInvalid,
+                  "model '{}' has draft = '{}', which is no other model of the configuration", name,
+                  loaded.draft);
+    }
+    if (!draft->draft.empty()) {
+      return Fail(Code::kInvalid,
+                  "model '{}' drafts for '{}', so it cannot have a draft model of its own",
+                  loaded.draft, name);
+    }
+    if (!HaveSameVocabulary(*loaded.model.tokenizer, *draft->model.tokenizer)) {
+      return Fail(Code::kInvalid,
+                  "model '{}' cannot draft for '{}': their vocabularies differ, so their tokens "
+                  "mean different texts; choose a smaller model of the same family",
+                  loaded.draft, name);
+    }
+    loaded.draft_scheduler = draft->scheduler.get();
+  }
+  return {};
 }
 
 Engine::~Engine() {

@@ -40,8 +40,11 @@ namespace pie::host {
 // A model and the device it runs on.
 struct LoadedModel {
   Model model;
-  std::unique_ptr<Scheduler> scheduler;
-  std::optional<GrammarVocabulary> vocabulary = {};  // filled in by the engine
+  std::shared_ptr<Scheduler> scheduler;
+  std::string draft = {};  // the name of the model that guesses its tokens; empty: none does
+  // Filled in by the engine.
+  std::optional<GrammarVocabulary> vocabulary = {};
+  Scheduler* draft_scheduler = nullptr;
 };
 
 struct EngineOptions {
@@ -60,6 +63,8 @@ struct EngineOptions {
   bool several_users = true;
   std::string data_root;  // below which users have a /data that stays; empty = they have none
   std::vector<McpServerConfig> mcp;  // servers of the configuration
+  // Masks are made on a thread while the device runs; else the device makes them.
+  bool mask_thread = MatcherRules::ThreadPays();
 };
 
 // A moment's counts; all zero but for snapshots when nothing runs.
@@ -153,8 +158,8 @@ class Engine {
   WorkQueue& file_work() { return file_work_; }
   // Its threads check and compile grammars.
   WorkQueue& grammar_work() { return grammar_work_; }
-  // Its thread makes masks while a device runs.
-  WorkQueue& mask_work() { return mask_work_; }
+  // Its thread makes masks while a device runs. Null: the device makes them.
+  WorkQueue* mask_work() { return options_.mask_thread ? &mask_work_ : nullptr; }
   // What the user's chains on a model gave lately, for drafts.
   std::shared_ptr<RecentTokens> RecentOf(std::string_view user, uint32_t model);
   // The inferlets of a user that outlive those that launched them.
@@ -171,6 +176,8 @@ class Engine {
 
  private:
   explicit Engine(EngineOptions options);
+  // Finds the models that draft for others, and checks that they can.
+  static Status FindDraftModels(std::vector<LoadedModel>& models);
   using Folders = std::pair<wasm::Folder, wasm::Folder>;  // /scratch, /data
   using Begin = std::function<Result<std::unique_ptr<wasm::Instance>>(
       wasm::Program& program, Process* process, const Folders& folders)>;
@@ -192,6 +199,8 @@ class Engine {
   Result<std::string> MakeScratch(InstanceId id) const;
   Result<std::string> MakeData(std::string_view user) const;
 
+  // Of the models that may draft for others, which they outlive.
+  std::vector<std::shared_ptr<Scheduler>> schedulers_;
   EngineOptions options_;
   Resolver resolver_;
   std::string id_;  // unlike that of other engines

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backend/sampling.h"
 #include "host/matcher_rules.h"
 #include "sched/pass.h"
 
@@ -76,8 +75,8 @@ class Completion {
   void operator()(Result<std::vector<Slot>> result) {
     const auto output = std::move(output_);
     if (output->verdict) {
-      if (result) result = std::move(output->chosen);
-      output->verdict->kept = result ? static_cast<uint32_t>(result->size()) - 1 : 0;
+      const auto chosen = result ? std::ranges::count_if(*result, IsToken) : 1;
+      output->verdict->kept = static_cast<uint32_t>(std::max<std::ptrdiff_t>(chosen, 1)) - 1;
       output->verdict->ready.store(true, std::memory_order_release);
     }
     output->ended_ns = SteadyClock::Get().NowNs();
@@ -233,9 +232,7 @@ Status MakeSingle(Process& process, Pass& pass, const std::shared_ptr<PassOutput
   chain.max_tokens = UINT32_MAX;
   chain.single = true;
   chain.seed = [seed = forward.seed](uint32_t step) { return seed + step; };
-  chain.give = [to = output.get()](uint32_t token, std::optional<Chain::End>) {
-    to->chosen.emplace_back(TokenSlot{token});
-  };
+  chain.give = [](uint32_t, std::optional<Chain::End>) {};  // the tokens are in the result
   if (pass.wants_drafts) {
     chain.speculate = true;
     chain.recent = process.engine().RecentOf(process.options().username, pass.model);
@@ -246,14 +243,15 @@ Status MakeSingle(Process& process, Pass& pass, const std::shared_ptr<PassOutput
   }
   PIE_RETURN_IF_ERROR(CheckChain(forward));
   output->verdict = std::make_shared<DraftVerdict>();
-  return AddDrafts(process, pass, 0, static_cast<uint32_t>(forward.tokens.size()) - 1);
+  PIE_RETURN_IF_ERROR(
+      AddDrafts(process, pass, 0, static_cast<uint32_t>(forward.tokens.size()) - 1));
+  return Validate(forward, InfoOf(process, pass));  // probes read the drafts too
 }
 
 // Whether the engine can guess what follows the pass.
 bool MayPropose(const Pass& pass) {
   const Forward& forward = pass.forward;
-  return pass.wants_drafts && forward.attention.empty() && forward.samples.size() == 1 &&
-         forward.samples[0].kind < SampleSpec::kFirstProbe && SlotsPerRow(forward.samples[0]) == 1;
+  return pass.wants_drafts && forward.attention.empty() && ChooserOf(forward);
 }
 
 }  // namespace

@@ -17,21 +17,18 @@ std::vector<uint32_t> BitsOf(const Brle& mask, uint32_t vocab_size) {
   return bits;
 }
 
-// With two processors the device uses both. Another thread would take turns with it in the middle
-// of a batch, which costs more than a mask; the device makes the masks when it needs them.
-bool HasSpareProcessor() {
-  static const bool has = std::thread::hardware_concurrency() > 2;
-  return has;
-}
-
 bool Test(const std::vector<uint32_t>& bits, uint32_t token) {
   return bits.empty() || ((bits[token / kWordBits] >> (token % kWordBits)) & 1U) != 0;
 }
 
 }  // namespace
 
+bool MatcherRules::ThreadPays() {
+  return std::thread::hardware_concurrency() > 2;
+}
+
 MatcherRules::MatcherRules(std::vector<Named> matchers, const Brle& logit_mask, uint32_t vocab_size,
-                           WorkQueue& work, std::string user)
+                           WorkQueue* work, std::string user)
     : matchers_(std::move(matchers)), work_(work), user_(std::move(user)) {
   if (!logit_mask.empty()) static_bits_ = BitsOf(logit_mask, vocab_size);
 }
@@ -91,9 +88,9 @@ void MatcherRules::Prepare(Tokens& draft) {
   draft_ = draft;
   masks_.clear();
   ++prepared_;
-  if (!HasSpareProcessor()) return;
+  if (work_ == nullptr) return;
   // If the queue is full, the device makes the masks.
-  work_.Push(user_, [self = shared_from_this(), number = prepared_] {
+  work_->Push(user_, [self = shared_from_this(), number = prepared_] {
     const std::lock_guard work_lock(self->mutex_);
     if (self->prepared_ == number && self->masks_.empty()) self->MakeMasks();
   });

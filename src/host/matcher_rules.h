@@ -1,6 +1,6 @@
 // MatcherRules: matchers of grammars and a logit mask as the rules of a pass or a chain (TokenRules
-// in sched/). The masks are made by a thread of the engine while the device runs; a device that
-// needs one earlier makes it itself.
+// in sched/). The masks are made by a thread of the engine while the device runs, if there is one;
+// a device that needs one earlier makes it itself.
 //
 // The step thread and the thread that makes masks take turns under a lock.
 #pragma once
@@ -30,9 +30,14 @@ class MatcherRules final : public TokenRules,
     std::string name;
   };
 
-  // `matchers` is not empty. An empty `logit_mask` allows everything.
+  // With two processors the device uses both. Another thread would take turns with it in the middle
+  // of a batch, which costs more than a mask.
+  static bool ThreadPays();
+
+  // `matchers` is not empty. An empty `logit_mask` allows everything. Without `work`, the device
+  // makes all masks.
   MatcherRules(std::vector<Named> matchers, const Brle& logit_mask, uint32_t vocab_size,
-               WorkQueue& work, std::string user);
+               WorkQueue* work, std::string user);
 
   Result<bool> Accept(uint32_t token) override;
   std::vector<uint32_t> Forced(uint32_t most) override;
@@ -57,7 +62,7 @@ class MatcherRules final : public TokenRules,
   std::mutex mutex_;
   std::vector<Named> matchers_;
   Tokens static_bits_;  // of the logit mask; empty = everything
-  WorkQueue& work_;
+  WorkQueue* const work_;
   const std::string user_;  // the user to whom the work on that queue is counted
   size_t taken_ = 0;        // tokens of the text
   Tokens draft_;

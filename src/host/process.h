@@ -114,12 +114,11 @@ struct PassOutput {
   int64_t ended_ns = 0;
   Charge charge;  // for the result
   Result<std::vector<Slot>> result;
-  // If the pass had drafts: the verdict for its context, and the tokens that were chosen.
-  std::shared_ptr<DraftVerdict> verdict;
-  std::vector<Slot> chosen;
-  std::vector<uint32_t>
-      drafts;                   // the engine's drafts for the next pass, if the guest asked for any
-  uint32_t draft_position = 0;  // the position of the first of these drafts
+  std::shared_ptr<DraftVerdict> verdict;  // for the context, if the pass had drafts
+  // The engine's drafts for the next pass, if the guest asked for any, and the position of the
+  // first.
+  std::vector<uint32_t> drafts;
+  uint32_t draft_position = 0;
 };
 
 // The seeds of passes for which the guest gives no seed.

@@ -1,8 +1,11 @@
 #include "sched/chain.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 #include <variant>
 
+#include "backend/sampling.h"
 #include "sched/drafter.h"
 #include "sched/forced_tokens.h"
 #include "sched/pass.h"
@@ -25,8 +28,8 @@ bool SamplesFirstRow(const Forward& forward) {
 }
 
 // The last row of the input and the rows of its drafts.
-bool SamplesLastRows(const Forward& forward) {
-  const std::vector<uint32_t>& rows = forward.samples[0].rows;
+bool SamplesLastRows(const Forward& forward, const SampleSpec& chooser) {
+  const std::vector<uint32_t>& rows = chooser.rows;
   if (forward.drafts >= forward.tokens.size() || rows.size() != forward.drafts + 1) return false;
   const auto first = static_cast<uint32_t>(forward.tokens.size() - 1 - forward.drafts);
   for (uint32_t i = 0; i < rows.size(); ++i) {
@@ -78,6 +81,30 @@ std::vector<uint32_t> DraftFor(ScheduledPass& pass) {
   return draft;
 }
 
+// What was chosen at the last row of the input and at its drafts. Every row that a sample of a
+// chain reads gives one slot.
+Result<std::span<const Slot>> ChoicesOf(const Forward& forward, std::span<const Slot> slots) {
+  const std::optional<size_t> chooser = ChooserOf(forward);
+  if (!chooser || slots.size() != SizeOfResult(forward.samples, 0).slots) {
+    return Fail(Code::kInternal, "the device chose no token");
+  }
+  size_t first = 0;
+  for (size_t i = 0; i < *chooser; ++i) first += forward.samples[i].rows.size();
+  return slots.subspan(first, forward.samples[*chooser].rows.size());
+}
+
+// Keeps the slots of the first `rows` rows.
+void KeepRows(const Forward& forward, uint32_t rows, std::vector<Slot>& slots) {
+  size_t from = 0, to = 0;
+  for (const SampleSpec& spec : forward.samples) {
+    for (const uint32_t row : spec.rows) {
+      if (row < rows) std::swap(slots[to++], slots[from]);
+      ++from;
+    }
+  }
+  slots.resize(to);
+}
+
 }  // namespace
 
 Result<std::vector<uint32_t>> GiveForced(Chain& chain, TokenRules& rules, uint32_t given,
@@ -103,13 +130,29 @@ Status CheckChain(const Forward& forward) {
     return Fail(Code::kInvalid,
                 "a chain attends causally: an attention mask holds for the rows of one pass");
   }
-  if (forward.samples.size() != 1 || !ChoosesTokens(forward.samples[0].kind)) {
+  const std::optional<size_t> chooser = ChooserOf(forward);
+  if (!forward.chain->single && (!chooser || forward.samples.size() != 1)) {
     return Fail(Code::kInvalid, "a chain needs one sampler that chooses tokens, and no probes");
   }
-  if (!SamplesLastRows(forward)) {
+  if (!chooser) {
+    return Fail(Code::kInvalid,
+                "a pass with drafts needs one sampler that chooses one token; all others are "
+                "probes");
+  }
+  if (!SamplesLastRows(forward, forward.samples[*chooser])) {
     return Fail(Code::kInvalid, "a chain samples the last row of its input, and no other");
   }
   return {};
+}
+
+std::optional<size_t> ChooserOf(const Forward& forward) {
+  std::optional<size_t> chooser;
+  for (size_t i = 0; i < forward.samples.size(); ++i) {
+    if (!ChoosesTokens(forward.samples[i].kind)) continue;
+    if (chooser || SlotsPerRow(forward.samples[i]) != 1) return std::nullopt;
+    chooser = i;
+  }
+  return chooser;
 }
 
 void AppendDrafts(Forward& forward, const std::vector<uint32_t>& draft,
@@ -119,7 +162,10 @@ void AppendDrafts(Forward& forward, const std::vector<uint32_t>& draft,
   for (uint32_t i = 0; i < draft.size(); ++i) {
     forward.tokens.push_back(draft[i]);
     forward.positions.push_back(positions != nullptr ? (*positions)[i] : position + i);
-    forward.samples[0].rows.push_back(row + i);
+  }
+  for (SampleSpec& spec : forward.samples) {
+    if (std::ranges::find(spec.rows, row - 1) == spec.rows.end()) continue;
+    for (uint32_t i = 0; i < draft.size(); ++i) spec.rows.push_back(row + i);
   }
   forward.drafts = static_cast<uint32_t>(draft.size());
 }
@@ -147,23 +193,24 @@ uint64_t SeedAhead(ScheduledPass& pass) {
   return chain.seed ? chain.seed(pass.chained + pass.ahead + 1) : pass.forward.seed;
 }
 
-Result<bool> FollowOn(ScheduledPass& pass, const std::vector<Slot>& slots, bool last) {
+Result<bool> FollowOn(ScheduledPass& pass, std::vector<Slot>& slots, bool last) {
   Forward& forward = pass.forward;
   Chain& chain = *forward.chain;
   const uint32_t drafts = std::exchange(forward.drafts, 0);
   const auto first_draft = static_cast<uint32_t>(forward.tokens.size()) - drafts;
-  if (slots.size() != drafts + 1) return Fail(Code::kInternal, "the device chose no token");
+  const std::span<const Slot> choices = PIE_TRY(ChoicesOf(forward, slots));
   const uint32_t position = forward.positions[first_draft - 1];
   std::vector<uint32_t> tokens;  // for the next pass to feed
   for (uint32_t chosen = 0;; ++chosen) {
     pass.rejected = drafts - chosen;
-    const auto* const slot = std::get_if<TokenSlot>(&slots[chosen]);
+    const auto* const slot = std::get_if<TokenSlot>(&choices[chosen]);
     if (slot == nullptr) return Fail(Code::kInternal, "the device chose no token");
     const uint32_t token = slot->token;
     const auto end = PIE_TRY(GiveChosen(pass, token));
     if (chain.drafter) chain.drafter->Add(token);
     if (end) {
       if (chain.drafter) chain.drafter->Judge(chosen, chosen);  // the others were not needed
+      if (chain.single) KeepRows(forward, pass.rows() - pass.rejected, slots);
       return false;
     }
     if (pass.rejected > 0 && token == forward.tokens[first_draft + chosen]) continue;
@@ -175,6 +222,7 @@ Result<bool> FollowOn(ScheduledPass& pass, const std::vector<Slot>& slots, bool 
   if (chain.single && chain.drafter && chain.propose) {
     chain.propose(chain.drafter->Draft(kProposedTokens), forward.positions.front() + 1);
   }
+  if (chain.single) KeepRows(forward, pass.rows() - pass.rejected, slots);
   if (last || chain.single) return false;
 
   if (forward.rules) {

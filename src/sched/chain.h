@@ -22,6 +22,7 @@
 
 #include "backend/batch.h"
 #include "base/result.h"
+#include "kv/prefix_index.h"
 #include "sched/drafter.h"
 
 namespace pie {
@@ -30,6 +31,13 @@ struct BackendInfo;
 struct Forward;
 class RecentTokens;
 struct ScheduledPass;
+class Scheduler;
+
+// A model that guesses the tokens of another one, which has the same vocabulary.
+struct DraftModel {
+  Scheduler* scheduler = nullptr;  // it outlives the chains that it guesses for
+  CacheSalt salt;                  // whose pages its sequences share
+};
 
 struct Chain {
   enum class End : uint8_t { kStop, kLimit, kComplete };
@@ -37,7 +45,7 @@ struct Chain {
   uint32_t max_tokens = 1;      // at least 1
   std::vector<uint32_t> stops;  // sorted
   uint32_t given = 0;           // tokens that were given before the first pass
-  bool single = false;          // ends after its first pass, whatever that chooses
+  bool single = false;          // ends after its first pass, whatever that chooses; may have probes
 
   // The seed of token `step`, from 1 on; token 0 has the Forward's own. A pure function: it may be
   // asked for passes that are taken back.
@@ -53,9 +61,11 @@ struct Chain {
   Error no_room;
   // Guesses tokens ahead. Null: there is no drafter.
   std::unique_ptr<Drafter> drafter;
-  // The scheduler makes a SuffixDrafter when the first pass has run. `recent` may be null.
+  // The scheduler makes a drafter when the first pass has run: a ModelDrafter if there is a draft
+  // model, else a SuffixDrafter. `recent` may be null.
   bool speculate = false;
   std::shared_ptr<RecentTokens> recent;
+  std::optional<DraftModel> draft_model;
   // Of a single pass: takes what the drafter would try next, and the position of the first draft.
   std::move_only_function<void(std::vector<uint32_t> draft, uint32_t position)> propose;
 };
@@ -63,8 +73,12 @@ struct Chain {
 // What is wrong with a Forward that carries a chain; nothing for others.
 Status CheckChain(const Forward& forward);
 
-// Adds the drafts of a chain's pass behind its tokens, and the rows that sample them. The positions
-// count on from the last one, or are given.
+// The one sampler of a pass that chooses tokens, one a row; none if there are none or several. The
+// others are probes.
+std::optional<size_t> ChooserOf(const Forward& forward);
+
+// Adds the drafts of a chain's pass behind its tokens. The sampler and the probes that read the
+// last token read the drafts too. The positions count on from the last one, or are given.
 void AppendDrafts(Forward& forward, const std::vector<uint32_t>& draft,
                   const std::vector<uint32_t>* positions = nullptr);
 // Sets the keys of the rows that choose tokens, the first of which is token `step` of the chain.
@@ -81,7 +95,8 @@ uint64_t SeedAhead(ScheduledPass& pass);
 // Gives the tokens of a pass that has run, and makes the pass its own successor. False: the chain
 // ends with the last of them, or `last` says so. `pass` carries a chain. If the successor is in
 // flight already and the chain ends here, the caller takes it back. In any case the caller takes
-// back the drafts that were not chosen (pass.rejected).
-Result<bool> FollowOn(ScheduledPass& pass, const std::vector<Slot>& slots, bool last);
+// back the drafts that were not chosen (pass.rejected). A single pass loses the slots of the rows
+// that these have chosen and shown.
+Result<bool> FollowOn(ScheduledPass& pass, std::vector<Slot>& slots, bool last);
 
 }  // namespace pie

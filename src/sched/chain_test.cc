@@ -262,7 +262,8 @@ TEST_P(ChainTest, TheFirstPassAloneHasItsBid) {
   ScheduledPass pass;
   pass.forward = Chained(mirror, {'a'}, 3, {});
   pass.forward.bid = 7;
-  const Result<bool> follows = FollowOn(pass, {TokenSlot{'b'}}, false);
+  std::vector<Slot> slots = {TokenSlot{'b'}};
+  const Result<bool> follows = FollowOn(pass, slots, false);
   EXPECT_TRUE(follows && *follows);
   EXPECT_EQ(pass.forward.bid, std::nullopt);
 }

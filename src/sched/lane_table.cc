@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <ranges>
 #include <utility>
 
 #include "base/limits.h"
+#include "sched/model_drafter.h"
 #include "sched/suffix_drafter.h"
 
 namespace pie {
@@ -211,16 +213,28 @@ void LaneTable::EndRead(Lane& lane, Result<KvContent> content) {
   RunRunnable();
 }
 
-// A drafter looks at the last tokens of a long sequence: reading them all would take too long.
+// A drafter looks at the last tokens of a long sequence: reading them all would take too long. A
+// draft model needs all of them, at the positions that they have in a text.
 void LaneTable::MakeDrafter(Lane& lane) const {
   constexpr uint32_t kTokens = 8'192;
-  Chain& chain = *lane.pass->forward.chain;
-  const uint32_t drafts = lane.pass->forward.drafts;
-  const uint32_t end = lane.kv.tokens() - drafts;
+  const Forward& forward = lane.pass->forward;
+  Chain& chain = *forward.chain;
+  const uint32_t end = lane.kv.tokens() - forward.drafts;
   const Rows rows = lane.kv.history().From(end - std::min(end, kTokens));
-  const std::span<const uint32_t> tokens = rows.view().tokens;
-  chain.drafter =
-      std::make_unique<SuffixDrafter>(tokens.first(tokens.size() - drafts), chain.recent, time_);
+  const std::span<const uint32_t> tokens = rows.view().tokens.first(rows.size() - forward.drafts);
+  const bool is_text = end <= kTokens && rows.masks.empty() &&
+                       std::ranges::equal(rows.view().positions.first(tokens.size()),
+                                          std::views::iota(0U, static_cast<uint32_t>(end)));
+  if (chain.draft_model && is_text) {
+    const auto seed = [&chain, own = forward.seed](uint32_t step) {
+      return chain.seed ? chain.seed(step) : own;
+    };
+    chain.drafter = std::make_unique<ModelDrafter>(std::vector(tokens.begin(), tokens.end()),
+                                                   *chain.draft_model, forward.samples[0], seed,
+                                                   lane.pass->chained, time_);
+    return;
+  }
+  chain.drafter = std::make_unique<SuffixDrafter>(tokens, chain.recent, time_);
 }
 
 void LaneTable::ContinueChain(Lane& lane, std::vector<Slot> slots) {

@@ -8,10 +8,6 @@
 namespace pie {
 namespace {
 
-// Passes between two guesses where guesses do not pay.
-constexpr uint32_t kProbePasses = 32;
-// The weight of the newest verdict.
-constexpr double kNew = 0.25;
 // Places that are compared, and how far.
 constexpr uint32_t kPlaces = 8;
 constexpr size_t kLongest = 32;
@@ -84,7 +80,7 @@ std::vector<uint32_t> RecentTokens::After(std::span<const uint32_t> text, uint32
 
 SuffixDrafter::SuffixDrafter(std::span<const uint32_t> text, std::shared_ptr<RecentTokens> recent,
                              const StepTime& time)
-    : recent_(std::move(recent)), time_(time) {
+    : recent_(std::move(recent)), pace_(time) {
   for (const uint32_t token : text) text_.Add(token);
 }
 
@@ -98,25 +94,12 @@ void SuffixDrafter::Add(uint32_t token) {
 }
 
 void SuffixDrafter::Judge(uint32_t drafted, uint32_t chosen) {
-  if (drafted == 0) return;
-  // Each draft that was looked at is a verdict: those chosen, and the one that was not.
-  for (uint32_t i = 0; i < chosen; ++i) right_ += kNew * (1 - right_);
-  if (chosen < drafted) right_ += kNew * (0 - right_);
-}
-
-uint32_t SuffixDrafter::Length(uint32_t most) {
-  uint32_t length = 0;
-  double likely = right_;
-  while (length < most && likely > time_.row_price) {
-    ++length;
-    likely *= right_;
-  }
-  if (length > 0) return length;
-  return ++skipped_ % kProbePasses == 0 ? std::min(most, 1U) : 0;
+  pace_.Judge(drafted, chosen);
 }
 
 std::vector<uint32_t> SuffixDrafter::Draft(uint32_t most) {
-  const uint32_t length = Length(most);
+  uint32_t length = pace_.Length(most);
+  if (length == 0 && pace_.Probe()) length = std::min(most, 1U);
   if (length == 0) return {};
   std::vector<uint32_t> draft = text_.After(text_.tokens(), length);
   if (draft.empty() && recent_) draft = recent_->After(text_.tokens(), length);

@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
+#include "sched/draft_pace.h"
 #include "sched/drafter.h"
-#include "sched/step_time.h"
 
 namespace pie {
 
@@ -66,15 +66,10 @@ class SuffixDrafter final : public Drafter {
   std::vector<uint32_t> Draft(uint32_t most) override;
 
  private:
-  // How many tokens to propose: as many as are each likelier to be right than what they cost.
-  uint32_t Length(uint32_t most);
-
   SuffixIndex text_;
   std::shared_ptr<RecentTokens> recent_;
-  const StepTime& time_;
+  DraftPace pace_;
   std::vector<uint32_t> given_;  // by the chain
-  double right_ = 0.75;          // the share of guesses that were right
-  uint32_t skipped_ = 0;         // passes without a guess since the last one
 };
 
 }  // namespace pie

@@ -87,4 +87,13 @@ Result<std::unique_ptr<Tokenizer>> TokenizerFromBytes(std::span<const std::strin
   return std::make_unique<Tokenizer>(raw);
 }
 
+bool HaveSameVocabulary(const Tokenizer& a, const Tokenizer& b) {
+  if (a.vocab_size() != b.vocab_size()) return false;
+  for (uint32_t id = 0; id < a.vocab_size(); ++id) {
+    if (a.Bytes(id) != b.Bytes(id)) return false;
+  }
+  return a.special_tokens().ids == b.special_tokens().ids &&
+         a.special_tokens().bytes == b.special_tokens().bytes;
+}
+
 }  // namespace pie

@@ -88,4 +88,7 @@ Result<std::unique_ptr<Tokenizer>> TokenizerFromGguf(const Gguf& gguf);
 Result<std::unique_ptr<Tokenizer>> TokenizerFromBytes(std::span<const std::string_view> specials,
                                                       uint32_t vocab_size);
 
+// Whether every token has the same meaning in both.
+bool HaveSameVocabulary(const Tokenizer& a, const Tokenizer& b);
+
 }  // namespace pie

@@ -27,11 +27,9 @@ def pie() -> Path:
 def guest() -> Callable[[str], list[str | Path]]:
     """Gives `--path … --manifest …` of an inferlet, by the name of its file in build/guests."""
     manifests = {
-        f"{example}-{language}": ROOT / "inferlets" / example / language / "Pie.toml"
-        for example in ("hello", "text-completion", "parallel-generation", "extract", "lookup")
-        for language in ("rust", "python", "typescript", "cpp")
+        f"{manifest.parent.parent.name}-{manifest.parent.name}": manifest
+        for manifest in (ROOT / "inferlets").glob("*/*/Pie.toml")
     }
-    manifests["remember-rust"] = ROOT / "inferlets" / "remember" / "rust" / "Pie.toml"
     manifests["hostile-guest"] = ROOT / "tests" / "hostile" / "guest" / "Pie.toml"
 
     def arguments(name: str) -> list[str | Path]:

@@ -1,5 +1,6 @@
 //! Compilation under limits of time and memory, on a thread of its own.
 use super::source::Grammar;
+use super::walk::Walk;
 use super::{limits, Error, ErrorKind, Place};
 use llguidance::{Matcher, ParserFactory, TokenParser};
 use std::sync::{mpsc, Arc, Condvar, Mutex};
@@ -8,6 +9,8 @@ use std::time::Instant;
 /// A grammar, compiled for one vocabulary. Immutable, shared by threads.
 pub struct Compiled {
     parser: Mutex<TokenParser>,
+    /// Walks that have ended. Their lexers know the states that texts of this grammar lead to.
+    idle: Mutex<Vec<Walk>>,
     vocab_size: u32,
     stops: Vec<u32>,
 }
@@ -21,10 +24,26 @@ impl Compiled {
         self.stops.contains(&token)
     }
 
-    /// A walk that begins. It has its own caches, so that walks on several threads do not wait for one another.
-    pub(super) fn start(&self) -> Matcher {
+    /// A walk that begins. It has its own lexer, so that walks on several threads do not wait for one another.
+    pub(super) fn start(&self) -> Walk {
+        let mut idle = self.idle.lock().unwrap_or_else(|e| e.into_inner());
+        let found = idle.pop();
+        drop(idle);
+        found.unwrap_or_else(|| self.start_anew())
+    }
+
+    /// The same with a lexer that has not been used.
+    pub(super) fn start_anew(&self) -> Walk {
         let parser = self.parser.lock().unwrap_or_else(|e| e.into_inner());
-        Matcher::new(Ok(parser.deep_clone()))
+        Walk::new(Matcher::new(Ok(parser.deep_clone())))
+    }
+
+    /// Keeps a walk for the next text, if it is worth it.
+    pub(super) fn end(&self, mut walk: Walk) {
+        let mut idle = self.idle.lock().unwrap_or_else(|e| e.into_inner());
+        if idle.len() < limits::IDLE_WALKS && walk.go_back() {
+            idle.push(walk);
+        }
     }
 }
 
@@ -111,6 +130,7 @@ fn build(factory: &ParserFactory, grammar: &Grammar) -> Result<Compiled, Error> 
         vocab_size: trie.vocab_size() as u32,
         stops: trie.eos_tokens().to_vec(),
         parser: Mutex::new(parser),
+        idle: Mutex::default(),
     })
 }
 

@@ -23,6 +23,10 @@ pub const STACK_BYTES: usize = 64 << 20;
 /// Compiled grammars that a vocabulary keeps, and the bytes of their sources.
 pub const KEPT: usize = 128;
 pub const KEPT_BYTES: usize = 16 << 20;
+/// Ended walks that a compiled grammar keeps for later texts, and what their lexers may have cost: the states of one
+/// that costs more take too much memory.
+pub const IDLE_WALKS: usize = 4;
+pub const IDLE_COST: u64 = 500_000;
 /// Bytes of one token. Longer ones are never allowed by a mask.
 pub const TOKEN_BYTES: usize = 512;
 

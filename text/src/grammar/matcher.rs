@@ -1,13 +1,15 @@
 //! One text that follows a grammar, token by token. One owner at a time; any thread.
+use super::walk::Walk;
 use super::{Compiled, Error, ErrorKind, Mask};
 use llguidance::api::StopReason;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 pub struct Matcher {
     compiled: Arc<Compiled>,
-    state: llguidance::Matcher,
-    /// Tokens taken so far.
-    taken: usize,
+    walk: ManuallyDrop<Walk>,
+    /// The tokens taken so far.
+    tokens: Vec<u32>,
     /// A token that ends a text was taken where nothing else could follow: the crate has already ended there.
     ended: bool,
 }
@@ -15,9 +17,9 @@ pub struct Matcher {
 impl Matcher {
     pub(super) fn new(compiled: Arc<Compiled>) -> Self {
         Matcher {
-            state: compiled.start(),
+            walk: ManuallyDrop::new(compiled.start()),
             compiled,
-            taken: 0,
+            tokens: Vec::new(),
             ended: false,
         }
     }
@@ -31,7 +33,7 @@ impl Matcher {
             )));
         }
         self.check()?;
-        let fit = self.state.try_consume_tokens(tokens).map_err(failed)?;
+        let fit = self.retried(|state| state.try_consume_tokens(tokens))?;
         let ends = fit + 1 == tokens.len()
             && !self.ended
             && self.is_terminated()
@@ -39,9 +41,9 @@ impl Matcher {
         if ends {
             self.ended = true;
         } else if fit < tokens.len() {
-            self.state.rollback(fit).map_err(failed)?;
-            let place = self.taken + fit;
-            let what = match self.taken + fit {
+            self.walk.state.rollback(fit).map_err(failed)?;
+            let place = self.taken() + fit;
+            let what = match place {
                 0 => "cannot begin the text",
                 _ => "does not fit the grammar",
             };
@@ -50,60 +52,61 @@ impl Matcher {
                 format!("token {} {what} (position {place})", tokens[fit]),
             ));
         }
-        self.taken += tokens.len();
+        self.tokens.extend_from_slice(tokens);
         Ok(())
     }
 
     /// The tokens that may come next. If the text is complete and nothing may follow, these are the tokens that end it.
     pub fn mask(&mut self) -> Result<Mask, Error> {
         self.check()?;
-        match self.state.compute_mask_or_eos() {
-            Ok(mask) => Ok(Mask(mask)),
+        let mask = self.retried(|state| match state.compute_mask_or_eos() {
             // Nothing may follow, which was found while the mask was made.
-            Err(_) if self.state.stop_reason() == StopReason::NoExtensionBias => {
-                self.state.compute_mask_or_eos().map(Mask).map_err(failed)
+            Err(_) if state.stop_reason() == StopReason::NoExtensionBias => {
+                state.compute_mask_or_eos()
             }
-            Err(error) => Err(failed(error)),
-        }
+            answer => answer,
+        })?;
+        self.walk.count_mask();
+        Ok(Mask(mask))
     }
 
     /// Whether the text may end here.
     pub fn is_complete(&mut self) -> bool {
-        self.is_terminated() || self.state.is_accepting().unwrap_or(false)
+        self.is_terminated() || self.walk.state.is_accepting().unwrap_or(false)
     }
 
     /// Whether the text has ended: nothing may follow, or a token that ends a text was taken.
     pub fn is_terminated(&self) -> bool {
-        self.state.is_stopped() && !self.state.is_error()
+        self.walk.state.is_stopped() && !self.walk.state.is_error()
     }
 
     /// The tokens that must come next, as the tokenizer writes them. Empty where there is a choice.
     pub fn forced_tokens(&mut self) -> Vec<u32> {
-        self.state.compute_ff_tokens()
+        self.walk.state.compute_ff_tokens()
     }
 
     /// Takes back the last `tokens` tokens.
     pub fn rollback(&mut self, tokens: usize) -> Result<(), Error> {
-        if tokens > self.taken {
+        if tokens > self.taken() {
             return Err(Error::invalid(format!(
                 "cannot take back {tokens} tokens: the matcher has taken {}",
-                self.taken
+                self.taken()
             )));
         }
         self.check()?;
         let end = usize::from(self.ended && tokens > 0);
-        self.state.rollback(tokens - end).map_err(failed)?;
+        self.walk.state.rollback(tokens - end).map_err(failed)?;
         self.ended &= tokens == 0;
-        self.taken -= tokens;
+        self.tokens.truncate(self.tokens.len() - tokens);
         Ok(())
     }
 
     /// Goes back to the beginning of a text, also after an error.
     pub fn reset(&mut self) {
-        if self.state.is_error() || self.state.reset().is_err() {
-            self.state = self.compiled.start();
+        if self.walk.state.is_error() || self.walk.state.reset().is_err() {
+            *self.walk = self.compiled.start_anew();
         }
-        self.taken = 0;
+        self.tokens.clear();
         self.ended = false;
     }
 
@@ -111,22 +114,47 @@ impl Matcher {
     pub fn fork(&self) -> Matcher {
         Matcher {
             compiled: self.compiled.clone(),
-            state: self.state.clone(),
-            taken: self.taken,
+            walk: ManuallyDrop::new(self.walk.fork()),
+            tokens: self.tokens.clone(),
             ended: self.ended,
         }
     }
 
     /// The number of tokens taken so far.
     pub fn taken(&self) -> usize {
-        self.taken
+        self.tokens.len()
     }
 
     fn check(&self) -> Result<(), Error> {
-        match self.state.get_error() {
+        match self.walk.state.get_error() {
             Some(error) => Err(failed(error)),
             None => Ok(()),
         }
+    }
+
+    /// Does something that may exceed the limits. If earlier texts have used them up, it is tried again without those.
+    fn retried<T, E: std::fmt::Display>(
+        &mut self,
+        work: impl Fn(&mut llguidance::Matcher) -> Result<T, E>,
+    ) -> Result<T, Error> {
+        match work(&mut self.walk.state) {
+            Ok(value) => return Ok(value),
+            Err(error) if !self.walk.is_used => return Err(failed(error)),
+            Err(_) => {}
+        }
+        let mut walk = self.compiled.start_anew();
+        let known = &self.tokens[..self.tokens.len() - usize::from(self.ended)];
+        walk.state.consume_tokens(known).map_err(failed)?;
+        *self.walk = walk;
+        work(&mut self.walk.state).map_err(failed)
+    }
+}
+
+impl Drop for Matcher {
+    fn drop(&mut self) {
+        // SAFETY: the walk is taken once, here.
+        let walk = unsafe { ManuallyDrop::take(&mut self.walk) };
+        self.compiled.end(walk);
     }
 }
 

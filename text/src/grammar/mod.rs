@@ -14,6 +14,7 @@ mod matcher;
 mod schema;
 mod source;
 mod vocabulary;
+mod walk;
 
 #[cfg(test)]
 mod tests;

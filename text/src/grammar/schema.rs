@@ -6,8 +6,10 @@ mod checks;
 mod disjoint;
 mod endless;
 mod formats;
+mod negated;
 mod numbers;
 mod patterns;
+mod rewritten;
 
 use super::{limits, Error, ErrorKind, Place};
 use checks::{check_bounds, check_counts, checked_type, has_control, percent_decoded, refused};
@@ -39,6 +41,8 @@ const ANNOTATIONS: [&str; 15] = [
 
 /// The schema as the crate is given it.
 pub fn checked(schema: &Json) -> Result<Json, Error> {
+    let rewritten = rewritten::rewritten(schema)?;
+    let schema = rewritten.as_ref().unwrap_or(schema);
     let mut walk = Walk {
         root: schema,
         names: HashMap::new(),
@@ -118,6 +122,10 @@ fn unsupported(pointer: &str, text: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unsupported, text).at(Place::Pointer(pointer.into()))
 }
 
+fn is_annotation(key: &str) -> bool {
+    ANNOTATIONS.contains(&key) || key.starts_with("x-")
+}
+
 fn below(pointer: &str, key: &str) -> String {
     format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
@@ -182,7 +190,11 @@ impl<'a> Walk<'a> {
         let old_items = entries.get("items").is_some_and(Json::is_array);
         for (key, value) in entries {
             let here = below(pointer, key);
-            if ANNOTATIONS.contains(&key.as_str()) || key.starts_with("x-") {
+            if is_annotation(key) {
+                continue;
+            }
+            if rewritten::KEYWORDS.contains(&key.as_str()) {
+                self.check_rewritten(key, value, &here)?;
                 continue;
             }
             let value = match key.as_str() {
@@ -331,6 +343,23 @@ impl<'a> Walk<'a> {
         self.intersects |=
             out.contains_key("allOf") || applied[1] + applied[2] > 0 && out.len() > 1;
         out
+    }
+
+    /// Checks the schemas of a keyword whose meaning stands in `allOf` by now.
+    fn check_rewritten(&mut self, key: &str, value: &'a Json, here: &str) -> Result<(), Error> {
+        match (key, value) {
+            ("dependentRequired", _) => {}
+            ("dependentSchemas" | "dependencies", Json::Object(all)) => {
+                for (name, one) in all.iter().filter(|(_, one)| !one.is_array()) {
+                    let here = below(here, name);
+                    self.schema(one, &here, &here)?;
+                }
+            }
+            _ => {
+                self.schema(value, here, here)?;
+            }
+        }
+        Ok(())
     }
 
     /// A value of `const` or the values of `enum`.

@@ -22,7 +22,7 @@ impl Vocabulary {
         let mut factory = ParserFactory::new(
             &env,
             InferenceCapabilities::default(),
-            &SlicedBiasComputer::general_slices(),
+            &slices(),
         )
         .map_err(failed)?;
         *factory.limits_mut() = limits::parser();
@@ -56,6 +56,14 @@ impl Vocabulary {
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(|e| e.into_inner())
     }
+}
+
+/// Tokens are allowed together where an expression of one of these is. Beside the texts of JSON, these are words and
+/// numbers, of which most tokens consist.
+fn slices() -> Vec<String> {
+    let mut slices = SlicedBiasComputer::general_slices();
+    slices.extend(["[a-z0-9]+", "[a-zA-Z0-9_-]+"].map(String::from));
+    slices
 }
 
 /// Compiled grammars by source. The one that was not used for the longest time goes first.

@@ -5,7 +5,7 @@ use super::*;
 use std::time::{Duration, Instant};
 
 /// The tables, by family. `schemas/README.md` tells their form.
-const TABLES: [(&str, &str); 12] = [
+const TABLES: [(&str, &str); 13] = [
     ("types", include_str!("schemas/types.json")),
     ("enum-const", include_str!("schemas/enum-const.json")),
     ("strings", include_str!("schemas/strings.json")),
@@ -14,6 +14,7 @@ const TABLES: [(&str, &str); 12] = [
     ("arrays", include_str!("schemas/arrays.json")),
     ("objects", include_str!("schemas/objects.json")),
     ("composition", include_str!("schemas/composition.json")),
+    ("conditions", include_str!("schemas/conditions.json")),
     ("references", include_str!("schemas/references.json")),
     ("annotations", include_str!("schemas/annotations.json")),
     ("real", include_str!("schemas/real.json")),

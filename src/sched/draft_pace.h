@@ -1,0 +1,45 @@
+// DraftPace: how many tokens to draft. It learns which share of the guesses was right, and drafts
+// as many tokens as are each likelier to be right than what they cost. Owner: the step thread.
+#pragma once
+
+#include <cstdint>
+
+#include "sched/step_time.h"
+
+namespace pie {
+
+class DraftPace {
+ public:
+  explicit DraftPace(const StepTime& time) : time_(time) {}
+
+  // The device was asked to verify `drafted` tokens, and chose the first `chosen` of them itself.
+  // Each draft that was looked at is a verdict: those chosen, and the one that was not.
+  void Judge(uint32_t drafted, uint32_t chosen) {
+    if (drafted == 0) return;
+    for (uint32_t i = 0; i < chosen; ++i) right_ += kNew * (1 - right_);
+    if (chosen < drafted) right_ += kNew * (0 - right_);
+  }
+  // How many tokens to draft, at most `most`. `cost` is what a guess costs beside its row, as a
+  // share of a pass.
+  uint32_t Length(uint32_t most, double cost = 0) const {
+    uint32_t length = 0;
+    double likely = right_;
+    while (length < most && likely > time_.row_price + cost) {
+      ++length;
+      likely *= right_;
+    }
+    return length;
+  }
+  // Drafts do not pay: whether to make one nevertheless, to see whether that has changed.
+  bool Probe() { return ++skipped_ % kProbePasses == 0; }
+
+ private:
+  static constexpr uint32_t kProbePasses = 32;  // between two guesses where guesses do not pay
+  static constexpr double kNew = 0.25;          // the weight of the newest verdict
+
+  const StepTime& time_;
+  double right_ = 0.75;   // the share of guesses that were right
+  uint32_t skipped_ = 0;  // passes without a guess since the last one
+};
+
+}  // namespace pie

@@ -1,0 +1,160 @@
+// A draft model beside a large one: it changes the time that a chain takes, and nothing else.
+#include "sched/model_drafter.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "sched/testing.h"
+
+namespace pie {
+namespace {
+
+using testing::Outcome;
+using Tokens = std::vector<uint32_t>;
+
+// The large model takes its time, so that the draft model can be ahead.
+constexpr DummyOptions kLarge = {.seed = 5, .page_tokens = 4, .latency_us = 1'000};
+constexpr DummyOptions kSame = {.seed = 5, .page_tokens = 4};
+constexpr DummyOptions kOther = {.seed = 6, .page_tokens = 4};
+
+struct Case {
+  SampleSpec::Kind kind = SampleSpec::Kind::kTopK;
+  float temperature = 0;
+  uint32_t max_tokens = 60;
+  Tokens stops = {};
+};
+
+class ModelDrafterTest : public ::testing::TestWithParam<testing::Device> {
+ protected:
+  void Start(const DummyOptions& draft, SchedulerOptions options = {.check_integrity = true}) {
+    gate_ = std::make_shared<testing::Gate>();
+    large_ = std::make_unique<Scheduler>(testing::MakeDevice(GetParam(), kLarge, gate_), options);
+    draft_ = std::make_unique<Scheduler>(MakeDummyBackend(draft),
+                                         SchedulerOptions{.check_integrity = true});
+  }
+  // Runs a chain behind a prompt, then another on the same sequence.
+  Tokens Run(const Case& set, bool drafted) {
+    Tokens text;
+    const SequenceId sequence = large_->Create();
+    Tokens input = {'h', 'e', 'l', 'l', 'o'};
+    uint32_t fed = 0;
+    for (int chain = 0; chain < 2; ++chain) {
+      const Tokens given = RunChain(set, drafted, sequence, fed, input);
+      text.insert(text.end(), given.begin(), given.end());
+      fed += static_cast<uint32_t>(input.size() + given.size()) - 1;
+      input = {given.back(), '!'};
+    }
+    large_->Drop(sequence);
+    EXPECT_TRUE(large_->WaitIdle(20'000));
+    EXPECT_TRUE(draft_->WaitIdle(20'000));
+    EXPECT_EQ(draft_->stats().sequences, 0U);
+    return text;
+  }
+  Tokens RunChain(const Case& set, bool drafted, SequenceId sequence, uint32_t fed,
+                  const Tokens& input) {
+    const auto given = std::make_shared<std::pair<std::mutex, Tokens>>();
+    Forward forward;
+    forward.sequence = sequence;
+    forward.tokens = input;
+    for (uint32_t i = 0; i < input.size(); ++i) forward.positions.push_back(fed + i);
+    forward.samples = {{.kind = set.kind,
+                        .temperature = set.temperature,
+                        .k = 20,
+                        .p = 0.9F,
+                        .rows = {static_cast<uint32_t>(input.size()) - 1}}};
+    forward.seed = 70;
+    forward.chain = std::make_unique<Chain>();
+    forward.chain->max_tokens = set.max_tokens;
+    forward.chain->stops = set.stops;
+    forward.chain->seed = [](uint32_t step) { return 70 + step; };
+    forward.chain->give = [given](uint32_t token, std::optional<Chain::End>) {
+      const std::lock_guard lock(given->first);
+      given->second.push_back(token);
+    };
+    forward.chain->speculate = drafted;
+    if (drafted) forward.chain->draft_model = {.scheduler = draft_.get(), .salt = {}};
+    Outcome outcome;
+    forward.done = outcome.Callback();
+    large_->Execute(std::move(forward));
+    const auto result = outcome.Get();
+    EXPECT_TRUE(result && *result) << (result ? result->error().text : "vanished");
+    const std::lock_guard lock(given->first);
+    return given->second;
+  }
+  double ConfirmedShare() const {
+    const SchedulerStats stats = large_->stats();
+    return static_cast<double>(stats.confirmed) /
+           static_cast<double>(std::max<uint64_t>(stats.drafted, 1));
+  }
+
+  std::shared_ptr<testing::Gate> gate_;
+  std::unique_ptr<Scheduler> draft_, large_;  // the large one is destroyed first
+};
+
+TEST_P(ModelDrafterTest, ChangesNoTokenWhateverTheSampler) {
+  using Kind = SampleSpec::Kind;
+  for (const DummyOptions& draft : {kSame, kOther}) {
+    Start(draft);
+    for (const Kind kind :
+         {Kind::kMultinomial, Kind::kTopK, Kind::kTopP, Kind::kMinP, Kind::kTopKTopP}) {
+      for (const float temperature : {0.0F, 1.5F}) {
+        const Case set{.kind = kind, .temperature = temperature};
+        EXPECT_EQ(Run(set, true), Run(set, false));
+      }
+    }
+    EXPECT_GT(large_->stats().drafted, 0U);
+  }
+}
+
+TEST_P(ModelDrafterTest, TheSameModelGuessesWithTheSameSeeds) {
+  Start(kSame);
+  for (const float temperature : {0.0F, 1.5F}) {
+    const Case set{.kind = SampleSpec::Kind::kTopP, .temperature = temperature};
+    const uint64_t before = large_->stats().steps;
+    const Tokens text = Run(set, true);
+    EXPECT_LT(large_->stats().steps - before, text.size() * 3 / 4);
+  }
+  EXPECT_EQ(ConfirmedShare(), 1.0);
+}
+
+TEST_P(ModelDrafterTest, GoesOffWhereItIsWrong) {
+  Start(kOther);
+  Run({.max_tokens = 200}, true);
+  EXPECT_LT(large_->stats().drafted, 60U) << "of 400 passes";
+  EXPECT_GT(large_->stats().drafted, 0U);
+}
+
+TEST_P(ModelDrafterTest, EndsWithTheChain) {
+  Start(kSame);
+  const Tokens plain = Run({}, false);
+  for (const size_t place : {3U, 9U, 20U}) {
+    const Case stopped{.stops = {plain[place]}};
+    EXPECT_EQ(Run(stopped, true), Run(stopped, false));
+  }
+  for (const uint32_t most : {1U, 2U, 5U}) {
+    EXPECT_EQ(Run({.max_tokens = most}, true), Run({.max_tokens = most}, false));
+  }
+}
+
+TEST_P(ModelDrafterTest, SuspensionOfTheLargeModelsSequence) {
+  Start(kSame, {.check_integrity = true, .suspend_every_steps = 3});
+  const Case set{.kind = SampleSpec::Kind::kMultinomial, .temperature = 1};
+  EXPECT_EQ(Run(set, true), Run(set, false));
+}
+
+TEST_P(ModelDrafterTest, ADraftModelThatFailsOrIsTooShortIsLeftAlone) {
+  DummyOptions failing = kSame;
+  failing.fail_every = 3;
+  DummyOptions narrow = kSame;
+  narrow.max_positions = 40;
+  for (const DummyOptions& draft : {failing, narrow}) {
+    Start(draft);
+    EXPECT_EQ(Run({}, true), Run({}, false));
+  }
+}
+
+PIE_ON_BOTH_DEVICES(ModelDrafterTest);
+
+}  // namespace
+}  // namespace pie
