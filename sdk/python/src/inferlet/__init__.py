@@ -3,6 +3,7 @@
 from . import (
     brle,
     chat,
+    http,
     mcp,
     messaging,
     reasoning,
@@ -78,6 +79,7 @@ __all__ = [
     "Tokenizer",
     "brle",
     "chat",
+    "http",
     "mcp",
     "messaging",
     "reasoning",
