@@ -39,7 +39,7 @@ struct ModelEntry {
 struct Config {
   std::vector<ModelEntry> models = {ModelEntry{}};  // the first is the default
   wasm::RuntimeOptions runtime;
-  bool allow_fs = false;
+  bool allow_fs = true;
   std::string scratch_root;
   std::string data_root;      // empty: no /data
   std::string snapshot_root;  // empty: contexts are saved in memory only

@@ -25,6 +25,7 @@
 #include "host/pending.h"
 #include "host/places.h"
 #include "host/process.h"
+#include "host/scratch_root.h"
 #include "host/snapshots.h"
 #include "host/users.h"
 #include "sched/scheduler.h"
@@ -153,7 +154,7 @@ class Engine {
   template <class Text>
   static Begin Run(Text input);
   Result<std::shared_ptr<wasm::Program>> Find(std::string_view program, std::string* id);
-  Result<std::string> MakeScratch(InstanceId id) const;
+  Result<std::string> MakeScratch(const Process& process) const;
   Result<std::string> MakeData(std::string_view user) const;
 
   EngineOptions options_;
@@ -172,6 +173,7 @@ class Engine {
   std::map<std::string, std::shared_ptr<wasm::Program>, std::less<>> programs_;  // by name@version
   std::map<std::string, std::string, std::less<>> latest_;  // name → name@version
   std::unordered_map<uint64_t, Process*> running_;
+  std::unique_ptr<ScratchRoot> scratch_;  // if processes have a /scratch
   std::unique_ptr<FolderWatch> folders_;  // where processes have any
   std::unique_ptr<wasm::Runtime> runtime_;
   std::map<std::pair<std::string, uint32_t>, std::shared_ptr<RecentTokens>> recent_;

@@ -28,6 +28,8 @@ pub struct Code {
     pub run: Option<ComponentExportIndex>,
     /// The handler of HTTP requests, if the component has it.
     pub http: Option<ProxyPre<Guest>>,
+    /// Whether the component can use files: by WASI, or by naming a path to the engine.
+    pub uses_files: bool,
 }
 
 pub struct Program {
@@ -118,8 +120,16 @@ impl Code {
         } else {
             None
         };
-        let run = entries.run;
-        Ok(Code { pre, run, http })
+        let imports = component.component_type();
+        let mut imports = imports.imports(&tier.engine);
+        Ok(Code {
+            pre,
+            run: entries.run,
+            http,
+            uses_files: imports.any(|(name, _)| {
+                name.starts_with("wasi:filesystem/") || name.starts_with("pie:core/adapter")
+            }),
+        })
     }
 }
 
@@ -264,6 +274,12 @@ pub extern "C" fn pie_program_runs(program: &Program) -> bool {
 #[no_mangle]
 pub extern "C" fn pie_program_serves(program: &Program) -> bool {
     guarded(false, || program.code().http.is_some())
+}
+
+/// Whether the program can use files. One that cannot needs no folders.
+#[no_mangle]
+pub extern "C" fn pie_program_uses_files(program: &Program) -> bool {
+    guarded(true, || program.code().uses_files)
 }
 
 /// Drops the handle. Running instances keep the code that they need.
