@@ -160,11 +160,10 @@ def _language_key(language: str) -> str:
         bakery / "requirements.txt",
     ]
     parts = [_file_hash(path) for path in sources]
-    parts += [_tree_hash(ROOT / folder) for folder in ("wit", f"sdk/{language}", "bakery/js")]
+    folders = ("wit", "sdk/wasi", f"sdk/{language}", "bakery/js")
+    parts += [_tree_hash(ROOT / folder) for folder in folders]
     if language == "rust":
-        parts += [_rust_version(), _tree_hash(ROOT / "sdk/http")]
-    else:
-        parts += [""]
+        parts.append(_rust_version())
     return " ".join(parts)
 
 

@@ -53,7 +53,7 @@ mkdir -p "$share"
 install -m 755 build/bin/pie "$prefix/bin/pie"
 for tool in bakery pie-client; do install -m 755 packaging/launcher.sh "$prefix/bin/$tool"; done
 copy_libraries
-copy_sources bakery sdk/rust sdk/http sdk/python sdk/javascript sdk/cpp wit client scripts/setup.sh scripts/setup
+copy_sources bakery sdk/rust sdk/wasi sdk/python sdk/javascript sdk/cpp wit client scripts/setup.sh scripts/setup
 cp -r build/share/pie/. "$share/"
 # The unit needs an absolute path. An archive's is a guess that its user may have to change.
 if [ -n "${archive:-}" ]; then service_prefix=/opt/pie; else service_prefix=$(readlink -m "$prefix"); fi

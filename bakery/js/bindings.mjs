@@ -27,9 +27,11 @@ function $gone(resource) {
 }
 `;
 
-export function tune(bindings) {
+/** `returns`: whether the exported function has a result. That of HTTP requests has none. */
+export function tune(bindings, { returns }) {
   const [imports, exports] = halves(bindings);
-  return edit(imports, IMPORT_CHANGES) + edit(exports, EXPORT_CHANGES);
+  const changes = returns ? [...EXPORT_CHANGES, KEPT_RESULT] : EXPORT_CHANGES;
+  return edit(imports, IMPORT_CHANGES) + edit(exports, changes);
 }
 
 // Removes log calls, which cannot be enabled here and allocate two objects per call.
@@ -70,9 +72,10 @@ const IMPORT_CHANGES = [
 const EXPORT_CHANGES = [
   NO_LOG,
   [/^(?:async )?function export_.*\{\n/m, (line) => `${line}  $started = true;\n`],
-  // The memory of `run`'s result must outlive the call.
-  [/\$realloc\b/g, '$reallocKept'],
 ];
+
+// The memory of `run`'s result must outlive the call.
+const KEPT_RESULT = [/\$realloc\b/g, '$reallocKept'];
 
 /** Splits the bindings: the functions that call the engine come first, then those that it calls. */
 function halves(bindings) {

@@ -16,31 +16,33 @@ import { sourceLineTable, whereInSource } from './source_lines.mjs';
 import { tune } from './bindings.mjs';
 
 const WORLD = 'inferlet';
+const HTTP_WORLD = 'http-inferlet';
 const BUNDLE_NAME = 'inferlet.js';
 
 async function build({ project, wit, sdk, modules, out, debug }) {
   const esbuild = createRequire(join(modules, 'x.js'))('esbuild');
-  const { code, map } = await bundle(esbuild, { project, sdk, debug });
+  const { code, map, handles } = await bundle(esbuild, { project, sdk, debug });
   const table = sourceLineTable(map, project, sdk);
   const source = join(dirname(out), BUNDLE_NAME);
   // The table follows the bundle, so that the bundle's lines keep their numbers.
   await writeFile(source, `${code}\nglobalThis.__pieSourceLines = ${JSON.stringify(table)};\n`);
-  await writeFile(out, await componentize(modules, source, wit, table));
+  await writeFile(out, await componentize(modules, source, wit, handles ? HTTP_WORLD : WORLD, table));
 }
 
-async function componentize(modules, sourcePath, witPath, table) {
+async function componentize(modules, sourcePath, witPath, worldName, table) {
   const home = join(modules, '@bytecodealliance', 'componentize-js');
   const load = (file) => import(pathToFileURL(join(home, file)).href);
   const { splicer } = await load('lib/spidermonkey-embedding-splicer.js');
   const splice = splicer.spliceBindings;
   splicer.spliceBindings = (...args) => {
     const spliced = splice(...args);
-    return { ...spliced, jsBindings: tune(spliced.jsBindings) };
+    const returns = worldName !== HTTP_WORLD;
+    return { ...spliced, jsBindings: tune(spliced.jsBindings, { returns }) };
   };
   const { componentize: run } = await load('src/componentize.js');
   try {
     const disableFeatures = ['http', 'fetch-event'];
-    const made = await run({ sourcePath, witPath, worldName: WORLD, disableFeatures });
+    const made = await run({ sourcePath, witPath, worldName, disableFeatures });
     return made.component;
   } catch (error) {
     throw startFault(error, table);

@@ -1,4 +1,5 @@
-// Bundles the user's modules, their npm packages and the SDK into one ES module that exports `run`.
+// Bundles the user's modules, their npm packages and the SDK into one ES module that exports `run`, or
+// the handler of HTTP requests.
 import { existsSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join, normalize } from 'node:path';
@@ -40,43 +41,64 @@ function readManifest(path) {
 
 export async function bundle(esbuild, { project, sdk, debug }) {
   const entry = findEntry(project);
-  const sdkFile = (name) => JSON.stringify(join(sdk, 'src', name));
-  // timers.ts comes first, because libraries that keep a reference to setTimeout must find ours.
-  const glue = `
-    import ${sdkFile('timers.ts')};
-    import { serve } from ${sdkFile('entry.ts')};
-    import { main } from ${JSON.stringify(join(project, entry))};
-    export const run = { run: (input) => serve(main, input) };`;
+  const options = {
+    absWorkingDir: project,
+    outfile: 'inferlet.js',
+    write: false,
+    bundle: true,
+    format: 'esm',
+    target: 'es2022',
+    platform: 'neutral',
+    mainFields: ['module', 'main'],
+    conditions: ['worker', 'module'],
+    alias: Object.fromEntries(SDK_NAMES.map((name) => [name, join(sdk, 'src', 'index.ts')])),
+    define: { 'process.env.NODE_ENV': debug ? '"development"' : '"production"' },
+    charset: 'utf8',
+    sourcemap: 'external',
+    sourcesContent: false,
+    logLevel: 'silent',
+    metafile: true,
+    plugins: [hostModules, nodeModules(sdk)],
+  };
   try {
-    const result = await esbuild.build({
-      stdin: { contents: glue, resolveDir: project, sourcefile: GLUE },
-      absWorkingDir: project,
-      outfile: 'inferlet.js',
-      write: false,
-      bundle: true,
-      format: 'esm',
-      target: 'es2022',
-      platform: 'neutral',
-      mainFields: ['module', 'main'],
-      conditions: ['worker', 'module'],
-      alias: Object.fromEntries(SDK_NAMES.map((name) => [name, join(sdk, 'src', 'index.ts')])),
-      define: { 'process.env.NODE_ENV': debug ? '"development"' : '"production"' },
-      charset: 'utf8',
-      sourcemap: 'external',
-      sourcesContent: false,
-      logLevel: 'silent',
-      metafile: true,
-      plugins: [hostModules, nodeModules],
-    });
+    const handles = await isHandler(esbuild, options, entry);
+    const contents = (handles ? handlerGlue : mainGlue)(sdk, join(project, entry));
+    const stdin = { contents, resolveDir: project, sourcefile: GLUE };
+    const result = await esbuild.build({ ...options, stdin });
     // esbuild accepts a file without any export or require, which is not a module.
     if (!result.metafile.inputs[normalize(entry)]?.format) throw noMain(entry);
     const output = (suffix) => result.outputFiles.find((file) => file.path.endsWith(suffix)).text;
-    return { code: output('.js'), map: JSON.parse(output('.map')) };
+    return { code: output('.js'), map: JSON.parse(output('.map')), handles };
   } catch (error) {
     if (!error.errors) throw error;
     throw asFault(error.errors, entry);
   }
 }
+
+/** Whether the program answers HTTP requests: it has a default export, and no `main`. */
+async function isHandler(esbuild, options, entry) {
+  const { metafile } = await esbuild.build({ ...options, entryPoints: [entry], sourcemap: false });
+  const [{ exports }] = Object.values(metafile.outputs);
+  const isModule = metafile.inputs[normalize(entry)]?.format === 'esm';
+  return isModule && exports.includes('default') && !exports.includes('main');
+}
+
+const sdkFile = (sdk, name) => JSON.stringify(join(sdk, 'src', name));
+
+// These come first, because libraries that keep a reference to setTimeout or fetch must find ours.
+const globals = (sdk) => `
+    import ${sdkFile(sdk, 'timers.ts')};
+    import ${sdkFile(sdk, 'http/fetch.ts')};`;
+
+const mainGlue = (sdk, entry) => `${globals(sdk)}
+    import { serve } from ${sdkFile(sdk, 'entry.ts')};
+    import { main } from ${JSON.stringify(entry)};
+    export const run = { run: (input) => serve(main, input) };`;
+
+const handlerGlue = (sdk, entry) => `${globals(sdk)}
+    import { answer } from ${sdkFile(sdk, 'http/serve.ts')};
+    import program from ${JSON.stringify(entry)};
+    export const incomingHandler = { handle: (request, out) => answer(program, request, out) };`;
 
 /** The engine provides `pie:…` and `wasi:…`. Unused imports of them are dropped. */
 const hostModules = {
@@ -90,11 +112,16 @@ const hostModules = {
   },
 };
 
-const nodeModules = {
+/** The modules of Node that the SDK has, by their names without `node:`. */
+const OF_THE_SDK = { 'fs/promises': 'files/promises.ts' };
+
+const nodeModules = (sdk) => ({
   name: 'node-modules',
   setup({ onResolve }) {
     const builtins = new Set(builtinModules);
     onResolve({ filter: /^(node:)?[a-z_]+(\/[a-z]+)?$/ }, ({ path, importer }) => {
+      const ours = OF_THE_SDK[path.replace(/^node:/, '')];
+      if (ours) return { path: join(sdk, 'src', ours) };
       // A package may depend on a package with the name of a builtin (events, buffer, …).
       const bare = builtins.has(path) && !importer.includes('node_modules');
       if (!path.startsWith('node:') && !bare) return undefined;
@@ -103,7 +130,7 @@ const nodeModules = {
       return { errors: [{ text, notes }] };
     });
   },
-};
+});
 
 function asFault(errors, entry) {
   const [first] = errors;
@@ -122,7 +149,7 @@ function asFault(errors, entry) {
 function noMain(entry) {
   return new Fault(`${entry} does not export main`, {
     where: `${entry}:1`,
-    hint: 'add export async function main(input) { … }',
+    hint: 'add export async function main(input) { … }, or export default { fetch(request) { … } } to answer HTTP',
   });
 }
 

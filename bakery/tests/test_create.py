@@ -53,10 +53,21 @@ def test_rendering_leaves_other_braces_alone():
     assert render("fn {{name}}() {{ x }} {y}", {"name": "f"}) == "fn f() {{ x }} {y}"
 
 
-def test_an_http_inferlet_is_made_in_rust(tmp_path, monkeypatch, capsys):
+# Language flag → (source file of its template for HTTP, a text in it).
+HANDLERS = {
+    "rust": ("src/lib.rs", "#[inferlet::http_handler]"),
+    "python": ("main.py", "async def handle("),
+    "ts": ("index.ts", "export default handler"),
+    "js": ("index.js", "export default {"),
+    "cpp": ("main.cpp", "PIE_HTTP(Serve)"),
+}
+
+
+@pytest.mark.parametrize("flag", HANDLERS)
+def test_an_http_inferlet(tmp_path, monkeypatch, capsys, flag):
     monkeypatch.chdir(tmp_path)
-    assert main(["create", "answers", "--http"]) == 0
-    assert "http_handler" in (tmp_path / "answers/src/lib.rs").read_text()
+    assert main(["create", "answers", "--http", f"--{flag}"]) == 0
+    name, text = HANDLERS[flag]
+    assert text in (tmp_path / "answers" / name).read_text()
     assert "/apps/answers/" in capsys.readouterr().out
-    assert main(["create", "other", "--http", "--python"]) == 1
-    assert not (tmp_path / "other").exists()
+    assert FLAGS[flag][0] == detect(tmp_path / "answers").NAME

@@ -34,7 +34,7 @@ def late(entry: Path, *others: Path, script: bool = False) -> dict[str, bool]:
     ],
 )
 def test_a_program_has_a_main_a_script_has_none(source, expected):
-    assert python_imports.defines_main(source) is expected
+    assert python_imports.defines(source, "main") is expected
 
 
 def test_only_imports_inside_functions_are_late(tmp_path):

@@ -12,23 +12,40 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def modules(package: Path) -> list[Module]:
     """The modules of a package whose names do not begin with an underscore."""
-    paths = sorted(path for path in package.glob("*.py") if not path.name.startswith("_"))
-    return [_module(path) for path in paths]
+    paths = [path for path in package.glob("*.py") if not path.name.startswith("_")]
+    folders = [path.parent for path in package.glob("*/__init__.py")]
+    made = [_module(path) for path in paths] + [_package(folder) for folder in folders]
+    return sorted(made, key=lambda module: module.name)
 
 
 def _module(path: Path) -> Module:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    public = _listed(tree)
     module = Module(path.stem, ast.get_docstring(tree) or "")
+    module.entries += _entries(tree, _listed(tree))
+    return module
+
+
+def _package(folder: Path) -> Module:
+    """A package as one module: its own text, and what it lists of its parts."""
+    tree = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
+    module = Module(folder.name, ast.get_docstring(tree) or "")
+    for part in sorted(folder.glob("_[a-z]*.py")):
+        module.entries += _entries(ast.parse(part.read_text(encoding="utf-8")), _listed(tree))
+    return module
+
+
+def _entries(tree: ast.Module, public: set[str]) -> list[Entry]:
+    """The functions and classes of a module; of those in `public`, if there are any."""
+    entries = []
     for node in tree.body:
         name = getattr(node, "name", "")
         if not name or name.startswith("_") or (public and name not in public):
             continue
         if isinstance(node, _Function) and not _is_overload(node):
-            module.entries.append(Entry(name, _signature(node), ast.get_docstring(node) or ""))
+            entries.append(Entry(name, _signature(node), ast.get_docstring(node) or ""))
         elif isinstance(node, ast.ClassDef):
-            module.entries.append(_class(node))
-    return module
+            entries.append(_class(node))
+    return entries
 
 
 def _listed(tree: ast.Module) -> set[str]:

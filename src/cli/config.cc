@@ -1,6 +1,8 @@
 #include "cli/config.h"
 
+#include <fmt/format.h>
 #include <toml++/toml.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -179,7 +181,7 @@ Result<Config> ReadConfig(const std::string& given) {
   Config config;
   config.runtime.cache_dir = CacheDir() + "/code";
   config.runtime.compiler = "/proc/self/exe";
-  config.scratch_root = TempDir() + "/pie-scratch";
+  config.scratch_root = fmt::format("{}/pie-scratch-{}", TempDir(), geteuid());
   config.snapshot_root = HomeDir() + "/snapshots";
   config.adapter_root = HomeDir() + "/adapters";
   std::string path = given.empty() ? HomeDir() + "/config.toml" : given;
@@ -210,6 +212,7 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("cpu_budget_ms", &limits.cpu_budget_ms);
   runtime.Read("allow_fs", &config.allow_fs);
   runtime.Read("fs_scratch_dir", &config.scratch_root);
+  runtime.Read("fs_scratch_total_mb", &config.limits.max_scratch_total_bytes, {.scale = 1 << 20});
   runtime.Read("fs_scratch_quota_mb", &config.limits.max_scratch_bytes, {.scale = 1 << 20});
   runtime.Read("fs_data_dir", &config.data_root);
   runtime.Read("fs_data_quota_mb", &config.limits.max_data_bytes, {.scale = 1 << 20});

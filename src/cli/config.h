@@ -50,7 +50,7 @@ struct Config {
   std::vector<ModelEntry> models = {ModelEntry{}};  // the first is the default
   wasm::RuntimeOptions runtime;
   bool several_users = false;  // there may be several; a second one is noticed in any case
-  bool allow_fs = false;
+  bool allow_fs = true;
   std::string scratch_root;
   std::string data_root;      // empty: no /data
   std::string snapshot_root;  // empty: contexts are saved in memory only

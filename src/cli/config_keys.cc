@@ -37,6 +37,7 @@ constexpr std::string_view kKeys[] = {
     "runtime.allow_fs",
     "runtime.fs_scratch_dir",
     "runtime.fs_scratch_quota_mb",
+    "runtime.fs_scratch_total_mb",
     "runtime.fs_data_dir",
     "runtime.fs_data_quota_mb",
     "runtime.shared_topics",

@@ -123,7 +123,8 @@ int Main(int argc, char** argv) {
   CLI::App* doctor =
       app.add_subcommand("doctor", "Check this installation and print how to fix each problem.");
   app.add_subcommand(
-      "new", "Create an inferlet: pie new NAME [--rust|--python|--ts|--cpp] [--http] [-o DIR]");
+      "new",
+      "Create an inferlet: pie new NAME [--rust|--python|--ts|--js|--cpp] [--http] [-o DIR]");
   CLI::App* setup = app.add_subcommand(
       "setup", "Install what building inferlets needs, and the default model, for this user.");
   app.add_subcommand("build", "Build an inferlet: pie build DIR -o OUT.wasm [--debug]");

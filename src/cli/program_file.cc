@@ -47,7 +47,9 @@ Result<nlohmann::json> MakeInput(const std::string& given,
     }
     input.update(trailing);
   }
-  PIE_RETURN_IF_ERROR(manifest.Check(input));
+  for (const std::string& warning : manifest.Warnings(input)) {
+    fmt::print(stderr, "warning: {}\n", warning);
+  }
   return input;
 }
 

@@ -75,7 +75,7 @@ Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
     engine->folders_ = std::make_unique<FolderWatch>();
   }
   if (engine->options_.allow_fs) {
-    PIE_RETURN_IF_ERROR(MakePrivateFolder(engine->options_.scratch_root));
+    engine->scratch_ = PIE_TRY(ScratchRoot::Make(engine->options_.scratch_root, engine->id_));
   }
   if (!engine->options_.mcp.empty()) {
     engine->mcp_ = PIE_TRY(McpPool::Start(engine->options_.mcp, engine->options_.limits));
@@ -130,6 +130,7 @@ Engine::~Engine() {
   folders_.reset();
   running.clear();
   runtime_.reset();  // waits for the last exit
+  scratch_.reset();
 }
 
 Status Engine::AddProgram(const Manifest& manifest, std::string_view component,
@@ -224,8 +225,9 @@ bool Engine::Optimising(std::string_view program) {
   return found && optimising_.contains(found->get());
 }
 
-Result<std::string> Engine::MakeScratch(InstanceId id) const {
-  return MakeFolder(options_.scratch_root, fmt::format("{}-{}", id_, id.value));
+Result<std::string> Engine::MakeScratch(const Process& process) const {
+  return MakeFolder(scratch_->dir(),
+                    fmt::format("{}/{}", FolderName(process.options_.username), process.id_.value));
 }
 
 Result<std::string> Engine::MakeData(std::string_view user) const {
@@ -342,7 +344,7 @@ Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, Charge 
                 process->user_->processes.used(), users_.totals().processes->used(),
                 limits().max_processes);
   }
-  Status begun = MakeFolders(process);
+  Status begun = code->uses_files() ? MakeFolders(process) : Status();
   {
     std::lock_guard lock(mutex_);
     running_[id.value] = process.get();
@@ -395,7 +397,7 @@ void Engine::Withdraw(const std::shared_ptr<Process>& process) {
 
 Status Engine::MakeFolders(const std::shared_ptr<Process>& process) {
   if (options_.allow_fs) {
-    process->scratch_dir_ = PIE_TRY(MakeScratch(process->id_));
+    process->scratch_dir_ = PIE_TRY(MakeScratch(*process));
     folders_->Watch(process, process->scratch_dir_, "/scratch", limits().max_scratch_bytes);
   }
   if (!options_.data_root.empty()) {
@@ -407,9 +409,13 @@ Status Engine::MakeFolders(const std::shared_ptr<Process>& process) {
 
 Status Engine::BeginNow(wasm::Program& code, const std::shared_ptr<Process>& process,
                         const Begin& begin) const {
-  auto instance = PIE_TRY(begin(code, process.get(),
-                                {{process->scratch_dir_, limits().max_scratch_bytes},
-                                 {process->data_dir_, limits().max_data_bytes}}));
+  const uint64_t scratch_total = limits().max_scratch_total_bytes;
+  const uint64_t scratch_share = scratch_total / 100 * limits().user_share_percent;
+  const wasm::Folder scratch{.dir = process->scratch_dir_,
+                             .max_bytes = limits().max_scratch_bytes,
+                             .max_bytes_above = {scratch_share, scratch_total}};
+  const wasm::Folder data{.dir = process->data_dir_, .max_bytes = limits().max_data_bytes};
+  auto instance = PIE_TRY(begin(code, process.get(), {scratch, data}));
   std::lock_guard lock(process->mutex_);
   if (process->cancelled_) instance->Cancel();
   process->instance_ = std::move(instance);

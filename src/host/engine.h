@@ -27,6 +27,7 @@
 #include "host/pending.h"
 #include "host/places.h"
 #include "host/process.h"
+#include "host/scratch_root.h"
 #include "host/snapshots.h"
 #include "host/users.h"
 #include "sched/scheduler.h"
@@ -196,7 +197,7 @@ class Engine {
   void OptimiseLater(const std::shared_ptr<wasm::Program>& program, std::string_view component,
                      std::string_view user);
   Result<std::shared_ptr<wasm::Program>> Find(std::string_view program, std::string* id);
-  Result<std::string> MakeScratch(InstanceId id) const;
+  Result<std::string> MakeScratch(const Process& process) const;
   Result<std::string> MakeData(std::string_view user) const;
 
   // Of the models that may draft for others, which they outlive.
@@ -219,6 +220,7 @@ class Engine {
   std::map<std::string, std::string, std::less<>> latest_;  // name → name@version
   std::unordered_map<uint64_t, Process*> running_;
   std::set<const wasm::Program*> optimising_;
+  std::unique_ptr<ScratchRoot> scratch_;  // if processes have a /scratch
   std::unique_ptr<FolderWatch> folders_;  // where processes have any
   std::unique_ptr<wasm::Runtime> runtime_;
   std::map<std::pair<std::string, uint32_t>, std::shared_ptr<RecentTokens>> recent_;

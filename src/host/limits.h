@@ -41,6 +41,8 @@ struct Limits {
   size_t max_inputs_bytes = 1ull << 30;     // the inputs of all of those
   uint32_t user_share_percent = 80;         // of what all users share, that one alone may take
   size_t max_scratch_bytes = 1ull << 30;    // files in a process's /scratch
+  // Files in all /scratch folders; one user's inferlets have their share of it.
+  size_t max_scratch_total_bytes = 16ull << 30;
   size_t max_data_bytes = 1ull << 30;       // files in a user's /data
   size_t max_folder_entries = 100'000;      // files and folders in either
   size_t max_mcp_requests = 64;  // to MCP servers of the configuration, in flight, a user

@@ -1,5 +1,6 @@
 #include "host/manifest.h"
 
+#include <fmt/format.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -104,23 +105,41 @@ std::string Excerpt(const nlohmann::json& value) {
   return text.size() <= 80 ? text : ToValidUtf8(std::string_view(text).substr(0, 80)) + "…";
 }
 
+// A key for a message.
+std::string ShortName(std::string_view key) {
+  return ToValidUtf8(key.substr(0, 80));
+}
+
+// An input may have any number of unknown keys.
+constexpr size_t kMaxWarnings = 16;
+
 }  // namespace
 
-Status Manifest::Check(const nlohmann::json& input) const {
+std::vector<std::string> Manifest::Warnings(const nlohmann::json& input) const {
+  std::vector<std::string> warnings;
+  const auto value_of = [&](const std::string& key) {
+    auto found = input.is_object() ? input.find(key) : input.end();
+    return found == input.end() || found->is_null() ? nullptr : &*found;
+  };
   for (const Parameter& parameter : parameters) {
-    auto found = input.is_object() ? input.find(parameter.name) : input.end();
-    if (found == input.end() || found->is_null()) {
-      if (parameter.optional) continue;
-      return Fail(Code::kInvalid, "parameter '{}' ({}) is missing{}{}", parameter.name,
-                  TypeName(parameter.type), parameter.description.empty() ? "" : ": ",
-                  parameter.description);
-    }
-    if (!Fits(parameter.type, *found)) {
-      return Fail(Code::kInvalid, "parameter '{}' must be of type {}, not {}", parameter.name,
-                  TypeName(parameter.type), Excerpt(*found));
+    const nlohmann::json* value = value_of(parameter.name);
+    if (value == nullptr && !parameter.optional) {
+      warnings.push_back(fmt::format(
+          "parameter '{}' ({}) is missing{}{}", parameter.name, TypeName(parameter.type),
+          parameter.description.empty() ? "" : ": ", parameter.description));
+    } else if (value != nullptr && !Fits(parameter.type, *value)) {
+      warnings.push_back(fmt::format("parameter '{}' is declared as {}, but is {}", parameter.name,
+                                     TypeName(parameter.type), Excerpt(*value)));
     }
   }
-  return {};
+  if (parameters.empty() || !input.is_object()) return warnings;
+  for (const auto& [key, value] : input.items()) {
+    const bool known = std::ranges::find(parameters, key, &Parameter::name) != parameters.end();
+    if (!known && warnings.size() < kMaxWarnings) {
+      warnings.push_back(fmt::format("the manifest has no parameter '{}'", ShortName(key)));
+    }
+  }
+  return warnings;
 }
 
 Result<Manifest> ParseManifest(std::string_view text, std::string_view path) {

@@ -25,9 +25,9 @@ struct Manifest {
   std::vector<Parameter> parameters;
 
   std::string id() const { return name + "@" + version; }
-  // Checks that the input has every required parameter, each with its type. It ignores unknown
-  // keys.
-  Status Check(const nlohmann::json& input) const;
+  // What in this input the manifest does not describe: parameters that are missing, unknown, or of
+  // another type. The program decides what to do about it.
+  std::vector<std::string> Warnings(const nlohmann::json& input) const;
 };
 
 // `path` is for error messages, which name the line.

@@ -1,5 +1,6 @@
 #include "host/manifest.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -104,49 +105,60 @@ TEST(Manifest, FileThatIsNotThere) {
   EXPECT_NE(ReadManifest("/").error().text.find("give the Pie.toml itself"), std::string::npos);
 }
 
-class Check : public testing::Test {
+class Warnings : public testing::Test {
  protected:
-  static std::string ErrorFor(const char* json) {
-    Status status = ParseManifest(kGood, "")->Check(nlohmann::json::parse(json));
-    return status ? "" : status.error().text;
+  static std::string WarningsFor(const char* json) {
+    return fmt::format(
+        "{}", fmt::join(ParseManifest(kGood, "")->Warnings(nlohmann::json::parse(json)), "; "));
   }
 };
 
-TEST_F(Check, AcceptsWhatFits) {
-  EXPECT_EQ(ErrorFor(R"({"prompt": "hi"})"), "");
-  EXPECT_EQ(ErrorFor(R"({"prompt": "hi", "n": 3, "heat": 0.5, "greedy": true})"), "");
-  EXPECT_EQ(ErrorFor(R"({"prompt": "hi", "heat": 1})"), "") << "an int is a float as well";
-  EXPECT_EQ(ErrorFor(R"({"prompt": "hi", "n": null})"), "") << "null is nothing";
-  EXPECT_EQ(ErrorFor(R"({"prompt": "hi", "unknown": [1]})"), "");
+TEST_F(Warnings, ThereAreNoneAboutWhatFits) {
+  EXPECT_EQ(WarningsFor(R"({"prompt": "hi"})"), "");
+  EXPECT_EQ(WarningsFor(R"({"prompt": "hi", "n": 3, "heat": 0.5, "greedy": true})"), "");
+  EXPECT_EQ(WarningsFor(R"({"prompt": "hi", "heat": 1})"), "") << "an int is a float as well";
+  EXPECT_EQ(WarningsFor(R"({"prompt": "hi", "n": null})"), "") << "null is nothing";
 }
 
-TEST_F(Check, NamesWhatIsMissing) {
-  EXPECT_EQ(ErrorFor("{}"), "parameter 'prompt' (string) is missing: What to ask");
-  EXPECT_EQ(ErrorFor(R"({"prompt": null})"), "parameter 'prompt' (string) is missing: What to ask");
-  EXPECT_EQ(ErrorFor("[1]"), "parameter 'prompt' (string) is missing: What to ask");
-  EXPECT_EQ(ErrorFor("null"), "parameter 'prompt' (string) is missing: What to ask");
+TEST_F(Warnings, NameWhatIsMissing) {
+  const char* const missing = "parameter 'prompt' (string) is missing: What to ask";
+  for (const char* input : {"{}", R"({"prompt": null})", "[1]", "null"}) {
+    EXPECT_EQ(WarningsFor(input), missing) << input;
+  }
 }
 
-TEST_F(Check, NamesWhatIsOfTheWrongType) {
-  EXPECT_EQ(ErrorFor(R"({"prompt": 3})"), "parameter 'prompt' must be of type string, not 3");
-  EXPECT_EQ(ErrorFor(R"({"prompt": "", "n": 1.5})"), "parameter 'n' must be of type int, not 1.5");
-  EXPECT_EQ(ErrorFor(R"({"prompt": "", "heat": "x"})"),
-            "parameter 'heat' must be of type float, not \"x\"");
-  EXPECT_EQ(ErrorFor(R"({"prompt": "", "greedy": 1})"),
-            "parameter 'greedy' must be of type bool, not 1");
+TEST_F(Warnings, NameWhatIsOfAnotherType) {
+  EXPECT_EQ(WarningsFor(R"({"prompt": 3})"), "parameter 'prompt' is declared as string, but is 3");
+  EXPECT_EQ(WarningsFor(R"({"prompt": "", "n": 1.5, "greedy": 1})"),
+            "parameter 'n' is declared as int, but is 1.5; "
+            "parameter 'greedy' is declared as bool, but is 1");
+  EXPECT_EQ(WarningsFor(R"({"prompt": "", "heat": "x"})"),
+            "parameter 'heat' is declared as float, but is \"x\"");
 }
 
-TEST_F(Check, QuotesLongValuesInPart) {
+TEST_F(Warnings, NameWhatIsUnknown) {
+  EXPECT_EQ(WarningsFor(R"({"prompt": "hi", "promt": "x"})"),
+            "the manifest has no parameter 'promt'");
+  EXPECT_TRUE(Manifest{}.Warnings({{"a", 1}}).empty()) << "this manifest describes nothing";
+  nlohmann::json many = {{"prompt", ""}};
+  for (int i = 0; i < 1000; ++i) many[std::to_string(i) + std::string(1000, 'x')] = i;
+  const auto warnings = ParseManifest(kGood, "")->Warnings(many);
+  EXPECT_LT(warnings.size(), 20u);
+  EXPECT_LT(warnings[0].size(), 140u);
+}
+
+TEST_F(Warnings, QuoteLongValuesInPart) {
   nlohmann::json input = {{"prompt", ""}, {"n", ""}};
   for (int i = 0; i < 100; ++i) input["n"] = input["n"].get<std::string>() + "é";
-  const std::string text = ParseManifest(kGood, "")->Check(input).error().text;
-  EXPECT_LT(text.size(), 140u);
-  EXPECT_NO_THROW(nlohmann::json(text).dump()) << "valid UTF-8";
+  const auto warnings = ParseManifest(kGood, "")->Warnings(input);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_LT(warnings[0].size(), 140u);
+  EXPECT_NO_THROW(nlohmann::json(warnings[0]).dump()) << "valid UTF-8";
 }
 
-TEST_F(Check, SurvivesWhatIsNotUtf8) {
+TEST_F(Warnings, SurviveWhatIsNotUtf8) {
   nlohmann::json input = {{"prompt", ""}, {"n", "\xff"}};
-  EXPECT_FALSE(ParseManifest(kGood, "")->Check(input));
+  EXPECT_EQ(ParseManifest(kGood, "")->Warnings(input).size(), 1u);
 }
 
 }  // namespace

@@ -139,14 +139,19 @@ Program::~Program() {
   pie_bridge::pie_program_free(raw_);
 }
 
+static pie_bridge::Folder ToFolder(const Folder& folder) {
+  return {.dir = ToStr(folder.dir),
+          .max_bytes = folder.max_bytes,
+          .max_bytes_above = {folder.max_bytes_above[0], folder.max_bytes_above[1]}};
+}
+
 std::unique_ptr<Instance> Program::Launch(Guest* guest, std::string_view input, Folder scratch,
                                           Folder data, uint64_t user) {
   {
     const GuestCall call(guest);  // publishes what this thread has done to the guest's object
   }
-  auto* raw = pie_bridge::pie_instance_launch(raw_, guest, ToStr(input),
-                                              {ToStr(scratch.dir), scratch.max_bytes},
-                                              {ToStr(data.dir), data.max_bytes}, user);
+  auto* raw = pie_bridge::pie_instance_launch(raw_, guest, ToStr(input), ToFolder(scratch),
+                                              ToFolder(data), user);
   PIE_CHECK(raw != nullptr);
   return std::unique_ptr<Instance>(new Instance(raw));
 }
@@ -163,8 +168,7 @@ std::unique_ptr<Instance> Program::Serve(Guest* guest, const HttpRequest& reques
                                      .headers = ToStr(request.headers),
                                      .input = ToStr(request.input)};
   auto* raw =
-      pie_bridge::pie_instance_serve(raw_, guest, &head, {ToStr(scratch.dir), scratch.max_bytes},
-                                     {ToStr(data.dir), data.max_bytes}, user);
+      pie_bridge::pie_instance_serve(raw_, guest, &head, ToFolder(scratch), ToFolder(data), user);
   PIE_CHECK(raw != nullptr);
   return std::unique_ptr<Instance>(new Instance(raw));
 }
@@ -175,6 +179,10 @@ bool Program::runs() const {
 
 bool Program::serves() const {
   return pie_bridge::pie_program_serves(raw_);
+}
+
+bool Program::uses_files() const {
+  return pie_bridge::pie_program_uses_files(raw_);
 }
 
 bool Program::wants_optimising() const {

@@ -7,6 +7,7 @@
 // the code cache takes from 0.1 s (Rust) to seconds (Python, JavaScript).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -116,6 +117,8 @@ class Instance {
 struct Folder {
   std::string_view dir;
   uint64_t max_bytes = 0;
+  // The same for the folder that it lies in, and for the one above that. 0: those are not counted.
+  std::array<uint64_t, 2> max_bytes_above = {};
 };
 
 // The head of an HTTP request.
@@ -133,6 +136,7 @@ class Program {
   ~Program();
   bool runs() const;    // has a function `run`
   bool serves() const;  // answers HTTP requests
+  bool uses_files() const;
   // Starts the program. `guest` must live until its OnExit. The guest sees the folders as /scratch
   // and /data; a folder with an empty name is not there. Guests that compute take turns by `user`.
   std::unique_ptr<Instance> Launch(Guest* guest, std::string_view input, Folder scratch,

@@ -40,9 +40,41 @@ fs_data_quota_mb = 20
     return server
 
 
-def test_without_configuration_there_are_no_files(server, on):
+def test_by_default_there_is_a_scratch_folder_and_nothing_else(server, on):
+    assert run(on, server, [["write", "/scratch/a", "x"], ["read", "/scratch/a"]]) == ["ok", "x"]
     for path in ("/scratch/a", "/data/a", "/etc/passwd", "a"):
         assert run(on, server, [["read", path]])[0].startswith("error"), path
+
+
+def test_without_allow_fs_there_are_no_files(start, on):
+    server = start(config="[runtime]\nallow_fs = false\n")
+    for path in ("/scratch/a", "/data/a", "/etc/passwd", "a"):
+        assert run(on, server, [["write", path, "x"]])[0].startswith("error"), path
+
+
+def test_what_is_left_behind_is_removed(start, on, tmp_path):
+    scratch = tmp_path / "scratch"
+    config = f'[runtime]\nfs_scratch_dir = "{scratch}"\n'
+    server = start(config=config)
+    run(on, server, [["write", "/scratch/a", "x"]])
+    assert [path for path in scratch.rglob("*") if path.is_file()] == []
+    server.process.kill()
+    server.wait()
+    (left,) = scratch.iterdir()  # the folder of the engine that was killed
+    again = start(config=config)
+    assert left not in scratch.iterdir()
+    again.stop()
+    assert list(scratch.iterdir()) == []
+
+
+def test_quota_of_all_scratch_folders(start, on):
+    """One user has 80 percent of it."""
+    server = start(config="[runtime]\nfs_scratch_total_mb = 10\n")
+    (text,) = fill(on, server, "ada", [{"path": "/scratch/big"}])
+    assert (
+        "the /scratch folders of this user's inferlets are full; together they may hold 8 MiB"
+        in text
+    )
 
 
 def test_scratch_is_a_processs_own_and_goes_with_it(folders, on):

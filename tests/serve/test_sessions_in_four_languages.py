@@ -72,6 +72,27 @@ def test_failure(server, on, program):
     assert events[-1][0] == "error" and "it failed as asked" in events[-1][1]
 
 
+@pytest.mark.parametrize("end", ["return", "fail", "trap", "exit"])
+def test_nothing_that_was_printed_is_lost(server, on, program, end):
+    """One print is one event, also without a newline, however the program ends."""
+    events = on(play(server, program, "print", end=end))
+    printed = [value for kind, value in events if kind == "stdout"]
+    lines = ["one\n", "several\nlines 2\n"]
+    # JavaScript has no print without a newline, and C's abort() writes nothing out.
+    only_lines = "typescript" in program or ("cpp" in program and end == "trap")
+    assert printed == (lines if only_lines else [*lines, "no newline"])
+    assert (events[-1] == ("return", "printed")) == (end == "return") or end in LACKING[program]
+
+
+# Ways to end that a language does not have.
+LACKING = {
+    "session@0.1.0": (),
+    "session-python@0.1.0": ("trap",),
+    "session-typescript@0.1.0": ("trap", "exit"),
+    "session-cpp@0.1.0": (),
+}
+
+
 def test_the_client_leaves(server, on, program):
     async def talk():
         client = await RawClient.connect(server.uri)

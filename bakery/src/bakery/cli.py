@@ -21,7 +21,8 @@ _INTERRUPTED = 130
 _EXAMPLES = """\
 examples:
   bakery create my-app                        make a new Rust inferlet in ./my-app
-  bakery create my-app --python               make it in Python (also --ts, --cpp)
+  bakery create my-app --python               make it in Python (also --ts, --js, --cpp)
+  bakery create my-app --ts --http            make one that answers HTTP requests
   bakery build my-app -o my-app.wasm          build it into a component
   pie run --path my-app.wasm --manifest my-app/Pie.toml
   bakery doctor                               show which languages can be built here
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     creating.add_argument("name", metavar="NAME", help="lowercase words joined by hyphens")
     creating.add_argument("-o", "--output", metavar="DIR", type=Path, help="default: ./NAME")
     creating.add_argument(
-        "--http", action="store_true", help="an inferlet that answers HTTP requests (in Rust)"
+        "--http", action="store_true", help="an inferlet that answers HTTP requests"
     )
     _add_language_flags(creating, "default: rust")
     creating.set_defaults(command=_create)
@@ -106,22 +107,21 @@ def _parser() -> argparse.ArgumentParser:
 def _add_language_flags(parser: argparse.ArgumentParser, default: str) -> None:
     group = parser.add_argument_group(f"language ({default})")
     choice = group.add_mutually_exclusive_group()
-    titles = {"rust": "Rust", "python": "Python", "ts": "TypeScript", "cpp": "C++"}
+    titles = {"ts": "TypeScript", "js": "JavaScript", "cpp": "C++"}
     for flag in FLAGS:
         choice.add_argument(
-            f"--{flag}", dest="flag", action="store_const", const=flag, help=titles[flag]
+            f"--{flag}",
+            dest="flag",
+            action="store_const",
+            const=flag,
+            help=titles.get(flag, flag.title()),
         )
 
 
 def _create(args: argparse.Namespace) -> int:
     _, template = FLAGS[args.flag or "rust"]
     if args.http:
-        if template != "rust":
-            raise BakeryError(
-                f"there is no template of an HTTP inferlet in {template} yet",
-                hint="leave the language out: `pie new NAME --http` makes one in Rust",
-            )
-        template = "rust-http"
+        template += "-http"
     root: Path = args.output or Path(args.name)
     files = create(args.name, template, root)
     style = Style(sys.stdout)

@@ -3,6 +3,7 @@ use super::cpu::{CpuMeter, Metered};
 use super::http_in::{pass_response, BodySender, GuestLink, Incoming, RequestHead};
 use super::http_out::HttpOut;
 use super::program::{Code, Program};
+use super::quota::Quota;
 use super::runtime::{ExitKind, Runtime};
 use super::stdio::Stdio;
 use super::store::{new_store, Guest};
@@ -41,7 +42,7 @@ struct Launch {
     guest: GuestPtr,
     link: GuestLink,
     task: Task,
-    folders: [Option<(String, u64)>; 2], // /scratch, /data
+    folders: [Option<Quota>; 2], // /scratch, /data
     meter: Arc<CpuMeter>,
     cancel: Arc<Notify>,
 }
@@ -82,10 +83,7 @@ impl Launch {
             },
             &runtime.limits,
             runtime.callbacks.grow,
-            self.folders.each_ref().map(|folder| {
-                let (dir, max_bytes) = folder.as_ref()?;
-                Some((dir.as_str(), *max_bytes))
-            }),
+            &self.folders,
             &stdio,
             self.meter.clone(),
             HttpOut::new(runtime.http.clone()),
@@ -233,6 +231,8 @@ fn frames(backtrace: &WasmBacktrace) -> Vec<String> {
 pub struct Folder {
     pub dir: Str,
     pub max_bytes: u64,
+    /// How many bytes the folder that it lies in may hold, and the one above that. 0: those are not counted.
+    pub max_bytes_above: [u64; 2],
 }
 
 /// Runs a program. Every callback and host call gets `guest` until `on_exit`. The guest sees the folders as /scratch and /data; a
@@ -299,7 +299,11 @@ unsafe fn launch(
     let runtime = program.runtime.clone();
     let given = |folder: Folder| {
         let dir = folder.dir.to_string_lossy();
-        (!dir.is_empty()).then_some((dir, folder.max_bytes))
+        (!dir.is_empty()).then_some(Quota {
+            dir,
+            max_bytes: folder.max_bytes,
+            max_bytes_above: folder.max_bytes_above,
+        })
     };
     let link = GuestLink::new(guest, runtime.callbacks);
     let (task, body) = task(link.clone());

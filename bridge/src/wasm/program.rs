@@ -29,6 +29,8 @@ pub struct Code {
     /// The handler of HTTP requests, if the component has it.
     pub http: Option<ProxyPre<Guest>>,
     is_quick: bool,
+    /// Whether the component can use files: by WASI, or by naming a path to the engine.
+    pub uses_files: bool,
 }
 
 pub struct Program {
@@ -112,13 +114,18 @@ impl Code {
         } else {
             None
         };
-        let run = entries.run;
-        let is_quick = tier.is_quick;
+        let imports = component.component_type();
+        let mut imports = imports.imports(&tier.engine);
         Ok(Code {
             pre,
-            run,
+            run: entries.run,
             http,
-            is_quick,
+            is_quick: tier.is_quick,
+            uses_files: imports.any(|(name, _)| {
+                name.starts_with("wasi:filesystem/")
+                    || name.starts_with("pie:core/adapter")
+                    || name.starts_with("pie:plus/adapters")
+            }),
         })
     }
 }
@@ -268,6 +275,12 @@ pub extern "C" fn pie_program_runs(program: &Program) -> bool {
 #[no_mangle]
 pub extern "C" fn pie_program_serves(program: &Program) -> bool {
     guarded(false, || program.code().http.is_some())
+}
+
+/// Whether the program can use files. One that cannot needs no folders.
+#[no_mangle]
+pub extern "C" fn pie_program_uses_files(program: &Program) -> bool {
+    guarded(true, || program.code().uses_files)
 }
 
 /// Drops the handle. Running instances keep the code that they need.

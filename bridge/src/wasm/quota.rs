@@ -22,12 +22,24 @@ use wasmtime_wasi::p2::{
 const BLOCK_BYTES: u64 = 4096; // the smallest amount of disk space that a file takes
 const WRITE_BYTES: usize = 1 << 20; // the largest single write; longer ones are cut
 
+/// A folder of a guest, and how many bytes it may hold.
+pub struct Quota {
+    pub dir: String,
+    pub max_bytes: u64,
+    /// The same for the folder that it lies in, and for the one above that. 0: those are not counted.
+    pub max_bytes_above: [u64; 2],
+}
+
 /// The account of one folder, shared by all processes that can write to it.
 pub struct Account {
     root: PathBuf,
     /// The folder's path as guests see it.
     name: &'static str,
     max_bytes: u64,
+    /// How many levels it lies above the folder of a guest.
+    level: u32,
+    /// The account of the folder that it lies in. A write needs room in both.
+    above: Option<Arc<Account>>,
     books: Mutex<Books>,
 }
 
@@ -45,26 +57,57 @@ static ACCOUNTS: LazyLock<Mutex<HashMap<PathBuf, Weak<Account>>>> = LazyLock::ne
 
 impl Account {
     /// Finds or makes the account of a folder. Processes that share the folder share the account.
-    pub fn of(dir: &str, name: &'static str, max_bytes: u64) -> io::Result<Arc<Account>> {
-        let root = fs::canonicalize(dir)?;
+    pub fn of(quota: &Quota, name: &'static str) -> io::Result<Arc<Account>> {
+        let root = fs::canonicalize(&quota.dir)?;
         let mut accounts = ACCOUNTS.lock().unwrap();
-        if let Some(account) = accounts.get(&root).and_then(Weak::upgrade) {
-            return Ok(account);
-        }
         accounts.retain(|_, account| account.strong_count() > 0);
-        let account = Arc::new(Account {
-            root: root.clone(),
-            name,
-            max_bytes,
-            books: Mutex::default(),
-        });
-        accounts.insert(root, Arc::downgrade(&account));
-        Ok(account)
+        let folders: Vec<&Path> = root.ancestors().take(3).collect();
+        let limits = [
+            quota.max_bytes,
+            quota.max_bytes_above[0],
+            quota.max_bytes_above[1],
+        ];
+        // From the highest folder that is counted down to the guest's own.
+        let counted = limits.iter().take_while(|limit| **limit > 0).count().max(1);
+        let mut above = None;
+        for level in (0..counted.min(folders.len())).rev() {
+            let found = accounts.get(folders[level]).and_then(Weak::upgrade);
+            let account = found.unwrap_or_else(|| {
+                let account = Arc::new(Account {
+                    root: folders[level].to_path_buf(),
+                    name,
+                    max_bytes: limits[level],
+                    level: level as u32,
+                    above: above.take(),
+                    books: Mutex::default(),
+                });
+                accounts.insert(folders[level].to_path_buf(), Arc::downgrade(&account));
+                account
+            });
+            above = Some(account);
+        }
+        above.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 
     /// Reserves the most disk space that a write of `bytes` bytes can take. `settle` ends the reservation.
     fn take(&self, file: &Arc<File>, bytes: usize) -> wasmtime::Result<u64> {
         let most = (bytes as u64 / BLOCK_BYTES + 2) * BLOCK_BYTES;
+        self.reserve(file, most)?;
+        Ok(most)
+    }
+
+    fn reserve(&self, file: &Arc<File>, most: u64) -> wasmtime::Result<()> {
+        if let Some(above) = &self.above {
+            above.reserve(file, most)?;
+        }
+        let reserved = self.reserve_here(file, most);
+        if let (Err(_), Some(above)) = (&reserved, &self.above) {
+            above.settle(most);
+        }
+        reserved
+    }
+
+    fn reserve_here(&self, file: &Arc<File>, most: u64) -> wasmtime::Result<()> {
         let about = file.metadata()?;
         let mut books = self.books.lock().unwrap();
         let known = books.written.entry((about.dev(), about.ino())).or_default();
@@ -72,26 +115,42 @@ impl Account {
             *known = Arc::downgrade(file);
         }
         if books.room < most {
-            let taken = measure(&self.root, 1)
+            let taken = measure(&self.root, MOST_FOLDERS + self.level)
                 .saturating_add(books.deleted())
                 .saturating_add(books.in_flight);
             books.room = self.max_bytes.saturating_sub(taken);
         }
         if books.room < most {
-            return Err(wasmtime::format_err!(
-                "disk quota: {} is full; it may hold {} MiB (runtime.fs_{}_quota_mb)",
-                self.name,
-                self.max_bytes >> 20,
-                &self.name[1..]
-            ));
+            return Err(self.full());
         }
         books.room -= most;
         books.in_flight += most;
-        Ok(most)
+        Ok(())
+    }
+
+    fn full(&self) -> wasmtime::Error {
+        let (name, max_mb) = (self.name, self.max_bytes >> 20);
+        let key = &name[1..];
+        match self.level {
+            0 => wasmtime::format_err!(
+                "disk quota: {name} is full; it may hold {max_mb} MiB (runtime.fs_{key}_quota_mb)"
+            ),
+            1 => wasmtime::format_err!(
+                "disk quota: the {name} folders of this user's inferlets are full; together they may hold {max_mb} MiB \
+                 (runtime.fs_{key}_total_mb)"
+            ),
+            _ => wasmtime::format_err!(
+                "disk quota: the {name} folders of all inferlets are full; together they may hold {max_mb} MiB \
+                 (runtime.fs_{key}_total_mb)"
+            ),
+        }
     }
 
     fn settle(&self, taken: u64) {
         self.books.lock().unwrap().in_flight -= taken;
+        if let Some(above) = &self.above {
+            above.settle(taken);
+        }
     }
 }
 
@@ -115,8 +174,8 @@ const MOST_FOLDERS: u32 = 64;
 
 /// The disk space of everything below a folder. Links are not followed. It goes from descriptor to descriptor, because a guest
 /// can make paths that are longer than the system takes.
-fn measure(dir: &Path, depth: u32) -> u64 {
-    if depth > MOST_FOLDERS {
+fn measure(dir: &Path, depth_left: u32) -> u64 {
+    if depth_left == 0 {
         return u64::MAX;
     }
     let Ok(folder) = File::open(dir) else {
@@ -132,7 +191,7 @@ fn measure(dir: &Path, depth: u32) -> u64 {
         };
         bytes = bytes.saturating_add(about.blocks() * 512);
         if about.is_dir() {
-            bytes = bytes.saturating_add(measure(&entry.path(), depth + 1));
+            bytes = bytes.saturating_add(measure(&entry.path(), depth_left - 1));
         }
     }
     bytes

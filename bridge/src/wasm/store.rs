@@ -1,7 +1,7 @@
 //! The content of a store: the guest's WASI state, its limits, and its C++ object.
 use super::cpu::CpuMeter;
 use super::http_out::HttpOut;
-use super::quota::Account;
+use super::quota::{Account, Quota};
 use super::runtime::Limits;
 use super::stdio::Stdio;
 use super::ticker::TICK;
@@ -129,7 +129,7 @@ pub fn new_store(
     host: Host,
     limits: &Limits,
     grow: extern "C" fn(GuestPtr, u64) -> bool,
-    folders: [Option<(&str, u64)>; 2], // /scratch and /data: the folder, and how many bytes it may hold
+    folders: &[Option<Quota>; 2], // /scratch and /data
     stdio: &Stdio,
     meter: Arc<CpuMeter>,
     http_out: HttpOut,
@@ -144,10 +144,10 @@ pub fn new_store(
         .allow_udp(false)
         .allow_ip_name_lookup(false);
     let mut accounts = Vec::new();
-    for (dir, name) in folders.into_iter().zip(["/scratch", "/data"]) {
-        if let Some((dir, max_bytes)) = dir {
-            wasi.preopened_dir(dir, name, FsPerms::ReadWrite)?;
-            accounts.push(Account::of(dir, name, max_bytes)?);
+    for (folder, name) in folders.iter().zip(["/scratch", "/data"]) {
+        if let Some(folder) = folder {
+            wasi.preopened_dir(&folder.dir, name, FsPerms::ReadWrite)?;
+            accounts.push(Account::of(folder, name)?);
         }
     }
     let mut table = ResourceTable::new();

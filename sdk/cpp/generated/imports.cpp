@@ -539,9 +539,252 @@ void __wasm_import_pieX3AplusX2FadaptersX00fork(int32_t, uint8_t *, size_t, uint
 extern "C" __attribute__((import_module("pie:plus/adapters")))
 __attribute__((import_name("destroy")))
 void __wasm_import_pieX3AplusX2FadaptersX00destroy(int32_t, uint8_t *);
-extern "C" __attribute__((import_module("pie:plus/broadcasts")))
-__attribute__((import_name("dropped")))
-int64_t __wasm_import_pieX3AplusX2FbroadcastsX00dropped(int32_t);
+extern "C" __attribute__((import_module("wasi:io/error@0.2.12")))
+__attribute__((import_name("[resource-drop]error")))
+void __wasm_import_wasiX3AioX2FerrorX400X2E2X2E12X00X5Bresource_dropX5Derror(int32_t);
+extern "C" __attribute__((import_module("wasi:io/error@0.2.12")))
+__attribute__((import_name("[method]error.to-debug-string")))
+void __wasm_import_wasiX3AioX2FerrorX400X2E2X2E12X00X5BmethodX5DerrorX2Eto_debug_string(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[resource-drop]input-stream")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5Bresource_dropX5Dinput_stream(int32_t);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]input-stream.read")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Dinput_streamX2Eread(int32_t, int64_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]input-stream.blocking-read")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Dinput_streamX2Eblocking_read(int32_t, int64_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]input-stream.skip")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Dinput_streamX2Eskip(int32_t, int64_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]input-stream.blocking-skip")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Dinput_streamX2Eblocking_skip(int32_t, int64_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]input-stream.subscribe")))
+int32_t __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Dinput_streamX2Esubscribe(int32_t);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[resource-drop]output-stream")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5Bresource_dropX5Doutput_stream(int32_t);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]output-stream.check-write")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Echeck_write(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]output-stream.write")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Ewrite(int32_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]output-stream.blocking-write-and-flush")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Eblocking_write_and_flush(int32_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]output-stream.flush")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Eflush(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]output-stream.blocking-flush")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Eblocking_flush(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]output-stream.subscribe")))
+int32_t __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Esubscribe(int32_t);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]output-stream.write-zeroes")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Ewrite_zeroes(int32_t, int64_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]output-stream.blocking-write-zeroes-and-flush")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Eblocking_write_zeroes_and_flush(int32_t, int64_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]output-stream.splice")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Esplice(int32_t, int32_t, int64_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:io/streams@0.2.12")))
+__attribute__((import_name("[method]output-stream.blocking-splice")))
+void __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Eblocking_splice(int32_t, int32_t, int64_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[resource-drop]fields")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dfields(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[constructor]fields")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BconstructorX5Dfields();
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[static]fields.from-list")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BstaticX5DfieldsX2Efrom_list(uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]fields.get")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Eget(int32_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]fields.has")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Ehas(int32_t, uint8_t *, size_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]fields.set")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Eset(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]fields.delete")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Edelete(int32_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]fields.append")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Eappend(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]fields.entries")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Eentries(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]fields.clone")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Eclone(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[resource-drop]future-trailers")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dfuture_trailers(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]future-trailers.subscribe")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dfuture_trailersX2Esubscribe(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]future-trailers.get")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dfuture_trailersX2Eget(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[resource-drop]incoming-body")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dincoming_body(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]incoming-body.stream")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_bodyX2Estream(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[static]incoming-body.finish")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BstaticX5Dincoming_bodyX2Efinish(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[resource-drop]incoming-request")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dincoming_request(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]incoming-request.method")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_requestX2Emethod(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]incoming-request.path-with-query")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_requestX2Epath_with_query(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]incoming-request.scheme")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_requestX2Escheme(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]incoming-request.authority")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_requestX2Eauthority(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]incoming-request.headers")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_requestX2Eheaders(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]incoming-request.consume")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_requestX2Econsume(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[resource-drop]outgoing-body")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Doutgoing_body(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-body.write")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_bodyX2Ewrite(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[static]outgoing-body.finish")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BstaticX5Doutgoing_bodyX2Efinish(int32_t, int32_t, int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[resource-drop]outgoing-request")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Doutgoing_request(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[constructor]outgoing-request")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BconstructorX5Doutgoing_request(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-request.body")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Ebody(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-request.method")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Emethod(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-request.set-method")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Eset_method(int32_t, int32_t, uint8_t *, size_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-request.path-with-query")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Epath_with_query(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-request.set-path-with-query")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Eset_path_with_query(int32_t, int32_t, uint8_t *, size_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-request.scheme")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Escheme(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-request.set-scheme")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Eset_scheme(int32_t, int32_t, int32_t, uint8_t *, size_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-request.authority")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Eauthority(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-request.set-authority")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Eset_authority(int32_t, int32_t, uint8_t *, size_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-request.headers")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Eheaders(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[resource-drop]request-options")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Drequest_options(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[constructor]request-options")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BconstructorX5Drequest_options();
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]request-options.connect-timeout")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Drequest_optionsX2Econnect_timeout(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]request-options.set-connect-timeout")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Drequest_optionsX2Eset_connect_timeout(int32_t, int32_t, int64_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]request-options.first-byte-timeout")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Drequest_optionsX2Efirst_byte_timeout(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]request-options.set-first-byte-timeout")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Drequest_optionsX2Eset_first_byte_timeout(int32_t, int32_t, int64_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]request-options.between-bytes-timeout")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Drequest_optionsX2Ebetween_bytes_timeout(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]request-options.set-between-bytes-timeout")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Drequest_optionsX2Eset_between_bytes_timeout(int32_t, int32_t, int64_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[resource-drop]outgoing-response")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Doutgoing_response(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[constructor]outgoing-response")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BconstructorX5Doutgoing_response(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-response.status-code")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_responseX2Estatus_code(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-response.set-status-code")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_responseX2Eset_status_code(int32_t, int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-response.headers")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_responseX2Eheaders(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]outgoing-response.body")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_responseX2Ebody(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[resource-drop]response-outparam")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dresponse_outparam(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[static]response-outparam.set")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BstaticX5Dresponse_outparamX2Eset(int32_t, int32_t, int32_t, int32_t, int64_t, uint8_t *, uint8_t *, size_t, int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[resource-drop]incoming-response")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dincoming_response(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]incoming-response.status")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_responseX2Estatus(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]incoming-response.headers")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_responseX2Eheaders(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]incoming-response.consume")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_responseX2Econsume(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[resource-drop]future-incoming-response")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dfuture_incoming_response(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]future-incoming-response.subscribe")))
+int32_t __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dfuture_incoming_responseX2Esubscribe(int32_t);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("[method]future-incoming-response.get")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dfuture_incoming_responseX2Eget(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/types@0.2.12")))
+__attribute__((import_name("http-error-code")))
+void __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00http_error_code(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("wasi:http/outgoing-handler@0.2.12")))
+__attribute__((import_name("handle")))
+void __wasm_import_wasiX3AhttpX2Foutgoing_handlerX400X2E2X2E12X00handle(int32_t, int32_t, int32_t, uint8_t *);
 wasi::io::poll::Pollable::~Pollable()
 {
   if (handle>=0) {
@@ -3293,10 +3536,3571 @@ std::expected<void, wit::string> pie::plus::adapters::Destroy(std::reference_wra
   auto result3 = std::move(result2);
   return result3;
 }
-uint64_t pie::plus::broadcasts::Dropped(std::reference_wrapper<const core::messaging::Subscription> subscription)
+wasi::io::error::Error::~Error()
 {
-  auto ret = __wasm_import_pieX3AplusX2FbroadcastsX00dropped(subscription.get().get_handle());
-  return (uint64_t(ret));
+  if (handle>=0) {
+    __wasm_import_wasiX3AioX2FerrorX400X2E2X2E12X00X5Bresource_dropX5Derror(handle);
+  }
+}
+wit::string wasi::io::error::Error::ToDebugString() const
+{
+  uintptr_t ret_area[((2*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FerrorX400X2E2X2E12X00X5BmethodX5DerrorX2Eto_debug_string((*this).get_handle(), std::move(ptr0));
+  auto _len1 = *((size_t*) (ptr0 + sizeof(void*)));
+
+  auto result2 = wit::string((char const*)(*((uint8_t**) (ptr0 + 0))), _len1);
+  return result2;
+}
+wasi::io::error::Error::Error(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::io::streams::InputStream::~InputStream()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5Bresource_dropX5Dinput_stream(handle);
+  }
+}
+std::expected<wit::vector<uint8_t>, wasi::io::streams::StreamError> wasi::io::streams::InputStream::Read(uint64_t len) const
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Dinput_streamX2Eread((*this).get_handle(), (int64_t(len)), std::move(ptr0));
+  std::optional<std::expected<wit::vector<uint8_t>, streams::StreamError>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+    result4_opt.emplace(std::expected<wit::vector<uint8_t>, streams::StreamError>(wit::vector<uint8_t>((uint8_t*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1)));
+  } else {
+    std::optional<streams::StreamError> variant3_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + sizeof(void*))))) {
+      case 0: { int32_t l2 = *((int32_t const*)(ptr0 + (4+1*sizeof(void*))));
+
+      variant3_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l2}}}};
+    } break;
+    case 1: { 
+      variant3_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant3 = std::move(*variant3_opt);
+
+  result4_opt.emplace(std::unexpected{std::move(variant3)});
+}
+std::expected<wit::vector<uint8_t>, streams::StreamError> result4 = std::move(*result4_opt);
+auto result5 = std::move(result4);
+return result5;
+}
+std::expected<wit::vector<uint8_t>, wasi::io::streams::StreamError> wasi::io::streams::InputStream::BlockingRead(uint64_t len) const
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Dinput_streamX2Eblocking_read((*this).get_handle(), (int64_t(len)), std::move(ptr0));
+  std::optional<std::expected<wit::vector<uint8_t>, streams::StreamError>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+    result4_opt.emplace(std::expected<wit::vector<uint8_t>, streams::StreamError>(wit::vector<uint8_t>((uint8_t*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1)));
+  } else {
+    std::optional<streams::StreamError> variant3_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + sizeof(void*))))) {
+      case 0: { int32_t l2 = *((int32_t const*)(ptr0 + (4+1*sizeof(void*))));
+
+      variant3_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l2}}}};
+    } break;
+    case 1: { 
+      variant3_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant3 = std::move(*variant3_opt);
+
+  result4_opt.emplace(std::unexpected{std::move(variant3)});
+}
+std::expected<wit::vector<uint8_t>, streams::StreamError> result4 = std::move(*result4_opt);
+auto result5 = std::move(result4);
+return result5;
+}
+std::expected<uint64_t, wasi::io::streams::StreamError> wasi::io::streams::InputStream::Skip(uint64_t len) const
+{
+  uint64_t ret_area[(16+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Dinput_streamX2Eskip((*this).get_handle(), (int64_t(len)), std::move(ptr0));
+  std::optional<std::expected<uint64_t, streams::StreamError>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result3_opt.emplace(std::expected<uint64_t, streams::StreamError>((uint64_t(*((int64_t*) (ptr0 + 8))))));
+  } else {
+    std::optional<streams::StreamError> variant2_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + 8)))) {
+      case 0: { int32_t l1 = *((int32_t const*)(ptr0 + 12));
+
+      variant2_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l1}}}};
+    } break;
+    case 1: { 
+      variant2_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant2 = std::move(*variant2_opt);
+
+  result3_opt.emplace(std::unexpected{std::move(variant2)});
+}
+std::expected<uint64_t, streams::StreamError> result3 = std::move(*result3_opt);
+auto result4 = std::move(result3);
+return result4;
+}
+std::expected<uint64_t, wasi::io::streams::StreamError> wasi::io::streams::InputStream::BlockingSkip(uint64_t len) const
+{
+  uint64_t ret_area[(16+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Dinput_streamX2Eblocking_skip((*this).get_handle(), (int64_t(len)), std::move(ptr0));
+  std::optional<std::expected<uint64_t, streams::StreamError>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result3_opt.emplace(std::expected<uint64_t, streams::StreamError>((uint64_t(*((int64_t*) (ptr0 + 8))))));
+  } else {
+    std::optional<streams::StreamError> variant2_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + 8)))) {
+      case 0: { int32_t l1 = *((int32_t const*)(ptr0 + 12));
+
+      variant2_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l1}}}};
+    } break;
+    case 1: { 
+      variant2_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant2 = std::move(*variant2_opt);
+
+  result3_opt.emplace(std::unexpected{std::move(variant2)});
+}
+std::expected<uint64_t, streams::StreamError> result3 = std::move(*result3_opt);
+auto result4 = std::move(result3);
+return result4;
+}
+wasi::io::poll::Pollable wasi::io::streams::InputStream::Subscribe() const
+{
+  auto ret = __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Dinput_streamX2Esubscribe((*this).get_handle());
+  return wit::ResourceImportBase{ret};
+}
+wasi::io::streams::InputStream::InputStream(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::io::streams::OutputStream::~OutputStream()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5Bresource_dropX5Doutput_stream(handle);
+  }
+}
+std::expected<uint64_t, wasi::io::streams::StreamError> wasi::io::streams::OutputStream::CheckWrite() const
+{
+  uint64_t ret_area[(16+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Echeck_write((*this).get_handle(), std::move(ptr0));
+  std::optional<std::expected<uint64_t, streams::StreamError>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result3_opt.emplace(std::expected<uint64_t, streams::StreamError>((uint64_t(*((int64_t*) (ptr0 + 8))))));
+  } else {
+    std::optional<streams::StreamError> variant2_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + 8)))) {
+      case 0: { int32_t l1 = *((int32_t const*)(ptr0 + 12));
+
+      variant2_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l1}}}};
+    } break;
+    case 1: { 
+      variant2_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant2 = std::move(*variant2_opt);
+
+  result3_opt.emplace(std::unexpected{std::move(variant2)});
+}
+std::expected<uint64_t, streams::StreamError> result3 = std::move(*result3_opt);
+auto result4 = std::move(result3);
+return result4;
+}
+std::expected<void, wasi::io::streams::StreamError> wasi::io::streams::OutputStream::Write(std::span<uint8_t const> contents) const
+{
+  uint32_t ret_area[(12+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  auto&& _vec0 = contents;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  uint8_t* ptr1 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Ewrite((*this).get_handle(), std::move(_ptr0), std::move(_len0), std::move(ptr1));
+  std::optional<std::expected<void, streams::StreamError>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr1 + 0)))==0) {
+    
+    result4_opt.emplace(std::expected<void, streams::StreamError>());
+  } else {
+    std::optional<streams::StreamError> variant3_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr1 + 4)))) {
+      case 0: { int32_t l2 = *((int32_t const*)(ptr1 + 8));
+
+      variant3_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l2}}}};
+    } break;
+    case 1: { 
+      variant3_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant3 = std::move(*variant3_opt);
+
+  result4_opt.emplace(std::unexpected{std::move(variant3)});
+}
+std::expected<void, streams::StreamError> result4 = std::move(*result4_opt);
+auto result5 = std::move(result4);
+return result5;
+}
+std::expected<void, wasi::io::streams::StreamError> wasi::io::streams::OutputStream::BlockingWriteAndFlush(std::span<uint8_t const> contents) const
+{
+  uint32_t ret_area[(12+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  auto&& _vec0 = contents;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  uint8_t* ptr1 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Eblocking_write_and_flush((*this).get_handle(), std::move(_ptr0), std::move(_len0), std::move(ptr1));
+  std::optional<std::expected<void, streams::StreamError>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr1 + 0)))==0) {
+    
+    result4_opt.emplace(std::expected<void, streams::StreamError>());
+  } else {
+    std::optional<streams::StreamError> variant3_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr1 + 4)))) {
+      case 0: { int32_t l2 = *((int32_t const*)(ptr1 + 8));
+
+      variant3_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l2}}}};
+    } break;
+    case 1: { 
+      variant3_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant3 = std::move(*variant3_opt);
+
+  result4_opt.emplace(std::unexpected{std::move(variant3)});
+}
+std::expected<void, streams::StreamError> result4 = std::move(*result4_opt);
+auto result5 = std::move(result4);
+return result5;
+}
+std::expected<void, wasi::io::streams::StreamError> wasi::io::streams::OutputStream::Flush() const
+{
+  uint32_t ret_area[(12+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Eflush((*this).get_handle(), std::move(ptr0));
+  std::optional<std::expected<void, streams::StreamError>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result3_opt.emplace(std::expected<void, streams::StreamError>());
+  } else {
+    std::optional<streams::StreamError> variant2_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + 4)))) {
+      case 0: { int32_t l1 = *((int32_t const*)(ptr0 + 8));
+
+      variant2_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l1}}}};
+    } break;
+    case 1: { 
+      variant2_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant2 = std::move(*variant2_opt);
+
+  result3_opt.emplace(std::unexpected{std::move(variant2)});
+}
+std::expected<void, streams::StreamError> result3 = std::move(*result3_opt);
+auto result4 = std::move(result3);
+return result4;
+}
+std::expected<void, wasi::io::streams::StreamError> wasi::io::streams::OutputStream::BlockingFlush() const
+{
+  uint32_t ret_area[(12+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Eblocking_flush((*this).get_handle(), std::move(ptr0));
+  std::optional<std::expected<void, streams::StreamError>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result3_opt.emplace(std::expected<void, streams::StreamError>());
+  } else {
+    std::optional<streams::StreamError> variant2_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + 4)))) {
+      case 0: { int32_t l1 = *((int32_t const*)(ptr0 + 8));
+
+      variant2_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l1}}}};
+    } break;
+    case 1: { 
+      variant2_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant2 = std::move(*variant2_opt);
+
+  result3_opt.emplace(std::unexpected{std::move(variant2)});
+}
+std::expected<void, streams::StreamError> result3 = std::move(*result3_opt);
+auto result4 = std::move(result3);
+return result4;
+}
+wasi::io::poll::Pollable wasi::io::streams::OutputStream::Subscribe() const
+{
+  auto ret = __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Esubscribe((*this).get_handle());
+  return wit::ResourceImportBase{ret};
+}
+std::expected<void, wasi::io::streams::StreamError> wasi::io::streams::OutputStream::WriteZeroes(uint64_t len) const
+{
+  uint32_t ret_area[(12+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Ewrite_zeroes((*this).get_handle(), (int64_t(len)), std::move(ptr0));
+  std::optional<std::expected<void, streams::StreamError>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result3_opt.emplace(std::expected<void, streams::StreamError>());
+  } else {
+    std::optional<streams::StreamError> variant2_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + 4)))) {
+      case 0: { int32_t l1 = *((int32_t const*)(ptr0 + 8));
+
+      variant2_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l1}}}};
+    } break;
+    case 1: { 
+      variant2_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant2 = std::move(*variant2_opt);
+
+  result3_opt.emplace(std::unexpected{std::move(variant2)});
+}
+std::expected<void, streams::StreamError> result3 = std::move(*result3_opt);
+auto result4 = std::move(result3);
+return result4;
+}
+std::expected<void, wasi::io::streams::StreamError> wasi::io::streams::OutputStream::BlockingWriteZeroesAndFlush(uint64_t len) const
+{
+  uint32_t ret_area[(12+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Eblocking_write_zeroes_and_flush((*this).get_handle(), (int64_t(len)), std::move(ptr0));
+  std::optional<std::expected<void, streams::StreamError>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result3_opt.emplace(std::expected<void, streams::StreamError>());
+  } else {
+    std::optional<streams::StreamError> variant2_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + 4)))) {
+      case 0: { int32_t l1 = *((int32_t const*)(ptr0 + 8));
+
+      variant2_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l1}}}};
+    } break;
+    case 1: { 
+      variant2_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant2 = std::move(*variant2_opt);
+
+  result3_opt.emplace(std::unexpected{std::move(variant2)});
+}
+std::expected<void, streams::StreamError> result3 = std::move(*result3_opt);
+auto result4 = std::move(result3);
+return result4;
+}
+std::expected<uint64_t, wasi::io::streams::StreamError> wasi::io::streams::OutputStream::Splice(std::reference_wrapper<const streams::InputStream> src, uint64_t len) const
+{
+  uint64_t ret_area[(16+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Esplice((*this).get_handle(), src.get().get_handle(), (int64_t(len)), std::move(ptr0));
+  std::optional<std::expected<uint64_t, streams::StreamError>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result3_opt.emplace(std::expected<uint64_t, streams::StreamError>((uint64_t(*((int64_t*) (ptr0 + 8))))));
+  } else {
+    std::optional<streams::StreamError> variant2_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + 8)))) {
+      case 0: { int32_t l1 = *((int32_t const*)(ptr0 + 12));
+
+      variant2_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l1}}}};
+    } break;
+    case 1: { 
+      variant2_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant2 = std::move(*variant2_opt);
+
+  result3_opt.emplace(std::unexpected{std::move(variant2)});
+}
+std::expected<uint64_t, streams::StreamError> result3 = std::move(*result3_opt);
+auto result4 = std::move(result3);
+return result4;
+}
+std::expected<uint64_t, wasi::io::streams::StreamError> wasi::io::streams::OutputStream::BlockingSplice(std::reference_wrapper<const streams::InputStream> src, uint64_t len) const
+{
+  uint64_t ret_area[(16+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AioX2FstreamsX400X2E2X2E12X00X5BmethodX5Doutput_streamX2Eblocking_splice((*this).get_handle(), src.get().get_handle(), (int64_t(len)), std::move(ptr0));
+  std::optional<std::expected<uint64_t, streams::StreamError>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result3_opt.emplace(std::expected<uint64_t, streams::StreamError>((uint64_t(*((int64_t*) (ptr0 + 8))))));
+  } else {
+    std::optional<streams::StreamError> variant2_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + 8)))) {
+      case 0: { int32_t l1 = *((int32_t const*)(ptr0 + 12));
+
+      variant2_opt = streams::StreamError{{streams::StreamError::LastOperationFailed{wit::ResourceImportBase{l1}}}};
+    } break;
+    case 1: { 
+      variant2_opt = streams::StreamError{{streams::StreamError::Closed{}}};
+    } break;
+  }
+  streams::StreamError variant2 = std::move(*variant2_opt);
+
+  result3_opt.emplace(std::unexpected{std::move(variant2)});
+}
+std::expected<uint64_t, streams::StreamError> result3 = std::move(*result3_opt);
+auto result4 = std::move(result3);
+return result4;
+}
+wasi::io::streams::OutputStream::OutputStream(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::http::types::Fields::~Fields()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dfields(handle);
+  }
+}
+wasi::http::types::Fields::Fields()
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BconstructorX5Dfields();
+  this->handle = wit::ResourceImportBase{ret}.into_handle();
+}
+std::expected<wasi::http::types::Fields, wasi::http::types::HeaderError> wasi::http::types::Fields::FromList(std::span<std::tuple<std::string_view, std::span<uint8_t const>> const> entries)
+{
+  uint32_t ret_area[(8+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  auto&& _vec2 = entries;
+  auto _ptr2 = (uint8_t*)(_vec2.data());
+  auto _len2 = (size_t)(_vec2.size());
+  for (size_t i = 0; i < _len2; ++i) {
+    auto _base = _ptr2 + i * (4*sizeof(void*));
+    auto&& _iter_elem = _vec2[i];
+    auto&& _vec0 = std::get<0>(_iter_elem);
+    auto _ptr0 = (uint8_t*)(_vec0.data());
+    auto _len0 = (size_t)(_vec0.size());
+    *((size_t*)(_base + sizeof(void*))) = _len0;
+    *((uint8_t**)(_base + 0)) = _ptr0;
+    auto&& _vec1 = std::get<1>(_iter_elem);
+    auto _ptr1 = (uint8_t*)(_vec1.data());
+    auto _len1 = (size_t)(_vec1.size());
+    *((size_t*)(_base + (3*sizeof(void*)))) = _len1;
+    *((uint8_t**)(_base + (2*sizeof(void*)))) = _ptr1;
+
+  }
+  uint8_t* ptr3 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BstaticX5DfieldsX2Efrom_list(std::move(_ptr2), std::move(_len2), std::move(ptr3));
+  std::optional<std::expected<types::Fields, types::HeaderError>> result6_opt;
+  if ((int32_t) (*((uint8_t*) (ptr3 + 0)))==0) {
+    int32_t l4 = *((int32_t const*)(ptr3 + 4));
+
+    result6_opt.emplace(std::expected<types::Fields, types::HeaderError>(wit::ResourceImportBase{l4}));
+  } else {
+    std::optional<types::HeaderError> variant5_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr3 + 4)))) {
+      case 0: { 
+        variant5_opt = types::HeaderError{{types::HeaderError::InvalidSyntax{}}};
+      } break;
+      case 1: { 
+        variant5_opt = types::HeaderError{{types::HeaderError::Forbidden{}}};
+      } break;
+      case 2: { 
+        variant5_opt = types::HeaderError{{types::HeaderError::Immutable{}}};
+      } break;
+    }
+    types::HeaderError variant5 = std::move(*variant5_opt);
+
+    result6_opt.emplace(std::unexpected{std::move(variant5)});
+  }
+  std::expected<types::Fields, types::HeaderError> result6 = std::move(*result6_opt);
+  auto result7 = std::move(result6);
+  return result7;
+}
+wit::vector<wit::vector<uint8_t>> wasi::http::types::Fields::Get(std::string_view name) const
+{
+  uintptr_t ret_area[((2*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = name;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  uint8_t* ptr1 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Eget((*this).get_handle(), std::move(_ptr0), std::move(_len0), std::move(ptr1));
+  auto _base3 = *((uint8_t**) (ptr1 + 0));
+  auto _len3 = *((size_t*) (ptr1 + sizeof(void*)));
+  auto _result3 = wit::vector<wit::vector<uint8_t>>::allocate(_len3);
+  for (unsigned i=0; i<_len3; ++i) {
+    auto _base = _base3 + i * (2*sizeof(void*));
+    auto _len2 = *((size_t*) (_base + sizeof(void*)));
+    auto _e3 = wit::vector<uint8_t>((uint8_t*)(*((uint8_t**) (_base + 0))), _len2);
+    _result3.initialize(i, std::move(_e3));
+  }
+  if (_len3 > 0) free(_base3);  // added by generate_bindings.sh
+  auto result4 = std::move(_result3);
+  return result4;
+}
+bool wasi::http::types::Fields::Has(std::string_view name) const
+{
+  auto&& _vec0 = name;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Ehas((*this).get_handle(), std::move(_ptr0), std::move(_len0));
+  return (bool(ret));
+}
+std::expected<void, wasi::http::types::HeaderError> wasi::http::types::Fields::Set(std::string_view name, std::span<std::span<uint8_t const> const> value) const
+{
+  uint8_t ret_area[(2+sizeof(uint8_t)-1)/sizeof(uint8_t)];
+  auto&& _vec0 = name;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  auto&& _vec2 = value;
+  auto _ptr2 = (uint8_t*)(_vec2.data());
+  auto _len2 = (size_t)(_vec2.size());
+  for (size_t i = 0; i < _len2; ++i) {
+    auto _base = _ptr2 + i * (2*sizeof(void*));
+    auto&& _iter_elem = _vec2[i];
+    auto&& _vec1 = _iter_elem;
+    auto _ptr1 = (uint8_t*)(_vec1.data());
+    auto _len1 = (size_t)(_vec1.size());
+    *((size_t*)(_base + sizeof(void*))) = _len1;
+    *((uint8_t**)(_base + 0)) = _ptr1;
+
+  }
+  uint8_t* ptr3 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Eset((*this).get_handle(), std::move(_ptr0), std::move(_len0), std::move(_ptr2), std::move(_len2), std::move(ptr3));
+  std::optional<std::expected<void, types::HeaderError>> result5_opt;
+  if ((int32_t) (*((uint8_t*) (ptr3 + 0)))==0) {
+    
+    result5_opt.emplace(std::expected<void, types::HeaderError>());
+  } else {
+    std::optional<types::HeaderError> variant4_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr3 + 1)))) {
+      case 0: { 
+        variant4_opt = types::HeaderError{{types::HeaderError::InvalidSyntax{}}};
+      } break;
+      case 1: { 
+        variant4_opt = types::HeaderError{{types::HeaderError::Forbidden{}}};
+      } break;
+      case 2: { 
+        variant4_opt = types::HeaderError{{types::HeaderError::Immutable{}}};
+      } break;
+    }
+    types::HeaderError variant4 = std::move(*variant4_opt);
+
+    result5_opt.emplace(std::unexpected{std::move(variant4)});
+  }
+  std::expected<void, types::HeaderError> result5 = std::move(*result5_opt);
+  auto result6 = std::move(result5);
+  return result6;
+}
+std::expected<void, wasi::http::types::HeaderError> wasi::http::types::Fields::Delete(std::string_view name) const
+{
+  uint8_t ret_area[(2+sizeof(uint8_t)-1)/sizeof(uint8_t)];
+  auto&& _vec0 = name;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  uint8_t* ptr1 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Edelete((*this).get_handle(), std::move(_ptr0), std::move(_len0), std::move(ptr1));
+  std::optional<std::expected<void, types::HeaderError>> result3_opt;
+  if ((int32_t) (*((uint8_t*) (ptr1 + 0)))==0) {
+    
+    result3_opt.emplace(std::expected<void, types::HeaderError>());
+  } else {
+    std::optional<types::HeaderError> variant2_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr1 + 1)))) {
+      case 0: { 
+        variant2_opt = types::HeaderError{{types::HeaderError::InvalidSyntax{}}};
+      } break;
+      case 1: { 
+        variant2_opt = types::HeaderError{{types::HeaderError::Forbidden{}}};
+      } break;
+      case 2: { 
+        variant2_opt = types::HeaderError{{types::HeaderError::Immutable{}}};
+      } break;
+    }
+    types::HeaderError variant2 = std::move(*variant2_opt);
+
+    result3_opt.emplace(std::unexpected{std::move(variant2)});
+  }
+  std::expected<void, types::HeaderError> result3 = std::move(*result3_opt);
+  auto result4 = std::move(result3);
+  return result4;
+}
+std::expected<void, wasi::http::types::HeaderError> wasi::http::types::Fields::Append(std::string_view name, std::span<uint8_t const> value) const
+{
+  uint8_t ret_area[(2+sizeof(uint8_t)-1)/sizeof(uint8_t)];
+  auto&& _vec0 = name;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  auto&& _vec1 = value;
+  auto _ptr1 = (uint8_t*)(_vec1.data());
+  auto _len1 = (size_t)(_vec1.size());
+  uint8_t* ptr2 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Eappend((*this).get_handle(), std::move(_ptr0), std::move(_len0), std::move(_ptr1), std::move(_len1), std::move(ptr2));
+  std::optional<std::expected<void, types::HeaderError>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr2 + 0)))==0) {
+    
+    result4_opt.emplace(std::expected<void, types::HeaderError>());
+  } else {
+    std::optional<types::HeaderError> variant3_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr2 + 1)))) {
+      case 0: { 
+        variant3_opt = types::HeaderError{{types::HeaderError::InvalidSyntax{}}};
+      } break;
+      case 1: { 
+        variant3_opt = types::HeaderError{{types::HeaderError::Forbidden{}}};
+      } break;
+      case 2: { 
+        variant3_opt = types::HeaderError{{types::HeaderError::Immutable{}}};
+      } break;
+    }
+    types::HeaderError variant3 = std::move(*variant3_opt);
+
+    result4_opt.emplace(std::unexpected{std::move(variant3)});
+  }
+  std::expected<void, types::HeaderError> result4 = std::move(*result4_opt);
+  auto result5 = std::move(result4);
+  return result5;
+}
+wit::vector<std::tuple<wit::string, wit::vector<uint8_t>>> wasi::http::types::Fields::Entries() const
+{
+  uintptr_t ret_area[((2*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Eentries((*this).get_handle(), std::move(ptr0));
+  auto _base4 = *((uint8_t**) (ptr0 + 0));
+  auto _len4 = *((size_t*) (ptr0 + sizeof(void*)));
+  auto _result4 = wit::vector<std::tuple<wit::string, wit::vector<uint8_t>>>::allocate(_len4);
+  for (unsigned i=0; i<_len4; ++i) {
+    auto _base = _base4 + i * (4*sizeof(void*));
+    auto _len1 = *((size_t*) (_base + sizeof(void*)));
+
+    auto _len2 = *((size_t*) (_base + (3*sizeof(void*))));
+    auto tuple3 = std::tuple<wit::string, wit::vector<uint8_t>>(wit::string((char const*)(*((uint8_t**) (_base + 0))), _len1), wit::vector<uint8_t>((uint8_t*)(*((uint8_t**) (_base + (2*sizeof(void*))))), _len2));
+    auto _e4 = std::move(tuple3);
+    _result4.initialize(i, std::move(_e4));
+  }
+  if (_len4 > 0) free(_base4);  // added by generate_bindings.sh
+  auto result5 = std::move(_result4);
+  return result5;
+}
+wasi::http::types::Fields wasi::http::types::Fields::Clone() const
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5DfieldsX2Eclone((*this).get_handle());
+  return wit::ResourceImportBase{ret};
+}
+wasi::http::types::Fields::Fields(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::http::types::FutureTrailers::~FutureTrailers()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dfuture_trailers(handle);
+  }
+}
+wasi::io::poll::Pollable wasi::http::types::FutureTrailers::Subscribe() const
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dfuture_trailersX2Esubscribe((*this).get_handle());
+  return wit::ResourceImportBase{ret};
+}
+std::optional<std::expected<std::expected<std::optional<wasi::http::types::Fields>, wasi::http::types::ErrorCode>, wit::Void>> wasi::http::types::FutureTrailers::Get() const
+{
+  uint64_t ret_area[((40+4*sizeof(void*))+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dfuture_trailersX2Eget((*this).get_handle(), std::move(ptr0));
+  std::optional<std::expected<std::expected<std::optional<types::Fields>, types::ErrorCode>, wit::Void>> option45;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    std::optional<std::expected<std::expected<std::optional<types::Fields>, types::ErrorCode>, wit::Void>> result44_opt;
+    if ((int32_t) (*((uint8_t*) (ptr0 + 8)))==0) {
+      std::optional<std::expected<std::optional<types::Fields>, types::ErrorCode>> result43_opt;
+      if ((int32_t) (*((uint8_t*) (ptr0 + 16)))==0) {
+        std::optional<types::Fields> option2;
+        if ((int32_t) (*((uint8_t*) (ptr0 + 24)))) {
+          int32_t l1 = *((int32_t const*)(ptr0 + 28));
+
+          option2.emplace(wit::ResourceImportBase{l1});
+        }
+
+        result43_opt.emplace(std::expected<std::optional<types::Fields>, types::ErrorCode>(std::move(option2)));
+      } else {
+        std::optional<types::ErrorCode> variant42_opt;
+        switch ((int32_t) (*((uint8_t*) (ptr0 + 24)))) {
+          case 0: { 
+            variant42_opt = types::ErrorCode{{types::ErrorCode::DnsTimeout{}}};
+          } break;
+          case 1: { std::optional<wit::string> option4;
+          if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+            auto _len3 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+            option4.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len3));
+          }
+          std::optional<uint16_t> option5;
+          if ((int32_t) (*((uint8_t*) (ptr0 + (32+3*sizeof(void*)))))) {
+            
+            option5.emplace((uint16_t((int32_t) (*((uint16_t*) (ptr0 + (34+3*sizeof(void*))))))));
+          }
+
+          variant42_opt = types::ErrorCode{{types::ErrorCode::DnsError{types::DnsErrorPayload{std::move(option4), std::move(option5), }}}};
+        } break;
+        case 2: { 
+          variant42_opt = types::ErrorCode{{types::ErrorCode::DestinationNotFound{}}};
+        } break;
+        case 3: { 
+          variant42_opt = types::ErrorCode{{types::ErrorCode::DestinationUnavailable{}}};
+        } break;
+        case 4: { 
+          variant42_opt = types::ErrorCode{{types::ErrorCode::DestinationIpProhibited{}}};
+        } break;
+        case 5: { 
+          variant42_opt = types::ErrorCode{{types::ErrorCode::DestinationIpUnroutable{}}};
+        } break;
+        case 6: { 
+          variant42_opt = types::ErrorCode{{types::ErrorCode::ConnectionRefused{}}};
+        } break;
+        case 7: { 
+          variant42_opt = types::ErrorCode{{types::ErrorCode::ConnectionTerminated{}}};
+        } break;
+        case 8: { 
+          variant42_opt = types::ErrorCode{{types::ErrorCode::ConnectionTimeout{}}};
+        } break;
+        case 9: { 
+          variant42_opt = types::ErrorCode{{types::ErrorCode::ConnectionReadTimeout{}}};
+        } break;
+        case 10: { 
+          variant42_opt = types::ErrorCode{{types::ErrorCode::ConnectionWriteTimeout{}}};
+        } break;
+        case 11: { 
+          variant42_opt = types::ErrorCode{{types::ErrorCode::ConnectionLimitReached{}}};
+        } break;
+        case 12: { 
+          variant42_opt = types::ErrorCode{{types::ErrorCode::TlsProtocolError{}}};
+        } break;
+        case 13: { 
+          variant42_opt = types::ErrorCode{{types::ErrorCode::TlsCertificateError{}}};
+        } break;
+        case 14: { std::optional<uint8_t> option6;
+        if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+          
+          option6.emplace((uint8_t((int32_t) (*((uint8_t*) (ptr0 + 33))))));
+        }
+        std::optional<wit::string> option8;
+        if ((int32_t) (*((uint8_t*) (ptr0 + (32+1*sizeof(void*)))))) {
+          auto _len7 = *((size_t*) (ptr0 + (32+3*sizeof(void*))));
+
+
+          option8.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+2*sizeof(void*))))), _len7));
+        }
+
+        variant42_opt = types::ErrorCode{{types::ErrorCode::TlsAlertReceived{types::TlsAlertReceivedPayload{std::move(option6), std::move(option8), }}}};
+      } break;
+      case 15: { 
+        variant42_opt = types::ErrorCode{{types::ErrorCode::HttpRequestDenied{}}};
+      } break;
+      case 16: { 
+        variant42_opt = types::ErrorCode{{types::ErrorCode::HttpRequestLengthRequired{}}};
+      } break;
+      case 17: { std::optional<uint64_t> option9;
+      if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+        
+        option9.emplace((uint64_t(*((int64_t*) (ptr0 + 40)))));
+      }
+
+      variant42_opt = types::ErrorCode{{types::ErrorCode::HttpRequestBodySize{std::move(option9)}}};
+    } break;
+    case 18: { 
+      variant42_opt = types::ErrorCode{{types::ErrorCode::HttpRequestMethodInvalid{}}};
+    } break;
+    case 19: { 
+      variant42_opt = types::ErrorCode{{types::ErrorCode::HttpRequestUriInvalid{}}};
+    } break;
+    case 20: { 
+      variant42_opt = types::ErrorCode{{types::ErrorCode::HttpRequestUriTooLong{}}};
+    } break;
+    case 21: { std::optional<uint32_t> option11;
+    if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+      int32_t l10 = *((int32_t const*)(ptr0 + 36));
+
+      option11.emplace((uint32_t(l10)));
+    }
+
+    variant42_opt = types::ErrorCode{{types::ErrorCode::HttpRequestHeaderSectionSize{std::move(option11)}}};
+  } break;
+  case 22: { std::optional<types::FieldSizePayload> option16;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+    std::optional<wit::string> option13;
+    if ((int32_t) (*((uint8_t*) (ptr0 + (32+1*sizeof(void*)))))) {
+      auto _len12 = *((size_t*) (ptr0 + (32+3*sizeof(void*))));
+
+
+      option13.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+2*sizeof(void*))))), _len12));
+    }
+    std::optional<uint32_t> option15;
+    if ((int32_t) (*((uint8_t*) (ptr0 + (32+4*sizeof(void*)))))) {
+      int32_t l14 = *((int32_t const*)(ptr0 + (36+4*sizeof(void*))));
+
+      option15.emplace((uint32_t(l14)));
+    }
+
+    option16.emplace(types::FieldSizePayload{std::move(option13), std::move(option15), });
+  }
+
+  variant42_opt = types::ErrorCode{{types::ErrorCode::HttpRequestHeaderSize{std::move(option16)}}};
+} break;
+case 23: { std::optional<uint32_t> option18;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  int32_t l17 = *((int32_t const*)(ptr0 + 36));
+
+  option18.emplace((uint32_t(l17)));
+}
+
+variant42_opt = types::ErrorCode{{types::ErrorCode::HttpRequestTrailerSectionSize{std::move(option18)}}};
+} break;
+case 24: { std::optional<wit::string> option20;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  auto _len19 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+  option20.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len19));
+}
+std::optional<uint32_t> option22;
+if ((int32_t) (*((uint8_t*) (ptr0 + (32+3*sizeof(void*)))))) {
+  int32_t l21 = *((int32_t const*)(ptr0 + (36+3*sizeof(void*))));
+
+  option22.emplace((uint32_t(l21)));
+}
+
+variant42_opt = types::ErrorCode{{types::ErrorCode::HttpRequestTrailerSize{types::FieldSizePayload{std::move(option20), std::move(option22), }}}};
+} break;
+case 25: { 
+  variant42_opt = types::ErrorCode{{types::ErrorCode::HttpResponseIncomplete{}}};
+} break;
+case 26: { std::optional<uint32_t> option24;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  int32_t l23 = *((int32_t const*)(ptr0 + 36));
+
+  option24.emplace((uint32_t(l23)));
+}
+
+variant42_opt = types::ErrorCode{{types::ErrorCode::HttpResponseHeaderSectionSize{std::move(option24)}}};
+} break;
+case 27: { std::optional<wit::string> option26;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  auto _len25 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+  option26.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len25));
+}
+std::optional<uint32_t> option28;
+if ((int32_t) (*((uint8_t*) (ptr0 + (32+3*sizeof(void*)))))) {
+  int32_t l27 = *((int32_t const*)(ptr0 + (36+3*sizeof(void*))));
+
+  option28.emplace((uint32_t(l27)));
+}
+
+variant42_opt = types::ErrorCode{{types::ErrorCode::HttpResponseHeaderSize{types::FieldSizePayload{std::move(option26), std::move(option28), }}}};
+} break;
+case 28: { std::optional<uint64_t> option29;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  
+  option29.emplace((uint64_t(*((int64_t*) (ptr0 + 40)))));
+}
+
+variant42_opt = types::ErrorCode{{types::ErrorCode::HttpResponseBodySize{std::move(option29)}}};
+} break;
+case 29: { std::optional<uint32_t> option31;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  int32_t l30 = *((int32_t const*)(ptr0 + 36));
+
+  option31.emplace((uint32_t(l30)));
+}
+
+variant42_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTrailerSectionSize{std::move(option31)}}};
+} break;
+case 30: { std::optional<wit::string> option33;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  auto _len32 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+  option33.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len32));
+}
+std::optional<uint32_t> option35;
+if ((int32_t) (*((uint8_t*) (ptr0 + (32+3*sizeof(void*)))))) {
+  int32_t l34 = *((int32_t const*)(ptr0 + (36+3*sizeof(void*))));
+
+  option35.emplace((uint32_t(l34)));
+}
+
+variant42_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTrailerSize{types::FieldSizePayload{std::move(option33), std::move(option35), }}}};
+} break;
+case 31: { std::optional<wit::string> option37;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  auto _len36 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+  option37.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len36));
+}
+
+variant42_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTransferCoding{std::move(option37)}}};
+} break;
+case 32: { std::optional<wit::string> option39;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  auto _len38 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+  option39.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len38));
+}
+
+variant42_opt = types::ErrorCode{{types::ErrorCode::HttpResponseContentCoding{std::move(option39)}}};
+} break;
+case 33: { 
+  variant42_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTimeout{}}};
+} break;
+case 34: { 
+  variant42_opt = types::ErrorCode{{types::ErrorCode::HttpUpgradeFailed{}}};
+} break;
+case 35: { 
+  variant42_opt = types::ErrorCode{{types::ErrorCode::HttpProtocolError{}}};
+} break;
+case 36: { 
+  variant42_opt = types::ErrorCode{{types::ErrorCode::LoopDetected{}}};
+} break;
+case 37: { 
+  variant42_opt = types::ErrorCode{{types::ErrorCode::ConfigurationError{}}};
+} break;
+case 38: { std::optional<wit::string> option41;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  auto _len40 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+  option41.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len40));
+}
+
+variant42_opt = types::ErrorCode{{types::ErrorCode::InternalError{std::move(option41)}}};
+} break;
+}
+types::ErrorCode variant42 = std::move(*variant42_opt);
+
+result43_opt.emplace(std::unexpected{std::move(variant42)});
+}
+std::expected<std::optional<types::Fields>, types::ErrorCode> result43 = std::move(*result43_opt);
+
+result44_opt.emplace(std::expected<std::expected<std::optional<types::Fields>, types::ErrorCode>, wit::Void>(std::move(result43)));
+} else {
+
+result44_opt.emplace(std::unexpected{wit::Void{}});
+}
+std::expected<std::expected<std::optional<types::Fields>, types::ErrorCode>, wit::Void> result44 = std::move(*result44_opt);
+
+option45.emplace(std::move(result44));
+}
+auto result46 = std::move(option45);
+return result46;
+}
+wasi::http::types::FutureTrailers::FutureTrailers(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::http::types::IncomingBody::~IncomingBody()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dincoming_body(handle);
+  }
+}
+std::expected<wasi::io::streams::InputStream, wit::Void> wasi::http::types::IncomingBody::Stream() const
+{
+  uint32_t ret_area[(8+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_bodyX2Estream((*this).get_handle(), std::move(ptr0));
+  std::optional<std::expected<io::streams::InputStream, wit::Void>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    int32_t l1 = *((int32_t const*)(ptr0 + 4));
+
+    result2_opt.emplace(std::expected<io::streams::InputStream, wit::Void>(wit::ResourceImportBase{l1}));
+  } else {
+    
+    result2_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<io::streams::InputStream, wit::Void> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
+}
+wasi::http::types::FutureTrailers wasi::http::types::IncomingBody::Finish(types::IncomingBody&& this_)
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BstaticX5Dincoming_bodyX2Efinish(this_.into_handle());
+  return wit::ResourceImportBase{ret};
+}
+wasi::http::types::IncomingBody::IncomingBody(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::http::types::IncomingRequest::~IncomingRequest()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dincoming_request(handle);
+  }
+}
+wasi::http::types::Method wasi::http::types::IncomingRequest::Method() const
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_requestX2Emethod((*this).get_handle(), std::move(ptr0));
+  std::optional<types::Method> variant2_opt;
+  switch ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    case 0: { 
+      variant2_opt = types::Method{{types::Method::Get{}}};
+    } break;
+    case 1: { 
+      variant2_opt = types::Method{{types::Method::Head{}}};
+    } break;
+    case 2: { 
+      variant2_opt = types::Method{{types::Method::Post{}}};
+    } break;
+    case 3: { 
+      variant2_opt = types::Method{{types::Method::Put{}}};
+    } break;
+    case 4: { 
+      variant2_opt = types::Method{{types::Method::Delete{}}};
+    } break;
+    case 5: { 
+      variant2_opt = types::Method{{types::Method::Connect{}}};
+    } break;
+    case 6: { 
+      variant2_opt = types::Method{{types::Method::Options{}}};
+    } break;
+    case 7: { 
+      variant2_opt = types::Method{{types::Method::Trace{}}};
+    } break;
+    case 8: { 
+      variant2_opt = types::Method{{types::Method::Patch{}}};
+    } break;
+    case 9: { auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    variant2_opt = types::Method{{types::Method::Other{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1)}}};
+  } break;
+}
+types::Method variant2 = std::move(*variant2_opt);
+auto result3 = std::move(variant2);
+return result3;
+}
+std::optional<wit::string> wasi::http::types::IncomingRequest::PathWithQuery() const
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_requestX2Epath_with_query((*this).get_handle(), std::move(ptr0));
+  std::optional<wit::string> option2;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    option2.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1));
+  }
+  auto result3 = std::move(option2);
+  return result3;
+}
+std::optional<wasi::http::types::Scheme> wasi::http::types::IncomingRequest::Scheme() const
+{
+  uintptr_t ret_area[((4*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_requestX2Escheme((*this).get_handle(), std::move(ptr0));
+  std::optional<types::Scheme> option3;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    std::optional<types::Scheme> variant2_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + sizeof(void*))))) {
+      case 0: { 
+        variant2_opt = types::Scheme{{types::Scheme::Http{}}};
+      } break;
+      case 1: { 
+        variant2_opt = types::Scheme{{types::Scheme::Https{}}};
+      } break;
+      case 2: { auto _len1 = *((size_t*) (ptr0 + (3*sizeof(void*))));
+
+
+      variant2_opt = types::Scheme{{types::Scheme::Other{wit::string((char const*)(*((uint8_t**) (ptr0 + (2*sizeof(void*))))), _len1)}}};
+    } break;
+  }
+  types::Scheme variant2 = std::move(*variant2_opt);
+
+  option3.emplace(std::move(variant2));
+}
+auto result4 = std::move(option3);
+return result4;
+}
+std::optional<wit::string> wasi::http::types::IncomingRequest::Authority() const
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_requestX2Eauthority((*this).get_handle(), std::move(ptr0));
+  std::optional<wit::string> option2;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    option2.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1));
+  }
+  auto result3 = std::move(option2);
+  return result3;
+}
+wasi::http::types::Fields wasi::http::types::IncomingRequest::Headers() const
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_requestX2Eheaders((*this).get_handle());
+  return wit::ResourceImportBase{ret};
+}
+std::expected<wasi::http::types::IncomingBody, wit::Void> wasi::http::types::IncomingRequest::Consume() const
+{
+  uint32_t ret_area[(8+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_requestX2Econsume((*this).get_handle(), std::move(ptr0));
+  std::optional<std::expected<types::IncomingBody, wit::Void>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    int32_t l1 = *((int32_t const*)(ptr0 + 4));
+
+    result2_opt.emplace(std::expected<types::IncomingBody, wit::Void>(wit::ResourceImportBase{l1}));
+  } else {
+    
+    result2_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<types::IncomingBody, wit::Void> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
+}
+wasi::http::types::IncomingRequest::IncomingRequest(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::http::types::OutgoingBody::~OutgoingBody()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Doutgoing_body(handle);
+  }
+}
+std::expected<wasi::io::streams::OutputStream, wit::Void> wasi::http::types::OutgoingBody::Write() const
+{
+  uint32_t ret_area[(8+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_bodyX2Ewrite((*this).get_handle(), std::move(ptr0));
+  std::optional<std::expected<io::streams::OutputStream, wit::Void>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    int32_t l1 = *((int32_t const*)(ptr0 + 4));
+
+    result2_opt.emplace(std::expected<io::streams::OutputStream, wit::Void>(wit::ResourceImportBase{l1}));
+  } else {
+    
+    result2_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<io::streams::OutputStream, wit::Void> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
+}
+std::expected<void, wasi::http::types::ErrorCode> wasi::http::types::OutgoingBody::Finish(types::OutgoingBody&& this_, std::optional<types::Fields> trailers)
+{
+  uint64_t ret_area[((24+4*sizeof(void*))+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  int32_t option2;
+  int32_t option3;
+  if ((trailers).has_value()) {
+    types::Fields payload1 = (std::move(trailers)).value();
+    option2 = (int32_t(1));
+    option3 = payload1.into_handle();
+  } else {
+    option2 = (int32_t(0));
+    option3 = int32_t(0);
+  }
+  uint8_t* ptr4 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BstaticX5Doutgoing_bodyX2Efinish(this_.into_handle(), std::move(option2), std::move(option3), std::move(ptr4));
+  std::optional<std::expected<void, types::ErrorCode>> result45_opt;
+  if ((int32_t) (*((uint8_t*) (ptr4 + 0)))==0) {
+    
+    result45_opt.emplace(std::expected<void, types::ErrorCode>());
+  } else {
+    std::optional<types::ErrorCode> variant44_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr4 + 8)))) {
+      case 0: { 
+        variant44_opt = types::ErrorCode{{types::ErrorCode::DnsTimeout{}}};
+      } break;
+      case 1: { std::optional<wit::string> option6;
+      if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+        auto _len5 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+        option6.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len5));
+      }
+      std::optional<uint16_t> option7;
+      if ((int32_t) (*((uint8_t*) (ptr4 + (16+3*sizeof(void*)))))) {
+        
+        option7.emplace((uint16_t((int32_t) (*((uint16_t*) (ptr4 + (18+3*sizeof(void*))))))));
+      }
+
+      variant44_opt = types::ErrorCode{{types::ErrorCode::DnsError{types::DnsErrorPayload{std::move(option6), std::move(option7), }}}};
+    } break;
+    case 2: { 
+      variant44_opt = types::ErrorCode{{types::ErrorCode::DestinationNotFound{}}};
+    } break;
+    case 3: { 
+      variant44_opt = types::ErrorCode{{types::ErrorCode::DestinationUnavailable{}}};
+    } break;
+    case 4: { 
+      variant44_opt = types::ErrorCode{{types::ErrorCode::DestinationIpProhibited{}}};
+    } break;
+    case 5: { 
+      variant44_opt = types::ErrorCode{{types::ErrorCode::DestinationIpUnroutable{}}};
+    } break;
+    case 6: { 
+      variant44_opt = types::ErrorCode{{types::ErrorCode::ConnectionRefused{}}};
+    } break;
+    case 7: { 
+      variant44_opt = types::ErrorCode{{types::ErrorCode::ConnectionTerminated{}}};
+    } break;
+    case 8: { 
+      variant44_opt = types::ErrorCode{{types::ErrorCode::ConnectionTimeout{}}};
+    } break;
+    case 9: { 
+      variant44_opt = types::ErrorCode{{types::ErrorCode::ConnectionReadTimeout{}}};
+    } break;
+    case 10: { 
+      variant44_opt = types::ErrorCode{{types::ErrorCode::ConnectionWriteTimeout{}}};
+    } break;
+    case 11: { 
+      variant44_opt = types::ErrorCode{{types::ErrorCode::ConnectionLimitReached{}}};
+    } break;
+    case 12: { 
+      variant44_opt = types::ErrorCode{{types::ErrorCode::TlsProtocolError{}}};
+    } break;
+    case 13: { 
+      variant44_opt = types::ErrorCode{{types::ErrorCode::TlsCertificateError{}}};
+    } break;
+    case 14: { std::optional<uint8_t> option8;
+    if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+      
+      option8.emplace((uint8_t((int32_t) (*((uint8_t*) (ptr4 + 17))))));
+    }
+    std::optional<wit::string> option10;
+    if ((int32_t) (*((uint8_t*) (ptr4 + (16+1*sizeof(void*)))))) {
+      auto _len9 = *((size_t*) (ptr4 + (16+3*sizeof(void*))));
+
+
+      option10.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+2*sizeof(void*))))), _len9));
+    }
+
+    variant44_opt = types::ErrorCode{{types::ErrorCode::TlsAlertReceived{types::TlsAlertReceivedPayload{std::move(option8), std::move(option10), }}}};
+  } break;
+  case 15: { 
+    variant44_opt = types::ErrorCode{{types::ErrorCode::HttpRequestDenied{}}};
+  } break;
+  case 16: { 
+    variant44_opt = types::ErrorCode{{types::ErrorCode::HttpRequestLengthRequired{}}};
+  } break;
+  case 17: { std::optional<uint64_t> option11;
+  if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+    
+    option11.emplace((uint64_t(*((int64_t*) (ptr4 + 24)))));
+  }
+
+  variant44_opt = types::ErrorCode{{types::ErrorCode::HttpRequestBodySize{std::move(option11)}}};
+} break;
+case 18: { 
+  variant44_opt = types::ErrorCode{{types::ErrorCode::HttpRequestMethodInvalid{}}};
+} break;
+case 19: { 
+  variant44_opt = types::ErrorCode{{types::ErrorCode::HttpRequestUriInvalid{}}};
+} break;
+case 20: { 
+  variant44_opt = types::ErrorCode{{types::ErrorCode::HttpRequestUriTooLong{}}};
+} break;
+case 21: { std::optional<uint32_t> option13;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  int32_t l12 = *((int32_t const*)(ptr4 + 20));
+
+  option13.emplace((uint32_t(l12)));
+}
+
+variant44_opt = types::ErrorCode{{types::ErrorCode::HttpRequestHeaderSectionSize{std::move(option13)}}};
+} break;
+case 22: { std::optional<types::FieldSizePayload> option18;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  std::optional<wit::string> option15;
+  if ((int32_t) (*((uint8_t*) (ptr4 + (16+1*sizeof(void*)))))) {
+    auto _len14 = *((size_t*) (ptr4 + (16+3*sizeof(void*))));
+
+
+    option15.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+2*sizeof(void*))))), _len14));
+  }
+  std::optional<uint32_t> option17;
+  if ((int32_t) (*((uint8_t*) (ptr4 + (16+4*sizeof(void*)))))) {
+    int32_t l16 = *((int32_t const*)(ptr4 + (20+4*sizeof(void*))));
+
+    option17.emplace((uint32_t(l16)));
+  }
+
+  option18.emplace(types::FieldSizePayload{std::move(option15), std::move(option17), });
+}
+
+variant44_opt = types::ErrorCode{{types::ErrorCode::HttpRequestHeaderSize{std::move(option18)}}};
+} break;
+case 23: { std::optional<uint32_t> option20;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  int32_t l19 = *((int32_t const*)(ptr4 + 20));
+
+  option20.emplace((uint32_t(l19)));
+}
+
+variant44_opt = types::ErrorCode{{types::ErrorCode::HttpRequestTrailerSectionSize{std::move(option20)}}};
+} break;
+case 24: { std::optional<wit::string> option22;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  auto _len21 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+  option22.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len21));
+}
+std::optional<uint32_t> option24;
+if ((int32_t) (*((uint8_t*) (ptr4 + (16+3*sizeof(void*)))))) {
+  int32_t l23 = *((int32_t const*)(ptr4 + (20+3*sizeof(void*))));
+
+  option24.emplace((uint32_t(l23)));
+}
+
+variant44_opt = types::ErrorCode{{types::ErrorCode::HttpRequestTrailerSize{types::FieldSizePayload{std::move(option22), std::move(option24), }}}};
+} break;
+case 25: { 
+  variant44_opt = types::ErrorCode{{types::ErrorCode::HttpResponseIncomplete{}}};
+} break;
+case 26: { std::optional<uint32_t> option26;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  int32_t l25 = *((int32_t const*)(ptr4 + 20));
+
+  option26.emplace((uint32_t(l25)));
+}
+
+variant44_opt = types::ErrorCode{{types::ErrorCode::HttpResponseHeaderSectionSize{std::move(option26)}}};
+} break;
+case 27: { std::optional<wit::string> option28;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  auto _len27 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+  option28.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len27));
+}
+std::optional<uint32_t> option30;
+if ((int32_t) (*((uint8_t*) (ptr4 + (16+3*sizeof(void*)))))) {
+  int32_t l29 = *((int32_t const*)(ptr4 + (20+3*sizeof(void*))));
+
+  option30.emplace((uint32_t(l29)));
+}
+
+variant44_opt = types::ErrorCode{{types::ErrorCode::HttpResponseHeaderSize{types::FieldSizePayload{std::move(option28), std::move(option30), }}}};
+} break;
+case 28: { std::optional<uint64_t> option31;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  
+  option31.emplace((uint64_t(*((int64_t*) (ptr4 + 24)))));
+}
+
+variant44_opt = types::ErrorCode{{types::ErrorCode::HttpResponseBodySize{std::move(option31)}}};
+} break;
+case 29: { std::optional<uint32_t> option33;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  int32_t l32 = *((int32_t const*)(ptr4 + 20));
+
+  option33.emplace((uint32_t(l32)));
+}
+
+variant44_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTrailerSectionSize{std::move(option33)}}};
+} break;
+case 30: { std::optional<wit::string> option35;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  auto _len34 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+  option35.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len34));
+}
+std::optional<uint32_t> option37;
+if ((int32_t) (*((uint8_t*) (ptr4 + (16+3*sizeof(void*)))))) {
+  int32_t l36 = *((int32_t const*)(ptr4 + (20+3*sizeof(void*))));
+
+  option37.emplace((uint32_t(l36)));
+}
+
+variant44_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTrailerSize{types::FieldSizePayload{std::move(option35), std::move(option37), }}}};
+} break;
+case 31: { std::optional<wit::string> option39;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  auto _len38 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+  option39.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len38));
+}
+
+variant44_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTransferCoding{std::move(option39)}}};
+} break;
+case 32: { std::optional<wit::string> option41;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  auto _len40 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+  option41.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len40));
+}
+
+variant44_opt = types::ErrorCode{{types::ErrorCode::HttpResponseContentCoding{std::move(option41)}}};
+} break;
+case 33: { 
+  variant44_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTimeout{}}};
+} break;
+case 34: { 
+  variant44_opt = types::ErrorCode{{types::ErrorCode::HttpUpgradeFailed{}}};
+} break;
+case 35: { 
+  variant44_opt = types::ErrorCode{{types::ErrorCode::HttpProtocolError{}}};
+} break;
+case 36: { 
+  variant44_opt = types::ErrorCode{{types::ErrorCode::LoopDetected{}}};
+} break;
+case 37: { 
+  variant44_opt = types::ErrorCode{{types::ErrorCode::ConfigurationError{}}};
+} break;
+case 38: { std::optional<wit::string> option43;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  auto _len42 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+  option43.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len42));
+}
+
+variant44_opt = types::ErrorCode{{types::ErrorCode::InternalError{std::move(option43)}}};
+} break;
+}
+types::ErrorCode variant44 = std::move(*variant44_opt);
+
+result45_opt.emplace(std::unexpected{std::move(variant44)});
+}
+std::expected<void, types::ErrorCode> result45 = std::move(*result45_opt);
+auto result46 = std::move(result45);
+return result46;
+}
+wasi::http::types::OutgoingBody::OutgoingBody(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::http::types::OutgoingRequest::~OutgoingRequest()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Doutgoing_request(handle);
+  }
+}
+wasi::http::types::OutgoingRequest::OutgoingRequest(types::Fields&& headers)
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BconstructorX5Doutgoing_request(headers.into_handle());
+  this->handle = wit::ResourceImportBase{ret}.into_handle();
+}
+std::expected<wasi::http::types::OutgoingBody, wit::Void> wasi::http::types::OutgoingRequest::Body() const
+{
+  uint32_t ret_area[(8+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Ebody((*this).get_handle(), std::move(ptr0));
+  std::optional<std::expected<types::OutgoingBody, wit::Void>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    int32_t l1 = *((int32_t const*)(ptr0 + 4));
+
+    result2_opt.emplace(std::expected<types::OutgoingBody, wit::Void>(wit::ResourceImportBase{l1}));
+  } else {
+    
+    result2_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<types::OutgoingBody, wit::Void> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
+}
+wasi::http::types::Method wasi::http::types::OutgoingRequest::Method() const
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Emethod((*this).get_handle(), std::move(ptr0));
+  std::optional<types::Method> variant2_opt;
+  switch ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    case 0: { 
+      variant2_opt = types::Method{{types::Method::Get{}}};
+    } break;
+    case 1: { 
+      variant2_opt = types::Method{{types::Method::Head{}}};
+    } break;
+    case 2: { 
+      variant2_opt = types::Method{{types::Method::Post{}}};
+    } break;
+    case 3: { 
+      variant2_opt = types::Method{{types::Method::Put{}}};
+    } break;
+    case 4: { 
+      variant2_opt = types::Method{{types::Method::Delete{}}};
+    } break;
+    case 5: { 
+      variant2_opt = types::Method{{types::Method::Connect{}}};
+    } break;
+    case 6: { 
+      variant2_opt = types::Method{{types::Method::Options{}}};
+    } break;
+    case 7: { 
+      variant2_opt = types::Method{{types::Method::Trace{}}};
+    } break;
+    case 8: { 
+      variant2_opt = types::Method{{types::Method::Patch{}}};
+    } break;
+    case 9: { auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    variant2_opt = types::Method{{types::Method::Other{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1)}}};
+  } break;
+}
+types::Method variant2 = std::move(*variant2_opt);
+auto result3 = std::move(variant2);
+return result3;
+}
+std::expected<void, wit::Void> wasi::http::types::OutgoingRequest::SetMethod(types::Method method) const
+{
+  int32_t variant11;
+  uint8_t * variant12;
+  size_t variant13;
+  switch ((int32_t) (method).variants.index()) {
+    case 0: {
+      variant11 = (int32_t(0));
+      variant12 = nullptr;
+      variant13 = size_t(0);
+      break;
+    }
+    case 1: {
+      variant11 = (int32_t(1));
+      variant12 = nullptr;
+      variant13 = size_t(0);
+      break;
+    }
+    case 2: {
+      variant11 = (int32_t(2));
+      variant12 = nullptr;
+      variant13 = size_t(0);
+      break;
+    }
+    case 3: {
+      variant11 = (int32_t(3));
+      variant12 = nullptr;
+      variant13 = size_t(0);
+      break;
+    }
+    case 4: {
+      variant11 = (int32_t(4));
+      variant12 = nullptr;
+      variant13 = size_t(0);
+      break;
+    }
+    case 5: {
+      variant11 = (int32_t(5));
+      variant12 = nullptr;
+      variant13 = size_t(0);
+      break;
+    }
+    case 6: {
+      variant11 = (int32_t(6));
+      variant12 = nullptr;
+      variant13 = size_t(0);
+      break;
+    }
+    case 7: {
+      variant11 = (int32_t(7));
+      variant12 = nullptr;
+      variant13 = size_t(0);
+      break;
+    }
+    case 8: {
+      variant11 = (int32_t(8));
+      variant12 = nullptr;
+      variant13 = size_t(0);
+      break;
+    }
+    case 9: {
+      auto& payload9 = std::get<types::Method::Other>(method.variants).value;
+      auto&& _vec10 = payload9;
+      auto _ptr10 = (uint8_t*)(_vec10.data());
+      auto _len10 = (size_t)(_vec10.size());
+      variant11 = (int32_t(9));
+      variant12 = _ptr10;
+      variant13 = _len10;
+      break;
+    }
+  }
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Eset_method((*this).get_handle(), std::move(variant11), std::move(variant12), std::move(variant13));
+  std::optional<std::expected<void, wit::Void>> result14_opt;
+  if (ret==0) {
+    
+    result14_opt.emplace(std::expected<void, wit::Void>());
+  } else {
+    
+    result14_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<void, wit::Void> result14 = std::move(*result14_opt);
+  return result14;
+}
+std::optional<wit::string> wasi::http::types::OutgoingRequest::PathWithQuery() const
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Epath_with_query((*this).get_handle(), std::move(ptr0));
+  std::optional<wit::string> option2;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    option2.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1));
+  }
+  auto result3 = std::move(option2);
+  return result3;
+}
+std::expected<void, wit::Void> wasi::http::types::OutgoingRequest::SetPathWithQuery(std::optional<std::string_view> path_with_query) const
+{
+  int32_t option3;
+  uint8_t * option4;
+  size_t option5;
+  if ((path_with_query).has_value()) {
+    std::string_view payload1 = (std::move(path_with_query)).value();
+    auto&& _vec2 = payload1;
+    auto _ptr2 = (uint8_t*)(_vec2.data());
+    auto _len2 = (size_t)(_vec2.size());
+    option3 = (int32_t(1));
+    option4 = _ptr2;
+    option5 = _len2;
+  } else {
+    option3 = (int32_t(0));
+    option4 = nullptr;
+    option5 = size_t(0);
+  }
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Eset_path_with_query((*this).get_handle(), std::move(option3), std::move(option4), std::move(option5));
+  std::optional<std::expected<void, wit::Void>> result6_opt;
+  if (ret==0) {
+    
+    result6_opt.emplace(std::expected<void, wit::Void>());
+  } else {
+    
+    result6_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<void, wit::Void> result6 = std::move(*result6_opt);
+  return result6;
+}
+std::optional<wasi::http::types::Scheme> wasi::http::types::OutgoingRequest::Scheme() const
+{
+  uintptr_t ret_area[((4*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Escheme((*this).get_handle(), std::move(ptr0));
+  std::optional<types::Scheme> option3;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    std::optional<types::Scheme> variant2_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + sizeof(void*))))) {
+      case 0: { 
+        variant2_opt = types::Scheme{{types::Scheme::Http{}}};
+      } break;
+      case 1: { 
+        variant2_opt = types::Scheme{{types::Scheme::Https{}}};
+      } break;
+      case 2: { auto _len1 = *((size_t*) (ptr0 + (3*sizeof(void*))));
+
+
+      variant2_opt = types::Scheme{{types::Scheme::Other{wit::string((char const*)(*((uint8_t**) (ptr0 + (2*sizeof(void*))))), _len1)}}};
+    } break;
+  }
+  types::Scheme variant2 = std::move(*variant2_opt);
+
+  option3.emplace(std::move(variant2));
+}
+auto result4 = std::move(option3);
+return result4;
+}
+std::expected<void, wit::Void> wasi::http::types::OutgoingRequest::SetScheme(std::optional<types::Scheme> scheme) const
+{
+  int32_t option9;
+  int32_t option10;
+  uint8_t * option11;
+  size_t option12;
+  if ((scheme).has_value()) {
+    types::Scheme payload1 = (std::move(scheme)).value();
+    int32_t variant6;
+    uint8_t * variant7;
+    size_t variant8;
+    switch ((int32_t) (payload1).variants.index()) {
+      case 0: {
+        variant6 = (int32_t(0));
+        variant7 = nullptr;
+        variant8 = size_t(0);
+        break;
+      }
+      case 1: {
+        variant6 = (int32_t(1));
+        variant7 = nullptr;
+        variant8 = size_t(0);
+        break;
+      }
+      case 2: {
+        auto& payload4 = std::get<types::Scheme::Other>(payload1.variants).value;
+        auto&& _vec5 = payload4;
+        auto _ptr5 = (uint8_t*)(_vec5.data());
+        auto _len5 = (size_t)(_vec5.size());
+        variant6 = (int32_t(2));
+        variant7 = _ptr5;
+        variant8 = _len5;
+        break;
+      }
+    }
+    option9 = (int32_t(1));
+    option10 = variant6;
+    option11 = variant7;
+    option12 = variant8;
+  } else {
+    option9 = (int32_t(0));
+    option10 = int32_t(0);
+    option11 = nullptr;
+    option12 = size_t(0);
+  }
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Eset_scheme((*this).get_handle(), std::move(option9), std::move(option10), std::move(option11), std::move(option12));
+  std::optional<std::expected<void, wit::Void>> result13_opt;
+  if (ret==0) {
+    
+    result13_opt.emplace(std::expected<void, wit::Void>());
+  } else {
+    
+    result13_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<void, wit::Void> result13 = std::move(*result13_opt);
+  return result13;
+}
+std::optional<wit::string> wasi::http::types::OutgoingRequest::Authority() const
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Eauthority((*this).get_handle(), std::move(ptr0));
+  std::optional<wit::string> option2;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    option2.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1));
+  }
+  auto result3 = std::move(option2);
+  return result3;
+}
+std::expected<void, wit::Void> wasi::http::types::OutgoingRequest::SetAuthority(std::optional<std::string_view> authority) const
+{
+  int32_t option3;
+  uint8_t * option4;
+  size_t option5;
+  if ((authority).has_value()) {
+    std::string_view payload1 = (std::move(authority)).value();
+    auto&& _vec2 = payload1;
+    auto _ptr2 = (uint8_t*)(_vec2.data());
+    auto _len2 = (size_t)(_vec2.size());
+    option3 = (int32_t(1));
+    option4 = _ptr2;
+    option5 = _len2;
+  } else {
+    option3 = (int32_t(0));
+    option4 = nullptr;
+    option5 = size_t(0);
+  }
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Eset_authority((*this).get_handle(), std::move(option3), std::move(option4), std::move(option5));
+  std::optional<std::expected<void, wit::Void>> result6_opt;
+  if (ret==0) {
+    
+    result6_opt.emplace(std::expected<void, wit::Void>());
+  } else {
+    
+    result6_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<void, wit::Void> result6 = std::move(*result6_opt);
+  return result6;
+}
+wasi::http::types::Fields wasi::http::types::OutgoingRequest::Headers() const
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_requestX2Eheaders((*this).get_handle());
+  return wit::ResourceImportBase{ret};
+}
+wasi::http::types::OutgoingRequest::OutgoingRequest(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::http::types::RequestOptions::~RequestOptions()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Drequest_options(handle);
+  }
+}
+wasi::http::types::RequestOptions::RequestOptions()
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BconstructorX5Drequest_options();
+  this->handle = wit::ResourceImportBase{ret}.into_handle();
+}
+std::optional<uint64_t> wasi::http::types::RequestOptions::ConnectTimeout() const
+{
+  uint64_t ret_area[(16+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Drequest_optionsX2Econnect_timeout((*this).get_handle(), std::move(ptr0));
+  std::optional<uint64_t> option1;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    
+    option1.emplace((uint64_t(*((int64_t*) (ptr0 + 8)))));
+  }
+  auto result2 = std::move(option1);
+  return result2;
+}
+std::expected<void, wit::Void> wasi::http::types::RequestOptions::SetConnectTimeout(std::optional<uint64_t> duration) const
+{
+  int32_t option2;
+  int64_t option3;
+  if ((duration).has_value()) {
+    uint64_t payload1 = (std::move(duration)).value();
+    option2 = (int32_t(1));
+    option3 = (int64_t(payload1));
+  } else {
+    option2 = (int32_t(0));
+    option3 = int64_t(0);
+  }
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Drequest_optionsX2Eset_connect_timeout((*this).get_handle(), std::move(option2), std::move(option3));
+  std::optional<std::expected<void, wit::Void>> result4_opt;
+  if (ret==0) {
+    
+    result4_opt.emplace(std::expected<void, wit::Void>());
+  } else {
+    
+    result4_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<void, wit::Void> result4 = std::move(*result4_opt);
+  return result4;
+}
+std::optional<uint64_t> wasi::http::types::RequestOptions::FirstByteTimeout() const
+{
+  uint64_t ret_area[(16+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Drequest_optionsX2Efirst_byte_timeout((*this).get_handle(), std::move(ptr0));
+  std::optional<uint64_t> option1;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    
+    option1.emplace((uint64_t(*((int64_t*) (ptr0 + 8)))));
+  }
+  auto result2 = std::move(option1);
+  return result2;
+}
+std::expected<void, wit::Void> wasi::http::types::RequestOptions::SetFirstByteTimeout(std::optional<uint64_t> duration) const
+{
+  int32_t option2;
+  int64_t option3;
+  if ((duration).has_value()) {
+    uint64_t payload1 = (std::move(duration)).value();
+    option2 = (int32_t(1));
+    option3 = (int64_t(payload1));
+  } else {
+    option2 = (int32_t(0));
+    option3 = int64_t(0);
+  }
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Drequest_optionsX2Eset_first_byte_timeout((*this).get_handle(), std::move(option2), std::move(option3));
+  std::optional<std::expected<void, wit::Void>> result4_opt;
+  if (ret==0) {
+    
+    result4_opt.emplace(std::expected<void, wit::Void>());
+  } else {
+    
+    result4_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<void, wit::Void> result4 = std::move(*result4_opt);
+  return result4;
+}
+std::optional<uint64_t> wasi::http::types::RequestOptions::BetweenBytesTimeout() const
+{
+  uint64_t ret_area[(16+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Drequest_optionsX2Ebetween_bytes_timeout((*this).get_handle(), std::move(ptr0));
+  std::optional<uint64_t> option1;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    
+    option1.emplace((uint64_t(*((int64_t*) (ptr0 + 8)))));
+  }
+  auto result2 = std::move(option1);
+  return result2;
+}
+std::expected<void, wit::Void> wasi::http::types::RequestOptions::SetBetweenBytesTimeout(std::optional<uint64_t> duration) const
+{
+  int32_t option2;
+  int64_t option3;
+  if ((duration).has_value()) {
+    uint64_t payload1 = (std::move(duration)).value();
+    option2 = (int32_t(1));
+    option3 = (int64_t(payload1));
+  } else {
+    option2 = (int32_t(0));
+    option3 = int64_t(0);
+  }
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Drequest_optionsX2Eset_between_bytes_timeout((*this).get_handle(), std::move(option2), std::move(option3));
+  std::optional<std::expected<void, wit::Void>> result4_opt;
+  if (ret==0) {
+    
+    result4_opt.emplace(std::expected<void, wit::Void>());
+  } else {
+    
+    result4_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<void, wit::Void> result4 = std::move(*result4_opt);
+  return result4;
+}
+wasi::http::types::RequestOptions::RequestOptions(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::http::types::OutgoingResponse::~OutgoingResponse()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Doutgoing_response(handle);
+  }
+}
+wasi::http::types::OutgoingResponse::OutgoingResponse(types::Fields&& headers)
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BconstructorX5Doutgoing_response(headers.into_handle());
+  this->handle = wit::ResourceImportBase{ret}.into_handle();
+}
+uint16_t wasi::http::types::OutgoingResponse::StatusCode() const
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_responseX2Estatus_code((*this).get_handle());
+  return (uint16_t(ret));
+}
+std::expected<void, wit::Void> wasi::http::types::OutgoingResponse::SetStatusCode(uint16_t status_code) const
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_responseX2Eset_status_code((*this).get_handle(), (int32_t(status_code)));
+  std::optional<std::expected<void, wit::Void>> result0_opt;
+  if (ret==0) {
+    
+    result0_opt.emplace(std::expected<void, wit::Void>());
+  } else {
+    
+    result0_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<void, wit::Void> result0 = std::move(*result0_opt);
+  return result0;
+}
+wasi::http::types::Fields wasi::http::types::OutgoingResponse::Headers() const
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_responseX2Eheaders((*this).get_handle());
+  return wit::ResourceImportBase{ret};
+}
+std::expected<wasi::http::types::OutgoingBody, wit::Void> wasi::http::types::OutgoingResponse::Body() const
+{
+  uint32_t ret_area[(8+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Doutgoing_responseX2Ebody((*this).get_handle(), std::move(ptr0));
+  std::optional<std::expected<types::OutgoingBody, wit::Void>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    int32_t l1 = *((int32_t const*)(ptr0 + 4));
+
+    result2_opt.emplace(std::expected<types::OutgoingBody, wit::Void>(wit::ResourceImportBase{l1}));
+  } else {
+    
+    result2_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<types::OutgoingBody, wit::Void> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
+}
+wasi::http::types::OutgoingResponse::OutgoingResponse(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::http::types::ResponseOutparam::~ResponseOutparam()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dresponse_outparam(handle);
+  }
+}
+void wasi::http::types::ResponseOutparam::Set(types::ResponseOutparam&& param, std::expected<types::OutgoingResponse, types::ErrorCode> response)
+{
+  int32_t result158;
+  int32_t result159;
+  int32_t result160;
+  int64_t result161;
+  uint8_t * result162;
+  uint8_t * result163;
+  size_t result164;
+  int32_t result165;
+  if ((response).has_value()) {
+    types::OutgoingResponse payload0 = std::move(response).value();
+    result158 = (int32_t(0));
+    result159 = payload0.into_handle();
+    result160 = int32_t(0);
+    result161 = int64_t(0);
+    result162 = nullptr;
+    result163 = nullptr;
+    result164 = size_t(0);
+    result165 = int32_t(0);
+  } else {
+    types::ErrorCode payload1 = std::move(response).error();
+    int32_t variant151;
+    int32_t variant152;
+    int64_t variant153;
+    uint8_t * variant154;
+    uint8_t * variant155;
+    size_t variant156;
+    int32_t variant157;
+    switch ((int32_t) (payload1).variants.index()) {
+      case 0: {
+        variant151 = (int32_t(0));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 1: {
+        auto& payload3 = std::get<types::ErrorCode::DnsError>(payload1.variants).value;
+        int32_t option7;
+        uint8_t * option8;
+        size_t option9;
+        if (((payload3).rcode).has_value()) {
+          std::string_view payload5 = (std::move((payload3).rcode)).value().get_view();
+          auto&& _vec6 = payload5;
+          auto _ptr6 = (uint8_t*)(_vec6.data());
+          auto _len6 = (size_t)(_vec6.size());
+          option7 = (int32_t(1));
+          option8 = _ptr6;
+          option9 = _len6;
+        } else {
+          option7 = (int32_t(0));
+          option8 = nullptr;
+          option9 = size_t(0);
+        }
+        int32_t option12;
+        int32_t option13;
+        if (((payload3).info_code).has_value()) {
+          uint16_t payload11 = (std::move((payload3).info_code)).value();
+          option12 = (int32_t(1));
+          option13 = (int32_t(payload11));
+        } else {
+          option12 = (int32_t(0));
+          option13 = int32_t(0);
+        }
+        variant151 = (int32_t(1));
+        variant152 = option7;
+        variant153 = (int64_t) option8;
+        variant154 = (uint8_t*) option9;
+        variant155 = (uint8_t*) option12;
+        variant156 = (size_t) option13;
+        variant157 = int32_t(0);
+        break;
+      }
+      case 2: {
+        variant151 = (int32_t(2));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 3: {
+        variant151 = (int32_t(3));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 4: {
+        variant151 = (int32_t(4));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 5: {
+        variant151 = (int32_t(5));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 6: {
+        variant151 = (int32_t(6));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 7: {
+        variant151 = (int32_t(7));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 8: {
+        variant151 = (int32_t(8));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 9: {
+        variant151 = (int32_t(9));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 10: {
+        variant151 = (int32_t(10));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 11: {
+        variant151 = (int32_t(11));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 12: {
+        variant151 = (int32_t(12));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 13: {
+        variant151 = (int32_t(13));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 14: {
+        auto& payload26 = std::get<types::ErrorCode::TlsAlertReceived>(payload1.variants).value;
+        int32_t option29;
+        int32_t option30;
+        if (((payload26).alert_id).has_value()) {
+          uint8_t payload28 = (std::move((payload26).alert_id)).value();
+          option29 = (int32_t(1));
+          option30 = (int32_t(payload28));
+        } else {
+          option29 = (int32_t(0));
+          option30 = int32_t(0);
+        }
+        int32_t option34;
+        uint8_t * option35;
+        size_t option36;
+        if (((payload26).alert_message).has_value()) {
+          std::string_view payload32 = (std::move((payload26).alert_message)).value().get_view();
+          auto&& _vec33 = payload32;
+          auto _ptr33 = (uint8_t*)(_vec33.data());
+          auto _len33 = (size_t)(_vec33.size());
+          option34 = (int32_t(1));
+          option35 = _ptr33;
+          option36 = _len33;
+        } else {
+          option34 = (int32_t(0));
+          option35 = nullptr;
+          option36 = size_t(0);
+        }
+        variant151 = (int32_t(14));
+        variant152 = option29;
+        variant153 = (int64_t) option30;
+        variant154 = (uint8_t*) option34;
+        variant155 = option35;
+        variant156 = option36;
+        variant157 = int32_t(0);
+        break;
+      }
+      case 15: {
+        variant151 = (int32_t(15));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 16: {
+        variant151 = (int32_t(16));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 17: {
+        auto& payload39 = std::get<types::ErrorCode::HttpRequestBodySize>(payload1.variants).value;
+        int32_t option42;
+        int64_t option43;
+        if ((payload39).has_value()) {
+          uint64_t payload41 = (std::move(payload39)).value();
+          option42 = (int32_t(1));
+          option43 = (int64_t(payload41));
+        } else {
+          option42 = (int32_t(0));
+          option43 = int64_t(0);
+        }
+        variant151 = (int32_t(17));
+        variant152 = option42;
+        variant153 = option43;
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 18: {
+        variant151 = (int32_t(18));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 19: {
+        variant151 = (int32_t(19));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 20: {
+        variant151 = (int32_t(20));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 21: {
+        auto& payload47 = std::get<types::ErrorCode::HttpRequestHeaderSectionSize>(payload1.variants).value;
+        int32_t option50;
+        int32_t option51;
+        if ((payload47).has_value()) {
+          uint32_t payload49 = (std::move(payload47)).value();
+          option50 = (int32_t(1));
+          option51 = (int32_t(payload49));
+        } else {
+          option50 = (int32_t(0));
+          option51 = int32_t(0);
+        }
+        variant151 = (int32_t(21));
+        variant152 = option50;
+        variant153 = (int64_t) option51;
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 22: {
+        auto& payload52 = std::get<types::ErrorCode::HttpRequestHeaderSize>(payload1.variants).value;
+        int32_t option65;
+        int32_t option66;
+        uint8_t * option67;
+        size_t option68;
+        int32_t option69;
+        int32_t option70;
+        if ((payload52).has_value()) {
+          types::FieldSizePayload payload54 = (std::move(payload52)).value();
+          int32_t option58;
+          uint8_t * option59;
+          size_t option60;
+          if (((payload54).field_name).has_value()) {
+            std::string_view payload56 = (std::move((payload54).field_name)).value().get_view();
+            auto&& _vec57 = payload56;
+            auto _ptr57 = (uint8_t*)(_vec57.data());
+            auto _len57 = (size_t)(_vec57.size());
+            option58 = (int32_t(1));
+            option59 = _ptr57;
+            option60 = _len57;
+          } else {
+            option58 = (int32_t(0));
+            option59 = nullptr;
+            option60 = size_t(0);
+          }
+          int32_t option63;
+          int32_t option64;
+          if (((payload54).field_size).has_value()) {
+            uint32_t payload62 = (std::move((payload54).field_size)).value();
+            option63 = (int32_t(1));
+            option64 = (int32_t(payload62));
+          } else {
+            option63 = (int32_t(0));
+            option64 = int32_t(0);
+          }
+          option65 = (int32_t(1));
+          option66 = option58;
+          option67 = option59;
+          option68 = option60;
+          option69 = option63;
+          option70 = option64;
+        } else {
+          option65 = (int32_t(0));
+          option66 = int32_t(0);
+          option67 = nullptr;
+          option68 = size_t(0);
+          option69 = int32_t(0);
+          option70 = int32_t(0);
+        }
+        variant151 = (int32_t(22));
+        variant152 = option65;
+        variant153 = (int64_t) option66;
+        variant154 = option67;
+        variant155 = (uint8_t*) option68;
+        variant156 = (size_t) option69;
+        variant157 = option70;
+        break;
+      }
+      case 23: {
+        auto& payload71 = std::get<types::ErrorCode::HttpRequestTrailerSectionSize>(payload1.variants).value;
+        int32_t option74;
+        int32_t option75;
+        if ((payload71).has_value()) {
+          uint32_t payload73 = (std::move(payload71)).value();
+          option74 = (int32_t(1));
+          option75 = (int32_t(payload73));
+        } else {
+          option74 = (int32_t(0));
+          option75 = int32_t(0);
+        }
+        variant151 = (int32_t(23));
+        variant152 = option74;
+        variant153 = (int64_t) option75;
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 24: {
+        auto& payload76 = std::get<types::ErrorCode::HttpRequestTrailerSize>(payload1.variants).value;
+        int32_t option80;
+        uint8_t * option81;
+        size_t option82;
+        if (((payload76).field_name).has_value()) {
+          std::string_view payload78 = (std::move((payload76).field_name)).value().get_view();
+          auto&& _vec79 = payload78;
+          auto _ptr79 = (uint8_t*)(_vec79.data());
+          auto _len79 = (size_t)(_vec79.size());
+          option80 = (int32_t(1));
+          option81 = _ptr79;
+          option82 = _len79;
+        } else {
+          option80 = (int32_t(0));
+          option81 = nullptr;
+          option82 = size_t(0);
+        }
+        int32_t option85;
+        int32_t option86;
+        if (((payload76).field_size).has_value()) {
+          uint32_t payload84 = (std::move((payload76).field_size)).value();
+          option85 = (int32_t(1));
+          option86 = (int32_t(payload84));
+        } else {
+          option85 = (int32_t(0));
+          option86 = int32_t(0);
+        }
+        variant151 = (int32_t(24));
+        variant152 = option80;
+        variant153 = (int64_t) option81;
+        variant154 = (uint8_t*) option82;
+        variant155 = (uint8_t*) option85;
+        variant156 = (size_t) option86;
+        variant157 = int32_t(0);
+        break;
+      }
+      case 25: {
+        variant151 = (int32_t(25));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 26: {
+        auto& payload88 = std::get<types::ErrorCode::HttpResponseHeaderSectionSize>(payload1.variants).value;
+        int32_t option91;
+        int32_t option92;
+        if ((payload88).has_value()) {
+          uint32_t payload90 = (std::move(payload88)).value();
+          option91 = (int32_t(1));
+          option92 = (int32_t(payload90));
+        } else {
+          option91 = (int32_t(0));
+          option92 = int32_t(0);
+        }
+        variant151 = (int32_t(26));
+        variant152 = option91;
+        variant153 = (int64_t) option92;
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 27: {
+        auto& payload93 = std::get<types::ErrorCode::HttpResponseHeaderSize>(payload1.variants).value;
+        int32_t option97;
+        uint8_t * option98;
+        size_t option99;
+        if (((payload93).field_name).has_value()) {
+          std::string_view payload95 = (std::move((payload93).field_name)).value().get_view();
+          auto&& _vec96 = payload95;
+          auto _ptr96 = (uint8_t*)(_vec96.data());
+          auto _len96 = (size_t)(_vec96.size());
+          option97 = (int32_t(1));
+          option98 = _ptr96;
+          option99 = _len96;
+        } else {
+          option97 = (int32_t(0));
+          option98 = nullptr;
+          option99 = size_t(0);
+        }
+        int32_t option102;
+        int32_t option103;
+        if (((payload93).field_size).has_value()) {
+          uint32_t payload101 = (std::move((payload93).field_size)).value();
+          option102 = (int32_t(1));
+          option103 = (int32_t(payload101));
+        } else {
+          option102 = (int32_t(0));
+          option103 = int32_t(0);
+        }
+        variant151 = (int32_t(27));
+        variant152 = option97;
+        variant153 = (int64_t) option98;
+        variant154 = (uint8_t*) option99;
+        variant155 = (uint8_t*) option102;
+        variant156 = (size_t) option103;
+        variant157 = int32_t(0);
+        break;
+      }
+      case 28: {
+        auto& payload104 = std::get<types::ErrorCode::HttpResponseBodySize>(payload1.variants).value;
+        int32_t option107;
+        int64_t option108;
+        if ((payload104).has_value()) {
+          uint64_t payload106 = (std::move(payload104)).value();
+          option107 = (int32_t(1));
+          option108 = (int64_t(payload106));
+        } else {
+          option107 = (int32_t(0));
+          option108 = int64_t(0);
+        }
+        variant151 = (int32_t(28));
+        variant152 = option107;
+        variant153 = option108;
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 29: {
+        auto& payload109 = std::get<types::ErrorCode::HttpResponseTrailerSectionSize>(payload1.variants).value;
+        int32_t option112;
+        int32_t option113;
+        if ((payload109).has_value()) {
+          uint32_t payload111 = (std::move(payload109)).value();
+          option112 = (int32_t(1));
+          option113 = (int32_t(payload111));
+        } else {
+          option112 = (int32_t(0));
+          option113 = int32_t(0);
+        }
+        variant151 = (int32_t(29));
+        variant152 = option112;
+        variant153 = (int64_t) option113;
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 30: {
+        auto& payload114 = std::get<types::ErrorCode::HttpResponseTrailerSize>(payload1.variants).value;
+        int32_t option118;
+        uint8_t * option119;
+        size_t option120;
+        if (((payload114).field_name).has_value()) {
+          std::string_view payload116 = (std::move((payload114).field_name)).value().get_view();
+          auto&& _vec117 = payload116;
+          auto _ptr117 = (uint8_t*)(_vec117.data());
+          auto _len117 = (size_t)(_vec117.size());
+          option118 = (int32_t(1));
+          option119 = _ptr117;
+          option120 = _len117;
+        } else {
+          option118 = (int32_t(0));
+          option119 = nullptr;
+          option120 = size_t(0);
+        }
+        int32_t option123;
+        int32_t option124;
+        if (((payload114).field_size).has_value()) {
+          uint32_t payload122 = (std::move((payload114).field_size)).value();
+          option123 = (int32_t(1));
+          option124 = (int32_t(payload122));
+        } else {
+          option123 = (int32_t(0));
+          option124 = int32_t(0);
+        }
+        variant151 = (int32_t(30));
+        variant152 = option118;
+        variant153 = (int64_t) option119;
+        variant154 = (uint8_t*) option120;
+        variant155 = (uint8_t*) option123;
+        variant156 = (size_t) option124;
+        variant157 = int32_t(0);
+        break;
+      }
+      case 31: {
+        auto& payload125 = std::get<types::ErrorCode::HttpResponseTransferCoding>(payload1.variants).value;
+        int32_t option129;
+        uint8_t * option130;
+        size_t option131;
+        if ((payload125).has_value()) {
+          std::string_view payload127 = (std::move(payload125)).value().get_view();
+          auto&& _vec128 = payload127;
+          auto _ptr128 = (uint8_t*)(_vec128.data());
+          auto _len128 = (size_t)(_vec128.size());
+          option129 = (int32_t(1));
+          option130 = _ptr128;
+          option131 = _len128;
+        } else {
+          option129 = (int32_t(0));
+          option130 = nullptr;
+          option131 = size_t(0);
+        }
+        variant151 = (int32_t(31));
+        variant152 = option129;
+        variant153 = (int64_t) option130;
+        variant154 = (uint8_t*) option131;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 32: {
+        auto& payload132 = std::get<types::ErrorCode::HttpResponseContentCoding>(payload1.variants).value;
+        int32_t option136;
+        uint8_t * option137;
+        size_t option138;
+        if ((payload132).has_value()) {
+          std::string_view payload134 = (std::move(payload132)).value().get_view();
+          auto&& _vec135 = payload134;
+          auto _ptr135 = (uint8_t*)(_vec135.data());
+          auto _len135 = (size_t)(_vec135.size());
+          option136 = (int32_t(1));
+          option137 = _ptr135;
+          option138 = _len135;
+        } else {
+          option136 = (int32_t(0));
+          option137 = nullptr;
+          option138 = size_t(0);
+        }
+        variant151 = (int32_t(32));
+        variant152 = option136;
+        variant153 = (int64_t) option137;
+        variant154 = (uint8_t*) option138;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 33: {
+        variant151 = (int32_t(33));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 34: {
+        variant151 = (int32_t(34));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 35: {
+        variant151 = (int32_t(35));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 36: {
+        variant151 = (int32_t(36));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 37: {
+        variant151 = (int32_t(37));
+        variant152 = int32_t(0);
+        variant153 = int64_t(0);
+        variant154 = nullptr;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+      case 38: {
+        auto& payload144 = std::get<types::ErrorCode::InternalError>(payload1.variants).value;
+        int32_t option148;
+        uint8_t * option149;
+        size_t option150;
+        if ((payload144).has_value()) {
+          std::string_view payload146 = (std::move(payload144)).value().get_view();
+          auto&& _vec147 = payload146;
+          auto _ptr147 = (uint8_t*)(_vec147.data());
+          auto _len147 = (size_t)(_vec147.size());
+          option148 = (int32_t(1));
+          option149 = _ptr147;
+          option150 = _len147;
+        } else {
+          option148 = (int32_t(0));
+          option149 = nullptr;
+          option150 = size_t(0);
+        }
+        variant151 = (int32_t(38));
+        variant152 = option148;
+        variant153 = (int64_t) option149;
+        variant154 = (uint8_t*) option150;
+        variant155 = nullptr;
+        variant156 = size_t(0);
+        variant157 = int32_t(0);
+        break;
+      }
+    }
+    result158 = (int32_t(1));
+    result159 = variant151;
+    result160 = variant152;
+    result161 = variant153;
+    result162 = variant154;
+    result163 = variant155;
+    result164 = variant156;
+    result165 = variant157;
+  }
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BstaticX5Dresponse_outparamX2Eset(param.into_handle(), std::move(result158), std::move(result159), std::move(result160), std::move(result161), std::move(result162), std::move(result163), std::move(result164), std::move(result165));
+}
+wasi::http::types::ResponseOutparam::ResponseOutparam(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::http::types::IncomingResponse::~IncomingResponse()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dincoming_response(handle);
+  }
+}
+uint16_t wasi::http::types::IncomingResponse::Status() const
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_responseX2Estatus((*this).get_handle());
+  return (uint16_t(ret));
+}
+wasi::http::types::Fields wasi::http::types::IncomingResponse::Headers() const
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_responseX2Eheaders((*this).get_handle());
+  return wit::ResourceImportBase{ret};
+}
+std::expected<wasi::http::types::IncomingBody, wit::Void> wasi::http::types::IncomingResponse::Consume() const
+{
+  uint32_t ret_area[(8+sizeof(uint32_t)-1)/sizeof(uint32_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dincoming_responseX2Econsume((*this).get_handle(), std::move(ptr0));
+  std::optional<std::expected<types::IncomingBody, wit::Void>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    int32_t l1 = *((int32_t const*)(ptr0 + 4));
+
+    result2_opt.emplace(std::expected<types::IncomingBody, wit::Void>(wit::ResourceImportBase{l1}));
+  } else {
+    
+    result2_opt.emplace(std::unexpected{wit::Void{}});
+  }
+  std::expected<types::IncomingBody, wit::Void> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
+}
+wasi::http::types::IncomingResponse::IncomingResponse(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+wasi::http::types::FutureIncomingResponse::~FutureIncomingResponse()
+{
+  if (handle>=0) {
+    __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5Bresource_dropX5Dfuture_incoming_response(handle);
+  }
+}
+wasi::io::poll::Pollable wasi::http::types::FutureIncomingResponse::Subscribe() const
+{
+  auto ret = __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dfuture_incoming_responseX2Esubscribe((*this).get_handle());
+  return wit::ResourceImportBase{ret};
+}
+std::optional<std::expected<std::expected<wasi::http::types::IncomingResponse, wasi::http::types::ErrorCode>, wit::Void>> wasi::http::types::FutureIncomingResponse::Get() const
+{
+  uint64_t ret_area[((40+4*sizeof(void*))+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00X5BmethodX5Dfuture_incoming_responseX2Eget((*this).get_handle(), std::move(ptr0));
+  std::optional<std::expected<std::expected<types::IncomingResponse, types::ErrorCode>, wit::Void>> option44;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    std::optional<std::expected<std::expected<types::IncomingResponse, types::ErrorCode>, wit::Void>> result43_opt;
+    if ((int32_t) (*((uint8_t*) (ptr0 + 8)))==0) {
+      std::optional<std::expected<types::IncomingResponse, types::ErrorCode>> result42_opt;
+      if ((int32_t) (*((uint8_t*) (ptr0 + 16)))==0) {
+        int32_t l1 = *((int32_t const*)(ptr0 + 24));
+
+        result42_opt.emplace(std::expected<types::IncomingResponse, types::ErrorCode>(wit::ResourceImportBase{l1}));
+      } else {
+        std::optional<types::ErrorCode> variant41_opt;
+        switch ((int32_t) (*((uint8_t*) (ptr0 + 24)))) {
+          case 0: { 
+            variant41_opt = types::ErrorCode{{types::ErrorCode::DnsTimeout{}}};
+          } break;
+          case 1: { std::optional<wit::string> option3;
+          if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+            auto _len2 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+            option3.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len2));
+          }
+          std::optional<uint16_t> option4;
+          if ((int32_t) (*((uint8_t*) (ptr0 + (32+3*sizeof(void*)))))) {
+            
+            option4.emplace((uint16_t((int32_t) (*((uint16_t*) (ptr0 + (34+3*sizeof(void*))))))));
+          }
+
+          variant41_opt = types::ErrorCode{{types::ErrorCode::DnsError{types::DnsErrorPayload{std::move(option3), std::move(option4), }}}};
+        } break;
+        case 2: { 
+          variant41_opt = types::ErrorCode{{types::ErrorCode::DestinationNotFound{}}};
+        } break;
+        case 3: { 
+          variant41_opt = types::ErrorCode{{types::ErrorCode::DestinationUnavailable{}}};
+        } break;
+        case 4: { 
+          variant41_opt = types::ErrorCode{{types::ErrorCode::DestinationIpProhibited{}}};
+        } break;
+        case 5: { 
+          variant41_opt = types::ErrorCode{{types::ErrorCode::DestinationIpUnroutable{}}};
+        } break;
+        case 6: { 
+          variant41_opt = types::ErrorCode{{types::ErrorCode::ConnectionRefused{}}};
+        } break;
+        case 7: { 
+          variant41_opt = types::ErrorCode{{types::ErrorCode::ConnectionTerminated{}}};
+        } break;
+        case 8: { 
+          variant41_opt = types::ErrorCode{{types::ErrorCode::ConnectionTimeout{}}};
+        } break;
+        case 9: { 
+          variant41_opt = types::ErrorCode{{types::ErrorCode::ConnectionReadTimeout{}}};
+        } break;
+        case 10: { 
+          variant41_opt = types::ErrorCode{{types::ErrorCode::ConnectionWriteTimeout{}}};
+        } break;
+        case 11: { 
+          variant41_opt = types::ErrorCode{{types::ErrorCode::ConnectionLimitReached{}}};
+        } break;
+        case 12: { 
+          variant41_opt = types::ErrorCode{{types::ErrorCode::TlsProtocolError{}}};
+        } break;
+        case 13: { 
+          variant41_opt = types::ErrorCode{{types::ErrorCode::TlsCertificateError{}}};
+        } break;
+        case 14: { std::optional<uint8_t> option5;
+        if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+          
+          option5.emplace((uint8_t((int32_t) (*((uint8_t*) (ptr0 + 33))))));
+        }
+        std::optional<wit::string> option7;
+        if ((int32_t) (*((uint8_t*) (ptr0 + (32+1*sizeof(void*)))))) {
+          auto _len6 = *((size_t*) (ptr0 + (32+3*sizeof(void*))));
+
+
+          option7.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+2*sizeof(void*))))), _len6));
+        }
+
+        variant41_opt = types::ErrorCode{{types::ErrorCode::TlsAlertReceived{types::TlsAlertReceivedPayload{std::move(option5), std::move(option7), }}}};
+      } break;
+      case 15: { 
+        variant41_opt = types::ErrorCode{{types::ErrorCode::HttpRequestDenied{}}};
+      } break;
+      case 16: { 
+        variant41_opt = types::ErrorCode{{types::ErrorCode::HttpRequestLengthRequired{}}};
+      } break;
+      case 17: { std::optional<uint64_t> option8;
+      if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+        
+        option8.emplace((uint64_t(*((int64_t*) (ptr0 + 40)))));
+      }
+
+      variant41_opt = types::ErrorCode{{types::ErrorCode::HttpRequestBodySize{std::move(option8)}}};
+    } break;
+    case 18: { 
+      variant41_opt = types::ErrorCode{{types::ErrorCode::HttpRequestMethodInvalid{}}};
+    } break;
+    case 19: { 
+      variant41_opt = types::ErrorCode{{types::ErrorCode::HttpRequestUriInvalid{}}};
+    } break;
+    case 20: { 
+      variant41_opt = types::ErrorCode{{types::ErrorCode::HttpRequestUriTooLong{}}};
+    } break;
+    case 21: { std::optional<uint32_t> option10;
+    if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+      int32_t l9 = *((int32_t const*)(ptr0 + 36));
+
+      option10.emplace((uint32_t(l9)));
+    }
+
+    variant41_opt = types::ErrorCode{{types::ErrorCode::HttpRequestHeaderSectionSize{std::move(option10)}}};
+  } break;
+  case 22: { std::optional<types::FieldSizePayload> option15;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+    std::optional<wit::string> option12;
+    if ((int32_t) (*((uint8_t*) (ptr0 + (32+1*sizeof(void*)))))) {
+      auto _len11 = *((size_t*) (ptr0 + (32+3*sizeof(void*))));
+
+
+      option12.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+2*sizeof(void*))))), _len11));
+    }
+    std::optional<uint32_t> option14;
+    if ((int32_t) (*((uint8_t*) (ptr0 + (32+4*sizeof(void*)))))) {
+      int32_t l13 = *((int32_t const*)(ptr0 + (36+4*sizeof(void*))));
+
+      option14.emplace((uint32_t(l13)));
+    }
+
+    option15.emplace(types::FieldSizePayload{std::move(option12), std::move(option14), });
+  }
+
+  variant41_opt = types::ErrorCode{{types::ErrorCode::HttpRequestHeaderSize{std::move(option15)}}};
+} break;
+case 23: { std::optional<uint32_t> option17;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  int32_t l16 = *((int32_t const*)(ptr0 + 36));
+
+  option17.emplace((uint32_t(l16)));
+}
+
+variant41_opt = types::ErrorCode{{types::ErrorCode::HttpRequestTrailerSectionSize{std::move(option17)}}};
+} break;
+case 24: { std::optional<wit::string> option19;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  auto _len18 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+  option19.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len18));
+}
+std::optional<uint32_t> option21;
+if ((int32_t) (*((uint8_t*) (ptr0 + (32+3*sizeof(void*)))))) {
+  int32_t l20 = *((int32_t const*)(ptr0 + (36+3*sizeof(void*))));
+
+  option21.emplace((uint32_t(l20)));
+}
+
+variant41_opt = types::ErrorCode{{types::ErrorCode::HttpRequestTrailerSize{types::FieldSizePayload{std::move(option19), std::move(option21), }}}};
+} break;
+case 25: { 
+  variant41_opt = types::ErrorCode{{types::ErrorCode::HttpResponseIncomplete{}}};
+} break;
+case 26: { std::optional<uint32_t> option23;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  int32_t l22 = *((int32_t const*)(ptr0 + 36));
+
+  option23.emplace((uint32_t(l22)));
+}
+
+variant41_opt = types::ErrorCode{{types::ErrorCode::HttpResponseHeaderSectionSize{std::move(option23)}}};
+} break;
+case 27: { std::optional<wit::string> option25;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  auto _len24 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+  option25.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len24));
+}
+std::optional<uint32_t> option27;
+if ((int32_t) (*((uint8_t*) (ptr0 + (32+3*sizeof(void*)))))) {
+  int32_t l26 = *((int32_t const*)(ptr0 + (36+3*sizeof(void*))));
+
+  option27.emplace((uint32_t(l26)));
+}
+
+variant41_opt = types::ErrorCode{{types::ErrorCode::HttpResponseHeaderSize{types::FieldSizePayload{std::move(option25), std::move(option27), }}}};
+} break;
+case 28: { std::optional<uint64_t> option28;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  
+  option28.emplace((uint64_t(*((int64_t*) (ptr0 + 40)))));
+}
+
+variant41_opt = types::ErrorCode{{types::ErrorCode::HttpResponseBodySize{std::move(option28)}}};
+} break;
+case 29: { std::optional<uint32_t> option30;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  int32_t l29 = *((int32_t const*)(ptr0 + 36));
+
+  option30.emplace((uint32_t(l29)));
+}
+
+variant41_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTrailerSectionSize{std::move(option30)}}};
+} break;
+case 30: { std::optional<wit::string> option32;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  auto _len31 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+  option32.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len31));
+}
+std::optional<uint32_t> option34;
+if ((int32_t) (*((uint8_t*) (ptr0 + (32+3*sizeof(void*)))))) {
+  int32_t l33 = *((int32_t const*)(ptr0 + (36+3*sizeof(void*))));
+
+  option34.emplace((uint32_t(l33)));
+}
+
+variant41_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTrailerSize{types::FieldSizePayload{std::move(option32), std::move(option34), }}}};
+} break;
+case 31: { std::optional<wit::string> option36;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  auto _len35 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+  option36.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len35));
+}
+
+variant41_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTransferCoding{std::move(option36)}}};
+} break;
+case 32: { std::optional<wit::string> option38;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  auto _len37 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+  option38.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len37));
+}
+
+variant41_opt = types::ErrorCode{{types::ErrorCode::HttpResponseContentCoding{std::move(option38)}}};
+} break;
+case 33: { 
+  variant41_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTimeout{}}};
+} break;
+case 34: { 
+  variant41_opt = types::ErrorCode{{types::ErrorCode::HttpUpgradeFailed{}}};
+} break;
+case 35: { 
+  variant41_opt = types::ErrorCode{{types::ErrorCode::HttpProtocolError{}}};
+} break;
+case 36: { 
+  variant41_opt = types::ErrorCode{{types::ErrorCode::LoopDetected{}}};
+} break;
+case 37: { 
+  variant41_opt = types::ErrorCode{{types::ErrorCode::ConfigurationError{}}};
+} break;
+case 38: { std::optional<wit::string> option40;
+if ((int32_t) (*((uint8_t*) (ptr0 + 32)))) {
+  auto _len39 = *((size_t*) (ptr0 + (32+2*sizeof(void*))));
+
+
+  option40.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (32+1*sizeof(void*))))), _len39));
+}
+
+variant41_opt = types::ErrorCode{{types::ErrorCode::InternalError{std::move(option40)}}};
+} break;
+}
+types::ErrorCode variant41 = std::move(*variant41_opt);
+
+result42_opt.emplace(std::unexpected{std::move(variant41)});
+}
+std::expected<types::IncomingResponse, types::ErrorCode> result42 = std::move(*result42_opt);
+
+result43_opt.emplace(std::expected<std::expected<types::IncomingResponse, types::ErrorCode>, wit::Void>(std::move(result42)));
+} else {
+
+result43_opt.emplace(std::unexpected{wit::Void{}});
+}
+std::expected<std::expected<types::IncomingResponse, types::ErrorCode>, wit::Void> result43 = std::move(*result43_opt);
+
+option44.emplace(std::move(result43));
+}
+auto result45 = std::move(option44);
+return result45;
+}
+wasi::http::types::FutureIncomingResponse::FutureIncomingResponse(wit::ResourceImportBase&&b) : wit::ResourceImportBase(std::move(b)) {}
+std::optional<wasi::http::types::ErrorCode> wasi::http::types::HttpErrorCode(std::reference_wrapper<const io::error::Error> err_)
+{
+  uint64_t ret_area[((24+4*sizeof(void*))+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2FtypesX400X2E2X2E12X00http_error_code(err_.get().get_handle(), std::move(ptr0));
+  std::optional<ErrorCode> option41;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    std::optional<ErrorCode> variant40_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr0 + 8)))) {
+      case 0: { 
+        variant40_opt = ErrorCode{{ErrorCode::DnsTimeout{}}};
+      } break;
+      case 1: { std::optional<wit::string> option2;
+      if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+        auto _len1 = *((size_t*) (ptr0 + (16+2*sizeof(void*))));
+
+
+        option2.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (16+1*sizeof(void*))))), _len1));
+      }
+      std::optional<uint16_t> option3;
+      if ((int32_t) (*((uint8_t*) (ptr0 + (16+3*sizeof(void*)))))) {
+        
+        option3.emplace((uint16_t((int32_t) (*((uint16_t*) (ptr0 + (18+3*sizeof(void*))))))));
+      }
+
+      variant40_opt = ErrorCode{{ErrorCode::DnsError{DnsErrorPayload{std::move(option2), std::move(option3), }}}};
+    } break;
+    case 2: { 
+      variant40_opt = ErrorCode{{ErrorCode::DestinationNotFound{}}};
+    } break;
+    case 3: { 
+      variant40_opt = ErrorCode{{ErrorCode::DestinationUnavailable{}}};
+    } break;
+    case 4: { 
+      variant40_opt = ErrorCode{{ErrorCode::DestinationIpProhibited{}}};
+    } break;
+    case 5: { 
+      variant40_opt = ErrorCode{{ErrorCode::DestinationIpUnroutable{}}};
+    } break;
+    case 6: { 
+      variant40_opt = ErrorCode{{ErrorCode::ConnectionRefused{}}};
+    } break;
+    case 7: { 
+      variant40_opt = ErrorCode{{ErrorCode::ConnectionTerminated{}}};
+    } break;
+    case 8: { 
+      variant40_opt = ErrorCode{{ErrorCode::ConnectionTimeout{}}};
+    } break;
+    case 9: { 
+      variant40_opt = ErrorCode{{ErrorCode::ConnectionReadTimeout{}}};
+    } break;
+    case 10: { 
+      variant40_opt = ErrorCode{{ErrorCode::ConnectionWriteTimeout{}}};
+    } break;
+    case 11: { 
+      variant40_opt = ErrorCode{{ErrorCode::ConnectionLimitReached{}}};
+    } break;
+    case 12: { 
+      variant40_opt = ErrorCode{{ErrorCode::TlsProtocolError{}}};
+    } break;
+    case 13: { 
+      variant40_opt = ErrorCode{{ErrorCode::TlsCertificateError{}}};
+    } break;
+    case 14: { std::optional<uint8_t> option4;
+    if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+      
+      option4.emplace((uint8_t((int32_t) (*((uint8_t*) (ptr0 + 17))))));
+    }
+    std::optional<wit::string> option6;
+    if ((int32_t) (*((uint8_t*) (ptr0 + (16+1*sizeof(void*)))))) {
+      auto _len5 = *((size_t*) (ptr0 + (16+3*sizeof(void*))));
+
+
+      option6.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (16+2*sizeof(void*))))), _len5));
+    }
+
+    variant40_opt = ErrorCode{{ErrorCode::TlsAlertReceived{TlsAlertReceivedPayload{std::move(option4), std::move(option6), }}}};
+  } break;
+  case 15: { 
+    variant40_opt = ErrorCode{{ErrorCode::HttpRequestDenied{}}};
+  } break;
+  case 16: { 
+    variant40_opt = ErrorCode{{ErrorCode::HttpRequestLengthRequired{}}};
+  } break;
+  case 17: { std::optional<uint64_t> option7;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+    
+    option7.emplace((uint64_t(*((int64_t*) (ptr0 + 24)))));
+  }
+
+  variant40_opt = ErrorCode{{ErrorCode::HttpRequestBodySize{std::move(option7)}}};
+} break;
+case 18: { 
+  variant40_opt = ErrorCode{{ErrorCode::HttpRequestMethodInvalid{}}};
+} break;
+case 19: { 
+  variant40_opt = ErrorCode{{ErrorCode::HttpRequestUriInvalid{}}};
+} break;
+case 20: { 
+  variant40_opt = ErrorCode{{ErrorCode::HttpRequestUriTooLong{}}};
+} break;
+case 21: { std::optional<uint32_t> option9;
+if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+  int32_t l8 = *((int32_t const*)(ptr0 + 20));
+
+  option9.emplace((uint32_t(l8)));
+}
+
+variant40_opt = ErrorCode{{ErrorCode::HttpRequestHeaderSectionSize{std::move(option9)}}};
+} break;
+case 22: { std::optional<FieldSizePayload> option14;
+if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+  std::optional<wit::string> option11;
+  if ((int32_t) (*((uint8_t*) (ptr0 + (16+1*sizeof(void*)))))) {
+    auto _len10 = *((size_t*) (ptr0 + (16+3*sizeof(void*))));
+
+
+    option11.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (16+2*sizeof(void*))))), _len10));
+  }
+  std::optional<uint32_t> option13;
+  if ((int32_t) (*((uint8_t*) (ptr0 + (16+4*sizeof(void*)))))) {
+    int32_t l12 = *((int32_t const*)(ptr0 + (20+4*sizeof(void*))));
+
+    option13.emplace((uint32_t(l12)));
+  }
+
+  option14.emplace(FieldSizePayload{std::move(option11), std::move(option13), });
+}
+
+variant40_opt = ErrorCode{{ErrorCode::HttpRequestHeaderSize{std::move(option14)}}};
+} break;
+case 23: { std::optional<uint32_t> option16;
+if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+  int32_t l15 = *((int32_t const*)(ptr0 + 20));
+
+  option16.emplace((uint32_t(l15)));
+}
+
+variant40_opt = ErrorCode{{ErrorCode::HttpRequestTrailerSectionSize{std::move(option16)}}};
+} break;
+case 24: { std::optional<wit::string> option18;
+if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+  auto _len17 = *((size_t*) (ptr0 + (16+2*sizeof(void*))));
+
+
+  option18.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (16+1*sizeof(void*))))), _len17));
+}
+std::optional<uint32_t> option20;
+if ((int32_t) (*((uint8_t*) (ptr0 + (16+3*sizeof(void*)))))) {
+  int32_t l19 = *((int32_t const*)(ptr0 + (20+3*sizeof(void*))));
+
+  option20.emplace((uint32_t(l19)));
+}
+
+variant40_opt = ErrorCode{{ErrorCode::HttpRequestTrailerSize{FieldSizePayload{std::move(option18), std::move(option20), }}}};
+} break;
+case 25: { 
+  variant40_opt = ErrorCode{{ErrorCode::HttpResponseIncomplete{}}};
+} break;
+case 26: { std::optional<uint32_t> option22;
+if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+  int32_t l21 = *((int32_t const*)(ptr0 + 20));
+
+  option22.emplace((uint32_t(l21)));
+}
+
+variant40_opt = ErrorCode{{ErrorCode::HttpResponseHeaderSectionSize{std::move(option22)}}};
+} break;
+case 27: { std::optional<wit::string> option24;
+if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+  auto _len23 = *((size_t*) (ptr0 + (16+2*sizeof(void*))));
+
+
+  option24.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (16+1*sizeof(void*))))), _len23));
+}
+std::optional<uint32_t> option26;
+if ((int32_t) (*((uint8_t*) (ptr0 + (16+3*sizeof(void*)))))) {
+  int32_t l25 = *((int32_t const*)(ptr0 + (20+3*sizeof(void*))));
+
+  option26.emplace((uint32_t(l25)));
+}
+
+variant40_opt = ErrorCode{{ErrorCode::HttpResponseHeaderSize{FieldSizePayload{std::move(option24), std::move(option26), }}}};
+} break;
+case 28: { std::optional<uint64_t> option27;
+if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+  
+  option27.emplace((uint64_t(*((int64_t*) (ptr0 + 24)))));
+}
+
+variant40_opt = ErrorCode{{ErrorCode::HttpResponseBodySize{std::move(option27)}}};
+} break;
+case 29: { std::optional<uint32_t> option29;
+if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+  int32_t l28 = *((int32_t const*)(ptr0 + 20));
+
+  option29.emplace((uint32_t(l28)));
+}
+
+variant40_opt = ErrorCode{{ErrorCode::HttpResponseTrailerSectionSize{std::move(option29)}}};
+} break;
+case 30: { std::optional<wit::string> option31;
+if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+  auto _len30 = *((size_t*) (ptr0 + (16+2*sizeof(void*))));
+
+
+  option31.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (16+1*sizeof(void*))))), _len30));
+}
+std::optional<uint32_t> option33;
+if ((int32_t) (*((uint8_t*) (ptr0 + (16+3*sizeof(void*)))))) {
+  int32_t l32 = *((int32_t const*)(ptr0 + (20+3*sizeof(void*))));
+
+  option33.emplace((uint32_t(l32)));
+}
+
+variant40_opt = ErrorCode{{ErrorCode::HttpResponseTrailerSize{FieldSizePayload{std::move(option31), std::move(option33), }}}};
+} break;
+case 31: { std::optional<wit::string> option35;
+if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+  auto _len34 = *((size_t*) (ptr0 + (16+2*sizeof(void*))));
+
+
+  option35.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (16+1*sizeof(void*))))), _len34));
+}
+
+variant40_opt = ErrorCode{{ErrorCode::HttpResponseTransferCoding{std::move(option35)}}};
+} break;
+case 32: { std::optional<wit::string> option37;
+if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+  auto _len36 = *((size_t*) (ptr0 + (16+2*sizeof(void*))));
+
+
+  option37.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (16+1*sizeof(void*))))), _len36));
+}
+
+variant40_opt = ErrorCode{{ErrorCode::HttpResponseContentCoding{std::move(option37)}}};
+} break;
+case 33: { 
+  variant40_opt = ErrorCode{{ErrorCode::HttpResponseTimeout{}}};
+} break;
+case 34: { 
+  variant40_opt = ErrorCode{{ErrorCode::HttpUpgradeFailed{}}};
+} break;
+case 35: { 
+  variant40_opt = ErrorCode{{ErrorCode::HttpProtocolError{}}};
+} break;
+case 36: { 
+  variant40_opt = ErrorCode{{ErrorCode::LoopDetected{}}};
+} break;
+case 37: { 
+  variant40_opt = ErrorCode{{ErrorCode::ConfigurationError{}}};
+} break;
+case 38: { std::optional<wit::string> option39;
+if ((int32_t) (*((uint8_t*) (ptr0 + 16)))) {
+  auto _len38 = *((size_t*) (ptr0 + (16+2*sizeof(void*))));
+
+
+  option39.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + (16+1*sizeof(void*))))), _len38));
+}
+
+variant40_opt = ErrorCode{{ErrorCode::InternalError{std::move(option39)}}};
+} break;
+}
+ErrorCode variant40 = std::move(*variant40_opt);
+
+option41.emplace(std::move(variant40));
+}
+auto result42 = std::move(option41);
+return result42;
+}
+std::expected<wasi::http::types::FutureIncomingResponse, wasi::http::types::ErrorCode> wasi::http::outgoing_handler::Handle(types::OutgoingRequest&& request, std::optional<types::RequestOptions> options)
+{
+  uint64_t ret_area[((24+4*sizeof(void*))+sizeof(uint64_t)-1)/sizeof(uint64_t)];
+  int32_t option2;
+  int32_t option3;
+  if ((options).has_value()) {
+    types::RequestOptions payload1 = (std::move(options)).value();
+    option2 = (int32_t(1));
+    option3 = payload1.into_handle();
+  } else {
+    option2 = (int32_t(0));
+    option3 = int32_t(0);
+  }
+  uint8_t* ptr4 = (uint8_t*)(&ret_area);
+  __wasm_import_wasiX3AhttpX2Foutgoing_handlerX400X2E2X2E12X00handle(request.into_handle(), std::move(option2), std::move(option3), std::move(ptr4));
+  std::optional<std::expected<types::FutureIncomingResponse, types::ErrorCode>> result46_opt;
+  if ((int32_t) (*((uint8_t*) (ptr4 + 0)))==0) {
+    int32_t l5 = *((int32_t const*)(ptr4 + 8));
+
+    result46_opt.emplace(std::expected<types::FutureIncomingResponse, types::ErrorCode>(wit::ResourceImportBase{l5}));
+  } else {
+    std::optional<types::ErrorCode> variant45_opt;
+    switch ((int32_t) (*((uint8_t*) (ptr4 + 8)))) {
+      case 0: { 
+        variant45_opt = types::ErrorCode{{types::ErrorCode::DnsTimeout{}}};
+      } break;
+      case 1: { std::optional<wit::string> option7;
+      if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+        auto _len6 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+        option7.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len6));
+      }
+      std::optional<uint16_t> option8;
+      if ((int32_t) (*((uint8_t*) (ptr4 + (16+3*sizeof(void*)))))) {
+        
+        option8.emplace((uint16_t((int32_t) (*((uint16_t*) (ptr4 + (18+3*sizeof(void*))))))));
+      }
+
+      variant45_opt = types::ErrorCode{{types::ErrorCode::DnsError{types::DnsErrorPayload{std::move(option7), std::move(option8), }}}};
+    } break;
+    case 2: { 
+      variant45_opt = types::ErrorCode{{types::ErrorCode::DestinationNotFound{}}};
+    } break;
+    case 3: { 
+      variant45_opt = types::ErrorCode{{types::ErrorCode::DestinationUnavailable{}}};
+    } break;
+    case 4: { 
+      variant45_opt = types::ErrorCode{{types::ErrorCode::DestinationIpProhibited{}}};
+    } break;
+    case 5: { 
+      variant45_opt = types::ErrorCode{{types::ErrorCode::DestinationIpUnroutable{}}};
+    } break;
+    case 6: { 
+      variant45_opt = types::ErrorCode{{types::ErrorCode::ConnectionRefused{}}};
+    } break;
+    case 7: { 
+      variant45_opt = types::ErrorCode{{types::ErrorCode::ConnectionTerminated{}}};
+    } break;
+    case 8: { 
+      variant45_opt = types::ErrorCode{{types::ErrorCode::ConnectionTimeout{}}};
+    } break;
+    case 9: { 
+      variant45_opt = types::ErrorCode{{types::ErrorCode::ConnectionReadTimeout{}}};
+    } break;
+    case 10: { 
+      variant45_opt = types::ErrorCode{{types::ErrorCode::ConnectionWriteTimeout{}}};
+    } break;
+    case 11: { 
+      variant45_opt = types::ErrorCode{{types::ErrorCode::ConnectionLimitReached{}}};
+    } break;
+    case 12: { 
+      variant45_opt = types::ErrorCode{{types::ErrorCode::TlsProtocolError{}}};
+    } break;
+    case 13: { 
+      variant45_opt = types::ErrorCode{{types::ErrorCode::TlsCertificateError{}}};
+    } break;
+    case 14: { std::optional<uint8_t> option9;
+    if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+      
+      option9.emplace((uint8_t((int32_t) (*((uint8_t*) (ptr4 + 17))))));
+    }
+    std::optional<wit::string> option11;
+    if ((int32_t) (*((uint8_t*) (ptr4 + (16+1*sizeof(void*)))))) {
+      auto _len10 = *((size_t*) (ptr4 + (16+3*sizeof(void*))));
+
+
+      option11.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+2*sizeof(void*))))), _len10));
+    }
+
+    variant45_opt = types::ErrorCode{{types::ErrorCode::TlsAlertReceived{types::TlsAlertReceivedPayload{std::move(option9), std::move(option11), }}}};
+  } break;
+  case 15: { 
+    variant45_opt = types::ErrorCode{{types::ErrorCode::HttpRequestDenied{}}};
+  } break;
+  case 16: { 
+    variant45_opt = types::ErrorCode{{types::ErrorCode::HttpRequestLengthRequired{}}};
+  } break;
+  case 17: { std::optional<uint64_t> option12;
+  if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+    
+    option12.emplace((uint64_t(*((int64_t*) (ptr4 + 24)))));
+  }
+
+  variant45_opt = types::ErrorCode{{types::ErrorCode::HttpRequestBodySize{std::move(option12)}}};
+} break;
+case 18: { 
+  variant45_opt = types::ErrorCode{{types::ErrorCode::HttpRequestMethodInvalid{}}};
+} break;
+case 19: { 
+  variant45_opt = types::ErrorCode{{types::ErrorCode::HttpRequestUriInvalid{}}};
+} break;
+case 20: { 
+  variant45_opt = types::ErrorCode{{types::ErrorCode::HttpRequestUriTooLong{}}};
+} break;
+case 21: { std::optional<uint32_t> option14;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  int32_t l13 = *((int32_t const*)(ptr4 + 20));
+
+  option14.emplace((uint32_t(l13)));
+}
+
+variant45_opt = types::ErrorCode{{types::ErrorCode::HttpRequestHeaderSectionSize{std::move(option14)}}};
+} break;
+case 22: { std::optional<types::FieldSizePayload> option19;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  std::optional<wit::string> option16;
+  if ((int32_t) (*((uint8_t*) (ptr4 + (16+1*sizeof(void*)))))) {
+    auto _len15 = *((size_t*) (ptr4 + (16+3*sizeof(void*))));
+
+
+    option16.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+2*sizeof(void*))))), _len15));
+  }
+  std::optional<uint32_t> option18;
+  if ((int32_t) (*((uint8_t*) (ptr4 + (16+4*sizeof(void*)))))) {
+    int32_t l17 = *((int32_t const*)(ptr4 + (20+4*sizeof(void*))));
+
+    option18.emplace((uint32_t(l17)));
+  }
+
+  option19.emplace(types::FieldSizePayload{std::move(option16), std::move(option18), });
+}
+
+variant45_opt = types::ErrorCode{{types::ErrorCode::HttpRequestHeaderSize{std::move(option19)}}};
+} break;
+case 23: { std::optional<uint32_t> option21;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  int32_t l20 = *((int32_t const*)(ptr4 + 20));
+
+  option21.emplace((uint32_t(l20)));
+}
+
+variant45_opt = types::ErrorCode{{types::ErrorCode::HttpRequestTrailerSectionSize{std::move(option21)}}};
+} break;
+case 24: { std::optional<wit::string> option23;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  auto _len22 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+  option23.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len22));
+}
+std::optional<uint32_t> option25;
+if ((int32_t) (*((uint8_t*) (ptr4 + (16+3*sizeof(void*)))))) {
+  int32_t l24 = *((int32_t const*)(ptr4 + (20+3*sizeof(void*))));
+
+  option25.emplace((uint32_t(l24)));
+}
+
+variant45_opt = types::ErrorCode{{types::ErrorCode::HttpRequestTrailerSize{types::FieldSizePayload{std::move(option23), std::move(option25), }}}};
+} break;
+case 25: { 
+  variant45_opt = types::ErrorCode{{types::ErrorCode::HttpResponseIncomplete{}}};
+} break;
+case 26: { std::optional<uint32_t> option27;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  int32_t l26 = *((int32_t const*)(ptr4 + 20));
+
+  option27.emplace((uint32_t(l26)));
+}
+
+variant45_opt = types::ErrorCode{{types::ErrorCode::HttpResponseHeaderSectionSize{std::move(option27)}}};
+} break;
+case 27: { std::optional<wit::string> option29;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  auto _len28 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+  option29.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len28));
+}
+std::optional<uint32_t> option31;
+if ((int32_t) (*((uint8_t*) (ptr4 + (16+3*sizeof(void*)))))) {
+  int32_t l30 = *((int32_t const*)(ptr4 + (20+3*sizeof(void*))));
+
+  option31.emplace((uint32_t(l30)));
+}
+
+variant45_opt = types::ErrorCode{{types::ErrorCode::HttpResponseHeaderSize{types::FieldSizePayload{std::move(option29), std::move(option31), }}}};
+} break;
+case 28: { std::optional<uint64_t> option32;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  
+  option32.emplace((uint64_t(*((int64_t*) (ptr4 + 24)))));
+}
+
+variant45_opt = types::ErrorCode{{types::ErrorCode::HttpResponseBodySize{std::move(option32)}}};
+} break;
+case 29: { std::optional<uint32_t> option34;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  int32_t l33 = *((int32_t const*)(ptr4 + 20));
+
+  option34.emplace((uint32_t(l33)));
+}
+
+variant45_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTrailerSectionSize{std::move(option34)}}};
+} break;
+case 30: { std::optional<wit::string> option36;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  auto _len35 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+  option36.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len35));
+}
+std::optional<uint32_t> option38;
+if ((int32_t) (*((uint8_t*) (ptr4 + (16+3*sizeof(void*)))))) {
+  int32_t l37 = *((int32_t const*)(ptr4 + (20+3*sizeof(void*))));
+
+  option38.emplace((uint32_t(l37)));
+}
+
+variant45_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTrailerSize{types::FieldSizePayload{std::move(option36), std::move(option38), }}}};
+} break;
+case 31: { std::optional<wit::string> option40;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  auto _len39 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+  option40.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len39));
+}
+
+variant45_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTransferCoding{std::move(option40)}}};
+} break;
+case 32: { std::optional<wit::string> option42;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  auto _len41 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+  option42.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len41));
+}
+
+variant45_opt = types::ErrorCode{{types::ErrorCode::HttpResponseContentCoding{std::move(option42)}}};
+} break;
+case 33: { 
+  variant45_opt = types::ErrorCode{{types::ErrorCode::HttpResponseTimeout{}}};
+} break;
+case 34: { 
+  variant45_opt = types::ErrorCode{{types::ErrorCode::HttpUpgradeFailed{}}};
+} break;
+case 35: { 
+  variant45_opt = types::ErrorCode{{types::ErrorCode::HttpProtocolError{}}};
+} break;
+case 36: { 
+  variant45_opt = types::ErrorCode{{types::ErrorCode::LoopDetected{}}};
+} break;
+case 37: { 
+  variant45_opt = types::ErrorCode{{types::ErrorCode::ConfigurationError{}}};
+} break;
+case 38: { std::optional<wit::string> option44;
+if ((int32_t) (*((uint8_t*) (ptr4 + 16)))) {
+  auto _len43 = *((size_t*) (ptr4 + (16+2*sizeof(void*))));
+
+
+  option44.emplace(wit::string((char const*)(*((uint8_t**) (ptr4 + (16+1*sizeof(void*))))), _len43));
+}
+
+variant45_opt = types::ErrorCode{{types::ErrorCode::InternalError{std::move(option44)}}};
+} break;
+}
+types::ErrorCode variant45 = std::move(*variant45_opt);
+
+result46_opt.emplace(std::unexpected{std::move(variant45)});
+}
+std::expected<types::FutureIncomingResponse, types::ErrorCode> result46 = std::move(*result46_opt);
+auto result47 = std::move(result46);
+return result47;
 }
 
 // Component Adapters

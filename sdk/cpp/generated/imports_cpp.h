@@ -786,5 +786,327 @@ namespace pie {
     }
   }
 }
+namespace wasi {
+  namespace io {
+    namespace error {
+      class Error : public wit::ResourceImportBase{
+
+        public:
+
+        ~Error();
+        wit::string ToDebugString() const;
+        Error(wit::ResourceImportBase &&);
+        Error(Error&&) = default;
+        Error& operator=(Error&&) = default;
+      };
+
+    }
+    namespace streams {
+      using Error = error::Error;
+      using Pollable = poll::Pollable;
+      struct StreamError {
+        struct LastOperationFailed { error::Error value; };
+        struct Closed {};
+        std::variant<LastOperationFailed, Closed> variants;
+      };
+      class InputStream : public wit::ResourceImportBase{
+
+        public:
+
+        ~InputStream();
+        std::expected<wit::vector<uint8_t>, StreamError> Read(uint64_t len) const;
+        std::expected<wit::vector<uint8_t>, StreamError> BlockingRead(uint64_t len) const;
+        std::expected<uint64_t, StreamError> Skip(uint64_t len) const;
+        std::expected<uint64_t, StreamError> BlockingSkip(uint64_t len) const;
+        poll::Pollable Subscribe() const;
+        InputStream(wit::ResourceImportBase &&);
+        InputStream(InputStream&&) = default;
+        InputStream& operator=(InputStream&&) = default;
+      };
+
+      class OutputStream : public wit::ResourceImportBase{
+
+        public:
+
+        ~OutputStream();
+        std::expected<uint64_t, StreamError> CheckWrite() const;
+        std::expected<void, StreamError> Write(std::span<uint8_t const> contents) const;
+        std::expected<void, StreamError> BlockingWriteAndFlush(std::span<uint8_t const> contents) const;
+        std::expected<void, StreamError> Flush() const;
+        std::expected<void, StreamError> BlockingFlush() const;
+        poll::Pollable Subscribe() const;
+        std::expected<void, StreamError> WriteZeroes(uint64_t len) const;
+        std::expected<void, StreamError> BlockingWriteZeroesAndFlush(uint64_t len) const;
+        std::expected<uint64_t, StreamError> Splice(std::reference_wrapper<const streams::InputStream> src, uint64_t len) const;
+        std::expected<uint64_t, StreamError> BlockingSplice(std::reference_wrapper<const streams::InputStream> src, uint64_t len) const;
+        OutputStream(wit::ResourceImportBase &&);
+        OutputStream(OutputStream&&) = default;
+        OutputStream& operator=(OutputStream&&) = default;
+      };
+
+    }
+  }
+  namespace http {
+    namespace types {
+      using Duration = uint64_t;
+      using InputStream = io::streams::InputStream;
+      using OutputStream = io::streams::OutputStream;
+      using IoError = io::error::Error;
+      using Pollable = io::poll::Pollable;
+      struct Method {
+        struct Get {};
+        struct Head {};
+        struct Post {};
+        struct Put {};
+        struct Delete {};
+        struct Connect {};
+        struct Options {};
+        struct Trace {};
+        struct Patch {};
+        struct Other { wit::string value; };
+        std::variant<Get, Head, Post, Put, Delete, Connect, Options, Trace, Patch, Other> variants;
+      };
+      struct Scheme {
+        struct Http {};
+        struct Https {};
+        struct Other { wit::string value; };
+        std::variant<Http, Https, Other> variants;
+      };
+      struct DnsErrorPayload {
+        std::optional<wit::string> rcode;
+        std::optional<uint16_t> info_code;
+      };
+      struct TlsAlertReceivedPayload {
+        std::optional<uint8_t> alert_id;
+        std::optional<wit::string> alert_message;
+      };
+      struct FieldSizePayload {
+        std::optional<wit::string> field_name;
+        std::optional<uint32_t> field_size;
+      };
+      struct ErrorCode {
+        struct DnsTimeout {};
+        struct DnsError { types::DnsErrorPayload value; };
+        struct DestinationNotFound {};
+        struct DestinationUnavailable {};
+        struct DestinationIpProhibited {};
+        struct DestinationIpUnroutable {};
+        struct ConnectionRefused {};
+        struct ConnectionTerminated {};
+        struct ConnectionTimeout {};
+        struct ConnectionReadTimeout {};
+        struct ConnectionWriteTimeout {};
+        struct ConnectionLimitReached {};
+        struct TlsProtocolError {};
+        struct TlsCertificateError {};
+        struct TlsAlertReceived { types::TlsAlertReceivedPayload value; };
+        struct HttpRequestDenied {};
+        struct HttpRequestLengthRequired {};
+        struct HttpRequestBodySize { std::optional<uint64_t> value; };
+        struct HttpRequestMethodInvalid {};
+        struct HttpRequestUriInvalid {};
+        struct HttpRequestUriTooLong {};
+        struct HttpRequestHeaderSectionSize { std::optional<uint32_t> value; };
+        struct HttpRequestHeaderSize { std::optional<types::FieldSizePayload> value; };
+        struct HttpRequestTrailerSectionSize { std::optional<uint32_t> value; };
+        struct HttpRequestTrailerSize { types::FieldSizePayload value; };
+        struct HttpResponseIncomplete {};
+        struct HttpResponseHeaderSectionSize { std::optional<uint32_t> value; };
+        struct HttpResponseHeaderSize { types::FieldSizePayload value; };
+        struct HttpResponseBodySize { std::optional<uint64_t> value; };
+        struct HttpResponseTrailerSectionSize { std::optional<uint32_t> value; };
+        struct HttpResponseTrailerSize { types::FieldSizePayload value; };
+        struct HttpResponseTransferCoding { std::optional<wit::string> value; };
+        struct HttpResponseContentCoding { std::optional<wit::string> value; };
+        struct HttpResponseTimeout {};
+        struct HttpUpgradeFailed {};
+        struct HttpProtocolError {};
+        struct LoopDetected {};
+        struct ConfigurationError {};
+        struct InternalError { std::optional<wit::string> value; };
+        std::variant<DnsTimeout, DnsError, DestinationNotFound, DestinationUnavailable, DestinationIpProhibited, DestinationIpUnroutable, ConnectionRefused, ConnectionTerminated, ConnectionTimeout, ConnectionReadTimeout, ConnectionWriteTimeout, ConnectionLimitReached, TlsProtocolError, TlsCertificateError, TlsAlertReceived, HttpRequestDenied, HttpRequestLengthRequired, HttpRequestBodySize, HttpRequestMethodInvalid, HttpRequestUriInvalid, HttpRequestUriTooLong, HttpRequestHeaderSectionSize, HttpRequestHeaderSize, HttpRequestTrailerSectionSize, HttpRequestTrailerSize, HttpResponseIncomplete, HttpResponseHeaderSectionSize, HttpResponseHeaderSize, HttpResponseBodySize, HttpResponseTrailerSectionSize, HttpResponseTrailerSize, HttpResponseTransferCoding, HttpResponseContentCoding, HttpResponseTimeout, HttpUpgradeFailed, HttpProtocolError, LoopDetected, ConfigurationError, InternalError> variants;
+      };
+      struct HeaderError {
+        struct InvalidSyntax {};
+        struct Forbidden {};
+        struct Immutable {};
+        std::variant<InvalidSyntax, Forbidden, Immutable> variants;
+      };
+      using FieldKey = wit::string;
+      using FieldName = wit::string;
+      class Fields : public wit::ResourceImportBase{
+
+        public:
+
+        ~Fields();
+        Fields();
+        static std::expected<Fields, HeaderError> FromList(std::span<std::tuple<std::string_view, std::span<uint8_t const>> const> entries);
+        wit::vector<wit::vector<uint8_t>> Get(std::string_view name) const;
+        bool Has(std::string_view name) const;
+        std::expected<void, HeaderError> Set(std::string_view name, std::span<std::span<uint8_t const> const> value) const;
+        std::expected<void, HeaderError> Delete(std::string_view name) const;
+        std::expected<void, HeaderError> Append(std::string_view name, std::span<uint8_t const> value) const;
+        wit::vector<std::tuple<wit::string, wit::vector<uint8_t>>> Entries() const;
+        Fields Clone() const;
+        Fields(wit::ResourceImportBase &&);
+        Fields(Fields&&) = default;
+        Fields& operator=(Fields&&) = default;
+      };
+
+      using Headers = Fields;
+      using Trailers = Fields;
+      class FutureTrailers : public wit::ResourceImportBase{
+
+        public:
+
+        ~FutureTrailers();
+        io::poll::Pollable Subscribe() const;
+        std::optional<std::expected<std::expected<std::optional<Fields>, ErrorCode>, wit::Void>> Get() const;
+        FutureTrailers(wit::ResourceImportBase &&);
+        FutureTrailers(FutureTrailers&&) = default;
+        FutureTrailers& operator=(FutureTrailers&&) = default;
+      };
+
+      class IncomingBody : public wit::ResourceImportBase{
+
+        public:
+
+        ~IncomingBody();
+        std::expected<io::streams::InputStream, wit::Void> Stream() const;
+        static FutureTrailers Finish(types::IncomingBody&& this_);
+        IncomingBody(wit::ResourceImportBase &&);
+        IncomingBody(IncomingBody&&) = default;
+        IncomingBody& operator=(IncomingBody&&) = default;
+      };
+
+      class IncomingRequest : public wit::ResourceImportBase{
+
+        public:
+
+        ~IncomingRequest();
+        Method Method() const;
+        std::optional<wit::string> PathWithQuery() const;
+        std::optional<Scheme> Scheme() const;
+        std::optional<wit::string> Authority() const;
+        Fields Headers() const;
+        std::expected<IncomingBody, wit::Void> Consume() const;
+        IncomingRequest(wit::ResourceImportBase &&);
+        IncomingRequest(IncomingRequest&&) = default;
+        IncomingRequest& operator=(IncomingRequest&&) = default;
+      };
+
+      class OutgoingBody : public wit::ResourceImportBase{
+
+        public:
+
+        ~OutgoingBody();
+        std::expected<io::streams::OutputStream, wit::Void> Write() const;
+        static std::expected<void, ErrorCode> Finish(types::OutgoingBody&& this_, std::optional<types::Fields> trailers);
+        OutgoingBody(wit::ResourceImportBase &&);
+        OutgoingBody(OutgoingBody&&) = default;
+        OutgoingBody& operator=(OutgoingBody&&) = default;
+      };
+
+      class OutgoingRequest : public wit::ResourceImportBase{
+
+        public:
+
+        ~OutgoingRequest();
+        OutgoingRequest(types::Fields&& headers);
+        std::expected<OutgoingBody, wit::Void> Body() const;
+        Method Method() const;
+        std::expected<void, wit::Void> SetMethod(types::Method method) const;
+        std::optional<wit::string> PathWithQuery() const;
+        std::expected<void, wit::Void> SetPathWithQuery(std::optional<std::string_view> path_with_query) const;
+        std::optional<Scheme> Scheme() const;
+        std::expected<void, wit::Void> SetScheme(std::optional<types::Scheme> scheme) const;
+        std::optional<wit::string> Authority() const;
+        std::expected<void, wit::Void> SetAuthority(std::optional<std::string_view> authority) const;
+        Fields Headers() const;
+        OutgoingRequest(wit::ResourceImportBase &&);
+        OutgoingRequest(OutgoingRequest&&) = default;
+        OutgoingRequest& operator=(OutgoingRequest&&) = default;
+      };
+
+      class RequestOptions : public wit::ResourceImportBase{
+
+        public:
+
+        ~RequestOptions();
+        RequestOptions();
+        std::optional<uint64_t> ConnectTimeout() const;
+        std::expected<void, wit::Void> SetConnectTimeout(std::optional<uint64_t> duration) const;
+        std::optional<uint64_t> FirstByteTimeout() const;
+        std::expected<void, wit::Void> SetFirstByteTimeout(std::optional<uint64_t> duration) const;
+        std::optional<uint64_t> BetweenBytesTimeout() const;
+        std::expected<void, wit::Void> SetBetweenBytesTimeout(std::optional<uint64_t> duration) const;
+        RequestOptions(wit::ResourceImportBase &&);
+        RequestOptions(RequestOptions&&) = default;
+        RequestOptions& operator=(RequestOptions&&) = default;
+      };
+
+      using StatusCode = uint16_t;
+      class OutgoingResponse : public wit::ResourceImportBase{
+
+        public:
+
+        ~OutgoingResponse();
+        OutgoingResponse(types::Fields&& headers);
+        uint16_t StatusCode() const;
+        std::expected<void, wit::Void> SetStatusCode(uint16_t status_code) const;
+        Fields Headers() const;
+        std::expected<OutgoingBody, wit::Void> Body() const;
+        OutgoingResponse(wit::ResourceImportBase &&);
+        OutgoingResponse(OutgoingResponse&&) = default;
+        OutgoingResponse& operator=(OutgoingResponse&&) = default;
+      };
+
+      class ResponseOutparam : public wit::ResourceImportBase{
+
+        public:
+
+        ~ResponseOutparam();
+        static void Set(types::ResponseOutparam&& param, std::expected<types::OutgoingResponse, types::ErrorCode> response);
+        ResponseOutparam(wit::ResourceImportBase &&);
+        ResponseOutparam(ResponseOutparam&&) = default;
+        ResponseOutparam& operator=(ResponseOutparam&&) = default;
+      };
+
+      class IncomingResponse : public wit::ResourceImportBase{
+
+        public:
+
+        ~IncomingResponse();
+        uint16_t Status() const;
+        Fields Headers() const;
+        std::expected<IncomingBody, wit::Void> Consume() const;
+        IncomingResponse(wit::ResourceImportBase &&);
+        IncomingResponse(IncomingResponse&&) = default;
+        IncomingResponse& operator=(IncomingResponse&&) = default;
+      };
+
+      class FutureIncomingResponse : public wit::ResourceImportBase{
+
+        public:
+
+        ~FutureIncomingResponse();
+        io::poll::Pollable Subscribe() const;
+        std::optional<std::expected<std::expected<IncomingResponse, ErrorCode>, wit::Void>> Get() const;
+        FutureIncomingResponse(wit::ResourceImportBase &&);
+        FutureIncomingResponse(FutureIncomingResponse&&) = default;
+        FutureIncomingResponse& operator=(FutureIncomingResponse&&) = default;
+      };
+
+      std::optional<ErrorCode> HttpErrorCode(std::reference_wrapper<const io::error::Error> err_);
+    }
+    namespace outgoing_handler {
+      using OutgoingRequest = types::OutgoingRequest;
+      using RequestOptions = types::RequestOptions;
+      using FutureIncomingResponse = types::FutureIncomingResponse;
+      using ErrorCode = types::ErrorCode;
+      std::expected<types::FutureIncomingResponse, types::ErrorCode> Handle(types::OutgoingRequest&& request, std::optional<types::RequestOptions> options);
+    }
+  }
+}
 
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes generated/ anew from wit/. `make bindings` calls it; what it writes is committed.
+# Writes generated/ anew from wit/ and sdk/wasi/. `make bindings` calls it; what it writes is committed.
 #
 # wit-bindgen has no package but its crate: it is compiled once, into the cache folder.
 set -euo pipefail
@@ -14,8 +14,11 @@ if [ ! -x "$tool" ]; then
     --root "$cache/wit-bindgen-$version"
 fi
 
+wit=$(mktemp -d)
+trap 'rm -rf "$wit"' EXIT
+../wasi/merged_wit.sh "$wit" client
 rm -rf generated
-"$tool" cpp ../../wit --world imports --out-dir generated >/dev/null 2>&1
+"$tool" cpp "$wit" --world imports --out-dir generated >/dev/null 2>&1
 rm generated/imports_component_type.o  # bakery embeds the type of the whole world
 
 # The generator copies the elements out of a returned list, but never frees the list itself.

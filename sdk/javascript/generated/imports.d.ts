@@ -25,8 +25,15 @@
 /// <reference path="./interfaces/pie-plus-turns.d.ts" />
 /// <reference path="./interfaces/pie-zo-zo.d.ts" />
 /// <reference path="./interfaces/wasi-clocks-monotonic-clock.d.ts" />
+/// <reference path="./interfaces/wasi-clocks-wall-clock.d.ts" />
+/// <reference path="./interfaces/wasi-filesystem-preopens.d.ts" />
+/// <reference path="./interfaces/wasi-filesystem-types.d.ts" />
+/// <reference path="./interfaces/wasi-http-outgoing-handler.d.ts" />
+/// <reference path="./interfaces/wasi-http-types.d.ts" />
+/// <reference path="./interfaces/wasi-io-error.d.ts" />
 /// <reference path="./interfaces/wasi-io-poll.d.ts" />
-declare module 'pie:inferlet/imports' {
+/// <reference path="./interfaces/wasi-io-streams.d.ts" />
+declare module 'pie:sdk/imports' {
   export type * as PieCoreAdapter from 'pie:core/adapter'; // import pie:core/adapter
   export type * as PieCoreContext from 'pie:core/context'; // import pie:core/context
   export type * as PieCoreInference from 'pie:core/inference'; // import pie:core/inference
@@ -54,5 +61,12 @@ declare module 'pie:inferlet/imports' {
   export type * as PiePlusTurns from 'pie:plus/turns'; // import pie:plus/turns
   export type * as PieZoZo from 'pie:zo/zo'; // import pie:zo/zo
   export type * as WasiClocksMonotonicClock0212 from 'wasi:clocks/monotonic-clock@0.2.12'; // import wasi:clocks/monotonic-clock@0.2.12
+  export type * as WasiClocksWallClock0212 from 'wasi:clocks/wall-clock@0.2.12'; // import wasi:clocks/wall-clock@0.2.12
+  export type * as WasiFilesystemPreopens0212 from 'wasi:filesystem/preopens@0.2.12'; // import wasi:filesystem/preopens@0.2.12
+  export type * as WasiFilesystemTypes0212 from 'wasi:filesystem/types@0.2.12'; // import wasi:filesystem/types@0.2.12
+  export type * as WasiHttpOutgoingHandler0212 from 'wasi:http/outgoing-handler@0.2.12'; // import wasi:http/outgoing-handler@0.2.12
+  export type * as WasiHttpTypes0212 from 'wasi:http/types@0.2.12'; // import wasi:http/types@0.2.12
+  export type * as WasiIoError0212 from 'wasi:io/error@0.2.12'; // import wasi:io/error@0.2.12
   export type * as WasiIoPoll0212 from 'wasi:io/poll@0.2.12'; // import wasi:io/poll@0.2.12
+  export type * as WasiIoStreams0212 from 'wasi:io/streams@0.2.12'; // import wasi:io/streams@0.2.12
 }

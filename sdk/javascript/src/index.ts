@@ -1,5 +1,6 @@
 /** The Pie SDK for inferlets in TypeScript and JavaScript. See README.md. */
 /// <reference path="../generated/imports.d.ts" />
+/// <reference path="./files/node.d.ts" />
 export { Adapter, type AdapterFiles } from './adapter.ts';
 export { allowOnly, intersect, type Brle } from './brle.ts';
 export type { Constraint, Schema } from './constraint.ts';
@@ -16,6 +17,7 @@ export {
   Matcher,
   regex,
 } from './grammar.ts';
+export type { HttpHandler } from './http/serve.ts';
 export { McpError, McpSession } from './mcp.ts';
 export { Subscription } from './messaging.ts';
 export { Model, Tokenizer } from './model.ts';

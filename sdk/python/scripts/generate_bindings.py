@@ -18,7 +18,7 @@ BINDINGS = SDK / "bindings"
 
 WORLD = """package pie:%any;
 interface run { run: func(input: string) -> result<string, string>; }
-world inferlet { include pie:inferlet/imports; export run; }
+world inferlet { include pie:inferlet/imports; include pie:wasi/client; export run; }
 """
 
 
@@ -29,9 +29,8 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory() as folder:
         wit = Path(folder) / "wit"
-        shutil.copytree(REPO / "wit" / "deps", wit / "deps")
-        (wit / "deps" / "inferlet").mkdir()
-        shutil.copy(REPO / "wit" / "world.wit", wit / "deps" / "inferlet")
+        wit.mkdir()
+        subprocess.run([REPO / "sdk" / "wasi" / "merged_wit.sh", wit, "client"], check=True)
         (wit / "world.wit").write_text(WORLD)
         shutil.rmtree(BINDINGS, ignore_errors=True)
         command = [tool, "--quiet", "-d", wit, "-w", "inferlet", "bindings", BINDINGS]

@@ -594,6 +594,9 @@ def install() -> None:
     )
     module("calls", assembling=lambda decoder: False)
     module("client", available_servers=lambda: [], connect=unavailable)
+    module("streams")
+    module("outgoing_handler", handle=unavailable)
+    module("wasi_http_types", Scheme_Http=object, Scheme_Https=object)
     module("zo", adapter_seed=lambda raw, seed: None)
 
     types = ModuleType("componentize_py_types")

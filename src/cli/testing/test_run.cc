@@ -61,7 +61,6 @@ class Run {
       process_->PassBody(given.body, true);
       return {};
     }
-    PIE_RETURN_IF_ERROR(manifest.Check(test_.input));
     process_ =
         PIE_TRY(engine_.engine().Launch(manifest.id(), test_.input.dump(), std::move(options)));
     return {};

@@ -40,6 +40,7 @@ FLAGS = {
     "rust": ("rust", "rust"),
     "python": ("python", "python"),
     "ts": ("javascript", "typescript"),
+    "js": ("javascript", "javascript"),
     "cpp": ("cpp", "cpp"),
 }
 

@@ -39,10 +39,19 @@ _CHECKED = [
     "-U_LIBCPP_ASSERTION_SEMANTIC_DEFAULT",
     "-D_LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_ENFORCE",
 ]
+# zig's libc++ for WASI has no files. wasi-libc does, so that libc++'s own sources work.
+_FILES = ["-U_LIBCPP_HAS_FILESYSTEM", "-D_LIBCPP_HAS_FILESYSTEM=1"]
 _COMPILE = [
     "-target", "wasm32-wasi", "-std=c++23", "-fno-exceptions", "-fno-sanitize=undefined",
-    "-fno-color-diagnostics", *_CHECKED,
+    "-fno-color-diagnostics", *_CHECKED, *_FILES,
 ]  # fmt: skip
+# Those of libc++'s sources that zig leaves out, and how they are compiled. wasi-libc is a musl
+# without `copy_file_range`.
+_LIBRARY = ["-D_LIBCPP_BUILDING_LIBRARY", "-U_LIBCPP_HAS_MUSL_LIBC", "-D_LIBCPP_HAS_MUSL_LIBC=0"]
+_LIBRARY_SOURCES = (
+    "directory_entry", "directory_iterator", "filesystem_clock", "filesystem_error", "operations",
+    "path",
+)  # fmt: skip
 _MODE = {
     False: ["-Os", "-DNDEBUG", "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_FAST"],
     True: ["-O0", "-g", "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_DEBUG"],
@@ -124,12 +133,17 @@ def _compiler() -> list[str]:
     return [sys.executable, "-m", "ziglang", "c++", *_COMPILE, *_short_paths()]
 
 
+def _libcxx() -> Path | None:
+    """The folder of libc++, or None if ziglang is not installed."""
+    ziglang = importlib.util.find_spec("ziglang")
+    return Path(ziglang.origin).parent / "lib" / "libcxx" if ziglang and ziglang.origin else None
+
+
 def _short_paths() -> list[str]:
     """Makes failed checks name files of the SDK and libc++ without the paths of this machine."""
-    ziglang = importlib.util.find_spec("ziglang")
     folders = {_sdk(): "sdk/cpp"}
-    if ziglang and ziglang.origin:
-        folders[Path(ziglang.origin).parent / "lib" / "libcxx" / "include"] = "libc++"
+    if libcxx := _libcxx():
+        folders[libcxx / "include"] = "libc++"
     return [f"-ffile-prefix-map={folder}={short}" for folder, short in folders.items()]
 
 
@@ -170,7 +184,8 @@ def _sdk_library(*, debug: bool, report: Report) -> Path:
 
 def _sdk_key(*, debug: bool) -> str:
     digest = hashlib.sha256()
-    digest.update(json.dumps([metadata.version("ziglang"), _COMPILE, _MODE[debug]]).encode())
+    tools = [metadata.version("ziglang"), _COMPILE, _LIBRARY, _LIBRARY_SOURCES, _MODE[debug]]
+    digest.update(json.dumps(tools).encode())
     for folder in ("include", "src", "generated"):
         for path in sorted((_sdk() / folder).rglob("*")):
             if path.is_file():
@@ -181,6 +196,8 @@ def _sdk_key(*, debug: bool) -> str:
 
 def _compile_sdk(into: Path, *, debug: bool, report: Report) -> None:
     sources = sorted([*(_sdk() / "src").glob("*.cc"), *(_sdk() / "generated").glob("*.cpp")])
+    if libcxx := _libcxx():
+        sources += [libcxx / "src" / "filesystem" / f"{name}.cpp" for name in _LIBRARY_SOURCES]
     scratch = Path(tempfile.mkdtemp(prefix="sdk-", dir=into.parent))
     try:
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -199,10 +216,12 @@ def _compile_sdk(into: Path, *, debug: bool, report: Report) -> None:
 
 def _object(source: Path, folder: Path, debug: bool, report: Report) -> Path:
     made = folder / f"{source.stem}.o"
+    own = source.is_relative_to(_sdk())
+    library = [] if own else [*_LIBRARY, "-I", str(source.parents[1])]
     # The generated code breaks strict aliasing: it overwrites pointers with handles.
     command = [
         *_compiler(), *_MODE[debug], "-fno-strict-aliasing", *_sdk_includes(),
-        "-c", source, "-o", made,
+        *library, "-c", source, "-o", made,
     ]  # fmt: skip
     done = run(command, cwd=folder, env=_zig_environment(), report=report)
     if done.returncode != 0:
@@ -217,8 +236,10 @@ def _object(source: Path, folder: Path, debug: bool, report: Report) -> Path:
 
 
 def _componentize(project: Project, core: Path, out: Path, report: Report) -> None:
+    handles = f"{wit.HANDLER}#handle".encode() in core.read_bytes()
     order = {
         "core": str(core),
+        "world": wit.HTTP_WORLD if handles else wit.WORLD,
         "wit": str(wit.write_world(project, out.parent / "wit")),
         "modules": str(node_modules()),
         "out": str(out),
@@ -231,7 +252,7 @@ def _componentize(project: Project, core: Path, out: Path, report: Report) -> No
         raise BakeryError(
             "the program has no entry point",
             hint="end one source file with PIE_MAIN(Main), where Main is your coroutine\n"
-            "Task<Result<Json>> Main(Json input)",
+            "Task<Result<Json>> Main(Json input), or with PIE_HTTP(Serve) to answer HTTP requests",
         )
     raise BakeryError(f"jco could not make a component of the program:\n{text}")
 

@@ -49,7 +49,7 @@ def missing() -> list[Missing]:
 def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     _install_dependencies(project.root, report)
     report.step("Bundling and making the component")
-    world = wit.write_world(project, out.parent / "wit")
+    world = wit.write_world(project, out.parent / "wit", files=True)
     sdk = sdk_root() / "javascript"
     order = {
         "project": str(project.root),

@@ -2,7 +2,8 @@
 
 The component is a snapshot of an interpreter that has imported the program. Module-level code
 therefore runs at build time, and nothing can be imported later. So bakery stages the sources, finds
-late imports, and generates a module that imports all of them and exports `run` (`inferlet._build`).
+late imports, and generates a module that imports all of them and exports `run`, or the handler of
+HTTP requests (`inferlet._build`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from bakery.languages import python_imports, python_packages
 from bakery.project import Project
 from bakery.report import Report
 from bakery.toolchain import Missing, find, run, sdk_root
-from bakery.wit import WORLD, write_world
+from bakery.wit import HTTP_WORLD, WORLD, write_world
 
 NAME = "python"
 TITLE = "Python"
@@ -39,7 +40,8 @@ class Program:
 
     entry: Path
     folder: Path
-    is_script: bool
+    kind: str
+    """`program` if it defines `main`, `handler` if it defines `handle`, else `script`."""
 
 
 def detects(root: Path) -> bool:
@@ -59,7 +61,10 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     packages = python_packages.install(python_packages.requirements(project), report=report)
     report.step("Snapshotting the Python program")
     found = python_imports.scan(
-        program.entry, program.folder, [packages] if packages else [], script=program.is_script
+        program.entry,
+        program.folder,
+        [packages] if packages else [],
+        script=program.kind == "script",
     )
     scratch = Path(tempfile.mkdtemp(prefix="bakery-python-"))
     try:
@@ -71,8 +76,9 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
         shutil.copytree(program.folder, staged, ignore=_not_staged)
         paths = [app, staged, *([packages] if packages else []), sdk_root() / "python" / "src"]
         made = scratch / "component.wasm"
+        world = HTTP_WORLD if program.kind == "handler" else WORLD
         command = [
-            *(find("componentize-py"), "--quiet", "-d", wit, "-w", WORLD, "componentize"),
+            *(find("componentize-py"), "--quiet", "-d", wit, "-w", world, "componentize"),
             *(argument for path in paths for argument in ("-p", path)),
             *(_APP, "-o", made),
         ]
@@ -104,7 +110,13 @@ def _find_program(project: Project) -> Program:
         source = entry.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise BakeryError(f"{entry.name} is not UTF-8: {error}", where=f"{entry}:1") from None
-    return Program(entry, folder, is_script=not python_imports.defines_main(source))
+    return Program(entry, folder, _kind_of(source))
+
+
+def _kind_of(source: str) -> str:
+    if python_imports.defines(source, "main"):
+        return "program"
+    return "handler" if python_imports.defines(source, "handle") else "script"
 
 
 def _not_staged(folder: str, names: list[str]) -> set[str]:
@@ -119,8 +131,19 @@ def _not_staged(folder: str, names: list[str]) -> set[str]:
     }
 
 
+_RUN = """
+class Run(exports.Run):
+    def run(self, input: str) -> str:
+        return _entry(input)
+"""
+_HANDLER = """
+class IncomingHandler(exports.IncomingHandler):
+    def handle(self, request, response_out) -> None:
+        _entry(request, response_out)
+"""
+
+
 def _app_source(program: Program, found: python_imports.Scan) -> str:
-    kind = "script" if program.is_script else "program"
     late = [(module, names, required) for (module, names), required in found.late.items()]
     lines = "".join(f"    {item!r},\n" for item in late)
     return (
@@ -128,10 +151,8 @@ def _app_source(program: Program, found: python_imports.Scan) -> str:
         "from inferlet import _build\n"
         "from wit_world import exports\n\n"
         f"LATE = [\n{lines}]\n"
-        f"_run = _build.{kind}({program.entry.stem!r}, LATE)\n\n\n"
-        "class Run(exports.Run):\n"
-        "    def run(self, input: str) -> str:\n"
-        "        return _run(input)\n"
+        f"_entry = _build.{program.kind}({program.entry.stem!r}, LATE)\n\n"
+        f"{_HANDLER if program.kind == 'handler' else _RUN}"
     )
 
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_DEFINES_MAIN = re.compile(r"^(async\s+def|def)\s+main\b|^main\s*=|^from\s.+\bmain\b", re.M)
+# What stands at the top level of a module that binds a name, for sources that cannot be parsed.
+_BINDS = r"^(async\s+def|def)\s+{0}\b|^{0}\s*=|^from\s.+\b{0}\b"
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,13 @@ class Scan:
     where: dict[str, tuple[Path, int]] = field(default_factory=dict)
 
 
-def defines_main(source: str) -> bool:
-    """Returns whether a module has a top-level `main`. If not, it is a script."""
+def defines(source: str, name: str) -> bool:
+    """Returns whether a module binds a name at its top level."""
     try:
         body = ast.parse(source).body
     except SyntaxError:  # the syntax may be newer than this interpreter
-        return bool(_DEFINES_MAIN.search(source))
-    return any("main" in _names_bound_by(statement) for statement in body)
+        return bool(re.search(_BINDS.format(name), source, re.M))
+    return any(name in _names_bound_by(statement) for statement in body)
 
 
 def _names_bound_by(statement: ast.stmt) -> list[str]:

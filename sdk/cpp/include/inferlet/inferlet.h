@@ -9,6 +9,7 @@
 #include "inferlet/flags.h"
 #include "inferlet/forward.h"
 #include "inferlet/generate.h"
+#include "inferlet/http.h"
 #include "inferlet/json.h"
 #include "inferlet/main.h"
 #include "inferlet/mcp.h"

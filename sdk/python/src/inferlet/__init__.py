@@ -3,6 +3,7 @@
 from . import (
     brle,
     chat,
+    http,
     mcp,
     messaging,
     reasoning,
@@ -79,6 +80,7 @@ __all__ = [
     "Tokenizer",
     "brle",
     "chat",
+    "http",
     "mcp",
     "messaging",
     "reasoning",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import builtins
 import importlib
 import importlib.util
 import inspect
@@ -36,6 +37,20 @@ def program(name: str, late: Iterable[Late]) -> Callable[[str], str]:
         raise TypeError(f"{name}.main is not a function; write `async def main(input):`")
     _settle(module.__file__)
     return partial(_entry.run, main, _takes_input(main))
+
+
+def handler(name: str, late: Iterable[Late]) -> Callable[[Any, Any], None]:
+    """`handle` for a module that defines `handle`: it answers HTTP requests."""
+    with _importing():
+        module = importlib.import_module(name)
+        _import_late(late)
+    handle = getattr(module, "handle", None)
+    if not callable(handle):
+        raise TypeError(
+            f"{name}.handle is not a function: write `async def handle(request, respond):`"
+        )
+    _settle(module.__file__)
+    return partial(_entry.answer, handle)
 
 
 def script(name: str, late: Iterable[Late]) -> Callable[[str], str]:
@@ -114,11 +129,25 @@ class _Policy(asyncio.events._AbstractEventLoopPolicy):
         return self._loop
 
 
+_print_as_ever = print
+
+
+def _print(*values: Any, sep: str | None = None, end: str | None = None, **options: Any) -> None:
+    """`print`, which writes all at once: one `print` is one event of the client."""
+    text = (" " if sep is None else sep).join(map(str, values))
+    text += "\n" if end is None else end
+    options.setdefault("flush", options.get("file") in (None, sys.stdout, sys.stderr))
+    _print_as_ever(text, end="", **options)
+
+
 def _settle(program_file: str) -> None:
     """Prepares what the snapshot shall hold besides modules."""
     asyncio.events._event_loop_policy = _Policy()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # nobody flushes for us when `run` returns
+    builtins.print = _print
+    if "urllib.request" in sys.modules:
+        importlib.import_module("inferlet.http._urllib").install()
     folder = os.path.dirname(program_file) + "/"
     _entry.sources_at = folder
     for module in list(sys.modules.values()):

@@ -12,7 +12,7 @@ from typing import Any
 
 from componentize_py_types import Err
 
-from . import _async
+from . import _async, http
 
 sources_at = ""  # the folder of the program's files; tracebacks are shown from there on
 
@@ -31,6 +31,23 @@ def run_script(code: Any, text: str) -> str:
         return _returned(None)
 
     return _guarded(work)
+
+
+def answer(handle: Callable[..., Any], request: Any, out: Any) -> None:
+    """Calls `handle` with a request of `wasi:http` and the place for its response. A failure before
+    the response begins becomes status 500; a later one cuts the response off."""
+    responder = http.Responder(out)
+
+    def work() -> str:
+        _complete(handle(http.Request(request), responder))
+        return ""
+
+    try:
+        _guarded(work)
+    except Err:
+        pass  # its traceback is printed
+    finally:
+        responder.give_up()
 
 
 def _guarded(work: Callable[[], str]) -> str:

@@ -104,7 +104,7 @@ fn expand(
     let name = &signature.ident;
     let run = match (signature.inputs.len(), signature.asyncness.is_some()) {
         (1, true) => quote!(::inferlet::entry::run(input, super::#name)),
-        (1, false) => quote!(::inferlet::entry::run(input, |i| async { super::#name(i) })),
+        (1, false) => quote!(::inferlet::entry::run(input, |i| async move { super::#name(i) })),
         (0, true) => {
             quote!(::inferlet::entry::run(input, |_: ::std::string::String| super::#name()))
         }

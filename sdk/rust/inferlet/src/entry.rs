@@ -13,8 +13,8 @@ pub fn run<I, O, E, F>(input: String, main: impl FnOnce(I) -> F) -> Result<Strin
 where
     I: DeserializeOwned + 'static,
     O: Serialize + 'static,
-    E: Display,
-    F: Future<Output = Result<O, E>>,
+    E: Display + 'static,
+    F: Future<Output = Result<O, E>> + 'static,
 {
     let input = decode(input)?;
     let output = executor::run(main(input))

@@ -2,27 +2,34 @@
 //!
 //! A future that waits for the engine hands its pollable to the reactor and goes to sleep. When nothing can
 //! run, the reactor waits for all pollables at once and wakes exactly the futures whose own became ready, so
-//! `join!`, `select!`, `join_all` and `FuturesUnordered` behave as anywhere else. The common case, a single
-//! pollable, is one host call without a list; for a pass, the same call also returns the output.
+//! `join!`, `select!`, `join_all` and `FuturesUnordered` behave as anywhere else.
+//!
+//! `main` itself is a task of wstd's reactor ([`run`]), to which this one lends its pollables. So futures of
+//! `wstd` (its timers, its HTTP client, its tasks) can be awaited beside those of this SDK.
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::io::Write;
 use std::pin::{pin, Pin};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+
+use wstd::runtime::{AsyncPollable, WaitFor};
 
 use crate::pie::core::inference::FutureOutput;
 use crate::pie::plus::steps::{self, Given};
 use crate::wasi::io::poll::{poll, Pollable};
 use crate::Result;
 
-/// Drives a future to its end. `#[inferlet::main]` does this for the entry point.
+/// Drives a future of this SDK to its end, and blocks all others meanwhile. Futures of `wstd` make no progress
+/// in it: await those in `main`.
 ///
 /// # Panics
 /// Panics when every task waits for another one, so that nothing can wake the inferlet.
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    run(future)
+    drive(future)
         .expect("every task waits for another one: nothing is left that could wake the inferlet")
 }
 
@@ -42,21 +49,84 @@ pub async fn yield_now() {
 
 /// Waits until the pollable is ready. Dropping the future gives the pollable back.
 pub fn ready(pollable: Pollable) -> Ready {
-    Ready(Wait::new(Source::Pollable(pollable)))
+    Ready(Wait::new(Source::Pollable(Some(pollable))))
+}
+
+/// Runs the future of an entry point as a task of wstd's reactor. Tasks that it has spawned there and that still
+/// run are run to their ends. Returns None when the future waits and nothing is left that could wake it.
+pub(crate) fn run<F>(future: F) -> Option<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let _flushed = Flush::at_the_end();
+    let given = Rc::new(RefCell::new(None));
+    let slot = given.clone();
+    wstd::runtime::block_on(async move {
+        // As a task of its own: wstd panics if the first one never ends.
+        let task = async move { *slot.borrow_mut() = Some(lending(future).await) };
+        wstd::runtime::spawn(task).detach();
+    });
+    given.take()
+}
+
+/// Writes out what was printed without a newline when the inferlet ends, also by a panic. Nobody else does: a
+/// component is a library, whose standard library sees no end.
+struct Flush;
+
+impl Flush {
+    fn at_the_end() -> Flush {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            report(panic);
+            let _ = std::io::stdout().flush();
+        }));
+        Flush
+    }
+}
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        let _ = std::io::stdout().flush();
+    }
+}
+
+/// Polls a future, and lends what it waits for to wstd's reactor.
+async fn lending<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let root = Arc::new(Root { woken: AtomicBool::new(true), outer: Mutex::default() });
+    let waker = Waker::from(root.clone());
+    std::future::poll_fn(|cx| {
+        *root.outer.lock().expect("one thread") = Some(cx.waker().clone());
+        loop {
+            Reactor::wake_those(|reactor| reactor.lend(cx));
+            if !root.woken.swap(false, Ordering::Relaxed) {
+                return Poll::Pending;
+            }
+            if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Poll::Ready(value);
+            }
+            if root.woken.load(Ordering::Relaxed) {
+                cx.waker().wake_by_ref(); // it woke itself: the other tasks of wstd go first
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
 }
 
 /// Returns None when the future waits and nothing is left that could wake it.
-pub(crate) fn run<F: Future>(future: F) -> Option<F::Output> {
+fn drive<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
-    let root = Arc::new(Root(AtomicBool::new(false)));
+    let root = Arc::new(Root { woken: AtomicBool::new(false), outer: Mutex::default() });
     let waker = Waker::from(root.clone());
     let mut context = Context::from_waker(&waker);
     loop {
-        root.0.store(false, Ordering::Relaxed);
+        root.woken.store(false, Ordering::Relaxed);
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return Some(value);
         }
-        let progressed = if root.0.load(Ordering::Relaxed) {
+        let progressed = if root.woken.load(Ordering::Relaxed) {
             // A task woke itself: poll without waiting, so that a busy task does not starve the others.
             Reactor::wake_those(Reactor::ready_now);
             true
@@ -69,14 +139,21 @@ pub(crate) fn run<F: Future>(future: F) -> Option<F::Output> {
     }
 }
 
-struct Root(AtomicBool);
+struct Root {
+    woken: AtomicBool,
+    /// Wakes the task of wstd that polls this one.
+    outer: Mutex<Option<Waker>>,
+}
 
 impl Wake for Root {
     fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
+        self.wake_by_ref();
     }
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
+        self.woken.store(true, Ordering::Relaxed);
+        if let Some(outer) = &*self.outer.lock().expect("one thread") {
+            outer.wake_by_ref();
+        }
     }
 }
 
@@ -145,7 +222,8 @@ thread_local!(static REACTOR: RefCell<Reactor> = const { RefCell::new(Reactor::n
 
 /// What is waited for.
 enum Source {
-    Pollable(Pollable),
+    /// None: it is lent.
+    Pollable(Option<Pollable>),
     /// A pass and its pollable, which is made only if something else is waited for, too.
     Pass(FutureOutput, Option<Pollable>),
     /// The output of a pass.
@@ -153,10 +231,13 @@ enum Source {
 }
 
 impl Source {
-    fn pollable(&mut self) -> &Pollable {
+    fn pollable(&mut self) -> &mut Option<Pollable> {
         match self {
             Self::Pollable(pollable) => pollable,
-            Self::Pass(output, pollable) => pollable.get_or_insert_with(|| output.pollable()),
+            Self::Pass(output, pollable) => {
+                pollable.get_or_insert_with(|| output.pollable());
+                pollable
+            }
             Self::Given(_) => unreachable!("nobody waits for what is there"),
         }
     }
@@ -164,9 +245,9 @@ impl Source {
     /// Waits for this alone.
     fn block(self) -> Self {
         match self {
-            Self::Pollable(pollable) => {
+            Self::Pollable(Some(pollable)) => {
                 pollable.block();
-                Self::Pollable(pollable)
+                Self::Pollable(Some(pollable))
             }
             pass => pass.take(),
         }
@@ -185,6 +266,8 @@ impl Source {
 }
 
 struct Waiter {
+    /// The wait of wstd's reactor that has the pollable. It goes before the source that the pollable came from.
+    lent: Option<WaitFor>,
     /// None only while the loop blocks on it.
     source: Option<Source>,
     waker: Waker,
@@ -203,7 +286,7 @@ impl Reactor {
     }
 
     fn insert(&mut self, source: Source, waker: Waker) -> usize {
-        let waiter = Some(Waiter { source: Some(source), waker, is_ready: false });
+        let waiter = Some(Waiter { lent: None, source: Some(source), waker, is_ready: false });
         match self.free.pop() {
             Some(key) => {
                 self.waiters[key] = waiter;
@@ -238,6 +321,7 @@ impl Reactor {
             let mut mark = |key: usize| {
                 let waiter = reactor.waiters[key].as_mut().expect("chosen among the waiting");
                 waiter.is_ready = true;
+                waiter.lent = None;
                 waiter.source = waiter.source.take().map(Source::take);
                 waiter.waker.clone()
             };
@@ -256,8 +340,31 @@ impl Reactor {
         })
     }
 
+    /// Those that are not lent.
+    fn own(&mut self) -> impl Iterator<Item = (usize, &mut Waiter)> {
+        self.waiting().filter(|(_, waiter)| waiter.lent.is_none())
+    }
+
     fn pollables(&mut self) -> impl Iterator<Item = (usize, &Pollable)> {
-        self.waiting().filter_map(|(key, waiter)| Some((key, waiter.source.as_mut()?.pollable())))
+        self.own().filter_map(|(key, waiter)| {
+            Some((key, waiter.source.as_mut()?.pollable().as_ref()?))
+        })
+    }
+
+    /// Lends all pollables to wstd's reactor, which wakes the task of `cx` for them. Returns what is ready.
+    fn lend(&mut self, cx: &mut Context<'_>) -> Vec<usize> {
+        let mut ready = Vec::new();
+        for (key, waiter) in self.waiting() {
+            let Waiter { lent, source, .. } = waiter;
+            let wait = lent.get_or_insert_with(|| {
+                let pollable = source.as_mut().and_then(|source| source.pollable().take());
+                as_of_wstd(pollable.expect("it is not lent twice")).wait_for()
+            });
+            if Pin::new(wait).poll(cx).is_ready() {
+                ready.push(key);
+            }
+        }
+        ready
     }
 
     fn ready_now(&mut self) -> Vec<usize> {
@@ -266,7 +373,7 @@ impl Reactor {
 
     /// Waits until at least one is ready. Returns nothing if there is nothing to wait for.
     fn wait(&mut self) -> Vec<usize> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.own();
         let Some((first, only)) = waiting.next() else {
             return Vec::new();
         };
@@ -278,6 +385,13 @@ impl Reactor {
         let (keys, pollables): (Vec<usize>, Vec<&Pollable>) = self.pollables().unzip();
         poll(&pollables).into_iter().map(|index| keys[index as usize]).collect()
     }
+}
+
+/// The same pollable as a type of wstd's bindings. Both are numbers of one table.
+fn as_of_wstd(pollable: Pollable) -> AsyncPollable {
+    let handle = pollable.take_handle();
+    // SAFETY: the handle is valid, and nobody else owns it from here on.
+    AsyncPollable::new(unsafe { wstd::wasip2::io::poll::Pollable::from_handle(handle) })
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ pub use pie::core::context::Context as RawContext;
 pub use pie::core::inference::Output as RawOutput;
 
 // What inferlets commonly need beside the SDK, in the versions that it was built with.
-pub use {futures, schemars, serde, serde_json};
+pub use {futures, schemars, serde, serde_json, wstd};
 
 #[doc(hidden)]
 pub use wit_bindgen;

@@ -2,6 +2,7 @@
 #include <inferlet/inferlet.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 using namespace inferlet;
 
@@ -43,6 +44,15 @@ Task<Result<Json>> Main(Json input) {
     const int n = PIE_TRY(input.Get<int>("n"));
     for (int i = 0; i < n; ++i) session::Send(std::to_string(i));
     co_return n;
+  }
+  if (what == "print") {
+    std::printf("one\n");
+    std::fputs("several\nlines 2\n", stdout);
+    std::printf("no newline");
+    const std::string end = PIE_TRY(input.Get<std::string>("end"));
+    if (end == "trap") std::abort();
+    if (end == "exit") std::exit(3);
+    if (end != "fail") co_return "printed";
   }
   co_return Error("it failed as asked");
 }

@@ -31,5 +31,14 @@ async def main(input: dict):
             for i in range(input["n"]):
                 session.send(str(i))
             return input["n"]
+        case "print":
+            print("one")
+            print("several\nlines", 2)
+            print("no newline", end="")
+            if input["end"] == "fail":
+                raise ValueError("it failed as asked")
+            if input["end"] == "exit":
+                sys.exit(3)
+            return "printed"
         case "fail":
             raise ValueError("it failed as asked")

@@ -4,6 +4,7 @@ import { session } from 'inferlet';
 interface Input {
   do: string;
   n?: number;
+  end?: string;
 }
 
 export async function main(input: Input): Promise<unknown> {
@@ -34,6 +35,11 @@ export async function main(input: Input): Promise<unknown> {
     case 'count':
       for (let i = 0; i < input.n!; i++) session.send(String(i));
       return input.n;
+    case 'print':
+      console.log('one');
+      console.log('several\nlines', 2);
+      if (input.end === 'fail') throw new Error('it failed as asked');
+      return 'printed';
     default:
       throw new Error('it failed as asked');
   }

@@ -17,7 +17,7 @@ mod stream;
 pub mod bindings {
     #![allow(clippy::all, missing_docs)]
     wit_bindgen::generate!({
-        path: "../../http",
+        path: "../../wasi",
         world: "server",
         pub_export_macro: true,
         export_macro_name: "export_http",
@@ -98,8 +98,26 @@ fn describe(url: &str, error: ErrorCode) -> String {
             "the request's body is too long (runtime.http.max_request_mb)".into()
         }
         ErrorCode::DnsError(dns) => format!("the name was not found: {}", dns.rcode.unwrap_or_default()),
+        ErrorCode::ConnectionRefused => "the server refused the connection".into(),
+        ErrorCode::ConnectionTimeout => "no connection was made in time".into(),
+        ErrorCode::HttpResponseTimeout => "no response came in time".into(),
+        ErrorCode::ConnectionReadTimeout => "the response stopped arriving".into(),
         ErrorCode::InternalError(text) => text.unwrap_or_else(|| "internal error".into()),
-        other => format!("{other:?}"),
+        other => words(&format!("{other:?}")),
     };
     format!("{url}: {why}")
+}
+
+/// The name of a case as words: `ErrorCode::TlsCertificateError` is "tls certificate error".
+fn words(debug: &str) -> String {
+    let name = debug.rsplit("::").next().unwrap_or_default();
+    let name = name.split(['(', ' ']).next().unwrap_or_default();
+    let mut text = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !text.is_empty() {
+            text.push(' ');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
 }

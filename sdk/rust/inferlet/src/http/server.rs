@@ -4,7 +4,7 @@ use super::bindings::wasi::http::types::{
     ErrorCode, Fields, IncomingBody, IncomingRequest, OutgoingBody, OutgoingResponse,
     ResponseOutparam,
 };
-use super::bindings::wasi::io::streams::OutputStream;
+use super::bindings::wasi::io::streams::{InputStream, OutputStream};
 use super::{find, headers_of, name_of, stream, Headers};
 use crate::executor;
 use crate::Result;
@@ -15,16 +15,20 @@ pub struct Request {
     method: String,
     target: String,
     headers: Headers,
-    body: Option<IncomingBody>,
+    stream: Option<InputStream>,
+    // After the stream, which is dropped before the body that it belongs to.
+    _body: Option<IncomingBody>,
 }
 
 impl Request {
     fn new(raw: &IncomingRequest) -> Request {
+        let body = raw.consume().ok();
         Request {
             method: name_of(raw.method()),
             target: raw.path_with_query().unwrap_or_else(|| "/".into()),
             headers: headers_of(&raw.headers()),
-            body: raw.consume().ok(),
+            stream: body.as_ref().and_then(|body| body.stream().ok()),
+            _body: body,
         }
     }
 
@@ -51,13 +55,20 @@ impl Request {
         &self.headers
     }
 
-    /// Reads the whole body, once. A longer one than `limit` bytes is an error.
+    /// Reads the rest of the body. A longer one than `limit` bytes is an error.
     pub async fn body(&mut self, limit: usize) -> Result<Vec<u8>> {
-        let Some(body) = self.body.take() else {
-            return Ok(Vec::new());
-        };
-        let stream = body.stream().map_err(|()| "the body was read already".to_string())?;
-        stream::read_all(&stream, limit).await
+        match &self.stream {
+            Some(stream) => stream::read_all(stream, limit).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The next bytes of the body. None at its end.
+    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>> {
+        match &self.stream {
+            Some(stream) => stream::read(stream).await,
+            None => Ok(None),
+        }
     }
 }
 
@@ -150,7 +161,7 @@ pub fn answer<F>(
     out: ResponseOutparam,
     handler: impl FnOnce(Request, Responder) -> F,
 ) where
-    F: Future<Output = Result<()>>,
+    F: Future<Output = Result<()>> + 'static,
 {
     let request = Request::new(&raw);
     let responder = Responder { out: Some(out), status: 200, headers: Vec::new() };

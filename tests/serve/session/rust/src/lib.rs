@@ -49,6 +49,18 @@ async fn run(input: Value) -> Result<Value> {
             session::send_file(&[0, 1, 255]);
             Ok(json!({"spoken": 5}))
         }
+        // Prints, and ends in one way or another.
+        "print" => {
+            println!("one");
+            println!("several\nlines 2");
+            print!("no newline");
+            match input["end"].as_str().unwrap_or_default() {
+                "fail" => Err("it failed as asked".into()),
+                "trap" => panic!("it failed as asked"),
+                "exit" => std::process::exit(3),
+                _ => Ok(json!("printed")),
+            }
+        }
         // Sends messages back until one says stop.
         "echo" => loop {
             match session::receive().wait_async().await {

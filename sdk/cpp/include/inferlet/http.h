@@ -1,0 +1,194 @@
+// HTTP, both ways: requests that an inferlet makes, and requests that it answers.
+//
+//   auto response = PIE_TRY(co_await http::Get("https://api.example.com/today").Send());
+//   Json weather = PIE_TRY(co_await response.Json());
+//
+// The engine's config names the hosts that inferlets may reach (`[runtime.http] allow`). Redirects
+// are not followed: the answer is the redirect itself, and its header `location` says where to.
+//
+// An inferlet that ends with PIE_HTTP in place of PIE_MAIN answers HTTP requests, each in an
+// instance of its own:
+//
+//   Task<Result<void>> Serve(http::Request request, http::Responder respond) {
+//     co_return co_await respond.Header("content-type", "text/plain").Send("hello");
+//   }
+//   PIE_HTTP(Serve)
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "inferlet/json.h"
+#include "inferlet/result.h"
+#include "inferlet/task.h"
+
+namespace inferlet::http {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+using Bytes = std::vector<uint8_t>;
+
+// The longest body that is collected without a limit of the caller's own.
+inline constexpr size_t kMaxBodyBytes = size_t{64} << 20;
+
+namespace detail {
+class Incoming;
+class Outgoing;
+class OutParam;
+}  // namespace detail
+
+// A response whose head has come. The body follows as it is read.
+class Response {
+ public:
+  int Status() const { return status_; }
+  // Whether the status is of the 200s.
+  bool Ok() const { return status_ >= 200 && status_ < 300; }
+  const http::Headers& Headers() const { return headers_; }
+  // The value of the first header of this name, in any case of letters.
+  std::optional<std::string> Header(std::string_view name) const;
+
+  // The next bytes of the body; none at its end.
+  Task<Result<std::optional<Bytes>>> Chunk() const;
+  // The rest of the body.
+  Task<Result<http::Bytes>> Bytes() const;
+  Task<Result<std::string>> Text() const;
+  Task<Result<inferlet::Json>> Json() const;
+
+ private:
+  friend class Call;
+  std::string url_;
+  int status_ = 0;
+  http::Headers headers_;
+  std::shared_ptr<detail::Incoming> body_;
+};
+
+// A request that is to be sent. Errors in its parts come from Send.
+class Call {
+ public:
+  Call(std::string_view method, std::string_view url) : method_(method), url_(url) {}
+
+  Call& Header(std::string_view name, std::string_view value) {
+    headers_.emplace_back(name, value);
+    return *this;
+  }
+  Call& Body(std::string_view body) {
+    body_ = body;
+    return *this;
+  }
+  // Sends a value as JSON.
+  Call& Json(const inferlet::Json& value) {
+    body_ = value.Dump();
+    return Header("content-type", "application/json");
+  }
+  // How long to wait for the connection, and for the first byte of the response. The engine has a
+  // limit of its own.
+  Call& Timeout(std::chrono::nanoseconds timeout) {
+    timeout_ = timeout;
+    return *this;
+  }
+  // Sends the request, and returns when the head of the response has come.
+  Task<Result<Response>> Send() const { return SendNow(*this); }
+
+ private:
+  static Task<Result<Response>> SendNow(Call call);
+
+  std::string method_;
+  std::string url_;
+  http::Headers headers_;
+  std::string body_;
+  std::optional<std::chrono::nanoseconds> timeout_;
+};
+
+inline Call Get(std::string_view url) {
+  return Call("GET", url);
+}
+inline Call Post(std::string_view url) {
+  return Call("POST", url);
+}
+
+// A request from a client.
+class Request {
+ public:
+  explicit Request(int32_t handle);
+
+  // In capitals: `GET`.
+  const std::string& Method() const { return method_; }
+  // The path without the query.
+  const std::string& Path() const { return path_; }
+  // What follows the question mark, or an empty text.
+  const std::string& Query() const { return query_; }
+  const http::Headers& Headers() const { return headers_; }
+  std::optional<std::string> Header(std::string_view name) const;
+
+  // The rest of the body. A longer one than `limit` bytes is an error.
+  Task<Result<std::string>> Body(size_t limit = kMaxBodyBytes) const;
+  // The next bytes of the body; none at its end.
+  Task<Result<std::optional<Bytes>>> Chunk() const;
+
+ private:
+  std::string method_;
+  std::string path_;
+  std::string query_;
+  http::Headers headers_;
+  std::shared_ptr<detail::Incoming> body_;
+};
+
+// The body of a response. Without Finish, the client sees that it was cut off.
+class Body {
+ public:
+  explicit Body(std::shared_ptr<detail::Outgoing> outgoing) : outgoing_(std::move(outgoing)) {}
+  // Waits while the client reads slowly. Fails when the client has left. `text` must live until the
+  // task has ended.
+  Task<Result<void>> Write(std::string_view text) const;
+  Task<Result<void>> Write(std::span<const uint8_t> bytes) const;
+  Result<void> Finish() const;
+
+ private:
+  std::shared_ptr<detail::Outgoing> outgoing_;
+};
+
+// The place for the one response to a request. Dropping it unused is an error that the client sees.
+class Responder {
+ public:
+  explicit Responder(int32_t handle);
+
+  Responder& Status(int status) {
+    status_ = status;
+    return *this;
+  }
+  Responder& Header(std::string_view name, std::string_view value) {
+    headers_.emplace_back(name, value);
+    return *this;
+  }
+  // Sends the head of the response. The body follows as it is written.
+  Result<Body> Start();
+  // Sends a whole response. `body` must live until the task has ended.
+  Task<Result<void>> Send(std::string_view body);
+
+ private:
+  std::shared_ptr<detail::OutParam> out_;
+  int status_ = 200;
+  http::Headers headers_;
+};
+
+namespace detail {
+// Runs a handler to its end, and prints its error.
+void Answer(Task<Result<void>> handler);
+}  // namespace detail
+
+}  // namespace inferlet::http
+
+// PIE_HTTP(Serve): makes `Serve` what answers HTTP requests.
+#define PIE_HTTP(function)                                                                        \
+  extern "C" [[gnu::used, clang::export_name("wasi:http/incoming-handler@0.2.12#handle")]]        \
+  void PieHandle(int32_t request, int32_t response_out) {                                         \
+    ::inferlet::http::detail::Answer(                                                             \
+        function(::inferlet::http::Request(request), ::inferlet::http::Responder(response_out))); \
+  }
