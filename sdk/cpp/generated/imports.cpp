@@ -539,6 +539,9 @@ void __wasm_import_pieX3AplusX2FadaptersX00fork(int32_t, uint8_t *, size_t, uint
 extern "C" __attribute__((import_module("pie:plus/adapters")))
 __attribute__((import_name("destroy")))
 void __wasm_import_pieX3AplusX2FadaptersX00destroy(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/broadcasts")))
+__attribute__((import_name("dropped")))
+int64_t __wasm_import_pieX3AplusX2FbroadcastsX00dropped(int32_t);
 extern "C" __attribute__((import_module("wasi:io/error@0.2.12")))
 __attribute__((import_name("[resource-drop]error")))
 void __wasm_import_wasiX3AioX2FerrorX400X2E2X2E12X00X5Bresource_dropX5Derror(int32_t);
@@ -3535,6 +3538,11 @@ std::expected<void, wit::string> pie::plus::adapters::Destroy(std::reference_wra
   std::expected<void, wit::string> result2 = std::move(*result2_opt);
   auto result3 = std::move(result2);
   return result3;
+}
+uint64_t pie::plus::broadcasts::Dropped(std::reference_wrapper<const core::messaging::Subscription> subscription)
+{
+  auto ret = __wasm_import_pieX3AplusX2FbroadcastsX00dropped(subscription.get().get_handle());
+  return (uint64_t(ret));
 }
 wasi::io::error::Error::~Error()
 {
