@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "backend/backend.h"
 #include "backend/sampling.h"
 #include "sched/drafter.h"
 #include "sched/forced_tokens.h"
@@ -85,7 +86,7 @@ std::vector<uint32_t> DraftFor(ScheduledPass& pass) {
 // chain reads gives one slot.
 Result<std::span<const Slot>> ChoicesOf(const Forward& forward, std::span<const Slot> slots) {
   const std::optional<size_t> chooser = ChooserOf(forward);
-  if (!chooser || slots.size() != SizeOfResult(forward.samples, 0).slots) {
+  if (!chooser || slots.size() != SizeOfResult(forward.samples, BackendInfo{}).slots) {
     return Fail(Code::kInternal, "the device chose no token");
   }
   size_t first = 0;

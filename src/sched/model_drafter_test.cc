@@ -14,9 +14,9 @@ using testing::Outcome;
 using Tokens = std::vector<uint32_t>;
 
 // The large model takes its time, so that the draft model can be ahead.
-constexpr DummyOptions kLarge = {.seed = 5, .page_tokens = 4, .latency_us = 1'000};
-constexpr DummyOptions kSame = {.seed = 5, .page_tokens = 4};
-constexpr DummyOptions kOther = {.seed = 6, .page_tokens = 4};
+const DummyOptions kLarge = {.seed = 5, .page_tokens = 4, .latency_us = 1'000};
+const DummyOptions kSame = {.seed = 5, .page_tokens = 4};
+const DummyOptions kOther = {.seed = 6, .page_tokens = 4};
 
 struct Case {
   SampleSpec::Kind kind = SampleSpec::Kind::kTopK;
