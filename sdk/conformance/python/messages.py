@@ -52,10 +52,14 @@ async def push_wait(topic: str) -> dict:
             return True
         return False
 
+    queued = 0
     while not refused():
-        pass
+        queued += 1
     _, first = await asyncio.gather(messaging.push_wait(topic, "last"), messaging.pull(topic))
-    return {"refused": True, "first": first, "refused_again": refused()}
+    again = refused()
+    for _ in range(queued):
+        last = await messaging.pull(topic)
+    return {"refused": True, "first": first, "refused_again": again, "last": last}
 
 
 @case

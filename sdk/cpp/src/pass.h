@@ -25,6 +25,7 @@ struct ContextState {
       : raw(std::move(context)), model(std::move(its_model)), page_size(raw.TokensPerPage()) {}
 
   uint32_t SeqLen() const {
+    if (is_released) return 0;
     return raw.CommittedPageCount() * page_size + raw.WorkingPageTokenCount();
   }
   // Makes room for `tokens` more in the working pages.

@@ -183,7 +183,7 @@ function describe(pass: ForwardPass, context: RawContext, plan: PassPlan): void 
   if (plan.logitMask && plan.logitMask.length > 0) pass.logitMask(plan.logitMask);
   if (plan.adapter) pass.adapter(plan.adapter.raw);
   if (plan.seed !== undefined) seedPass(pass, BigInt.asUintN(64, BigInt(plan.seed)));
-  if (plan.zoSeed !== undefined) adapterSeed(pass, BigInt.asIntN(64, BigInt(plan.zoSeed)));
+  if (plan.zoSeed !== undefined) adapterSeed(pass, toZoSeed(plan.zoSeed));
   if (plan.wantsDrafts) pass.outputSpeculativeTokens(true);
   if (plan.drafts && plan.drafts.tokens.length > 0) {
     pass.inputSpeculativeTokens(plan.drafts.tokens, plan.drafts.positions);
@@ -203,4 +203,11 @@ function answer(future: FutureOutput, slots: number): RawOutput {
   throw new Error(
     failure(future) ?? `the pass gave ${output?.slots.length ?? 0} of ${slots} results`,
   );
+}
+
+/** A negative number would end the run: the component's runtime cannot pass one where the contract has s64. */
+function toZoSeed(seed: Seed): bigint {
+  const value = BigInt(seed);
+  if (value < 0n) throw new RangeError(`zoSeed must be 0 or more in JavaScript, not ${value}`);
+  return value;
 }

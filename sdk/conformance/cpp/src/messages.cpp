@@ -49,12 +49,16 @@ Task<Result<Json>> Overflow(const Json& input) {
 Task<Result<Json>> PushWait(const Json& input) {
   const auto topic = PIE_TRY(input.Get<std::string>("topic"));
   const auto refused = [&] { return !messaging::Push(topic, "message"); };
-  while (!refused()) {
-  }
+  int queued = 0;
+  while (!refused()) ++queued;
   auto pushed = messaging::PushWait(topic, "last");
   const auto first = PIE_TRY(co_await messaging::Pull(topic));
   PIE_TRY(co_await pushed);
-  co_return Json::Object({{"refused", true}, {"first", first}, {"refused_again", refused()}});
+  const bool again = refused();
+  std::string last;
+  for (; queued > 0; --queued) last = PIE_TRY(co_await messaging::Pull(topic));
+  co_return Json::Object(
+      {{"refused", true}, {"first", first}, {"refused_again", again}, {"last", last}});
 }
 
 Task<Result<Json>> Broadcast(const Json& input) {

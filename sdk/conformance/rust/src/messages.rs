@@ -54,12 +54,19 @@ pub async fn overflow(input: &Input) -> Result<Value> {
 
 pub async fn push_wait(input: &Input) -> Result<Value> {
     let refused = || messaging::try_push(&input.topic, "message").is_err();
-    while !refused() {}
+    let mut queued = 0;
+    while !refused() {
+        queued += 1;
+    }
     let pull = messaging::pull(&input.topic);
     let push = messaging::push_wait(&input.topic, "last");
     let (pushed, first) = futures::join!(push, pull.wait_async());
     pushed?;
-    Ok(json!({ "refused": true, "first": first, "refused_again": refused() }))
+    let (again, mut last) = (refused(), None);
+    for _ in 0..queued {
+        last = messaging::pull(&input.topic).wait_async().await;
+    }
+    Ok(json!({ "refused": true, "first": first, "refused_again": again, "last": last }))
 }
 
 pub async fn broadcast(input: &Input) -> Result<Value> {

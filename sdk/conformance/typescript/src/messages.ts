@@ -32,9 +32,13 @@ export const messageCases: Cases = {
   push_wait: async ({ topic }) => {
     const refused = async (): Promise<boolean> =>
       (await failureOf(() => messaging.push(topic!, 'message'))) !== '';
-    while (!(await refused()));
+    let queued = 0;
+    while (!(await refused())) queued++;
     const [, first] = await Promise.all([messaging.pushWait(topic!, 'last'), messaging.pull(topic!)]);
-    return { refused: true, first, refused_again: await refused() };
+    const again = await refused();
+    let last = '';
+    for (; queued > 0; queued--) last = await messaging.pull(topic!);
+    return { refused: true, first, refused_again: again, last };
   },
 
   broadcast: async ({ topic }) => {
