@@ -41,7 +41,7 @@ wasm_max_instances = 10
 wasm_max_memory_mb = 256
 max_output_mb = 1
 cpu_budget_ms = 1000
-allow_fs = true
+allow_fs = false
 fs_scratch_dir = "/tmp/here"
 
 [[model]]
@@ -78,7 +78,7 @@ suspend_every_steps = 3
   EXPECT_EQ(config->runtime.limits.max_memory_bytes, 256u << 20);
   EXPECT_EQ(config->runtime.limits.max_output_bytes, 1u << 20);
   EXPECT_EQ(config->runtime.limits.cpu_budget_ms, 1000u);
-  EXPECT_TRUE(config->allow_fs);
+  EXPECT_FALSE(config->allow_fs);
   EXPECT_EQ(config->scratch_root, "/tmp/here");
   ASSERT_EQ(config->models.size(), 1u);
   const ModelEntry& model = config->models[0];
@@ -247,8 +247,8 @@ TEST_F(ConfigTest, FoldersComeFromTheEnvironment) {
   EXPECT_EQ(HomeDir(), dir_);
   EXPECT_EQ(CacheDir(), "/tmp/some-cache");
   EXPECT_TRUE(ReadConfig("")) << "without a file, the defaults apply";
-  std::ofstream(path_) << "[runtime]\nallow_fs = true";
-  EXPECT_TRUE(ReadConfig("")->allow_fs);
+  std::ofstream(path_) << "[runtime]\nallow_fs = false";
+  EXPECT_FALSE(ReadConfig("")->allow_fs);
   EXPECT_EQ(ReadConfig("")->runtime.cache_dir, "/tmp/some-cache/code");
   unsetenv("PIE_CACHE");
   setenv("XDG_CACHE_HOME", "/tmp/xdg", 1);

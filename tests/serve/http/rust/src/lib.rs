@@ -116,7 +116,7 @@ async fn library(url: String) -> Result<(u16, Vec<u8>)> {
         "slept"
     });
     let pause = wstd::task::sleep(wstd::time::Duration::from_millis(50));
-    let (fetched, generated, ()) = futures::join!(fetch, generate, pause);
+    let (fetched, generated, _) = futures::join!(fetch, generate, pause);
     assert_eq!(beside.await, "slept");
     assert!(!generated?.is_empty());
     fetched
