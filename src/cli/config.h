@@ -22,6 +22,7 @@ struct ModelEntry {
   std::string name = "default";
   std::string weights;            // hf_repo: an argument of FindModel; empty: the default model
   Driver driver = Driver::kAuto;  // the GPU if there is one that this build can use, else the CPU
+  std::string vocabulary;         // of the dummy driver: an argument of FindModel; empty: its own
   int device = 0;                 // number of the GPU
   double gpu_memory_share = 0.9;  // of its free memory, for weights and KV pages
   std::string kv_cache_dtype;     // empty: the device's default

@@ -58,6 +58,10 @@ Result<host::LoadedModel> LoadDummy(const ModelEntry& entry) {
   SetCommon(options, entry);
   options.seed = entry.seed;
   Model model = MakeDummyModel(entry.name, options.vocab_size);
+  if (!entry.vocabulary.empty()) {
+    model = PIE_TRY(OpenModel(PIE_TRY(FindModel(entry.vocabulary)), entry.name));
+    options.vocab_size = model.tokenizer->vocab_size();
+  }
   if (entry.script) {
     PIE_RETURN_IF_ERROR(entry.script->Use(model));
     options.script = [script = entry.script](std::span<const uint32_t> context) {
