@@ -128,7 +128,7 @@ class Runner {
 
   Result<std::unique_ptr<TestEngine>> StartEngineFor(const TestCase& test) {
     std::unique_ptr<Spinner> spinner;
-    auto engine = PIE_TRY(TestEngine::Start(config_, program_, test.seed, [&] {
+    auto engine = PIE_TRY(TestEngine::Start(config_, program_, test, [&] {
       spinner = std::make_unique<Spinner>("compiling " + program_.manifest.name, !options_.quiet);
     }));
     spinner.reset();

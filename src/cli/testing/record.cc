@@ -18,6 +18,7 @@
 #include "base/utf8.h"
 #include "base/whole_file.h"
 #include "cli/interrupts.h"
+#include "cli/models.h"
 #include "cli/start_engine.h"
 #include "cli/terminal.h"
 #include "cli/testing/script_file.h"
@@ -176,6 +177,10 @@ Status RecordTest(Config config, const TestProgram& program, const nlohmann::jso
 
   toml::table test;
   test.insert("name", std::filesystem::path(path).stem().string());
+  const ModelEntry& model = config.models[0];
+  if (model.driver != ModelEntry::Driver::kDummy) {
+    test.insert("vocabulary", model.weights.empty() ? kDefaultModel : model.weights);
+  }
   test.insert("input", TableOf(input));
   if (toml::array steps = recorder->Steps(); !steps.empty()) test.insert("session", steps);
   const bool returned = exit.kind == wasm::Exit::Kind::kReturned;

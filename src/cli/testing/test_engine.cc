@@ -30,23 +30,24 @@ Result<fs::path> MakeFolder() {
 }  // namespace
 
 Result<std::unique_ptr<TestEngine>> TestEngine::Start(Config config, const TestProgram& program,
-                                                      uint64_t seed,
+                                                      const TestCase& test,
                                                       const std::function<void()>& on_compile) {
-  std::unique_ptr<TestEngine> test(new TestEngine);
-  test->folder_ = PIE_TRY(MakeFolder());
-  test->script_ = std::make_shared<Script>(std::vector<ScriptedAnswer>());
+  std::unique_ptr<TestEngine> made(new TestEngine);
+  made->folder_ = PIE_TRY(MakeFolder());
+  made->script_ = std::make_shared<Script>(std::vector<ScriptedAnswer>());
   UseDummy(config);
-  config.models[0].script = test->script_;
-  config.models[0].seed = seed;
+  config.models[0].script = made->script_;
+  config.models[0].vocabulary = test.vocabulary;
+  config.models[0].seed = test.seed;
   config.allow_fs = true;
-  config.scratch_root = (test->folder_ / "scratch").string();
-  config.data_root = (test->folder_ / "data").string();
+  config.scratch_root = (made->folder_ / "scratch").string();
+  config.data_root = (made->folder_ / "data").string();
   config.snapshot_root.clear();  // in memory
   config.adapter_root.clear();
   config.limits.user_share_percent = 100;  // there is one user
-  test->engine_ = PIE_TRY(StartEngine(config, true));
-  PIE_RETURN_IF_ERROR(test->engine_->AddProgram(program.manifest, program.component, on_compile));
-  return test;
+  made->engine_ = PIE_TRY(StartEngine(config, true));
+  PIE_RETURN_IF_ERROR(made->engine_->AddProgram(program.manifest, program.component, on_compile));
+  return made;
 }
 
 TestEngine::~TestEngine() {

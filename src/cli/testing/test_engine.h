@@ -26,7 +26,7 @@ class TestEngine {
  public:
   // `config` is the engine's; its models are replaced by a scripted one.
   static Result<std::unique_ptr<TestEngine>> Start(Config config, const TestProgram& program,
-                                                   uint64_t seed,
+                                                   const TestCase& test,
                                                    const std::function<void()>& on_compile);
   ~TestEngine();
   TestEngine(const TestEngine&) = delete;

@@ -140,14 +140,33 @@ Status CheckFiles(const std::map<std::string, std::string>& files, const std::st
 }
 
 Result<TestCase> ReadTest(const toml::table& table, const std::string& path) {
-  PIE_RETURN_IF_ERROR(CheckKeys(
-      table,
-      {"name",          "input",        "answer",           "session",           "messages",
-       "returns",       "returns_json", "returns_contains", "returns_matches",   "error",
-       "error_matches", "output",       "output_contains",  "output_matches",    "request",
-       "status",        "response",     "response_json",    "response_contains", "response_matches",
-       "files",         "seed",         "timeout_secs",     "continues"},
-      path));
+  PIE_RETURN_IF_ERROR(CheckKeys(table,
+                                {"name",
+                                 "input",
+                                 "answer",
+                                 "session",
+                                 "messages",
+                                 "returns",
+                                 "returns_json",
+                                 "returns_contains",
+                                 "returns_matches",
+                                 "error",
+                                 "error_matches",
+                                 "output",
+                                 "output_contains",
+                                 "output_matches",
+                                 "request",
+                                 "status",
+                                 "response",
+                                 "response_json",
+                                 "response_contains",
+                                 "response_matches",
+                                 "files",
+                                 "vocabulary",
+                                 "seed",
+                                 "timeout_secs",
+                                 "continues"},
+                                path));
   TestCase test{.line = static_cast<int>(table.source().begin.line)};
   PIE_RETURN_IF_ERROR(ReadText(table, "name", path, &test.name));
   if (test.name.empty()) test.name = fmt::format("line {}", test.line);
@@ -195,6 +214,7 @@ Result<TestCase> ReadTest(const toml::table& table, const std::string& path) {
   }
   test.files = PIE_TRY(ReadTextsByName(table, "files", path));
   PIE_RETURN_IF_ERROR(CheckFiles(test.files, PlaceOf(table, path)));
+  PIE_RETURN_IF_ERROR(ReadText(table, "vocabulary", path, &test.vocabulary));
   PIE_RETURN_IF_ERROR(ReadNumber(table, "seed", path, 0, INT64_MAX, &test.seed));
   PIE_RETURN_IF_ERROR(ReadNumber(table, "timeout_secs", path, 1, kMostSeconds, &test.timeout_secs));
   PIE_RETURN_IF_ERROR(ReadFlag(table, "continues", path, &test.continues));

@@ -42,6 +42,7 @@ struct TestCase {
   std::optional<uint64_t> status;
   std::optional<Expectation> response;
   std::map<std::string, std::string> files;  // in /data, by path
+  std::string vocabulary;                    // a model whose tokens are used; empty: bytes
   uint64_t seed = 0;
   uint64_t timeout_secs = 60;
   bool continues = false;  // with the snapshots and files of the test before
