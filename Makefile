@@ -17,11 +17,12 @@ SEEDS ?= 1000
 export CUDA
 
 ##@ Use
-.PHONY: build setup demo
+.PHONY: build setup demo docs
 build: setup ## build everything, optimised: build/bin/pie and build/bin/bakery (the default); CUDA=1: for GPUs too
 	@test -f build/release/build.ninja || cmake --preset release
 	@$(if $(CUDA),cmake --preset release -DPIE_CUDA=ON >/dev/null)
 	@cmake --build build/release
+	@$(PYTHON) scripts/build_guests.py openai chat
 
 setup: ## install what is missing; if nothing is, it takes no time
 	@scripts/setup.sh
@@ -30,6 +31,19 @@ demo: setup ## build an inferlet and run it on the default model, streaming (PRO
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build build/release --target pie
 	@scripts/demo.sh "$(PROMPT)"
+
+docs: setup ## build the site of all guides and references: build/site/index.html
+	@$(PYTHON) scripts/build_reference.py
+	@$(PYTHON) scripts/build_docs.py
+
+##@ Install
+.PHONY: install dist
+install: build ## copy pie, bakery, SDKs, clients and guides to PREFIX=…, which may be moved
+	@test -n "$(PREFIX)" || { echo "usage: make install PREFIX=/opt/pie" >&2; exit 2; }
+	@scripts/install.sh "$(PREFIX)"
+
+dist: build ## pack an installation into build/pie-VERSION-linux-MACHINE.tar.gz
+	@scripts/install.sh --archive
 
 ##@ Work
 .PHONY: test test-cuda bench-cuda test-matrix test-asan test-tsan sim guests bench bench-cpu format bindings clean help

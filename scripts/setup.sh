@@ -5,21 +5,30 @@
 #   scripts/setup.sh          installs what building and testing need
 #   scripts/setup.sh test     also installs a browser and ssh-keygen, which tests of clients need
 #   scripts/setup.sh check    also installs what `make check` needs, such as clang-tidy and clippy
+#   pie setup                 in an installation: installs what building inferlets needs
 #
 # System packages come from apt (as root, or with sudo). Everything else goes to the cache folder
-# ($PIE_CACHE, else $XDG_CACHE_HOME/pie, else ~/.cache/pie) and to build/ of this checkout. Each
-# problem is printed with the command that fixes it. The full log is build/setup.log.
+# ($PIE_CACHE, else $XDG_CACHE_HOME/pie, else ~/.cache/pie) and to the state folder: build/ of a
+# checkout, or a folder of the cache for an installation, which may be read-only. Each problem is
+# printed with the command that fixes it. The full log is setup.log in the state folder.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 cache=${PIE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pie}
-phase=${1:-build}
-log=build/setup.log
-mkdir -p build/bin "$cache/locks"
-# build/rust and build/node are made below, where the system's own tools do not do. rustup's own
+if [ -f CMakeLists.txt ]; then
+  phase=${1:-build} state=build again='make setup'
+else
+  # packaging/launcher.sh computes the same name.
+  phase=inferlets again='pie setup'
+  state=$cache/installed/$(printf '%s' "$root" | sha256sum | cut -c1-16)
+fi
+log=$state/setup.log
+mkdir -p "$state/bin" "$cache/locks"
+# rust/ and node/ of the state folder are made below, where the system's own tools do not do. rustup's own
 # folder is on PATH only in login shells.
-PATH=$root/build/rust/bin:$root/build/node:$HOME/.cargo/bin:$PATH
+tools=$(cd "$state" && pwd)
+PATH=$tools/rust/bin:$tools/node:$HOME/.cargo/bin:$PATH
 
 rust_minimum=1.95   # the least that the wasmtime of bridge/Cargo.toml accepts
 node_minimum=20
@@ -29,6 +38,7 @@ python_minimum=3.11
 build_packages=(ca-certificates cmake ninja-build g++ mold pkg-config libcli11-dev
   nlohmann-json3-dev libtomlplusplus-dev libspdlog-dev libfmt-dev libgtest-dev libboost-dev
   libmsgpack-cxx-dev libsqlite3-dev libssl-dev)
+inferlet_packages=(ca-certificates python3 python3-venv gcc libc6-dev)   # cargo links with gcc
 check_packages=(clang-format-19 clang-tidy-19)
 
 warnings=()   # each names something that will not work; the rest does
@@ -60,10 +70,12 @@ model=$cache/models/smollm2-135m-instruct
 setup_model() {
   [ -x "${venv:-}/bin/python" ] || return 0
   compgen -G "$model/*.gguf" >/dev/null || say model "downloading the default model, 90 MB"
-  if ! logged "$venv/bin/python" src/cli/fetch_model.py "${model##*/}" "$model"; then
+  local fetch=("$venv/bin/python" src/cli/fetch_model.py "${model##*/}" "$model")
+  [ "$phase" != inferlets ] || fetch=(env PATH="$venv/bin:$PATH" ../../bin/pie model download)
+  if ! logged "${fetch[@]}"; then
     warn "the default model could not be downloaded (see $log): only the dummy model is available.
     Run again:
-      make setup"
+      $again"
     return 0
   fi
   say model "${model##*/} in ${model/#$HOME/\~}"
@@ -74,22 +86,23 @@ setup_model() {
 fingerprint() {
   {
     cat "$0" scripts/setup/*.sh src/cli/fetch_model.py bakery/requirements.txt tests/requirements.txt bakery/js/package-lock.json \
-      client/javascript/package-lock.json 2>/dev/null
+      client/javascript/package-lock.json 2>/dev/null || true   # an installation lacks some
     echo "$cache" "$root" "${CUDA:-}" "$(command -v python3 cargo node | paste -sd:)"
     sha256sum /var/lib/dpkg/status 2>/dev/null || true
   } | short_hash
 }
 
 up_to_date() {
-  local stamp=build/.setup-$phase
-  [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(fingerprint)" ] && [ -x build/bin/bakery ] &&
-    { [ ! -L build/rust ] || [ -x build/rust/bin/cargo ]; } &&
-    [ -e build/venv/.complete ] && compgen -G "$model/*.gguf" >/dev/null &&
-    [ -x build/bin/pie-client ] && [ -e "$(client_js_path)/.complete" ] &&
+  local stamp=$state/.setup-$phase
+  [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(fingerprint)" ] && [ -x "$state/bin/bakery" ] &&
+    { [ ! -L "$state/rust" ] || [ -x "$state/rust/bin/cargo" ]; } &&
+    [ -e "$state/venv/.complete" ] && compgen -G "$model/*.gguf" >/dev/null &&
+    [ -x "$state/bin/pie-client" ] &&
+    { [ "$phase" = inferlets ] || [ -e "$(client_js_path)/.complete" ]; } &&
     { [ ! -f bakery/js/package-lock.json ] || [ -e "$(js_path)/.complete" ]; }
 }
 
-case $phase in build | test | check) ;; *) echo "usage: $0 [test|check]" >&2; exit 2 ;; esac
+case $phase in build | test | check | inferlets) ;; *) echo "usage: $0 [test|check]" >&2; exit 2 ;; esac
 if up_to_date; then
   echo "setup: nothing to do"
   exit 0
@@ -112,5 +125,5 @@ setup_cuda
 for text in "${warnings[@]+"${warnings[@]}"}"; do printf '\nwarning: %s\n' "$text" >&2; done
 for text in "${faults[@]+"${faults[@]}"}"; do printf '\nerror: %s\n' "$text" >&2; done
 [ ${#faults[@]} -eq 0 ] || exit 1
-[ ${#warnings[@]} -gt 0 ] || fingerprint >"build/.setup-$phase"
+[ ${#warnings[@]} -gt 0 ] || fingerprint >"$state/.setup-$phase"
 echo "setup: done"

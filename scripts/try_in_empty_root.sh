@@ -5,6 +5,7 @@
 #   scripts/try_in_empty_root.sh                      Debian 12 and Debian 13: make demo, make test
 #   scripts/try_in_empty_root.sh trixie demo          one release, one target
 #   scripts/try_in_empty_root.sh bookworm demo test   one release, several targets in turn
+#   scripts/try_in_empty_root.sh bookworm dist        what `make dist` packed, without the tree
 #   scripts/try_in_empty_root.sh --keep trixie demo   goes on in the root of the last call
 #
 # The release is bookworm (Debian 12) or trixie (Debian 13). It needs root, debootstrap and about
@@ -17,13 +18,13 @@ tree=$(cd "$(dirname "$0")/.." && pwd)
 roots=${PIE_ROOTS:-/var/tmp/pie-roots}
 home=root/pie   # where the tree lies inside the root
 
-usage() { sed -n '5,8s/^# *//p' "$0" >&2; exit 2; }
+usage() { sed -n '5,9s/^# *//p' "$0" >&2; exit 2; }
 
 releases=() targets=() keep=
 for word in "$@"; do
   case $word in
     bookworm | trixie) releases+=("$word") ;;
-    demo | test) targets+=("$word") ;;
+    demo | test | dist) targets+=("$word") ;;
     --keep) keep=yes ;;
     *) usage ;;
   esac
@@ -98,11 +99,28 @@ copy_tree() {  # copy_tree ROOT: copies what git would commit; an older copy's b
     tar -C "$tree" --null -T - -cf - | tar -C "$1/$home" -xf -
 }
 
+# try_dist ROOT: unpacks the archive of this checkout and walks through it.
+try_dist() {
+  local archive
+  archive=$(ls -t "$tree"/build/pie-*.tar.gz 2>/dev/null | head -n 1)
+  [ -n "$archive" ] || { echo "there is no archive. Run: make dist" >&2; return 1; }
+  rm -rf "$1/opt/pie"
+  mkdir -p "$1/opt/pie"
+  tar -C "$1/opt/pie" --strip-components=1 -xzf "$archive"
+  cp "$tree/packaging/check_installation.sh" "$1/opt/"
+  inside "$1" /opt/check_installation.sh /opt/pie
+}
+
 try() {  # try RELEASE: succeeds if every target does
   local root=$roots/$1 target
   make_root "$1" "$root"
-  copy_tree "$root"
+  [ "${targets[*]}" = dist ] || copy_tree "$root"
   for target in "${targets[@]}"; do
+    if [ "$target" = dist ]; then
+      echo "== $1: the archive"
+      try_dist "$root"
+      continue
+    fi
     echo "== $1: make $target"
     inside "$root" make -C "/$home" "$target"
   done

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _MACHINE = r"""
 set -euo pipefail
 offered=$1 download=$2 rust=$3
-cache=$PWD/cache log=$PWD/log phase=build rust_minimum=1.95
+cache=$PWD/cache log=$PWD/log phase=build state=build rust_minimum=1.95
 mkdir -p build cache
 say() { :; }
 warn() { echo "warning: ${1%%:*}"; }

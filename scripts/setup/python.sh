@@ -1,4 +1,4 @@
-# Python: bakery, its tools, and the launchers in build/bin. Sourced by scripts/setup.sh.
+# Python: bakery, its tools, and their launchers. Sourced by scripts/setup.sh.
 
 find_python() {
   if ! have python3; then install_packages python3 python3-venv || return 1; fi
@@ -25,14 +25,14 @@ setup_venv() {
            logged "$venv/bin/python" -m pip install --disable-pip-version-check \
              -r bakery/requirements.txt; }; then
       fault "bakery's Python packages could not be installed (see $log). Run again:
-      make setup"
+      $again"
       return 0
     fi
     touch "$venv/.complete"
   fi
   local tests
-  tests=$venv/.tests-$(short_hash <tests/requirements.txt)
-  if [ "$phase" != build ] && [ ! -e "$tests" ]; then
+  if [ "$phase" = test ] || [ "$phase" = check ]; then tests=$venv/.tests-$(short_hash <tests/requirements.txt); fi
+  if [ -n "${tests:-}" ] && [ ! -e "$tests" ]; then
     say python "installing $(grep -o '^[a-z0-9-]*==[^ ]*' tests/requirements.txt | paste -sd' ')"
     logged "$venv/bin/python" -m pip install --disable-pip-version-check -r tests/requirements.txt &&
       touch "$tests" || warn "packages of the tests could not be installed (see $log)"
@@ -41,24 +41,26 @@ setup_venv() {
   write_launcher bakery bakery/src bakery
 }
 
-# write_launcher COMMAND SOURCES MODULE: makes build/bin/COMMAND, which runs MODULE from SOURCES.
-# Unlike an installed package, it runs the sources as they are now.
+# write_launcher COMMAND SOURCES MODULE: makes bin/COMMAND in the state folder, which runs MODULE from
+# SOURCES. Unlike an installed package, it runs the sources as they are now.
 write_launcher() {
-  local text command=$1
+  local text command=$1 folders
+  # A checkout may be moved together with its build folder.
+  folders='root=$(cd -- "$(dirname -- "$(readlink -f -- "$0")")/../.." && pwd) tools=$root/build'
+  [ "$phase" != inferlets ] || folders="root='$root' tools='$tools'"
   text=$(cat <<SCRIPT
 #!/bin/sh
-# Written by scripts/setup.sh: runs $command from this checkout.
-root=\$(dirname -- "\$(readlink -f -- "\$0")")/../..
+# Written by scripts/setup.sh: runs $command.
+$folders
 python='$venv/bin/python'
-[ -x "\$python" ] || { echo "\$python is missing. Run: make setup" >&2; exit 1; }
-root=\$(cd -- "\$root" && pwd)
-PATH="\$root/build/rust/bin:\$PATH" PYTHONPATH="\$root/$2" exec "\$python" -m $3 "\$@"
+[ -x "\$python" ] || { echo "\$python is missing. Run: $again" >&2; exit 1; }
+PATH="\$tools/rust/bin:\$PATH" PYTHONPATH="\$root/$2" exec "\$python" -m $3 "\$@"
 SCRIPT
   )
-  if [ "$(cat "build/bin/$command" 2>/dev/null)" != "$text" ]; then
-    printf '%s\n' "$text" >"build/bin/.$command.$$"
-    chmod +x "build/bin/.$command.$$"
-    mv -f "build/bin/.$command.$$" "build/bin/$command"
+  if [ "$(cat "$state/bin/$command" 2>/dev/null)" != "$text" ]; then
+    printf '%s\n' "$text" >"$state/bin/.$command.$$"
+    chmod +x "$state/bin/.$command.$$"
+    mv -f "$state/bin/.$command.$$" "$state/bin/$command"
   fi
-  ln -sfn "$venv" build/venv
+  ln -sfn "$venv" "$state/venv"
 }

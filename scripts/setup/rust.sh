@@ -2,8 +2,8 @@
 #
 # A Rust that is installed already is used if it is new enough and has the target for inferlets, or
 # if its rustup can add that target. Otherwise a toolchain of the minimum version is installed into
-# the cache, and build/rust links to it. The user's own Rust stays as it is. Whatever runs cargo
-# looks into build/rust/bin first: the Makefile, scripts/build-bridge.sh and build/bin/bakery.
+# the cache, and rust/ of the state folder links to it. The user's own Rust stays as it is. Whatever runs cargo
+# looks there first: the Makefile, scripts/build-bridge.sh and the launcher of bakery.
 
 rust_target=wasm32-wasip2
 rustup_version=1.28.2   # downloaded where apt offers no rustup; the hashes are those published with it
@@ -62,7 +62,7 @@ download_rustup() {
   mv -f "$rustup.partial" "$rustup"
 }
 
-# Installs a toolchain into the cache, once, and links build/rust to it.
+# Installs a toolchain into the cache, once, and links rust/ of the state folder to it.
 use_own_toolchain() {
   local complete=$cache/rustup/.complete-$rust_minimum
   if [ ! -e "$complete" ]; then
@@ -72,21 +72,21 @@ use_own_toolchain() {
       -t $rust_target || return 1
     touch "$complete"
   fi
-  ln -sfn "$cache/rustup/toolchains/$rust_minimum-$(uname -m)-unknown-linux-gnu" build/rust
+  ln -sfn "$cache/rustup/toolchains/$rust_minimum-$(uname -m)-unknown-linux-gnu" "$state/rust"
   hash -r
   is_new_enough && builds_inferlets
 }
 
 # Without the target, the engine can still be built. Debian's Rust for browsers is often new enough.
 use_rust_without_target() {
-  rm -f build/rust
+  rm -f "$state/rust"
   hash -r
   is_new_enough && return
   apt_offers rustc-web && install_packages rustc-web cargo-web && is_new_enough
 }
 
 setup_rust() {
-  if have rustup && is_new_enough && ! builds_inferlets && [ ! -e build/rust ]; then
+  if have rustup && is_new_enough && ! builds_inferlets && [ ! -e "$state/rust" ]; then
     say rust "adding the target $rust_target"
     logged rustup target add $rust_target || true
   fi
@@ -107,7 +107,7 @@ setup_rust() {
 setup_rust_checkers() {
   if cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1; then return 0; fi
   say rust "adding rustfmt and clippy"
-  if [ -e build/rust ]; then
+  if [ -e "$state/rust" ]; then
     find_rustup && own_rustup component add --toolchain "$rust_minimum" rustfmt clippy && return
   elif have rustup; then
     logged rustup component add rustfmt clippy && return

@@ -2,7 +2,7 @@
 //
 // A device makes its own form of an adapter's weights (Backend::LoadAdapter), which is immutable: a
 // changed adapter is another one, with another version. Passes name it, and it stays in memory as
-// long as somebody holds it.
+// long as a reference to it exists.
 #pragma once
 
 #include <cstddef>

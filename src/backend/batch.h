@@ -1,4 +1,4 @@
-// Batch: what a device runs in one step, as flat arrays; and what it answers.
+// Batch: the input of one step of a device, as flat arrays. BatchOutput: its results.
 //
 // The step thread builds it and one backend reads it. The new tokens of a sequence are consecutive
 // rows, and its page table already includes the pages that they will be written to.
@@ -100,7 +100,7 @@ struct Batch {
     const std::vector<Brle>* attention = nullptr;
     const Brle* logit_mask = nullptr;  // null = every token is allowed
     // What to read; null = nothing. Rows of a SampleSpec count from the Forward's first token.
-    // Those outside of this member's chunk, [pass_row, pass_row + rows), are passed over.
+    // Rows outside of this member's chunk, [pass_row, pass_row + rows), are skipped.
     const std::vector<SampleSpec>* samples = nullptr;
     // The keys of the Forward's rows from `first_draw` on, which choose one token each. Null: every
     // row has the member's seed and its own number.

@@ -16,7 +16,7 @@ struct Id {
 using PageId = Id<struct PageTag, uint32_t>;          // a block of KV on one device
 using SequenceId = Id<struct SequenceTag, uint64_t>;  // a token sequence that the step thread owns
 using InstanceId = Id<struct InstanceTag, uint64_t>;  // one run of a program
-using AccountId = Id<struct AccountTag, uint64_t>;    // the payer for pages; 0: nobody pays
+using AccountId = Id<struct AccountTag, uint64_t>;    // the payer for pages; 0: pages are free
 
 }  // namespace pie
 

@@ -12,14 +12,28 @@
 #include "cli/terminal.h"
 
 namespace pie::cli {
+namespace {
+
+// The folder of this program; empty if the system does not tell.
+std::filesystem::path OwnFolder() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+// Replaces this process. Returns only on failure, with the exit code.
+int Exec(std::string program, std::vector<std::string> arguments) {
+  std::vector<char*> argv{program.data()};
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  execv(program.c_str(), argv.data());
+  return ReportError(fmt::format("cannot start {}: {}", program, std::strerror(errno)));
+}
+
+}  // namespace
 
 std::string FindBakery() {
-  std::error_code error;
-  auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    auto beside = self.parent_path() / "bakery";
-    if (access(beside.c_str(), X_OK) == 0) return beside;
-  }
+  const auto beside = OwnFolder() / "bakery";
+  if (access(beside.c_str(), X_OK) == 0) return beside;
   const char* path = std::getenv("PATH");
   std::stringstream folders(path == nullptr ? "" : path);
   for (std::string folder; std::getline(folders, folder, ':');) {
@@ -33,14 +47,20 @@ int ExecBakery(const std::vector<std::string>& arguments) {
   std::string bakery = FindBakery();
   if (bakery.empty()) {
     return ReportError(
-        "bakery, which creates and builds inferlets, is not installed: run `make setup`");
+        "bakery, which creates and builds inferlets, is not installed: run `pie setup`");
   }
-  std::vector<char*> argv{bakery.data()};
-  std::vector<std::string> owned = arguments;
-  for (std::string& argument : owned) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  execv(bakery.c_str(), argv.data());
-  return ReportError(fmt::format("cannot start {}: {}", bakery, std::strerror(errno)));
+  return Exec(std::move(bakery), arguments);
+}
+
+int ExecSetup() {
+  // In an installation, then in a checkout, whose programs are in build/bin.
+  const auto root = OwnFolder().parent_path();
+  for (const auto& script :
+       {root / "share/pie/scripts/setup.sh", root.parent_path() / "scripts/setup.sh"}) {
+    if (access(script.c_str(), X_OK) == 0) return Exec(script, {});
+  }
+  return ReportError(
+      "setup.sh is missing: this program belongs to no installation and no checkout");
 }
 
 }  // namespace pie::cli

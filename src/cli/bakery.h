@@ -1,4 +1,4 @@
-// pie new and pie build, which bakery implements.
+// pie new and pie build, which bakery implements, and pie setup, which installs what bakery needs.
 #pragma once
 
 #include <string>
@@ -10,5 +10,8 @@ namespace pie::cli {
 std::string FindBakery();
 // Replaces this process by bakery. Returns only on failure, with the exit code.
 int ExecBakery(const std::vector<std::string>& arguments);
+// Replaces this process by scripts/setup.sh of this installation or checkout. Returns only on
+// failure.
+int ExecSetup();
 
 }  // namespace pie::cli

@@ -134,7 +134,7 @@ Status CheckTable(const toml::table& table, const std::string& prefix, const std
     const std::string key = prefix + std::string(name.str());
     if (IsConfigKey(key)) continue;
     if (!IsTable(key)) return Unknown(key, node, path);
-    // A value where a table belongs is found by whoever reads it.
+    // A value in place of a table is reported by the code that reads the table.
     if (node.is_table()) PIE_RETURN_IF_ERROR(CheckTable(*node.as_table(), key + ".", path));
   }
   return {};

@@ -14,6 +14,7 @@
 #include "cli/run.h"
 #include "cli/server_commands.h"
 #include "cli/terminal.h"
+#include "cli/version.h"
 
 namespace {
 
@@ -102,7 +103,7 @@ int Main(int argc, char** argv) {
   }
 
   CLI::App app(kAbout, "pie");
-  app.set_version_flag("--version", std::string("pie ") + PIE_VERSION);
+  app.set_version_flag("--version", pie::cli::VersionText());
   app.require_subcommand(0, 1);
   pie::cli::RunOptions run;
   int port = 0;
@@ -115,6 +116,8 @@ int Main(int argc, char** argv) {
       app.add_subcommand("doctor", "Check this installation and print how to fix each problem.");
   app.add_subcommand(
       "new", "Create an inferlet: pie new NAME [--rust|--python|--ts|--cpp] [--http] [-o DIR]");
+  CLI::App* setup = app.add_subcommand(
+      "setup", "Install what building inferlets needs, and the default model, for this user.");
   app.add_subcommand("build", "Build an inferlet: pie build DIR -o OUT.wasm [--debug]");
   try {
     std::reverse(ours.begin(), ours.end());
@@ -128,6 +131,7 @@ int Main(int argc, char** argv) {
   if (*models.download) return pie::cli::DownloadModelCommand(models.name);
   if (*models.remove) return pie::cli::RemoveModelCommand(models.name);
   if (chosen) return chosen();
+  if (*setup) return pie::cli::ExecSetup();
   if (*doctor) return pie::cli::Doctor();
   fmt::print("{}", app.help());
   return 0;

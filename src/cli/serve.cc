@@ -89,7 +89,7 @@ Result<server::Log::Level> LevelOf(const ServerConfig& config, bool debug) {
 }
 
 // The end of the engine waits for its threads, one of which may compile a component for minutes.
-// Nothing that they do was confirmed to anybody, so the process ends without them after a while.
+// No client was told that their work is done, so the process ends without them after a while.
 class ExitInTime {
  public:
   ExitInTime()

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/auth_command.h"
+#include "cli/cache_command.h"
 #include "cli/chat.h"
 #include "cli/completion.h"
 #include "cli/config_command.h"
@@ -198,6 +199,7 @@ void AddServerCommands(CLI::App& app, std::function<int()>& chosen) {
   AddConfig(app, chosen);
   AddSnapshotCommands(*app.add_subcommand("snapshot", kSnapshotAbout), chosen);
   AddAdapterCommands(*app.add_subcommand("adapter", kAdapterAbout), chosen);
+  AddCacheCommands(*app.add_subcommand("cache", kCacheAbout), chosen);
   CLI::App* driver =
       app.add_subcommand("driver", "List the devices that models can run on: pie driver list");
   driver->require_subcommand(1);

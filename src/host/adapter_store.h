@@ -21,7 +21,7 @@ class AdapterStore {
  public:
   AdapterStore(std::string root, const Limits& limits) : root_(std::move(root)), limits_(limits) {}
 
-  // Whose and which.
+  // The user, the model and the name of an adapter.
   struct Key {
     std::string_view user, model, name;
   };
@@ -41,7 +41,7 @@ class AdapterStore {
 
   // kNotFound: there is none. Fails if it does not fit `shape`.
   Result<Content> Read(const Key& key, const AdapterShape& shape) const;
-  // Replaces an older one. Fails if the user may not have so many.
+  // Replaces an older file. Fails if it would exceed the user's quota.
   Status Write(const Key& key, const Content& content, const AdapterShape& shape) const;
   Status Delete(const Key& key) const;
   bool Exists(const Key& key) const;

@@ -64,7 +64,7 @@ Status Adapters::MakeRoom(std::string_view user, size_t bytes) {
         const bool is_own = std::get<0>(key) == user;
         used += size;
         if (is_own) own += size;
-        // The table alone holds it, so nobody can get at it without this lock.
+        // Only the table holds it, so no other thread can reach it without this lock.
         if (!store_ || adapter.use_count() > 1) continue;
         const auto is_older = [&](const Ptr* found) {
           return found == nullptr || adapter->last_use_ < (*found)->last_use_;
@@ -90,7 +90,7 @@ Status Adapters::MakeRoom(std::string_view user, size_t bytes) {
     }
     PIE_RETURN_IF_ERROR(Write(*victim));
     const std::lock_guard lock(mutex_);
-    if (victim.use_count() > 2) continue;  // somebody opened it meanwhile
+    if (victim.use_count() > 2) continue;  // another thread has opened it meanwhile
     loaded_.erase(Key(victim->user_, victim->model_, victim->name_));
     ++evictions_;
   }

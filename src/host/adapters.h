@@ -1,6 +1,6 @@
 // Adapters: LoRA adapters by (user, model, name), and the memory that they take.
 //
-// An adapter that somebody holds is in memory. One that nobody holds stays there as long as there
+// An adapter that an inferlet holds is in memory. Any other stays there as long as there
 // is room (max_adapter_memory), and is evicted when another one needs it: the one that was used
 // longest ago goes first. One user has at most half of that memory. With a folder, adapters are
 // files, which outlive the engine; without one they are in memory for this run only, and none is
@@ -63,8 +63,8 @@ class NamedAdapter {
   const std::string user_;
   const uint32_t model_;
   const std::string name_;
-  std::mutex work_;     // held by whoever makes the next version
-  std::mutex writing_;  // held by whoever writes or deletes the file
+  std::mutex work_;     // held while the next version is made
+  std::mutex writing_;  // held while the file is written or deleted
 
   mutable std::mutex mutex_;
   std::shared_ptr<const AdapterVersion> version_;
@@ -91,7 +91,7 @@ class Adapters {
 
   // `folder` empty: in memory.
   Adapters(const Limits& limits, const std::string& folder, std::vector<ModelRef> models);
-  ~Adapters();  // writes what is not written yet
+  ~Adapters();  // writes the versions that are not on the disk yet
 
   // A new adapter without weights. Fails if the user has one of that name.
   Result<Ptr> Create(std::string_view user, uint32_t model, std::string_view name);
@@ -130,7 +130,7 @@ class Adapters {
   Status Write(NamedAdapter& adapter) const;
   Result<Ptr> Add(std::string_view user, uint32_t model, std::string_view name,
                   std::shared_ptr<const AdapterVersion> version);
-  // Evicts adapters until so many bytes more of this user fit.
+  // Evicts adapters until `bytes` more of this user fit.
   Status MakeRoom(std::string_view user, size_t bytes);
 
   const Limits& limits_;

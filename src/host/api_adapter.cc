@@ -1,4 +1,4 @@
-// pie:core/adapter and pie:zo/zo: LoRA adapters, and tuning them by scores.
+// pie:core/adapter, pie:plus/adapters and pie:zo/zo: LoRA adapters, and tuning them by scores.
 #include <variant>
 
 #include "host/api.h"
@@ -110,6 +110,48 @@ Status AdapterSave(Process& process, uint32_t adapter, std::string_view path, Wa
                      return files.Write(path, {{kPeftConfigFile, written.config},
                                                {kPeftTensorFile, written.tensors}});
                    });
+}
+
+Result<AdaptersFiles> AdaptersExportFiles(Process& process, uint32_t adapter, Wait& wait) {
+  Ptr exported = PIE_TRY(AdapterOf(process, adapter));
+  auto made = PIE_TRY(OnFiles<PeftFiles>(
+      process, wait, [&adapters = process.engine().adapters(), exported = std::move(exported)] {
+        return adapters.Save(*exported);
+      }));
+  if (!made) return AdaptersFiles{};
+  return AdaptersFiles{.config = std::move(made->config), .tensors = std::move(made->tensors)};
+}
+
+Status AdaptersImportFiles(Process& process, uint32_t adapter, std::string_view config,
+                           std::string_view tensors, Wait& wait) {
+  Ptr loaded = PIE_TRY(AdapterOf(process, adapter));
+  if (tensors.size() > limits::kAdapterFileBytes) {
+    return Fail(Code::kExhausted, "{} has {} bytes; at most {} are supported", kPeftTensorFile,
+                tensors.size(), limits::kAdapterFileBytes);
+  }
+  if (config.size() > limits::kConfigBytes) {
+    return Fail(Code::kExhausted, "{} has {} bytes; at most {} are supported", kPeftConfigFile,
+                config.size(), limits::kConfigBytes);
+  }
+  return DoOnFiles(process, wait,
+                   [&adapters = process.engine().adapters(), loaded = std::move(loaded),
+                    config = std::string(config), tensors = std::string(tensors)] {
+                     return adapters.Load(loaded, config, std::as_bytes(std::span(tensors)));
+                   });
+}
+
+Result<std::optional<uint32_t>> AdaptersOpen(Process& process, uint32_t model,
+                                             std::string_view name, Wait& wait) {
+  return AdapterOpen(process, model, name, wait);
+}
+
+Result<uint32_t> AdaptersFork(Process& process, uint32_t adapter, std::string_view name,
+                              Wait& wait) {
+  return AdapterFork(process, adapter, name, wait);
+}
+
+Status AdaptersDestroy(Process& process, uint32_t adapter, Wait& wait) {
+  return AdapterDestroy(process, adapter, wait);
 }
 
 Status AdapterDrop(Process& process, uint32_t adapter) {

@@ -9,7 +9,7 @@
 namespace pie::host {
 namespace {
 
-// A pass has at most so many matchers.
+// The greatest number of matchers of a pass.
 constexpr size_t kMatchersPerPass = 16;
 // What a matcher is counted for in a pass: more than nearly all of them need.
 constexpr size_t kMatcherBytes = 64U << 10U;

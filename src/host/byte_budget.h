@@ -65,8 +65,8 @@ class ByteBudget {
   bool Fits(size_t bytes) const;
 
  private:
-  bool Reserve();    // takes from the whole what is used and not reserved yet
-  void Unreserve();  // gives back what is reserved and not used
+  bool Reserve();    // takes the used and not yet reserved part from the whole
+  void Unreserve();  // gives the reserved and unused part back
   bool TakeShare(size_t mine, size_t bytes, uint32_t percent);
 
   const size_t limit_;
@@ -74,7 +74,7 @@ class ByteBudget {
   const Part part_;
   std::atomic<size_t> used_ = 0;
   std::atomic<size_t> reserved_ = 0;  // taken from the whole
-  std::mutex mutex_;                  // held by whoever changes `reserved_`
+  std::mutex mutex_;                  // held while `reserved_` changes
 };
 
 class Charge {
@@ -90,7 +90,7 @@ class Charge {
   }
   ~Charge() { Release(); }
 
-  // A charge without a budget costs nobody anything.
+  // A charge without a budget is not counted anywhere.
   bool Grow(size_t bytes) {
     if (budget_ && !budget_->Take(bytes)) return false;
     bytes_ += bytes;

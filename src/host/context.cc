@@ -211,7 +211,8 @@ Result<ChainOutput::Taken> Context::Take() {
   return taken;
 }
 
-// A pass fed so many tokens: as a loop does it, pages are reserved before and committed after.
+// Updates the pages after a pass fed `tokens` tokens, as a loop would: pages are reserved before
+// and committed after.
 void Context::CountPass(uint32_t tokens) {
   const uint32_t after = extent_.working_tokens + tokens;
   extent_.working_pages =

@@ -39,7 +39,8 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // Charges for masks in what it was fed. They are held until it is destroyed; a fork has them too.
+  // Charges for the masks of rows that it was fed. They are held until it is destroyed; a fork has
+  // them too.
   void KeepMasks(Charge masks) { masks_.Absorb(std::move(masks)); }
   // The file that it was opened from may stay open as long as it or a fork of it lives.
   void CountOpened(Charge charge) { opened_ = std::make_shared<Charge>(std::move(charge)); }
@@ -91,7 +92,7 @@ class Context {
   // What its chain has gathered, counted as if each token had been fed by a pass of its own.
   Result<ChainOutput::Taken> Take();
   bool runs(const ChainOutput& output) const { return chain_.get() == &output; }
-  // Nobody can tell: what was not taken was not there.
+  // The guest cannot tell, because it has not seen the tokens that it did not take.
   void EndChain() const;
 
  private:
@@ -109,7 +110,8 @@ class Context {
   std::shared_ptr<Charge> opened_;  // null: it was not opened from a file
   BidPlan bids_;
   std::optional<double> next_bid_;
-  mutable std::shared_ptr<ChainOutput> chain_;  // whose tokens are not all taken
+  mutable std::shared_ptr<ChainOutput>
+      chain_;  // the running chain, of which the guest has not taken all tokens
   mutable std::shared_ptr<const DraftVerdict> verdict_;
   bool first_taken_ = false;  // of its tokens: the one that no pass fed
   bool destroyed_ = false;

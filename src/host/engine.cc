@@ -214,7 +214,7 @@ Result<std::shared_ptr<Process>> Engine::Serve(std::string_view program,
                    const Folders& folders) -> Result<std::unique_ptr<wasm::Instance>> {
     return code.Serve(process, request, folders.first, folders.second, process->user()->number);
   };
-  // Whoever sent the request tries again rather than wait.
+  // The sender of the request shall try again instead of waiting.
   auto process = PIE_TRY(Start(program, std::move(charge), std::move(options), begin, nullptr));
   process->CloseInbox();  // it has no session
   return process;
@@ -298,7 +298,7 @@ Status Engine::Adopt(const std::shared_ptr<Process>& process) {
   return parent->Adopt(process);
 }
 
-// Undoes what was done for a process that could not begin.
+// Undoes the preparations for a process that could not begin.
 void Engine::Withdraw(const std::shared_ptr<Process>& process) {
   process->LeaveParent();
   process->place_in_table_.Release();

@@ -106,11 +106,11 @@ class Engine {
   const std::string& id() const { return id_; }
   uint64_t seed() const { return options_.seed; }
   const Limits& limits() const { return options_.limits; }
-  // Whose topic that is: the user's own, or everybody's.
+  // The owner of a topic: the user, or all users.
   std::string_view TopicOwner(std::string_view user, std::string_view topic) const {
     return options_.shared_topics && topic.starts_with("shared/") ? "" : user;
   }
-  // Whose KV pages a user's contexts share.
+  // The group of contexts that share KV pages with those of a user.
   CacheSalt SaltOf(std::string_view user) const;
   Users& users() { return users_; }
   std::atomic<int64_t>* live_handles() { return &live_handles_; }
@@ -132,7 +132,7 @@ class Engine {
   void Forget(const Process& process);
 
   EngineStats stats();
-  // Waits until nothing runs and the schedulers have done what was asked. False after `timeout_ms`.
+  // Waits until no process runs and the schedulers are idle. Returns false after `timeout_ms`.
   bool WaitIdle(int timeout_ms);
 
  private:

@@ -61,7 +61,7 @@ bool IsToken(const Slot& slot) {
 }
 
 // Takes the result of a pass on the step thread. One that never ran (its context was destroyed)
-// fails: whoever waits must hear of it.
+// fails: the waiting guest must be told.
 class Completion {
  public:
   Completion(std::shared_ptr<PassOutput> output, Charge input, std::shared_ptr<Pace> pace)

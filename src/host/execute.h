@@ -44,7 +44,7 @@ std::vector<Slot> TakeSlots(Process& process, PassOutput& output);
 InferenceOutput OutputOf(Process& process, PassOutput& output);
 // What is said when passes and results hold too much.
 std::unexpected<Error> PassMemoryLimit(Process& process);
-// Its guest has had enough of a chain: the context forgets what was not taken.
+// Ends a chain. The context forgets the tokens that were not taken.
 void EndChain(Process& process, RunningChain& chain);
 
 }  // namespace pie::host

@@ -27,8 +27,9 @@ constexpr size_t kMostNameBytes = 128;  // a longer name becomes a hash
 
 constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-// Adds what is below a folder, and closes `fd`. It goes from descriptor to descriptor, because a
-// guest can make paths that are longer than the system takes. Links are not followed.
+// Adds the sizes of everything in a folder, and closes `fd`. It opens each folder relative to its
+// parent's descriptor, because a guest can make paths that are too long for the system. It follows
+// no links.
 void Measure(int fd, size_t depth, size_t max_entries, FolderSize& size) {
   DIR* const dir = fdopendir(fd);
   if (dir == nullptr) {
@@ -146,7 +147,7 @@ std::string FolderName(std::string_view user) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
     if (plain) {
       name += c;
-    } else {  // capitals too: some filesystems do not tell them apart
+    } else {  // capitals are replaced too, because some file systems ignore case
       name += fmt::format("%{:02x}", static_cast<unsigned char>(c));
     }
   }

@@ -1,7 +1,7 @@
-// FolderWatch: the quotas of folders for what is no write, whose bytes the bridge counts
-// (bridge/src/wasm/quota.rs): names and folders without end. They are counted a few times a second,
-// and a process that has made too many is stopped with an error that says so. Any thread; one
-// thread of its own.
+// FolderWatch: limits the number of files and folders that a guest makes, and their depth. (The
+// bridge counts the bytes that guests write: bridge/src/wasm/quota.rs.) A thread of its own counts
+// them a few times a second, and stops a process that has made too many with an error. Any thread
+// may call it.
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +25,7 @@ class FolderWatch {
   FolderWatch(const FolderWatch&) = delete;
   FolderWatch& operator=(const FolderWatch&) = delete;
 
-  // Until the process is gone. `name` is what the guest calls the folder.
+  // Watches the folder until the process has ended. `name` is the guest's name of the folder.
   void Watch(const std::shared_ptr<Process>& process, std::string dir, std::string name,
              size_t max_bytes);
 
@@ -43,7 +43,7 @@ class FolderWatch {
   std::thread thread_;
 };
 
-// Folders within folders that a guest may make.
+// The greatest depth of nested folders that a guest may make.
 inline constexpr size_t kMostFolders = 64;
 
 struct FolderSize {
@@ -53,13 +53,13 @@ struct FolderSize {
 };
 FolderSize MeasureFolder(const std::string& dir, size_t max_entries);
 
-// Makes a folder that only this user of the machine may write to. Fails if it is there already and
-// somebody else may.
+// Makes a folder that only this user of the machine may write to. Fails if the folder exists and
+// another user may write to it.
 Status MakePrivateFolder(const std::string& dir);
 
-// Makes root/name, for its owner alone.
+// Makes root/name with access for its owner only.
 Result<std::string> MakeFolder(const std::string& root, std::string_view name);
-// A user's name as that of a folder: no way up, no way aside, and no two alike.
+// Makes the name of a user's folder: it contains no separators, and differs for different users.
 std::string FolderName(std::string_view user);
 
 }  // namespace pie::host

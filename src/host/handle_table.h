@@ -1,6 +1,6 @@
-// HandleTable: the objects of one kind that a guest holds, by number. Owned by a Process, used by
-// one thread at a time. Whatever is still in it when the Process ends is destroyed with it: that is
-// the sweep.
+// HandleTable: the objects of one kind that a guest holds, by number. A Process owns the table, and
+// one thread at a time uses it. Objects that are still in the table when the Process ends are
+// destroyed with it.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@
 
 namespace pie::host {
 
-// Memory of a small object and its place in a table.
+// The memory of a small object and its place in a table.
 inline constexpr size_t kHandleBytes = 256;
 
 template <class T>
 class HandleTable {
  public:
-  // `kind` names the objects in errors; `live` counts handles over all tables of the engine;
-  // `memory` is charged `bytes` for each object, beside what the object is charged for itself.
+  // `kind` is the name of the objects in errors. `live` counts the handles in all tables of the
+  // engine. `memory` is charged `bytes` for each object, in addition to the object's own charges.
   HandleTable(const char* kind, uint32_t limit, std::atomic<int64_t>* live,
               ByteBudget* memory = nullptr, size_t bytes = kHandleBytes)
       : kind_(kind), limit_(limit), live_(live), memory_(memory), bytes_(bytes) {}

@@ -84,7 +84,7 @@ Status Hub::Broadcast(Caller by, std::string_view owner, std::string_view topic,
   if (present.empty()) return {};
   auto shared =
       std::make_shared<host::Broadcast>(std::move(message), ChargeTo(by, &User::messages));
-  // Each subscriber keeps a reference to it.
+  // Each subscriber keeps a reference to the broadcast.
   if (!shared->charge.Grow(shared->text.size() + present.size() * kReferenceBytes)) {
     return Fail(Code::kExhausted,
                 "messaging: {} MiB of your messages wait to be read in all topics",
@@ -99,7 +99,7 @@ Result<std::shared_ptr<Subscription>> Hub::Subscribe(Caller by, std::string_view
   const auto shelf = ShelfOf(owner);
   std::lock_guard lock(shelf->mutex);
   Topic* found = PIE_TRY(Find(*shelf, by, topic));
-  // Subscribers who left are noticed by the next broadcast, which may never come.
+  // A broadcast removes departed subscribers, but there may never be one, so remove them here.
   if (found->subscribers.size() >= found->drop_expired_at) {
     std::erase_if(found->subscribers, [](const auto& weak) { return weak.expired(); });
     found->drop_expired_at = std::max<size_t>(64, found->subscribers.size() * 2);
@@ -133,7 +133,7 @@ std::shared_ptr<Hub::Shelf> Hub::ShelfOf(std::string_view owner) {
   auto found = shelves_.find(owner);
   if (found != shelves_.end()) return found->second;
   if (shelves_.size() >= forget_at_) {
-    // Nobody else can get at a shelf that only this table holds.
+    // No other thread can reach a shelf that only this table holds.
     std::erase_if(shelves_, [](const auto& entry) {
       return entry.second.use_count() == 1 && entry.second->topics.empty();
     });
@@ -153,7 +153,7 @@ Result<Hub::Topic*> Hub::Find(Shelf& shelf, Caller by, std::string_view topic) {
     return Fail(Code::kInvalid, "a topic's name has at most {} bytes, this one {}",
                 limits_.max_topic_bytes, topic.size());
   }
-  // Looking for topics that may go costs, so it is done when their number has doubled, or when
+  // The search for topics to delete is slow. It runs when the number of topics has doubled, or when
   // there are too many and some time has passed.
   if (shelf.topics.size() >= shelf.prune_at) Prune(shelf, now);
   Charge charge = ChargeTo(by, &User::topics);

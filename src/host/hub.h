@@ -1,13 +1,14 @@
-// Hub: messages between inferlets of one engine. Topics belong to a user, or to everybody. Any
-// thread may use it.
+// Hub: messages between inferlets of one engine. A topic belongs to one user or to all users. Any
+// thread may use the hub.
 //
-// Queues are first in, first out, one reader a message; a push to a full queue fails. A broadcast
-// reaches every present subscriber; one whose buffer is full loses its oldest message.
+// A queue is first in, first out, and each message has one reader. A push to a full queue fails. A
+// broadcast reaches every present subscriber. A subscriber whose buffer is full loses its oldest
+// message.
 //
-// A message is charged to the user who sent it, a topic to the user who made it. A topic that
-// nobody uses vanishes, and so does one that nobody waits at and nobody has used for
-// `topic_idle_secs`, with its messages. The topics of one owner have a lock of their own, so no
-// user can hold up another.
+// A message is charged to the user who sent it, and a topic to the user who made it. An empty topic
+// without readers is deleted. A topic that no reader waits for and that was not used for
+// `topic_idle_secs` is deleted with its messages. The topics of each owner have their own lock, so
+// that one user cannot delay another.
 #pragma once
 
 #include <chrono>
@@ -28,7 +29,7 @@
 
 namespace pie::host {
 
-// One broadcast, shared by all who have not read it yet.
+// One broadcast, shared by all subscribers that have not read it yet.
 struct Broadcast {
   std::string text;
   Charge charge;
@@ -39,7 +40,7 @@ class Subscription {
   explicit Subscription(const Limits& limits) : limits_(limits) {}
   void Offer(std::shared_ptr<const Broadcast> message);
   std::optional<std::string> Take();
-  void Close();  // ready for ever, with nothing more to come
+  void Close();  // the signal stays fired, and no further message arrives
   bool closed() const;
   wasm::Signal& signal() { return signal_; }
 
@@ -56,23 +57,23 @@ class Hub {
  public:
   Hub(const Limits& limits) : limits_(limits) {}
 
-  // `by` is who calls, `owner` is whose topic it is.
+  // `by` is the user who calls. `owner` is the user to whom the topic belongs.
   using Caller = const std::shared_ptr<User>&;
   Status Push(Caller by, std::string_view owner, std::string_view topic, std::string message);
   Result<std::shared_ptr<Letter>> Pull(Caller by, std::string_view owner, std::string_view topic);
   Status Broadcast(Caller by, std::string_view owner, std::string_view topic, std::string message);
   Result<std::shared_ptr<Subscription>> Subscribe(Caller by, std::string_view owner,
                                                   std::string_view topic);
-  // Topics that hold anything.
+  // The number of topics.
   size_t topics();
 
  private:
   using Time = std::chrono::steady_clock::time_point;
   struct Topic {
-    Charge charge;  // for one topic, to whoever made it
+    Charge charge;  // for one topic, to the user who made it
     std::shared_ptr<Mailbox> queue;
     std::vector<std::weak_ptr<Subscription>> subscribers;
-    size_t drop_expired_at = 64;  // subscribers
+    size_t drop_expired_at = 64;  // the number of subscribers at which departed ones are removed
     Time used;
     bool idle() const;
     bool abandoned(Time since) const;
@@ -85,7 +86,7 @@ class Hub {
     Time pruned;
   };
   std::shared_ptr<Shelf> ShelfOf(std::string_view owner);
-  // All with the shelf's mutex held.
+  // These three are called with the shelf's mutex held.
   Result<Topic*> Find(Shelf& shelf, Caller by, std::string_view topic);
   Result<Mailbox*> FindQueue(Shelf& shelf, Caller by, std::string_view topic);
   void Prune(Shelf& shelf, Time now) const;

@@ -17,7 +17,7 @@ struct Limits {
   size_t max_topics = 65'536;                // messaging topics alive at once, of all users
   size_t max_topic_bytes = 1'024;            // a topic's name
   size_t max_subscribers = 16'384;           // of one topic
-  uint32_t topic_idle_secs = 3'600;          // then a topic that nobody waits at vanishes
+  uint32_t topic_idle_secs = 3'600;          // a topic without readers is deleted after this time
   size_t max_messaging_bytes = 1ull << 30;   // unread in topics and inboxes, of all users
   size_t max_snapshots = 4'096;              // saved contexts, a user
   size_t max_snapshot_bytes = 16ull << 30;   // files of those
@@ -28,13 +28,13 @@ struct Limits {
   size_t max_queued_calls = 1'024;           // launches that wait for a thread; the same for opens
   size_t max_inferlet_bytes = 256ull << 20;  // of the engine's memory, by one inferlet
   size_t max_turns = 4'096;                  // of one call for chat turns
-  size_t max_turn_bytes = 16ull << 20;       // what they say, together
+  size_t max_turn_bytes = 16ull << 20;       // the texts of all turns together
   size_t max_host_bytes = 4ull << 30;       // of the engine's memory, by the inferlets of all users
   size_t max_linear_bytes = 16ull << 30;    // linear memory of the inferlets of all users
   size_t max_tokens_per_call = 1ull << 20;  // to decode in one call
   size_t max_text_bytes = 16ull << 20;      // to encode in one call
   size_t max_contexts = 262'144;            // that the inferlets of all users hold
-  size_t max_opened_contexts = 4'096;       // of those, opened from files, which stay open
+  size_t max_opened_contexts = 4'096;       // contexts opened from snapshots, whose files stay open
   uint32_t max_launch_depth = 8;            // inferlets that launch inferlets that …
   size_t max_processes = 16'384;            // inferlets that run or wait for their turn
   size_t max_inputs_bytes = 1ull << 30;     // the inputs of all of those

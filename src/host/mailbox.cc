@@ -10,7 +10,7 @@ constexpr size_t kMessageBytes = 128;  // memory of a message besides its text
 }  // namespace
 
 Letter::~Letter() {
-  // No lock: nobody else holds this letter any more.
+  // No lock is needed, because no other thread holds this letter any more.
   if (message_) box_->PutBack(*std::move(message_));
 }
 
@@ -70,8 +70,8 @@ void Mailbox::Forget(size_t bytes) {
   bytes_ -= bytes;
 }
 
-// Letters that were let go before they got anything still have their place in the line. Looking for
-// those costs, so only when the line has doubled.
+// Letters that were dropped before they received a message are still in the queue of letters. The
+// search for them is slow, so it runs only when the queue has doubled.
 void Mailbox::DropExpired() {
   if (waiting_.size() < drop_expired_at_) return;
   std::erase_if(waiting_, [](const auto& letter) { return letter.expired(); });

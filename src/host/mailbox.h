@@ -1,8 +1,8 @@
-// Mailbox: messages in order, each to be taken once; and Letter, a message that is there or will
-// be. Any thread may use either.
+// Mailbox: a queue of messages, each of which is taken once. Letter: one message of a mailbox,
+// which is there already or will arrive. Any thread may use both.
 //
-// A Letter that is dropped unread puts its message back at the front: a receive that lost a race
-// against a timer loses nothing.
+// A Letter that is dropped unread puts its message back at the front. So no message is lost when a
+// receive loses a race against a timer.
 #pragma once
 
 #include <deque>
@@ -23,7 +23,7 @@ class Mailbox;
 
 struct Message {
   std::string text;
-  Charge charge = {};  // for its memory, to whoever sent it
+  Charge charge = {};  // for its memory, to the user who sent it
 };
 
 class Letter {
@@ -33,8 +33,8 @@ class Letter {
   Letter(const Letter&) = delete;
   Letter& operator=(const Letter&) = delete;
 
-  // The message, once; nothing while there is none, and nothing for ever once the box is closed and
-  // empty.
+  // Returns the message, once. Returns nothing while there is none, and also after the box was
+  // closed and emptied.
   std::optional<std::string> Take();
   wasm::Signal& signal() { return signal_; }
 
@@ -50,25 +50,26 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   Mailbox(size_t max_messages, size_t max_bytes)
       : max_messages_(max_messages), max_bytes_(max_bytes) {}
 
-  // `charge` has the budget of whoever sends the message, and nothing taken from it yet.
+  // `charge` has the budget of the user who sends the message, and has taken nothing from it yet.
   Status Push(std::string text, Charge charge = {});
-  // The next message, or the promise of one. Letters are served in the order they were asked for.
+  // Returns a letter for the next message. Letters are served in the order of these calls.
   std::shared_ptr<Letter> Receive();
-  // No more messages will come: those who wait get nothing.
+  // Says that no further message will arrive. Waiting letters are told that there is nothing.
   void Close();
-  // Whoever writes here has left, perhaps to come back. Those who wait get nothing; if nobody does,
-  // the next to ask does, once. Messages that are here go first.
+  // Says that the writer has left and may come back. Waiting letters are told that there is
+  // nothing. If there are none, the next letter is told so, once. Messages in the box are delivered
+  // first.
   void Interrupt();
-  void Resume();  // it is back: who was not told need not be
+  void Resume();  // the writer is back: a pending Interrupt is forgotten
 
-  // Nobody waits, and no message is kept here or in a letter, from which it may come back.
+  // Whether no letter waits, and there is no message in the box or in an unread letter.
   bool idle() const;
-  bool awaited() const;  // somebody waits for a message
+  bool awaited() const;  // whether a letter waits for a message
 
  private:
   friend class Letter;
-  // Called with the mutex held. Letters that got something go to `served`, to be let go after
-  // unlocking: theirs may be the last reference, and ~Letter locks again.
+  // Called with the mutex held. Letters that received something are moved to `served`, which the
+  // caller destroys after it has unlocked: it may hold the last reference, and ~Letter locks.
   using Served = std::vector<std::shared_ptr<Letter>>;
   void Deliver(Served& served);
   void TellWaiting(Served& told);
@@ -80,11 +81,11 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   mutable std::mutex mutex_;
   std::deque<Message> messages_;
   size_t kept_ = 0;   // messages here and in unread letters
-  size_t bytes_ = 0;  // of those
+  size_t bytes_ = 0;  // the memory of those messages
   std::deque<std::weak_ptr<Letter>> waiting_;
   size_t drop_expired_at_ = 64;
   bool closed_ = false;
-  bool interrupted_ = false;  // and nobody was told
+  bool interrupted_ = false;  // the writer has left, and no letter was told
 };
 
 }  // namespace pie::host

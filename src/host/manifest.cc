@@ -98,7 +98,7 @@ bool Fits(Parameter::Type type, const nlohmann::json& value) {
   return value.is_boolean();
 }
 
-// A value for an error message: its beginning, as valid text.
+// Returns the beginning of a value, as valid text for an error message.
 std::string Excerpt(const nlohmann::json& value) {
   std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return text.size() <= 80 ? text : ToValidUtf8(std::string_view(text).substr(0, 80)) + "…";

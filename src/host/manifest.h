@@ -25,7 +25,8 @@ struct Manifest {
   std::vector<Parameter> parameters;
 
   std::string id() const { return name + "@" + version; }
-  // Does this input give every required parameter, each of its type? Unknown keys pass.
+  // Checks that the input has every required parameter, each with its type. It ignores unknown
+  // keys.
   Status Check(const nlohmann::json& input) const;
 };
 

@@ -58,7 +58,7 @@ class MatcherRules final : public TokenRules,
   std::vector<Named> matchers_;
   Tokens static_bits_;  // of the logit mask; empty = everything
   WorkQueue& work_;
-  const std::string user_;  // whose turn on that queue it is
+  const std::string user_;  // the user to whom the work on that queue is counted
   size_t taken_ = 0;        // tokens of the text
   Tokens draft_;
   std::vector<Result<Tokens>> masks_;  // empty: they are to be made

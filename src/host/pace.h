@@ -1,5 +1,6 @@
-// Pace: how fast processes get their tokens, for metrics. A process's own Pace is told of every
-// pass that gave tokens, on the step thread; it outlives the process as long as a pass does.
+// Pace: measures how fast processes get their tokens, for metrics. The step thread tells a
+// process's Pace of every pass that gave tokens. A pass keeps the Pace alive after the process has
+// ended.
 #pragma once
 
 #include <atomic>
@@ -12,9 +13,9 @@
 namespace pie::host {
 
 struct PaceMetrics {
-  Histogram first_token;  // from the launch to a process's first token
-  Histogram next_token;   // from each to the next
-  Histogram wake_up;      // from a pass's end until its guest runs
+  Histogram first_token;  // the time from a process's launch to its first token
+  Histogram next_token;   // the time from one token to the next
+  Histogram wake_up;      // the time from a pass's end until its guest runs
   std::atomic<int64_t> last_wake_up_ns = 0;
 };
 
@@ -28,7 +29,7 @@ class Pace {
     const bool first = !any_.exchange(true, std::memory_order_relaxed);
     (first ? metrics_->first_token : metrics_->next_token).Add(now - before);
   }
-  // The guest asks for what a pass gave.
+  // Called when the guest asks for the output of a pass.
   void OnWakeUp(int64_t ended_ns) {
     const int64_t took = SteadyClock::Get().NowNs() - ended_ns;
     metrics_->wake_up.Add(took);

@@ -41,7 +41,7 @@ class Pending final : public Waitable {
   Result<T> result_ = Fail(Code::kInternal, "the result is not there yet");
 };
 
-// Whoever has to set the result of a Pending. A Promise that is destroyed before it did sets an
+// Promise: the side that sets the result of a Pending. A Promise that is destroyed before sets an
 // error, so that no guest waits for ever.
 template <class T>
 class Promise {

@@ -30,7 +30,7 @@ void Places::Rerank(Lines::iterator line) {
 bool Places::TryEnter(std::string_view user) {
   std::lock_guard lock(mutex_);
   const auto line = LineOf(user);
-  // Those who wait are refused as well: they were offered every place that became free.
+  // Waiting launches are refused as well: every free place was offered to them.
   const bool enters = line->second.waiting.empty() && MayEnter(line->second);
   Unrank(line);
   if (enters) {
@@ -86,7 +86,7 @@ void Places::Leave(std::string_view user) {
 
 std::deque<Places::Start> Places::Admit() {
   std::deque<Start> admitted;
-  // If the user with the fewest places may not have another, nobody may.
+  // If the user with the fewest places may not have another, no user may.
   while (!ranks_.empty() && MayEnter(std::get<2>(*ranks_.begin())->second)) {
     const auto line = std::get<2>(*ranks_.begin());
     Unrank(line);

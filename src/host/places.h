@@ -68,7 +68,7 @@ class Places {
   size_t taken_ = 0;
   uint64_t next_number_ = 0;
   Lines lines_;
-  std::set<Rank, Less> ranks_;  // of the lines where somebody waits
+  std::set<Rank, Less> ranks_;  // of the lines in which a launch waits
   std::unordered_map<uint64_t, std::pair<Lines::iterator, uint64_t>> waits_;  // id → line, number
 };
 

@@ -10,12 +10,12 @@
 namespace pie::host {
 namespace {
 
-// A grammar or a matcher may hold a megabyte; most hold much less.
+// The memory of a grammar or matcher. Some hold a megabyte, most much less.
 constexpr uint32_t kMostGrammars = 1'024;
 constexpr size_t kGrammarBytes = 64 << 10;
-// A process asks its user's account for so much memory at a time.
+// The memory that a process takes from its user's account at a time.
 constexpr size_t kMemoryGrain = 64 << 10;
-// Memory of a context: a handle, and the lane that the scheduler has for it.
+// The memory of a context: its handle and its lane in the scheduler.
 constexpr size_t kContextBytes = 2'048;
 
 }  // namespace
@@ -114,7 +114,7 @@ void Process::Cancel() {
     cancelled_ = true;
     if (instance_ && !exit_) return instance_->Cancel();
   }
-  // One that waits for a place has no instance that would tell of its end.
+  // A process that waits for a place has no instance that would report its end.
   if (engine_->Abandon(*this)) OnExit({wasm::Exit::Kind::kCancelled, "cancelled"});
 }
 
@@ -199,7 +199,7 @@ bool Process::OnGrow(uint64_t bytes) {
   return linear_.Grow(bytes);
 }
 
-// A return value is memory that others hold: the session, or the parent's handle of this process.
+// A return value outlives the process: the session or the parent's handle holds it.
 void Process::ChargeExit(wasm::Exit& exit) {
   const size_t most = engine_->limits().max_message_bytes;
   exit_charge_ = ChargeTo(user_, &User::memory);
@@ -221,12 +221,12 @@ void Process::ChargeExit(wasm::Exit& exit) {
 void Process::OnExit(wasm::Exit exit) {
   if (exit.kind == wasm::Exit::Kind::kCancelled) {
     std::lock_guard lock(mutex_);
-    exit.text = "cancelled";  // and not where its code was just then
+    exit.text = "cancelled";  // instead of the place in the code at which it was cancelled
     if (!stop_reason_.empty()) exit = {wasm::Exit::Kind::kTrapped, stop_reason_};
   }
   CancelChildren();
   LeaveParent();
-  // The sweep first, so that whoever hears of the end finds nothing left behind.
+  // The handles are destroyed first, so that nothing is left when the end is reported.
   handles_.reset();
   wallet_.reset();
   linear_.Release();
@@ -245,7 +245,7 @@ void Process::OnExit(wasm::Exit exit) {
     std::lock_guard lock(mutex_);
     exit_ = std::move(exit);
     self = std::move(self_);
-    // Under the lock: a waiter may delete the engine as soon as it can lock again.
+    // Notify with the lock held: a waiter may delete the engine as soon as it gets the lock.
     ended_.notify_all();
     exit_signal_.Fire();
   }

@@ -1,8 +1,9 @@
-// Process: one running inferlet as the engine sees it: what it holds, what it hears, how it ended.
+// Process: one running inferlet: the objects that it holds, the messages that it receives, and how
+// it ended.
 //
-// Host calls use the handle tables from the guest's thread, one at a time. The inbox, the exit and
-// the signal are for any thread. Kept alive by its own run until OnExit, and by whoever holds a
-// reference (a session, a parent's child handle).
+// Host calls use the handle tables from the guest's thread, one at a time. Any thread may use the
+// inbox, the exit and the signal. The run of the process keeps it alive until OnExit. So does each
+// reference, for example of a session or of the parent's child handle.
 #pragma once
 
 #include <atomic>
@@ -45,7 +46,8 @@ class Engine;
 class McpServers;
 struct LoadedModel;
 
-// Where a process's words go. Called on the engine's threads, in order; `OnExit` last.
+// Receives the output of a process. It is called by the engine's threads, in order; `OnExit` is
+// last.
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -58,13 +60,14 @@ class Listener {
   virtual void OnResponse(uint16_t /*status*/, std::string_view /*headers*/) {}
   virtual void OnResponseBody(std::string_view /*bytes*/) {}
   virtual void OnResponseEnd(bool /*complete*/) {}
-  // Should the process wait before it says more? `room` fires when it need not any longer.
+  // Whether the process must wait before it sends more. `room` fires when it need not wait any
+  // longer.
   virtual bool Full() { return false; }
   virtual wasm::Signal* room() { return nullptr; }
 };
 
-// A matcher that a guest holds. It follows the tokens that the guest takes from a chain, once the
-// guest asks it something.
+// A matcher that a guest holds. When the guest uses it, it first accepts the tokens that the guest
+// has taken from a chain since.
 struct GuestMatcher {
   GuestMatcher(Matcher of, std::string called) : matcher(std::move(of)), name(std::move(called)) {}
   Status CatchUp() {
@@ -72,7 +75,7 @@ struct GuestMatcher {
     return matcher.Accept(std::exchange(behind, {}));
   }
   Matcher matcher;
-  std::string name;              // for errors
+  std::string name;              // how errors call it
   std::vector<uint32_t> behind;  // taken from a chain, and not accepted yet
 };
 
@@ -86,16 +89,16 @@ struct Pass {
   std::optional<Chosen> context;
   Forward forward;
   Charge charge;                                         // for the memory of `forward`
-  std::vector<MatcherRules::Named> matchers;             // copies, at the place of the text
-  std::vector<std::shared_ptr<GuestMatcher>> followers;  // the matchers that they are copies of
+  std::vector<MatcherRules::Named> matchers;             // copies of the guest's matchers
+  std::vector<std::shared_ptr<GuestMatcher>> followers;  // the originals of these copies
   std::vector<uint32_t> drafts, draft_positions;
-  bool wants_drafts = false;  // from the engine
+  bool wants_drafts = false;  // the engine shall draft tokens
   bool seeded = false;
-  std::shared_ptr<NamedAdapter> adapter;  // null: the model alone
+  std::shared_ptr<NamedAdapter> adapter;  // null: the model without an adapter
   std::optional<int64_t> zo_seed;
   bool executed = false;
-  // Why `execute` refuses the pass. The functions that set its parts have no result, so they note
-  // their errors here; the first one stays.
+  // Why `execute` refuses the pass. The functions that set the parts of a pass return no result, so
+  // they store their error here. The first error stays.
   std::optional<Error> refusal;
 
   void Refuse(Error error) {
@@ -103,7 +106,7 @@ struct Pass {
   }
 };
 
-// The result of a pass, written once by the step thread, read by the guest.
+// The result of a pass. The step thread writes it once, and the guest reads it.
 struct PassOutput {
   wasm::Signal signal;
   std::atomic<bool> ready = false;
@@ -111,14 +114,15 @@ struct PassOutput {
   int64_t ended_ns = 0;
   Charge charge;  // for the result
   Result<std::vector<Slot>> result;
-  // Of a pass with drafts: the verdict for its context, and the tokens that were chosen.
+  // If the pass had drafts: the verdict for its context, and the tokens that were chosen.
   std::shared_ptr<DraftVerdict> verdict;
   std::vector<Slot> chosen;
-  std::vector<uint32_t> drafts;  // for the next pass, if the guest asked for them
-  uint32_t draft_position = 0;   // of the first of them
+  std::vector<uint32_t>
+      drafts;                   // the engine's drafts for the next pass, if the guest asked for any
+  uint32_t draft_position = 0;  // the position of the first of these drafts
 };
 
-// The seeds of passes that bring none.
+// The seeds of passes for which the guest gives no seed.
 struct DrawSeeds {
   uint64_t engine = 0;
   uint64_t process = 0;
@@ -141,11 +145,11 @@ struct Charged {
 // A chain that a guest holds.
 struct RunningChain {
   uint32_t context;     // its handle
-  SequenceId sequence;  // whose it was: handles are used again
+  SequenceId sequence;  // the context's sequence: another one means that the handle was reused
   std::shared_ptr<ChainOutput> output;
-  std::optional<uint64_t> first_draw;  // of those that the process numbers, set aside for it
+  std::optional<uint64_t> first_draw;  // the first number that was set aside (SetDrawsAside)
   uint64_t draws_set_aside = 0;
-  uint64_t taken = 0;  // tokens
+  uint64_t taken = 0;  // the number of tokens that the guest has taken
   std::vector<std::shared_ptr<GuestMatcher>> followers;
 };
 
@@ -154,12 +158,12 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   struct Options {
     std::string program;  // name@version
     std::string username = "local";
-    std::shared_ptr<Listener> listener;  // null: nobody listens
-    uint32_t depth = 0;                  // of launches by launches
-    std::weak_ptr<Process> parent = {};  // whose end ends this one; expired: its end goes unnoticed
-    // Tokens that it and its children may compute, in place of bytes. Null: no limit.
+    std::shared_ptr<Listener> listener;  // null: the output is dropped
+    uint32_t depth = 0;                  // the number of ancestors: parent, its parent, …
+    std::weak_ptr<Process> parent = {};  // its end cancels this process; may be empty
+    // The number of tokens that this process and its children may compute. Null: no limit.
     std::shared_ptr<ByteBudget> token_budget = {};
-    std::shared_ptr<McpServers> mcp = {};  // its and its children's; null: none
+    std::shared_ptr<McpServers> mcp = {};  // for this process and its children; null: none
   };
 
   Process(Engine* engine, InstanceId id, Options options);
@@ -168,33 +172,34 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   const std::string& id() const { return id_text_; }
   const Options& options() const { return options_; }
   Engine& engine() { return *engine_; }
-  // Every pass that brings no seed draws from one of its own, by its number.
-  uint64_t SetDrawsAside(uint64_t count);  // the first one's number
-  // `used` of them were: the rest are for those that follow, unless others came meanwhile.
+  // Passes for which the guest gives no seed are numbered, and each draws from the seed of its
+  // number. SetDrawsAside reserves `count` numbers and returns the first.
+  uint64_t SetDrawsAside(uint64_t count);
+  // Gives back the numbers behind the first `used`, unless others were reserved meanwhile.
   void ReturnDraws(uint64_t first, uint64_t count, uint64_t used);
   DrawSeeds draw_seeds() const;
   uint64_t NextSeed() { return draw_seeds().Of(SetDrawsAside(1)); }
   const std::shared_ptr<User>& user() const { return user_; }
-  // For memory of the engine that the guest causes.
+  // A charge for memory of the engine that the guest causes to be allocated.
   Charge NewCharge() { return Charge(memory_); }
   const std::shared_ptr<Pace>& pace() const { return pace_; }
 
-  // What a client can do.
+  // The calls of a client.
   Status SendMessage(std::string text);
   Status SendFile(std::string bytes);
-  void CloseInbox();  // the client is gone for good
-  void ClientLeft();  // it may come back: a receive gives nothing, once
+  void CloseInbox();  // the client will not come back
+  void ClientLeft();  // the client may come back; one receive returns nothing
   void ClientCame();
-  // The next piece of the body of the request that it answers; see wasm::Instance.
+  // Gives the process the next piece of the body of its HTTP request; see wasm::Instance.
   void PassBody(std::string_view piece, bool last);
   void Cancel();
-  void Stop(std::string reason);  // the same, as an error that says why
-  // The child ends when this process ends. Fails if it has ended already.
+  void Stop(std::string reason);  // does the same; the exit is an error with this reason
+  // Makes the child end when this process ends. Fails if this process has ended already.
   Status Adopt(const std::shared_ptr<Process>& child);
-  // How it ended, once it has.
+  // How the process ended; none while it runs.
   std::optional<wasm::Exit> exit() const;
   wasm::Signal& exit_signal() { return exit_signal_; }
-  // Blocks until it has ended.
+  // Blocks until the process has ended.
   wasm::Exit Wait();
 
   // wasm::Guest
@@ -207,7 +212,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   bool OnGrow(uint64_t bytes) override;
   void OnExit(wasm::Exit exit) override;
 
-  // What the guest holds. Null once it has ended.
+  // The objects that the guest holds. Null after the process has ended.
   struct Handles {
     Handles(uint32_t limit, std::atomic<int64_t>* live, ByteBudget* memory);
     HandleTable<uint32_t> models, tokenizers;  // index of the engine's model
@@ -218,7 +223,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<Grammar> grammars;
     HandleTable<std::shared_ptr<GuestMatcher>> matchers;
     HandleTable<AdapterHandle> adapters;
-    HandleTable<std::shared_ptr<Waitable>> calls;  // that another thread works on
+    HandleTable<std::shared_ptr<Waitable>> calls;  // host calls on which another thread works
     HandleTable<std::shared_ptr<Letter>> texts, blobs;
     HandleTable<std::shared_ptr<Process>> children;
     HandleTable<std::shared_ptr<Subscription>> subscriptions;
@@ -228,11 +233,11 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<McpSession> mcp_sessions;
   };
   Handles& handles() { return *handles_; }
-  Wallet& wallet() { return *wallet_; }  // null once it has ended, as the handles
+  Wallet& wallet() { return *wallet_; }  // null after the process has ended
   Listener* listener() { return options_.listener.get(); }
   Mailbox& inbox() { return *inbox_; }
   Mailbox& files() { return *files_; }
-  // The folders that the guest sees as /scratch and /data; empty: it has none.
+  // The folders that the guest sees as /scratch and /data; empty if the guest has none.
   const std::string& scratch_dir() const { return scratch_dir_; }
   const std::string& data_dir() const { return data_dir_; }
 
@@ -248,17 +253,18 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   std::string id_text_;
   Options options_;
   const std::shared_ptr<User> user_;
-  const std::shared_ptr<ByteBudget> memory_;  // of the engine, that the guest causes
+  const std::shared_ptr<ByteBudget>
+      memory_;  // memory of the engine that the guest causes to be allocated
   std::unique_ptr<Handles> handles_;
   std::unique_ptr<Wallet> wallet_ = std::make_unique<Wallet>();
   std::shared_ptr<Mailbox> inbox_, files_;
-  Charge place_in_table_, input_;  // itself, and what it was launched with
+  Charge place_in_table_, input_;  // for the process itself, and for its input
   Charge linear_;                  // for its linear memories
   Charge exit_charge_;             // for its return value
   const std::shared_ptr<Pace> pace_;
-  uint64_t draws_ = 0;  // passes numbered so far: each draws its own random numbers
+  uint64_t draws_ = 0;  // the next number of SetDrawsAside
   std::string scratch_dir_, data_dir_;
-  bool has_place_ = false;  // it has run, or runs
+  bool has_place_ = false;  // the process has a place among those that run
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;
@@ -266,9 +272,9 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   std::unique_ptr<wasm::Instance> instance_;
   bool cancelled_ = false;
   std::string stop_reason_;
-  bool adopts_ = true;                                             // until it ends
-  std::unordered_map<uint64_t, std::weak_ptr<Process>> children_;  // that run, by id
-  std::shared_ptr<Process> self_;                                  // while it runs
+  bool adopts_ = true;                                             // false after the end
+  std::unordered_map<uint64_t, std::weak_ptr<Process>> children_;  // running ones, by id
+  std::shared_ptr<Process> self_;                                  // null after the end
   wasm::Signal exit_signal_;
 };
 

@@ -21,7 +21,7 @@ constexpr std::string_view kExtension = ".snapshot";
 constexpr size_t kNameDigits = 40;
 constexpr size_t kMaxNameBytes = 256;
 
-// Held while names of a user's folder are counted and changed.
+// A lock that is held while the files of a user's folder are counted and renamed.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder)
@@ -117,7 +117,7 @@ Status SnapshotStore::Delete(const Key& key) const {
   return Fail(Code::kInternal, "snapshot '{}' cannot be deleted: {}", key.name, error.message());
 }
 
-// The one that is replaced goes, so it does not count.
+// The snapshot that will be replaced does not count.
 Status SnapshotStore::CheckQuota(const Key& key, uint64_t bytes) const {
   size_t count = 1;
   uint64_t total = bytes;
@@ -149,11 +149,12 @@ Result<SnapshotWriter> SnapshotStore::Begin(const Key& key, uint64_t bytes) cons
   if (error) {
     return Fail(Code::kInternal, "there is no place for snapshots: {}", error.message());
   }
-  if (made) {  // or a snapshot would be gone with its folder
+  if (made) {  // the new folder must be on the disk before a snapshot in it
     PIE_RETURN_IF_ERROR(SyncFolder(root_));
     PIE_RETURN_IF_ERROR(SyncFolder(fs::path(root_).parent_path()));
   }
-  fs::permissions(root_, fs::perms::owner_all, error);  // nobody else's business
+  fs::permissions(root_, fs::perms::owner_all,
+                  error);  // other users of the machine may not read snapshots
   PIE_RETURN_IF_ERROR(CheckQuota(key, bytes));
   return SnapshotWriter::Create(folder);
 }
@@ -162,7 +163,7 @@ Status SnapshotStore::Commit(const Key& key, SnapshotWriter writer, uint64_t byt
   PIE_RETURN_IF_ERROR(writer.Sync());
   {
     const FolderLock lock(FolderOf(key.user));
-    PIE_RETURN_IF_ERROR(CheckQuota(key, bytes));  // others were writing, too
+    PIE_RETURN_IF_ERROR(CheckQuota(key, bytes));  // check again: others may have written meanwhile
     PIE_RETURN_IF_ERROR(writer.Commit(FileOf(key)));
   }
   return {};

@@ -1,8 +1,9 @@
-// SnapshotStore: snapshots as files, one folder a user below one root. Names come from guests and
-// never become paths: folders and files are named by hashes, and each file says whose it is.
+// SnapshotStore: snapshots as files, in one folder for each user. The names of snapshots come from
+// guests and never become paths: folders and files are named by hashes, and each file contains its
+// user and name.
 //
-// Any thread, and any number of processes at once: files appear and vanish whole, and what counts
-// them (the quota) does so under a lock on the user's folder.
+// Any thread and any number of processes of the system may use a store at once: files appear and
+// vanish whole, and the quota is checked under a lock on the user's folder.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ class SnapshotStore {
  public:
   SnapshotStore(std::string root, const Limits& limits) : root_(std::move(root)), limits_(limits) {}
 
-  // Whose and which.
+  // The user, the model and the name of a snapshot.
   struct Key {
     std::string_view user, model, name;
   };
@@ -29,22 +30,22 @@ class SnapshotStore {
     SnapshotInfo info;
     uint32_t tokens = 0;
     uint64_t bytes = 0;
-    std::string problem;  // of a file that cannot be read; the rest is empty then
+    std::string problem;  // why the file cannot be read; the other fields are empty then
     std::string path;
   };
 
   Result<std::shared_ptr<SnapshotFile>> Open(const Key& key) const;
-  // Opens it and removes its name; of two who try, one has it.
+  // Opens the snapshot and removes its name. If two callers try, one of them gets it.
   Result<std::shared_ptr<SnapshotFile>> Take(const Key& key) const;
   Status Delete(const Key& key) const;
 
-  // A file for `key` to be, of `bytes` bytes. Fails if the user may not have so many.
+  // Creates an unnamed file of `bytes` bytes for `key`. Fails if it would exceed the user's quota.
   Result<SnapshotWriter> Begin(const Key& key, uint64_t bytes) const;
-  // Its content is complete. Puts it on the disk and gives it its name; replaces an older one.
+  // Flushes the complete file to the disk and gives it its name. It replaces an older snapshot.
   Status Commit(const Key& key, SnapshotWriter writer, uint64_t bytes) const;
 
   std::vector<Entry> List() const;
-  // What killed processes left behind.
+  // Removes files that killed processes left behind.
   void RemoveAbandoned() const;
 
  private:

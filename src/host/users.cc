@@ -5,7 +5,8 @@
 namespace pie::host {
 namespace {
 
-// An inferlet asks its user's account for so much at a time, and the user's account the engine's.
+// The memory that an inferlet takes from its user's account at a time, and that account from the
+// engine's.
 constexpr size_t kMemoryGrain = 1 << 20;
 
 std::atomic<uint64_t> next_number = 1;

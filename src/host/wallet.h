@@ -1,5 +1,5 @@
-// Wallet: a process's accounts, one a model that it uses, opened when the model is first used and
-// closed with the wallet. One thread at a time.
+// Wallet: a process's accounts, one for each model that it uses. An account is opened at the first
+// use of its model and closed with the wallet. One thread at a time may use a wallet.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ class Wallet {
   Wallet(const Wallet&) = delete;
   Wallet& operator=(const Wallet&) = delete;
 
-  // Pays for that sequence from now on.
+  // Makes the account of this model pay for that sequence from now on.
   void Own(Scheduler& scheduler, SequenceId sequence) {
     scheduler.Own(sequence, Find(scheduler).id);
   }

@@ -22,7 +22,7 @@ inline constexpr uint32_t kAdapterRank = 256;           // of a LoRA adapter
 inline constexpr uint32_t kZoPopulation = 65'536;       // candidates of a generation
 inline constexpr uint64_t kAdapterFileBytes = 1 << 30;  // adapter_model.safetensors
 inline constexpr uint64_t kModulePatternBytes = 1'024;  // a regular expression that names modules
-inline constexpr uint64_t kModulePatternParts = 4'096;  // what it compiles to
+inline constexpr uint64_t kModulePatternParts = 4'096;  // the compiled parts of one pattern
 inline constexpr uint32_t kModulePatternDepth = 32;     // nesting of its groups
 
 // bytes of the tool calls in one turn, as the model wrote them

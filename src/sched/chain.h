@@ -44,14 +44,14 @@ struct Chain {
   std::move_only_function<uint64_t(uint32_t step)> seed;
   // Takes a token, also a stop token, and says whether the chain ends with it.
   std::move_only_function<void(uint32_t token, std::optional<End> end)> give;
-  // May a pass feed so many tokens? An error ends the chain and leaves its sequence whole. Null:
-  // yes.
+  // Asks whether a pass may feed this number of tokens. An error ends the chain and leaves its
+  // sequence whole. Null: yes.
   std::move_only_function<Status(uint32_t tokens)> admit;
   // How many tokens may be fed behind the first pass, and what the chain fails with when one more
   // would be. Drafts stay within it.
   uint64_t room = UINT64_MAX;
   Error no_room;
-  // Guesses tokens ahead. Null: nobody does.
+  // Guesses tokens ahead. Null: there is no drafter.
   std::unique_ptr<Drafter> drafter;
   // The scheduler makes a SuffixDrafter when the first pass has run. `recent` may be null.
   bool speculate = false;

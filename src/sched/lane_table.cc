@@ -71,7 +71,7 @@ void LaneTable::Apply(const command::Drop& command) {
   if (lane == nullptr) return;
   lane->dropped = true;
   states_.cohort().Gone(lane->peer);
-  // Nobody needs what lies behind the last fork whose child is alive.
+  // Rows behind the last fork with a living child are not needed any more.
   size_t end = lane->operations.size();
   while (end > lane->head) {
     const Operation& last = lane->operations[end - 1];

@@ -85,7 +85,7 @@ class LaneTable {
   };
 
   Lane* Find(SequenceId id) const;             // null if unknown or dropped
-  Lane* FindEvenDropped(SequenceId id) const;  // null if nobody needs it any more
+  Lane* FindEvenDropped(SequenceId id) const;  // null if it is not needed any more
   Lane& Add(SequenceId id, const CacheSalt& salt);
   bool Admit(Lane& lane);  // false: its line is closed
   void Line(Lane& lane, Operation operation);

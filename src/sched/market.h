@@ -43,7 +43,7 @@ struct BidTerms {
   uint32_t pages = 0;  // held
   uint32_t page_tokens = 1;
   double steps = 64;     // expected, at least 1
-  double variation = 1;  // of them, squared; 0 = certain
+  double variation = 1;  // squared coefficient of variation of the steps; 0 if they are certain
 };
 Credits DefaultBid(const BidTerms& terms);
 

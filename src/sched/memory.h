@@ -1,4 +1,4 @@
-// Memory: who has pages while there are not enough for all.
+// Memory: decides which lanes have pages while there are not enough for all.
 //
 // Lanes that have pages come before lanes that have none. A lane without pages, because it is new
 // or was suspended, enters by its standing (market.h); no lane is overtaken. Memory is filled up to

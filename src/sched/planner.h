@@ -41,7 +41,7 @@ struct PlanBudget {
 
 struct Planned {
   uint32_t request = 0;  // index
-  uint32_t tokens = 0;   // of it, in this batch
+  uint32_t tokens = 0;   // tokens of the pass in this batch
   friend bool operator==(const Planned&, const Planned&) = default;
 };
 

@@ -44,7 +44,7 @@ class CommandQueue {
   static void NeverWaitHere();
 
   // Step thread.
-  bool Drain(Drained& drained);  // replaces what is there; false: nothing came
+  bool Drain(Drained& drained);  // replaces the content of `drained`; false if no command came
   bool pending() const {         // there are commands, or the queue is closed
     return pending_.load(std::memory_order_acquire);
   }

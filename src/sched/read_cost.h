@@ -12,7 +12,7 @@
 
 namespace pie {
 
-// The unit of costs: so many numbers looked at, which takes a CPU about a microsecond.
+// The unit of costs is the time in which a CPU reads this many numbers, about a microsecond.
 inline constexpr uint32_t kReadUnit = 1'024;
 
 // The cost of each row, in units; empty if the pass as a whole is cheap to read, as nearly all are.

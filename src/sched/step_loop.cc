@@ -301,7 +301,7 @@ void StepLoop::AdoptCached() {
     if (pass.rows_left() == 0) adopted_.push_back(lane);
   }
   // This changes the list, but ends no lane that has a pass. Each lane has one pass ended in a
-  // round: whoever queues thousands of such passes does not hold up the others.
+  // round: a sequence that queues thousands of such passes does not delay the others.
   for (Lane* const lane : adopted_) lanes_.EndAdopted(*lane);
 }
 
@@ -512,7 +512,7 @@ void StepLoop::Wait(const Pause& pause) {
 
 void StepLoop::CheckWhileIdle() {
   constexpr int64_t kPauseNs = 1'000'000'000;
-  // A check of so many takes about a millisecond.
+  // Checking this number of pages takes about a millisecond.
   constexpr uint64_t kMostPages = 16'384;
   constexpr uint64_t kMostSequences = 1'024;
   const int64_t now_ns = clock_.NowNs();
@@ -546,7 +546,7 @@ void StepLoop::ForceSuspension() {
 void StepLoop::TickMarket() {
   constexpr int64_t kTickNs = 1'000'000;  // between two ticks: an auction looks at every page
   if (!memory_.contended() && market_.price() == 0) return;
-  constexpr int64_t kShareOfTime = 20;  // an auction takes at most one in so many moments
+  constexpr int64_t kShareOfTime = 20;  // auctions take at most 1 / kShareOfTime of the time
   if (time_.now_ns - last_tick_ns_ < std::max(kTickNs, kShareOfTime * auction_ns_)) return;
   last_tick_ns_ = time_.now_ns;
   if (memory_.contended()) {

@@ -65,8 +65,8 @@ class StepLoop {
   bool ServeOverdue();
   // Takes pages from memory for rows that wait, so that they need not be computed.
   void AdoptCached();
-  // Are so many rows of the pass ahead that it should wait for pages that other passes are about to
-  // make?
+  // Whether the pass has so many rows left that it should wait for pages that other passes are
+  // about to make?
   bool MayFindWholePages(const ScheduledPass& pass) const;
   PlanRequest RequestOf(const Lane& lane) const;
   void PlanAndBoard();

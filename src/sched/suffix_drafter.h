@@ -21,7 +21,7 @@ namespace pie {
 // Tokens, and the places where the newest of them stood before.
 class SuffixIndex {
  public:
-  // So many equal tokens in a row are a reason to guess.
+  // The least number of equal tokens in a row that is a reason to guess.
   static constexpr size_t kGram = 3;
 
   void Add(uint32_t token);

@@ -46,7 +46,8 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   // False while too many responses wait to be sent: then the client must not be read from.
   bool Reads() const;
   bool known() const { return state_ == State::kKnown; }
-  // So much of a message has arrived. False if the user may not send more at the moment.
+  // Called with the size of what has arrived of a message. Returns false if the user may not send
+  // more at the moment.
   bool Receiving(size_t bytes);
   const std::string& username() const { return username_; }
   const std::string& peer() const { return peer_; }

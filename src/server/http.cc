@@ -43,7 +43,7 @@ bool IsThisMachine(std::string_view host) {
 
 bool MayUpgrade(const Service& service, std::string_view origin, std::string_view host) {
   if (origin.empty() || service.auth.enabled()) return true;
-  // The name in `host` may be anybody's that points here (DNS rebinding), so both have to be names
+  // An attacker's name may point to this machine (DNS rebinding), so both have to be names
   // that only this machine has.
   return IsThisMachine(HostOf(origin)) && IsThisMachine(HostOf(host));
 }

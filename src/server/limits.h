@@ -27,7 +27,7 @@ struct Limits {
   size_t max_uploads_per_connection = 8;     // in flight at the same time
   size_t max_manifest_bytes = 256ull << 10;  // of a Pie.toml
   size_t max_queued_jobs = 1'024;            // installations and first launches in the queue
-  size_t max_jobs_per_connection = 64;       // of those, per client
+  size_t max_jobs_per_connection = 64;       // of all jobs, those of one client
   uint32_t auth_timeout_secs = 10;           // from connecting until authentication
   uint32_t idle_ping_secs = 20;              // idle time after which a client is pinged …
   uint32_t pong_timeout_secs = 20;           // … and how long it has to answer, or to read

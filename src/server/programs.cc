@@ -9,7 +9,7 @@ namespace {
 
 constexpr auto kTrustedFor = std::chrono::seconds(1);
 constexpr size_t kMostKnown = 4'096;
-constexpr size_t kMostLoaded = 512;                 // then those that nobody uses leave memory
+constexpr size_t kMostLoaded = 512;                 // above it, programs without users leave memory
 constexpr auto kKeptFor = std::chrono::minutes(1);  // after its last use
 
 }  // namespace

@@ -34,7 +34,7 @@ class Programs {
  private:
   bool IsLoaded(const InstalledProgram& program);  // and notes that it is used
   void NoteLoaded(const std::string& id, const std::string& hash);
-  // Whoever compiles a program holds its lock; other programs go on meanwhile.
+  // The thread that compiles a program holds its lock. Other programs are not affected.
   std::shared_ptr<std::mutex> LockOf(const std::string& name);
 
   using Time = std::chrono::steady_clock::time_point;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kEventOverhead = 128;  // memory of an event besides its text
 constexpr size_t kHeadroom = 32;        // this part of the budget is left for events under way
-constexpr size_t kKeptReturn = 1'024;   // a final event of so many bytes is kept in any case
+constexpr size_t kKeptReturn = 1'024;   // a final event up to this size is always kept
 
 }  // namespace
 

@@ -161,7 +161,7 @@ class SocketOn final : public Socket,
   // Lets an inferlet answer.
   void Serve(const std::shared_ptr<Parser>& parser, Call call) {
     for (const auto& field : parser->get()) {
-      // The key of a user is for this server, and not for an inferlet that somebody has installed.
+      // A user's key is for this server. It is not passed on to an inferlet of another user.
       const bool is_key = field.name() == http::field::authorization;
       if (is_key && !door_ && service_.auth.enabled()) continue;
       call.headers.append(Text(field.name_string())).append(":");

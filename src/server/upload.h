@@ -25,7 +25,7 @@ class Uploads {
   };
   explicit Uploads(const Limits& limits) : limits_(limits) {}
 
-  // Whose budget the uploads are charged to. Set before the first chunk.
+  // The user whose budget is charged for the uploads. It is set before the first chunk.
   void SetBudget(std::shared_ptr<host::ByteBudget> budget) { budget_ = std::move(budget); }
   // Adds a chunk to the upload `key`. Returns the whole with the last chunk. After an error, the
   // rest of that upload must be ignored; `Ignored` recognises its chunks.

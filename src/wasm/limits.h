@@ -16,7 +16,7 @@ struct Limits {
 // What guests may reach by HTTP, and how much one guest may ask for.
 struct HttpLimits {
   uint32_t max_requests = 1'000;              // of one guest
-  uint32_t max_in_flight = 16;                // of those, at the same time
+  uint32_t max_in_flight = 16;                // the greatest number of them at the same time
   uint64_t max_request_bytes = 16ull << 20;   // body of one request
   uint64_t max_response_bytes = 64ull << 20;  // body of one response
   uint64_t timeout_ms = 120'000;              // from the start to the last byte of the response

@@ -41,8 +41,8 @@ class Guest {
   virtual void OnResponse(uint16_t /*status*/, std::string_view /*headers*/) {}
   virtual void OnResponseBody(std::string_view /*bytes*/) {}
   virtual void OnResponseEnd(bool /*complete*/) {}
-  // The guest's memories are about to grow by so many bytes. False: they may not. They are free
-  // again at the exit.
+  // Called before the guest's memories grow by this number of bytes. Returns false to refuse that.
+  // The memories are freed before the exit.
   virtual bool OnGrow(uint64_t) { return true; }
   // The last call. The guest's memory is freed, and the object may delete itself.
   virtual void OnExit(Exit exit) = 0;

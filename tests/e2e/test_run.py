@@ -370,7 +370,10 @@ def test_help_shows_examples(run):
         assert done.returncode == 0
         assert example in done.stdout
     assert "Exit codes: 0, 1 for an error, 130" in run("run", "--help").stdout
-    assert re.fullmatch(r"pie \d+\.\d+\.\d+\n", run("--version").stdout)
+    assert re.fullmatch(
+        r"pie \d+\.\d+\.\d+ \(commit ([0-9a-f]{12}|unknown), devices: cpu.*\)\n",
+        run("--version").stdout,
+    )
 
 
 def test_mistyped_commands(run):

@@ -52,6 +52,26 @@ pub const WAITS: &[(&str, &str)] = &[
         "Another thread writes the files.",
     ),
     (
+        "pie:plus/adapters.export-files",
+        "Another thread makes the files.",
+    ),
+    (
+        "pie:plus/adapters.import-files",
+        "Another thread reads the files.",
+    ),
+    (
+        "pie:plus/adapters.open",
+        "Another thread reads the adapter's file.",
+    ),
+    (
+        "pie:plus/adapters.fork",
+        "Another thread writes the adapter's file.",
+    ),
+    (
+        "pie:plus/adapters.destroy",
+        "Another thread removes the adapter's file.",
+    ),
+    (
         "pie:zo/zo.initialize",
         "Another thread makes the weights and writes them.",
     ),
@@ -173,6 +193,10 @@ pub const LONG: &[(&str, &str)] = &[
     (
         "pie:plus/turns.extend",
         "Runs the template, on texts that may be long.",
+    ),
+    (
+        "pie:plus/adapters.import-files",
+        "The files are copied, and may be large.",
     ),
 ];
 

@@ -23,7 +23,7 @@ async def adapter(prompt: str, max_tokens: int) -> dict:
             return str(error) != ""
         return False
 
-    for name in ("conformance", "conformance-copy"):
+    for name in ("conformance", "conformance-copy", "conformance-import"):
         if old := Adapter.open(model, name):
             old.destroy()
     made = Adapter.create(model, "conformance")
@@ -39,8 +39,14 @@ async def adapter(prompt: str, max_tokens: int) -> dict:
     opened = Adapter.open(model, "conformance-copy") is not None
     taken = fails(lambda: Adapter.create(model, "conformance"))
     wrong = fails(lambda: zo.update(made, [1], [1], 1.0))
-    made.destroy()
-    copy.destroy()
+    fork_taken = fails(lambda: made.fork("conformance-copy"))
+    files = made.export()
+    imported = Adapter.create(model, "conformance-import")
+    bad_import = fails(lambda: imported.import_(files.config, b"no tensors"))
+    imported.import_(files.config, files.tensors)
+    exported = await generate(adapter=imported)
+    for made_here in (made, copy, imported):
+        made_here.destroy()
     return {
         "plain": plain,
         "seeded": seeded,
@@ -53,5 +59,8 @@ async def adapter(prompt: str, max_tokens: int) -> dict:
         "opened": opened,
         "taken": taken,
         "wrong_scores": wrong,
+        "fork_taken": fork_taken,
+        "bad_import": bad_import,
+        "exported_same": exported == tuned,
         "gone": Adapter.open(model, "conformance") is None,
     }

@@ -524,6 +524,21 @@ void __wasm_import_pieX3AplusX2FconstraintsX00rollback(int32_t, int32_t, uint8_t
 extern "C" __attribute__((import_module("pie:plus/constraints")))
 __attribute__((import_name("forced-tokens")))
 void __wasm_import_pieX3AplusX2FconstraintsX00forced_tokens(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/adapters")))
+__attribute__((import_name("export-files")))
+void __wasm_import_pieX3AplusX2FadaptersX00export_files(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/adapters")))
+__attribute__((import_name("import-files")))
+void __wasm_import_pieX3AplusX2FadaptersX00import_files(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/adapters")))
+__attribute__((import_name("open")))
+void __wasm_import_pieX3AplusX2FadaptersX00open(int32_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/adapters")))
+__attribute__((import_name("fork")))
+void __wasm_import_pieX3AplusX2FadaptersX00fork(int32_t, uint8_t *, size_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/adapters")))
+__attribute__((import_name("destroy")))
+void __wasm_import_pieX3AplusX2FadaptersX00destroy(int32_t, uint8_t *);
 wasi::io::poll::Pollable::~Pollable()
 {
   if (handle>=0) {
@@ -3157,6 +3172,123 @@ std::expected<wit::vector<uint32_t>, wit::string> pie::plus::constraints::Forced
   std::expected<wit::vector<uint32_t>, wit::string> result3 = std::move(*result3_opt);
   auto result4 = std::move(result3);
   return result4;
+}
+std::expected<pie::plus::adapters::Files, wit::string> pie::plus::adapters::ExportFiles(std::reference_wrapper<const core::adapter::Adapter> adapter)
+{
+  uintptr_t ret_area[((5*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FadaptersX00export_files(adapter.get().get_handle(), std::move(ptr0));
+  std::optional<std::expected<Files, wit::string>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+    auto _len2 = *((size_t*) (ptr0 + (4*sizeof(void*))));
+
+    result4_opt.emplace(std::expected<Files, wit::string>(Files{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1), wit::vector<uint8_t>((uint8_t*)(*((uint8_t**) (ptr0 + (3*sizeof(void*))))), _len2), }));
+  } else {
+    auto _len3 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result4_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len3)});
+  }
+  std::expected<Files, wit::string> result4 = std::move(*result4_opt);
+  auto result5 = std::move(result4);
+  return result5;
+}
+std::expected<void, wit::string> pie::plus::adapters::ImportFiles(std::reference_wrapper<const core::adapter::Adapter> adapter, std::string_view config, std::span<uint8_t const> tensors)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = config;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  auto&& _vec1 = tensors;
+  auto _ptr1 = (uint8_t*)(_vec1.data());
+  auto _len1 = (size_t)(_vec1.size());
+  uint8_t* ptr2 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FadaptersX00import_files(adapter.get().get_handle(), std::move(_ptr0), std::move(_len0), std::move(_ptr1), std::move(_len1), std::move(ptr2));
+  std::optional<std::expected<void, wit::string>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr2 + 0)))==0) {
+    
+    result4_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len3 = *((size_t*) (ptr2 + (2*sizeof(void*))));
+
+
+    result4_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr2 + sizeof(void*)))), _len3)});
+  }
+  std::expected<void, wit::string> result4 = std::move(*result4_opt);
+  auto result5 = std::move(result4);
+  return result5;
+}
+std::expected<std::optional<pie::core::adapter::Adapter>, wit::string> pie::plus::adapters::Open(std::reference_wrapper<const core::model::Model> model, std::string_view name)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = name;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  uint8_t* ptr1 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FadaptersX00open(model.get().get_handle(), std::move(_ptr0), std::move(_len0), std::move(ptr1));
+  std::optional<std::expected<std::optional<core::adapter::Adapter>, wit::string>> result5_opt;
+  if ((int32_t) (*((uint8_t*) (ptr1 + 0)))==0) {
+    std::optional<core::adapter::Adapter> option3;
+    if ((int32_t) (*((uint8_t*) (ptr1 + sizeof(void*))))) {
+      int32_t l2 = *((int32_t const*)(ptr1 + (4+1*sizeof(void*))));
+
+      option3.emplace(wit::ResourceImportBase{l2});
+    }
+
+    result5_opt.emplace(std::expected<std::optional<core::adapter::Adapter>, wit::string>(std::move(option3)));
+  } else {
+    auto _len4 = *((size_t*) (ptr1 + (2*sizeof(void*))));
+
+
+    result5_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr1 + sizeof(void*)))), _len4)});
+  }
+  std::expected<std::optional<core::adapter::Adapter>, wit::string> result5 = std::move(*result5_opt);
+  auto result6 = std::move(result5);
+  return result6;
+}
+std::expected<pie::core::adapter::Adapter, wit::string> pie::plus::adapters::Fork(std::reference_wrapper<const core::adapter::Adapter> adapter, std::string_view name)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  auto&& _vec0 = name;
+  auto _ptr0 = (uint8_t*)(_vec0.data());
+  auto _len0 = (size_t)(_vec0.size());
+  uint8_t* ptr1 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FadaptersX00fork(adapter.get().get_handle(), std::move(_ptr0), std::move(_len0), std::move(ptr1));
+  std::optional<std::expected<core::adapter::Adapter, wit::string>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr1 + 0)))==0) {
+    int32_t l2 = *((int32_t const*)(ptr1 + sizeof(void*)));
+
+    result4_opt.emplace(std::expected<core::adapter::Adapter, wit::string>(wit::ResourceImportBase{l2}));
+  } else {
+    auto _len3 = *((size_t*) (ptr1 + (2*sizeof(void*))));
+
+
+    result4_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr1 + sizeof(void*)))), _len3)});
+  }
+  std::expected<core::adapter::Adapter, wit::string> result4 = std::move(*result4_opt);
+  auto result5 = std::move(result4);
+  return result5;
+}
+std::expected<void, wit::string> pie::plus::adapters::Destroy(std::reference_wrapper<const core::adapter::Adapter> adapter)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FadaptersX00destroy(adapter.get().get_handle(), std::move(ptr0));
+  std::optional<std::expected<void, wit::string>> result2_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    
+    result2_opt.emplace(std::expected<void, wit::string>());
+  } else {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result2_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1)});
+  }
+  std::expected<void, wit::string> result2 = std::move(*result2_opt);
+  auto result3 = std::move(result2);
+  return result3;
 }
 
 // Component Adapters

@@ -754,6 +754,30 @@ namespace pie {
       /// Returns the tokens that must come next; the list is empty where there is a choice.
       std::expected<wit::vector<uint32_t>, wit::string> ForcedTokens(std::reference_wrapper<const core::inference::Matcher> matcher);
     }
+    /// Adapters as files that travel over the session, and forms of `adapter` that return their errors.
+    namespace adapters {
+      using Error = wit::string;
+      using Blob = wit::vector<uint8_t>;
+      using Model = core::model::Model;
+      using Adapter = core::adapter::Adapter;
+      /// The two files of a folder of the PEFT package.
+      struct Files {
+        /// The text of `adapter_config.json`.
+        wit::string config;
+        /// The content of `adapter_model.safetensors`.
+        wit::vector<uint8_t> tensors;
+      };
+      /// Returns what `adapter.save` would write. Fails when the adapter has no weights.
+      std::expected<Files, wit::string> ExportFiles(std::reference_wrapper<const core::adapter::Adapter> adapter);
+      /// Does what `adapter.load` does with a folder of these files.
+      std::expected<void, wit::string> ImportFiles(std::reference_wrapper<const core::adapter::Adapter> adapter, std::string_view config, std::span<uint8_t const> tensors);
+      /// `adapter.open`. Returns none if the name is absent, and fails when the adapter cannot be read.
+      std::expected<std::optional<core::adapter::Adapter>, wit::string> Open(std::reference_wrapper<const core::model::Model> model, std::string_view name);
+      /// `adapter.fork`. Fails when the name is taken, or the user has too many adapters.
+      std::expected<core::adapter::Adapter, wit::string> Fork(std::reference_wrapper<const core::adapter::Adapter> adapter, std::string_view name);
+      /// `adapter.destroy`. Fails when the file cannot be removed, or the adapter is destroyed already.
+      std::expected<void, wit::string> Destroy(std::reference_wrapper<const core::adapter::Adapter> adapter);
+    }
   }
 }
 

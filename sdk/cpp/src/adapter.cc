@@ -3,20 +3,22 @@
 namespace inferlet {
 
 using detail::Lift;
+namespace adapters = pie::plus::adapters;
 
 Result<Adapter> Adapter::Create(const Model& model, std::string_view name) {
   return Lift(raw::Adapter::Create(model.Inner(), name),
               [](raw::Adapter adapter) { return Adapter(std::move(adapter)); });
 }
 
-std::optional<Adapter> Adapter::Open(const Model& model, std::string_view name) {
-  std::optional<raw::Adapter> adapter = raw::Adapter::Open(model.Inner(), name);
-  if (!adapter) return std::nullopt;
-  return Adapter(*std::move(adapter));
+Result<std::optional<Adapter>> Adapter::Open(const Model& model, std::string_view name) {
+  return Lift(adapters::Open(model.Inner(), name), [](std::optional<raw::Adapter> adapter) {
+    return adapter ? std::optional(Adapter(*std::move(adapter))) : std::nullopt;
+  });
 }
 
-Adapter Adapter::Fork(std::string_view new_name) const {
-  return Adapter(raw_->Fork(new_name));
+Result<Adapter> Adapter::Fork(std::string_view new_name) const {
+  return Lift(adapters::Fork(*raw_, new_name),
+              [](raw::Adapter adapter) { return Adapter(std::move(adapter)); });
 }
 Result<void> Adapter::Save(std::string_view path) const {
   return Lift(raw_->Save(path));
@@ -24,8 +26,16 @@ Result<void> Adapter::Save(std::string_view path) const {
 Result<void> Adapter::Load(std::string_view path) const {
   return Lift(raw_->Load(path));
 }
-void Adapter::Destroy() const {
-  raw_->Destroy();
+Result<AdapterFiles> Adapter::Export() const {
+  return Lift(adapters::ExportFiles(*raw_), [](const adapters::Files& files) {
+    return AdapterFiles{detail::Text(files.config), detail::List(files.tensors)};
+  });
+}
+Result<void> Adapter::Import(std::string_view config, std::span<const uint8_t> tensors) const {
+  return Lift(adapters::ImportFiles(*raw_, config, tensors));
+}
+Result<void> Adapter::Destroy() const {
+  return Lift(adapters::Destroy(*raw_));
 }
 
 namespace zo {

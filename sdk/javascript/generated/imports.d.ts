@@ -12,6 +12,7 @@
 /// <reference path="./interfaces/pie-instruct-tool-use.d.ts" />
 /// <reference path="./interfaces/pie-mcp-client.d.ts" />
 /// <reference path="./interfaces/pie-mcp-types.d.ts" />
+/// <reference path="./interfaces/pie-plus-adapters.d.ts" />
 /// <reference path="./interfaces/pie-plus-bidding.d.ts" />
 /// <reference path="./interfaces/pie-plus-calls.d.ts" />
 /// <reference path="./interfaces/pie-plus-chains.d.ts" />
@@ -39,6 +40,7 @@ declare module 'pie:inferlet/imports' {
   export type * as PieInstructToolUse from 'pie:instruct/tool-use'; // import pie:instruct/tool-use
   export type * as PieMcpClient from 'pie:mcp/client'; // import pie:mcp/client
   export type * as PieMcpTypes from 'pie:mcp/types'; // import pie:mcp/types
+  export type * as PiePlusAdapters from 'pie:plus/adapters'; // import pie:plus/adapters
   export type * as PiePlusBidding from 'pie:plus/bidding'; // import pie:plus/bidding
   export type * as PiePlusCalls from 'pie:plus/calls'; // import pie:plus/calls
   export type * as PiePlusChains from 'pie:plus/chains'; // import pie:plus/chains

@@ -1,7 +1,17 @@
 /** LoRA adapters of a model. */
 import { Adapter as RawAdapter } from 'pie:core/adapter';
+import * as adapters from 'pie:plus/adapters';
 import type { Model } from './model.ts';
 
+/** The two files of a folder of the PEFT package. */
+export interface AdapterFiles {
+  /** The text of adapter_config.json. */
+  readonly config: string;
+  /** The content of adapter_model.safetensors. */
+  readonly tensors: Uint8Array;
+}
+
+/** A LoRA adapter of a model. */
 export class Adapter implements Disposable {
   /** @internal */ readonly raw: RawAdapter;
 
@@ -9,19 +19,20 @@ export class Adapter implements Disposable {
     this.raw = raw;
   }
 
+  /** A new adapter without weights. Throws if the user has one of that name. */
   static create(model: Model, name: string): Adapter {
     return new Adapter(RawAdapter.create(model.raw, name));
   }
 
-  /** An existing one; undefined where there is none. */
+  /** An existing one; undefined where there is none. Throws if it cannot be read. */
   static open(model: Model, name: string): Adapter | undefined {
-    const raw = RawAdapter.open(model.raw, name);
+    const raw = adapters.open(model.raw, name);
     return raw && new Adapter(raw);
   }
 
-  /** A copy under a new name. */
+  /** A copy under a new name. Throws if the name is taken. */
   fork(newName: string): Adapter {
-    return new Adapter(this.raw.fork(newName));
+    return new Adapter(adapters.fork(this.raw, newName));
   }
 
   /** Writes the weights as a folder of the PEFT package, below /scratch or /data. */
@@ -34,11 +45,22 @@ export class Adapter implements Disposable {
     this.raw.load(path);
   }
 
-  /** Removes the adapter from the engine. */
-  destroy(): void {
-    this.raw.destroy();
+  /** The files that `save` would write, to send them to the client. */
+  export(): AdapterFiles {
+    return adapters.exportFiles(this.raw);
   }
 
+  /** Does what `load` does, with files that a client has sent. */
+  import(config: string, tensors: Uint8Array): void {
+    adapters.importFiles(this.raw, config, tensors);
+  }
+
+  /** Removes the adapter from the engine, whoever else has it open. */
+  destroy(): void {
+    adapters.destroy(this.raw);
+  }
+
+  /** Lets go of the adapter, which stays in the engine. */
   [Symbol.dispose](): void {
     this.raw[Symbol.dispose]();
   }

@@ -1,6 +1,6 @@
 /** The Pie SDK for inferlets in TypeScript and JavaScript. See README.md. */
 /// <reference path="../generated/imports.d.ts" />
-export { Adapter } from './adapter.ts';
+export { Adapter, type AdapterFiles } from './adapter.ts';
 export { allowOnly, intersect, type Brle } from './brle.ts';
 export type { Constraint, Schema } from './constraint.ts';
 export { Context } from './context.ts';

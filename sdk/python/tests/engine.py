@@ -529,6 +529,7 @@ def install() -> None:
     )
     module("outcome", failure=lambda future: future.failure)
     module("adapter", Adapter=SimpleNamespace(create=unavailable))
+    module("adapters")
     module(
         "scheduling",
         price=lambda: 1.0,

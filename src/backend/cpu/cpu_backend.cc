@@ -113,7 +113,7 @@ class CpuBackend final : public Backend {
   }
 
   Result<DeviceAdapterPtr> LoadAdapter(const AdapterWeights& weights) const override {
-    return std::make_shared<cpu::CpuAdapter>(weights, config_);
+    return std::make_shared<cpu::CpuAdapter>(cpu::DetectCpuLevel(), weights, config_);
   }
 
   void SetMeanwhile(const std::shared_ptr<Meanwhile>& meanwhile) override {

@@ -1,6 +1,7 @@
 #include "model/adapter/peft.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -155,13 +156,12 @@ class PeftReader {
     if (const Status read = Dequantize(tensor.dtype, tensor.data, numbers); !read) {
       return Bad(tensor, read.error());
     }
-    float largest = 0;
-    bool is_nan = false;
-    for (const float number : numbers) {
-      is_nan |= number != number;
-      largest = std::max(largest, std::abs(number));
-    }
-    if (is_nan) return Bad(tensor, "it contains NaN");
+    // Without the sign, the bits of floats are ordered as the numbers are, and those of NaN come
+    // last.
+    uint32_t bits = 0;
+    for (const float number : numbers) bits = std::max(bits, std::bit_cast<uint32_t>(number) << 1);
+    const auto largest = std::bit_cast<float>(bits >> 1);
+    if (std::isnan(largest)) return Bad(tensor, "it contains NaN");
     if (largest > kLargestHalf) {
       return Bad(tensor, "it contains {}; numbers must be within ±{}", largest, kLargestHalf);
     }
@@ -186,9 +186,10 @@ class PeftReader {
     if (b.shape != std::vector<uint64_t>{out, rank}) {
       return Bad(b, "its shape must be [{}, {}]", out, rank);
     }
-    const std::vector<float> rows = PIE_TRY(Numbers(a));
-    const std::vector<float> columns = PIE_TRY(Numbers(b));
+    std::vector<float> rows = PIE_TRY(Numbers(a));
+    std::vector<float> columns = PIE_TRY(Numbers(b));
     const auto alpha = static_cast<float>(config_.AlphaOf(place.module));
+    const bool fused = place.target->targets.size() > 1;
     auto from = columns.begin();
     for (const AdapterTarget target : place.target->targets) {
       LowRank& part = weights_.layers[place.layer][static_cast<size_t>(target)];
@@ -197,6 +198,11 @@ class PeftReader {
       part.alpha = alpha;
       part.scale = AdapterScale(alpha, part.rank, config_.rslora);
       if (!std::isfinite(part.scale)) return Bad(a, "its scale is {}", part.scale);
+      if (!fused) {
+        part.a = std::move(rows);
+        part.b = std::move(columns);
+        break;
+      }
       part.a = rows;
       const auto end = from + static_cast<std::ptrdiff_t>(shape_.Of(target).out * rank);
       part.b.assign(from, end);

@@ -20,8 +20,8 @@ Task<Result<std::vector<uint32_t>>> Generate(const Json& input, std::optional<Ad
 
 Task<Result<Json>> AdapterCase(const Json& input) {
   Model model = PIE_TRY(FirstModel());
-  for (const char* name : {"conformance", "conformance-copy"}) {
-    if (const auto old = Adapter::Open(model, name)) old->Destroy();
+  for (const char* name : {"conformance", "conformance-copy", "conformance-import"}) {
+    if (const auto old = PIE_TRY(Adapter::Open(model, name))) PIE_TRY(old->Destroy());
   }
   const Adapter made = PIE_TRY(Adapter::Create(model, "conformance"));
   PIE_TRY(zo::Initialize(made, 2, 2.0F, 4, 0.5F, 0.5F));
@@ -33,15 +33,22 @@ Task<Result<Json>> AdapterCase(const Json& input) {
   const std::vector<int64_t> seeds = {7, -7, 8, -8};
   PIE_TRY(zo::Update(made, scores, seeds, 1.0F));
   const auto tuned = PIE_TRY(co_await Generate(input, made));
-  const Adapter copy = made.Fork("conformance-copy");
+  const Adapter copy = PIE_TRY(made.Fork("conformance-copy"));
   const auto forked = PIE_TRY(co_await Generate(input, copy));
-  const bool opened = Adapter::Open(model, "conformance-copy").has_value();
+  const bool opened = PIE_TRY(Adapter::Open(model, "conformance-copy")).has_value();
   const bool taken = !Adapter::Create(model, "conformance");
   const std::vector<float> one_score = {1};
   const std::vector<int64_t> one_seed = {1};
   const bool wrong = !zo::Update(made, one_score, one_seed, 1.0F);
-  made.Destroy();
-  copy.Destroy();
+  const bool fork_taken = !made.Fork("conformance-copy");
+  const AdapterFiles files = PIE_TRY(made.Export());
+  const Adapter imported = PIE_TRY(Adapter::Create(model, "conformance-import"));
+  const std::vector<uint8_t> nothing(10);
+  const bool bad_import = !imported.Import(files.config, nothing);
+  PIE_TRY(imported.Import(files.config, files.tensors));
+  const auto exported = PIE_TRY(co_await Generate(input, imported));
+  for (const Adapter& adapter : {made, copy, imported}) PIE_TRY(adapter.Destroy());
+  const bool gone = !PIE_TRY(Adapter::Open(model, "conformance")).has_value();
   co_return Json::Object({{"plain", plain},
                           {"seeded", seeded},
                           {"tuned", tuned},
@@ -53,7 +60,10 @@ Task<Result<Json>> AdapterCase(const Json& input) {
                           {"opened", opened},
                           {"taken", taken},
                           {"wrong_scores", wrong},
-                          {"gone", !Adapter::Open(model, "conformance").has_value()}});
+                          {"fork_taken", fork_taken},
+                          {"bad_import", bad_import},
+                          {"exported_same", exported == tuned},
+                          {"gone", gone}});
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ async fn generate(input: &Input, adapter: Option<&Adapter>, seed: Option<i64>) -
 
 pub async fn adapter(input: &Input) -> Result<Value> {
     let model = model()?;
-    for name in ["conformance", "conformance-copy"] {
+    for name in ["conformance", "conformance-copy", "conformance-import"] {
         if let Some(old) = Adapter::open(&model, name) {
             old.destroy();
         }
@@ -49,8 +49,15 @@ pub async fn adapter(input: &Input) -> Result<Value> {
     let opened = Adapter::open(&model, "conformance-copy").is_some();
     let taken = Adapter::create(&model, "conformance").is_err();
     let wrong = zo::update(&made, &[1.0], &[1], 1.0).is_err();
-    made.destroy();
-    copy.destroy();
+    let fork_taken = made.try_fork("conformance-copy").is_err();
+    let files = made.export()?;
+    let imported = Adapter::create(&model, "conformance-import")?;
+    let bad_import = imported.import(&files.config, b"no tensors").is_err();
+    imported.import(&files.config, &files.tensors)?;
+    let exported = generate(input, Some(&imported), None).await?;
+    for adapter in [&made, &copy, &imported] {
+        adapter.destroy();
+    }
     Ok(json!({
         "zero_same": zero == plain,
         "seed_differs": seeded != plain,
@@ -63,6 +70,9 @@ pub async fn adapter(input: &Input) -> Result<Value> {
         "opened": opened,
         "taken": taken,
         "wrong_scores": wrong,
+        "fork_taken": fork_taken,
+        "bad_import": bad_import,
+        "exported_same": exported == tuned,
         "gone": Adapter::open(&model, "conformance").is_none(),
     }))
 }

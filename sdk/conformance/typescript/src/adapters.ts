@@ -15,7 +15,9 @@ async function generate(
 export const adapterCases: Cases = {
   adapter: async (input) => {
     const model = loadModel();
-    for (const name of ['conformance', 'conformance-copy']) Adapter.open(model, name)?.destroy();
+    for (const name of ['conformance', 'conformance-copy', 'conformance-import']) {
+      Adapter.open(model, name)?.destroy();
+    }
     const adapter = Adapter.create(model, 'conformance');
     zo.initialize(adapter, {
       rank: 2,
@@ -35,8 +37,14 @@ export const adapterCases: Cases = {
     const opened = Adapter.open(model, 'conformance-copy') !== undefined;
     const taken = (await failureOf(() => Adapter.create(model, 'conformance'))) !== '';
     const wrong = (await failureOf(() => zo.update(adapter, [1], [1], 1.0))) !== '';
-    adapter.destroy();
-    copy.destroy();
+    const forkTaken = (await failureOf(() => adapter.fork('conformance-copy'))) !== '';
+    const files = adapter.export();
+    const imported = Adapter.create(model, 'conformance-import');
+    const nothing = new TextEncoder().encode('no tensors');
+    const badImport = (await failureOf(() => imported.import(files.config, nothing))) !== '';
+    imported.import(files.config, files.tensors);
+    const exported = await generate(input, { adapter: imported });
+    for (const made of [adapter, copy, imported]) made.destroy();
     return {
       plain: [...plain],
       seeded: [...seeded],
@@ -49,6 +57,9 @@ export const adapterCases: Cases = {
       opened,
       taken,
       wrong_scores: wrong,
+      fork_taken: forkTaken,
+      bad_import: badImport,
+      exported_same: sameTokens(exported, tuned),
       gone: Adapter.open(model, 'conformance') === undefined,
     };
   },

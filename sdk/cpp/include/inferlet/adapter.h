@@ -1,11 +1,13 @@
-// LoRA overlays on a model. A handle: copies mean the same adapter.
+// LoRA adapters of a model, and tuning them by scores.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "inferlet/bindings.h"
 #include "inferlet/model.h"
@@ -13,19 +15,34 @@
 
 namespace inferlet {
 
+// The two files of a folder of the PEFT package.
+struct AdapterFiles {
+  std::string config;            // the text of adapter_config.json
+  std::vector<uint8_t> tensors;  // the content of adapter_model.safetensors
+};
+
+// A LoRA adapter. It is a handle: copies of it mean the same adapter.
 class Adapter {
  public:
+  // Creates an adapter without weights. An error when the user has one of that name.
   static Result<Adapter> Create(const Model& model, std::string_view name);
-  // None when there is no adapter of that name.
-  static std::optional<Adapter> Open(const Model& model, std::string_view name);
+  // None when there is no adapter of that name. An error when it cannot be read.
+  static Result<std::optional<Adapter>> Open(const Model& model, std::string_view name);
 
-  Adapter Fork(std::string_view new_name) const;
-  // A folder of the PEFT package, below /scratch or /data.
+  // Copies the adapter under a new name. An error when the name is taken.
+  Result<Adapter> Fork(std::string_view new_name) const;
+  // Writes the weights as a folder of the PEFT package, below /scratch or /data.
   Result<void> Save(std::string_view path) const;
+  // Reads a folder of the PEFT package, below /scratch or /data.
   Result<void> Load(std::string_view path) const;
-  void Destroy() const;
+  // The files that Save would write, to send them to the client.
+  Result<AdapterFiles> Export() const;
+  // Does what Load does, with files that a client has sent.
+  Result<void> Import(std::string_view config, std::span<const uint8_t> tensors) const;
+  // Removes the adapter from the engine, whoever else has it open.
+  Result<void> Destroy() const;
 
-  const raw::Adapter& Inner() const { return *raw_; }
+  const raw::Adapter& Inner() const { return *raw_; }  // the underlying resource
 
  private:
   explicit Adapter(raw::Adapter raw) : raw_(std::make_shared<raw::Adapter>(std::move(raw))) {}
@@ -36,8 +53,10 @@ class Adapter {
 // Zeroth-order optimisation: adapters moved by seeds and scores.
 namespace zo {
 
+// Prepares an adapter for tuning: one without weights gets random ones that change nothing yet.
 Result<void> Initialize(const Adapter& adapter, uint32_t rank, float alpha,
                         uint32_t population_size, float mu_fraction, float initial_sigma);
+// Moves the adapter towards the seeds with the higher scores.
 Result<void> Update(const Adapter& adapter, std::span<const float> scores,
                     std::span<const int64_t> seeds, float max_sigma);
 

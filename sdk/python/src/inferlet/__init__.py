@@ -14,7 +14,7 @@ from . import (
     zo,
 )
 from ._entry import set_return
-from .adapter import Adapter
+from .adapter import Adapter, AdapterFiles
 from .constraint import (
     AnyJson,
     Constraint,
@@ -40,6 +40,7 @@ from .spec import Speculator
 
 __all__ = [
     "Adapter",
+    "AdapterFiles",
     "AnyJson",
     "Constraint",
     "Context",

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from wit_world.imports import adapter as wit
+from wit_world.imports import adapters
 
 from .errors import PieError, ask
 from .model import Model
+
+
+class AdapterFiles(NamedTuple):
+    """The two files of a folder of the PEFT package."""
+
+    config: str
+    """The text of adapter_config.json."""
+    tensors: bytes
+    """The content of adapter_model.safetensors."""
 
 
 class Adapter:
@@ -29,13 +39,13 @@ class Adapter:
 
     @classmethod
     def open(cls, model: Model, name: str) -> Adapter | None:
-        """An existing adapter, or None."""
-        raw = wit.Adapter.open(model._raw, name)
+        """An existing adapter, or None. An adapter that cannot be read is a PieError."""
+        raw = ask(adapters.open, model._raw, name)
         return None if raw is None else cls(raw)
 
     def fork(self, new_name: str) -> Adapter:
-        """A copy under a new name."""
-        return Adapter(self._raw.fork(new_name))
+        """A copy under a new name. A name that is taken is a PieError."""
+        return Adapter(ask(adapters.fork, self._raw, new_name))
 
     def save(self, path: str) -> None:
         """Writes the weights as a folder of the PEFT package, below /scratch or /data."""
@@ -45,9 +55,18 @@ class Adapter:
         """Reads a folder of the PEFT package, below /scratch or /data."""
         ask(self._raw.load, path)
 
+    def export(self) -> AdapterFiles:
+        """The files that `save` would write, to send them to the client."""
+        files = ask(adapters.export_files, self._raw)
+        return AdapterFiles(files.config, bytes(files.tensors))
+
+    def import_(self, config: str, tensors: bytes) -> None:
+        """Does what `load` does, with files that a client has sent."""
+        ask(adapters.import_files, self._raw, config, tensors)
+
     def destroy(self) -> None:
         """Removes the adapter from the engine, whoever else has it open."""
-        self._raw.destroy()
+        ask(adapters.destroy, self._raw)
 
     def __enter__(self) -> Adapter:
         return self

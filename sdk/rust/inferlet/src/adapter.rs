@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use crate::model::Model;
 use crate::pie::core::adapter::Adapter as RawAdapter;
+use crate::pie::plus::adapters;
 use crate::Result;
+
+/// The two files of a folder of the PEFT package: `config` is the text of `adapter_config.json`, `tensors` the content
+/// of `adapter_model.safetensors`.
+pub use crate::pie::plus::adapters::Files;
 
 /// A LoRA adapter. Cloning shares the handle; `fork` copies the weights.
 #[derive(Clone)]
@@ -20,14 +25,24 @@ impl Adapter {
         RawAdapter::create(model.inner(), name).map(Self::wrap)
     }
 
-    /// Opens the adapter of that name, if there is one.
+    /// Opens the adapter of that name, if there is one. Panics where `try_open` returns an error.
     pub fn open(model: &Model, name: &str) -> Option<Adapter> {
-        RawAdapter::open(model.inner(), name).map(Self::wrap)
+        Self::try_open(model, name).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Copies the adapter under a new name.
+    /// Opens the adapter of that name, if there is one. An adapter that cannot be read is an error.
+    pub fn try_open(model: &Model, name: &str) -> Result<Option<Adapter>> {
+        Ok(adapters::open(model.inner(), name)?.map(Self::wrap))
+    }
+
+    /// Copies the adapter under a new name. Panics where `try_fork` returns an error.
     pub fn fork(&self, new_name: &str) -> Adapter {
-        Self::wrap(self.0.fork(new_name))
+        self.try_fork(new_name).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Copies the adapter under a new name. A name that is taken is an error.
+    pub fn try_fork(&self, new_name: &str) -> Result<Adapter> {
+        adapters::fork(&self.0, new_name).map(Self::wrap)
     }
 
     /// Writes the weights as a folder of the PEFT package, below `/scratch` or `/data`.
@@ -38,6 +53,16 @@ impl Adapter {
     /// Reads a folder of the PEFT package, below `/scratch` or `/data`.
     pub fn load(&self, path: &str) -> Result<()> {
         self.0.load(path)
+    }
+
+    /// The files that `save` would write, to send them to the client.
+    pub fn export(&self) -> Result<Files> {
+        adapters::export_files(&self.0)
+    }
+
+    /// Does what `load` does, with files that a client has sent.
+    pub fn import(&self, config: &str, tensors: &[u8]) -> Result<()> {
+        adapters::import_files(&self.0, config, tensors)
     }
 
     /// Removes the adapter from the engine.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/cpu/machine/simd.h"
+#include "backend/cpu/machine/halves.h"
 #include "model/adapter/zo.h"
 
 namespace pie::cpu {
@@ -12,7 +12,7 @@ uint32_t RoundUp(uint32_t size, uint32_t unit) {
   return (size + unit - 1) / unit * unit;
 }
 
-PackedLowRank Pack(const LowRank& part, uint32_t head_dim, bool reordered) {
+PackedLowRank Pack(CpuLevel level, const LowRank& part, uint32_t head_dim, bool reordered) {
   PackedLowRank packed;
   packed.rank = RoundUp(part.rank, kRankGroup);
   packed.in = static_cast<uint32_t>(part.a.size() / part.rank);
@@ -24,9 +24,9 @@ PackedLowRank Pack(const LowRank& part, uint32_t head_dim, bool reordered) {
     const float* const from = &part.a[size_t{j} * packed.in];
     uint16_t* const to =
         &packed.a[(size_t{j / kRankGroup} * blocks * kRankGroup + j % kRankGroup) * kLowRankLanes];
-    for (uint32_t i = 0; i < packed.in; ++i) {
-      to[size_t{i / kLowRankLanes} * kRankGroup * kLowRankLanes + i % kLowRankLanes] =
-          FloatToHalf(from[i]);
+    for (uint32_t i = 0; i < packed.in; i += kLowRankLanes) {
+      StoreHalves(level, from + i, std::min(kLowRankLanes, packed.in - i),
+                  to + size_t{i} * kRankGroup);
     }
   }
   packed.b.resize(size_t{RoundUp(packed.out, kLowRankLanes)} * packed.rank);
@@ -34,14 +34,14 @@ PackedLowRank Pack(const LowRank& part, uint32_t head_dim, bool reordered) {
     const float* const from = &part.b[size_t{reordered ? OriginalRow(i, head_dim) : i} * part.rank];
     uint16_t* const to =
         &packed.b[size_t{i / kLowRankLanes} * packed.rank * kLowRankLanes + i % kLowRankLanes];
-    for (uint32_t j = 0; j < part.rank; ++j) to[size_t{j} * kLowRankLanes] = FloatToHalf(from[j]);
+    StoreHalves(level, from, part.rank, to, kLowRankLanes);
   }
   return packed;
 }
 
 }  // namespace
 
-CpuAdapter::CpuAdapter(const AdapterWeights& weights, const ModelConfig& config)
+CpuAdapter::CpuAdapter(CpuLevel level, const AdapterWeights& weights, const ModelConfig& config)
     : layers_(config.layers),
       ranks_(config.layers),
       reordered_(config.rope.pairing == RopeConfig::Pairing::kNeighbours),
@@ -52,7 +52,7 @@ CpuAdapter::CpuAdapter(const AdapterWeights& weights, const ModelConfig& config)
       const LowRank& part = weights.layers[layer][index];
       if (part.rank == 0) continue;
       PackedLowRank& packed = layers_[layer][index];
-      packed = Pack(part, head_dim_, IsReordered(target));
+      packed = Pack(level, part, head_dim_, IsReordered(target));
       ranks_[layer][index] = part.rank;
       bytes_ += packed.bytes();
       max_rank_ = std::max(max_rank_, packed.rank);

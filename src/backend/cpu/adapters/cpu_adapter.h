@@ -16,7 +16,7 @@ namespace pie::cpu {
 class CpuAdapter final : public DeviceAdapter {
  public:
   // The weights fit the model. Costs one pass over them.
-  CpuAdapter(const AdapterWeights& weights, const ModelConfig& config);
+  CpuAdapter(CpuLevel level, const AdapterWeights& weights, const ModelConfig& config);
 
   size_t bytes() const override { return bytes_; }
   uint32_t max_rank() const { return max_rank_; }  // padded

@@ -50,7 +50,7 @@ class LowRankTest : public AtLevel {
 TEST_P(LowRankTest, AddsTheProduct) {
   const AdapterWeights weights = OneMatrix(11);
   const LowRank& part = weights.layers[0][5];
-  const CpuAdapter adapter(weights, {.layers = 1, .head_dim = 4});
+  const CpuAdapter adapter(GetParam(), weights, {.layers = 1, .head_dim = 4});
   const std::vector<float> x = RandomFloats(kIn, 3);
   const std::vector<float> y = Product(adapter.Of(0, AdapterTarget::kUp), {x.data()});
   for (size_t i = 0; i < kOut; ++i) {
@@ -65,7 +65,7 @@ TEST_P(LowRankTest, AddsTheProduct) {
 }
 
 TEST_P(LowRankTest, ARowDoesNotDependOnItsTile) {
-  const CpuAdapter adapter(OneMatrix(16), {.layers = 1, .head_dim = 4});
+  const CpuAdapter adapter(GetParam(), OneMatrix(16), {.layers = 1, .head_dim = 4});
   const PackedLowRank& w = adapter.Of(0, AdapterTarget::kUp);
   const std::vector<float> x = RandomFloats(size_t{3} * kIn, 3);
   const std::vector<float> all = Product(w, {&x[0], &x[kIn], &x[size_t{2} * kIn]});

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "backend/cpu/machine/halves.h"
 #include "backend/cpu/machine/simd.h"
 #include "backend/cpu/quant/panel_format.h"
 #include "backend/cpu/testing.h"
@@ -122,6 +123,22 @@ TEST_P(QuantizeAtLevel, PropagatesNanAndInfinity) {
   EXPECT_TRUE(std::isfinite(q.scales[2]));
   EXPECT_TRUE(std::isnan(q.sum_units[0]));
   for (int16_t sum : q.whole_sums) EXPECT_EQ(sum, 0);
+}
+
+TEST(Half, AllLevelsStoreTheSame) {
+  std::vector<float> numbers = RandomFloats(1'003, 5);
+  numbers[7] = 65'520;
+  numbers[8] = -0x1.8p-25F;
+  for (const CpuLevel level : SupportedCpuLevels()) {
+    for (const size_t stride : {1, 16}) {
+      std::vector<uint16_t> halves(numbers.size() * stride);
+      StoreHalves(level, numbers.data(), static_cast<uint32_t>(numbers.size()), halves.data(),
+                  stride);
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        EXPECT_EQ(halves[i * stride], FloatToHalf(numbers[i]));
+      }
+    }
+  }
 }
 
 TEST(Half, RoundTrips) {

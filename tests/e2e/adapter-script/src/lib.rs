@@ -1,7 +1,7 @@
 //! Does with an adapter what its input says. Each step answers with a text: what it gave, or its error.
 
 use inferlet::prelude::*;
-use inferlet::zo;
+use inferlet::{session, zo, FutureBlobExt};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -18,6 +18,10 @@ enum Step {
     Destroy,
     Load { path: String },
     Save { path: String },
+    /// Sends the two files to the client.
+    Export,
+    /// Receives the two files from the client.
+    Import,
     Copy { from: String, to: String },
     Initialize { rank: u32, alpha: f32, population: u32, mu: f32, sigma: f32 },
     Update { scores: Vec<f32>, seeds: Vec<i64>, max_sigma: f32 },
@@ -48,6 +52,17 @@ async fn act(model: &Model, current: &mut Option<Adapter>, step: Step) -> Result
         Step::Destroy => adapter()?.destroy(),
         Step::Load { path } => adapter()?.load(&path)?,
         Step::Save { path } => adapter()?.save(&path)?,
+        Step::Export => {
+            let files = adapter()?.export()?;
+            session::try_send_file(files.config.as_bytes())?;
+            session::try_send_file(&files.tensors)?;
+        }
+        Step::Import => {
+            let config = session::receive_file().wait_async().await.ok_or("no client")?;
+            let tensors = session::receive_file().wait_async().await.ok_or("no client")?;
+            let config = String::from_utf8(config).map_err(|error| error.to_string())?;
+            adapter()?.import(&config, &tensors)?;
+        }
         Step::Copy { from, to } => {
             let copied = std::fs::create_dir_all(&to).and_then(|_| {
                 for file in ["adapter_config.json", "adapter_model.safetensors"] {
