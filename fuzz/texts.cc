@@ -87,7 +87,7 @@ std::string MakeManifest(Dice& dice) {
 bool ReadTheManifest(const std::string& text) {
   const auto manifest = host::ParseManifest(text, "Pie.toml");
   if (!manifest) return false;
-  (void)manifest->Check({{"prompt", "a"}, {"max_tokens", 3}, {"x", 1.5}});
+  (void)manifest->Warnings({{"prompt", "a"}, {"max_tokens", 3}, {"x", 1.5}});
   return true;
 }
 

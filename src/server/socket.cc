@@ -24,7 +24,7 @@ using Tls = beast::ssl_stream<beast::tcp_stream>;
 
 constexpr size_t kKeptBufferBytes = 64ull << 10;  // a larger buffer is freed after each message
 constexpr size_t kReadBytes = 256ull << 10;       // of a message at a time
-constexpr std::string_view kApiKey = "x-api-key";
+constexpr const char* kApiKey = "x-api-key";
 constexpr size_t kMostReasonBytes = 120;  // limit of a close frame
 
 template <class Stream>
