@@ -13,8 +13,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 METADATA = "http://169.254.169.254/latest/meta-data"
 # Made in advance, because an inferlet waits for seconds only.
 BOMB = gzip.compress(bytes(64 << 20), 1)
-    bytes(64 << 20), 1
-)  # made in advance, because an inferlet waits for seconds only
 
 
 class Handler(BaseHTTPRequestHandler):
