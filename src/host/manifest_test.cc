@@ -130,8 +130,8 @@ TEST_F(Warnings, NameWhatIsMissing) {
 TEST_F(Warnings, NameWhatIsOfAnotherType) {
   EXPECT_EQ(WarningsFor(R"({"prompt": 3})"), "parameter 'prompt' is declared as string, but is 3");
   EXPECT_EQ(WarningsFor(R"({"prompt": "", "n": 1.5, "greedy": 1})"),
-            "parameter 'n' is declared as int, but is 1.5; "
-            "parameter 'greedy' is declared as bool, but is 1");
+            "parameter 'greedy' is declared as bool, but is 1; "
+            "parameter 'n' is declared as int, but is 1.5");
   EXPECT_EQ(WarningsFor(R"({"prompt": "", "heat": "x"})"),
             "parameter 'heat' is declared as float, but is \"x\"");
 }
