@@ -40,7 +40,8 @@ def built(name: str, folder) -> bytes:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_the_blocks_run(server, on, program):
+def test_the_blocks_run(start, on, program):
+    server = start()  # the programs have one name
     blocks = [block for block in BLOCKS if block.program == program and not block.one("entry")]
     folder = write_program(program, blocks, DOCUMENTS)
     if program == "javascript":
