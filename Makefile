@@ -46,7 +46,7 @@ dist: build ## pack an installation into build/pie-VERSION-linux-MACHINE.tar.gz
 	@scripts/install.sh --archive
 
 ##@ Work
-.PHONY: test test-cuda bench-cuda test-matrix test-asan test-tsan sim guests bench bench-cpu format bindings clean help
+.PHONY: test test-cuda bench-cuda test-matrix test-asan test-tsan sim guests bench soak bench-cpu format bindings clean help
 test: setup-test build ## run all tests: C++, bakery, and inferlets of every language end to end
 	@$(PYTHON) scripts/run_tests.py
 
@@ -77,6 +77,10 @@ guests: build ## build all inferlets of this tree into build/guests/
 bench: build ## measure the engine, the server, and the CPU backend against its peers (ROUNDS=5)
 	@$(PYTHON) scripts/build_guests.py bench-empty bench-guest serve-session-rust text-completion-rust
 	@$(PYTHON) bench/run.py --rounds $(ROUNDS)
+
+soak: setup-test build ## run the engine and the server for long under attack: build/soak.json (SOAK="--minutes 60")
+	@$(PYTHON) scripts/build_guests.py bench-soak bench-empty serve-session-rust
+	@$(PYTHON) bench/reliability.py $(SOAK)
 
 bench-cpu: build ## measure the CPU backend alone (ROUNDS=1 is quick)
 	@$(PYTHON) bench/run.py cpu --rounds $(ROUNDS)

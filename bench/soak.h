@@ -1,0 +1,43 @@
+// What the parts of pie-soak share: an engine on the dummy device that runs bench/soak, and its
+// counters.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "backend/dummy/dummy_backend.h"
+#include "host/engine.h"
+
+namespace pie::soak {
+
+struct Options {
+  std::string guest;     // the component of bench/soak
+  std::string compiler;  // the program `pie`
+  std::string folder;    // for snapshots, scratch folders and compiled code
+  double seconds = 60;
+  uint64_t launches = 0;  // 0: as many as fit into the time
+  uint64_t seed = 1;
+};
+
+std::unique_ptr<host::Engine> StartEngine(const Options& options, const DummyOptions& device,
+                                          host::EngineOptions engine = {});
+
+// What must be the same before and after, and how much memory the process has.
+struct Counters {
+  uint64_t held = 0;  // handles, contexts, pages, places, inputs and their bytes, all together
+  uint64_t descriptors = 0;
+  uint64_t resident_bytes = 0;
+};
+// Waits until nothing runs.
+Counters Count(host::Engine& engine);
+
+// Each part returns its figures, and throws if it cannot measure.
+nlohmann::json RunLaunches(const Options& options);
+nlohmann::json RunCancels(const Options& options);
+nlohmann::json RunOverload(const Options& options);
+
+}  // namespace pie::soak
