@@ -135,9 +135,15 @@ fn explained(text: &str, grammar: &Grammar) -> Error {
     .any(|word| lower.contains(word))
     {
         ErrorKind::TooLarge
-    } else if ["unimplemented", "not supported", "unsupported", "only supported", "disjoint"]
-        .iter()
-        .any(|word| lower.contains(word))
+    } else if [
+        "unimplemented",
+        "not supported",
+        "unsupported",
+        "only supported",
+        "disjoint",
+    ]
+    .iter()
+    .any(|word| lower.contains(word))
     {
         ErrorKind::Unsupported
     } else {
