@@ -8,7 +8,7 @@ use inferlet::pie::core::{messaging, runtime, scheduling, session};
 use inferlet::pie::instruct::{chat, reasoning, tool_use};
 use inferlet::pie::mcp::client;
 use inferlet::pie::plus::{
-    bidding, calls, chains, constraints, fallible, outcome, sampling, steps, turns,
+    adapters, bidding, calls, chains, constraints, fallible, outcome, sampling, steps, turns,
 };
 use inferlet::pie::zo::zo;
 use inferlet::wasi::clocks::monotonic_clock;
@@ -301,6 +301,17 @@ fn call_adapter(model: &Model) -> Result<String> {
     zo::adapter_seed(&pass, 3);
     any(pass.execute().map(wait));
     any(zo::update(&adapter, &[1.0, 0.0], &[1, 2], 0.2));
+    if let Ok(files) = adapters::export_files(&adapter) {
+        any(adapters::import_files(
+            &adapter,
+            &files.config,
+            &files.tensors,
+        ));
+    }
+    any(adapters::open(model, &name));
+    if let Ok(other) = adapters::fork(&adapter, &format!("{name}-other")) {
+        any(adapters::destroy(&other));
+    }
     let fork = adapter.fork(&format!("{name}-fork"));
     fork.destroy();
     adapter.destroy();
