@@ -163,12 +163,12 @@ TEST_F(ApiStepTest, TakesADraw) {
 
 TEST_F(ApiStepTest, HasTheMemoryLimitOfPasses) {
   gate_->Hold();
-  Asked asked{.tokens = Tokens(1'000, 'a')};
+  Asked asked{.tokens = Tokens(3'000, 'a')};
   uint32_t queued = 0;
-  auto future = Begin(NewContext(250), asked);
+  auto future = Begin(NewContext(750), asked);
   while (future) {
     ASSERT_LT(++queued, 1'000U);
-    future = Begin(NewContext(250), asked);
+    future = Begin(NewContext(750), asked);
   }
   EXPECT_EQ(ErrorOf(future),
             "memory limit: an inferlet may hold 2 MiB of the engine's memory, "
