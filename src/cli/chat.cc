@@ -206,7 +206,9 @@ Result<int> ChatChecked(const ChatOptions& options) {
   // What the inferlet has to answer before the next turn.
   const auto ask = [&](const nlohmann::json& message) -> Status {
     screen->BeginAnswer();
-    PIE_RETURN_IF_ERROR(send(message));
+    const Status sent = send(message);
+    if (!sent && process->exit()) return {};  // the loop ends, and the exit says why
+    PIE_RETURN_IF_ERROR(sent);
     screen->AwaitAnswer();
     return {};
   };

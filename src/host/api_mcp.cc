@@ -52,7 +52,7 @@ Result<McpAnswer> AskByName(Process& process, uint32_t session, std::string_view
   nlohmann::json params = {{"name", name}};
   if (args.find_first_not_of(" \t\r\n") != std::string_view::npos) {
     if (args != "null") {
-      auto parsed = ParseJsonObject(args, "mcp: the arguments", kMcpJsonDepth);
+      auto parsed = ParseJsonObject(args, "mcp: the arguments must be a JSON object", kMcpJsonDepth);
       if (!parsed) return Refuse(kMcpInvalidParams, parsed.error().text);
       params["arguments"] = *std::move(parsed);
     }

@@ -31,20 +31,20 @@ def test_models(client, model):
 
 
 def test_a_message(client, model):
-    asked = {"model": model, "messages": HELLO, "system": "Be brief.", "temperature": 0}
+    asked = {"model": model, "messages": HELLO, "system": "Be brief.", "extra_body": {"temperature": 0}}
     message = client.messages.create(max_tokens=8, **asked)
     assert message.type == "message" and message.role == "assistant" and message.model == model
     (block,) = message.content
     assert block.type == "text" and block.text
     assert message.stop_reason in ("end_turn", "max_tokens")
     assert message.usage.input_tokens > 0 and 0 < message.usage.output_tokens <= 8
-    del asked["temperature"]
+    del asked["extra_body"]
     counted = client.messages.count_tokens(**asked)
     assert counted.input_tokens == message.usage.input_tokens
 
 
 def test_a_stream_says_the_same(client, model):
-    asked = {"model": model, "messages": HELLO, "max_tokens": 12, "temperature": 0}
+    asked = {"model": model, "messages": HELLO, "max_tokens": 12, "extra_body": {"temperature": 0}}
     whole = client.messages.create(**asked)
     with client.messages.stream(**asked) as stream:
         text = "".join(stream.text_stream)
@@ -58,7 +58,7 @@ def test_a_stream_says_the_same(client, model):
 
 
 def test_stop_sequences(client, model):
-    asked = {"model": model, "messages": HELLO, "max_tokens": 24, "temperature": 0}
+    asked = {"model": model, "messages": HELLO, "max_tokens": 24, "extra_body": {"temperature": 0}}
     text = client.messages.create(**asked).content[0].text
     stop = text[len(text) // 2 : len(text) // 2 + 3]
     message = client.messages.create(**asked, stop_sequences=[stop, "never said"])
@@ -93,8 +93,8 @@ def test_a_call_of_a_tool(client, model, stream, choice):
 
 def test_top_k(client, model):
     asked = {"model": model, "messages": HELLO, "max_tokens": 12}
-    greedy = client.messages.create(**asked, temperature=0).content[0].text
-    assert client.messages.create(**asked, temperature=1, top_k=1).content[0].text == greedy
+    greedy = client.messages.create(**asked, extra_body={"temperature": 0}).content[0].text
+    assert client.messages.create(**asked, extra_body={"temperature": 1, "top_k": 1}).content[0].text == greedy
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_top_k(client, model):
         ({"messages": [{"role": "system", "content": "x"}]}, "messages.0.role"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "messages.0.content.0"),
         ({"max_tokens": 0}, "max_tokens"),
-        ({"temperature": 3}, "temperature"),
+        ({"extra_body": {"temperature": 3}}, "temperature"),
         ({"stop_sequences": [""]}, "stop_sequences"),
         ({"tools": [{"name": "x"}]}, "tools"),
         ({"tool_choice": {"type": "perhaps"}}, "tool_choice"),

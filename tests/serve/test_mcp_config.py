@@ -259,7 +259,7 @@ def test_pie_run(tmp_path):
     command += ["--manifest", ROOT / "tests/serve/mcp/rust/Pie.toml"]
     calls = [["call", "oven", "add", '{"a": 2, "b": 2}']]
     done = subprocess.run(
-        [*command, "--", "--calls", json.dumps(calls)],
+        [*command, "--input", json.dumps({"calls": calls})],
         env={**os.environ, "PIE_HOME": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -316,7 +316,8 @@ def test_a_stream_of_responses(client, model):
     assert "".join(deltas) == whole.output_text
     assert events[-1].response.output_text == whole.output_text
     with client.responses.stream(**asked) as stream:  # the package puts the events together
-        assert stream.get_final_response().output_text == whole.output_text
+        *_, last = stream
+    assert last.response.output_text == whole.output_text
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -58,9 +58,9 @@ def samples(server) -> list[str]:
 
 def test_the_banner_says_what_is_loaded_and_how_to_connect(start):
     server = start()
-    lines = [server.process.stdout.readline() for _ in range(5)]
+    lines = [server.process.stdout.readline() for _ in range(6)]
     text = "".join(lines)
-    for word in ("model", "programs", "auth", "connect", server.uri):
+    for word in ("model", "programs", "page", "auth", "connect", server.uri):
         assert word in text
 
 

@@ -227,7 +227,7 @@ def test_a_program_knows_its_user(server, on):
     assert on(talk()) == [("return", "grace")]
 
 
-@pytest.mark.parametrize("what", ["count", "print"])
+@pytest.mark.parametrize("what", ["count", "print_numbers"])
 def test_a_torrent_arrives_whole(server, on, what):
     """A process that sends faster than its client reads has to wait, so nothing is dropped."""
 

@@ -3,7 +3,8 @@
 //   pie-tokens FILE < texts.jsonl      FILE: a .gguf, or a tokenizer.json
 //
 // Each line of input is a JSON string and is answered with one line:
-//   {"ids": […], "plain": […], "text": decoded at once, "streamed": decoded token by token}
+//   {"ids": […], "plain": […], "text": decoded at once without special tokens, "streamed": decoded
+//   token by token}
 // or {"error": …}. The first line of output describes the vocabulary.
 #include <fstream>
 #include <iostream>
@@ -56,7 +57,9 @@ json Encoded(const pie::Tokenizer& tokenizer, const std::string& text) {
   if (!ids) return {{"error", ids.error().text}};
   const auto plain = tokenizer.EncodePlain(text);
   if (!plain) return {{"error", plain.error().text}};
-  const auto back = tokenizer.Decode(*ids);
+  std::vector<uint32_t> visible = *ids;
+  std::erase_if(visible, [&](uint32_t id) { return tokenizer.IsSpecial(id); });
+  const auto back = tokenizer.Decode(visible);
   if (!back) return {{"error", back.error().text}};
   return {
       {"ids", *ids}, {"plain", *plain}, {"text", *back}, {"streamed", Streamed(tokenizer, *ids)}};

@@ -85,6 +85,10 @@ pub enum Incoming {
 }
 
 pub fn read(message: &[u8]) -> Incoming {
+    // Without this, a list of the fields' values would be taken for a message.
+    if !message.trim_ascii_start().starts_with(b"{") {
+        return Incoming::Stray;
+    }
     let Ok(message) = serde_json::from_slice::<Message>(message) else {
         return Incoming::Stray;
     };
@@ -107,13 +111,14 @@ pub fn read(message: &[u8]) -> Incoming {
 }
 
 fn fault(error: &RawValue) -> Fault {
+    let is_object = error.get().starts_with('{');
     match serde_json::from_str::<WireError>(error.get()) {
-        Ok(error) => Fault {
+        Ok(error) if is_object => Fault {
             code: error.code.unwrap_or(UNREACHABLE),
             message: error.message.unwrap_or_default(),
             data: error.data.map(|data| data.get().to_string()),
         },
-        Err(_) => Fault::unreachable("the server sent an error that is not one of JSON-RPC"),
+        _ => Fault::unreachable("the server sent an error that is not one of JSON-RPC"),
     }
 }
 

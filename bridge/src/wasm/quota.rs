@@ -129,7 +129,7 @@ impl Account {
     }
 
     fn full(&self) -> wasmtime::Error {
-        let (name, max_mb) = (self.name, self.max_bytes >> 20);
+        let (name, max_mb) = (self.name, self.max_bytes.div_ceil(1 << 20));
         let key = &name[1..];
         match self.level {
             0 => wasmtime::format_err!(

@@ -53,6 +53,7 @@ pub async fn cancelled_step() -> Result<Value> {
     let tokens = ctx
         .generate(Sampler::Argmax)
         .max_tokens(5)
+        .ignore_eos()
         .collect_tokens()
         .await?;
     Ok(json!({ "tokens": tokens.len(), "grew": ctx.seq_len() > length }))

@@ -91,7 +91,7 @@ async fn run(input: Value) -> Result<Value> {
             Ok(json!(n))
         }
         // Prints numbers on stdout.
-        "print" => {
+        "print_numbers" => {
             let n = number(&input, "n", 10);
             for i in 0..n {
                 println!("{i}");
