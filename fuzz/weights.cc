@@ -48,7 +48,8 @@ bool LoadWeights(const std::string& bytes) {
   if (!device) return false;
   const std::vector<SampleSpec> samples = {{.rows = {2}}};
   Batch batch;
-  batch.tokens = {1, 2, 3};
+  batch.tokens = {1, 2, 3};  // those of the smallest vocabularies are valid, too
+  for (uint32_t& token : batch.tokens) token %= (*device)->info().vocab_size;
   batch.positions = {0, 1, 2};
   batch.pages = {PageId{0}};
   batch.members = {{.rows = 3, .pages = 1, .samples = &samples}};

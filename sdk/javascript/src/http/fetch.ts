@@ -63,9 +63,18 @@ async function callOf(input: RequestInfo | URL, init: RequestInit): Promise<Call
   return { method: request.method, url, headers: request.headers, body: body ?? undefined, signal };
 }
 
+/** The URL that a reference means; undefined if it means none. */
+function resolve(reference: string, base: string): URL | undefined {
+  try {
+    return new URL(reference, base);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Makes a call what the redirect asks for. */
 function follow(call: Call, status: number, location: string): void {
-  const next = URL.canParse(location, call.url.href) ? new URL(location, call.url.href) : undefined;
+  const next = resolve(location, call.url.href);
   if (!next || (next.protocol !== 'http:' && next.protocol !== 'https:')) {
     throw failed(call.url, `it redirects to ${location}, which is no URL of HTTP`);
   }
