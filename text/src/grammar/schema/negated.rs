@@ -162,7 +162,8 @@ fn other_types(value: &Json) -> Option<Json> {
     })
 }
 
-/// All values but these; None if an array or an object is among them, or too much text.
+/// All values but these; None if an array, an object or an escaped character is
+/// among them, or too much text.
 fn other_values(values: &[Json]) -> Option<Json> {
     let mut options = vec![json!({"type": ["array", "object"]})];
     let mut numbers: Vec<&Json> = Vec::new();
@@ -171,6 +172,10 @@ fn other_values(values: &[Json]) -> Option<Json> {
         match value {
             Json::Array(_) | Json::Object(_) => return None,
             Json::Number(_) => numbers.push(value),
+            // What JSON has to escape is not one character to an expression.
+            Json::String(text) if text.chars().any(|c| c == '"' || c == '\\' || c < ' ') => {
+                return None;
+            }
             Json::String(text) => {
                 texts.insert(text.chars().collect());
             }
