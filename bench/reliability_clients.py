@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import statistics
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 import websockets
-from reliability_server import GUESTS, PIE, ROOT, RawClient, Server, raise_file_limit
+from reliability_server import RawClient, Server, add_program, raise_file_limit
 
 SESSION = "session@0.1.0"
 TOKENS = 50
@@ -99,19 +97,7 @@ async def reconnect(uri: str) -> None:
 async def measure(clients: int) -> dict[str, float]:
     raise_file_limit()
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            [
-                PIE,
-                "inferlet",
-                "add",
-                GUESTS / "serve-session-rust.wasm",
-                "-m",
-                ROOT / "tests/serve/session/rust/Pie.toml",
-            ],
-            env={**os.environ, "PIE_HOME": folder},
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+        add_program(Path(folder), "serve-session-rust", "tests/serve/session/rust/Pie.toml")
         server = Server(Path(folder))
         nuisances = []
         try:

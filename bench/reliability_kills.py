@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import random
 import subprocess
 import tempfile
@@ -17,7 +16,7 @@ from pathlib import Path
 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from reliability_server import GUESTS, PIE, ROOT, RawClient, Refused, Server
+from reliability_server import GUESTS, PIE, RawClient, Refused, Server, add_program
 
 SAVER = "bench-soak@0.1.0"
 
@@ -128,19 +127,7 @@ async def measure(kills: int) -> dict[str, float]:
         home = Path(folder)
         public = Ed25519PrivateKey.generate().public_key()
         (home / "key.pub").write_bytes(public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
-        subprocess.run(
-            [
-                PIE,
-                "inferlet",
-                "add",
-                GUESTS / "bench-soak.wasm",
-                "-m",
-                ROOT / "bench/soak/Pie.toml",
-            ],
-            env={**os.environ, "PIE_HOME": folder},
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+        add_program(home, "bench-soak", "bench/soak/Pie.toml")
         for number in range(kills):
             life = Round(home, number, dice)
             with contextlib.suppress(Refused):

@@ -17,7 +17,26 @@ GUESTS = ROOT / "build" / "guests"
 sys.path.insert(0, str(ROOT / "tests" / "serve"))
 from raw_client import RawClient, Refused  # noqa: E402
 
-__all__ = ["GUESTS", "PIE", "ROOT", "RawClient", "Refused", "Server", "raise_file_limit"]
+__all__ = [
+    "GUESTS",
+    "PIE",
+    "ROOT",
+    "RawClient",
+    "Refused",
+    "Server",
+    "add_program",
+    "raise_file_limit",
+]
+
+
+def add_program(home: Path, guest: str, manifest: str) -> None:
+    """Installs a guest of the tree into a server's home. `manifest` is a path in the tree."""
+    subprocess.run(
+        [PIE, "inferlet", "add", GUESTS / f"{guest}.wasm", "-m", ROOT / manifest],
+        env={**os.environ, "PIE_HOME": str(home)},
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def raise_file_limit() -> None:

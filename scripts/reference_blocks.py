@@ -7,7 +7,6 @@ The code itself is read from the documents, which are not part of this tree: the
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import textwrap
@@ -15,7 +14,15 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reference_rows import FOLDER, ROOT, harness, manifest, rust_manifest, write_files
+from reference_rows import (
+    FOLDER,
+    ROOT,
+    harness,
+    manifest,
+    rust_manifest,
+    typescript_project,
+    write_files,
+)
 
 PROJECTS = ROOT / "build" / "reference"
 # `older` is Python whose main is no coroutine: the API of document 003, whose calls block.
@@ -147,20 +154,8 @@ def _rust(blocks: list[Block], documents: dict[str, list[str]]) -> dict:
 
 
 def _javascript(blocks: list[Block], documents: dict[str, list[str]]) -> dict:
-    sdk = ROOT / "sdk" / "javascript"
-    settings = {
-        "extends": str(sdk / "tsconfig.json"),
-        "compilerOptions": {
-            "paths": {"inferlet": [str(sdk / "src" / "index.ts")]},
-            "noUnusedLocals": False,
-            "noUnusedParameters": False,
-        },
-        "include": ["*.ts"],
-    }
-    package = {"name": "blocks", "version": "0.1.0", "type": "module", "main": "index.ts"}
     files = {
-        "tsconfig.json": json.dumps(settings, indent=2) + "\n",
-        "package.json": json.dumps(package, indent=2) + "\n",
+        **typescript_project("blocks", "*.ts"),
         "check.ts": "export function check(condition: boolean): void {\n"
         "  if (!condition) throw new Error('the check does not hold');\n}\n",
     }

@@ -141,6 +141,25 @@ def rust_manifest(name: str) -> str:
     )
 
 
+def typescript_project(name: str, include: str) -> dict[str, str]:
+    """The files that make a folder a TypeScript project of the SDK in this tree."""
+    sdk = ROOT / "sdk" / "javascript"
+    settings = {
+        "extends": str(sdk / "tsconfig.json"),
+        "compilerOptions": {
+            "paths": {"inferlet": [str(sdk / "src" / "index.ts")]},
+            "noUnusedLocals": False,
+            "noUnusedParameters": False,
+        },
+        "include": [include],
+    }
+    package = {"name": name, "version": "0.1.0", "type": "module", "main": "index.ts"}
+    return {
+        "tsconfig.json": json.dumps(settings, indent=2) + "\n",
+        "package.json": json.dumps(package, indent=2) + "\n",
+    }
+
+
 def harness(name: str, rows: str) -> str:
     """The frame of a language's program with these rows in it."""
     text = (FOLDER / "harness" / name).read_text()
@@ -181,21 +200,9 @@ def _javascript(rows: list[Row], bodies: dict[str, str], run: list[str]) -> dict
         functions.append(
             f"rows['{key}'] = {function}\n" if key in run else f"void ({function[:-1]});\n"
         )
-    sdk = ROOT / "sdk" / "javascript"
-    settings = {
-        "extends": str(sdk / "tsconfig.json"),
-        "compilerOptions": {
-            "paths": {"inferlet": [str(sdk / "src" / "index.ts")]},
-            "noUnusedLocals": False,
-            "noUnusedParameters": False,
-        },
-        "include": ["index.ts"],
-    }
-    package = {"name": "reference", "version": "0.1.0", "type": "module", "main": "index.ts"}
     return {
         "index.ts": harness("javascript.ts", "\n".join(functions)),
-        "package.json": json.dumps(package, indent=2) + "\n",
-        "tsconfig.json": json.dumps(settings, indent=2) + "\n",
+        **typescript_project("reference", "index.ts"),
     }
 
 

@@ -7,16 +7,6 @@ it opened at the same indentation. That is enough to find names without a parser
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Declared:
-    """A declaration with the comment before it. `end` is the number of the line behind it."""
-
-    text: str
-    doc: str
-    end: int
 
 
 def indent_of(line: str) -> int:

@@ -203,7 +203,7 @@ Result<int> ChatChecked(const ChatOptions& options) {
     return true;
   });
   if (IsTerminal(STDIN_FILENO)) fmt::print("{}", Dim("/help lists the commands\n", STDOUT_FILENO));
-  // What the inferlet has to answer before the next turn.
+  // Sends a message, and waits until the inferlet has answered it.
   const auto ask = [&](const nlohmann::json& message) -> Status {
     screen->BeginAnswer();
     const Status sent = send(message);

@@ -87,7 +87,7 @@ def test_wheels(package, tmp_path):
     assert (tmp_path / "site" / module / "py.typed").is_file()
     metadata = next((tmp_path / "site").glob("*.dist-info/METADATA")).read_text()
     for field in ("License", "Summary", "Requires-Python", "Description-Content-Type"):
-        assert f"{field}" in metadata, field
+        assert field in metadata
     if package == "client/python":
         imported = "import pie_client; print(pie_client.__file__)"
         path = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
@@ -104,14 +104,10 @@ def test_the_npm_package(tmp_path):
 
 def test_rust_packages(tmp_path):
     """The archive that cargo would publish holds the sources and the licence's name."""
-    for folder, name in (("client/rust", "pie-client"),):
-        run(
-            [
-                *("cargo", "package", "--no-verify", "--allow-dirty", "--offline"),
-                *("--manifest-path", ROOT / folder / "Cargo.toml", "--target-dir", tmp_path),
-            ]
-        )
-        (archive,) = (tmp_path / "package").glob(f"{name}-*.crate")
-        with tarfile.open(archive) as files:
-            names = [Path(member).name for member in files.getnames()]
-        assert "lib.rs" in names and "README.md" in names
+    package = ["cargo", "package", "--no-verify", "--allow-dirty", "--offline"]
+    manifest = ROOT / "client/rust/Cargo.toml"
+    run([*package, "--manifest-path", manifest, "--target-dir", tmp_path])
+    (archive,) = (tmp_path / "package").glob("pie-client-*.crate")
+    with tarfile.open(archive) as files:
+        names = [Path(member).name for member in files.getnames()]
+    assert "lib.rs" in names and "README.md" in names

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import tomllib
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,27 @@ def component(name: str) -> bytes:
     return path.read_bytes()
 
 
+async def install_once(client: RawClient, guest: str, manifest: str) -> None:
+    """Installs a guest of the tree unless the server has it. `manifest` is the text of its file."""
+    package = tomllib.loads(manifest)["package"]
+    known = await client.ask("check_program", name=package["name"], version=package["version"])
+    if known != "true":
+        await client.install(component(guest), manifest)
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Makes a certificate for this machine. Returns its file and that of its key."""
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", key, "-out", certificate]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, *files],
+        check=True,
+        capture_output=True,
+    )
+    return certificate, key
+
+
 SESSION = "session@0.1.0"
 SESSION_MANIFEST = (ROOT / "tests/serve/session/rust/Pie.toml").read_text()
 
@@ -106,9 +128,7 @@ SESSION_MANIFEST = (ROOT / "tests/serve/session/rust/Pie.toml").read_text()
 async def session_client(server: Serving, user: str = "ada") -> RawClient:
     """Connects a client and installs the program of these tests."""
     client = await RawClient.connect(server.uri, user)
-    installed = await client.ask("check_program", name="session", version="0.1.0")
-    if installed != "true":
-        await client.install(component("serve-session-rust"), SESSION_MANIFEST)
+    await install_once(client, "serve-session-rust", SESSION_MANIFEST)
     return client
 
 
@@ -120,8 +140,7 @@ def api(start) -> Serving:
 
     async def install():
         async with await RawClient.connect(serving.uri) as client:
-            if await client.ask("check_program", name="openai", version="0.1.0") != "true":
-                await client.install(component("openai"), manifest)
+            await install_once(client, "openai", manifest)
 
     asyncio.run(install())
     return serving

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import PIE
+from conftest import PIE, self_signed
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from raw_client import RawClient, Refused
@@ -162,14 +162,7 @@ def test_an_open_address_needs_auth(tmp_path):
 
 
 def test_a_proof_is_bound_to_the_certificate(start, on, tmp_path):
-    cert, private = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", private, "-out", cert]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, *files],
-        check=True,
-        capture_output=True,
-    )
+    cert, private = self_signed(tmp_path)
     tls = f'[server]\ntls_cert = "{cert}"\ntls_key = "{private}"\n'
     server = start(config=f"{tls}[auth]\nenabled = true\n")
     key = KEYS["ed25519"]()

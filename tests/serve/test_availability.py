@@ -9,7 +9,7 @@ import time
 import msgpack
 import pytest
 import websockets
-from conftest import ROOT, component
+from conftest import ROOT, install_once
 from raw_client import RawClient
 
 HOSTILE_MANIFEST = (ROOT / "tests/hostile/guest/Pie.toml").read_text()
@@ -28,8 +28,7 @@ def busy_server(start):
 
 async def attacker(server) -> RawClient:
     client = await RawClient.connect(server.uri, "mallory")
-    if await client.ask("check_program", name="hostile", version="0.1.0") != "true":
-        await client.install(component("hostile-guest"), HOSTILE_MANIFEST)
+    await install_once(client, "hostile-guest", HOSTILE_MANIFEST)
     return client
 
 

@@ -13,7 +13,7 @@ from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from conftest import PIE, ROOT, component
+from conftest import PIE, ROOT, SESSION_MANIFEST, install_once
 from raw_client import RawClient, Refused
 
 MANIFEST = (ROOT / "tests/serve/http/rust/Pie.toml").read_text()
@@ -22,8 +22,7 @@ LIMIT_S = 120
 
 async def install(server, user: str = "ada") -> RawClient:
     client = await RawClient.connect(server.uri, user)
-    if await client.ask("check_program", name="http-echo", version="0.1.0") != "true":
-        await client.install(component("serve-http-rust"), MANIFEST)
+    await install_once(client, "serve-http-rust", MANIFEST)
     return client
 
 
@@ -292,9 +291,7 @@ def test_a_daemon_is_listed_and_stopped(web, on):
 def test_only_http_inferlets_are_daemons(web, on):
     async def talk():
         async with await install(web) as client:
-            if await client.ask("check_program", name="session", version="0.1.0") != "true":
-                manifest = (ROOT / "tests/serve/session/rust/Pie.toml").read_text()
-                await client.install(component("serve-session-rust"), manifest)
+            await install_once(client, "serve-session-rust", SESSION_MANIFEST)
             with pytest.raises(Refused, match="answers no HTTP requests"):
                 await client.ask("launch_daemon", port=0, inferlet="session@0.1.0", input="{}")
             with pytest.raises(Refused, match="HTTP inferlet"):

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import configuration
 import pytest
-from conftest import PIE, ROOT, component
+from conftest import PIE, ROOT, install_once
 from raw_client import RawClient
 from upstream import METADATA, listening
 
@@ -68,8 +68,7 @@ def app(request, web, on) -> App:
 
     async def install():
         async with await RawClient.connect(web.uri) as client:
-            if await client.ask("check_program", name=name, version="0.1.0") != "true":
-                await client.install(component(f"serve-http-{request.param}"), manifest)
+            await install_once(client, f"serve-http-{request.param}", manifest)
 
     on(install())
     return App(web.port, name)

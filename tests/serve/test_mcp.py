@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, component
+from conftest import ROOT, component, install_once
 from raw_client import LIMIT_S, RawClient, Refused
 
 sys.path.insert(0, str(ROOT / "client/python/src"))
@@ -39,6 +39,18 @@ async def ask(client: PieClient, program: str, *calls: list[str]) -> list[str]:
     return json.loads(await process.result())
 
 
+def check_oven(answers: list[str]) -> list[str]:
+    """Checks what the tests' MCP server answers to one request of each kind. Returns the rest."""
+    tools, added, resources, read, prompts, prompt, *rest = answers
+    assert {tool["name"] for tool in json.loads(tools)["tools"]} >= {"add", "wait"}
+    assert json.loads(added)["content"][0]["text"] == "42"
+    assert json.loads(resources)["resources"][0]["uri"] == "notes://today"
+    assert json.loads(read)["contents"][0]["text"] == "Grüße aus dem Ofen"
+    assert json.loads(prompts)["prompts"][0]["name"] == "review"
+    assert "review bread" in json.loads(prompt)["messages"][0]["content"]["text"]
+    return rest
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_request_in_every_language(server, on, language):
     async def talk():
@@ -60,14 +72,9 @@ def test_every_request_in_every_language(server, on, language):
                 ["call", "oven", "add", '{"a": 2}'],
             )
 
-    names, tools, added, resources, read, prompts, prompt, *errors = on(talk())
+    names, *answers = on(talk())
     assert names == "oven"
-    assert {tool["name"] for tool in json.loads(tools)["tools"]} >= {"add", "wait"}
-    assert json.loads(added)["content"][0]["text"] == "42"
-    assert json.loads(resources)["resources"][0]["uri"] == "notes://today"
-    assert json.loads(read)["contents"][0]["text"] == "Grüße aus dem Ofen"
-    assert json.loads(prompts)["prompts"][0]["name"] == "review"
-    assert "review bread" in json.loads(prompt)["messages"][0]["content"]["text"]
+    errors = check_oven(answers)
     assert "no server is named 'elsewhere'; known: oven" in errors[0]
     assert "JSON object" in errors[1]
     assert json.loads(errors[2])["isError"]  # the protocol reports a tool's own errors so
@@ -158,8 +165,7 @@ def test_the_frames_of_the_protocol(server, on):
         async with client:
             name = "mcp-calls"
             manifest = (ROOT / "tests/serve/mcp/rust/Pie.toml").read_text()
-            if await client.ask("check_program", name=name, version="0.1.0") != "true":
-                await client.install(component("serve-mcp-rust"), manifest)
+            await install_once(client, "serve-mcp-rust", manifest)
             requests: asyncio.Queue = asyncio.Queue()
             client.on_mcp_request = requests.put_nowait
             for bad in ("", "a\nb", "x" * 200):

@@ -14,7 +14,7 @@ import urllib.request
 
 import pytest
 import websockets
-from conftest import PIE, ROOT, SESSION, component, session_client
+from conftest import PIE, ROOT, SESSION, component, self_signed, session_client
 from raw_client import LIMIT_S, RawClient, Refused
 
 
@@ -111,14 +111,7 @@ def test_a_second_signal_leaves_at_once(start, on):
 
 
 def test_tls(start, on, tmp_path):
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", key, "-out", cert]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, *files],
-        check=True,
-        capture_output=True,
-    )
+    cert, key = self_signed(tmp_path)
     server = start(config=f'[server]\ntls_cert = "{cert}"\ntls_key = "{key}"\n')
     assert server.uri.startswith("wss://")
     trusting = ssl.create_default_context(cafile=cert)

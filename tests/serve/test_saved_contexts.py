@@ -11,7 +11,7 @@ from pathlib import Path
 
 import configuration
 import pytest
-from conftest import ROOT, Serving, component
+from conftest import ROOT, Serving, install_once
 from raw_client import LIMIT_S, RawClient
 
 MANIFEST = (ROOT / "inferlets/remember/rust/Pie.toml").read_text()
@@ -21,8 +21,7 @@ LONG = "A long story. " * 100  # about 1,400 tokens of the dummy model
 async def say(server: Serving, user: str, prompt: str, name: str = "chat") -> tuple[int, int]:
     """Runs one turn. Returns the numbers of remembered and of saved tokens."""
     async with await RawClient.connect(server.uri, user) as client:
-        if await client.ask("check_program", name="remember", version="0.1.0") != "true":
-            await client.install(component("remember-rust"), MANIFEST)
+        await install_once(client, "remember-rust", MANIFEST)
         given = json.dumps({"prompt": prompt, "name": name, "max_tokens": 4})
         process = await client.launch("remember@0.1.0", given)
         event, text = (await client.until_end(process))[-1]

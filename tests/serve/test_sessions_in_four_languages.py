@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from conftest import ROOT, component
+from conftest import ROOT, install_once
 from raw_client import RawClient
 
 LANGUAGES = ("rust", "python", "typescript", "cpp")
@@ -20,8 +20,7 @@ def program(request, server, on) -> str:
 
     async def install():
         async with await RawClient.connect(server.uri) as client:
-            if await client.ask("check_program", name=name, version="0.1.0") != "true":
-                await client.install(component(f"serve-session-{request.param}"), manifest)
+            await install_once(client, f"serve-session-{request.param}", manifest)
 
     on(install())
     return f"{name}@0.1.0"
