@@ -13,29 +13,18 @@ namespace {
 using testing::Outcome;
 
 // A device that throws at the next call of one kind.
-class Throwing final : public Backend {
+class Throwing final : public testing::AroundDummy {
  public:
   enum class At { kNever, kSubmit, kWait };
-  explicit Throwing(std::shared_ptr<std::atomic<At>> at)
-      : dummy_(MakeDummyBackend({})), at_(std::move(at)) {}
-  const BackendInfo& info() const override { return dummy_->info(); }
+  explicit Throwing(std::shared_ptr<std::atomic<At>> at) : AroundDummy({}), at_(std::move(at)) {}
   Result<Ticket> Submit(const Batch& batch) override {
     ThrowAt(At::kSubmit);
-    return dummy_->Submit(batch);
+    return AroundDummy::Submit(batch);
   }
   Result<BatchOutput> Wait(Ticket ticket) override {
-    auto output = dummy_->Wait(ticket);
+    auto output = AroundDummy::Wait(ticket);
     ThrowAt(At::kWait);
     return output;
-  }
-  Status ReadPage(PageId page, std::span<std::byte> content) override {
-    return dummy_->ReadPage(page, content);
-  }
-  Status WritePage(PageId page, std::span<const std::byte> content) override {
-    return dummy_->WritePage(page, content);
-  }
-  Result<DeviceAdapterPtr> LoadAdapter(const AdapterWeights& weights) const override {
-    return dummy_->LoadAdapter(weights);
   }
 
  private:
@@ -43,7 +32,6 @@ class Throwing final : public Backend {
     At expected = here;
     if (at_->compare_exchange_strong(expected, At::kNever)) throw std::bad_alloc();
   }
-  std::unique_ptr<Backend> dummy_;
   std::shared_ptr<std::atomic<At>> at_;
 };
 

@@ -62,19 +62,13 @@ class Gate {
   std::vector<std::vector<uint32_t>> batches_;
 };
 
-class GatedBackend final : public Backend {
+// A dummy device. Subclasses change some of its calls.
+class AroundDummy : public Backend {
  public:
-  GatedBackend(const DummyOptions& options, std::shared_ptr<Gate> gate)
-      : dummy_(MakeDummyBackend(options)), gate_(std::move(gate)) {}
+  explicit AroundDummy(const DummyOptions& options) : dummy_(MakeDummyBackend(options)) {}
   const BackendInfo& info() const override { return dummy_->info(); }
-  Result<Ticket> Submit(const Batch& batch) override {
-    gate_->Record(batch);
-    return dummy_->Submit(batch);
-  }
-  Result<BatchOutput> Wait(Ticket ticket) override {
-    gate_->Pass();
-    return dummy_->Wait(ticket);
-  }
+  Result<Ticket> Submit(const Batch& batch) override { return dummy_->Submit(batch); }
+  Result<BatchOutput> Wait(Ticket ticket) override { return dummy_->Wait(ticket); }
   Status ReadPage(PageId page, std::span<std::byte> content) override {
     return dummy_->ReadPage(page, content);
   }
@@ -87,6 +81,22 @@ class GatedBackend final : public Backend {
 
  private:
   std::unique_ptr<Backend> dummy_;
+};
+
+class GatedBackend final : public AroundDummy {
+ public:
+  GatedBackend(const DummyOptions& options, std::shared_ptr<Gate> gate)
+      : AroundDummy(options), gate_(std::move(gate)) {}
+  Result<Ticket> Submit(const Batch& batch) override {
+    gate_->Record(batch);
+    return AroundDummy::Submit(batch);
+  }
+  Result<BatchOutput> Wait(Ticket ticket) override {
+    gate_->Pass();
+    return AroundDummy::Wait(ticket);
+  }
+
+ private:
   std::shared_ptr<Gate> gate_;
 };
 
