@@ -81,7 +81,7 @@ class Compilers : public testing::Test {
 };
 
 TEST_F(Compilers, AComponentThatTakesLongHoldsUpNobody) {
-  Start({.cpu_secs = 2});
+  Start({.cpu_secs = 1});
   std::vector<std::future<std::string>> attacks;
   for (int i = 0; i < 6; ++i) attacks.push_back(Compile("mallory", Bomb(1'000, 4'000 + i)));
   Neighbour neighbour(*engine_, R"({"mode": "steady"})");
@@ -93,7 +93,8 @@ TEST_F(Compilers, AComponentThatTakesLongHoldsUpNobody) {
   ASSERT_EQ(other.wait_for(seconds(30)), std::future_status::ready);
   EXPECT_NE(other.get().find("no entry point"), std::string::npos);
   EXPECT_NE(attacks.back().wait_for(seconds(0)), std::future_status::ready);
-  EXPECT_NE(attacks[0].get().find("more than 2 s of processor time"), std::string::npos);
+  const std::string why = attacks[0].get();
+  EXPECT_NE(why.find("more than 1 s of processor time"), std::string::npos) << why;
   EXPECT_LT(neighbour.Stop().count(), 2.0) << neighbour.launches() << " launches";
   EXPECT_GT(neighbour.launches(), 0u);
   const auto begin = steady_clock::now();

@@ -140,8 +140,10 @@ def running(server: Serving, user: str = "local", token: str | None = None, **mo
             on(client.ask("signal_process", process_id=process, message="stop"))
             return on(client.until_end(process))
 
-        yield process, stop
-        on(client.request("terminate_process", process_id=process))
+        try:
+            yield process, stop
+        finally:
+            on(client.request("terminate_process", process_id=process))
 
 
 def get(server: Serving, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -315,8 +317,10 @@ def test_generation_moves_the_charts_and_the_page_map(open_server, visit):
             page.page.wait_for_function(
                 "(s) => /[1-9]/.test(document.querySelector(s + ' .value').textContent)", arg=chart
             )
-        drawn = page.page.evaluate("document.querySelector('#chart-tpot path').getAttribute('d')")
-        assert drawn.startswith("M")
+        # A line needs two points, and the second one comes with the next report.
+        page.page.wait_for_function(
+            "() => document.querySelector('#chart-tpot path').getAttribute('d').startsWith('M')"
+        )
         assert page.page.evaluate("document.getElementById('map').toDataURL()") != before
     page.page.wait_for_function("() => !document.querySelector('#processes button')")
     page.sees("#map-legend", "cached")

@@ -217,7 +217,7 @@ fn compile_input(quick: bool) -> Result<()> {
 /// Limits this process, before it has read anything that a stranger wrote.
 fn confine(limits: &CompileLimits, parent: u32) -> Result<()> {
     let memory = data_bytes().saturating_add(limits.memory_bytes);
-    let cpu = limits.cpu_secs.into();
+    let cpu = u64::from(limits.cpu_secs);
     unsafe {
         // It ends with its parent, which may have ended already.
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -230,19 +230,20 @@ fn confine(limits: &CompileLimits, parent: u32) -> Result<()> {
         libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS);
         libc::alarm(limits.cpu_secs.saturating_mul(CLOCK_PER_CPU));
     }
-    limit(libc::RLIMIT_CPU, cpu)?;
-    limit(libc::RLIMIT_DATA, memory)?;
-    limit(libc::RLIMIT_FSIZE, limits.memory_bytes)?;
-    limit(libc::RLIMIT_CORE, 0)?;
+    // SIGXCPU at the first number says why the process ends; at the second one it is killed.
+    limit(libc::RLIMIT_CPU, cpu, cpu.saturating_add(1))?;
+    limit(libc::RLIMIT_DATA, memory, memory)?;
+    limit(libc::RLIMIT_FSIZE, limits.memory_bytes, limits.memory_bytes)?;
+    limit(libc::RLIMIT_CORE, 0, 0)?;
     // Where memory is short after all, the system ends compilers before it ends servers.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     Ok(())
 }
 
-fn limit(resource: libc::__rlimit_resource_t, most: u64) -> Result<()> {
+fn limit(resource: libc::__rlimit_resource_t, soft: u64, hard: u64) -> Result<()> {
     let limits = libc::rlimit {
-        rlim_cur: most,
-        rlim_max: most,
+        rlim_cur: soft,
+        rlim_max: hard,
     };
     if unsafe { libc::setrlimit(resource, &limits) } != 0 {
         let error = std::io::Error::last_os_error();
