@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "backend/contain.h"
-#include "base/limits.h"
 #include "base/random.h"
 #include "sched/auction.h"
 
@@ -31,9 +30,6 @@ void Fetch(const T* object) {
 
 // After a batch that was expensive to read, the next one comes after this many times as long.
 constexpr int64_t kTimeForOthers = 3;
-
-// Minimum number of reusable pages for which a pass waits on another pass's prefix.
-constexpr uint32_t kPagesToWaitFor = 4;
 
 uint32_t Limit(uint32_t wanted, uint32_t device) {
   return wanted == 0 ? device : std::min(wanted, device);
@@ -62,8 +58,11 @@ StepLoop::StepLoop(Backend& backend, const SchedulerOptions& options, CommandQue
       lanes_(info_, index_, flights_, time_),
       states_(lanes_.states()),
       memory_(options.memory, info_, pool_, lanes_, market_, time_),
+      boarding_(info_, options_, pool_, flights_, lanes_, market_, memory_, time_),
       mover_(backend, info_, clock, lanes_, options.memory),
       viewer_(pool_, lanes_, market_, info_.page_tokens, clock) {
+  stats_.pages_total = pool_.pages_total();
+  board_.Write(stats_);
   if (options.memory.swap_pages > 0 && info_.page_bytes > 0) {
     memory_.SetSwap([this](const Lane& lane) { return mover_.SwapOut(lane); });
   }
@@ -101,7 +100,7 @@ std::optional<StepLoop::Pause> StepLoop::RunOnce() {
   DrainCommands();
   if (queue_.closed()) return Pause{};
   mover_.Move();
-  Assemble();
+  boarding_.Assemble();
   if (!flights_.any_in_flight()) {
     if (suspension_due_) ForceSuspension();
     if (flights_.next().empty()) {
@@ -112,8 +111,8 @@ std::optional<StepLoop::Pause> StepLoop::RunOnce() {
     if (const std::optional<Pause> hold = Hold()) return hold;
     Submit();
   }
-  while (BoardAhead()) {
-    ++steps_ahead_;
+  while (!suspension_due_ && boarding_.BoardAhead()) {
+    ++stats_.steps_ahead;
     Submit();
   }
   viewer_.Work();  // while the device runs
@@ -181,7 +180,7 @@ void StepLoop::Submit() {
   flight.ticket = Contain(info_.name, [&] { return backend_.Submit(flight.batch); });
   flights_.Launch();
   DrainCommands();
-  Assemble();
+  boarding_.Assemble();
 }
 
 void StepLoop::FinishOldest() {
@@ -192,269 +191,27 @@ void StepLoop::FinishOldest() {
   } else {
     output = std::unexpected(std::move(flight.ticket.error()));
   }
-  ++steps_;
-  tokens_ += flight.batch.tokens.size();
+  ++stats_.steps;
+  stats_.tokens += flight.batch.tokens.size();
   const int64_t end_ns = clock_.NowNs();
   const int64_t begin_ns = std::max(flight.submitted_ns, last_end_ns_);
   time_.last_latency_ns = end_ns - begin_ns;
   viewer_.AddBatch(begin_ns, end_ns, flight.members.size(), flight.batch.tokens.size());
   last_end_ns_ = end_ns;
-  counts_.last_step_seconds.store(static_cast<double>(time_.last_latency_ns) * 1e-9,
-                                  std::memory_order_relaxed);
+  stats_.last_step_seconds = static_cast<double>(time_.last_latency_ns) * 1e-9;
   mover_.AddStep(time_.last_latency_ns, flight.batch.tokens.size());
   row_price_.Add(flight.batch.tokens.size(), time_.last_latency_ns);
   time_.row_price = row_price_.Of(flight.members.size());
   SetTime(end_ns);
   // Passes that are expensive to read leave most of the time to others, if there are any.
-  if (flight.reads_much) reading_again_ns_ = end_ns + kTimeForOthers * time_.last_latency_ns;
+  if (flight.reads_much) boarding_.DelayReading(end_ns + kTimeForOthers * time_.last_latency_ns);
   Settle(flight, std::move(output));
   flights_.RemoveOldest();
-  suspension_due_ |= options_.suspend_every_steps > 0 && steps_ % options_.suspend_every_steps == 0;
+  suspension_due_ |=
+      options_.suspend_every_steps > 0 && stats_.steps % options_.suspend_every_steps == 0;
   TickMarket();
   ExpireRequests();
   Publish();
-}
-
-bool StepLoop::NextIsFull() const {
-  const Flight& flight = flights_.next();
-  return flight.members.size() >= info_.max_batch_members ||
-         flight.batch.tokens.size() >= info_.max_batch_tokens;
-}
-
-void StepLoop::Assemble() {
-  AdoptCached();
-  may_go_ahead_ = ServeOverdue();
-  if (!may_go_ahead_) return;
-  // Every iteration but the last takes the pages of at least one lane.
-  while (!states_.ready().empty()) {
-    const bool choose = memory_.Select(allowed_);
-    if (!choose) allowed_.assign(states_.ready().size(), true);
-    PlanAndBoard();
-    if (NextIsFull() || states_.ready().empty() || (!choose && !short_of_pages_)) return;
-    may_go_ahead_ = false;
-    // While a batch is in flight, its lanes cannot be evicted, and it may be over soon.
-    if (flights_.any_in_flight()) return;
-    if (!memory_.MakeRoom(flights_.next().empty())) return;
-  }
-}
-
-bool StepLoop::ServeOverdue() {
-  Lane* const lane = memory_.Overdue();
-  if (lane == nullptr) return true;
-  if (flights_.any_in_flight()) return false;  // lanes in flight cannot be evicted
-  if (!memory_.MakeRoomFor(*lane)) return true;
-  if (lane->suspended()) {
-    const bool is_stored = lane->parked->stored != nullptr;
-    states_.Return(*lane);
-    if (is_stored) return false;  // the next round moves its pages
-  }
-  allowed_.clear();
-  for (const Lane* ready : states_.ready()) allowed_.push_back(ready == lane);
-  PlanAndBoard();
-  return true;
-}
-
-// Waiting for other passes to make the pages of a short prompt is not worth it.
-bool StepLoop::MayFindWholePages(const ScheduledPass& pass) const {
-  const uint32_t ahead = pass.unread().size();
-  return ahead >= info_.page_tokens &&
-         pass.rows_done + ahead >= kPagesToWaitFor * info_.page_tokens;
-}
-
-PlanRequest StepLoop::RequestOf(const Lane& lane) const {
-  const ScheduledPass& pass = lane.next_pass();
-  PlanRequest request{.tokens_left = pass.rows_left(),
-                      .pages_needed = lane.PagesWanted(info_.page_tokens)};
-  if (pass.read_costs.size() == pass.rows()) {
-    request.read_costs = std::span(pass.read_costs).subspan(pass.rows_done);
-  }
-  if (!options_.prefix.share || pass.rows() < info_.page_tokens) return request;
-  request.next_page = lane.kv.NextPage(pass.forward.rows(pass.rows_done, pass.rows_left()));
-  // As AdoptCached would take it.
-  request.may_wait = request.next_page != 0 && pass.forward.attention.empty() &&
-                     lane.kv.tokens() % info_.page_tokens == 0 && MayFindWholePages(pass);
-  return request;
-}
-
-void StepLoop::PlanAndBoard() {
-  Flight& flight = flights_.next();
-  std::vector<Lane*>& ready = states_.ready();
-  requests_.clear();
-  asked_.clear();
-  for (uint32_t i = 0; i < ready.size(); ++i) {
-    if (!allowed_[i]) continue;
-    const PlanRequest request = RequestOf(*ready[i]);
-    if (request.may_wait && flights_.Make(request)) continue;
-    requests_.push_back(request);
-    asked_.push_back(i);
-  }
-  const PlanBudget budget = {
-      .tokens = info_.max_batch_tokens - static_cast<uint32_t>(flight.batch.tokens.size()),
-      .members = info_.max_batch_members - static_cast<uint32_t>(flight.members.size()),
-      .pages_free = pool_.pages_free(),
-      .expected_tokens = flights_.members_in_flight() + states_.cohort().prompt(),
-      .reading = time_.now_ns < reading_again_ns_ ? 0 : limits::kReadingPerBatch,
-      .device_idle = !flights_.any_in_flight() && flight.empty(),
-  };
-  Plan(requests_, budget, planned_);
-  for (const Planned& planned : planned_) {
-    Board(*std::exchange(ready[asked_[planned.request]], nullptr), planned.tokens);
-    const uint64_t page = requests_[planned.request].next_page;
-    if (page != 0) flight.pages_made.push_back(page);
-    flight.reads_much |= !requests_[planned.request].read_costs.empty();
-  }
-  short_of_pages_ = false;
-  if (planned_.size() == requests_.size() && !planned_.empty()) {
-    std::erase(ready, nullptr);
-    return;
-  }
-  for (size_t i = 0; i < requests_.size(); ++i) {
-    if (ready[asked_[i]] == nullptr) continue;
-    if (requests_[i].may_wait && flight.Makes(requests_[i])) continue;  // it will need fewer
-    if (requests_[i].pages_needed > pool_.pages_free()) short_of_pages_ = true;
-  }
-  std::erase(ready, nullptr);
-}
-
-void StepLoop::AdoptCached() {
-  if (!options_.prefix.share) return;
-  std::vector<Lane*>& ready = states_.ready();
-  adopted_.clear();
-  for (Lane* const lane : ready) {
-    if (lane->suspended()) continue;
-    ScheduledPass& pass = lane->next_pass();
-    if (pass.unread().size() == 0 || !pass.forward.attention.empty()) continue;
-    pass.rows_done += lane->kv.Adopt(pass.unread());
-    if (!MayFindWholePages(pass) && lane->PagesWanted(info_.page_tokens) < pool_.pages_free()) {
-      pass.rows_done += lane->kv.AdoptBeginning(pass.unread());
-    }
-    if (pass.rows_left() == 0) adopted_.push_back(lane);
-  }
-  // This changes the list, but ends no lane that has a pass. Each lane has one pass ended in a
-  // round: a sequence that queues thousands of such passes does not delay the others.
-  for (Lane* const lane : adopted_) lanes_.EndAdopted(*lane);
-}
-
-void StepLoop::Board(Lane& lane, uint32_t rows) {
-  Flight& flight = flights_.next();
-  ScheduledPass& pass = lane.next_pass();
-  const Forward& forward = pass.forward;
-  Batch& batch = flight.batch;
-
-  // All of the pass's pages with its first chunk; later chunks find them there.
-  std::optional<PageCopy> copy;
-  // Pages that a replay fills were paid for when they were first made.
-  if (!lane.replay) {
-    market_.ChargePages(lane.account, lane.kv.PagesNeeded(lane.rows_wanted()));
-  }
-  PIE_CHECK(lane.kv.Reserve(lane.rows_wanted(), copy));
-  if (copy) batch.copies.push_back(*copy);
-
-  const uint32_t kv_tokens = lane.kv.tokens();
-  const auto pages = lane.kv.PagesOf(kv_tokens + rows);
-  batch.members.push_back({
-      .first_row = static_cast<uint32_t>(batch.tokens.size()),
-      .rows = rows,
-      .first_page = static_cast<uint32_t>(batch.pages.size()),
-      .pages = static_cast<uint32_t>(pages.size()),
-      .kv_tokens = kv_tokens,
-      .pass_row = pass.rows_done,
-      .seed = forward.seed,
-      .attention = forward.attention.empty() ? nullptr : &forward.attention,
-      .logit_mask = forward.logit_mask.empty() ? nullptr : &forward.logit_mask,
-      .samples = forward.samples.empty() ? nullptr : &forward.samples,
-      .draws = forward.draws.empty() ? nullptr : &forward.draws,
-      .first_draw = forward.first_draw,
-      .masks = forward.rules ? &forward.rules->masks() : nullptr,
-      .adapter = forward.adapter_weights.get(),
-      .zo_seed = forward.adapter.seed,
-      .zo_sigma = forward.adapter.sigma,
-  });
-  const auto first = static_cast<std::ptrdiff_t>(pass.rows_done);
-  const auto last = first + static_cast<std::ptrdiff_t>(rows);
-  batch.tokens.insert(batch.tokens.end(), forward.tokens.begin() + first,
-                      forward.tokens.begin() + last);
-  batch.positions.insert(batch.positions.end(), forward.positions.begin() + first,
-                         forward.positions.begin() + last);
-  batch.pages.insert(batch.pages.end(), pages.begin(), pages.end());
-  flight.members.push_back({.lane = &lane, .first_row = pass.rows_done, .rows = rows});
-
-  lane.kv.Append(forward.rows(pass.rows_done, rows));
-  pass.rows_done += rows;
-  states_.Board(lane);
-}
-
-bool StepLoop::CanBoardAhead(const Lane& lane) const {
-  if (lane.phase != Phase::kRunning || lane.replay || lane.dropped || lane.waiting() > 0) {
-    return false;
-  }
-  const uint64_t capacity = uint64_t{info_.total_pages} * info_.page_tokens;
-  return MayGoAhead(*lane.pass) &&
-         lane.kv.tokens() < std::min<uint64_t>(info_.max_positions, capacity) &&
-         lane.kv.PagesNeeded(1) <= pool_.pages_free();
-}
-
-// A batch that starts before the last one has run leaves out the lanes that come back when it has.
-// It is worth it if there are none, or if the batch is full without them.
-bool StepLoop::BoardAhead() {
-  if (!flights_.has_room() || !may_go_ahead_ || memory_.contended() || suspension_due_)
-    return false;
-  if (!flights_.newest().ticket) return false;
-  const Flight& newest = flights_.newest();
-  Flight& next = flights_.next();
-  const bool all = std::ranges::all_of(newest.members, [&](const Flight::Member& member) {
-    return member.lane == nullptr || CanBoardAhead(*member.lane);
-  });
-  const bool fit = next.members.size() + newest.members.size() <= info_.max_batch_members &&
-                   next.batch.tokens.size() + newest.members.size() <= info_.max_batch_tokens;
-  const bool at_once = NextIsFull() || options_.batch_policy == BatchPolicy::kGreedy;
-  if (!(all && fit) && !at_once) return false;
-  for (uint32_t i = 0; i < newest.members.size() && !NextIsFull(); ++i) {
-    Lane* const lane = newest.members[i].lane;
-    if (lane != nullptr && CanBoardAhead(*lane)) BoardAhead(*lane, i);
-  }
-  return !next.empty();
-}
-
-// `source` is the lane's member in the newest batch in flight.
-void StepLoop::BoardAhead(Lane& lane, uint32_t source) {
-  Flight& flight = flights_.next();
-  Batch& batch = flight.batch;
-  ScheduledPass& pass = *lane.pass;
-  const Forward& forward = pass.forward;
-  const auto row = static_cast<uint32_t>(batch.tokens.size());
-  const uint32_t position = forward.positions.back() + pass.ahead + 1;
-  const uint32_t kv_tokens = lane.kv.tokens();
-  const uint32_t new_pages = lane.kv.PagesNeeded(1);
-  std::optional<PageCopy> copy;
-  PIE_CHECK(lane.kv.Reserve(1, copy));
-  if (copy) batch.copies.push_back(*copy);
-  const auto pages = lane.kv.PagesOf(kv_tokens + 1);
-  flight.members.push_back({.lane = &lane, .rows = 1, .unpaid_pages = new_pages});
-  batch.members.push_back({
-      .first_row = row,
-      .rows = 1,
-      .first_page = static_cast<uint32_t>(batch.pages.size()),
-      .pages = static_cast<uint32_t>(pages.size()),
-      .kv_tokens = kv_tokens,
-      .seed = SeedAhead(pass),
-      .logit_mask = forward.logit_mask.empty() ? nullptr : &forward.logit_mask,
-      .samples = &forward.samples,
-      .adapter = forward.adapter_weights.get(),
-      .zo_seed = forward.adapter.seed,
-      .zo_sigma = forward.adapter.sigma,
-  });
-  const uint32_t unknown = 0;
-  batch.carried.push_back({.row = row, .batch = *flights_.newest().ticket, .member = source});
-  batch.tokens.push_back(unknown);
-  batch.positions.push_back(position);
-  batch.pages.insert(batch.pages.end(), pages.begin(), pages.end());
-  lane.kv.Append({.tokens = {&unknown, 1},
-                  .positions = {&position, 1},
-                  .masks = {},
-                  .adapters = forward.adapters()});
-  ++pass.ahead;
-  pass.went_ahead = true;
 }
 
 void StepLoop::Settle(Flight& flight, Result<BatchOutput> output) {
@@ -552,10 +309,12 @@ void StepLoop::CheckWhileIdle() {
   }
   last_check_ns_ = now_ns;
   const Status status = CheckIntegrity();
-  counts_.integrity_checks.fetch_add(1, std::memory_order_relaxed);
-  if (status) return;
-  counts_.integrity_failures.fetch_add(1, std::memory_order_relaxed);
-  fmt::print(stderr, "pie: a bug in the scheduler: {}\n", status.error().text);
+  ++stats_.integrity_checks;
+  if (!status) {
+    ++stats_.integrity_failures;
+    fmt::print(stderr, "pie: a bug in the scheduler: {}\n", status.error().text);
+  }
+  board_.Write(stats_);
 }
 
 // Takes the pages of a random lane, as if memory had been short. Lanes that came back and have not
@@ -569,8 +328,8 @@ void StepLoop::ForceSuspension() {
   });
   if (candidates.empty()) return;
   std::ranges::sort(candidates, {}, [](const Lane* lane) { return lane->id.value; });
-  memory_.SuspendLane(*candidates[Mix(steps_) % candidates.size()]);
-  Assemble();
+  memory_.SuspendLane(*candidates[Mix(stats_.steps) % candidates.size()]);
+  boarding_.Assemble();
 }
 
 void StepLoop::TickMarket() {
@@ -631,54 +390,20 @@ void StepLoop::Publish() {
     if (!status) fmt::print(stderr, "{}\n", status.error().text);
     PIE_CHECK(status.has_value());
   }
-  constexpr auto kRelaxed = std::memory_order_relaxed;
-  counts_.sequences.store(lanes_.sequences(), kRelaxed);
-  counts_.pages_used.store(pool_.pages_used(), kRelaxed);
-  counts_.pages_restored.store(mover_.pages_restored(), kRelaxed);
-  counts_.pages_cached.store(pool_.pages_cached(), kRelaxed);
-  counts_.prefix_hits.store(index_.stats().hits, kRelaxed);
-  counts_.prefix_tokens_saved.store(index_.stats().tokens_saved, kRelaxed);
-  counts_.prefix_merged.store(index_.stats().merged, kRelaxed);
-  counts_.prefix_evictions.store(index_.stats().evictions, kRelaxed);
-  counts_.suspensions.store(states_.suspensions(), kRelaxed);
-  counts_.replayed_tokens.store(states_.replayed_tokens(), kRelaxed);
-  counts_.pages_swapped.store(mover_.pages_swapped(), kRelaxed);
-  counts_.price.store(static_cast<double>(market_.price()) / kCredit, kRelaxed);
-  counts_.queued.store(lanes_.passes(), kRelaxed);
-  counts_.steps.store(steps_, kRelaxed);
-  counts_.steps_ahead.store(steps_ahead_, kRelaxed);
-  counts_.tokens.store(tokens_, kRelaxed);
-  counts_.drafted.store(lanes_.drafted(), kRelaxed);
-  counts_.confirmed.store(lanes_.confirmed(), kRelaxed);
+  stats_.sequences = lanes_.sequences();
+  stats_.pages_used = pool_.pages_used();
+  stats_.queued = lanes_.passes();
+  stats_.drafted = lanes_.drafted();
+  stats_.confirmed = lanes_.confirmed();
+  stats_.pages_cached = pool_.pages_cached();
+  stats_.prefix = index_.stats();
+  stats_.pages_restored = mover_.pages_restored();
+  stats_.suspensions = states_.suspensions();
+  stats_.replayed_tokens = states_.replayed_tokens();
+  stats_.pages_swapped = mover_.pages_swapped();
+  stats_.price = static_cast<double>(market_.price()) / kCredit;
+  board_.Write(stats_);
   lanes_.SignalFences();
-}
-
-SchedulerStats StepLoop::stats() const {
-  constexpr auto kRelaxed = std::memory_order_relaxed;
-  return {
-      .sequences = counts_.sequences.load(kRelaxed),
-      .pages_used = counts_.pages_used.load(kRelaxed),
-      .pages_total = pool_.pages_total(),
-      .queued = counts_.queued.load(kRelaxed),
-      .steps = counts_.steps.load(kRelaxed),
-      .steps_ahead = counts_.steps_ahead.load(kRelaxed),
-      .tokens = counts_.tokens.load(kRelaxed),
-      .drafted = counts_.drafted.load(kRelaxed),
-      .confirmed = counts_.confirmed.load(kRelaxed),
-      .pages_cached = counts_.pages_cached.load(kRelaxed),
-      .prefix = {.hits = counts_.prefix_hits.load(kRelaxed),
-                 .tokens_saved = counts_.prefix_tokens_saved.load(kRelaxed),
-                 .merged = counts_.prefix_merged.load(kRelaxed),
-                 .evictions = counts_.prefix_evictions.load(kRelaxed)},
-      .pages_restored = counts_.pages_restored.load(kRelaxed),
-      .suspensions = counts_.suspensions.load(kRelaxed),
-      .replayed_tokens = counts_.replayed_tokens.load(kRelaxed),
-      .pages_swapped = counts_.pages_swapped.load(kRelaxed),
-      .price = counts_.price.load(kRelaxed),
-      .last_step_seconds = counts_.last_step_seconds.load(kRelaxed),
-      .integrity_checks = counts_.integrity_checks.load(kRelaxed),
-      .integrity_failures = counts_.integrity_failures.load(kRelaxed),
-  };
 }
 
 }  // namespace pie

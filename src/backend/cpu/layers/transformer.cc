@@ -12,8 +12,8 @@ namespace {
 
 // Rows per task. With many rows, a task has 16, so that two threads never write to one cache line
 // (quantize.h).
-constexpr uint32_t kFewRowsAPart = 4;
-constexpr uint32_t kRowsAPart = 16;
+constexpr uint32_t kFewRowsPerPart = 4;
+constexpr uint32_t kRowsPerPart = 16;
 
 template <class Buffer>
 void Grow(Buffer& buffer, size_t size) {
@@ -39,8 +39,8 @@ Transformer::Transformer(const ModelConfig& config, const Weights& weights, CpuL
 
 template <class F>
 void Transformer::ForRows(uint32_t rows, F&& f) {
-  const bool many = rows >= pool_.threads() * kRowsAPart * 4;
-  const uint32_t size = many ? kRowsAPart : kFewRowsAPart;
+  const bool many = rows >= pool_.threads() * kRowsPerPart * 4;
+  const uint32_t size = many ? kRowsPerPart : kFewRowsPerPart;
   pool_.ParallelFor((rows + size - 1) / size, [&](uint32_t part) {
     const uint32_t end = std::min((part + 1) * size, rows);
     for (uint32_t row = part * size; row < end; ++row) f(row);

@@ -15,7 +15,7 @@ constexpr int kSpins = 2'000;
 // guests that Meanwhile offers. Then it yields its core for a while, about a microsecond each time,
 // which keeps the core from entering a sleep state that the next job would have to wait for.
 constexpr int kIdleSpins = 16;  // rounds
-constexpr int kSpinsARound = 25;
+constexpr int kSpinsPerRound = 25;
 constexpr int kIdleYields = 200;
 
 thread_local bool t_inside_part = false;
@@ -42,7 +42,7 @@ template <class Done>
 bool ThreadPool::SpinIdly(Done&& done) {
   Meanwhile* const meanwhile = set_meanwhile_.load(std::memory_order_acquire);
   for (int i = 0; i < kIdleSpins + kIdleYields; ++i) {
-    if (Spin(done, i < kIdleSpins ? kSpinsARound : 1)) return true;
+    if (Spin(done, i < kIdleSpins ? kSpinsPerRound : 1)) return true;
     if (meanwhile != nullptr && meanwhile->RunOne()) {
       i = 0;
     } else if (i >= kIdleSpins) {

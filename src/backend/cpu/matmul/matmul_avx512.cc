@@ -181,7 +181,7 @@ template <PanelFormat kFormat, int kRows, int kPanels>
     }
     columns = t.outlier_columns->At(t.place);
   }
-  const uint32_t count = t.x->outliers_a_row();
+  const uint32_t count = t.x->outliers_per_row();
   Rows<Outlier, kRows> outliers(t.x->outliers.data() + size_t{t.row} * count, count);
   for (uint32_t i = 0; i < count; ++i, outliers.Advance(1)) {
     PIE_UNROLL

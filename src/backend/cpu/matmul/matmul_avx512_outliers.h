@@ -94,7 +94,7 @@ class OutlierColumns {
     if (met_.size() < columns_) met_.resize(columns_);
     const size_t numbers = size_t{columns_} * 2 * kPanelRows;
     if (memory_.size() < numbers) memory_.resize(numbers);
-    const uint32_t count = x.outliers_a_row();
+    const uint32_t count = x.outliers_per_row();
     for (size_t i = size_t{row_begin} * count; i < size_t{row_end} * count; ++i) {
       met_[x.outliers[i].column] = 1;
     }

@@ -30,7 +30,7 @@ void FloatAvx512(const PackedMatrix& w, const FloatRows& x, const Output& out);
 void SplitAmx(const PackedMatrix& w, const SplitRows& x, const Output& out);
 
 inline std::span<const Outlier> OutliersOf(const QuantizedRows& x, uint32_t row) {
-  return std::span(x.outliers).subspan(size_t{row} * x.outliers_a_row(), x.outliers_a_row());
+  return std::span(x.outliers).subspan(size_t{row} * x.outliers_per_row(), x.outliers_per_row());
 }
 
 // Number of rows in a panel: 16, or fewer in the last one.

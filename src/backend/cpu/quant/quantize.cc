@@ -150,14 +150,14 @@ void QuantizedRows::Resize(uint32_t new_rows, uint32_t new_columns) {
   const size_t all_whole = size_t{rows} * whole_stride();
   if (whole_sums.size() < all_whole) whole_sums.resize(all_whole);
   if (sum_units.size() < rows) sum_units.resize(rows);
-  const size_t all_outliers = size_t{rows} * outliers_a_row();
+  const size_t all_outliers = size_t{rows} * outliers_per_row();
   if (outliers.size() < all_outliers) outliers.resize(all_outliers);
 }
 
 void QuantizeRow(CpuLevel level, float* x, QuantizedRows& out, uint32_t row) {
   const size_t first = static_cast<size_t>(row) * out.blocks();
-  const std::span outliers(out.outliers.data() + size_t{row} * out.outliers_a_row(),
-                           out.outliers_a_row());
+  const std::span outliers(out.outliers.data() + size_t{row} * out.outliers_per_row(),
+                           out.outliers_per_row());
   const RowOut to{out.blocks(),
                   out.values.data() + first * kQuantBlock,
                   out.scales.data() + first,

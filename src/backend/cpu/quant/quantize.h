@@ -43,13 +43,13 @@ struct QuantizedRows {
   // scale × Σ q as integer multiples of one unit per row, to be multiplied with integer minima.
   AlignedVector<int16_t> whole_sums;  // [rows, whole_stride()], padded with zeros
   AlignedVector<float> sum_units;     // [rows]
-  AlignedVector<Outlier> outliers;    // [rows, outliers_a_row()], largest first
+  AlignedVector<Outlier> outliers;    // [rows, outliers_per_row()], largest first
 
   uint32_t blocks() const { return columns / kQuantBlock; }  // per row
   uint32_t whole_stride() const { return (blocks() + 15) / 16 * 16; }
   // Half the number of blocks, at most kMaxOutliers: enough for hidden states, and cheap for short
   // rows.
-  uint32_t outliers_a_row() const { return std::min(blocks() / 2, kMaxOutliers); }
+  uint32_t outliers_per_row() const { return std::min(blocks() / 2, kMaxOutliers); }
   void Resize(uint32_t new_rows, uint32_t new_columns);
 };
 

@@ -30,8 +30,8 @@ TEST_P(QuantizeAtLevel, IsWithinHalfAStepAndSumsAreExact) {
     EXPECT_EQ(x, before);
     for (uint32_t row = 0; row < rows; ++row) {
       // Outliers stay floats; leave them out of the comparison.
-      for (uint32_t i = 0; i < q.outliers_a_row(); ++i) {
-        const Outlier& outlier = q.outliers[row * q.outliers_a_row() + i];
+      for (uint32_t i = 0; i < q.outliers_per_row(); ++i) {
+        const Outlier& outlier = q.outliers[row * q.outliers_per_row() + i];
         float& value = x[row * stride + outlier.column];
         EXPECT_EQ(outlier.value, value);
         value = 0;
@@ -65,7 +65,7 @@ TEST_P(QuantizeAtLevel, TheLargestNumbersStayFloats) {
   x[180] = 30;
   QuantizedRows q;
   QuantizeRows(GetParam(), x.data(), columns, 1, columns, q);
-  ASSERT_EQ(q.outliers_a_row(), 3);
+  ASSERT_EQ(q.outliers_per_row(), 3);
   const std::pair<uint32_t, float> expected[] = {{70, -50.0F}, {180, 30.0F}, {71, 20.0F}};
   for (uint32_t i = 0; i < 3; ++i) {
     EXPECT_EQ(q.outliers[i].column, expected[i].first);
@@ -116,7 +116,7 @@ TEST_P(QuantizeAtLevel, PropagatesNanAndInfinity) {
   x[40] = -std::numeric_limits<float>::infinity();
   QuantizedRows q;
   QuantizeRows(GetParam(), x.data(), 0, 1, 96, q);
-  ASSERT_EQ(q.outliers_a_row(), 1);
+  ASSERT_EQ(q.outliers_per_row(), 1);
   EXPECT_TRUE(std::isnan(q.outliers[0].value));
   EXPECT_TRUE(std::isnan(q.scales[0]));
   EXPECT_TRUE(std::isinf(q.scales[1]));

@@ -1,0 +1,257 @@
+#include "sched/boarding.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/limits.h"
+
+namespace pie {
+namespace {
+
+// Minimum number of reusable pages for which a pass waits on another pass's prefix.
+constexpr uint32_t kPagesToWaitFor = 4;
+
+}  // namespace
+
+bool Boarding::NextIsFull() const {
+  const Flight& flight = flights_.next();
+  return flight.members.size() >= info_.max_batch_members ||
+         flight.batch.tokens.size() >= info_.max_batch_tokens;
+}
+
+void Boarding::Assemble() {
+  AdoptCached();
+  may_go_ahead_ = ServeOverdue();
+  if (!may_go_ahead_) return;
+  // Every iteration but the last takes the pages of at least one lane.
+  while (!states_.ready().empty()) {
+    const bool choose = memory_.Select(allowed_);
+    if (!choose) allowed_.assign(states_.ready().size(), true);
+    PlanAndBoard();
+    if (NextIsFull() || states_.ready().empty() || (!choose && !short_of_pages_)) return;
+    may_go_ahead_ = false;
+    // While a batch is in flight, its lanes cannot be evicted, and it may be over soon.
+    if (flights_.any_in_flight()) return;
+    if (!memory_.MakeRoom(flights_.next().empty())) return;
+  }
+}
+
+bool Boarding::ServeOverdue() {
+  Lane* const lane = memory_.Overdue();
+  if (lane == nullptr) return true;
+  if (flights_.any_in_flight()) return false;  // lanes in flight cannot be evicted
+  if (!memory_.MakeRoomFor(*lane)) return true;
+  if (lane->suspended()) {
+    const bool is_stored = lane->parked->stored != nullptr;
+    states_.Return(*lane);
+    if (is_stored) return false;  // the next round moves its pages
+  }
+  allowed_.clear();
+  for (const Lane* ready : states_.ready()) allowed_.push_back(ready == lane);
+  PlanAndBoard();
+  return true;
+}
+
+// Waiting for other passes to make the pages of a short prompt is not worth it.
+bool Boarding::MayFindWholePages(const ScheduledPass& pass) const {
+  const uint32_t ahead = pass.unread().size();
+  return ahead >= info_.page_tokens &&
+         pass.rows_done + ahead >= kPagesToWaitFor * info_.page_tokens;
+}
+
+PlanRequest Boarding::RequestOf(const Lane& lane) const {
+  const ScheduledPass& pass = lane.next_pass();
+  PlanRequest request{.tokens_left = pass.rows_left(),
+                      .pages_needed = lane.PagesWanted(info_.page_tokens)};
+  if (pass.read_costs.size() == pass.rows()) {
+    request.read_costs = std::span(pass.read_costs).subspan(pass.rows_done);
+  }
+  if (!options_.prefix.share || pass.rows() < info_.page_tokens) return request;
+  request.next_page = lane.kv.NextPage(pass.forward.rows(pass.rows_done, pass.rows_left()));
+  // As AdoptCached would take it.
+  request.may_wait = request.next_page != 0 && pass.forward.attention.empty() &&
+                     lane.kv.tokens() % info_.page_tokens == 0 && MayFindWholePages(pass);
+  return request;
+}
+
+void Boarding::PlanAndBoard() {
+  Flight& flight = flights_.next();
+  std::vector<Lane*>& ready = states_.ready();
+  requests_.clear();
+  asked_.clear();
+  for (uint32_t i = 0; i < ready.size(); ++i) {
+    if (!allowed_[i]) continue;
+    const PlanRequest request = RequestOf(*ready[i]);
+    if (request.may_wait && flights_.Make(request)) continue;
+    requests_.push_back(request);
+    asked_.push_back(i);
+  }
+  const PlanBudget budget = {
+      .tokens = info_.max_batch_tokens - static_cast<uint32_t>(flight.batch.tokens.size()),
+      .members = info_.max_batch_members - static_cast<uint32_t>(flight.members.size()),
+      .pages_free = pool_.pages_free(),
+      .expected_tokens = flights_.members_in_flight() + states_.cohort().prompt(),
+      .reading = time_.now_ns < reading_again_ns_ ? 0 : limits::kReadingPerBatch,
+      .device_idle = !flights_.any_in_flight() && flight.empty(),
+  };
+  Plan(requests_, budget, planned_);
+  for (const Planned& planned : planned_) {
+    Board(*std::exchange(ready[asked_[planned.request]], nullptr), planned.tokens);
+    const uint64_t page = requests_[planned.request].next_page;
+    if (page != 0) flight.pages_made.push_back(page);
+    flight.reads_much |= !requests_[planned.request].read_costs.empty();
+  }
+  short_of_pages_ = false;
+  if (planned_.size() == requests_.size() && !planned_.empty()) {
+    std::erase(ready, nullptr);
+    return;
+  }
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    if (ready[asked_[i]] == nullptr) continue;
+    if (requests_[i].may_wait && flight.Makes(requests_[i])) continue;  // it will need fewer
+    if (requests_[i].pages_needed > pool_.pages_free()) short_of_pages_ = true;
+  }
+  std::erase(ready, nullptr);
+}
+
+void Boarding::AdoptCached() {
+  if (!options_.prefix.share) return;
+  std::vector<Lane*>& ready = states_.ready();
+  adopted_.clear();
+  for (Lane* const lane : ready) {
+    if (lane->suspended()) continue;
+    ScheduledPass& pass = lane->next_pass();
+    if (pass.unread().size() == 0 || !pass.forward.attention.empty()) continue;
+    pass.rows_done += lane->kv.Adopt(pass.unread());
+    if (!MayFindWholePages(pass) && lane->PagesWanted(info_.page_tokens) < pool_.pages_free()) {
+      pass.rows_done += lane->kv.AdoptBeginning(pass.unread());
+    }
+    if (pass.rows_left() == 0) adopted_.push_back(lane);
+  }
+  // This changes the list, but ends no lane that has a pass. Each lane has one pass ended in a
+  // round: a sequence that queues thousands of such passes does not delay the others.
+  for (Lane* const lane : adopted_) lanes_.EndAdopted(*lane);
+}
+
+void Boarding::Board(Lane& lane, uint32_t rows) {
+  Flight& flight = flights_.next();
+  ScheduledPass& pass = lane.next_pass();
+  const Forward& forward = pass.forward;
+  Batch& batch = flight.batch;
+
+  // All of the pass's pages with its first chunk; later chunks find them there.
+  std::optional<PageCopy> copy;
+  // Pages that a replay fills were paid for when they were first made.
+  if (!lane.replay) {
+    market_.ChargePages(lane.account, lane.kv.PagesNeeded(lane.rows_wanted()));
+  }
+  PIE_CHECK(lane.kv.Reserve(lane.rows_wanted(), copy));
+  if (copy) batch.copies.push_back(*copy);
+
+  const uint32_t kv_tokens = lane.kv.tokens();
+  const auto pages = lane.kv.PagesOf(kv_tokens + rows);
+  batch.members.push_back({
+      .first_row = static_cast<uint32_t>(batch.tokens.size()),
+      .rows = rows,
+      .first_page = static_cast<uint32_t>(batch.pages.size()),
+      .pages = static_cast<uint32_t>(pages.size()),
+      .kv_tokens = kv_tokens,
+      .pass_row = pass.rows_done,
+      .seed = forward.seed,
+      .attention = forward.attention.empty() ? nullptr : &forward.attention,
+      .logit_mask = forward.logit_mask.empty() ? nullptr : &forward.logit_mask,
+      .samples = forward.samples.empty() ? nullptr : &forward.samples,
+      .draws = forward.draws.empty() ? nullptr : &forward.draws,
+      .first_draw = forward.first_draw,
+      .masks = forward.rules ? &forward.rules->masks() : nullptr,
+      .adapter = forward.adapter_weights.get(),
+      .zo_seed = forward.adapter.seed,
+      .zo_sigma = forward.adapter.sigma,
+  });
+  const auto first = static_cast<std::ptrdiff_t>(pass.rows_done);
+  const auto last = first + static_cast<std::ptrdiff_t>(rows);
+  batch.tokens.insert(batch.tokens.end(), forward.tokens.begin() + first,
+                      forward.tokens.begin() + last);
+  batch.positions.insert(batch.positions.end(), forward.positions.begin() + first,
+                         forward.positions.begin() + last);
+  batch.pages.insert(batch.pages.end(), pages.begin(), pages.end());
+  flight.members.push_back({.lane = &lane, .first_row = pass.rows_done, .rows = rows});
+
+  lane.kv.Append(forward.rows(pass.rows_done, rows));
+  pass.rows_done += rows;
+  states_.Board(lane);
+}
+
+bool Boarding::CanBoardAhead(const Lane& lane) const {
+  if (lane.phase != Phase::kRunning || lane.replay || lane.dropped || lane.waiting() > 0) {
+    return false;
+  }
+  const uint64_t capacity = uint64_t{info_.total_pages} * info_.page_tokens;
+  return MayGoAhead(*lane.pass) &&
+         lane.kv.tokens() < std::min<uint64_t>(info_.max_positions, capacity) &&
+         lane.kv.PagesNeeded(1) <= pool_.pages_free();
+}
+
+// A batch that starts before the last one has run leaves out the lanes that come back when it has.
+// It is worth it if there are none, or if the batch is full without them.
+bool Boarding::BoardAhead() {
+  if (!flights_.has_room() || !may_go_ahead_ || memory_.contended()) return false;
+  if (!flights_.newest().ticket) return false;
+  const Flight& newest = flights_.newest();
+  Flight& next = flights_.next();
+  const bool all = std::ranges::all_of(newest.members, [&](const Flight::Member& member) {
+    return member.lane == nullptr || CanBoardAhead(*member.lane);
+  });
+  const bool fit = next.members.size() + newest.members.size() <= info_.max_batch_members &&
+                   next.batch.tokens.size() + newest.members.size() <= info_.max_batch_tokens;
+  const bool at_once = NextIsFull() || options_.batch_policy == BatchPolicy::kGreedy;
+  if (!(all && fit) && !at_once) return false;
+  for (uint32_t i = 0; i < newest.members.size() && !NextIsFull(); ++i) {
+    Lane* const lane = newest.members[i].lane;
+    if (lane != nullptr && CanBoardAhead(*lane)) BoardAhead(*lane, i);
+  }
+  return !next.empty();
+}
+
+// `source` is the lane's member in the newest batch in flight.
+void Boarding::BoardAhead(Lane& lane, uint32_t source) {
+  Flight& flight = flights_.next();
+  Batch& batch = flight.batch;
+  ScheduledPass& pass = *lane.pass;
+  const Forward& forward = pass.forward;
+  const auto row = static_cast<uint32_t>(batch.tokens.size());
+  const uint32_t position = forward.positions.back() + pass.ahead + 1;
+  const uint32_t kv_tokens = lane.kv.tokens();
+  const uint32_t new_pages = lane.kv.PagesNeeded(1);
+  std::optional<PageCopy> copy;
+  PIE_CHECK(lane.kv.Reserve(1, copy));
+  if (copy) batch.copies.push_back(*copy);
+  const auto pages = lane.kv.PagesOf(kv_tokens + 1);
+  flight.members.push_back({.lane = &lane, .rows = 1, .unpaid_pages = new_pages});
+  batch.members.push_back({
+      .first_row = row,
+      .rows = 1,
+      .first_page = static_cast<uint32_t>(batch.pages.size()),
+      .pages = static_cast<uint32_t>(pages.size()),
+      .kv_tokens = kv_tokens,
+      .seed = SeedAhead(pass),
+      .logit_mask = forward.logit_mask.empty() ? nullptr : &forward.logit_mask,
+      .samples = &forward.samples,
+      .adapter = forward.adapter_weights.get(),
+      .zo_seed = forward.adapter.seed,
+      .zo_sigma = forward.adapter.sigma,
+  });
+  const uint32_t unknown = 0;
+  batch.carried.push_back({.row = row, .batch = *flights_.newest().ticket, .member = source});
+  batch.tokens.push_back(unknown);
+  batch.positions.push_back(position);
+  batch.pages.insert(batch.pages.end(), pages.begin(), pages.end());
+  lane.kv.Append({.tokens = {&unknown, 1},
+                  .positions = {&position, 1},
+                  .masks = {},
+                  .adapters = forward.adapters()});
+  ++pass.ahead;
+  pass.went_ahead = true;
+}
+
+}  // namespace pie

@@ -1,0 +1,79 @@
+// Boarding: puts lanes that are ready into the next batch. It takes pages that are in memory
+// already, chooses lanes by what the memory and the planner allow, and writes their rows into the
+// batch. It belongs to the step thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/backend.h"
+#include "kv/page_pool.h"
+#include "sched/flights.h"
+#include "sched/lane_table.h"
+#include "sched/market.h"
+#include "sched/memory.h"
+#include "sched/planner.h"
+#include "sched/scheduler.h"
+#include "sched/step_time.h"
+
+namespace pie {
+
+class Boarding {
+ public:
+  Boarding(const BackendInfo& info, const SchedulerOptions& options, const PagePool& pool,
+           Flights& flights, LaneTable& lanes, Market& market, Memory& memory, const StepTime& time)
+      : info_(info),
+        options_(options),
+        pool_(pool),
+        flights_(flights),
+        lanes_(lanes),
+        states_(lanes.states()),
+        market_(market),
+        memory_(memory),
+        time_(time) {}
+
+  // Adds ready lanes to the next batch.
+  void Assemble();
+  // Should the next batch be submitted while others are in flight? Then its chains board it with
+  // tokens that those still choose.
+  bool BoardAhead();
+  // Until then, a pass that is expensive to read runs alone.
+  void DelayReading(int64_t until_ns) { reading_again_ns_ = until_ns; }
+
+ private:
+  // Takes pages from memory for rows that wait, so that they need not be computed.
+  void AdoptCached();
+  // Serves the overdue lane first. Returns false if no other lane may board.
+  bool ServeOverdue();
+  // Whether the pass has so many rows left that it should wait for pages that other passes are
+  // about to make.
+  bool MayFindWholePages(const ScheduledPass& pass) const;
+  PlanRequest RequestOf(const Lane& lane) const;
+  void PlanAndBoard();
+  void Board(Lane& lane, uint32_t rows);
+  bool CanBoardAhead(const Lane& lane) const;
+  void BoardAhead(Lane& lane, uint32_t source);
+  bool NextIsFull() const;
+
+  const BackendInfo& info_;
+  const SchedulerOptions& options_;
+  const PagePool& pool_;
+  Flights& flights_;
+  LaneTable& lanes_;
+  LaneStates& states_;
+  Market& market_;
+  Memory& memory_;
+  const StepTime& time_;
+
+  std::vector<PlanRequest> requests_;  // buffers that are reused
+  std::vector<Planned> planned_;
+  std::vector<bool> allowed_;
+  std::vector<Lane*> adopted_;
+  std::vector<uint32_t> asked_;  // the index of each request's lane in ready()
+
+  bool short_of_pages_ = false;  // did the last plan leave a lane out for want of pages?
+  bool may_go_ahead_ = false;    // false: a lane waits for pages until no batch is in flight
+  int64_t reading_again_ns_ = 0;
+};
+
+}  // namespace pie

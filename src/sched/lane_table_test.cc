@@ -1,0 +1,34 @@
+#include "sched/lane_table.h"
+
+#include <gtest/gtest.h>
+
+#include "kv/page_pool.h"
+#include "kv/prefix_index.h"
+#include "sched/flights.h"
+#include "sched/step_time.h"
+
+namespace pie {
+namespace {
+
+TEST(LaneTable, APageThatNoSequenceHoldsIsReported) {
+  constexpr uint32_t kPageTokens = 4;
+  PagePool pool(8);
+  PrefixIndex index(pool, kPageTokens, {});
+  Flights flights(1);
+  StepTime time;
+  const BackendInfo info{.page_tokens = kPageTokens, .total_pages = 8};
+  const LaneTable lanes(info, index, flights, time);
+  EXPECT_TRUE(lanes.CheckIntegrity());
+
+  const std::optional<PageId> lost = pool.Take();
+  ASSERT_TRUE(lost);
+  const Status status = lanes.CheckIntegrity();
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().text.find("page 0"), std::string::npos) << status.error().text;
+
+  pool.Release(*lost);
+  EXPECT_TRUE(lanes.CheckIntegrity());
+}
+
+}  // namespace
+}  // namespace pie
