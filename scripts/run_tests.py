@@ -22,7 +22,7 @@ RESULTS = ROOT / "build" / "test-results"
 
 def run_ctest() -> Totals:
     report = RESULTS / "ctest.xml"
-    command = ["ctest", "--test-dir", ROOT / "build" / "release", "--output-on-failure"]
+    command = ["ctest", "--test-dir", ROOT / "build" / "release", "-j", "2", "--output-on-failure"]
     done = subprocess.run([*command, "--output-junit", report], check=False)
     return Totals.of(report, done.returncode)
 

@@ -29,6 +29,17 @@ uint32_t RoundUp(uint64_t value, uint32_t multiple) {
   return static_cast<uint32_t>((value + multiple - 1) / multiple * multiple);
 }
 
+// Sorts the numbers, and leaves each of them once.
+void SortOut(std::vector<uint32_t>& numbers) {
+  std::ranges::sort(numbers);
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+}
+
+// Where a number is that is among sorted ones.
+uint32_t IndexOf(const std::vector<uint32_t>& sorted, uint32_t number) {
+  return static_cast<uint32_t>(std::ranges::lower_bound(sorted, number) - sorted.begin());
+}
+
 constexpr uint32_t kLeastSharedKeys = 128;  // shorter prefixes are not worth a tile of their own
 constexpr uint32_t kFewRows = 16;           // a member with at most this many rows uses small tiles
 
@@ -46,6 +57,7 @@ uint32_t MaskIndexOf(const Batch::Member& member, uint32_t row) {
 void StepBuilder::Build(const Batch& batch, BatchTicket ticket, StepPlan& plan) {
   plan.bytes.assign(sizeof(StepHeader), std::byte{0});
   plan.host_reads.clear();
+  plan.state_rows.clear();
   plan.failures.clear();
   token_masks_.clear();
   plan.slots.assign(batch.members.size(), {});
@@ -406,9 +418,12 @@ void StepBuilder::AddSamples(const Batch& batch, BatchTicket ticket, StepHeader&
       }
     }
   };
-  for_each([&](uint32_t, uint32_t, uint32_t, uint32_t at) { reads.push_back(at); });
-  std::ranges::sort(reads);
-  reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
+  for_each([&](uint32_t m, uint32_t spec, uint32_t, uint32_t at) {
+    const bool of_logits = ReadsLogits((*batch.members[m].samples)[spec]);
+    (of_logits ? reads : plan.state_rows).push_back(at);
+  });
+  SortOut(reads);
+  SortOut(plan.state_rows);
 
   std::vector<SampleItem> items;
   std::vector<ProbeItem> probes;
@@ -417,8 +432,12 @@ void StepBuilder::AddSamples(const Batch& batch, BatchTicket ticket, StepHeader&
   for_each([&](uint32_t m, uint32_t spec, uint32_t row, uint32_t at) {
     const Batch::Member& member = batch.members[m];
     const SampleSpec& sample = (*member.samples)[spec];
-    const auto read = static_cast<uint32_t>(std::ranges::lower_bound(reads, at) - reads.begin());
     std::vector<SlotPlan>& slots = plan.slots[m];
+    if (!ReadsLogits(sample)) {
+      slots.push_back({SlotPlan::Kind::kEmbedding, IndexOf(plan.state_rows, at), 1, spec, row});
+      return;
+    }
+    const uint32_t read = IndexOf(reads, at);
     if (sample.kind < SampleSpec::kFirstProbe) {
       const bool first = slots.empty();
       const uint32_t draws = SlotsPerRow(sample);
@@ -466,14 +485,11 @@ void StepBuilder::AddSamples(const Batch& batch, BatchTicket ticket, StepHeader&
       slots.push_back({SlotPlan::Kind::kOnHost, read, 1, spec, row});
     }
   });
-  std::ranges::sort(plan.host_reads);
-  plan.host_reads.erase(std::unique(plan.host_reads.begin(), plan.host_reads.end()),
-                        plan.host_reads.end());
+  SortOut(plan.host_reads);
   for (auto& slots : plan.slots) {
     for (SlotPlan& slot : slots) {
       if (slot.kind != SlotPlan::Kind::kOnHost) continue;
-      slot.first = static_cast<uint32_t>(std::ranges::lower_bound(plan.host_reads, slot.first) -
-                                         plan.host_reads.begin());
+      slot.first = IndexOf(plan.host_reads, slot.first);
     }
   }
   // By read, so that the rows of logits can be computed some at a time.

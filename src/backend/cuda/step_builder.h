@@ -26,10 +26,12 @@ class StepAdapter : public DeviceAdapter {
 
 // Where the results of a step are found, by member in the order of their slots.
 struct SlotPlan {
-  enum class Kind : uint8_t { kTokens, kLogprobs, kEntropy, kOnHost };
+  enum class Kind : uint8_t { kTokens, kLogprobs, kEntropy, kEmbedding, kOnHost };
 
   Kind kind = Kind::kTokens;
-  uint32_t first = 0;  // into the tokens or values of the outputs; kOnHost: which row on the host
+  // Into the tokens or values of the outputs; kEmbedding: into state_rows; kOnHost: into
+  // host_reads.
+  uint32_t first = 0;
   uint32_t count = 0;
   uint32_t spec = 0;  // kOnHost: the sample that is read there …
   uint32_t row = 0;   // … and its row of the Forward
@@ -44,6 +46,7 @@ struct StepPlan {
   bool has_large_tiles = false;
   bool has_adapters = false;
   std::vector<uint32_t> host_reads;          // reads whose logits the host wants, ascending
+  std::vector<uint32_t> state_rows;          // rows whose hidden states the host wants, ascending
   std::vector<std::vector<SlotPlan>> slots;  // [members]
   // Members whose masks could not be made. They run, and their samples allow everything.
   std::vector<std::pair<uint32_t, Error>> failures;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -95,8 +96,11 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name,
   stream_ = MakeStream();
   blas_ = Blas::Load(&why);  // without it, our own products do all the work
   weights_ = PIE_TRY(make_weights(stream_));
+  output_norm_.resize(config_.hidden_size);
+  CopyOut(output_norm_.data(), weights_.output_norm, output_norm_.size() * sizeof(float), stream_);
   info_ = {.name = "cuda",
            .vocab_size = config_.vocab_size,
+           .hidden_size = config_.hidden_size,
            .page_tokens = options_.page_tokens,
            .total_pages = options_.total_pages,
            .max_batch_tokens = options_.max_batch_tokens,
@@ -222,8 +226,9 @@ Status DeviceBackend::Reserve(const StepPlan& plan) {
 }
 
 std::optional<uint32_t> DeviceBackend::BucketOf(const StepPlan& plan) const {
-  if (!options_.graphs || !plan.host_reads.empty() || plan.has_adapters ||
-      plan.header().probes > 0 || plan.rows == 0 || plan.reads * 2 < plan.rows) {
+  if (!options_.graphs || !plan.host_reads.empty() || !plan.state_rows.empty() ||
+      plan.has_adapters || plan.header().probes > 0 || plan.rows == 0 ||
+      plan.reads * 2 < plan.rows) {
     return std::nullopt;
   }
   for (const uint32_t bucket : kBuckets) {
@@ -269,8 +274,8 @@ void DeviceBackend::WarmUp() {
   Synchronize(stream_);
 }
 
-void DeviceBackend::LaunchStep(const StepPlan& plan, uint32_t bucket,
-                               std::vector<float>* host_logits) {
+void DeviceBackend::LaunchStep(Flight& flight, uint32_t bucket) {
+  const StepPlan& plan = flight.plan;
   const StepHeader& header = plan.header();
   if (header.page_copies > 0) {
     RunPageCopies(pages_, info_.page_bytes,
@@ -297,7 +302,12 @@ void DeviceBackend::LaunchStep(const StepPlan& plan, uint32_t bucket,
   uint32_t item = 0;
   uint32_t probe = 0;
   size_t on_host = 0;
-  host_logits->resize(plan.host_reads.size() * config_.vocab_size);
+  flight.states.resize(plan.state_rows.size() * config_.hidden_size);
+  for (size_t i = 0; i < plan.state_rows.size(); ++i) {
+    CopyOut(flight.states.data() + i * config_.hidden_size, forward_->state_of(plan.state_rows[i]),
+            uint64_t{config_.hidden_size} * sizeof(float), stream_);
+  }
+  flight.logits.resize(plan.host_reads.size() * config_.vocab_size);
   for (uint32_t first = 0; first < plan.reads; first += Forward::kLogitRows) {
     const uint32_t count = std::min(Forward::kLogitRows, plan.reads - first);
     forward_->RunLogits(first, count);
@@ -313,7 +323,7 @@ void DeviceBackend::LaunchStep(const StepPlan& plan, uint32_t bucket,
     for (; on_host < plan.host_reads.size() && plan.host_reads[on_host] < first + count;
          ++on_host) {
       const uint64_t row = plan.host_reads[on_host] - first;
-      CopyOut(host_logits->data() + on_host * config_.vocab_size,
+      CopyOut(flight.logits.data() + on_host * config_.vocab_size,
               forward_->logits() + row * forward_->logit_stride(),
               uint64_t{config_.vocab_size} * sizeof(float), stream_);
     }
@@ -352,7 +362,7 @@ Result<Backend::Ticket> DeviceBackend::Submit(const Batch& batch) {
   std::byte* const staging = staging_[ticket % StepBuilder::kRing];
   std::memcpy(staging, flight.plan.bytes.data(), flight.plan.bytes.size());
   CopyIn(step_, staging, flight.plan.bytes.size(), stream_);
-  LaunchStep(flight.plan, BucketOf(flight.plan).value_or(0), &flight.logits);
+  LaunchStep(flight, BucketOf(flight.plan).value_or(0));
   if (Status status = Check("a batch could not be started"); !status) {
     flights_.pop_back();
     return std::unexpected(status.error());
@@ -455,6 +465,11 @@ Status DeviceBackend::ReadMember(const Flight& flight, uint32_t index, std::vect
       case SlotPlan::Kind::kEntropy:
         slots.emplace_back(EntropySlot{output.values[plan.first]});
         break;
+      case SlotPlan::Kind::kEmbedding:
+        slots.emplace_back(EmbeddingSlot{EmbeddingOf(
+            std::span(flight.states)
+                .subspan(size_t{plan.first} * config_.hidden_size, config_.hidden_size))});
+        break;
       case SlotPlan::Kind::kOnHost: {
         const std::span logits(flight.logits.data() + size_t{plan.first} * config_.vocab_size,
                                config_.vocab_size);
@@ -470,6 +485,17 @@ Status DeviceBackend::ReadMember(const Flight& flight, uint32_t index, std::vect
     }
   }
   return {};
+}
+
+// The last norm, as the output layer would read it.
+std::vector<float> DeviceBackend::EmbeddingOf(std::span<const float> state) const {
+  double squares = 0;
+  for (const float number : state) squares += double{number} * number;
+  const double mean = squares / static_cast<double>(state.size());
+  const auto scale = static_cast<float>(1 / std::sqrt(mean + config_.norm_eps));
+  std::vector<float> embedding(state.size());
+  for (size_t i = 0; i < state.size(); ++i) embedding[i] = state[i] * scale * output_norm_[i];
+  return embedding;
 }
 
 Result<DeviceAdapterPtr> DeviceBackend::LoadAdapter(const AdapterWeights& weights) const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -43,6 +44,7 @@ class DeviceBackend final : public Backend {
     const Batch* batch = nullptr;
     StepPlan plan;
     std::vector<float> logits;  // of plan.host_reads
+    std::vector<float> states;  // of plan.state_rows, before the last norm
   };
   // What became of the first token of each member of a batch.
   struct Choices {
@@ -58,13 +60,14 @@ class DeviceBackend final : public Backend {
   Status Reserve(const StepPlan& plan);
   void WarmUp();
   // Launches everything behind the copy of the inputs. With a `bucket`, for that many rows.
-  void LaunchStep(const StepPlan& plan, uint32_t bucket, std::vector<float>* host_logits);
+  void LaunchStep(Flight& flight, uint32_t bucket);
   void LaunchBucket(uint32_t bucket, bool large_tiles);
   std::optional<uint32_t> BucketOf(const StepPlan& plan) const;
   pie::cuda::Sampling SamplingOf(uint32_t first_read) const;
   Status WaitForTicket(Ticket ticket);
   Status Check(const char* what);
   Status ReadMember(const Flight& flight, uint32_t member, std::vector<Slot>& slots);
+  std::vector<float> EmbeddingOf(std::span<const float> state) const;
   bool CarriedTokenCame(const Batch::CarriedToken& carried) const;
 
   const ModelConfig config_;
@@ -74,6 +77,7 @@ class DeviceBackend final : public Backend {
   Stream stream_ = nullptr;
   std::unique_ptr<Blas> blas_;
   DeviceWeights weights_;
+  std::vector<float> output_norm_;  // a copy on the host
   std::unique_ptr<Forward> forward_;
   std::unique_ptr<StepBuilder> builder_;
   DeviceMemory memory_;

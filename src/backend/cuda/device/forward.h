@@ -59,6 +59,8 @@ class Forward {
   // Logits of reads [first_read, first_read + count), which logits() then begins with.
   void RunLogits(uint32_t first_read, uint32_t count);
   float* logits() const { return logits_; }
+  // The residual stream of a row behind the last layer, before the last norm: [hidden].
+  const float* state_of(uint32_t row) const { return x_ + uint64_t{row} * config_.hidden_size; }
   uint32_t logit_stride() const { return logit_stride_; }
 
   // Measures which products are faster for so many rows. Before the launches are recorded.

@@ -52,17 +52,17 @@ struct Adapted {
   float sigma = 0;
 };
 
-// Runs token sequences together, each in chunks. Pages of a sequence are scattered.
-std::vector<Rows> AllLogits(Backend& device, const std::vector<std::vector<uint32_t>>& sequences,
-                            uint32_t chunk, const std::vector<Brle>* mask = nullptr,
-                            const std::vector<Adapted>& adapted = {}) {
+// Runs token sequences together, each in chunks, and reads every row. Pages of a sequence are
+// scattered.
+std::vector<Rows> ReadAll(Backend& device, SampleSpec::Kind kind,
+                          const std::vector<std::vector<uint32_t>>& sequences, uint32_t chunk,
+                          const std::vector<Brle>* mask, const std::vector<Adapted>& adapted) {
   const uint32_t page_tokens = device.info().page_tokens;
   const auto count = static_cast<uint32_t>(sequences.size());
   std::vector<Rows> logits(count);
   std::vector<std::vector<SampleSpec>> samples(count);
   for (uint32_t s = 0; s < count; ++s) {
-    samples[s] = {
-        {.kind = SampleSpec::Kind::kLogits, .rows = std::vector<uint32_t>(sequences[s].size())}};
+    samples[s] = {{.kind = kind, .rows = std::vector<uint32_t>(sequences[s].size())}};
     std::iota(samples[s][0].rows.begin(), samples[s][0].rows.end(), 0U);
   }
   for (uint32_t done = 0;; done += chunk) {
@@ -102,10 +102,18 @@ std::vector<Rows> AllLogits(Backend& device, const std::vector<std::vector<uint3
     if (!output) return logits;
     for (size_t m = 0; m < of.size(); ++m) {
       for (Slot& slot : output->slots[m]) {
-        logits[of[m]].push_back(std::move(std::get<LogitsSlot>(slot).logits));
+        auto* const row = std::get_if<LogitsSlot>(&slot);
+        logits[of[m]].push_back(row != nullptr ? std::move(row->logits)
+                                               : std::move(std::get<EmbeddingSlot>(slot).state));
       }
     }
   }
+}
+
+std::vector<Rows> AllLogits(Backend& device, const std::vector<std::vector<uint32_t>>& sequences,
+                            uint32_t chunk, const std::vector<Brle>* mask = nullptr,
+                            const std::vector<Adapted>& adapted = {}) {
+  return ReadAll(device, SampleSpec::Kind::kLogits, sequences, chunk, mask, adapted);
 }
 
 double Distance(const Rows& rows, const std::vector<float>& expected) {
@@ -138,6 +146,7 @@ class CudaGoldenTest : public testing::TestWithParam<std::tuple<const char*, boo
     ASSERT_TRUE(file) << file.error().text;
     prompt_ = ReadTensor<uint32_t>(*file, "prompt");
     logits_ = ReadTensor<float>(*file, "logits");
+    hidden_ = ReadTensor<float>(*file, "hidden_half_kv");
     greedy_ = ReadTensor<uint32_t>(*file, "greedy");
     max_positions_ = static_cast<uint32_t>(std::stoul(file->metadata().at("max_positions")));
   }
@@ -159,6 +168,7 @@ class CudaGoldenTest : public testing::TestWithParam<std::tuple<const char*, boo
 
   std::vector<uint32_t> prompt_;
   std::vector<float> logits_;  // [prompt, vocab]
+  std::vector<float> hidden_;  // [prompt, hidden]
   std::vector<uint32_t> greedy_;
   uint32_t max_positions_ = 0;
 };
@@ -182,6 +192,18 @@ TEST_P(CudaGoldenTest, LogitsAreThoseOfTransformers) {
   const std::string_view name = std::get<0>(GetParam());
   const bool experts = name.contains("moe") || name == "mixtral" || name.starts_with("gpt-oss");
   EXPECT_LT(distance, experts ? 0.08 : 0.02);
+}
+
+TEST_P(CudaGoldenTest, EmbeddingsAreTheHiddenStatesOfTransformers) {
+  const auto device = Open();
+  ASSERT_TRUE(device);
+  const std::string_view name = std::get<0>(GetParam());
+  const bool experts = name.contains("moe") || name == "mixtral" || name.starts_with("gpt-oss");
+  for (const uint32_t chunk : {7U, 1000U}) {
+    const Rows rows =
+        ReadAll(*device, SampleSpec::Kind::kEmbedding, {prompt_}, chunk, nullptr, {})[0];
+    EXPECT_LT(Distance(rows, hidden_), experts ? 0.08 : 0.02) << "chunks of " << chunk;
+  }
 }
 
 // Rounding differs with the batch, but nothing else does.
