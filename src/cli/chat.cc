@@ -203,18 +203,20 @@ Result<int> ChatChecked(const ChatOptions& options) {
     return true;
   });
   if (IsTerminal(STDIN_FILENO)) fmt::print("{}", Dim("/help lists the commands\n", STDOUT_FILENO));
+  bool over = false;  // the inferlet reads no more messages; its exit says why
   // Sends a message, and waits until the inferlet has answered it.
   const auto ask = [&](const nlohmann::json& message) -> Status {
     screen->BeginAnswer();
     const Status sent = send(message);
-    if (!sent && process->exit()) return {};  // the loop ends, and the exit says why
+    over = !sent && sent.error().code == Code::kCancelled;
+    if (over) return {};
     PIE_RETURN_IF_ERROR(sent);
     screen->AwaitAnswer();
     return {};
   };
   LineEditor editor(HistoryFile());
   std::string system = options.system;
-  for (std::string turn; !screen->ended() && ReadTurn(editor, &turn);) {
+  for (std::string turn; !over && !screen->ended() && ReadTurn(editor, &turn);) {
     if (turn.empty()) continue;
     if (turn == "/exit") break;
     if (turn == "/help") {
