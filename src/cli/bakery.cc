@@ -50,6 +50,7 @@ int ExecBakery(const std::vector<std::string>& arguments) {
     return ReportError(
         "bakery, which creates and builds inferlets, is not installed: run `pie setup`");
   }
+  setenv("BAKERY_CALLED_BY", "pie", 1);  // its help speaks of `pie new`
   return Exec(std::move(bakery), arguments);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,15 @@ constexpr const char* kAbout =
     "  pie run -p my-app.wasm -m my-app/Pie.toml -- --prompt hello\n"
     "  pie serve                          run the engine as a server for clients\n"
     "  pie model list                     list the models on this machine\n";
+
+// Lists commands by the first line of what each says about itself.
+class ShortFormatter : public CLI::Formatter {
+ public:
+  std::string make_subcommand(const CLI::App* command) const override {
+    const std::string about = command->get_description();
+    return fmt::format("  {:<12}{}\n", command->get_name(), about.substr(0, about.find('\n')));
+  }
+};
 
 // `new` and `build` are commands of bakery: all arguments are passed on unchanged.
 int Forward(const char* verb, int argc, char** argv) {
@@ -113,21 +123,10 @@ int Main(int argc, char** argv) {
   CLI::App app(kAbout, "pie");
   app.set_version_flag("--version", pie::cli::VersionText());
   app.require_subcommand(0, 1);
-  pie::cli::RunOptions run;
-  int port = 0;
-  CLI::App* run_command = AddRun(app, run, port);
-  ModelCommands models;
-  AddModel(app, models);
-  std::function<int()> chosen;
-  pie::cli::AddServerCommands(app, chosen);
-  CLI::App* doctor =
-      app.add_subcommand("doctor", "Check this installation and print how to fix each problem.");
-  app.add_subcommand(
-      "new",
-      "Create an inferlet: pie new NAME [--rust|--python|--ts|--js|--cpp] [--http] [-o DIR]");
-  CLI::App* setup = app.add_subcommand(
-      "setup", "Install what building inferlets needs, and the default model, for this user.");
-  app.add_subcommand("build", "Build an inferlet: pie build DIR -o OUT.wasm [--debug]");
+  app.formatter(std::make_shared<ShortFormatter>());
+  app.footer("`pie COMMAND --help` explains a command and shows examples.");
+  app.add_subcommand("new", "Create an inferlet in Rust, Python, TypeScript, JavaScript or C++.");
+  app.add_subcommand("build", "Build an inferlet into a component.");
   pie::cli::TestOptions test;
   CLI::App* test_command = app.add_subcommand(
       "test",
@@ -138,6 +137,17 @@ int Main(int argc, char** argv) {
       "Exit codes: 0, 1 if a test failed, 130 for Ctrl-C. docs/guide/testing-inferlets.md says "
       "how to write tests.");
   pie::cli::AddTestOptions(*test_command, test);
+  pie::cli::RunOptions run;
+  int port = 0;
+  CLI::App* run_command = AddRun(app, run, port);
+  std::function<int()> chosen;
+  pie::cli::AddServerCommands(app, chosen);
+  ModelCommands models;
+  AddModel(app, models);
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "Check this installation and print how to fix each problem.");
+  CLI::App* setup = app.add_subcommand(
+      "setup", "Install what building inferlets needs, and the default model, for this user.");
   try {
     std::reverse(ours.begin(), ours.end());
     app.parse(ours);

@@ -376,12 +376,17 @@ def test_help_shows_examples(run):
     for arguments, example in {
         ("--help",): "pie run -p my-app.wasm",
         (): "pie new my-app",
+        ("new", "--help"): "pie new bot --ts",
+        ("build", "--help"): "pie build my-app -o my-app.wasm",
         ("run", "--help"): "pie run --path hello.wasm",
     }.items():
         done = run(*arguments)
         assert done.returncode == 0
         assert example in done.stdout
     assert "Exit codes: 0, 1 for an error, 130" in run("run", "--help").stdout
+    commands = run("--help").stdout.partition("Subcommands:")[2]
+    assert "\n  run         Run an inferlet in its own engine and print" in commands
+    assert "Exit codes" not in commands, "the list has one line for each command"
     assert re.fullmatch(
         r"pie \d+\.\d+\.\d+ \(commit ([0-9a-f]{12}|unknown), devices: cpu.*\)\n",
         run("--version").stdout,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import textwrap
@@ -51,6 +52,9 @@ def _as_interrupt(*_: object) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    called_by_pie = os.environ.get("BAKERY_CALLED_BY") == "pie"
+    create_command = "pie new" if called_by_pie else "bakery create"
+    build_command = "pie build" if called_by_pie else "bakery build"
     parser = argparse.ArgumentParser(
         prog="bakery",
         description="Builds inferlets: programs that run inside the engine, next to the model.",
@@ -62,9 +66,10 @@ def _parser() -> argparse.ArgumentParser:
 
     creating = commands.add_parser(
         "create",
+        prog=create_command,
         help="make a new project from a template",
         description="Makes a project that builds and runs unchanged.",
-        epilog="examples:\n  bakery create my-app\n  bakery create bot --ts -o bots/bot\n",
+        epilog=f"examples:\n  {create_command} my-app\n  {create_command} bot --ts -o bots/bot\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     creating.add_argument("name", metavar="NAME", help="lowercase words joined by hyphens")
@@ -77,10 +82,11 @@ def _parser() -> argparse.ArgumentParser:
 
     building = commands.add_parser(
         "build",
+        prog=build_command,
         help="build a project into a component",
         description="Builds the project in DIR. The language is detected from its files.",
-        epilog="examples:\n  bakery build my-app -o my-app.wasm\n"
-        "  bakery build . --debug                  keep names, so that backtraces are readable\n",
+        epilog=f"examples:\n  {build_command} my-app -o my-app.wasm\n"
+        f"  {build_command} . --debug        keep names, so that backtraces are readable\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     building.add_argument(
