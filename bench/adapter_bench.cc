@@ -1,4 +1,6 @@
 // pie-adapter-bench MODEL.gguf: what adapters cost on the CPU backend, as one JSON object.
+// pie-adapter-bench MODEL.gguf one: the speed of one sequence under one adapter.
+// pie-adapter-bench MODEL.gguf shape: the sizes of the model's matrices.
 //
 // The cases are measured in turn, round by round, and a ratio is the median of the rounds' ratios,
 // so that a machine that slows down for a while slows all of them.
@@ -7,6 +9,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -23,6 +26,7 @@ constexpr uint32_t kBatch = 16;
 constexpr uint32_t kRank = 16;
 constexpr uint32_t kContext = 32;
 constexpr uint32_t kSteps = 16;
+constexpr uint32_t kOneSteps = 64;
 constexpr uint32_t kPrompt = 512;
 constexpr int kRounds = 7;
 
@@ -38,9 +42,11 @@ AdapterWeights RandomAdapter(const AdapterShape& shape, uint64_t seed, bool all)
   const CounterRng rng{seed};
   uint64_t counter = 0;
   for (AdapterWeights::Layer& layer : weights.layers) {
-    for (const AdapterTarget target : kAllAdapterTargets) {
-      LowRank& part = layer[static_cast<size_t>(target)];
-      if (!all && target != AdapterTarget::kQ && target != AdapterTarget::kV) part = {};
+    for (uint32_t slot = 0; slot < layer.size(); ++slot) {
+      LowRank& part = layer[slot];
+      const bool is_default =
+          slot == AdapterSlot(AdapterTarget::kQ) || slot == AdapterSlot(AdapterTarget::kV);
+      if (!all && !is_default) part = {};
       for (float& number : part.b) number = (rng.Float(counter++) - 0.5F) * 0.02F;
     }
   }
@@ -72,6 +78,17 @@ class Bench {
     const auto begin = Clock::now();
     for (uint32_t step = 0; step < kSteps; ++step) loop_.Step(sequences);
     return Milliseconds(begin) / kSteps;
+  }
+
+  // Tokens per second of one sequence, as the driver of llama.cpp counts them.
+  double DecodeOne(const DeviceAdapter* adapter, uint32_t steps) {
+    std::vector<Sequence> one(1);
+    one[0].adapter = adapter;
+    loop_.Feed(one[0], Tokens(kContext, 3));
+    loop_.Step(one);
+    const auto begin = Clock::now();
+    for (uint32_t step = 0; step < steps; ++step) loop_.Step(one);
+    return steps * 1e3 / Milliseconds(begin);
   }
 
   double Prefill(const DeviceAdapter* adapter) {
@@ -158,16 +175,37 @@ double MeasureLoad(Bench& bench) {
   return Median(times);
 }
 
+double MeasureOne(Bench& bench) {
+  const DeviceAdapterPtr adapter = bench.Load(RandomAdapter(bench.shape(), 1, false));
+  bench.DecodeOne(adapter.get(), kOneSteps);
+  std::vector<double> speeds;
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    speeds.push_back(bench.DecodeOne(adapter.get(), kOneSteps));
+  }
+  return Median(speeds);
+}
+
 int Main(int argc, char** argv) {
-  if (argc != 2) {
-    fmt::print(stderr, "usage: pie-adapter-bench MODEL.gguf\n");
+  const std::string_view what = argc == 3 ? argv[2] : "";
+  if (argc < 2 || argc > 3 || (argc == 3 && what != "one" && what != "shape")) {
+    fmt::print(stderr, "usage: pie-adapter-bench MODEL.gguf [one|shape]\n");
     return 2;
   }
   Bench bench(argv[1]);
   nlohmann::ordered_json result;
-  MeasureSpeed(bench, false, result);
-  MeasureSpeed(bench, true, result);
-  result["lora_load_ms"] = MeasureLoad(bench);
+  if (what == "one") {
+    result["tps"] = MeasureOne(bench);
+  } else if (what == "shape") {
+    const AdapterShape& shape = bench.shape();
+    result["layers"] = shape.layers;
+    result["hidden"] = shape.Of(AdapterTarget::kQ).in;
+    result["q"] = shape.Of(AdapterTarget::kQ).out;
+    result["v"] = shape.Of(AdapterTarget::kV).out;
+  } else {
+    MeasureSpeed(bench, false, result);
+    MeasureSpeed(bench, true, result);
+    result["lora_load_ms"] = MeasureLoad(bench);
+  }
   fmt::print("{}\n", result.dump(2));
   return 0;
 }

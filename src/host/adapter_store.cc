@@ -89,10 +89,15 @@ std::span<const std::byte> Bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// Replaces the metadata of a safetensors file, and leaves the tensors as they are.
+// Replaces the metadata of a safetensors file, except for what is needed to read the tensors, and
+// leaves the tensors as they are.
 Result<std::string> WithMetadata(std::string_view tensors,
-                                 const std::map<std::string, std::string>& metadata) {
-  PIE_RETURN_IF_ERROR(Safetensors::Parse(Bytes(tensors), std::string(kPeftTensorFile)));
+                                 std::map<std::string, std::string> metadata) {
+  const Safetensors parsed =
+      PIE_TRY(Safetensors::Parse(Bytes(tensors), std::string(kPeftTensorFile)));
+  if (const std::string blocks = Value(parsed, kPeftBlocks); !blocks.empty()) {
+    metadata[kPeftBlocks] = blocks;
+  }
   uint64_t length = 0;
   std::memcpy(&length, tensors.data(), sizeof(length));
   json header = json::parse(tensors.substr(sizeof(length), length));
@@ -119,15 +124,18 @@ AdapterStore::Entry Describe(const std::string& path) {
     entry.problem = zo.error().text;
     return entry;
   }
+  const std::string config = Value(*file, kConfig);
+  const Result<uint32_t> rank = config.empty() ? 0 : PeftRank(config);
+  if (!rank) {
+    entry.problem = rank.error().text;
+    return entry;
+  }
+  entry.rank = *rank;
   entry.user = Value(*file, kUser);
   entry.model = Value(*file, kModel);
   entry.name = Value(*file, kName);
   entry.bytes = bytes->size();
   entry.tensors = static_cast<uint32_t>(file->tensors().size());
-  for (const Tensor& tensor : file->tensors().all()) {
-    if (tensor.name.find("lora_A") == tensor.name.npos || tensor.shape.empty()) continue;
-    entry.rank = std::max(entry.rank, static_cast<uint32_t>(tensor.shape[0]));
-  }
   entry.zo = *zo;
   return entry;
 }

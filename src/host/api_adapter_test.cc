@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "host/api_testing.h"
 #include "host/guest_files.h"
@@ -62,8 +63,11 @@ class AdapterApiTest : public ApiTest {
     Ok(ForwardPassAdapter(*process_, pass, adapter));
     EXPECT_TRUE(BecomesReady(Ok(ForwardPassExecute(*process_, pass))));
   }
-  // The logits of the next token behind "hello", under an adapter.
-  std::vector<float> Logits(std::optional<uint32_t> adapter, std::optional<int64_t> seed = {}) {
+  // The logits of the next token behind "hello", under an adapter. `meanwhile` is called while the
+  // pass is under way.
+  std::vector<float> Logits(
+      std::optional<uint32_t> adapter, std::optional<int64_t> seed = {},
+      const std::function<void()>& meanwhile = [] {}) {
     const uint32_t context = Ok(ContextCreate(*process_, model_));
     Ok(ContextReserveWorkingPages(*process_, context, 4));
     const uint32_t pass = Ok(ForwardPassNew(*process_, model_));
@@ -73,6 +77,7 @@ class AdapterApiTest : public ApiTest {
     if (adapter) Ok(ForwardPassAdapter(*process_, pass, *adapter));
     if (seed) Ok(ZoAdapterSeed(*process_, pass, *seed));
     const uint32_t future = Ok(ForwardPassExecute(*process_, pass));
+    meanwhile();
     std::optional<InferenceOutput> output;
     while (!output) output = Ok(FutureOutputGet(*process_, future));
     Ok(ContextDestroy(*process_, context));
@@ -112,6 +117,17 @@ TEST_F(AdapterApiTest, NamesAreFoundAgainUntilTheyAreDestroyed) {
   EXPECT_NE(ErrorOf(ForwardPassExecute(*process_, pass)).find("destroyed"), std::string::npos);
   EXPECT_NE(ErrorOf(Initialize(*opened)).find("destroyed"), std::string::npos);
   EXPECT_FALSE(Waited([&](Wait& wait) { return AdapterCreate(*process_, model_, "", wait); }));
+}
+
+TEST_F(AdapterApiTest, PassesUnderWayFinishWithAnAdapterThatIsDestroyed) {
+  const uint32_t adapter = Create("a");
+  Ok(LoadWeights(adapter, Weights(1)));
+  const std::vector<float> before = Logits(adapter);
+  const auto destroy = [&] {
+    Ok(Waited([&](Wait& wait) { return AdapterDestroy(*process_, adapter, wait); }));
+  };
+  EXPECT_EQ(Logits(adapter, {}, destroy), before);
+  EXPECT_FALSE(Open("a"));
 }
 
 TEST_F(AdapterApiTest, AForkIsACopy) {

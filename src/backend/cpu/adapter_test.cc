@@ -28,9 +28,17 @@ std::unique_ptr<Backend> Open(const TinyLlama& model, CpuLevel level, uint32_t t
 }
 
 AdapterWeights Random(const AdapterShape& shape, uint32_t rank, uint64_t seed) {
-  AdapterWeights weights = *MakeAdapter(shape, rank, static_cast<float>(rank));
-  for (auto& layer : weights.layers) {
-    for (LowRank& part : layer) part.b = RandomFloats(part.b.size(), ++seed, 0.2F);
+  AdapterWeights weights = EmptyAdapter(shape);
+  for (uint32_t layer = 0; layer <= shape.layers; ++layer) {
+    for (uint32_t slot = 0; slot < shape.slots(layer); ++slot) {
+      const auto [in, out] = shape.Of(shape.TargetAt(layer, slot));
+      const float width = layer == shape.layers && slot == 0 ? 1 : std::sqrt(3.0F / in);
+      weights.layers[layer][slot] = {.rank = rank,
+                                     .alpha = static_cast<float>(rank),
+                                     .scale = 1,
+                                     .a = RandomFloats(size_t{rank} * in, ++seed, width),
+                                     .b = RandomFloats(size_t{rank} * out, ++seed, 0.2F)};
+    }
   }
   return weights;
 }
@@ -73,6 +81,28 @@ TEST_P(CpuAdapterTest, LogitsAreThoseOfTheChangedWeights) {
     // The adapter changes the logits by much more than rounding does.
     EXPECT_GT(Difference(got, plain), 0.2);
     EXPECT_LT(Difference(got, expected), type == DType::kF32 ? 0.002 : 0.04) << NameOf(type);
+  }
+}
+
+TEST_P(CpuAdapterTest, EitherEndMayBeChangedAlone) {
+  for (const bool tied : {true, false}) {
+    TinyLlama model(DType::kQ8_0, DType::kF32, tied);
+    const auto device = Open(model, GetParam());
+    const AdapterShape& shape = device->info().adapters;
+    for (const AdapterTarget target : {AdapterTarget::kEmbedding, AdapterTarget::kHead}) {
+      const AdapterWeights all = Random(shape, 5, 1);
+      AdapterWeights weights = EmptyAdapter(shape);
+      weights.layers.back()[AdapterSlot(target)] = all.layers.back()[AdapterSlot(target)];
+      const DeviceAdapterPtr adapter = *device->LoadAdapter(weights);
+      const Sequence sequence = With(adapter);
+      const Rows got = AllLogits(*device, {sequence}, 7)[0];
+      const auto plain = model.Logits(sequence.tokens, sequence.positions, {}, true);
+      model.SetAdapter(&weights);
+      const auto expected = model.Logits(sequence.tokens, sequence.positions, {}, true);
+      model.SetAdapter(nullptr);
+      EXPECT_GT(Difference(got, plain), 0.1) << NameOf(target);
+      EXPECT_LT(Difference(got, expected), 0.03) << NameOf(target);
+    }
   }
 }
 
@@ -119,9 +149,9 @@ TEST_P(CpuAdapterTest, NoiseIsThatOfItsSeed) {
   const Sequence sequence = With(adapter, 1, seed, sigma);
   const Rows noisy = AllLogits(*device, {sequence}, 1000)[0];
   for (uint32_t layer = 0; layer < weights.layers.size(); ++layer) {
-    for (const AdapterTarget target : kAllAdapterTargets) {
-      LowRank& part = weights.layers[layer][static_cast<size_t>(target)];
-      const ZoNoise noise(seed, layer, target);
+    for (uint32_t slot = 0; slot < weights.layers[layer].size(); ++slot) {
+      LowRank& part = weights.layers[layer][slot];
+      const ZoNoise noise(seed, layer, slot);
       for (size_t i = 0; i < part.b.size(); ++i) {
         const size_t row = i / part.rank;
         const size_t column = i % part.rank;

@@ -17,6 +17,7 @@
 #include "backend/cpu/sequence_testing.h"
 #include "backend/cpu/testing.h"
 #include "model/adapter/peft.h"
+#include "model/adapter/zo.h"
 #include "model/safetensors.h"
 
 namespace pie::cpu {
@@ -92,15 +93,40 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                          });
 
 // Adapters that the peft package made and applied (tests/golden/make_adapters.py).
-class GoldenAdapterTest : public testing::TestWithParam<std::tuple<const char*, Form>> {};
+constexpr const char* kAdapters[] = {"llama/adapter",
+                                     "qwen2/adapter",
+                                     "gemma3/adapter",
+                                     "phi3/adapter",
+                                     "mixtral/adapter",
+                                     "llama/adapter-ends",
+                                     "gemma3/adapter-ends",
+                                     "qwen3moe/adapter-experts",
+                                     "mixtral/adapter-experts",
+                                     "gpt-oss/adapter-experts",
+                                     "qwen3moe/adapter-modules",
+                                     "mixtral/adapter-modules"};
+
+class GoldenAdapterTest : public testing::TestWithParam<std::tuple<const char*, Form>> {
+ protected:
+  fs::path adapter() const { return GoldenModels() / std::get<0>(GetParam()); }
+  fs::path model() const { return adapter().parent_path(); }
+  Result<std::unique_ptr<Backend>> Open(const Golden& golden, uint32_t threads = 2) const {
+    const bool is_folder = std::get<1>(GetParam()) == Form::kFolder;
+    return MakeCpuBackend(
+        (is_folder ? model() : model() / "model.gguf").string(),
+        {.total_pages = 64, .threads = threads, .max_positions = golden.max_positions});
+  }
+};
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenAdapterTest,
-                         testing::Combine(testing::Values("llama", "qwen2", "gemma3", "phi3",
-                                                          "mixtral"),
+                         testing::Combine(testing::ValuesIn(kAdapters),
                                           testing::Values(Form::kFolder, Form::kGguf)),
                          [](const auto& param) {
                            const bool is_gguf = std::get<1>(param.param) == Form::kGguf;
-                           return std::string(std::get<0>(param.param)) + (is_gguf ? "_gguf" : "");
+                           std::string name = std::get<0>(param.param);
+                           std::ranges::replace(name, '-', '_');
+                           std::ranges::replace(name, '/', '_');
+                           return name + (is_gguf ? "_gguf" : "");
                          });
 
 std::string ReadFile(const fs::path& path) {
@@ -108,20 +134,19 @@ std::string ReadFile(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+Result<AdapterWeights> ReadAdapter(const fs::path& folder, const AdapterShape& shape) {
+  const std::string tensors = ReadFile(folder / kPeftTensorFile);
+  return ReadPeft(ReadFile(folder / kPeftConfigFile), std::as_bytes(std::span(tensors)), shape);
+}
+
 TEST_P(GoldenAdapterTest, LogitsAreThoseOfPeft) {
-  const auto& [name, form] = GetParam();
-  const fs::path folder = GoldenModels() / name;
-  const Golden golden(name);
-  const auto device =
-      MakeCpuBackend((form == Form::kFolder ? folder : folder / "model.gguf").string(),
-                     {.total_pages = 64, .max_positions = golden.max_positions});
+  const Golden golden(model().filename().string());
+  const auto device = Open(golden);
   ASSERT_TRUE(device) << device.error().text;
   const AdapterShape& shape = (*device)->info().adapters;
-  const std::string tensors = ReadFile(folder / "adapter" / kPeftTensorFile);
-  const auto weights = ReadPeft(ReadFile(folder / "adapter" / kPeftConfigFile),
-                                std::as_bytes(std::span(tensors)), shape);
+  const auto weights = ReadAdapter(adapter(), shape);
   ASSERT_TRUE(weights) << weights.error().text;
-  const auto expected = Safetensors::Open(folder / "adapter" / "golden.safetensors");
+  const auto expected = Safetensors::Open(adapter() / "golden.safetensors");
   ASSERT_TRUE(expected) << expected.error().text;
   const Tensor& logits = *expected->tensors().Find("logits");
   Sequence sequence(golden.prompt);
@@ -145,6 +170,70 @@ TEST_P(GoldenAdapterTest, LogitsAreThoseOfPeft) {
     }
     EXPECT_LT(std::sqrt(error / squares), 0.003);  // keys and values are rounded to 16 bits
   }
+}
+
+// Sequences with this adapter, with noise, with another and with none, in one batch.
+TEST_P(GoldenAdapterTest, RowsAreTheSameInEveryBatch) {
+  const Golden golden(model().filename().string());
+  const auto device = Open(golden);
+  const auto alone = Open(golden, 1);
+  ASSERT_TRUE(device && alone);
+  const AdapterShape& shape = (*device)->info().adapters;
+  const DeviceAdapterPtr own = *(*device)->LoadAdapter(*ReadAdapter(adapter(), shape));
+  const DeviceAdapterPtr other = *(*device)->LoadAdapter(*MakeAdapter(shape, 3, 3));
+  std::vector<Sequence> sequences(6, Sequence(golden.prompt));
+  sequences[0].adapter = sequences[2].adapter = sequences[4].adapter = own.get();
+  sequences[3].adapter = other.get();
+  sequences[2].zo_seed = 9;
+  sequences[4].zo_seed = -9;
+  sequences[2].zo_sigma = sequences[4].zo_sigma = 0.1F;
+  sequences[0].read = {5, static_cast<uint32_t>(golden.prompt.size()) - 1};
+  const auto together = AllLogits(**device, sequences, 1000);
+  EXPECT_EQ(AllLogits(**device, sequences, 3), together);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    EXPECT_EQ(AllLogits(**alone, {sequences[i]}, 7)[0], together[i]) << i;
+  }
+  EXPECT_NE(together[2], together[4]);
+  EXPECT_NE(together[2], together[1]);
+  EXPECT_EQ(together[3], together[1]);
+}
+
+// The noise of a seed, written into the weights, gives the same logits.
+TEST_P(GoldenAdapterTest, NoiseReachesEveryMatrix) {
+  const Golden golden(model().filename().string());
+  const auto device = Open(golden);
+  ASSERT_TRUE(device);
+  AdapterWeights weights = *ReadAdapter(adapter(), (*device)->info().adapters);
+  const DeviceAdapterPtr plain = *(*device)->LoadAdapter(weights);
+  Sequence sequence(golden.prompt);
+  sequence.adapter = plain.get();
+  sequence.zo_seed = -77;
+  sequence.zo_sigma = 1.0F / 64;
+  const Rows noisy = AllLogits(**device, {sequence}, 1000)[0];
+  for (uint32_t layer = 0; layer < weights.layers.size(); ++layer) {
+    for (uint32_t slot = 0; slot < weights.layers[layer].size(); ++slot) {
+      LowRank& part = weights.layers[layer][slot];
+      const ZoNoise noise(-77, layer, slot);
+      for (size_t i = 0; i < part.b.size(); ++i) {
+        const size_t row = i / part.rank;
+        const size_t column = i % part.rank;
+        const bool u = (noise.Rows(row / 64) >> (row % 64) & 1) != 0;
+        const bool v = (noise.Columns(column / 64) >> (column % 64) & 1) != 0;
+        part.b[i] += noise.sign * (u == v ? sequence.zo_sigma : -sequence.zo_sigma);
+      }
+    }
+  }
+  const DeviceAdapterPtr changed = *(*device)->LoadAdapter(weights);
+  sequence.adapter = changed.get();
+  sequence.zo_seed = 0;
+  const Rows expected = AllLogits(**device, {sequence}, 1000)[0];
+  float worst = 0;
+  for (size_t i = 0; i < noisy.size(); ++i) {
+    for (size_t j = 0; j < noisy[i].size(); ++j) {
+      worst = std::max(worst, std::abs(noisy[i][j] - expected[i][j]));
+    }
+  }
+  EXPECT_LT(worst, 0.02F);
 }
 
 // Returns the largest difference of any number.

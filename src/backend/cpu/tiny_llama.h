@@ -91,6 +91,7 @@ class TinyLlama {
     for (size_t t = 0; t < n; ++t) {
       const auto row = embedding.begin() + tokens[t] * kHidden;
       x[t].assign(row, row + kHidden);
+      if (adapter_ != nullptr) Add(x[t], EmbeddingTimes(tokens[t]));
     }
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
       std::vector<Vector> keys(n);
@@ -242,10 +243,33 @@ class TinyLlama {
   std::vector<double> Times(const std::string& name, std::vector<double> x) const {
     const std::vector<float>& w = weights_.at(name);
     std::vector<double> y = AdapterTimes(name, x, w.size() / x.size());
+    if (adapter_ != nullptr && w.size() / x.size() == kVocab) Add(y, HeadTimes(x));
     std::vector<double> sums;
     if (!exact_ && quantized_.at(name)) sums = RoundToBytes(x);
     for (size_t i = 0; i < w.size(); ++i) y[i / x.size()] += w[i] * x[i % x.size()];
     if (!sums.empty() && minima_.contains(name)) RoundMinima(minima_.at(name), x, sums, y);
+    return y;
+  }
+
+  // What the adapter adds to the embedding of a token, and to the logits of a state.
+  std::vector<double> EmbeddingTimes(uint32_t token) const {
+    const LowRank& part = adapter_->layers[kLayers][AdapterSlot(AdapterTarget::kEmbedding)];
+    std::vector<double> y(kHidden);
+    for (size_t i = 0; i < y.size(); ++i) {
+      for (size_t j = 0; j < part.rank; ++j) {
+        y[i] += part.scale * part.b[i * part.rank + j] * part.a[j * kVocab + token];
+      }
+    }
+    return y;
+  }
+  std::vector<double> HeadTimes(const std::vector<double>& x) const {
+    const LowRank& part = adapter_->layers[kLayers][AdapterSlot(AdapterTarget::kHead)];
+    std::vector<double> y(kVocab);
+    for (size_t j = 0; j < part.rank; ++j) {
+      double sum = 0;
+      for (size_t k = 0; k < x.size(); ++k) sum += part.a[j * x.size() + k] * x[k];
+      for (size_t i = 0; i < y.size(); ++i) y[i] += part.scale * part.b[i * part.rank + j] * sum;
+    }
     return y;
   }
 

@@ -85,8 +85,21 @@ void StepBuilder::Build(const Batch& batch, BatchTicket ticket, StepPlan& plan) 
   std::memcpy(plan.bytes.data(), &header, sizeof header);
 }
 
+void AdapterParts::Add(AdapterTarget target, bool has_experts) {
+  embedding |= target == AdapterTarget::kEmbedding;
+  head |= target == AdapterTarget::kHead;
+  experts |= has_experts && target >= AdapterTarget::kGate && target <= AdapterTarget::kDown;
+}
+
+void AdapterParts::Add(const AdapterParts& other) {
+  experts |= other.experts;
+  embedding |= other.embedding;
+  head |= other.head;
+}
+
 void StepBuilder::AddAdapters(const Batch& batch, StepHeader& header, StepPlan& plan) {
   plan.has_adapters = false;
+  plan.adapter_parts = {};
   std::vector<AdapterUse> uses(plan.rows);
   for (const Batch::Member& member : batch.members) {
     if (member.adapter == nullptr) continue;
@@ -94,7 +107,9 @@ void StepBuilder::AddAdapters(const Batch& batch, StepHeader& header, StepPlan& 
     const auto seed = static_cast<uint64_t>(member.zo_seed);
     const bool negative = member.zo_seed < 0;
     AdapterUse use{};
-    use.matrices = static_cast<const StepAdapter*>(member.adapter)->matrices();
+    const auto& adapter = *static_cast<const StepAdapter*>(member.adapter);
+    use.matrices = adapter.matrices();
+    plan.adapter_parts.Add(adapter.parts());
     use.seed = negative ? -seed : seed;
     use.sigma = negative ? -member.zo_sigma : member.zo_sigma;
     std::fill_n(uses.begin() + member.first_row, member.rows, use);

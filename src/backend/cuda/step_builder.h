@@ -15,13 +15,25 @@
 
 #include "backend/batch.h"
 #include "backend/cuda/kernels/step.h"
+#include "model/adapter/adapter.h"
 
 namespace pie::cuda {
+
+// What adapters change beside the projections of layers.
+struct AdapterParts {
+  bool experts = false;
+  bool embedding = false;
+  bool head = false;
+
+  void Add(AdapterTarget target, bool has_experts);
+  void Add(const AdapterParts& other);
+};
 
 // An adapter on this device. Immutable.
 class StepAdapter : public DeviceAdapter {
  public:
   virtual uint64_t matrices() const = 0;  // their address on the device
+  virtual AdapterParts parts() const = 0;
 };
 
 // Where the results of a step are found, by member in the order of their slots.
@@ -45,6 +57,7 @@ struct StepPlan {
   uint32_t values = 0;  // floats of probes
   bool has_large_tiles = false;
   bool has_adapters = false;
+  AdapterParts adapter_parts;                // of all adapters together
   std::vector<uint32_t> host_reads;          // reads whose logits the host wants, ascending
   std::vector<uint32_t> state_rows;          // rows whose hidden states the host wants, ascending
   std::vector<std::vector<SlotPlan>> slots;  // [members]

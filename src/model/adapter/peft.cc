@@ -4,12 +4,13 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "model/adapter/peft_config.h"
+#include "model/adapter/peft_modules.h"
 #include "model/dequantize.h"
 #include "model/limits.h"
 #include "model/safetensors.h"
@@ -20,67 +21,59 @@ namespace {
 
 constexpr float kLargestHalf = 65'504;
 
-// A module that adapters can change, as files name it. A fused one is several targets, whose rows
-// are one below the other.
-struct Module {
-  std::string_view name;  // behind "layers.3."
-  std::vector<AdapterTarget> targets;
-};
-
-std::vector<Module> ModulesOf(const AdapterShape& shape) {
-  using enum AdapterTarget;
-  std::vector<Module> modules = {{"self_attn.o_proj", {kO}}, {"mlp.down_proj", {kDown}}};
-  if (shape.fused) {
-    modules.push_back({"self_attn.qkv_proj", {kQ, kK, kV}});
-    modules.push_back({"mlp.gate_up_proj", {kGate, kUp}});
-  } else {
-    modules.push_back({"self_attn.q_proj", {kQ}});
-    modules.push_back({"self_attn.k_proj", {kK}});
-    modules.push_back({"self_attn.v_proj", {kV}});
-    modules.push_back({"mlp.gate_proj", {kGate}});
-    modules.push_back({"mlp.up_proj", {kUp}});
-  }
-  std::erase_if(modules,
-                [&](const Module& module) { return shape.Of(module.targets[0]).out == 0; });
-  return modules;
-}
-
-std::string NamesOf(const std::vector<Module>& modules) {
-  std::string names;
-  for (const Module& module : modules) {
-    if (!names.empty()) names += ", ";
-    names += module.name.substr(module.name.find('.') + 1);
-  }
-  return names;
-}
-
 // What a tensor's name says: "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight".
 struct Place {
-  std::string module;  // the module's whole name
-  uint32_t layer = 0;
-  const Module* target = nullptr;
-  bool is_b = false;
+  enum class Part : uint8_t { kA, kB, kBase };
+
+  std::string module;  // the whole name of the module or the parameter
+  const PeftModule* of = nullptr;
+  uint32_t layer = 0;  // the number of layers for the ends
+  uint32_t expert = 0;
+  Part part = Part::kA;
+  std::string partner;  // the name of B's tensor for A, and the other way round
 };
+
+// Removes the number in front of `text`, and returns whether there was one, followed by a dot.
+bool TakeNumber(std::string_view& text, uint32_t& number) {
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || rest == end || *rest != '.') return false;
+  text.remove_prefix(static_cast<size_t>(rest - text.data()) + 1);
+  return true;
+}
 
 class PeftReader {
  public:
-  PeftReader(const PeftConfig& config, const AdapterShape& shape)
-      : config_(config), shape_(shape), modules_(ModulesOf(shape)) {
-    weights_.layers.resize(shape.layers);
+  PeftReader(const PeftConfig& config, const AdapterShape& shape, const std::string& blocks)
+      : config_(config),
+        shape_(shape),
+        modules_(PeftModulesOf(shape)),
+        weights_(EmptyAdapter(shape)) {
     weights_.rslora = config.rslora;
+    for (size_t at = 0, end; (end = blocks.find(' ', at)) != blocks.npos; at = end + 1) {
+      blocks_.insert(blocks.substr(at, end - at));
+    }
   }
 
   Result<AdapterWeights> Run(const TensorTable& tensors) {
+    // A tensor without a partner is reported only if all names are good: its partner's may not be.
+    const Tensor* lonely = nullptr;
+    std::string missing;
     for (const Tensor& tensor : tensors.all()) {
       const Place place = PIE_TRY(Parse(tensor));
-      if (place.is_b) continue;
-      const Tensor* const b = PIE_TRY(Partner(tensors, tensor, "lora_A", "lora_B"));
-      PIE_RETURN_IF_ERROR(Take(place, tensor, *b));
+      if (place.part == Place::Part::kBase) {
+        PIE_RETURN_IF_ERROR(CheckBase(place, tensor));
+        continue;
+      }
+      const Tensor* const partner = tensors.Find(place.partner);
+      if (partner == nullptr) {
+        lonely = &tensor;
+        missing = place.partner;
+      } else if (place.part == Place::Part::kA) {
+        PIE_RETURN_IF_ERROR(Take(place, tensor, *partner));
+      }
     }
-    for (const Tensor& tensor : tensors.all()) {
-      if (!PIE_TRY(Parse(tensor)).is_b) continue;
-      PIE_RETURN_IF_ERROR(Partner(tensors, tensor, "lora_B", "lora_A"));
-    }
+    if (lonely != nullptr) return Bad(*lonely, "its partner '{}' is missing", Shown(missing));
     if (tensors.size() == 0) {
       return Fail(Code::kInvalid, "{} holds no tensors", kPeftTensorFile);
     }
@@ -97,54 +90,126 @@ class PeftReader {
     return Bad(tensor, {Code::kInvalid, fmt::format(format, std::forward<Args>(args)...)});
   }
 
-  static Result<const Tensor*> Partner(const TensorTable& tensors, const Tensor& tensor,
-                                       std::string_view own, std::string_view other) {
-    std::string name = tensor.name;
-    name.replace(name.rfind(own), own.size(), other);
-    const Tensor* const found = tensors.Find(name);
-    if (found == nullptr) return Bad(tensor, "its partner '{}' is missing", Shown(name));
-    return found;
-  }
-
   Result<Place> Parse(const Tensor& tensor) const {
+    constexpr std::string_view kPrefix = "base_model.model.";
     std::string_view name = tensor.name;
-    for (const std::string_view prefix : {"base_model.model."}) {
-      if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
-    }
+    if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
     Place place;
-    size_t kind = name.rfind(".lora_A.");
-    if (kind == name.npos) {
-      kind = name.rfind(".lora_B.");
-      place.is_b = true;
+    std::string_view module;
+    if (name.ends_with(".base_layer.weight")) {
+      place.part = Place::Part::kBase;
+      module = name.substr(0, name.size() - std::string_view(".base_layer.weight").size());
+    } else {
+      PIE_RETURN_IF_ERROR(ParsePart(tensor, name, place, module));
     }
-    if (kind == name.npos || !name.ends_with("weight")) {
-      return Bad(tensor, "it is not the lora_A or lora_B weight of a module");
+    PIE_RETURN_IF_ERROR(FindModule(tensor, module, place));
+    const bool is_end = place.of->kind == PeftModule::Kind::kEnd;
+    const bool is_embedding = place.of->targets[0] == AdapterTarget::kEmbedding;
+    const bool named_so = name.find(".lora_embedding_") != name.npos;
+    if (place.part == Place::Part::kBase ? !is_end : is_embedding != named_so) {
+      return Bad(tensor, "PEFT has no tensor of this name for the module");
     }
-    const std::string_view module = name.substr(0, kind);
-    place.module = module;
-    constexpr std::string_view kLayers = "layers.";
-    const size_t layers = module.rfind(kLayers);
-    const bool in_layer = layers != module.npos && (layers == 0 || module[layers - 1] == '.');
-    const char* const end = module.data() + module.size();
-    const char* const digits = in_layer ? module.data() + layers + kLayers.size() : end;
-    const auto [rest, error] = std::from_chars(digits, end, place.layer);
-    if (error != std::errc() || rest == end || *rest != '.') {
-      return Bad(tensor, "adapters change {} of layers, and no other module", NamesOf(modules_));
+    if (is_end && config_.ties) {
+      return Bad(tensor, "ensure_weight_tying in {} is not supported for {}; train without it",
+                 kPeftConfigFile, place.of->name);
     }
-    if (place.layer >= shape_.layers) {
-      return Bad(tensor, "the model has {} layers", shape_.layers);
-    }
-    const std::string_view part(rest + 1, end);
-    const auto found = std::ranges::find(modules_, part, &Module::name);
-    if (found == modules_.end()) {
-      return Bad(tensor, "adapters of this model change {}, and no other module",
-                 NamesOf(modules_));
-    }
-    if (!config_.Targets(module)) {
+    if (place.of->kind != PeftModule::Kind::kStacked && !config_.Targets(place.module)) {
       return Bad(tensor, "target_modules in {} does not include it", kPeftConfigFile);
     }
-    place.target = &*found;
     return place;
+  }
+
+  // Whether the tensor is A or B, and what is in front of that.
+  static Status ParsePart(const Tensor& tensor, std::string_view name, Place& place,
+                          std::string_view& module) {
+    size_t kind = name.npos;
+    size_t letter = name.npos;   // of "A" or "B"
+    bool is_whole_name = false;  // nothing is behind the letter
+    for (const std::string_view start : {".lora_", ".lora_embedding_"}) {
+      for (const char part : {'A', 'B'}) {
+        const size_t at = name.rfind(std::string(start) + part);
+        if (at == name.npos) continue;
+        kind = at;
+        letter = at + start.size();
+        is_whole_name = start != ".lora_";
+        place.part = part == 'A' ? Place::Part::kA : Place::Part::kB;
+      }
+    }
+    const std::string_view rest = kind == name.npos ? "" : name.substr(letter + 1);
+    const bool is_named_well =
+        is_whole_name ? rest.empty() : rest.starts_with('.') && rest.ends_with("weight");
+    if (kind == name.npos || !is_named_well) {
+      return Bad(tensor, "it is not the lora_A or lora_B weight of a module");
+    }
+    module = name.substr(0, kind);
+    place.partner = tensor.name;
+    place.partner[tensor.name.size() - name.size() + letter] =
+        place.part == Place::Part::kA ? 'B' : 'A';
+    return {};
+  }
+
+  Status FindModule(const Tensor& tensor, std::string_view name, Place& place) const {
+    place.module = name;
+    constexpr std::string_view kLayers = "layers.";
+    const size_t layers = name.rfind(kLayers);
+    const bool in_layer = layers != name.npos && (layers == 0 || name[layers - 1] == '.');
+    std::string_view rest = in_layer ? name.substr(layers + kLayers.size()) : name;
+    std::string wanted(name.substr(name.rfind('.') + 1));
+    place.layer = shape_.layers;
+    if (in_layer) {
+      if (!TakeNumber(rest, place.layer)) return Unknown(tensor);
+      if (place.layer >= shape_.layers) {
+        return Bad(tensor, "the model has {} layers", shape_.layers);
+      }
+      wanted = rest;
+      if (shape_.experts > 0) PIE_RETURN_IF_ERROR(FindExpert(tensor, rest, place, wanted));
+    }
+    const auto found = std::ranges::find(modules_, wanted, &PeftModule::name);
+    const bool is_end = found != modules_.end() && found->kind == PeftModule::Kind::kEnd;
+    if (found == modules_.end() || is_end == in_layer) return Unknown(tensor);
+    place.of = &*found;
+    return {};
+  }
+
+  // `rest` is the module's name in its layer, and `wanted` that of the table.
+  Status FindExpert(const Tensor& tensor, std::string_view rest, Place& place,
+                    std::string& wanted) const {
+    const std::string prefix = place.module.substr(0, place.module.size() - rest.size());
+    const bool is_inner = rest.ends_with(kInnerWrapper);
+    if (rest.substr(0, rest.size() - (is_inner ? kInnerWrapper.size() : 0)) == kStackedModule) {
+      const bool gate_up = config_.TargetsParameter(prefix + std::string(kStackedGateUp));
+      const bool down = config_.TargetsParameter(prefix + std::string(kStackedDown));
+      if (is_inner ? !(gate_up && down) : !(gate_up || down)) {
+        return Bad(tensor, "target_parameters in {} does not include its parameter",
+                   kPeftConfigFile);
+      }
+      wanted = is_inner || !down ? kStackedGateUp : kStackedDown;
+      place.module = prefix + wanted;
+      return {};
+    }
+    constexpr std::string_view kExperts = ".experts.";
+    const size_t experts = rest.find(kExperts);
+    if (experts == rest.npos) return {};
+    std::string_view behind = rest.substr(experts + kExperts.size());
+    if (!TakeNumber(behind, place.expert)) return Unknown(tensor);
+    if (place.expert >= shape_.experts) {
+      return Bad(tensor, "the model has {} experts in a layer", shape_.experts);
+    }
+    wanted = fmt::format("{}{}*.{}", rest.substr(0, experts), kExperts, behind);
+    return {};
+  }
+
+  std::unexpected<Error> Unknown(const Tensor& tensor) const {
+    return Bad(tensor, "adapters of this model change {}, and no other module", NamesOf(modules_));
+  }
+
+  // PEFT writes the weights of the model itself where it changes the embedding or the head. They
+  // are the model's own, so they are not read.
+  Status CheckBase(const Place& place, const Tensor& tensor) const {
+    const std::vector<uint64_t> expected = {shape_.head.out, shape_.head.in};
+    if (tensor.shape == expected) return {};
+    return Bad(tensor, "its shape must be [{}, {}], as the model's {} is", expected[0], expected[1],
+               place.of->name);
   }
 
   static Result<std::vector<float>> Numbers(const Tensor& tensor) {
@@ -169,51 +234,70 @@ class PeftReader {
   }
 
   Status Take(const Place& place, const Tensor& a, const Tensor& b) {
-    const uint32_t in = shape_.Of(place.target->targets[0]).in;
+    const std::vector<AdapterTarget>& targets = place.of->targets;
+    const bool stacked = place.of->kind == PeftModule::Kind::kStacked;
+    const uint32_t experts = stacked ? shape_.experts : 1;
+    const bool blocks = targets.size() > 1 && blocks_.contains(place.module);
+    const auto parts = static_cast<uint32_t>(blocks ? targets.size() : 1);
+    const uint32_t in = shape_.Of(targets[0]).in;
     uint64_t out = 0;
-    for (const AdapterTarget target : place.target->targets) out += shape_.Of(target).out;
-    if (a.shape.size() != 2 || a.shape[1] != in) {
-      return Bad(a, "its shape must be [rank, {}]", in);
+    for (const AdapterTarget target : targets) out += shape_.Of(target).out;
+    if (a.shape.size() != 2 || a.shape[1] != in || a.shape[0] % experts != 0) {
+      return stacked ? Bad(a, "its shape must be [{} experts × rank, {}]", experts, in)
+                     : Bad(a, "its shape must be [rank, {}]", in);
     }
-    const uint64_t rank = a.shape[0];
-    if (rank > limits::kAdapterRank) {
-      return Bad(a, "its rank is {}; at most {} is supported", rank, limits::kAdapterRank);
+    const uint64_t rank = a.shape[0] / experts;
+    if (rank == 0 || rank / parts > limits::kAdapterRank || rank % parts != 0) {
+      return Bad(a, "its rank is {}; from 1 to {} is supported", rank / parts,
+                 limits::kAdapterRank);
     }
     if (static_cast<double>(rank) != config_.RankOf(place.module)) {
       return Bad(a, "its rank is {}, but {} says {}", rank, kPeftConfigFile,
                  config_.RankOf(place.module));
     }
-    if (b.shape != std::vector<uint64_t>{out, rank}) {
-      return Bad(b, "its shape must be [{}, {}]", out, rank);
+    if (b.shape != std::vector<uint64_t>{out, rank * experts}) {
+      return Bad(b, "its shape must be [{}, {}]", out, rank * experts);
     }
     std::vector<float> rows = PIE_TRY(Numbers(a));
     std::vector<float> columns = PIE_TRY(Numbers(b));
-    const auto alpha = static_cast<float>(config_.AlphaOf(place.module));
-    const bool fused = place.target->targets.size() > 1;
-    auto from = columns.begin();
-    for (const AdapterTarget target : place.target->targets) {
-      LowRank& part = weights_.layers[place.layer][static_cast<size_t>(target)];
-      if (part.rank != 0) return Bad(a, "another tensor is for the same module");
-      part.rank = static_cast<uint32_t>(rank);
-      part.alpha = alpha;
-      part.scale = AdapterScale(alpha, part.rank, config_.rslora);
-      if (!std::isfinite(part.scale)) return Bad(a, "its scale is {}", part.scale);
-      if (!fused) {
-        part.a = std::move(rows);
-        part.b = std::move(columns);
-        break;
+    // The scale of a block is that of the whole.
+    const auto of_all = static_cast<float>(config_.AlphaOf(place.module));
+    const auto part_rank = static_cast<uint32_t>(rank / parts);
+    const float alpha = AdapterScale(of_all, parts, config_.rslora);
+    const float scale = AdapterScale(alpha, part_rank, config_.rslora);
+    if (!std::isfinite(scale)) return Bad(a, "its scale is {}", scale);
+    for (uint32_t expert = 0; expert < experts; ++expert) {
+      for (size_t index = 0; index < targets.size(); ++index) {
+        const uint32_t slot = AdapterSlot(targets[index], stacked ? expert : place.expert);
+        LowRank& part = weights_.layers[place.layer][slot];
+        if (part.rank != 0) return Bad(a, "another tensor is for the same module");
+        part = {.rank = part_rank, .alpha = alpha, .scale = scale};
+        if (experts == 1 && targets.size() == 1) {
+          part.a = std::move(rows);
+          part.b = std::move(columns);
+          return {};
+        }
+        // Column (first + j) × experts + expert of B belongs to row expert × rank + first + j of A.
+        const size_t first = blocks ? index * part_rank : 0;
+        const auto from = rows.begin() + static_cast<ptrdiff_t>((expert * rank + first) * in);
+        part.a.assign(from, from + static_cast<ptrdiff_t>(size_t{part_rank} * in));
+        const uint32_t part_out = shape_.Of(targets[index]).out;
+        part.b.resize(size_t{part_out} * part_rank);
+        for (uint32_t i = 0; i < part_out; ++i) {
+          const float* const row = &columns[place.of->RowOf(shape_, index, i) * rank * experts];
+          for (uint32_t j = 0; j < part_rank; ++j) {
+            part.b[size_t{i} * part_rank + j] = row[(first + j) * experts + expert];
+          }
+        }
       }
-      part.a = rows;
-      const auto end = from + static_cast<std::ptrdiff_t>(shape_.Of(target).out * rank);
-      part.b.assign(from, end);
-      from = end;
     }
     return {};
   }
 
   const PeftConfig& config_;
   const AdapterShape& shape_;
-  const std::vector<Module> modules_;
+  const std::vector<PeftModule> modules_;
+  std::set<std::string> blocks_;
   AdapterWeights weights_;
 };
 
@@ -223,7 +307,13 @@ Result<AdapterWeights> ReadPeft(std::string_view config, std::span<const std::by
                                 const AdapterShape& shape) {
   const PeftConfig parsed = PIE_TRY(ParsePeftConfig(config));
   const Safetensors file = PIE_TRY(Safetensors::Parse(tensors, std::string(kPeftTensorFile)));
-  return PeftReader(parsed, shape).Run(file.tensors());
+  const auto blocks = file.metadata().find(kPeftBlocks);
+  return PeftReader(parsed, shape, blocks == file.metadata().end() ? "" : blocks->second)
+      .Run(file.tensors());
+}
+
+Result<uint32_t> PeftRank(std::string_view config) {
+  return PIE_TRY(ParsePeftConfig(config)).MaxRank();
 }
 
 }  // namespace pie

@@ -21,10 +21,18 @@ namespace pie {
 inline constexpr std::string_view kPeftConfigFile = "adapter_config.json";
 inline constexpr std::string_view kPeftTensorFile = "adapter_model.safetensors";
 
+// Modules of a file whose targets have an A each, as WritePeft made them: A has the rows of all
+// targets, and B is block-diagonal. The value lists their names in a file's metadata, with a space
+// behind each.
+inline constexpr const char* kPeftBlocks = "pie.blocks";
+
 // Reads the contents of the two files. Every tensor must fit `shape`, and be finite and small
 // enough for 16-bit numbers, in which devices keep adapters. Costs one pass over the tensors.
 Result<AdapterWeights> ReadPeft(std::string_view config, std::span<const std::byte> tensors,
                                 const AdapterShape& shape);
+
+// The largest rank of an adapter's matrices, as its configuration has them.
+Result<uint32_t> PeftRank(std::string_view config);
 
 struct PeftFiles {
   std::string config;

@@ -30,14 +30,13 @@ Status CheckFeatures(const json& config) {
     const char* field;
     std::string_view why;
   };
-  constexpr std::array<Feature, 12> kRefused = {{
+  constexpr std::array<Feature, 11> kRefused = {{
       {"use_dora", "DoRA scales the columns of the base weights; train with use_dora=False"},
       {"modules_to_save", "it replaces whole modules; leave it empty"},
       {"lora_bias", "biases of adapters are not computed; train with lora_bias=False"},
       {"fan_in_fan_out", "it is for models with transposed weights, which do not run here"},
       {"layer_replication", "it changes the number of layers"},
       {"trainable_token_indices", "it changes embeddings"},
-      {"target_parameters", "only the projections of layers can be changed"},
       {"alora_invocation_tokens", "an adapter applies to all tokens of a pass"},
       {"use_qalora", "QALoRA pools the inputs of the adapter"},
       {"kasa_config", "KaSA scales the ranks of the adapter"},
@@ -83,7 +82,23 @@ Result<std::vector<std::pair<ModulePattern, double>>> Patterns(const json& confi
   return patterns;
 }
 
+Result<std::vector<std::string>> Names(const json& found, std::string_view field,
+                                       std::string_view accepted) {
+  std::vector<std::string> names;
+  for (const json& name : found) {
+    if (!found.is_array() || !name.is_string()) {
+      return Fail(Code::kInvalid, "{}: '{}' must be {}", kPeftConfigFile, field, accepted);
+    }
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
 Status ReadTargets(const json& config, PeftConfig& read) {
+  if (const auto found = config.find("target_parameters");
+      found != config.end() && !found->is_null()) {
+    read.parameters = PIE_TRY(Names(*found, "target_parameters", "a list of names"));
+  }
   const auto found = config.find("target_modules");
   if (found == config.end() || found->is_null()) return {};  // what the tensors say
   if (found->is_string()) {
@@ -92,14 +107,13 @@ Status ReadTargets(const json& config, PeftConfig& read) {
     read.target_patterns.push_back(PIE_TRY(ModulePattern::Compile(pattern)));
     return {};
   }
-  for (const json& name : *found) {
-    if (!found->is_array() || !name.is_string()) {
-      return Fail(Code::kInvalid, "{}: 'target_modules' must be a list of names or a pattern",
-                  kPeftConfigFile);
-    }
-    read.targets.push_back(name.get<std::string>());
-  }
+  read.targets = PIE_TRY(Names(*found, "target_modules", "a list of names or a pattern"));
   return {};
+}
+
+bool EndsWithOne(std::string_view whole, const std::vector<std::string>& names) {
+  return std::ranges::any_of(
+      names, [&](const std::string& name) { return whole == name || whole.ends_with("." + name); });
 }
 
 double FirstMatch(const std::vector<std::pair<ModulePattern, double>>& patterns,
@@ -113,10 +127,11 @@ double FirstMatch(const std::vector<std::pair<ModulePattern, double>>& patterns,
 
 bool PeftConfig::Targets(std::string_view module) const {
   if (!target_patterns.empty()) return target_patterns.front().MatchesAll(module);
-  if (targets.empty()) return true;
-  return std::ranges::any_of(targets, [&](const std::string& name) {
-    return module == name || module.ends_with("." + name);
-  });
+  return targets.empty() || EndsWithOne(module, targets);
+}
+
+bool PeftConfig::TargetsParameter(std::string_view parameter) const {
+  return EndsWithOne(parameter, parameters);
 }
 
 double PeftConfig::RankOf(std::string_view module) const {
@@ -125,6 +140,12 @@ double PeftConfig::RankOf(std::string_view module) const {
 
 double PeftConfig::AlphaOf(std::string_view module) const {
   return FirstMatch(alpha_patterns, module, alpha);
+}
+
+uint32_t PeftConfig::MaxRank() const {
+  double most = rank;
+  for (const auto& [pattern, value] : rank_patterns) most = std::max(most, value);
+  return static_cast<uint32_t>(std::clamp(most, 0.0, 1e9));
 }
 
 Result<PeftConfig> ParsePeftConfig(std::string_view text) {
@@ -145,6 +166,7 @@ Result<PeftConfig> ParsePeftConfig(std::string_view text) {
   if (!alpha) return fail(alpha.error());
   const auto rslora = fields.Bool("use_rslora", false);
   if (!rslora) return fail(rslora.error());
+  read.ties = !IsUnset(config, "ensure_weight_tying");
   read.rank = *rank;
   read.alpha = *alpha;
   read.rslora = *rslora;

@@ -2,6 +2,7 @@
 // folder.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,13 +17,17 @@ struct PeftConfig {
   double rank = 0;
   double alpha = 0;
   bool rslora = false;
+  bool ties = false;                 // adapters of tied modules are tied as well
   std::vector<std::string> targets;  // ends of modules' names; empty if target_modules is a pattern
   std::vector<ModulePattern> target_patterns;  // at most one
+  std::vector<std::string> parameters;         // ends of parameters' names
   std::vector<std::pair<ModulePattern, double>> rank_patterns, alpha_patterns;
 
   bool Targets(std::string_view module) const;
+  bool TargetsParameter(std::string_view parameter) const;
   double RankOf(std::string_view module) const;
   double AlphaOf(std::string_view module) const;
+  uint32_t MaxRank() const;
 };
 
 // Fails on anything that would change the result and that the engine does not compute.

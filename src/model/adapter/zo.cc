@@ -120,13 +120,13 @@ Status UpdateZo(std::span<const float> scores, std::span<const int64_t> seeds, f
                 ZoState& state, AdapterWeights& weights) {
   PIE_RETURN_IF_ERROR(CheckScores(scores, seeds, max_sigma, state));
   const std::vector<double> shares = ZoWeights(scores, state.mu_fraction);
-  for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
-    for (const AdapterTarget target : kAllAdapterTargets) {
-      LowRank& part = weights.layers[layer][static_cast<size_t>(target)];
+  for (uint32_t layer = 0; layer < weights.layers.size(); ++layer) {
+    for (uint32_t slot = 0; slot < weights.layers[layer].size(); ++slot) {
+      LowRank& part = weights.layers[layer][slot];
       if (part.rank == 0) continue;
       for (size_t i = 0; i < seeds.size(); ++i) {
         if (shares[i] == 0 || seeds[i] == 0) continue;
-        const ZoNoise noise(seeds[i], static_cast<uint32_t>(layer), target);
+        const ZoNoise noise(seeds[i], layer, slot);
         AddNoise(noise, noise.sign * static_cast<float>(shares[i] * double{state.sigma}), part);
       }
     }

@@ -1,12 +1,12 @@
 // Zeroth-order tuning of adapters: noise from seeds, and the update that scores give.
 //
 // A candidate is the adapter with B replaced by B + σ·E(s) in every matrix. E(s) = ±u·vᵀ has rank
-// one: u and v are vectors of signs that the seed s, the layer and the target determine, so noise
+// one: u and v are vectors of signs that the seed s, the layer and the slot determine, so noise
 // is never stored, costs about as much as a bias, and is the same bit for bit on every device. The
 // entries of E are ±1, have the mean 0, and are uncorrelated. E(-s) = -E(s): the seeds s and -s are
 // an antithetic pair. Seed 0 has no noise.
 //
-//   k   = Mix(|s|, layer, target)          (Mix of base/random.h)
+//   k   = Mix(|s|, layer, slot)            (Mix of base/random.h, AdapterSlot of adapter.h)
 //   u_i = bit i mod 64 of Mix(k, i / 64), 1 → +1, 0 → -1        i: row of B
 //   v_j = bit j mod 64 of Mix(k, 2^32 + j / 64), likewise       j: column of B
 //
@@ -28,10 +28,12 @@ namespace pie {
 struct ZoNoise {
   static constexpr uint64_t kColumns = uint64_t{1} << 32;
 
-  ZoNoise(int64_t seed, uint32_t layer, AdapterTarget target)
+  ZoNoise(int64_t seed, uint32_t layer, uint32_t slot)
       : sign(seed < 0 ? -1.0F : 1.0F),
         key(Mix(seed < 0 ? -static_cast<uint64_t>(seed) : static_cast<uint64_t>(seed), layer,
-                static_cast<uint64_t>(target))) {}
+                slot)) {}
+  ZoNoise(int64_t seed, uint32_t layer, AdapterTarget target)
+      : ZoNoise(seed, layer, AdapterSlot(target)) {}
 
   // The signs of rows [64 × word, 64 × word + 64), and of columns: a set bit is +1.
   uint64_t Rows(uint64_t word) const { return Mix(key, word); }

@@ -16,9 +16,8 @@ constexpr uint32_t kOut = 90;
 
 // One matrix of one layer, and the rank that is not a whole group.
 AdapterWeights OneMatrix(uint32_t rank) {
-  AdapterWeights weights;
-  weights.layers.resize(1);
-  LowRank& part = weights.layers[0][static_cast<size_t>(AdapterTarget::kUp)];
+  AdapterWeights weights = EmptyAdapter({.layers = 1});
+  LowRank& part = weights.layers[0][AdapterSlot(AdapterTarget::kUp)];
   part = {.rank = rank, .alpha = 6, .scale = 0.5F};
   part.a = RandomFloats(size_t{rank} * kIn, 1);
   part.b = RandomFloats(size_t{kOut} * rank, 2);
@@ -52,7 +51,7 @@ TEST_P(LowRankTest, AddsTheProduct) {
   const LowRank& part = weights.layers[0][5];
   const CpuAdapter adapter(GetParam(), weights, {.layers = 1, .head_dim = 4});
   const std::vector<float> x = RandomFloats(kIn, 3);
-  const std::vector<float> y = Product(adapter.Of(0, AdapterTarget::kUp), {x.data()});
+  const std::vector<float> y = Product(adapter.Of(0, AdapterSlot(AdapterTarget::kUp)), {x.data()});
   for (size_t i = 0; i < kOut; ++i) {
     double expected = 1;
     for (size_t j = 0; j < part.rank; ++j) {
@@ -66,7 +65,7 @@ TEST_P(LowRankTest, AddsTheProduct) {
 
 TEST_P(LowRankTest, ARowDoesNotDependOnItsTile) {
   const CpuAdapter adapter(GetParam(), OneMatrix(16), {.layers = 1, .head_dim = 4});
-  const PackedLowRank& w = adapter.Of(0, AdapterTarget::kUp);
+  const PackedLowRank& w = adapter.Of(0, AdapterSlot(AdapterTarget::kUp));
   const std::vector<float> x = RandomFloats(size_t{3} * kIn, 3);
   const std::vector<float> all = Product(w, {&x[0], &x[kIn], &x[size_t{2} * kIn]});
   const std::vector<float> two = Product(w, {&x[kIn], &x[0]});

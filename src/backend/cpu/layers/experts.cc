@@ -86,7 +86,7 @@ void Experts::Multiply(const LayerWeights& layer, Linear FeedForwardWeights::* p
   // Groups usually have few rows, so a task is a strip of one expert's matrix.
   const uint32_t strips = std::min(panels, pool_.threads() * 2);
   pool_.ParallelFor(static_cast<uint32_t>(groups_.size()) * strips, [&](uint32_t i) {
-    const Group& group = groups_[i / strips];
+    const ExpertRows& group = groups_[i / strips];
     const PackedMatrix& w = (layer.experts[group.expert].*part).w;
     const uint32_t strip = i % strips;
     const auto at = [&](uint32_t s) {
@@ -97,7 +97,8 @@ void Experts::Multiply(const LayerWeights& layer, Linear FeedForwardWeights::* p
   });
 }
 
-void Experts::Run(const LayerWeights& layer, const Activations& x, float* out) {
+void Experts::Run(uint32_t index, const LayerWeights& layer, const Activations& x,
+                  AdapterRows* adapters, float* out) {
   RouteRows(layer, x);
   Gather(x);
   const uint32_t hidden = config_.hidden_size;
@@ -111,11 +112,17 @@ void Experts::Run(const LayerWeights& layer, const Activations& x, float* out) {
     std::copy_n(x.Row(from_[row]), hidden, gathered_.Row(row));
     gathered_.Seal(row);
   });
+  if (adapters != nullptr) adapters->Gather({from_.data(), pairs}, groups_);
   const size_t stride = size_t{ffn} * 2;
   Grow(gate_up_, pairs * stride);
   Grow(down_, size_t{pairs} * hidden);
   Multiply(layer, &FeedForwardWeights::gate, gathered_, gate_up_.data(), stride);
   Multiply(layer, &FeedForwardWeights::up, gathered_, gate_up_.data() + ffn, stride);
+  if (adapters != nullptr) {
+    adapters->AddGathered(index, gathered_,
+                          {{AdapterTarget::kGate, gate_up_.data(), stride},
+                           {AdapterTarget::kUp, gate_up_.data() + ffn, stride}});
+  }
   gated_.Resize(level_, pairs, ffn, TakesBytes(layer, &FeedForwardWeights::down));
   pool_.ParallelFor(static_cast<uint32_t>(groups_.size()), [&](uint32_t g) {
     const FeedForwardWeights& expert = layer.experts[groups_[g].expert];
@@ -128,6 +135,9 @@ void Experts::Run(const LayerWeights& layer, const Activations& x, float* out) {
     }
   });
   Multiply(layer, &FeedForwardWeights::down, gated_, down_.data(), hidden);
+  if (adapters != nullptr) {
+    adapters->AddGathered(index, gated_, {{AdapterTarget::kDown, down_.data(), hidden}});
+  }
   pool_.ParallelFor(x.rows(), [&](uint32_t row) {
     float* const to = out + size_t{row} * hidden;
     std::fill_n(to, hidden, 0.0F);

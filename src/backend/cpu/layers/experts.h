@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/cpu/layers/adapter_rows.h"
 #include "backend/cpu/layers/linear.h"
 #include "backend/cpu/machine/cpu_features.h"
 #include "backend/cpu/machine/thread_pool.h"
@@ -30,15 +31,12 @@ class Experts {
   Experts(const ModelConfig& config, CpuLevel level, ThreadPool& pool)
       : config_(config), level_(level), pool_(pool) {}
 
-  // Writes out [rows of x, hidden]. All rows of x must be sealed.
-  void Run(const LayerWeights& layer, const Activations& x, float* out);
+  // Writes out [rows of x, hidden]. All rows of x must be sealed. `adapters` may be null; otherwise
+  // its rows are those of x.
+  void Run(uint32_t index, const LayerWeights& layer, const Activations& x, AdapterRows* adapters,
+           float* out);
 
  private:
-  // Rows [begin, end) of a gathered matrix belong to expert `expert`.
-  struct Group {
-    uint32_t expert, begin, end;
-  };
-
   void RouteRows(const LayerWeights& layer, const Activations& x);
   void Gather(const Activations& x);
   // Computes y [rows, stride] = x · wᵀ, each group with the matrix of its own expert.
@@ -53,7 +51,7 @@ class Experts {
   std::vector<float> shares_;     // [rows, used]
   std::vector<uint32_t> place_;   // [rows, used]: the gathered row of each choice
   std::vector<uint32_t> from_;    // [rows × used]: the row of x behind each gathered row
-  std::vector<Group> groups_;
+  std::vector<ExpertRows> groups_;
   Activations gathered_;        // [rows × used, hidden]
   Activations gated_;           // [rows × used, ffn]
   std::vector<float> gate_up_;  // [rows × used, 2 × ffn]

@@ -71,7 +71,8 @@ void Transformer::Run(const Batch& batch, std::span<const KvLayer> kv,
         FeedForward(operation);
         break;
       case Operation::Kind::kExperts:
-        experts_.Run(weights_.layers[operation.layer], hidden_, delta_.data());
+        experts_.Run(operation.layer, weights_.layers[operation.layer], hidden_,
+                     adapters_.any() ? &adapters_ : nullptr, delta_.data());
         break;
     }
   }
@@ -104,12 +105,14 @@ void Transformer::Prepare(const Batch& batch, uint32_t page_tokens) {
   Grow(cos_, angles);
   Grow(sin_, angles);
   attended_.Resize(level_, rows_, static_cast<uint32_t>(q_size), false);
+  adapters_.Prepare(batch);
 
   ForRows(rows_, [&](uint32_t row) {
     const uint32_t token = batch.tokens[row];
     const std::span x(&x_[row * hidden], hidden);
     PIE_CHECK(token < config_.vocab_size);
     weights_.embedding.UnpackRow(token, x);
+    if (adapters_.any()) adapters_.AddEmbedding(row, token, x);
     if (config_.embedding_scale != 1) {
       for (float& value : x) value *= config_.embedding_scale;
     }
@@ -134,7 +137,6 @@ void Transformer::Prepare(const Batch& batch, uint32_t page_tokens) {
   }
   attention_.Share(members_, page_tokens, config_.heads / config_.kv_heads);
   ExpandMasks(batch);
-  adapters_.Prepare(batch);
 }
 
 // Expands the run lengths of masks to bits. A row without a mask is causal. Attention never looks
@@ -312,15 +314,15 @@ void Transformer::FeedForward(const Operation& operation) {
   }
 }
 
-const float* Transformer::Kept(uint32_t row) const {
+uint32_t Transformer::Kept(uint32_t row) const {
   const auto kept = std::ranges::lower_bound(read_, row);
   PIE_CHECK(kept != read_.end() && *kept == row);
-  return &x_[static_cast<size_t>(kept - read_.begin()) * config_.hidden_size];
+  return static_cast<uint32_t>(kept - read_.begin());
 }
 
 void Transformer::Embedding(uint32_t row, float* out) const {
-  RmsNorm(level_, Kept(row), weights_.output_norm.data(), config_.hidden_size, config_.norm_eps,
-          out);
+  const float* const x = &x_[size_t{Kept(row)} * config_.hidden_size];
+  RmsNorm(level_, x, weights_.output_norm.data(), config_.hidden_size, config_.norm_eps, out);
 }
 
 void Transformer::Logits(std::span<const uint32_t> rows, float* out) {
@@ -333,6 +335,14 @@ void Transformer::Logits(std::span<const uint32_t> rows, float* out) {
     hidden_.Seal(i);
   });
   MatMulAll(level_, pool_, hidden_, {{head, out, config_.vocab_size}});
+  if (adapters_.any()) {
+    logit_rows_.resize(count);
+    for (uint32_t i = 0; i < count; ++i) logit_rows_[i] = Kept(rows[i]);
+    const ExpertRows all{0, 0, count};
+    adapters_.Gather(logit_rows_, {&all, 1});
+    adapters_.AddGathered(config_.layers, hidden_,
+                          {{AdapterTarget::kHead, out, config_.vocab_size}});
+  }
   if (config_.final_softcap == 0) return;
   pool_.ParallelFor(count, [&](uint32_t i) {
     SoftCap(level_, config_.final_softcap,

@@ -53,8 +53,8 @@ class Transformer {
   void ExpandMasks(const Batch& batch);
   void MakeAngles(uint32_t position, uint32_t row);
   void KeepRead(const Batch& batch, uint32_t page_tokens);
-  // The last hidden state of a row that was kept: [hidden].
-  const float* Kept(uint32_t row) const;
+  // The place of a row among those that were kept.
+  uint32_t Kept(uint32_t row) const;
   void Residual(const Operation& operation);
   void Project(const Operation& operation, const KvLayer& kv);
   void NormHeads(const LayerWeights& layer, float* q, float* k) const;
@@ -76,6 +76,7 @@ class Transformer {
 
   uint32_t rows_ = 0;
   std::vector<uint32_t> read_;            // rows of the batch that are read
+  std::vector<uint32_t> logit_rows_;      // where the rows of Logits are among them
   std::vector<Place> places_;             // [rows]
   std::vector<float> cos_, sin_;          // [ropes, rows, rope dims / 2]
   std::vector<AttentionMember> members_;  // of the batch

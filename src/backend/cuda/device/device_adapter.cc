@@ -15,21 +15,25 @@ class DeviceAdapter final : public StepAdapter {
  public:
   size_t bytes() const override { return memory_.bytes(); }
   uint64_t matrices() const override { return matrices_; }
+  AdapterParts parts() const override { return parts_; }
 
   Status Load(const AdapterWeights& weights, const ModelConfig& config) {
     const DeviceShape shape(config);
     std::vector<uint16_t> numbers;
-    std::vector<LowRankMatrix> matrices(size_t{config.layers} * kAdapterTargets);
+    const AdapterShape model = AdapterShapeOf(config);
+    const uint32_t slots = model.slots(0);
+    std::vector<LowRankMatrix> matrices(size_t{config.layers} * slots + model.slots(config.layers));
     struct Offsets {
       size_t a, b;
     };
     std::vector<Offsets> offsets(matrices.size());
-    for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
-      for (const AdapterTarget target : kAllAdapterTargets) {
-        const auto index = static_cast<size_t>(target);
-        const LowRank& part = weights.layers[layer][index];
+    for (uint32_t layer = 0; layer < weights.layers.size(); ++layer) {
+      for (uint32_t slot = 0; slot < weights.layers[layer].size(); ++slot) {
+        const LowRank& part = weights.layers[layer][slot];
         if (part.rank == 0) continue;
-        const size_t at = layer * kAdapterTargets + index;
+        const AdapterTarget target = model.TargetAt(layer, slot);
+        parts_.Add(target, config.moe.experts > 0);
+        const size_t at = size_t{layer} * slots + slot;
         matrices[at] = {.rank = part.rank, .scale = part.scale};
         offsets[at].a = numbers.size();
         AppendA(part, target, config, shape, numbers);
@@ -69,6 +73,7 @@ class DeviceAdapter final : public StepAdapter {
     size_t stride = config.hidden_size;
     if (target == AdapterTarget::kO) stride = shape.q_size;
     if (target == AdapterTarget::kDown) stride = shape.ffn_stride;
+    if (target == AdapterTarget::kEmbedding) stride = config.vocab_size;
     const size_t first = numbers.size();
     numbers.resize(first + stride * part.rank);
     for (size_t i = 0; i < part.a.size(); ++i) {
@@ -82,6 +87,7 @@ class DeviceAdapter final : public StepAdapter {
 
   DeviceMemory memory_;
   uint64_t matrices_ = 0;
+  AdapterParts parts_;
 };
 
 }  // namespace

@@ -293,9 +293,11 @@ void DeviceBackend::LaunchStep(Flight& flight, uint32_t bucket) {
     return;
   }
   if (plan.rows > 0) {
-    forward_->RunLayers(
-        {.count = plan.rows, .large_tiles = plan.has_large_tiles, .adapters = plan.has_adapters},
-        chosen_);
+    forward_->RunLayers({.count = plan.rows,
+                         .large_tiles = plan.has_large_tiles,
+                         .adapters = plan.has_adapters,
+                         .parts = plan.adapter_parts},
+                        chosen_);
   }
   const auto* const items = ArrayOf<SampleItem>(&header, header.sample_items);
   const auto* const probes = ArrayOf<ProbeItem>(&header, header.probe_items);
@@ -310,7 +312,7 @@ void DeviceBackend::LaunchStep(Flight& flight, uint32_t bucket) {
   flight.logits.resize(plan.host_reads.size() * config_.vocab_size);
   for (uint32_t first = 0; first < plan.reads; first += Forward::kLogitRows) {
     const uint32_t count = std::min(Forward::kLogitRows, plan.reads - first);
-    forward_->RunLogits(first, count);
+    forward_->RunLogits(first, count, plan.adapter_parts.head);
     uint32_t items_end = item;
     while (items_end < header.items && items[items_end].read < first + count) ++items_end;
     uint32_t probes_end = probe;

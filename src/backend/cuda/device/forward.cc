@@ -25,6 +25,8 @@ constexpr uint32_t kFewRows = 16;
 constexpr uint32_t kRowStep = 64;
 // In deterministic mode, cuBLASLt always multiplies so many rows at a time.
 constexpr uint32_t kFixedRows = 128;
+// Logits of a row to which one block adds the adapter's part.
+constexpr uint32_t kStripOutputs = 4096;
 
 // A product adds to the residual stream itself unless something comes in between.
 bool OAdds(const DeviceLayer& layer) {
@@ -88,9 +90,8 @@ Status Forward::Allocate() {
   const uint32_t experts = config_.moe.experts;
   const uint64_t pairs_of = rows * std::max(1U, config_.moe.experts_used);
   PIE_RETURN_IF_ERROR(take(gated_, pairs_of * shape_.ffn_stride * 2));
-  if (experts == 0) {
-    PIE_RETURN_IF_ERROR(take(gate_up_, rows * 2 * shape_.ffn_stride * 2));
-  } else {
+  PIE_RETURN_IF_ERROR(take(gate_up_, pairs_of * 2 * shape_.ffn_stride * 2));
+  if (experts > 0) {
     PIE_RETURN_IF_ERROR(take(router_logits_, rows * experts * 4));
     PIE_RETURN_IF_ERROR(take(routed_, pairs_of * 4));
     PIE_RETURN_IF_ERROR(take(shares_, pairs_of * 4));
@@ -272,6 +273,16 @@ void Forward::RunLayers(const Rows& of, const uint32_t* chosen) {
                 .tables = rope_tables_,
                 .attention_factor = config_.rope.attention_factor},
                stream_);
+  if (of.parts.embedding) {
+    LowRankProduct embedding = AdaptedOf(
+        {.y = x_, .rows = rows, .x_stride = config_.vocab_size, .y_stride = hidden}, config_.layers,
+        {TargetOf(AdapterTarget::kEmbedding, 0, LowRankTarget::Order::kPlain)});
+    embedding.kind = LowRankRows::kTokens;
+    embedding.chosen = chosen;
+    embedding.vocab = config_.vocab_size;
+    embedding.factor = config_.embedding_scale;
+    RunLowRank(embedding, stream_);
+  }
   Residual residual{.x = x_, .h = h_, .rows = rows, .hidden = hidden, .epsilon = config_.norm_eps};
   for (uint32_t i = 0; i < config_.layers; ++i) {
     const DeviceLayer& layer = weights_.layers[i];
@@ -289,7 +300,7 @@ void Forward::RunLayers(const Rows& of, const uint32_t* chosen) {
     RunResidual(residual, stream_);
     const bool ffn_adds = FfnAdds(layer);
     if (config_.moe.experts > 0) {
-      RunExperts(layer, rows, ffn_adds);
+      RunExperts(i, of);
     } else {
       FeedForward(i, of);
     }
@@ -361,14 +372,14 @@ void Forward::Attend(uint32_t index, const Rows& of) {
 
 LowRankTarget Forward::TargetOf(AdapterTarget target, uint32_t first_column,
                                 LowRankTarget::Order order) const {
-  return {.target = static_cast<uint32_t>(target),
+  return {.slot = AdapterSlot(target),
           .out = AdapterShapeOf(config_).Of(target).out,
           .first_column = first_column,
           .order = order};
 }
 
-void Forward::Adapt(const Product& product, uint32_t layer,
-                    std::initializer_list<LowRankTarget> targets) const {
+LowRankProduct Forward::AdaptedOf(const Product& product, uint32_t layer,
+                                  std::initializer_list<LowRankTarget> targets) const {
   LowRankProduct adapted{.step = step_,
                          .x = product.x,
                          .y = product.y,
@@ -377,10 +388,21 @@ void Forward::Adapt(const Product& product, uint32_t layer,
                          .y_stride = product.y_stride,
                          .to_bf16 = product.output == ProductOutput::kBf16,
                          .layer = layer,
-                         .layer_targets = kAdapterTargets,
+                         .slots = AdapterShapeOf(config_).slots(0),
                          .head_size = config_.head_dim,
                          .head_stride = shape_.head_stride};
   for (const LowRankTarget& target : targets) adapted.of[adapted.targets++] = target;
+  return adapted;
+}
+
+void Forward::AdaptExperts(const Product& product, uint32_t layer, bool x_is_sorted,
+                           std::initializer_list<LowRankTarget> targets) const {
+  LowRankProduct adapted = AdaptedOf(product, layer, targets);
+  adapted.kind = LowRankRows::kPairs;
+  adapted.routed = routed_;
+  adapted.places = places_;
+  adapted.used = config_.moe.experts_used;
+  adapted.x_is_sorted = x_is_sorted;
   RunLowRank(adapted, stream_);
 }
 
@@ -410,7 +432,11 @@ void Forward::FeedForward(uint32_t index, const Rows& rows) {
   if (rows.adapters) Adapt(down, index, {TargetOf(AdapterTarget::kDown, 0, Order::kPlain)});
 }
 
-void Forward::RunExperts(const DeviceLayer& layer, uint32_t rows, bool add) {
+void Forward::RunExperts(uint32_t index, const Rows& of) {
+  using Order = LowRankTarget::Order;
+  const DeviceLayer& layer = weights_.layers[index];
+  const uint32_t rows = of.count;
+  const bool add = FfnAdds(layer);
   const uint32_t hidden = config_.hidden_size;
   const uint32_t experts = config_.moe.experts;
   const uint32_t used = config_.moe.experts_used;
@@ -454,7 +480,19 @@ void Forward::RunExperts(const DeviceLayer& layer, uint32_t rows, bool add) {
                   .tile_count = expert_tile_count_,
                   .max_tiles = most,
                   .x_rows = sorted_rows_};
-  RunProduct(product, stream_);
+  if (of.parts.experts) {  // they change what the activation sees
+    Product sums = product;
+    sums.output = ProductOutput::kBf16;
+    sums.y = gate_up_;
+    sums.y_stride = product.n;
+    RunProduct(sums, stream_);
+    AdaptExperts(sums, index, false,
+                 {TargetOf(AdapterTarget::kGate, 0, Order::kGrouped),
+                  TargetOf(AdapterTarget::kUp, 8, Order::kGrouped)});
+    RunGate(product.gate, gate_up_, product.y, pairs, product.n / 2, stream_);
+  } else {
+    RunProduct(product, stream_);
+  }
   product.w = layer.down;
   product.x = gated_;
   product.y = down_;
@@ -465,11 +503,14 @@ void Forward::RunExperts(const DeviceLayer& layer, uint32_t rows, bool add) {
   product.bias = layer.down_bias;
   product.x_rows = nullptr;
   RunProduct(product, stream_);
+  if (of.parts.experts) {
+    AdaptExperts(product, index, true, {TargetOf(AdapterTarget::kDown, 0, Order::kPlain)});
+  }
   RunCombineExperts(down_, places_, shares_, add ? x_ : delta_, add, rows, used, hidden, step_,
                     stream_);
 }
 
-void Forward::RunLogits(uint32_t first_read, uint32_t count) {
+void Forward::RunLogits(uint32_t first_read, uint32_t count, bool adapters) {
   const Product logits = LogitsOf(count);
   RunResidual({.x = x_,
                .norm = weights_.output_norm,
@@ -481,6 +522,14 @@ void Forward::RunLogits(uint32_t first_read, uint32_t count) {
                .first_read = first_read},
               stream_);
   Multiply(logits);
+  if (adapters) {
+    LowRankProduct head = AdaptedOf(
+        logits, config_.layers, {TargetOf(AdapterTarget::kHead, 0, LowRankTarget::Order::kPlain)});
+    head.kind = LowRankRows::kReads;
+    head.first_read = first_read;
+    head.strips = (config_.vocab_size + kStripOutputs - 1) / kStripOutputs;
+    RunLowRank(head, stream_);
+  }
   if (config_.final_softcap != 0) {
     RunSoftCap(logits_, uint64_t{count} * logit_stride_, config_.final_softcap, stream_);
   }

@@ -19,6 +19,7 @@
 #include "backend/cuda/kernels/product.h"
 #include "backend/cuda/kernels/sampling.h"
 #include "backend/cuda/kernels/step.h"
+#include "backend/cuda/step_builder.h"
 #include "base/result.h"
 #include "model/adapter/adapter.h"
 #include "model/config.h"
@@ -54,10 +55,12 @@ class Forward {
     uint32_t count = 0;
     bool large_tiles = false;
     bool adapters = false;
+    AdapterParts parts;  // what the adapters change
   };
   void RunLayers(const Rows& rows, const uint32_t* chosen);
-  // Logits of reads [first_read, first_read + count), which logits() then begins with.
-  void RunLogits(uint32_t first_read, uint32_t count);
+  // Logits of reads [first_read, first_read + count), which logits() then begins with. `adapters`:
+  // some change the head.
+  void RunLogits(uint32_t first_read, uint32_t count, bool adapters = false);
   float* logits() const { return logits_; }
   // The residual stream of a row behind the last layer, before the last norm: [hidden].
   const float* state_of(uint32_t row) const { return x_ + uint64_t{row} * config_.hidden_size; }
@@ -80,10 +83,17 @@ class Forward {
   void FeedForward(uint32_t layer, const Rows& rows);
   // Adds the adapters' part to the output of a product: targets that have the same input.
   void Adapt(const Product& product, uint32_t layer,
-             std::initializer_list<LowRankTarget> targets) const;
+             std::initializer_list<LowRankTarget> targets) const {
+    RunLowRank(AdaptedOf(product, layer, targets), stream_);
+  }
+  LowRankProduct AdaptedOf(const Product& product, uint32_t layer,
+                           std::initializer_list<LowRankTarget> targets) const;
+  // The same for the rows of experts, which are sorted; so may be their inputs.
+  void AdaptExperts(const Product& product, uint32_t layer, bool x_is_sorted,
+                    std::initializer_list<LowRankTarget> targets) const;
   LowRankTarget TargetOf(AdapterTarget target, uint32_t first_column,
                          LowRankTarget::Order order) const;
-  void RunExperts(const DeviceLayer& layer, uint32_t rows, bool add);
+  void RunExperts(uint32_t layer, const Rows& rows);
   // A product whose output is that of `product`, by whichever way is faster.
   void Multiply(const Product& product);
   void RunBlas(const Product& product);
@@ -118,7 +128,7 @@ class Forward {
   float* qkv_ = nullptr;      // [rows, qkv_size]
   void* q_ = nullptr;         // [rows, q_size] bfloat16
   void* attended_ = nullptr;  // the same
-  void* gate_up_ = nullptr;   // [rows, 2 × ffn_stride] bfloat16
+  void* gate_up_ = nullptr;   // [rows, 2 × ffn_stride] bfloat16; for experts as below
   void* gated_ = nullptr;     // [rows, ffn_stride] bfloat16; for experts, rows × experts used
   float* cosines_ = nullptr;
   float* sines_ = nullptr;
