@@ -7,7 +7,8 @@
 //   driver --model F --mode greedy --steps 64      < prompts, a line of token ids each
 //   driver --model F --mode logits                 < the same; f32 logits of each last token
 //   driver --model F --mode grammar --grammar G --steps 64      < one prompt; G is a GBNF file
-// also --threads 2 --reps 3 --flash auto|on|off --unified 0|1 --ubatch 512 --mmap 0|1
+// also --lora F.gguf (an adapter) --threads 2 --reps 3 --flash auto|on|off --unified 0|1 --ubatch
+// 512 --mmap 0|1
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -50,7 +51,7 @@ struct Options {
   std::map<std::string, std::string> values = {
       {"model", ""},    {"mode", "prefill"}, {"threads", "2"}, {"reps", "3"},   {"length", "512"},
       {"batch", "1"},   {"context", "32"},   {"own", "16"},    {"steps", "64"}, {"flash", "auto"},
-      {"unified", "0"}, {"ubatch", "512"},   {"mmap", "1"},    {"grammar", ""}};
+      {"unified", "0"}, {"ubatch", "512"},   {"mmap", "1"},    {"grammar", ""}, {"lora", ""}};
 
   Options(int argc, char** argv) {
     for (int i = 1; i < argc; i += 2) {
@@ -93,6 +94,13 @@ class Driver {
                                               : LLAMA_FLASH_ATTN_TYPE_AUTO;
     llama_ = llama_init_from_model(model_, params);
     if (llama_ == nullptr) Fail("cannot make a context");
+    if (const std::string& lora = options.Text("lora"); !lora.empty()) {
+      llama_adapter_lora* adapter = llama_adapter_lora_init(model_, lora.c_str());
+      float scale = 1;
+      if (adapter == nullptr || llama_set_adapters_lora(llama_, &adapter, 1, &scale) != 0) {
+        Fail("cannot load the adapter " + lora);
+      }
+    }
     load_ms_ = Ms(start);
     input_ = llama_batch_init(kBatchTokens, 0, 1);
   }
