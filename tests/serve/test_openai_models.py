@@ -132,9 +132,10 @@ TUNED = (
 
 
 @pytest.fixture(scope="module")
-def guarded(start) -> Serving:
-    """A server with authentication, where ada has a tuned adapter and bob has none."""
+def guarded(start) -> tuple[Serving, dict[str, str]]:
+    """A server with authentication, where ada has a tuned adapter and bob has none; their keys."""
     serving = start(config="[auth]\nenabled = true\n")
+    keys = {user: key_of(serving, user) for user in ("ada", "bob")}
 
     async def prepare() -> None:
         async with await RawClient.connect(serving.uri, None) as client:
@@ -145,18 +146,19 @@ def guarded(start) -> Serving:
             ):
                 await install_once(client, guest, manifest)
         async with await RawClient.connect(serving.uri, None) as client:
-            await client.ask("auth_by_token", token=key_of(serving, "ada"))
+            await client.ask("auth_by_token", token=keys["ada"])
             steps = [{"do": "create", "name": "pirate"}, *TUNED]
             process = await client.launch("adapter-script", json.dumps({"steps": steps}))
             ended = await client.until_end(process)
             assert ended[-1][0] == "return", ended
 
     asyncio.run(prepare())
-    return serving
+    return serving, keys
 
 
 def test_only_its_owner_has_an_adapter_as_a_model(guarded):
-    ada, bob = (client_of(guarded, key_of(guarded, user)) for user in ("ada", "bob"))
+    serving, keys = guarded
+    ada, bob = (client_of(serving, keys[user]) for user in ("ada", "bob"))
     listed = {model.id: model for model in ada.models.list()}
     (base,) = [model.id for model in bob.models.list()]
     assert set(listed) == {base, "pirate"}
@@ -193,11 +195,12 @@ def test_only_its_owner_has_an_adapter_as_a_model(guarded):
 
 
 def test_the_anthropic_package_sees_adapters_too(guarded):
-    root = f"http://127.0.0.1:{guarded.port}"
-    client = anthropic.Anthropic(base_url=root, api_key=key_of(guarded, "ada"), max_retries=0)
+    serving, keys = guarded
+    root = f"http://127.0.0.1:{serving.port}"
+    client = anthropic.Anthropic(base_url=root, api_key=keys["ada"], max_retries=0)
     assert "pirate" in [model.id for model in client.models.list()]
     answer = client.messages.create(model="pirate", max_tokens=4, messages=CHAT)
     assert answer.model == "pirate" and answer.content
-    stranger = anthropic.Anthropic(base_url=root, api_key=key_of(guarded, "bob"), max_retries=0)
+    stranger = anthropic.Anthropic(base_url=root, api_key=keys["bob"], max_retries=0)
     with pytest.raises(anthropic.NotFoundError):
         stranger.messages.create(model="pirate", max_tokens=4, messages=CHAT)
