@@ -62,6 +62,16 @@ def test_lists_of_texts_and_of_tokens(client, model):
     assert one.data[0].embedding == vectors[2]
 
 
+def test_a_long_text(client, model):
+    """It is computed in pieces."""
+    text = "The cat sleeps. " * 100
+    made = client.embeddings.create(model=model, input=text, encoding_format="float")
+    assert made.usage.prompt_tokens == len(text)
+    assert math.hypot(*made.data[0].embedding) == pytest.approx(1, abs=1e-5)
+    other = client.embeddings.create(model=model, input=text + "x", encoding_format="float")
+    assert other.data[0].embedding != made.data[0].embedding
+
+
 def test_base64_holds_the_same_numbers(client, model):
     """The package asks for base64 by itself, and decodes it."""
     plain = client.embeddings.create(model=model, input=TEXTS, encoding_format="float")

@@ -22,8 +22,9 @@ const MAX_INPUTS: usize = 2048;
 const MAX_TOKENS: usize = 300_000;
 /// The most tokens of a text, as of the API's own models.
 const MAX_INPUT_TOKENS: usize = 8192;
-/// How many texts are computed at the same time.
+/// How many texts are computed at the same time, and how many hidden states of each are in memory.
 const AT_ONCE: usize = 16;
+const ROWS_AT_ONCE: usize = 512;
 const FIELDS: &[&str] = &["model", "input", "encoding_format", "dimensions", "user"];
 
 struct Asked {
@@ -165,31 +166,30 @@ async fn answer(asked: &Asked) -> Parsed<Value> {
     }))
 }
 
-/// The mean of the hidden states of all tokens.
+/// The sum of the hidden states of all tokens. It has the direction of their mean.
 async fn embed(asked: &Asked, tokens: &[u32]) -> Result<Vec<f32>> {
     let mut context = Context::new(&asked.model)?;
-    let mut pass = context.forward();
-    pass.input(tokens);
-    if let Some(adapter) = &asked.adapter {
-        pass.adapter(adapter);
-    }
-    let rows: Vec<u32> = (0..tokens.len() as u32).collect();
-    pass.sample(&rows, Sampler::Embedding);
-    let output = pass.execute().await?;
     let mut sum: Vec<f32> = Vec::new();
-    for slot in &output.raw().slots {
-        let SlotOutput::Embedding(packed) = slot else {
-            continue;
-        };
-        sum.resize(packed.len() / 4, 0.0);
-        for (total, bytes) in sum.iter_mut().zip(packed.chunks_exact(4)) {
-            *total += f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    for piece in tokens.chunks(ROWS_AT_ONCE) {
+        let mut pass = context.forward();
+        pass.input(piece);
+        if let Some(adapter) = &asked.adapter {
+            pass.adapter(adapter);
+        }
+        let rows: Vec<u32> = (0..piece.len() as u32).collect();
+        pass.sample(&rows, Sampler::Embedding);
+        let output = pass.execute().await?;
+        for slot in &output.raw().slots {
+            let SlotOutput::Embedding(packed) = slot else {
+                return Err("the engine gave no hidden states".into());
+            };
+            sum.resize(packed.len() / 4, 0.0);
+            for (total, bytes) in sum.iter_mut().zip(packed.chunks_exact(4)) {
+                *total += f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            }
         }
     }
-    if sum.is_empty() {
-        return Err("the engine gave no hidden states".into());
-    }
-    Ok(sum) // the sum has the direction of the mean, and the vector gets the length 1
+    Ok(sum)
 }
 
 /// Gives a vector the length 1. A vector of zeros stays as it is.
