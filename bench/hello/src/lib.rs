@@ -1,13 +1,11 @@
 //! Answers every HTTP request with the same text. It uses nothing of the engine, so that other hosts of WebAssembly run it as
 //! well.
 
-use inferlet::http::{Request, Responder};
-use inferlet::prelude::*;
+use wstd::http::body::IncomingBody;
+use wstd::http::server::{Finished, Responder};
+use wstd::http::{IntoBody, Request, Response};
 
-#[inferlet::http_handler]
-async fn serve(_request: Request, respond: Responder) -> Result<()> {
-    respond
-        .header("content-type", "text/plain")
-        .send("hello")
-        .await
+#[wstd::http_server]
+async fn main(_request: Request<IncomingBody>, responder: Responder) -> Finished {
+    responder.respond(Response::new("hello".into_body())).await
 }
