@@ -21,6 +21,7 @@ PIE = ROOT / "build" / "bin" / "pie"
 BENCH = ROOT / "build" / "bin" / "pie-serve-bench"
 GUESTS = {
     "bench-empty": ROOT / "bench/empty/Pie.toml",
+    "bench-hello": ROOT / "bench/hello/Pie.toml",
     "serve-session-rust": ROOT / "tests/serve/session/rust/Pie.toml",
     "text-completion-rust": ROOT / "inferlets/text-completion/rust/Pie.toml",
 }

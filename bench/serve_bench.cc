@@ -196,29 +196,50 @@ class Bench {
   }
 
   // Tokens per second: every client launches `repeat` times, one after another. Every event of a
-  // launch but the last is a token.
+  // launch but the last is a token. `tpot_ms` is the time from a launch's first token to its last,
+  // by the tokens in between, median.
   std::string Stream() {
+    struct Launched {
+      uint64_t tokens = 0;
+      Clock::time_point first, last;
+    };
     uint64_t tokens = 0;
+    std::vector<double> tpot_ms;
+    std::vector<Launched> launched(clients_.size());
+    size_t next = 0;
     int ended = 0;
     int left = options_.clients * (options_.repeat - 1);
     const std::string frame = Launch();
     const auto start = Clock::now();
     for (auto& client : clients_) {
-      client->on_frame = [&, raw = client.get()](std::string_view got) {
+      client->on_frame = [&, raw = client.get(), own = &launched[next]](std::string_view got) {
         if (!IsEvent(got)) return;
         if (!IsEnd(got)) {
           ++tokens;
-        } else if (++ended == options_.clients * options_.repeat) {
+          own->last = Clock::now();
+          if (own->tokens++ == 0) own->first = own->last;
+          return;
+        }
+        if (own->tokens > 1) {
+          const std::chrono::duration<double, std::milli> all = own->last - own->first;
+          tpot_ms.push_back(all.count() / static_cast<double>(own->tokens - 1));
+        }
+        *own = {};
+        if (++ended == options_.clients * options_.repeat) {
           io_.stop();
         } else if (left > 0) {
           --left;
           raw->Send(frame);
         }
       };
+      ++next;
       client->Send(frame);
     }
     io_.run();
-    return fmt::format("{{\"tps\": {:.1f}}}", static_cast<double>(tokens) / Seconds(start));
+    const double tps = static_cast<double>(tokens) / Seconds(start);
+    std::ranges::sort(tpot_ms);
+    const double tpot = tpot_ms.empty() ? 0 : tpot_ms[tpot_ms.size() / 2];
+    return fmt::format("{{\"tps\": {:.1f}, \"tpot_ms\": {:.4f}}}", tps, tpot);
   }
 
   const Options options_;

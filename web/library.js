@@ -34,8 +34,10 @@ export class Library {
       Size: (adapter) => bytes(adapter.bytes),
       State: ({ resident }) => (resident ? 'in memory' : 'on disk'),
     }, 'You have no adapters.');
-    table('mcp', library.mcp_servers.map((name) => ({ name })), { Name: ({ name }) => name },
-      'None of your connected clients offers an MCP server.');
+    table('mcp', library.mcp_servers, {
+      Name: ({ name }) => name,
+      From: ({ from }) => (from === 'config' ? "the engine's config" : 'one of your clients'),
+    }, 'None of your connected clients offers an MCP server, and the config has none for you.');
     const left = library.programs_total - library.programs.length;
     say(byId('library-state'), left > 0 ? `${count(left)} more programs are installed.` : 'Things of other users are not shown.');
   }

@@ -61,7 +61,7 @@ def run_agents(
     model: Path, threads: int, count: int, prompt: int, tools: int, thought: int, answer: int
 ) -> Agents:
     """Runs `count` agents at once that do what those of bench/guest do."""
-    with _server(model, threads, prompt + tools * (thought + answer) + 2 * thought + 64) as url:
+    with serving(model, threads, prompt + tools * (thought + answer) + 2 * thought + 64) as url:
         _complete(url, _words(0, 0, 8), 1)  # warm
         usages: list[list[dict[str, int]]] = [[] for _ in range(count)]
         failures: list[BaseException] = []
@@ -113,7 +113,8 @@ def _complete(url: str, prompt: str, max_tokens: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _server(model: Path, threads: int, context: int) -> Iterator[str]:
+def serving(model: Path, threads: int, context: int, *more: str) -> Iterator[str]:
+    """Starts the server, with further options. Gives its URL."""
     binaries = llamacpp.driver().parent / "build" / "bin"
     sources = next(binaries.parents[1].glob("llama_cpp_python-*"))
     with socket.socket() as free:
@@ -121,7 +122,7 @@ def _server(model: Path, threads: int, context: int) -> Iterator[str]:
         port = free.getsockname()[1]
     command = [_python(), "-m", "llama_cpp.server", "--model", model, "--port", str(port)]
     command += ["--n_threads", str(threads), "--n_threads_batch", str(threads)]
-    command += ["--n_ctx", str(context), "--logits_all", "false", "--verbose", "false"]
+    command += ["--n_ctx", str(context), "--logits_all", "false", "--verbose", "false", *more]
     environment = os.environ | {"PYTHONPATH": str(sources), "LLAMA_CPP_LIB_PATH": str(binaries)}
     log = toolchain.cache_dir("peers") / "llamacpp-server.log"
     with log.open("w") as out:

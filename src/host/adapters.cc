@@ -310,6 +310,14 @@ std::vector<Adapters::Listed> Adapters::List(std::string_view user, size_t most)
   return all;
 }
 
+std::vector<std::string> Adapters::NamesOf(std::string_view user, uint32_t model) const {
+  std::vector<std::string> names;
+  for (Listed& listed : List(user, limits_.max_adapters)) {
+    if (listed.model == models_[model].name) names.push_back(std::move(listed.name));
+  }
+  return names;
+}
+
 AdapterStats Adapters::stats() const {
   AdapterStats stats{.loads = loads_, .evictions = evictions_, .updates = updates_};
   const std::lock_guard lock(mutex_);

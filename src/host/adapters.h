@@ -117,6 +117,8 @@ class Adapters {
   };
   // The user's adapters, `most` at most. Reads files.
   std::vector<Listed> List(std::string_view user, size_t most) const;
+  // The names of the user's adapters of a model, in order. Reads files.
+  std::vector<std::string> NamesOf(std::string_view user, uint32_t model) const;
   AdapterStats stats() const;
 
  private:

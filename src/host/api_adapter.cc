@@ -154,6 +154,16 @@ Status AdaptersDestroy(Process& process, uint32_t adapter, Wait& wait) {
   return AdapterDestroy(process, adapter, wait);
 }
 
+Result<std::vector<std::string>> AdaptersNames(Process& process, uint32_t model, Wait& wait) {
+  const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
+  using Names = std::vector<std::string>;
+  auto names = PIE_TRY(
+      OnFiles<Names>(process, wait,
+                     [&adapters = process.engine().adapters(), user = process.options().username,
+                      index]() -> Result<Names> { return adapters.NamesOf(user, index); }));
+  return names ? *std::move(names) : Names();
+}
+
 Status AdapterDrop(Process& process, uint32_t adapter) {
   process.handles().adapters.Remove(adapter);
   return {};

@@ -295,6 +295,9 @@ TEST_F(AdapterFilesTest, AUserHasSoManyAndNoMore) {
   EXPECT_FALSE(adapters_->Create("ann", 0, "c"));
   EXPECT_FALSE(*adapters_->Open("ann", 0, "c"));
   ASSERT_TRUE(adapters_->Create("eve", 0, "c"));
+  EXPECT_EQ(adapters_->NamesOf("ann", 0), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(adapters_->NamesOf("eve", 0), std::vector<std::string>{"c"});
+  EXPECT_EQ(adapters_->NamesOf("nobody", 0), std::vector<std::string>());
   limits_.max_adapters = 100;
   limits_.max_adapter_bytes = 2'000;
   const auto adapter = *adapters_->Open("ann", 0, "a");

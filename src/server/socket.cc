@@ -27,6 +27,22 @@ constexpr size_t kReadBytes = 256ull << 10;       // of a message at a time
 constexpr const char* kApiKey = "x-api-key";
 constexpr size_t kMostReasonBytes = 120;  // limit of a close frame
 
+// Why a head is refused that Beast accepts; empty: it is not. A proxy before this server could see
+// another end of the body, or another host, and pass on a request that a client has hidden there.
+template <class Request>
+std::string_view AmbiguityOf(const Request& request) {
+  const auto codings = request.count(http::field::transfer_encoding);
+  if (codings > 1 ||
+      (codings == 1 && !beast::iequals(request[http::field::transfer_encoding], "chunked"))) {
+    return "the only transfer encoding is chunked";
+  }
+  const auto hosts = request.count(http::field::host);
+  if (hosts > 1 || (hosts == 0 && request.version() >= 11)) {
+    return "a request needs one Host field";
+  }
+  return {};
+}
+
 template <class Stream>
 class SocketOn final : public Socket,
                        public Wire,
@@ -113,6 +129,9 @@ class SocketOn final : public Socket,
                               .body = fmt::format("bad request: {}\n", error.message())});
     }
     const auto& request = parser->get();
+    if (const std::string_view problem = AmbiguityOf(request); !problem.empty()) {
+      return Refuse(*parser, {.status = 400, .body = fmt::format("bad request: {}\n", problem)});
+    }
     if (!door_ && ws::is_upgrade(request)) return Upgrade(request);
     Asked asked{.method = Text(request.method_string()),
                 .target = Text(request.target()),

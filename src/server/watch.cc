@@ -264,7 +264,7 @@ Result<std::string> DescribeProgram(Service& service, std::string_view program) 
 }
 
 Result<std::string> DescribeLibrary(Service& service, std::string_view user,
-                                    const std::vector<std::string>& mcp_servers) {
+                                    const std::vector<McpServerRef>& mcp_servers) {
   const auto installed = PIE_TRY(service.programs.registry().List());
   json programs = json::array();
   for (const InstalledProgram& program : installed) {
@@ -290,22 +290,33 @@ Result<std::string> DescribeLibrary(Service& service, std::string_view user,
                         {"bytes", adapter.bytes},
                         {"resident", adapter.resident}});
   }
+  json servers = json::array();
+  for (const McpServerRef& server : mcp_servers) {
+    servers.push_back({{"name", server.name}, {"from", server.of_config ? "config" : "client"}});
+  }
   return json{{"programs", programs},
               {"programs_total", installed.size()},
               {"snapshots", snapshots},
               {"adapters", adapters},
-              {"mcp_servers", mcp_servers}}
+              {"mcp_servers", servers}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::vector<std::string> McpServersOf(Service& service, std::string_view user) {
+std::vector<McpServerRef> McpServersOf(Service& service, std::string_view user) {
   std::set<std::string> names;
   for (const Service::UsersRelay& of_user : service.relays) {
     const auto relay = of_user.relay.lock();
     if (!relay || of_user.username != user) continue;
     for (std::string& name : relay->Names()) names.insert(std::move(name));
   }
-  return {names.begin(), names.end()};
+  std::vector<McpServerRef> servers;
+  for (const std::string& name : names) servers.push_back({.name = name, .of_config = false});
+  if (host::McpPool* const pool = service.engine.mcp()) {
+    for (std::string& name : pool->Of(std::string(user))->Names()) {
+      servers.push_back({.name = std::move(name), .of_config = true});
+    }
+  }
+  return servers;
 }
 
 }  // namespace pie::server

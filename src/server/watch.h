@@ -33,9 +33,17 @@ Result<std::string> WatchedOutput(Service& service, std::string_view user, std::
 // The query `program`: an installed program, with the parameters of its manifest. Reads files.
 Result<std::string> DescribeProgram(Service& service, std::string_view program);
 
+// An MCP server that inferlets of a user can reach.
+struct McpServerRef {
+  std::string name;
+  bool of_config;  // else one of the user's clients runs it
+};
+
 // The query `library`: programs, and the user's snapshots, adapters and MCP servers. Reads files.
 Result<std::string> DescribeLibrary(Service& service, std::string_view user,
-                                    const std::vector<std::string>& mcp_servers);
-std::vector<std::string> McpServersOf(Service& service, std::string_view user);  // IO thread
+                                    const std::vector<McpServerRef>& mcp_servers);
+// The servers of the user's connected clients, then those of the config that the user sees. IO
+// thread.
+std::vector<McpServerRef> McpServersOf(Service& service, std::string_view user);
 
 }  // namespace pie::server

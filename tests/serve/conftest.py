@@ -108,6 +108,18 @@ async def install_once(client: RawClient, guest: str, manifest: str) -> None:
         await client.install(component(guest), manifest)
 
 
+def key_of(server: Serving, user: str) -> str:
+    """A new API key of the user."""
+    made = subprocess.run(
+        [PIE, "auth", "token", "create", user],
+        env={**os.environ, "PIE_HOME": str(server.home)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return made.stdout.split()[0]
+
+
 def self_signed(folder: Path) -> tuple[Path, Path]:
     """Makes a certificate for this machine. Returns its file and that of its key."""
     certificate, key = folder / "cert.pem", folder / "key.pem"

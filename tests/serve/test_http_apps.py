@@ -183,6 +183,15 @@ def test_a_model_answers(web):
         "POST {echo} HTTP/1.1|Content-Length: 3|Transfer-Encoding: chunked",
         "POST {echo} HTTP/1.1|Content-Length: 3|Content-Length: 4",
         "POST {echo} HTTP/1.1|Content-Length: -1",
+        "POST {echo} HTTP/1.1|Content-Length: +3",
+        "POST {echo} HTTP/1.1|Transfer-Encoding : chunked",
+        "POST {echo} HTTP/1.1|Transfer-Encoding: xchunked",
+        "POST {echo} HTTP/1.1|Transfer-Encoding: identity",
+        "POST {echo} HTTP/1.1|Transfer-Encoding: chunked, identity",
+        "POST {echo} HTTP/1.1|Transfer-Encoding: gzip, chunked",
+        "POST {echo} HTTP/1.1|Transfer-Encoding: chunked|Transfer-Encoding: chunked",
+        "GET {echo} HTTP/1.1|Host: other",
+        "GET {echo} HTTP/1.1|A: b\0c",
         "GET {echo} HTTP/9.9",
         "GET {echo} HTTP/1.1|A: " + "x" * 20_000,
         "POST {echo} HTTP/1.1|Content-Length: 99999999999",
@@ -196,6 +205,58 @@ def test_malformed_requests_are_refused(web, head):
         answer = peer.recv(4096)
         assert answer == b"" or answer.split()[1] in (b"400", b"413"), answer
     assert ask(web.port, "GET", "/healthz") == (200, b"ok\n")
+
+
+def test_a_request_behind_a_refused_one_is_not_answered(web):
+    """A proxy in front could take the second request for the body of the first."""
+    second = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    for coding in (b"xchunked", b"identity"):
+        with socket.create_connection(("127.0.0.1", web.port), LIMIT_S) as peer:
+            head = b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
+            peer.sendall(head + coding + b"\r\n\r\n" + second)
+            answer = b""
+            while more := peer.recv(4096):
+                answer += more
+        assert answer.count(b"HTTP/1.1 ") == 1 and b"400 Bad Request" in answer
+
+
+@pytest.mark.parametrize(
+    "body", [b"zz\r\nabc\r\n", b"f" * 17 + b"\r\nabc", b"3\r\nhello\r\n0\r\n\r\n"]
+)
+def test_malformed_chunks_end_the_connection(web, body):
+    with socket.create_connection(("127.0.0.1", web.port), LIMIT_S) as peer:
+        head = (
+            b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        peer.sendall(head + body)
+        answer = b""
+        while more := peer.recv(4096):
+            answer += more
+    assert not answer.startswith(b"HTTP/1.1 2") or not answer.endswith(b"0\r\n\r\n"), answer
+
+
+def test_a_head_that_never_ends(web):
+    with socket.create_connection(("127.0.0.1", web.port), LIMIT_S) as peer:
+        peer.sendall(b"GET /apps/http-echo/about HTTP/1.1\r\nHost: x\r\n")
+        with pytest.raises(OSError):
+            for number in range(1_000_000):
+                peer.sendall(b"x-%d: y\r\n" % number)
+    assert number < 100_000
+    assert ask(web.port, "GET", "/healthz") == (200, b"ok\n")
+
+
+def test_clients_that_send_slowly_hold_up_nobody(web):
+    """Each of them has begun a head or a body and does not go on."""
+    head = b"POST /apps/http-echo/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx"
+    slow = [socket.create_connection(("127.0.0.1", web.port), LIMIT_S) for _ in range(64)]
+    try:
+        for number, peer in enumerate(slow):
+            peer.sendall(head if number % 2 else head[:40])
+        for _ in range(20):
+            assert ask(web.port, "POST", "/apps/http-echo/echo", b"quick") == (201, b"quick")
+    finally:
+        for peer in slow:
+            peer.close()
 
 
 def test_a_page_of_another_origin_is_refused(web):
@@ -231,6 +292,29 @@ def test_an_inferlet_reaches_nothing_else(web, upstream, url):
     assert status == 502 and "does not allow this host" in text
 
 
+def private_names() -> list[str]:
+    """Names of this machine that lead to it, besides localhost."""
+    with open("/etc/hosts") as file:
+        lines = [line.split("#")[0].split() for line in file]
+    names = [name for line in lines if line and line[0].startswith("127.") for name in line[1:]]
+    return [name for name in names if not name.startswith("localhost")]
+
+
+def test_a_name_that_leads_to_a_private_address(start, upstream):
+    """A name on the list may be changed to any address by whoever owns it."""
+    if not (names := private_names()):
+        pytest.skip("/etc/hosts has no other name for this machine")
+    serving = start(config=f'[runtime.http]\nallow = ["{names[0]}:{upstream}"]\n')
+
+    async def once():
+        async with await install(serving):
+            pass
+
+    asyncio.run(once())
+    status, text = fetch(serving, f"http://{names[0]}:{upstream}/")
+    assert status == 502 and "an address that is not public" in text, text
+
+
 def test_a_redirect_is_not_followed(web, upstream):
     status, text = fetch(web, f"http://127.0.0.1:{upstream}/redirect")
     assert (status, text) == (200, "")
@@ -238,7 +322,7 @@ def test_a_redirect_is_not_followed(web, upstream):
 
 def test_a_long_response_is_cut_off(web, upstream):
     status, text = fetch(web, f"http://127.0.0.1:{upstream}/endless")
-    assert status == 502 and "exceeds limit: 8388608 bytes" in text
+    assert status == 502 and "the response is longer than 8388608 bytes" in text
 
 
 def test_nothing_is_reached_by_default(start, upstream):

@@ -176,16 +176,23 @@ def test_an_inferlet_reaches_nothing_else(app, upstream, url):
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("http://127.0.0.1:1/", "refused"),
+        ("http://127.0.0.1:1/", "the server refused the connection"),
         ("http://localtest.invalid/", "the name was not found"),
-        ("http://127.0.0.1:{port}/endless", "exceeds limit: 8388608 bytes"),
-        ("http://127.0.0.1:{port}/slow", "connection read timeout"),
+        (
+            "http://127.0.0.1:{port}/endless",
+            "the response is longer than 8388608 bytes (runtime.http.max_response_mb)",
+        ),
+        (
+            "http://127.0.0.1:{port}/slow",
+            "the response did not arrive in time (runtime.http.timeout_secs)",
+        ),
         ("http://127.0.0.1:{port}/silent", "no response came in time"),
-        ("http://127.0.0.1:{port}/headers", ""),
-        ("http://127.0.0.1:{port}/short", ""),
-        ("http://127.0.0.1:{port}/garbage", ""),
+        ("http://127.0.0.1:{port}/headers", "the head of the response is too long"),
+        ("http://127.0.0.1:{port}/short", "the response ended before it was complete"),
+        ("http://127.0.0.1:{port}/garbage", "what the server sent is not HTTP"),
+        ("https://127.0.0.1:{port}/", "TLS failed; the port may be one of plain HTTP"),
         ("ftp://127.0.0.1:{port}/", "http:// or https://"),
-        ("http://u:p@127.0.0.1:{port}/", ""),
+        ("http://u:p@127.0.0.1:{port}/", "has a user and a password"),
     ],
 )
 def test_bad_servers_and_urls_are_errors(app, upstream, url, why):

@@ -392,8 +392,11 @@ try {
 } catch (error) {
   refused = `${error instanceof OpenAI.NotFoundError} ${error.code}`;
 }
+const made = await client.embeddings.create({ model, input: ['Hello', 'Bye'] });
+const lengths = made.data.map(({ embedding }) => Math.hypot(...embedding));
 const said = whole.choices[0].message.content;
-console.log(JSON.stringify({ said, streamed, response: response.output_text, events, refused }));
+const told = { said, streamed, response: response.output_text, events, refused, lengths };
+console.log(JSON.stringify(told));
 """
 
 
@@ -414,6 +417,7 @@ def test_the_node_package(api, tmp_path):
     assert said["said"] and said["streamed"] == said["said"]
     assert said["response"] == said["said"] == said["events"]
     assert said["refused"] == "true model_not_found"
+    assert said["lengths"] == pytest.approx([1, 1], abs=1e-5)
 
 
 def test_errors_of_the_route(api, client):
@@ -421,7 +425,7 @@ def test_errors_of_the_route(api, client):
     with pytest.raises(openai.NotFoundError) as refused:
         client.chat.completions.create(model="gpt-9", messages=CHAT)
     assert refused.value.code == "model_not_found"
-    for route in ("chat/completions", "completions", "responses"):
+    for route in ("chat/completions", "completions", "responses", "embeddings"):
         for body in (b"", b"[]", b"{", b"\xff\xfe", b'{"model": 5}'):
             answer = httpx.post(f"{base}/{route}", content=body)
             assert answer.status_code == 400, (route, body)

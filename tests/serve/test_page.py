@@ -15,7 +15,7 @@ from typing import Any
 
 import browser
 import pytest
-from conftest import PIE, ROOT, Serving, component
+from conftest import PIE, ROOT, Serving, component, key_of
 from raw_client import LIMIT_S, RawClient
 
 PROGRAMS = {
@@ -24,6 +24,17 @@ PROGRAMS = {
     "remember-rust": "inferlets/remember/rust/Pie.toml",
     "e2e-adapter-script": "tests/e2e/adapter-script/Pie.toml",
 }
+GUARDED = """
+[auth]
+enabled = true
+
+[mcp.everybodys-server]
+command = "true"
+
+[mcp.marys-tools]
+command = "true"
+users = ["mary"]
+"""
 SLOW = {"word": "pie", "forks": 3, "pause_s": 0.05}
 
 
@@ -42,20 +53,9 @@ def open_server(start) -> Serving:
 
 @pytest.fixture(scope="module")
 def guarded(start) -> Serving:
-    server = start(config="[auth]\nenabled = true\n")
+    server = start(config=GUARDED)
     install(server, server.token)
     return server
-
-
-def key_of(server: Serving, user: str) -> str:
-    made = subprocess.run(
-        [PIE, "auth", "token", "create", user],
-        env={**os.environ, "PIE_HOME": str(server.home)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return made.stdout.split()[0]
 
 
 @pytest.fixture(scope="module")
@@ -434,9 +434,22 @@ def test_the_library_lists_the_users_own_things(guarded, visit):
             page.sees("#programs", "remember@0.1.0")
         for part, name in (("snapshots", "snapshot"), ("adapters", "adapter"), ("mcp", "server")):
             mary.sees(f"#{part}", f"marys-{name}")
+        mary.sees("#mcp", "one of your clients")
         assert "marys" not in dorothy.page.content()
-    mary.page.get_by_role("button", name="Refresh").click()
-    mary.sees("#mcp", "None of your connected clients")
+    for page in (mary, dorothy):
+        page.page.get_by_role("button", name="Refresh").click()
+        page.sees("#mcp", "everybodys-server")  # a server of the config, for all users
+        page.sees("#mcp", "the engine's config")
+    mary.sees("#mcp", "marys-tools")
+    assert "marys" not in dorothy.page.content()
+    gone = "() => !document.querySelector('#mcp').innerText.includes('marys-server')"
+    mary.page.wait_for_function(gone)  # its client has left
+
+
+def test_the_library_without_mcp_servers(open_server, visit):
+    page = visit(open_server)
+    page.view("Library")
+    page.sees("#mcp", "None of your connected clients offers an MCP server")
 
 
 def test_a_reload_keeps_the_login_of_the_tab_only(guarded, visit):

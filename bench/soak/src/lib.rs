@@ -309,6 +309,7 @@ fn call_adapter(model: &Model) -> Result<String> {
         ));
     }
     any(adapters::open(model, &name));
+    any(adapters::names(model));
     if let Ok(other) = adapters::fork(&adapter, &format!("{name}-other")) {
         any(adapters::destroy(&other));
     }

@@ -72,6 +72,10 @@ pub const WAITS: &[(&str, &str)] = &[
         "Another thread removes the adapter's file.",
     ),
     (
+        "pie:plus/adapters.names",
+        "Another thread reads the folder of adapters.",
+    ),
+    (
         "pie:zo/zo.initialize",
         "Another thread makes the weights and writes them.",
     ),

@@ -4,6 +4,7 @@
 //! is resolved once, its addresses are checked, and the connection is made to one of these addresses; so a name that resolves
 //! differently a moment later changes nothing.
 use super::http_allow::AllowList;
+use super::http_errors;
 use crate::abi::Str;
 use bytes::Bytes;
 use http::uri::Scheme;
@@ -26,6 +27,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{crypto::ring, ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use wasmtime_wasi_http::io::TokioIo;
+use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 /// What guests may reach by HTTP, and how much of it.
@@ -177,6 +179,15 @@ impl WasiHttpHooks for HttpOut {
         let begun = self.begin();
         let policy = self.policy.clone();
         Box::new(async move { send(&policy, begun?, request, options.unwrap_or_default()).await })
+    }
+    fn p2_error_from_hyper(&mut self, error: &hyper::Error) -> ErrorCode {
+        http_errors::of_hyper(error)
+    }
+    fn p2_error_from_connect(&mut self, error: &std::io::Error) -> ErrorCode {
+        http_errors::of_connect(error)
+    }
+    fn p2_error_from_tls(&mut self, error: &std::io::Error) -> ErrorCode {
+        http_errors::of_tls(error)
     }
     // A guest may hold thousands of bodies, each with so much.
     fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {

@@ -4,6 +4,7 @@ mod cache;
 mod compiler;
 mod cpu;
 mod http_allow;
+mod http_errors;
 mod http_in;
 pub mod http_out;
 mod instance;

@@ -1,6 +1,7 @@
 //! The runtime: two compilers (Cranelift for fast code, Winch for a fast first start), one executor and one ticker.
 use super::cache::CodeCache;
 use super::compiler::{CompileLimits, Compiler};
+use super::http_errors;
 use super::http_out::{HttpConfig, HttpPolicy};
 use super::quota;
 use super::signal::Signal;
@@ -189,6 +190,7 @@ impl Tier {
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
         quota::add_to_linker(&mut linker)?;
         wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+        http_errors::add_to_linker(&mut linker)?;
         crate::host::add_to_linker(&mut linker)?;
         Ok(Tier {
             engine,

@@ -1,7 +1,7 @@
 //! Generation: the choices of a request, side by side, each in a fork of the prompt's context.
 
 use crate::draw::Draw;
-use crate::options::Options;
+use crate::options::{vocabulary_size, Options};
 use crate::stops::Stops;
 use crate::tools::{Call, Calls};
 use crate::visible::Visible;
@@ -309,8 +309,7 @@ fn mask(options: &Options) -> Option<Vec<u32>> {
     if options.banned.is_empty() && options.only.is_empty() {
         return None;
     }
-    let (ids, _) = options.model.tokenizer().vocabs();
-    let size = ids.iter().max().map_or(0, |last| last + 1);
+    let size = vocabulary_size(&options.model);
     let mut runs = vec![0];
     let mut allowed = false;
     for token in 0..size {

@@ -9,7 +9,9 @@ mod chat;
 mod choices;
 mod completions;
 mod draw;
+mod embeddings;
 mod messages;
+mod models;
 mod options;
 mod reply;
 mod responses;
@@ -20,14 +22,14 @@ mod visible;
 use api_error::ApiError;
 use inferlet::http::{Request, Responder};
 use inferlet::prelude::*;
-use inferlet::runtime;
-use serde_json::{json, Map, Value};
+use serde_json::{Map, Value};
 
 const MAX_BODY_BYTES: usize = 32 << 20;
 /// The routes that take a JSON object.
 const POSTS: &[&str] = &[
     "chat/completions",
     "completions",
+    "embeddings",
     "responses",
     "messages",
     "messages/count_tokens",
@@ -44,14 +46,13 @@ async fn serve(mut request: Request, respond: Responder) -> Result<()> {
     let method = request.method().to_string();
     let anthropic = path.starts_with("messages") || request.header("anthropic-version").is_some();
     let error = match (method.as_str(), path.as_str()) {
-        ("GET", "models") => {
-            let names = runtime::models();
-            return reply::send(respond, &list(&names, anthropic)).await;
-        }
+        ("GET", "models") => match models::list(anthropic) {
+            Ok(list) => return reply::send(respond, &list).await,
+            Err(error) => error,
+        },
         ("GET", path) if path.starts_with("models/") => {
-            let name = path["models/".len()..].replace("%2F", "/");
-            match options::find_model(&name) {
-                Ok(_) => return reply::send(respond, &model(&name, anthropic)).await,
+            match models::one(&path["models/".len()..], anthropic) {
+                Ok(model) => return reply::send(respond, &model).await,
                 Err(error) => error,
             }
         }
@@ -63,15 +64,12 @@ async fn serve(mut request: Request, respond: Responder) -> Result<()> {
             match (parsed, path) {
                 (Ok(body), "chat/completions") => return chat::serve(body, respond).await,
                 (Ok(body), "completions") => return completions::serve(body, respond).await,
+                (Ok(body), "embeddings") => return embeddings::serve(body, respond).await,
                 (Ok(body), "responses") => return responses::serve(body, respond).await,
                 (Ok(body), "messages") => return messages::serve(body, respond).await,
                 (Ok(body), _) => return messages::count_tokens(body, respond).await,
                 (Err(error), _) => error,
             }
-        }
-        ("POST", "embeddings") => {
-            let text = "/v1/embeddings is not served by this engine";
-            ApiError::new(501, "not_implemented", text)
         }
         (_, path) if path == "models" || POSTS.contains(&path) => {
             let text = format!("Not allowed to {method} on /v1/{path}");
@@ -97,24 +95,4 @@ fn parse(body: &[u8]) -> std::result::Result<Map<String, Value>, ApiError> {
             format!("the body is not JSON: {error}"),
         )),
     }
-}
-
-fn list(names: &[String], anthropic: bool) -> Value {
-    let data: Vec<Value> = names.iter().map(|name| model(name, anthropic)).collect();
-    if !anthropic {
-        return json!({ "object": "list", "data": data });
-    }
-    json!({
-        "data": data, "has_more": false, "first_id": names.first(), "last_id": names.last(),
-    })
-}
-
-fn model(name: &str, anthropic: bool) -> Value {
-    if anthropic {
-        let created = "1970-01-01T00:00:00Z";
-        return json!({
-            "id": name, "type": "model", "display_name": name, "created_at": created,
-        });
-    }
-    json!({ "id": name, "object": "model", "created": 0, "owned_by": "pie" })
 }

@@ -122,15 +122,7 @@ pub fn boolean(fields: &Fields, name: &str) -> Parsed<bool> {
 impl Options {
     /// `max_tokens` and `logprobs` differ between the two kinds, so the caller has read them.
     pub fn parse(fields: &Fields, max_tokens: usize, logprobs: Option<usize>) -> Parsed<Options> {
-        let name = match fields.get("model") {
-            Some(Value::String(name)) => name.clone(),
-            _ => {
-                return Err(ApiError::invalid(
-                    "model",
-                    "you must provide a model parameter",
-                ))
-            }
-        };
+        let name = model_name(fields)?;
         let (model, adapter) = find_model(&name)?;
         let stream_options = fields.get("stream_options").and_then(Value::as_object);
         let stream = boolean(fields, "stream")?;
@@ -195,6 +187,16 @@ impl Options {
     }
 }
 
+pub fn model_name(fields: &Fields) -> Parsed<String> {
+    match fields.get("model") {
+        Some(Value::String(name)) => Ok(name.clone()),
+        _ => Err(ApiError::invalid(
+            "model",
+            "you must provide a model parameter",
+        )),
+    }
+}
+
 /// Finds a model of the config, or an adapter of the user, which is a model with changes.
 pub fn find_model(name: &str) -> Parsed<(Model, Option<Adapter>)> {
     let models = runtime::models();
@@ -203,11 +205,25 @@ pub fn find_model(name: &str) -> Parsed<(Model, Option<Adapter>)> {
     }
     for model in &models {
         let model = Model::load(model).map_err(ApiError::engine)?;
-        if let Some(adapter) = Adapter::open(&model, name) {
+        // A name that no adapter can have is an error there, and unknown here.
+        if !Adapter::names(&model)
+            .map_err(ApiError::engine)?
+            .iter()
+            .any(|adapter| adapter == name)
+        {
+            continue;
+        }
+        if let Some(adapter) = Adapter::try_open(&model, name).map_err(ApiError::engine)? {
             return Ok((model, Some(adapter)));
         }
     }
     Err(ApiError::unknown_model(name))
+}
+
+/// One more than the largest token. Reads the whole vocabulary.
+pub fn vocabulary_size(model: &Model) -> u32 {
+    let (known, _) = model.tokenizer().vocabs();
+    known.iter().max().map_or(0, |last| last + 1)
 }
 
 /// The number of alternatives of a field that counts them.

@@ -45,6 +45,7 @@ async def adapter(prompt: str, max_tokens: int) -> dict:
     bad_import = fails(lambda: imported.import_(files.config, b"no tensors"))
     imported.import_(files.config, files.tensors)
     exported = await generate(adapter=imported)
+    names = [name for name in Adapter.names(model) if name.startswith("conformance")]
     for made_here in (made, copy, imported):
         made_here.destroy()
     return {
@@ -62,5 +63,6 @@ async def adapter(prompt: str, max_tokens: int) -> dict:
         "fork_taken": fork_taken,
         "bad_import": bad_import,
         "exported_same": exported == tuned,
+        "names": names,
         "gone": Adapter.open(model, "conformance") is None,
     }

@@ -539,6 +539,9 @@ void __wasm_import_pieX3AplusX2FadaptersX00fork(int32_t, uint8_t *, size_t, uint
 extern "C" __attribute__((import_module("pie:plus/adapters")))
 __attribute__((import_name("destroy")))
 void __wasm_import_pieX3AplusX2FadaptersX00destroy(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/adapters")))
+__attribute__((import_name("names")))
+void __wasm_import_pieX3AplusX2FadaptersX00names(int32_t, uint8_t *);
 extern "C" __attribute__((import_module("pie:plus/broadcasts")))
 __attribute__((import_name("dropped")))
 int64_t __wasm_import_pieX3AplusX2FbroadcastsX00dropped(int32_t);
@@ -3538,6 +3541,36 @@ std::expected<void, wit::string> pie::plus::adapters::Destroy(std::reference_wra
   std::expected<void, wit::string> result2 = std::move(*result2_opt);
   auto result3 = std::move(result2);
   return result3;
+}
+std::expected<wit::vector<wit::string>, wit::string> pie::plus::adapters::Names(std::reference_wrapper<const core::model::Model> model)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FadaptersX00names(model.get().get_handle(), std::move(ptr0));
+  std::optional<std::expected<wit::vector<wit::string>, wit::string>> result4_opt;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))==0) {
+    auto _base2 = *((uint8_t**) (ptr0 + sizeof(void*)));
+    auto _len2 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+    auto _result2 = wit::vector<wit::string>::allocate(_len2);
+    for (unsigned i=0; i<_len2; ++i) {
+      auto _base = _base2 + i * (2*sizeof(void*));
+      auto _len1 = *((size_t*) (_base + sizeof(void*)));
+
+      auto _e2 = wit::string((char const*)(*((uint8_t**) (_base + 0))), _len1);
+      _result2.initialize(i, std::move(_e2));
+    }
+  if (_len2 > 0) free(_base2);  // added by generate_bindings.sh
+
+    result4_opt.emplace(std::expected<wit::vector<wit::string>, wit::string>(std::move(_result2)));
+  } else {
+    auto _len3 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    result4_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len3)});
+  }
+  std::expected<wit::vector<wit::string>, wit::string> result4 = std::move(*result4_opt);
+  auto result5 = std::move(result4);
+  return result5;
 }
 uint64_t pie::plus::broadcasts::Dropped(std::reference_wrapper<const core::messaging::Subscription> subscription)
 {

@@ -777,6 +777,8 @@ namespace pie {
       std::expected<core::adapter::Adapter, wit::string> Fork(std::reference_wrapper<const core::adapter::Adapter> adapter, std::string_view name);
       /// `adapter.destroy`. Fails when the file cannot be removed, or the adapter is destroyed already.
       std::expected<void, wit::string> Destroy(std::reference_wrapper<const core::adapter::Adapter> adapter);
+      /// Returns the names of the user's adapters of the model, in alphabetical order.
+      std::expected<wit::vector<wit::string>, wit::string> Names(std::reference_wrapper<const core::model::Model> model);
     }
     /// What a subscription has lost.
     namespace broadcasts {

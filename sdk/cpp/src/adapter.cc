@@ -16,6 +16,11 @@ Result<std::optional<Adapter>> Adapter::Open(const Model& model, std::string_vie
   });
 }
 
+Result<std::vector<std::string>> Adapter::Names(const Model& model) {
+  return Lift(adapters::Names(model.Inner()),
+              [](const auto& names) { return detail::Texts(names); });
+}
+
 Result<Adapter> Adapter::Fork(std::string_view new_name) const {
   return Lift(adapters::Fork(*raw_, new_name),
               [](raw::Adapter adapter) { return Adapter(std::move(adapter)); });

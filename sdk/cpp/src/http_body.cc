@@ -17,7 +17,7 @@ std::optional<std::string> FailureOf(const streams::StreamError& error) {
   using Failed = streams::StreamError::LastOperationFailed;
   const auto* failed = std::get_if<Failed>(&error.variants);
   if (!failed) return std::nullopt;
-  return failed->value.ToDebugString().to_string();
+  return DescribeIo(failed->value);
 }
 
 std::string Failure(const streams::StreamError& error) {
@@ -27,50 +27,6 @@ std::string Failure(const streams::StreamError& error) {
 // The cases of host::Method that have a name, in their order.
 constexpr std::array<std::string_view, 9> kMethods = {
     "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"};
-
-// The cases of host::ErrorCode in words, in their order.
-constexpr auto kErrors = std::to_array<std::string_view>({
-    "dns timeout",
-    "dns error",
-    "destination not found",
-    "destination unavailable",
-    "destination ip prohibited",
-    "destination ip unroutable",
-    "connection refused",
-    "connection terminated",
-    "connection timeout",
-    "connection read timeout",
-    "connection write timeout",
-    "connection limit reached",
-    "tls protocol error",
-    "tls certificate error",
-    "tls alert received",
-    "http request denied",
-    "http request length required",
-    "http request body size",
-    "http request method invalid",
-    "http request uri invalid",
-    "http request uri too long",
-    "http request header section size",
-    "http request header size",
-    "http request trailer section size",
-    "http request trailer size",
-    "http response incomplete",
-    "http response header section size",
-    "http response header size",
-    "http response body size",
-    "http response trailer section size",
-    "http response trailer size",
-    "http response transfer coding",
-    "http response content coding",
-    "http response timeout",
-    "http upgrade failed",
-    "http protocol error",
-    "loop detected",
-    "configuration error",
-    "internal error",
-});
-static_assert(kErrors.size() == std::variant_size_v<decltype(host::ErrorCode::variants)>);
 
 }  // namespace
 
@@ -174,44 +130,6 @@ std::string NameOf(const host::Method& method) {
   const size_t index = method.variants.index();
   if (index < kMethods.size()) return std::string(kMethods[index]);
   return std::get<host::Method::Other>(method.variants).value.to_string();
-}
-
-std::string Describe(const host::ErrorCode& error) {
-  using Code = host::ErrorCode;
-  const auto& cases = error.variants;
-  if (std::holds_alternative<Code::HttpRequestDenied>(cases)) {
-    return "the engine's config does not allow this host; add it to [runtime.http] allow";
-  }
-  if (std::holds_alternative<Code::DestinationIpProhibited>(cases)) {
-    return "the name leads to an address that is not public; add the address to [runtime.http] "
-           "allow";
-  }
-  if (std::holds_alternative<Code::ConnectionLimitReached>(cases)) {
-    return "this inferlet has made too many requests (runtime.http.max_requests, max_in_flight)";
-  }
-  if (const auto* size = std::get_if<Code::HttpResponseBodySize>(&cases)) {
-    return "the response is longer than " + std::to_string(size->value.value_or(0)) +
-           " bytes (runtime.http.max_response_mb)";
-  }
-  if (std::holds_alternative<Code::HttpRequestBodySize>(cases)) {
-    return "the request's body is too long (runtime.http.max_request_mb)";
-  }
-  if (const auto* dns = std::get_if<Code::DnsError>(&cases)) {
-    return "the name was not found: " + (dns->value.rcode ? dns->value.rcode->to_string() : "");
-  }
-  if (std::holds_alternative<Code::ConnectionRefused>(cases)) {
-    return "the server refused the connection";
-  }
-  if (std::holds_alternative<Code::ConnectionTimeout>(cases)) {
-    return "no connection was made in time";
-  }
-  if (std::holds_alternative<Code::HttpResponseTimeout>(cases)) return "no response came in time";
-  if (std::holds_alternative<Code::ConnectionReadTimeout>(cases)) {
-    return "the response stopped arriving";
-  }
-  const auto* internal = std::get_if<Code::InternalError>(&cases);
-  if (internal && internal->value) return internal->value->to_string();
-  return std::string(kErrors[cases.index()]);
 }
 
 }  // namespace inferlet::http::detail

@@ -66,8 +66,10 @@ std::optional<std::string> Find(const Headers& headers, std::string_view name);
 host::Method MethodOf(std::string_view name);
 std::string NameOf(const host::Method& method);
 
-// What an error of the engine means, and what to do about it.
+// Why a request failed, and what to do about it.
 std::string Describe(const host::ErrorCode& error);
+// Why a body ended early.
+std::string DescribeIo(const wasi::io::error::Error& error);
 
 inline std::span<const uint8_t> BytesOf(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};

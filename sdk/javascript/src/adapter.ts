@@ -30,6 +30,11 @@ export class Adapter implements Disposable {
     return raw && new Adapter(raw);
   }
 
+  /** The names of your adapters of the model, in alphabetical order. */
+  static names(model: Model): string[] {
+    return adapters.names(model.raw);
+  }
+
   /** A copy under a new name. Throws if the name is taken. */
   fork(newName: string): Adapter {
     return new Adapter(adapters.fork(this.raw, newName));

@@ -47,6 +47,8 @@ Task<Result<Json>> AdapterCase(const Json& input) {
   const bool bad_import = !imported.Import(files.config, nothing);
   PIE_TRY(imported.Import(files.config, files.tensors));
   const auto exported = PIE_TRY(co_await Generate(input, imported));
+  std::vector<std::string> names = PIE_TRY(Adapter::Names(model));
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with("conformance"); });
   for (const Adapter& adapter : {made, copy, imported}) PIE_TRY(adapter.Destroy());
   const bool gone = !PIE_TRY(Adapter::Open(model, "conformance")).has_value();
   co_return Json::Object({{"plain", plain},
@@ -63,6 +65,7 @@ Task<Result<Json>> AdapterCase(const Json& input) {
                           {"fork_taken", fork_taken},
                           {"bad_import", bad_import},
                           {"exported_same", exported == tuned},
+                          {"names", names},
                           {"gone", gone}});
 }
 

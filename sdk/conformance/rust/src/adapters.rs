@@ -55,6 +55,8 @@ pub async fn adapter(input: &Input) -> Result<Value> {
     let bad_import = imported.import(&files.config, b"no tensors").is_err();
     imported.import(&files.config, &files.tensors)?;
     let exported = generate(input, Some(&imported), None).await?;
+    let mut names = Adapter::names(&model)?;
+    names.retain(|name| name.starts_with("conformance"));
     for adapter in [&made, &copy, &imported] {
         adapter.destroy();
     }
@@ -73,6 +75,7 @@ pub async fn adapter(input: &Input) -> Result<Value> {
         "fork_taken": fork_taken,
         "bad_import": bad_import,
         "exported_same": exported == tuned,
+        "names": names,
         "gone": Adapter::open(&model, "conformance").is_none(),
     }))
 }

@@ -44,6 +44,7 @@ export const adapterCases: Cases = {
     const badImport = (await failureOf(() => imported.import(files.config, nothing))) !== '';
     imported.import(files.config, files.tensors);
     const exported = await generate(input, { adapter: imported });
+    const names = Adapter.names(model).filter((name) => name.startsWith('conformance'));
     for (const made of [adapter, copy, imported]) made.destroy();
     return {
       plain: [...plain],
@@ -60,6 +61,7 @@ export const adapterCases: Cases = {
       fork_taken: forkTaken,
       bad_import: badImport,
       exported_same: sameTokens(exported, tuned),
+      names,
       gone: Adapter.open(model, 'conformance') === undefined,
     };
   },

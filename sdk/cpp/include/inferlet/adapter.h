@@ -29,6 +29,9 @@ class Adapter {
   // None when there is no adapter of that name. An error when it cannot be read.
   static Result<std::optional<Adapter>> Open(const Model& model, std::string_view name);
 
+  // The names of your adapters of the model, in alphabetical order.
+  static Result<std::vector<std::string>> Names(const Model& model);
+
   // Copies the adapter under a new name. An error when the name is taken.
   Result<Adapter> Fork(std::string_view new_name) const;
   // Writes the weights as a folder of the PEFT package, below /scratch or /data.

@@ -22,6 +22,10 @@ declare module 'pie:plus/adapters' {
    * `adapter.destroy`. Fails when the file cannot be removed, or the adapter is destroyed already.
    */
   export function destroy(adapter: Adapter): void;
+  /**
+   * Returns the names of the user's adapters of the model, in alphabetical order.
+   */
+  export function names(model: Model): Array<string>;
   export type Error = import('pie:core/types').Error;
   export type Blob = import('pie:core/types').Blob;
   export type Model = import('pie:core/model').Model;

@@ -2,7 +2,7 @@
 import type { IncomingBody } from 'wasi:http/types@0.2.12';
 import type { InputStream, OutputStream, StreamError } from 'wasi:io/streams@0.2.12';
 import { ready } from '../reactor.ts';
-import { payloadOf } from './errors.ts';
+import { describeIo, payloadOf } from './errors.ts';
 
 const PIECE_BYTES = 64 * 1024;
 
@@ -92,7 +92,7 @@ function failureOf(error: unknown): string | undefined {
   const failure = payloadOf<StreamError>(error);
   if (failure.tag === 'closed') return undefined;
   using cause = failure.val;
-  return cause.toDebugString();
+  return describeIo(cause);
 }
 
 /** `response.bytes()`, which the JavaScript engine lacks. */

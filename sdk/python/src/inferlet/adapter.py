@@ -43,6 +43,11 @@ class Adapter:
         raw = ask(adapters.open, model._raw, name)
         return None if raw is None else cls(raw)
 
+    @classmethod
+    def names(cls, model: Model) -> list[str]:
+        """The names of your adapters of the model, in alphabetical order."""
+        return list(ask(adapters.names, model._raw))
+
     def fork(self, new_name: str) -> Adapter:
         """A copy under a new name. A name that is taken is a PieError."""
         return Adapter(ask(adapters.fork, self._raw, new_name))

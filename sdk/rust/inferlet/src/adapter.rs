@@ -35,6 +35,11 @@ impl Adapter {
         Ok(adapters::open(model.inner(), name)?.map(Self::wrap))
     }
 
+    /// The names of your adapters of the model, in alphabetical order.
+    pub fn names(model: &Model) -> Result<Vec<String>> {
+        adapters::names(model.inner())
+    }
+
     /// Copies the adapter under a new name. Panics where `try_fork` returns an error.
     pub fn fork(&self, new_name: &str) -> Adapter {
         self.try_fork(new_name).unwrap_or_else(|error| panic!("{error}"))

@@ -13,7 +13,8 @@ from wit_world.imports import wasi_http_types as wit
 
 from .._async import ready, waits
 from ..errors import PieError
-from ._fields import Headers, describe, fields_of, find, headers_of, method_of, pairs
+from ._errors import describe
+from ._fields import Headers, fields_of, find, headers_of, method_of, pairs
 from ._streams import MAX_BODY_BYTES, Incoming, write
 
 _SCHEMES = {"http": wit.Scheme_Http, "https": wit.Scheme_Https}

@@ -10,7 +10,8 @@ from wit_world.imports import wasi_http_types as wit
 
 from .._async import waits
 from ..errors import PieError
-from ._fields import Headers, describe, fields_of, find, headers_of, name_of, pairs
+from ._errors import describe
+from ._fields import Headers, fields_of, find, headers_of, name_of, pairs
 from ._streams import MAX_BODY_BYTES, Incoming, write
 
 

@@ -9,6 +9,7 @@ from wit_world.imports import streams
 
 from .._async import ready
 from ..errors import PieError
+from ._errors import describe_io
 
 PIECE_BYTES = 64 << 10
 # The longest body that is collected without a limit of the caller's own.
@@ -83,4 +84,4 @@ def _failure_of(error: Any) -> str | None:
     if isinstance(error, streams.StreamError_Closed):
         return None
     with error.value as cause:
-        return cause.to_debug_string()
+        return describe_io(cause)

@@ -5,7 +5,8 @@ use super::bindings::wasi::http::types::{
     Fields, IncomingBody, IncomingResponse, OutgoingBody, OutgoingRequest, RequestOptions, Scheme,
 };
 use super::bindings::wasi::io::streams::InputStream;
-use super::{describe, find, headers_of, method, stream, Headers};
+use super::errors::describe;
+use super::{find, headers_of, method, stream, Headers};
 use crate::executor::ready;
 use crate::Result;
 use serde::de::DeserializeOwned;

@@ -10,6 +10,7 @@
 //! An inferlet answers requests by [`#[inferlet::http_handler]`](crate::http_handler).
 
 mod client;
+mod errors;
 mod server;
 mod stream;
 
@@ -36,7 +37,7 @@ pub use server::{Body, Request, Responder};
 #[doc(hidden)]
 pub use server::answer;
 
-use bindings::wasi::http::types::{ErrorCode, Fields, Method};
+use bindings::wasi::http::types::{Fields, Method};
 
 fn method(name: &str) -> Method {
     match name {
@@ -77,47 +78,4 @@ fn headers_of(fields: &Fields) -> Headers {
 fn find<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
     let found = headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
     found.map(|(_, value)| value.as_str())
-}
-
-/// An error of the engine, with what to do about it.
-fn describe(url: &str, error: ErrorCode) -> String {
-    let why = match error {
-        ErrorCode::HttpRequestDenied => {
-            "the engine's config does not allow this host; add it to [runtime.http] allow".into()
-        }
-        ErrorCode::DestinationIpProhibited => {
-            "the name leads to an address that is not public; add the address to [runtime.http] allow".into()
-        }
-        ErrorCode::ConnectionLimitReached => {
-            "this inferlet has made too many requests (runtime.http.max_requests, max_in_flight)".into()
-        }
-        ErrorCode::HttpResponseBodySize(limit) => {
-            format!("the response is longer than {} bytes (runtime.http.max_response_mb)", limit.unwrap_or(0))
-        }
-        ErrorCode::HttpRequestBodySize(_) => {
-            "the request's body is too long (runtime.http.max_request_mb)".into()
-        }
-        ErrorCode::DnsError(dns) => format!("the name was not found: {}", dns.rcode.unwrap_or_default()),
-        ErrorCode::ConnectionRefused => "the server refused the connection".into(),
-        ErrorCode::ConnectionTimeout => "no connection was made in time".into(),
-        ErrorCode::HttpResponseTimeout => "no response came in time".into(),
-        ErrorCode::ConnectionReadTimeout => "the response stopped arriving".into(),
-        ErrorCode::InternalError(text) => text.unwrap_or_else(|| "internal error".into()),
-        other => words(&format!("{other:?}")),
-    };
-    format!("{url}: {why}")
-}
-
-/// The name of a case as words: `ErrorCode::TlsCertificateError` is "tls certificate error".
-fn words(debug: &str) -> String {
-    let name = debug.rsplit("::").next().unwrap_or_default();
-    let name = name.split(['(', ' ']).next().unwrap_or_default();
-    let mut text = String::new();
-    for letter in name.chars() {
-        if letter.is_ascii_uppercase() && !text.is_empty() {
-            text.push(' ');
-        }
-        text.push(letter.to_ascii_lowercase());
-    }
-    text
 }

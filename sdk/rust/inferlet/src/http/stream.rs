@@ -1,6 +1,7 @@
 //! Bodies: bytes in, bytes out, without blocking other tasks of the inferlet.
 
 use super::bindings::wasi::io::streams::{InputStream, OutputStream, StreamError};
+use super::errors::of_stream;
 use crate::executor::ready;
 use crate::Result;
 
@@ -13,7 +14,7 @@ pub(super) async fn read(stream: &InputStream) -> Result<Option<Vec<u8>>> {
             Ok(bytes) if bytes.is_empty() => ready(stream.subscribe()).await,
             Ok(bytes) => return Ok(Some(bytes)),
             Err(StreamError::Closed) => return Ok(None),
-            Err(StreamError::LastOperationFailed(error)) => return Err(error.to_debug_string()),
+            Err(StreamError::LastOperationFailed(error)) => return Err(of_stream(&error)),
         }
     }
 }
@@ -32,7 +33,7 @@ pub(super) async fn read_all(stream: &InputStream, limit: usize) -> Result<Vec<u
 pub(super) async fn write(stream: &OutputStream, mut bytes: &[u8]) -> Result<()> {
     let failed = |error: StreamError| match error {
         StreamError::Closed => "the other side has closed the connection".to_string(),
-        StreamError::LastOperationFailed(error) => error.to_debug_string(),
+        StreamError::LastOperationFailed(error) => of_stream(&error),
     };
     while !bytes.is_empty() {
         let room = stream.check_write().map_err(failed)?;
