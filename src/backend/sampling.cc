@@ -33,11 +33,7 @@ constexpr double kSurely = 1 + 1e-9;
 }  // namespace
 
 std::optional<uint32_t> Argmax(std::span<const float> logits, AllowedTokens mask) {
-  if (!mask.bits.empty()) {
-    const float max = MaxAllowed(logits, mask.bits);
-    if (!(max > kNone)) return std::nullopt;
-    return FindAllowed(logits, mask.bits, max);
-  }
+  if (!mask.bits.empty()) return ArgmaxAllowed(logits, mask.bits);
   float best = kNone;
   std::optional<uint32_t> id;
   const auto consider = [&](uint32_t begin, uint32_t end) {

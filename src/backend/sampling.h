@@ -74,6 +74,8 @@ class Sampling {
   template <class LogitsOf, class EmbeddingOf>
   Status ReadMember(const Batch::Member& member, LogitsOf&& logits_of, EmbeddingOf&& embedding_of,
                     std::vector<Slot>& slots);
+  // The mask of a row of a member. Waits until it is made.
+  static Result<AllowedTokens> MaskOf(const Batch::Member& member, uint32_t row);
 
  private:
   struct Candidate {
@@ -99,8 +101,7 @@ class Sampling {
   // Read, for a row whose log_sum_ may be known from an earlier read.
   Status ReadRow(const SampleSpec& spec, std::span<const float> logits, AllowedTokens mask,
                  SampleKey key, std::vector<Slot>& slots);
-  // The mask and the key of a row of a member.
-  static Result<AllowedTokens> MaskOf(const Batch::Member& member, uint32_t row);
+  // The key of a row of a member.
   static SampleKey KeyOf(const Batch::Member& member, const PlannedRead& read);
   const LogSum& LogSumOf(std::span<const float> logits);
   Status Sample(const SampleSpec& spec, std::span<const float> logits, AllowedTokens mask,

@@ -50,37 +50,37 @@ float Max(std::span<const float> values) {
   return MaxOf(values.data(), values.size());
 }
 
-float MaxAllowed(std::span<const float> values, std::span<const uint32_t> bits) {
+std::optional<uint32_t> ArgmaxAllowed(std::span<const float> values,
+                                      std::span<const uint32_t> bits) {
   float max = kNone;
+  size_t best = 0;  // the word of the maximum
   for (size_t w = 0; w < bits.size() && w * kWord < values.size(); ++w) {
+    if (bits[w] == 0) continue;
     const float* const of_word = values.data() + w * kWord;
     const size_t count = std::min(kWord, values.size() - w * kWord);
-    if (bits[w] == 0) continue;
+    float of_this = kNone;
     if (bits[w] == UINT32_MAX) {
-      max = std::max(max, MaxOf(of_word, count));
+      of_this = MaxOf(of_word, count);
     } else if (std::popcount(bits[w]) <= 4 || count < kWord) {
       for (uint32_t word = bits[w]; word != 0; word &= word - 1) {
         const auto i = static_cast<size_t>(std::countr_zero(word));
-        if (i < count && of_word[i] > max) max = of_word[i];
+        if (i < count && of_word[i] > of_this) of_this = of_word[i];
       }
     } else {
       float kept[kWord];
       KeepWord(of_word, bits[w], kept);
-      max = std::max(max, MaxOf(kept, kWord));
+      of_this = MaxOf(kept, kWord);
     }
+    if (!(of_this > max)) continue;
+    max = of_this;
+    best = w;
   }
-  return max;
-}
-
-std::optional<uint32_t> FindAllowed(std::span<const float> values, std::span<const uint32_t> bits,
-                                    float value) {
-  for (size_t w = 0; w < bits.size() && w * kWord < values.size(); ++w) {
-    for (uint32_t word = bits[w]; word != 0; word &= word - 1) {
-      const size_t i = w * kWord + static_cast<size_t>(std::countr_zero(word));
-      if (i < values.size() && values[i] == value) return static_cast<uint32_t>(i);
-    }
+  if (!(max > kNone)) return std::nullopt;
+  uint32_t word = bits[best];
+  while (values[best * kWord + static_cast<size_t>(std::countr_zero(word))] != max) {
+    word &= word - 1;
   }
-  return std::nullopt;
+  return static_cast<uint32_t>(best * kWord) + static_cast<uint32_t>(std::countr_zero(word));
 }
 
 void KeepAllowed(std::span<const float> values, std::span<const uint32_t> bits, float* out) {

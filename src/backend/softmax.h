@@ -20,13 +20,12 @@ constexpr size_t kSoftmaxBlock = 256;  // logits per block, which has one sum or
 // Returns the largest value, -inf if there is none. NaN is ignored.
 float Max(std::span<const float> values);
 
-// The same passes over the values whose bit is set. There is a bit for each value, the lowest
-// first.
-float MaxAllowed(std::span<const float> values, std::span<const uint32_t> bits);
-// Returns the index of the first of them that equals `value`.
-std::optional<uint32_t> FindAllowed(std::span<const float> values, std::span<const uint32_t> bits,
-                                    float value);
-// Copies them to `out`, which has -inf for the others.
+// The index of the largest of the values whose bit is set, the first of equal ones; none if there
+// is no such value, or only NaN and -inf. There is a bit for each value, the lowest first. Values
+// of words without a bit are not read.
+std::optional<uint32_t> ArgmaxAllowed(std::span<const float> values,
+                                      std::span<const uint32_t> bits);
+// Copies those values to `out`, which has -inf for the others.
 void KeepAllowed(std::span<const float> values, std::span<const uint32_t> bits, float* out);
 
 // Returns exp(x) for x up to 88, to a few units in the last place, and 0 below -87.

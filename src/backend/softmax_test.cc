@@ -77,6 +77,24 @@ TEST(Softmax, ThePlaceOfTheBestDoesNotMatter) {
   }
 }
 
+TEST(Softmax, ArgmaxOfAllowedValues) {
+  for (const size_t count : {40U, 64U, 100U, 1000U}) {
+    std::vector<float> values = RandomLogits(count, 5, static_cast<uint32_t>(count));
+    values[7] = std::nanf("");
+    values[count - 1] = values[count / 2];  // the first of equal values counts
+    for (const uint32_t every : {1U, 2U, 9U, 37U}) {
+      std::vector<uint32_t> bits((count + 31) / 32);
+      std::optional<uint32_t> expected;
+      for (uint32_t i = 0; i < count; i += every) {
+        bits[i / 32] |= 1U << (i % 32);
+        if (values[i] > (expected ? values[*expected] : -kInf)) expected = i;
+      }
+      EXPECT_EQ(ArgmaxAllowed(values, bits), expected) << count << " " << every;
+    }
+    EXPECT_EQ(ArgmaxAllowed(values, std::vector<uint32_t>((count + 31) / 32)), std::nullopt);
+  }
+}
+
 TEST(Softmax, HandlesInfinitiesAndEmptyRows) {
   std::vector<SoftmaxBlock> blocks;
   std::vector<float> logits(600, -kInf);

@@ -73,13 +73,13 @@ uint32_t MoreTokens(const Chain& chain, uint32_t given, uint32_t most, uint64_t 
   return static_cast<uint32_t>(std::min<uint64_t>({most, left - 1, room}));
 }
 
-std::vector<uint32_t> DraftFor(ScheduledPass& pass) {
-  std::vector<uint32_t> draft;
-  Chain& chain = *pass.forward.chain;
-  const uint32_t most = chain.drafter ? MoreTokens(chain, pass.chained, kDraftTokens, 0) : 0;
-  if (most > 0) draft = chain.drafter->Draft(most);
-  if (pass.forward.rules) pass.forward.rules->Prepare(draft);
-  return draft;
+// Completes a chain's next pass, whose tokens are there.
+void Complete(ScheduledPass& pass, std::vector<uint32_t> draft) {
+  Forward& forward = pass.forward;
+  if (forward.rules) forward.rules->Prepare(draft);
+  const bool own_key = forward.tokens.size() > 1 || !draft.empty();
+  AppendDrafts(forward, draft);
+  if (own_key) SetDraws(forward, pass.chained, 0);
 }
 
 // What was chosen at the last row of the input and at its drafts. Every row that a sample of a
@@ -221,7 +221,8 @@ Result<bool> FollowOn(ScheduledPass& pass, std::vector<Slot>& slots, bool last) 
   }
   if (chain.drafter) chain.drafter->Judge(drafts, drafts - pass.rejected);
   if (chain.single && chain.drafter && chain.propose) {
-    chain.propose(chain.drafter->Draft(kProposedTokens), forward.positions.front() + 1);
+    auto draft = chain.drafter->Draft(kProposedTokens).value_or(std::vector<uint32_t>());
+    chain.propose(std::move(draft), forward.positions.front() + 1);
   }
   if (chain.single) KeepRows(forward, pass.rows() - pass.rejected, slots);
   if (last || chain.single) return false;
@@ -246,14 +247,27 @@ Result<bool> FollowOn(ScheduledPass& pass, std::vector<Slot>& slots, bool last) 
   // Batches in flight may read the samples of a chain that has gone ahead: they stay as they are.
   const auto row = static_cast<uint32_t>(forward.tokens.size() - 1);
   if (row > 0 || !SamplesFirstRow(forward)) forward.samples[0].rows = {row};
-  const std::vector<uint32_t> draft = DraftFor(pass);
-  AppendDrafts(forward, draft);
   forward.draws.clear();
-  if (row > 0 || !draft.empty()) SetDraws(forward, pass.chained, 0);
   pass.rows_done = 0;
   pass.first_read = row;
   pass.slots.clear();
   return true;
+}
+
+bool AddDrafts(ScheduledPass& pass) {
+  if (pass.ahead > 0) return true;
+  const Chain& chain = *pass.forward.chain;
+  const uint32_t most = chain.drafter ? MoreTokens(chain, pass.chained, kDraftTokens, 0) : 0;
+  std::optional<std::vector<uint32_t>> draft = std::vector<uint32_t>();
+  if (most > 0) draft = chain.drafter->Draft(most);
+  if (!draft) return false;
+  Complete(pass, std::move(*draft));
+  return true;
+}
+
+void GiveUpDrafts(ScheduledPass& pass) {
+  pass.forward.chain->drafter->GiveUp();
+  Complete(pass, {});
 }
 
 }  // namespace pie

@@ -96,7 +96,13 @@ uint64_t SeedAhead(ScheduledPass& pass);
 // ends with the last of them, or `last` says so. `pass` carries a chain. If the successor is in
 // flight already and the chain ends here, the caller takes it back. In any case the caller takes
 // back the drafts that were not chosen (pass.rejected). A single pass loses the slots of the rows
-// that these have chosen and shown.
+// that these have chosen and shown. AddDrafts comes before the successor runs.
 Result<bool> FollowOn(ScheduledPass& pass, std::vector<Slot>& slots, bool last);
+// Adds the guesses of the drafter to a chain's next pass, if it has one. False: they are being
+// guessed (drafter.h), and this is called again when they are there. Does nothing to a pass that
+// went ahead.
+bool AddDrafts(ScheduledPass& pass);
+// Begins a chain's next pass without the drafts that it waits for.
+void GiveUpDrafts(ScheduledPass& pass);
 
 }  // namespace pie

@@ -97,7 +97,7 @@ class Guesser final : public Drafter {
     counts_->drafted += drafted;
     counts_->chosen += chosen;
   }
-  Tokens Draft(uint32_t most) override {
+  std::optional<Tokens> Draft(uint32_t most) override {
     Tokens draft;
     for (size_t i = at_; i < future_.size() && draft.size() < std::min(most, 5U); ++i) {
       const bool right = Mix(at_, i) % 8 < right_of_eight_;

@@ -76,6 +76,10 @@ struct CloseAccount {
 struct UseMeanwhile {
   std::shared_ptr<Meanwhile> meanwhile;
 };
+// A draft model has guessed for the chain of this sequence, which may have ended since.
+struct Drafted {
+  SequenceId sequence;
+};
 // Somebody wants a new view.
 struct Look {};
 // Signals the fence when everything that was asked for before it is done.
@@ -85,9 +89,9 @@ struct Await {
 
 }  // namespace command
 
-using Command =
-    std::variant<command::Create, command::Fork, command::Truncate, command::Suspend, command::Drop,
-                 command::Execute, command::Read, command::Own, command::OpenAccount,
-                 command::CloseAccount, command::UseMeanwhile, command::Look, command::Await>;
+using Command = std::variant<command::Create, command::Fork, command::Truncate, command::Suspend,
+                             command::Drop, command::Execute, command::Read, command::Own,
+                             command::OpenAccount, command::CloseAccount, command::UseMeanwhile,
+                             command::Drafted, command::Look, command::Await>;
 
 }  // namespace pie

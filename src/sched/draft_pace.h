@@ -19,16 +19,30 @@ class DraftPace {
     for (uint32_t i = 0; i < chosen; ++i) right_ += kNew * (1 - right_);
     if (chosen < drafted) right_ += kNew * (0 - right_);
   }
-  // How many tokens to draft, at most `most`. `cost` is what a guess costs beside its row, as a
-  // share of a pass.
-  uint32_t Length(uint32_t most, double cost = 0) const {
+  // How many tokens to draft, at most `most`, if a guess costs nothing but its row.
+  uint32_t Length(uint32_t most) const {
     uint32_t length = 0;
     double likely = right_;
-    while (length < most && likely > time_.row_price + cost) {
+    while (length < most && likely > time_.row_price) {
       ++length;
       likely *= right_;
     }
     return length;
+  }
+  // The number of guesses, at most `most`, with which the most tokens a time are expected. Each
+  // guess costs `cost` beside its row, as a share of a pass, because the pass waits for it.
+  uint32_t Best(uint32_t most, double cost) const {
+    uint32_t best = 0;
+    double rate = 1, likely = 1, tokens = 1, passes = 1;
+    for (uint32_t length = 1; length <= most; ++length) {
+      likely *= right_;
+      tokens += likely;
+      passes += time_.row_price + cost;
+      if (tokens / passes <= rate) continue;
+      rate = tokens / passes;
+      best = length;
+    }
+    return best;
   }
   // Drafts do not pay: whether to make one nevertheless, to see whether that has changed.
   bool Probe() { return ++skipped_ % kProbePasses == 0; }

@@ -37,6 +37,7 @@ struct Operation {
 enum class Phase : uint8_t {
   kAwaitsFork,  // The parent has not yet reached the fork that gives this lane its tokens.
   kIdle,        // No operation has begun.
+  kDrafting,    // The next pass of its chain waits for the guesses of a draft model.
   kReady,       // The lane waits for a batch, or for pages to come back with.
   kRestoring,   // Its stored pages are being written to the device.
   kReading,     // Its read is answered between the next two batches.

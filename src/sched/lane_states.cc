@@ -81,6 +81,19 @@ void LaneStates::StayInFlight(Lane& lane) {
   lane.phase = Phase::kRunning;
 }
 
+void LaneStates::AwaitDrafts(Lane& lane) {
+  PIE_CHECK(lane.phase == Phase::kIdle && lane.pass);
+  lane.ready_since_ns = time_.now_ns;
+  lane.phase = Phase::kDrafting;
+  drafting_.push_back(&lane);
+}
+
+void LaneStates::EndDrafts(Lane& lane) {
+  PIE_CHECK(lane.phase == Phase::kDrafting);
+  LeaveLists(lane);
+  lane.phase = Phase::kIdle;
+}
+
 void LaneStates::End(Lane& lane) {
   PIE_CHECK(lane.residence != Residence::kReturning);
   LeaveLists(lane);
@@ -224,16 +237,19 @@ void LaneStates::LeaveLists(Lane& lane) {
   if (lane.phase == Phase::kReady) EraseByPlace(ready_, lane);
   if (lane.phase == Phase::kRestoring) EraseByPlace(restoring_, lane);
   if (lane.phase == Phase::kReading) std::erase(reading_, &lane);
+  if (lane.phase == Phase::kDrafting) std::erase(drafting_, &lane);
 }
 
 Status LaneStates::CheckIntegrity(std::span<const Lane* const> lanes) const {
   size_t ready = 0;
   size_t restoring = 0;
   size_t reading = 0;
+  size_t drafting = 0;
   for (const Lane* lane : lanes) {
     ready += lane->phase == Phase::kReady ? 1 : 0;
     restoring += lane->phase == Phase::kRestoring ? 1 : 0;
     reading += lane->phase == Phase::kReading ? 1 : 0;
+    drafting += lane->phase == Phase::kDrafting ? 1 : 0;
     const bool away =
         lane->residence == Residence::kSuspended || lane->residence == Residence::kReturning;
     const bool waits = lane->phase != Phase::kIdle && lane->phase != Phase::kAwaitsFork;
@@ -251,13 +267,16 @@ Status LaneStates::CheckIntegrity(std::span<const Lane* const> lanes) const {
     return std::ranges::all_of(list, [&](const Lane* lane) { return lane->phase == phase; });
   };
   if (ready == ready_.size() && restoring == restoring_.size() && reading == reading_.size() &&
+      drafting == drafting_.size() && all_in(drafting_, Phase::kDrafting) &&
       all_in(ready_, Phase::kReady) && all_in(restoring_, Phase::kRestoring) &&
       all_in(reading_, Phase::kReading)) {
     return {};
   }
   return Fail(Code::kInternal,
-              "{} lanes are ready, {} restoring, {} reading; the lists hold {}, {} and {}", ready,
-              restoring, reading, ready_.size(), restoring_.size(), reading_.size());
+              "{} lanes are ready, {} restoring, {} reading, {} drafting; the lists hold {}, {}, "
+              "{} and {}",
+              ready, restoring, reading, drafting, ready_.size(), restoring_.size(),
+              reading_.size(), drafting_.size());
 }
 
 }  // namespace pie

@@ -3,8 +3,9 @@
 //
 //   phase        kAwaitsFork → kIdle → kReady → kBoarded → kRunning → kReady (the next chunk, or
 //                the next pass of a chain), kRunning (a pass of a chain that is in flight already)
-//                or kIdle. A read goes kIdle → kReading → kIdle. A lane whose pages are stored goes
-//                kReady → kRestoring → kReady.
+//                or kIdle. A chain that waits for drafts goes kRunning → kDrafting → kReady. A read
+//                goes kIdle → kReading → kIdle. A lane whose pages are stored goes kReady →
+//                kRestoring → kReady.
 //   residence    kResident → kSuspended → kReturning → kAdmitted → kResident. A read of a
 //                suspended lane whose tokens must be computed again waits in kReady, like a pass,
 //                until the lane has returned.
@@ -37,6 +38,8 @@ class LaneStates {
   // Lanes whose stored pages are written to the device, the lowest place first.
   const std::vector<Lane*>& restoring() const { return restoring_; }
   const std::vector<Lane*>& reading() const { return reading_; }
+  // Lanes whose chains wait for drafts, the one that has waited longest first.
+  const std::vector<Lane*>& drafting() const { return drafting_; }
   Cohort& cohort() { return cohort_; }
   const Cohort& cohort() const { return cohort_; }
   uint64_t suspensions() const { return suspensions_; }
@@ -61,6 +64,9 @@ class LaneStates {
   void Land(Lane& lane);
   // The lane's next pass is in flight already.
   void StayInFlight(Lane& lane);
+  // The lane's next pass waits for drafts, and the moment at which it has them.
+  void AwaitDrafts(Lane& lane);
+  void EndDrafts(Lane& lane);
   // The pass or the read of the lane is over.
   void End(Lane& lane);
 
@@ -99,6 +105,7 @@ class LaneStates {
   std::vector<Lane*> ready_;
   std::vector<Lane*> restoring_;
   std::vector<Lane*> reading_;
+  std::vector<Lane*> drafting_;
   uint64_t suspensions_ = 0;
   uint64_t replayed_tokens_ = 0;
 };

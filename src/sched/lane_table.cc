@@ -229,9 +229,10 @@ void LaneTable::MakeDrafter(Lane& lane) const {
     const auto seed = [&chain, own = forward.seed](uint32_t step) {
       return chain.seed ? chain.seed(step) : own;
     };
-    chain.drafter = std::make_unique<ModelDrafter>(std::vector(tokens.begin(), tokens.end()),
-                                                   *chain.draft_model, forward.samples[0], seed,
-                                                   lane.pass->chained, time_);
+    chain.drafter = std::make_unique<ModelDrafter>(
+        std::vector(tokens.begin(), tokens.end()), *chain.draft_model, forward.samples[0], seed,
+        lane.pass->chained, time_,
+        [&queue = queue_, id = lane.id] { queue.Push(command::Drafted{id}); });
     return;
   }
   chain.drafter = std::make_unique<SuffixDrafter>(tokens, chain.recent, time_);
@@ -256,11 +257,47 @@ void LaneTable::ContinueChain(Lane& lane, std::vector<Slot> slots) {
   } else {
     lane.place = next_ticket_++;  // behind the lanes that wait by now, as if asked for anew
     ScheduledPass& pass = *lane.pass;
-    if (pass.ahead == 0) return Begin(lane);
+    if (pass.ahead == 0) return AddDraftsAndBegin(lane);
     lane.kv.SetToken(lane.kv.tokens() - pass.ahead, pass.forward.tokens.front());
     --pass.ahead;
     pass.rows_done = 1;
     states_.StayInFlight(lane);
+  }
+}
+
+void LaneTable::AddDraftsAndBegin(Lane& lane) {
+  if (AddDrafts(*lane.pass)) return Begin(lane);
+  states_.AwaitDrafts(lane);
+}
+
+void LaneTable::Apply(const command::Drafted& command) {
+  Lane* const lane = FindEvenDropped(command.sequence);
+  if (lane == nullptr || lane->phase != Phase::kDrafting || !AddDrafts(*lane->pass)) return;
+  states_.EndDrafts(*lane);
+  Begin(*lane);
+  Wake(*lane);
+  RunRunnable();
+}
+
+std::optional<std::chrono::nanoseconds> LaneTable::DraftPatience() const {
+  // A draft model that is worth waiting for has guessed in this time.
+  constexpr int64_t kLeastNs = 2'000'000;
+  constexpr int64_t kPasses = 2;
+  if (states_.drafting().empty()) return std::nullopt;
+  const int64_t most_ns = std::max(kLeastNs, kPasses * time_.last_latency_ns);
+  const int64_t late_ns = states_.drafting().front()->ready_since_ns + most_ns;
+  return std::chrono::nanoseconds(std::max<int64_t>(late_ns - time_.now_ns, 0));
+}
+
+void LaneTable::EndLateDrafts() {
+  while (const auto left = DraftPatience()) {
+    if (left->count() > 0) return;
+    Lane& lane = *states_.drafting().front();
+    GiveUpDrafts(*lane.pass);
+    states_.EndDrafts(lane);
+    Begin(lane);
+    Wake(lane);
+    RunRunnable();
   }
 }
 
@@ -279,7 +316,8 @@ void LaneTable::Destroy(std::unique_ptr<ScheduledPass> pass) {
 
 void LaneTable::EndIdleChain(Lane& lane) {
   // The first pass of a chain runs in any case: its caller counts on its tokens.
-  if (lane.phase != Phase::kReady || !lane.pass || !lane.pass->has_followed()) return;
+  const bool waits = lane.phase == Phase::kReady || lane.phase == Phase::kDrafting;
+  if (!waits || !lane.pass || !lane.pass->has_followed()) return;
   if (lane.residence == Residence::kReturning) return;  // the chain ends after its next pass
   EndPass(lane, std::vector<Slot>());
 }

@@ -12,6 +12,7 @@
 // reach the table.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,14 +27,17 @@
 #include "sched/flights.h"
 #include "sched/lane.h"
 #include "sched/lane_states.h"
+#include "sched/queue.h"
 #include "sched/step_time.h"
 
 namespace pie {
 
 class LaneTable {
  public:
-  LaneTable(const BackendInfo& info, PrefixIndex& index, Flights& flights, const StepTime& time)
-      : info_(info), index_(index), flights_(flights), time_(time), states_(time) {}
+  // Draft models answer through the queue.
+  LaneTable(const BackendInfo& info, PrefixIndex& index, Flights& flights, const StepTime& time,
+            CommandQueue& queue)
+      : info_(info), index_(index), flights_(flights), time_(time), queue_(queue), states_(time) {}
 
   void Apply(command::Create&& command);
   void Apply(command::Fork&& command);
@@ -43,6 +47,7 @@ class LaneTable {
   void Apply(command::Execute&& command);
   void Apply(command::Read&& command);
   void Apply(const command::Own& command);
+  void Apply(const command::Drafted& command);
   void Apply(command::Await&& command);
   void Bid(SequenceId sequence, const BidPlan& bids);
 
@@ -60,6 +65,11 @@ class LaneTable {
   void FailChoice(Lane& lane, const Error& error);
   // The lane's pass or read failed, in a batch or waiting for one.
   void Break(Lane& lane, const Error& error);
+
+  // Chains that have waited for drafts for too long go on without them.
+  void EndLateDrafts();
+  // How long the first of the others may still wait. Nullopt: there are none.
+  std::optional<std::chrono::nanoseconds> DraftPatience() const;
 
   // Every pass and read that has begun fails, whatever state it is in.
   void BreakAll(const Error& error);
@@ -99,6 +109,8 @@ class LaneTable {
   void ContinueChain(Lane& lane, std::vector<Slot> slots);
   // For a chain that asks the scheduler to guess.
   void MakeDrafter(Lane& lane) const;
+  // The next pass of the lane's chain waits for its drafts, or for a batch.
+  void AddDraftsAndBegin(Lane& lane);
   // Ends a chain that is between two passes.
   void EndIdleChain(Lane& lane);
   // Passes of a chain that are in flight behind the lane's own are not wanted: takes back the rows
@@ -122,6 +134,7 @@ class LaneTable {
   PrefixIndex& index_;
   Flights& flights_;
   const StepTime& time_;
+  CommandQueue& queue_;
   LaneStates states_;
   std::unordered_map<SequenceId, std::unique_ptr<Lane>> lanes_;
   std::vector<Lane*> runnable_;

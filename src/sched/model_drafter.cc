@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -12,7 +11,7 @@
 namespace pie {
 namespace {
 
-// Guesses of one chain of the draft model. Another follows when fewer are left.
+// Guesses of one pass.
 constexpr uint32_t kGuesses = 8;
 
 }  // namespace
@@ -22,22 +21,25 @@ struct ModelDrafter::Guesses {
   std::mutex mutex;
   std::vector<uint32_t> tokens;
   bool running = true;
-  bool failed = false;  // nothing more comes
+  bool failed = false;          // nothing more comes
+  std::function<void()> ready;  // called at the end; null: nobody waits
 };
 
 ModelDrafter::ModelDrafter(std::vector<uint32_t> text, const DraftModel& model,
                            const SampleSpec& sampler, std::function<uint64_t(uint32_t)> seed,
-                           uint32_t step, const StepTime& time)
+                           uint32_t step, const StepTime& time, std::function<void()> ready)
     : scheduler_(*model.scheduler),
       sampler_(sampler),
       seed_(std::move(seed)),
       time_(time),
+      ready_(std::move(ready)),
       pace_(time),
       text_(std::move(text)),
       before_(text_.size() - step),
       sequence_(model.scheduler->Create(model.salt)) {}
 
 ModelDrafter::~ModelDrafter() {
+  Forget();
   scheduler_.Drop(sequence_);
 }
 
@@ -49,84 +51,97 @@ void ModelDrafter::Judge(uint32_t drafted, uint32_t chosen) {
   pace_.Judge(drafted, chosen);
 }
 
-std::vector<uint32_t> ModelDrafter::Draft(uint32_t most) {
-  if (has_failed()) return {};
-  const double pass_s = static_cast<double>(time_.last_latency_ns) * 1e-9;
-  const double guess_s = scheduler_.stats().last_step_seconds;
-  uint32_t length = pace_.Length(most, pass_s > 0 ? guess_s / pass_s : 0);
-  if (length == 0) {
-    if (std::exchange(waits_, false)) {
-      length = 1;
-    } else if (pace_.Probe()) {
-      waits_ = true;  // the guess is there at the next pass
-      Begin();
-      return {};
-    } else {
-      return {};
+std::optional<std::vector<uint32_t>> ModelDrafter::Draft(uint32_t most) {
+  using Tokens = std::vector<uint32_t>;
+  if (guesses_) {
+    const std::lock_guard lock(guesses_->mutex);
+    if (guesses_->failed) return Tokens();
+    if (waits_) {
+      if (guesses_->running) return std::nullopt;
+      waits_ = false;
+      NoteWait(guesses_->tokens.size());
+      const size_t count = std::min<size_t>(guesses_->tokens.size(), most);
+      return Tokens(guesses_->tokens.begin(),
+                    guesses_->tokens.begin() + static_cast<std::ptrdiff_t>(count));
     }
   }
-  if (!guesses_) {
-    Begin();
-    return {};
+  if (std::exchange(probes_, false)) JudgeProbe();
+  const uint32_t length = pace_.Best(std::min(most, kGuesses), Cost());
+  if (length > 0) {
+    waits_ = Ask(length, ready_);
+    return waits_ ? std::nullopt : std::optional(Tokens());
   }
-  const std::span<const uint32_t> since = std::span(text_).subspan(base_);
-  std::unique_lock lock(guesses_->mutex);
-  const std::vector<uint32_t>& made = guesses_->tokens;
-  const auto apart = std::ranges::mismatch(since, made);
-  const auto agreed = static_cast<size_t>(apart.in1 - since.begin());
-  // The last token that a chain gave was perhaps not fed.
-  known_ = base_ + std::min(agreed, made.empty() ? 0 : made.size() - 1);
-  if (agreed < since.size()) {  // they part, or the draft model is behind
-    lock.unlock();
-    Begin();
-    return {};
+  if (pace_.Probe()) {
+    guess_ns_ = 0;  // the draft model may be faster by now
+    probes_ = Ask(1, nullptr);
   }
-  const auto first = made.begin() + static_cast<std::ptrdiff_t>(agreed);
-  const size_t left = made.size() - agreed;
-  std::vector<uint32_t> draft(first,
-                              first + static_cast<std::ptrdiff_t>(std::min<size_t>(left, length)));
-  if (!guesses_->running && left - draft.size() < kGuesses) {
-    guesses_->running = true;
-    const size_t count = made.size();
-    const uint32_t last = made.back();
-    lock.unlock();
-    Extend(count, last);
-  }
-  return draft;
+  return Tokens();
 }
 
-bool ModelDrafter::has_failed() const {
-  if (!guesses_) return false;
+void ModelDrafter::GiveUp() {
+  if (!std::exchange(waits_, false)) return;
+  Forget();
   const std::lock_guard lock(guesses_->mutex);
-  return guesses_->failed;
+  NoteWait(guesses_->tokens.size());
 }
 
-void ModelDrafter::Begin() {
-  const size_t keep = std::min(known_, text_.size() - 1);
-  if (guesses_) scheduler_.Truncate(sequence_, static_cast<uint32_t>(keep));
+double ModelDrafter::Cost() const {
+  const auto pass_s = static_cast<double>(time_.last_latency_ns) * 1e-9;
+  if (pass_s <= 0) return 0;
+  const double step_s = scheduler_.stats().last_step_seconds;
+  return (guess_ns_ > 0 ? static_cast<double>(guess_ns_) * 1e-9 : step_s) / pass_s;
+}
+
+void ModelDrafter::NoteWait(size_t made) {
+  // The first guesses wait for the prompt, the others only for what was chosen since the last.
+  if (fed_ > kGuesses + 1) return;
+  guess_ns_ = (time_.now_ns - asked_ns_) / static_cast<int64_t>(std::max<size_t>(made, 1));
+}
+
+void ModelDrafter::JudgeProbe() {
+  const std::lock_guard lock(guesses_->mutex);
+  if (guesses_->tokens.empty() || text_.size() <= base_) return;
+  pace_.Judge(1, guesses_->tokens[0] == text_[base_] ? 1 : 0);
+}
+
+size_t ModelDrafter::TokensKept() const {
+  if (!guesses_) return 0;
+  const std::lock_guard lock(guesses_->mutex);
+  const std::vector<uint32_t>& made = guesses_->tokens;
+  const std::span<const uint32_t> since = std::span(text_).subspan(base_);
+  const auto agreed = std::ranges::mismatch(since, made).in1 - since.begin();
+  // The last guess was perhaps not fed.
+  const size_t fed = made.empty() ? 0 : made.size() - 1;
+  return std::min(base_ + std::min(static_cast<size_t>(agreed), fed), text_.size() - 1);
+}
+
+void ModelDrafter::Forget() {
+  if (!guesses_) return;
+  const std::lock_guard lock(guesses_->mutex);
+  guesses_->ready = nullptr;
+}
+
+bool ModelDrafter::Ask(uint32_t count, std::function<void()> ready) {
+  const size_t kept = TokensKept();
+  Forget();
+  if (guesses_) scheduler_.Truncate(sequence_, static_cast<uint32_t>(kept));
   base_ = text_.size();
-  known_ = base_;  // once what follows has run, and so before anything else is asked
+  fed_ = base_ - kept;
+  asked_ns_ = time_.now_ns;
   guesses_ = std::make_shared<Guesses>();
-  Run({text_.begin() + static_cast<std::ptrdiff_t>(keep), text_.end()}, keep);
-}
+  guesses_->ready = std::move(ready);
 
-void ModelDrafter::Extend(size_t made, uint32_t last) {
-  Run({last}, base_ + made - 1);
-}
-
-void ModelDrafter::Run(std::vector<uint32_t> tokens, size_t position) {
   Forward forward;
   forward.sequence = sequence_;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    forward.positions.push_back(static_cast<uint32_t>(position + i));
-  }
-  const auto row = static_cast<uint32_t>(tokens.size()) - 1;
-  const auto step = static_cast<uint32_t>(position + tokens.size() - before_);
-  forward.tokens = std::move(tokens);
+  forward.tokens.assign(text_.begin() + static_cast<std::ptrdiff_t>(kept), text_.end());
+  for (size_t i = kept; i < base_; ++i) forward.positions.push_back(static_cast<uint32_t>(i));
+  const auto row = static_cast<uint32_t>(fed_) - 1;
   forward.samples = {sampler_};
   forward.samples[0].rows = {row};
   std::vector<uint64_t> seeds;
-  for (uint32_t i = 0; i < kGuesses; ++i) seeds.push_back(seed_(step + i));
+  for (uint32_t i = 0; i < count; ++i) {
+    seeds.push_back(seed_(static_cast<uint32_t>(base_ - before_) + i));
+  }
   forward.seed = seeds[0];
   if (row > 0) {
     // Every guess draws as a pass of one token would.
@@ -134,8 +149,10 @@ void ModelDrafter::Run(std::vector<uint32_t> tokens, size_t position) {
     forward.draws = {{.seed = seeds[0], .row = 0}};
   }
   forward.chain = std::make_unique<Chain>();
-  forward.chain->max_tokens = kGuesses;
-  forward.chain->seed = [seeds](uint32_t i) { return seeds[std::min<size_t>(i, kGuesses - 1)]; };
+  forward.chain->max_tokens = count;
+  forward.chain->seed = [seeds](uint32_t i) {
+    return seeds[std::min(seeds.size() - 1, size_t{i})];
+  };
   forward.chain->give = [guesses = guesses_](uint32_t token, std::optional<Chain::End>) {
     const std::lock_guard lock(guesses->mutex);
     guesses->tokens.push_back(token);
@@ -144,15 +161,15 @@ void ModelDrafter::Run(std::vector<uint32_t> tokens, size_t position) {
     const std::lock_guard lock(guesses->mutex);
     guesses->running = false;
     guesses->failed |= !result;
+    if (guesses->ready) guesses->ready();
   };
   // A text that has become too long for the draft model is drafted no longer.
-  const uint64_t length = position + forward.tokens.size() + kGuesses;
-  if (!CheckLength(length, scheduler_.info()) || !Validate(forward, scheduler_.info())) {
-    const std::lock_guard lock(guesses_->mutex);
+  if (!CheckLength(base_ + count, scheduler_.info()) || !Validate(forward, scheduler_.info())) {
     guesses_->failed = true;
-    return;
+    return false;
   }
   scheduler_.Execute(std::move(forward));
+  return true;
 }
 
 }  // namespace pie

@@ -1,14 +1,14 @@
 // ModelDrafter: guesses with a second, smaller model of the same vocabulary.
 //
-// The draft model has a sequence of its own on its own scheduler. A chain on it runs ahead of the
-// text while the device of the large model computes. As long as the text agrees with its guesses,
-// the next ones are drafts; where it does not, the sequence is taken back to the last token that
-// both have. Nobody waits for the draft model: what is not guessed in time is not drafted.
+// The draft model has a sequence of its own on its own scheduler. It guesses in turn with the large
+// model: the chain's next pass waits for the guesses and verifies them all. Only the chain waits,
+// and not for long (LaneTable::DraftPatience); the step thread runs the passes of others meanwhile.
+// Behind a pass, the sequence is truncated to the last token that both models have.
 //
 // It guesses with the sampler and the seeds of the chain, so that random choices agree where the
-// two models do. How many tokens it drafts depends on what they cost, the draft model's passes
-// included, and on how many of its guesses were right. Where guesses do not pay, it makes one now
-// and then.
+// two models do. How many tokens it drafts depends on how many of its guesses were right, and on
+// what they cost: their rows, and the time that the pass waits for them. Where guesses do not pay,
+// it makes one now and then, for which nobody waits.
 //
 // One owner, the step thread of the large model; the guesses come from that of the draft model.
 #pragma once
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend/batch.h"
@@ -31,38 +32,50 @@ class Scheduler;
 class ModelDrafter final : public Drafter {
  public:
   // `text` is what the sequence holds and will be fed first; `step` is the number of the chain's
-  // next token, and `seed` gives the seed of each.
+  // next token, and `seed` gives the seed of each. `ready` says that Draft can be called again. It
+  // is called by the step thread of the draft model, and never after this object is destroyed.
   ModelDrafter(std::vector<uint32_t> text, const DraftModel& model, const SampleSpec& sampler,
-               std::function<uint64_t(uint32_t step)> seed, uint32_t step, const StepTime& time);
+               std::function<uint64_t(uint32_t step)> seed, uint32_t step, const StepTime& time,
+               std::function<void()> ready);
   ~ModelDrafter() override;
 
   void Add(uint32_t token) override;
   void Judge(uint32_t drafted, uint32_t chosen) override;
-  std::vector<uint32_t> Draft(uint32_t most) override;
+  std::optional<std::vector<uint32_t>> Draft(uint32_t most) override;
+  void GiveUp() override;
 
  private:
   struct Guesses;
 
-  bool has_failed() const;
-  // Guesses anew what follows the text.
-  void Begin();
-  // Guesses what follows the guesses, which are `made` so far.
-  void Extend(size_t made, uint32_t last);
-  // A pass of the draft model that is fed the tokens at `position`, and the chain behind it.
-  void Run(std::vector<uint32_t> tokens, size_t position);
+  // What a guess costs beside its row, as a share of a pass.
+  double Cost() const;
+  // The pass has waited for the guesses until now, and `made` of them are there.
+  void NoteWait(size_t made);
+  // Learns from a guess for which nobody waited.
+  void JudgeProbe();
+  // Asks for `count` guesses of what follows the text. False: the draft model cannot make them.
+  bool Ask(uint32_t count, std::function<void()> ready);
+  // How many tokens of the text, from the first, the draft model's sequence is known to hold.
+  size_t TokensKept() const;
+  // Nobody is told of the guesses that were asked for last.
+  void Forget();
 
   Scheduler& scheduler_;
   const SampleSpec sampler_;
   const std::function<uint64_t(uint32_t)> seed_;
   const StepTime& time_;
+  const std::function<void()> ready_;
   DraftPace pace_;
   std::vector<uint32_t> text_;
-  size_t before_;                     // tokens of the text before the chain's first
-  SequenceId sequence_;               // of the draft model
-  size_t known_ = 0;                  // tokens of the text that this sequence is known to hold
-  size_t base_ = 0;                   // tokens of the text that the guesses follow
-  bool waits_ = false;                // for guesses that are wanted though drafts do not pay
-  std::shared_ptr<Guesses> guesses_;  // null: there are none
+  size_t before_;         // tokens of the text before the chain's first
+  SequenceId sequence_;   // of the draft model
+  size_t base_ = 0;       // tokens of the text that the guesses follow
+  size_t fed_ = 0;        // tokens that were fed for them
+  bool waits_ = false;    // a pass waits for the guesses
+  bool probes_ = false;   // nobody waits, and the guess is judged at the next pass
+  int64_t asked_ns_ = 0;  // when the guesses were asked for
+  int64_t guess_ns_ = 0;  // how long the last pass waited for each guess; 0 = it is not known
+  std::shared_ptr<Guesses> guesses_;  // null: none was asked for
 };
 
 }  // namespace pie

@@ -27,11 +27,14 @@ struct Case {
 
 class ModelDrafterTest : public ::testing::TestWithParam<testing::Device> {
  protected:
-  void Start(const DummyOptions& draft, SchedulerOptions options = {.check_integrity = true}) {
+  void Start(const DummyOptions& draft, SchedulerOptions options = {.check_integrity = true},
+             const DummyOptions& large = kLarge) {
     gate_ = std::make_shared<testing::Gate>();
-    large_ = std::make_unique<Scheduler>(testing::MakeDevice(GetParam(), kLarge, gate_), options);
-    draft_ = std::make_unique<Scheduler>(MakeDummyBackend(draft),
-                                         SchedulerOptions{.check_integrity = true});
+    draft_gate_ = std::make_shared<testing::Gate>();
+    large_ = std::make_unique<Scheduler>(testing::MakeDevice(GetParam(), large, gate_), options);
+    draft_ =
+        std::make_unique<Scheduler>(std::make_unique<testing::GatedBackend>(draft, draft_gate_),
+                                    SchedulerOptions{.check_integrity = true});
   }
   // Runs a chain behind a prompt, then another on the same sequence.
   Tokens Run(const Case& set, bool drafted) {
@@ -53,7 +56,17 @@ class ModelDrafterTest : public ::testing::TestWithParam<testing::Device> {
   }
   Tokens RunChain(const Case& set, bool drafted, SequenceId sequence, uint32_t fed,
                   const Tokens& input) {
-    const auto given = std::make_shared<std::pair<std::mutex, Tokens>>();
+    const auto given = std::make_shared<Given>();
+    const Outcome outcome = Begin(set, drafted, sequence, fed, input, given);
+    const auto result = outcome.Get();
+    EXPECT_TRUE(result && *result) << (result ? result->error().text : "vanished");
+    const std::lock_guard lock(given->first);
+    return given->second;
+  }
+  // What a chain has given so far.
+  using Given = std::pair<std::mutex, Tokens>;
+  Outcome Begin(const Case& set, bool drafted, SequenceId sequence, uint32_t fed,
+                const Tokens& input, const std::shared_ptr<Given>& given) {
     Forward forward;
     forward.sequence = sequence;
     forward.tokens = input;
@@ -77,10 +90,7 @@ class ModelDrafterTest : public ::testing::TestWithParam<testing::Device> {
     Outcome outcome;
     forward.done = outcome.Callback();
     large_->Execute(std::move(forward));
-    const auto result = outcome.Get();
-    EXPECT_TRUE(result && *result) << (result ? result->error().text : "vanished");
-    const std::lock_guard lock(given->first);
-    return given->second;
+    return outcome;
   }
   double ConfirmedShare() const {
     const SchedulerStats stats = large_->stats();
@@ -88,7 +98,7 @@ class ModelDrafterTest : public ::testing::TestWithParam<testing::Device> {
            static_cast<double>(std::max<uint64_t>(stats.drafted, 1));
   }
 
-  std::shared_ptr<testing::Gate> gate_;
+  std::shared_ptr<testing::Gate> gate_, draft_gate_;
   std::unique_ptr<Scheduler> draft_, large_;  // the large one is destroyed first
 };
 
@@ -115,6 +125,62 @@ TEST_P(ModelDrafterTest, TheSameModelGuessesWithTheSameSeeds) {
   }
   // How many guesses come in time depends on the machine; those that do are right.
   EXPECT_EQ(ConfirmedShare(), 1.0);
+}
+
+TEST_P(ModelDrafterTest, OnePassVerifiesManyTokens) {
+  // The large model is so slow that its chain waits for the guesses even on a busy machine.
+  DummyOptions slow = kLarge;
+  slow.latency_us = 20'000;
+  Start(kSame, {.check_integrity = true}, slow);
+  const Case set{.max_tokens = 120};
+  EXPECT_EQ(RunChain(set, true, large_->Create(), 0, {'h', 'e', 'y'}).size(), 120U);
+  EXPECT_TRUE(large_->WaitIdle(20'000));
+  // A pass verifies eight guesses and chooses a token of its own. The first ones have fewer,
+  // because the drafter has yet to learn that it is right.
+  EXPECT_LE(large_->stats().steps, 120U / 9 + 6);
+  EXPECT_EQ(ConfirmedShare(), 1.0);
+}
+
+TEST_P(ModelDrafterTest, ADraftModelThatIsAsSlowGoesOff) {
+  DummyOptions slow = kLarge;
+  slow.latency_us = 5'000;
+  Start(slow, {.check_integrity = true}, slow);
+  RunChain({.max_tokens = 100}, true, large_->Create(), 0, {'h', 'e', 'y'});
+  EXPECT_TRUE(large_->WaitIdle(20'000));
+  EXPECT_GT(large_->stats().steps, 80U) << "a guess that takes as long as a pass does not pay";
+}
+
+TEST_P(ModelDrafterTest, AHangingDraftModelDelaysNobody) {
+  Start(kSame);
+  draft_gate_->Hold();
+  const auto drafted = std::make_shared<Given>();
+  const Outcome outcome = Begin({}, true, large_->Create(), 0, {'a', 'b'}, drafted);
+  EXPECT_EQ(RunChain({}, false, large_->Create(), 0, {'c', 'd'}).size(), 60U);
+  EXPECT_TRUE(outcome.Get()) << "the chain goes on without drafts";
+  EXPECT_EQ(drafted->second.size(), 60U);
+  EXPECT_EQ(large_->stats().drafted, 0U);
+  draft_gate_->Open();
+}
+
+TEST_P(ModelDrafterTest, OperationsEndAChainThatWaitsForDrafts) {
+  DummyOptions slow = kLarge;
+  slow.latency_us = 100'000;  // it waits for drafts for two passes
+  for (const int operation : {0, 1, 2}) {
+    Start(kSame, {.check_integrity = true}, slow);
+    draft_gate_->Hold();
+    const SequenceId sequence = large_->Create();
+    const auto given = std::make_shared<Given>();
+    const Outcome outcome = Begin({}, true, sequence, 0, {'a', 'b'}, given);
+    EXPECT_TRUE(draft_gate_->WaitBusy());
+    if (operation == 0) large_->Truncate(sequence, 1);
+    if (operation == 1) large_->Drop(sequence);
+    if (operation == 2) large_->Drop(large_->Fork(sequence));
+    EXPECT_EQ(outcome.Vanished(), operation == 1);
+    EXPECT_EQ(given->second.size(), 1U);
+    draft_gate_->Open();
+    EXPECT_TRUE(large_->WaitIdle(20'000));
+    EXPECT_TRUE(draft_->WaitIdle(20'000));
+  }
 }
 
 TEST_P(ModelDrafterTest, GoesOffWhereItIsWrong) {

@@ -55,7 +55,7 @@ StepLoop::StepLoop(Backend& backend, const SchedulerOptions& options, CommandQue
       pool_(info_.total_pages),
       index_(pool_, info_.page_tokens, options.prefix),
       flights_(info_.batches_in_flight),
-      lanes_(info_, index_, flights_, time_),
+      lanes_(info_, index_, flights_, time_, queue),
       states_(lanes_.states()),
       memory_(options.memory, info_, pool_, lanes_, market_, time_),
       boarding_(info_, options_, pool_, flights_, lanes_, market_, memory_, time_),
@@ -99,6 +99,7 @@ void StepLoop::BreakAll(const Error& error) {
 std::optional<StepLoop::Pause> StepLoop::RunOnce() {
   DrainCommands();
   if (queue_.closed()) return Pause{};
+  EndLateDrafts();
   mover_.Move();
   boarding_.Assemble();
   if (!flights_.any_in_flight()) {
@@ -143,6 +144,12 @@ void StepLoop::Apply(command::UseMeanwhile&& command) {
   meanwhile_ = std::move(command.meanwhile);
   meanwhile_->Begin();
   backend_.SetMeanwhile(meanwhile_);
+}
+
+void StepLoop::EndLateDrafts() {
+  if (states_.drafting().empty()) return;
+  SetTime(clock_.NowNs());
+  lanes_.EndLateDrafts();
 }
 
 std::optional<StepLoop::Pause> StepLoop::Hold() {
@@ -257,7 +264,7 @@ StepLoop::Pause StepLoop::Idle() {
   TickMarket();
   ExpireRequests();
   Publish();
-  if (states_.ready().empty()) return {.spin = true};
+  if (states_.ready().empty()) return {.timeout = lanes_.DraftPatience(), .spin = true};
   if (!starving_since_ns_ || starving_pages_free_ != pool_.pages_free()) {
     starving_since_ns_ = now_ns;
     starving_pages_free_ = pool_.pages_free();
@@ -323,7 +330,8 @@ void StepLoop::ForceSuspension() {
   suspension_due_ = false;
   std::vector<Lane*> candidates;
   lanes_.ForEach([&](Lane& lane) {
-    const bool waits = lane.phase == Phase::kReady || lane.phase == Phase::kIdle;
+    const bool waits =
+        lane.phase == Phase::kReady || lane.phase == Phase::kIdle || lane.phase == Phase::kDrafting;
     if (waits && lane.kv.tokens() > 0 && !lane.keeps_pages()) candidates.push_back(&lane);
   });
   if (candidates.empty()) return;

@@ -61,6 +61,8 @@ class StepLoop {
   void Apply(LaneCommand&& command) {
     lanes_.Apply(std::move(command));
   }
+  // Chains whose drafts are late go on without them.
+  void EndLateDrafts();
   void SetTime(int64_t now_ns) { time_.now_ns = now_ns; }
   // How to wait for peers that would join the next batch. Nullopt: it is time to run it.
   std::optional<Pause> Hold();

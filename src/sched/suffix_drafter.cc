@@ -97,10 +97,10 @@ void SuffixDrafter::Judge(uint32_t drafted, uint32_t chosen) {
   pace_.Judge(drafted, chosen);
 }
 
-std::vector<uint32_t> SuffixDrafter::Draft(uint32_t most) {
+std::optional<std::vector<uint32_t>> SuffixDrafter::Draft(uint32_t most) {
   uint32_t length = pace_.Length(most);
   if (length == 0 && pace_.Probe()) length = std::min(most, 1U);
-  if (length == 0) return {};
+  if (length == 0) return std::vector<uint32_t>();
   std::vector<uint32_t> draft = text_.After(text_.tokens(), length);
   if (draft.empty() && recent_) draft = recent_->After(text_.tokens(), length);
   return draft;

@@ -63,7 +63,7 @@ class SuffixDrafter final : public Drafter {
 
   void Add(uint32_t token) override;
   void Judge(uint32_t drafted, uint32_t chosen) override;
-  std::vector<uint32_t> Draft(uint32_t most) override;
+  std::optional<std::vector<uint32_t>> Draft(uint32_t most) override;
 
  private:
   SuffixIndex text_;

@@ -64,13 +64,13 @@ TEST(SuffixDrafterTest, GuessesLessWhenItIsWrong) {
   StepTime time;
   time.row_price = 0.25;
   SuffixDrafter drafter(Tokens(20, 5), nullptr, time);
-  EXPECT_GT(drafter.Draft(32).size(), 2U);
+  EXPECT_GT(drafter.Draft(32)->size(), 2U);
   for (int i = 0; i < 20; ++i) drafter.Judge(4, 0);
   uint32_t guesses = 0;
-  for (int i = 0; i < 320; ++i) guesses += static_cast<uint32_t>(drafter.Draft(32).size());
+  for (int i = 0; i < 320; ++i) guesses += static_cast<uint32_t>(drafter.Draft(32)->size());
   EXPECT_EQ(guesses, 10U);  // one now and then
   for (int i = 0; i < 20; ++i) drafter.Judge(1, 1);
-  EXPECT_GT(drafter.Draft(32).size(), 8U);
+  EXPECT_GT(drafter.Draft(32)->size(), 8U);
 }
 
 TEST(SuffixDrafterTest, DoesNotGuessWhereRowsAreDear) {

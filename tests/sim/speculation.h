@@ -76,7 +76,7 @@ class Guesser final : public Drafter {
       : device_(std::move(device)), slots_(std::move(slots)), seed_(seed) {}
   void Add(uint32_t token) override { Append(slots_, token); }
   void Judge(uint32_t /*drafted*/, uint32_t /*chosen*/) override {}
-  std::vector<uint32_t> Draft(uint32_t most) override {
+  std::optional<std::vector<uint32_t>> Draft(uint32_t most) override {
     std::vector<uint32_t> draft;
     Slots ahead = slots_;
     const uint64_t wanted = Mix(seed_, ahead.size(), 1) % 5;

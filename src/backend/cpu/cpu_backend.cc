@@ -133,7 +133,11 @@ class CpuBackend final : public Backend {
     if (sampled_.size() > kLogitRows) {  // the output layer runs in between and uses all threads
       for (uint32_t i = 0; i < members; ++i) read(i, samplings_.front());
     } else {
-      if (!sampled_.empty()) LogitsOf(sampled_.front());  // computes the logits of all rows
+      if (members == 1 && CollectAllowedWords(batch.members.front())) {
+        ComputeAllowedLogits();
+      } else if (!sampled_.empty()) {
+        LogitsOf(sampled_.front());  // computes the logits of all rows
+      }
       const auto parts = std::min(static_cast<uint32_t>(samplings_.size()), members);
       pool_.ParallelFor(parts, [&](uint32_t part) {
         for (uint32_t i = part; i < members; i += parts) read(i, samplings_[part]);
@@ -144,6 +148,41 @@ class CpuBackend final : public Backend {
       output_.failures.push_back(
           {.member = i, .error = std::move(statuses_[i].error()), .wrote_kv = true});
     }
+  }
+
+  // Collects the words of the member's masks that allow a token. False: something else reads the
+  // logits, or so many are allowed that it is faster to compute them all. Only a lone member is
+  // asked: the masks of several are made by all threads, behind the output layer.
+  bool CollectAllowedWords(const Batch::Member& member) {
+    constexpr size_t kFewest = 4;  // at most 1 / kFewest of all words
+    if (member.masks == nullptr || member.samples == nullptr || sampled_.empty()) return false;
+    if (member.adapter != nullptr) return false;  // it may change all logits
+    const size_t all = (config_.vocab_size + 31) / 32;
+    std::vector<bool> used(all);
+    for (const SampleSpec& sample : *member.samples) {
+      if (sample.kind >= SampleSpec::kFirstProbe) return false;
+      for (const uint32_t row : sample.rows) {
+        if (row < member.pass_row || row - member.pass_row >= member.rows) continue;
+        const Result<AllowedTokens> mask = Sampling::MaskOf(member, row);
+        if (!mask || mask->bits.empty()) return false;  // whoever samples is told of an error
+        for (size_t word = 0; word < std::min(all, mask->bits.size()); ++word) {
+          if (mask->bits[word] != 0) used[word] = true;
+        }
+      }
+    }
+    words_.clear();
+    for (uint32_t word = 0; word < all; ++word) {
+      if (used[word]) words_.push_back(word);
+    }
+    return words_.size() <= all / kFewest;
+  }
+
+  void ComputeAllowedLogits() {
+    window_begin_ = 0;
+    window_end_ = sampled_.size();
+    const size_t size = sampled_.size() * config_.vocab_size;
+    if (logits_.size() < size) logits_.resize(size);
+    transformer_.LogitsOfWords(sampled_, words_, logits_.data());
   }
 
   // Collects the rows of the batch that some member reads, and those of them whose logits it reads,
@@ -202,6 +241,7 @@ class CpuBackend final : public Backend {
   std::vector<Status> statuses_;   // of the members
   std::vector<uint32_t> read_;     // rows of the batch that are read
   std::vector<uint32_t> sampled_;  // rows of the batch whose logits are read
+  std::vector<uint32_t> words_;    // words of masks, of which only the logits are computed
   std::vector<float> logits_;      // rows sampled_[window_begin_ … window_end_]
   size_t window_begin_ = 0;
   size_t window_end_ = 0;

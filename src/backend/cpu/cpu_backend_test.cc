@@ -11,6 +11,7 @@
 #include "backend/cpu/sequence_testing.h"
 #include "backend/cpu/testing.h"
 #include "backend/cpu/tiny_llama.h"
+#include "backend/sampling.h"
 
 namespace pie::cpu {
 namespace {
@@ -288,6 +289,44 @@ struct Step {
     return std::get<LogitsSlot>(output->slots[0][0]).logits;
   }
 };
+
+class FixedMask final : public TokenMasks {
+ public:
+  explicit FixedMask(const std::vector<uint32_t>& tokens) : bits_((TinyLlama::kVocab + 31) / 32) {
+    for (const uint32_t token : tokens) bits_[token / 32] |= 1U << (token % 32);
+  }
+  Result<std::span<const uint32_t>> Bits(uint32_t /*index*/) override { return bits_; }
+
+ private:
+  std::vector<uint32_t> bits_;
+};
+
+// Only the logits of words with an allowed token are computed.
+TEST_P(CpuBackendTest, AFewAllowedTokensAreSampledAsFromAllLogits) {
+  for (const DType head : {DType::kQ8_0, DType::kF32}) {
+    const auto device = Open(TinyLlama(DType::kQ4_1, head, true).Bytes(), {.level = GetParam()});
+    const std::vector<float> logits = Step({1, 2, 3}, 0, {{0}}).Logits(*device);
+    for (const std::vector<uint32_t>& allowed :
+         {std::vector<uint32_t>{5}, {99}, {96, 97, 98, 99}, {33, 40, 41, 63}, {1, 2, 70}}) {
+      FixedMask mask(allowed);
+      for (const float temperature : {0.0F, 2.0F}) {
+        Step({7, 8}, 0, {{1}}).Logits(*device);  // other logits are left behind
+        Step step({1, 2, 3}, 0, {{2}});
+        step.samples[0].kind = SampleSpec::Kind::kMultinomial;
+        step.samples[0].temperature = temperature;
+        step.batch.members[0].masks = &mask;
+        step.batch.members[0].seed = 11;
+        const auto output = device->Wait(*device->Submit(step.batch));
+        ASSERT_TRUE(output && output->failures.empty());
+        std::vector<Slot> expected;
+        ASSERT_TRUE(Sampling().Read(step.samples[0], logits, AllowedTokens(*mask.Bits(0)),
+                                    {.seed = 11, .row = 2}, expected));
+        EXPECT_EQ(std::get<TokenSlot>(output->slots[0][0]).token,
+                  std::get<TokenSlot>(expected[0]).token);
+      }
+    }
+  }
+}
 
 TEST(CpuBackendPagesTest, CopiesRunFirstAndCoverAllLayers) {
   const auto device = Open(TinyLlama(DType::kF32, DType::kF32, true).Bytes());

@@ -2,6 +2,7 @@
 use super::source::Grammar;
 use super::walk::Walk;
 use super::{limits, Error, ErrorKind, Place};
+use llguidance::toktrie::TokTrie;
 use llguidance::{Matcher, ParserFactory, TokenParser};
 use std::sync::{mpsc, Arc, Condvar, Mutex};
 use std::time::Instant;
@@ -125,6 +126,7 @@ fn build(factory: &ParserFactory, grammar: &Grammar) -> Result<Compiled, Error> 
             explained(&error.to_string(), grammar)
         }
     })?;
+    write_ahead(&mut first, factory.tok_env().tok_trie());
     let trie = factory.tok_env().tok_trie();
     Ok(Compiled {
         vocab_size: trie.vocab_size() as u32,
@@ -132,6 +134,31 @@ fn build(factory: &ParserFactory, grammar: &Grammar) -> Result<Compiled, Error> 
         parser: Mutex::new(parser),
         idle: Mutex::default(),
     })
+}
+
+/// Follows the beginning of a short text, so that the lexer, which all walks start with, knows its states: the first
+/// time that a text leads to a state takes ten times as long. A text that fails here is left to whoever writes it.
+fn write_ahead(walk: &mut Matcher, trie: &TokTrie) {
+    let until = Instant::now() + limits::AHEAD_TIME;
+    for _ in 0..limits::AHEAD_TOKENS {
+        if walk.is_stopped() || Instant::now() > until {
+            return;
+        }
+        let Ok(mask) = walk.compute_mask_or_eos() else {
+            return;
+        };
+        // What closes a text, a list or an object makes the document short.
+        let closing = [b"\"", b"}", b"]", b",", b":"].map(|byte| trie.token_id(byte));
+        let next = closing
+            .into_iter()
+            .flatten()
+            .find(|token| mask.is_allowed(*token))
+            .or_else(|| mask.first_bit_set().map(|token| token as u32));
+        match next {
+            Some(token) if walk.consume_token(token).is_ok() => {}
+            _ => return,
+        }
+    }
 }
 
 /// What the crate says, with its position taken out of the text.

@@ -16,6 +16,9 @@ pub const REPETITIONS: u32 = 4_096;
 pub const DEFINITIONS: usize = 2_000;
 /// How long a grammar may take to compile.
 pub const COMPILE_TIME: Duration = Duration::from_secs(5);
+/// The tokens that a compilation writes ahead, and the time that it may take for them.
+pub const AHEAD_TOKENS: usize = 32;
+pub const AHEAD_TIME: Duration = Duration::from_millis(3);
 /// How many grammars are compiled at the same time.
 pub const COMPILING: usize = 2;
 /// The stack of a compilation: schemas and expressions are walked by recursion.

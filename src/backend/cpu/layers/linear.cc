@@ -1,7 +1,6 @@
 #include "backend/cpu/layers/linear.h"
 
 #include <algorithm>
-#include <span>
 
 #include "backend/cpu/layers/activation.h"
 #include "base/result.h"
@@ -107,6 +106,15 @@ void MatMulAll(CpuLevel level, ThreadPool& pool, const Activations& x,
                std::initializer_list<Product> products) {
   ForParts(pool, x, products, [&](const Product& product, const MatMulRange& range) {
     const auto& [w, y, y_stride] = product;
+    MatMulPart(level, w, x, range, PartOutput::In(y, y_stride, range));
+  });
+}
+
+void MatMulPanels(CpuLevel level, ThreadPool& pool, const Activations& x, const Product& product,
+                  std::span<const PanelRange> panels) {
+  const auto& [w, y, y_stride] = product;
+  pool.ParallelFor(static_cast<uint32_t>(panels.size()), [&](uint32_t i) {
+    const MatMulRange range{0, x.rows(), panels[i].begin, std::min(panels[i].end, w.panels())};
     MatMulPart(level, w, x, range, PartOutput::In(y, y_stride, range));
   });
 }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "backend/cpu/machine/aligned.h"
@@ -68,6 +69,14 @@ void MatMulPart(CpuLevel level, const PackedMatrix& w, const Activations& x,
 // quantised.
 void MatMulAll(CpuLevel level, ThreadPool& pool, const Activations& x,
                std::initializer_list<Product> products);
+
+// Panels of a matrix, [begin, end).
+struct PanelRange {
+  uint32_t begin, end;
+};
+// Computes only these panels of a product. The rest of y stays as it is.
+void MatMulPanels(CpuLevel level, ThreadPool& pool, const Activations& x, const Product& product,
+                  std::span<const PanelRange> panels);
 
 // Rows [first_row, first_row + rows) and columns [first_column, first_column + columns) of gate · x
 // and up · x, before the activation. The first column is a multiple of 16.

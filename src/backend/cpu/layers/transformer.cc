@@ -325,15 +325,19 @@ void Transformer::Embedding(uint32_t row, float* out) const {
   RmsNorm(level_, x, weights_.output_norm.data(), config_.hidden_size, config_.norm_eps, out);
 }
 
-void Transformer::Logits(std::span<const uint32_t> rows, float* out) {
-  const uint32_t hidden = config_.hidden_size;
+void Transformer::ReadHidden(std::span<const uint32_t> rows) {
   const auto count = static_cast<uint32_t>(rows.size());
-  const PackedMatrix& head = weights_.head();
-  hidden_.Resize(level_, count, hidden, head.quantized());
+  hidden_.Resize(level_, count, config_.hidden_size, weights_.head().quantized());
   ForRows(count, [&](uint32_t i) {
     Embedding(rows[i], hidden_.Row(i));
     hidden_.Seal(i);
   });
+}
+
+void Transformer::Logits(std::span<const uint32_t> rows, float* out) {
+  const auto count = static_cast<uint32_t>(rows.size());
+  const PackedMatrix& head = weights_.head();
+  ReadHidden(rows);
   MatMulAll(level_, pool_, hidden_, {{head, out, config_.vocab_size}});
   if (adapters_.any()) {
     logit_rows_.resize(count);
@@ -348,6 +352,31 @@ void Transformer::Logits(std::span<const uint32_t> rows, float* out) {
     SoftCap(level_, config_.final_softcap,
             {out + size_t{i} * config_.vocab_size, config_.vocab_size});
   });
+}
+
+void Transformer::LogitsOfWords(std::span<const uint32_t> rows, std::span<const uint32_t> words,
+                                float* out) {
+  constexpr uint32_t kWordTokens = 32;
+  static_assert(kWordTokens == 2 * kPanelRows);
+  const uint32_t vocab = config_.vocab_size;
+  ReadHidden(rows);
+  panels_.clear();
+  for (const uint32_t word : words) {
+    if (!panels_.empty() && panels_.back().end == 2 * word) {
+      panels_.back().end += 2;
+    } else {
+      panels_.push_back({2 * word, 2 * word + 2});
+    }
+  }
+  MatMulPanels(level_, pool_, hidden_, {weights_.head(), out, vocab}, panels_);
+  if (config_.final_softcap == 0) return;
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    for (const uint32_t word : words) {
+      const uint32_t first = word * kWordTokens;
+      SoftCap(level_, config_.final_softcap,
+              {out + size_t{i} * vocab + first, std::min(kWordTokens, vocab - first)});
+    }
+  }
 }
 
 }  // namespace pie::cpu

@@ -38,6 +38,8 @@ class Transformer {
 
   // Computes the logits of rows that the last Run kept: out [rows.size(), vocab].
   void Logits(std::span<const uint32_t> rows, float* out);
+  // The same for the tokens of some words of a mask, 32 tokens each. The others stay as they are.
+  void LogitsOfWords(std::span<const uint32_t> rows, std::span<const uint32_t> words, float* out);
   // Computes the last hidden state of a row that the last Run kept, after the norm in front of the
   // output layer: out [hidden]. Several threads may call it at a time.
   void Embedding(uint32_t row, float* out) const;
@@ -55,6 +57,8 @@ class Transformer {
   void KeepRead(const Batch& batch, uint32_t page_tokens);
   // The place of a row among those that were kept.
   uint32_t Kept(uint32_t row) const;
+  // Makes hidden_ of rows that were kept.
+  void ReadHidden(std::span<const uint32_t> rows);
   void Residual(const Operation& operation);
   void Project(const Operation& operation, const KvLayer& kv);
   void NormHeads(const LayerWeights& layer, float* q, float* k) const;
@@ -88,6 +92,7 @@ class Transformer {
   Activations hidden_;        // [rows, hidden], after a norm
   Activations attended_;      // [rows, heads × head_dim]
   Activations gated_;         // [rows, ffn]
+  std::vector<PanelRange> panels_;
 };
 
 }  // namespace pie::cpu

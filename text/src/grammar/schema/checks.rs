@@ -1,5 +1,5 @@
 //! Keywords whose values can be judged alone.
-use super::{below, invalid, unsupported};
+use super::{below, invalid, numbers, unsupported};
 use crate::grammar::Error;
 use serde_json::{json, Map, Value as Json};
 
@@ -42,6 +42,42 @@ pub fn checked_type(value: &Json, here: &str) -> Result<Json, Error> {
         ));
     }
     Ok(value.clone())
+}
+
+/// A count of characters, items or properties.
+pub fn checked_count(key: &str, value: &Json, here: &str) -> Result<Json, Error> {
+    let whole = |number: &f64| number.fract() == 0.0 && *number >= 0.0;
+    let rounded = || value.as_f64().filter(whole).map(|number| number as u64);
+    match value.as_u64().or_else(rounded) {
+        Some(count) if count <= u64::from(u32::MAX) => Ok(json!(count)),
+        _ => Err(invalid(
+            here,
+            format!(
+                "`{key}` is a whole number from 0 to {}, not {value}",
+                u32::MAX
+            ),
+        )),
+    }
+}
+
+/// A bound of numbers.
+pub fn checked_bound(key: &str, value: &Json, here: &str) -> Result<Json, Error> {
+    if !value.is_number() {
+        return Err(invalid(here, format!("`{key}` is a number, not {value}")));
+    }
+    numbers::check_exact(value, here)
+        .map_err(|error| unsupported(here, format!("`{key}`: {}", error.text)))?;
+    Ok(value.clone())
+}
+
+pub fn checked_names(key: &str, value: &Json, here: &str) -> Result<Json, Error> {
+    match value.as_array() {
+        Some(names) if names.iter().all(Json::is_string) => Ok(value.clone()),
+        _ => Err(invalid(
+            here,
+            format!("`{key}` is a list of property names"),
+        )),
+    }
 }
 
 /// Bounds that no value can meet.

@@ -1,5 +1,5 @@
 //! Numbers that the crate would not keep exactly.
-use super::{below, unsupported};
+use super::{below, invalid, unsupported};
 use crate::grammar::Error;
 use serde_json::{Map, Value as Json};
 
@@ -53,6 +53,21 @@ impl Decimal {
             digits,
         })
     }
+}
+
+pub fn checked_multiple(value: &Json, here: &str) -> Result<Decimal, Error> {
+    let Some(number) = value.as_f64().filter(|number| *number > 0.0) else {
+        return Err(invalid(
+            here,
+            format!("`multipleOf` is a number above 0, not {value}"),
+        ));
+    };
+    Decimal::of(number).ok_or_else(|| {
+        unsupported(
+            here,
+            format!("`multipleOf` {value} has too many digits to be enforced"),
+        )
+    })
 }
 
 /// Whether the crate can intersect these, each with each: it computes least common multiples in 32 bits.

@@ -99,6 +99,103 @@ fn faults(passes: impl Fn(&Grammar, &str) -> Result<bool, Error>) -> Vec<String>
     faults
 }
 
+/// The keywords of draft 2020-12, by its vocabularies.
+const KEYWORDS: [&str; 58] = [
+    // core
+    "$schema",
+    "$id",
+    "$ref",
+    "$anchor",
+    "$dynamicRef",
+    "$dynamicAnchor",
+    "$vocabulary",
+    "$comment",
+    "$defs",
+    // applicator
+    "prefixItems",
+    "items",
+    "contains",
+    "additionalProperties",
+    "properties",
+    "patternProperties",
+    "dependentSchemas",
+    "propertyNames",
+    "if",
+    "then",
+    "else",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    // unevaluated
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    // validation
+    "type",
+    "const",
+    "enum",
+    "multipleOf",
+    "maximum",
+    "exclusiveMaximum",
+    "minimum",
+    "exclusiveMinimum",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "maxItems",
+    "minItems",
+    "uniqueItems",
+    "maxContains",
+    "minContains",
+    "maxProperties",
+    "minProperties",
+    "required",
+    "dependentRequired",
+    // annotation, format and content
+    "title",
+    "description",
+    "default",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "examples",
+    "format",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+    // of earlier drafts
+    "definitions",
+];
+
+fn uses(schema: &serde_json::Value, keyword: &str) -> bool {
+    match schema {
+        serde_json::Value::Object(entries) => {
+            entries.contains_key(keyword) || entries.values().any(|value| uses(value, keyword))
+        }
+        serde_json::Value::Array(items) => items.iter().any(|item| uses(item, keyword)),
+        _ => false,
+    }
+}
+
+#[test]
+fn every_keyword_is_enforced_or_refused() {
+    let rows = rows();
+    for keyword in KEYWORDS {
+        let accepts = |row: &Row| !row.accept.is_empty() && uses(&row.schema, keyword);
+        let refuses = |row: &Row| {
+            let named = row
+                .error
+                .as_ref()
+                .is_some_and(|error| error.contains(&format!("`{keyword}`")));
+            named && uses(&row.schema, keyword)
+        };
+        assert!(
+            rows.iter().any(|(_, row)| accepts(row) || refuses(row)),
+            "{keyword} has no row"
+        );
+    }
+}
+
 #[test]
 fn documents_pass_or_not() {
     assert!(rows().len() >= 700);

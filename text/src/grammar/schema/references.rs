@@ -1,0 +1,167 @@
+//! `$ref` and `$anchor`: which schemas are referred to, and what they are called under `$defs`.
+use super::checks::percent_decoded;
+use super::{below, invalid, unsupported};
+use crate::grammar::{limits, Error, ErrorKind, Place};
+use serde_json::{json, Value as Json};
+use std::collections::{HashMap, HashSet, VecDeque};
+
+pub struct References<'a> {
+    root: &'a Json,
+    /// Names of the schemas that references lead to, by pointer.
+    names: HashMap<String, String>,
+    /// Pointers of those that were not walked yet.
+    waiting: VecDeque<String>,
+    /// Pointers by `$anchor`.
+    anchors: HashMap<String, String>,
+    /// From a definition to the definitions that apply to the same value: a circle of them never ends.
+    steps: HashMap<String, Vec<(String, String)>>,
+}
+
+/// A schema that a reference leads to.
+pub struct Definition<'a> {
+    pub name: String,
+    pub pointer: String,
+    pub schema: &'a Json,
+}
+
+impl<'a> References<'a> {
+    pub fn new(root: &'a Json) -> Self {
+        let mut references = References {
+            root,
+            names: HashMap::new(),
+            waiting: VecDeque::new(),
+            anchors: HashMap::new(),
+            steps: HashMap::new(),
+        };
+        references.find_anchors(root, "");
+        references
+    }
+
+    /// The next schema that was referred to and was not walked yet.
+    pub fn next(&mut self) -> Option<Definition<'a>> {
+        let pointer = self.waiting.pop_front()?;
+        Some(Definition {
+            name: self.names[&pointer].clone(),
+            schema: self.root.pointer(&pointer).expect("it was looked up"),
+            pointer,
+        })
+    }
+
+    /// The pointer of the schema with this name; that of the root if there is none.
+    pub fn pointer_of(&self, name: &str) -> &str {
+        let found = self.names.iter().find(|(_, other)| *other == name);
+        found.map_or("", |(pointer, _)| pointer)
+    }
+
+    fn find_anchors(&mut self, json: &Json, pointer: &str) {
+        match json {
+            Json::Object(entries) => {
+                if let Some(Json::String(anchor)) = entries.get("$anchor") {
+                    self.anchors.insert(anchor.clone(), pointer.into());
+                }
+                for (key, value) in entries {
+                    self.find_anchors(value, &below(pointer, key));
+                }
+            }
+            Json::Array(items) => {
+                for (i, item) in items.iter().enumerate() {
+                    self.find_anchors(item, &format!("{pointer}/{i}"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The simple name of the schema that `value` refers to; `false` if that is the schema.
+    pub fn resolve(&mut self, value: &Json, here: &str, owner: &str) -> Result<Json, Error> {
+        let text = value
+            .as_str()
+            .ok_or_else(|| invalid(here, format!("`$ref` is a text, not {value}")))?;
+        let own_id = self.root.get("$id").or(self.root.get("id"));
+        let own_id = own_id.and_then(Json::as_str).unwrap_or_default();
+        let fragment = match text.strip_prefix(own_id.trim_end_matches('#')) {
+            Some("") => "",
+            Some(rest) if rest.starts_with('#') => &rest[1..],
+            _ if text.starts_with('#') => &text[1..],
+            _ => {
+                return Err(unsupported(
+                    here,
+                    format!("`$ref` to {text:?}: only references into this schema are followed"),
+                ))
+            }
+        };
+        let decoded = percent_decoded(fragment);
+        let pointer =
+            match decoded.as_str() {
+                "" => String::new(),
+                pointer if pointer.starts_with('/') => pointer.to_string(),
+                anchor => self.anchors.get(anchor).cloned().ok_or_else(|| {
+                    invalid(here, format!("`$ref`: there is no anchor {anchor:?}"))
+                })?,
+            };
+        self.steps
+            .entry(owner.into())
+            .or_default()
+            .push((pointer.clone(), here.into()));
+        if pointer.is_empty() {
+            return Ok(json!("#"));
+        }
+        if self.root.pointer(&pointer).is_none() {
+            return Err(invalid(
+                here,
+                format!("`$ref`: there is nothing at {pointer:?} in this schema"),
+            ));
+        }
+        // The crate would refuse the whole schema, also where this is one option of several.
+        if self.root.pointer(&pointer) == Some(&Json::Bool(false)) {
+            return Ok(json!(false));
+        }
+        let next = format!("d{}", self.names.len());
+        if !self.names.contains_key(&pointer) {
+            if self.names.len() >= limits::DEFINITIONS {
+                return Err(Error::new(
+                    ErrorKind::TooLarge,
+                    format!(
+                        "the schema refers to more than {} schemas",
+                        limits::DEFINITIONS
+                    ),
+                )
+                .at(Place::Pointer(here.into())));
+            }
+            self.names.insert(pointer.clone(), next);
+            self.waiting.push_back(pointer.clone());
+        }
+        Ok(json!(format!("#/$defs/{}", self.names[&pointer])))
+    }
+
+    /// Refuses references that lead back to themselves without a step into the document.
+    pub fn check_circles(&self) -> Result<(), Error> {
+        let mut done: HashSet<&str> = HashSet::new();
+        for start in self.steps.keys() {
+            let mut path: Vec<&str> = Vec::new();
+            self.follow(start, &mut path, &mut done)?;
+        }
+        Ok(())
+    }
+
+    fn follow<'b>(
+        &'b self,
+        at: &'b str,
+        path: &mut Vec<&'b str>,
+        done: &mut HashSet<&'b str>,
+    ) -> Result<(), Error> {
+        if done.contains(at) {
+            return Ok(());
+        }
+        path.push(at);
+        for (target, place) in self.steps.get(at).into_iter().flatten() {
+            if path.contains(&target.as_str()) {
+                return Err(invalid(place, "`$ref` leads back to itself: it never ends"));
+            }
+            self.follow(target, path, done)?;
+        }
+        path.pop();
+        done.insert(at);
+        Ok(())
+    }
+}
