@@ -146,14 +146,25 @@ void Connection::Defer(uint32_t corr_id, Job job, Then then) {
 
 // Authentication.
 
-void Connection::Become(std::string username) {
+Status Connection::Become(std::string username) {
+  (void)service_.engine.users().Of(username);  // from the second user on, each has a share
+  host::Charge place(service_.known.Of(username));
+  if (!place.Grow(1)) {
+    return Fail(Code::kExhausted,
+                "the clients of this user hold all the connections that they may (of {} for all "
+                "users); close some first",
+                service_.limits.max_connections);
+  }
+  place_ = std::move(place);
   username_ = std::move(username);
   challenge_.clear();
   state_ = State::kKnown;
   uploads_.SetBudget(service_.uploads.Of(username_));
   receiving_ = host::Charge(service_.uploads.Of(username_));
   responses_charge_ = host::Charge(service_.sessions.BufferOf(username_));
+  relay_->SetBudget(service_.sessions.BufferOf(username_));
   service_.log.Debug("client authenticated", {{"user", username_}, {"peer", peer_}});
+  return {};
 }
 
 void Connection::Handle(const AuthIdentify& message) {
@@ -165,7 +176,9 @@ void Connection::Handle(const AuthIdentify& message) {
     return Respond(message.corr_id, false, "the user name 'internal' is reserved");
   }
   if (!service_.auth.enabled()) {
-    Become(std::string(message.username));
+    if (Status known = Become(std::string(message.username)); !known) {
+      return Respond(message.corr_id, false, known.error().text);
+    }
     return Respond(message.corr_id, true, "Authenticated (Engine disabled authentication)");
   }
   username_ = message.username;
@@ -186,7 +199,9 @@ void Connection::Handle(const AuthProve& message) {
     service_.log.Limited("authentication failed", {{"user", username_}, {"peer", peer_}});
     return Respond(message.corr_id, false, good.error().text);
   }
-  Become(username_);
+  if (Status known = Become(username_); !known) {
+    return Respond(message.corr_id, false, known.error().text);
+  }
   Respond(message.corr_id, true, "Authenticated");
 }
 
@@ -197,7 +212,9 @@ void Connection::Handle(const AuthByToken& message) {
     service_.log.Limited("authentication failed", {{"token", true}, {"peer", peer_}});
     return Respond(message.corr_id, false, "authentication failed: wrong token");
   }
-  Become(*user);
+  if (Status known = Become(*user); !known) {
+    return Respond(message.corr_id, false, known.error().text);
+  }
   Respond(message.corr_id, true, "Authenticated");
 }
 
@@ -301,6 +318,8 @@ void Connection::Handle(const LaunchDaemon& message) {
   if (message.port > UINT16_MAX) {
     return Respond(message.corr_id, false, "launch_daemon: a port is a number from 0 to 65535");
   }
+  auto charged = service_.engine.ChargeInput(username_, message.input.size());
+  if (!charged) return Respond(message.corr_id, false, charged.error().text);
   Defer(
       message.corr_id,
       [this, program = std::string(message.inferlet)](
@@ -310,10 +329,12 @@ void Connection::Handle(const LaunchDaemon& message) {
         return id;
       },
       [this, corr_id = message.corr_id, port = static_cast<uint16_t>(message.port),
-       input = std::string(message.input)](const Result<std::string>& program) {
+       input = std::string(message.input),
+       held = std::make_shared<host::Charge>(*std::move(charged))](
+          const Result<std::string>& program) {
         if (!program || service_.daemons == nullptr) return Respond(corr_id, program);
         auto daemon = service_.daemons->Open(
-            {.program = *program, .username = username_, .input = input}, port);
+            {.program = *program, .username = username_, .input = input}, port, std::move(*held));
         if (!daemon) return Respond(corr_id, false, daemon.error().text);
         service_.log.Info("daemon opened",
                           {{"user", username_}, {"program", *program}, {"port", daemon->port}});
@@ -486,7 +507,7 @@ void Connection::Handle(const Query& message) {
 // MCP servers of the client.
 
 void Connection::Handle(const RegisterMcpServer& message) {
-  if (relay_->Names().empty()) service_.relays.push_back({username_, relay_});
+  const bool first = relay_->Names().empty();
   // The client itself starts and asks the server; the rest of the message is for the record.
   const Status registered = relay_->Register(message.name, [weak = weak_from_this()] {
     auto self = weak.lock();
@@ -496,6 +517,7 @@ void Connection::Handle(const RegisterMcpServer& message) {
     });
   });
   if (!registered) return Respond(message.corr_id, false, registered.error().text);
+  if (first) service_.relays.push_back({username_, relay_});
   service_.log.Debug(
       "MCP server registered",
       {{"user", username_}, {"server", message.name}, {"transport", message.transport}});

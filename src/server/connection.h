@@ -76,7 +76,8 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   void Handle(const RegisterMcpServer& message);
   void Handle(const McpResponse& message);
 
-  void Become(std::string username);
+  // Fails if the user has too many connections.
+  Status Become(std::string username);
   void Send(std::string response);
   void Respond(uint32_t corr_id, bool ok, std::string_view result);
   void Respond(uint32_t corr_id, const Result<std::string>& result);
@@ -111,6 +112,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   const std::shared_ptr<McpRelay> relay_;
   Watching watching_;
   size_t jobs_ = 0;
+  host::Charge place_;      // among the connections of all users
   host::Charge receiving_;  // for the message that arrives
   std::deque<std::string> responses_;
   size_t response_bytes_ = 0;
