@@ -85,7 +85,7 @@ void Connection::Sent() {
 }
 
 bool Connection::Reads() const {
-  return responses_.size() < service_.limits.max_waiting_responses &&
+  return state_ != State::kProving && responses_.size() < service_.limits.max_waiting_responses &&
          response_bytes_ < service_.limits.max_waiting_response_bytes &&
          jobs_ < service_.limits.max_jobs_per_connection;
 }
@@ -168,6 +168,9 @@ Status Connection::Become(std::string username) {
 }
 
 void Connection::Handle(const AuthIdentify& message) {
+  if (state_ == State::kProving) {
+    return Respond(message.corr_id, false, "a proof of this connection is being checked");
+  }
   if (known()) return Respond(message.corr_id, false, "this connection is already authenticated");
   if (Status good = CheckUsername(message.username); !good) {
     return Respond(message.corr_id, false, good.error().text);
@@ -192,20 +195,36 @@ void Connection::Handle(const AuthProve& message) {
     return Respond(message.corr_id, false,
                    "there is no challenge to sign: send auth_identify first");
   }
-  // a challenge is valid for one attempt
-  const std::string challenge = std::exchange(challenge_, "");
+  // Checking a signature takes a while, and any stranger may ask for it.
+  state_ = State::kProving;
+  auto check = [self = shared_from_this(), corr_id = message.corr_id,
+                challenge = std::exchange(challenge_, ""),  // it is valid for one attempt
+                signature = std::string(message.signature)] {
+    Status good = self->service_.auth.Verify(self->username_, challenge, signature);
+    self->service_.post([self, corr_id, good = std::move(good)] { self->Proved(corr_id, good); });
+  };
+  if (!service_.logins.Push(username_, std::move(check))) {
+    Proved(message.corr_id, Fail(Code::kExhausted, "too many logins wait; try again later"));
+  }
+}
+
+void Connection::Proved(uint32_t corr_id, const Status& good) {
   state_ = State::kUnknown;
-  if (Status good = service_.auth.Verify(username_, challenge, message.signature); !good) {
+  if (wire_ == nullptr) return;
+  if (!good) {
     service_.log.Limited("authentication failed", {{"user", username_}, {"peer", peer_}});
-    return Respond(message.corr_id, false, good.error().text);
+    return Respond(corr_id, false, good.error().text);
   }
   if (Status known = Become(username_); !known) {
-    return Respond(message.corr_id, false, known.error().text);
+    return Respond(corr_id, false, known.error().text);
   }
-  Respond(message.corr_id, true, "Authenticated");
+  Respond(corr_id, true, "Authenticated");
 }
 
 void Connection::Handle(const AuthByToken& message) {
+  if (state_ == State::kProving) {
+    return Respond(message.corr_id, false, "a proof of this connection is being checked");
+  }
   if (known()) return Respond(message.corr_id, false, "this connection is already authenticated");
   const auto user = service_.auth.UserOfToken(message.token);
   if (!user) {
@@ -356,15 +375,17 @@ void Connection::Handle(const TerminateProcess& message) {
   if (service_.daemons != nullptr && service_.daemons->Close(message.process_id, username_)) {
     return Respond(message.corr_id, true, "Terminated");
   }
+  auto session = service_.sessions.Find(message.process_id, username_);
+  if (session) {
+    if (auto process = (*session)->process()) process->Cancel();
+    return Respond(message.corr_id, true, "Terminated");
+  }
   for (const auto& process : service_.engine.DetachedOf(username_)) {
     if (process->id() != message.process_id) continue;
     process->Cancel();
     return Respond(message.corr_id, true, "Terminated");
   }
-  auto session = service_.sessions.Find(message.process_id, username_);
-  if (!session) return Respond(message.corr_id, false, session.error().text);
-  if (auto process = (*session)->process()) process->Cancel();
-  Respond(message.corr_id, true, "Terminated");
+  Respond(message.corr_id, false, session.error().text);
 }
 
 // For messages that may have no corr_id: then an error is sent as an event of the process.
@@ -444,12 +465,6 @@ void Connection::Deliver(const Result<std::string>& checked) {
 
 void Connection::Handle(const ListProcesses& message) {
   nlohmann::json list = nlohmann::json::array();
-  for (const auto& session : service_.sessions.Of(username_)) {
-    list.push_back({{"process_id", session->id()},
-                    {"inferlet", session->options().program},
-                    {"username", session->options().username},
-                    {"attached", session->attached()}});
-  }
   if (service_.daemons != nullptr) {
     for (const Daemons::Info& daemon : service_.daemons->Of(username_)) {
       list.push_back({{"process_id", daemon.id},
@@ -459,13 +474,24 @@ void Connection::Handle(const ListProcesses& message) {
                       {"port", daemon.port}});
     }
   }
-  for (const auto& process : service_.engine.DetachedOf(username_)) {
-    list.push_back({{"process_id", process->id()},
-                    {"inferlet", process->options().program},
-                    {"username", username_},
-                    {"attached", false}});
-  }
-  Respond(message.corr_id, true, list.dump());
+  // There may be thousands of processes, and other clients shall not wait for the list.
+  Defer(message.corr_id,
+        [this, list = std::move(list),
+         user = username_](host::Compiling) mutable -> Result<std::optional<std::string>> {
+          for (const auto& session : service_.sessions.Of(user)) {
+            list.push_back({{"process_id", session->id()},
+                            {"inferlet", session->options().program},
+                            {"username", session->options().username},
+                            {"attached", session->attached()}});
+          }
+          for (const auto& process : service_.engine.DetachedOf(user)) {
+            list.push_back({{"process_id", process->id()},
+                            {"inferlet", process->options().program},
+                            {"username", user},
+                            {"attached", false}});
+          }
+          return list.dump();
+        });
 }
 
 // Other messages.

@@ -189,7 +189,10 @@ TEST_F(AuthTest, AChallengeIsValidForOneAttempt) {
   EXPECT_TRUE(first["ok"]);
   EXPECT_TRUE(Base64Decode(first["result"].get<std::string>()));
   const json proof = {{"type", "auth_prove"}, {"corr_id", 2}, {"signature", "AAAA"}};
-  EXPECT_FALSE(Answer(proof)["ok"]);
+  Send(proof);
+  EXPECT_FALSE(connection->Reads()) << "while it is checked";
+  EXPECT_FALSE(Answers(1).at(0)["ok"]);
+  EXPECT_TRUE(connection->Reads());
   const json again = Answer(proof);
   EXPECT_NE(again["result"].get<std::string>().find("no challenge"), std::string::npos);
   const json second = Answer({{"type", "auth_identify"}, {"corr_id", 3}, {"username", "ada"}});
@@ -240,7 +243,7 @@ TEST_F(ConnectionTest, UnknownProcessesAreErrors) {
   }
   const json told = Answer({{"type", "signal_process"}, {"process_id", "p"}, {"message", "m"}});
   EXPECT_EQ(told["event"], "stderr");
-  EXPECT_EQ(Answer({{"type", "list_processes"}, {"corr_id", 1}})["result"], "[]");
+  EXPECT_EQ(Answer({{"type", "list_processes"}, {"corr_id", 1}}, 1)["result"], "[]");
 }
 
 TEST_F(ConnectionTest, RefusesInvalidPrograms) {
@@ -319,7 +322,7 @@ TEST_F(ConnectionTest, WhatAClientDoesNotReadIsBoundedByBytes) {
   const std::string id(100'000, 'x');
   for (int i = 0; i < 200 && connection->Reads(); ++i) {
     Send({{"type", "signal_process"}, {"process_id", id}, {"message", "m"}});
-    Send({{"type", "list_processes"}, {"corr_id", i}});
+    Send({{"type", "query"}, {"corr_id", i}, {"subject", "model_status"}, {"record", ""}});
   }
   EXPECT_LT(service->sessions.buffered().used(), limits.max_waiting_response_bytes + (1u << 20));
   EXPECT_GT(service->sessions.buffered().used(), 0u) << "the user is charged for it";

@@ -45,6 +45,7 @@ struct Service {
         known(limits.max_connections, engine.users().share()),
         requests(limits.max_http_requests, engine.users().share()),
         doors(limits.max_daemons, engine.users().share()),
+        logins("pie-login", 1, limits.max_connections),
         work("pie-work", kWorkThreads, limits.max_queued_jobs) {
     // Guests may launch programs that are only on disk. The resolver holds a reference to the
     // programs, because guests may outlive the service for a moment.
@@ -65,6 +66,7 @@ struct Service {
   // Waits for the jobs that run, and kills compilers.
   void Stop() {
     engine.StopCompiling();
+    logins.Stop();
     work.Stop();
   }
 
@@ -99,7 +101,8 @@ struct Service {
     std::weak_ptr<McpRelay> relay;
   };
   std::vector<UsersRelay> relays;
-  WorkQueue work;  // last, because its jobs use the rest
+  WorkQueue logins;  // checks signatures; last but one, because its jobs use the rest
+  WorkQueue work;    // last, for the same reason
 };
 
 }  // namespace pie::server
