@@ -11,6 +11,7 @@
 #include "files.h"
 #include "host/manifest.h"
 #include "kv/snapshot_file.h"
+#include "memory_file.h"
 #include "speech/chat_source.h"
 #include "speech/dummy_model.h"
 #include "speech/turn.h"
@@ -25,10 +26,12 @@ std::string Damaged(const std::vector<std::string>& texts, Dice& dice) {
   return text;
 }
 
-// A file that holds one input after the other.
+// A file that holds one snapshot after the other. Snapshots are not read through links, which the
+// paths of files in memory are.
 const std::string& FileWith(const std::string& bytes) {
   static const std::string path = [] {
-    std::string pattern = std::string(P_tmpdir) + "/pie-fuzz-XXXXXX";
+    const char* const folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : P_tmpdir;
+    std::string pattern = std::string(folder) + "/pie-fuzz-XXXXXX";
     const int fd = mkstemp(pattern.data());
     if (fd >= 0) close(fd);
     static std::string to_remove = pattern;
@@ -76,9 +79,9 @@ std::string MakeSettings(Dice& dice) {
 }
 
 bool ReadSettings(const std::string& text) {
-  const std::string& path = FileWith(text);
-  const bool engine = cli::ReadConfig(path).has_value();
-  return cli::ReadServerConfig(path).has_value() && engine;
+  const MemoryFile file(text);
+  const bool engine = cli::ReadConfig(file.path()).has_value();
+  return cli::ReadServerConfig(file.path()).has_value() && engine;
 }
 
 // Most snapshots have numbers that contradict each other and checksums that are right, because
