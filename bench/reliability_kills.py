@@ -16,9 +16,10 @@ from pathlib import Path
 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from reliability_server import GUESTS, PIE, RawClient, Refused, Server, add_program
+from reliability_server import GUESTS, PIE, RawClient, Server, add_program
 
 SAVER = "bench-soak@0.1.0"
+START_S = 60  # a server on a busy machine may have to compile the saver first
 
 
 def manifest(name: str, version: str) -> str:
@@ -30,25 +31,28 @@ class Round:
 
     def __init__(self, home: Path, number: int, dice: random.Random) -> None:
         self.home, self.number, self.dice = home, number, dice
-        self.user = f"user {number}"  # each has a quota
+        self.user = f"user {number}"  # each has a quota, and owns its program
+        self.program = f"killed-{number}"
         self.saved: list[str] = []
         self.installed: list[str] = []
         self.keys: list[str] = []
+        self.began = asyncio.Event()  # the first context is saved
 
     async def save(self, client: RawClient) -> None:
         first = json.dumps({"mode": "save", "n": self.number * 1_000_000})
         process = await client.launch(SAVER, first)
         while True:
             kind, value = await client.event(process)
-            if kind != "message":
+            if kind not in ("message", "stdout"):
                 raise RuntimeError(f"the saver ended: {value}")
             self.saved.append(value)
+            self.began.set()
 
     async def install(self, client: RawClient) -> None:
         component = (GUESTS / "bench-empty.wasm").read_bytes()
         for patch in range(1_000_000):
             version = f"0.{self.number}.{patch}"
-            await client.install(component, manifest("bench-empty", version))
+            await client.install(component, manifest(self.program, version))
             self.installed.append(version)
 
     async def change_keys(self, server: Server) -> None:
@@ -82,14 +86,22 @@ class Round:
                     self.change_keys(server),
                 )
             ]
-            await asyncio.sleep(self.dice.uniform(0.05, 0.6))
+            began = asyncio.create_task(self.began.wait())
+            await asyncio.wait([began, *tasks], timeout=START_S, return_when="FIRST_COMPLETED")
+            await asyncio.sleep(self.dice.uniform(0, 0.5))
+            began.cancel()
             for task in tasks:
                 if task.done():
                     task.result()  # raises
+            if not self.saved:
+                raise RuntimeError(f"no context was saved within {START_S} s")
         finally:
             server.kill()
-            for task in tasks:
-                task.cancel()
+            # A task that receives something at that moment may miss the cancellation.
+            while any(not task.done() for task in tasks):
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks, timeout=0.1)
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def count_lost(self) -> int:
@@ -105,7 +117,7 @@ class Round:
             component = blake3.blake3((GUESTS / "bench-empty.wasm").read_bytes()).hexdigest()
             for version in self.installed:
                 there = await client.ask(
-                    "check_program", name="bench-empty", version=version, wasm_hash=component
+                    "check_program", name=self.program, version=version, wasm_hash=component
                 )
                 lost += there != "true"
             await client.close()
@@ -130,8 +142,7 @@ async def measure(kills: int) -> dict[str, float]:
         add_program(home, "bench-soak", "bench/soak/Pie.toml")
         for number in range(kills):
             life = Round(home, number, dice)
-            with contextlib.suppress(Refused):
-                await life.run()
+            await life.run()
             lost += await life.count_lost()
             for what in totals:
                 totals[what] += len(getattr(life, what))

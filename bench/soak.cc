@@ -47,18 +47,43 @@ Counters Count(host::Engine& engine) {
   const host::EngineStats stats = engine.stats();
   const host::Totals& totals = engine.users().totals();
   Counters counters;
-  counters.held = stats.instances + static_cast<uint64_t>(stats.handles) + stats.sequences +
-                  stats.pages + totals.processes->used() + totals.inputs->used() +
-                  totals.contexts->used() + totals.opened->used() + totals.linear->used() +
-                  totals.detached->used();
+  counters.held = {{"instances", stats.instances},
+                   {"handles", static_cast<uint64_t>(stats.handles)},
+                   {"sequences", stats.sequences},
+                   {"pages", stats.pages},
+                   {"processes", totals.processes->used()},
+                   {"bytes of inputs", totals.inputs->used()},
+                   {"contexts", totals.contexts->used()},
+                   {"opened contexts", totals.opened->used()},
+                   {"bytes of linear memory", totals.linear->used()},
+                   {"detached processes", totals.detached->used()}};
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    counters.descriptors += entry.path().empty() ? 0 : 1;
+    counters.held["descriptors"] += entry.path().empty() ? 0 : 1;
   }
   std::ifstream statm("/proc/self/statm");
   uint64_t total = 0;
   statm >> total >> counters.resident_bytes;
   counters.resident_bytes *= 4'096;
   return counters;
+}
+
+Counters CountUntil(host::Engine& engine, const Counters& before) {
+  Counters counters = Count(engine);
+  for (int i = 0; i < 500 && counters.held != before.held; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    counters = Count(engine);
+  }
+  return counters;
+}
+
+std::string Differences(const Counters& before, const Counters& after) {
+  std::string text;
+  for (const auto& [name, count] : before.held) {
+    const uint64_t now = after.held.at(name);
+    if (now == count) continue;
+    text += fmt::format("{}{}: {} before, {} after", text.empty() ? "" : "; ", name, count, now);
+  }
+  return text;
 }
 
 }  // namespace pie::soak
@@ -73,10 +98,10 @@ int main(int argc, char** argv) {
   app.add_option("--launches", options.launches);
   app.add_option("--seed", options.seed);
   app.require_subcommand(1);
+  app.fallthrough();  // for subcommands that are added from here on
   const CLI::App* launches = app.add_subcommand("launches");
   const CLI::App* cancels = app.add_subcommand("cancels");
   app.add_subcommand("overload");
-  app.fallthrough();
   CLI11_PARSE(app, argc, argv);
   try {
     const auto figures = *launches  ? pie::soak::RunLaunches(options)

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -28,12 +29,16 @@ std::unique_ptr<host::Engine> StartEngine(const Options& options, const DummyOpt
 
 // What must be the same before and after, and how much memory the process has.
 struct Counters {
-  uint64_t held = 0;  // handles, contexts, pages, places, inputs and their bytes, all together
-  uint64_t descriptors = 0;
+  std::map<std::string, uint64_t> held;  // handles, contexts, pages, places, inputs and their bytes
   uint64_t resident_bytes = 0;
 };
 // Waits until nothing runs.
 Counters Count(host::Engine& engine);
+// Counts again until everything is as it was, for a few seconds at most: threads of the engine
+// close files a moment after a process has ended.
+Counters CountUntil(host::Engine& engine, const Counters& before);
+// Which counters differ, and how: "pages: 3 before, 4 after". Empty if none does.
+std::string Differences(const Counters& before, const Counters& after);
 
 // Each part returns its figures, and throws if it cannot measure.
 nlohmann::json RunLaunches(const Options& options);

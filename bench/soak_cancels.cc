@@ -140,12 +140,13 @@ nlohmann::json RunCancels(const Options& options) {
       Run(*engine, group_of[i]);
       watch.function = -1;
       if (!watch.fired) throw std::runtime_error(fmt::format("{} was not called", kNames[i]));
-      if (Count(*engine).held != before.held) {
-        throw std::runtime_error(fmt::format("something was left by a cancellation {} {}",
+      if (const std::string left = Differences(before, CountUntil(*engine, before));
+          !left.empty()) {
+        throw std::runtime_error(fmt::format("something was left by a cancellation {} {}: {}",
                                              phase == Phase::kBefore   ? "before"
                                              : phase == Phase::kInside ? "inside"
                                                                        : "after",
-                                             kNames[i]));
+                                             kNames[i], left));
       }
       ++points;
     }

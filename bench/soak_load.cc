@@ -88,17 +88,20 @@ nlohmann::json RunLaunches(const Options& options) {
   const uint64_t most = options.launches > 0 ? options.launches : UINT64_MAX;
   const double seconds = options.launches > 0 ? 1e9 : options.seconds;
   const Ends ends = Launch(*engine, random, most, seconds);
-  const Counters after = Count(*engine);
+  const Counters after = CountUntil(*engine, before);
   const uint64_t grown =
       after.resident_bytes - std::min(after.resident_bytes, before.resident_bytes);
-  const uint64_t leaked = Difference(before.held, after.held) +
-                          Difference(before.descriptors, after.descriptors) +
-                          (grown > kGrowth ? 1 : 0);
-  return {{"soak_launches", ends.all},
-          {"soak_launches_returned", ends.returned},
-          {"soak_launches_per_s", static_cast<double>(ends.all) / SecondsSince(begin)},
-          {"soak_grown_mb", static_cast<double>(grown) / 1e6},
-          {"soak_leaked", leaked}};
+  uint64_t leaked = grown > kGrowth ? 1 : 0;
+  for (const auto& [name, count] : before.held) leaked += Difference(count, after.held.at(name));
+  nlohmann::json figures = {
+      {"soak_launches", ends.all},
+      {"soak_launches_returned", ends.returned},
+      {"soak_launches_per_s", static_cast<double>(ends.all) / SecondsSince(begin)},
+      {"soak_grown_mb", static_cast<double>(grown) / 1e6},
+      {"soak_leaked", leaked}};
+  const std::string what = Differences(before, after);
+  if (!what.empty()) figures["soak_leaked_what"] = what;
+  return figures;
 }
 
 nlohmann::json RunOverload(const Options& options) {

@@ -38,4 +38,15 @@ bool ReadVocabulary(const std::string& bytes);
 std::string MakeFrame(Dice& dice);
 bool ReadFrame(const std::string& frame);
 
+// A chat template, a Pie.toml, a config file and the file of a saved context, damaged. The readers
+// use what they accept.
+std::string MakeTemplate(Dice& dice);
+bool ReadTemplate(const std::string& text);
+std::string MakeManifest(Dice& dice);
+bool ReadTheManifest(const std::string& text);
+std::string MakeSettings(Dice& dice);
+bool ReadSettings(const std::string& text);
+std::string MakeSnapshot(Dice& dice);
+bool ReadSnapshot(const std::string& bytes);
+
 }  // namespace pie::fuzz

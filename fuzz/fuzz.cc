@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "corpus.h"
 #include "targets.h"
 
 // A single allocation that is larger than any input could need ends the run.
@@ -65,8 +66,14 @@ void OnFree(const volatile void* pointer) {
 // Which input is being read, for the message of a failure.
 const char* current_target = "";
 uint64_t current_seed = 0;
+int current_file = -1;  // the number of a file of the corpus, if one is being read
 
 void SayHowToRepeat() {
+  if (current_file >= 0) {
+    fmt::print(stderr, "pie-fuzz: FAILED at file {} of fuzz/corpus/{}\n", current_file,
+               current_target);
+    return;
+  }
   fmt::print(stderr, "pie-fuzz: FAILED; to repeat: pie-fuzz {} --seed {} --runs 1\n",
              current_target, current_seed);
 }
@@ -118,6 +125,13 @@ void RunInput(const Target& target, const std::string& bytes, Tally& tally) {
 void RunTarget(const Target& target, uint64_t seed, uint64_t runs, double seconds) {
   Tally tally;
   current_target = target.name;
+  if (runs > 1) {
+    for (const std::string& bytes : Corpus(target.name)) {
+      ++current_file;
+      RunInput(target, bytes, tally);
+    }
+    current_file = -1;
+  }
   const auto start = Clock::now();
   for (uint64_t i = 0; i < runs; ++i) {
     if (std::chrono::duration<double>(Clock::now() - start).count() > seconds) break;

@@ -83,6 +83,10 @@ constexpr Target kTargets[] = {
     {"vocabulary", MakeVocabulary, ReadVocabulary},
     {"weights", MakeWeights, LoadWeights},
     {"frame", MakeFrame, ReadFrame},
+    {"template", MakeTemplate, ReadTemplate},
+    {"manifest", MakeManifest, ReadTheManifest},
+    {"settings", MakeSettings, ReadSettings},
+    {"snapshot", MakeSnapshot, ReadSnapshot},
 };
 
 }  // namespace

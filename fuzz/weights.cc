@@ -1,35 +1,10 @@
 // The target `weights`: loads a model from a file onto a device and runs a step.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/tiny_llama.h"
 #include "files.h"
+#include "memory_file.h"
 
 namespace pie::fuzz {
-namespace {
-
-// A file in memory that has a path.
-class MemoryFile {
- public:
-  explicit MemoryFile(const std::string& bytes) : handle_(memfd_create("fuzz", 0)) {
-    size_t done = 0;
-    while (done < bytes.size()) {
-      const ssize_t written = write(handle_, bytes.data() + done, bytes.size() - done);
-      if (written <= 0) break;
-      done += static_cast<size_t>(written);
-    }
-  }
-  ~MemoryFile() { close(handle_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  std::string path() const { return "/proc/self/fd/" + std::to_string(handle_); }
-
- private:
-  const int handle_;
-};
-
-}  // namespace
 
 std::string MakeWeights(Dice& dice) {
   static const std::string kFiles[] = {

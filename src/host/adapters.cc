@@ -4,6 +4,15 @@
 #include <utility>
 
 namespace pie::host {
+namespace {
+
+// The device's form of a version, and what it is charged to.
+struct ChargedDevice {
+  DeviceAdapterPtr device;
+  Charge charge;
+};
+
+}  // namespace
 
 Result<std::shared_ptr<const AdapterVersion>> NamedAdapter::current() const {
   const std::lock_guard lock(mutex_);
@@ -14,7 +23,12 @@ Result<std::shared_ptr<const AdapterVersion>> NamedAdapter::current() const {
 Adapters::Adapters(const Limits& limits, const std::string& folder, std::vector<ModelRef> models)
     : limits_(limits),
       store_(folder.empty() ? std::nullopt : std::optional<AdapterStore>({folder, limits})),
-      models_(std::move(models)) {}
+      models_(std::move(models)),
+      memory_(std::make_shared<ByteBudget>(limits.max_adapter_memory)),
+      memory_of_user_([this](std::string_view) {
+        return std::make_shared<ByteBudget>(memory_->limit() / 2, memory_, ByteBudget::Part{});
+      }),
+      opening_([](std::string_view) { return std::make_shared<std::mutex>(); }) {}
 
 Adapters::~Adapters() {
   for (const auto& [key, adapter] : loaded_) {
@@ -39,54 +53,45 @@ Result<std::shared_ptr<const AdapterVersion>> Adapters::MakeVersion(std::string_
   version->number = next_version_.fetch_add(1, std::memory_order_relaxed);
   version->zo = std::move(zo);
   if (!weights.empty()) {
-    const size_t bytes = weights.parameters() * (sizeof(float) + sizeof(uint16_t));
-    PIE_RETURN_IF_ERROR(MakeRoom(user, bytes));
-    version->device = PIE_TRY(models_[model].scheduler->LoadAdapter(weights));
+    const size_t parameters = weights.parameters();
+    version->charge = PIE_TRY(TakeRoom(user, parameters * sizeof(float)));
+    Charge charge = PIE_TRY(TakeRoom(user, parameters * sizeof(uint16_t)));
+    DeviceAdapterPtr device = PIE_TRY(models_[model].scheduler->LoadAdapter(weights));
+    if (device->bytes() > charge.bytes()) {
+      charge.Absorb(PIE_TRY(TakeRoom(user, device->bytes() - charge.bytes())));
+    }
+    const auto held = std::make_shared<ChargedDevice>(std::move(device), std::move(charge));
+    version->device = DeviceAdapterPtr(held, held->device.get());
   }
   version->weights = std::make_shared<const AdapterWeights>(std::move(weights));
   return version;
 }
 
-Status Adapters::MakeRoom(std::string_view user, size_t bytes) {
-  const size_t most = limits_.max_adapter_memory;
-  const size_t most_of_user = most / 2;
-  while (true) {
+Result<Charge> Adapters::TakeRoom(std::string_view user, size_t bytes) {
+  const auto own = memory_of_user_.Of(user);
+  Charge charge(own);
+  while (!charge.Grow(bytes)) {
+    const bool user_has_too_much = own->used() + bytes > own->limit();
     Ptr victim;
     {
       const std::lock_guard lock(mutex_);
-      size_t used = bytes;
-      size_t own = bytes;
-      const Ptr* oldest = nullptr;
-      const Ptr* own_oldest = nullptr;
       for (const auto& [key, adapter] : loaded_) {
-        const auto version = adapter->current();
-        const size_t size = version ? (*version)->bytes() : 0;
-        const bool is_own = std::get<0>(key) == user;
-        used += size;
-        if (is_own) own += size;
+        if (user_has_too_much && std::get<0>(key) != user) continue;
         // Only the table holds it, so no other thread can reach it without this lock.
         if (!store_ || adapter.use_count() > 1) continue;
-        const auto is_older = [&](const Ptr* found) {
-          return found == nullptr || adapter->last_use_ < (*found)->last_use_;
-        };
-        if (is_older(oldest)) oldest = &adapter;
-        if (is_own && is_older(own_oldest)) own_oldest = &adapter;
+        if (!victim || adapter->last_use_ < victim->last_use_) victim = adapter;
       }
-      const bool user_has_too_much = own > most_of_user;
-      if (!user_has_too_much && used <= most) return {};
-      const Ptr* const chosen = user_has_too_much ? own_oldest : oldest;
-      if (chosen == nullptr && user_has_too_much) {
-        return Fail(Code::kExhausted,
-                    "user {}'s adapters would take {} MiB of memory, {} are allowed; drop or "
-                    "destroy some",
-                    user, (own >> 20) + 1, most_of_user >> 20);
-      }
-      if (chosen == nullptr) {
-        return Fail(Code::kExhausted,
-                    "adapters would take {} MiB of memory, {} are allowed; try again later",
-                    (used >> 20) + 1, most >> 20);
-      }
-      victim = *chosen;
+    }
+    if (!victim && user_has_too_much) {
+      return Fail(Code::kExhausted,
+                  "user {}'s adapters would take {} MiB of memory, {} are allowed; drop or "
+                  "destroy some",
+                  user, ((own->used() + bytes) >> 20) + 1, own->limit() >> 20);
+    }
+    if (!victim) {
+      return Fail(Code::kExhausted,
+                  "adapters would take {} MiB of memory, {} are allowed; try again later",
+                  ((memory_->used() + bytes) >> 20) + 1, memory_->limit() >> 20);
     }
     PIE_RETURN_IF_ERROR(Write(*victim));
     const std::lock_guard lock(mutex_);
@@ -94,6 +99,7 @@ Status Adapters::MakeRoom(std::string_view user, size_t bytes) {
     loaded_.erase(Key(victim->user_, victim->model_, victim->name_));
     ++evictions_;
   }
+  return charge;
 }
 
 Status Adapters::Write(NamedAdapter& adapter) const {
@@ -138,7 +144,8 @@ Status Adapters::Install(const Ptr& adapter, std::shared_ptr<const AdapterVersio
 Result<Adapters::Ptr> Adapters::Add(std::string_view user, uint32_t model, std::string_view name,
                                     std::shared_ptr<const AdapterVersion> version) {
   PIE_RETURN_IF_ERROR(CheckAdapterName(name));
-  const std::lock_guard opening(opening_);
+  const auto one_at_a_time = opening_.Of(user);
+  const std::lock_guard opening(*one_at_a_time);
   const auto adapter = std::make_shared<NamedAdapter>(std::string(user), model, std::string(name));
   const Key key(user, model, name);
   {
@@ -170,7 +177,8 @@ Result<Adapters::Ptr> Adapters::Create(std::string_view user, uint32_t model,
 }
 
 Result<Adapters::Ptr> Adapters::Open(std::string_view user, uint32_t model, std::string_view name) {
-  const std::lock_guard opening(opening_);
+  const auto one_at_a_time = opening_.Of(user);
+  const std::lock_guard opening(*one_at_a_time);
   const Key key(user, model, name);
   {
     const std::lock_guard lock(mutex_);
@@ -200,7 +208,8 @@ Result<Adapters::Ptr> Adapters::Fork(const Ptr& adapter, std::string_view name) 
 }
 
 Status Adapters::Destroy(const Ptr& adapter) {
-  const std::lock_guard opening(opening_);
+  const auto one_at_a_time = opening_.Of(adapter->user_);
+  const std::lock_guard opening(*one_at_a_time);
   {
     const std::lock_guard lock(adapter->mutex_);
     if (adapter->destroyed_) return {};

@@ -2,7 +2,8 @@
 //
 // An adapter that an inferlet holds is in memory. Any other stays there as long as there
 // is room (max_adapter_memory), and is evicted when another one needs it: the one that was used
-// longest ago goes first. One user has at most half of that memory. With a folder, adapters are
+// longest ago goes first. One user has at most half of that memory. A version that was replaced
+// takes memory as long as passes use it. With a folder, adapters are
 // files, which outlive the engine; without one they are in memory for this run only, and none is
 // evicted.
 //
@@ -30,7 +31,9 @@
 #include "base/result.h"
 #include "base/work_queue.h"
 #include "host/adapter_store.h"
+#include "host/byte_budget.h"
 #include "host/limits.h"
+#include "host/per_user.h"
 #include "model/adapter/peft.h"
 #include "sched/scheduler.h"
 
@@ -40,8 +43,10 @@ namespace pie::host {
 struct AdapterVersion {
   uint64_t number = 0;  // no two versions of any adapters share one
   std::shared_ptr<const AdapterWeights> weights;
-  DeviceAdapterPtr device;  // null: the adapter has no weights, and changes nothing
+  // Null: the adapter has no weights, and changes nothing. It is charged as long as a pass uses it.
+  DeviceAdapterPtr device;
   ZoState zo;
+  Charge charge;  // for `weights`
 
   size_t bytes() const {
     return (weights ? weights->parameters() * sizeof(float) : 0) + (device ? device->bytes() : 0);
@@ -140,14 +145,17 @@ class Adapters {
   Result<Ptr> Add(std::string_view user, uint32_t model, std::string_view name,
                   std::shared_ptr<const AdapterVersion> version);
   // Evicts adapters until `bytes` more of this user fit.
-  Status MakeRoom(std::string_view user, size_t bytes);
+  Result<Charge> TakeRoom(std::string_view user, size_t bytes);
 
   const Limits& limits_;
   const std::optional<AdapterStore> store_;  // none: in memory
   const std::vector<ModelRef> models_;
   std::atomic<uint64_t> next_version_ = 1;
   std::atomic<uint64_t> loads_ = 0, evictions_ = 0, updates_ = 0;
-  std::mutex opening_;  // held while one is created or read, so that no adapter is there twice
+  const std::shared_ptr<ByteBudget> memory_;  // of all users' adapters
+  PerUser<ByteBudget> memory_of_user_;
+  // Held while one of a user's is created or read, so that no adapter is there twice.
+  PerUser<std::mutex> opening_;
   mutable std::mutex mutex_;
   std::map<Key, Ptr> loaded_;
   uint64_t uses_ = 0;

@@ -268,6 +268,7 @@ TEST_F(AdapterFilesTest, AdaptersOutliveTheEngine) {
 TEST_F(AdapterFilesTest, AdaptersThatNobodyHoldsAreEvicted) {
   const size_t each = Weights(1).parameters() * 8;
   limits_.max_adapter_memory = 6 * each;  // a user has half of it
+  Start();
   for (int i = 0; i < 8; ++i) {
     ASSERT_TRUE(Load(*adapters_->Create("ann", 0, std::to_string(i)), static_cast<float>(i + 1)));
   }
@@ -286,6 +287,19 @@ TEST_F(AdapterFilesTest, AdaptersThatNobodyHoldsAreEvicted) {
   EXPECT_NE(error.find("memory"), std::string::npos);
   // There is room for others.
   EXPECT_TRUE(Load(*adapters_->Create("eve", 0, "a"), 1));
+}
+
+TEST_F(AdapterFilesTest, VersionsThatPassesUseAreCharged) {
+  limits_.max_adapter_memory = 6 * Weights(1).parameters() * 8;
+  Start();
+  const auto adapter = *adapters_->Create("ann", 0, "a");
+  std::vector<DeviceAdapterPtr> used;  // as passes under way use them
+  while (used.size() < 20 && Load(adapter, 1)) used.push_back((*adapter->current())->device);
+  EXPECT_GE(used.size(), 2u);
+  EXPECT_LE(used.size(), 5u);
+  EXPECT_TRUE(Load(*adapters_->Create("eve", 0, "a"), 1)) << "others have room";
+  used.clear();
+  EXPECT_TRUE(Load(adapter, 1));
 }
 
 TEST_F(AdapterFilesTest, AUserHasSoManyAndNoMore) {

@@ -45,14 +45,25 @@ Result<McpAnswer> Ask(Process& process, uint32_t handle, std::string_view method
   return **std::move(answer);
 }
 
+// What is too long to be sent is refused before it is parsed, which takes many times its size.
+std::optional<McpAnswer> RefuseLong(Process& process, size_t bytes) {
+  const size_t most = process.engine().limits().max_mcp_request_bytes;
+  if (bytes <= most) return std::nullopt;
+  return Refuse(
+      kMcpInvalidParams,
+      fmt::format("mcp: the request has {} bytes; at most {} KiB are allowed", bytes, most >> 10));
+}
+
 // The same for a method that takes a name and a JSON object of arguments.
 Result<McpAnswer> AskByName(Process& process, uint32_t session, std::string_view method,
                             std::string_view name, std::string_view args, Wait& wait) {
   if (wait.has_ticket) return Ask(process, session, method, {}, wait);
+  if (auto refused = RefuseLong(process, name.size() + args.size())) return *std::move(refused);
   nlohmann::json params = {{"name", name}};
   if (args.find_first_not_of(" \t\r\n") != std::string_view::npos) {
     if (args != "null") {
-      auto parsed = ParseJsonObject(args, "mcp: the arguments must be a JSON object", kMcpJsonDepth);
+      auto parsed =
+          ParseJsonObject(args, "mcp: the arguments must be a JSON object", kMcpJsonDepth);
       if (!parsed) return Refuse(kMcpInvalidParams, parsed.error().text);
       params["arguments"] = *std::move(parsed);
     }
@@ -111,6 +122,7 @@ Result<McpAnswer> McpSessionGetPrompt(Process& process, uint32_t session, std::s
 }
 Result<McpAnswer> McpSessionReadResource(Process& process, uint32_t session, std::string_view uri,
                                          Wait& wait) {
+  if (auto refused = RefuseLong(process, uri.size())) return *std::move(refused);
   return Ask(process, session, "resources/read", nlohmann::json{{"uri", uri}}.dump(), wait);
 }
 

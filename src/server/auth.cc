@@ -34,13 +34,13 @@ std::string Auth::NewChallenge() const {
   return Base64Encode(std::string(kBinds) + RandomBytes(kChallengeBytes - kBinds.size()));
 }
 
-Result<const UserTable*> Auth::Current() {
+Result<std::shared_ptr<const UserTable>> Auth::Current() {
   const int64_t changed_ns = ChangedAt(users_.path());
   if (changed_ns != read_at_ns_) {
-    table_ = PIE_TRY(users_.Read());
+    table_ = std::make_shared<const UserTable>(PIE_TRY(users_.Read()));
     read_at_ns_ = changed_ns;
   }
-  return &table_;
+  return table_;
 }
 
 Status Auth::Verify(std::string_view user, std::string_view challenge, std::string_view signature) {
@@ -49,8 +49,11 @@ Status Auth::Verify(std::string_view user, std::string_view challenge, std::stri
   const auto bytes = Base64Decode(signature);
   const auto signed_bytes = Base64Decode(challenge);
   if (!bytes || !signed_bytes) return refused;
-  std::lock_guard lock(mutex_);
-  const UserTable* users = PIE_TRY(Current());
+  std::shared_ptr<const UserTable> users;
+  {
+    std::lock_guard lock(mutex_);
+    users = PIE_TRY(Current());
+  }
   bool exists = false;
   const std::vector<UserKey>* keys = KeysToTry(*users, user, &exists);
   if (keys == nullptr) return refused;

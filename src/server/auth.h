@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -35,7 +36,8 @@ class Auth {
 
   std::string NewChallenge() const;  // base64
   // Returns the same error for every failure, and takes as long for a user who does not exist as
-  // for one who does, so that a stranger learns nothing about users.
+  // for one who does, so that a stranger learns nothing about users. Takes up to milliseconds for
+  // each key of the user; nobody waits for it meanwhile.
   Status Verify(std::string_view user, std::string_view challenge, std::string_view signature);
   bool IsToken(std::string_view token) const;  // takes the same time for right and wrong tokens
   // The user to whom the internal token or an API key belongs.
@@ -47,7 +49,7 @@ class Auth {
   std::optional<std::string> UserOf(std::string_view key);
 
  private:
-  Result<const UserTable*> Current();  // the caller holds the mutex
+  Result<std::shared_ptr<const UserTable>> Current();  // the caller holds the mutex
   // The keys of a user, or those of somebody else, always the same, if there is no such user. Null
   // if there are no users.
   const std::vector<UserKey>* KeysToTry(const UserTable& users, std::string_view user,
@@ -58,7 +60,7 @@ class Auth {
   const std::string token_;
   std::string binding_;  // the hash of the certificate; empty: none
   std::mutex mutex_;
-  UserTable table_;
+  std::shared_ptr<const UserTable> table_ = std::make_shared<UserTable>();
   int64_t read_at_ns_ = -1;  // modification time of the file that table_ was read from
   TokenTable token_table_;
   int64_t tokens_read_at_ns_ = -1;

@@ -85,7 +85,7 @@ void Connection::Sent() {
 }
 
 bool Connection::Reads() const {
-  return responses_.size() < service_.limits.max_waiting_responses &&
+  return state_ != State::kProving && responses_.size() < service_.limits.max_waiting_responses &&
          response_bytes_ < service_.limits.max_waiting_response_bytes &&
          jobs_ < service_.limits.max_jobs_per_connection;
 }
@@ -146,17 +146,31 @@ void Connection::Defer(uint32_t corr_id, Job job, Then then) {
 
 // Authentication.
 
-void Connection::Become(std::string username) {
+Status Connection::Become(std::string username) {
+  (void)service_.engine.users().Of(username);  // from the second user on, each has a share
+  host::Charge place(service_.known.Of(username));
+  if (!place.Grow(1)) {
+    return Fail(Code::kExhausted,
+                "the clients of this user hold all the connections that they may (of {} for all "
+                "users); close some first",
+                service_.limits.max_connections);
+  }
+  place_ = std::move(place);
   username_ = std::move(username);
   challenge_.clear();
   state_ = State::kKnown;
   uploads_.SetBudget(service_.uploads.Of(username_));
   receiving_ = host::Charge(service_.uploads.Of(username_));
   responses_charge_ = host::Charge(service_.sessions.BufferOf(username_));
+  relay_->SetBudget(service_.sessions.BufferOf(username_));
   service_.log.Debug("client authenticated", {{"user", username_}, {"peer", peer_}});
+  return {};
 }
 
 void Connection::Handle(const AuthIdentify& message) {
+  if (state_ == State::kProving) {
+    return Respond(message.corr_id, false, "a proof of this connection is being checked");
+  }
   if (known()) return Respond(message.corr_id, false, "this connection is already authenticated");
   if (Status good = CheckUsername(message.username); !good) {
     return Respond(message.corr_id, false, good.error().text);
@@ -165,7 +179,9 @@ void Connection::Handle(const AuthIdentify& message) {
     return Respond(message.corr_id, false, "the user name 'internal' is reserved");
   }
   if (!service_.auth.enabled()) {
-    Become(std::string(message.username));
+    if (Status known = Become(std::string(message.username)); !known) {
+      return Respond(message.corr_id, false, known.error().text);
+    }
     return Respond(message.corr_id, true, "Authenticated (Engine disabled authentication)");
   }
   username_ = message.username;
@@ -179,25 +195,45 @@ void Connection::Handle(const AuthProve& message) {
     return Respond(message.corr_id, false,
                    "there is no challenge to sign: send auth_identify first");
   }
-  // a challenge is valid for one attempt
-  const std::string challenge = std::exchange(challenge_, "");
-  state_ = State::kUnknown;
-  if (Status good = service_.auth.Verify(username_, challenge, message.signature); !good) {
-    service_.log.Limited("authentication failed", {{"user", username_}, {"peer", peer_}});
-    return Respond(message.corr_id, false, good.error().text);
+  // Checking a signature takes a while, and any stranger may ask for it.
+  state_ = State::kProving;
+  auto check = [self = shared_from_this(), corr_id = message.corr_id,
+                challenge = std::exchange(challenge_, ""),  // it is valid for one attempt
+                signature = std::string(message.signature)] {
+    Status good = self->service_.auth.Verify(self->username_, challenge, signature);
+    self->service_.post([self, corr_id, good = std::move(good)] { self->Proved(corr_id, good); });
+  };
+  if (!service_.logins.Push(username_, std::move(check))) {
+    Proved(message.corr_id, Fail(Code::kExhausted, "too many logins wait; try again later"));
   }
-  Become(username_);
-  Respond(message.corr_id, true, "Authenticated");
+}
+
+void Connection::Proved(uint32_t corr_id, const Status& good) {
+  state_ = State::kUnknown;
+  if (wire_ == nullptr) return;
+  if (!good) {
+    service_.log.Limited("authentication failed", {{"user", username_}, {"peer", peer_}});
+    return Respond(corr_id, false, good.error().text);
+  }
+  if (Status known = Become(username_); !known) {
+    return Respond(corr_id, false, known.error().text);
+  }
+  Respond(corr_id, true, "Authenticated");
 }
 
 void Connection::Handle(const AuthByToken& message) {
+  if (state_ == State::kProving) {
+    return Respond(message.corr_id, false, "a proof of this connection is being checked");
+  }
   if (known()) return Respond(message.corr_id, false, "this connection is already authenticated");
   const auto user = service_.auth.UserOfToken(message.token);
   if (!user) {
     service_.log.Limited("authentication failed", {{"token", true}, {"peer", peer_}});
     return Respond(message.corr_id, false, "authentication failed: wrong token");
   }
-  Become(*user);
+  if (Status known = Become(*user); !known) {
+    return Respond(message.corr_id, false, known.error().text);
+  }
   Respond(message.corr_id, true, "Authenticated");
 }
 
@@ -301,6 +337,8 @@ void Connection::Handle(const LaunchDaemon& message) {
   if (message.port > UINT16_MAX) {
     return Respond(message.corr_id, false, "launch_daemon: a port is a number from 0 to 65535");
   }
+  auto charged = service_.engine.ChargeInput(username_, message.input.size());
+  if (!charged) return Respond(message.corr_id, false, charged.error().text);
   Defer(
       message.corr_id,
       [this, program = std::string(message.inferlet)](
@@ -310,10 +348,12 @@ void Connection::Handle(const LaunchDaemon& message) {
         return id;
       },
       [this, corr_id = message.corr_id, port = static_cast<uint16_t>(message.port),
-       input = std::string(message.input)](const Result<std::string>& program) {
+       input = std::string(message.input),
+       held = std::make_shared<host::Charge>(*std::move(charged))](
+          const Result<std::string>& program) {
         if (!program || service_.daemons == nullptr) return Respond(corr_id, program);
         auto daemon = service_.daemons->Open(
-            {.program = *program, .username = username_, .input = input}, port);
+            {.program = *program, .username = username_, .input = input}, port, std::move(*held));
         if (!daemon) return Respond(corr_id, false, daemon.error().text);
         service_.log.Info("daemon opened",
                           {{"user", username_}, {"program", *program}, {"port", daemon->port}});
@@ -335,15 +375,17 @@ void Connection::Handle(const TerminateProcess& message) {
   if (service_.daemons != nullptr && service_.daemons->Close(message.process_id, username_)) {
     return Respond(message.corr_id, true, "Terminated");
   }
+  auto session = service_.sessions.Find(message.process_id, username_);
+  if (session) {
+    if (auto process = (*session)->process()) process->Cancel();
+    return Respond(message.corr_id, true, "Terminated");
+  }
   for (const auto& process : service_.engine.DetachedOf(username_)) {
     if (process->id() != message.process_id) continue;
     process->Cancel();
     return Respond(message.corr_id, true, "Terminated");
   }
-  auto session = service_.sessions.Find(message.process_id, username_);
-  if (!session) return Respond(message.corr_id, false, session.error().text);
-  if (auto process = (*session)->process()) process->Cancel();
-  Respond(message.corr_id, true, "Terminated");
+  Respond(message.corr_id, false, session.error().text);
 }
 
 // For messages that may have no corr_id: then an error is sent as an event of the process.
@@ -423,12 +465,6 @@ void Connection::Deliver(const Result<std::string>& checked) {
 
 void Connection::Handle(const ListProcesses& message) {
   nlohmann::json list = nlohmann::json::array();
-  for (const auto& session : service_.sessions.Of(username_)) {
-    list.push_back({{"process_id", session->id()},
-                    {"inferlet", session->options().program},
-                    {"username", session->options().username},
-                    {"attached", session->attached()}});
-  }
   if (service_.daemons != nullptr) {
     for (const Daemons::Info& daemon : service_.daemons->Of(username_)) {
       list.push_back({{"process_id", daemon.id},
@@ -438,13 +474,24 @@ void Connection::Handle(const ListProcesses& message) {
                       {"port", daemon.port}});
     }
   }
-  for (const auto& process : service_.engine.DetachedOf(username_)) {
-    list.push_back({{"process_id", process->id()},
-                    {"inferlet", process->options().program},
-                    {"username", username_},
-                    {"attached", false}});
-  }
-  Respond(message.corr_id, true, list.dump());
+  // There may be thousands of processes, and other clients shall not wait for the list.
+  Defer(message.corr_id,
+        [this, list = std::move(list),
+         user = username_](host::Compiling) mutable -> Result<std::optional<std::string>> {
+          for (const auto& session : service_.sessions.Of(user)) {
+            list.push_back({{"process_id", session->id()},
+                            {"inferlet", session->options().program},
+                            {"username", session->options().username},
+                            {"attached", session->attached()}});
+          }
+          for (const auto& process : service_.engine.DetachedOf(user)) {
+            list.push_back({{"process_id", process->id()},
+                            {"inferlet", process->options().program},
+                            {"username", user},
+                            {"attached", false}});
+          }
+          return list.dump();
+        });
 }
 
 // Other messages.
@@ -486,7 +533,7 @@ void Connection::Handle(const Query& message) {
 // MCP servers of the client.
 
 void Connection::Handle(const RegisterMcpServer& message) {
-  if (relay_->Names().empty()) service_.relays.push_back({username_, relay_});
+  const bool first = relay_->Names().empty();
   // The client itself starts and asks the server; the rest of the message is for the record.
   const Status registered = relay_->Register(message.name, [weak = weak_from_this()] {
     auto self = weak.lock();
@@ -496,6 +543,7 @@ void Connection::Handle(const RegisterMcpServer& message) {
     });
   });
   if (!registered) return Respond(message.corr_id, false, registered.error().text);
+  if (first) service_.relays.push_back({username_, relay_});
   service_.log.Debug(
       "MCP server registered",
       {{"user", username_}, {"server", message.name}, {"transport", message.transport}});

@@ -44,7 +44,8 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   // Returns the next frame to send, if any. Call Sent when it was written.
   std::optional<std::string> Next();
   void Sent();
-  // False while too many responses wait to be sent: then the client must not be read from.
+  // False while too many responses wait to be sent, and while a proof is checked: then the client
+  // must not be read from.
   bool Reads() const;
   bool known() const { return state_ == State::kKnown; }
   // Called with the size of what has arrived of a message. Returns false if the user may not send
@@ -57,7 +58,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   std::shared_ptr<host::McpServers> mcp() override { return relay_; }
 
  private:
-  enum class State { kUnknown, kChallenged, kKnown };
+  enum class State { kUnknown, kChallenged, kProving, kKnown };
 
   void Handle(const AuthIdentify& message);
   void Handle(const AuthProve& message);
@@ -76,7 +77,10 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   void Handle(const RegisterMcpServer& message);
   void Handle(const McpResponse& message);
 
-  void Become(std::string username);
+  // The proof of the user was checked.
+  void Proved(uint32_t corr_id, const Status& good);
+  // Fails if the user has too many connections.
+  Status Become(std::string username);
   void Send(std::string response);
   void Respond(uint32_t corr_id, bool ok, std::string_view result);
   void Respond(uint32_t corr_id, const Result<std::string>& result);
@@ -111,6 +115,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   const std::shared_ptr<McpRelay> relay_;
   Watching watching_;
   size_t jobs_ = 0;
+  host::Charge place_;      // among the connections of all users
   host::Charge receiving_;  // for the message that arrives
   std::deque<std::string> responses_;
   size_t response_bytes_ = 0;

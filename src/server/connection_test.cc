@@ -26,7 +26,8 @@ struct FakeWire final : Wire {
 
 class ConnectionTest : public testing::Test {
  protected:
-  explicit ConnectionTest(bool auth_on = false) {
+  explicit ConnectionTest(bool auth_on = false, const Limits& the_limits = {})
+      : limits(the_limits) {
     std::string pattern = testing::TempDir() + "/connection-XXXXXX";
     dir = mkdtemp(pattern.data());
     host::EngineOptions options;
@@ -86,7 +87,7 @@ class ConnectionTest : public testing::Test {
   }
 
   std::string dir;
-  Limits limits;
+  const Limits limits;
   Log log{{.least = Log::Level::kError}};
   std::mutex mutex;
   std::deque<std::function<void()>> posted;
@@ -188,7 +189,10 @@ TEST_F(AuthTest, AChallengeIsValidForOneAttempt) {
   EXPECT_TRUE(first["ok"]);
   EXPECT_TRUE(Base64Decode(first["result"].get<std::string>()));
   const json proof = {{"type", "auth_prove"}, {"corr_id", 2}, {"signature", "AAAA"}};
-  EXPECT_FALSE(Answer(proof)["ok"]);
+  Send(proof);
+  EXPECT_FALSE(connection->Reads()) << "while it is checked";
+  EXPECT_FALSE(Answers(1).at(0)["ok"]);
+  EXPECT_TRUE(connection->Reads());
   const json again = Answer(proof);
   EXPECT_NE(again["result"].get<std::string>().find("no challenge"), std::string::npos);
   const json second = Answer({{"type", "auth_identify"}, {"corr_id", 3}, {"username", "ada"}});
@@ -239,7 +243,7 @@ TEST_F(ConnectionTest, UnknownProcessesAreErrors) {
   }
   const json told = Answer({{"type", "signal_process"}, {"process_id", "p"}, {"message", "m"}});
   EXPECT_EQ(told["event"], "stderr");
-  EXPECT_EQ(Answer({{"type", "list_processes"}, {"corr_id", 1}})["result"], "[]");
+  EXPECT_EQ(Answer({{"type", "list_processes"}, {"corr_id", 1}}, 1)["result"], "[]");
 }
 
 TEST_F(ConnectionTest, RefusesInvalidPrograms) {
@@ -318,7 +322,7 @@ TEST_F(ConnectionTest, WhatAClientDoesNotReadIsBoundedByBytes) {
   const std::string id(100'000, 'x');
   for (int i = 0; i < 200 && connection->Reads(); ++i) {
     Send({{"type", "signal_process"}, {"process_id", id}, {"message", "m"}});
-    Send({{"type", "list_processes"}, {"corr_id", i}});
+    Send({{"type", "query"}, {"corr_id", i}, {"subject", "model_status"}, {"record", ""}});
   }
   EXPECT_LT(service->sessions.buffered().used(), limits.max_waiting_response_bytes + (1u << 20));
   EXPECT_GT(service->sessions.buffered().used(), 0u) << "the user is charged for it";
@@ -338,6 +342,65 @@ TEST_F(ConnectionTest, MessagesThatArriveAreCharged) {
   EXPECT_FALSE(connection->Receiving(limits.max_uploads_bytes + 1));
   EXPECT_TRUE(connection->Receiving(0));
   EXPECT_EQ(service->uploads.whole().used(), 0u);
+}
+
+TEST_F(ConnectionTest, RefusedMcpServersLeaveNothing) {
+  Identify();
+  for (int i = 0; i < 100; ++i) {
+    json message = Filled("register_mcp_server");
+    message["name"] = "";
+    EXPECT_FALSE(Answer(message)["ok"]);
+  }
+  EXPECT_TRUE(service->relays.empty());
+  EXPECT_TRUE(Answer(Filled("register_mcp_server"))["ok"]);
+  EXPECT_TRUE(Answer(Filled("register_mcp_server"))["ok"]) << "again";
+  EXPECT_EQ(service->relays.size(), 1u);
+}
+
+class FewPlacesTest : public ConnectionTest {
+ protected:
+  FewPlacesTest() : ConnectionTest(false, {.max_connections = 10, .max_http_requests = 10}) {}
+};
+
+TEST_F(FewPlacesTest, ConnectionsOfAUserLeaveRoomForOthers) {
+  Identify();
+  (void)engine->users().Of("mallory");
+  std::vector<std::shared_ptr<Connection>> held;
+  const auto connect = [&](const char* user) {
+    held.push_back(std::make_shared<Connection>(*service, &wire, "test"));
+    const auto bytes =
+        json::to_msgpack(json{{"type", "auth_identify"}, {"corr_id", 1}, {"username", user}});
+    held.back()->OnFrame({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    const bool known = held.back()->known();
+    return known;
+  };
+  int connected = 0;
+  for (int i = 0; i < 10; ++i) connected += connect("mallory") ? 1 : 0;
+  EXPECT_GE(connected, 5);
+  EXPECT_LE(connected, 8);
+  EXPECT_TRUE(connect("ada"));
+  for (const auto& one : held) one->OnClosed();
+  held.clear();
+  EXPECT_TRUE(connect("mallory")) << "places are given back";
+  held.back()->OnClosed();
+}
+
+TEST_F(FewPlacesTest, HttpRequestsOfAUserLeaveRoomForOthers) {
+  (void)engine->users().Of("ada");
+  std::vector<std::shared_ptr<Exchange>> held;
+  const auto ask = [&](const char* user) {
+    const Door door{.program = "p", .username = user};
+    auto call = FindCall(*service, &door, {.method = "GET", .target = "/"});
+    if (!std::holds_alternative<Call>(call)) return false;
+    held.push_back(std::make_shared<Exchange>(*service, nullptr, std::get<Call>(call)));
+    return true;
+  };
+  int answered = 0;
+  for (int i = 0; i < 10; ++i) answered += ask("mallory") ? 1 : 0;
+  EXPECT_EQ(answered, 8);
+  EXPECT_TRUE(ask("ada"));
+  held.clear();
+  EXPECT_EQ(service->requests.whole().used(), 0u);
 }
 
 TEST_F(ConnectionTest, MetricsAreInThePrometheusFormat) {

@@ -21,13 +21,19 @@ struct Daemons::Daemon {
   Info info;
   tcp::acceptor acceptor;
   asio::steady_timer retry;
+  host::Charge place, input;
 };
 
-Result<Daemons::Info> Daemons::Open(const Door& door, uint16_t port) {
-  if (daemons_.size() >= service_.limits.max_daemons) {
-    return Fail(Code::kExhausted, "{} daemons run already; stop one first", daemons_.size());
-  }
+Result<Daemons::Info> Daemons::Open(const Door& door, uint16_t port, host::Charge input) {
   auto daemon = std::make_shared<Daemon>(io_, door);
+  daemon->place = host::Charge(service_.doors.Of(door.username));
+  daemon->input = std::move(input);
+  if (!daemon->place.Grow(1)) {
+    return Fail(Code::kExhausted,
+                "this user has as many daemons as they may have (of {} for all users); stop one "
+                "first",
+                service_.limits.max_daemons);
+  }
   const tcp::endpoint endpoint(asio::ip::address_v4::loopback(), port);
   ErrorCode error;
   if (daemon->acceptor.open(endpoint.protocol(), error) ||

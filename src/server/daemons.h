@@ -33,8 +33,9 @@ class Daemons {
     std::string username;
     uint16_t port = 0;
   };
-  // Listens on 127.0.0.1. Port 0 means any free one.
-  Result<Info> Open(const Door& door, uint16_t port);
+  // Listens on 127.0.0.1. Port 0 means any free one. `input` is what the door's input is charged
+  // to.
+  Result<Info> Open(const Door& door, uint16_t port, host::Charge input);
   std::vector<Info> Of(std::string_view user) const;
   // Closes the port; requests that are being answered go on. Daemons of other users count as not
   // found.

@@ -21,8 +21,10 @@ Exchange::Exchange(Service& service, Client* client, Call call)
       count_(service.exchanges),
       client_(client),
       call_(std::move(call)),
+      place_(service.requests.Of(call_.username)),
       stderr_log_(&service.log, service.limits.max_logged_stderr_bytes) {
   ++*count_;
+  place_.Grow(1);  // FindCall has seen that it fits
 }
 
 Exchange::~Exchange() {

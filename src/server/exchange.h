@@ -81,6 +81,7 @@ class Exchange final : public host::Listener, public std::enable_shared_from_thi
   const std::shared_ptr<std::atomic<size_t>> count_;  // of exchanges
   Client* client_;                                    // IO thread; null once it has left
   const Call call_;
+  host::Charge place_;  // among the requests of all users
   StderrLog stderr_log_;
 
   std::mutex mutex_;

@@ -81,8 +81,10 @@ std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, cons
     return Refusal(400, "invalid_request_error", "the target of a request must be a path");
   }
   if (service.draining) return Refusal(503, "server_error", "the server is shutting down");
-  if (*service.exchanges >= service.limits.max_http_requests) {
-    return Refusal(503, "server_error", "too many requests are being answered; try again later");
+  (void)service.engine.users().Of(call.username);  // from the second user on, each has a share
+  if (!service.requests.Of(call.username)->Fits(1)) {
+    return Refusal(503, "server_error",
+                   "too many requests of this user are being answered; try again later");
   }
   return call;
 }

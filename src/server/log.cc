@@ -45,6 +45,24 @@ void Log::Limited(std::string_view event, nlohmann::json fields) {
   Info(event, fields);
 }
 
+bool Log::Admits(std::string_view user, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - minute_ >= std::chrono::minutes(1)) {
+    minute_ = now;
+    admitted_ = 0;
+    admitted_by_user_.clear();
+  }
+  auto found = admitted_by_user_.find(user);
+  if (found == admitted_by_user_.end()) {
+    found = admitted_by_user_.emplace(std::string(user), 0).first;
+  }
+  if (found->second + bytes > kUserBytes || admitted_ + bytes > 10 * kUserBytes) return false;
+  found->second += bytes;
+  admitted_ += bytes;
+  return true;
+}
+
 void Log::Write(Level level, std::string_view event, const nlohmann::json& fields) {
   if (!Shows(level)) return;
   std::string line;

@@ -31,6 +31,10 @@ class Log {
   // For events that strangers can cause. Of each kind, few are written within a minute; the next
   // one after that says how many were left out.
   void Limited(std::string_view event, nlohmann::json fields = nlohmann::json::object());
+  // Whether a user's inferlets may write so many bytes: within a minute, those of one user may
+  // write kUserBytes, and those of all users ten times as much.
+  static constexpr size_t kUserBytes = size_t{4} << 20;
+  bool Admits(std::string_view user, size_t bytes);
   void Debug(std::string_view event, const nlohmann::json& fields = {}) {
     if (Shows(Level::kDebug)) Write(Level::kDebug, event, fields);
   }
@@ -44,6 +48,9 @@ class Log {
   const Options options_;
   std::mutex mutex_;
   std::map<std::string, Window, std::less<>> windows_;  // by event
+  std::chrono::steady_clock::time_point minute_;        // when the bytes below began to be counted
+  size_t admitted_ = 0;
+  std::map<std::string, size_t, std::less<>> admitted_by_user_;
 };
 
 }  // namespace pie::server

@@ -14,6 +14,11 @@ host::McpAnswer Refuse(int code, std::string message) {
 
 }  // namespace
 
+void McpRelay::SetBudget(std::shared_ptr<host::ByteBudget> budget) {
+  std::lock_guard lock(mutex_);
+  budget_ = std::move(budget);
+}
+
 Status McpRelay::Register(std::string_view name, std::function<void()> wake) {
   if (Status good = CheckUsername(name); !good) {
     return Fail(Code::kInvalid,
@@ -57,11 +62,18 @@ Result<std::shared_ptr<host::Pending<host::McpAnswer>>> McpRelay::Ask(
     }
     while (next_id_ == 0 || waiting_.contains(next_id_)) ++next_id_;
     const uint32_t id = next_id_++;
+    Frame frame{.id = id,
+                .bytes = EncodeMcpRequest(id, request.process_id, request.server, request.method,
+                                          request.params),
+                .charge = host::Charge(budget_)};
+    if (!frame.charge.Grow(frame.bytes.size())) {
+      return Fail(Code::kExhausted,
+                  "too many bytes wait for the clients of this user to read them");
+    }
     waiting_[id] = {
         pending, std::string(request.server),
         std::chrono::steady_clock::now() + std::chrono::seconds(limits_.mcp_timeout_secs)};
-    frames_.emplace_back(id, EncodeMcpRequest(id, request.process_id, request.server,
-                                              request.method, request.params));
+    frames_.push_back(std::move(frame));
     wake = wake_;
   }
   wake();
@@ -71,9 +83,9 @@ Result<std::shared_ptr<host::Pending<host::McpAnswer>>> McpRelay::Ask(
 std::optional<std::string> McpRelay::Next() {
   std::lock_guard lock(mutex_);
   while (!frames_.empty()) {
-    auto [id, frame] = std::move(frames_.front());
+    Frame frame = std::move(frames_.front());
     frames_.pop_front();
-    if (waiting_.contains(id)) return std::move(frame);
+    if (waiting_.contains(frame.id)) return std::move(frame.bytes);
   }
   return std::nullopt;
 }
@@ -108,6 +120,8 @@ void McpRelay::Expire(Time now) {
       late.push_back(waiting);
       return true;
     });
+    // A client that does not read would let them pile up.
+    std::erase_if(frames_, [&](const Frame& frame) { return !waiting_.contains(frame.id); });
   }
   for (const Waiting& waiting : late) {
     waiting.pending->Set(

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "host/byte_budget.h"
 #include "host/mcp.h"
 #include "server/limits.h"
 
@@ -26,6 +27,8 @@ class McpRelay final : public host::McpServers {
   using Time = std::chrono::steady_clock::time_point;
   explicit McpRelay(const Limits& limits) : limits_(limits) {}
 
+  // What requests are charged to while they wait to be sent.
+  void SetBudget(std::shared_ptr<host::ByteBudget> budget);
   // `wake` is called on any thread when there may be a frame to send.
   Status Register(std::string_view name, std::function<void()> wake);
   // The next request to send.
@@ -52,7 +55,13 @@ class McpRelay final : public host::McpServers {
   std::set<std::string, std::less<>> names_;
   uint32_t next_id_ = 1;
   std::map<uint32_t, Waiting> waiting_;
-  std::deque<std::pair<uint32_t, std::string>> frames_;  // that are not sent yet, with their ids
+  struct Frame {
+    uint32_t id;
+    std::string bytes;
+    host::Charge charge;
+  };
+  std::shared_ptr<host::ByteBudget> budget_;  // null: requests are not charged
+  std::deque<Frame> frames_;                  // that are not sent yet
 };
 
 }  // namespace pie::server

@@ -93,6 +93,23 @@ TEST_F(McpRelayTest, ARequestOfAProcessThatIsGoneIsForgotten) {
   EXPECT_TRUE(Ask());
 }
 
+TEST_F(McpRelayTest, RequestsThatNobodyReadsDoNotPileUp) {
+  const auto budget = std::make_shared<host::ByteBudget>(1 << 20);
+  relay.SetBudget(budget);
+  const std::string params(100'000, ' ');
+  for (int round = 0; round < 100; ++round) {
+    EXPECT_TRUE(Ask("oven", params));  // its process is gone at once
+    relay.Expire(std::chrono::steady_clock::now());
+    EXPECT_EQ(budget->used(), 0u);
+  }
+  std::vector<Result<Pending>> held;
+  for (int i = 0; i < 20; ++i) held.push_back(Ask("oven", params));
+  EXPECT_TRUE(held.front());
+  EXPECT_FALSE(held.back()) << "a request is charged until it is sent";
+  EXPECT_FALSE(Sent().is_null());
+  EXPECT_TRUE(Ask("oven", params));
+}
+
 TEST_F(McpRelayTest, AClientThatLeavesEndsItsRequests) {
   const auto pending = Ask();
   relay.Close();

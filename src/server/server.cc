@@ -23,6 +23,9 @@ using ErrorCode = boost::system::error_code;
 namespace {
 
 constexpr auto kSweepEvery = std::chrono::seconds(1);
+// A stranger who is older gives way to a new connection when there are too many.
+constexpr auto kStranger = std::chrono::seconds(2);
+constexpr auto kMakePlaceEvery = std::chrono::milliseconds(100);
 constexpr auto kDrainLook = std::chrono::milliseconds(50);
 constexpr auto kCancelled = std::chrono::seconds(5);  // time that cancelled processes have to end
 constexpr auto kFarewell = std::chrono::seconds(2);   // time for closing handshakes
@@ -72,6 +75,7 @@ struct Server::Impl {
 
   Status Listen();
   void Accept();
+  bool MakePlace();
   void SweepLater();
   void Drained(std::chrono::steady_clock::time_point deadline);
   void Farewell(std::chrono::steady_clock::time_point deadline);
@@ -86,6 +90,7 @@ struct Server::Impl {
   tcp::acceptor acceptor;
   Daemons daemons;
   asio::steady_timer sweep, retry;
+  std::chrono::steady_clock::time_point made_place;
   uint16_t port = 0;
   std::thread thread;
 };
@@ -132,13 +137,27 @@ void Server::Impl::Accept() {
       });
     }
     Accept();  // first: what follows may throw
-    if (service.connections >= service.limits.max_connections) {
+    if (service.connections >= service.limits.max_connections && !MakePlace()) {
       ++service.refused;
     } else {
       MakeSocket(std::move(socket), options.tls_cert.empty() ? nullptr : &tls, service, sockets)
           ->Start();
     }
   });
+}
+
+// Closes connections of strangers when there are too many connections. A client that means to log
+// in has done so by then.
+bool Server::Impl::MakePlace() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - made_place < kMakePlaceEvery) return false;  // all sockets are looked at, which costs
+  made_place = now;
+  std::vector<Socket*> strangers;
+  for (Socket* socket : sockets) {
+    if (socket->unknown() && now - socket->since > kStranger) strangers.push_back(socket);
+  }
+  for (Socket* socket : strangers) socket->CloseAtOnce();
+  return !strangers.empty();
 }
 
 void Server::Impl::SweepLater() {

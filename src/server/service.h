@@ -42,6 +42,10 @@ struct Service {
         programs(*kept_programs),
         sessions(the_engine, limits, max_processes),
         uploads(limits.max_uploads_bytes, engine.users().share()),
+        known(limits.max_connections, engine.users().share()),
+        requests(limits.max_http_requests, engine.users().share()),
+        doors(limits.max_daemons, engine.users().share()),
+        logins("pie-login", 1, limits.max_connections),
         work("pie-work", kWorkThreads, limits.max_queued_jobs) {
     // Guests may launch programs that are only on disk. The resolver holds a reference to the
     // programs, because guests may outlive the service for a moment.
@@ -62,6 +66,7 @@ struct Service {
   // Waits for the jobs that run, and kills compilers.
   void Stop() {
     engine.StopCompiling();
+    logins.Stop();
     work.Stop();
   }
 
@@ -75,7 +80,10 @@ struct Service {
   const std::shared_ptr<Programs> kept_programs;
   Programs& programs;
   Sessions sessions;
-  host::SharedBudget uploads;  // bytes that clients are sending
+  host::SharedBudget uploads;   // bytes that clients are sending
+  host::SharedBudget known;     // connections of users
+  host::SharedBudget requests;  // HTTP requests that inferlets answer
+  host::SharedBudget doors;     // ports of daemons
   std::atomic<size_t> connections = 0;
   std::atomic<uint64_t> messages = 0;    // from clients
   std::atomic<uint64_t> bad_frames = 0;  // frames that were not valid messages
@@ -93,7 +101,8 @@ struct Service {
     std::weak_ptr<McpRelay> relay;
   };
   std::vector<UsersRelay> relays;
-  WorkQueue work;  // last, because its jobs use the rest
+  WorkQueue logins;  // checks signatures; last but one, because its jobs use the rest
+  WorkQueue work;    // last, for the same reason
 };
 
 }  // namespace pie::server

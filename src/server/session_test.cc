@@ -181,7 +181,7 @@ TEST_F(SessionTest, KeepsTheFinalEventForADisconnectedClient) {
 TEST_F(SessionTest, LogsStderrLineByLineUpToALimit) {
   std::FILE* file = std::tmpfile();
   Log log({.file = file});
-  limits.max_logged_stderr_bytes = 40;
+  limits.max_logged_stderr_bytes = 300;
   auto session = std::make_shared<Session>(
       Session::Options{.username = "ada", .program = "p", .capture_outputs = false, .log = &log},
       limits, budget);
@@ -200,6 +200,25 @@ TEST_F(SessionTest, LogsStderrLineByLineUpToALimit) {
   EXPECT_EQ(text.find("more"), std::string::npos) << text;
   EXPECT_EQ(text.find("not this"), std::string::npos) << text;
   EXPECT_EQ(std::ranges::count(text, '\n'), 3) << text;
+}
+
+TEST_F(SessionTest, StderrOfAUserCannotFillTheDisk) {
+  std::FILE* file = std::tmpfile();
+  Log log({.file = file});
+  const auto print = [&](const char* user, const std::string& text) {
+    auto session = std::make_shared<Session>(
+        Session::Options{.username = user, .program = "p", .capture_outputs = false, .log = &log},
+        limits, budget);
+    session->OnOutput(true, text);
+    session->OnExit({wasm::Exit::Kind::kReturned, ""});
+  };
+  // Empty lines have records as well.
+  for (int process = 0; process < 100; ++process) print("mallory", std::string(100'000, '\n'));
+  const long written = std::ftell(file);
+  EXPECT_LT(written, static_cast<long>(2 * Log::kUserBytes));
+  print("ada", "still here\n");
+  EXPECT_GT(std::ftell(file), written) << "others still write";
+  std::fclose(file);
 }
 
 TEST_F(SessionTest, SendsFilesInChunks) {

@@ -244,6 +244,8 @@ class SocketOn final : public Socket,
 
   // Reads a part of a message. The user is charged for what has arrived of it.
   void Read() {
+    // A proof of the user may have been checked since the last message.
+    if (connection_->known()) ws_.read_message_max(service_.limits.max_frame_bytes);
     ws_.async_read_some(buffer_, kReadBytes,
                         [self = this->shared_from_this()](beast::error_code error, size_t) {
                           self->OnRead(error);
@@ -263,7 +265,6 @@ class SocketOn final : public Socket,
     connection_->OnFrame({static_cast<const char*>(data.data()), data.size()});
     buffer_.consume(data.size());
     connection_->Receiving(0);
-    if (connection_->known()) ws_.read_message_max(service_.limits.max_frame_bytes);
     if (buffer_.capacity() > kKeptBufferBytes) buffer_ = beast::flat_buffer();
     if (closing_ && !closed_) {
       // Keeps reading until the client's own close arrives or the time is over.

@@ -7,6 +7,7 @@ namespace pie::server {
 namespace {
 
 constexpr size_t kLongestLine = 4096;
+constexpr size_t kRecordBytes = 128;  // what a record has besides the line, roughly
 
 }  // namespace
 
@@ -29,11 +30,16 @@ void StderrLog::End(const nlohmann::json& about) {
 
 void StderrLog::Line(std::string_view line, const nlohmann::json& about) {
   nlohmann::json fields = about;
-  if (line.size() >= left_) {
+  const size_t size = line.size() + kRecordBytes;
+  if (size > left_) {
     full_ = true;
     return log_->Info("stderr of this process has reached the log's limit", fields);
   }
-  left_ -= line.size() + 1;
+  left_ -= size;
+  if (!log_->Admits(about.value("user", ""), size)) {
+    full_ = true;
+    return log_->Limited("stderr of a user has reached the log's limit for a minute", fields);
+  }
   fields["text"] = line;
   log_->Info("stderr", fields);
 }

@@ -1,6 +1,7 @@
 // StderrLog: copies the stderr of one process into the server's log, one record per line. Each
-// process may log a limited number of bytes; a final record says that the limit was reached. One
-// guest thread at a time; costs nothing while the log does not show such records.
+// process may log a limited number of bytes, and so may each user within a minute; a final record
+// says that a limit was reached. One guest thread at a time; costs nothing while the log does not
+// show such records.
 #pragma once
 
 #include <cstddef>

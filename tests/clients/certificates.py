@@ -1,4 +1,4 @@
-"""Makes a certificate authority for the tests, and a server's certificate signed by it."""
+"""Makes a certificate authority for the tests, and two servers' certificates signed by it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from cryptography.x509.oid import NameOID
 
 
 def write(folder: Path) -> None:
-    """Writes ca.pem, cert.pem and key.pem for localhost."""
-    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    """Writes ca.pem, and two certificates for localhost with keys: cert.pem and other.pem."""
+    ca_key = ec.generate_private_key(ec.SECP256R1())
     ca_name = _name("test authority")
     ca = _certificate(ca_name, ca_key.public_key(), ca_name, ca_key, is_ca=True)
-    cert = _certificate(_name("localhost"), key.public_key(), ca_name, ca_key, is_ca=False)
     pem = serialization.Encoding.PEM
     (folder / "ca.pem").write_bytes(ca.public_bytes(pem))
-    (folder / "cert.pem").write_bytes(cert.public_bytes(pem))
     form, secret = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    (folder / "key.pem").write_bytes(key.private_bytes(pem, form, secret))
+    for cert_file, key_file in (("cert.pem", "key.pem"), ("other.pem", "other-key.pem")):
+        key = ec.generate_private_key(ec.SECP256R1())
+        cert = _certificate(_name("localhost"), key.public_key(), ca_name, ca_key, is_ca=False)
+        (folder / cert_file).write_bytes(cert.public_bytes(pem))
+        (folder / key_file).write_bytes(key.private_bytes(pem, form, secret))
 
 
 def _name(text: str) -> x509.Name:

@@ -83,11 +83,11 @@ class Run:
     def on(self, server: world.Server | None) -> None:
         """Runs all steps."""
         self.server = server
-        self.between: Proxy | FakeServer = (
-            FakeServer(self.loop, self.case["fake"])
-            if "fake" in self.case
-            else Proxy(self.loop, server.port)
-        )
+        if "fake" in self.case:
+            self.between: Proxy | FakeServer = FakeServer(self.loop, self.case["fake"])
+        else:
+            certificates = server.home if server.uri.startswith("wss") else None
+            self.between = Proxy(self.loop, server.port, certificates)
         try:
             if server and not server.prepared:
                 self._prepare(server)
@@ -105,7 +105,8 @@ class Run:
         server.prepared = True
         if server.uri.startswith("wss"):
             connect = {"op": "connect", "uri": "$tls_uri", "ca": "$ca", "username": "ada"}
-            self.step({**connect, "client": "first"})
+            key = {"key": "$key:ed25519"} if server.guarded else {}
+            self.step({**connect, **key, "client": "first"})
         else:
             self.step({"op": "login", "client": "first"})
         manifest = str(world.MANIFESTS["session"])
@@ -219,6 +220,8 @@ class Run:
             return f"ws://127.0.0.1:{self.between.port}"
         if word == "tls_uri":
             return f"wss://localhost:{self.server.port}"
+        if word == "between_uri":
+            return f"wss://localhost:{self.between.port}"
         if word == "ca":
             return str(self.server.home / "ca.pem")
         if word == "token":

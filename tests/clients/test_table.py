@@ -45,10 +45,11 @@ def server(tmp_path_factory) -> Iterator[Callable[..., world.Server]]:
         key = object() if own else name
         if key not in started:
             home = tmp_path_factory.mktemp("home")
-            config = CONFIGS["open"] if name == "tls" else CONFIGS[name]
-            if name == "tls":
+            config = CONFIGS[name.removeprefix("tls-")]
+            if name.startswith("tls-"):
                 certificates.write(home)
-                config += f'tls_cert = "{home / "cert.pem"}"\ntls_key = "{home / "key.pem"}"\n'
+                tls = f'tls_cert = "{home / "cert.pem"}"\ntls_key = "{home / "key.pem"}"\n'
+                config = config.replace("[server]\n", f"[server]\n{tls}")
             started[key] = world.Server(home, config)
         return started[key]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import blake3
@@ -35,9 +37,13 @@ class Loop:
 
 
 class Proxy:
-    """Passes bytes on to a server. A method below changes how later bytes are treated."""
+    """Passes bytes on to a server. A method below changes how later bytes are treated.
 
-    def __init__(self, loop: Loop, target: int) -> None:
+    With `certificates`, a folder, it is a server of TLS itself, with a certificate of its own that
+    clients trust, and a client of TLS at the server.
+    """
+
+    def __init__(self, loop: Loop, target: int, certificates: Path | None = None) -> None:
         self._loop = loop
         self._target = target
         self._writers: list[asyncio.StreamWriter] = []
@@ -45,7 +51,13 @@ class Proxy:
         self._spoil_after: int | None = None
         self._cut_after_down: int | None = None
         self._stalled = False
-        self._server = loop.run(asyncio.start_server(self._accept, "127.0.0.1", 0))
+        self._up_tls, down_tls = None, None
+        if certificates:
+            self._up_tls = ssl.create_default_context(cafile=certificates / "ca.pem")
+            down_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            down_tls.load_cert_chain(certificates / "other.pem", certificates / "other-key.pem")
+        listening = asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=down_tls)
+        self._server = loop.run(listening)
         self.port = self._server.sockets[0].getsockname()[1]
 
     def spoil(self, after: int) -> None:
@@ -74,7 +86,9 @@ class Proxy:
         self._server.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        up_reader, up_writer = await asyncio.open_connection(
+            "127.0.0.1", self._target, ssl=self._up_tls
+        )
         self._writers += [writer, up_writer]
         for task in (
             asyncio.create_task(self._pump(reader, up_writer, self._up)),

@@ -366,6 +366,26 @@ def value_of(text: str) -> int:
     return int(number) << int(shift or 0)
 
 
+def test_what_is_promised_about_availability_is_tested():
+    """Each row names a file of tests, or tests that exist."""
+    section = text_of("SECURITY.md").split("## Availability\n")[1].split("\n## ")[0]
+    promises = [row for row in rows(section) if len(row) == 4]
+    assert len(promises) >= 25
+    sources = [
+        path
+        for pattern in ("src/**/*_test.cc", "tests/hostile/*.cc", "tests/**/test_*.py")
+        for path in ROOT.glob(pattern)
+    ]
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    known = set(re.findall(r"^TEST(?:_F|_P)?\(\w+,\s*(\w+)\)", texts, re.M))
+    known |= set(re.findall(r"^(?:async )?def (test_\w+)", texts, re.M))
+    for shared, _, _, tests in promises:
+        names = code(tests)
+        assert names, f"{shared}: no test is named"
+        missing = [name for name in names if "/" not in name and name.split(".")[-1] not in known]
+        assert not missing, f"{shared}: no such test: {missing}"
+
+
 def test_host_api_is_that_of_the_contract():
     shown: dict[str, Any] = {}
     for row in rows(marked("docs/reference/wit.md", "wit")):

@@ -132,6 +132,23 @@ def test_colours_are_for_terminals(pie, run, guest, tmp_path):
     assert "\x1b" not in on_a_terminal({"TERM": "dumb", "NO_COLOR": ""})
 
 
+def test_control_characters_of_a_guest_do_not_reach_a_terminal(pie, run, guest):
+    command = ["run", "--dummy", *guest("hello-rust"), "--input", r'{"name": "\u001b]0;x\u0007"}']
+    assert "\x1b" in run(*command).stdout, "another program gets what the guest says"
+
+    def on_a_terminal(*more: str) -> str:
+        ours, theirs = pty.openpty()
+        subprocess.run([pie, *command, *more], stdout=theirs, check=True)
+        os.close(theirs)
+        text = os.read(ours, 1 << 16).decode()
+        os.close(ours)
+        return text
+
+    shown = on_a_terminal()
+    assert "Hello," in shown and not {"\x1b", "\x07"} & set(shown)
+    assert "\x1b" in on_a_terminal("--escapes")
+
+
 def test_log_file_is_appended_to(run, guest, tmp_path):
     log = tmp_path / "pie.log"
     for _ in range(2):

@@ -23,9 +23,9 @@ PIE = os.environ.get("PIE_BINARY", str(ROOT / "build" / "bin" / "pie"))
 class Serving:
     """A running server and its home folder."""
 
-    def __init__(self, home: Path, *arguments: str, config: str = "") -> None:
+    def __init__(self, home: Path, *arguments: str, config: str = "", dummy: bool = True) -> None:
         self.home = home
-        self.arguments = arguments
+        self.arguments = ("--dummy", *arguments) if dummy else arguments
         if (
             config or not (home / "config.toml").exists()
         ):  # else it is a restart, which keeps its config
@@ -35,7 +35,7 @@ class Serving:
     def start(self) -> None:
         self.log = open(self.home / "server.log", "a")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [PIE, "serve", "--dummy", "--port", "0", *self.arguments],
+            [PIE, "serve", "--port", "0", *self.arguments],
             env={**os.environ, "PIE_HOME": str(self.home)},
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -67,9 +67,11 @@ def start(tmp_path_factory) -> Iterator[Callable[..., Serving]]:
     """Starts servers, which are stopped after the last test of the file."""
     started: list[Serving] = []
 
-    def start_server(*arguments: str, config: str = "", home: Path | None = None) -> Serving:
+    def start_server(
+        *arguments: str, config: str = "", home: Path | None = None, dummy: bool = True
+    ) -> Serving:
         home = home or tmp_path_factory.mktemp("home")
-        started.append(Serving(home, *arguments, config=config))
+        started.append(Serving(home, *arguments, config=config, dummy=dummy))
         return started[-1]
 
     yield start_server

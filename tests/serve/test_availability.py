@@ -100,6 +100,35 @@ def test_a_client_that_does_not_read_costs_little_memory(busy_server, on):
     on(scenario())
 
 
+def test_long_lists_of_processes_hold_up_nobody(busy_server, on):
+    async def scenario():
+        async with (
+            await attacker(busy_server) as mallory,
+            await RawClient.connect(busy_server.uri, "neighbour") as neighbour,
+        ):
+            sleeper = {"inferlet": "hostile@0.1.0", "input": '{"mode": "sleep"}'}
+            for _ in range(2_000):
+                await mallory.ask("launch_process", capture_outputs=False, **sleeper)
+            others = [await RawClient.connect(busy_server.uri, "mallory") for _ in range(150)]
+            lists = [
+                asyncio.create_task(other.ask("list_processes"))
+                for _ in range(10)
+                for other in others
+            ]
+            await asyncio.sleep(0.1)
+            waits = []
+            for _ in range(20):
+                begin = time.monotonic()
+                assert await neighbour.ask("ping") == "Pong"
+                waits.append(time.monotonic() - begin)
+            for other in others:
+                other.abort()
+            await asyncio.gather(*lists, return_exceptions=True)
+            assert max(waits) < 0.5, waits
+
+    on(scenario())
+
+
 def test_a_stranger_may_send_small_messages_only(busy_server, on):
     async def scenario():
         async with websockets.connect(busy_server.uri, compression=None) as stranger:

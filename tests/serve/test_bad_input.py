@@ -9,6 +9,7 @@ import os
 import random
 import socket
 import struct
+import time
 
 import blake3
 import msgpack
@@ -218,6 +219,25 @@ def test_connections_past_the_limit_are_refused_and_others_live(start, on):
             await asyncio.sleep(0.5)
             async with await RawClient.connect(server.uri) as again:
                 return await again.ask("ping")
+
+    assert on(talk()) == "Pong"
+
+
+def test_strangers_give_way_when_all_places_are_taken(start, on):
+    server = start(config="[server]\nmax_connections = 20\nauth_timeout_secs = 600\n")
+
+    async def talk():
+        silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            try:
+                async with await RawClient.connect(server.uri) as client:
+                    return await client.ask("ping")
+            except (OSError, websockets.WebSocketException):
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.2)
+            finally:
+                assert len(silent) == 20
 
     assert on(talk()) == "Pong"
 

@@ -372,6 +372,23 @@ def test_a_daemon_is_listed_and_stopped(web, on):
     on(talk())
 
 
+def test_daemons_of_a_user_leave_room_for_others(web, on):
+    async def open_daemon(client: RawClient) -> str:
+        return await client.ask("launch_daemon", port=0, inferlet="http-echo@0.1.0", input="{}")
+
+    async def talk():
+        async with await install(web, "eve") as client, await install(web, "mallory") as taker:
+            taken = []
+            with pytest.raises(Refused, match="as many daemons as they may have"):
+                for _ in range(65):
+                    taken.append(await open_daemon(taker))
+            await client.ask("terminate_process", process_id=await open_daemon(client))
+            for daemon in taken:
+                await taker.ask("terminate_process", process_id=daemon)
+
+    on(talk())
+
+
 def test_only_http_inferlets_are_daemons(web, on):
     async def talk():
         async with await install(web) as client:

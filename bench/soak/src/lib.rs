@@ -8,7 +8,8 @@ use inferlet::pie::core::{messaging, runtime, scheduling, session};
 use inferlet::pie::instruct::{chat, reasoning, tool_use};
 use inferlet::pie::mcp::client;
 use inferlet::pie::plus::{
-    adapters, bidding, calls, chains, constraints, fallible, outcome, sampling, steps, turns,
+    adapters, bidding, broadcasts, calls, chains, constraints, fallible, outcome, sampling, steps,
+    turns,
 };
 use inferlet::pie::zo::zo;
 use inferlet::wasi::clocks::monotonic_clock;
@@ -230,6 +231,7 @@ fn call_messaging() -> Result<String> {
     any(fallible::broadcast(topic, "all again"));
     subscription.pollable().block();
     any(subscription.get());
+    any(broadcasts::dropped(&subscription));
     subscription.unsubscribe();
     drop(subscription);
     session::send("a message");

@@ -1,5 +1,5 @@
 //! The contract as the emitters need it, with every name chosen and every type resolved.
-use crate::deviations::{CPP_BY_HAND, FLAT_BY_HAND, LONG, PREFIXES, WAITS};
+use crate::deviations::{BULKY, CPP_BY_HAND, FLAT_BY_HAND, LONG, PREFIXES, WAITS};
 use heck::ToSnakeCase;
 use std::collections::HashSet;
 
@@ -47,6 +47,8 @@ pub struct Function {
     pub waits: bool,
     /// Whether the guest leaves a lent thread before the call.
     pub long: bool,
+    /// The guest also leaves it if texts and lists are longer than this, all together.
+    pub bulky: Option<usize>,
 }
 
 impl Function {
@@ -171,6 +173,7 @@ impl Contract {
             .chain(self.types.iter().map(|named| &named.id))
             .collect();
         let listed = WAITS.iter().chain(LONG).map(|(id, _)| id);
+        let listed = listed.chain(BULKY.iter().map(|(id, _, _)| id));
         let listed = listed.chain(PREFIXES.iter().map(|(id, _, _)| id));
         let listed = listed.chain(FLAT_BY_HAND.iter().map(|(id, _, _)| id));
         for id in listed.chain(CPP_BY_HAND.iter().map(|(id, _, _, _)| id)) {

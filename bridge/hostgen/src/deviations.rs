@@ -200,6 +200,85 @@ pub const LONG: &[(&str, &str)] = &[
         "pie:plus/adapters.import-files",
         "The files are copied, and may be large.",
     ),
+    (
+        "pie:core/inference.matcher.next-token-logit-mask",
+        "A grammar can be expensive, and a vocabulary large.",
+    ),
+    (
+        "pie:plus/constraints.forced-tokens",
+        "A grammar can be expensive.",
+    ),
+];
+
+/// Host functions that are short, unless their texts and lists are longer than the number, all together.
+pub const BULKY: &[(&str, usize, &str)] = &[
+    (
+        "pie:core/inference.matcher.accept-tokens",
+        16,
+        "Each token is matched.",
+    ),
+    (
+        "pie:core/inference.forward-pass.input-tokens",
+        8_192,
+        "The tokens are copied.",
+    ),
+    (
+        "pie:core/inference.forward-pass.attention-mask",
+        256,
+        "The masks are copied one by one.",
+    ),
+    (
+        "pie:core/inference.forward-pass.logit-mask",
+        8_192,
+        "The mask is copied.",
+    ),
+    (
+        "pie:instruct/chat.decoder.feed",
+        64,
+        "Each token is decoded.",
+    ),
+    (
+        "pie:instruct/reasoning.decoder.feed",
+        64,
+        "Each token is decoded.",
+    ),
+    (
+        "pie:instruct/tool-use.decoder.feed",
+        64,
+        "Each token is decoded.",
+    ),
+    ("pie:core/messaging.push", 32_768, "The message is copied."),
+    (
+        "pie:core/messaging.broadcast",
+        32_768,
+        "The message is copied.",
+    ),
+    ("pie:plus/fallible.push", 32_768, "The message is copied."),
+    (
+        "pie:plus/fallible.broadcast",
+        32_768,
+        "The message is copied.",
+    ),
+    ("pie:core/session.send", 32_768, "The message is copied."),
+    ("pie:core/session.send-file", 32_768, "The file is copied."),
+    ("pie:plus/fallible.send", 32_768, "The message is copied."),
+    ("pie:plus/fallible.send-file", 32_768, "The file is copied."),
+    ("pie:core/runtime.launch", 32_768, "The input is copied."),
+    (
+        "pie:plus/steps.begin",
+        8_192,
+        "The tokens and the mask are copied.",
+    ),
+    (
+        "pie:mcp/client.session.call-tool",
+        2_048,
+        "The arguments are parsed.",
+    ),
+    (
+        "pie:mcp/client.session.get-prompt",
+        2_048,
+        "The arguments are parsed.",
+    ),
 ];
 
 /// Interfaces whose own name says too little in C++. Names of functions and types begin with the second name instead.

@@ -76,7 +76,7 @@ fn bindgen(contract: &Contract) -> String {
         imports: {
 ",
     );
-    let leaves = |function: &&Function| function.waits || function.long;
+    let leaves = |f: &&Function| f.waits || f.long || f.bulky.is_some();
     for function in contract.functions().filter(leaves) {
         let _ = writeln!(
             text,
@@ -120,8 +120,9 @@ fn method(contract: &Contract, function: &Function) -> String {
     }
     let (keyword, body) = if function.waits {
         let call = answer(contract, function);
+        let leaves = leaving(function);
         let body = format!(
-            "let mut wait = Wait::default();
+            "{leaves} let mut wait = Wait::default();
             loop {{
                 let answer = {{ {call} }};
                 match wait.signal() {{
@@ -131,14 +132,35 @@ fn method(contract: &Contract, function: &Function) -> String {
             }}"
         );
         ("async fn", body)
-    } else if function.long {
-        let call = answer(contract, function);
-        ("async fn", format!("leave_lent_thread().await; {call}"))
+    } else if function.long || function.bulky.is_some() {
+        let (leaves, call) = (leaving(function), answer(contract, function));
+        ("async fn", format!("{leaves} {call}"))
     } else {
         ("fn", answer(contract, function))
     };
     let (name, params) = (&function.rust_name, params.join(", "));
     format!("{keyword} {name}({params}) -> Result<{returned}> {{ {body} }}\n")
+}
+
+/// A statement that moves the guest away from a lent thread if the call may take long.
+fn leaving(function: &Function) -> String {
+    let Some(most) = function.bulky else {
+        let leaves = if function.long {
+            "leave_lent_thread().await;"
+        } else {
+            ""
+        };
+        return leaves.into();
+    };
+    let has_length = |param: &&Param| matches!(param.ty, Type::Text | Type::Bytes | Type::List(_));
+    let params = function.params.iter().filter(has_length);
+    let lengths: Vec<String> = params
+        .map(|param| format!("{}.len()", param.name))
+        .collect();
+    format!(
+        "if {} > {most} {{ leave_lent_thread().await; }}",
+        lengths.join(" + ")
+    )
 }
 
 /// Statements that call C++ once and give its answer.

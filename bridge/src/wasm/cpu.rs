@@ -68,6 +68,10 @@ impl Slice {
     }
 }
 
+/// A guest whose memories are larger than this, all together, runs on threads for such guests. One instruction can fill or copy
+/// all of its memory, and nothing can interrupt it.
+pub const BIG_MEMORY_BYTES: usize = 32 << 20;
+
 /// The longest turn on a lent thread without penalty.
 const SHORT_TURN: Duration = Duration::from_micros(100);
 
@@ -84,6 +88,8 @@ pub struct CpuMeter {
     /// When the running slice began, in nanoseconds since `start`.
     slice_ns: AtomicU64,
     pub killed: AtomicBool,
+    /// Whether the guest has more than [`BIG_MEMORY_BYTES`].
+    pub big: AtomicBool,
     debt: Arc<Debt>,
 }
 
@@ -117,6 +123,7 @@ impl CpuMeter {
             used_ns: AtomicU64::new(0),
             slice_ns: AtomicU64::new(0),
             killed: AtomicBool::new(false),
+            big: AtomicBool::new(false),
             debt,
         }
     }

@@ -1,5 +1,5 @@
 //! The content of a store: the guest's WASI state, its limits, and its C++ object.
-use super::cpu::CpuMeter;
+use super::cpu::{CpuMeter, BIG_MEMORY_BYTES};
 use super::http_out::HttpOut;
 use super::quota::{Account, Quota};
 use super::runtime::Limits;
@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
 use wasmtime::component::ResourceTable;
-use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
+use wasmtime::{Engine, ResourceLimiterAsync, Store, UpdateDeadline};
+use wasmtime_wasi::async_trait;
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
@@ -30,6 +31,7 @@ pub struct Guest {
     /// Bytes of all linear memories, and elements of all tables.
     memory_used: usize,
     tables_used: usize,
+    meter: Arc<CpuMeter>,
     grow: extern "C" fn(GuestPtr, u64) -> bool,
     /// Why memory or a table was not allowed to grow. That is the likely cause of a trap that follows.
     pub refused: Option<String>,
@@ -65,8 +67,9 @@ const MAX_MEMORIES: usize = 16;
 const MAX_TABLES: usize = 64;
 const MAX_INSTANCES: usize = 256;
 
-impl ResourceLimiter for Guest {
-    fn memory_growing(
+#[async_trait]
+impl ResourceLimiterAsync for Guest {
+    async fn memory_growing(
         &mut self,
         current: usize,
         desired: usize,
@@ -91,9 +94,12 @@ impl ResourceLimiter for Guest {
             return Ok(false);
         }
         self.memory_used = wanted;
+        if wanted > BIG_MEMORY_BYTES && !self.meter.big.swap(true, Relaxed) {
+            tokio::task::yield_now().await; // it goes on at a thread for such guests
+        }
         Ok(true)
     }
-    fn table_growing(
+    async fn table_growing(
         &mut self,
         current: usize,
         desired: usize,
@@ -165,12 +171,13 @@ pub fn new_store(
         table_limit: limits.max_table_elements as usize,
         memory_used: 0,
         tables_used: 0,
+        meter: meter.clone(),
         grow,
         refused: None,
         reply: Reply::default(),
     };
     let mut store = Store::new(engine, guest);
-    store.limiter(|guest| guest);
+    store.limiter_async(|guest| guest);
     store.set_epoch_deadline(1);
     let budget = Duration::from_millis(limits.cpu_budget_ms);
     store.epoch_deadline_callback(move |_| {

@@ -2,6 +2,9 @@
 //!
 //! A step thread wakes guests and then has nothing to do until they have run. So it lends itself: it runs the guests that it has
 //! woken, and no other thread has to be woken for them. Threads of a device that wait for its next batch do the same.
+//!
+//! A guest with much memory can hold a thread for a long time with one instruction, which fills or copies all of it. Such guests
+//! run on threads of their own, so only the operating system decides how long others wait for them.
 use super::cpu::{CpuMeter, Debts};
 use super::runtime::Runtime;
 use crate::abi::guarded;
@@ -33,6 +36,8 @@ pub struct Turns {
     /// The length of `woken`, to be read without the lock.
     waiting: AtomicUsize,
     computing: Mutex<Computing>,
+    /// Guests with much memory, whether they compute or were woken.
+    big: Mutex<Computing>,
     pub debts: Debts,
 }
 
@@ -77,6 +82,7 @@ impl Turns {
             woken: Mutex::default(),
             waiting: AtomicUsize::new(0),
             computing: Mutex::default(),
+            big: Mutex::default(),
             debts: Debts::default(),
         })
     }
@@ -97,7 +103,9 @@ impl Turns {
     }
 
     fn schedule(self: &Arc<Turns>, turn: Turn, info: ScheduleInfo) {
-        if info.woken_while_running && on_lent_thread() {
+        if turn.metadata().big.load(Relaxed) {
+            self.run_apart(turn);
+        } else if info.woken_while_running && on_lent_thread() {
             self.hand(turn); // it leaves the lent thread
         } else if info.woken_while_running {
             self.compute(turn); // it has just had a turn, so other guests run first
@@ -123,28 +131,40 @@ impl Turns {
     }
 
     fn compute(self: &Arc<Turns>, turn: Turn) {
-        {
-            let mut computing = self.computing.lock().unwrap();
-            computing.push(turn);
-            if computing.tasks >= self.tokio.metrics().num_workers() {
-                return;
-            }
-            computing.tasks += 1;
+        if !self.line_up(&self.computing, turn) {
+            return;
         }
         let turns = self.clone();
         self.tokio.spawn(async move {
             loop {
                 tokio::task::yield_now().await;
-                let turn = {
-                    let mut computing = turns.computing.lock().unwrap();
-                    let turn = computing.pop();
-                    computing.tasks -= usize::from(turn.is_none());
-                    turn
+                let Some(turn) = first_of(&turns.computing) else {
+                    break;
                 };
-                let Some(turn) = turn else { break };
                 turn.run();
             }
         });
+    }
+
+    fn run_apart(self: &Arc<Turns>, turn: Turn) {
+        if !self.line_up(&self.big, turn) {
+            return;
+        }
+        let turns = self.clone();
+        self.tokio.spawn_blocking(move || {
+            while let Some(turn) = first_of(&turns.big) {
+                turn.run();
+            }
+        });
+    }
+
+    /// Adds a guest to its user's line. Returns whether a further task has to run the guests.
+    fn line_up(&self, computing: &Mutex<Computing>, turn: Turn) -> bool {
+        let mut computing = computing.lock().unwrap();
+        computing.push(turn);
+        let more = computing.tasks < self.tokio.metrics().num_workers();
+        computing.tasks += usize::from(more);
+        more
     }
 
     fn next(&self) -> Option<Turn> {
@@ -183,6 +203,14 @@ impl Turns {
             self.hand(turn);
         }
     }
+}
+
+/// The guest that is next. Without one, the calling task ends.
+fn first_of(computing: &Mutex<Computing>) -> Option<Turn> {
+    let mut computing = computing.lock().unwrap();
+    let turn = computing.pop();
+    computing.tasks -= usize::from(turn.is_none());
+    turn
 }
 
 /// Whether this thread is lent to the guest that it runs.
@@ -393,6 +421,31 @@ mod tests {
             place < 3,
             "user 2 has a turn after each turn of user 1, but ended as number {place}"
         );
+    }
+
+    #[test]
+    fn guests_with_much_memory_hold_up_only_one_another() {
+        let (_tokio, turns) = executor();
+        let meter = Arc::new(CpuMeter::new(1, Arc::default()));
+        let (hold, held) = channel::<()>();
+        let (tell, ran) = channel();
+        let grown = meter.clone();
+        let told = tell.clone();
+        turns.spawn(meter, async move {
+            grown.big.store(true, Relaxed);
+            yield_as_wasmtime_does().await;
+            told.send(1).unwrap();
+            held.recv_timeout(LATE).unwrap(); // one long instruction
+            told.send(3).unwrap();
+        });
+        assert_eq!(ran.recv_timeout(LATE), Ok(1));
+        turns.spawn(Arc::new(CpuMeter::new(2, Arc::default())), async move {
+            yield_as_wasmtime_does().await;
+            tell.send(2).unwrap();
+        });
+        assert_eq!(ran.recv_timeout(LATE), Ok(2), "the only worker is free");
+        hold.send(()).unwrap();
+        assert_eq!(ran.recv_timeout(LATE), Ok(3));
     }
 
     #[test]

@@ -8,6 +8,8 @@ namespace pie_client {
 namespace {
 
 constexpr int kAttempts = 5;
+// A challenge that begins so may be signed together with the hash of the server's certificate.
+constexpr std::string_view kBinds = "PIE-BIND";
 
 }  // namespace
 
@@ -99,11 +101,14 @@ asio::awaitable<void> Core::Identify(Login login) {
       co_return;
     }
     Json name = {{"username", login.username}};
-    const auto challenge = FromBase64(co_await AskHere("auth_identify", std::move(name)));
+    auto challenge = FromBase64(co_await AskHere("auth_identify", std::move(name)));
     if (!challenge) co_return;  // the server requires no proof and sent plain text
     if (!login.key) {
       throw AuthError("the server requires a proof: pass the private key of " + login.username);
     }
+    // A proof that names the certificate is worth nothing to another server that passes the
+    // challenge on.
+    if (challenge->starts_with(kBinds) && socket_) *challenge += socket_->CertificateHash();
     Json proof = {{"signature", ToBase64(login.key->Sign(*challenge))}};
     co_await AskHere("auth_prove", std::move(proof));
   } catch (const AuthError&) {

@@ -1,5 +1,9 @@
 #include "socket.h"
 
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+
+#include <array>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/ssl.hpp>
@@ -100,6 +104,17 @@ class SocketOn : public Socket {
     co_await ws_.async_close(ws::close_code::normal,
                              asio::redirect_error(asio::use_awaitable, ignored));
     Abort();
+  }
+
+  std::string CertificateHash() override {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
+    unsigned size = 0;
+    if constexpr (std::is_same_v<Stream, Tls>) {
+      const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+          SSL_get1_peer_certificate(ws_.next_layer().native_handle()), X509_free);
+      if (certificate) X509_digest(certificate.get(), EVP_sha256(), hash.data(), &size);
+    }
+    return std::string(reinterpret_cast<const char*>(hash.data()), size);
   }
 
   void Abort() override { beast::get_lowest_layer(ws_).close(); }

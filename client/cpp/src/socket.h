@@ -27,6 +27,8 @@ class Socket {
   virtual asio::awaitable<void> Write(std::string_view frame) = 0;
   // Closes the connection and waits a while for the answer, which a pending Read receives.
   virtual asio::awaitable<void> Close() = 0;
+  // The SHA-256 of the server's certificate; empty if the connection is not encrypted.
+  virtual std::string CertificateHash() = 0;
   // Drops the connection without a close frame. A pending Read or Write fails.
   virtual void Abort() = 0;
 

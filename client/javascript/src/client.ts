@@ -1,4 +1,5 @@
 import { readFile } from '#platform';
+import { bound } from './binding.js';
 import { fromBase64, toBase64 } from './bytes.js';
 import { Connection } from './connection.js';
 import type { Frame } from './connection.js';
@@ -139,11 +140,12 @@ export class PieClient {
   async authenticate(username: string, key?: Key): Promise<void> {
     const parsed = await parsedKey(key);
     await this.#authenticating(async () => {
-      const challenge = fromBase64(await this.#ask('auth_identify', { username }));
+      let challenge = fromBase64(await this.#ask('auth_identify', { username }));
       if (!challenge) return; // the server requires no proof and sent plain text
       if (!parsed) {
         throw new AuthError(`the server requires a proof: pass the private key of ${username}`);
       }
+      challenge = bound(challenge, this.#connection?.certificateHash);
       await this.#ask('auth_prove', { signature: toBase64(await parsed.sign(challenge)) });
     });
     this.#login = () => this.authenticate(username, parsed);

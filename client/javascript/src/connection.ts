@@ -66,6 +66,10 @@ export class Connection {
     return connection;
   }
 
+  get certificateHash(): Uint8Array | undefined {
+    return this.#socket.certificateHash;
+  }
+
   async close(): Promise<void> {
     this.#fail(new ConnectionLost('this client was closed'));
     await this.#socket.close();

@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { readFile as read } from 'node:fs/promises';
+import { TLSSocket } from 'node:tls';
 import WebSocket from 'ws';
 import { ConnectionLost } from './errors.js';
 import { MAX_INCOMING_BYTES } from './limits.js';
@@ -77,11 +79,18 @@ export function openSocket(
     const refused = (error: Error) =>
       reject(new ConnectionLost(`cannot connect to ${uri}: ${error.message || 'no answer'}`));
     socket.once('error', refused);
+    let certificateHash: Uint8Array | undefined;
+    socket.once('upgrade', (response) => (certificateHash = hashOfCertificate(response.socket)));
     socket.once('open', () => {
       socket.off('error', refused);
-      resolve(wrap(socket, handlers));
+      resolve({ ...wrap(socket, handlers), certificateHash });
     });
   });
+}
+
+function hashOfCertificate(socket: unknown): Uint8Array | undefined {
+  if (!(socket instanceof TLSSocket)) return undefined;
+  return createHash('sha256').update(socket.getPeerCertificate().raw).digest();
 }
 
 function wrap(socket: WebSocket, handlers: SocketHandlers): Socket {

@@ -7,6 +7,8 @@ export interface Socket {
   /** Stops reading until `resume`. Does nothing in browsers, which cannot stop. */
   pause(): void;
   resume(): void;
+  /** The SHA-256 of the server's certificate, if the connection is encrypted. Node only. */
+  readonly certificateHash?: Uint8Array | undefined;
 }
 
 export interface SocketHandlers {

@@ -6,6 +6,7 @@ use crate::limits::CHUNK_BYTES;
 use crate::mailbox::Mailbox;
 use crate::mcp::Servers;
 use crate::process::Process;
+use crate::tls;
 use crate::wire::{Chunk, ProcessInfo, Request};
 use base64::{engine::general_purpose::STANDARD, Engine};
 use serde::Serialize;
@@ -146,6 +147,7 @@ impl Client {
         let key = key.ok_or_else(|| {
             Error::Auth(format!("the server requires a proof: pass the private key of {username}"))
         })?;
+        let challenge = tls::bound(challenge, &self.live().await.certificate_hash);
         let signature = STANDARD.encode(key.sign(&challenge)?);
         self.ask(Request::AuthProve { signature: &signature }).await.map_err(as_auth)?;
         Ok(())

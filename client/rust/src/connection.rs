@@ -55,6 +55,8 @@ pub struct Connection {
     sink: Sink,
     number: AtomicU32,
     reader: tokio::task::JoinHandle<()>,
+    /// The SHA-256 of the server's certificate; empty if the connection is not encrypted.
+    pub certificate_hash: Vec<u8>,
 }
 
 /// A request in flight: its number, and its future response.
@@ -81,11 +83,12 @@ impl Connection {
             .await
             .map_err(|_| refused(format!("no answer within {OPEN:?}")))?
             .map_err(|e| refused(e.to_string()))?;
+        let certificate_hash = tls::certificate_hash(socket.get_ref());
         let (sink, stream) = socket.split();
         let sink = Arc::new(tokio::sync::Mutex::new(sink));
         let shared = Arc::new(Shared { inside: Mutex::default(), processes, flow, mcp });
         let reader = tokio::spawn(read(shared.clone(), sink.clone(), stream));
-        Ok(Connection { shared, sink, number: AtomicU32::new(0), reader })
+        Ok(Connection { shared, sink, number: AtomicU32::new(0), reader, certificate_hash })
     }
 
     pub async fn close(&self) {

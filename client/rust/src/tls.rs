@@ -1,10 +1,34 @@
-//! Accepts certificates of the public authorities, or of one that the options name.
+//! Accepts certificates of the public authorities, or of one that the options name. A proof of the
+//! user is bound to the certificate.
 
 use crate::error::{Error, Result};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::{pem::PemObject, CertificateDer};
 use std::sync::Arc;
-use tokio_tungstenite::Connector;
+use tokio::net::TcpStream;
+use tokio_tungstenite::{Connector, MaybeTlsStream};
+
+/// A challenge that begins so may be signed together with the hash of the server's certificate.
+const BINDS: &[u8] = b"PIE-BIND";
+
+/// Returns what to sign for a challenge. A proof that names the certificate is worth nothing to
+/// another server that passes the challenge on.
+pub fn bound(mut challenge: Vec<u8>, certificate_hash: &[u8]) -> Vec<u8> {
+    if challenge.starts_with(BINDS) {
+        challenge.extend_from_slice(certificate_hash);
+    }
+    challenge
+}
+
+pub fn certificate_hash(stream: &MaybeTlsStream<TcpStream>) -> Vec<u8> {
+    let MaybeTlsStream::Rustls(stream) = stream else {
+        return Vec::new();
+    };
+    let Some([certificate, ..]) = stream.get_ref().1.peer_certificates() else {
+        return Vec::new();
+    };
+    ring::digest::digest(&ring::digest::SHA256, certificate).as_ref().to_vec()
+}
 
 pub fn connector(ca: Option<&str>) -> Result<Connector> {
     let mut roots = RootCertStore::empty();

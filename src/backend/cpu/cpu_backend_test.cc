@@ -380,6 +380,17 @@ TEST(CpuBackendLoadTest, ReportsInfoAndProgress) {
   EXPECT_EQ(last, all);
 }
 
+TEST(CpuBackendLoadTest, AFileThatIsTruncatedWhileItIsReadIsReported) {
+  const TempFile file(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
+  const auto truncate = [&](uint64_t, uint64_t) {
+    std::filesystem::resize_file(file.path(), 4096);
+  };
+  const auto backend = MakeCpuBackend(file.path(), {.total_pages = 4, .progress = truncate});
+  ASSERT_FALSE(backend);
+  EXPECT_NE(backend.error().text.find("was truncated while it was read"), std::string::npos)
+      << backend.error().text;
+}
+
 TEST(CpuBackendLoadTest, PagesFillTheGivenMemory) {
   const TempFile file(TinyLlama(DType::kF32, DType::kF32, true).Bytes());
   const uint64_t page_bytes = uint64_t{TinyLlama::kLayers} * TinyLlama::kKvHeads *

@@ -1,0 +1,16 @@
+import { concat } from './bytes.js';
+
+/** A challenge that begins so may be signed together with the hash of the server's certificate. */
+const BINDS = new TextEncoder().encode('PIE-BIND');
+
+/**
+ * Returns what to sign for a challenge. A proof that names the certificate is worth nothing to
+ * another server that passes the challenge on.
+ */
+export function bound(
+  challenge: Uint8Array<ArrayBuffer>,
+  certificateHash: Uint8Array | undefined,
+): Uint8Array<ArrayBuffer> {
+  const binds = BINDS.every((byte, at) => challenge[at] === byte);
+  return binds && certificateHash ? concat(challenge, certificateHash) : challenge;
+}

@@ -1,0 +1,13 @@
+// The corpus: small files in fuzz/corpus/TARGET that inputs start from. Each is also read as it is
+// at the beginning of a run, so an input that once failed a reader is kept there.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace pie::fuzz {
+
+// The files of a target, sorted by name. A target without a folder has none.
+std::vector<std::string> Corpus(const std::string& target);
+
+}  // namespace pie::fuzz
