@@ -1,3 +1,5 @@
+//! The events of a process.
+
 /// An event of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessEvent {

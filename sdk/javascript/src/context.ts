@@ -17,7 +17,9 @@ import { encode } from './json.ts';
 import type { ToolSchema } from './tools.ts';
 import { turn, Turns } from './turns.ts';
 
+/** A token sequence with its KV cache, and a buffer of tokens that are still to be computed. */
 export class Context implements Disposable {
+  /** The model that it belongs to. */
   readonly model: Model;
   /** @internal */ readonly pages: Pages;
   /** @internal Tokens that wait for the next pass. */ readonly pending = new TokenList();
@@ -88,20 +90,24 @@ export class Context implements Disposable {
     this.#raw = undefined;
   }
 
+  /** Gives all pages back, as `release` does. `using` calls it. */
   [Symbol.dispose](): void {
     this.release();
   }
 
   // ── filling ─────────────────────────────────────────────────────────────────────────────────────
 
+  /** Buffers a system message. */
   system(text: string): this {
     return this.#say(turn('system', check.text('text', text)));
   }
 
+  /** Buffers a turn of the user. */
   user(text: string): this {
     return this.#say(turn('user', check.text('text', text)));
   }
 
+  /** Buffers a finished turn of the model. */
   assistant(text: string): this {
     return this.#say(turn('assistant', check.text('text', text)));
   }
@@ -135,6 +141,7 @@ export class Context implements Disposable {
     return this;
   }
 
+  /** Buffers tokens as they are. */
   append(tokens: Tokens): this {
     this.#checkLive();
     this.turns.settle();
@@ -142,6 +149,7 @@ export class Context implements Disposable {
     return this;
   }
 
+  /** Buffers plain text, outside any chat turn. */
   appendText(text: string): this {
     return this.append(this.model.tokenizer().encode(text));
   }
@@ -187,6 +195,7 @@ export class Context implements Disposable {
 
   // ── running ─────────────────────────────────────────────────────────────────────────────────────
 
+  /** A generation of tokens from here on. It opens the model's turn unless `autoFlush` is false. */
   generate(sampler: Sampler, options: GenerateOptions = {}): Generator {
     this.#checkLive();
     return new Generator(this, sampler, options);

@@ -101,6 +101,7 @@ export class Generator implements AsyncIterable<GenStep> {
 
   // ── builders ────────────────────────────────────────────────────────────────────────────────────
 
+  /** Ends the generation after `n` accepted tokens. */
   maxTokens(n: number): this {
     this.#limit = whole('n', n);
     this.#expectsAnew = true;
@@ -119,6 +120,7 @@ export class Generator implements AsyncIterable<GenStep> {
     return this;
   }
 
+  /** Restricts the choice at every step. Several constraints hold together. */
   constrain(constraint: Schema | Constraint): this {
     this.#constraints.add(toConstraint(constraint, this.#context.model));
     return this;
@@ -133,17 +135,20 @@ export class Generator implements AsyncIterable<GenStep> {
     return this;
   }
 
+  /** How many tokens are expected, for bids. */
   horizon(n: number): this {
     this.#horizon = n;
     this.#expectsAnew = true;
     return this;
   }
 
+  /** Applies an adapter to every pass. */
   adapter(adapter: Adapter): this {
     this.#adapter = adapter;
     return this;
   }
 
+  /** Perturbs the adapter in every pass: a whole number of 64 bits, as a number or a bigint. */
   zoSeed(seed: Seed): this {
     this.#zoSeed = seed;
     return this;
@@ -169,6 +174,7 @@ export class Generator implements AsyncIterable<GenStep> {
     return this.#generated;
   }
 
+  /** Whether the generation has ended: at a stop token, at the limit, or by a constraint. */
   get isDone(): boolean {
     return this.#done;
   }
@@ -238,6 +244,7 @@ export class Generator implements AsyncIterable<GenStep> {
 
   // ── step by step ────────────────────────────────────────────────────────────────────────────────
 
+  /** The steps of the generation: `for await (const step of g)`. */
   async *[Symbol.asyncIterator](): AsyncIterator<GenStep> {
     for (let step = this.#next(); step; step = this.#next()) yield step;
   }

@@ -11,7 +11,9 @@ export class SlotHandle {
   }
 }
 
+/** Finds the tokens of a sampler in an output. */
 export type SampleHandle = SlotHandle;
+/** Finds the answer of a probe in an output. */
 export type ProbeHandle = SlotHandle;
 
 /** @internal Where each handle's slots begin. */
@@ -32,6 +34,7 @@ export function tokensIn(slots: readonly SlotOutput[], first: number, count: num
   return new Uint32Array(tokens);
 }
 
+/** What a pass answered. */
 export class Output {
   /** The engine's answer as it came: slots, and the drafts beside them. */
   readonly raw: RawOutput;
@@ -70,10 +73,12 @@ export class Output {
     return this.#read(handle, 'logits');
   }
 
+  /** The log-probabilities of the asked tokens, in their order. */
   logprobs(handle: ProbeHandle): Float32Array | undefined {
     return this.#read(handle, 'logprobs');
   }
 
+  /** The entropy in nats. */
   entropy(handle: ProbeHandle): number | undefined {
     return this.#read(handle, 'entropy');
   }

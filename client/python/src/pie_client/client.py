@@ -33,9 +33,13 @@ class ProcessInfo(TypedDict):
     """A running process."""
 
     process_id: str
+    """The id that `attach_process` takes."""
     inferlet: str
+    """The name and version of its program."""
     username: str
+    """The user who launched it."""
     attached: bool
+    """Whether a client is attached to it."""
 
 
 class PieClient:

@@ -39,6 +39,7 @@ class McpError(PieError):
         self.data = data
 
     def to_json(self) -> str:
+        """The error as the JSON that goes to the server."""
         error = {"code": self.code, "message": str(self)}
         if self.data is not None:
             error["data"] = self.data

@@ -32,16 +32,27 @@ class GenerateOptions(TypedDict, total=False):
     """The keyword arguments of `ctx.generate`, for editors; `Generator` says what they mean."""
 
     max_tokens: int | None
+    """Ends the generation after so many accepted tokens; None sets no limit."""
     stop: Iterable[int] | None
+    """Token ids that also end the generation, beside the model's own."""
     constrain: Any
+    """A Constraint, a Schema or a Grammar, or a list of them."""
     logit_mask: list[int] | None
+    """A BRLE mask for every step."""
     speculator: Speculator | None
+    """A drafter of your own."""
     system_speculation: bool
+    """Whether the engine drafts; False by default."""
     adapter: Adapter | None
+    """An adapter for every pass."""
     zo_seed: int | None
+    """The seed that perturbs the adapter in every pass."""
     horizon: int | None
+    """How many tokens are expected, for bids."""
     seed: int | None
+    """Makes the choices reproducible: step i draws from seed + i."""
     auto_flush: bool
+    """Whether the model's turn is opened first; True by default."""
 
 
 class Generator(StepLoop):
@@ -164,10 +175,12 @@ class Generator(StepLoop):
 
     @property
     def tokens_generated(self) -> int:
+        """How many tokens were accepted so far."""
         return self._count
 
     @property
     def is_done(self) -> bool:
+        """Whether the generation has ended: at a stop token, at the limit, or by a constraint."""
         return self._done
 
     # Collectors.

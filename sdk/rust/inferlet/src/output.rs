@@ -113,6 +113,7 @@ impl Output {
         }
     }
 
+    /// The entropy in nats; `None` for a handle of another pass.
     pub fn entropy(&self, handle: ProbeHandle<Entropy>) -> Option<f32> {
         match self.slots(handle.request).first()? {
             SlotOutput::Entropy(value) => Some(*value),
