@@ -83,7 +83,8 @@ def test_private_names_stay_out(tmp_path):
 
 def test_names_without_a_sentence_are_found(tmp_path):
     (tmp_path / "a.h").write_text(
-        "// About.\nusing Alias = int;\n// Told.\n#define PIE_X(f) f\n// Told.\nclass A {\n public:\n"
+        "// About.\n#pragma once\n\nusing Alias = int;\n// Told.\n#define PIE_X(f) f\n"
+        "// Told.\nclass A {\n public:\n"
         "  // Told.\n  template <class T>\n    requires std::same_as<T, int> ||\n"
         "             std::same_as<T, long>\n  void F(T t);\n  void F();\n  void G();\n};\n"
     )
