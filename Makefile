@@ -101,8 +101,8 @@ clean: ## remove build/, but not the cache outside the tree
 
 ##@ Check
 .PHONY: check setup-check setup-test check-format check-headers check-layers check-python check-rust \
-  check-typescript check-tidy
-check: check-layers check-format check-python check-rust check-typescript check-headers check-tidy ## run all checks below
+  check-types check-typescript check-tidy
+check: check-layers check-format check-python check-types check-rust check-typescript check-headers check-tidy ## run all checks below
 	@echo "check: everything passed"
 
 setup-test:
@@ -124,7 +124,10 @@ check-python: setup-check ## Python passes ruff
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 
-check-rust: setup-check ## Rust passes rustfmt and clippy
+check-types: setup-check ## the Python SDK and client pass pyright in strict mode
+	@scripts/check_types.sh
+
+check-rust: setup-check ## Rust passes rustfmt and clippy, and its documentation has no gaps
 	@scripts/check_rust.sh $(CRATES)
 
 check-typescript: setup ## TypeScript passes tsc in strict mode

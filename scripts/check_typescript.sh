@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs tsc over every tsconfig.json of the tree, with the compiler that setup installed.
+# Runs tsc over every tsconfig.json of the tree, and over programs that see only the declarations of the
+# SDK and the client, with the compiler that setup installed.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -12,3 +13,4 @@ find sdk inferlets -name tsconfig.json -not -path '*/node_modules/*' | sort |
   done
 echo "typescript: client/javascript"
 PYTHONPATH=bakery/src:scripts python3 scripts/build_clients.py javascript >/dev/null
+scripts/check_declarations.sh "$modules" build/clients/javascript

@@ -22,6 +22,7 @@ class Constraint(Protocol):
     def step(self, accepted: list[int]) -> list[int]:
         """Takes what was accepted since the last call, none at first. Returns the BRLE mask of the
         next position; `[]` restricts nothing."""
+        ...
 
 
 @runtime_checkable
@@ -30,6 +31,7 @@ class Schema(Protocol):
 
     def build_constraint(self, model: Model) -> Constraint:
         """The constraint for this model."""
+        ...
 
 
 class GrammarConstraint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from wit_world.imports import chat as wit_chat
 
@@ -112,7 +112,8 @@ class Generator(StepLoop):
         if logit_mask:
             self._static_mask = _check.tokens("logit_mask", logit_mask)
         if constrain is not None:
-            for given in constrain if isinstance(constrain, (list, tuple)) else (constrain,):
+            several = isinstance(constrain, (list, tuple))
+            for given in cast("Iterable[Any]", constrain) if several else (constrain,):
                 self.constrain(given)
 
     # Builders.
@@ -252,6 +253,8 @@ class Generator(StepLoop):
                     case Event.Done(text):
                         self._done = True
                         return text
+                    case _:
+                        pass
         return "".join(parts)
 
     # Step by step.
@@ -312,7 +315,7 @@ class GenStep:
     __slots__ = ("_cleared", "_generator", "_probes")
 
     def __init__(self, generator: Generator) -> None:
-        self._generator = generator
+        self._generator: Generator | None = generator
         self._cleared = False
         self._probes: list[tuple[int, Any]] = []
 
@@ -323,6 +326,8 @@ class GenStep:
 
     def probe(self, idx: int, probe: Probe) -> ProbeHandle:
         """Reads a probe in this step only; `idx` 0 is the row that the step samples."""
+        if self._generator is None:
+            raise PieError("this step has been executed")
         self._probes.append((idx, probe.wit()))
         return ProbeHandle(len(self._generator._probes) + len(self._probes) - 1)
 

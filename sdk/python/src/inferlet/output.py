@@ -62,7 +62,7 @@ class Output:
 
     def tokens_at(self, handle: Handle) -> list[int]:
         """All tokens of a sampler: row by row, and each row's draws together."""
-        if not _samples(handle):
+        if not isinstance(handle, SampleHandle):
             return []
         slots = self.raw.slots[handle.start : handle.start + handle.count]
         return [slot.value for slot in slots if type(slot) is wit.SlotOutput_Token]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
-from componentize_py_types import Err
 from wit_world.imports import wasi_http_types as wit
 
-from ..errors import PieError
+from ..errors import PieError, Refused
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 """Headers as a mapping, or as pairs where a name comes more than once."""
@@ -35,7 +34,9 @@ def pairs(headers: Headers | None) -> list[tuple[str, str]]:
     """The headers as a list of pairs."""
     if headers is None:
         return []
-    return list(headers.items() if isinstance(headers, Mapping) else headers)
+    if isinstance(headers, Mapping):
+        return list(cast("Mapping[str, str]", headers).items())
+    return list(headers)
 
 
 def fields_of(headers: Iterable[tuple[str, str]]) -> Any:
@@ -44,7 +45,7 @@ def fields_of(headers: Iterable[tuple[str, str]]) -> Any:
     entries = [(name, value.encode()) for name, value in headers]
     try:
         return wit.Fields.from_list(entries)
-    except Err as error:
+    except Refused as error:
         raise PieError(f"headers: {_words(error.value)}") from None
 
 
@@ -91,7 +92,8 @@ def describe(code: Any) -> str:
             return "the response stopped arriving"
         case wit.ErrorCode_InternalError(value=text):
             return text or "internal error"
-    return _words(code)
+        case _:
+            return _words(code)
 
 
 def _words(case: Any) -> str:
