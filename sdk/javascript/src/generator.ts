@@ -320,9 +320,9 @@ export class Generator implements AsyncIterable<GenStep> {
     const pending = this.#pending();
     // The row whose choice continues the sequence. Without input, it is the last position.
     const sampledRow = Math.max(0, pending.length - 1);
-    // A pass with drafts has its sampler alone.
+    // Probes of the sampled row read the drafts too; one of another row cannot.
     const probes = [...this.#everyStep, ...ownProbes];
-    const mayDraft = sample && pending.length > 0 && probes.length === 0;
+    const mayDraft = sample && pending.length > 0 && probes.every(({ row }) => row === 0);
     const drafts = mayDraft ? this.#drafts(context.seqLen + pending.length) : NO_DRAFTS;
 
     const requests = new Requests();
@@ -339,9 +339,10 @@ export class Generator implements AsyncIterable<GenStep> {
       context,
       this.#engineMatches ? { ...plan, drafts, matchers: this.#constraints.matchers } : plan,
     );
-    // There is a slot more for each draft that the engine kept.
-    const kept = drafts.drafted > 0 ? raw.slots.length - requests.slots : 0;
-    requests.widenFirst(kept);
+    // The sampler and every probe have a slot more for each draft that the engine kept.
+    const kept =
+      drafts.drafted > 0 ? (raw.slots.length - requests.slots) / (1 + probes.length) : 0;
+    requests.widen(kept);
     this.#steps += kept + 1; // a step that chose several tokens stands for as many
     context.pending.drop(pending.length);
     if (this.#systemSpeculation) this.#engineDrafts = [raw.specTokens, raw.specPositions];
@@ -353,7 +354,7 @@ export class Generator implements AsyncIterable<GenStep> {
     }
     context.pages.commitFull(this.#ownChoice?.cached);
     if (accepted.length > 1) this.#expectsAnew = true; // the engine counts passes, not tokens
-    return new Output(raw, requests.layout, accepted, auto);
+    return new Output(raw, requests.layout, accepted, auto, kept + 1);
   }
 
   /** Whether nothing has to be decided here between two tokens. The engine follows matchers by itself. */

@@ -1,13 +1,26 @@
 /** What a pass answered. Handles, given out while it was put together, find their slots here. */
 import type { Output as RawOutput, SlotOutput } from 'pie:core/inference';
+import { whole } from './check.ts';
 
 /** Marks what a sampler or probe asked for; it means nothing but to the outputs it was made for. */
 export class SlotHandle {
   /** @internal How many slots it covers. */ count: number;
+  /** @internal Which of the tokens that a step chose. */ readonly index: number;
+  /** @internal The handle that was given out. */ readonly given: SlotHandle;
 
   /** @internal */
-  constructor(count: number) {
+  constructor(count: number, given?: SlotHandle, index = 0) {
     this.count = count;
+    this.given = given ?? this;
+    this.index = index;
+  }
+
+  /**
+   * The same probe at another token of a step that accepted several: `out.entropy(h.at(i))` belongs to
+   * `out.tokens[i]`. The handle itself reads the first one.
+   */
+  at(index: number): SlotHandle {
+    return new SlotHandle(1, this.given, whole('index', index));
   }
 }
 
@@ -43,13 +56,21 @@ export class Output {
   /** The generator's own sampler; undefined for a plain `Forward` and after `clearSampler()`. */
   readonly autoSampler: SampleHandle | undefined;
   readonly #layout: Layout;
+  readonly #chosen: number;
 
-  /** @internal */
-  constructor(raw: RawOutput, layout: Layout, tokens?: Uint32Array, autoSampler?: SampleHandle) {
+  /** @internal `chosen`: how many tokens a step chose, which is the number of slots of each probe. */
+  constructor(
+    raw: RawOutput,
+    layout: Layout,
+    tokens?: Uint32Array,
+    autoSampler?: SampleHandle,
+    chosen = 1,
+  ) {
     this.raw = raw;
     this.tokens = tokens ?? NO_TOKENS;
     this.autoSampler = autoSampler;
     this.#layout = layout;
+    this.#chosen = chosen;
   }
 
   /** The (first) sampled token; undefined where `handle` is no sampler's. */
@@ -92,8 +113,9 @@ export class Output {
   }
 
   #read<Tag extends keyof SlotValues>(handle: SlotHandle, tag: Tag): SlotValues[Tag] | undefined {
-    const first = this.#layout.get(handle);
-    const slot = first === undefined ? undefined : this.raw.slots[first];
+    const first = this.#layout.get(handle.given);
+    if (first === undefined || handle.index >= this.#chosen) return undefined;
+    const slot = this.raw.slots[first + handle.index];
     return slot?.tag === tag ? (slot.val as SlotValues[Tag]) : undefined;
   }
 }

@@ -1,7 +1,7 @@
 /** Zeroth-order optimisation: adapters moved by seeds and scores. */
 import * as raw from 'pie:zo/zo';
 import type { Adapter } from './adapter.ts';
-import type { Seed } from './pass.ts';
+import { toZoSeed, type Seed } from './pass.ts';
 
 /** How an adapter is trained by evolution strategies. */
 export interface ZoSettings {
@@ -30,6 +30,6 @@ export function update(
   seeds: Iterable<Seed>,
   maxSigma: number,
 ): void {
-  const seedList = BigInt64Array.from(Array.from(seeds, BigInt));
+  const seedList = BigInt64Array.from(Array.from(seeds, toZoSeed));
   raw.update(adapter.raw, Float32Array.from(scores), seedList, maxSigma);
 }

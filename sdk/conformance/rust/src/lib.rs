@@ -33,6 +33,7 @@ struct Case {
 pub struct Input {
     value: Value,
     text: String,
+    texts: Vec<String>,
     prompt: String,
     system: String,
     user: String,
@@ -102,6 +103,7 @@ async fn main(table: Table) -> Result<Results> {
 async fn run(case: &str, input: &Input) -> Result<Value> {
     match case {
         "echo" => Ok(input.value.clone()),
+        "print" => models::print(input),
         "runtime" => models::runtime_facts(),
         "tokenizer" => models::tokenizer(input),
         "decode_special" => models::decode_special(),
@@ -156,6 +158,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "native_call" => constraints::native_call(input).await,
         "collect_typed" => constraints::collect_typed(input).await,
         "draft_positions" => speculations::draft_positions(input).await,
+        "speculate_probed" => speculations::speculate_probed(input).await,
         "speculate" => speculations::speculate(input).await,
         "system_speculation" => speculations::system_speculation(input).await,
         "sleep_order" => messages::sleep_order().await,

@@ -92,9 +92,17 @@ pie::core::inference::Sampler ToRaw(const Probe& probe);
 struct SlotHandle {
   // The number of the request within its pass.
   uint32_t id;
+  // Which of the tokens that a step chose.
+  uint32_t index = 0;
 };
+// Of a sampler.
 struct SampleHandle : SlotHandle {};
+// Of a probe of kind P.
 template <class P>
-struct ProbeHandle : SlotHandle {};
+struct ProbeHandle : SlotHandle {
+  // The same probe at another token of a step that accepted several: `out.Entropy(h.At(i))` belongs
+  // to `out.tokens[i]`. The handle itself reads the first one.
+  ProbeHandle At(uint32_t token) const { return {{.id = this->id, .index = token}}; }
+};
 
 }  // namespace inferlet

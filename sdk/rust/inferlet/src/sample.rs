@@ -4,6 +4,7 @@ use crate::pie::core::inference::Sampler as RawSampler;
 
 /// Chooses one token for each slot. Temperature 0 is greedy for every variant.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)] // the sentence of a variant speaks of its fields
 pub enum Sampler {
     /// The likeliest token.
     Argmax,
@@ -93,7 +94,9 @@ pub struct Logits;
 /// The `k` likeliest tokens and their probabilities at `temperature`; `k = 0` for the whole vocabulary.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution {
+    /// Divides the logits before the softmax.
     pub temperature: f32,
+    /// How many tokens; 0 for the whole vocabulary.
     pub k: u32,
 }
 
