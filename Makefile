@@ -78,7 +78,8 @@ guests: build ## build all inferlets of this tree into build/guests/
 	@$(PYTHON) scripts/build_guests.py
 
 bench: build ## measure the engine, the server, and the CPU backend against its peers (ROUNDS=5)
-	@$(PYTHON) scripts/build_guests.py bench-empty bench-guest serve-session-rust text-completion-rust
+	@$(PYTHON) scripts/build_guests.py bench-empty bench-guest serve-session-rust text-completion-rust \
+	  bench-sdk-rust bench-sdk-cpp bench-sdk-typescript bench-sdk-python
 	@$(PYTHON) bench/run.py --rounds $(ROUNDS)
 
 soak: setup-test build ## run the engine and the server for long under attack: build/soak.json (SOAK="--minutes 60")

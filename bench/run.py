@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the benchmarks, writes build/bench.json (one flat object), prints each figure and its aim.
 
-    bench/run.py [engine] [tax] [kv] [serve] [adapters] [structured] [cpu] [--rounds N]
+    bench/run.py [engine] [tax] [kv] [serve] [adapters] [structured] [sdk] [cpu] [--rounds N]
 
-Without arguments all seven parts are measured. A part that is not measured keeps its last figures.
+Without arguments all eight parts are measured. A part that is not measured keeps its last figures.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 import adapters
 import cpu
 import kv
+import sdk
 import serve
 import structured
 import tax
@@ -25,7 +26,7 @@ import tax
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "bench.json"
 
-PARTS = ("engine", "tax", "kv", "serve", "adapters", "structured", "cpu")
+PARTS = ("engine", "tax", "kv", "serve", "adapters", "structured", "sdk", "cpu")
 
 # Key → the aim: an upper bound (<=) or a lower bound (>=).
 AIMS = {
@@ -57,7 +58,7 @@ def measure_engine() -> dict[str, float]:
 
 
 def show(key: str, value: float) -> str:
-    parts = (tax, kv, serve, adapters, structured, cpu)
+    parts = (tax, kv, serve, adapters, structured, sdk, cpu)
     aims = AIMS | {key: aim for part in parts for key, aim in part.AIMS.items()}
     sign, aim = aims.get(key, ("", None))
     reached = aim is None or (value <= aim if sign == "<=" else value >= aim)
@@ -74,6 +75,7 @@ def measure(parts: Collection[str], rounds: int) -> dict[str, float]:
         "serve": serve.measure,
         "adapters": adapters.measure,
         "structured": structured.measure,
+        "sdk": sdk.measure,
         "cpu": lambda: cpu.measure(max(1, rounds)),
     }
     results: dict[str, float] = {}

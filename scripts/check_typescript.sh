@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 modules=$(PYTHONPATH=bakery/src python3 -c 'from bakery import toolchain; print(toolchain.node_modules())')
 [ -x "$modules/.bin/tsc" ] || { echo "tsc is missing: run make setup" >&2; exit 1; }
-find sdk inferlets -name tsconfig.json -not -path '*/node_modules/*' | sort |
+find sdk inferlets bench -name tsconfig.json -not -path '*/node_modules/*' | sort |
   while read -r config; do
     echo "typescript: $config"
     "$modules/.bin/tsc" --noEmit -p "$config"

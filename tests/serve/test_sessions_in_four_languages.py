@@ -43,9 +43,9 @@ def test_speak(server, on, program):
     events = on(play(server, program, "speak"))
     assert events[0] == ("stdout", "text")
     assert events[1][0] == "stdout" and json.loads(events[1][1]) == {"event": "tick", "n": 3}
-    printed = "".join(value for kind, value in events[2:] if kind == "stdout")
+    printed = [value for kind, value in events[2:] if kind == "stdout"]
     complained = "".join(value for kind, value in events if kind == "stderr")
-    assert (printed, complained) == ("printed\n", "complained\n")
+    assert (printed, complained) == (["printed\n"], "complained\n")
     assert events[-2] == ("file", b"\x00\x01\xff")
     assert events[-1][0] == "return" and json.loads(events[-1][1]) == {"spoken": 5}
 

@@ -113,4 +113,3 @@ class Output:
         if index < len(slots) and type(slots[index]) is kind:
             return slots[index].value
         return None
-
