@@ -110,6 +110,19 @@ pub async fn released(input: &Input) -> Result<Value> {
     ]))
 }
 
+pub async fn keep(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let mut ctx = Context::new(&model)?;
+    ctx.append(&model.tokenizer().encode(&input.text));
+    ctx.flush().await?;
+    ctx.save(&input.name)?;
+    Ok(ctx.seq_len().into())
+}
+
+pub fn open_named(input: &Input) -> Result<Value> {
+    Ok(Context::open(&model()?, &input.name)?.seq_len().into())
+}
+
 pub async fn save_open(input: &Input) -> Result<Value> {
     let model = model()?;
     let mut ctx = Context::new(&model)?;

@@ -111,6 +111,17 @@ export const contextCases: Cases = {
     return { same_len, same_token, missing, taken_missing, named: snapshot !== '' };
   },
 
+  keep: async ({ name, text }) => {
+    using ctx = await contextWith(loadModel(), text);
+    ctx.save(name!);
+    return ctx.seqLen;
+  },
+
+  open_named: ({ name }) => {
+    using found = Context.open(loadModel(), name!);
+    return found?.seqLen;
+  },
+
   rollback: async ({ text, n }) => {
     const model = loadModel();
     const tokens = encode(model, text);
