@@ -55,6 +55,11 @@ def test_echo(server, on, program):
     assert events == [("stdout", "a"), ("stdout", "ü"), ("return", "stopped")]
 
 
+def test_two_waits_get_two_messages(server, on, program):
+    events = on(play(server, program, "both", "a", "b"))
+    assert events[-1][0] == "return" and json.loads(events[-1][1]) == ["a", "b"]
+
+
 def test_file(server, on, program):
     data = bytes(range(256)) * 2000
     events = on(play(server, program, "echo-file", file=data))
