@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import pytest
 from conftest import ROOT, install_once
@@ -74,6 +75,11 @@ def test_order(server, on, program):
 def test_failure(server, on, program):
     events = on(play(server, program, "fail"))
     assert events[-1][0] == "error" and "it failed as asked" in events[-1][1]
+    # An error that Rust returns has no place; a panic has.
+    if program == "session@0.1.0":
+        events = on(play(server, program, "print", end="trap"))
+    told = "".join(value for kind, value in events if kind == "stderr")
+    assert re.search(r"(src/lib\.rs|main\.py|index\.ts|main\.cpp)\D+\d+", told), told
 
 
 @pytest.mark.parametrize("end", ["return", "fail", "trap", "exit"])
