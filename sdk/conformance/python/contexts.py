@@ -141,6 +141,14 @@ async def save_open(name: str, text: str) -> dict:
 
 
 @case
+async def forgotten(n: int) -> int:
+    model = load_model()
+    for _ in range(n):
+        await Context(model).flush()
+    return n
+
+
+@case
 async def keep(name: str, text: str) -> int:
     with await context_with(load_model(), text) as ctx:
         ctx.save(name)

@@ -15,6 +15,7 @@ import type { Sampler } from './sampler.ts';
 import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
 import { encode } from './json.ts';
 import type { ToolSchema } from './tools.ts';
+import { forget, remember } from './forgotten.ts';
 import { turn, Turns } from './turns.ts';
 
 /** A token sequence with its KV cache, and a buffer of tokens that are still to be computed. */
@@ -37,6 +38,7 @@ export class Context implements Disposable {
     this.turns = turns;
     this.#raw = raw;
     this.pages = new Pages(raw);
+    remember(this, raw);
   }
 
   // ── snapshots and clones ────────────────────────────────────────────────────────────────────────
@@ -85,6 +87,7 @@ export class Context implements Disposable {
   /** Gives all pages back now. Any later use is an error. */
   release(): void {
     if (!this.#raw) return;
+    forget(this.#raw);
     this.#raw.destroy();
     this.#raw[Symbol.dispose]();
     this.#raw = undefined;

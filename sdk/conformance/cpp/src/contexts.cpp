@@ -129,6 +129,16 @@ Task<Result<Json>> Released(const Json& input) {
   co_return failed;
 }
 
+Task<Result<Json>> Forgotten(const Json& input) {
+  const Model model = PIE_TRY(FirstModel());
+  const auto n = PIE_TRY(input.Get<uint32_t>("n"));
+  for (uint32_t i = 0; i < n; ++i) {
+    Context context = PIE_TRY(Context::New(model));
+    PIE_TRY(co_await context.Flush());
+  }
+  co_return n;
+}
+
 Task<Result<Json>> Keep(const Json& input) {
   Model model = PIE_TRY(FirstModel());
   Context context = PIE_TRY(Context::New(model));
@@ -204,8 +214,16 @@ Task<Result<Json>> SaveBuffered(const Json& input) {
 }  // namespace
 
 Cases ContextCases() {
-  return {{"context", ContextCase}, {"flush_empty", FlushEmpty},     {"turns", TurnsCase},
-          {"fork", Fork},           {"fork_parallel", ForkParallel}, {"save_open", SaveOpen},
-          {"keep", Keep},           {"open_named", OpenNamed},       {"released", Released},
-          {"rollback", Rollback},   {"save_buffered", SaveBuffered}};
+  return {{"context", ContextCase},
+          {"flush_empty", FlushEmpty},
+          {"turns", TurnsCase},
+          {"fork", Fork},
+          {"fork_parallel", ForkParallel},
+          {"save_open", SaveOpen},
+          {"forgotten", Forgotten},
+          {"keep", Keep},
+          {"open_named", OpenNamed},
+          {"released", Released},
+          {"rollback", Rollback},
+          {"save_buffered", SaveBuffered}};
 }

@@ -110,6 +110,14 @@ pub async fn released(input: &Input) -> Result<Value> {
     ]))
 }
 
+pub async fn forgotten(input: &Input) -> Result<Value> {
+    let model = model()?;
+    for _ in 0..input.n {
+        Context::new(&model)?.flush().await?;
+    }
+    Ok(input.n.into())
+}
+
 pub async fn keep(input: &Input) -> Result<Value> {
     let model = model()?;
     let mut ctx = Context::new(&model)?;

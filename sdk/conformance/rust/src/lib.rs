@@ -125,6 +125,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "save_buffered" => contexts::save_buffered(input).await,
         "wrong_types" => refusals::wrong_types(),
         "released" => contexts::released(input).await,
+        "forgotten" => contexts::forgotten(input).await,
         "keep" => contexts::keep(input).await,
         "open_named" => contexts::open_named(input),
         "save_open" => contexts::save_open(input).await,
