@@ -5,9 +5,9 @@
 #include <cstring>
 #include <string>
 
-#include <sys/uio.h>
 #include <unistd.h>
 
+#include "inferlet/prints.h"
 #include "trace.h"
 
 // The world's type is embedded by bakery, with the inferlet's own export in it. The bindings ask
@@ -19,16 +19,6 @@ extern "C" void __component_type_object_force_link_imports() {}
 extern "C" void* cabi_realloc(void* old, size_t old_size, size_t align, size_t new_size);
 [[gnu::used]] static void* (*const kLinked)(void*, size_t, size_t, size_t) = &cabi_realloc;
 
-// stdio writes what is buffered and what is new as two pieces, and the adapter under it makes an
-// event of each. One write makes one event of a `printf`.
-extern "C" ssize_t writev(int file, const iovec* pieces, int count) {
-  std::string bytes;
-  for (int i = 0; i < count; ++i) {
-    bytes.append(static_cast<const char*>(pieces[i].iov_base), pieces[i].iov_len);
-  }
-  return write(file, bytes.data(), bytes.size());
-}
-
 namespace inferlet::detail {
 namespace {
 
@@ -37,6 +27,14 @@ constexpr size_t kLineBytes = 4096;
 char line_buffer[kLineBytes];
 
 }  // namespace
+
+ssize_t WriteTogether(int file, const iovec* pieces, int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) {
+    bytes.append(static_cast<const char*>(pieces[i].iov_base), pieces[i].iov_len);
+  }
+  return write(file, bytes.data(), bytes.size());
+}
 
 // A reactor has no exit that would flush, and a stream that is no terminal is fully buffered.
 void BeforeMain() {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use inferlet::prelude::*;
+use inferlet::sample::{Entropy, Logprob};
 use serde_json::{json, Value};
 
 use crate::constraints::{asked, constraint, drawn, state_of};
