@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import componentize_py_runtime as _host
+import componentize_py_runtime as _host  # pyright: ignore[reportMissingModuleSource]
 
 from . import _async, _entry
 from . import _runtime_modules as _runtime_modules  # late imports of the stdlib
