@@ -27,7 +27,6 @@
 #include <vector>
 
 #include "inferlet/json.h"
-#include "inferlet/prints.h"
 #include "inferlet/result.h"
 #include "inferlet/task.h"
 
@@ -206,7 +205,6 @@ void Answer(Task<Result<void>> handler);
 
 // PIE_HTTP(Serve): makes `Serve` what answers HTTP requests.
 #define PIE_HTTP(function)                                                                        \
-  PIE_PRINT_WHOLE_                                                                                \
   extern "C" [[gnu::used, clang::export_name("wasi:http/incoming-handler@0.2.12#handle")]]        \
   void PieHandle(int32_t request, int32_t response_out) {                                         \
     ::inferlet::http::detail::Answer(                                                             \

@@ -18,7 +18,6 @@
 #include <utility>
 
 #include "inferlet/json.h"
-#include "inferlet/prints.h"
 #include "inferlet/reactor.h"
 #include "inferlet/result.h"
 #include "inferlet/task.h"
@@ -85,7 +84,6 @@ void Free(ReturnArea* area);
 
 // Makes a function what the engine runs. An inferlet uses it once, outside any namespace.
 #define PIE_MAIN(function)                                                              \
-  PIE_PRINT_WHOLE_                                                                      \
   extern "C" [[gnu::used, clang::export_name("pie:" PIE_PACKAGE "/run#run")]]           \
   ::inferlet::detail::ReturnArea* PieRun(char* text, size_t size) {                     \
     ::inferlet::detail::BeforeMain();                                                   \
