@@ -339,9 +339,7 @@ export class Generator implements AsyncIterable<GenStep> {
       context,
       this.#engineMatches ? { ...plan, drafts, matchers: this.#constraints.matchers } : plan,
     );
-    // The sampler and every probe have a slot more for each draft that the engine kept.
-    const kept =
-      drafts.drafted > 0 ? (raw.slots.length - requests.slots) / (1 + probes.length) : 0;
+    const kept = drafts.drafted > 0 ? requests.draftsKept(raw) : 0;
     requests.widen(kept);
     this.#steps += kept + 1; // a step that chose several tokens stands for as many
     context.pending.drop(pending.length);

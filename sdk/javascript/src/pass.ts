@@ -50,6 +50,11 @@ export class Requests {
     for (let i = 0; i < this.#attach.length; i++) this.#attach[i]!(pass);
   }
 
+  /** How many drafts the engine kept: every request has a slot more for each of them. */
+  draftsKept(output: RawOutput): number {
+    return (output.slots.length - this.slots) / Math.max(1, this.#attach.length);
+  }
+
   /** Every request covers `count` slots more. The handle of the sampler, which is the first, says so. */
   widen(count: number): void {
     if (count === 0) return;
@@ -120,7 +125,7 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
     }
     const slots = plan.requests?.slots ?? 0;
     const output = answer(future, slots);
-    if (plan.drafts) pages.filled(output.slots.length - slots);
+    if (plan.drafts) pages.filled(plan.requests?.draftsKept(output) ?? 0);
     return output;
   } catch (error) {
     if (!context.released) pages.restore(before);
