@@ -78,7 +78,8 @@ guests: build ## build all inferlets of this tree into build/guests/
 	@$(PYTHON) scripts/build_guests.py
 
 bench: build ## measure the engine, the server, and the CPU backend against its peers (ROUNDS=5)
-	@$(PYTHON) scripts/build_guests.py bench-empty bench-guest serve-session-rust text-completion-rust
+	@$(PYTHON) scripts/build_guests.py bench-empty bench-guest serve-session-rust text-completion-rust \
+	  bench-sdk-rust bench-sdk-cpp bench-sdk-typescript bench-sdk-python
 	@$(PYTHON) bench/run.py --rounds $(ROUNDS)
 
 soak: setup-test build ## run the engine and the server for long under attack: build/soak.json (SOAK="--minutes 60")
@@ -101,8 +102,8 @@ clean: ## remove build/, but not the cache outside the tree
 
 ##@ Check
 .PHONY: check setup-check setup-test check-format check-headers check-layers check-python check-rust \
-  check-typescript check-tidy
-check: check-layers check-format check-python check-rust check-typescript check-headers check-tidy ## run all checks below
+  check-types check-typescript check-tidy
+check: check-layers check-format check-python check-types check-rust check-typescript check-headers check-tidy ## run all checks below
 	@echo "check: everything passed"
 
 setup-test:
@@ -124,7 +125,10 @@ check-python: setup-check ## Python passes ruff
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 
-check-rust: setup-check ## Rust passes rustfmt and clippy
+check-types: setup-check ## the Python SDK and client pass pyright in strict mode
+	@scripts/check_types.sh
+
+check-rust: setup-check ## Rust passes rustfmt and clippy, and its documentation has no gaps
 	@scripts/check_rust.sh $(CRATES)
 
 check-typescript: setup ## TypeScript passes tsc in strict mode

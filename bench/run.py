@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs the benchmarks, writes build/bench.json (one flat object), prints each figure and its aim.
 
-    bench/run.py [engine] [tax] [kv] [serve] [adapters] [structured] [cpu] [openai] [--rounds N]
+    bench/run.py [PART…] [--rounds N]
 
-Without arguments all eight parts are measured. A part that is not measured keeps its last figures.
+The parts are engine, tax, kv, serve, adapters, structured, sdk, cpu and openai; without arguments
+all of them are measured. A part that is not measured keeps its last figures.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import adapters
 import cpu
 import kv
 import openai_api
+import sdk
 import serve
 import structured
 import tax
@@ -26,7 +28,7 @@ import tax
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "bench.json"
 
-PARTS = ("engine", "tax", "kv", "serve", "adapters", "structured", "cpu", "openai")
+PARTS = ("engine", "tax", "kv", "serve", "adapters", "structured", "sdk", "cpu", "openai")
 
 # Key → the aim: an upper bound (<=) or a lower bound (>=).
 AIMS = {
@@ -58,7 +60,7 @@ def measure_engine() -> dict[str, float]:
 
 
 def show(key: str, value: float) -> str:
-    parts = (tax, kv, serve, adapters, structured, cpu, openai_api)
+    parts = (tax, kv, serve, adapters, structured, sdk, cpu, openai_api)
     aims = AIMS | {key: aim for part in parts for key, aim in part.AIMS.items()}
     sign, aim = aims.get(key, ("", None))
     reached = aim is None or (value <= aim if sign == "<=" else value >= aim)
@@ -75,6 +77,7 @@ def measure(parts: Collection[str], rounds: int) -> dict[str, float]:
         "serve": serve.measure,
         "adapters": adapters.measure,
         "structured": structured.measure,
+        "sdk": sdk.measure,
         "cpu": lambda: cpu.measure(max(1, rounds)),
         "openai": openai_api.measure,
     }

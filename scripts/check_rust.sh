@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs rustfmt and clippy over the given Cargo.toml files. It builds in its own folders of the cache.
+# Runs rustfmt, clippy and rustdoc over the given Cargo.toml files. It builds in its own folders of the
+# cache. rustdoc fails on a public name of the SDK or the client without documentation.
 set -euo pipefail
 
 status=0
@@ -14,5 +15,7 @@ for manifest in "$@"; do
   CARGO_TARGET_DIR="$cache/cargo/clippy-${crate//\//-}" \
     cargo clippy --manifest-path "$manifest" --quiet --workspace "${target[@]}" -- -D warnings ||
     status=1
+  CARGO_TARGET_DIR="$cache/cargo/clippy-${crate//\//-}" RUSTDOCFLAGS="-D warnings" \
+    cargo doc --manifest-path "$manifest" --quiet --workspace --no-deps "${target[@]}" || status=1
 done
 exit $status

@@ -9,12 +9,18 @@ import pytest
 import build_docs
 import build_reference
 from reference import cpp_source, python_source, rust_source, typescript_source
+from reference.page import undocumented
 
 
 @pytest.mark.parametrize("page", build_reference.PAGES, ids=lambda page: page.path)
 def test_pages_are_up_to_date(page):
     path = build_reference.ROOT / "docs/reference" / page.path
     assert path.read_text(encoding="utf-8") == page.text(), "run scripts/build_reference.py"
+
+
+@pytest.mark.parametrize("page", build_reference.PAGES, ids=lambda page: page.path)
+def test_every_public_name_has_a_sentence(page):
+    assert undocumented(page.read(build_reference.ROOT / page.source)) == []
 
 
 @pytest.mark.parametrize(
@@ -73,6 +79,22 @@ def test_private_names_stay_out(tmp_path):
         "  int F() const { return 1; }  // one\n private:\n  int g_;\n};\nclass Later;\n"
     )
     assert entries(cpp_source.modules, tmp_path) == {"A": ["int F() const"]}
+
+
+def test_names_without_a_sentence_are_found(tmp_path):
+    (tmp_path / "a.h").write_text(
+        "// About.\n#pragma once\n\nusing Alias = int;\n// Told.\n#define PIE_X(f) f\n"
+        "// Told.\nclass A {\n public:\n"
+        "  // Told.\n  template <class T>\n    requires std::same_as<T, int> ||\n"
+        "             std::same_as<T, long>\n  void F(T t);\n  void F();\n  void G();\n};\n"
+    )
+    assert undocumented(cpp_source.modules(tmp_path)) == ["a.h: Alias", "a.h: A: G"]
+    (tmp_path / "index.ts").write_text("export { A } from './a.ts';\n")
+    (tmp_path / "a.ts").write_text(
+        "/**\n * About.\n */\n/** Told. */\nexport interface A {\n  /** Told. */\n  f(): void;\n"
+        "  g: number;\n}\n"
+    )
+    assert undocumented(typescript_source.modules(tmp_path)) == ["a: A: g"]
 
 
 def test_examples_in_several_languages_become_tabs():

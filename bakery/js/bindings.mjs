@@ -61,6 +61,8 @@ const IMPORT_CHANGES = [
     /^( *)(\$resource_import\$[\w$]+\(this\[symbolRscHandle\]\);)/gm,
     '$1if (this[symbolRscHandle] === undefined) return;\n$1$2',
   ],
+  // The runtime takes 64-bit numbers as they are without a sign, and would abort on a negative one.
+  [/return BigInt\.asIntN\(64, converted\);/g, 'return BigInt.asUintN(64, converted);'],
   // Finalizers never run here, and registering each object is slow.
   [/^ *finalizationRegistry_[\w$]+\.(?:un)?register\(.*\);\n/gm, ''],
   [

@@ -88,6 +88,7 @@ const sdkFile = (sdk, name) => JSON.stringify(join(sdk, 'src', name));
 // These come first, because libraries that keep a reference to setTimeout or fetch must find ours.
 const globals = (sdk) => `
     import ${sdkFile(sdk, 'timers.ts')};
+    import ${sdkFile(sdk, 'http/clone.ts')};
     import ${sdkFile(sdk, 'http/fetch.ts')};`;
 
 const mainGlue = (sdk, entry) => `${globals(sdk)}

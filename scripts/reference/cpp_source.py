@@ -8,9 +8,18 @@ from pathlib import Path
 from reference.lines import block, declaration, indent_of
 from reference.page import Entry, Module
 
-_TYPE = re.compile(r"(?:template <.*> )?(class|struct|concept|enum class) (\w+)")
+_TYPE = re.compile(
+    r"(?:template <.*> )?(class|struct|concept|enum class) (?:\[\[[^\]]*\]\] )?(\w+)"
+)
+_ALIAS = re.compile(r"(?:template <.*> )?using (\w+) =")
+_MACRO = re.compile(r"#define (PIE_\w*[A-Z])(\([^)]*\))")
 _NAME = re.compile(r"(~?\w+|operator\S+)\(")
-_SKIPPED = ("#", "namespace", "}", "using ", "extern ", "friend ", "static_assert", "private:")
+_SKIPPED = ("#", "namespace", "}", "extern ", "friend ", "static_assert", "private:")
+# What the SDK calls, and programs do not: constructors from handles, moves, destructors,
+# and the steps of co_await.
+_INSIDE = re.compile(
+    r"(explicit )?(\w+)\([^)]*\b(detail|raw|pie)::|~\w+\(|.*\(\w+&&( \w+)?\) noexcept|.*\bawait_"
+)
 
 
 def modules(include: Path) -> list[Module]:
@@ -29,8 +38,11 @@ def _module(path: Path) -> Module:
     number = len(about)
     while number < len(lines):
         line = lines[number]
-        if re.match(r"namespace (detail|raw)\b", line):
+        if re.match(r"namespace (\w+::)?(detail|raw)\b", line):
             number = _end_of_namespace(lines, number)
+        elif macro := _MACRO.match(line):
+            doc = _doc(lines, number, number + 1)
+            module.entries.append(Entry(macro[1], macro[1] + macro[2], doc))
         elif line and not line[0].isspace() and not line.startswith(("//", *_SKIPPED)):
             end = block(lines, number)
             entry = _entry(lines, number, end)
@@ -73,8 +85,13 @@ def _entry(lines: list[str], number: int, end: int) -> Entry | None:
         if defined[1] in ("class", "struct"):
             entry.members = _members(lines, after, end, defined[1] == "struct")
         return entry
+    if alias := _ALIAS.match(text):
+        return Entry(alias[1], text, doc)
     named = _NAME.search(text)
-    return Entry(named[1], text, doc) if named and not text.startswith("template <>") else None
+    # A name with a scope is the definition of what its class has declared.
+    if not named or text.startswith("template <>") or text[: named.start()].endswith("::"):
+        return None
+    return Entry(named[1], text, doc)
 
 
 def _members(lines: list[str], start: int, end: int, public: bool) -> list[Entry]:
@@ -87,15 +104,16 @@ def _members(lines: list[str], start: int, end: int, public: bool) -> list[Entry
         elif (
             public
             and indent_of(lines[number]) == 2
-            and not line.startswith(("//", *_SKIPPED, "template"))
+            and not line.startswith(("//", *_SKIPPED, "using", "template"))
             and "= delete" not in line
             and "= default" not in line
         ):
             text, after = declaration(lines, number)
             text = text.split(" : ")[0]
             name = _NAME.search(text) or re.search(r"(\w+)(?: = .*)?$", text)
-            if name and text:
-                found.append(Entry(name[1], text, _doc(lines, number, after)))
+            doc = _doc(lines, number, after)
+            if name and text and (doc or not _INSIDE.match(text)):
+                found.append(Entry(name[1], text, doc))
             number = max(after - 1, block(lines, number))
         number += 1
     return found
@@ -106,6 +124,8 @@ def _doc(lines: list[str], number: int, after: int) -> str:
     doc: list[str] = []
     for line in map(str.strip, reversed(lines[:number])):
         if not line.startswith("//"):
+            if line and not doc and not re.search(r"[;{}:](\s*//.*)?$", line):
+                continue  # the head of a template belongs to the declaration
             break
         doc.insert(0, line[2:].strip())
     if behind := re.search(r"[;{}]\s+// (.*)", lines[after - 1]):

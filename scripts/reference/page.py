@@ -14,6 +14,7 @@ class Entry:
     declaration: str
     doc: str = ""
     members: list[Entry] = field(default_factory=list)
+    shown: list[Entry] = field(default_factory=list)  # members that the declaration shows already
 
 
 @dataclass
@@ -21,6 +22,25 @@ class Module:
     name: str
     doc: str = ""
     entries: list[Entry] = field(default_factory=list)
+
+
+def undocumented(modules: list[Module]) -> list[str]:
+    """The names without a sentence. One of several forms of a function speaks for all of them."""
+    names = []
+    for module in modules:
+        if module.entries and not module.doc:
+            names.append(module.name)
+        for entry in module.entries:
+            if not entry.doc:
+                names.append(f"{module.name}: {entry.name}")
+            members = entry.members + entry.shown
+            told = {member.name for member in members if member.doc}
+            names += [
+                f"{module.name}: {entry.name}: {member.name}"
+                for member in members
+                if member.name not in told
+            ]
+    return names
 
 
 def one_line(text: str) -> str:

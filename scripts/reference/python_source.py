@@ -11,17 +11,22 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def modules(package: Path) -> list[Module]:
-    """The modules of a package whose names do not begin with an underscore."""
-    paths = [path for path in package.glob("*.py") if not path.name.startswith("_")]
+    """The modules that `__all__` of a package lists; of its other modules, the names it lists."""
+    paths = [path for path in package.glob("*.py") if path.name != "__init__.py"]
     folders = [path.parent for path in package.glob("*/__init__.py")]
-    made = [_module(path) for path in paths] + [_package(folder) for folder in folders]
+    start = package / "__init__.py"
+    public = _listed(ast.parse(start.read_text(encoding="utf-8"))) if start.is_file() else set()
+    made = [_module(path, public) for path in paths] + [_package(folder) for folder in folders]
     return sorted(made, key=lambda module: module.name)
 
 
-def _module(path: Path) -> Module:
+def _module(path: Path, public: set[str]) -> Module:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    module = Module(path.stem, ast.get_docstring(tree) or "")
-    module.entries += _entries(tree, _listed(tree))
+    # What a hidden module holds is imported from the package itself.
+    name = path.parent.name if path.stem.startswith("_") else path.stem
+    module = Module(name, ast.get_docstring(tree) or "")
+    whole = not public or path.stem in public
+    module.entries += _entries(tree, _listed(tree) if whole else public)
     return module
 
 

@@ -32,7 +32,7 @@ def modules(source: Path) -> list[Module]:
 
 def _module(name: str, path: Path, listed: set[str] | None) -> Module:
     lines = path.read_text(encoding="utf-8").splitlines()
-    module = Module(name, _clean(lines[:1]) if lines[0].startswith("/** ") else "")
+    module = Module(name, _first_comment(lines))
     for number, line in enumerate(lines):
         item = _ITEM.match(line)
         if not item or (listed is not None and item[2] not in listed):
@@ -47,6 +47,7 @@ def _module(name: str, path: Path, listed: set[str] | None) -> Module:
         entry = Entry(item[2], text.removeprefix("export "), doc)
         if item[1] == "interface":
             entry.declaration = "\n".join(lines[number : end + 1]).removeprefix("export ")
+            entry.shown = _members(lines, number + 1, end)
         elif item[1] == "class":
             entry.members = _members(lines, number + 1, end)
         elif item[1] == "const":
@@ -96,6 +97,12 @@ def _doc_before(lines: list[str], number: int) -> str:
     while first > 0 and not lines[first].strip().startswith("/**"):
         first -= 1
     return _clean(lines[first:number])
+
+
+def _first_comment(lines: list[str]) -> str:
+    """The comment that a file begins with, if it is one about the file."""
+    end = next((number for number, line in enumerate(lines) if "*/" in line), 0)
+    return _clean(lines[: end + 1]) if lines and lines[0].startswith("/**") else ""
 
 
 def _clean(comment: list[str]) -> str:

@@ -5,6 +5,7 @@
 #include "kv/page_pool.h"
 #include "kv/prefix_index.h"
 #include "sched/flights.h"
+#include "sched/queue.h"
 #include "sched/step_time.h"
 
 namespace pie {
@@ -17,7 +18,8 @@ TEST(LaneTable, APageThatNoSequenceHoldsIsReported) {
   Flights flights(1);
   StepTime time;
   const BackendInfo info{.page_tokens = kPageTokens, .total_pages = 8};
-  const LaneTable lanes(info, index, flights, time);
+  CommandQueue queue;
+  const LaneTable lanes(info, index, flights, time, queue);
   EXPECT_TRUE(lanes.CheckIntegrity());
 
   const std::optional<PageId> lost = pool.Take();

@@ -57,3 +57,17 @@ def test_an_example_says_what_it_costs_elsewhere(example: Path):
     readme = (example / "README.md").read_text(encoding="utf-8")
     assert "**On another engine.**" in readme
     assert f"({example.name}/README.md)" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("example", sorted(p.parent.name for p in EXAMPLES.glob("*/README.md")))
+def test_a_readme_says_what_it_costs_elsewhere(example: str):
+    text = (EXAMPLES / example / "README.md").read_text()
+    assert "**On another engine.**" in text
+    assert 8 <= len(text.splitlines()) <= 20
+
+
+def test_every_example_has_a_readme_and_a_line_in_the_list():
+    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
+    assert folders == {path.parent.name for path in EXAMPLES.glob("*/README.md")}
+    listed = (EXAMPLES / "README.md").read_text()
+    assert {name for name in folders if f"]({name}/README.md)" not in listed} == set()

@@ -236,6 +236,15 @@ def test_the_languages_own_library(app, upstream):
             assert (status == 502 and DENIED in text) or why in text or status == 302, text
 
 
+def test_a_response_is_cloned(app, upstream):
+    if not app.name.endswith("typescript"):
+        pytest.skip("only fetch has responses that can be cloned")
+    status, text = app.text(f"/clone?http://127.0.0.1:{upstream}/")
+    whole = "from upstream"
+    told = {"a": whole, "b": whole, "c": whole, "same": True, "refused": "TypeError"}
+    assert (status, json.loads(text)) == (200, told)
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_example_of_the_guide(language, upstream, tmp_path):
     configuration.write(tmp_path, f'[runtime.http]\nallow = ["127.0.0.1:{upstream}"]\n')

@@ -48,6 +48,7 @@ async def heard(server, topic: str, listener: str, speaker: str) -> bool:
 
 def test_topics_are_a_users_own(server, on):
     assert on(heard(server, "news", "ada", "ada"))
+    assert on(heard(server, "shared/news", "ada", "ada"))  # one user needs no configuration
     assert not on(heard(server, "news", "ada", "eve"))
     assert not on(heard(server, "shared/news", "ada", "eve"))
 

@@ -1,3 +1,4 @@
+/** The connection to a server, and what a client can ask of it. */
 import { readFile } from '#platform';
 import { bound } from './binding.js';
 import { fromBase64, toBase64 } from './bytes.js';
@@ -17,9 +18,11 @@ export type Key = ParsedPrivateKey | string;
 /** The bytes of a component, or (in Node) its path. */
 export type Wasm = Uint8Array | string;
 
+/** How a client connects. */
 export interface ClientOptions extends SocketOptions {
   /** The client authenticates with this name when it connects. Without it, call `authenticate`. */
   username?: string;
+  /** The key that proves the username, if the server asks for a proof. */
   key?: Key;
   /** The token in the server's file `server-<port>.token`, instead of a username. */
   token?: string;
@@ -29,9 +32,13 @@ export interface ClientOptions extends SocketOptions {
 
 /** A running process. */
 export interface ProcessInfo {
+  /** The id that `attachProcess` takes. */
   process_id: string;
+  /** The name and version of its program. */
   inferlet: string;
+  /** The user who launched it. */
   username: string;
+  /** Whether a client is attached to it. */
   attached: boolean;
 }
 
@@ -57,6 +64,7 @@ export class PieClient {
     took: (size) => this.#connection?.took(size),
   };
 
+  /** A client that is not connected yet. `uri` is such as `ws://127.0.0.1:8080`. */
   constructor(
     readonly uri: string,
     private readonly options: ClientOptions = {},
@@ -76,6 +84,7 @@ export class PieClient {
     return client;
   }
 
+  /** Connects, and authenticates if the options name a user. Does nothing while connected. */
   async connect(): Promise<void> {
     if (this.#connection && !this.#connection.fault) return;
     const onFrame = (frame: Frame) => this.#onFrame(frame);
@@ -102,6 +111,7 @@ export class PieClient {
     await Promise.all(servers.map((server) => server.stop()));
   }
 
+  /** Closes the connection. `await using` calls it. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }

@@ -1,5 +1,6 @@
 /** The base class of all errors of this package. */
 export class PieError extends Error {
+  /** Made by the client; programs catch it. */
   constructor(text: string) {
     super(text);
     this.name = new.target.name;

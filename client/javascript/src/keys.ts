@@ -1,3 +1,4 @@
+/** Private keys that prove a username. */
 import { fromBase64 } from './bytes.js';
 import { EC, ED25519, hex, objectsIn, P256, P384, pkcs8Ec, pkcs8Rsa, RSA } from './der.js';
 import { KeyError } from './errors.js';
@@ -50,6 +51,7 @@ export class ParsedPrivateKey {
     return new ParsedPrivateKey(kind, key, signing);
   }
 
+  /** The signature of a message, as the server expects it for this kind of key. */
   async sign(message: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
     return new Uint8Array(await crypto.subtle.sign(this.signing, this.key, message));
   }

@@ -1,3 +1,4 @@
+/** MCP servers that run beside this client. */
 // MCP servers that run beside this client. The engine's requests are relayed to them.
 //
 // A server is a program that speaks the Model Context Protocol over its stdin and stdout, one JSON message
@@ -20,6 +21,7 @@ const TIMEOUT = -32003;
 
 /** A JSON-RPC error of an MCP server. */
 export class McpError extends PieError {
+  /** Made by the client; programs catch it. */
   constructor(
     readonly code: number,
     text: string,
@@ -27,6 +29,7 @@ export class McpError extends PieError {
   ) {
     super(text);
   }
+  /** The error as the object that goes to the server. */
   toJSON(): unknown {
     return { code: this.code, message: this.message, data: this.data };
   }

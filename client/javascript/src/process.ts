@@ -1,3 +1,4 @@
+/** A process on the server, and its events. */
 import type { PieClient } from './client.js';
 import type { Frame } from './connection.js';
 import { again } from './connection.js';

@@ -1,3 +1,5 @@
+//! The connection to a server, and what a client can ask of it.
+
 use crate::connection::{Connection, OnOk, Processes};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
@@ -57,6 +59,7 @@ impl Client {
         Client::connect_with(uri, Options::default()).await
     }
 
+    /// Connects with options, and authenticates if they name a user.
     pub async fn connect_with(uri: &str, options: Options) -> Result<Client> {
         let (processes, flow) = (Processes::default(), Arc::<Flow>::default());
         let mcp = Arc::<Servers>::default();

@@ -1,3 +1,5 @@
+//! What can fail.
+
 use std::fmt;
 
 /// An error. The text says what went wrong and what to do.
@@ -27,6 +29,7 @@ pub enum Error {
     Io(String),
 }
 
+/// What fallible calls of this crate return.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl fmt::Display for Error {

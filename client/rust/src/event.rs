@@ -1,10 +1,15 @@
+//! The events of a process.
+
 /// An event of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessEvent {
     /// Text that the process printed, or sent with `session.send`.
     Stdout(String),
+    /// Text that the process wrote to stderr.
     Stderr(String),
+    /// A message. The server of this tree sends `Stdout` instead.
     Message(String),
+    /// The bytes of a file that the process sent.
     File(Vec<u8>),
     /// The last event of a process that succeeded. The value is the return value of its `main`.
     Return(String),

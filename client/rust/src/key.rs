@@ -1,3 +1,5 @@
+//! Private keys that prove a username.
+
 use crate::der::{self, Reader};
 use crate::error::{Error, Result};
 use crate::openssh::{self, Parts};
@@ -43,6 +45,7 @@ impl ParsedPrivateKey {
         self.kind
     }
 
+    /// The signature of a message, as the server expects it for this kind of key.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         let random = SystemRandom::new();
         let failed = |_| Error::Key("signing with the private key failed".into());

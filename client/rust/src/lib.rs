@@ -12,6 +12,8 @@
 //! # }
 //! ```
 
+#![warn(missing_docs)]
+
 mod client;
 mod connection;
 mod der;

@@ -1,3 +1,5 @@
+//! A process on the server.
+
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::event::ProcessEvent;
@@ -18,6 +20,7 @@ impl Process {
         Process { client, mailbox }
     }
 
+    /// The id of the process, which `Client::attach_process` takes.
     pub fn id(&self) -> &str {
         &self.mailbox.id
     }

@@ -115,8 +115,12 @@ pub struct Frame {
 /// A running process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessInfo {
+    /// The id that `Client::attach_process` takes.
     pub process_id: String,
+    /// The name and version of its program.
     pub inferlet: String,
+    /// The user who launched it.
     pub username: String,
+    /// Whether a client is attached to it.
     pub attached: bool,
 }

@@ -32,6 +32,7 @@ async def adapter(prompt: str, max_tokens: int) -> dict:
     zero = await generate(adapter=made)
     seeded = await generate(adapter=made, zo_seed=7)
     again = await generate(adapter=made, zo_seed=7)
+    negative = await generate(adapter=made, zo_seed=-7)
     zo.update(made, [4, 1, 3, 2], [7, -7, 8, -8], 1.0)
     tuned = await generate(adapter=made)
     copy = made.fork("conformance-copy")
@@ -51,6 +52,7 @@ async def adapter(prompt: str, max_tokens: int) -> dict:
     return {
         "plain": plain,
         "seeded": seeded,
+        "negative": negative,
         "tuned": tuned,
         "zero_same": zero == plain,
         "seed_differs": seeded != plain,

@@ -140,6 +140,27 @@ async def save_open(name: str, text: str) -> dict:
         }
 
 
+@case
+async def forgotten(n: int) -> int:
+    model = load_model()
+    for _ in range(n):
+        await Context(model).flush()
+    return n
+
+
+@case
+async def keep(name: str, text: str) -> int:
+    with await context_with(load_model(), text) as ctx:
+        ctx.save(name)
+        return ctx.seq_len
+
+
+@case
+async def open_named(name: str) -> int | None:
+    found = Context.open(load_model(), name)
+    return None if found is None else found.seq_len
+
+
 async def next_token(ctx: Context) -> int | None:
     """What greedily follows the token 97; the context stays as it is."""
     forward = ctx.forward().input_at([97], [ctx.seq_len])

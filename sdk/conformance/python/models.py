@@ -26,6 +26,13 @@ async def echo(value: Any) -> Any:
 
 
 @case
+async def print_(texts: list[str]) -> int:
+    for text in texts:
+        print(text)
+    return len(texts)
+
+
+@case
 async def runtime_() -> dict:
     return {
         "models": runtime.models(),

@@ -5,7 +5,7 @@ from typing import Any
 from constraints import CONSTRAINTS, drawn, state_of
 from table import GREEDY, case, load_model
 
-from inferlet import Context, brle
+from inferlet import Context, Entropy, Logprob, brle
 
 
 class Drafter:
@@ -58,6 +58,45 @@ async def speculate(
         same = await drafted.collect_tokens() == truth
         same_state = state_of(drafted) == state
     return {"tokens": truth, "same": same, "same_state": same_state, "calls": drafter.calls}
+
+
+@case
+async def speculate_probed(
+    prompt: str,
+    kind: str,
+    source: str,
+    allowed: list[int],
+    seed: int,
+    tokens: list[int],
+    n: int,
+    max_tokens: int,
+) -> dict:
+    options: dict[str, Any] = {"max_tokens": max_tokens, "stop": tokens}
+
+    async def run(**more: Any) -> tuple[list[int], list[Any], int]:
+        chosen: list[int] = []
+        read: list[Any] = []
+        steps = 0
+        with drawn(prompt, seed, **options, **more) as generator:
+            each = generator.probe_each_step(0, Entropy())
+            async for step in generator:
+                own = step.probe(0, Logprob(97))
+                out = await step.execute()
+                steps += 1
+                chosen += out.tokens
+                for i in range(len(out.tokens)):
+                    read.append([out.entropy(each.at(i)), out.logprobs(own.at(i))[0]])
+        return chosen, read, steps
+
+    truth, read, _ = await run()
+    drafted, read_too, steps = await run(speculator=Drafter(truth, n))
+    return {
+        "tokens": truth,
+        "probes": read,
+        "same": drafted == truth,
+        "same_probes": read_too == read,
+        "steps": steps,
+    }
 
 
 class Placed:

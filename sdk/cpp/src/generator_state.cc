@@ -216,8 +216,10 @@ Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step) {
     co_return Error("a step runs once: ask for the Next one");
 
   const auto pass = BuildPass(*step);
-  // A pass with drafts has its sampler alone.
-  if (!step->cleared && !pass->tokens.empty() && pass->readers.size() == 1)
+  // Probes of the sampled row read the drafts too; one of another row cannot.
+  const bool same_row = std::ranges::all_of(
+      pass->readers, [&](const Reader& reader) { return reader.rows == pass->readers[0].rows; });
+  if (!step->cleared && !pass->tokens.empty() && same_row)
     pass->drafts = PIE_TRY(generator.NextDrafts(pass->start + pass->tokens.size()));
   const size_t drafted = pass->drafts.tokens.size();
   const size_t fit = std::min(drafted, generator.Room() - 1);

@@ -1,5 +1,7 @@
 #include "pass.h"
 
+#include <algorithm>
+
 #include "inferlet/reactor.h"
 
 namespace inferlet::detail {
@@ -151,9 +153,11 @@ Result<raw::Chain> StartChain(const PassState& pass, uint32_t max_tokens,
 Output ToOutput(raw::Output raw, const PassState& pass, std::optional<SampleHandle> auto_sampler) {
   std::vector<Output::SlotRange> ranges;
   uint32_t next = 0;
-  uint32_t kept = static_cast<uint32_t>(raw.slots.size()) - SlotsWanted(pass);  // drafts
+  // Every reader has a slot more for each draft that the engine kept.
+  const size_t more = raw.slots.size() - SlotsWanted(pass);
+  const auto kept = static_cast<uint32_t>(more / std::max<size_t>(1, pass.readers.size()));
   for (const Reader& reader : pass.readers) {
-    const uint32_t count = reader.SlotCount() + std::exchange(kept, 0);
+    const uint32_t count = reader.SlotCount() + kept;
     ranges.push_back({.first = next, .count = count});
     next += count;
   }

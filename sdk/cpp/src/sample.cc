@@ -53,8 +53,8 @@ std::span<const float> Floats(const wit::vector<uint8_t>& bytes) {
 }  // namespace
 
 const host::SlotOutput* Output::First(SlotHandle handle) const {
-  if (handle.id >= ranges_.size() || ranges_[handle.id].count == 0) return nullptr;
-  return &raw_.slots[ranges_[handle.id].first];
+  if (handle.id >= ranges_.size() || handle.index >= ranges_[handle.id].count) return nullptr;
+  return &raw_.slots[ranges_[handle.id].first + handle.index];
 }
 
 std::optional<uint32_t> Output::Token(SampleHandle handle) const {

@@ -24,6 +24,8 @@
 /// <reference path="./interfaces/pie-plus-steps.d.ts" />
 /// <reference path="./interfaces/pie-plus-turns.d.ts" />
 /// <reference path="./interfaces/pie-zo-zo.d.ts" />
+/// <reference path="./interfaces/wasi-cli-stderr.d.ts" />
+/// <reference path="./interfaces/wasi-cli-stdout.d.ts" />
 /// <reference path="./interfaces/wasi-clocks-monotonic-clock.d.ts" />
 /// <reference path="./interfaces/wasi-clocks-wall-clock.d.ts" />
 /// <reference path="./interfaces/wasi-filesystem-preopens.d.ts" />
@@ -60,6 +62,8 @@ declare module 'pie:sdk/imports' {
   export type * as PiePlusSteps from 'pie:plus/steps'; // import pie:plus/steps
   export type * as PiePlusTurns from 'pie:plus/turns'; // import pie:plus/turns
   export type * as PieZoZo from 'pie:zo/zo'; // import pie:zo/zo
+  export type * as WasiCliStderr0212 from 'wasi:cli/stderr@0.2.12'; // import wasi:cli/stderr@0.2.12
+  export type * as WasiCliStdout0212 from 'wasi:cli/stdout@0.2.12'; // import wasi:cli/stdout@0.2.12
   export type * as WasiClocksMonotonicClock0212 from 'wasi:clocks/monotonic-clock@0.2.12'; // import wasi:clocks/monotonic-clock@0.2.12
   export type * as WasiClocksWallClock0212 from 'wasi:clocks/wall-clock@0.2.12'; // import wasi:clocks/wall-clock@0.2.12
   export type * as WasiFilesystemPreopens0212 from 'wasi:filesystem/preopens@0.2.12'; // import wasi:filesystem/preopens@0.2.12

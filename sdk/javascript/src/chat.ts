@@ -17,6 +17,7 @@ export const seal = (model: Model): Uint32Array => raw.seal(model.raw);
 /** Ids of the tokens that end a turn or the text. */
 export const stopTokens = (model: Model): Uint32Array => raw.stopTokens(model.raw);
 
+/** What a batch of tokens changed. */
 export type Event =
   /** Nothing to show yet. */
   | { readonly type: 'idle' }
@@ -33,6 +34,7 @@ const IDLE: Event = { type: 'idle' };
 export class Decoder implements Disposable {
   readonly #raw: raw.Decoder;
 
+  /** A decoder at the beginning of a turn. */
   constructor(model: Model) {
     this.#raw = raw.createDecoder(model.raw);
   }
@@ -55,6 +57,7 @@ export class Decoder implements Disposable {
     this.#raw.reset();
   }
 
+  /** Gives the decoder back. `using` calls it. */
   [Symbol.dispose](): void {
     this.#raw[Symbol.dispose]();
   }

@@ -10,6 +10,7 @@ export interface Constraint {
 
 /** A description that becomes a constraint once the model is known. */
 export interface Schema {
+  /** The constraint for this model. Throws where the description cannot be compiled. */
   buildConstraint(model: Model): Constraint;
 }
 

@@ -15,9 +15,12 @@ import type { Sampler } from './sampler.ts';
 import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
 import { encode } from './json.ts';
 import type { ToolSchema } from './tools.ts';
+import { forget, remember } from './forgotten.ts';
 import { turn, Turns } from './turns.ts';
 
+/** A token sequence with its KV cache, and a buffer of tokens that are still to be computed. */
 export class Context implements Disposable {
+  /** The model that it belongs to. */
   readonly model: Model;
   /** @internal */ readonly pages: Pages;
   /** @internal Tokens that wait for the next pass. */ readonly pending = new TokenList();
@@ -35,6 +38,7 @@ export class Context implements Disposable {
     this.turns = turns;
     this.#raw = raw;
     this.pages = new Pages(raw);
+    remember(this, raw);
   }
 
   // ── snapshots and clones ────────────────────────────────────────────────────────────────────────
@@ -83,25 +87,30 @@ export class Context implements Disposable {
   /** Gives all pages back now. Any later use is an error. */
   release(): void {
     if (!this.#raw) return;
+    forget(this.#raw);
     this.#raw.destroy();
     this.#raw[Symbol.dispose]();
     this.#raw = undefined;
   }
 
+  /** Gives all pages back, as `release` does. `using` calls it. */
   [Symbol.dispose](): void {
     this.release();
   }
 
   // ── filling ─────────────────────────────────────────────────────────────────────────────────────
 
+  /** Buffers a system message. */
   system(text: string): this {
     return this.#say(turn('system', check.text('text', text)));
   }
 
+  /** Buffers a turn of the user. */
   user(text: string): this {
     return this.#say(turn('user', check.text('text', text)));
   }
 
+  /** Buffers a finished turn of the model. */
   assistant(text: string): this {
     return this.#say(turn('assistant', check.text('text', text)));
   }
@@ -135,6 +144,7 @@ export class Context implements Disposable {
     return this;
   }
 
+  /** Buffers tokens as they are. */
   append(tokens: Tokens): this {
     this.#checkLive();
     this.turns.settle();
@@ -142,6 +152,7 @@ export class Context implements Disposable {
     return this;
   }
 
+  /** Buffers plain text, outside any chat turn. */
   appendText(text: string): this {
     return this.append(this.model.tokenizer().encode(text));
   }
@@ -187,6 +198,7 @@ export class Context implements Disposable {
 
   // ── running ─────────────────────────────────────────────────────────────────────────────────────
 
+  /** A generation of tokens from here on. It opens the model's turn unless `autoFlush` is false. */
   generate(sampler: Sampler, options: GenerateOptions = {}): Generator {
     this.#checkLive();
     return new Generator(this, sampler, options);

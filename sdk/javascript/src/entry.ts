@@ -1,4 +1,5 @@
 /** What bakery exports as the component's `run`: JSON in, `main`, JSON (or a string) out. */
+import { startConsole } from './console.ts';
 import { encode } from './json.ts';
 import { drive } from './reactor.ts';
 import { describe } from './failure.ts';
@@ -9,6 +10,7 @@ export type Main = (input: never) => unknown;
 /** Rejects with a *string*: that becomes the WIT error; an Error object would abort the instance. */
 export async function serve(main: Main, text: string): Promise<string> {
   startTimers();
+  startConsole();
   try {
     const input = parseInput(text) as never;
     return encode(await drive(Promise.resolve().then(() => main(input))));

@@ -9,6 +9,7 @@ import type { Probe } from './probe.ts';
 import { checkSampler, type Sampler } from './sampler.ts';
 import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
 
+/** One forward pass. Calls add to it; `execute` runs it. */
 export class Forward {
   readonly #context: Context;
   readonly #start: number;
@@ -80,6 +81,7 @@ export class Forward {
     return this.#requests.probe(whole('index', index), probe);
   }
 
+  /** Applies an adapter to the pass. */
   adapter(adapter: Adapter): this {
     this.#adapter = adapter;
     return this;
@@ -97,6 +99,7 @@ export class Forward {
     return this;
   }
 
+  /** Runs the pass, once. A second call throws; a failed pass leaves the context as it was. */
   async execute(): Promise<Output> {
     if (this.#executed) throw new Error('a Forward is executed once: ask ctx.forward() for another');
     this.#executed = true;

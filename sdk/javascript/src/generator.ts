@@ -101,6 +101,7 @@ export class Generator implements AsyncIterable<GenStep> {
 
   // ── builders ────────────────────────────────────────────────────────────────────────────────────
 
+  /** Ends the generation after `n` accepted tokens. */
   maxTokens(n: number): this {
     this.#limit = whole('n', n);
     this.#expectsAnew = true;
@@ -119,6 +120,7 @@ export class Generator implements AsyncIterable<GenStep> {
     return this;
   }
 
+  /** Restricts the choice at every step. Several constraints hold together. */
   constrain(constraint: Schema | Constraint): this {
     this.#constraints.add(toConstraint(constraint, this.#context.model));
     return this;
@@ -133,17 +135,20 @@ export class Generator implements AsyncIterable<GenStep> {
     return this;
   }
 
+  /** How many tokens are expected, for bids. */
   horizon(n: number): this {
     this.#horizon = n;
     this.#expectsAnew = true;
     return this;
   }
 
+  /** Applies an adapter to every pass. */
   adapter(adapter: Adapter): this {
     this.#adapter = adapter;
     return this;
   }
 
+  /** Perturbs the adapter in every pass: a whole number of 64 bits, as a number or a bigint. */
   zoSeed(seed: Seed): this {
     this.#zoSeed = seed;
     return this;
@@ -169,6 +174,7 @@ export class Generator implements AsyncIterable<GenStep> {
     return this.#generated;
   }
 
+  /** Whether the generation has ended: at a stop token, at the limit, or by a constraint. */
   get isDone(): boolean {
     return this.#done;
   }
@@ -238,6 +244,7 @@ export class Generator implements AsyncIterable<GenStep> {
 
   // ── step by step ────────────────────────────────────────────────────────────────────────────────
 
+  /** The steps of the generation: `for await (const step of g)`. */
   async *[Symbol.asyncIterator](): AsyncIterator<GenStep> {
     for (let step = this.#next(); step; step = this.#next()) yield step;
   }
@@ -313,9 +320,9 @@ export class Generator implements AsyncIterable<GenStep> {
     const pending = this.#pending();
     // The row whose choice continues the sequence. Without input, it is the last position.
     const sampledRow = Math.max(0, pending.length - 1);
-    // A pass with drafts has its sampler alone.
+    // Probes of the sampled row read the drafts too; one of another row cannot.
     const probes = [...this.#everyStep, ...ownProbes];
-    const mayDraft = sample && pending.length > 0 && probes.length === 0;
+    const mayDraft = sample && pending.length > 0 && probes.every(({ row }) => row === 0);
     const drafts = mayDraft ? this.#drafts(context.seqLen + pending.length) : NO_DRAFTS;
 
     const requests = new Requests();
@@ -332,9 +339,8 @@ export class Generator implements AsyncIterable<GenStep> {
       context,
       this.#engineMatches ? { ...plan, drafts, matchers: this.#constraints.matchers } : plan,
     );
-    // There is a slot more for each draft that the engine kept.
-    const kept = drafts.drafted > 0 ? raw.slots.length - requests.slots : 0;
-    requests.widenFirst(kept);
+    const kept = drafts.drafted > 0 ? requests.draftsKept(raw) : 0;
+    requests.widen(kept);
     this.#steps += kept + 1; // a step that chose several tokens stands for as many
     context.pending.drop(pending.length);
     if (this.#systemSpeculation) this.#engineDrafts = [raw.specTokens, raw.specPositions];
@@ -346,7 +352,7 @@ export class Generator implements AsyncIterable<GenStep> {
     }
     context.pages.commitFull(this.#ownChoice?.cached);
     if (accepted.length > 1) this.#expectsAnew = true; // the engine counts passes, not tokens
-    return new Output(raw, requests.layout, accepted, auto);
+    return new Output(raw, requests.layout, accepted, auto, kept + 1);
   }
 
   /** Whether nothing has to be decided here between two tokens. The engine follows matchers by itself. */

@@ -37,10 +37,12 @@ export class Grammar implements Disposable {
     return new Grammar(RawGrammar.fromEbnf(check.text('source', source)));
   }
 
+  /** The source that the grammar was made from. */
   toString(): string {
     return this.raw.toString();
   }
 
+  /** Gives the grammar back. `using` calls it. */
   [Symbol.dispose](): void {
     this.raw[Symbol.dispose]();
   }
@@ -53,6 +55,7 @@ export class Matcher implements Disposable {
   }
   readonly #raw: RawMatcher;
 
+  /** A matcher at the beginning of the grammar. Throws where the grammar cannot be compiled. */
   constructor(grammar: Grammar, tokenizer: Tokenizer);
   /** @internal */
   constructor(raw: RawMatcher);
@@ -98,6 +101,7 @@ export class Matcher implements Disposable {
     this.#raw.reset();
   }
 
+  /** Gives the matcher back. `using` calls it. */
   [Symbol.dispose](): void {
     this.#raw[Symbol.dispose]();
   }
@@ -109,31 +113,38 @@ export class GrammarConstraint implements Constraint {
   /** What errors call it. */
   readonly name: string;
 
+  /** Applies a matcher. Errors call the constraint by `name`. */
   constructor(matcher: Matcher, name = 'grammar') {
     this.matcher = matcher;
     this.name = name;
   }
 
+  /** Restricts the text to a compiled grammar. */
   static fromGrammar(grammar: Grammar, model: Model): GrammarConstraint {
     return new GrammarConstraint(new Matcher(grammar, model.tokenizer()));
   }
 
+  /** Restricts the text to JSON of a JSON Schema (its text, or the object). */
   static fromJsonSchema(schema: string | object, model: Model): GrammarConstraint {
     return ofTemporary(Grammar.fromJsonSchema(schema), model, 'JSON schema');
   }
 
+  /** Restricts the text to any valid JSON. */
   static json(model: Model): GrammarConstraint {
     return ofTemporary(Grammar.json(), model, 'JSON');
   }
 
+  /** Restricts the text to a regular expression, matched as a whole. */
   static fromRegex(pattern: string, model: Model): GrammarConstraint {
     return ofTemporary(Grammar.fromRegex(pattern), model, 'regular expression');
   }
 
+  /** Restricts the text to a grammar in Lark's EBNF or in GBNF. */
   static fromEbnf(source: string, model: Model): GrammarConstraint {
     return ofTemporary(Grammar.fromEbnf(source), model, 'EBNF grammar');
   }
 
+  /** Advances the matcher and gives the next mask. Throws where the grammar forbids a token. */
   step(accepted: Uint32Array): Brle {
     if (accepted.length > 0) this.matcher.acceptTokens(accepted);
     return this.matcher.nextTokenLogitMask();

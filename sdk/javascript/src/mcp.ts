@@ -5,10 +5,12 @@ import { encode } from './json.ts';
 
 /** A JSON-RPC error of a server. */
 export class McpError extends Error {
+  /** The code of JSON-RPC. */
   readonly code: number;
   /** JSON, if the server sent any. */
   readonly data: string | undefined;
 
+  /** Made by the SDK; programs catch it. */
   constructor(error: RpcError) {
     super(error.message);
     this.name = 'McpError';
@@ -20,6 +22,7 @@ export class McpError extends Error {
 /** Names of the registered servers. */
 export const availableServers = (): string[] => raw.availableServers();
 
+/** Opens a session with a server. An unknown name throws an McpError. */
 export function connect(name: string): McpSession {
   return new McpSession(attempt(() => raw.connect(name)));
 }
@@ -33,6 +36,7 @@ export class McpSession implements Disposable {
     this.#raw = session;
   }
 
+  /** The server's tools. */
   listTools(): string {
     return attempt(() => this.#raw.listTools());
   }
@@ -42,14 +46,17 @@ export class McpSession implements Disposable {
     return attempt(() => this.#raw.callTool(name, encode(args)));
   }
 
+  /** The server's resources. */
   listResources(): string {
     return attempt(() => this.#raw.listResources());
   }
 
+  /** The content of a resource. */
   readResource(uri: string): string {
     return attempt(() => this.#raw.readResource(uri));
   }
 
+  /** The server's prompts. */
   listPrompts(): string {
     return attempt(() => this.#raw.listPrompts());
   }
@@ -59,6 +66,7 @@ export class McpSession implements Disposable {
     return attempt(() => this.#raw.getPrompt(name, encode(args)));
   }
 
+  /** Ends the session. `using` calls it. */
   [Symbol.dispose](): void {
     this.#raw[Symbol.dispose]();
   }

@@ -48,6 +48,7 @@ export async function pull(topic: string, options: { signal?: AbortSignal } = {}
   return message;
 }
 
+/** The broadcasts of a topic, kept until they are read. `messaging.subscribe` makes one. */
 export class Subscription implements AsyncIterable<string>, Disposable {
   readonly #raw: RawSubscription;
   #open = true;
@@ -87,12 +88,14 @@ export class Subscription implements AsyncIterable<string>, Disposable {
     this.#dropWhenOver();
   }
 
+  /** One message after the other: `for await (const message of subscription)`. */
   async *[Symbol.asyncIterator](): AsyncIterator<string> {
     for (let message = await this.next(); message !== undefined; message = await this.next()) {
       yield message;
     }
   }
 
+  /** Ends the subscription. `using` calls it. */
   [Symbol.dispose](): void {
     this.unsubscribe();
   }

@@ -23,6 +23,7 @@ export class Model implements Disposable {
     return (this.#tokenizer ??= new Tokenizer(this.raw.tokenizer()));
   }
 
+  /** Gives the handle back; the model stays loaded. `using` calls it. */
   [Symbol.dispose](): void {
     this.#tokenizer?.raw[Symbol.dispose]();
     this.raw[Symbol.dispose]();

@@ -1,17 +1,32 @@
 /** What a pass answered. Handles, given out while it was put together, find their slots here. */
 import type { Output as RawOutput, SlotOutput } from 'pie:core/inference';
+import { whole } from './check.ts';
 
 /** Marks what a sampler or probe asked for; it means nothing but to the outputs it was made for. */
 export class SlotHandle {
   /** @internal How many slots it covers. */ count: number;
+  /** @internal Which of the tokens that a step chose. */ readonly index: number;
+  /** @internal The handle that was given out. */ readonly given: SlotHandle;
 
   /** @internal */
-  constructor(count: number) {
+  constructor(count: number, given?: SlotHandle, index = 0) {
     this.count = count;
+    this.given = given ?? this;
+    this.index = index;
+  }
+
+  /**
+   * The same probe at another token of a step that accepted several: `out.entropy(h.at(i))` belongs to
+   * `out.tokens[i]`. The handle itself reads the first one.
+   */
+  at(index: number): SlotHandle {
+    return new SlotHandle(1, this.given, whole('index', index));
   }
 }
 
+/** Finds the tokens of a sampler in an output. */
 export type SampleHandle = SlotHandle;
+/** Finds the answer of a probe in an output. */
 export type ProbeHandle = SlotHandle;
 
 /** @internal Where each handle's slots begin. */
@@ -32,6 +47,7 @@ export function tokensIn(slots: readonly SlotOutput[], first: number, count: num
   return new Uint32Array(tokens);
 }
 
+/** What a pass answered. */
 export class Output {
   /** The engine's answer as it came: slots, and the drafts beside them. */
   readonly raw: RawOutput;
@@ -40,13 +56,21 @@ export class Output {
   /** The generator's own sampler; undefined for a plain `Forward` and after `clearSampler()`. */
   readonly autoSampler: SampleHandle | undefined;
   readonly #layout: Layout;
+  readonly #chosen: number;
 
-  /** @internal */
-  constructor(raw: RawOutput, layout: Layout, tokens?: Uint32Array, autoSampler?: SampleHandle) {
+  /** @internal `chosen`: how many tokens a step chose, which is the number of slots of each probe. */
+  constructor(
+    raw: RawOutput,
+    layout: Layout,
+    tokens?: Uint32Array,
+    autoSampler?: SampleHandle,
+    chosen = 1,
+  ) {
     this.raw = raw;
     this.tokens = tokens ?? NO_TOKENS;
     this.autoSampler = autoSampler;
     this.#layout = layout;
+    this.#chosen = chosen;
   }
 
   /** The (first) sampled token; undefined where `handle` is no sampler's. */
@@ -70,10 +94,12 @@ export class Output {
     return this.#read(handle, 'logits');
   }
 
+  /** The log-probabilities of the asked tokens, in their order. */
   logprobs(handle: ProbeHandle): Float32Array | undefined {
     return this.#read(handle, 'logprobs');
   }
 
+  /** The entropy in nats. */
   entropy(handle: ProbeHandle): number | undefined {
     return this.#read(handle, 'entropy');
   }
@@ -87,8 +113,9 @@ export class Output {
   }
 
   #read<Tag extends keyof SlotValues>(handle: SlotHandle, tag: Tag): SlotValues[Tag] | undefined {
-    const first = this.#layout.get(handle);
-    const slot = first === undefined ? undefined : this.raw.slots[first];
+    const first = this.#layout.get(handle.given);
+    if (first === undefined || handle.index >= this.#chosen) return undefined;
+    const slot = this.raw.slots[first + handle.index];
     return slot?.tag === tag ? (slot.val as SlotValues[Tag]) : undefined;
   }
 }

@@ -17,7 +17,7 @@ import { ready } from './reactor.ts';
 import type { Sampler } from './sampler.ts';
 import type { Drafts } from './speculation.ts';
 
-/** A seed; numbers must be whole. */
+/** A seed: a whole number of 64 bits, as a number or a bigint. */
 export type Seed = number | bigint;
 
 /** What the samplers and probes of a pass ask for, in the order of their slots. */
@@ -50,16 +50,21 @@ export class Requests {
     for (let i = 0; i < this.#attach.length; i++) this.#attach[i]!(pass);
   }
 
-  /** The first handle covers `count` slots more. */
-  widenFirst(count: number): void {
+  /** How many drafts the engine kept: every request has a slot more for each of them. */
+  draftsKept(output: RawOutput): number {
+    return (output.slots.length - this.slots) / Math.max(1, this.#attach.length);
+  }
+
+  /** Every request covers `count` slots more. The handle of the sampler, which is the first, says so. */
+  widen(count: number): void {
     if (count === 0) return;
-    let isFirst = true;
+    let before = 0;
     for (const [handle, at] of this.layout) {
-      if (isFirst) handle.count += count;
-      else this.layout.set(handle, at + count);
-      isFirst = false;
+      if (before === 0) handle.count += count;
+      this.layout.set(handle, at + before * count);
+      before++;
     }
-    this.slots += count;
+    this.slots += before * count;
   }
 
   #add(handle: SlotHandle, attach: (pass: ForwardPass) => void): SlotHandle {
@@ -120,7 +125,7 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
     }
     const slots = plan.requests?.slots ?? 0;
     const output = answer(future, slots);
-    if (plan.drafts) pages.filled(output.slots.length - slots);
+    if (plan.drafts) pages.filled(plan.requests?.draftsKept(output) ?? 0);
     return output;
   } catch (error) {
     if (!context.released) pages.restore(before);
@@ -205,9 +210,11 @@ function answer(future: FutureOutput, slots: number): RawOutput {
   );
 }
 
-/** A negative number would end the run: the component's runtime cannot pass one where the contract has s64. */
-function toZoSeed(seed: Seed): bigint {
+/** A seed of the contract's type s64. The bindings would cut a longer one in silence. */
+export function toZoSeed(seed: Seed): bigint {
   const value = BigInt(seed);
-  if (value < 0n) throw new RangeError(`zoSeed must be 0 or more in JavaScript, not ${value}`);
+  if (value !== BigInt.asIntN(64, value)) {
+    throw new RangeError(`zoSeed must be a whole number of 64 bits with a sign, not ${value}`);
+  }
   return value;
 }

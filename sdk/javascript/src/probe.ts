@@ -2,6 +2,7 @@
 import type { Sampler as RawSampler } from 'pie:core/inference';
 import { toU32, type Tokens } from './tokens.ts';
 
+/** What to read at a row. The functions below make probes. */
 export interface Probe {
   /** @internal */ readonly raw: RawSampler;
 }

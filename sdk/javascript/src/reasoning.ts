@@ -3,6 +3,7 @@ import * as raw from 'pie:instruct/reasoning';
 import type { Model } from './model.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
+/** What a batch of tokens changed. */
 export type Event =
   /** No reasoning in these tokens. */
   | { readonly type: 'idle' }
@@ -19,6 +20,7 @@ const IDLE: Event = { type: 'idle' };
 export class Decoder implements Disposable {
   readonly #raw: raw.Decoder;
 
+  /** A decoder at the beginning of a turn. */
   constructor(model: Model) {
     this.#raw = raw.createDecoder(model.raw);
   }
@@ -41,6 +43,7 @@ export class Decoder implements Disposable {
     this.#raw.reset();
   }
 
+  /** Gives the decoder back. `using` calls it. */
   [Symbol.dispose](): void {
     this.#raw[Symbol.dispose]();
   }

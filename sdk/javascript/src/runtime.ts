@@ -47,6 +47,7 @@ export class Child implements Disposable {
     this.#raw.cancel();
   }
 
+  /** Gives the handle back; the child runs on by itself. `using` calls it. */
   [Symbol.dispose](): void {
     this.#raw[Symbol.dispose]();
   }

@@ -2,6 +2,7 @@
 import type { Sampler as RawSampler } from 'pie:core/inference';
 import { kind, number, whole } from './check.ts';
 
+/** Chooses a token at a row. */
 export class Sampler {
   /** @internal */ readonly raw: RawSampler;
   /** @internal Tokens that it gives per row. */ readonly draws: number;
@@ -11,6 +12,7 @@ export class Sampler {
     this.draws = draws;
   }
 
+  /** The likeliest token. */
   static argmax(): Sampler {
     return new Sampler({ tag: 'top-k', val: [0, 1] });
   }
@@ -20,6 +22,7 @@ export class Sampler {
     return new Sampler({ tag: 'top-p', val: [number('temperature', temperature), number('p', p)] });
   }
 
+  /** One of the `k` likeliest tokens. */
   static topK(temperature: number, k: number): Sampler {
     return new Sampler({ tag: 'top-k', val: [number('temperature', temperature), whole('k', k)] });
   }

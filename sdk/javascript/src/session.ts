@@ -17,6 +17,7 @@ export function sendFile(data: Uint8Array): void {
 
 /** A wait that can be given up: `receive({ signal: AbortSignal.timeout(1000) })`. */
 export interface WaitOptions {
+  /** Gives the wait up when it is aborted; the next message then goes to another call. */
   signal?: AbortSignal | undefined;
 }
 

@@ -9,6 +9,7 @@ import { anyJson, jsonSchema } from './grammar.ts';
 
 /** A schema object like zod's. */
 export interface Shaped<T> {
+  /** The value as the library's own type. Throws where it does not fit. */
   parse(value: unknown): T;
 }
 

@@ -8,6 +8,7 @@ export interface StepProbe {
   readonly handle: ProbeHandle;
 }
 
+/** One step of a generation. `for await (const step of g)` gives them. */
 export class GenStep {
   readonly #run: (probes: readonly StepProbe[], sample: boolean) => Promise<Output>;
   readonly #probes: StepProbe[] = [];

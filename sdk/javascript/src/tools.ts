@@ -10,6 +10,7 @@ import { toU32, type Tokens } from './tokens.ts';
 /** A tool's JSON schema: its text, or the object. */
 export type ToolSchema = string | object;
 
+/** What a batch of tokens changed. */
 export type Event =
   /** No tool call here. */
   | { readonly type: 'idle' }
@@ -47,6 +48,7 @@ export function nativeMatcher(model: Model, schemas: Iterable<ToolSchema>): Matc
 export class Decoder implements Disposable {
   readonly #raw: raw.Decoder;
 
+  /** A decoder at the beginning of a turn. */
   constructor(model: Model) {
     this.#raw = createToolDecoder(model.raw);
   }
@@ -68,6 +70,7 @@ export class Decoder implements Disposable {
     this.#raw.reset();
   }
 
+  /** Gives the decoder back. `using` calls it. */
   [Symbol.dispose](): void {
     this.#raw[Symbol.dispose]();
   }

@@ -1,17 +1,23 @@
 /** Zeroth-order optimisation: adapters moved by seeds and scores. */
 import * as raw from 'pie:zo/zo';
 import type { Adapter } from './adapter.ts';
-import type { Seed } from './pass.ts';
+import { toZoSeed, type Seed } from './pass.ts';
 
+/** How an adapter is trained by evolution strategies. */
 export interface ZoSettings {
+  /** The rank of the adapter's matrices. */
   rank: number;
+  /** The adapter's scale: its change is multiplied by alpha / rank. */
   alpha: number;
+  /** How many seeds are tried in a round. */
   populationSize: number;
   /** The share of the population that counts as its best. */
   muFraction: number;
+  /** The size of the first perturbations. */
   initialSigma: number;
 }
 
+/** Prepares an adapter for training. Throws where a setting is out of range. */
 export function initialize(adapter: Adapter, settings: ZoSettings): void {
   const { rank, alpha, populationSize, muFraction, initialSigma } = settings;
   raw.initialize(adapter.raw, rank, alpha, populationSize, muFraction, initialSigma);
@@ -24,6 +30,6 @@ export function update(
   seeds: Iterable<Seed>,
   maxSigma: number,
 ): void {
-  const seedList = BigInt64Array.from(Array.from(seeds, BigInt));
+  const seedList = BigInt64Array.from(Array.from(seeds, toZoSeed));
   raw.update(adapter.raw, Float32Array.from(scores), seedList, maxSigma);
 }

@@ -49,20 +49,33 @@ class Process {
   Process(Process&&) = default;
   Process& operator=(Process&&) noexcept;
 
+  // The id of the process, which AttachProcess takes.
   const std::string& id() const;
+  // The next event. Throws ProcessEnded after the last one and RequestTimeout after `limit`.
   asio::awaitable<Event> Recv(std::optional<std::chrono::milliseconds> limit = {});
+  // The next event, or nothing after the last one.
   asio::awaitable<std::optional<Event>> Next();
+  // The next text that the process sends or prints, or nothing when it has returned. Throws
+  // ProcessError if the process fails.
   asio::awaitable<std::optional<std::string>> NextText();
+  // All text that the process sends and prints until it ends.
   asio::awaitable<std::string> Text();
+  // The return value. Skips all other events and throws ProcessError if the process fails.
   asio::awaitable<std::string> Result();
+  // Sends a message to the process, which gets it from session.receive.
   asio::awaitable<void> Signal(std::string_view message);
+  // Sends a file to the process, which gets it from session.receive_file.
   asio::awaitable<void> TransferFile(std::string bytes);
+  // Cancels the process. Its last event will be the error `cancelled`.
   asio::awaitable<void> Terminate();
 
   // These calls do not wait. Any thread may make them.
   std::optional<std::string> return_value() const;
+  // Whether the last event has arrived.
   bool ended() const;
+  // The number of events that have arrived, for AttachProcess. Nothing if they are not numbered.
   std::optional<uint64_t> seen() const;
+  // Drops all events but the last, now and in future.
   void Discard();
 
  private:
@@ -78,6 +91,7 @@ class Process {
 // A connection to a Pie server: see pie_client/client.h.
 class Client {
  public:
+  // A client that is not connected yet. `uri` is such as `ws://127.0.0.1:8080`.
   explicit Client(std::string uri, Options options = {});
   // Closes the connection in the background, if it is open.
   ~Client();
@@ -86,38 +100,57 @@ class Client {
 
   // Must be called once, before any other call. Authenticates if the options name a user.
   asio::awaitable<void> Connect();
+  // Closes the connection. Processes keep running; pending calls throw ConnectionLost.
   asio::awaitable<void> Close();
+  // Connects again, authenticates as before and attaches to every process that has not ended.
   asio::awaitable<void> Reconnect();
+  // States the username, and proves it if the server requires a proof. Throws AuthError.
   asio::awaitable<void> Authenticate(std::string username,
                                      std::optional<ParsedPrivateKey> key = {});
+  // Authenticates by the token in the server's file `server-<port>.token`.
   asio::awaitable<void> AuthByToken(std::string token);
 
+  // Whether `name` or `name@version` is installed, and equal to the component and manifest, if
+  // given.
   asio::awaitable<bool> CheckProgram(std::string_view inferlet,
                                      std::optional<std::string_view> wasm = {},
                                      std::optional<std::string_view> manifest = {});
+  // The latest installed version of a program, such as `1.2.3`.
   asio::awaitable<std::string> ResolveVersion(std::string_view name);
+  // Installs a component, given its bytes and the text of its Pie.toml.
   asio::awaitable<void> InstallProgram(std::string wasm, std::string_view manifest,
                                        bool force_overwrite = false);
 
+  // Launches `name` (the latest version) or `name@version`.
   asio::awaitable<Process> LaunchProcess(std::string_view inferlet,
                                          const nlohmann::json& input = nlohmann::json::object(),
                                          bool capture_outputs = true,
                                          std::optional<uint64_t> token_budget = {});
+  // Attaches to a process of this user. With `seen`, exactly the later events come.
   asio::awaitable<Process> AttachProcess(std::string_view process_id,
                                          std::optional<uint64_t> seen = {});
+  // The user's running processes.
   asio::awaitable<std::vector<ProcessInfo>> ListProcesses();
+  // Sends a message to a process by its id.
   asio::awaitable<void> SignalProcess(std::string_view process_id, std::string_view message);
+  // Sends a file to a process by its id.
   asio::awaitable<void> TransferFile(std::string_view process_id, std::string bytes);
+  // Cancels a process by its id. Throws ServerError if the user has no such process.
   asio::awaitable<void> TerminateProcess(std::string_view process_id);
+  // Starts an HTTP inferlet on a port of the server.
   asio::awaitable<void> LaunchDaemon(std::string_view inferlet, uint16_t port,
                                      const nlohmann::json& input = nlohmann::json::object());
+  // Starts an MCP server beside this client, for the processes of this client. Throws McpError if
+  // it does not start.
   asio::awaitable<void> RegisterMcpServer(std::string_view name,
                                           std::string_view transport = "stdio",
                                           std::optional<std::string> command = {},
                                           std::vector<std::string> args = {},
                                           std::optional<std::string> url = {});
 
+  // The round-trip time to the server.
   asio::awaitable<std::chrono::microseconds> Ping();
+  // JSON. `subject` is `model_status`, or `program` with its name in `record`.
   asio::awaitable<std::string> Query(std::string_view subject, std::string_view record = "");
 
  private:

@@ -26,8 +26,10 @@
 
 namespace pie_client {
 
+// A connection to a server. Its end closes the connection; processes keep running.
 class Client {
  public:
+  // Connects, and authenticates if the options name a user. Throws ConnectionLost or AuthError.
   static Client Connect(const std::string& uri, Options options = {});
   ~Client();
   Client(Client&&) noexcept;
@@ -43,6 +45,7 @@ class Client {
 
   // States the username, and proves it if the server requires a proof.
   void Authenticate(const std::string& username, std::optional<ParsedPrivateKey> key = {});
+  // Authenticates by the token in the server's file `server-<port>.token`.
   void AuthByToken(const std::string& token);
 
   // Returns whether `name` or `name@version` is installed. With a component or a manifest, also
@@ -66,8 +69,11 @@ class Client {
   Process AttachProcess(const std::string& process_id, std::optional<uint64_t> seen = {});
   // Returns the user's running processes.
   std::vector<ProcessInfo> ListProcesses();
+  // Sends a message to a process by its id.
   void SignalProcess(std::string_view process_id, std::string_view message);
+  // Sends a file to a process by its id.
   void TransferFile(std::string_view process_id, std::string_view bytes);
+  // Cancels a process by its id. Throws ServerError if the user has no such process.
   void TerminateProcess(std::string_view process_id);
   // Starts an HTTP inferlet on a port of the server.
   void LaunchDaemon(std::string_view inferlet, uint16_t port,

@@ -7,6 +7,7 @@
 
 namespace pie_client {
 
+// The base of all errors here. `what()` is a sentence for a person.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -44,6 +45,7 @@ struct TooLarge : Error {
 };
 // An MCP server of this client did not start, or its program has ended.
 struct McpError : Error {
+  // Made by the client; programs catch it.
   McpError(int the_code, const std::string& text, std::string the_data = "")
       : Error(text), code(the_code), data(std::move(the_data)) {}
   int code;          // of JSON-RPC

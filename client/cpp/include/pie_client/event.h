@@ -5,7 +5,9 @@
 
 namespace pie_client {
 
+// One event: its kind, and a text or the bytes of a file.
 struct Event {
+  // What happened.
   enum class Kind {
     kStdout,  // text that the process printed, or sent with session.send
     kStderr,
@@ -14,9 +16,12 @@ struct Event {
     kReturn,  // the last event of a process that succeeded; `value` is its return value
     kError,   // the last event of a process that failed
   };
+  // What happened.
   Kind kind = Kind::kStdout;
+  // The text of the event, or the bytes of a file.
   std::string value;
 
+  // Whether the process has ended: no event follows.
   bool is_last() const { return kind == Kind::kReturn || kind == Kind::kError; }
 };
 

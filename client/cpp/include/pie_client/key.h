@@ -7,6 +7,7 @@
 
 namespace pie_client {
 
+// A private key that proves a username.
 class ParsedPrivateKey {
  public:
   // Parses the text of a key: PEM (PKCS#8, PKCS#1, SEC1) or OpenSSH's format; RSA, Ed25519, ECDSA
@@ -17,6 +18,7 @@ class ParsedPrivateKey {
 
   // `RSA`, `Ed25519`, `ECDSA P-256` or `ECDSA P-384`.
   const std::string& kind() const { return kind_; }
+  // The signature of a message, as the server expects it for this kind of key.
   std::string Sign(std::string_view message) const;
 
  private:

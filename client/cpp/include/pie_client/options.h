@@ -9,9 +9,11 @@
 
 namespace pie_client {
 
+// How a client connects.
 struct Options {
   // The client authenticates with this name when it connects. Without it, call Authenticate.
   std::optional<std::string> username;
+  // The key that proves the username, if the server asks for a proof.
   std::optional<ParsedPrivateKey> key;
   // The token in the server's file `server-<port>.token`, instead of a username.
   std::optional<std::string> token;
@@ -23,7 +25,9 @@ struct Options {
 
 // A running process.
 struct ProcessInfo {
+  // Its id, the name and version of its program, and its user.
   std::string process_id, inferlet, username;
+  // Whether a client is attached to it.
   bool attached = false;
 };
 

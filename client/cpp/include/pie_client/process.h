@@ -19,12 +19,14 @@ namespace async {
 class Process;
 }
 
+// A process on the server, and the events that have arrived from it.
 class Process {
  public:
   ~Process();
   Process(Process&&) noexcept;
   Process& operator=(Process&&) noexcept;
 
+  // The id of the process, which AttachProcess takes.
   const std::string& id() const;
 
   // Returns the next event. Throws ProcessEnded after the last one and RequestTimeout after

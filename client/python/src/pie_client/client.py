@@ -33,9 +33,13 @@ class ProcessInfo(TypedDict):
     """A running process."""
 
     process_id: str
+    """The id that `attach_process` takes."""
     inferlet: str
+    """The name and version of its program."""
     username: str
+    """The user who launched it."""
     attached: bool
+    """Whether a client is attached to it."""
 
 
 class PieClient:
@@ -150,7 +154,7 @@ class PieClient:
                     )
                 if challenge.startswith(_BINDS):
                     # The proof is worth nothing to another server that passes the challenge on.
-                    challenge += self._connection.certificate_hash()
+                    challenge += self._live().certificate_hash()
                 signature = base64.b64encode(parsed.sign(challenge)).decode()
                 await self._ask("auth_prove", signature=signature)
         except AuthError:

@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
-import msgpack
+import msgpack  # pyright: ignore[reportMissingTypeStubs]
 import websockets
 
 from .errors import ConnectionLost, PieError, RequestTimeout, ServerError, TooLarge
@@ -26,6 +26,7 @@ from .limits import (
 )
 
 Frame = dict[str, Any]
+_msgpack: Any = msgpack  # it has no types
 _PING_S = 20
 _PONG_S = 40
 _OPEN_S = 20
@@ -108,7 +109,7 @@ class Connection:
 
     async def send(self, kind: str, **fields: Any) -> None:
         self._check()
-        data = msgpack.packb({"type": kind, **fields})
+        data: bytes = _msgpack.packb({"type": kind, **fields})
         if len(data) > MAX_FRAME_BYTES:
             raise TooLarge(
                 f"{kind}: the message has {len(data)} bytes, but the server accepts at most "
@@ -151,7 +152,7 @@ class Connection:
     # --- reading ---------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
+    def waiting(self) -> Generator[None, None, None]:
         """Marks that a call waits for an event."""
         self._waiters += 1
         self._wakes.set()
@@ -185,7 +186,7 @@ class Connection:
     async def _read(self) -> None:
         try:
             async for data in self._socket:
-                self._take(msgpack.unpackb(data))
+                self._take(_msgpack.unpackb(data))
                 while self._is_full() and not self._is_wanted():
                     self._wakes.clear()
                     await self._wakes.wait()

@@ -20,4 +20,5 @@ class Event(Enum):
 
     @property
     def is_last(self) -> bool:
+        """Whether the process has ended: no event follows."""
         return self in (Event.Return, Event.Error)

@@ -49,6 +49,7 @@ class ParsedPrivateKey:
         return cls.parse(Path(path).expanduser().read_bytes(), password)
 
     def sign(self, message: bytes) -> bytes:
+        """The signature of a message, as the server expects it for this kind of key."""
         key = self._key
         if isinstance(key, rsa.RSAPrivateKey):
             return key.sign(message, padding.PKCS1v15(), hashes.SHA256())

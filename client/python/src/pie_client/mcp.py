@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import json
 import time
-from typing import Any
+from typing import Any, cast
 
 from .errors import PieError
 
@@ -39,6 +39,7 @@ class McpError(PieError):
         self.data = data
 
     def to_json(self) -> str:
+        """The error as the JSON that goes to the server."""
         error = {"code": self.code, "message": str(self)}
         if self.data is not None:
             error["data"] = self.data
@@ -167,11 +168,12 @@ class StdioServer:
 
     async def _take(self, line: bytes) -> None:
         try:
-            message = json.loads(line)
+            parsed: Any = json.loads(line)
         except (ValueError, RecursionError):
             return  # some servers print other text too
-        if not isinstance(message, dict):
+        if not isinstance(parsed, dict):
             return
+        message = cast("dict[str, Any]", parsed)
         number = message.get("id")
         if "method" in message:
             if number is not None:
@@ -182,6 +184,7 @@ class StdioServer:
             return
         error = message.get("error")
         if isinstance(error, dict):
+            error = cast("dict[str, Any]", error)
             code, text = error.get("code"), error.get("message")
             code = code if isinstance(code, int) else _UNREACHABLE
             answer.set_exception(McpError(code, str(text), error.get("data")))

@@ -186,7 +186,7 @@ class _IncomingFile:
     def __init__(self, file_hash: str, total: int) -> None:
         self.hash = file_hash
         self.total = total
-        self.next = 0
+        self.next: int = 0
         self.data = bytearray()
 
     def add(self, index: int, total: int, data: bytes) -> IntegrityError | None:

@@ -29,6 +29,7 @@ Task<Result<Json>> AdapterCase(const Json& input) {
   const auto zero = PIE_TRY(co_await Generate(input, made));
   const auto seeded = PIE_TRY(co_await Generate(input, made, 7));
   const auto again = PIE_TRY(co_await Generate(input, made, 7));
+  const auto negative = PIE_TRY(co_await Generate(input, made, -7));
   const std::vector<float> scores = {4, 1, 3, 2};
   const std::vector<int64_t> seeds = {7, -7, 8, -8};
   PIE_TRY(zo::Update(made, scores, seeds, 1.0F));
@@ -53,6 +54,7 @@ Task<Result<Json>> AdapterCase(const Json& input) {
   const bool gone = !PIE_TRY(Adapter::Open(model, "conformance")).has_value();
   co_return Json::Object({{"plain", plain},
                           {"seeded", seeded},
+                          {"negative", negative},
                           {"tuned", tuned},
                           {"zero_same", zero == plain},
                           {"seed_differs", seeded != plain},

@@ -129,6 +129,30 @@ Task<Result<Json>> Released(const Json& input) {
   co_return failed;
 }
 
+Task<Result<Json>> Forgotten(const Json& input) {
+  const Model model = PIE_TRY(FirstModel());
+  const auto n = PIE_TRY(input.Get<uint32_t>("n"));
+  for (uint32_t i = 0; i < n; ++i) {
+    Context context = PIE_TRY(Context::New(model));
+    PIE_TRY(co_await context.Flush());
+  }
+  co_return n;
+}
+
+Task<Result<Json>> Keep(const Json& input) {
+  Model model = PIE_TRY(FirstModel());
+  Context context = PIE_TRY(Context::New(model));
+  context.Append(model.Tokenizer().Encode(PIE_TRY(input.Get<std::string>("text"))));
+  PIE_TRY(co_await context.Flush());
+  PIE_TRY(context.Save(PIE_TRY(input.Get<std::string>("name"))));
+  co_return context.SeqLen();
+}
+
+Task<Result<Json>> OpenNamed(const Json& input) {
+  const auto name = PIE_TRY(input.Get<std::string>("name"));
+  co_return PIE_TRY(Context::Open(PIE_TRY(FirstModel()), name)).SeqLen();
+}
+
 Task<Result<Json>> SaveOpen(const Json& input) {
   const auto name = PIE_TRY(input.Get<std::string>("name"));
   Model model = PIE_TRY(FirstModel());
@@ -190,8 +214,16 @@ Task<Result<Json>> SaveBuffered(const Json& input) {
 }  // namespace
 
 Cases ContextCases() {
-  return {
-      {"context", ContextCase}, {"flush_empty", FlushEmpty},     {"turns", TurnsCase},
-      {"fork", Fork},           {"fork_parallel", ForkParallel}, {"save_open", SaveOpen},
-      {"released", Released},   {"rollback", Rollback},          {"save_buffered", SaveBuffered}};
+  return {{"context", ContextCase},
+          {"flush_empty", FlushEmpty},
+          {"turns", TurnsCase},
+          {"fork", Fork},
+          {"fork_parallel", ForkParallel},
+          {"save_open", SaveOpen},
+          {"forgotten", Forgotten},
+          {"keep", Keep},
+          {"open_named", OpenNamed},
+          {"released", Released},
+          {"rollback", Rollback},
+          {"save_buffered", SaveBuffered}};
 }

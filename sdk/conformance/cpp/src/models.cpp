@@ -1,6 +1,7 @@
 // Cases about the runtime, models, tokenizers, chat templates and what is not available yet.
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <numeric>
 
 #include "cases.h"
@@ -11,6 +12,12 @@ namespace {
 
 Task<Result<Json>> Echo(const Json& input) {
   co_return input["value"];
+}
+
+Task<Result<Json>> Print(const Json& input) {
+  const auto texts = PIE_TRY(input.Get<std::vector<std::string>>("texts"));
+  for (const std::string& text : texts) std::cout << text << '\n';
+  co_return texts.size();
 }
 
 Task<Result<Json>> RuntimeFacts(const Json&) {
@@ -132,6 +139,7 @@ Task<Result<Json>> Unavailable(const Json&) {
 
 Cases ModelCases() {
   return {{"echo", Echo},
+          {"print", Print},
           {"runtime", RuntimeFacts},
           {"tokenizer", TokenizerCase},
           {"decode_special", DecodeSpecial},

@@ -122,6 +122,49 @@ Task<Result<Json>> Speculate(const Json& input) {
        {"calls", *calls}});
 }
 
+// The tokens, what the probes read at each of them, and the number of steps.
+struct Read {
+  Tokens tokens;
+  std::vector<std::pair<float, float>> probes;
+  int steps = 0;
+};
+Task<Result<Read>> ReadSteps(Generator generator) {
+  Read read;
+  const auto each = generator.ProbeEachStep(0, Entropy{});
+  while (auto step = PIE_TRY(generator.Next())) {
+    const auto own = step->Probe(0, Logprob{97});
+    const Output out = PIE_TRY(co_await step->Execute());
+    ++read.steps;
+    for (uint32_t i = 0; i < out.tokens.size(); ++i) {
+      read.tokens.push_back(out.tokens[i]);
+      const auto entropy = out.Entropy(each.At(i));
+      const auto logprobs = out.Logprobs(own.At(i));
+      if (!entropy || !logprobs) co_return Error("a probe has no answer");
+      read.probes.emplace_back(*entropy, logprobs->front());
+    }
+  }
+  co_return read;
+}
+
+Task<Result<Json>> SpeculateProbed(const Json& input) {
+  Context context = PIE_TRY(AskedContext(input)), other = PIE_TRY(AskedContext(input));
+  const Read plain = PIE_TRY(co_await ReadSteps(PIE_TRY(Drawn(context, input))));
+  Generator drafting = PIE_TRY(Drawn(other, input));
+  const auto n = PIE_TRY(input.Get<size_t>("n"));
+  const auto calls = std::make_shared<Json>(Json::Array());
+  drafting.Speculator(std::make_unique<Drafter>(plain.tokens, n, calls));
+  const Read drafted = PIE_TRY(co_await ReadSteps(drafting));
+  Json probes = Json::Array();
+  for (const auto& [entropy, logprob] : plain.probes) {
+    probes.Append(Json::Array({entropy, logprob}));
+  }
+  co_return Json::Object({{"tokens", plain.tokens},
+                          {"probes", probes},
+                          {"same", drafted.tokens == plain.tokens},
+                          {"same_probes", drafted.probes == plain.probes},
+                          {"steps", drafted.steps}});
+}
+
 Task<Result<Json>> System(const Json& input) {
   Context context = PIE_TRY(AskedContext(input)), a = PIE_TRY(AskedContext(input)),
           b = PIE_TRY(AskedContext(input));
@@ -145,5 +188,6 @@ Task<Result<Json>> System(const Json& input) {
 Cases SpeculationCases() {
   return {{"draft_positions", DraftPositions},
           {"speculate", Speculate},
+          {"speculate_probed", SpeculateProbed},
           {"system_speculation", System}};
 }

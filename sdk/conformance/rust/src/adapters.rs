@@ -42,6 +42,7 @@ pub async fn adapter(input: &Input) -> Result<Value> {
     let zero = generate(input, Some(&made), None).await?;
     let seeded = generate(input, Some(&made), Some(7)).await?;
     let again = generate(input, Some(&made), Some(7)).await?;
+    let negative = generate(input, Some(&made), Some(-7)).await?;
     zo::update(&made, &[4.0, 1.0, 3.0, 2.0], &[7, -7, 8, -8], 1.0)?;
     let tuned = generate(input, Some(&made), None).await?;
     let copy = made.fork("conformance-copy");
@@ -68,6 +69,7 @@ pub async fn adapter(input: &Input) -> Result<Value> {
         "forked_same": forked == tuned,
         "plain": plain,
         "seeded": seeded,
+        "negative": negative,
         "tuned": tuned,
         "opened": opened,
         "taken": taken,

@@ -110,6 +110,27 @@ pub async fn released(input: &Input) -> Result<Value> {
     ]))
 }
 
+pub async fn forgotten(input: &Input) -> Result<Value> {
+    let model = model()?;
+    for _ in 0..input.n {
+        Context::new(&model)?.flush().await?;
+    }
+    Ok(input.n.into())
+}
+
+pub async fn keep(input: &Input) -> Result<Value> {
+    let model = model()?;
+    let mut ctx = Context::new(&model)?;
+    ctx.append(&model.tokenizer().encode(&input.text));
+    ctx.flush().await?;
+    ctx.save(&input.name)?;
+    Ok(ctx.seq_len().into())
+}
+
+pub fn open_named(input: &Input) -> Result<Value> {
+    Ok(Context::open(&model()?, &input.name)?.seq_len().into())
+}
+
 pub async fn save_open(input: &Input) -> Result<Value> {
     let model = model()?;
     let mut ctx = Context::new(&model)?;

@@ -33,6 +33,7 @@ struct Case {
 pub struct Input {
     value: Value,
     text: String,
+    texts: Vec<String>,
     prompt: String,
     system: String,
     user: String,
@@ -102,6 +103,7 @@ async fn main(table: Table) -> Result<Results> {
 async fn run(case: &str, input: &Input) -> Result<Value> {
     match case {
         "echo" => Ok(input.value.clone()),
+        "print" => models::print(input),
         "runtime" => models::runtime_facts(),
         "tokenizer" => models::tokenizer(input),
         "decode_special" => models::decode_special(),
@@ -123,6 +125,9 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "save_buffered" => contexts::save_buffered(input).await,
         "wrong_types" => refusals::wrong_types(),
         "released" => contexts::released(input).await,
+        "forgotten" => contexts::forgotten(input).await,
+        "keep" => contexts::keep(input).await,
+        "open_named" => contexts::open_named(input),
         "save_open" => contexts::save_open(input).await,
         "forward" => forwards::forward(input).await,
         "embedding" => forwards::embedding(input).await,
@@ -156,6 +161,7 @@ async fn run(case: &str, input: &Input) -> Result<Value> {
         "native_call" => constraints::native_call(input).await,
         "collect_typed" => constraints::collect_typed(input).await,
         "draft_positions" => speculations::draft_positions(input).await,
+        "speculate_probed" => speculations::speculate_probed(input).await,
         "speculate" => speculations::speculate(input).await,
         "system_speculation" => speculations::system_speculation(input).await,
         "sleep_order" => messages::sleep_order().await,

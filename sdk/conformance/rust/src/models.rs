@@ -6,6 +6,13 @@ use serde_json::{json, Value};
 
 use crate::{model, Input};
 
+pub fn print(input: &Input) -> Result<Value> {
+    for text in &input.texts {
+        println!("{text}");
+    }
+    Ok(input.texts.len().into())
+}
+
 pub fn runtime_facts() -> Result<Value> {
     Ok(json!({
         "models": runtime::models(),

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use inferlet::prelude::*;
+use inferlet::sample::{Entropy, Logprob};
 use serde_json::{json, Value};
 
 use crate::constraints::{asked, constraint, drawn, state_of};
@@ -148,6 +149,46 @@ pub async fn speculate(input: &Input) -> Result<Value> {
         "same_state": state_of(&ctx, &drafted) == state,
         "tokens": truth,
         "calls": calls,
+    }))
+}
+
+/// The tokens, what the probes read at each of them, and the number of steps.
+type Probed = (Vec<u32>, Vec<(f32, f32)>, usize);
+
+async fn probed(mut generator: Generator<'_>) -> Result<Probed> {
+    let each = generator.probe_each_step(0, Entropy);
+    let (mut tokens, mut probes, mut steps) = (Vec::new(), Vec::new(), 0);
+    while let Some(mut step) = generator.next()? {
+        let own = step.probe(0, Logprob(97));
+        let out = step.execute().await?;
+        steps += 1;
+        for (i, token) in out.tokens.iter().enumerate() {
+            tokens.push(*token);
+            let entropy = out.entropy(each.at(i)).ok_or("no entropy")?;
+            let logprobs = out.logprobs(own.at(i)).ok_or("no log-probability")?;
+            probes.push((entropy, logprobs[0]));
+        }
+    }
+    Ok((tokens, probes, steps))
+}
+
+pub async fn speculate_probed(input: &Input) -> Result<Value> {
+    let mut ctx = asked(input)?;
+    let (truth, probes, _) = probed(drawn(&mut ctx, input)).await?;
+    let drafter = Drafter {
+        truth: truth.clone(),
+        n: input.n as usize,
+        at: 0,
+        calls: Arc::default(),
+    };
+    let mut ctx = asked(input)?;
+    let (drafted, read, steps) = probed(drawn(&mut ctx, input).speculator(drafter)).await?;
+    Ok(json!({
+        "same": drafted == truth,
+        "same_probes": read == probes,
+        "tokens": truth,
+        "probes": probes,
+        "steps": steps,
     }))
 }
 

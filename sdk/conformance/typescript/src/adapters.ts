@@ -30,6 +30,7 @@ export const adapterCases: Cases = {
     const zero = await generate(input, { adapter });
     const seeded = await generate(input, { adapter, zoSeed: 7 });
     const again = await generate(input, { adapter, zoSeed: 7 });
+    const negative = await generate(input, { adapter, zoSeed: -7 });
     zo.update(adapter, [4, 1, 3, 2], [7, -7, 8, -8], 1.0);
     const tuned = await generate(input, { adapter });
     const copy = adapter.fork('conformance-copy');
@@ -49,6 +50,7 @@ export const adapterCases: Cases = {
     return {
       plain: [...plain],
       seeded: [...seeded],
+      negative: [...negative],
       tuned: [...tuned],
       zero_same: sameTokens(zero, plain),
       seed_differs: !sameTokens(seeded, plain),

@@ -5,6 +5,7 @@ import { Context, Model, runtime } from 'inferlet';
 export interface Input {
   value?: unknown;
   text?: string;
+  texts?: string[];
   prompt?: string;
   system?: string;
   user?: string;

@@ -111,6 +111,23 @@ export const contextCases: Cases = {
     return { same_len, same_token, missing, taken_missing, named: snapshot !== '' };
   },
 
+  forgotten: async ({ n }) => {
+    const model = loadModel();
+    for (let i = 0; i < n!; i++) await new Context(model).flush();
+    return n;
+  },
+
+  keep: async ({ name, text }) => {
+    using ctx = await contextWith(loadModel(), text);
+    ctx.save(name!);
+    return ctx.seqLen;
+  },
+
+  open_named: ({ name }) => {
+    using found = Context.open(loadModel(), name!);
+    return found?.seqLen;
+  },
+
   rollback: async ({ text, n }) => {
     const model = loadModel();
     const tokens = encode(model, text);

@@ -18,6 +18,11 @@ function fed({ batches, tokens }: Input): number[][] {
 export const modelCases: Cases = {
   echo: ({ value }) => value,
 
+  print: ({ texts }) => {
+    for (const text of texts!) console.log(text);
+    return texts!.length;
+  },
+
   runtime: () => ({
     models: runtime.models(),
     username: runtime.username(),

@@ -1,5 +1,5 @@
 /** Cases about speculation: the same tokens in fewer passes. */
-import { Context, Sampler, type GenerateOptions, type Speculator } from 'inferlet';
+import { Context, Entropy, Logprob, Sampler, type GenerateOptions, type Speculator } from 'inferlet';
 import { constraintOf, drawn, isSame, outcome } from './constraints.ts';
 import { failureOf, loadModel, type Cases, type Input } from './case.ts';
 
@@ -79,6 +79,40 @@ export const speculationCases: Cases = {
       same: isSame({ ...plain, state: '' }, { ...drafted, state: '' }),
       same_state: plain.state === drafted.state,
       calls: drafter.calls,
+    };
+  },
+
+  speculate_probed: async (input) => {
+    const read = (more: GenerateOptions = {}) =>
+      drawn(
+        input,
+        async (generator) => {
+          const tokens: number[] = [];
+          const probes: unknown[] = [];
+          let steps = 0;
+          const each = generator.probeEachStep(0, Entropy());
+          for await (const step of generator) {
+            const own = step.probe(0, Logprob(97));
+            const out = await step.execute();
+            steps++;
+            tokens.push(...out.tokens);
+            for (let i = 0; i < out.tokens.length; i++) {
+              probes.push([out.entropy(each.at(i)), out.logprobs(own.at(i))![0]]);
+            }
+          }
+          return { tokens, probes, steps };
+        },
+        more,
+      );
+    const plain = await read();
+    const speculator = new Drafter(Uint32Array.from(plain.tokens), input.n!);
+    const drafted = await read({ speculator });
+    return {
+      tokens: plain.tokens,
+      probes: plain.probes,
+      same: drafted.tokens.join() === plain.tokens.join(),
+      same_probes: JSON.stringify(drafted.probes) === JSON.stringify(plain.probes),
+      steps: drafted.steps,
     };
   },
 

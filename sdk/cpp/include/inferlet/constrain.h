@@ -39,13 +39,18 @@ bool AllowsNone(std::span<const uint32_t> mask);
 // A compiled grammar. A handle: copies mean the same grammar.
 class Grammar {
  public:
+  // JSON documents of a schema (its text). An error when it is no schema, or uses what is not
+  // supported.
   static Result<Grammar> FromJsonSchema(std::string_view schema);
   static Result<Grammar> Json();  // any JSON text
+  // Texts that match a regular expression as a whole. An error when it cannot be parsed.
   static Result<Grammar> FromRegex(std::string_view pattern);
   static Result<Grammar> FromEbnf(std::string_view source);  // Lark or GBNF
+  // The source that the grammar was made from.
   std::string ToString() const;
 
   explicit Grammar(raw::Grammar raw) : raw_(std::make_shared<raw::Grammar>(std::move(raw))) {}
+  // The engine's handle.
   const raw::Grammar& Inner() const { return *raw_; }
 
  private:
@@ -75,6 +80,7 @@ class Matcher {
   // The tokens that must come next; empty where there is a choice.
   Result<std::vector<uint32_t>> ForcedTokens() const;
 
+  // The engine's handle.
   const raw::Matcher& Inner() const { return raw_; }
 
  private:
@@ -84,18 +90,27 @@ class Matcher {
 // A grammar as a constraint. The engine can apply it by itself: no mask enters the program.
 class GrammarConstraint {
  public:
+  // Applies a matcher. Errors call the constraint by `name`.
   explicit GrammarConstraint(Matcher matcher, std::string name = "grammar")
       : matcher_(std::move(matcher)), name_(std::move(name)) {}
 
+  // Any JSON document.
   static Result<GrammarConstraint> Json(const Model& model);
+  // Texts of a grammar.
   static Result<GrammarConstraint> FromGrammar(const Grammar& grammar, const Model& model);
+  // JSON documents of a schema (its text).
   static Result<GrammarConstraint> FromJsonSchema(std::string_view schema, const Model& model);
+  // Texts that match a regular expression.
   static Result<GrammarConstraint> FromRegex(std::string_view pattern, const Model& model);
+  // Texts of a grammar in Lark's EBNF or in GBNF.
   static Result<GrammarConstraint> FromEbnf(std::string_view source, const Model& model);
 
+  // Takes what was accepted and gives the mask of the next position. An error when the grammar does
+  // not allow what was accepted.
   Result<std::vector<uint32_t>> Step(std::span<const uint32_t> accepted);
   bool IsFinished() const;                           // the text is complete
   const std::string& Name() const { return name_; }  // what errors call it
+  // The matcher that it applies.
   const Matcher& Inner() const { return matcher_; }
 
  private:
@@ -105,18 +120,28 @@ class GrammarConstraint {
 
 // Declarative schemas, for Generator::ConstrainWith. A Grammar is one too.
 struct AnyJson {
+  // A constraint that accepts any JSON document.
   Result<GrammarConstraint> BuildConstraint(const Model& model) const;
 };
+// JSON documents of a schema.
 struct JsonSchema {
+  // The text of the JSON Schema.
   std::string schema;
+  // An error when the schema cannot be compiled.
   Result<GrammarConstraint> BuildConstraint(const Model& model) const;
 };
+// Texts that match a regular expression as a whole.
 struct Regex {
+  // The regular expression.
   std::string pattern;
+  // An error when the pattern cannot be compiled.
   Result<GrammarConstraint> BuildConstraint(const Model& model) const;
 };
+// Texts of a grammar.
 struct Ebnf {
+  // The grammar in Lark's EBNF or in GBNF.
   std::string source;
+  // An error when the grammar cannot be compiled.
   Result<GrammarConstraint> BuildConstraint(const Model& model) const;
 };
 

@@ -28,6 +28,7 @@ namespace detail {
 struct ContextState;
 }
 
+// A token sequence with its KV cache, and a buffer of tokens that are still to be computed.
 class Context {
  public:
   // A fresh one without a name. Its pages are given back when the last user of it is gone.
@@ -55,7 +56,9 @@ class Context {
   // Calls that return a Context& report no error themselves: the next call that returns a Result
   // does.
   Context& System(std::string_view text);
+  // Buffers a turn of the user.
   Context& User(std::string_view text);
+  // Buffers a finished turn of the model.
   Context& Assistant(std::string_view text);
   Context& Cue();   // opens the model's own turn
   Context& Seal();  // closes it
@@ -63,6 +66,7 @@ class Context {
   Result<void> EquipTools(std::span<const std::string> schemas);
   Context& AnswerTool(std::string_view name, std::string_view value);  // gives its answer back
   Context& AppendText(std::string_view text);  // plain text, outside any chat turn
+  // Buffers tokens as they are.
   Context& Append(std::span<const uint32_t> tokens);
   Context& Append(std::initializer_list<uint32_t> tokens) {
     return Append(std::span(tokens.begin(), tokens.size()));
@@ -79,9 +83,11 @@ class Context {
   // One forward pass of your own. See forward.h.
   inferlet::Forward Forward();
 
+  // The model that it belongs to.
   const inferlet::Model& Model() const;
   uint32_t PageSize() const;  // tokens a page
   uint32_t SeqLen() const;    // tokens in committed and working pages, without the buffer
+  // The tokens that wait for the next pass.
   const std::vector<uint32_t>& Buffer() const;
   const raw::Context& Inner() const;  // for page-level operations
 
@@ -103,6 +109,7 @@ class Context {
   std::shared_ptr<detail::ContextState> state_;
 };
 
+// The guard that Context::Idle returns. Its end restores the bid.
 class Idle {
  public:
   explicit Idle(std::shared_ptr<detail::ContextState> state);

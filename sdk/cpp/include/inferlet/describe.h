@@ -36,9 +36,12 @@ namespace inferlet {
 // A member and its name in the document.
 template <class Class, class Member>
 struct Field {
+  // Binds a member to its name. `its_name` must outlive the field, as a literal does.
   constexpr Field(const char* its_name, Member Class::* its_member)
       : name(its_name), member(its_member) {}
+  // The name in the document.
   const char* name;
+  // The member of the struct.
   Member Class::* member;
 };
 
@@ -51,6 +54,7 @@ struct Description {
 
 }  // namespace detail
 
+// A type that has a JSON Schema.
 template <class T>
 concept Described = detail::Description<T>::kExists;
 

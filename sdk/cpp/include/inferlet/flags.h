@@ -19,8 +19,10 @@
 
 namespace inferlet {
 
+// A list of arguments. Each call that finds its flag removes the flag from the list.
 class Flags {
  public:
+  // Takes the arguments as a command line would split them.
   explicit Flags(std::vector<std::string> arguments) : left_(std::move(arguments)) {}
 
   // Whether a flag without a value is there.
@@ -53,6 +55,7 @@ class Flags {
 
   // What is left: arguments that no call has asked for.
   const std::vector<std::string>& Left() const { return left_; }
+  // An error that names the first argument which no call has asked for.
   Result<void> CheckAllUsed() const {
     if (left_.empty()) return {};
     return Error("unknown argument " + left_.front());

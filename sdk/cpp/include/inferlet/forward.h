@@ -29,6 +29,7 @@ struct ContextState;
 struct PassState;
 }  // namespace detail
 
+// One forward pass. Calls add to it; Execute runs it.
 class Forward {
  public:
   explicit Forward(std::shared_ptr<detail::ContextState> context);
@@ -45,14 +46,17 @@ class Forward {
   Forward& AttentionMask(std::span<const std::vector<uint32_t>> rows);
   // BRLE over the vocabulary; true = allowed.
   Forward& Mask(std::span<const uint32_t> brle);
+  // Chooses a token at each of these rows. The handle reads them from the Output.
   SampleHandle Sample(std::span<const uint32_t> rows, Sampler sampler);
   SampleHandle Sample(std::initializer_list<uint32_t> rows, Sampler sampler) {
     return Sample(std::span(rows.begin(), rows.size()), sampler);
   }
+  // Reads what the model computed at a row. The handle reads it from the Output.
   template <class P>
   ProbeHandle<P> Probe(uint32_t row, P probe) {
     return {AddProbe(row, std::move(probe))};
   }
+  // Applies an adapter to the pass.
   Forward& Adapter(const inferlet::Adapter& adapter);
   // Perturbs the pass's adapter (evolution strategies).
   Forward& ZoSeed(int64_t seed);
@@ -64,6 +68,7 @@ class Forward {
 
   // The position of the first Input token: the context's SeqLen() when this was made.
   uint32_t StartPosition() const;
+  // How many tokens a page of the context holds.
   uint32_t PageSize() const;
 
  private:

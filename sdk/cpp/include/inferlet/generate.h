@@ -39,6 +39,7 @@ struct StepState;
 class Thoughts;
 }  // namespace detail
 
+// A generation. Builder calls set it up; a collector or Next runs it.
 class Generator {
  public:
   Generator(std::shared_ptr<detail::ContextState> context, Sampler sampler);
@@ -48,6 +49,7 @@ class Generator {
   // Ends also at these tokens, which are not accepted. Each call adds to the stop tokens, whichever
   // name it uses; a generator begins with those of the model, which end a turn or the text.
   Generator& Stop(std::span<const uint32_t> tokens = {});
+  // The same as Stop.
   Generator& AddStop(std::span<const uint32_t> tokens) { return Stop(tokens); }
   // Removes the model's own stop tokens: the generation goes on past the end of a turn.
   Generator& IgnoreEos();
@@ -75,7 +77,9 @@ class Generator {
   Generator& Speculator(std::unique_ptr<inferlet::Speculator> speculator);
   // The engine's own drafter.
   Generator& SystemSpeculation();
+  // Applies an adapter to every pass.
   Generator& Adapter(const inferlet::Adapter& adapter);
+  // Perturbs the adapter in every pass (evolution strategies).
   Generator& ZoSeed(int64_t seed);
   // Step i draws from `seed + i` alone: the same seed gives the same tokens.
   Generator& Seed(uint64_t seed);
@@ -111,7 +115,9 @@ class Generator {
     return Accept(std::span(tokens.begin(), tokens.size()));
   }
 
+  // Whether the generation has ended: at a stop token, at the limit, or by a constraint.
   bool IsDone() const;
+  // How many tokens were accepted.
   size_t TokensGenerated() const;
 
  private:

@@ -32,7 +32,9 @@
 
 namespace inferlet::http {
 
+// Names and values of headers, in the order of the message.
 using Headers = std::vector<std::pair<std::string, std::string>>;
+// The bytes of a body, or a part of them.
 using Bytes = std::vector<uint8_t>;
 
 // The longest body that is collected without a limit of the caller's own.
@@ -47,9 +49,11 @@ class OutParam;
 // A response whose head has come. The body follows as it is read.
 class Response {
  public:
+  // The status code, such as 200.
   int Status() const { return status_; }
   // Whether the status is of the 200s.
   bool Ok() const { return status_ >= 200 && status_ < 300; }
+  // All headers, in the order of their arrival.
   const http::Headers& Headers() const { return headers_; }
   // The value of the first header of this name, in any case of letters.
   std::optional<std::string> Header(std::string_view name) const;
@@ -58,7 +62,9 @@ class Response {
   Task<Result<std::optional<Bytes>>> Chunk() const;
   // The rest of the body.
   Task<Result<http::Bytes>> Bytes() const;
+  // The rest of the body as text. An error when it is not UTF-8, or longer than kMaxBodyBytes.
   Task<Result<std::string>> Text() const;
+  // The rest of the body, parsed. An error when it is no JSON.
   Task<Result<inferlet::Json>> Json() const;
 
  private:
@@ -72,12 +78,15 @@ class Response {
 // A request that is to be sent. Errors in its parts come from Send.
 class Call {
  public:
+  // A request of any method. Nothing is sent before Send.
   Call(std::string_view method, std::string_view url) : method_(method), url_(url) {}
 
+  // Adds a header.
   Call& Header(std::string_view name, std::string_view value) {
     headers_.emplace_back(name, value);
     return *this;
   }
+  // Sets the body.
   Call& Body(std::string_view body) {
     body_ = body;
     return *this;
@@ -106,9 +115,11 @@ class Call {
   std::optional<std::chrono::nanoseconds> timeout_;
 };
 
+// A GET request.
 inline Call Get(std::string_view url) {
   return Call("GET", url);
 }
+// A POST request.
 inline Call Post(std::string_view url) {
   return Call("POST", url);
 }
@@ -116,6 +127,7 @@ inline Call Post(std::string_view url) {
 // A request from a client.
 class Request {
  public:
+  // Made by PIE_HTTP from the engine's handle.
   explicit Request(int32_t handle);
 
   // In capitals: `GET`.
@@ -124,7 +136,9 @@ class Request {
   const std::string& Path() const { return path_; }
   // What follows the question mark, or an empty text.
   const std::string& Query() const { return query_; }
+  // All headers, in the order of their arrival.
   const http::Headers& Headers() const { return headers_; }
+  // The value of the first header of this name, in any case of letters.
   std::optional<std::string> Header(std::string_view name) const;
 
   // The rest of the body. A longer one than `limit` bytes is an error.
@@ -148,6 +162,7 @@ class Body {
   // task has ended.
   Task<Result<void>> Write(std::string_view text) const;
   Task<Result<void>> Write(std::span<const uint8_t> bytes) const;
+  // Ends the body. An error when the client has left.
   Result<void> Finish() const;
 
  private:
@@ -157,12 +172,15 @@ class Body {
 // The place for the one response to a request. Dropping it unused is an error that the client sees.
 class Responder {
  public:
+  // Made by PIE_HTTP from the engine's handle.
   explicit Responder(int32_t handle);
 
+  // Sets the status code; 200 without a call.
   Responder& Status(int status) {
     status_ = status;
     return *this;
   }
+  // Adds a header.
   Responder& Header(std::string_view name, std::string_view value) {
     headers_.emplace_back(name, value);
     return *this;

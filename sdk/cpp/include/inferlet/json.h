@@ -21,6 +21,7 @@
 
 namespace inferlet {
 
+// A JSON value: null, true or false, a number, a string, an array or an object.
 class Json {
  public:
   using Member = std::pair<std::string, Json>;
@@ -28,6 +29,7 @@ class Json {
   using Members = std::vector<Member>;
 
   Json() = default;
+  // A C++ value becomes the JSON value that stands for it; an empty optional becomes null.
   Json(std::nullptr_t) {}
   template <std::same_as<bool> T>
   Json(T value) : value_(value) {}
@@ -47,7 +49,9 @@ class Json {
     if (value) *this = Json(*value);
   }
 
+  // An array of these items.
   static Json Array(std::initializer_list<Json> items = {}) { return Json(Items(items)); }
+  // An object of these members, in this order.
   static Json Object(std::initializer_list<Member> members = {}) {
     Json object;
     object.value_ = Members(members);
@@ -61,12 +65,19 @@ class Json {
   // What leaves the inferlet: a string as it is, everything else as JSON.
   std::string Text() const { return IsString() ? std::get<std::string>(value_) : Dump(); }
 
+  // Whether the value is null.
   bool IsNull() const { return Holds<std::monostate>(); }
+  // Whether the value is true or false.
   bool IsBool() const { return Holds<bool>(); }
+  // Whether the value is a whole number of 64 bits.
   bool IsInteger() const { return Holds<int64_t>(); }
+  // Whether the value is a number, whole or not.
   bool IsNumber() const { return Holds<int64_t>() || Holds<double>(); }
+  // Whether the value is a string.
   bool IsString() const { return Holds<std::string>(); }
+  // Whether the value is an array.
   bool IsArray() const { return Holds<Items>(); }
+  // Whether the value is an object.
   bool IsObject() const { return Holds<Members>(); }
 
   // The value as a C++ type: bool, a number, std::string, Json, or a std::vector of these.
@@ -91,7 +102,9 @@ class Json {
   void Append(Json item);  // a value that is no array becomes one
 
   size_t Size() const;  // members or items; 0 for everything else
+  // The items of an array; empty for everything else.
   const Items& ItemList() const;
+  // The members of an object; empty for everything else.
   const Members& MemberList() const;
 
   friend bool operator==(const Json&, const Json&) = default;

@@ -82,6 +82,7 @@ void Free(ReturnArea* area);
 
 }  // namespace inferlet::detail
 
+// Makes a function what the engine runs. An inferlet uses it once, outside any namespace.
 #define PIE_MAIN(function)                                                              \
   extern "C" [[gnu::used, clang::export_name("pie:" PIE_PACKAGE "/run#run")]]           \
   ::inferlet::detail::ReturnArea* PieRun(char* text, size_t size) {                     \

@@ -25,9 +25,9 @@ inline Result<void> Push(std::string_view topic, const char* message) {
 inline Result<void> Push(std::string_view topic, const std::string& message) {
   return Push(topic, std::string_view(message));
 }
-// Waits for the next message of a queue.
 // The same, but waits while the queue is full.
 Task<Result<void>> PushWait(std::string topic, std::string message);
+// Waits for the next message of a queue. An error when the topic is too long.
 Task<Result<std::string>> Pull(std::string_view topic);
 // Hands a message to everyone who is subscribed now. An error when it is too long.
 Result<void> Broadcast(std::string_view topic, std::string_view message);
@@ -50,9 +50,11 @@ class Subscription {
   std::optional<std::string> Get() const;
   // Waits for the next message; none after Unsubscribe.
   Task<std::optional<std::string>> GetAsync() const;
+  // The same as GetAsync.
   Task<std::optional<std::string>> Next() const { return GetAsync(); }
   // How many messages were lost because the buffer was full: the oldest ones.
   uint64_t Dropped() const { return pie::plus::broadcasts::Dropped(*raw_); }
+  // Ends the subscription. Messages that are here already can still be read.
   void Unsubscribe() const;
 
   // `for (const std::string& message : subscription)` waits for one message after the other, until
@@ -72,13 +74,16 @@ class Subscription {
     const Subscription* subscription_;
     std::optional<std::string> message_;
   };
+  // Waits for the first message.
   Iterator begin() const { return Iterator(*this); }
+  // Reached after Unsubscribe.
   std::default_sentinel_t end() const { return {}; }
 
  private:
   std::shared_ptr<pie::core::messaging::Subscription> raw_;
 };
 
+// Begins to keep the broadcasts of a topic. An error when the topic is too long.
 Result<Subscription> Subscribe(std::string_view topic);
 
 }  // namespace inferlet::messaging

@@ -15,16 +15,19 @@ namespace inferlet {
 
 // Token ids beside their bytes.
 struct Vocabulary {
+  // The id of each token.
   std::vector<uint32_t> ids;
   std::vector<std::string> bytes;  // not always UTF-8
 };
 
+// Text to token ids and back.
 class Tokenizer {
  public:
   explicit Tokenizer(raw::Tokenizer raw);
 
   // A text that the vocabulary cannot express ends the run; TryEncode returns an error for it.
   std::vector<uint32_t> Encode(std::string_view text) const;
+  // The same as Encode, with an error for a text that the vocabulary cannot express.
   Result<std::vector<uint32_t>> TryEncode(std::string_view text) const;
   // Special tokens become their names, or are left out. An error for ids outside the vocabulary.
   Result<std::string> Decode(std::span<const uint32_t> tokens,
@@ -36,18 +39,22 @@ class Tokenizer {
   // The regular expression that splits text before merges apply.
   std::string SplitRegex() const;
 
+  // The engine's handle.
   const raw::Tokenizer& Inner() const { return *raw_; }
 
  private:
   std::shared_ptr<raw::Tokenizer> raw_;
 };
 
+// A model that the engine has loaded.
 class Model {
  public:
   // Binds to a model that the engine has loaded; `runtime::Models()` names them.
   static Result<Model> Load(std::string_view name);
 
+  // The model's tokenizer.
   const inferlet::Tokenizer& Tokenizer() const { return state_->tokenizer; }
+  // The engine's handle.
   const raw::Model& Inner() const { return state_->raw; }
 
  private:

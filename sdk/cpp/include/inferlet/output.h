@@ -33,6 +33,7 @@ class Output {
   // Token ids and their probabilities, the likeliest first.
   std::optional<std::pair<std::span<const uint32_t>, std::span<const float>>> Distribution(
       ProbeHandle<inferlet::Distribution> handle) const;
+  // Every logit of the row, one a token of the vocabulary.
   std::optional<std::span<const float>> Logits(ProbeHandle<inferlet::Logits> handle) const;
   // Of one token or of several.
   template <class P>
@@ -40,6 +41,7 @@ class Output {
   std::optional<std::span<const float>> Logprobs(ProbeHandle<P> handle) const {
     return LogprobsAt(handle);
   }
+  // The entropy in nats.
   std::optional<float> Entropy(ProbeHandle<inferlet::Entropy> handle) const;
   // The hidden state of the row; the first one of several rows.
   template <class Handle>

@@ -18,6 +18,7 @@ namespace inferlet {
 // coroutine ends the wait and drops the pollable.
 class [[nodiscard]] Ready {
  public:
+  // Takes the pollable.
   explicit Ready(wasi::io::poll::Pollable pollable) : pollable_(std::move(pollable)) {}
   ~Ready();
   Ready(const Ready&) = delete;

@@ -14,6 +14,7 @@
 
 namespace inferlet {
 
+// A value, or a sentence that says what went wrong. PIE_TRY takes the value out.
 template <class T>
 using Result = std::expected<T, std::string>;
 

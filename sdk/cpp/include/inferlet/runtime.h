@@ -27,11 +27,13 @@ class Child {
  public:
   explicit Child(pie::core::runtime::Child raw);
 
+  // The id of the child's process.
   std::string Pid() const;
   // None while it runs; then what it returned, or its error.
   std::optional<Result<std::string>> Get() const;
   // Waits for the child's end.
   Task<Result<std::string>> Wait() const;
+  // Ends the child. Wait then returns an error.
   void Cancel() const;
 
  private:

@@ -18,6 +18,7 @@ class Sampler {
   static constexpr Sampler TopP(float temperature, float p) {
     return Sampler(Kind::kTopP, temperature, 0, p);
   }
+  // One of the `k` likeliest tokens.
   static constexpr Sampler TopK(float temperature, uint32_t k) {
     return Sampler(Kind::kTopK, temperature, k, 0);
   }
@@ -37,9 +38,11 @@ class Sampler {
   // probe Embedding reads the same.
   static constexpr Sampler Embedding() { return Sampler(Kind::kEmbedding, 0, 0, 0); }
 
+  // Whether it chooses a token; an embedding sampler does not.
   bool ChoosesToken() const { return kind_ != Kind::kEmbedding; }
   // How many tokens a row gives.
   uint32_t SlotsPerRow() const { return kind_ == Kind::kMultinomial && k_ > 1 ? k_ : 1; }
+  // The sampler as the engine's interface spells it.
   pie::core::inference::Sampler ToRaw() const;
 
  private:
@@ -57,15 +60,19 @@ class Sampler {
 struct Logits {};
 // The k likeliest tokens of the temperature-scaled distribution; 0 for all. Output::Distribution.
 struct Distribution {
+  // Divides the logits before the softmax.
   float temperature = 1;
+  // How many tokens; 0 for the whole vocabulary.
   uint32_t k = 0;
 };
 // log p(token). Output::Logprobs, of length 1.
 struct Logprob {
+  // The token whose probability is asked for.
   uint32_t token;
 };
 // log p of each candidate, in this order. Output::Logprobs.
 struct Logprobs {
+  // The candidates.
   std::vector<uint32_t> tokens;
 };
 // Shannon entropy of the unscaled distribution. Output::Entropy.
@@ -73,6 +80,7 @@ struct Entropy {};
 // The hidden state of a row after the model's last norm. Output::Embedding.
 struct Embedding {};
 
+// What can be read at a row.
 using Probe = std::variant<Logits, Distribution, Logprob, Logprobs, Entropy, Embedding>;
 
 namespace detail {
@@ -82,10 +90,19 @@ pie::core::inference::Sampler ToRaw(const Probe& probe);
 // Where in an Output a sampler's or probe's answer is. Valid for the outputs of the pass, or of the
 // generator, that gave it.
 struct SlotHandle {
+  // The number of the request within its pass.
   uint32_t id;
+  // Which of the tokens that a step chose.
+  uint32_t index = 0;
 };
+// Of a sampler.
 struct SampleHandle : SlotHandle {};
+// Of a probe of kind P.
 template <class P>
-struct ProbeHandle : SlotHandle {};
+struct ProbeHandle : SlotHandle {
+  // The same probe at another token of a step that accepted several: `out.Entropy(h.At(i))` belongs
+  // to `out.tokens[i]`. The handle itself reads the first one.
+  ProbeHandle At(uint32_t token) const { return {{.id = this->id, .index = token}}; }
+};
 
 }  // namespace inferlet

@@ -30,6 +30,7 @@ Result<void> SendFile(std::span<const uint8_t> data);
 // The client's next message or signal; none while no client is attached, which may come back. It is
 // asked for when the function is called, and waits as long as it takes: see Timeout.
 Task<std::optional<std::string>> Receive();
+// The client's next file; none while no client is attached.
 Task<std::optional<std::vector<uint8_t>>> ReceiveFile();
 
 }  // namespace inferlet::session

@@ -8,6 +8,7 @@
 
 namespace inferlet {
 
+// A drafter of your own, for Generator::Speculator.
 class Speculator {
  public:
   virtual ~Speculator() = default;

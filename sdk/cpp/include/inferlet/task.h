@@ -74,12 +74,14 @@ using ValueOrUnit = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
 }  // namespace detail
 
+// A coroutine that computes a T. `co_await` starts it and gives its value.
 template <class T>
 class [[nodiscard("a Task does nothing until it is awaited")]] Task {
  public:
   using promise_type = detail::Promise<T>;
   using Handle = std::coroutine_handle<promise_type>;
 
+  // Made by the compiler when a coroutine is called.
   explicit Task(Handle coroutine) noexcept : coroutine_(coroutine) {}
   Task(Task&& other) noexcept : coroutine_(std::exchange(other.coroutine_, {})) {}
   Task& operator=(Task&& other) noexcept {
@@ -96,6 +98,7 @@ class [[nodiscard("a Task does nothing until it is awaited")]] Task {
     coroutine_.promise().waiter = waiter;
     coroutine_.resume();
   }
+  // Whether the coroutine has ended.
   bool Ended() const noexcept { return coroutine_.done(); }
 
   // The value of a task that has ended; taken once.
@@ -107,6 +110,7 @@ class [[nodiscard("a Task does nothing until it is awaited")]] Task {
     }
   }
 
+  // Starts the task and waits for its value.
   auto operator co_await() noexcept { return Awaiter{coroutine_}; }
 
  private:

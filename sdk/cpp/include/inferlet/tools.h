@@ -40,10 +40,13 @@ inline std::vector<std::string> Texts(std::span<const Json> schemas) {
 
 struct Idle {};   // no call here
 struct Start {};  // a call is being assembled
+// A complete call.
 struct Call {
+  // The name of the tool.
   std::string name;
   std::string arguments;  // JSON
 };
+// What Feed returns.
 using Event = std::variant<Idle, Start, Call>;
 
 // Finds tool calls. When a batch completes several calls, each following Feed, also of an empty
@@ -51,7 +54,9 @@ using Event = std::variant<Idle, Start, Call>;
 // error.
 class Decoder {
  public:
+  // A decoder at the beginning of a turn.
   explicit Decoder(const Model& model);
+  // Takes the next tokens and says what they changed.
   Result<Event> Feed(std::span<const uint32_t> tokens);
   void Reset();  // before another turn
 

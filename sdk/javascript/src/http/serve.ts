@@ -6,6 +6,7 @@ import {
   ResponseOutparam,
   type IncomingRequest,
 } from 'wasi:http/types@0.2.12';
+import { startConsole } from '../console.ts';
 import { describe } from '../failure.ts';
 import { drive } from '../reactor.ts';
 import { startTimers } from '../timers.ts';
@@ -14,6 +15,7 @@ import { bodyOf, pipe } from './streams.ts';
 
 /** The default export of a program that answers HTTP requests. */
 export interface HttpHandler {
+  /** Answers one request. Each request has an instance of its own. */
   fetch(request: Request): Response | Promise<Response>;
 }
 
@@ -24,6 +26,7 @@ export async function answer(
   out: ResponseOutparam,
 ): Promise<void> {
   startTimers();
+  startConsole();
   let begun = false;
   try {
     await drive(

@@ -17,7 +17,7 @@ import functools
 import types
 from asyncio.events import _get_running_loop
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from ._loop import Loop
 
@@ -36,7 +36,7 @@ def ready(pollable: Any) -> Generator[Any, None, None]:
         with pollable:
             yield pollable
         return
-    loop = asyncio.get_running_loop()
+    loop = cast("Loop", asyncio.get_running_loop())
     future = loop.until(pollable)
     try:
         yield from future

@@ -15,15 +15,22 @@ import inspect
 import linecache
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-import componentize_py_runtime
+import componentize_py_runtime as _host  # pyright: ignore[reportMissingModuleSource]
 
-from . import _async, _entry, _runtime_modules  # noqa: F401  (late imports of the stdlib)
+from . import _async, _entry
+from . import _runtime_modules as _runtime_modules  # late imports of the stdlib
 
+if TYPE_CHECKING:
+    import io
+
+_runtime: Any = _host
+
+_EventLoopPolicy: Any = vars(asyncio.events)["_AbstractEventLoopPolicy"]
 Late = tuple[str, tuple[str, ...], bool]  # module, names taken from it, whether it must exist
 
 
@@ -55,7 +62,10 @@ def handler(name: str, late: Iterable[Late]) -> Callable[[Any, Any], None]:
 
 def script(name: str, late: Iterable[Late]) -> Callable[[str], str]:
     """`run` for a module without `main`: its code is kept and runs with every launch."""
-    path = importlib.util.find_spec(name).origin
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"there is no module {name}", name=name)
+    path = spec.origin
     with open(path, encoding="utf-8") as file:
         source = file.read()
     code = compile(source, path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
@@ -66,7 +76,7 @@ def script(name: str, late: Iterable[Late]) -> Callable[[str], str]:
 
 
 @contextmanager
-def _importing() -> Iterator[None]:
+def _importing() -> Generator[None, None, None]:
     """Makes calls of the engine, which is not there yet, fail with a text and a line number instead
     of a trap, and an exit fail instead of ending the build."""
 
@@ -76,14 +86,14 @@ def _importing() -> Iterator[None]:
             "move it into main()"
         )
 
-    call = componentize_py_runtime.call_import
-    componentize_py_runtime.call_import = refuse
+    call = _runtime.call_import
+    _runtime.call_import = refuse
     try:
         yield
     except SystemExit as end:
         raise RuntimeError(f"the program exits ({end.code}) while it is being imported") from end
     finally:
-        componentize_py_runtime.call_import = call
+        _runtime.call_import = call
 
 
 def _import_late(late: Iterable[Late]) -> None:
@@ -112,7 +122,7 @@ def _takes_input(main: Callable[..., Any]) -> bool:
     )
 
 
-class _Policy(asyncio.events._AbstractEventLoopPolicy):
+class _Policy(_EventLoopPolicy):
     """Makes `asyncio.run` in a plain program use the loop of this SDK."""
 
     _loop: _async.Loop | None = None
@@ -140,14 +150,18 @@ def _print(*values: Any, sep: str | None = None, end: str | None = None, **optio
     _print_as_ever(text, end="", **options)
 
 
-def _settle(program_file: str) -> None:
+def _settle(program_file: str | None) -> None:
     """Prepares what the snapshot shall hold besides modules."""
-    asyncio.events._event_loop_policy = _Policy()
+    events: Any = asyncio.events
+    events._event_loop_policy = _Policy()
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # nobody flushes for us when `run` returns
+        cast("io.TextIOWrapper", stream).reconfigure(
+            line_buffering=True
+        )  # nobody flushes for us when `run` returns
     builtins.print = _print
     if "urllib.request" in sys.modules:
         importlib.import_module("inferlet.http._urllib").install()
+    program_file = program_file or ""
     folder = os.path.dirname(program_file) + "/"
     _entry.sources_at = folder
     for module in list(sys.modules.values()):

@@ -7,8 +7,8 @@ import inspect
 import json
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
 
 from componentize_py_types import Err
 
@@ -112,14 +112,15 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if isinstance(value, (set, frozenset)):
-        return list(value)
+        return list(cast("Iterable[Any]", value))
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def _message(error: BaseException) -> str:
     """The text of an exception; for a group, the texts of its parts."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(dict.fromkeys(_message(part) for part in _leaves(error)))
+        group = cast("BaseExceptionGroup[Any]", error)
+        return "; ".join(dict.fromkeys(_message(part) for part in _leaves(group)))
     text = str(error)
     if isinstance(error, KeyError) or not text:  # the text is the bare key, or nothing
         return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -129,7 +130,7 @@ def _message(error: BaseException) -> str:
 def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
     for part in group.exceptions:
         if isinstance(part, BaseExceptionGroup):
-            yield from _leaves(part)
+            yield from _leaves(cast("BaseExceptionGroup[Any]", part))
         else:
             yield part
 

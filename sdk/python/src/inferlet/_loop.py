@@ -50,7 +50,7 @@ class Loop(asyncio.AbstractEventLoop):
     def until(self, pollable: Any) -> asyncio.Future[None]:
         """A future that is done when `pollable` is ready. The caller owns the pollable, and calls
         `forget` before dropping it."""
-        future = asyncio.Future(loop=self)
+        future: asyncio.Future[None] = asyncio.Future(loop=self)
         self._waiting[future] = pollable
         return future
 

@@ -4,6 +4,8 @@ A component holds only what was imported while it was built: a late import finds
 the ones that ordinary programs reach without naming them.
 """
 
+# pyright: reportUnusedImport=false, reportMissingTypeStubs=false
+
 import _strptime  # noqa: F401  time.strptime, datetime.strptime
 import copyreg  # noqa: F401  copy, pickle
 import encodings.ascii

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 import json
 import types
 import typing
@@ -40,7 +41,11 @@ def shape_of(given: Any) -> Shape:
     if hasattr(given, "build_constraint") or hasattr(given, "step"):
         return Shape(given, json.loads)
     described = json.dumps(_Describer().whole(given))
-    return Shape(JsonSchema(described), lambda text: _value(given, json.loads(text)))
+
+    def parse(text: str) -> Any:
+        return _value(given, json.loads(text))
+
+    return Shape(JsonSchema(described), parse)
 
 
 class _Describer:
@@ -87,7 +92,7 @@ class _Describer:
         items = [self.of(argument) for argument in arguments]
         return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
 
-    def _class(self, kind: type) -> _Json:
+    def _class(self, kind: type[Any]) -> _Json:
         if issubclass(kind, enum.Enum):
             return {"enum": [member.value for member in kind]}
         if not _has_fields(kind):
@@ -107,10 +112,10 @@ class _Describer:
 
 
 def _has_fields(kind: Any) -> bool:
-    return isinstance(kind, type) and (dataclasses.is_dataclass(kind) or typing.is_typeddict(kind))
+    return inspect.isclass(kind) and (dataclasses.is_dataclass(kind) or typing.is_typeddict(kind))
 
 
-def fields_of(kind: type) -> dict[str, Any]:
+def fields_of(kind: Any) -> dict[str, Any]:
     """The fields of a dataclass or TypedDict, and their types."""
     hints = typing.get_type_hints(kind)
     if dataclasses.is_dataclass(kind):
@@ -118,10 +123,11 @@ def fields_of(kind: type) -> dict[str, Any]:
     return hints
 
 
-def required_of(kind: type) -> list[str]:
+def required_of(kind: Any) -> list[str]:
     """The fields that every document has."""
     if not dataclasses.is_dataclass(kind):
-        return sorted(kind.__required_keys__)
+        keys: frozenset[str] = kind.__required_keys__
+        return sorted(keys)
     none = dataclasses.MISSING
     return [
         field.name
@@ -171,9 +177,7 @@ def _fits(kind: Any, json_value: Any) -> bool:
         return type(json_value) is origin
     if isinstance(origin, type) and issubclass(origin, enum.Enum):
         return any(member.value == json_value for member in origin)
-    if isinstance(origin, type) and (
-        dataclasses.is_dataclass(origin) or typing.is_typeddict(origin)
-    ):
+    if _has_fields(origin):
         if not isinstance(json_value, dict):
             return False
         return set(required_of(origin)) <= json_value.keys() <= fields_of(origin).keys()

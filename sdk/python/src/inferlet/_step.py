@@ -146,12 +146,12 @@ class StepLoop:
         # The row whose choice continues the sequence. Without input, it is the last position.
         row = max(0, pending - 1)
         samples = step is None or not step._cleared
-        # A pass with drafts has its sampler alone.
-        has_probes = self._probes or (step is not None and step._probes)
-        may_draft = samples and pending > 0 and not has_probes
+        probes = self._probes if step is None else self._probes + step._probes
+        # Probes of the sampled row read the drafts too; one of another row cannot.
+        may_draft = samples and pending > 0 and all(offset == 0 for offset, _ in probes)
         drafted, drafts, positions = self._drafts(start + pending) if may_draft else (0, [], [])
         own_slots = sampler.draws if samples else 0
-        slots = own_slots + len(self._probes)
+        slots = own_slots + len(probes)
         inputs = pending + len(drafts)
         if self._expects_anew:
             self._expect()
@@ -165,12 +165,8 @@ class StepLoop:
                     raw.input_tokens(ctx._buffer, list(range(start, start + pending)))
                 if samples:
                     raw.sampler([row], sampler.raw)
-                for offset, probe in self._probes:
+                for offset, probe in probes:
                     raw.sampler([row + offset], probe)
-                if step is not None:
-                    slots += len(step._probes)
-                    for offset, probe in step._probes:
-                        raw.sampler([row + offset], probe)
                 if drafts:
                     raw.input_speculative_tokens(drafts, positions)
                 self._configure(raw, self._matchers() if self._engine_matches else [])
@@ -178,8 +174,9 @@ class StepLoop:
 
         del ctx._buffer[:pending]
         waiting = len(ctx._buffer)
-        # The engine gives a slot more for each draft that it kept. It took the others back.
-        kept = len(output.slots) - slots
+        # The engine gives the sampler and every probe a slot more for each draft that it kept. It
+        # took the others back.
+        kept = (len(output.slots) - slots) // (1 + len(probes))
         ctx._pages.tokens -= len(drafts) - kept
         self._steps += kept + 1  # a step that chose several tokens stands for as many
         own_slots += kept
@@ -201,6 +198,7 @@ class StepLoop:
             tokens=tokens,
             auto_sampler=SampleHandle(0, own_slots) if samples else None,
             probe_base=own_slots,
+            probe_slots=kept + 1,
         )
 
     def _expect(self) -> None:

@@ -51,10 +51,9 @@ class Decoder:
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Delta | Event.Done | Event.Interrupt:
         """Decodes a batch. An empty batch gives the text that an `Interrupt` has held back."""
         event = ask(self._raw.feed, _check.tokens("tokens", tokens))
-        kind = type(event)
-        if kind is wit.Event_Delta:
+        if isinstance(event, wit.Event_Delta):
             return Event.Delta(event.value) if event.value else IDLE
-        if kind is wit.Event_Done:
+        if isinstance(event, wit.Event_Done):
             return Event.Done(event.value)
         return Event.Interrupt(event.value)
 

@@ -17,12 +17,21 @@ from .model import Model
 
 @runtime_checkable
 class Constraint(Protocol):
-    def step(self, accepted: list[int]) -> list[int]: ...
+    """Anything with a `step` like this one restricts a generation."""
+
+    def step(self, accepted: list[int]) -> list[int]:
+        """Takes what was accepted since the last call, none at first. Returns the BRLE mask of the
+        next position; `[]` restricts nothing."""
+        ...
 
 
 @runtime_checkable
 class Schema(Protocol):
-    def build_constraint(self, model: Model) -> Constraint: ...
+    """A description of the text that becomes a constraint for one model."""
+
+    def build_constraint(self, model: Model) -> Constraint:
+        """The constraint for this model."""
+        ...
 
 
 class GrammarConstraint:
@@ -37,29 +46,39 @@ class GrammarConstraint:
 
     @classmethod
     def from_grammar(cls, g: Grammar, model: Model) -> GrammarConstraint:
+        """Restricts the text to a compiled grammar."""
         return cls(Matcher(g, model.tokenizer()))
 
     @classmethod
     def from_json_schema(cls, s: str, model: Model) -> GrammarConstraint:
+        """Restricts the text to JSON of a JSON Schema (its text). A wrong schema is a PieError."""
         return cls(Matcher(Grammar.from_json_schema(s), model.tokenizer()), "JSON schema")
 
     @classmethod
     def json(cls, model: Model) -> GrammarConstraint:
+        """Restricts the text to any valid JSON."""
         return cls(Matcher(Grammar.json(), model.tokenizer()), "JSON")
 
     @classmethod
     def from_regex(cls, p: str, model: Model) -> GrammarConstraint:
+        """Restricts the text to a regular expression, matched as a whole. A wrong pattern is a
+        PieError."""
         return cls(Matcher(Grammar.from_regex(p), model.tokenizer()), "regular expression")
 
     @classmethod
     def from_ebnf(cls, g: str, model: Model) -> GrammarConstraint:
+        """Restricts the text to a grammar in Lark's EBNF or in GBNF. A wrong grammar is a
+        PieError."""
         return cls(Matcher(Grammar.from_ebnf(g), model.tokenizer()), "EBNF grammar")
 
     @property
     def is_terminated(self) -> bool:
+        """Whether the text is complete and nothing can follow."""
         return self._matcher.is_terminated
 
     def step(self, accepted: list[int]) -> list[int]:
+        """Advances the matcher and returns the next mask. Tokens that the grammar forbids are a
+        PieError."""
         if accepted:
             self._matcher.accept_tokens(accepted)
         return self._matcher.next_token_logit_mask()
@@ -70,6 +89,7 @@ class AnyJson:
     """Any valid JSON."""
 
     def build_constraint(self, model: Model) -> GrammarConstraint:
+        """The constraint for this model."""
         return GrammarConstraint.json(model)
 
 
@@ -78,8 +98,10 @@ class JsonSchema:
     """JSON that conforms to a JSON Schema (its text)."""
 
     schema: str
+    """The text of the JSON Schema."""
 
     def build_constraint(self, model: Model) -> GrammarConstraint:
+        """The constraint for this model. A wrong schema is a PieError."""
         return GrammarConstraint.from_json_schema(self.schema, model)
 
 
@@ -88,8 +110,10 @@ class Regex:
     """Text that matches a regular expression."""
 
     pattern: str
+    """The regular expression."""
 
     def build_constraint(self, model: Model) -> GrammarConstraint:
+        """The constraint for this model. A wrong pattern is a PieError."""
         return GrammarConstraint.from_regex(self.pattern, model)
 
 
@@ -98,8 +122,10 @@ class Ebnf:
     """Text of a grammar in Lark's EBNF (or GBNF)."""
 
     source: str
+    """The text of the grammar."""
 
     def build_constraint(self, model: Model) -> GrammarConstraint:
+        """The constraint for this model. A wrong grammar is a PieError."""
         return GrammarConstraint.from_ebnf(self.source, model)
 
 

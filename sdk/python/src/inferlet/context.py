@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator as Scope
+from collections.abc import Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
@@ -101,7 +102,7 @@ class Context:
             return ask(raw.snapshot)
 
     @contextmanager
-    def _whole(self) -> Iterator[Any]:
+    def _whole(self) -> Scope[Any, None, None]:
         """The handle of a context that holds the buffered tokens too: a copy, if there are any."""
         self._live()
         if not self._buffer:
@@ -236,7 +237,7 @@ class Context:
         ask(bidding.once, self._live(), _check.number("value", value))
 
     @contextmanager
-    def idle(self) -> Iterator[None]:
+    def idle(self) -> Scope[None, None, None]:
         """Bids nothing in this scope, then as before: `with ctx.idle(): await something_slow()`."""
         raw = self._live()
         if not self._idle:

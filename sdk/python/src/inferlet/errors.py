@@ -13,6 +13,9 @@ from componentize_py_types import Err
 
 T = TypeVar("T")
 
+Refused: type[Err[Any]] = Err
+"""`Err` with a payload of any type, for `except`."""
+
 
 class PieError(RuntimeError):
     """The engine refused a call or a pass failed. The text says why and what to do."""
@@ -31,7 +34,7 @@ def ask(call: Callable[..., T], *args: Any) -> T:
     """Calls the host; its error becomes a `PieError` (or `McpError`)."""
     try:
         return call(*args)
-    except Err as err:
+    except Refused as err:
         raise from_wit(err.value) from None
 
 

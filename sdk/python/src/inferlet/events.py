@@ -81,6 +81,8 @@ class Decoder:
             case chat.Event.Done(text):
                 hides = self._reasoning is not None or self._tools is not None
                 found.append(Event.Done("".join(self._shown) if hides else text))
+            case _:
+                pass
         return found
 
     def _feed_reasoning(self, tokens: list[int], found: list[Any]) -> bool:
@@ -99,6 +101,8 @@ class Decoder:
                 self._thinking = False
                 found.append(Event.ThinkingDone(text))
                 return False
+            case _:
+                pass
         return not self._thinking
 
     def _feed_tools(self, tokens: list[int], found: list[Any]) -> bool:

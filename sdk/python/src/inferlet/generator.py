@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from wit_world.imports import chat as wit_chat
 
@@ -32,16 +32,27 @@ class GenerateOptions(TypedDict, total=False):
     """The keyword arguments of `ctx.generate`, for editors; `Generator` says what they mean."""
 
     max_tokens: int | None
+    """Ends the generation after so many accepted tokens; None sets no limit."""
     stop: Iterable[int] | None
+    """Token ids that also end the generation, beside the model's own."""
     constrain: Any
+    """A Constraint, a Schema or a Grammar, or a list of them."""
     logit_mask: list[int] | None
+    """A BRLE mask for every step."""
     speculator: Speculator | None
+    """A drafter of your own."""
     system_speculation: bool
+    """Whether the engine drafts; False by default."""
     adapter: Adapter | None
+    """An adapter for every pass."""
     zo_seed: int | None
+    """The seed that perturbs the adapter in every pass."""
     horizon: int | None
+    """How many tokens are expected, for bids."""
     seed: int | None
+    """Makes the choices reproducible: step i draws from seed + i."""
     auto_flush: bool
+    """Whether the model's turn is opened first; True by default."""
 
 
 class Generator(StepLoop):
@@ -101,7 +112,8 @@ class Generator(StepLoop):
         if logit_mask:
             self._static_mask = _check.tokens("logit_mask", logit_mask)
         if constrain is not None:
-            for given in constrain if isinstance(constrain, (list, tuple)) else (constrain,):
+            several = isinstance(constrain, (list, tuple))
+            for given in cast("Iterable[Any]", constrain) if several else (constrain,):
                 self.constrain(given)
 
     # Builders.
@@ -164,10 +176,12 @@ class Generator(StepLoop):
 
     @property
     def tokens_generated(self) -> int:
+        """How many tokens were accepted so far."""
         return self._count
 
     @property
     def is_done(self) -> bool:
+        """Whether the generation has ended: at a stop token, at the limit, or by a constraint."""
         return self._done
 
     # Collectors.
@@ -239,6 +253,8 @@ class Generator(StepLoop):
                     case Event.Done(text):
                         self._done = True
                         return text
+                    case _:
+                        pass
         return "".join(parts)
 
     # Step by step.
@@ -299,7 +315,7 @@ class GenStep:
     __slots__ = ("_cleared", "_generator", "_probes")
 
     def __init__(self, generator: Generator) -> None:
-        self._generator = generator
+        self._generator: Generator | None = generator
         self._cleared = False
         self._probes: list[tuple[int, Any]] = []
 
@@ -310,6 +326,8 @@ class GenStep:
 
     def probe(self, idx: int, probe: Probe) -> ProbeHandle:
         """Reads a probe in this step only; `idx` 0 is the row that the step samples."""
+        if self._generator is None:
+            raise PieError("this step has been executed")
         self._probes.append((idx, probe.wit()))
         return ProbeHandle(len(self._generator._probes) + len(self._probes) - 1)
 

@@ -13,6 +13,8 @@ from .errors import ask
 
 
 class Tokenizer:
+    """Text to token ids and back. `model.tokenizer()` returns it."""
+
     __slots__ = ("_raw", "_special")
 
     def __init__(self, raw: Any) -> None:
@@ -46,6 +48,8 @@ class Tokenizer:
 
 
 class Model:
+    """A model that the engine has loaded."""
+
     __slots__ = ("_raw", "_tokenizer")
 
     def __init__(self, raw: Any) -> None:
@@ -59,6 +63,7 @@ class Model:
         return cls(ask(wit.Model.load, name))
 
     def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer, which is made once."""
         if self._tokenizer is None:
             self._tokenizer = Tokenizer(self._raw.tokenizer())
         return self._tokenizer

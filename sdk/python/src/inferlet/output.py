@@ -6,6 +6,8 @@ from typing import Any
 
 from wit_world.imports import inference as wit
 
+from . import _check
+
 
 class SampleHandle:
     """Where a sampler's slots are: `count` of them from `start`."""
@@ -21,15 +23,22 @@ class SampleHandle:
 
 
 class ProbeHandle:
-    """Where a probe's slot is, counted from `Output.probe_base`."""
+    """Where a probe's slot is: the `start`-th probe of its pass, at the `index`-th token that the
+    pass chose."""
 
-    __slots__ = ("start",)
+    __slots__ = ("index", "start")
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, index: int = 0) -> None:
         self.start = start
+        self.index = index
+
+    def at(self, index: int) -> ProbeHandle:
+        """The same probe at another token of a step that accepted several: `out.entropy(h.at(i))`
+        belongs to `out.tokens[i]`. The handle itself reads the first one."""
+        return ProbeHandle(self.start, _check.whole("index", index))
 
     def __repr__(self) -> str:
-        return f"ProbeHandle(start={self.start})"
+        return f"ProbeHandle(start={self.start}, index={self.index})"
 
 
 Handle = SampleHandle | ProbeHandle
@@ -38,7 +47,7 @@ Handle = SampleHandle | ProbeHandle
 class Output:
     """The slots of one pass. Reading a slot through a handle of another kind gives None."""
 
-    __slots__ = ("auto_sampler", "probe_base", "raw", "tokens")
+    __slots__ = ("auto_sampler", "probe_base", "probe_slots", "raw", "tokens")
 
     def __init__(
         self,
@@ -47,6 +56,7 @@ class Output:
         tokens: list[int] | None = None,
         auto_sampler: SampleHandle | None = None,
         probe_base: int = 0,
+        probe_slots: int = 1,
     ) -> None:
         self.raw = raw
         """The contract's own output: slots and the speculative side channel."""
@@ -55,14 +65,18 @@ class Output:
         self.auto_sampler = auto_sampler
         """The Generator's own sampler; None for a plain `Forward` and after `clear_sampler`."""
         self.probe_base = probe_base
+        """The slot of the first probe."""
+        self.probe_slots = probe_slots
+        """How many slots a probe has: one for each token that the step chose."""
 
     def token(self, handle: Handle) -> int | None:
         """The token of a single-row sampler (the first of several)."""
-        return self._read(handle, wit.SlotOutput_Token) if _samples(handle) else None
+        is_sampler = isinstance(handle, SampleHandle)
+        return self._read(handle, wit.SlotOutput_Token) if is_sampler else None
 
     def tokens_at(self, handle: Handle) -> list[int]:
         """All tokens of a sampler: row by row, and each row's draws together."""
-        if not _samples(handle):
+        if not isinstance(handle, SampleHandle):
             return []
         slots = self.raw.slots[handle.start : handle.start + handle.count]
         return [slot.value for slot in slots if type(slot) is wit.SlotOutput_Token]
@@ -89,12 +103,13 @@ class Output:
         return self._read(handle, wit.SlotOutput_Embedding)
 
     def _read(self, handle: Handle, kind: type) -> Any:
-        index = handle.start if _samples(handle) else self.probe_base + handle.start
+        if isinstance(handle, SampleHandle):
+            index = handle.start
+        elif handle.index < self.probe_slots:
+            index = self.probe_base + handle.start * self.probe_slots + handle.index
+        else:
+            return None
         slots = self.raw.slots
         if index < len(slots) and type(slots[index]) is kind:
             return slots[index].value
         return None
-
-
-def _samples(handle: Handle) -> bool:
-    return type(handle) is SampleHandle

@@ -10,6 +10,8 @@ from wit_world.imports import inference as wit
 
 
 class Probe(Protocol):
+    """Anything with a `wit` like this one can be probed."""
+
     def wit(self) -> Any:
         """The probe as the contract spells it."""
 
@@ -19,6 +21,7 @@ class Logits:
     """Raw logits: `out.logits(h)`, native-endian f32, one a token of the vocabulary."""
 
     def wit(self) -> Any:
+        """The probe as the contract spells it."""
         return wit.Sampler_RawLogits()
 
 
@@ -27,9 +30,12 @@ class Distribution:
     """The `k` likeliest tokens with probabilities (0: all of them): `out.distribution(h)`."""
 
     temperature: float = 1.0
+    """Divides the logits before the softmax."""
     k: int = 0
+    """How many tokens; 0 for the whole vocabulary."""
 
     def wit(self) -> Any:
+        """The probe as the contract spells it."""
         return wit.Sampler_Dist((float(self.temperature), self.k))
 
 
@@ -38,8 +44,10 @@ class Logprob:
     """The log probability of one token: `out.logprobs(h)`, length 1."""
 
     token_id: int
+    """The token whose probability is asked for."""
 
     def wit(self) -> Any:
+        """The probe as the contract spells it."""
         return wit.Sampler_Logprob(self.token_id)
 
 
@@ -48,8 +56,10 @@ class Logprobs:
     """Log probabilities of several tokens, in this order: `out.logprobs(h)`."""
 
     token_ids: Iterable[int]
+    """The tokens whose probabilities are asked for."""
 
     def wit(self) -> Any:
+        """The probe as the contract spells it."""
         return wit.Sampler_Logprobs(list(self.token_ids))
 
 
@@ -58,6 +68,7 @@ class Entropy:
     """Shannon entropy of the unscaled distribution: `out.entropy(h)`."""
 
     def wit(self) -> Any:
+        """The probe as the contract spells it."""
         return wit.Sampler_Entropy()
 
 
@@ -67,4 +78,5 @@ class Embedding:
     f32."""
 
     def wit(self) -> Any:
+        """The probe as the contract spells it."""
         return wit.Sampler_Embedding()

@@ -48,10 +48,9 @@ class Decoder:
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Start | Event.Delta | Event.End:
         """Decodes a batch. An empty batch gives the text that an earlier event has held back."""
         event = ask(self._raw.feed, tokens)
-        kind = type(event)
-        if kind is wit.Event_Delta:
+        if isinstance(event, wit.Event_Delta):
             return Event.Delta(event.value) if event.value else IDLE
-        if kind is wit.Event_Complete:
+        if isinstance(event, wit.Event_Complete):
             return Event.End(event.value)
         return Event.Start()
 

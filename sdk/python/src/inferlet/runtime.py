@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from typing import Any
+from typing import Any, cast
 
 from wit_world.imports import runtime as wit
 
 from ._async import ready, waits
-from .errors import ask, from_wit
+from .errors import Refused, ask, from_wit
 
 
 def version() -> str:
@@ -70,8 +70,8 @@ class Child:
         if result is None:
             await ready(self._raw.pollable())
             result = self._raw.get()
-        if isinstance(result, BaseException):
-            raise from_wit(result.value)
+        if isinstance(result, Refused):
+            raise from_wit(cast("Any", result).value)
         if result is None:
             raise ConnectionError("the child inferlet ended without a result")
         return result.value

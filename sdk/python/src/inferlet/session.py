@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from wit_world.imports import fallible
 from wit_world.imports import session as wit
@@ -20,7 +20,7 @@ def send(message: Any) -> None:
 
 def send_file(data: bytes) -> None:
     """Sends bytes, which the client receives as a file."""
-    if not isinstance(data, (bytes, bytearray, memoryview)):
+    if not isinstance(cast("Any", data), (bytes, bytearray, memoryview)):
         raise TypeError(f"data must be bytes, not a value of type {type(data).__name__}")
     ask(fallible.send_file, bytes(data))
 

@@ -83,8 +83,10 @@ def native_matcher(model: Model, schemas: Iterable[Any]) -> Matcher | None:
 
 
 def texts(schemas: Iterable[Any]) -> list[str]:
+    """The JSON texts of schemas; a text stays as it is."""
     return [text(schema) for schema in schemas]
 
 
 def text(value: Any) -> str:
+    """The JSON text of a value; a text stays as it is."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -12,7 +12,7 @@ mod tool;
 ///
 /// ```ignore
 /// #[inferlet::main]
-/// async fn main(input: Input) -> inferlet::Result<Output> { … }
+/// async fn main(input: Input) -> inferlet::Result<Output> { /* … */ }
 /// ```
 ///
 /// The input is parsed from JSON and the output written as JSON; a `String` on either side passes through
@@ -68,7 +68,7 @@ pub fn http(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// ```ignore
 /// /// Tells the weather in a city.
 /// #[inferlet::tool]
-/// async fn weather(city: String, days: u8) -> inferlet::Result<String> { … }
+/// async fn weather(city: String, days: u8) -> inferlet::Result<String> { /* … */ }
 ///
 /// ctx.equip(&[&weather])?;
 /// let answer = weather::call(r#"{"city": "Bath", "days": 2}"#).await?;

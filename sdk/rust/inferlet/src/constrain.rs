@@ -52,6 +52,7 @@ impl<C: Constrain + ?Sized> Constrain for Box<C> {
 
 /// A description of the wanted text that can be made into a constraint.
 pub trait Schema {
+    /// The constraint for this model. An error when the schema cannot be compiled.
     fn build_constraint(&self, model: &Model) -> Result<GrammarConstraint>;
 }
 
@@ -133,14 +134,17 @@ impl GrammarConstraint {
         Self::named(&Grammar::json(), model, "JSON")
     }
 
+    /// Restricts the text to a compiled grammar.
     pub fn from_grammar(grammar: &Grammar, model: &Model) -> Self {
         Self::new(Matcher::new(grammar, model.tokenizer()))
     }
 
+    /// Restricts the text to JSON of a JSON Schema (its text).
     pub fn from_json_schema(schema: &str, model: &Model) -> Result<Self> {
         Self::named(&Grammar::from_json_schema(schema)?, model, "JSON schema").checked()
     }
 
+    /// Restricts the text to a regular expression, matched as a whole.
     pub fn from_regex(pattern: &str, model: &Model) -> Result<Self> {
         Self::named(&Grammar::from_regex(pattern)?, model, "regular expression").checked()
     }

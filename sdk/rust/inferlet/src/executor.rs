@@ -4,7 +4,7 @@
 //! run, the reactor waits for all pollables at once and wakes exactly the futures whose own became ready, so
 //! `join!`, `select!`, `join_all` and `FuturesUnordered` behave as anywhere else.
 //!
-//! `main` itself is a task of wstd's reactor ([`run`]), to which this one lends its pollables. So futures of
+//! `main` itself is a task of wstd's reactor, to which this one lends its pollables. So futures of
 //! `wstd` (its timers, its HTTP client, its tasks) can be awaited beside those of this SDK.
 
 use std::cell::RefCell;

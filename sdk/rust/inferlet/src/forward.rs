@@ -66,6 +66,7 @@ impl<'ctx> Forward<'ctx> {
         self.plan.requests.len() - 1
     }
 
+    /// Applies an adapter to the pass.
     pub fn adapter(&mut self, adapter: &Adapter) -> &mut Self {
         self.plan.adapter = Some(adapter.clone());
         self

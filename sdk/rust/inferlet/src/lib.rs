@@ -16,6 +16,8 @@
 //! your own making, [`Output`] is what a pass gave. [`executor`] waits; everything else is the engine's API
 //! with Rust's manners. The raw bindings are under [`pie`] and [`wasi`].
 
+#![warn(missing_docs)]
+
 mod bindings {
     #![allow(clippy::all, missing_docs)]
     wit_bindgen::generate!({ path: "../../../wit", world: "imports", generate_all });

@@ -5,7 +5,9 @@ use std::fmt;
 /// A JSON-RPC error of a server, or why there is no answer. `?` makes a `String` of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpError {
+    /// The code of JSON-RPC.
     pub code: i32,
+    /// The server's text, or why there is no answer.
     pub message: String,
     /// What the server says beside it, as JSON.
     pub data: Option<String>,
@@ -32,6 +34,7 @@ impl From<crate::pie::mcp::types::Error> for McpError {
     }
 }
 
+/// Sessions with servers.
 pub mod client {
     use super::McpError;
     use crate::pie::mcp::client as raw;

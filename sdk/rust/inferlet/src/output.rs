@@ -13,12 +13,20 @@ pub struct SampleHandle(pub(crate) usize);
 /// Reads what a probe of kind `P` saw from the [`Output`] of its pass.
 pub struct ProbeHandle<P> {
     request: usize,
+    /// Which of the tokens that a step chose.
+    index: usize,
     kind: PhantomData<fn() -> P>,
 }
 
 impl<P> ProbeHandle<P> {
     pub(crate) fn new(request: usize) -> Self {
-        Self { request, kind: PhantomData }
+        Self { request, index: 0, kind: PhantomData }
+    }
+
+    /// The same probe at another token of a step that accepted several: `out.entropy(h.at(i))` belongs to
+    /// `out.tokens[i]`. The handle itself reads the first one.
+    pub fn at(self, index: usize) -> Self {
+        Self { index, ..self }
     }
 }
 
@@ -35,6 +43,10 @@ impl<P> Copy for ProbeHandle<P> {}
 pub trait GivesEmbedding {
     #[doc(hidden)]
     fn request(&self) -> usize;
+    #[doc(hidden)]
+    fn index(&self) -> usize {
+        0
+    }
 }
 
 impl GivesEmbedding for SampleHandle {
@@ -47,11 +59,14 @@ impl GivesEmbedding for ProbeHandle<Embedding> {
     fn request(&self) -> usize {
         self.request
     }
+    fn index(&self) -> usize {
+        self.index
+    }
 }
 
 impl<P> fmt::Debug for ProbeHandle<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ProbeHandle({})", self.request)
+        write!(f, "ProbeHandle({}, {})", self.request, self.index)
     }
 }
 
@@ -91,7 +106,7 @@ impl Output {
 
     /// Token ids and their probabilities, the likeliest first.
     pub fn distribution(&self, handle: ProbeHandle<Distribution>) -> Option<(&[u32], &[f32])> {
-        match self.slots(handle.request).first()? {
+        match self.slots(handle.request).get(handle.index)? {
             SlotOutput::Distribution((ids, probabilities)) => Some((ids, probabilities)),
             _ => None,
         }
@@ -99,7 +114,7 @@ impl Output {
 
     /// One packed `f32` for each token of the vocabulary.
     pub fn logits(&self, handle: ProbeHandle<Logits>) -> Option<&[u8]> {
-        match self.slots(handle.request).first()? {
+        match self.slots(handle.request).get(handle.index)? {
             SlotOutput::Logits(bytes) => Some(bytes),
             _ => None,
         }
@@ -107,14 +122,15 @@ impl Output {
 
     /// The log-probabilities that the probe asked for, in its order.
     pub fn logprobs<P: GivesLogprobs>(&self, handle: ProbeHandle<P>) -> Option<&[f32]> {
-        match self.slots(handle.request).first()? {
+        match self.slots(handle.request).get(handle.index)? {
             SlotOutput::Logprobs(values) => Some(values),
             _ => None,
         }
     }
 
+    /// The entropy in nats; `None` for a handle of another pass.
     pub fn entropy(&self, handle: ProbeHandle<Entropy>) -> Option<f32> {
-        match self.slots(handle.request).first()? {
+        match self.slots(handle.request).get(handle.index)? {
             SlotOutput::Entropy(value) => Some(*value),
             _ => None,
         }
@@ -122,7 +138,7 @@ impl Output {
 
     /// The hidden state of the row (the first of several): packed `f32`.
     pub fn embedding(&self, handle: impl GivesEmbedding) -> Option<&[u8]> {
-        match self.slots(handle.request()).first()? {
+        match self.slots(handle.request()).get(handle.index())? {
             SlotOutput::Embedding(bytes) => Some(bytes),
             _ => None,
         }

@@ -43,8 +43,8 @@ pub(crate) struct Plan {
     pub positions: Vec<u32>,
     /// How many of the last tokens are only scored; the context forgets them after the pass.
     pub scored: u32,
-    /// Guesses that the engine verifies behind the tokens, and their positions. The slots of the first request are then
-    /// as many as the tokens that were chosen.
+    /// Guesses that the engine verifies behind the tokens, and their positions. The slots of each request are then as
+    /// many as the tokens that were chosen.
     pub drafts: (Vec<u32>, Vec<u32>),
     pub attention: Vec<Vec<u32>>,
     pub logit_mask: Vec<u32>,
@@ -210,8 +210,8 @@ impl InFlight {
     }
 
     /// The slots that the engine gave beyond those that were certain: one for each draft that it kept.
-    pub fn keep_drafts(&mut self, output: &RawOutput) -> usize {
-        let kept = output.slots.len() - self.slots;
+    pub fn keep_drafts(&mut self, output: &RawOutput, requests: usize) -> usize {
+        let kept = (output.slots.len() - self.slots) / requests.max(1);
         self.tokens += kept as u32;
         kept
     }

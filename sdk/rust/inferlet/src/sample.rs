@@ -4,6 +4,7 @@ use crate::pie::core::inference::Sampler as RawSampler;
 
 /// Chooses one token for each slot. Temperature 0 is greedy for every variant.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)] // the sentence of a variant speaks of its fields
 pub enum Sampler {
     /// The likeliest token.
     Argmax,
@@ -23,26 +24,32 @@ pub enum Sampler {
 }
 
 impl Sampler {
+    /// Nucleus sampling: the likeliest tokens whose probabilities add up to `p`.
     pub const fn top_p(temperature: f32, p: f32) -> Self {
         Self::TopP { temperature, p }
     }
 
+    /// One of the `k` likeliest tokens.
     pub const fn top_k(temperature: f32, k: u32) -> Self {
         Self::TopK { temperature, k }
     }
 
+    /// Tokens at least `p` times as likely as the likeliest.
     pub const fn min_p(temperature: f32, p: f32) -> Self {
         Self::MinP { temperature, p }
     }
 
+    /// The `k` likeliest, then the nucleus of these.
     pub const fn top_k_top_p(temperature: f32, k: u32, p: f32) -> Self {
         Self::TopKTopP { temperature, k, p }
     }
 
+    /// From the whole distribution; `draws` independent tokens at each row.
     pub const fn multinomial(temperature: f32, draws: u32) -> Self {
         Self::Multinomial { temperature, draws }
     }
 
+    /// No token, but the hidden state of the row after the model's last norm.
     pub const fn embedding() -> Self {
         Self::Embedding
     }
@@ -87,7 +94,9 @@ pub struct Logits;
 /// The `k` likeliest tokens and their probabilities at `temperature`; `k = 0` for the whole vocabulary.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution {
+    /// Divides the logits before the softmax.
     pub temperature: f32,
+    /// How many tokens; 0 for the whole vocabulary.
     pub k: u32,
 }
 

@@ -7,10 +7,15 @@ use crate::Result;
 /// How an adapter is to be searched.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
+    /// The rank of the adapter's matrices.
     pub rank: u32,
+    /// The adapter's scale: its change is multiplied by alpha / rank.
     pub alpha: f32,
+    /// How many seeds are tried in a round.
     pub population_size: u32,
+    /// The share of the population that counts as its best.
     pub mu_fraction: f32,
+    /// The size of the first perturbations.
     pub initial_sigma: f32,
 }
 

@@ -54,6 +54,18 @@ const PATHS: Record<string, (request: Request, query: string) => Response | Prom
       return new Response((error as Error).message, { status: 502 });
     }
   },
+  '/clone': async (_, url) => {
+    const answer = await fetch(url);
+    const twin = answer.clone();
+    const [a, b] = [await answer.text(), await twin.clone().text()];
+    let refused = '';
+    try {
+      answer.clone();
+    } catch (error) {
+      refused = (error as Error).name;
+    }
+    return Response.json({ a, b, c: await twin.text(), same: answer.url === twin.url, refused });
+  },
   '/post': async (_, url) => {
     const body = JSON.stringify({ a: [1, 'ü'] });
     const headers = { 'x-key': 'k', 'content-type': 'application/json' };

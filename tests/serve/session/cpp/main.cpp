@@ -1,6 +1,7 @@
 // Does over its session what a client asks for, as the program in Rust beside it.
 #include <inferlet/inferlet.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -34,6 +35,11 @@ Task<Result<Json>> Main(Json input) {
   const std::string what = PIE_TRY(input.Get<std::string>("do"));
   if (what == "speak") co_return Speak();
   if (what == "echo") co_return co_await Echo();
+  if (what == "both") {
+    auto [a, b] = co_await WhenAll(session::Receive(), session::Receive());
+    if (!a || !b) co_return "the client left";
+    co_return Json::Array({std::min(*a, *b), std::max(*a, *b)});
+  }
   if (what == "echo-file") {
     const auto data = co_await session::ReceiveFile();
     if (!data) co_return "the client left";

@@ -1,5 +1,6 @@
 """Does over its session what a client asks for, as the program in Rust beside it."""
 
+import asyncio
 import sys
 
 from inferlet import session
@@ -23,6 +24,8 @@ async def main(input: dict):
                 if message == "stop":
                     return "stopped"
                 session.send(message)
+        case "both":
+            return sorted(await asyncio.gather(session.receive(), session.receive()))
         case "echo-file":
             data = await session.receive_file()
             session.send_file(data)

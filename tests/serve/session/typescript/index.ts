@@ -27,6 +27,10 @@ export async function main(input: Input): Promise<unknown> {
         if (message === 'stop') return 'stopped';
         session.send(message);
       }
+    case 'both': {
+      const messages = await Promise.all([session.receive(), session.receive()]);
+      return messages.sort();
+    }
     case 'echo-file': {
       const data = await session.receiveFile();
       session.sendFile(data);

@@ -12,7 +12,7 @@ from wit_world.imports import outgoing_handler
 from wit_world.imports import wasi_http_types as wit
 
 from .._async import ready, waits
-from ..errors import PieError
+from ..errors import PieError, Refused
 from ._errors import describe
 from ._fields import Headers, fields_of, find, headers_of, method_of, pairs
 from ._streams import MAX_BODY_BYTES, Incoming, write
@@ -138,7 +138,7 @@ async def send(
     outgoing_body = outgoing.body()
     try:
         pending = outgoing_handler.handle(outgoing, options)
-    except Err as error:
+    except Refused as error:
         raise PieError(f"{url}: {describe(error.value)}") from None
     with pending:
         await _write_body(url, outgoing_body, body)
@@ -149,7 +149,8 @@ async def send(
             return Response(url, response)
         case Ok(Err(code)):
             raise PieError(f"{url}: {describe(code)}")
-    raise PieError(f"{url}: the response was taken already")
+        case _:
+            raise PieError(f"{url}: the response was taken already")
 
 
 def _outgoing(method: str, url: str, headers: list[tuple[str, str]], body: bytes) -> Any:
@@ -181,5 +182,5 @@ async def _write_body(url: str, outgoing_body: Any, body: bytes) -> None:
             return
     try:
         wit.OutgoingBody.finish(outgoing_body, None)
-    except Err as error:
+    except Refused as error:
         raise PieError(f"{url}: {describe(error.value)}") from None

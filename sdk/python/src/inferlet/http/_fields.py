@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
-from componentize_py_types import Err
 from wit_world.imports import wasi_http_types as wit
 
-from ..errors import PieError
+from ..errors import PieError, Refused
 from ._errors import words
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
@@ -35,7 +34,9 @@ def pairs(headers: Headers | None) -> list[tuple[str, str]]:
     """The headers as a list of pairs."""
     if headers is None:
         return []
-    return list(headers.items() if isinstance(headers, Mapping) else headers)
+    if isinstance(headers, Mapping):
+        return list(cast("Mapping[str, str]", headers).items())
+    return list(headers)
 
 
 def fields_of(headers: Iterable[tuple[str, str]]) -> Any:
@@ -44,7 +45,7 @@ def fields_of(headers: Iterable[tuple[str, str]]) -> Any:
     entries = [(name, value.encode()) for name, value in headers]
     try:
         return wit.Fields.from_list(entries)
-    except Err as error:
+    except Refused as error:
         raise PieError(f"headers: {words(error.value)}") from None
 
 

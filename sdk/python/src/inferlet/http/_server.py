@@ -9,7 +9,7 @@ from componentize_py_types import Err, Ok
 from wit_world.imports import wasi_http_types as wit
 
 from .._async import waits
-from ..errors import PieError
+from ..errors import PieError, Refused
 from ._errors import describe
 from ._fields import Headers, fields_of, find, headers_of, name_of, pairs
 from ._streams import MAX_BODY_BYTES, Incoming, write
@@ -65,7 +65,7 @@ class Body:
         self._drop_stream()
         try:
             wit.OutgoingBody.finish(self._outgoing, None)
-        except Err as error:
+        except Refused as error:
             raise PieError(describe(error.value)) from None
 
     def _drop_stream(self) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from componentize_py_types import Err
 from wit_world.imports import streams
 
 from .._async import ready
-from ..errors import PieError
+from ..errors import PieError, Refused
 from ._errors import describe_io
 
 PIECE_BYTES = 64 << 10
@@ -29,7 +28,7 @@ class Incoming:
         while self._stream is not None:
             try:
                 read = self._stream.read(PIECE_BYTES)
-            except Err as error:
+            except Refused as error:
                 failure = _failure_of(error.value)
                 self.close()
                 if failure is None:
@@ -74,7 +73,7 @@ async def write(stream: Any, data: bytes) -> None:
                 continue
             stream.write(bytes(rest[:room]))
             rest = rest[room:]
-    except Err as error:
+    except Refused as error:
         failure = _failure_of(error.value) or "the other side has closed the connection"
         raise PieError(failure) from None
 

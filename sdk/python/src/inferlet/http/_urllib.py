@@ -11,7 +11,7 @@ import io
 import urllib.error
 import urllib.request
 import urllib.response
-from typing import Any
+from typing import Any, cast
 
 from .._async import block_on
 from ..errors import PieError
@@ -61,7 +61,7 @@ def _open(_: Any, request: urllib.request.Request) -> urllib.response.addinfourl
     head = http.client.HTTPMessage()
     for name, value in response.headers:
         head[name] = value
-    made = urllib.response.addinfourl(
+    made: Any = urllib.response.addinfourl(
         io.BufferedReader(_Reader(response)), head, request.full_url, response.status
     )
     made.msg = made.reason = http.client.responses.get(response.status, "")
@@ -72,7 +72,7 @@ def _body_of(data: Any) -> bytes:
     if data is None:
         return b""
     if isinstance(data, (bytes, bytearray, memoryview)):
-        return bytes(data)
+        return bytes(cast("bytes", data))
     if hasattr(data, "read"):
         return data.read()
     return b"".join(data)
@@ -80,6 +80,6 @@ def _body_of(data: Any) -> bytes:
 
 def install() -> None:
     """From here on, `urllib.request` uses the engine."""
-    handler = urllib.request.HTTPHandler
+    handler: Any = urllib.request.HTTPHandler
     handler.http_open = handler.https_open = _open
     handler.https_request = handler.http_request

@@ -108,6 +108,7 @@ impl<'ctx> Generator<'ctx> {
         self.with(|options| options.drafter = Drafter::Engine { tokens, positions })
     }
 
+    /// Applies an adapter to every pass.
     pub fn adapter(self, adapter: &Adapter) -> Self {
         self.with(|options| options.adapter = Some(adapter.clone()))
     }

@@ -205,9 +205,11 @@ impl<'ctx> State<'ctx> {
         let mut plan = self.plan(start)?;
         let sampled = (plan.tokens.len() as u32).saturating_sub(1);
 
-        // A pass with drafts has its sampler alone.
-        let has_probes = step.each_step > 0 || !step.probes.is_empty();
-        let may_draft = step.samples && !plan.tokens.is_empty() && !has_probes;
+        // Probes of the sampled row read the drafts too; one of another row cannot.
+        let probes: Vec<Request> =
+            self.options.each_step[..step.each_step].iter().chain(&step.probes).cloned().collect();
+        let of_the_row = probes.iter().all(|request| request.rows == [0]);
+        let may_draft = step.samples && !plan.tokens.is_empty() && of_the_row;
         let (drafts, mut positions) = if may_draft { self.draft()? } else { Default::default() };
         if positions.is_empty() {
             positions = (start + sampled + 1..).take(drafts.len()).collect();
@@ -219,9 +221,9 @@ impl<'ctx> State<'ctx> {
         plan.drafts.1.truncate(fit);
 
         plan.requests.push(step.samples.then(|| Request::sample(&[sampled], self.options.sampler)));
-        for request in self.options.each_step[..step.each_step].iter().chain(&step.probes) {
+        for request in probes {
             let rows = request.rows.iter().map(|row| row + sampled).collect();
-            plan.requests.push(Some(Request { rows, ..request.clone() }));
+            plan.requests.push(Some(Request { rows, ..request }));
         }
 
         let matchers = if self.engine_matches() { self.matchers() } else { Vec::new() };
@@ -333,8 +335,8 @@ impl<'ctx> State<'ctx> {
             *tokens = raw.spec_tokens.clone();
             *positions = raw.spec_positions.clone();
         }
-        let matched = pass.keep_drafts(&raw);
-        slot_ends.iter_mut().for_each(|end| *end += matched);
+        let matched = pass.keep_drafts(&raw, slot_ends.len());
+        slot_ends.iter_mut().enumerate().for_each(|(i, end)| *end += matched * (i + 1));
         self.steps += matched as u64; // a step that chose several tokens stands for as many
         let sampler = SampleHandle(0);
         let mut output = Output::new(raw, slot_ends, samples.then_some(sampler));

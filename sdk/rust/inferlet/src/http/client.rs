@@ -16,10 +16,12 @@ use std::time::Duration;
 /// The longest body that `text`, `bytes` and `json` collect.
 const MAX_BODY_BYTES: usize = 64 << 20;
 
+/// A GET request.
 pub fn get(url: &str) -> Builder {
     request("GET", url)
 }
 
+/// A POST request.
 pub fn post(url: &str) -> Builder {
     request("POST", url)
 }
@@ -47,11 +49,13 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// Adds a header.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_string(), value.to_string()));
         self
     }
 
+    /// Sets the body.
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
@@ -151,18 +155,22 @@ impl Response {
         })
     }
 
+    /// The status code, such as 200.
     pub fn status(&self) -> u16 {
         self.status
     }
 
+    /// Whether the status is of the 200s.
     pub fn is_ok(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
+    /// The value of the first header of this name, in any case of letters.
     pub fn header(&self, name: &str) -> Option<&str> {
         find(&self.headers, name)
     }
 
+    /// All headers, in the order of their arrival.
     pub fn headers(&self) -> &[(String, String)] {
         &self.headers
     }
@@ -176,6 +184,7 @@ impl Response {
         read.map_err(|error| format!("{}: {error}", self.url))
     }
 
+    /// The rest of the body. More than 64 MiB are an error.
     pub async fn bytes(self) -> Result<Vec<u8>> {
         let Some(stream) = &self.stream else {
             return Ok(Vec::new());
@@ -184,10 +193,12 @@ impl Response {
         read.map_err(|error| format!("{}: {error}", self.url))
     }
 
+    /// The rest of the body as text. Bytes that are not UTF-8 become U+FFFD.
     pub async fn text(self) -> Result<String> {
         Ok(String::from_utf8_lossy(&self.bytes().await?).into_owned())
     }
 
+    /// The rest of the body, parsed. An error when it is no JSON of this type.
     pub async fn json<T: DeserializeOwned>(self) -> Result<T> {
         let url = self.url.clone();
         let bytes = self.bytes().await?;

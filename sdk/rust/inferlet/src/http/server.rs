@@ -47,10 +47,12 @@ impl Request {
         self.target.split_once('?').map_or("", |(_, query)| query)
     }
 
+    /// The value of the first header of this name, in any case of letters.
     pub fn header(&self, name: &str) -> Option<&str> {
         find(&self.headers, name)
     }
 
+    /// All headers, in the order of their arrival.
     pub fn headers(&self) -> &[(String, String)] {
         &self.headers
     }
@@ -80,11 +82,13 @@ pub struct Responder {
 }
 
 impl Responder {
+    /// Sets the status code; 200 without a call.
     pub fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
+    /// Adds a header.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_string(), value.to_string()));
         self
@@ -139,6 +143,7 @@ impl Body {
         }
     }
 
+    /// Ends the body. An error when the client has left.
     pub fn finish(mut self) -> Result<()> {
         self.stream = None; // before the body that it belongs to
         match self.body.take() {

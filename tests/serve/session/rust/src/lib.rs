@@ -69,6 +69,13 @@ async fn run(input: Value) -> Result<Value> {
                 None => return Ok(json!("the client left")),
             }
         },
+        // Waits for two messages at once.
+        "both" => {
+            let (a, b) = (session::receive(), session::receive());
+            let both = inferlet::futures::future::join(a.wait_async(), b.wait_async()).await;
+            let (a, b) = (both.0.ok_or("the client left")?, both.1.ok_or("the client left")?);
+            Ok(json!([(&a).min(&b), (&a).max(&b)]))
+        }
         // Sends files back.
         "echo-file" => {
             sleep(Duration::from_millis(number(&input, "wait_ms", 0))).await;

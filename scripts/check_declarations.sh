@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Compiles a program against the declarations (.d.ts) of the JavaScript SDK and client as a user's
+# tsc sees them: in strict mode, without the sources, and without skipLibCheck.
+#
+#   check_declarations.sh NODE_MODULES COMPILED_CLIENT
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+tsc=$1/.bin/tsc
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+"$tsc" -p sdk/javascript --noEmit false --declaration --emitDeclarationOnly --rootDir sdk/javascript \
+  --outDir "$folder/inferlet"
+cp -r sdk/javascript/generated "$folder/inferlet/"
+cp sdk/javascript/src/files/*.d.ts "$folder/inferlet/src/files/"
+cp sdk/javascript/test/strict_program.ts "$folder/program.ts"
+cat >"$folder/tsconfig.json" <<JSON
+{
+  "compilerOptions": {
+    "target": "ES2022",
+    "lib": ["ESNext", "WebWorker"],
+    "module": "ESNext",
+    "moduleResolution": "bundler",
+    "strict": true,
+    "noUncheckedIndexedAccess": true,
+    "exactOptionalPropertyTypes": true,
+    "noEmit": true,
+    "types": [],
+    "paths": {
+      "inferlet": ["./inferlet/src/index.d.ts"],
+      "inferlet/fs": ["./inferlet/src/files/promises.d.ts"]
+    }
+  },
+  "files": ["program.ts", "inferlet/generated/imports.d.ts"]
+}
+JSON
+"$tsc" -p "$folder"
+echo "typescript: the declarations of sdk/javascript"
+
+# The client's declarations are beside what scripts/build_clients.py has compiled.
+cp -r "$2" "$folder/client"
+cat >"$folder/client/program.ts" <<'TS'
+import { Event, PieClient, type Process, ServerError } from './dist/index.js';
+
+export async function ask(uri: string): Promise<string> {
+  await using client = await PieClient.connect(uri, { username: 'ada' });
+  const process: Process = await client.launchProcess('chat', { prompt: 'Hello' });
+  try {
+    for await (const { event, value } of process) {
+      if (event === Event.Return) return String(value);
+    }
+  } catch (error) {
+    if (error instanceof ServerError) console.log(error.message);
+  }
+  return '';
+}
+TS
+cat >"$folder/client/tsconfig.json" <<'JSON'
+{
+  "compilerOptions": {
+    "target": "ES2022",
+    "lib": ["ES2023", "ESNext.Disposable", "DOM"],
+    "module": "NodeNext",
+    "moduleResolution": "NodeNext",
+    "strict": true,
+    "noEmit": true,
+    "types": ["node"]
+  },
+  "files": ["program.ts"]
+}
+JSON
+"$tsc" -p "$folder/client"
+echo "typescript: the declarations of client/javascript"
