@@ -512,7 +512,19 @@ void Connection::Handle(const Query& message) {
                  });
   }
   if (message.subject == "watch") {
-    return Respond(message.corr_id, watching_.Answer(service_, username_, message.record));
+    const auto since_us = WatchedSince(message.record);
+    if (!since_us) return Respond(message.corr_id, false, since_us.error().text);
+    if (const std::string* recent = watching_.recent()) {
+      return Respond(message.corr_id, true, *recent);
+    }
+    return Defer(
+        message.corr_id,
+        [this, user = username_, since = *since_us](host::Compiling)
+            -> Result<std::optional<std::string>> { return DescribeEngine(service_, user, since); },
+        [this, corr_id = message.corr_id](const Result<std::string>& answer) {
+          if (answer) watching_.Keep(*answer);
+          Respond(corr_id, answer);
+        });
   }
   if (message.subject == "output") {
     return Respond(message.corr_id, WatchedOutput(service_, username_, message.record));

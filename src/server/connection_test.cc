@@ -288,7 +288,7 @@ TEST_F(ConnectionTest, WatchingShowsTheEngineAndNobodysThings) {
     return Answer({{"type", "query"}, {"corr_id", 1}, {"subject", subject}, {"record", record}},
                   jobs);
   };
-  const json seen = json::parse(query("watch", "")["result"].get<std::string>());
+  const json seen = json::parse(query("watch", "", 1)["result"].get<std::string>());
   EXPECT_EQ(seen["user"], "ada");
   EXPECT_EQ(seen["processes"], json::array());
   EXPECT_EQ(seen["models"][0]["name"], "default");

@@ -213,11 +213,21 @@ json ParametersOf(const std::string& manifest_text) {
 
 }  // namespace
 
-Result<std::string> Watching::Answer(Service& service, const std::string& user,
-                                     std::string_view since) {
-  const uint64_t since_us = PIE_TRY(NumberIn(since, "the record of the query 'watch'"));
-  const auto now = std::chrono::steady_clock::now();
-  if (answered_ && now - *answered_ < kPause) return answer_;
+const std::string* Watching::recent() const {
+  const bool is_recent = answered_ && std::chrono::steady_clock::now() - *answered_ < kPause;
+  return is_recent ? &answer_ : nullptr;
+}
+
+void Watching::Keep(std::string answer) {
+  answer_ = std::move(answer);
+  answered_ = std::chrono::steady_clock::now();
+}
+
+Result<uint64_t> WatchedSince(std::string_view record) {
+  return NumberIn(record, "the record of the query 'watch'");
+}
+
+std::string DescribeEngine(Service& service, const std::string& user, uint64_t since_us) {
   const std::vector<host::ProcessInfo> processes = service.engine.ProcessesOf(user);
   json models = json::array();
   for (host::LoadedModel& loaded : service.engine.models()) {
@@ -235,9 +245,7 @@ Result<std::string> Watching::Answer(Service& service, const std::string& user,
                        {"processes", ProcessesOf(service, user, processes)},
                        {"processes_total", processes.size()},
                        {"models", models}};
-  answer_ = answer.dump();
-  answered_ = now;
-  return answer_;
+  return answer.dump();
 }
 
 Result<std::string> WatchedOutput(Service& service, std::string_view user,

@@ -14,12 +14,18 @@
 
 namespace pie::server {
 
-// The query `watch` of one connection. IO thread.
+// The record of the query `watch`: the time of the last batch that the client knows, in
+// microseconds. Empty: 0.
+Result<uint64_t> WatchedSince(std::string_view record);
+// The answer to the query `watch`. Any thread; takes milliseconds for a user with thousands of
+// processes.
+std::string DescribeEngine(Service& service, const std::string& user, uint64_t since_us);
+
+// The last answer to `watch` of one connection: whoever asks too often gets it again. IO thread.
 class Watching {
  public:
-  // `since` is the time of the last batch that the client knows, in microseconds, or empty. Whoever
-  // asks too often gets the same answer again.
-  Result<std::string> Answer(Service& service, const std::string& user, std::string_view since);
+  const std::string* recent() const;  // null: it is too old, or there is none
+  void Keep(std::string answer);
 
  private:
   std::optional<std::chrono::steady_clock::time_point> answered_;

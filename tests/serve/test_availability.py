@@ -100,8 +100,12 @@ def test_a_client_that_does_not_read_costs_little_memory(busy_server, on):
     on(scenario())
 
 
-def test_long_lists_of_processes_hold_up_nobody(busy_server, on):
+@pytest.mark.parametrize(
+    "question", [("list_processes", {}), ("query", {"subject": "watch", "record": ""})]
+)
+def test_long_lists_of_processes_hold_up_nobody(busy_server, on, question):
     async def scenario():
+        kind, fields = question
         async with (
             await attacker(busy_server) as mallory,
             await RawClient.connect(busy_server.uri, "neighbour") as neighbour,
@@ -111,7 +115,7 @@ def test_long_lists_of_processes_hold_up_nobody(busy_server, on):
                 await mallory.ask("launch_process", capture_outputs=False, **sleeper)
             others = [await RawClient.connect(busy_server.uri, "mallory") for _ in range(150)]
             lists = [
-                asyncio.create_task(other.ask("list_processes"))
+                asyncio.create_task(other.ask(kind, **fields))
                 for _ in range(10)
                 for other in others
             ]

@@ -62,6 +62,9 @@ impl WasiHttpView for Guest {
 /// The size of one header of HTTP.
 const HTTP_FIELDS_BYTES: usize = 32 << 10;
 
+/// Random bytes of one call, which takes some milliseconds for so many.
+const RANDOM_BYTES: u64 = 16 << 20;
+
 /// How many memories, tables and core instances one guest may have. Real components have a few.
 const MAX_MEMORIES: usize = 16;
 const MAX_TABLES: usize = 64;
@@ -143,6 +146,7 @@ pub fn new_store(
 ) -> wasmtime::Result<Store<Guest>> {
     let mut wasi = WasiCtx::builder();
     wasi.stdout(stdio.stream(false)).stderr(stdio.stream(true));
+    wasi.max_random_size(RANDOM_BYTES);
     if !input.is_empty() {
         wasi.env("PIE_INPUT", input);
     }
