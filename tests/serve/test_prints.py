@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import ROOT, install_once
+from conftest import ROOT, component
 from raw_client import RawClient
 
 TEXTS = ["one", "", "two words", "ünï", "x" * 500]
@@ -19,7 +19,8 @@ def test_a_print_is_an_event(language, server, on):
 
     async def talk():
         async with await RawClient.connect(server.uri) as client:
-            await install_once(client, f"conformance-{language}", manifest)
+            # All languages have one name.
+            await client.install(component(f"conformance-{language}"), manifest, force=True)
             return await client.until_end(await client.launch(name, json.dumps(table)))
 
     events = on(talk())
