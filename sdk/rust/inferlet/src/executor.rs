@@ -346,9 +346,8 @@ impl Reactor {
     }
 
     fn pollables(&mut self) -> impl Iterator<Item = (usize, &Pollable)> {
-        self.own().filter_map(|(key, waiter)| {
-            Some((key, waiter.source.as_mut()?.pollable().as_ref()?))
-        })
+        self.own()
+            .filter_map(|(key, waiter)| Some((key, waiter.source.as_mut()?.pollable().as_ref()?)))
     }
 
     /// Lends all pollables to wstd's reactor, which wakes the task of `cx` for them. Returns what is ready.
