@@ -131,6 +131,21 @@ double Distance(const Rows& rows, const std::vector<float>& expected) {
   return std::sqrt(difference / norm);
 }
 
+// The median over the rows. If two experts are close, a row may go to another one and be far away;
+// this does not count such rows, as long as most are alike.
+double MedianDistance(const Rows& rows, const std::vector<float>& expected) {
+  std::vector<double> distances;
+  auto at = expected.begin();
+  for (const auto& row : rows) {
+    const auto end = at + static_cast<ptrdiff_t>(row.size());
+    distances.push_back(Distance({row}, {at, end}));
+    at = end;
+  }
+  const auto middle = distances.begin() + static_cast<ptrdiff_t>(distances.size() / 2);
+  std::ranges::nth_element(distances, middle);
+  return *middle;
+}
+
 std::vector<float> Flat(const Rows& rows) {
   std::vector<float> flat;
   for (const auto& row : rows) flat.insert(flat.end(), row.begin(), row.end());
@@ -393,7 +408,9 @@ TEST_P(CudaAdapterTest, LogitsAreThoseOfPeft) {
   const bool experts = device->info().adapters.experts > 0;
   const auto expected_logits = ReadTensor<float>(*file, "logits");
   EXPECT_LT(Distance(together[0], expected_logits), experts ? 0.1 : 0.03);
-  EXPECT_LT(Distance(together[0], expected_logits), Distance(together[1], expected_logits) / 2)
+  EXPECT_LT(MedianDistance(together[0], expected_logits), 0.03);
+  EXPECT_LT(MedianDistance(together[0], expected_logits),
+            MedianDistance(together[1], expected_logits) / 2)
       << "the model alone is further away";
   EXPECT_GT(Distance(together[0], logits_), 0.03) << "the adapter changes something";
   EXPECT_LT(Distance(together[1], logits_), 0.08);
