@@ -3,11 +3,16 @@
  *
  * The JavaScript engine runs no finalizers, but its garbage collector clears weak references. So when many contexts
  * are open, a new one looks for those that nothing refers to any more, and gives their pages back. As the limit
- * doubles with what is really open, a context costs the same however many there are.
+ * doubles with what is really open, a context costs the same however many there are. A context whose weak reference
+ * was read is kept until the program waits for something: a program that never waits releases nothing here.
  */
 
 /** So many contexts may be open before the first search. */
-const FEW = 64;
+const FEW = 256;
+
+/** A program cannot start the garbage collector. It starts when about this much memory was asked for. */
+const BLOCKS = 16;
+const BLOCK_BYTES = 8 << 20;
 
 const open = new Map<Disposable, WeakRef<object>>();
 let searchAt = FEW;
@@ -27,6 +32,7 @@ export function forget(handle: Disposable): void {
 }
 
 function search(): void {
+  for (let i = 0; i < BLOCKS; i++) new Uint8Array(BLOCK_BYTES);
   for (const [handle, owner] of open) {
     if (owner.deref() !== undefined) continue;
     open.delete(handle);

@@ -113,7 +113,10 @@ export const contextCases: Cases = {
 
   forgotten: async ({ n }) => {
     const model = loadModel();
-    for (let i = 0; i < n!; i++) await new Context(model).flush();
+    for (let i = 0; i < n!; i++) {
+      await new Context(model).flush();
+      if (i % 64 === 0) await new Promise((resolve) => setTimeout(resolve, 0));
+    }
     return n;
   },
 
