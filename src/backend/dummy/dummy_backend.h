@@ -46,7 +46,7 @@ struct DummyOptions {
   uint32_t fail_every = 0;  // every n-th batch fails; 0 = none
   // One for each token of the vocabulary of another model. Empty: the dummy model's own tokens.
   std::vector<DummyToken> tokens = {};
-  NextTokens script;        // null: there is none; called on the step thread
+  NextTokens script;  // null: there is none; called on the step thread
 };
 
 std::unique_ptr<Backend> MakeDummyBackend(DummyOptions options);
