@@ -111,8 +111,8 @@ def test_long_lists_of_processes_hold_up_nobody(busy_server, on, question):
             await RawClient.connect(busy_server.uri, "neighbour") as neighbour,
         ):
             sleeper = {"inferlet": "hostile@0.1.0", "input": '{"mode": "sleep"}'}
-            for _ in range(2_000):
-                await mallory.ask("launch_process", capture_outputs=False, **sleeper)
+            launch = {"capture_outputs": False, **sleeper}
+            sleepers = [await mallory.ask("launch_process", **launch) for _ in range(2_000)]
             others = [await RawClient.connect(busy_server.uri, "mallory") for _ in range(150)]
             lists = [
                 asyncio.create_task(other.ask(kind, **fields))
@@ -128,6 +128,8 @@ def test_long_lists_of_processes_hold_up_nobody(busy_server, on, question):
             for other in others:
                 other.abort()
             await asyncio.gather(*lists, return_exceptions=True)
+            for process in sleepers:
+                await mallory.ask("terminate_process", process_id=process)
             assert max(waits) < 0.5, waits
 
     on(scenario())
