@@ -72,5 +72,5 @@ def compare(model: Path) -> dict[str, float]:
 
 
 def measure() -> dict[str, float]:
-    model = next((toolchain.cache_dir() / MODEL).glob("*.gguf"))
+    model = next(toolchain.cache_dir(MODEL).glob("*.gguf"))
     return run_json([OURS, model]) | compare(model)
