@@ -1,8 +1,11 @@
 // pie-gpu-bench: measures the CUDA backend on random weights of real shapes, driven by batches as
 // the step loop would build them. Prints one flat JSON object.
 //
-//   pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic]
-//                 [--without products|attention]
+//   pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] [--weights bf16|fp8]
+//                 [--kv bf16|fp8] [--without products|attention]
+//
+// With --weights fp8, the layers' matrices are in fp8; the embedding and the head stay in bfloat16,
+// as in published checkpoints. The roof counts the bytes that are there.
 //
 // --without leaves a phase out of every step: the difference is what it costs.
 //
@@ -134,24 +137,30 @@ double LayerProductSeconds(const ModelConfig& c, uint32_t rows) {
 struct Limits {
   double bytes_per_s;
   double flop_per_s;
+  // Of a number, with its part of the scales.
+  double weight_bytes;  // in the layers
+  double key_bytes;
 };
 
-// Numbers of all matrices that a step multiplies.
-double WeightCount(const ModelConfig& c) {
+// Numbers of all matrices that a step multiplies: those of the layers, and the head.
+double LayerWeightCount(const ModelConfig& c) {
   const double qkv = 1.0 * (c.heads + 2 * c.kv_heads) * c.head_dim * c.hidden_size;
   const double o = 1.0 * c.heads * c.head_dim * c.hidden_size;
-  return c.layers * (qkv + o + 3.0 * c.ffn_size * c.hidden_size) +
-         1.0 * c.vocab_size * c.hidden_size;
+  return c.layers * (qkv + o + 3.0 * c.ffn_size * c.hidden_size);
+}
+double HeadWeightCount(const ModelConfig& c) {
+  return 1.0 * c.vocab_size * c.hidden_size;
 }
 
 // Seconds that a step of `rows` sequences takes at least, each reading `context` keys of its own,
 // and all of them `shared` keys in common.
 double RoofOf(const ModelConfig& c, const Limits& limits, double rows, double context,
               double shared = 0) {
-  const double weights = WeightCount(c);
+  const double bytes = LayerWeightCount(c) * limits.weight_bytes + HeadWeightCount(c) * 2;
+  const double weights = LayerWeightCount(c) + HeadWeightCount(c);
   const double products =
-      std::max(weights * 2 / limits.bytes_per_s, 2 * weights * rows / limits.flop_per_s);
-  const double key_bytes = 2.0 * c.layers * c.kv_heads * c.head_dim * 2;
+      std::max(bytes / limits.bytes_per_s, 2 * weights * rows / limits.flop_per_s);
+  const double key_bytes = 2.0 * c.layers * c.kv_heads * c.head_dim * limits.key_bytes;
   const double attention = std::max(
       (rows * context + shared) * key_bytes / limits.bytes_per_s,
       4.0 * rows * (context + shared) * c.layers * c.heads * c.head_dim / limits.flop_per_s);
@@ -227,7 +236,10 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
     if (!error.empty()) return Fail(Code::kUnavailable, "{}", error);
     return {};
   }());
-  const Limits limits{ReadBandwidth(), ProductRate()};
+  const Limits limits{.bytes_per_s = ReadBandwidth(),
+                      .flop_per_s = ProductRate(),
+                      .weight_bytes = options.weights == CudaWeights::kFp8 ? 1 + 4.0 / 128 : 2,
+                      .key_bytes = options.kv == CudaKv::kFp8 ? 1 + 1.0 / config.head_dim : 2};
   result["read_tb_s"] = limits.bytes_per_s / 1e12;
   result["product_tflop_s"] = limits.flop_per_s / 1e12;
 
@@ -315,6 +327,12 @@ int Run(const std::string& shape, bool quick, const CudaOptions& options) {
 }  // namespace
 }  // namespace pie
 
+namespace {
+bool IsType(std::string_view value) {
+  return value == "bf16" || value == "fp8";
+}
+}  // namespace
+
 int main(int argc, char** argv) {
   std::string shape = "8b";
   bool quick = false;
@@ -329,14 +347,21 @@ int main(int argc, char** argv) {
       quick = true;
     } else if (flag == "--deterministic") {
       options.deterministic = true;
+    } else if (flag == "--weights" && IsType(value)) {
+      options.weights =
+          std::strcmp(value, "fp8") == 0 ? pie::CudaWeights::kFp8 : pie::CudaWeights::kBf16;
+      ++i;
+    } else if (flag == "--kv" && IsType(value)) {
+      options.kv = std::strcmp(value, "fp8") == 0 ? pie::CudaKv::kFp8 : pie::CudaKv::kBf16;
+      ++i;
     } else if (flag == "--without" && *value != 0) {
       options.skip_products = std::strcmp(value, "products") == 0;
       options.skip_attention = std::strcmp(value, "attention") == 0;
       ++i;
     } else {
       fmt::print(stderr,
-                 "usage: pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] [--without "
-                 "products|attention]\n");
+                 "usage: pie-gpu-bench [--shape 8b|1b|0.6b] [--quick] [--deterministic] "
+                 "[--weights bf16|fp8] [--kv bf16|fp8] [--without products|attention]\n");
       return 2;
     }
   }

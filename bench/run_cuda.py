@@ -29,13 +29,16 @@ def measure(shape: str, flags: list[str]) -> dict[str, object]:
 def main() -> None:
     """Measures all shapes and writes the result."""
     runs = {shape: measure(shape, sys.argv[1:]) for shape in SHAPES}
-    large, small = runs["8b"], runs["0.6b"]
+    runs["8b-fp8"] = measure("8b", ["--weights", "fp8", "--kv", "fp8", *sys.argv[1:]])
+    large, small, fp8 = runs["8b"], runs["0.6b"], runs["8b-fp8"]
     result = {
         "gpu_b1_roof_share": large["decode_1_roof_share"],
         "gpu_b64_roof_share": large["decode_64_roof_share"],
         "gpu_b256_roof_share": large["decode_256_roof_share"],
         "gpu_prefix64_roof_share": large["prefix_64_roof_share"],
         "gpu_prefill_share": large["prefill_2048_share_of_products"],
+        "gpu_fp8_b1_roof_share": fp8["decode_1_roof_share"],
+        "gpu_fp8_b64_roof_share": fp8["decode_64_roof_share"],
         "gpu_small_b1_roof_share": small["decode_1_roof_share"],
         "runs": runs,
     }

@@ -57,6 +57,14 @@ struct MoeConfig {
   bool router_bias = false;
 };
 
+// Weights of checkpoints in fp8 (e4m3), whose scales are in tensors beside them.
+struct Fp8Config {
+  bool used = false;
+  // Of the weights that share a scale, if it is stored in blocks; 0: never.
+  uint32_t block_rows = 0;
+  uint32_t block_columns = 0;
+};
+
 struct ModelConfig {
   Architecture architecture = Architecture::kLlama;
   uint32_t layers = 0;
@@ -70,6 +78,7 @@ struct ModelConfig {
 
   RopeConfig rope;
   MoeConfig moe;
+  Fp8Config fp8;
 
   Activation activation = Activation::kSilu;
   NormPlacement norms = NormPlacement::kBefore;

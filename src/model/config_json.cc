@@ -42,6 +42,55 @@ Result<Architecture> ReadArchitecture(const Fields& fields) {
   return Fail(Code::kUnavailable, "unknown model_type '{}'; known types: {}", Shown(name), known);
 }
 
+Status ReadBlockSize(const json* sizes, Fp8Config& fp8) {
+  if (sizes == nullptr) return {};
+  const auto is_size = [](const json& size) {
+    return size.is_number_unsigned() && size >= 1 && size <= 1 << 20;
+  };
+  if (!sizes->is_array() || sizes->size() != 2 || !std::ranges::all_of(*sizes, is_size)) {
+    return Fail(Code::kInvalid, "the block size of fp8 weights must be [rows, columns]");
+  }
+  fp8.block_rows = (*sizes)[0].get<uint32_t>();
+  fp8.block_columns = (*sizes)[1].get<uint32_t>();
+  return {};
+}
+
+// Several tools publish fp8 weights. They differ in how they describe them here; the tensors are
+// alike (checked_tensors.h). How they round activations does not matter: ours stay in 16 bits.
+Status ReadQuantization(const Fields& fields, ModelConfig& config) {
+  const json* quantized = fields.Object("quantization_config");
+  if (quantized == nullptr) return {};
+  const Fields of(*quantized);
+  const std::string method = of.Text("quant_method", "?");
+  if (method == "mxfp4") return {};
+  const bool compressed = method == "compressed-tensors";
+  bool known = (method == "fp8" && of.Text("fmt", "e4m3") == "e4m3") || method == "fbgemm_fp8" ||
+               (method == "modelopt" && of.Text("quant_algo") == "FP8");
+  PIE_RETURN_IF_ERROR(ReadBlockSize(of.Find("weight_block_size"), config.fp8));
+  if (const json* groups = of.Object("config_groups"); compressed && groups != nullptr) {
+    known = of.Text("format") == "float-quantized";
+    for (const json& group : *groups) {
+      const json* weights = group.is_object() ? Fields(group).Object("weights") : nullptr;
+      if (weights == nullptr) {
+        known = false;
+        break;
+      }
+      const Fields scheme(*weights);
+      known = known && scheme.Text("type") == "float" && PIE_TRY(scheme.U32("num_bits", 0)) == 8 &&
+              PIE_TRY(scheme.Bool("symmetric", true));
+      PIE_RETURN_IF_ERROR(ReadBlockSize(scheme.Find("block_structure"), config.fp8));
+    }
+  }
+  if (!known) {
+    return Fail(Code::kUnavailable,
+                "weights quantised by '{}' are not supported; supported: fp8 (e4m3) and mxfp4; use "
+                "a GGUF or the original weights",
+                Shown(method));
+  }
+  config.fp8.used = true;
+  return {};
+}
+
 // Refuses settings that the engine would ignore, and so compute wrong results.
 Status CheckSupported(const Fields& fields, const ModelConfig& config) {
   const bool gelu = config.activation == Activation::kGeluTanh;
@@ -49,14 +98,6 @@ Status CheckSupported(const Fields& fields, const ModelConfig& config) {
   if (!activation.empty() && activation != (gelu ? "gelu_pytorch_tanh" : "silu")) {
     return Fail(Code::kUnavailable, "activation '{}' is not supported for {}", Shown(activation),
                 NameOf(config.architecture));
-  }
-  if (const json* quantized = fields.Object("quantization_config")) {
-    const std::string method = Fields(*quantized).Text("quant_method", "?");
-    if (method != "mxfp4") {
-      return Fail(Code::kUnavailable,
-                  "weights quantised by '{}' are not supported; use a GGUF or the original weights",
-                  Shown(method));
-    }
   }
   if (PIE_TRY(fields.Number("swiglu_alpha", 1.702)) != 1.702 ||
       PIE_TRY(fields.Number("swiglu_limit", 7)) != 7) {
@@ -265,6 +306,8 @@ Result<ModelConfig> Read(const json& file) {
   const Fields fields(architecture == Architecture::kGemma3 && text ? *text : file);
   ModelConfig config = FamilyConfig(architecture);
   PIE_RETURN_IF_ERROR(CheckSupported(fields, config));
+  PIE_RETURN_IF_ERROR(
+      ReadQuantization(fields.Object("quantization_config") == nullptr ? whole : fields, config));
   PIE_RETURN_IF_ERROR(ReadSizes(fields, config));
   config.norm_eps = PIE_TRY(fields.F32("rms_norm_eps", config.norm_eps));
   config.tied_embeddings = PIE_TRY(fields.Bool(

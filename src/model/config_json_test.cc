@@ -212,6 +212,34 @@ TEST(ConfigJsonTest, Phi3Olmo2GptOss) {
   EXPECT_NEAR(gpt_oss->rope.attention_factor, 1.346574, 1e-6);
 }
 
+// As DeepSeek and Qwen, AutoFP8, llm-compressor, ModelOpt and Meta describe their fp8 weights.
+TEST(ConfigJsonTest, KnowsTheFp8WeightsOfSeveralTools) {
+  const auto read = [](const json& quantization) {
+    const auto config = Read(Base("llama", {{"quantization_config", quantization}}));
+    EXPECT_TRUE(config) << config.error().text;
+    return config ? config->fp8 : Fp8Config{};
+  };
+  const Fp8Config blocks = read({{"quant_method", "fp8"},
+                                 {"fmt", "e4m3"},
+                                 {"activation_scheme", "dynamic"},
+                                 {"weight_block_size", {128, 64}}});
+  EXPECT_TRUE(blocks.used);
+  EXPECT_EQ(blocks.block_rows, 128U);
+  EXPECT_EQ(blocks.block_columns, 64U);
+  const Fp8Config whole = read(
+      {{"quant_method", "fp8"}, {"activation_scheme", "static"}, {"weight_block_size", nullptr}});
+  EXPECT_TRUE(whole.used);
+  EXPECT_EQ(whole.block_rows, 0U);
+  const json weights = {{"num_bits", 8}, {"type", "float"}, {"symmetric", true}};
+  EXPECT_TRUE(read({{"quant_method", "compressed-tensors"},
+                    {"format", "float-quantized"},
+                    {"config_groups", {{"group_0", {{"weights", weights}}}}}})
+                  .used);
+  EXPECT_TRUE(read({{"quant_method", "modelopt"}, {"quant_algo", "FP8"}}).used);
+  EXPECT_TRUE(read({{"quant_method", "fbgemm_fp8"}}).used);
+  EXPECT_FALSE(Read(Base("llama"))->fp8.used);
+}
+
 TEST(ConfigJsonTest, ErrorsNameTheFieldAndTheKnownValues) {
   const auto expect = [](const json& config, const char* part) {
     const auto read = Read(config);
@@ -234,6 +262,17 @@ TEST(ConfigJsonTest, ErrorsNameTheFieldAndTheKnownValues) {
          "'use_bidirectional_attention' is not supported");
   expect(Base("gpt_oss", {{"swiglu_limit", 6}}), "swiglu_limit = 7");
   expect(Base("llama", {{"quantization_config", {{"quant_method", "awq"}}}}), "by 'awq'");
+  expect(Base("llama", {{"quantization_config", {{"quant_method", "fp8"}, {"fmt", "e5m2"}}}}),
+         "by 'fp8' are not supported; supported: fp8 (e4m3) and mxfp4");
+  expect(Base("llama", {{"quantization_config", {{"quant_method", "modelopt"}}}}), "by 'modelopt'");
+  expect(Base("llama", {{"quantization_config",
+                         {{"quant_method", "compressed-tensors"},
+                          {"format", "float-quantized"},
+                          {"config_groups", {{"group_0", {{"weights", {{"num_bits", 4}}}}}}}}}}),
+         "by 'compressed-tensors'");
+  expect(Base("llama",
+              {{"quantization_config", {{"quant_method", "fp8"}, {"weight_block_size", {128}}}}}),
+         "must be [rows, columns]");
   expect(Base("llama", {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2}}}}), "'dynamic'");
   expect(Base("llama", {{"rope_scaling", {{"type", "linear"}}}}), "'factor' is missing");
   expect(Base("llama", {{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}}), "not positive");

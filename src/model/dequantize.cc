@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "model/block_bytes.h"
+#include "model/fp8.h"
 #include "model/half.h"
 
 namespace pie {
@@ -27,6 +28,9 @@ void F16(BlockBytes in, float* out) {
 }
 void BF16(BlockBytes in, float* out) {
   *out = BFloatToFloat(U16(in));
+}
+void F8(BlockBytes in, float* out) {
+  *out = E4m3ToFloat(*in);
 }
 
 // f16 d, i8 q[32]: d × q
@@ -202,6 +206,8 @@ BlockFunction FunctionOf(DType dtype) {
       return F16;
     case DType::kBF16:
       return BF16;
+    case DType::kF8E4M3:
+      return F8;
     case DType::kQ8_0:
       return Q8_0;
     case DType::kQ4_0:

@@ -11,7 +11,8 @@
 
 namespace pie {
 
-// True for F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K … Q6_K, IQ4_NL, IQ4_XS and MXFP4.
+// True for F32, F16, BF16, F8_E4M3 (without its scales), Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K … Q6_K,
+// IQ4_NL, IQ4_XS and MXFP4.
 bool CanDequantize(DType dtype);
 
 // Fails unless `data` holds whole blocks, `out` has exactly as many elements as they do, and the

@@ -41,6 +41,7 @@ constexpr auto kInfos = std::to_array<DTypeInfo>({
     {DType::kMXFP4, "MXFP4", 32, 1 + 16, 39},
     {DType::kNVFP4, "NVFP4", 64, 4 + 32, 40},
     {DType::kQ1_0, "Q1_0", 128, 2 + 16, 41},
+    {DType::kF8E4M3, "F8_E4M3", 1, 1, -1},
 });
 
 constexpr bool InOrder() {
@@ -52,9 +53,9 @@ constexpr bool InOrder() {
 static_assert(InOrder());
 
 // The types that safetensors files may have. Their names in the format are the same as ours.
-constexpr std::array kInSafetensors = {DType::kF32, DType::kF16, DType::kBF16,
-                                       DType::kF64, DType::kI8,  DType::kI16,
-                                       DType::kI32, DType::kI64, DType::kU8};
+constexpr std::array kInSafetensors = {DType::kF32, DType::kF16,   DType::kBF16, DType::kF64,
+                                       DType::kI8,  DType::kI16,   DType::kI32,  DType::kI64,
+                                       DType::kU8,  DType::kF8E4M3};
 
 }  // namespace
 

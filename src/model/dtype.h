@@ -46,6 +46,7 @@ enum class DType : uint8_t {
   kMXFP4,
   kNVFP4,
   kQ1_0,
+  kF8E4M3,  // in safetensors, with scales in another tensor (checked_tensors.h)
 };
 
 struct DTypeInfo {

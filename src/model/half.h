@@ -1,4 +1,5 @@
-// Converts the two 16-bit floating-point formats of model files to float. The conversion is exact.
+// Converts the two 16-bit floating-point formats of model files to float, which is exact, and
+// floats to one of them.
 #pragma once
 
 #include <bit>
@@ -22,6 +23,13 @@ constexpr float HalfToFloat(uint16_t half) {
 // bfloat16: the upper half of a float.
 constexpr float BFloatToFloat(uint16_t bfloat) {
   return std::bit_cast<float>(static_cast<uint32_t>(bfloat) << 16);
+}
+
+// Rounds to the nearest bfloat16, ties to even.
+constexpr uint16_t FloatToBFloat(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  if (x != x) return static_cast<uint16_t>(bits >> 16 | 0x40U);
+  return static_cast<uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
 }
 
 }  // namespace pie

@@ -44,7 +44,8 @@ Result<Tensor> ReadEntry(const std::string& name, const json& entry,
   const auto dtype = DTypeFromSafetensors(type);
   if (!dtype) {
     return Fail(Code::kUnavailable,
-                "dtype '{}' is not supported; supported weights: F32, F16, BF16", Shown(type));
+                "dtype '{}' is not supported; supported weights: F32, F16, BF16, F8_E4M3",
+                Shown(type));
   }
   auto shape = Unsigneds(entry, "shape");
   if (!shape || shape->size() > limits::kSafetensorsDimensions) {

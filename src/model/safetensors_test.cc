@@ -132,7 +132,7 @@ TEST(SafetensorsTest, ErrorsNameTheTensorAndTheField) {
   };
   EXPECT_EQ(ErrorOf(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})"), "no error");
   expect("7", "tensor 't': its dtype is missing");
-  expect(R"({"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]})", "dtype 'F8_E4M3'");
+  expect(R"({"dtype":"F8_E5M2","shape":[8],"data_offsets":[0,8]})", "dtype 'F8_E5M2'");
   expect(R"({"dtype":"F32","data_offsets":[0,8]})", "shape");
   expect(R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})", "shape");
   expect(R"({"dtype":"F32","shape":[2.0],"data_offsets":[0,8]})", "shape");

@@ -10,7 +10,7 @@
 #include "backend/cpu/sequence_testing.h"
 #include "backend/cpu/testing.h"
 #include "backend/cpu/tiny_llama.h"
-#include "model/adapter/zo.h"
+#include "model/adapter/zo_testing.h"
 
 namespace pie::cpu {
 namespace {
@@ -148,19 +148,7 @@ TEST_P(CpuAdapterTest, NoiseIsThatOfItsSeed) {
   const float sigma = 0.05F;
   const Sequence sequence = With(adapter, 1, seed, sigma);
   const Rows noisy = AllLogits(*device, {sequence}, 1000)[0];
-  for (uint32_t layer = 0; layer < weights.layers.size(); ++layer) {
-    for (uint32_t slot = 0; slot < weights.layers[layer].size(); ++slot) {
-      LowRank& part = weights.layers[layer][slot];
-      const ZoNoise noise(seed, layer, slot);
-      for (size_t i = 0; i < part.b.size(); ++i) {
-        const size_t row = i / part.rank;
-        const size_t column = i % part.rank;
-        const bool u = (noise.Rows(row / 64) >> (row % 64) & 1) != 0;
-        const bool v = (noise.Columns(column / 64) >> (column % 64) & 1) != 0;
-        part.b[i] += noise.sign * (u == v ? sigma : -sigma);
-      }
-    }
-  }
+  WriteNoise(weights, seed, sigma);
   model.SetAdapter(&weights);
   const auto expected = model.Logits(sequence.tokens, sequence.positions, {}, true);
   EXPECT_GT(Difference(plain, expected), 0.05);

@@ -17,7 +17,7 @@
 #include "backend/cpu/sequence_testing.h"
 #include "backend/cpu/testing.h"
 #include "model/adapter/peft.h"
-#include "model/adapter/zo.h"
+#include "model/adapter/zo_testing.h"
 #include "model/safetensors.h"
 
 namespace pie::cpu {
@@ -210,19 +210,7 @@ TEST_P(GoldenAdapterTest, NoiseReachesEveryMatrix) {
   sequence.zo_seed = -77;
   sequence.zo_sigma = 1.0F / 64;
   const Rows noisy = AllLogits(**device, {sequence}, 1000)[0];
-  for (uint32_t layer = 0; layer < weights.layers.size(); ++layer) {
-    for (uint32_t slot = 0; slot < weights.layers[layer].size(); ++slot) {
-      LowRank& part = weights.layers[layer][slot];
-      const ZoNoise noise(-77, layer, slot);
-      for (size_t i = 0; i < part.b.size(); ++i) {
-        const size_t row = i / part.rank;
-        const size_t column = i % part.rank;
-        const bool u = (noise.Rows(row / 64) >> (row % 64) & 1) != 0;
-        const bool v = (noise.Columns(column / 64) >> (column % 64) & 1) != 0;
-        part.b[i] += noise.sign * (u == v ? sequence.zo_sigma : -sequence.zo_sigma);
-      }
-    }
-  }
+  WriteNoise(weights, sequence.zo_seed, sequence.zo_sigma);
   const DeviceAdapterPtr changed = *(*device)->LoadAdapter(weights);
   sequence.adapter = changed.get();
   sequence.zo_seed = 0;

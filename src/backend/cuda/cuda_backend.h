@@ -1,6 +1,7 @@
-// The CUDA device: runs models of all known architectures on an NVIDIA GPU, with weights, keys and
-// values in bfloat16. The kernels are an optional part of the build (make CUDA=1); the driver and
-// cuBLASLt are loaded at run time. Where one of them is missing, every function here says so.
+// The CUDA device: runs models of all known architectures on an NVIDIA GPU, with weights in
+// bfloat16 or packed, and keys and values in bfloat16 or fp8. The kernels are an optional part of
+// the build (make CUDA=1); the driver and cuBLASLt are loaded at run time. Where one of them is
+// missing, every function here says so.
 //
 // Two batches may be in flight, and tokens that one chooses are fed to the next without the host.
 #pragma once
@@ -17,6 +18,19 @@
 
 namespace pie {
 
+// How matrices are stored on the device.
+enum class CudaWeights {
+  kAsStored,  // fp8 and GGUF's Q8_0, Q4_0, Q4_1, Q4_K and Q6_K packed, all others in bfloat16
+  kBf16,      // all in bfloat16
+  kFp8,       // as stored, but those of the layers that would be bfloat16 are rounded to fp8
+};
+
+// How keys and values are stored.
+enum class CudaKv {
+  kBf16,
+  kFp8,  // e4m3 with a power of two as scale, for each token and head
+};
+
 struct CudaOptions {
   int device = 0;
   uint32_t page_tokens = 32;
@@ -24,8 +38,12 @@ struct CudaOptions {
   double memory_share = 0.9;  // of the memory that is free before the weights are loaded
   uint32_t max_batch_tokens = 2048;
   uint32_t max_batch_members = 256;
+  CudaWeights weights = CudaWeights::kAsStored;
+  CudaKv kv = CudaKv::kBf16;
   uint32_t max_positions = 0;  // 0: the model's context length; never more than that
-  bool graphs = true;          // steps of few rows run as recorded graphs
+  // A batch that takes longer takes the device out of service.
+  uint32_t step_limit_ms = 120'000;
+  bool graphs = true;  // steps of few rows run as recorded graphs
   // The same tokens whatever else is in the batch. It costs speed (docs/reference/gpu.md).
   bool deterministic = false;
   // For measurements: steps without one of their phases, whose results mean nothing.

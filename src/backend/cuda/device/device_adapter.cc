@@ -38,7 +38,7 @@ class DeviceAdapter final : public StepAdapter {
         offsets[at].a = numbers.size();
         AppendA(part, target, config, shape, numbers);
         offsets[at].b = numbers.size();
-        for (const float number : part.b) numbers.push_back(ToBFloat(number));
+        for (const float number : part.b) numbers.push_back(FloatToBFloat(number));
         numbers.resize((numbers.size() + 7) / 8 * 8);  // rows of A begin at multiples of 16 bytes
       }
     }
@@ -81,7 +81,7 @@ class DeviceAdapter final : public StepAdapter {
       if (target == AdapterTarget::kO) {
         column = column / config.head_dim * shape.head_stride + column % config.head_dim;
       }
-      numbers[first + i / in * stride + column] = ToBFloat(part.a[i]);
+      numbers[first + i / in * stride + column] = FloatToBFloat(part.a[i]);
     }
   }
 

@@ -27,7 +27,6 @@ constexpr uint32_t kOutputValues = 1 << 18;
 constexpr uint32_t kLeastCut = 1024;
 constexpr uint64_t kMostFixedParts = 1 << 15;
 constexpr auto kBusyWait = std::chrono::milliseconds(10);
-constexpr auto kLongestStep = std::chrono::seconds(120);
 
 void Pause() {
 #if defined(__x86_64__)
@@ -40,15 +39,22 @@ void Pause() {
 Result<std::unique_ptr<Backend>> DeviceBackend::Make(const ModelConfig& config,
                                                      const CudaOptions& options,
                                                      std::string fingerprint,
-                                                     const std::string& name,
+                                                     const std::string& name, uint64_t weight_bytes,
                                                      const MakeWeights& make_weights) {
   PIE_RETURN_IF_ERROR(CheckShape(config, name));
   std::unique_ptr<DeviceBackend> backend(new DeviceBackend(config, options));
-  PIE_RETURN_IF_ERROR(backend->Open(std::move(fingerprint), name, make_weights));
+  PIE_RETURN_IF_ERROR(backend->Open(std::move(fingerprint), name, weight_bytes, make_weights));
   return backend;
 }
 
 DeviceBackend::~DeviceBackend() {
+  if (hangs_) {  // freeing memory would wait for the kernel that never ends
+    static_cast<void>(forward_.release());
+    static_cast<void>(blas_.release());
+    weights_.memory->Abandon();
+    memory_.Abandon();
+    return;
+  }
   Enter();
   if (stream_ != nullptr) Synchronize(stream_);
   for (const auto& [key, graph] : graphs_) {
@@ -63,7 +69,7 @@ DeviceBackend::~DeviceBackend() {
   if (stream_ != nullptr) DestroyStream(stream_);
 }
 
-Status DeviceBackend::Open(std::string fingerprint, const std::string& name,
+Status DeviceBackend::Open(std::string fingerprint, const std::string& name, uint64_t weight_bytes,
                            const MakeWeights& make_weights) {
   if (options_.page_tokens == 0 || options_.max_batch_tokens == 0 ||
       options_.max_batch_members == 0) {
@@ -86,12 +92,12 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name,
     return Fail(Code::kUnavailable, "{} cannot be opened: {}", device->name, error);
   }
   const size_t free_before = FreeMemory();
-  if (const uint64_t needed = WeightBytes(config_); needed > free_before) {
+  if (weight_bytes > free_before) {
     return Fail(Code::kExhausted,
                 "{} has too little memory for {}: the weights take {} MB and {} MB are free, so {} "
                 "MB are missing; use a smaller model or the cpu driver",
-                device->name, name, needed >> 20, free_before >> 20,
-                ((needed - free_before) >> 20) + 1);
+                device->name, name, weight_bytes >> 20, free_before >> 20,
+                ((weight_bytes - free_before) >> 20) + 1);
   }
   stream_ = MakeStream();
   blas_ = Blas::Load(&why);  // without it, our own products do all the work
@@ -144,9 +150,12 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name,
   *done_ = 0;
   PIE_RETURN_IF_ERROR(Reserve({}));
   PIE_RETURN_IF_ERROR(AllocatePages(free_before));
-  info_.layout = fmt::format("bf16, {} layers, {} heads of {}, {} tokens a page, rope {}",
-                             config_.layers, config_.kv_heads, shape.head_stride, info_.page_tokens,
-                             config_.rope.factors == config_.rope.long_factors ? "long" : "short");
+  info_.layout =
+      fmt::format("{}, {} layers, {} heads of {}, {} tokens a page, rope {}{}",
+                  options_.kv == CudaKv::kFp8 ? "fp8" : "bf16", config_.layers, config_.kv_heads,
+                  shape.head_stride, info_.page_tokens,
+                  config_.rope.factors == config_.rope.long_factors ? "long" : "short",
+                  options_.weights == CudaWeights::kFp8 ? ", weights rounded to fp8" : "");
   info_.fingerprint = std::move(fingerprint);
   if (options_.graphs) WarmUp();
   return Check(name.c_str());
@@ -154,9 +163,14 @@ Status DeviceBackend::Open(std::string fingerprint, const std::string& name,
 
 Status DeviceBackend::AllocatePages(size_t free_before) {
   const DeviceShape shape(config_);
-  const uint64_t page_numbers =
-      uint64_t{config_.layers} * 2 * config_.kv_heads * info_.page_tokens * shape.head_stride;
-  info_.page_bytes = page_numbers * 2;
+  KvShape kv{.page_tokens = info_.page_tokens,
+             .page_shift = std::has_single_bit(info_.page_tokens)
+                               ? static_cast<uint32_t>(std::countr_zero(info_.page_tokens))
+                               : kNone,
+             .kv_heads = config_.kv_heads,
+             .head_stride = shape.head_stride,
+             .fp8 = options_.kv == CudaKv::kFp8};
+  info_.page_bytes = kv.page_bytes = config_.layers * kv.layer_bytes();
   if (info_.total_pages == 0) {
     const auto budget = static_cast<uint64_t>(static_cast<double>(free_before) *
                                               std::clamp(options_.memory_share, 0.0, 1.0));
@@ -174,14 +188,8 @@ Status DeviceBackend::AllocatePages(size_t free_before) {
   const uint64_t bytes = info_.page_bytes * info_.total_pages;
   pages_ = static_cast<std::byte*>(PIE_TRY(memory_.Take(bytes, "KV pages; lower total_pages")));
   Fill(pages_, 0, bytes, stream_);
-  forward_->SetPages({.data = pages_,
-                      .page_stride = page_numbers,
-                      .page_tokens = info_.page_tokens,
-                      .page_shift = std::has_single_bit(info_.page_tokens)
-                                        ? static_cast<uint32_t>(std::countr_zero(info_.page_tokens))
-                                        : kNone,
-                      .kv_heads = config_.kv_heads,
-                      .head_stride = shape.head_stride});
+  kv.data = pages_;
+  forward_->SetPages(kv);
   return {};
 }
 
@@ -191,36 +199,51 @@ Status DeviceBackend::Reserve(const StepPlan& plan) {
   const bool grows = step_ == nullptr || plan.bytes.size() > step_bytes_ ||
                      plan.tokens > output_tokens_ || plan.values > output_values_;
   if (!grows) return {};
-  if (!flights_.empty()) Synchronize(stream_);
+  // Everything new is taken before anything old is given up: a batch that does not fit fails alone.
+  const size_t bytes = std::max({kStepBytes, step_bytes_, plan.bytes.size() * 2});
+  const uint32_t tokens = std::max({kOutputTokens, output_tokens_, plan.tokens * 2});
+  const uint32_t values = std::max({kOutputValues, output_values_, plan.values * 2});
+  std::byte* step = step_;
+  if (step == nullptr || bytes > step_bytes_) {
+    step = static_cast<std::byte*>(PIE_TRY(memory_.Take(bytes, "a step's inputs")));
+  }
+  std::byte* staging[StepBuilder::kRing] = {};
+  SamplingOutput outputs[StepBuilder::kRing];
+  bool complete = true;
+  for (uint32_t i = 0; i < StepBuilder::kRing; ++i) {
+    staging[i] = static_cast<std::byte*>(AllocatePinned(bytes));
+    outputs[i].tokens = static_cast<uint32_t*>(AllocatePinned(size_t{tokens} * 4));
+    outputs[i].values = static_cast<float*>(AllocatePinned(size_t{values} * 4));
+    complete = complete && staging[i] != nullptr && outputs[i].tokens != nullptr &&
+               outputs[i].values != nullptr;
+  }
+  if (complete) {
+    if (!flights_.empty()) Synchronize(stream_);
+    for (uint32_t i = 0; i < StepBuilder::kRing; ++i) {
+      // The outputs of a batch in flight that was waited for by nobody yet move along.
+      if (outputs_[i].tokens != nullptr) {
+        std::memcpy(outputs[i].tokens, outputs_[i].tokens, size_t{output_tokens_} * 4);
+        std::memcpy(outputs[i].values, outputs_[i].values, size_t{output_values_} * 4);
+      }
+      std::swap(staging[i], staging_[i]);
+      std::swap(outputs[i], outputs_[i]);
+    }
+  }
+  for (uint32_t i = 0; i < StepBuilder::kRing; ++i) {
+    FreePinned(staging[i]);
+    FreePinned(outputs[i].tokens);
+    FreePinned(outputs[i].values);
+  }
+  if (!complete) return Fail(Code::kExhausted, "the machine has no memory left to pin");
   for (const auto& [key, graph] : graphs_) {
     if (graph != nullptr) DestroyGraph(graph);
   }
   graphs_.clear();
-  step_bytes_ = std::max({kStepBytes, step_bytes_, plan.bytes.size() * 2});
-  const uint32_t tokens = std::max({kOutputTokens, output_tokens_, plan.tokens * 2});
-  const uint32_t values = std::max({kOutputValues, output_values_, plan.values * 2});
-  step_ = static_cast<std::byte*>(PIE_TRY(memory_.Take(step_bytes_, "a step's inputs")));
-  Fill(step_, 0, step_bytes_, stream_);
-  for (uint32_t i = 0; i < StepBuilder::kRing; ++i) {
-    // The outputs of a batch in flight that was waited for by nobody yet move along.
-    const SamplingOutput old = outputs_[i];
-    std::byte* const old_staging = staging_[i];
-    staging_[i] = static_cast<std::byte*>(AllocatePinned(step_bytes_));
-    outputs_[i].tokens = static_cast<uint32_t*>(AllocatePinned(size_t{tokens} * 4));
-    outputs_[i].values = static_cast<float*>(AllocatePinned(size_t{values} * 4));
-    if (staging_[i] == nullptr || outputs_[i].tokens == nullptr || outputs_[i].values == nullptr) {
-      return Fail(Code::kExhausted, "the machine has no memory left to pin");
-    }
-    if (old.tokens != nullptr) {
-      std::memcpy(outputs_[i].tokens, old.tokens, size_t{output_tokens_} * 4);
-      std::memcpy(outputs_[i].values, old.values, size_t{output_values_} * 4);
-    }
-    FreePinned(old.tokens);
-    FreePinned(old.values);
-    FreePinned(old_staging);
-  }
+  step_ = step;
+  step_bytes_ = bytes;
   output_tokens_ = tokens;
   output_values_ = values;
+  Fill(step_, 0, step_bytes_, stream_);
   forward_->SetStep(reinterpret_cast<const StepHeader*>(step_));
   return {};
 }
@@ -376,7 +399,13 @@ Result<Backend::Ticket> DeviceBackend::Submit(const Batch& batch) {
 Status DeviceBackend::Check(const char* what) {
   const std::string error = TakeError();
   if (error.empty()) return {};
-  failure_ = fmt::format("the CUDA device failed: {}: {}; restart the engine", what, error);
+  return Lose(fmt::format("{}: {}", what, error));
+}
+
+// Takes the device out of service: everything fails at once from now on.
+Status DeviceBackend::Lose(const std::string& why) {
+  failure_ = fmt::format("the CUDA device failed: {}; restart the engine", why);
+  lost_ = true;
   return Fail(Code::kInternal, "{}", failure_);
 }
 
@@ -390,12 +419,11 @@ Status DeviceBackend::WaitForTicket(Ticket ticket) {
     const auto waited = Clock::now() - start;
     if (IsDone(stream_) && *done < ticket) {
       if (Status status = Check("a kernel failed"); !status) return status;
-      failure_ = "the CUDA device failed: a batch ended without a result; restart the engine";
-      return Fail(Code::kInternal, "{}", failure_);
+      return Lose("a batch ended without a result");
     }
-    if (waited > kLongestStep) {
-      failure_ = "the CUDA device failed: a batch takes longer than 120 s; restart the engine";
-      return Fail(Code::kInternal, "{}", failure_);
+    if (waited > std::chrono::milliseconds(options_.step_limit_ms)) {
+      hangs_ = true;
+      return Lose(fmt::format("a batch takes longer than {} s", options_.step_limit_ms / 1e3));
     }
     if (waited > kBusyWait) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
@@ -501,6 +529,9 @@ std::vector<float> DeviceBackend::EmbeddingOf(std::span<const float> state) cons
 }
 
 Result<DeviceAdapterPtr> DeviceBackend::LoadAdapter(const AdapterWeights& weights) const {
+  if (lost_) {  // it may never answer
+    return Fail(Code::kUnavailable, "the CUDA device failed; restart the engine");
+  }
   if (const std::string error = OpenDevice(options_.device); !error.empty()) {
     return Fail(Code::kUnavailable, "the CUDA device cannot be opened: {}", error);
   }
@@ -508,6 +539,7 @@ Result<DeviceAdapterPtr> DeviceBackend::LoadAdapter(const AdapterWeights& weight
 }
 
 Status DeviceBackend::ReadPage(PageId page, std::span<std::byte> content) {
+  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
   Enter();
   PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
   CopyOut(content.data(), pages_ + page.value * info_.page_bytes, content.size(), stream_);
@@ -516,6 +548,7 @@ Status DeviceBackend::ReadPage(PageId page, std::span<std::byte> content) {
 }
 
 Status DeviceBackend::WritePage(PageId page, std::span<const std::byte> content) {
+  if (!failure_.empty()) return Fail(Code::kInternal, "{}", failure_);
   Enter();
   PIE_CHECK(page.value < info_.total_pages && content.size() == info_.page_bytes);
   CopyIn(pages_ + page.value * info_.page_bytes, content.data(), content.size(), stream_);

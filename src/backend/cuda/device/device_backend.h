@@ -1,6 +1,8 @@
 // The class behind cuda_backend.h. See there.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -23,11 +25,12 @@ namespace pie::cuda {
 
 class DeviceBackend final : public Backend {
  public:
-  // `config` has its rotary factors chosen. `open` makes the weights, once the device is open.
+  // `config` has its rotary factors chosen. `make_weights` is called once the device is open, and
+  // takes about `weight_bytes` of its memory.
   using MakeWeights = std::function<Result<DeviceWeights>(Stream stream)>;
   static Result<std::unique_ptr<Backend>> Make(const ModelConfig& config,
                                                const CudaOptions& options, std::string fingerprint,
-                                               const std::string& name,
+                                               const std::string& name, uint64_t weight_bytes,
                                                const MakeWeights& make_weights);
   ~DeviceBackend() override;
 
@@ -54,7 +57,8 @@ class DeviceBackend final : public Backend {
 
   DeviceBackend(const ModelConfig& config, const CudaOptions& options)
       : config_(config), options_(options) {}
-  Status Open(std::string fingerprint, const std::string& name, const MakeWeights& make_weights);
+  Status Open(std::string fingerprint, const std::string& name, uint64_t weight_bytes,
+              const MakeWeights& make_weights);
   void Enter();
   Status AllocatePages(size_t free_before);
   Status Reserve(const StepPlan& plan);
@@ -66,6 +70,7 @@ class DeviceBackend final : public Backend {
   pie::cuda::Sampling SamplingOf(uint32_t first_read) const;
   Status WaitForTicket(Ticket ticket);
   Status Check(const char* what);
+  Status Lose(const std::string& why);
   Status ReadMember(const Flight& flight, uint32_t member, std::vector<Slot>& slots);
   std::vector<float> EmbeddingOf(std::span<const float> state) const;
   bool CarriedTokenCame(const Batch::CarriedToken& carried) const;
@@ -97,7 +102,9 @@ class DeviceBackend final : public Backend {
   std::deque<Choices> choices_;
   pie::Sampling sampling_;
   Ticket ticket_ = 0;
-  std::string failure_;  // the device is lost
+  std::string failure_;             // the device is lost
+  std::atomic<bool> lost_ = false;  // the same, for other threads
+  bool hangs_ = false;              // a kernel does not end: nothing may wait for the device
 };
 
 }  // namespace pie::cuda

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "backend/cuda/device/expert_reader.h"
@@ -29,8 +31,9 @@ uint64_t UpRow(uint64_t j) {
 
 class Loader {
  public:
-  Loader(const ModelFiles& files, Stream stream, const LoadProgress& progress)
+  Loader(const ModelFiles& files, CudaWeights wanted, Stream stream, const LoadProgress& progress)
       : config_(files.config()),
+        wanted_(wanted),
         shape_(config_),
         names_(NamesOf(files)),
         reader_(files, progress),
@@ -65,11 +68,57 @@ class Loader {
     return names_.InLayer(layer_, part).append(kind);
   }
 
+  // A tensor, rows of which go into a matrix.
+  struct Part {
+    std::string name;
+    uint64_t height = 0;  // of the tensor
+    uint64_t first = 0;
+    uint64_t rows = 0;
+    MatrixBuilder::Place row = [](uint64_t i) { return i; };
+  };
+
+  // The kind of a matrix that has these tensors. Layers' weights may be rounded to fp8.
+  WeightKind KindOf(std::span<const Part> parts, bool columns_move, bool of_layer) {
+    if (wanted_ == CudaWeights::kBf16) return WeightKind::kBf16;
+    std::optional<WeightKind> common;
+    for (const Part& part : parts) {
+      const Tensor* const tensor = reader_.Peek(part.name);
+      const WeightKind kind = tensor == nullptr || tensor->shape.empty()
+                                  ? WeightKind::kBf16
+                                  : reader_.KindOf(*tensor, columns_move);
+      common = !common || *common == kind ? kind : WeightKind::kBf16;
+    }
+    return Rounded(*common, of_layer);
+  }
+  WeightKind Rounded(WeightKind kind, bool of_layer) const {
+    const bool to_fp8 = wanted_ == CudaWeights::kFp8 && of_layer && kind == WeightKind::kBf16;
+    return to_fp8 ? WeightKind::kFp8 : kind;
+  }
+
+  // Puts tensors of `length` columns into a matrix of rows × columns.
+  Result<DeviceMatrix> Matrix(uint64_t rows, uint64_t columns, uint64_t length,
+                              std::span<const Part> parts, bool of_layer = true,
+                              const MatrixBuilder::Place& column = {}) {
+    MatrixBuilder matrix(KindOf(parts, column != nullptr, of_layer), rows, columns);
+    for (const Part& part : parts) {
+      const Tensor& tensor =
+          *PIE_TRY(reader_.FindFor(matrix, part.name, {part.height, length}, column != nullptr));
+      PIE_RETURN_IF_ERROR(reader_.Put(matrix, tensor, part.first, part.rows, part.row, column));
+    }
+    return Upload(matrix);
+  }
+
+  Result<DeviceMatrix> Upload(const MatrixBuilder& matrix) {
+    DeviceMatrix out{.data = PIE_TRY(Upload(matrix.data())),
+                     .kind = matrix.kind(),
+                     .rows = static_cast<uint32_t>(matrix.rows())};
+    if (!matrix.scales().empty()) out.scales = PIE_TRY(Upload(matrix.scales()));
+    return out;
+  }
   // The copies are synchronous for memory that is not pinned, so the source may be reused.
-  Result<const void*> Upload(const MatrixBuilder& matrix) {
-    const auto numbers = matrix.numbers();
-    void* const to = PIE_TRY(memory_->Take(numbers.size_bytes(), "the weights"));
-    CopyIn(to, numbers.data(), numbers.size_bytes(), stream_);
+  Result<const void*> Upload(std::span<const std::byte> bytes) {
+    void* const to = PIE_TRY(memory_->Take(bytes.size(), "the weights"));
+    CopyIn(to, bytes.data(), bytes.size(), stream_);
     Synchronize(stream_);
     return to;
   }
@@ -80,11 +129,10 @@ class Loader {
     return static_cast<const float*>(to);
   }
 
-  Result<const void*> Plain(const std::string& name, uint64_t rows, uint64_t columns) {
-    MatrixBuilder matrix(rows, columns);
-    const Tensor& tensor = *PIE_TRY(reader_.Find(name, {rows, columns}));
-    PIE_RETURN_IF_ERROR(reader_.Put(matrix, tensor, 0, rows, [](uint64_t i) { return i; }));
-    return Upload(matrix);
+  // A tensor that is a matrix of its own, outside of the layers.
+  Result<DeviceMatrix> Plain(const std::string& name, uint64_t rows, uint64_t columns) {
+    const Part part{.name = name, .height = rows, .rows = rows};
+    return Matrix(rows, columns, columns, {&part, 1}, false);
   }
 
   Result<const float*> Norm(std::string_view part, uint64_t size) {
@@ -113,43 +161,57 @@ class Loader {
     return [=](uint64_t i) { return (first + i / dim) * stride + i % dim; };
   }
 
+  // One matrix, or one each if q, k and v are stored in different types.
+  Status Qkv(std::span<const Part> parts, DeviceLayer& out) {
+    const uint64_t hidden = config_.hidden_size;
+    std::set<WeightKind> kinds;
+    for (const Part& part : parts) kinds.insert(KindOf({&part, 1}, false, true));
+    if (kinds.size() == 1) {
+      out.qkv = {PIE_TRY(Matrix(shape_.qkv_size, hidden, hidden, parts))};
+      return {};
+    }
+    for (Part part : parts) {
+      part.row = HeadPlace(0);
+      const uint64_t rows = part.rows / config_.head_dim * shape_.head_stride;
+      out.qkv.push_back(PIE_TRY(Matrix(rows, hidden, hidden, {&part, 1})));
+    }
+    return {};
+  }
+
   Status Attention(DeviceLayer& out) {
     const uint64_t hidden = config_.hidden_size;
     const uint64_t dim = config_.head_dim;
     const uint64_t q_rows = config_.heads * dim;
     const uint64_t kv_rows = config_.kv_heads * dim;
-    MatrixBuilder qkv(shape_.qkv_size, hidden);
     std::vector<float> bias(config_.qkv_bias ? shape_.qkv_size : 0);
     const uint64_t all = q_rows + 2 * kv_rows;
+    std::vector<Part> parts;
     uint64_t head = 0;
     uint64_t row = 0;  // in a fused tensor
-    const std::pair<std::string_view, uint64_t> parts[] = {
+    const std::pair<std::string_view, uint64_t> sizes[] = {
         {names_.q, q_rows}, {names_.k, kv_rows}, {names_.v, kv_rows}};
-    for (const auto& [part, rows] : parts) {
-      const std::string_view name = config_.fused_qkv ? names_.qkv : part;
+    for (const auto& [own, rows] : sizes) {
+      const std::string_view name = config_.fused_qkv ? names_.qkv : own;
       const uint64_t height = config_.fused_qkv ? all : rows;
-      const auto place = HeadPlace(head);
-      const Tensor& tensor = *PIE_TRY(reader_.Find(Name(name, ".weight"), {height, hidden}));
-      PIE_RETURN_IF_ERROR(reader_.Put(qkv, tensor, config_.fused_qkv ? row : 0, rows, place));
+      const Part& part = parts.emplace_back(Part{.name = Name(name, ".weight"),
+                                                 .height = height,
+                                                 .first = config_.fused_qkv ? row : 0,
+                                                 .rows = rows,
+                                                 .row = HeadPlace(head)});
       if (config_.qkv_bias) {
         const auto values = PIE_TRY(reader_.Floats(Name(name, ".bias"), {height}));
-        for (uint64_t i = 0; i < rows; ++i) {
-          bias[place(i)] = values[config_.fused_qkv ? row + i : i];
-        }
+        for (uint64_t i = 0; i < rows; ++i) bias[part.row(i)] = values[part.first + i];
       }
       head += rows / dim;
       row += rows;
     }
-    out.qkv = PIE_TRY(Upload(qkv));
+    PIE_RETURN_IF_ERROR(Qkv(parts, out));
     if (config_.qkv_bias) out.qkv_bias = PIE_TRY(Upload(bias));
 
-    MatrixBuilder o(hidden, shape_.q_size);
-    const Tensor& tensor = *PIE_TRY(reader_.Find(Name(names_.o, ".weight"), {hidden, q_rows}));
     const bool padded = dim != shape_.head_stride;
-    PIE_RETURN_IF_ERROR(reader_.Put(
-        o, tensor, 0, hidden, [](uint64_t i) { return i; },
-        padded ? HeadPlace(0) : MatrixBuilder::Place{}));
-    out.o = PIE_TRY(Upload(o));
+    const Part o{.name = Name(names_.o, ".weight"), .height = hidden, .rows = hidden};
+    out.o = PIE_TRY(Matrix(hidden, shape_.q_size, q_rows, {&o, 1}, true,
+                           padded ? HeadPlace(0) : MatrixBuilder::Place{}));
     if (config_.attention_output_bias) {
       out.o_bias = PIE_TRY(Upload(PIE_TRY(reader_.Floats(Name(names_.o, ".bias"), {hidden}))));
     }
@@ -167,23 +229,19 @@ class Loader {
   Status FeedForward(DeviceLayer& out) {
     const uint64_t hidden = config_.hidden_size;
     const uint64_t ffn = config_.ffn_size;
-    MatrixBuilder gate_up(2 * uint64_t{shape_.ffn_stride}, hidden);
-    if (config_.fused_qkv) {
-      const Tensor& both =
-          *PIE_TRY(reader_.Find(Name(names_.gate_up, ".weight"), {2 * ffn, hidden}));
-      PIE_RETURN_IF_ERROR(reader_.Put(gate_up, both, 0, ffn, GateRow));
-      PIE_RETURN_IF_ERROR(reader_.Put(gate_up, both, ffn, ffn, UpRow));
-    } else {
-      const Tensor& gate = *PIE_TRY(reader_.Find(Name(names_.gate, ".weight"), {ffn, hidden}));
-      PIE_RETURN_IF_ERROR(reader_.Put(gate_up, gate, 0, ffn, GateRow));
-      const Tensor& up = *PIE_TRY(reader_.Find(Name(names_.up, ".weight"), {ffn, hidden}));
-      PIE_RETURN_IF_ERROR(reader_.Put(gate_up, up, 0, ffn, UpRow));
-    }
-    out.gate_up = PIE_TRY(Upload(gate_up));
-    MatrixBuilder down(hidden, shape_.ffn_stride);
-    const Tensor& tensor = *PIE_TRY(reader_.Find(Name(names_.down, ".weight"), {hidden, ffn}));
-    PIE_RETURN_IF_ERROR(reader_.Put(down, tensor, 0, hidden, [](uint64_t i) { return i; }));
-    out.down = PIE_TRY(Upload(down));
+    const bool fused = config_.fused_qkv;
+    const Part gate_up[] = {{.name = Name(fused ? names_.gate_up : names_.gate, ".weight"),
+                             .height = fused ? 2 * ffn : ffn,
+                             .rows = ffn,
+                             .row = GateRow},
+                            {.name = Name(fused ? names_.gate_up : names_.up, ".weight"),
+                             .height = fused ? 2 * ffn : ffn,
+                             .first = fused ? ffn : 0,
+                             .rows = ffn,
+                             .row = UpRow}};
+    out.gate_up = PIE_TRY(Matrix(2 * uint64_t{shape_.ffn_stride}, hidden, hidden, gate_up));
+    const Part down{.name = Name(names_.down, ".weight"), .height = hidden, .rows = hidden};
+    out.down = PIE_TRY(Matrix(hidden, shape_.ffn_stride, ffn, {&down, 1}));
     return {};
   }
 
@@ -192,17 +250,23 @@ class Loader {
     const uint64_t ffn = config_.moe.ffn_size;
     const uint64_t experts = config_.moe.experts;
     const uint64_t stride = shape_.ffn_stride;
-    MatrixBuilder router(experts, hidden);
+    MatrixBuilder router(WeightKind::kBf16, experts, hidden);
     const Tensor& tensor =
         *PIE_TRY(reader_.Find(Name(names_.router, ".weight"), {experts, hidden}));
     PIE_RETURN_IF_ERROR(reader_.Put(router, tensor, 0, experts, [](uint64_t i) { return i; }));
-    out.router = PIE_TRY(Upload(router));
+    out.router = PIE_TRY(Upload(router)).data;
     if (config_.moe.router_bias) {
       out.router_bias =
           PIE_TRY(Upload(PIE_TRY(reader_.Floats(Name(names_.router, ".bias"), {experts}))));
     }
-    MatrixBuilder gate_up(experts * 2 * stride, hidden);
-    MatrixBuilder down(experts * hidden, stride);
+    ExpertReader parts(reader_, config_, names_, layer_);
+    const auto kind_of = [&](std::initializer_list<std::string_view> names) {
+      if (wanted_ == CudaWeights::kBf16) return WeightKind::kBf16;
+      return Rounded(parts.KindOf(names), true);
+    };
+    MatrixBuilder gate_up(kind_of({names_.expert_gate, names_.expert_up}), 2 * stride, hidden,
+                          experts);
+    MatrixBuilder down(kind_of({names_.expert_down}), hidden, stride, experts);
     ExpertBiases biases;
     if (config_.ffn_bias) {
       biases.gate_up.resize(experts * 2 * stride);
@@ -211,7 +275,6 @@ class Loader {
     const auto in_expert = [](uint64_t e, uint64_t rows, auto&& place) {
       return [=](uint64_t i) { return e * rows + place(i); };
     };
-    ExpertReader parts(reader_, config_, names_, layer_);
     PIE_RETURN_IF_ERROR(parts.Read(
         names_.expert_gate, 0, ffn, hidden, gate_up,
         [&](uint64_t e) { return in_expert(e, 2 * stride, GateRow); }, biases.gate_up));
@@ -236,6 +299,7 @@ class Loader {
   };
 
   const ModelConfig& config_;
+  const CudaWeights wanted_;
   const DeviceShape shape_;
   const WeightNames names_;
   TensorReader reader_;
@@ -288,30 +352,63 @@ Status CheckShape(const ModelConfig& config, const std::string& name) {
   return {};
 }
 
-uint64_t WeightBytes(const ModelConfig& config) {
+uint64_t WeightBytes(const ModelConfig& config, CudaWeights kind) {
   const DeviceShape shape(config);
   const uint64_t hidden = config.hidden_size;
   const uint64_t experts = std::max(config.moe.experts, 1U);
   const uint64_t layer = hidden * (shape.qkv_size + shape.q_size + experts * 3 * shape.ffn_stride +
                                    config.moe.experts);
-  return 2 *
-         (config.layers * layer + config.vocab_size * hidden * (config.tied_embeddings ? 1 : 2));
+  return config.layers * layer * (kind == CudaWeights::kFp8 ? 1 : 2) +
+         2 * config.vocab_size * hidden * (config.tied_embeddings ? 1 : 2);
 }
 
-Result<DeviceWeights> LoadDeviceWeights(const ModelFiles& files, Stream stream,
+uint64_t WeightBytes(const ModelFiles& files, CudaWeights kind) {
+  const WeightNames names = NamesOf(files);
+  uint64_t bits = 0;
+  for (const Tensor& tensor : files.tensors().all()) {
+    const bool matrix = tensor.shape.size() > 1;
+    const bool end = tensor.name == names.embedding || tensor.name == names.output;
+    WeightKind as = WeightKind::kBf16;
+    if (kind != CudaWeights::kBf16) as = KindFor(tensor.dtype).value_or(as);
+    if (kind == CudaWeights::kFp8 && matrix && !end && as == WeightKind::kBf16) {
+      as = WeightKind::kFp8;
+    }
+    bits += tensor.elements() * (BitsOf(as) * kSpan + ScaleBytes(as) * 8) / kSpan;
+  }
+  return bits / 8;
+}
+
+Result<DeviceWeights> LoadDeviceWeights(const ModelFiles& files, CudaWeights kind, Stream stream,
                                         const LoadProgress& progress) {
-  return Loader(files, stream, progress).Load();
+  return Loader(files, kind, stream, progress).Load();
 }
 
-Result<DeviceWeights> MakeRandomWeights(const ModelConfig& config, Stream stream) {
+Result<DeviceWeights> MakeRandomWeights(const ModelConfig& config, CudaWeights kind,
+                                        Stream stream) {
   const DeviceShape shape(config);
   DeviceWeights out{.memory = std::make_unique<DeviceMemory>()};
   uint32_t seed = 0;
   const uint64_t hidden = config.hidden_size;
-  const auto matrix = [&](uint64_t rows, uint64_t columns) -> Result<const void*> {
+  const auto matrix = [&](uint64_t rows, uint64_t columns) -> Result<DeviceMatrix> {
     void* const to = PIE_TRY(out.memory->Take(rows * columns * 2, "the weights"));
     FillRandom(to, rows * columns, ++seed, 1.7F / std::sqrt(static_cast<float>(columns)), stream);
-    return to;
+    return DeviceMatrix{.data = to, .rows = static_cast<uint32_t>(rows)};
+  };
+  // Of a layer; with experts, `each` rows for each of them.
+  const auto of_layer = [&](uint64_t each, uint64_t columns,
+                            uint64_t count = 1) -> Result<DeviceMatrix> {
+    if (kind != CudaWeights::kFp8) return matrix(each * count, columns);
+    const uint64_t tiles = count * TilesOf(each, columns);
+    void* const to = PIE_TRY(out.memory->Take(tiles * TileBytes(WeightKind::kFp8), "the weights"));
+    void* const scales =
+        PIE_TRY(out.memory->Take(tiles * kTileRows * sizeof(float), "the weights"));
+    const float range = 1.7F / std::sqrt(static_cast<float>(columns));
+    FillRandomFp8(to, tiles * TileBytes(WeightKind::kFp8), static_cast<float*>(scales),
+                  tiles * kTileRows, ++seed, range, stream);
+    return DeviceMatrix{.data = to,
+                        .scales = scales,
+                        .kind = WeightKind::kFp8,
+                        .rows = static_cast<uint32_t>(each)};
   };
   const auto ones = [&](uint64_t size) -> Result<const float*> {
     void* const to = PIE_TRY(out.memory->Take(size * sizeof(float), "the weights"));
@@ -327,16 +424,16 @@ Result<DeviceWeights> MakeRandomWeights(const ModelConfig& config, Stream stream
     DeviceLayer& layer = out.layers.emplace_back();
     layer.attention_norm = PIE_TRY(ones(hidden));
     layer.ffn_norm = PIE_TRY(ones(hidden));
-    layer.qkv = PIE_TRY(matrix(shape.qkv_size, hidden));
-    layer.o = PIE_TRY(matrix(hidden, shape.q_size));
+    layer.qkv = {PIE_TRY(of_layer(shape.qkv_size, hidden))};
+    layer.o = PIE_TRY(of_layer(hidden, shape.q_size));
     if (config.qk_norm == QkNorm::kHead) {
       layer.q_norm = PIE_TRY(ones(config.head_dim));
       layer.k_norm = PIE_TRY(ones(config.head_dim));
     }
     const uint64_t experts = std::max(config.moe.experts, 1U);
-    if (config.moe.experts > 0) layer.router = PIE_TRY(matrix(experts, hidden));
-    layer.gate_up = PIE_TRY(matrix(experts * 2 * shape.ffn_stride, hidden));
-    layer.down = PIE_TRY(matrix(experts * hidden, shape.ffn_stride));
+    if (config.moe.experts > 0) layer.router = PIE_TRY(matrix(experts, hidden)).data;
+    layer.gate_up = PIE_TRY(of_layer(2 * uint64_t{shape.ffn_stride}, hidden, experts));
+    layer.down = PIE_TRY(of_layer(hidden, shape.ffn_stride, experts));
   }
   Synchronize(stream);
   return out;

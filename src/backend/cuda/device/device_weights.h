@@ -1,5 +1,5 @@
-// DeviceWeights: a model's tensors in the device's memory, all matrices in bfloat16 and vectors in
-// float. Parts that an architecture does not have are null.
+// DeviceWeights: a model's tensors in the device's memory, matrices in bfloat16 or packed
+// (kernels/packed.h) and vectors in float. Parts that an architecture does not have are null.
 //
 // Heads and feed-forward widths are padded with zeros to multiples of 8, so that rows begin at
 // multiples of 16 bytes. q, k and v are one matrix; gate and up are one, in groups of 8 rows each
@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/kernels/packed.h"
 #include "backend/cuda/kernels/runtime.h"
 #include "base/result.h"
 #include "model/model_files.h"
@@ -29,37 +31,47 @@ class DeviceMemory {
   // Fails with what is missing. `what` is named in the error.
   Result<void*> Take(uint64_t bytes, const char* what);
   uint64_t bytes() const { return bytes_; }
+  // Leaves the memory to the end of the process.
+  void Abandon() { blocks_.clear(); }
 
  private:
   std::vector<void*> blocks_;
   uint64_t bytes_ = 0;
 };
 
+struct DeviceMatrix {
+  const void* data = nullptr;
+  const void* scales = nullptr;  // of packed weights
+  WeightKind kind = WeightKind::kBf16;
+  uint32_t rows = 0;
+};
+
 struct DeviceLayer {
   const float* attention_norm = nullptr;
-  const void* qkv = nullptr;        // [(heads + 2 × kv_heads) × head_stride, hidden]
+  // [(heads + 2 × kv_heads) × head_stride, hidden], in one part, or if their kinds differ in three
+  std::vector<DeviceMatrix> qkv;
   const float* qkv_bias = nullptr;  // its rows
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
   const float* sinks = nullptr;
-  const void* o = nullptr;  // [hidden, heads × head_stride]
+  DeviceMatrix o;  // [hidden, heads × head_stride]
   const float* o_bias = nullptr;
   const float* attention_post_norm = nullptr;
 
   const float* ffn_norm = nullptr;
   const void* router = nullptr;  // [experts, hidden]
   const float* router_bias = nullptr;
-  const void* gate_up = nullptr;        // [2 × ffn_stride, hidden], or that for each expert
+  DeviceMatrix gate_up;                 // [2 × ffn_stride, hidden], or that for each expert
   const float* gate_up_bias = nullptr;  // its rows
-  const void* down = nullptr;           // [hidden, ffn_stride], or that for each expert
+  DeviceMatrix down;                    // [hidden, ffn_stride], or that for each expert
   const float* down_bias = nullptr;
   const float* ffn_post_norm = nullptr;
 };
 
 struct DeviceWeights {
   std::unique_ptr<DeviceMemory> memory;
-  const void* embedding = nullptr;  // [vocab, hidden]
-  const void* output = nullptr;     // the same; may be the embedding
+  DeviceMatrix embedding;  // [vocab, hidden]
+  DeviceMatrix output;     // the same; may be the embedding
   const float* output_norm = nullptr;
   std::vector<DeviceLayer> layers;
 };
@@ -76,16 +88,16 @@ struct DeviceShape {
 
 using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 
-// Reads, converts and copies all tensors. Types that are not bfloat16 are converted by all
-// processors.
-Result<DeviceWeights> LoadDeviceWeights(const ModelFiles& files, Stream stream,
+// Reads, converts and copies all tensors. Conversion uses all processors.
+Result<DeviceWeights> LoadDeviceWeights(const ModelFiles& files, CudaWeights kind, Stream stream,
                                         const LoadProgress& progress);
 
 // Weights of the right sizes that keep activations in range.
-Result<DeviceWeights> MakeRandomWeights(const ModelConfig& config, Stream stream);
+Result<DeviceWeights> MakeRandomWeights(const ModelConfig& config, CudaWeights kind, Stream stream);
 
-// The memory that a model's matrices take.
-uint64_t WeightBytes(const ModelConfig& config);
+// The memory that a model's matrices take: of random weights, and about, without padding, of files.
+uint64_t WeightBytes(const ModelConfig& config, CudaWeights kind);
+uint64_t WeightBytes(const ModelFiles& files, CudaWeights kind);
 
 // Shapes that the kernels cannot run.
 Status CheckShape(const ModelConfig& config, const std::string& name);

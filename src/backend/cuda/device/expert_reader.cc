@@ -16,6 +16,23 @@ constexpr uint64_t kBlockBytes = kBlock / 2;
 
 }  // namespace
 
+WeightKind ExpertReader::KindOf(std::initializer_list<std::string_view> names) const {
+  if (names_.experts == ExpertStorage::kInterleaved) return WeightKind::kBf16;
+  std::optional<WeightKind> common;
+  const uint64_t each = names_.experts == ExpertStorage::kEach ? config_.moe.experts : 1;
+  for (const std::string_view name : names) {
+    for (uint64_t e = 0; e < each; ++e) {
+      const Tensor* const tensor =
+          reader_.Peek(Name(fmt::format(fmt::runtime(name), e), ".weight"));
+      if (tensor == nullptr || tensor->shape.empty()) return WeightKind::kBf16;
+      const WeightKind kind = reader_.KindOf(*tensor, false);
+      if (common && *common != kind) return WeightKind::kBf16;
+      common = kind;
+    }
+  }
+  return common.value_or(WeightKind::kBf16);
+}
+
 Status ExpertReader::Read(std::string_view name, uint64_t part, uint64_t rows, uint64_t columns,
                           MatrixBuilder& matrix, const PlaceOf& place, std::span<float> biases) {
   const uint64_t experts = config_.moe.experts;
@@ -27,14 +44,15 @@ Status ExpertReader::Read(std::string_view name, uint64_t part, uint64_t rows, u
   const Tensor* stacked = nullptr;
   std::vector<float> all;
   if (!each) {
-    stacked = PIE_TRY(reader_.Find(Name(name, ".weight"), {experts, rows, columns}));
+    stacked = PIE_TRY(reader_.FindFor(matrix, Name(name, ".weight"), {experts, rows, columns}));
     if (!biases.empty()) all = PIE_TRY(reader_.Floats(Name(name, ".bias"), {experts, rows}));
   }
   for (uint64_t e = 0; e < experts; ++e) {
     const auto to = place(e);
     if (each) {
       const std::string own = fmt::format(fmt::runtime(name), e);
-      const Tensor& tensor = *PIE_TRY(reader_.Find(Name(own, ".weight"), {rows, columns}));
+      const Tensor& tensor =
+          *PIE_TRY(reader_.FindFor(matrix, Name(own, ".weight"), {rows, columns}));
       PIE_RETURN_IF_ERROR(reader_.Put(matrix, tensor, 0, rows, to));
       if (!biases.empty()) {
         const auto values = PIE_TRY(reader_.Floats(Name(own, ".bias"), {rows}));

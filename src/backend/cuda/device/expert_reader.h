@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,8 @@ class ExpertReader {
                uint32_t layer)
       : reader_(reader), config_(config), names_(names), layer_(layer) {}
 
+  // The kind in which one matrix can keep these tensors of all experts as they are, or kBf16.
+  WeightKind KindOf(std::initializer_list<std::string_view> names) const;
   // Reads one matrix of all experts, [rows, columns] each, and their biases if the model has them.
   // `part`: 1 for up where gate and up are one tensor. Place(expert)(row) says where a row goes.
   Status Read(std::string_view name, uint64_t part, uint64_t rows, uint64_t columns,

@@ -23,7 +23,10 @@ GateKind GateOf(Activation activation) {
 constexpr uint32_t kFewRows = 16;
 // Above this, rows are rounded up, so that cuBLASLt sees few different shapes.
 constexpr uint32_t kRowStep = 64;
-// In deterministic mode, cuBLASLt always multiplies so many rows at a time.
+// A packed matrix of a layer is multiplied without unpacking by at most this many rows. For more
+// rows it is unpacked first.
+constexpr uint32_t kPackedRows = 64;
+// In deterministic mode, cuBLASLt always multiplies this many rows at a time.
 constexpr uint32_t kFixedRows = 128;
 // Logits of a row to which one block adds the adapter's part.
 constexpr uint32_t kStripOutputs = 4096;
@@ -34,6 +37,12 @@ bool OAdds(const DeviceLayer& layer) {
 }
 bool FfnAdds(const DeviceLayer& layer) {
   return layer.ffn_post_norm == nullptr;
+}
+
+void SetMatrix(Product& product, const DeviceMatrix& matrix) {
+  product.w = matrix.data;
+  product.kind = matrix.kind;
+  product.scales = matrix.scales;
 }
 
 uint32_t RoundUp(uint32_t value, uint32_t multiple) {
@@ -87,6 +96,7 @@ Status Forward::Allocate() {
   PIE_RETURN_IF_ERROR(take(part_logs_, uint64_t{options_.max_parts} * config_.heads * 4));
   logit_stride_ = RoundUp(config_.vocab_size, 8);
   PIE_RETURN_IF_ERROR(take(logits_, uint64_t{kLogitRows} * logit_stride_ * 4));
+  PIE_RETURN_IF_ERROR(AllocateUnpacked());
   const uint32_t experts = config_.moe.experts;
   const uint64_t pairs_of = rows * std::max(1U, config_.moe.experts_used);
   PIE_RETURN_IF_ERROR(take(gated_, pairs_of * shape_.ffn_stride * 2));
@@ -104,6 +114,43 @@ Status Forward::Allocate() {
   }
   Synchronize(stream_);
   return {};
+}
+
+// Room for the largest matrix of a layer that is unpacked.
+Status Forward::AllocateUnpacked() {
+  uint64_t largest = 0;
+  const auto count = [&](const DeviceMatrix& matrix, uint64_t rows, uint64_t columns) {
+    if (matrix.kind != WeightKind::kBf16) largest = std::max(largest, rows * columns);
+  };
+  if (options_.deterministic || options_.max_rows <= kPackedRows) return {};
+  for (const DeviceLayer& layer : weights_.layers) {
+    for (const DeviceMatrix& part : layer.qkv) count(part, shape_.qkv_size, config_.hidden_size);
+    count(layer.o, config_.hidden_size, shape_.q_size);
+    if (config_.moe.experts > 0) continue;
+    count(layer.gate_up, 2 * uint64_t{shape_.ffn_stride}, config_.hidden_size);
+    count(layer.down, config_.hidden_size, shape_.ffn_stride);
+  }
+  if (largest > 0) unpacked_ = PIE_TRY(memory_.Take(largest * 2, "an unpacked matrix"));
+  return {};
+}
+
+bool Forward::Unpacks(const Product& product) const {
+  return unpacked_ != nullptr && product.kind != WeightKind::kBf16 && product.tiles == nullptr &&
+         product.w != weights_.output.data && product.rows > kPackedRows;
+}
+
+Product Forward::Unpacked(const Product& product) const {
+  if (!Unpacks(product) || options_.skip_products) return product;
+  RunUnpack(product.kind, product.w, product.scales, product.n, product.k, unpacked_, stream_);
+  return AsUnpacked(product);
+}
+
+Product Forward::AsUnpacked(Product product) const {
+  product.w = unpacked_;
+  product.kind = WeightKind::kBf16;
+  product.scales = nullptr;
+  product.fresh = true;
+  return product;
 }
 
 BlasProduct Forward::ForBlas(const Product& product) const {
@@ -126,8 +173,8 @@ BlasProduct Forward::ForBlas(const Product& product) const {
 }
 
 bool Forward::UsesBlas(const Product& product) const {
-  if (blas_ == nullptr || product.tiles != nullptr || product.bias != nullptr ||
-      product.n % 8 != 0 || product.x_stride != product.k) {
+  if (blas_ == nullptr || product.kind != WeightKind::kBf16 || product.tiles != nullptr ||
+      product.bias != nullptr || product.n % 8 != 0 || product.x_stride != product.k) {
     return false;
   }
   const uint32_t rows = options_.deterministic ? kFixedRows : product.rows;
@@ -152,13 +199,37 @@ void Forward::RunBlas(const Product& product) {
   }
 }
 
-void Forward::Multiply(const Product& product) {
-  if (product.rows == 0 || options_.skip_products) return;
+void Forward::Multiply(const Product& of) {
+  if (of.rows == 0 || options_.skip_products) return;
+  const Product product = Unpacked(of);
   if (!UsesBlas(product)) return RunProduct(product, stream_);
   RunBlas(product);
   if (product.output == ProductOutput::kGated) {
     RunGate(product.gate, gate_up_, product.y, product.rows, product.n / 2, stream_);
   }
+}
+
+void Forward::MultiplyQkv(const DeviceLayer& layer, const Product& whole) {
+  if (layer.qkv.size() == 1) return Multiply(whole);
+  if (whole.rows == 0 || options_.skip_products) return;
+  const bool unpacks = unpacked_ != nullptr && whole.rows > kPackedRows;
+  uint64_t row = 0;
+  for (const DeviceMatrix& part : layer.qkv) {
+    Product product = whole;
+    SetMatrix(product, part);
+    product.n = part.rows;
+    product.y = static_cast<float*>(whole.y) + row;
+    char* const to = static_cast<char*>(unpacked_) + row * whole.k * 2;
+    if (!unpacks) {
+      RunProduct(product, stream_);
+    } else if (part.kind == WeightKind::kBf16) {
+      CopyWithin(to, part.data, uint64_t{part.rows} * whole.k * 2, stream_);
+    } else {
+      RunUnpack(part.kind, part.data, part.scales, part.rows, whole.k, to, stream_);
+    }
+    row += part.rows;
+  }
+  if (unpacks) Multiply(AsUnpacked(whole));
 }
 
 void Forward::Tune(uint32_t rows) {
@@ -169,10 +240,18 @@ void Forward::Tune(uint32_t rows) {
     const Measured key(product.n, product.k, rows, product.output);
     if (product.n % 8 != 0 || blas_is_faster_.contains(key)) return;
     std::vector<const void*> matrices;
-    for (size_t i = 0; i < std::min(kMatrices, weights_.layers.size()); ++i) {
-      matrices.push_back(matrix_of(weights_.layers[i]));
+    if (product.kind != WeightKind::kBf16) {
+      if (!Unpacks(product)) return;
+      product = AsUnpacked(product);
     }
-    product.w = matrices[0];
+    if (product.w == unpacked_) {
+      matrices = {unpacked_};
+    } else {
+      for (size_t i = 0; i < weights_.layers.size() && matrices.size() < kMatrices; ++i) {
+        const DeviceMatrix& matrix = matrix_of(weights_.layers[i]);
+        if (matrix.kind == WeightKind::kBf16) matrices.push_back(matrix.data);
+      }
+    }
     const BlasProduct for_blas = ForBlas(product);
     if (options_.deterministic) {
       if (blas_->TuneAlike(for_blas, matrices, stream_) > 0) blas_is_faster_[key] = true;
@@ -182,22 +261,31 @@ void Forward::Tune(uint32_t rows) {
     const bool works = blas_->Tune(for_blas, matrices, stream_) > 0;
     blas_is_faster_[key] = works && rows > 1;
   };
-  tune(QkvOf(weights_.layers[0], rows), [](const DeviceLayer& layer) { return layer.qkv; });
+  using Layer = const DeviceLayer&;
+  using Matrix = const DeviceMatrix&;
+  const Product qkv = QkvOf(weights_.layers[0], rows);
+  if (weights_.layers[0].qkv.size() == 1) {
+    tune(qkv, [](Layer layer) -> Matrix { return layer.qkv[0]; });
+  } else if (unpacked_ != nullptr && rows > kPackedRows) {
+    tune(AsUnpacked(qkv), [](Layer layer) -> Matrix { return layer.qkv[0]; });
+  }
   tune(OOf(weights_.layers[0], rows, OAdds(weights_.layers[0])),
-       [](const DeviceLayer& layer) { return layer.o; });
+       [](Layer layer) -> Matrix { return layer.o; });
   if (config_.moe.experts == 0) {
-    tune(GateUpOf(weights_.layers[0], rows),
-         [](const DeviceLayer& layer) { return layer.gate_up; });
+    tune(GateUpOf(weights_.layers[0], rows), [](Layer layer) -> Matrix { return layer.gate_up; });
     tune(DownOf(weights_.layers[0], rows, FfnAdds(weights_.layers[0])),
-         [](const DeviceLayer& layer) { return layer.down; });
+         [](Layer layer) -> Matrix { return layer.down; });
   }
   if (rows <= kLogitRows) {
-    tune(LogitsOf(rows), [&](const DeviceLayer&) { return weights_.output; });
+    tune(LogitsOf(rows), [&](Layer) -> Matrix { return weights_.output; });
   }
 }
 
+// All of q, k and v. Where they are several matrices, MultiplyQkv takes each.
 Product Forward::QkvOf(const DeviceLayer& layer, uint32_t rows) const {
-  return {.w = layer.qkv,
+  return {.w = layer.qkv[0].data,
+          .kind = layer.qkv[0].kind,
+          .scales = layer.qkv[0].scales,
           .x = h_,
           .y = qkv_,
           .n = shape_.qkv_size,
@@ -208,7 +296,9 @@ Product Forward::QkvOf(const DeviceLayer& layer, uint32_t rows) const {
 }
 
 Product Forward::OOf(const DeviceLayer& layer, uint32_t rows, bool add) const {
-  return {.w = layer.o,
+  return {.w = layer.o.data,
+          .kind = layer.o.kind,
+          .scales = layer.o.scales,
           .x = attended_,
           .y = add ? x_ : delta_,
           .n = config_.hidden_size,
@@ -220,7 +310,9 @@ Product Forward::OOf(const DeviceLayer& layer, uint32_t rows, bool add) const {
 }
 
 Product Forward::GateUpOf(const DeviceLayer& layer, uint32_t rows) const {
-  return {.w = layer.gate_up,
+  return {.w = layer.gate_up.data,
+          .kind = layer.gate_up.kind,
+          .scales = layer.gate_up.scales,
           .x = h_,
           .y = gated_,
           .n = 2 * shape_.ffn_stride,
@@ -233,7 +325,9 @@ Product Forward::GateUpOf(const DeviceLayer& layer, uint32_t rows) const {
 }
 
 Product Forward::DownOf(const DeviceLayer& layer, uint32_t rows, bool add) const {
-  return {.w = layer.down,
+  return {.w = layer.down.data,
+          .kind = layer.down.kind,
+          .scales = layer.down.scales,
           .x = gated_,
           .y = add ? x_ : delta_,
           .n = config_.hidden_size,
@@ -245,7 +339,9 @@ Product Forward::DownOf(const DeviceLayer& layer, uint32_t rows, bool add) const
 }
 
 Product Forward::LogitsOf(uint32_t rows) const {
-  return {.w = weights_.output,
+  return {.w = weights_.output.data,
+          .kind = weights_.output.kind,
+          .scales = weights_.output.scales,
           .x = h_,
           .y = logits_,
           .n = config_.vocab_size,
@@ -259,7 +355,9 @@ void Forward::RunLayers(const Rows& of, const uint32_t* chosen) {
   const uint32_t rows = of.count;
   const uint32_t hidden = config_.hidden_size;
   RunEmbedding({.step = step_,
-                .table = weights_.embedding,
+                .table = weights_.embedding.data,
+                .kind = weights_.embedding.kind,
+                .scales = weights_.embedding.scales,
                 .chosen = chosen,
                 .x = x_,
                 .rows = rows,
@@ -322,9 +420,9 @@ void Forward::Attend(uint32_t index, const Rows& of) {
   const uint32_t pairs = config_.rope.dims / 2;
   const size_t table = sliding && config_.rope.sliding_theta != 0 ? size_t{rows} * pairs : 0;
   KvShape kv = kv_;
-  kv.layer_offset = uint64_t{index} * 2 * kv.kv_heads * kv.page_tokens * kv.head_stride;
+  kv.layer_offset = index * kv.layer_bytes();
   const Product qkv = QkvOf(layer, rows);
-  Multiply(qkv);
+  MultiplyQkv(layer, qkv);
   if (of.adapters) {
     const bool neighbours = config_.rope.pairing == RopeConfig::Pairing::kNeighbours;
     const auto rotated =
@@ -409,9 +507,10 @@ void Forward::AdaptExperts(const Product& product, uint32_t layer, bool x_is_sor
 void Forward::FeedForward(uint32_t index, const Rows& rows) {
   using Order = LowRankTarget::Order;
   const DeviceLayer& layer = weights_.layers[index];
-  const Product gate_up = GateUpOf(layer, rows.count);
+  Product gate_up = GateUpOf(layer, rows.count);
   const Product down = DownOf(layer, rows.count, FfnAdds(layer));
   if (rows.adapters) {  // they change what the activation sees
+    gate_up = Unpacked(gate_up);
     Product sums = gate_up;
     sums.output = ProductOutput::kBf16;
     sums.y = gate_up_;
@@ -465,7 +564,9 @@ void Forward::RunExperts(uint32_t index, const Rows& of) {
               .tile_count = expert_tile_count_},
              stream_);
   const uint32_t most = std::min(pairs, experts + pairs / kExpertTileRows);
-  Product product{.w = layer.gate_up,
+  Product product{.w = layer.gate_up.data,
+                  .kind = layer.gate_up.kind,
+                  .scales = layer.gate_up.scales,
                   .x = h_,
                   .y = gated_,
                   .n = 2 * shape_.ffn_stride,
@@ -493,7 +594,7 @@ void Forward::RunExperts(uint32_t index, const Rows& of) {
   } else {
     RunProduct(product, stream_);
   }
-  product.w = layer.down;
+  SetMatrix(product, layer.down);
   product.x = gated_;
   product.y = down_;
   product.n = hidden;

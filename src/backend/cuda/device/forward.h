@@ -79,6 +79,7 @@ class Forward {
         blas_(blas),
         stream_(stream) {}
   Status Allocate();
+  Status AllocateUnpacked();
   void Attend(uint32_t layer, const Rows& rows);
   void FeedForward(uint32_t layer, const Rows& rows);
   // Adds the adapters' part to the output of a product: targets that have the same input.
@@ -94,8 +95,14 @@ class Forward {
   LowRankTarget TargetOf(AdapterTarget target, uint32_t first_column,
                          LowRankTarget::Order order) const;
   void RunExperts(uint32_t layer, const Rows& rows);
-  // A product whose output is that of `product`, by whichever way is faster.
-  void Multiply(const Product& product);
+  // A product whose output is that of `of`, by whichever way is faster.
+  void Multiply(const Product& of);
+  // The same for q, k and v, of which `whole` has the first matrix.
+  void MultiplyQkv(const DeviceLayer& layer, const Product& whole);
+  // Many rows with a packed matrix: unpacks it, and returns the product with the result.
+  bool Unpacks(const Product& product) const;
+  Product Unpacked(const Product& product) const;
+  Product AsUnpacked(Product product) const;
   void RunBlas(const Product& product);
   bool UsesBlas(const Product& product) const;
   BlasProduct ForBlas(const Product& product) const;
@@ -122,6 +129,7 @@ class Forward {
   double* frequencies_ = nullptr;  // [tables, pairs]
   uint32_t rope_tables_ = 1;
   uint32_t max_rows_ = 0;
+  void* unpacked_ = nullptr;  // a matrix in bfloat16
   float* x_ = nullptr;        // [rows, hidden]: the residual stream
   float* delta_ = nullptr;    // [rows, hidden]
   void* h_ = nullptr;         // [rows, hidden] bfloat16

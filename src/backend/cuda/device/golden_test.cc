@@ -14,7 +14,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "base/random.h"
 #include "model/adapter/peft.h"
-#include "model/adapter/zo.h"
+#include "model/adapter/zo_testing.h"
 #include "model/safetensors.h"
 
 namespace pie {
@@ -416,19 +416,7 @@ TEST_P(CudaAdapterTest, LogitsAreThoseOfPeft) {
   EXPECT_LT(Distance(together[1], logits_), 0.08);
   EXPECT_EQ(Flat(together[2]), Flat(together[1])) << "an adapter whose B is 0 changes nothing";
   // The noise, written into the weights.
-  for (uint32_t layer = 0; layer < weights->layers.size(); ++layer) {
-    for (uint32_t slot = 0; slot < weights->layers[layer].size(); ++slot) {
-      LowRank& part = weights->layers[layer][slot];
-      const ZoNoise noise(-77, layer, slot);
-      for (size_t i = 0; i < part.b.size(); ++i) {
-        const size_t row = i / part.rank;
-        const size_t column = i % part.rank;
-        const bool u = (noise.Rows(row / 64) >> (row % 64) & 1) != 0;
-        const bool v = (noise.Columns(column / 64) >> (column % 64) & 1) != 0;
-        part.b[i] += noise.sign * (u == v ? 0.05F : -0.05F);
-      }
-    }
-  }
+  WriteNoise(*weights, -77, 0.05F);
   const DeviceAdapterPtr noisy = *device->LoadAdapter(*weights);
   const auto expected = AllLogits(*device, {prompt_}, 7, nullptr, {{noisy.get()}})[0];
   EXPECT_LT(Distance(together[3], Flat(expected)), 0.03);

@@ -52,8 +52,9 @@ Result<std::unique_ptr<Backend>> MakeCudaBackend(const std::string& path,
   ModelConfig config = files.config();
   ChooseRopeFactors(options, config);
   return cuda::DeviceBackend::Make(
-      config, options, FingerprintOf(files), path, [&](cuda::Stream stream) {
-        auto weights = cuda::LoadDeviceWeights(files, stream, options.progress);
+      config, options, FingerprintOf(files), path, cuda::WeightBytes(files, options.weights),
+      [&](cuda::Stream stream) {
+        auto weights = cuda::LoadDeviceWeights(files, options.weights, stream, options.progress);
         if (const Status whole = files.CheckWhole(); !whole)
           weights = std::unexpected(whole.error());
         return weights;
@@ -63,8 +64,10 @@ Result<std::unique_ptr<Backend>> MakeCudaBackend(const std::string& path,
 Result<std::unique_ptr<Backend>> MakeRandomCudaBackend(const ModelConfig& config,
                                                        const CudaOptions& options) {
   return cuda::DeviceBackend::Make(
-      config, options, "random", "random weights",
-      [&](cuda::Stream stream) { return cuda::MakeRandomWeights(config, stream); });
+      config, options, "random", "random weights", cuda::WeightBytes(config, options.weights),
+      [&](cuda::Stream stream) {
+        return cuda::MakeRandomWeights(config, options.weights, stream);
+      });
 }
 
 }  // namespace pie

@@ -57,7 +57,20 @@ void Main() {
   _longjmp(scheduler, 1);
 }
 
-void Resume(unsigned index) {
+// Prepare and Resume are not inlined: a function that calls getcontext or setjmp may lose its
+// variables when that returns again.
+[[gnu::noinline]] void Prepare(Fiber& fiber) {
+  fiber.started = false;
+  fiber.exchange = 0;
+  fiber.copies.clear();
+  fiber.groups.clear();
+  getcontext(&fiber.start);
+  fiber.start.uc_stack = {.ss_sp = fiber.stack.get(), .ss_flags = 0, .ss_size = kStackBytes};
+  fiber.start.uc_link = nullptr;
+  makecontext(&fiber.start, Main, 0);
+}
+
+[[gnu::noinline]] void Resume(unsigned index) {
   now = index;
   threadIdx = {index % blockDim.x, index / blockDim.x, 0};
   Fiber& fiber = *fibers[index];
@@ -95,17 +108,7 @@ bool Release(State state, unsigned begin, unsigned end) {
 }
 
 void RunBlock() {
-  for (unsigned i = 0; i < count; ++i) {
-    Fiber& fiber = *fibers[i];
-    fiber.started = false;
-    fiber.exchange = 0;
-    fiber.copies.clear();
-    fiber.groups.clear();
-    getcontext(&fiber.start);
-    fiber.start.uc_stack = {.ss_sp = fiber.stack.get(), .ss_flags = 0, .ss_size = kStackBytes};
-    fiber.start.uc_link = nullptr;
-    makecontext(&fiber.start, Main, 0);
-  }
+  for (unsigned i = 0; i < count; ++i) Prepare(*fibers[i]);
   for (unsigned i = 0; i < count; ++i) Resume(i);
   for (;;) {
     bool moved = false;

@@ -65,8 +65,13 @@ void CopyNow(unsigned groups_left);
 
 // For tests. The next launch fails, and as on a GPU, everything fails from then on.
 void FailNextLaunch();
+// The next launch never ends. Whoever waits for the device from then on would wait forever: that
+// ends the program.
+void HangNextLaunch();
 // What the device has, instead of the usual 4 GiB.
 void SetMemory(size_t bytes);
+// The most that can be pinned at a time.
+void SetPinned(size_t bytes);
 // The driver's version, 1000 × major + 10 × minor. One below 13,000 is too old; 0: there is none.
 void SetDriver(int version);
 // Takes all of that back.

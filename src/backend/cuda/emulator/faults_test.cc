@@ -93,5 +93,82 @@ TEST_F(CudaFaultsTest, KernelThatFailsTakesTheDeviceOutOfService) {
   EXPECT_EQ(again.error().text, text);
 }
 
+// A kernel that never ends is given up after a while. Nobody waits for the device from then on, not
+// even its destructor.
+TEST_F(CudaFaultsTest, KernelThatNeverEndsTakesTheDeviceOutOfService) {
+  CudaOptions options = options_;
+  options.step_limit_ms = 30;
+  auto backend = MakeRandomCudaBackend(TinyModel(), options);
+  ASSERT_TRUE(backend) << backend.error().text;
+  const Batch batch = OneToken();
+  cuda::emulator::HangNextLaunch();
+  const auto first = (*backend)->Submit(batch);
+  const auto second = (*backend)->Submit(batch);
+  ASSERT_TRUE(first && second);
+  const std::string text =
+      "the CUDA device failed: a batch takes longer than 0.03 s; restart the engine";
+  const auto hung = (*backend)->Wait(*first);
+  ASSERT_FALSE(hung);
+  EXPECT_EQ(hung.error().text, text);
+  const auto behind = (*backend)->Wait(*second);
+  ASSERT_FALSE(behind);
+  EXPECT_EQ(behind.error().text, text);
+  EXPECT_EQ((*backend)->Submit(batch).error().text, text);
+  std::vector<std::byte> page((*backend)->info().page_bytes);
+  EXPECT_EQ((*backend)->ReadPage({0}, page).error().text, text);
+  EXPECT_EQ((*backend)->WritePage({0}, page).error().text, text);
+  const auto adapter = (*backend)->LoadAdapter(*MakeAdapter((*backend)->info().adapters, 4, 8));
+  ASSERT_FALSE(adapter);
+  EXPECT_EQ(adapter.error().text, "the CUDA device failed; restart the engine");
+}
+
+// A batch whose results do not fit fails, and the next one runs.
+TEST_F(CudaFaultsTest, BatchThatDoesNotFitFailsAlone) {
+  auto backend = MakeRandomCudaBackend(TinyModel(), options_);
+  ASSERT_TRUE(backend) << backend.error().text;
+  const auto run = [&](const Batch& batch) -> std::string {
+    const auto ticket = (*backend)->Submit(batch);
+    if (!ticket) return ticket.error().text;
+    const auto output = (*backend)->Wait(*ticket);
+    return output ? "" : output.error().text;
+  };
+  const Batch small = OneToken();
+  std::vector<SampleSpec> ids = {{.kind = SampleSpec::Kind::kLogprobs, .rows = {0}}};
+  ids[0].ids.assign(300'000, 7);
+  Batch large = small;
+  large.members[0].samples = &ids;
+  EXPECT_EQ(run(small), "");
+  cuda::emulator::SetPinned(1 << 20);
+  EXPECT_EQ(run(large), "the machine has no memory left to pin");
+  EXPECT_EQ(run(small), "");
+  std::vector<SampleSpec> more = ids;
+  more[0].ids.assign(3'000'000, 7);
+  large.members[0].samples = &more;
+  cuda::emulator::SetPinned(SIZE_MAX);
+  cuda::emulator::SetMemory(1 << 20);
+  const std::string text = run(large);
+  EXPECT_NE(text.find("too small for a step's inputs"), std::string::npos) << text;
+  cuda::emulator::SetMemory(size_t{4} << 30);
+  EXPECT_EQ(run(small), "");
+  EXPECT_EQ(run(large), "");
+}
+
+// A page that cannot be copied is an error, and so is everything behind it.
+TEST_F(CudaFaultsTest, CardThatDisappears) {
+  auto backend = MakeRandomCudaBackend(TinyModel(), options_);
+  ASSERT_TRUE(backend) << backend.error().text;
+  cuda::emulator::FailNextLaunch();
+  const Batch batch = OneToken();
+  const auto ticket = (*backend)->Submit(batch);
+  EXPECT_FALSE(ticket && (*backend)->Wait(*ticket));
+  std::vector<std::byte> page((*backend)->info().page_bytes);
+  EXPECT_FALSE((*backend)->ReadPage({0}, page));
+  EXPECT_FALSE((*backend)->WritePage({0}, page));
+  EXPECT_FALSE((*backend)->LoadAdapter(*MakeAdapter((*backend)->info().adapters, 4, 8)));
+  // A second model on the card cannot be opened; the error says why.
+  EXPECT_NE(ErrorOf(MakeRandomCudaBackend(TinyModel(), options_)).find("launch failure"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace pie

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backend/cuda/emulator/emulator.h"
+#include "model/half.h"
 
 #define PIE_DYNAMIC_SHARED(type, name) \
   type* const name = reinterpret_cast<type*>(::pie::cuda::emulator::SharedMemory())
@@ -70,6 +71,19 @@ inline void LoadTransposed(uint32_t (&r)[4], uint32_t address) {
 
 inline float Exp2(float x) {
   return std::exp2(x);
+}
+
+inline uint32_t MultiplyAddPairs(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t d = 0;
+  for (int i = 0; i < 2; ++i) {
+    const double exact = double{Bf16Of(a, i)} * Bf16Of(b, i) + Bf16Of(c, i);
+    d |= uint32_t{__float2bfloat16(static_cast<float>(exact)).bits} << (16 * i);
+  }
+  return d;
+}
+
+inline float HalfToFloat(uint16_t half) {
+  return pie::HalfToFloat(half);
 }
 
 inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,

@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <unordered_map>
@@ -22,9 +23,12 @@ namespace {
 constexpr size_t kUsualMemory = size_t{4} << 30;
 size_t memory_bytes = kUsualMemory;
 size_t used_bytes = 0;
+size_t pinned_limit = SIZE_MAX;
 cudaError_t last_error = cudaSuccess;
 bool lost = false;  // a kernel failed: as on a GPU, nothing works from then on
 bool fail_next = false;
+bool hang_next = false;
+bool hangs = false;  // a kernel never ends
 constexpr int kVersion = 13'000;
 int driver_version = kVersion;
 CUgraph_st* recorded = nullptr;
@@ -41,8 +45,15 @@ cudaError_t Do(std::function<void()> call) {
     return cudaSuccess;
   }
   if (lost) return Keep(cudaErrorLaunchFailure);
+  if (hangs) return cudaSuccess;  // it is queued, and never runs
   call();
   return cudaSuccess;
+}
+
+void ExpectAnAnswer(const char* call) {
+  if (!hangs) return;
+  std::fprintf(stderr, "%s would never return: a kernel hangs\n", call);
+  std::abort();
 }
 
 }  // namespace
@@ -53,8 +64,16 @@ void FailNextLaunch() {
   fail_next = true;
 }
 
+void HangNextLaunch() {
+  hang_next = true;
+}
+
 void SetMemory(size_t bytes) {
   memory_bytes = bytes;
+}
+
+void SetPinned(size_t bytes) {
+  pinned_limit = bytes;
 }
 
 void SetDriver(int version) {
@@ -63,8 +82,9 @@ void SetDriver(int version) {
 
 void Repair() {
   memory_bytes = kUsualMemory;
+  pinned_limit = SIZE_MAX;
   driver_version = kVersion;
-  lost = fail_next = false;
+  lost = fail_next = hang_next = hangs = false;
   last_error = cudaSuccess;
 }
 
@@ -74,6 +94,11 @@ void Submit(dim3 grid, dim3 block, size_t shared_bytes, std::function<void()> th
       fail_next = false;
       lost = true;
       Keep(cudaErrorLaunchFailure);
+      return;
+    }
+    if (hang_next || hangs) {
+      hang_next = false;
+      hangs = true;
       return;
     }
     RunGrid(grid, block, shared_bytes, thread);
@@ -142,6 +167,7 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
 }
 
 cudaError_t cudaFree(void* memory) {
+  ExpectAnAnswer("cudaFree");
   if (memory == nullptr) return cudaSuccess;
   used_bytes -= blocks[memory];
   blocks.erase(memory);
@@ -150,11 +176,13 @@ cudaError_t cudaFree(void* memory) {
 }
 
 cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
+  if (bytes > pinned_limit) return Keep(cudaErrorMemoryAllocation);
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   return *memory == nullptr ? Keep(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void* memory) {
+  if (memory != nullptr) ExpectAnAnswer("cudaFreeHost");
   std::free(memory);
   return cudaSuccess;
 }
@@ -170,11 +198,12 @@ cudaError_t cudaStreamDestroy(cudaStream_t) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  ExpectAnAnswer("cudaStreamSynchronize");
   return lost ? Keep(cudaErrorLaunchFailure) : cudaSuccess;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t) {
-  return cudaSuccess;
+  return hangs ? cudaErrorNotReady : cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,

@@ -12,7 +12,9 @@ __device__ uint32_t ChunkAt(uint32_t tile, uint32_t row, uint32_t chunk) {
   return tile + row * (kDim * 2) + ((chunk ^ (row & 7)) << 4);
 }
 
-template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks>
+// kFp8: of keys and values. Blocks of them are copied in stages as they are, and made bfloat16 in
+// one tile.
+template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks, bool kFp8>
 __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
     AttentionKernel(const Attention a, bool large) {
   constexpr int kThreads = 32 * kLineWarps * kKeyWarps;
@@ -25,6 +27,8 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
   PIE_DYNAMIC_SHARED(char, shared);
   const uint32_t q_tile = SharedAddress(shared);
   const uint32_t kv_tiles = q_tile + kLines * kDim * 2;
+  const uint32_t raw_tiles = kv_tiles + 2 * kTileBytes;  // in fp8
+  using Raw = Fp8Chunks<kDim, kThreads>;
 
   LetNextStart();
   const StepHeader* const step = a.step;
@@ -45,7 +49,9 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
     const uint32_t blocks = view.blocks;
 
     const auto fetch = [&](uint32_t block) {
-      if (block < blocks) {
+      if (kFp8 && block < blocks) {
+        Raw::Fetch(view, block, raw_tiles + block % kStages * Raw::kBytes);
+      } else if (block < blocks) {
         const uint32_t to = kv_tiles + block % kStages * (2 * kTileBytes);
 #pragma unroll
         for (int i = 0; i < kKeyBlock * kChunks / kThreads; ++i) {
@@ -54,10 +60,10 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
           const uint32_t chunk = at % kChunks;
           const uint32_t key = view.begin_key + block * kKeyBlock + row;
           const bool real = key < view.tile.end_key && chunk < real_chunks;
-          const bf16* const from = real ? view.KeyAt(key, chunk) : view.keys;
+          const char* const from = real ? view.KeyAt(key, chunk) : view.keys;
           CopyAsync(ChunkAt<kDim>(to, row, chunk), from, real);
-          CopyAsync(ChunkAt<kDim>(to + kTileBytes, row, chunk), real ? from + view.to_values : from,
-                    real);
+          CopyAsync(ChunkAt<kDim>(to + kTileBytes, row, chunk),
+                    real ? from + view.ValueBytes() : from, real);
         }
       }
       CommitCopies();
@@ -72,6 +78,8 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
     }
 #pragma unroll
     for (int i = 0; i < kStages - 1; ++i) fetch(i);  // the first group has the queries too
+    Raw raw;
+    if constexpr (kFp8) raw.LoadScales(view, 0);
 
     Line of[2];
 #pragma unroll
@@ -84,6 +92,15 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
     for (uint32_t block = 0; block < blocks; ++block) {
       AwaitCopies<kStages - 2>();
       __syncthreads();
+      if constexpr (kFp8) {  // a thread converts what it has copied itself
+        raw.Convert(shared + (raw_tiles - q_tile) + block % kStages * Raw::kBytes,
+                    [&](uint32_t key, uint32_t chunk, uint32_t value) {
+                      const uint32_t tile = kv_tiles + value * kTileBytes;
+                      return shared + (ChunkAt<kDim>(tile, key, chunk) - q_tile);
+                    });
+        raw.LoadScales(view, block + 1);
+        __syncthreads();
+      }
       if (kKeepQueries && block == 0) {
 #pragma unroll
         for (int d = 0; d < kDim / 16; ++d) {
@@ -92,7 +109,7 @@ __global__ void __launch_bounds__(32 * kLineWarps * kKeyWarps, kBlocks)
         }
       }
       fetch(block + kStages - 1);
-      const uint32_t k_tile = kv_tiles + block % kStages * (2 * kTileBytes);
+      const uint32_t k_tile = kFp8 ? kv_tiles : kv_tiles + block % kStages * (2 * kTileBytes);
       const uint32_t v_tile = k_tile + kTileBytes;
 
       // The keys of the next step are loaded while this one is multiplied.
@@ -259,16 +276,30 @@ __global__ void __launch_bounds__(kMergeThreads) MergeKernel(const Attention a) 
   }
 }
 
-// kBlocks: blocks of a multiprocessor.
-template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks>
-void RunTiles(const Attention& attention, bool large, int processors, Stream stream) {
-  const auto kernel = AttentionKernel<kDim, kLineWarps, kKeyWarps, kStages, kBlocks>;
-  size_t shared = kLineWarps * 16 * kDim * 2 + kStages * 2 * kKeyBlock * kDim * 2;
+template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks, bool kFp8>
+void RunKind(const Attention& attention, bool large, int processors, Stream stream) {
+  const auto kernel = AttentionKernel<kDim, kLineWarps, kKeyWarps, kStages, kBlocks, kFp8>;
+  // In fp8, stages have half the size, and there is a tile for what is converted.
+  constexpr size_t kStageBytes = 2 * kKeyBlock * kDim * 2;
+  size_t shared = kLineWarps * 16 * kDim * 2 +
+                  (kFp8 ? kStageBytes + kStages * kStageBytes / 2 : kStages * kStageBytes);
   const size_t merge = kLineWarps * 16 * kDim * 2 + kKeyWarps * 16 * (kDim + 2) * sizeof(float);
   if (kKeyWarps > 1 && merge > shared) shared = merge;
   AllowShared(kernel, shared);
   Launch(kernel, dim3(processors * kBlocks), dim3(32 * kLineWarps * kKeyWarps), shared, stream,
          attention, large);
+}
+
+// kBlocks: blocks of a multiprocessor.
+template <int kDim, int kLineWarps, int kKeyWarps, int kStages, int kBlocks>
+void RunTiles(const Attention& attention, bool large, int processors, Stream stream) {
+  if (attention.kv.fp8) {
+    RunKind<kDim, kLineWarps, kKeyWarps, kStages, kBlocks, true>(attention, large, processors,
+                                                                 stream);
+  } else {
+    RunKind<kDim, kLineWarps, kKeyWarps, kStages, kBlocks, false>(attention, large, processors,
+                                                                  stream);
+  }
 }
 
 }  // namespace

@@ -19,7 +19,9 @@ __device__ uint32_t PlaceOf(uint32_t tile, uint32_t row, uint32_t chunk) {
   return tile + chunk / 8 * (kRows * 128) + row * 128 + ((chunk % 8 ^ (row & 7)) << 4);
 }
 
-template <int kDim>
+// kFp8: of keys and values. Blocks of them are copied in stages as they are, and made bfloat16 in
+// two tiles: the values of a block are read while the keys of the next are.
+template <int kDim, bool kFp8>
 __global__ void __launch_bounds__(kThreads, 1) HopperAttentionKernel(const Attention a) {
 #if PIE_HAS_WGMMA
   constexpr uint32_t kChunks = kDim / 8;
@@ -27,6 +29,9 @@ __global__ void __launch_bounds__(kThreads, 1) HopperAttentionKernel(const Atten
   PIE_DYNAMIC_SHARED(char, shared);
   const uint32_t q_tile = SharedAddress(shared);
   const uint32_t kv_tiles = q_tile + kLines * kDim * 2;
+  constexpr uint32_t kTiles = kFp8 ? 2 : kStages;
+  const uint32_t raw_tiles = kv_tiles + kTiles * 2 * kTileBytes;  // in fp8
+  using Raw = Fp8Chunks<kDim, kThreads>;
   LetNextStart();
   const StepHeader* const step = a.step;
   const AttentionTile* const tile_list =
@@ -43,7 +48,9 @@ __global__ void __launch_bounds__(kThreads, 1) HopperAttentionKernel(const Atten
     const TileView view(a, tile_list, item);
     const uint32_t blocks = view.blocks;
     const auto fetch = [&](uint32_t block) {
-      if (block < blocks) {
+      if (kFp8 && block < blocks) {
+        Raw::Fetch(view, block, raw_tiles + block % kStages * Raw::kBytes);
+      } else if (block < blocks) {
         const uint32_t to = kv_tiles + block % kStages * (2 * kTileBytes);
 #pragma unroll
         for (uint32_t i = 0; i < kKeyBlock * kChunks / kThreads; ++i) {
@@ -52,10 +59,10 @@ __global__ void __launch_bounds__(kThreads, 1) HopperAttentionKernel(const Atten
           const uint32_t chunk = at % kChunks;
           const uint32_t key = view.begin_key + block * kKeyBlock + row;
           const bool real = key < view.tile.end_key && chunk < real_chunks;
-          const bf16* const from = real ? view.KeyAt(key, chunk) : view.keys;
+          const char* const from = real ? view.KeyAt(key, chunk) : view.keys;
           const uint32_t place = PlaceOf<kKeyBlock>(to, row, chunk);
           CopyAsync(place, from, real);
-          CopyAsync(place + kTileBytes, real ? from + view.to_values : from, real);
+          CopyAsync(place + kTileBytes, real ? from + view.ValueBytes() : from, real);
         }
       }
       CommitCopies();
@@ -69,6 +76,8 @@ __global__ void __launch_bounds__(kThreads, 1) HopperAttentionKernel(const Atten
     }
     fetch(0);  // with the queries
     fetch(1);
+    Raw raw;
+    if constexpr (kFp8) raw.LoadScales(view, 0);
 
     const uint32_t first_line = threadIdx.x / 32 * 16 + lane / 4;
     Line of[2];
@@ -79,7 +88,7 @@ __global__ void __launch_bounds__(kThreads, 1) HopperAttentionKernel(const Atten
     uint32_t weights[kKeyBlock / 16][4];  // of the block before, in bfloat16
 
     const auto add_values = [&](uint32_t block) {
-      const uint32_t values = kv_tiles + block % kStages * (2 * kTileBytes) + kTileBytes;
+      const uint32_t values = kv_tiles + block % kTiles * (2 * kTileBytes) + kTileBytes;
 #pragma unroll
       for (uint32_t k = 0; k < kKeyBlock / 16; ++k) {
         GroupOutputs(out, weights[k][0], weights[k][1], weights[k][2], weights[k][3],
@@ -90,10 +99,20 @@ __global__ void __launch_bounds__(kThreads, 1) HopperAttentionKernel(const Atten
 
     for (uint32_t block = 0; block < blocks; ++block) {
       AwaitCopies<1>();
+      if constexpr (kFp8) {
+        __syncthreads();  // the products with the block before the last have ended in both groups
+        raw.Convert(shared + (raw_tiles - q_tile) + block % kStages * Raw::kBytes,
+                    [&](uint32_t key, uint32_t chunk, uint32_t value) {
+                      const uint32_t tile =
+                          kv_tiles + block % kTiles * (2 * kTileBytes) + value * kTileBytes;
+                      return shared + (PlaceOf<kKeyBlock>(tile, key, chunk) - q_tile);
+                    });
+        raw.LoadScales(view, block + 1);
+      }
       ShowToGroupProducts();
       __syncthreads();  // the block has come, and the stage that is filled next is free
       fetch(block + 2);
-      const uint32_t keys = kv_tiles + block % kStages * (2 * kTileBytes);
+      const uint32_t keys = kv_tiles + block % kTiles * (2 * kTileBytes);
       BeginGroupProducts();
 #pragma unroll
       for (uint32_t d = 0; d < kDim / 16; ++d) {
@@ -148,9 +167,10 @@ __global__ void __launch_bounds__(kThreads, 1) HopperAttentionKernel(const Atten
 #endif
 }
 
-template <int kDim>
+template <int kDim, bool kFp8>
 void Run(const Attention& attention, int blocks, Stream stream) {
-  const auto kernel = HopperAttentionKernel<kDim>;
+  const auto kernel = HopperAttentionKernel<kDim, kFp8>;
+  // Two tiles in bfloat16 and four stages in fp8 are as large as four stages in bfloat16.
   constexpr size_t kShared = (kLines + kStages * 2 * kKeyBlock) * kDim * 2;
   AllowShared(kernel, kShared);
   Launch(kernel, dim3(blocks), dim3(kThreads), kShared, stream, attention);
@@ -159,10 +179,13 @@ void Run(const Attention& attention, int blocks, Stream stream) {
 }  // namespace
 
 void RunHopperTiles(const Attention& attention, int processors, Stream stream) {
-  if (attention.kv.head_stride <= 64) {
-    Run<64>(attention, processors * 2, stream);
+  const bool narrow = attention.kv.head_stride <= 64;
+  if (attention.kv.fp8) {
+    narrow ? Run<64, true>(attention, processors * 2, stream)
+           : Run<128, true>(attention, processors, stream);
   } else {
-    Run<128>(attention, processors, stream);
+    narrow ? Run<64, false>(attention, processors * 2, stream)
+           : Run<128, false>(attention, processors, stream);
   }
 }
 

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "backend/cuda/kernels/testing.h"
 #include "backend/cuda/step_builder.h"
+#include "model/fp8.h"
 
 namespace pie::cuda {
 namespace {
@@ -23,10 +25,37 @@ struct Case {
   uint32_t shared_pages = 0;  // pages at the front that all members have in common
   std::vector<std::pair<uint32_t, uint32_t>> members = {};  // tokens in the pages, new rows
   bool fixed_order = false;
+  bool fp8 = false;  // keys and values
 };
 
 class AttentionTest : public OnDevice {
  protected:
+  // Pages with the numbers of `kv`. What fp8 rounds is rounded there, too.
+  static std::vector<std::byte> PagesOf(const KvShape& shape, std::vector<uint16_t>& kv) {
+    const size_t pages = kv.size() / (shape.lines() * shape.head_stride);
+    std::vector<std::byte> bytes(pages * shape.page_bytes, std::byte{0x7F});
+    for (size_t i = 0; i < pages * shape.lines(); ++i) {
+      std::byte* const layer =
+          bytes.data() + i / shape.lines() * shape.page_bytes + shape.layer_offset;
+      const size_t line = i % shape.lines();
+      std::byte* const to = layer + line * shape.line_bytes();
+      uint16_t* const numbers = &kv[i * shape.head_stride];
+      if (!shape.fp8) {
+        std::memcpy(to, numbers, shape.line_bytes());
+        continue;
+      }
+      const int exponent = static_cast<int>(i % 7) - 9;
+      layer[shape.scales_at() + line] = static_cast<std::byte>(247 + exponent);
+      for (uint32_t j = 0; j < shape.head_stride; ++j) {
+        const uint8_t bits = FloatToE4m3(std::ldexp(Float(numbers[j]), -exponent));
+        numbers[j] = Rounded(std::ldexp(E4m3ToFloat(bits), exponent));
+        constexpr uint32_t kOrder[] = {0, 2, 1, 3};
+        to[j / 4 * 4 + kOrder[j % 4]] = static_cast<std::byte>(bits);
+      }
+    }
+    return bytes;
+  }
+
   // Returns ‖device − oracle‖ / ‖oracle‖.
   double Run(const Case& c) {
     Batch batch;
@@ -63,23 +92,25 @@ class AttentionTest : public OnDevice {
 
     const size_t line = size_t{c.page_tokens} * c.dim;
     const size_t page = 2 * c.kv_heads * line;
-    const auto kv = RandomBFloats(next_page * page, 1);
+    auto kv = RandomBFloats(next_page * page, 1);
+    KvShape shape{
+        .page_tokens = c.page_tokens, .kv_heads = c.kv_heads, .head_stride = c.dim, .fp8 = c.fp8};
+    shape.layer_offset = 32;  // not the first layer
+    shape.page_bytes = shape.layer_bytes() + 32;
+    const DeviceArray device_kv(PagesOf(shape, kv), stream_);
+    shape.data = device_kv.data();
     const auto q = RandomBFloats(size_t{plan.rows} * c.heads * c.dim, 2);
     const auto sinks = RandomFloats(c.heads, 3);
     const float scale = 2 / std::sqrt(static_cast<float>(c.dim));
-    const DeviceArray device_kv(kv, stream_);
     const DeviceArray device_q(q, stream_);
     const DeviceArray device_sinks(sinks, stream_);
     const DeviceArray step(plan.bytes, stream_);
-    const DeviceArray out(std::vector<uint16_t>(q.size(), 0x7FC0), stream_);  // NaN
+    const DeviceArray out(std::vector<uint16_t>(q.size(), 0x7FC0),
+                          stream_);  // NaN
     const DeviceArray parts(std::vector<float>(size_t{4096} * c.heads * c.dim, NAN), stream_);
     const DeviceArray logs(std::vector<float>(size_t{4096} * c.heads, NAN), stream_);
     const Attention attention{.step = reinterpret_cast<const StepHeader*>(step.data()),
-                              .kv = {.data = device_kv.data(),
-                                     .page_stride = page,
-                                     .page_tokens = c.page_tokens,
-                                     .kv_heads = c.kv_heads,
-                                     .head_stride = c.dim},
+                              .kv = shape,
                               .q = device_q.data(),
                               .out = out.data(),
                               .heads = c.heads,
@@ -146,6 +177,83 @@ TEST_F(AttentionTest, HeadsAndLengths) {
       EXPECT_LT(Run(c), 1e-2) << dim << ", " << kv_heads;
       c.fixed_order = true;
       EXPECT_LT(Run(c), 1e-2) << dim << ", " << kv_heads << ", in a fixed order";
+    }
+  }
+}
+
+TEST_F(AttentionTest, KeysAndValuesInFp8) {
+  for (const uint32_t dim : {8U, 64U, 96U, 128U, 256U}) {
+    Case c{.dim = dim, .members = {{0, 1}, {63, 1}, {300, 1}, {0, 70}, {130, 33}}, .fp8 = true};
+    EXPECT_LT(Run(c), 1e-2) << dim;
+    c.fixed_order = true;
+    EXPECT_LT(Run(c), 1e-2) << dim << ", in a fixed order";
+  }
+  for (const uint32_t page_tokens : {1U, 7U, 32U}) {
+    EXPECT_LT(Run({.dim = 128,
+                   .page_tokens = page_tokens,
+                   .window = 90,
+                   .sinks = true,
+                   .masks = true,
+                   .members = {{500, 1}, {200, 40}},
+                   .fp8 = true}),
+              1e-2)
+        << page_tokens;
+  }
+}
+
+// Lines of the cache hold what is written there, rounded to e4m3 relative to the line's largest.
+TEST_F(AttentionTest, WritesKeysAndValuesInFp8) {
+  constexpr uint32_t kHeads = 2;
+  constexpr uint32_t kDim = 24;  // padded to 32
+  constexpr uint32_t kRows = 5;
+  constexpr uint32_t kColumns = (kHeads + 2) * kDim;
+  KvShape kv{.page_tokens = 3, .kv_heads = 1, .head_stride = kDim, .fp8 = true};
+  kv.layer_offset = kv.layer_bytes();
+  kv.page_bytes = 2 * kv.layer_bytes();
+  ASSERT_EQ(kv.line_bytes(), 32U);
+  auto qkv = RandomFloats(kRows * kColumns, 1);
+  for (uint32_t i = 0; i < qkv.size(); ++i) {
+    const uint32_t row = i / kColumns;
+    qkv[i] *= row == 0 ? 1e-8F : row == 1 ? 300.0F : row == 2 ? 40'000.0F : 1.0F;
+    if (row == 3) qkv[i] = 0;
+  }
+  std::vector<std::byte> bytes(sizeof(StepHeader) + kRows * 8);
+  StepHeader header{};
+  header.rows = kRows;
+  header.places = sizeof header;
+  std::memcpy(bytes.data(), &header, sizeof header);
+  const uint64_t places[kRows] = {0, 4, 5, 2, 3};
+  std::memcpy(bytes.data() + header.places, places, sizeof places);
+  const DeviceArray step(bytes, stream_);
+  const DeviceArray device_qkv(qkv, stream_);
+  const DeviceArray q(std::vector<uint16_t>(kRows * kHeads * kDim), stream_);
+  const DeviceArray pages(std::vector<uint8_t>(2 * kv.page_bytes, 0x55), stream_);
+  kv.data = pages.data();
+  RunRotateWrite({.step = reinterpret_cast<const StepHeader*>(step.data()),
+                  .qkv = device_qkv.data(),
+                  .q = q.data(),
+                  .kv = kv,
+                  .rows = kRows,
+                  .heads = kHeads,
+                  .head_size = kDim},
+                 stream_);
+  const auto got = pages.Read();
+  for (uint64_t i = 0; i < kv.layer_offset; ++i) ASSERT_EQ(got[i], 0x55) << "another layer's";
+  for (uint32_t row = 0; row < kRows; ++row) {
+    for (uint32_t value = 0; value < 2; ++value) {
+      const float* const expected = &qkv[row * kColumns + (kHeads + value) * kDim];
+      const uint8_t* const layer = &got[places[row] / 3 * kv.page_bytes + kv.layer_offset];
+      const uint64_t line = value * 3 + places[row] % 3;
+      const int scale = layer[kv.scales_at() + line];
+      const float most = std::abs(*std::max_element(
+          expected, expected + kDim, [](float a, float b) { return std::abs(a) < std::abs(b); }));
+      for (uint32_t i = 0; i < kDim; ++i) {
+        constexpr uint32_t kOrder[] = {0, 2, 1, 3};
+        const uint8_t bits = layer[line * kv.line_bytes() + i / 4 * 4 + kOrder[i % 4]];
+        EXPECT_NEAR(std::ldexp(E4m3ToFloat(bits), scale - 247), expected[i],
+                    std::abs(expected[i]) / 16 + most * 0x1p-17F)
+            << "row " << row << ", " << (value ? "value" : "key") << ", number " << i;
+      }
     }
   }
 }
@@ -238,8 +346,8 @@ TEST_F(AttentionTest, Speed) {
       for (uint32_t layer = 0; layer < layers; ++layer) {
         Attention attention{.step = reinterpret_cast<const StepHeader*>(step.data()),
                             .kv = {.data = kv,
-                                   .page_stride = page * layers,
-                                   .layer_offset = page * layer,
+                                   .page_bytes = page * 2 * layers,
+                                   .layer_offset = page * 2 * layer,
                                    .page_tokens = kPageTokens,
                                    .page_shift = 5,
                                    .kv_heads = kKvHeads,

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/kernels/attention.h"
 #include "backend/cuda/kernels/launch.cuh"
+#include "backend/cuda/kernels/packed.cuh"
 
 namespace pie::cuda {
 
@@ -35,10 +36,8 @@ struct TileView {
         lines(tile.rows * group),
         rows(ArrayOf<TileRow>(attention.step, attention.step->tile_rows) + tile.first_row),
         pages(ArrayOf<uint32_t>(attention.step, attention.step->pages) + tile.first_page),
-        keys(static_cast<const bf16*>(attention.kv.data) + attention.kv.layer_offset +
-             static_cast<uint64_t>(kv_head) * attention.kv.page_tokens * attention.kv.head_stride),
-        to_values(static_cast<uint64_t>(attention.kv.kv_heads) * attention.kv.page_tokens *
-                  attention.kv.head_stride),
+        keys(static_cast<const char*>(attention.kv.data) + attention.kv.layer_offset),
+        to_values(static_cast<uint64_t>(attention.kv.kv_heads) * attention.kv.page_tokens),
         begin_key(tile.begin_key) {
     // With a window, keys before the earliest row's window are not read.
     if (a.window != 0) {
@@ -48,12 +47,28 @@ struct TileView {
     blocks = tile.end_key > begin_key ? (tile.end_key - begin_key + kKeyBlock - 1) / kKeyBlock : 0;
   }
 
-  // 16 bytes of a key in the tile's range; those of its value are `to_values` numbers further.
-  __device__ const bf16* KeyAt(uint32_t key, uint32_t chunk) const {
+  // The layer's part of a page, and a key's line there; that of its value is `to_values` further.
+  struct Place {
+    const char* layer;
+    uint64_t line;
+  };
+  __device__ Place PlaceOf(uint32_t key) const {
     const uint32_t page =
         a.kv.page_shift != kNone ? key >> a.kv.page_shift : key / a.kv.page_tokens;
-    return keys + pages[page] * a.kv.page_stride +
-           static_cast<uint64_t>(key - page * a.kv.page_tokens) * a.kv.head_stride + chunk * 8;
+    return {keys + pages[page] * a.kv.page_bytes,
+            static_cast<uint64_t>(kv_head) * a.kv.page_tokens + (key - page * a.kv.page_tokens)};
+  }
+  // 16 bytes of a key in the tile's range; those of its value are to_values × line_bytes further.
+  __device__ const char* KeyAt(uint32_t key, uint32_t chunk) const {
+    const Place place = PlaceOf(key);
+    return place.layer + place.line * a.kv.line_bytes() + chunk * 16;
+  }
+  __device__ uint64_t ValueBytes() const { return to_values * a.kv.line_bytes(); }
+  // The scales of a key and its value, as bytes 0 and 1.
+  __device__ uint32_t ScalesOf(uint32_t key) const {
+    const Place place = PlaceOf(key);
+    const auto* const scales = reinterpret_cast<const uint8_t*>(place.layer + a.kv.scales_at());
+    return scales[place.line] | static_cast<uint32_t>(scales[place.line + to_values]) << 8;
   }
 
   __device__ const bf16* QueryAt(uint32_t line, uint32_t chunk) const {
@@ -67,11 +82,11 @@ struct TileView {
   // kernel before writes those of this step.
   __device__ void BringFirstKeys() const {
     constexpr uint32_t kKeys = 2 * kKeyBlock;
-    const uint32_t bytes = a.kv.head_stride * sizeof(bf16);
+    const uint32_t bytes = a.kv.line_bytes();
     for (uint32_t i = threadIdx.x; i < kKeys && begin_key + i < tile.end_key; i += blockDim.x) {
-      const bf16* const key = KeyAt(begin_key + i, 0);
+      const char* const key = KeyAt(begin_key + i, 0);
       BringToCache(key, bytes);
-      BringToCache(key + to_values, bytes);
+      BringToCache(key + ValueBytes(), bytes);
     }
   }
 
@@ -121,10 +136,67 @@ struct TileView {
   const uint32_t lines;
   const TileRow* const rows;
   const uint32_t* const pages;
-  const bf16* const keys;
-  const uint64_t to_values;
+  const char* const keys;    // of the layer, in page 0
+  const uint64_t to_values;  // lines
   uint32_t begin_key;
   uint32_t blocks;  // of keys
+};
+
+// Keys and values in fp8: each thread copies some of a block's 16-byte chunks to shared memory, and
+// makes them bfloat16 in the tiles that the products read. The scales are loaded a block ahead.
+template <int kDim, int kThreads>
+struct Fp8Chunks {
+  static constexpr uint32_t kChunks = kDim / 16;  // of a line
+  static constexpr uint32_t kItems = kKeyBlock * kChunks / kThreads;
+  static constexpr uint32_t kBytes = 2 * kKeyBlock * kDim;  // keys and values of a block
+
+  uint32_t scales[kItems];
+
+  __device__ static uint32_t KeyOf(uint32_t i) { return (threadIdx.x + i * kThreads) / kChunks; }
+  __device__ static uint32_t ChunkOf(uint32_t i) { return (threadIdx.x + i * kThreads) % kChunks; }
+
+  __device__ void LoadScales(const TileView& view, uint32_t block) {
+#pragma unroll
+    for (uint32_t i = 0; i < kItems; ++i) {
+      const uint32_t key = view.begin_key + block * kKeyBlock + KeyOf(i);
+      scales[i] = key < view.tile.end_key ? view.ScalesOf(key) : 0U;
+    }
+  }
+  // Begins to copy a block to `to`, an address in shared memory.
+  __device__ static void Fetch(const TileView& view, uint32_t block, uint32_t to) {
+#pragma unroll
+    for (uint32_t i = 0; i < kItems; ++i) {
+      const uint32_t key = view.begin_key + block * kKeyBlock + KeyOf(i);
+      const uint32_t chunk = ChunkOf(i);
+      const bool real = key < view.tile.end_key && chunk * 16 < view.a.kv.line_bytes();
+      const char* const from = real ? view.KeyAt(key, chunk) : view.keys;
+      const uint32_t place = to + (threadIdx.x + i * kThreads) * 16;
+      CopyAsync(place, from, real);
+      CopyAsync(place + kBytes / 2, real ? from + view.ValueBytes() : from, real);
+    }
+  }
+  // Converts what this thread has copied to `from`. place(key, chunk, value) is where 8 numbers go.
+  template <class Place>
+  __device__ void Convert(const char* from, Place&& place) const {
+#pragma unroll
+    for (uint32_t i = 0; i < kItems; ++i) {
+#pragma unroll
+      for (uint32_t value = 0; value < 2; ++value) {
+        const uint4 bytes = *reinterpret_cast<const uint4*>(from + value * (kBytes / 2) +
+                                                            (threadIdx.x + i * kThreads) * 16);
+        const uint32_t scale = scales[i] >> (8 * value) & 0xFFU;
+        const uint32_t factor = scale << 7 | scale << 23;
+        const uint2 a = PairsOfE4m3(bytes.x, factor);
+        const uint2 b = PairsOfE4m3(bytes.y, factor);
+        const uint2 c = PairsOfE4m3(bytes.z, factor);
+        const uint2 d = PairsOfE4m3(bytes.w, factor);
+        const uint32_t key = KeyOf(i);
+        const uint32_t chunk = 2 * ChunkOf(i);
+        *reinterpret_cast<uint4*>(place(key, chunk, value)) = make_uint4(a.x, a.y, b.x, b.y);
+        *reinterpret_cast<uint4*>(place(key, chunk + 1, value)) = make_uint4(c.x, c.y, d.x, d.y);
+      }
+    }
+  }
 };
 
 // Makes weights of the scores of 8 × kTiles keys from `first_key` on, in place, and adds them to

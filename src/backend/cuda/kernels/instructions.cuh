@@ -82,6 +82,19 @@ __device__ inline float Exp2(float x) {
   return y;
 }
 
+// a × b + c for pairs of bfloat16, rounded once. Subnormal numbers count.
+__device__ inline uint32_t MultiplyAddPairs(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t d;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+
+__device__ inline float HalfToFloat(uint16_t half) {
+  float number;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(number) : "h"(half));
+  return number;
+}
+
 // d += a · b for tiles of 16 × 16 and 16 × 8 numbers.
 __device__ inline void Mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
                            uint32_t b0, uint32_t b1) {

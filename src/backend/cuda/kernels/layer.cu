@@ -2,6 +2,7 @@
 
 #include "backend/cuda/kernels/gate.cuh"
 #include "backend/cuda/kernels/launch.cuh"
+#include "backend/cuda/kernels/packed.cuh"
 
 namespace pie::cuda {
 namespace {
@@ -25,7 +26,10 @@ __global__ void __launch_bounds__(kThreads) EmbeddingKernel(const Embedding e) {
       static_cast<const bf16*>(e.table) + static_cast<size_t>(token) * e.hidden;
   float* const to = e.x + static_cast<size_t>(row) * e.hidden;
   for (uint32_t i = threadIdx.x; i < e.hidden; i += kThreads) {
-    to[i] = __bfloat162float(from[i]) * e.scale;
+    const float number = e.kind == WeightKind::kBf16
+                             ? __bfloat162float(from[i])
+                             : PackedNumber(e.kind, e.table, e.scales, token, i, e.hidden);
+    to[i] = number * e.scale;
   }
   for (uint32_t i = threadIdx.x; i < e.tables * e.pairs; i += kThreads) {
     const uint32_t table = i / e.pairs;
@@ -107,6 +111,40 @@ __global__ void ResidualKernel(const Residual r) {
   }
 }
 
+// Rounds to the nearest e4m3, ties to even; larger numbers become 448.
+__device__ uint32_t E4m3Of(float x) {
+  const uint32_t sign = __float_as_uint(x) >> 24 & 0x80U;
+  const float magnitude = fminf(fabsf(x), 448.0F);
+  // Subnormal: the last bits of 2^14 + x count multiples of 2^-9.
+  if (magnitude < 0x1p-6F) return sign | (__float_as_uint(magnitude + 16384.0F) & 0xFU);
+  const uint32_t bits = __float_as_uint(magnitude);
+  return sign | (((bits + 0x7FFFFU + (bits >> 20 & 1U)) >> 20) - 120U * 8);
+}
+
+// Writes a line of the KV cache in fp8, and its scale. Whole warp.
+__device__ void WriteFp8(const KvShape& kv, const float* numbers, uint64_t line, char* layer,
+                         uint32_t lane) {
+  float most = 0;
+  for (uint32_t i = lane; i < kv.head_stride; i += 32) most = fmaxf(most, fabsf(numbers[i]));
+#pragma unroll
+  for (int offset = 16; offset > 0; offset >>= 1) {
+    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, offset));
+  }
+  const uint32_t exponent = __float_as_uint(most) >> 23;
+  const uint32_t scale = min(max(exponent + 113U, 130U), 254U);
+  const float factor = __uint_as_float((374U - scale) << 23);
+  auto* const to = reinterpret_cast<uint32_t*>(layer + line * kv.line_bytes());
+  for (uint32_t i = lane; i < kv.line_bytes() / 4; i += 32) {
+    const auto number = [&](uint32_t j) {
+      return 4 * i + j < kv.head_stride ? E4m3Of(numbers[4 * i + j] * factor) : 0U;
+    };
+    to[i] = number(0) | number(2) << 8 | number(1) << 16 | number(3) << 24;
+  }
+  if (lane == 0) {
+    reinterpret_cast<uint8_t*>(layer + kv.scales_at())[line] = static_cast<uint8_t>(scale);
+  }
+}
+
 // One warp a head, eight heads a block.
 __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite r) {
   PIE_DYNAMIC_SHARED(float, numbers);
@@ -175,9 +213,12 @@ __global__ void __launch_bounds__(kThreads) RotateWriteKernel(const RotateWrite 
   if (is_query) {
     to = static_cast<bf16*>(r.q) + (static_cast<size_t>(row) * r.heads + head) * kv.head_stride;
   } else {
-    const uint64_t line = (is_value ? kv.kv_heads : 0) + kv_head;
-    to = static_cast<bf16*>(kv.data) + place / kv.page_tokens * kv.page_stride + kv.layer_offset +
-         (line * kv.page_tokens + place % kv.page_tokens) * kv.head_stride;
+    const uint64_t head_of = (is_value ? kv.kv_heads : 0) + kv_head;
+    const uint64_t line = head_of * kv.page_tokens + place % kv.page_tokens;
+    char* const layer =
+        static_cast<char*>(kv.data) + place / kv.page_tokens * kv.page_bytes + kv.layer_offset;
+    if (kv.fp8) return WriteFp8(kv, of_head, line, layer, lane);
+    to = reinterpret_cast<bf16*>(layer + line * kv.line_bytes());
   }
   for (uint32_t i = lane; i < kv.head_stride / 2; i += 32) {
     reinterpret_cast<uint32_t*>(to)[i] = PackBf16(of_head[2 * i], of_head[2 * i + 1]);

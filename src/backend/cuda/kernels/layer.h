@@ -12,20 +12,37 @@
 
 namespace pie::cuda {
 
-// How keys and values lie in a page: [layer][keys, values][kv_heads][page_tokens][head_stride].
+// How keys and values lie in a page: [layer][keys, values][kv_heads][page_tokens], each a line of
+// head_stride numbers. In fp8, a line is padded to 16 bytes, and behind a layer's lines are their
+// scales, one byte each in the same order: a line is worth its numbers × 2^(byte - 247). A scale
+// makes the line's largest number one from 128 to 256, so that all have the precision of e4m3 down
+// to 2^-13 of the largest. Four neighbouring numbers are in the order 0, 2, 1, 3.
 struct KvShape {
-  void* data = nullptr;       // bfloat16
-  uint64_t page_stride = 0;   // numbers
-  uint64_t layer_offset = 0;  // numbers
+  void* data = nullptr;
+  uint64_t page_bytes = 0;
+  uint64_t layer_offset = 0;  // bytes
   uint32_t page_tokens = 0;
   uint32_t page_shift = kNone;  // log2(page_tokens), if it is a power of two
   uint32_t kv_heads = 0;
   uint32_t head_stride = 0;  // numbers of a head, padding included; a multiple of 8
+  bool fp8 = false;          // not bfloat16
+
+  constexpr uint32_t line_bytes() const {
+    return fp8 ? (head_stride + 15) / 16 * 16 : head_stride * 2;
+  }
+  constexpr uint64_t lines() const { return uint64_t{2} * kv_heads * page_tokens; }  // of a layer
+  // Where the scales begin in a layer.
+  constexpr uint64_t scales_at() const { return lines() * line_bytes(); }
+  constexpr uint64_t layer_bytes() const {  // a multiple of 16
+    return fp8 ? (scales_at() + lines() + 15) / 16 * 16 : scales_at();
+  }
 };
 
 struct Embedding {
   const StepHeader* step = nullptr;
-  const void* table = nullptr;  // [vocab, hidden] bfloat16
+  const void* table = nullptr;  // [vocab, hidden] bfloat16 or packed
+  WeightKind kind = WeightKind::kBf16;
+  const void* scales = nullptr;  // of packed weights
   const uint32_t* chosen = nullptr;
   float* x = nullptr;  // [rows, hidden]
   uint32_t rows = 0;

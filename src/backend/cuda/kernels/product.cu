@@ -1,7 +1,6 @@
 #include "backend/cuda/kernels/product.h"
 
-#include "backend/cuda/kernels/gate.cuh"
-#include "backend/cuda/kernels/launch.cuh"
+#include "backend/cuda/kernels/product_sums.cuh"
 
 namespace pie::cuda {
 namespace {
@@ -64,8 +63,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks) ProductKernel(const Product
   };
 
   Weights<kUnroll> now;
+  if (p.fresh) WaitForInputs();
   load(warp, now);
-  if (p.tiles == nullptr) WaitForInputs();
+  if (p.tiles == nullptr && !p.fresh) WaitForInputs();
 
   const bf16* x[kTiles];
 #pragma unroll
@@ -92,49 +92,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) ProductKernel(const Product
     now = next;
   }
 
-#pragma unroll
-  for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sums[warp][t * 4 + i][lane] = acc[t][i];
-  }
-  __syncthreads();
-  const auto sum_of = [&](int index, int of_lane) {
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < kWarps; ++i) sum += sums[i][index][of_lane];
-    return sum;
-  };
-  // Numbers 0 and 1 of a thread belong to row lane / 4 of W, numbers 2 and 3 to the row 8 below.
-  for (int i = threadIdx.x; i < kTiles * 64; i += kWarps * 32) {
-    const int of_lane = i % 32;
-    const int pair = i / 32 % 2;
-    const int tile = i / 64;
-    const uint32_t row = first + tile * 8 + of_lane % 4 * 2 + pair;
-    if (row >= rows) continue;
-    float upper = sum_of(tile * 4 + pair, of_lane);
-    float lower = sum_of(tile * 4 + pair + 2, of_lane);
-    const uint32_t at = blockIdx.x * kRowsOfW + of_lane / 4;
-    if (bias != nullptr) {
-      if (at < p.n) upper += bias[at];
-      if (at + 8 < p.n) lower += bias[at + 8];
-    }
-    if constexpr (kOutput == ProductOutput::kGated) {
-      const uint32_t out = blockIdx.x * 8 + of_lane / 4;
-      if (out < p.n / 2) {
-        static_cast<bf16*>(p.y)[static_cast<size_t>(row) * p.y_stride + out] =
-            __float2bfloat16(GateOf(p.gate, upper, lower));
-      }
-    } else if constexpr (kOutput == ProductOutput::kBf16) {
-      bf16* const y = static_cast<bf16*>(p.y) + static_cast<size_t>(row) * p.y_stride;
-      if (at < p.n) y[at] = __float2bfloat16(upper);
-      if (at + 8 < p.n) y[at + 8] = __float2bfloat16(lower);
-    } else {
-      float* const y = static_cast<float*>(p.y) + static_cast<size_t>(row) * p.y_stride;
-      const bool add = kOutput == ProductOutput::kAdd;
-      if (at < p.n) y[at] = add ? y[at] + upper : upper;
-      if (at + 8 < p.n) y[at + 8] = add ? y[at + 8] + lower : lower;
-    }
-  }
+  WriteSums<kTiles, kWarps>(p, kOutput, bias, blockIdx.x, first, rows, acc, sums);
 }
 
 template <ProductOutput kOutput>
@@ -168,6 +126,7 @@ void RunOutput(const Product& product, Stream stream) {
 }  // namespace
 
 void RunProduct(const Product& product, Stream stream) {
+  if (product.kind != WeightKind::kBf16) return RunPackedProduct(product, stream);
   switch (product.output) {
     case ProductOutput::kFloat:
       return RunOutput<ProductOutput::kFloat>(product, stream);

@@ -3,11 +3,13 @@
 // cores' registers; the kernel's speed is that of the memory. Any number of rows works; from some
 // tens of rows on, blas.h is faster.
 //
-// W is [n, k], k a multiple of 8. Rows of x and W begin at multiples of 16 bytes.
+// W is [n, k], k a multiple of 8. Rows of x and W begin at multiples of 16 bytes. W may be packed
+// (packed.h): then its scales are applied to sums in float.
 #pragma once
 
 #include <cstdint>
 
+#include "backend/cuda/kernels/packed.h"
 #include "backend/cuda/kernels/runtime.h"
 
 namespace pie::cuda {
@@ -33,7 +35,11 @@ struct ExpertTile {
 inline constexpr uint32_t kExpertTileRows = 8;
 
 struct Product {
-  const void* w = nullptr;  // [n, k] bfloat16; with experts [experts, n, k]
+  const void* w = nullptr;  // [n, k] bfloat16 or packed; with experts, that for each
+  WeightKind kind = WeightKind::kBf16;
+  const void* scales = nullptr;  // of packed weights
+  // w is written by an earlier kernel, so it is not read ahead (launch.cuh).
+  bool fresh = false;
   const void* x = nullptr;  // [rows, x_stride] bfloat16
   void* y = nullptr;        // [rows, y_stride]
   uint32_t n = 0;
@@ -54,5 +60,11 @@ struct Product {
 };
 
 void RunProduct(const Product& product, Stream stream);
+// The same for packed weights. RunProduct chooses this itself.
+void RunPackedProduct(const Product& product, Stream stream);
+
+// Unpacks a matrix to bfloat16, [n, k], k a multiple of 8.
+void RunUnpack(WeightKind kind, const void* data, const void* scales, uint32_t n, uint32_t k,
+               void* out, Stream stream);
 
 }  // namespace pie::cuda

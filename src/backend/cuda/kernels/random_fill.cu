@@ -16,6 +16,26 @@ __global__ void FillKernel(bf16* numbers, uint64_t count, uint32_t seed, float r
   }
 }
 
+// Bytes below 0x70 are numbers below 16, which the scale makes the largest.
+__global__ void FillFp8Kernel(uint32_t* words, uint64_t count, float* scales, uint64_t scale_count,
+                              uint32_t seed, float range) {
+  WaitForInputs();
+  const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+  const uint64_t first = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (uint64_t i = first; i < count; i += step) {
+    uint32_t word = 0;
+    for (uint32_t b = 0; b < 4; ++b) {
+      const float uniform = CounterRng{seed}.Float(4 * i + b) * 2 - 1;
+      const uint32_t bits = __float_as_uint(fabsf(uniform) * 15);
+      // The exponent and the first three bits of the fraction; what is too small is zero.
+      const uint32_t number = bits >> 20 > 120U * 8 ? (bits >> 20) - 120U * 8 : 0U;
+      word |= (number | (uniform < 0 ? 0x80U : 0U)) << (8 * b);
+    }
+    words[i] = word;
+  }
+  for (uint64_t i = first; i < scale_count; i += step) scales[i] = range / 15;
+}
+
 __global__ void ReadKernel(const uint4* memory, uint64_t count, uint32_t* sink) {
   WaitForInputs();
   const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
@@ -34,6 +54,12 @@ __global__ void ReadKernel(const uint4* memory, uint64_t count, uint32_t* sink) 
 void FillRandom(void* numbers, uint64_t count, uint32_t seed, float range, Stream stream) {
   Launch(FillKernel, dim3(2048), dim3(256), 0, stream, static_cast<bf16*>(numbers), count, seed,
          range);
+}
+
+void FillRandomFp8(void* bytes, uint64_t count, float* scales, uint64_t scale_count, uint32_t seed,
+                   float range, Stream stream) {
+  Launch(FillFp8Kernel, dim3(2048), dim3(256), 0, stream, static_cast<uint32_t*>(bytes), count / 4,
+         scales, scale_count, seed, range);
 }
 
 void ReadAll(const void* memory, uint64_t bytes, uint32_t* sink, Stream stream) {

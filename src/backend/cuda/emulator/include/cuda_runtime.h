@@ -95,6 +95,14 @@ inline int __ffs(uint32_t x) {
 inline uint32_t __float_as_uint(float x) {
   return std::bit_cast<uint32_t>(x);
 }
+inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t select) {
+  const uint64_t bytes = uint64_t{high} << 32 | low;
+  uint32_t out = 0;
+  for (int i = 0; i < 4; ++i) {
+    out |= static_cast<uint32_t>(bytes >> (select >> (4 * i) & 7U) * 8 & 0xFFU) << (8 * i);
+  }
+  return out;
+}
 inline float __uint_as_float(uint32_t x) {
   return std::bit_cast<float>(x);
 }
