@@ -193,8 +193,9 @@ class Chains {
   WorkQueue masks_{"pie-masks", 1, 4'096};
 };
 
-// The median over the rounds of the time per token of `a` ÷ that of `b`, measured in turn.
-double Ratio(uint32_t rounds, const std::function<double()>& a, const std::function<double()>& b) {
+// The time per token of `a` ÷ that of `b` in each round, measured in turn.
+std::vector<double> Ratios(uint32_t rounds, const std::function<double()>& a,
+                           const std::function<double()>& b) {
   std::vector<double> ratios;
   a();
   b();
@@ -204,7 +205,11 @@ double Ratio(uint32_t rounds, const std::function<double()>& a, const std::funct
     const double second = i % 2 == 0 ? b() : a();
     ratios.push_back(i % 2 == 0 ? first / second : second / first);
   }
-  return Median(ratios);
+  return ratios;
+}
+
+double Ratio(uint32_t rounds, const std::function<double()>& a, const std::function<double()>& b) {
+  return Median(Ratios(rounds, a, b));
 }
 
 nlohmann::ordered_json MeasureChains(const Options& options) {
@@ -229,29 +234,32 @@ nlohmann::ordered_json MeasureChains(const Options& options) {
 
   std::vector<Tokens> copies;
   for (const char* text : kCopyPrompts) copies.push_back(chains.Ask(text));
-  const auto gain = [&](const std::vector<Tokens>& prompts, float temperature) {
-    return 1 /
-           Ratio(
-               options.rounds,
-               [&] {
-                 return chains.Run(prompts, 2 * kTokens,
-                                   {.speculate = true, .temperature = temperature, .stop = true});
-               },
-               [&] {
-                 return chains.Run(prompts, 2 * kTokens,
-                                   {.temperature = temperature, .stop = true});
-               });
+  // The time with drafts ÷ that without, of each round.
+  const auto drafted = [&](const std::vector<Tokens>& prompts, float temperature) {
+    const auto run = [&](bool speculate) {
+      return [&, speculate] {
+        return chains.Run(prompts, 2 * kTokens,
+                          {.speculate = speculate, .temperature = temperature, .stop = true});
+      };
+    };
+    return Ratios(options.rounds, run(true), run(false));
   };
   std::vector<double> single;
-  for (const Tokens& prompt : copies) single.push_back(gain({prompt}, 0));
+  for (const Tokens& prompt : copies) single.push_back(1 / Median(drafted({prompt}, 0)));
   out["spec_copy_b1"] = Median(single);
   std::vector<Tokens> eight;
   for (size_t i = 0; i < 8; ++i) eight.push_back(copies[i % copies.size()]);
-  out["spec_copy_b8"] = gain(eight, 0);
+  out["spec_copy_b8"] = 1 / Median(drafted(eight, 0));
+  const SchedulerStats before = chains.stats();
   std::vector<double> adverse;
-  for (const char* text : kAdversePrompts) adverse.push_back(gain({chains.Ask(text)}, 1.0F));
-  out["spec_adverse_b1"] = Median(adverse);
+  for (const char* text : kAdversePrompts) {
+    const std::vector<double> ratios = drafted({chains.Ask(text)}, 1.0F);
+    adverse.insert(adverse.end(), ratios.begin(), ratios.end());
+  }
+  out["spec_adverse_b1"] = 1 / Median(adverse);
   const SchedulerStats stats = chains.stats();
+  out["spec_adverse_drafted"] = stats.drafted - before.drafted;
+  out["spec_adverse_confirmed"] = stats.confirmed - before.confirmed;
   out["spec_confirmed_share"] = static_cast<double>(stats.confirmed) /
                                 static_cast<double>(std::max<uint64_t>(stats.drafted, 1));
   return out;

@@ -1,4 +1,4 @@
-// What crosses the bridge to the text crate, and back. Private to this folder.
+// Types for calls across the bridge to the text crate. Private to this folder.
 #pragma once
 
 #include <cstdint>

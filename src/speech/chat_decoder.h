@@ -32,7 +32,8 @@ class ChatDecoder {
   // Delta.
   Result<Event> Feed(std::span<const uint32_t> tokens);
   void Reset();
-  size_t bytes() const { return text_.size() + unsent_.size() + partial_.size(); }  // that it keeps
+  // Bytes of text that the decoder keeps.
+  size_t bytes() const { return text_.size() + unsent_.size() + partial_.size(); }
 
  private:
   const Model* model_;

@@ -1,5 +1,5 @@
-// ChatSource holds what a model's files say about chatting, unchanged. A ChatTemplate is made from
-// it.
+// ChatSource: the parts of a model's files that concern chat, unchanged. A ChatTemplate is made
+// from it.
 #pragma once
 
 #include <cstdint>

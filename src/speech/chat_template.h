@@ -1,8 +1,8 @@
 // ChatTemplate: chat turns as tokens, the way a model's own Jinja template writes them. A template
-// renders whole conversations; here they grow turn by turn: `Extend` gives the tokens that turns
-// add behind turns of known kinds, and all of them together are the tokens of the whole rendering.
-// text/src/template/prefix.rs finds them. A call crosses the bridge once: turns go in, tokens come
-// out.
+// renders whole conversations, but a context grows turn by turn. `Extend` returns the tokens that
+// turns add behind turns of known kinds; the results of all calls together are the tokens of the
+// whole rendering (text/src/template/prefix.rs). A call crosses the bridge once: turns go in,
+// tokens come out.
 //
 // Special tokens are taken from the template's own text only, never from what a turn says. A model
 // without a template speaks ChatML if its vocabulary has <|im_start|> and <|im_end|>, else plainly
@@ -42,7 +42,7 @@ class ChatTemplate {
   using TurnKind = pie_bridge::TurnsKind;
 
   // Shares the tokenizer's vocabulary. Fails if the template is broken, or cannot write a user's
-  // turn. The template is told the time `now`, in seconds since 1970; the clock's if it is
+  // turn. The template sees the time `now`, in seconds since 1970, or the clock's if `now` is
   // negative.
   static Result<std::unique_ptr<ChatTemplate>> Make(const ChatSource& source,
                                                     const Tokenizer& tokenizer, int64_t now = -1);
@@ -50,16 +50,17 @@ class ChatTemplate {
   ChatTemplate(const ChatTemplate&) = delete;
   ChatTemplate& operator=(const ChatTemplate&) = delete;
 
-  // The tokens that `turns` add behind turns of the kinds `before`. Up to a cue they are exactly
-  // what the template writes; without one they are what all continuations begin with.
+  // Returns the tokens that `turns` add behind turns of the kinds `before`. If `turns` end with a
+  // cue, they are exactly what the template writes; otherwise they are the part that all
+  // continuations share.
   Result<Tokens> Extend(std::span<const TurnKind> before, std::span<const Turn> turns) const;
 
-  // One turn by itself, complete: system and tools as at the beginning of a conversation, others as
-  // in the middle of one.
+  // Returns the tokens of one complete turn: system and tools as at the beginning of a
+  // conversation, other turns as in the middle of one.
   Result<Tokens> Alone(const Turn& turn) const;
 
-  // Renders a whole conversation, {"messages": […], "tools": […], "cue": bool}, as it is. Nothing
-  // in it is guarded: special tokens' names in a message look like the template's own.
+  // Renders a whole conversation, {"messages": […], "tools": […], "cue": bool}, as it is. Names of
+  // special tokens in a message become special tokens, as if the template had written them.
   Result<std::string> Render(std::string_view conversation) const;
 
   const pie_bridge::Template* raw() const { return raw_; }

@@ -41,12 +41,12 @@ constexpr std::string_view kTemplate = R"(
 
 Model MakeDummyModel(std::string name, uint32_t vocab_size) {
   auto tokenizer = TokenizerFromBytes(dummy::kSpecialNames, vocab_size);
-  PIE_CHECK(tokenizer);  // its special tokens are ours
+  PIE_CHECK(tokenizer);  // the special tokens are constants
   Model model{.name = std::move(name), .tokenizer = *std::move(tokenizer), .chat = nullptr};
   const ChatSource source{
       .text = std::string(kTemplate), .special_tokens = {}, .stop_ids = {dummy::kEos}};
   auto chat = ChatTemplate::Make(source, *model.tokenizer);
-  PIE_CHECK(chat);  // the template above is ours
+  PIE_CHECK(chat);  // the template is a constant
   model.chat = *std::move(chat);
   return model;
 }

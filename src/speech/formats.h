@@ -1,5 +1,5 @@
-// How a model marks its thoughts and its tool calls. Both formats are found by looking at what its
-// chat template writes; the decoders read by them.
+// The formats in which a model marks its thoughts and its tool calls. Both are found by probing the
+// model's chat template. The decoders use them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,7 @@
 #include "speech/grammar.h"
 
+#include <functional>
+
 #include "speech/bridge_out.h"
 
 namespace pie {
@@ -68,9 +70,11 @@ void Matcher::Free::operator()(pie_bridge::Matcher* raw) const {
   pie_bridge::pie_matcher_free(raw);
 }
 
-Result<Matcher> Matcher::Make(const GrammarVocabulary& vocabulary, const Grammar& grammar) {
+Result<Matcher> Matcher::Make(const GrammarVocabulary& vocabulary, const Grammar& grammar,
+                              std::string_view user) {
   BridgeOut error;
-  auto* raw = pie_bridge::pie_matcher_new(vocabulary.raw(), grammar.raw(), error.get());
+  const uint64_t owner = std::hash<std::string_view>()(user);
+  auto* raw = pie_bridge::pie_matcher_new(vocabulary.raw(), grammar.raw(), owner, error.get());
   if (raw == nullptr) return Fail(Code::kInvalid, "grammar: {}", error.text());
   return Matcher(raw);
 }

@@ -1,10 +1,10 @@
-// Grammar and Matcher: what a text must look like, held token by token. The text crate does the
-// work (text/src/grammar/), behind the bridge.
+// Grammar: the form that a text must have. Matcher: follows one text token by token, and says which
+// tokens may come next. The text crate does the work (text/src/grammar/), behind the bridge.
 //
-// A Grammar is a checked source. It is compiled for a vocabulary, which keeps what it has compiled:
+// A Grammar is a checked source. It is compiled for a vocabulary, which keeps compiled grammars:
 // the first Matcher of a grammar takes up to seconds, the others microseconds. Sources are not
-// trusted: a source that is wrong, too large or too slow gives an error with its place, and a JSON
-// Schema keyword that is not enforced is refused.
+// trusted. A source that is wrong, too large or too slow gives an error that names the place, and a
+// JSON Schema keyword that is not enforced is refused.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ class Grammar {
   static Result<Grammar> Json();  // any JSON document
   static Result<Grammar> FromRegex(std::string_view pattern);
   static Result<Grammar> FromEbnf(std::string_view source);  // Lark or GBNF
-  // The calls of these tools (JSON schemas) in the model's own form, from the mark of a call on.
-  // None if that form is unknown, or if there are no tools.
+  // Makes the grammar of calls of these tools (JSON schemas) in the model's own form, beginning
+  // with the mark of a call. Returns none if that form is unknown, or if there are no tools.
   static Result<std::optional<Grammar>> OfCalls(const ChatTemplate& chat,
                                                 std::span<const std::string> tools);
 
@@ -53,8 +53,8 @@ class GrammarVocabulary {
  public:
   explicit GrammarVocabulary(const Model& model);
 
-  // Compiles the grammar, unless it is compiled already. Takes up to seconds: not for a step or
-  // device thread.
+  // Compiles the grammar, unless it is compiled already. Takes up to seconds, so no step or device
+  // thread may call it.
   Status Compile(const Grammar& grammar) const;
   // Whether it is compiled already, so that a Matcher is made at once.
   bool Has(const Grammar& grammar) const;
@@ -67,20 +67,23 @@ class GrammarVocabulary {
 // One text that follows a grammar. One owner, one thread at a time.
 class Matcher {
  public:
-  // Compiles the grammar if that was not done.
-  static Result<Matcher> Make(const GrammarVocabulary& vocabulary, const Grammar& grammar);
+  // Compiles the grammar if it is not compiled yet, for `user`. When too many compiled grammars are
+  // kept, one of the user who has most of them goes.
+  static Result<Matcher> Make(const GrammarVocabulary& vocabulary, const Grammar& grammar,
+                              std::string_view user = "");
 
-  // Takes tokens, all of them or none. Fails if one does not fit.
+  // Advances by all tokens, or by none. Fails if one of them does not fit.
   Status Accept(std::span<const uint32_t> tokens);
-  // The tokens that may come next, as runs (base/brle.h) or as bits, the lowest first. Where the
-  // text has ended, these are the tokens that end a turn.
+  // Returns the tokens that may come next, as runs (base/brle.h) or as bits, the lowest first. If
+  // the text is complete, these are the tokens that end a turn.
   Result<std::vector<uint32_t>> MaskRuns();
   Result<std::vector<uint32_t>> MaskBits();
-  // The tokens that must come next, as the tokenizer writes them; empty where there is a choice.
+  // Returns the tokens that must come next, as the tokenizer writes them; none if there is a
+  // choice.
   std::vector<uint32_t> ForcedTokens();
-  // Takes back the last tokens. Fails if there are fewer.
+  // Takes back the last tokens. Fails if the text has fewer.
   Status Rollback(size_t tokens);
-  // Whether nothing may follow, or a token that ends a turn was taken.
+  // Whether nothing may follow, or the last token ended a turn.
   bool is_terminated() const;
   void Reset();
   Matcher Fork() const;

@@ -28,7 +28,7 @@ Result<std::unique_ptr<Tokenizer>> OpenTokenizer(const fs::path& folder, uint32_
   return TokenizerFromJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, vocab_size);
 }
 
-// What a reader of a part does not know: the file.
+// Adds the path to an error of a reader that does not know the file's name.
 Error In(const fs::path& path, Error error) {
   if (!error.text.contains(path.string())) error.text = path.string() + ": " + error.text;
   return error;

@@ -59,7 +59,7 @@ Result<ReasoningDecoder::Event> ReasoningDecoder::Feed(std::span<const uint32_t>
 }
 
 void ReasoningDecoder::Show(size_t end) {
-  // Space is shown once something follows it.
+  // White space is held back until other text follows it.
   const std::string_view shown = std::string_view(rest_).substr(0, end);
   const size_t last = shown.find_last_not_of(kSpace);
   if (last == std::string_view::npos) {

@@ -21,7 +21,7 @@ class ReasoningDecoder {
     std::string text;  // empty if there is no reasoning here
   };
   struct Complete {
-    std::string text;  // all of it
+    std::string text;  // all thoughts of the turn
   };
   using Event = std::variant<Start, Delta, Complete>;
 
@@ -32,7 +32,8 @@ class ReasoningDecoder {
   // comes with the next call), else Delta.
   Result<Event> Feed(std::span<const uint32_t> tokens);
   void Reset();
-  size_t bytes() const { return rest_.size() + text_.size() + unsent_.size(); }  // that it keeps
+  // Bytes of text that the decoder keeps.
+  size_t bytes() const { return rest_.size() + text_.size() + unsent_.size(); }
 
  private:
   // Moves the first `end` bytes of `rest_` to the text, as far as they can be shown.

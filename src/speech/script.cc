@@ -110,7 +110,7 @@ std::optional<uint32_t> Script::NextToken(const Alternative& alternative, size_t
     if (bytes == said_bytes) return token;
     bytes += turns_->Text(token).size();
     if (bytes <= said_bytes) continue;
-    // What was said ends within a token of ours, because a mask made it choose others.
+    // The text so far ends inside a token of the answer, because a mask forced other tokens.
     const auto rest = tokenizer_->Encode(alternative.text.substr(said_bytes));
     return rest && !rest->empty() ? std::optional(rest->front()) : std::nullopt;
   }

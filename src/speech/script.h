@@ -1,11 +1,11 @@
-// Script: says what a model says next, so that the logic of a program can be tested without a
-// model. It is a list of answers, and a pure function of a context: which tokens come next depends
-// neither on the order of passes nor on forks.
+// Script: decides what a scripted model says next, so that the logic of a program can be tested
+// without a model. It is a list of answers, and a pure function of a context: the next tokens
+// depend neither on the order of passes nor on forks.
 //
-// An answer applies to a turn of the model if `when` stands in what came since the model's previous
-// turn. Each turn of a conversation takes the first answer that applies and was not given earlier
-// in the same conversation. An answer with `after` applies outside of turns too: right behind that
-// text. Several texts in `say` are alternatives: what the samplers choose among, by their weights.
+// An answer applies to a turn of the model if the text since the model's previous turn contains
+// `when`. Each turn of a conversation takes the first answer that applies and was not given earlier
+// in the same conversation. An answer with `after` applies outside of turns too, right behind that
+// text. Several texts in `say` are alternatives, among which the samplers choose by their weights.
 //
 // Any thread may call it. A call costs a pass over the context for each answer at most.
 #pragma once
@@ -30,7 +30,7 @@ struct ScriptedAnswer {
   std::string after;  // empty: at the beginning of a turn of the model
   std::vector<std::string> say;
   std::vector<double> weights;  // of `say`; empty: all alike
-  bool end_turn = true;         // behind the text; else the dummy model goes on
+  bool end_turn = true;         // end the turn behind the text; false: the dummy model goes on
   bool repeat = false;          // it may be given more than once in a conversation
 };
 
@@ -40,7 +40,7 @@ class Script {
 
   // Encodes the answers for a model, which must outlive the use of Next.
   Status Use(const Model& model);
-  // Takes the place of the answers and forgets what was given. `Use` comes first.
+  // Replaces the answers, and forgets which were given. Call `Use` before.
   Status Replace(std::vector<ScriptedAnswer> answers);
 
   std::vector<ScriptedToken> Next(std::span<const uint32_t> context);
@@ -58,7 +58,8 @@ class Script {
   };
 
   Status Encode();
-  // The tokens that follow `said`, of answer `index`. Empty if none of its texts begins so.
+  // Returns the tokens that answer `index` may give behind `said`. Returns none if none of its
+  // texts begins with `said`.
   std::vector<ScriptedToken> Continue(size_t index, std::string_view said);
   std::optional<uint32_t> NextToken(const Alternative& alternative, size_t said_bytes) const;
   std::vector<ScriptedToken> AfterText(size_t index, std::string_view text);

@@ -30,20 +30,20 @@ class Tokenizer {
     std::vector<std::string> bytes;  // parallel to ids
   };
 
-  // Takes `raw`, which the bridge has loaded.
+  // Takes over `raw`, which the bridge has loaded.
   explicit Tokenizer(pie_bridge::Tokenizer* raw);
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
   uint32_t vocab_size() const { return static_cast<uint32_t>(ends_.size()); }
-  // Adds nothing in front or behind. Special tokens' names in the text become those tokens, except
-  // in a vocabulary of bytes. Fails on texts that are too long, or that the vocabulary cannot
-  // express.
+  // Encodes a text, and adds no tokens before or after it. Names of special tokens in the text
+  // become those tokens, except in a vocabulary of bytes. Fails on texts that are too long, or that
+  // the vocabulary cannot express.
   Result<std::vector<uint32_t>> Encode(std::string_view text) const;
-  // The same, but special tokens' names in the text are text.
+  // Encodes a text in which the names of special tokens are ordinary text.
   Result<std::vector<uint32_t>> EncodePlain(std::string_view text) const;
-  // The text, in which special tokens have their names. Fails on ids outside the vocabulary. Bytes
+  // Decodes tokens. Special tokens become their names. Fails on ids outside the vocabulary. Bytes
   // that are not UTF-8 become U+FFFD.
   Result<std::string> Decode(std::span<const uint32_t> tokens) const;
   // The raw bytes of one token, empty for special tokens. `id` < vocab_size(). A text is its
@@ -56,10 +56,10 @@ class Tokenizer {
   bool IsSpecial(uint32_t id) const { return NameOf(id).has_value(); }
   // The name of a special token.
   std::optional<std::string_view> NameOf(uint32_t id) const;
-  // By the vocabulary's own spelling, such as "<|im_end|>".
+  // Finds a special token by its spelling in the vocabulary, such as "<|im_end|>".
   std::optional<uint32_t> Find(std::string_view token) const;
   const Vocabulary& special_tokens() const { return special_; }  // ids with their names, by id
-  // The regular expression that cuts a text before BPE; empty where nothing does.
+  // The regular expression that splits a text before BPE; empty if the text is not split.
   std::string_view split_regex() const { return split_regex_; }
 
   const pie_bridge::Tokenizer* raw() const { return raw_; }
@@ -68,27 +68,27 @@ class Tokenizer {
   Result<std::vector<uint32_t>> Encode(std::string_view text, bool plain) const;
 
   pie_bridge::Tokenizer* raw_;
-  std::string_view bytes_;          // of all tokens; borrowed from raw_, as the next two
+  std::string_view bytes_;          // of all tokens; borrowed from raw_, as are the next two
   std::span<const uint32_t> ends_;  // where each token's bytes end
   std::string_view split_regex_;
   bool drops_leading_space_;
   Vocabulary special_;
 };
 
-// `json`: the content of a tokenizer.json. A model's table of embeddings is often longer than its
-// vocabulary: the ids up to `vocab_size` are tokens without text.
+// `json` is the content of a tokenizer.json. A model's table of embeddings is often longer than its
+// vocabulary: further ids up to `vocab_size` are tokens without text.
 Result<std::unique_ptr<Tokenizer>> TokenizerFromJson(std::string_view json,
                                                      uint32_t vocab_size = 0);
 
-// From the keys tokenizer.ggml.*.
+// Makes a tokenizer from the keys tokenizer.ggml.* of a GGUF file.
 Result<std::unique_ptr<Tokenizer>> TokenizerFromGguf(const Gguf& gguf);
 
-// Every byte is a token. The tokens named `specials` come behind them, then tokens without text up
-// to `vocab_size`. A text never becomes a special token.
+// Makes a tokenizer in which every byte is a token. The special tokens `specials` follow the bytes,
+// then tokens without text up to `vocab_size`. A text never becomes a special token.
 Result<std::unique_ptr<Tokenizer>> TokenizerFromBytes(std::span<const std::string_view> specials,
                                                       uint32_t vocab_size);
 
-// Whether every token has the same meaning in both.
+// Returns whether every token has the same meaning in both vocabularies.
 bool HaveSameVocabulary(const Tokenizer& a, const Tokenizer& b);
 
 }  // namespace pie

@@ -5,8 +5,8 @@
 
 namespace pie {
 
-// Loading a tokenizer needs several times the memory that the tokenizer keeps. The allocator would
-// hold on to the rest; this gives it back to the system.
+// Gives free memory back to the system. Loading a tokenizer needs several times the memory that the
+// tokenizer keeps, and the allocator would hold on to the rest.
 inline void ReturnFreedMemory() {
 #ifdef __GLIBC__
   malloc_trim(0);

@@ -28,7 +28,7 @@ std::string_view NameAt(std::string_view text, size_t from) {
   return text.substr(from, end - from);
 }
 
-// Arguments as a JSON object: the raw value, or the object inside a JSON string.
+// Returns arguments as a JSON object: the raw value, or the object inside a JSON string.
 std::optional<std::string> ToArguments(std::string_view raw) {
   if (raw.empty() || raw == "null") return "{}";
   if (!nlohmann::json::accept(raw)) return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<ToolCall> ObjectCall(const CallFormat& format, std::string_view ob
         raw = value;
       }
     }
-    if (raw.empty() && format.open.empty()) return std::nullopt;  // JSON, but no call
+    if (raw.empty() && format.open.empty()) return std::nullopt;  // JSON, but not a call
   }
   auto arguments = ToArguments(raw);
   if (call.name.empty() || !arguments) return std::nullopt;
@@ -66,7 +66,7 @@ std::optional<ToolCall> ObjectCall(const CallFormat& format, std::string_view ob
   return call;
 }
 
-// Text that is not a call after all.
+// Skips a text that turned out not to be a call.
 ParsedCalls PassOver(std::string_view body) {
   return {.calls = {}, .used = body.size()};
 }
@@ -109,7 +109,8 @@ ParsedCalls ParseNamed(std::string_view body, bool ended) {
   return parsed;
 }
 
-// What a value between tags means: JSON if it is some that is no text, else the text itself.
+// Returns the value of a text between tags: JSON if the text is JSON other than a string, else the
+// text itself.
 nlohmann::json TaggedValue(std::string_view text) {
   const size_t length = JsonLength(text, limits::kToolCallDepth);
   const bool nested = text.starts_with('{') || text.starts_with('[');
@@ -135,7 +136,8 @@ ParsedCalls ParseTagged(const CallFormat& format, std::string_view body, bool en
   ToolCall call{std::string(NameAt(inside, SkipSpace(inside, 0))), {}};
   if (call.name.empty()) return parsed;
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
-  // The middle may say more than a probe could know (`string="false">`): its last bracket counts.
+  // The mark between key and value may have attributes that the probe did not see
+  // (`string="false">`). So the search looks for its first character and its closing bracket only.
   const bool open_ended =
       format.middle.find(' ') != std::string::npos && format.middle.ends_with('>');
   const std::string key_end = open_ended ? format.middle.substr(0, 1) : format.middle;

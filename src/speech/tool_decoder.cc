@@ -18,7 +18,7 @@ Result<std::unique_ptr<ToolDecoder>> ToolDecoder::Make(const Model& model) {
 
 ToolDecoder::ToolDecoder(const Model& model, const CallFormat& format)
     : format_(&format),
-      // A special token ends a name, and is space between what is JSON.
+      // A special token ends a name, and counts as space between JSON values.
       marks_(model, {format.open, format.close, format.first, format.middle, format.last}, " ") {}
 
 Result<std::optional<ToolCall>> ToolDecoder::Feed(std::span<const uint32_t> tokens) {
@@ -62,7 +62,7 @@ bool ToolDecoder::FindOpen() {
     rest_.erase(0, open + format_->open.size());
     return inside_ = true;
   }
-  // Without a mark a call is the whole turn, or follows another one.
+  // A call without a mark is the whole turn, or follows another call.
   const size_t first = rest_.find_first_not_of(" \t\r\n;,");
   if (first == std::string::npos) return false;
   if (!at_start_ || (rest_[first] != '{' && rest_[first] != '[')) {

@@ -26,7 +26,7 @@ class ToolDecoder {
   // Whether a call has begun but is not complete, or is complete and was not returned yet.
   bool is_assembling() const { return inside_ || !calls_.empty(); }
   void Reset();
-  size_t bytes() const;  // that it keeps
+  size_t bytes() const;  // bytes of text that the decoder keeps
 
  private:
   ToolDecoder(const Model& model, const CallFormat& format);

@@ -1,6 +1,7 @@
-// TurnReader: finds the model's turns in the tokens of a context. It knows where a turn begins and
-// ends by the tokens that the model's chat template writes there. A turn that a limit has cut ends
-// where the next one begins. Immutable; reading costs a pass over the tokens.
+// TurnReader: finds the model's turns in the tokens of a context. It recognises the beginning and
+// the end of a turn by the tokens that the model's chat template writes there. A turn that a limit
+// has cut ends where the next one begins. A reader is immutable; reading costs one pass over the
+// tokens.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +18,25 @@ namespace pie {
 class TurnReader {
  public:
   struct Turn {
-    std::string prompt;            // what stands between the model's previous turn and this one
-    std::string said;              // by the model, without the end of the turn
-    std::vector<uint32_t> tokens;  // of `said`
+    std::string prompt;            // the text between the model's previous turn and this one
+    std::string said;              // the model's text, without the end of the turn
+    std::vector<uint32_t> tokens;  // the tokens of `said`
     bool ended = false;
   };
 
   // The tokenizer of `model` must outlive the reader.
   static Result<TurnReader> Make(const Model& model);
 
-  // All turns of the model, the last of which it may be about to begin.
+  // Returns all turns of the model. The last one may be empty, if the model is about to begin it.
   std::vector<Turn> Read(std::span<const uint32_t> context) const;
-  // The bytes of the tokens, with special tokens by their names.
+  // Returns the bytes of the tokens, with special tokens by their names.
   std::string Text(std::span<const uint32_t> tokens) const;
   std::string_view Text(uint32_t token) const;
-  bool Ends(uint32_t token) const;           // a turn
+  bool Ends(uint32_t token) const;           // whether the token ends a turn
   uint32_t end() const { return ends_[0]; }  // the token that ends a turn
 
  private:
-  bool Opens(uint32_t token) const;  // anybody's turn
+  bool Opens(uint32_t token) const;  // whether the token begins a turn of any participant
 
   const Tokenizer* tokenizer_ = nullptr;
   std::vector<uint32_t> cue_;

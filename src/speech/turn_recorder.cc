@@ -8,7 +8,7 @@
 namespace pie {
 namespace {
 
-// What the last participant said: the text behind the last special token, without the role's name.
+// Returns the last participant's text: what follows the last special token and the role's name.
 std::string LastWords(std::string_view prompt) {
   constexpr std::string_view kSpace = " \t\r\n";
   std::string_view last;
@@ -41,7 +41,7 @@ void TurnRecorder::Observe(std::span<const uint32_t> context, uint32_t token) {
   if (turns.empty() || turns.back().ended) return;
   TurnReader::Turn& turn = turns.back();
   const auto before = context.first(context.size() - turn.tokens.size());
-  // A token behind a draft that was rejected continues nothing that is recorded.
+  // A token behind a rejected draft continues no recorded turn, so it is found nowhere.
   auto at = std::ranges::find_if(recorded_, [&](const Recorded& known) {
     return !known.ended && known.said == turn.tokens && std::ranges::equal(known.context, before);
   });
@@ -60,7 +60,7 @@ void TurnRecorder::Observe(std::span<const uint32_t> context, uint32_t token) {
 std::vector<ScriptedAnswer> TurnRecorder::Answers() const {
   std::lock_guard lock(mutex_);
   std::vector<ScriptedAnswer> answers;
-  std::vector<const Recorded*> first;  // of each answer
+  std::vector<const Recorded*> first;  // the first recorded turn of each answer
   for (const Recorded& turn : recorded_) {
     const std::string said = ToValidUtf8(turns_->Text(turn.said));
     const auto same =

@@ -1,4 +1,4 @@
-// TurnRecorder: makes a script of what a model said. It is told each token that is chosen, and puts
+// TurnRecorder: makes a script of a model's answers. It is told each token that is chosen, and puts
 // the model's turns together from them. Any thread may call it.
 #pragma once
 
@@ -22,14 +22,14 @@ class TurnRecorder {
   Status Use(const Model& model);
   // `token` was chosen behind `context`. Tokens outside of the model's turns are not recorded.
   void Observe(std::span<const uint32_t> context, uint32_t token);
-  // One answer for each prompt, in the order in which they were given. Turns that began alike and
+  // Returns one answer for each prompt, in the order of the prompts. Turns that began alike and
   // went on differently are alternatives of one answer.
   std::vector<ScriptedAnswer> Answers() const;
 
  private:
   struct Recorded {
-    std::vector<uint32_t> context;  // up to the turn
-    std::string prompt;             // the part of it since the previous turn
+    std::vector<uint32_t> context;  // the tokens before the turn
+    std::string prompt;             // the text since the previous turn
     std::vector<uint32_t> said;
     bool ended = false;
   };

@@ -1,17 +1,20 @@
 //! Compilation under limits of time and memory, on a thread of its own.
+use super::lexer_masks::LexerMasks;
 use super::source::Grammar;
-use super::walk::Walk;
+use super::tokens::Tokens;
+use super::walk::{Origin, Walk};
 use super::{limits, Error, ErrorKind, Place};
 use llguidance::toktrie::TokTrie;
-use llguidance::{Matcher, ParserFactory, TokenParser};
+use llguidance::{Matcher, ParserFactory};
 use std::sync::{mpsc, Arc, Condvar, Mutex};
 use std::time::Instant;
 
-/// A grammar, compiled for one vocabulary. Immutable, shared by threads.
+/// A grammar, compiled for one vocabulary. Immutable for its users, shared by threads.
 pub struct Compiled {
-    parser: Mutex<TokenParser>,
-    /// Walks that have ended. Their lexers know the states that texts of this grammar lead to.
-    idle: Mutex<Vec<Walk>>,
+    /// No text begins here, so its lexer has the states that the compilation found, and no others.
+    base: Mutex<Origin>,
+    /// Where texts begin.
+    origins: Mutex<Vec<Origin>>,
     vocab_size: u32,
     stops: Vec<u32>,
 }
@@ -25,26 +28,32 @@ impl Compiled {
         self.stops.contains(&token)
     }
 
-    /// A walk that begins. It has its own lexer, so that walks on several threads do not wait for one another.
+    /// A walk that begins. There are several lexers, so that threads seldom wait for one another. Each is a copy of one
+    /// that knows the states that texts of this grammar lead to.
     pub(super) fn start(&self) -> Walk {
-        let mut idle = self.idle.lock().unwrap_or_else(|e| e.into_inner());
-        let found = idle.pop();
-        drop(idle);
-        found.unwrap_or_else(|| self.start_anew())
+        let mut origins = self.origins.lock().unwrap_or_else(|e| e.into_inner());
+        origins.retain(Origin::is_good);
+        let count = origins.len();
+        let idlest = origins.iter().min_by_key(|origin| origin.walks());
+        let new = match idlest {
+            Some(origin) if origin.walks() == 0 || count == limits::LEXERS => {
+                return origin.start();
+            }
+            Some(origin) => origin.copy(),
+            None => self.base().copy(),
+        };
+        let walk = new.start();
+        origins.push(new);
+        walk
     }
 
-    /// The same with a lexer that has not been used.
-    pub(super) fn start_anew(&self) -> Walk {
-        let parser = self.parser.lock().unwrap_or_else(|e| e.into_inner());
-        Walk::new(Matcher::new(Ok(parser.deep_clone())))
+    /// The same with a lexer that no text has used and no other will use.
+    pub(super) fn start_alone(&self) -> Walk {
+        self.base().copy().start()
     }
 
-    /// Keeps a walk for the next text, if it is worth it.
-    pub(super) fn end(&self, mut walk: Walk) {
-        let mut idle = self.idle.lock().unwrap_or_else(|e| e.into_inner());
-        if idle.len() < limits::IDLE_WALKS && walk.go_back() {
-            idle.push(walk);
-        }
+    fn base(&self) -> std::sync::MutexGuard<'_, Origin> {
+        self.base.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
@@ -88,18 +97,19 @@ fn too_slow() -> Error {
 
 pub(super) fn compile(
     factory: &Arc<ParserFactory>,
+    tokens: &Arc<Tokens>,
     grammar: &Grammar,
 ) -> Result<Arc<Compiled>, Error> {
     let until = Instant::now() + limits::COMPILE_TIME;
     let permit = Permit::wait(until).ok_or_else(too_slow)?;
-    let (factory, grammar) = (factory.clone(), grammar.clone());
+    let (factory, tokens, grammar) = (factory.clone(), tokens.clone(), grammar.clone());
     let (sender, receiver) = mpsc::channel();
     std::thread::Builder::new()
         .name("pie-grammar".into())
         .stack_size(limits::STACK_BYTES)
         .spawn(move || {
             let _permit = permit;
-            let _ = sender.send(build(&factory, &grammar)); // nobody waits any more: not needed
+            let _ = sender.send(build(&factory, tokens, &grammar)); // nobody waits any more: not needed
         })
         .map_err(|e| Error::new(ErrorKind::TooLarge, format!("no thread to compile on: {e}")))?;
     let left = until.saturating_duration_since(Instant::now());
@@ -112,13 +122,19 @@ pub(super) fn compile(
     }
 }
 
-fn build(factory: &ParserFactory, grammar: &Grammar) -> Result<Compiled, Error> {
+fn build(
+    factory: &ParserFactory,
+    tokens: Arc<Tokens>,
+    grammar: &Grammar,
+) -> Result<Compiled, Error> {
     let mut parser = factory
         .create_parser(grammar.top_level())
         .map_err(|error| explained(&error.to_string(), grammar))?;
     parser.start_without_prompt();
+    let masks = LexerMasks::new(tokens, &parser);
+    let base = Origin::new(parser, masks);
     // The first mask fills caches that every walk needs, and finds grammars that no text can match.
-    let mut first = Matcher::new(Ok(parser.clone()));
+    let mut first = Matcher::new(Ok(base.parser()));
     first.compute_mask_or_eos().map_err(|error| {
         if first.stop_reason().is_ok() {
             Error::invalid("no text can match the grammar")
@@ -131,8 +147,8 @@ fn build(factory: &ParserFactory, grammar: &Grammar) -> Result<Compiled, Error> 
     Ok(Compiled {
         vocab_size: trie.vocab_size() as u32,
         stops: trie.eos_tokens().to_vec(),
-        parser: Mutex::new(parser),
-        idle: Mutex::default(),
+        base: Mutex::new(base),
+        origins: Mutex::default(),
     })
 }
 

@@ -26,10 +26,15 @@ pub const STACK_BYTES: usize = 64 << 20;
 /// Compiled grammars that a vocabulary keeps, and the bytes of their sources.
 pub const KEPT: usize = 128;
 pub const KEPT_BYTES: usize = 16 << 20;
-/// Ended walks that a compiled grammar keeps for later texts, and what their lexers may have cost: the states of one
-/// that costs more take too much memory.
-pub const IDLE_WALKS: usize = 4;
-pub const IDLE_COST: u64 = 500_000;
+/// Lexers that the texts of a compiled grammar share, and what one may have cost before no further text uses it: the
+/// states of one that costs more take too much memory.
+pub const LEXERS: usize = 4;
+pub const LEXER_COST: u64 = 500_000;
+/// The bytes of what is kept for the masks of one lexer: by states, as much again by places, and the numbers of rows.
+pub const LEXER_MASK_BYTES: usize = 2 << 20;
+pub const ROW_BYTES: usize = 256 << 10;
+/// What it may cost to find out whether a lexer takes all texts of an expression, as in the crate.
+pub const SLICE_BUDGET: u64 = 1_000;
 /// Bytes of one token. Longer ones are never allowed by a mask.
 pub const TOKEN_BYTES: usize = 512;
 

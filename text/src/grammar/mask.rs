@@ -17,6 +17,11 @@ impl Mask {
         self.0.as_slice()
     }
 
+    /// The same without a copy.
+    pub fn into_bits(self) -> Vec<u32> {
+        self.0.into()
+    }
+
     /// Lengths of runs of forbidden and allowed tokens in turn, beginning with forbidden ones.
     pub fn runs(&self) -> Vec<u32> {
         let size = self.0.len() as u32;

@@ -1,15 +1,17 @@
 //! One text that follows a grammar, token by token. One owner at a time; any thread.
+use super::history::{self, Trail};
 use super::walk::Walk;
 use super::{Compiled, Error, ErrorKind, Mask};
 use llguidance::api::StopReason;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 pub struct Matcher {
     compiled: Arc<Compiled>,
-    walk: ManuallyDrop<Walk>,
+    walk: Walk,
     /// The tokens taken so far.
     tokens: Vec<u32>,
+    /// Where the masks were computed.
+    trail: Trail,
     /// A token that ends a text was taken where nothing else could follow: the crate has already ended there.
     ended: bool,
 }
@@ -17,9 +19,10 @@ pub struct Matcher {
 impl Matcher {
     pub(super) fn new(compiled: Arc<Compiled>) -> Self {
         Matcher {
-            walk: ManuallyDrop::new(compiled.start()),
+            walk: compiled.start(),
             compiled,
             tokens: Vec::new(),
+            trail: Trail::default(),
             ended: false,
         }
     }
@@ -41,7 +44,7 @@ impl Matcher {
         if ends {
             self.ended = true;
         } else if fit < tokens.len() {
-            self.walk.state.rollback(fit).map_err(failed)?;
+            self.walk.go_back(fit).map_err(failed)?;
             let place = self.taken() + fit;
             let what = match place {
                 0 => "cannot begin the text",
@@ -59,20 +62,29 @@ impl Matcher {
     /// The tokens that may come next. If the text is complete and nothing may follow, these are the tokens that end it.
     pub fn mask(&mut self) -> Result<Mask, Error> {
         self.check()?;
+        history::ask(Some(self.trail.question(&self.tokens)));
         let mask = self.retried(|state| match state.compute_mask_or_eos() {
             // Nothing may follow, which was found while the mask was made.
             Err(_) if state.stop_reason() == StopReason::NoExtensionBias => {
                 state.compute_mask_or_eos()
             }
             answer => answer,
-        })?;
+        });
+        let answer = history::take_answer();
+        let mask = mask?;
         self.walk.count_mask();
+        if let Some(answer) = answer {
+            self.trail.add(self.tokens.len(), answer.spot);
+            if !answer.is_known {
+                self.walk.masks.keep(answer.spot, &mask);
+            }
+        }
         Ok(Mask(mask))
     }
 
     /// Whether the text may end here.
     pub fn is_complete(&mut self) -> bool {
-        self.is_terminated() || self.walk.state.is_accepting().unwrap_or(false)
+        self.is_terminated() || self.walk.is_accepting()
     }
 
     /// Whether the text has ended: nothing may follow, or a token that ends a text was taken.
@@ -82,7 +94,7 @@ impl Matcher {
 
     /// The tokens that must come next, as the tokenizer writes them. Empty where there is a choice.
     pub fn forced_tokens(&mut self) -> Vec<u32> {
-        self.walk.state.compute_ff_tokens()
+        self.walk.forced_tokens()
     }
 
     /// Takes back the last `tokens` tokens.
@@ -95,18 +107,21 @@ impl Matcher {
         }
         self.check()?;
         let end = usize::from(self.ended && tokens > 0);
-        self.walk.state.rollback(tokens - end).map_err(failed)?;
+        self.walk.go_back(tokens - end).map_err(failed)?;
         self.ended &= tokens == 0;
         self.tokens.truncate(self.tokens.len() - tokens);
+        self.trail.go_back(self.tokens.len());
         Ok(())
     }
 
     /// Goes back to the beginning of a text, also after an error.
     pub fn reset(&mut self) {
-        if self.walk.state.is_error() || self.walk.state.reset().is_err() {
-            *self.walk = self.compiled.start_anew();
+        let known = self.tokens.len() - usize::from(self.ended);
+        if self.walk.state.is_error() || self.walk.go_back(known).is_err() {
+            self.walk = self.compiled.start();
         }
         self.tokens.clear();
+        self.trail = Trail::default();
         self.ended = false;
     }
 
@@ -114,8 +129,9 @@ impl Matcher {
     pub fn fork(&self) -> Matcher {
         Matcher {
             compiled: self.compiled.clone(),
-            walk: ManuallyDrop::new(self.walk.fork()),
+            walk: self.walk.fork(),
             tokens: self.tokens.clone(),
+            trail: self.trail.clone(),
             ended: self.ended,
         }
     }
@@ -139,22 +155,16 @@ impl Matcher {
     ) -> Result<T, Error> {
         match work(&mut self.walk.state) {
             Ok(value) => return Ok(value),
-            Err(error) if !self.walk.is_used => return Err(failed(error)),
+            Err(error) if !self.walk.fail() => return Err(failed(error)),
             Err(_) => {}
         }
-        let mut walk = self.compiled.start_anew();
+        let mut walk = self.compiled.start_alone();
         let known = &self.tokens[..self.tokens.len() - usize::from(self.ended)];
         walk.state.consume_tokens(known).map_err(failed)?;
-        *self.walk = walk;
+        self.walk = walk;
+        self.trail = Trail::default(); // of another lexer
+        history::ask(None);
         work(&mut self.walk.state).map_err(failed)
-    }
-}
-
-impl Drop for Matcher {
-    fn drop(&mut self) {
-        // SAFETY: the walk is taken once, here.
-        let walk = unsafe { ManuallyDrop::take(&mut self.walk) };
-        self.compiled.end(walk);
     }
 }
 

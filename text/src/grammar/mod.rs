@@ -8,11 +8,14 @@
 mod compile;
 mod error;
 mod gbnf;
+mod history;
+mod lexer_masks;
 mod limits;
 mod mask;
 mod matcher;
 mod schema;
 mod source;
+mod tokens;
 mod vocabulary;
 mod walk;
 

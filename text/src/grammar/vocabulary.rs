@@ -1,6 +1,7 @@
 //! A tokenizer as grammars see it, and the grammars that were compiled for it. Shared by threads.
 use super::compile::{compile, Compiled};
 use super::source::{Grammar, Kind};
+use super::tokens::Tokens;
 use super::{limits, Error, Matcher};
 use crate::tokenizer::Tokenizer;
 use llguidance::earley::SlicedBiasComputer;
@@ -11,6 +12,7 @@ use std::sync::{Arc, Mutex};
 
 pub struct Vocabulary {
     factory: Arc<ParserFactory>,
+    tokens: Arc<Tokens>,
     kept: Mutex<Kept>,
 }
 
@@ -23,19 +25,21 @@ impl Vocabulary {
             .map_err(failed)?;
         *factory.limits_mut() = limits::parser();
         factory.quiet();
+        let tokens = Tokens::new(&env, factory.slicer(), &slices())?;
         Ok(Vocabulary {
             factory: Arc::new(factory),
+            tokens: Arc::new(tokens),
             kept: Mutex::default(),
         })
     }
 
-    /// Compiles the grammar, or finds it compiled.
-    pub fn compile(&self, grammar: &Grammar) -> Result<Arc<Compiled>, Error> {
+    /// Compiles the grammar, or finds it compiled. `owner` stands for the user who asks.
+    pub fn compile(&self, grammar: &Grammar, owner: u64) -> Result<Arc<Compiled>, Error> {
         if let Some(found) = self.kept().get(grammar) {
             return Ok(found);
         }
-        let compiled = compile(&self.factory, grammar)?;
-        self.kept().put(grammar, compiled.clone());
+        let compiled = compile(&self.factory, &self.tokens, grammar)?;
+        self.kept().put(grammar, compiled.clone(), owner);
         Ok(compiled)
     }
 
@@ -44,9 +48,17 @@ impl Vocabulary {
         self.kept().get(grammar).is_some()
     }
 
-    /// A matcher at the beginning of a text.
-    pub fn matcher(&self, grammar: &Grammar) -> Result<Matcher, Error> {
-        Ok(Matcher::new(self.compile(grammar)?))
+    /// A matcher at the beginning of a text. `owner` stands for the user who asks.
+    pub fn matcher(&self, grammar: &Grammar, owner: u64) -> Result<Matcher, Error> {
+        Ok(Matcher::new(self.compile(grammar, owner)?))
+    }
+
+    /// A parser of the crate that nothing of ours speeds up.
+    #[cfg(test)]
+    pub(super) fn plain(&self, grammar: &Grammar) -> Result<llguidance::Matcher, Error> {
+        let parser = self.factory.create_parser(grammar.top_level());
+        let parser = parser.map_err(|e| Error::invalid(e.to_string()))?;
+        Ok(llguidance::Matcher::new(Ok(parser)))
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
@@ -62,39 +74,68 @@ fn slices() -> Vec<String> {
     slices
 }
 
-/// Compiled grammars by source. The one that was not used for the longest time goes first.
+/// Compiled grammars by source. When there are too many, one of the owner who has most of them goes: the one that was
+/// not used for the longest time. So nobody's grammars are lost because somebody else has many.
 #[derive(Default)]
 struct Kept {
-    all: HashMap<(Kind, Arc<str>), (Arc<Compiled>, u64)>,
+    all: HashMap<Key, Entry>,
     bytes: usize,
     uses: u64,
+}
+
+type Key = (Kind, Arc<str>);
+
+struct Entry {
+    compiled: Arc<Compiled>,
+    used: u64,
+    owner: u64,
 }
 
 impl Kept {
     fn get(&mut self, grammar: &Grammar) -> Option<Arc<Compiled>> {
         self.uses += 1;
-        let (compiled, used) = self.all.get_mut(&grammar.key())?;
-        *used = self.uses;
-        Some(compiled.clone())
+        let entry = self.all.get_mut(&grammar.key())?;
+        entry.used = self.uses;
+        Some(entry.compiled.clone())
     }
 
-    fn put(&mut self, grammar: &Grammar, compiled: Arc<Compiled>) {
+    fn put(&mut self, grammar: &Grammar, compiled: Arc<Compiled>, owner: u64) {
         self.uses += 1;
         let key = grammar.key();
         let size = key.1.len();
-        if self.all.insert(key, (compiled, self.uses)).is_none() {
+        let used = self.uses;
+        let entry = Entry {
+            compiled,
+            used,
+            owner,
+        };
+        if self.all.insert(key, entry).is_none() {
             self.bytes += size;
         }
-        while self.all.len() > limits::KEPT
-            || (self.bytes > limits::KEPT_BYTES && self.all.len() > 1)
-        {
-            let oldest = self.all.iter().min_by_key(|(_, (_, used))| *used);
-            let Some(key) = oldest.map(|(key, _)| key.clone()) else {
-                return;
+        loop {
+            let many = self.all.len() > limits::KEPT;
+            let large = self.bytes > limits::KEPT_BYTES && self.all.len() > 1;
+            let next = match (many, large) {
+                (true, _) => self.oldest_of_largest(|_| 1),
+                (_, true) => self.oldest_of_largest(|key| key.1.len()),
+                _ => return,
             };
+            let Some(key) = next else { return };
             self.bytes -= key.1.len();
             self.all.remove(&key);
         }
+    }
+
+    /// The grammar that was not used for the longest time among those of the owner whose grammars weigh most.
+    fn oldest_of_largest(&self, weight: impl Fn(&Key) -> usize) -> Option<Key> {
+        let mut weights = HashMap::<u64, usize>::new();
+        for (key, entry) in &self.all {
+            *weights.entry(entry.owner).or_default() += weight(key);
+        }
+        let (&largest, _) = weights.iter().max_by_key(|(_, weight)| **weight)?;
+        let theirs = self.all.iter().filter(|(_, entry)| entry.owner == largest);
+        let (key, _) = theirs.min_by_key(|(_, entry)| entry.used)?;
+        Some(key.clone())
     }
 }
 

@@ -7,7 +7,7 @@ fn ab() -> Grammar {
 
 #[test]
 fn masks_are_runs_and_bits() {
-    let mut matcher = BYTES.matcher(&ab()).unwrap();
+    let mut matcher = BYTES.matcher(&ab(), 0).unwrap();
     let mask = matcher.mask().unwrap();
     assert_eq!(mask.runs(), [97, 1, 1, 1]); // a and c
     assert_eq!(mask.count(), 2);
@@ -19,7 +19,7 @@ fn masks_are_runs_and_bits() {
 
 #[test]
 fn refused_tokens_change_nothing() {
-    let mut matcher = BYTES.matcher(&ab()).unwrap();
+    let mut matcher = BYTES.matcher(&ab(), 0).unwrap();
     let error = matcher.accept(&tokens("abb")).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused);
     assert_eq!(error.text, "token 98 does not fit the grammar (position 2)");
@@ -43,7 +43,7 @@ fn refused_tokens_change_nothing() {
 
 #[test]
 fn rollback_takes_back_tokens() {
-    let mut matcher = BYTES.matcher(&ab()).unwrap();
+    let mut matcher = BYTES.matcher(&ab(), 0).unwrap();
     matcher.accept(&tokens("ababc")).unwrap();
     assert!(matcher.is_terminated());
     matcher.rollback(3).unwrap();
@@ -60,7 +60,7 @@ fn rollback_takes_back_tokens() {
 
 #[test]
 fn forks_go_their_own_ways() {
-    let mut one = BYTES.matcher(&ab()).unwrap();
+    let mut one = BYTES.matcher(&ab(), 0).unwrap();
     one.accept(&tokens("a")).unwrap();
     let mut other = one.fork();
     one.accept(&tokens("bc")).unwrap();
@@ -72,7 +72,7 @@ fn forks_go_their_own_ways() {
 
 #[test]
 fn reset_begins_again() {
-    let mut matcher = BYTES.matcher(&ab()).unwrap();
+    let mut matcher = BYTES.matcher(&ab(), 0).unwrap();
     matcher.accept(&tokens("abc")).unwrap();
     matcher.accept(&[END]).unwrap();
     matcher.reset();
@@ -83,7 +83,7 @@ fn reset_begins_again() {
 #[test]
 fn what_must_come_is_told() {
     let grammar = Grammar::from_regex("(true|false) and so on").unwrap();
-    let mut matcher = BYTES.matcher(&grammar).unwrap();
+    let mut matcher = BYTES.matcher(&grammar, 0).unwrap();
     assert!(matcher.forced_tokens().is_empty());
     matcher.accept(&tokens("t")).unwrap();
     assert_eq!(matcher.forced_tokens(), tokens("rue and so on"));
@@ -94,9 +94,9 @@ fn what_must_come_is_told() {
 fn compiled_grammars_are_kept() {
     let grammar = Grammar::from_regex("kept{3}").unwrap();
     assert!(!BYTES.has(&grammar));
-    let first = BYTES.compile(&grammar).unwrap();
+    let first = BYTES.compile(&grammar, 0).unwrap();
     assert!(BYTES.has(&Grammar::from_regex("kept{3}").unwrap()));
-    assert!(Arc::ptr_eq(&first, &BYTES.compile(&grammar).unwrap()));
+    assert!(Arc::ptr_eq(&first, &BYTES.compile(&grammar, 0).unwrap()));
     assert!(!BYTES.has(&Grammar::from_ebnf("start: /kept{3}/").unwrap()));
 }
 
@@ -106,10 +106,26 @@ fn the_oldest_grammar_goes() {
     let vocabulary = Vocabulary::new(Arc::new(tokenizer), &[END]).unwrap();
     let numbered = |n: usize| Grammar::from_regex(&format!("n{n}")).unwrap();
     for n in 0..=limits::KEPT {
-        vocabulary.compile(&numbered(n)).unwrap();
-        vocabulary.compile(&numbered(0)).unwrap();
+        vocabulary.compile(&numbered(n), 0).unwrap();
+        vocabulary.compile(&numbered(0), 0).unwrap();
     }
     assert!(vocabulary.has(&numbered(0)) && !vocabulary.has(&numbered(1)));
+}
+
+#[test]
+fn nobody_loses_grammars_because_another_has_many() {
+    let tokenizer = Tokenizer::from_bytes(&["<|end|>"]).unwrap();
+    let vocabulary = Vocabulary::new(Arc::new(tokenizer), &[END]).unwrap();
+    let of = |owner: char, n: usize| Grammar::from_regex(&format!("{owner}{n}")).unwrap();
+    for n in 0..3 {
+        vocabulary.compile(&of('a', n), 1).unwrap();
+    }
+    for n in 0..2 * limits::KEPT {
+        vocabulary.compile(&of('b', n), 2).unwrap();
+    }
+    assert!((0..3).all(|n| vocabulary.has(&of('a', n))));
+    let theirs = (0..2 * limits::KEPT).filter(|n| vocabulary.has(&of('b', *n)));
+    assert_eq!(theirs.count(), limits::KEPT - 3);
 }
 
 #[test]
@@ -172,7 +188,7 @@ fn lark_is_taken_as_it_is() {
 #[test]
 fn special_tokens_are_named_in_lark() {
     let grammar = Grammar::from_ebnf("start: \"a\" <|call|> \"b\"").unwrap();
-    let mut matcher = BYTES.matcher(&grammar).unwrap();
+    let mut matcher = BYTES.matcher(&grammar, 0).unwrap();
     matcher.accept(&tokens("a")).unwrap();
     assert_eq!(matcher.mask().unwrap().runs(), [257, 1]);
     matcher.accept(&[257]).unwrap();

@@ -1,6 +1,7 @@
 //! Grammars on a vocabulary of bytes, where every step of a mask can be seen.
 mod bad;
 mod gbnf;
+mod masks;
 mod matchers;
 mod model;
 mod schemas;
@@ -23,7 +24,7 @@ fn tokens(text: &str) -> Vec<u32> {
 
 /// Whether the masks let `text` pass, byte by byte, and then let it end. What is taken is what the mask allows.
 fn passes(grammar: &Grammar, text: &str) -> Result<bool, Error> {
-    let mut matcher = BYTES.matcher(grammar)?;
+    let mut matcher = BYTES.matcher(grammar, 0)?;
     for token in tokens(text) {
         let allowed = matcher.mask()?.allows(token);
         let taken = matcher.accept(&[token]);
@@ -54,7 +55,7 @@ fn check(what: &str, grammar: &Grammar, accepted: &[&str], rejected: &[&str]) {
 }
 
 fn error(made: Result<Grammar, Error>) -> Error {
-    match made.and_then(|grammar| BYTES.compile(&grammar).map(|_| ())) {
+    match made.and_then(|grammar| BYTES.compile(&grammar, 0).map(|_| ())) {
         Ok(()) => panic!("it compiles"),
         Err(error) => error,
     }

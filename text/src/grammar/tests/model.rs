@@ -30,7 +30,7 @@ fn a_real_vocabulary_writes_documents() {
         "kind": {"enum": ["red", "green"]}}, "required": ["a_rather_long_name", "kind"],
         "additionalProperties": false}"#;
     let grammar = Grammar::from_json_schema(schema).unwrap();
-    let mut matcher = vocabulary.matcher(&grammar).unwrap();
+    let mut matcher = vocabulary.matcher(&grammar, 0).unwrap();
     let document = "{\"a_rather_long_name\": 12, \"kind\": \"green\"}";
     for token in tokenizer.encode_plain(document).unwrap() {
         matcher.accept(&[token]).unwrap();

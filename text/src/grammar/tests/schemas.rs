@@ -47,11 +47,18 @@ fn rows() -> Vec<(&'static str, Row)> {
     rows
 }
 
+/// The schemas of the tables that are not refused.
+pub(super) fn accepted() -> Vec<Grammar> {
+    let rows = rows().into_iter().filter(|(_, row)| row.error.is_none());
+    rows.map(|(_, row)| Grammar::from_json_schema(&row.schema.to_string()).unwrap())
+        .collect()
+}
+
 /// What is wrong with the row of a schema that is refused.
 fn fault_of_error(row: &Row, expected: &str) -> Option<String> {
     let started = Instant::now();
     let made = Grammar::from_json_schema(&row.schema.to_string())
-        .and_then(|grammar| BYTES.compile(&grammar));
+        .and_then(|grammar| BYTES.compile(&grammar, 0));
     let Err(error) = made else {
         return Some("it compiles".into());
     };
@@ -210,7 +217,7 @@ fn documents_pass_or_not_on_a_real_vocabulary() {
     };
     let stop = tokenizer.token_to_id("<|im_end|>").unwrap();
     let faults = faults(|grammar, text| {
-        let mut matcher = vocabulary.matcher(grammar)?;
+        let mut matcher = vocabulary.matcher(grammar, 0)?;
         for token in tokenizer.encode_plain(text).unwrap() {
             if !matcher.mask()?.allows(token) {
                 return Ok(false);
@@ -242,7 +249,7 @@ fn any_json_is_json() {
 #[test]
 fn a_document_ends_where_it_is_complete() {
     let grammar = Grammar::from_json_schema(r#"{"type": "object", "additionalProperties": false}"#);
-    let mut matcher = BYTES.matcher(&grammar.unwrap()).unwrap();
+    let mut matcher = BYTES.matcher(&grammar.unwrap(), 0).unwrap();
     matcher.accept(&tokens("{}")).unwrap();
     assert!(matcher.is_terminated());
     assert_eq!(matcher.mask().unwrap().runs(), [END, 1]);

@@ -21,7 +21,7 @@ fn takes(calls: &Calls, text: &str) -> bool {
     let specials = Specials::new(tokenizer.specials());
     let grammar = grammar(calls, &specials, &tools()).unwrap().unwrap();
     let vocabulary = Vocabulary::new(tokenizer.clone(), &[SPECIAL + 1]).unwrap();
-    let mut matcher = vocabulary.matcher(&grammar).unwrap();
+    let mut matcher = vocabulary.matcher(&grammar, 0).unwrap();
     let tokens = tokenizer.encode_template(text).unwrap();
     matcher.accept(&tokens).is_ok() && matcher.is_complete()
 }
