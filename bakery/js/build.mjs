@@ -13,6 +13,7 @@ import { pathToFileURL } from 'node:url';
 import { bundle } from './bundle.mjs';
 import { Fault } from './fault.mjs';
 import { sourceLineTable, whereInSource } from './source_lines.mjs';
+import { keeping } from './splice.mjs';
 import { tune } from './bindings.mjs';
 
 const WORLD = 'inferlet';
@@ -33,7 +34,7 @@ async function componentize(modules, sourcePath, witPath, worldName, table) {
   const home = join(modules, '@bytecodealliance', 'componentize-js');
   const load = (file) => import(pathToFileURL(join(home, file)).href);
   const { splicer } = await load('lib/spidermonkey-embedding-splicer.js');
-  const splice = splicer.spliceBindings;
+  const splice = keeping(splicer.spliceBindings, join(dirname(modules), 'spliced'));
   splicer.spliceBindings = (...args) => {
     const spliced = splice(...args);
     const returns = worldName !== HTTP_WORLD;

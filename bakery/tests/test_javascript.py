@@ -71,6 +71,41 @@ def test_calling_the_engine_outside_of_main_is_shown_at_its_line(tmp_path):
     assert "main()" in fault.hint
 
 
+_SPLICES = """
+import { keeping } from './splice.mjs';
+let made = 0;
+const splice = keeping((engine, features) => {
+  made += 1;
+  return { wasm: engine, jsBindings: 'x', imports: [], exports: features };
+}, process.argv[1] + '/kept');
+const engine = new Uint8Array([1, 2, 3]);
+const ask = (features) => splice(engine, features, undefined, process.argv[1], 'world', false);
+ask(['a']);
+const again = ask(['a']);
+ask(['b']);
+console.log(made, [...again.wasm].join(), again.jsBindings, again.exports.join());
+"""
+
+
+def test_spliced_engines_are_kept(tmp_path):
+    """One splice for each set of arguments; another WIT, or a damaged file, is spliced again."""
+
+    def splices() -> str:
+        command = ["node", "--input-type=module", "-e", _SPLICES, str(tmp_path)]
+        folder = javascript._SCRIPT.parent
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout.strip()
+
+    (tmp_path / "world.wit").write_text("package a:b;")
+    assert splices() == "2 1,2,3 x a"
+    assert splices() == "0 1,2,3 x a"
+    (tmp_path / "world.wit").write_text("package a:c;")
+    assert splices() == "2 1,2,3 x a"
+    for file in tmp_path.glob("kept/*/rest.json"):
+        file.write_text("{")
+    assert splices() == "2 1,2,3 x a"
+    assert len(list(tmp_path.glob("kept/*"))) == 4
+
+
 def test_the_sdk_passes_its_own_tests():
     script = sdk_root() / "javascript" / "test" / "run.mjs"
     done = subprocess.run(

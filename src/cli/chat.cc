@@ -196,9 +196,11 @@ Result<int> ChatChecked(const ChatOptions& options) {
     return process->SendMessage(
         message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   };
-  // Ctrl-C stops an answer; while none is under way, it leaves.
-  interrupts.WatchEach([&] {
-    if (!screen->answering()) return false;
+  // Ctrl-C stops an answer. While none is under way, it leaves, but not on a terminal: there the
+  // line editor reads it as a key, and one that comes before the prompt is shown is dropped.
+  interrupts.WatchEach([&](int signal) {
+    if (signal != SIGINT) return false;
+    if (!screen->answering()) return IsTerminal(STDIN_FILENO);
     std::ignore = send({{"stop", true}});
     return true;
   });

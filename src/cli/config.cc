@@ -100,6 +100,7 @@ Result<ModelEntry> ReadModel(const toml::node& model, std::string name, const st
   driver.Read("vocabulary", &entry.vocabulary);
   options.Read("kv_page_size", &entry.page_tokens, {.least = 1, .most = 1 << 16});
   options.Read("kv_cache_dtype", &entry.kv_cache_dtype);
+  options.Read("weight_dtype", &entry.weight_dtype);
   options.Read("total_pages", &entry.total_pages, {.least = 1, .most = 1 << 26});
   options.Read("max_forward_tokens", &entry.max_batch_tokens, {.least = 1, .most = 1 << 20});
   options.Read("max_forward_requests", &entry.max_batch_members, {.least = 1, .most = 1 << 20});

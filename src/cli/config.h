@@ -30,6 +30,7 @@ struct ModelEntry {
   double gpu_memory_share = 0.9;  // of its free memory, for weights and KV pages
   bool deterministic = false;     // on a GPU: the same tokens whatever else is in the batch
   std::string kv_cache_dtype;     // empty: the device's default
+  std::string weight_dtype;       // on a GPU: "auto" (or empty), "bf16" or "fp8"
   uint64_t seed = 0;
   // 0: the device's default.
   uint32_t page_tokens = 0;

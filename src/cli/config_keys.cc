@@ -71,6 +71,7 @@ constexpr std::string_view kKeys[] = {
     "model.driver.vocabulary",
     "model.driver.options.kv_page_size",
     "model.driver.options.kv_cache_dtype",
+    "model.driver.options.weight_dtype",
     "model.driver.options.total_pages",
     "model.driver.options.max_forward_tokens",
     "model.driver.options.max_forward_requests",

@@ -57,6 +57,7 @@ total_pages = 100
 max_forward_tokens = 64
 max_forward_requests = 4
 kv_cache_dtype = "q8"
+weight_dtype = "fp8"
 max_positions = 2048
 swap_pool_size = 11
 threads = 2
@@ -96,6 +97,7 @@ suspend_every_steps = 3
   EXPECT_EQ(model.token_limit, 1000u);
   EXPECT_EQ(model.draft, "tinier");
   EXPECT_EQ(model.kv_cache_dtype, "q8");
+  EXPECT_EQ(model.weight_dtype, "fp8");
   EXPECT_EQ(model.total_pages, 100u);
   EXPECT_EQ(model.max_batch_tokens, 64u);
   EXPECT_EQ(model.max_batch_members, 4u);

@@ -38,7 +38,7 @@ void Interrupts::Watch(std::function<void()> stop) {
   stop_ = std::move(stop);
 }
 
-void Interrupts::WatchEach(std::function<bool()> handle) {
+void Interrupts::WatchEach(std::function<bool(int signal)> handle) {
   std::lock_guard lock(mutex_);
   handle_ = std::move(handle);
 }
@@ -50,7 +50,7 @@ void Interrupts::Listen() {
     if (done_) return;
     std::lock_guard lock(mutex_);
     if (handle_) {
-      if (!handle_()) LeaveAtOnce();
+      if (!handle_(signal)) LeaveAtOnce();
       continue;
     }
     if (interrupted_.exchange(true) || !stop_) LeaveAtOnce();

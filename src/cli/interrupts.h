@@ -24,9 +24,9 @@ class Interrupts {
   // Sets the function that the first signal calls, on that thread. If it is null, the first signal
   // exits at once.
   void Watch(std::function<void()> stop);
-  // Sets a function that every signal calls, on that thread. If it returns false, the program exits
-  // at once. It takes precedence.
-  void WatchEach(std::function<bool()> handle);
+  // Sets a function that every signal calls with its number, on that thread. If it returns false,
+  // the program exits at once. It takes precedence.
+  void WatchEach(std::function<bool(int signal)> handle);
   bool interrupted() const { return interrupted_; }
 
  private:
@@ -37,7 +37,7 @@ class Interrupts {
   std::atomic<bool> done_ = false;
   std::mutex mutex_;
   std::function<void()> stop_;
-  std::function<bool()> handle_;
+  std::function<bool(int signal)> handle_;
   std::thread thread_;
 };
 

@@ -101,12 +101,26 @@ Result<host::LoadedModel> LoadCpu(const ModelEntry& entry, uint64_t prefault_byt
   return Loaded(std::move(model), std::move(backend), entry);
 }
 
+Result<CudaWeights> WeightsOf(const ModelEntry& entry) {
+  const std::string& dtype = entry.weight_dtype;
+  if (dtype.empty() || dtype == "auto") return CudaWeights::kAsStored;
+  if (dtype == "bf16" || dtype == "bfloat16") return CudaWeights::kBf16;
+  if (dtype == "fp8") return CudaWeights::kFp8;
+  return Fail(
+      Code::kUnavailable,
+      "model '{}' has weight_dtype = \"{}\"; the cuda driver supports \"auto\", \"bf16\" and "
+      "\"fp8\"",
+      entry.name, dtype);
+}
+
 Result<host::LoadedModel> LoadCuda(const ModelEntry& entry, bool quiet) {
   const std::string& dtype = entry.kv_cache_dtype;
-  if (!dtype.empty() && dtype != "bf16" && dtype != "bfloat16") {
-    return Fail(Code::kUnavailable,
-                "model '{}' has kv_cache_dtype = \"{}\"; the cuda driver supports \"bf16\"",
-                entry.name, dtype);
+  const bool fp8 = dtype == "fp8" || dtype == "fp8_e4m3";
+  if (!fp8 && !dtype.empty() && dtype != "bf16" && dtype != "bfloat16") {
+    return Fail(
+        Code::kUnavailable,
+        "model '{}' has kv_cache_dtype = \"{}\"; the cuda driver supports \"bf16\" and \"fp8\"",
+        entry.name, dtype);
   }
   const std::string path =
       PIE_TRY(FindModel(entry.weights.empty() ? kDefaultModel : entry.weights));
@@ -116,6 +130,8 @@ Result<host::LoadedModel> LoadCuda(const ModelEntry& entry, bool quiet) {
   options.device = entry.device;
   options.memory_share = entry.gpu_memory_share;
   options.deterministic = entry.deterministic;
+  options.weights = PIE_TRY(WeightsOf(entry));
+  options.kv = fp8 ? CudaKv::kFp8 : CudaKv::kBf16;
   ProgressBar bar("loading " + entry.name, !quiet);
   options.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
   Model model = PIE_TRY(OpenModel(path, entry.name));

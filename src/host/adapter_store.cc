@@ -61,16 +61,17 @@ Result<ZoState> FromJson(const std::string& text) {
     }
     return zo;
   } catch (const json::exception&) {
-    return Fail(Code::kInvalid, "its state of tuning is damaged");
+    return Fail(Code::kInvalid, "the state of tuning in the file is damaged");
   }
 }
 
 Result<std::string> ReadAll(const std::string& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);
-  if (error) return Fail(Code::kNotFound, "it is not there");
+  if (error) return Fail(Code::kNotFound, "the file does not exist");
   if (size > limits::kAdapterFileBytes + limits::kSafetensorsHeaderBytes) {
-    return Fail(Code::kInvalid, "the file has {} bytes, which is too many", size);
+    return Fail(Code::kInvalid, "the file has {} bytes; at most {} are allowed", size,
+                limits::kAdapterFileBytes + limits::kSafetensorsHeaderBytes);
   }
   std::string bytes(size, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -89,8 +90,8 @@ std::span<const std::byte> Bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// Replaces the metadata of a safetensors file, except for what is needed to read the tensors, and
-// leaves the tensors as they are.
+// Replaces the metadata of a safetensors file, and leaves the tensors as they are. The key
+// kPeftBlocks stays, because it is needed to read the tensors.
 Result<std::string> WithMetadata(std::string_view tensors,
                                  std::map<std::string, std::string> metadata) {
   const Safetensors parsed =
@@ -192,8 +193,8 @@ Result<AdapterStore::Content> AdapterStore::Read(const Key& key, const AdapterSh
   if (Value(*file, kUser) != key.user || Value(*file, kModel) != key.model ||
       Value(*file, kName) != key.name) {
     return Fail(Code::kInvalid,
-                "adapter '{}': the file in its place is that of another user, model or name; "
-                "`pie adapter import` brings files in",
+                "adapter '{}': the file in its place belongs to another user, model or name; use "
+                "`pie adapter import` to import a file",
                 key.name);
   }
   Content content;
@@ -238,7 +239,7 @@ Status AdapterStore::Import(const Key& key, std::string_view config,
   return WriteBytes(key, PIE_TRY(WithMetadata(tensors, metadata)));
 }
 
-// The one that is replaced goes, so it does not count.
+// The adapter that will be replaced does not count.
 Status AdapterStore::CheckQuota(const Key& key, uint64_t bytes) const {
   size_t count = 1;
   uint64_t total = bytes;
@@ -266,8 +267,10 @@ Status AdapterStore::WriteBytes(const Key& key, std::string_view bytes) const {
   std::error_code error;
   const std::string folder = FolderOf(key.user);
   const bool made = fs::create_directories(folder, error);
-  if (error) return Fail(Code::kInternal, "there is no place for adapters: {}", error.message());
-  if (made) {  // or an adapter would be gone with its folder
+  if (error) {
+    return Fail(Code::kInternal, "cannot make the folder of adapters: {}", error.message());
+  }
+  if (made) {  // the new folder must be on the disk before an adapter in it
     PIE_RETURN_IF_ERROR(SyncFolder(root_));
     PIE_RETURN_IF_ERROR(SyncFolder(fs::path(root_).parent_path()));
   }

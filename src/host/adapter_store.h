@@ -1,8 +1,10 @@
-// AdapterStore: adapters as files, one folder a user below one root, as SnapshotStore has contexts.
-// Names come from guests and never become paths. A file is a safetensors file whose tensors are
-// named as the PEFT package names them, and whose metadata says whose it is and how it is tuned.
+// AdapterStore: adapters as files, in one folder for each user below one root, as SnapshotStore
+// keeps contexts. Names come from guests and never become paths. A file is a safetensors file whose
+// tensors are named as the PEFT package names them. Its metadata holds the user, the model, the
+// name and the state of tuning.
 //
-// Any thread, and any number of processes at once: files appear and vanish whole.
+// Any thread and any number of processes of the system may use a store at once: files appear and
+// vanish whole.
 #pragma once
 
 #include <cstdint>
@@ -35,30 +37,31 @@ class AdapterStore {
     uint32_t rank = 0;
     uint32_t tensors = 0;
     ZoState zo;
-    std::string problem;  // of a file that cannot be read; the rest is empty then
+    std::string problem;  // why the file cannot be read; the other fields are empty then
     std::string path;
   };
 
-  // kNotFound: there is none. Fails if it does not fit `shape`.
+  // Reads an adapter. Fails with kNotFound if there is none, and if it does not fit `shape`.
   Result<Content> Read(const Key& key, const AdapterShape& shape) const;
   // Replaces an older file. Fails if it would exceed the user's quota.
   Status Write(const Key& key, const Content& content, const AdapterShape& shape) const;
   Status Delete(const Key& key) const;
   bool Exists(const Key& key) const;
   std::vector<Entry> List() const;
-  // Those of one user, `most` at most.
+  // Returns at most `most` adapters of one user.
   std::vector<Entry> ListOf(std::string_view user, size_t most) const;
 
-  // The content of a store's file, and of a PEFT folder with the same tensors.
+  // Returns the bytes of a store's file.
   static Result<std::string> Encode(const Key& key, const Content& content,
                                     const AdapterShape& shape);
-  // The two files of the PEFT folder that a file of the store stands for.
+  // The two files of a PEFT folder.
   struct Peft {
     std::string config, tensors;
   };
+  // Converts a file of the store to the files of a PEFT folder.
   static Result<Peft> ToPeft(const std::string& path);
-  // A file of the store, made of such a folder. The adapter is not checked against a model here,
-  // but when an inferlet opens it.
+  // Writes a file of the store from the files of a PEFT folder. The adapter is checked against its
+  // model when an inferlet opens it, not here.
   Status Import(const Key& key, std::string_view config, std::string_view tensors) const;
 
  private:

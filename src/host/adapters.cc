@@ -6,7 +6,7 @@
 namespace pie::host {
 namespace {
 
-// The device's form of a version, and what it is charged to.
+// The device's form of a version, and the charge for its memory.
 struct ChargedDevice {
   DeviceAdapterPtr device;
   Charge charge;
@@ -77,7 +77,7 @@ Result<Charge> Adapters::TakeRoom(std::string_view user, size_t bytes) {
       const std::lock_guard lock(mutex_);
       for (const auto& [key, adapter] : loaded_) {
         if (user_has_too_much && std::get<0>(key) != user) continue;
-        // Only the table holds it, so no other thread can reach it without this lock.
+        // If only the table holds the adapter, no other thread can reach it without this lock.
         if (!store_ || adapter.use_count() > 1) continue;
         if (!victim || adapter->last_use_ < victim->last_use_) victim = adapter;
       }
@@ -280,7 +280,7 @@ void Adapters::Release(const Ptr& adapter, WorkQueue& work) {
     const std::lock_guard lock(adapter->mutex_);
     if (!adapter->unwritten_ || adapter->destroyed_ || !store_) return;
   }
-  // If the queue is full, it is written when the adapter is evicted or the engine stops.
+  // If the queue is full, the version is written when the adapter is evicted or the engine stops.
   work.Push(adapter->user_, [this, adapter] {
     if (const Status written = Write(*adapter); !written) {
       fmt::print(stderr, "pie: adapter '{}' was not saved yet: {}\n", adapter->name(),

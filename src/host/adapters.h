@@ -1,19 +1,18 @@
 // Adapters: LoRA adapters by (user, model, name), and the memory that they take.
 //
-// An adapter that an inferlet holds is in memory. Any other stays there as long as there
-// is room (max_adapter_memory), and is evicted when another one needs it: the one that was used
-// longest ago goes first. One user has at most half of that memory. A version that was replaced
-// takes memory as long as passes use it. With a folder, adapters are
-// files, which outlive the engine; without one they are in memory for this run only, and none is
-// evicted.
+// An adapter that an inferlet holds is in memory. Other adapters stay in memory while there is room
+// (max_adapter_memory). When another adapter needs the room, the least recently used one is evicted
+// first. One user's adapters take at most half of that memory. A version that was replaced takes
+// memory as long as passes use it. With a folder, adapters are files, which outlive the engine;
+// without one they are in memory for this run only, and none is evicted.
 //
-// A change makes a new version and never touches the old one, so passes under way go on with the
-// version that they began with. Create, load, fork and initialize are on the disk when they return.
-// Updates of zeroth-order tuning are written when the last holder lets go of the adapter, when it
-// is evicted, and when the engine stops.
+// A change makes a new version and never touches the old one, so passes in flight go on with the
+// version that they began with. The results of Create, Load, Fork and Initialize are on the disk
+// when these calls return. Updates of zeroth-order tuning are written when the last holder releases
+// the adapter, when it is evicted, and when the engine stops.
 //
-// Any thread. The calls use the disk and compute, so a thread that runs guests must not make them;
-// NamedAdapter::current is for every thread.
+// Any thread may use it, except that a thread that runs guests may call only NamedAdapter::current:
+// the other calls use the disk and compute.
 #pragma once
 
 #include <atomic>
@@ -41,9 +40,9 @@ namespace pie::host {
 
 // One version of an adapter; immutable.
 struct AdapterVersion {
-  uint64_t number = 0;  // no two versions of any adapters share one
+  uint64_t number = 0;  // unique among the versions of all adapters
   std::shared_ptr<const AdapterWeights> weights;
-  // Null: the adapter has no weights, and changes nothing. It is charged as long as a pass uses it.
+  // Null if the adapter has no weights and changes nothing. It stays charged while a pass uses it.
   DeviceAdapterPtr device;
   ZoState zo;
   Charge charge;  // for `weights`
@@ -74,7 +73,7 @@ class NamedAdapter {
   mutable std::mutex mutex_;
   std::shared_ptr<const AdapterVersion> version_;
   bool destroyed_ = false;
-  bool unwritten_ = false;  // the file, if there is one, is of an older version
+  bool unwritten_ = false;  // the newest version is not in the file yet
   uint64_t last_use_ = 0;   // guarded by Adapters
 };
 
@@ -94,17 +93,17 @@ class Adapters {
   };
   using Ptr = std::shared_ptr<NamedAdapter>;
 
-  // `folder` empty: in memory.
+  // Keeps adapters as files below `folder`, or in memory if it is empty.
   Adapters(const Limits& limits, const std::string& folder, std::vector<ModelRef> models);
   ~Adapters();  // writes the versions that are not on the disk yet
 
-  // A new adapter without weights. Fails if the user has one of that name.
+  // Makes an adapter without weights. Fails if the user has one of that name.
   Result<Ptr> Create(std::string_view user, uint32_t model, std::string_view name);
-  // Null: there is none.
+  // Returns null if there is no adapter of that name.
   Result<Ptr> Open(std::string_view user, uint32_t model, std::string_view name);
   Result<Ptr> Fork(const Ptr& adapter, std::string_view name);
   Status Destroy(const Ptr& adapter);
-  // Replaces the weights. The state of tuning goes.
+  // Replaces the weights, and resets the state of tuning.
   Status Load(const Ptr& adapter, std::string_view config, std::span<const std::byte> tensors);
   Result<PeftFiles> Save(const NamedAdapter& adapter) const;
 
@@ -112,7 +111,8 @@ class Adapters {
   Status Update(const Ptr& adapter, std::span<const float> scores, std::span<const int64_t> seeds,
                 float max_sigma);
 
-  // A holder has let go of it. What is not written yet is written by `work`.
+  // Called when a handle of the adapter is destroyed. A job of `work` writes the newest version, if
+  // it is not on the disk yet.
   void Release(const Ptr& adapter, WorkQueue& work);
 
   struct Listed {
@@ -120,9 +120,9 @@ class Adapters {
     uint64_t bytes = 0;
     bool resident = false;  // in memory
   };
-  // The user's adapters, `most` at most. Reads files.
+  // Returns at most `most` of the user's adapters. Reads files.
   std::vector<Listed> List(std::string_view user, size_t most) const;
-  // The names of the user's adapters of a model, in order. Reads files.
+  // Returns the names of the user's adapters of a model, in order. Reads files.
   std::vector<std::string> NamesOf(std::string_view user, uint32_t model) const;
   AdapterStats stats() const;
 
@@ -136,32 +136,32 @@ class Adapters {
     return {adapter.user_, models_[adapter.model_].name, adapter.name_};
   }
   Status CheckModel(uint32_t model) const;
-  // A version of these weights, with room in memory for it.
+  // Makes a version of these weights, after making room in memory for it.
   Result<std::shared_ptr<const AdapterVersion>> MakeVersion(std::string_view user, uint32_t model,
                                                             AdapterWeights weights, ZoState zo);
-  // Makes it the adapter's newest version. `write`: on the disk as well.
+  // Makes `version` the adapter's newest. With `write`, also writes it to the disk.
   Status Install(const Ptr& adapter, std::shared_ptr<const AdapterVersion> version, bool write);
   Status Write(NamedAdapter& adapter) const;
   Result<Ptr> Add(std::string_view user, uint32_t model, std::string_view name,
                   std::shared_ptr<const AdapterVersion> version);
-  // Evicts adapters until `bytes` more of this user fit.
+  // Charges `bytes` to the user. Evicts adapters until they fit.
   Result<Charge> TakeRoom(std::string_view user, size_t bytes);
 
   const Limits& limits_;
-  const std::optional<AdapterStore> store_;  // none: in memory
+  const std::optional<AdapterStore> store_;  // none: adapters are in memory
   const std::vector<ModelRef> models_;
   std::atomic<uint64_t> next_version_ = 1;
   std::atomic<uint64_t> loads_ = 0, evictions_ = 0, updates_ = 0;
-  const std::shared_ptr<ByteBudget> memory_;  // of all users' adapters
+  const std::shared_ptr<ByteBudget> memory_;  // for the adapters of all users
   PerUser<ByteBudget> memory_of_user_;
-  // Held while one of a user's is created or read, so that no adapter is there twice.
+  // Held while an adapter of the user is created or read, so that no adapter is loaded twice.
   PerUser<std::mutex> opening_;
   mutable std::mutex mutex_;
   std::map<Key, Ptr> loaded_;
   uint64_t uses_ = 0;
 };
 
-// What a guest's handle is.
+// A guest's handle of an adapter.
 class AdapterHandle {
  public:
   AdapterHandle(Adapters::Ptr adapter, Adapters& adapters, WorkQueue& work)

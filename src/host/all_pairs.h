@@ -18,9 +18,9 @@ struct AxisPair {
   friend auto operator<=>(const AxisPair&, const AxisPair&) = default;
 };
 
-// Axis i has the values 0 to sizes[i] - 1. Pairs that are not `allowed` occur in no row; all others
-// occur in at least one. Deterministic: each row begins with the first pair that is missing, and
-// every other axis takes the value that adds most of the missing pairs.
+// Axis i has the values 0 to sizes[i] - 1. Pairs that are not `allowed` occur in no row; all other
+// pairs occur in at least one. The result is deterministic: each row begins with the first pair
+// that is missing, and every other axis takes the value that adds the most missing pairs.
 inline std::vector<PairsRow> AllPairs(const std::vector<size_t>& sizes,
                                       const std::function<bool(const AxisPair&)>& allowed) {
   std::set<AxisPair> missing;

@@ -1,7 +1,7 @@
-// What the generated host table (pie_host_table.h) is made of: `Answer` runs one host function, and
-// `Put` writes what it returned into the reply, part by part, in the order in which Rust reads it
-// (bridge/src/host/reply.rs). Nothing escapes from here: an error or an exception becomes the text
-// of the reply's error.
+// The generated host table (pie_host_table.h) is built from these functions. `Answer` runs one host
+// function, and `Put` writes its result into the reply, part by part, in the order in which Rust
+// reads it (bridge/src/host/reply.rs). No error and no exception escapes: each becomes the text of
+// the reply's error.
 #pragma once
 
 #include <bit>
@@ -74,8 +74,8 @@ inline void Put(Reply* reply, const DistributionSlot& slot) {
   Put(reply, slot.ids);
   Put(reply, slot.probs);
 }
-// For numbers that the contract has as bytes, in the order of WebAssembly, which is that of this
-// machine.
+// Writes numbers that the contract passes as bytes. WebAssembly and this machine have the same byte
+// order.
 inline void PutBytes(Reply* reply, const std::vector<float>& numbers) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(numbers));
   pie_bridge::pie_reply_bytes(reply,
@@ -94,7 +94,7 @@ inline void Put(Reply* reply, const EntropySlot& slot) {
   Put(reply, slot.entropy);
 }
 
-// Those below may hold one another, and types that the generated header adds.
+// The types below may contain one another, and types that the generated header adds.
 template <class T>
 void Put(Reply* reply, const std::vector<T>& list);
 template <class T>
@@ -132,8 +132,8 @@ void Put(Reply* reply, const std::variant<T...>& value) {
   std::visit([&](const auto& held) { Put(reply, held); }, value);
 }
 
-// Runs `body` for the process behind `guest`, and `give` with what it returned. Returns whether
-// both succeeded.
+// Runs `body` for the process behind `guest`, then `give` with the result. Returns whether both
+// succeeded.
 template <class Body, class Give>
 bool Contain(void* guest, Reply* reply, Body&& body, Give&& give) noexcept {
   const wasm::GuestCall call(guest);
@@ -153,12 +153,12 @@ bool Contain(void* guest, Reply* reply, Body&& body, Give&& give) noexcept {
   }
 }
 
-// For a function whose result goes into the reply, or that has none.
+// Answers a function whose result goes into the reply, or that has no result.
 template <class Body>
 bool Answer(void* guest, Reply* reply, Body&& body) noexcept {
   return Contain(guest, reply, body, [&](const auto& result) { Put(reply, result); });
 }
-// For a function that returns one number, handle or signal.
+// Answers a function that returns one number, handle or signal.
 template <class T, class Body>
 bool Answer(void* guest, Reply* reply, T* result, Body&& body) noexcept {
   return Contain(guest, reply, body, [&](const T& value) { *result = value; });

@@ -1,6 +1,6 @@
-// What the host functions (src/host/api_*.cc) are written with. Their declarations are generated
-// from wit/ (pie_host_api.h). Each file implements one interface or a few: validate → translate →
-// call → translate back.
+// Included by the host functions (src/host/api_*.cc). Their declarations are generated from wit/
+// (pie_host_api.h). Each file implements one interface or a few: validate → translate → call →
+// translate back.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ Result<std::optional<T>> OnFiles(Process& process, Wait& wait, Work work) {
                        std::move(work));
   });
 }
-// The same for work that returns a Status.
+// Runs work that returns a Status in the same way.
 template <class Work>
 Status DoOnFiles(Process& process, Wait& wait, Work work) {
   const auto done = OnFiles<std::monostate>(
@@ -133,11 +133,16 @@ Status AdaptersImportFiles(Process& process, uint32_t adapter, std::string_view 
     return Fail(Code::kExhausted, "{} has {} bytes; at most {} are supported", kPeftConfigFile,
                 config.size(), limits::kConfigBytes);
   }
-  return DoOnFiles(process, wait,
-                   [&adapters = process.engine().adapters(), loaded = std::move(loaded),
-                    config = std::string(config), tensors = std::string(tensors)] {
-                     return adapters.Load(loaded, config, std::as_bytes(std::span(tensors)));
-                   });
+  // The copies are made once, and this function is called again when they are used.
+  Charge charge = process.NewCharge();
+  if (wait.has_ticket) config = tensors = {};
+  if (!charge.Grow(config.size() + tensors.size())) return PassMemoryLimit(process);
+  return DoOnFiles(
+      process, wait,
+      [&adapters = process.engine().adapters(), loaded = std::move(loaded),
+       config = std::string(config), tensors = std::string(tensors), charge = std::move(charge)] {
+        return adapters.Load(loaded, config, std::as_bytes(std::span(tensors)));
+      });
 }
 
 Result<std::optional<uint32_t>> AdaptersOpen(Process& process, uint32_t model,

@@ -63,8 +63,8 @@ class AdapterApiTest : public ApiTest {
     Ok(ForwardPassAdapter(*process_, pass, adapter));
     EXPECT_TRUE(BecomesReady(Ok(ForwardPassExecute(*process_, pass))));
   }
-  // The logits of the next token behind "hello", under an adapter. `meanwhile` is called while the
-  // pass is under way.
+  // Returns the logits of the next token behind "hello", under an adapter. Calls `meanwhile` while
+  // the pass is in flight.
   std::vector<float> Logits(
       std::optional<uint32_t> adapter, std::optional<int64_t> seed = {},
       const std::function<void()>& meanwhile = [] {}) {
@@ -111,7 +111,7 @@ TEST_F(AdapterApiTest, NamesAreFoundAgainUntilTheyAreDestroyed) {
   EXPECT_FALSE(Open("b"));
   Ok(Waited([&](Wait& wait) { return AdapterDestroy(*process_, adapter, wait); }));
   EXPECT_FALSE(Open("a"));
-  // The other handle is of the same adapter.
+  // Both handles name the same adapter.
   const uint32_t pass = NewPass();
   Ok(ForwardPassAdapter(*process_, pass, *opened));
   EXPECT_NE(ErrorOf(ForwardPassExecute(*process_, pass)).find("destroyed"), std::string::npos);
@@ -275,7 +275,7 @@ TEST_F(AdapterFilesTest, AdaptersThatNobodyHoldsAreEvicted) {
   EXPECT_GE(adapters_->stats().evictions, 5u);
   EXPECT_LE(adapters_->stats().bytes, 3 * each);
   EXPECT_EQ(NumberOf(*adapters_->Open("ann", 0, "0")), 1);
-  // Those that are held stay, and the next one is refused.
+  // Adapters that are held stay in memory, and the next one is refused.
   std::vector<Adapters::Ptr> held;
   std::string error;
   for (int i = 0; i < 8; ++i) {
@@ -285,7 +285,7 @@ TEST_F(AdapterFilesTest, AdaptersThatNobodyHoldsAreEvicted) {
   }
   EXPECT_GE(held.size(), 2u);
   EXPECT_NE(error.find("memory"), std::string::npos);
-  // There is room for others.
+  // There is still room for the adapters of other users.
   EXPECT_TRUE(Load(*adapters_->Create("eve", 0, "a"), 1));
 }
 
@@ -293,7 +293,7 @@ TEST_F(AdapterFilesTest, VersionsThatPassesUseAreCharged) {
   limits_.max_adapter_memory = 6 * Weights(1).parameters() * 8;
   Start();
   const auto adapter = *adapters_->Create("ann", 0, "a");
-  std::vector<DeviceAdapterPtr> used;  // as passes under way use them
+  std::vector<DeviceAdapterPtr> used;  // held as passes in flight would hold them
   while (used.size() < 20 && Load(adapter, 1)) used.push_back((*adapter->current())->device);
   EXPECT_GE(used.size(), 2u);
   EXPECT_LE(used.size(), 5u);

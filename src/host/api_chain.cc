@@ -8,7 +8,9 @@
 namespace pie::host {
 namespace {
 
-// The context that a chain runs on, if it still does.
+constexpr size_t kMostStops = 65'536;  // of a chain; they are sorted
+
+// Returns the context that the chain runs on, or null if the chain does not run any more.
 Context* ContextOf(Process& process, const RunningChain& chain) {
   const auto context = process.handles().contexts.Get(chain.context);
   const bool runs =
@@ -16,8 +18,8 @@ Context* ContextOf(Process& process, const RunningChain& chain) {
   return runs ? *context : nullptr;
 }
 
-// Tells a chain's output of its end, also when the pass is destroyed without having run. Carries
-// what the passes hold until then.
+// Tells a chain's output that the chain has ended, also when the pass is destroyed without having
+// run. It holds the charge for the memory of the passes until then.
 class Completion {
  public:
   Completion(std::shared_ptr<ChainOutput> output, Charge input)
@@ -45,7 +47,7 @@ std::unique_ptr<Chain> MakeChain(uint32_t max_tokens, std::span<const uint32_t> 
   return chain;
 }
 
-// Says where the chain's tokens go, and how many passes it may have.
+// Connects the chain to its output, to the token budget, and to the room that the context has.
 void Connect(Process& process, Chain& chain, Context::Room room,
              std::shared_ptr<ChainOutput> output) {
   chain.give = [output = std::move(output), pace = process.pace()](uint32_t token,
@@ -60,7 +62,8 @@ void Connect(Process& process, Chain& chain, Context::Room room,
   chain.no_room = std::move(room.error);
 }
 
-// Gives the tokens that the text must begin with, and adds them to the input. Then adds drafts.
+// Gives out the tokens that the grammar forces at the beginning of the text, and adds them to the
+// input. Then adds drafts.
 Status AddTokensAhead(Process& process, Pass& pass) {
   Forward& forward = pass.forward;
   Chain& chain = *forward.chain;
@@ -81,7 +84,7 @@ Status AddTokensAhead(Process& process, Pass& pass) {
   return AddDrafts(process, pass, chain.given, chain.given > 0 ? 0 : row);
 }
 
-// Token i is drawn as the i-th of passes that were made one by one would be.
+// Token i is drawn with the seed that pass i of a loop of single passes would have.
 void SeedChain(Process& process, const Pass& pass, Forward& forward, RunningChain& running) {
   Chain& chain = *forward.chain;
   if (pass.seeded) {
@@ -116,7 +119,7 @@ void ReturnDraws(Process& process, RunningChain& chain) {
   chain.first_draw.reset();
 }
 
-// Queues a pass that carries a chain; the handle of the RunningChain.
+// Queues a pass that carries a chain. Returns the handle of the RunningChain.
 Result<uint32_t> Start(Process& process, Pass& pass) {
   ReadLastRow(process, pass);
   PIE_RETURN_IF_ERROR(Check(process, pass));
@@ -175,6 +178,10 @@ Result<uint32_t> ChainsRun(Process& process, uint32_t pass, uint32_t max_tokens,
                 "chains are switched off (chains = false in the configuration): run one pass at a "
                 "time");
   }
+  if (stops.size() > kMostStops) {
+    return Fail(Code::kExhausted, "{} stop tokens; at most {} are allowed", stops.size(),
+                kMostStops);
+  }
   open->forward.chain = MakeChain(max_tokens, stops);
   auto started = Start(process, *open);
   if (!started) open->forward.chain.reset();  // the guest may still execute the pass alone
@@ -187,7 +194,7 @@ Result<ChainsProgress> ChainTake(Process& process, uint32_t chain) {
   auto taken = context != nullptr ? context->Take() : running.output->Take();
   if (taken) {
     running.taken += taken->tokens.size();
-    // A stop token is no part of the text.
+    // A stop token is not part of the text.
     const bool stopped = taken->ended && taken->end == Chain::End::kStop;
     for (const auto& follower : running.followers) {
       follower->behind.insert(follower->behind.end(), taken->tokens.begin(),

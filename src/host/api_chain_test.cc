@@ -1,4 +1,5 @@
-// Chains against loops of passes: the same tokens, and the same context, wherever one stops.
+// Compares chains with loops of passes: they give the same tokens, and leave the same context,
+// wherever they stop.
 #include "host/api_chain_testing.h"
 
 namespace pie::host {
@@ -30,7 +31,7 @@ TEST_F(ApiChainTest, TakesAsManyDrawsAsALoop) {
   const uint32_t chain = Run(NewContext(), kPrompt, 9);
   TakeAll(chain);
   EXPECT_EQ(process_->SetDrawsAside(0), before + 10);
-  // Side by side, none is used twice.
+  // Chains that run side by side use no number twice.
   const uint32_t one = Run(NewContext(), kPrompt, 5), two = Run(NewContext(), kPrompt, 5);
   TakeAll(one);
   TakeAll(two);
@@ -90,7 +91,7 @@ TEST_F(ApiChainTest, DroppedBeforeItsFirstToken) {
   gate_->Hold();
   DropChain(Run(context, kPrompt, 1000));
   gate_->Open();
-  // As after a pass: its input is there, and can be taken back.
+  // The context is as after a pass: it holds the input, which can be truncated.
   EXPECT_EQ(CountsOf(context), (Counts{0, 2, 6}));
   Ok(ContextTruncateWorkingPageTokens(*process_, context, 6));
   const uint32_t fresh = NewContext();
@@ -122,7 +123,7 @@ TEST_F(ApiChainTest, EndsWithTheTokenBudget) {
                     Process::Options{.token_budget = std::make_shared<ByteBudget>(10)}));
   first->OnExit({});
   model_ = Ok(ModelLoad(*process_, "default"));
-  // Six for the prompt leave four passes.
+  // Six tokens of the budget go to the prompt, and four are left for passes.
   const Progress all = TakeAll(Run(NewContext(), kPrompt, 100));
   EXPECT_EQ(all.tokens.size(), 5u);
   EXPECT_EQ(all.error, "token budget: 10 of 10 tokens are used, this pass asks for 1");

@@ -28,7 +28,7 @@ Result<uint32_t> Keep(Process& process, std::unique_ptr<Context> context) {
   return process.handles().contexts.Insert(std::move(context));
 }
 
-// The same for one that was opened from a file.
+// Gives the process a handle of a context that was opened from a file.
 Result<uint32_t> KeepOpened(Process& process, std::unique_ptr<Context> context) {
   Charge charge = ChargeTo(process.user(), &User::opened);
   if (!charge.Grow(1)) {
@@ -42,7 +42,7 @@ Result<uint32_t> KeepOpened(Process& process, std::unique_ptr<Context> context) 
   return Keep(process, std::move(context));
 }
 
-// Runs `work` of the user's snapshots on a thread that may wait for the disk.
+// Runs `work` on the user's snapshots on a thread that may wait for the disk.
 template <class T, class Work>
 Result<std::optional<T>> OnFiles(Process& process, Wait& wait, Work work) {
   return Await<T>(process, wait, [&] {

@@ -1,6 +1,6 @@
-// pie:plus/fallible: each function is one of the published contract, with a result. The bridge
-// turns an error of the published form into a trap, and an error of this form into an error of the
-// guest.
+// pie:plus/fallible: functions of the published contract, each with a result. The bridge turns an
+// error of the published form into a trap, and an error of this form into an error that the guest
+// can handle.
 #include "host/api.h"
 
 namespace pie::host {

@@ -9,9 +9,8 @@
 namespace pie::host {
 namespace {
 
-// The greatest number of matchers of a pass.
 constexpr size_t kMatchersPerPass = 16;
-// What a matcher is counted for in a pass: more than nearly all of them need.
+// Bytes that a matcher is charged for in a pass. Nearly all matchers need less.
 constexpr size_t kMatcherBytes = 64U << 10U;
 
 Result<uint32_t> Insert(Process& process, Grammar grammar) {
@@ -21,14 +20,18 @@ Result<uint32_t> Insert(Process& process, Grammar grammar) {
 // Checks a source on another thread.
 template <class Make>
 Result<uint32_t> MakeGrammar(Process& process, std::string_view source, Make make, Wait& wait) {
-  auto grammar = PIE_TRY(Await<Grammar>(process, wait, [&] {
-    return RunLater<Grammar>(process.engine().grammar_work(), process.user()->name, "grammars",
-                             [make, text = std::string(source)] { return make(text); });
-  }));
+  auto grammar =
+      PIE_TRY(Await<Grammar>(process, wait, [&]() -> Result<std::shared_ptr<Pending<Grammar>>> {
+        Charge charge = process.NewCharge();  // for the copy, until it is checked
+        if (!charge.Grow(source.size())) return PassMemoryLimit(process);
+        return RunLater<Grammar>(
+            process.engine().grammar_work(), process.user()->name, "grammars",
+            [make, text = std::string(source), charge = std::move(charge)] { return make(text); });
+      }));
   return grammar ? Insert(process, *std::move(grammar)) : 0;
 }
 
-// How errors call a grammar.
+// Returns the name of a grammar for errors: the beginning of its source.
 std::string NameOf(const Grammar& grammar) {
   constexpr size_t kLength = 60;
   const std::string_view source = grammar.source();
@@ -58,7 +61,9 @@ Result<uint32_t> NewMatcher(Process& process, const Grammar& grammar, uint32_t m
   }
   auto matcher = PIE_TRY(Await<Matcher>(process, wait, [&] {
     return RunLater<Matcher>(process.engine().grammar_work(), process.user()->name, "grammars",
-                             [vocabulary, grammar] { return Matcher::Make(vocabulary, grammar); });
+                             [vocabulary, grammar, user = process.user()->name] {
+                               return Matcher::Make(vocabulary, grammar, user);
+                             });
   }));
   return matcher ? InsertMatcher(process, *std::move(matcher), NameOf(grammar)) : 0;
 }

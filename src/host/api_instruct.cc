@@ -180,7 +180,7 @@ Result<std::vector<uint32_t>> ToolUseAnswer(Process& process, uint32_t model, st
 
 namespace {
 
-// The schemas of tools, for another thread.
+// Copies the schemas of tools, so that another thread can use them.
 Result<std::vector<std::string>> TextsOf(Process& process, std::span<const Str> tools) {
   const size_t limit = process.engine().limits().max_turn_bytes;
   size_t bytes = 0;
@@ -195,7 +195,7 @@ Result<std::vector<std::string>> TextsOf(Process& process, std::span<const Str> 
   return texts;
 }
 
-// The work is done on another thread: schemas may be long, and the compiler takes its time.
+// Runs `work` on another thread, because schemas may be long and compiling takes time.
 template <class T, class Work>
 Result<std::optional<T>> AwaitWork(Process& process, std::span<const Str> tools, Wait& wait,
                                    Work work) {
@@ -224,11 +224,12 @@ Result<uint32_t> ToolUseCreateMatcher(Process& process, uint32_t model, std::spa
   const LoadedModel* loaded = PIE_TRY(ModelOf(process, model));
   auto made = PIE_TRY(AwaitWork<std::optional<Matcher>>(
       process, tools, wait,
-      [chat = loaded->model.chat.get(), vocabulary = *loaded->vocabulary](
+      [chat = loaded->model.chat.get(), vocabulary = *loaded->vocabulary,
+       user = process.user()->name](
           std::span<const std::string> texts) -> Result<std::optional<Matcher>> {
         const auto grammar = PIE_TRY(Grammar::OfCalls(*chat, texts));
         if (!grammar) return std::nullopt;
-        return PIE_TRY(Matcher::Make(vocabulary, *grammar));
+        return PIE_TRY(Matcher::Make(vocabulary, *grammar, user));
       }));
   if (!made) return 0;
   if (!*made) {

@@ -11,7 +11,7 @@
 namespace pie::host {
 namespace {
 
-// Where a process finds its servers: with its client, then in the engine's configuration.
+// Returns the places where a process finds servers: its client first, then the configuration.
 std::vector<std::shared_ptr<McpServers>> SourcesOf(Process& process) {
   std::vector<std::shared_ptr<McpServers>> sources;
   if (process.options().mcp) sources.push_back(process.options().mcp);
@@ -25,8 +25,8 @@ McpAnswer Refuse(int code, std::string message) {
   return std::unexpected(McpError{.code = code, .message = std::move(message)});
 }
 
-// Asks the session's server, and waits for its answer. The result must be JSON: a guest that
-// parses it may rely on that.
+// Asks the session's server, and waits for its answer. An answer that is not JSON becomes an error,
+// so a guest that parses it may rely on that.
 Result<McpAnswer> Ask(Process& process, uint32_t handle, std::string_view method,
                       std::string_view params, Wait& wait) {
   const McpSession* session = PIE_TRY(process.handles().mcp_sessions.Get(handle));
@@ -37,7 +37,7 @@ Result<McpAnswer> Ask(Process& process, uint32_t handle, std::string_view method
                                   .params = params});
   });
   if (!answer) return Refuse(kMcpUnreachable, "mcp: " + answer.error().text);
-  if (!*answer) return McpAnswer();  // the guest waits, and this is dropped
+  if (!*answer) return McpAnswer();  // the guest waits, and the bridge ignores this value
   if (**answer && !nlohmann::json::accept(***answer)) {
     return Refuse(kMcpUnreachable,
                   fmt::format("mcp: the answer of the server '{}' is not JSON", session->server));
@@ -45,7 +45,8 @@ Result<McpAnswer> Ask(Process& process, uint32_t handle, std::string_view method
   return **std::move(answer);
 }
 
-// What is too long to be sent is refused before it is parsed, which takes many times its size.
+// Refuses arguments that are too long. This check comes before parsing, because parsed JSON takes
+// many times the memory of its text.
 std::optional<McpAnswer> RefuseLong(Process& process, size_t bytes) {
   const size_t most = process.engine().limits().max_mcp_request_bytes;
   if (bytes <= most) return std::nullopt;
@@ -54,7 +55,7 @@ std::optional<McpAnswer> RefuseLong(Process& process, size_t bytes) {
       fmt::format("mcp: the request has {} bytes; at most {} KiB are allowed", bytes, most >> 10));
 }
 
-// The same for a method that takes a name and a JSON object of arguments.
+// Asks by a method that takes a name and a JSON object of arguments.
 Result<McpAnswer> AskByName(Process& process, uint32_t session, std::string_view method,
                             std::string_view name, std::string_view args, Wait& wait) {
   if (wait.has_ticket) return Ask(process, session, method, {}, wait);

@@ -15,7 +15,7 @@ std::string_view TopicOwner(Process& process, std::string_view topic) {
   return process.engine().TopicOwner(process.options().username, topic);
 }
 
-// Waits while the client is too slow to take more.
+// Makes the guest wait while its client is too slow to take more.
 bool WaitsForRoom(Process& process, Wait& wait) {
   const wasm::Signal* room = process.Room();
   if (room != nullptr) wait.signal = room->raw();
@@ -99,8 +99,8 @@ Status SubscriptionDrop(Process& process, uint32_t subscription) {
 }
 
 Status SessionSend(Process& process, std::string_view message, Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckSize(process, message));  // first: a waiting call keeps the message
   if (WaitsForRoom(process, wait)) return {};
-  PIE_RETURN_IF_ERROR(CheckSize(process, message));
   if (Listener* listener = process.listener()) listener->OnMessage(message);
   return {};
 }
@@ -110,8 +110,8 @@ Result<uint32_t> SessionReceive(Process& process) {
 }
 
 Status SessionSendFile(Process& process, std::string_view data, Wait& wait) {
-  if (WaitsForRoom(process, wait)) return {};
   PIE_RETURN_IF_ERROR(CheckSize(process, data));
+  if (WaitsForRoom(process, wait)) return {};
   if (Listener* listener = process.listener()) listener->OnFile(data);
   return {};
 }

@@ -18,7 +18,7 @@ Result<const Tokenizer*> TokenizerOf(Process& process, uint32_t handle) {
 Result<uint32_t> ModelLoad(Process& process, std::string_view name) {
   const auto& models = process.engine().models();
   std::string known;
-  // "default" is the first, unless another has that name.
+  // "default" means the first model, unless a model has that name.
   const auto named = [&](const LoadedModel& loaded) { return loaded.model.name == "default"; };
   if (name == "default" && std::ranges::none_of(models, named)) {
     return process.handles().models.Emplace(0);

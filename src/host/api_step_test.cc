@@ -73,6 +73,20 @@ class ApiStepTest : public ApiTest {
     if (token == nullptr || output.result->size() > 1) return {};
     return {.token = token->token};
   }
+  // The token, or the error that `problem` then tells.
+  Given Repeat(uint32_t context, uint32_t token) {
+    while (true) {
+      Wait wait{};
+      const uint32_t chosen = Ok(StepsRepeat(*process_, context, token, wait));
+      if (wait.signal != nullptr) {
+        std::this_thread::yield();
+        continue;
+      }
+      const std::optional<std::string> problem = Ok(StepsProblem(*process_, context));
+      EXPECT_EQ(problem.has_value(), chosen == std::numeric_limits<uint32_t>::max());
+      return problem ? Given{.error = *problem} : Given{.token = chosen};
+    }
+  }
   // Both ways, each in a context of its own.
   void ExpectSame(const Asked& asked, bool fails = false) {
     const uint32_t one = NewContext(), other = NewContext();
@@ -98,6 +112,44 @@ TEST_F(ApiStepTest, GivesWhatALoopOfPassesGives) {
       asked.tokens = {*given.token};
     }
   }
+}
+
+TEST_F(ApiStepTest, RepeatsTheLastStep) {
+  for (const std::optional<uint64_t> seed :
+       {std::optional<uint64_t>(), std::optional<uint64_t>(7)}) {
+    const uint32_t one = NewContext(), other = NewContext();
+    Asked asked{.tokens = {'h', 'e', 'l', 'l', 'o'}, .seed = seed};
+    if (seed) asked.sampler = {.kind = Kind::TopP, .temperature = 1.5F, .count = 0, .p = 0.95F};
+    Given given = Short(one, asked);
+    ASSERT_EQ(given, Short(other, asked));
+    for (uint32_t i = 1; i < 30; ++i) {
+      ASSERT_TRUE(given.token) << given.error;
+      if (seed) asked.seed = *seed + i;
+      asked.tokens = {*given.token};
+      given = Repeat(one, *given.token);
+      ASSERT_EQ(given, Short(other, asked)) << i;
+      ASSERT_EQ(Length(one), Length(other));
+    }
+  }
+}
+
+TEST_F(ApiStepTest, TellsWhyAStepCannotBeRepeated) {
+  const std::string nothing =
+      "there is no step to repeat: call begin first, without a mask and with a sampler that "
+      "chooses one token";
+  const uint32_t context = NewContext(1);
+  EXPECT_EQ(Repeat(context, 'a').error, nothing);
+  EXPECT_TRUE(Short(context, {.mask = {97, 3, 162}}).token);
+  EXPECT_EQ(Repeat(context, 'a').error, nothing);
+  EXPECT_TRUE(Short(context, {}).token);
+  EXPECT_TRUE(Repeat(context, 'a').token);
+  EXPECT_EQ(Repeat(context, 262).error, Short(context, {.tokens = {262}}).error);
+  EXPECT_TRUE(Repeat(context, 'a').token);
+  EXPECT_EQ(Length(context), 4U);
+  EXPECT_EQ(Repeat(context, 'a').error, Short(context, {}).error);  // the page is full
+  EXPECT_EQ(Length(context), 4U);
+  Ok(ContextDestroy(*process_, context));
+  EXPECT_EQ(Repeat(context, 'a').error, Short(context, {}).error);
 }
 
 TEST_F(ApiStepTest, GivesOtherSlotsThanAToken) {
@@ -150,7 +202,7 @@ TEST_F(ApiStepTest, IsTakenOnce) {
   EXPECT_NE(Finish(future).error, "");
   future = Ok(Begin(context, {}));
   EXPECT_TRUE(BecomesReady(future));
-  EXPECT_EQ(Finish(future).error, "what this pass gave was taken before");
+  EXPECT_EQ(Finish(future).error, "the output of this pass was taken before");
 }
 
 // As a pass without a seed does.

@@ -1,5 +1,5 @@
-// Host calls as the bridge makes them, on a process that no guest runs: what a component can hardly
-// bring about (a pass whose context goes away, limits at their edge).
+// Tests host calls as the bridge makes them, on a process without a guest: cases that a component
+// can hardly cause (a pass whose context is dropped, limits at their edge).
 #include "host/api.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST_F(ApiTest, ResultIsGivenOnce) {
   EXPECT_EQ(Ok(OutcomeFailure(*process_, future)), std::nullopt);
 }
 
-// Otherwise the guest would wait for ever.
+// If the pass were not ended with its context, the guest would wait for ever.
 TEST_F(ApiTest, PassWhoseContextIsDestroyedFails) {
   gate_->Hold();
   Ok(ForwardPassExecute(*process_, NewPass()));
@@ -143,7 +143,7 @@ TEST_F(ApiTest, RefusalsComeFromExecute) {
   EXPECT_NE(ErrorOf(ForwardPassExecute(*process_, pass)).find("adapter"), std::string::npos);
 }
 
-// The memory that a guest's passes take in the engine has an end, and comes back.
+// The memory of a guest's passes in the engine is limited, and is given back.
 TEST_F(ApiTest, PassesHaveAMemoryLimit) {
   const std::vector<uint32_t> many(1'000, 'a'), positions(1'000);
   std::vector<uint32_t> passes;

@@ -1,5 +1,5 @@
-// Calls that use the disk or the compiler: the guest's own thread, which may be a thread of
-// inference, returns at once, and another thread does the work.
+// Tests calls that use the disk or the compiler. The guest's own thread, which may be the step
+// thread, returns at once, and another thread does the work.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -40,7 +40,7 @@ class ApiWaitTest : public ApiTest {
     }
     return {};
   }
-  // The folder's lock, as another engine that shares the folder would hold it.
+  // Hold the lock of the folder, as another engine that shares the folder would.
   int LockFolder() const {
     const std::string path = SavedFile().parent_path() / "lock";
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -58,7 +58,7 @@ TEST_F(ApiWaitTest, ALaunchLeavesTheGuestsThread) {
       [&, gate = open.get_future().share()](std::string_view program,
                                             Compiling) -> Result<std::optional<std::string>> {
         entered.set_value(std::this_thread::get_id());
-        gate.wait();  // as long as a compiler works
+        gate.wait();  // stands for the time that a compiler takes
         return Fail(Code::kNotFound, "{} was looked for", program);
       });
   Wait wait{};

@@ -10,9 +10,10 @@
 
 namespace pie::host {
 
-// The first call runs `begin`, which returns a Result<std::shared_ptr<Pending<T>>>; later calls,
-// which the bridge makes with the same `wait`, find the Pending again. Returns nullopt while the
-// guest has to wait: the host function then returns anything, and is called again.
+// The first call runs `begin`, which returns a Result<std::shared_ptr<Pending<T>>>. The bridge
+// makes the later calls with the same `wait`; they find the Pending by its ticket. Returns nullopt
+// while the guest has to wait. The bridge ignores what the host function then returns, and calls it
+// again when the signal has fired.
 template <class T, class Begin>
 Result<std::optional<T>> Await(Process& process, Wait& wait, Begin begin) {
   auto& calls = process.handles().calls;
@@ -29,7 +30,7 @@ Result<std::optional<T>> Await(Process& process, Wait& wait, Begin begin) {
     return std::nullopt;
   }
   calls.Remove(wait.ticket);
-  // A ticket belongs to one call, so what it names is what that call began.
+  // A ticket belongs to one call, so the Pending has the type that this call began.
   return PIE_TRY(static_cast<Pending<T>&>(*call).Take());
 }
 

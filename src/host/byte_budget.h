@@ -1,11 +1,12 @@
-// ByteBudget: how much of something one party may hold at a time: bytes, or objects of one kind.
-// Charge: a part of it that its destruction gives back. Any thread may use a budget; a Charge has
-// one owner.
+// ByteBudget: limits how many bytes, or objects of one kind, one party may hold at a time.
+// Charge: an amount taken from a budget. Its destructor gives the amount back. Any thread may use a
+// budget; a Charge has one owner.
 //
-// A budget may be a part of a larger one: what an inferlet holds is a part of what its user holds,
-// and that is a part of what all users hold. What is taken from the part is taken from the whole.
+// A budget may be part of a larger one: the budget of an inferlet is part of its user's, and that
+// is part of the budget of all users. An amount that is taken from the part is also taken from the
+// whole.
 //
-// A part that has a share is limited by what the whole has left: with a share of 80 %, a user may
+// A part with a share is limited by what the whole has left: with a share of 80 %, a user may
 // hold at most four times as much as is free. So one user alone can fill 80 % of the whole, two
 // users 44 % each, and there is always room for a user who holds little. While there is only one
 // user, shares do not apply.
@@ -20,15 +21,15 @@
 
 namespace pie::host {
 
-// May a part hold `mine` of a whole that has `free` left before the part takes more?
+// Returns whether a part may hold `mine` while the whole has `free` left.
 bool InShare(size_t mine, size_t free, uint32_t percent);
 
 class ByteBudget {
  public:
   struct Part {
     uint32_t share_percent = 100;
-    size_t grain = 1;  // it takes multiples of this from the whole, so that it asks rarely
-    const std::atomic<bool>* applies = nullptr;  // whether the share does; null: always
+    size_t grain = 1;  // the part takes multiples of this from the whole, so that it asks rarely
+    const std::atomic<bool>* applies = nullptr;  // whether the share applies; null: always
     uint32_t share() const {
       return applies == nullptr || applies->load(std::memory_order_relaxed) ? share_percent : 100;
     }
@@ -43,8 +44,8 @@ class ByteBudget {
   ByteBudget(const ByteBudget&) = delete;
   ByteBudget& operator=(const ByteBudget&) = delete;
 
-  // False, and nothing taken, if that would exceed the limit, or the limit of the whole, or the
-  // share of it.
+  // Takes `bytes`. Returns false and takes nothing if that would exceed the limit, the limit of the
+  // whole, or the share of the whole.
   bool Take(size_t bytes) {
     size_t used = used_.load(std::memory_order_relaxed);
     do {
@@ -64,14 +65,14 @@ class ByteBudget {
 
   size_t used() const { return used_.load(std::memory_order_relaxed); }
   size_t limit() const { return limit_; }
-  // How full the whole is; of a budget that is no part, how full it is itself.
+  // The outermost budget of which this one is a part, or this one if it is part of none.
   const ByteBudget& whole() const { return whole_ ? whole_->whole() : *this; }
   // Whether `bytes` more would exceed a limit or the share.
   bool Fits(size_t bytes) const;
 
  private:
-  bool Reserve();    // takes the used and not yet reserved part from the whole
-  void Unreserve();  // gives the reserved and unused part back
+  bool Reserve();    // takes from the whole what is used and not reserved yet
+  void Unreserve();  // gives back to the whole what is reserved and not used
   bool TakeShare(size_t mine, size_t bytes, uint32_t percent);
 
   const size_t limit_;
@@ -108,12 +109,12 @@ class Charge {
     if (budget_) budget_->Give(spare);
     return true;
   }
-  // Takes over a charge to the same budget; the first one says which.
+  // Takes over a charge to the same budget. An empty charge takes over the budget as well.
   void Absorb(Charge other) {
     if (bytes_ == 0) budget_ = other.budget_;
     bytes_ += std::exchange(other.bytes_, 0);
   }
-  Charge Same() const { return Charge(budget_); }  // to the same budget, of nothing
+  Charge Same() const { return Charge(budget_); }  // an empty charge to the same budget
   void Release() {
     if (budget_) budget_->Give(std::exchange(bytes_, 0));
   }

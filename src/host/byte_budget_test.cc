@@ -14,7 +14,7 @@ std::shared_ptr<ByteBudget> PartOf(const std::shared_ptr<ByteBudget>& whole,
   return std::make_shared<ByteBudget>(whole->limit(), whole, part);
 }
 
-// Takes one at a time until it is refused.
+// Takes one unit at a time until the budget refuses.
 size_t Fill(ByteBudget& budget) {
   while (budget.Take(1)) {
   }
@@ -42,7 +42,7 @@ TEST(ByteBudget, OneWhoTakesAllTheyCanLeavesRoomForOthers) {
   auto second = PartOf(whole), third = PartOf(whole);
   EXPECT_EQ(Fill(*second), 160u) << "four times what is left";
   EXPECT_GT(Fill(*third), 30u);
-  // As the greedy one gives back, the others may take more, and the greedy one may not.
+  // When the greedy user gives units back, the others may take more, and the greedy user may not.
   greedy->Give(300);
   EXPECT_GT(Fill(*second), 370u);
   EXPECT_FALSE(greedy->Take(1));

@@ -35,7 +35,7 @@ void ChainOutput::Wake() {
 Result<ChainOutput::Taken> ChainOutput::Take() {
   const std::lock_guard lock(mutex_);
   Taken taken{.tokens = std::exchange(tokens_, {})};
-  // Tokens before an error are taken first.
+  // The guest takes the tokens before the error first.
   if (!status_ && taken.tokens.empty()) return std::unexpected(status_.error());
   taken.ended = ended_ && status_;
   taken.end = end_;

@@ -2,9 +2,9 @@
 //
 // The step thread gives tokens and the guest takes them. Both hold a lock for a few instructions
 // only. The guest is woken by the first token, then whenever kWakeTokens tokens have gathered or
-// kWakeNs have passed since the last wake-up, and by the end of the chain. A reader still sees the
-// text move, and most steps wake no guest. Waking sixteen guests every 30 ms on a machine of two
-// cores was measured to cost one percent of the device's time.
+// kWakeNs have passed since the last wake-up, and by the end of the chain. That is often enough for
+// a person who reads the text as it appears, and most steps wake no guest. Waking sixteen guests
+// every 30 ms on a machine of two cores was measured to cost one percent of the device's time.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ class ChainOutput {
   std::mutex mutex_;
   std::vector<uint32_t> tokens_;  // given and not taken yet
   bool woken_ = false;            // the signal is fired
-  bool any_ = false;              // the guest was woken at least once
+  bool any_ = false;              // the guest has been woken at least once
   int64_t woken_ns_ = 0;          // the time of the last wake-up
   bool ended_ = false;
   std::optional<Chain::End> end_;

@@ -61,13 +61,13 @@ TEST_F(ChainOutputTest, TheEndWakesAndSaysWhy) {
   ASSERT_FALSE(output_.Take()->ended);
   output_.Give(7, Chain::End::kStop);
   EXPECT_TRUE(woken());
-  output_.Finish({});                   // comes with every end
-  output_.Give(8, Chain::End::kLimit);  // nothing comes after it
+  output_.Finish({});                   // Finish is called at every end
+  output_.Give(8, Chain::End::kLimit);  // after the end, Give has no effect
   const auto taken = output_.Take();
   EXPECT_EQ(taken->tokens, Tokens({7}));
   EXPECT_TRUE(taken->ended);
   EXPECT_EQ(taken->end, Chain::End::kStop);
-  EXPECT_TRUE(woken());  // for ever: who waits again hears the same
+  EXPECT_TRUE(woken());  // the signal stays fired, so a second wait returns at once
   EXPECT_TRUE(output_.Take()->ended);
 }
 

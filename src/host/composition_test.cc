@@ -1,5 +1,6 @@
-// Constraints, drafts, samplers, probes, forks, saved contexts, suspension, chains and adapters:
-// every pair of them gives what a plain loop gives that computes everything anew for each token.
+// Tests constraints, drafts, samplers, probes, forks, saved contexts, suspension, chains and
+// adapters in pairs: every pair gives the same tokens as a plain loop that computes everything anew
+// for each token.
 #include <fmt/ranges.h>
 
 #include "backend/sampling.h"
@@ -34,7 +35,8 @@ const std::vector<size_t> kSizes = {static_cast<size_t>(Constraint::kCount),
                                     2};
 constexpr size_t kProbes = 3, kSaved = 5, kChained = 7, kAdapter = 8;
 
-// A chain has no probes, and a context with an adapter's tokens cannot be saved.
+// Returns whether two values can be combined: a chain has no probes, and a context with tokens of
+// an adapter cannot be saved.
 bool Allowed(const AxisPair& pair) {
   const auto both = [&](size_t a, size_t b) {
     return pair.axis == a && pair.value == 1 && pair.other_axis == b && pair.other_value == 1;
@@ -102,7 +104,7 @@ SampleSpec SpecOf(size_t number) {
           .p = sampler.p};
 }
 
-// What a generation gave. Probes: the entropy at each token, and two log-probabilities.
+// The output of a generation. Its probes read the entropy and two log-probabilities of each token.
 struct Text {
   Tokens tokens;
   std::vector<float> entropies;
@@ -264,7 +266,7 @@ class CompositionTest : public ApiChainTest, public ::testing::WithParamInterfac
     Ok(SamplingSeed(*process_, pass, kSeed + text.tokens.size()));
     return pass;
   }
-  // The next of the known tokens, every fourth of the text wrong. One token is left to choose.
+  // Drafts the next known tokens, of which every fourth is wrong. Leaves one token to choose.
   Tokens GuestDraft(const Text& text, size_t until, const Text& known) const {
     Tokens draft;
     if (set_.drafts != Drafts::kGuest) return draft;
@@ -311,7 +313,7 @@ class CompositionTest : public ApiChainTest, public ::testing::WithParamInterfac
       text.complete &= Ok(MatcherIsTerminated(*process_, matcher));
     }
   }
-  // The context forks and goes on as the fork; it is saved and goes on as what was opened.
+  // Replaces the context by its fork, or saves it and replaces it by the opened snapshot.
   void Change() {
     if (set_.fork) {
       const uint32_t parent = context_;

@@ -96,8 +96,8 @@ Status Context::Truncate(uint32_t count) {
   if (count == 0) return {};
   EndChain();
   const uint32_t left = tokens() - count;
-  // Committed pages that the cut reaches are working pages again. The sequence copies the rows that
-  // it keeps of a page before it writes to it, so nobody else's page changes.
+  // Committed pages that the cut reaches become working pages again. Before the sequence writes to
+  // such a page, it copies the rows that it keeps, so pages that others share do not change.
   const uint32_t committed = std::min(extent_.committed_pages, left / page_tokens());
   extent_.working_pages += extent_.committed_pages - committed;
   extent_.committed_pages = committed;
@@ -163,7 +163,7 @@ Status Context::Run(Forward forward, uint32_t own, std::shared_ptr<ChainOutput> 
 
 Status Context::Queue(Forward forward, uint32_t own, uint32_t room) {
   PIE_RETURN_IF_ERROR(CheckAlive());
-  if (forward.repeats_last) {  // its place is counted
+  if (forward.repeats_last) {  // the repeated row is counted already
     --own;
     --room;
   }
@@ -189,7 +189,8 @@ Context::Room Context::RoomBehind(const Forward& forward) const {
       uint64_t{tokens()} + forward.tokens.size() - (forward.repeats_last ? 1 : 0);
   const uint64_t pages = info.total_pages;
   const auto left = [](uint64_t limit, uint64_t used) { return limit > used ? limit - used : 0; };
-  // In the order in which a loop of passes would meet them: it reserves, then executes.
+  // The limits are in the order in which a loop of passes would meet them: it reserves, then
+  // executes.
   const Room rooms[] = {
       {left(pages * page_tokens(), length), CannotReserve(1, pages + 1, info)},
       {left(info.max_positions - 1, forward.positions.back()),

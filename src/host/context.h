@@ -1,15 +1,16 @@
-// Context: a guest's view of a token sequence. Counts pages and tokens itself, checks every request
-// against those counts, and only then passes it on to the step thread, which follows in the same
-// order. So no call here waits. One thread at a time.
+// Context: a guest's view of a token sequence. It counts pages and tokens itself, checks every
+// request against those counts, and only then passes the request on to the step thread, which
+// follows in the same order. So no call here waits. One thread at a time may use a context.
 //
-// A chain runs ahead: the context counts the tokens that its guest has taken, and no others. Any
-// call that is about the sequence itself ends the chain first, and forgets what was not taken.
+// A chain runs ahead of the guest: the context counts only the tokens that its guest has taken. Any
+// call that concerns the sequence ends the chain first, and drops the tokens that were not taken.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/result.h"
 #include "host/byte_budget.h"
@@ -18,17 +19,25 @@
 
 namespace pie::host {
 
-// How many pages and tokens a context has; what a snapshot remembers of it.
+// How many pages and tokens a context has. A snapshot stores these counts.
 struct Extent {
   uint32_t committed_pages = 0;
   uint32_t working_pages = 0;
   uint32_t working_tokens = 0;
 };
 
-// How a pass with drafts ended. Written by the step thread, before `ready`.
+// How a pass with drafts ended. The step thread writes `kept`, then `ready`.
 struct DraftVerdict {
   std::atomic<bool> ready = false;
   uint32_t kept = 0;  // drafts that the sequence keeps
+};
+
+// How the last step of a context was sampled, for a step that repeats it.
+struct StepRecipe {
+  std::optional<SampleSpec> sampler;   // none: the step cannot be repeated
+  std::optional<uint64_t> seed;        // of the next step
+  std::optional<uint32_t> future;      // the handle of a repeated step that runs
+  std::optional<std::string> problem;  // why the last repeated step failed
 };
 
 class Context {
@@ -39,15 +48,17 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // Charges for the masks of rows that it was fed. They are held until it is destroyed; a fork has
-  // them too.
+  // Keeps the charge for the attention masks of the context's rows until the context is destroyed.
+  // A fork is charged for them as well.
   void KeepMasks(Charge masks) { masks_.Absorb(std::move(masks)); }
-  // The file that it was opened from may stay open as long as it or a fork of it lives.
+  // Keeps the charge for the file that the context was opened from. The file may stay open as long
+  // as the context or a fork of it lives.
   void CountOpened(Charge charge) { opened_ = std::make_shared<Charge>(std::move(charge)); }
-  // Counts it to its user until it is destroyed.
+  // Keeps the charge for the context itself until the context is destroyed.
   void Count(Charge charge) { charge_ = std::move(charge); }
   uint32_t model() const { return model_; }  // index of the engine's model
   SequenceId sequence() const { return sequence_; }
+  StepRecipe& step_recipe() { return step_recipe_; }
   Scheduler& scheduler() const { return *scheduler_; }
   const Extent& extent() const {
     static_cast<void>(CountDrafts());
@@ -60,44 +71,48 @@ class Context {
 
   Status CheckAlive() const;
   Result<std::unique_ptr<Context>> Fork() const;
-  // A sequence of its own with the present content, for a snapshot.
+  // Makes another sequence with the present content, for a snapshot.
   Result<SequenceId> Copy() const;
   Status Commit(uint32_t pages);
   Status Reserve(uint32_t pages);
   Status Release(uint32_t pages);
   Status Truncate(uint32_t tokens);
-  Status Suspend();  // gives its pages back; the next pass restores them
+  Status Suspend();  // gives the pages back; the next pass restores them
   void Destroy();
 
-  // What it bids for its pages (BidPlan). The step thread hears of it before its next batch.
+  // These set the bid for the context's pages (BidPlan). The step thread gets the new bid before
+  // its next batch.
   void Bid(double credits);
   void Expect(std::optional<double> steps, double variation);
   void SetIdle(bool idle);
-  void BidOnce(double credits) { next_bid_ = credits; }  // for the next pass alone
+  void BidOnce(double credits) { next_bid_ = credits; }  // for the next pass only
 
   // Queues a pass whose tokens extend this context.
   Status Execute(Forward forward);
-  // The same for a pass whose last tokens are drafts. Until there is a verdict on them, every other
+  // Queues a pass whose last tokens are drafts. Until there is a verdict on the drafts, every other
   // call on the context fails.
   Status ExecuteDrafts(Forward forward, std::shared_ptr<const DraftVerdict> verdict);
-  // The same for a pass with a chain, whose tokens go to `output`. The tokens behind the first
-  // `own` of the pass are the chain's.
+  // Queues a pass with a chain, whose tokens go to `output`. The first `own` tokens of the pass are
+  // its input; the tokens behind them belong to the chain.
   Status Run(Forward forward, uint32_t own, std::shared_ptr<ChainOutput> output);
-  // How many passes may follow one of these tokens and positions before `error` would come.
+  // How many passes may follow a pass of these tokens and positions. The pass after those fails
+  // with `error`.
   struct Room {
     uint64_t passes;
     Error error;
   };
   Room RoomBehind(const Forward& forward) const;
-  // What its chain has gathered, counted as if each token had been fed by a pass of its own.
+  // Takes the tokens that the chain has gathered, and counts them as if a pass of its own had fed
+  // each of them.
   Result<ChainOutput::Taken> Take();
   bool runs(const ChainOutput& output) const { return chain_.get() == &output; }
-  // The guest cannot tell, because it has not seen the tokens that it did not take.
+  // Ends the chain and drops the tokens that the guest has not taken. It is const because the
+  // guest, which has not seen these tokens, cannot notice the difference.
   void EndChain() const;
 
  private:
-  // Queues a pass, and counts the first `own` of its tokens. `room` is for how many there must be
-  // places.
+  // Queues a pass, and counts the first `own` of its tokens. The working pages must have room for
+  // `room` tokens.
   Status Queue(Forward forward, uint32_t own, uint32_t room);
   // Counts the drafts that were kept. Fails if there is no verdict yet.
   Status CountDrafts() const;
@@ -107,14 +122,15 @@ class Context {
   SequenceId sequence_;
   mutable Extent extent_;
   Charge charge_, masks_;
-  std::shared_ptr<Charge> opened_;  // null: it was not opened from a file
+  std::shared_ptr<Charge> opened_;  // null: the context was not opened from a file
   BidPlan bids_;
   std::optional<double> next_bid_;
   mutable std::shared_ptr<ChainOutput>
       chain_;  // the running chain, of which the guest has not taken all tokens
   mutable std::shared_ptr<const DraftVerdict> verdict_;
-  bool first_taken_ = false;  // of its tokens: the one that no pass fed
+  bool first_taken_ = false;  // the guest has taken the chain's first token, which no pass has fed
   bool destroyed_ = false;
+  StepRecipe step_recipe_;
 };
 
 }  // namespace pie::host

@@ -29,7 +29,7 @@ class ContextTest : public testing::Test {
     EXPECT_EQ(context.extent().working_pages, working);
     EXPECT_EQ(context.extent().working_tokens, tokens);
   }
-  // What the step thread holds: the truth that the counts above shadow.
+  // Returns the state of the step thread, which the shadow counts must equal.
   SchedulerStats Settled() {
     EXPECT_TRUE(scheduler_.WaitIdle(5000));
     return scheduler_.stats();
@@ -101,7 +101,7 @@ TEST_F(ContextTest, ExecuteEndsAtTheModelsLength) {
   EXPECT_EQ(context->tokens(), 20u) << "a refused pass counts nothing";
 }
 
-// What a loop of passes would be told, and when.
+// A chain fails with the error, and at the place, at which a loop of passes would fail.
 TEST_F(ContextTest, RoomBehindAPassEndsWhereALoopWould) {
   auto context = New();
   ASSERT_TRUE(context->Reserve(5));
@@ -158,7 +158,8 @@ TEST_F(ContextTest, TruncateDropsWorkingTokens) {
   EXPECT_TRUE(Append(*context, 4)) << "the page is still reserved";
 }
 
-// The page that is reached is a working page again. A fork that shares it keeps its tokens.
+// The page that the cut reaches becomes a working page again. A fork that shares it keeps its
+// tokens.
 TEST_F(ContextTest, TruncateGoesBackIntoCommittedPages) {
   auto context = New();
   ASSERT_TRUE(context->Reserve(3));

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <thread>
 
@@ -20,10 +20,11 @@ namespace pie::host {
 namespace {
 
 constexpr size_t kLaunchThreads = 8;
-constexpr size_t kCompilers = 4;  // each may take as much memory as a compilation may have
+constexpr size_t kCompilers = 4;  // each takes up to CompileLimits::memory_bytes
 constexpr size_t kFileThreads = 4;
-constexpr size_t kGrammarThreads = 4;
-constexpr size_t kQueuedMasks = 4'096;  // a device makes those that find no place
+// One user may have one of them, because two grammars at most are compiled at the same time.
+constexpr size_t kGrammarThreads = 2;
+constexpr size_t kQueuedMasks = 4'096;  // if the queue is full, the device makes the mask
 constexpr size_t kRecentUsers = 1'024;
 
 std::unique_ptr<Snapshots> MakeSnapshots(const EngineOptions& options) {
@@ -72,7 +73,9 @@ Result<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
   PIE_RETURN_IF_ERROR(FindDraftModels(options.models));
   auto engine = std::unique_ptr<Engine>(new Engine(std::move(options)));
   if (engine->options_.allow_fs || !engine->options_.data_root.empty()) {
-    engine->folders_ = std::make_unique<FolderWatch>();
+    const Limits& limits = engine->options_.limits;
+    engine->folders_ =
+        std::make_unique<FolderWatch>(limits.max_scratch_entries, limits.user_share_percent);
   }
   if (engine->options_.allow_fs) {
     engine->scratch_ = PIE_TRY(ScratchRoot::Make(engine->options_.scratch_root, engine->id_));
@@ -148,8 +151,8 @@ Result<std::shared_ptr<wasm::Program>> Engine::Compile(std::string_view componen
   return program;
 }
 
-// The queue keeps a copy of the component, which is charged to the user. A program for which there
-// is no room runs on the code that it has, and is optimised when it is loaded again.
+// The queue keeps a copy of the component, which is charged to the user. If there is no room for
+// the copy, the program keeps the code that it has, and is optimised when it is loaded again.
 void Engine::OptimiseLater(const std::shared_ptr<wasm::Program>& program,
                            std::string_view component, std::string_view user) {
   Charge charge = ChargeTo(users_.Of(user), &User::memory);
@@ -158,7 +161,8 @@ void Engine::OptimiseLater(const std::shared_ptr<wasm::Program>& program,
     std::lock_guard lock(mutex_);
     optimising_.insert(program.get());
   }
-  // Its end, even without a run, says that nothing is optimised any longer.
+  // The guard is destroyed with the job, also if the job never runs. The program is then no longer
+  // being optimised.
   std::shared_ptr<wasm::Program> guard(program.get(), [this, program](wasm::Program* optimised) {
     std::lock_guard lock(mutex_);
     optimising_.erase(optimised);
@@ -225,15 +229,6 @@ bool Engine::Optimising(std::string_view program) {
   return found && optimising_.contains(found->get());
 }
 
-Result<std::string> Engine::MakeScratch(const Process& process) const {
-  return MakeFolder(scratch_->dir(),
-                    fmt::format("{}/{}", FolderName(process.options_.username), process.id_.value));
-}
-
-Result<std::string> Engine::MakeData(std::string_view user) const {
-  return MakeFolder(options_.data_root, FolderName(user));
-}
-
 Result<Charge> Engine::ChargeInput(std::string_view username, size_t bytes) {
   if (bytes > limits().max_input_bytes) {
     return Fail(Code::kExhausted, "the input has {} bytes; at most {} MiB are allowed", bytes,
@@ -251,7 +246,7 @@ Result<Charge> Engine::ChargeInput(std::string_view username, size_t bytes) {
   return charge;
 }
 
-// Calls the program's `run`. The text is a view of the caller's, or one's own.
+// Calls the program's `run`. `Text` is a view of the caller's text, or a string that is kept here.
 template <class Text>
 Engine::Begin Engine::Run(Text input) {
   return [input = std::move(input)](
@@ -292,7 +287,7 @@ Result<std::shared_ptr<Process>> Engine::Serve(std::string_view program,
                    const Folders& folders) -> Result<std::unique_ptr<wasm::Instance>> {
     return code.Serve(process, request, folders.first, folders.second, process->user()->number);
   };
-  // The sender of the request shall try again instead of waiting.
+  // If no place is free, the request fails, and its sender tries again.
   auto process = PIE_TRY(Start(program, std::move(charge), std::move(options), begin, nullptr));
   process->CloseInbox();  // it has no session
   return process;
@@ -303,7 +298,8 @@ Result<std::shared_ptr<Engine::Launching>> Engine::LaunchLater(std::string progr
                                                                Process::Options options) {
   Charge charge = PIE_TRY(ChargeInput(options.username, input.size()));
   const std::string user = options.username;
-  // Returns null if the program has to be compiled first, which is not for the threads of launches.
+  // Returns null if the program has to be compiled first. A thread of `compile_work_` then calls it
+  // again.
   auto launch = [this, program = std::move(program), input = std::move(input),
                  charge = std::move(charge), options = std::move(options)](
                     Compiling compiling) mutable -> Result<std::shared_ptr<Process>> {
@@ -344,14 +340,14 @@ Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, Charge 
                 process->user_->processes.used(), users_.totals().processes->used(),
                 limits().max_processes);
   }
-  Status begun = code->uses_files() ? MakeFolders(process) : Status();
+  if (code->uses_files()) NameFolders(process);
   {
     std::lock_guard lock(mutex_);
     running_[id.value] = process.get();
   }
-  process->self_ = process;  // it keeps itself alive, and forgets itself at its exit
-  if (begun) begun = Adopt(process);
-  // It may end before this function returns.
+  process->self_ = process;  // the process keeps itself alive until its exit
+  Status begun = Adopt(process);
+  // The process may end before this function returns.
   const std::string& user = process->user_->name;
   if (begun && places_.TryEnter(user)) {
     process->has_place_ = true;
@@ -362,7 +358,7 @@ Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, Charge 
       const Status late = BeginNow(*code, process, begin);
       if (!late) process->OnExit({wasm::Exit::Kind::kTrapped, late.error().text});
     });
-    // It may have been cancelled before it was in the queue.
+    // The process may have been cancelled before it was in the queue.
     if (process->cancelled()) process->Cancel();
   } else if (begun) {
     begun =
@@ -374,7 +370,7 @@ Result<std::shared_ptr<Process>> Engine::Start(std::string_view program, Charge 
   return std::unexpected(begun.error());
 }
 
-// A child is known to its parent, whose end ends it.
+// Tells the parent of its new child. The parent's end ends the child.
 Status Engine::Adopt(const std::shared_ptr<Process>& process) {
   if (process->options_.depth == 0) return {};
   const auto parent = process->options_.parent.lock();
@@ -388,23 +384,21 @@ void Engine::Withdraw(const std::shared_ptr<Process>& process) {
   process->place_in_table_.Release();
   process->input_.Release();
   Forget(*process);
-  if (!process->scratch_dir_.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove_all(process->scratch_dir_, ignored);
-  }
   process->self_.reset();
 }
 
-Status Engine::MakeFolders(const std::shared_ptr<Process>& process) {
+// Only says where the folders are. The bridge makes them, because a busy disk may take long for
+// that.
+void Engine::NameFolders(const std::shared_ptr<Process>& process) {
+  const std::string user = FolderName(process->options_.username);
   if (options_.allow_fs) {
-    process->scratch_dir_ = PIE_TRY(MakeScratch(*process));
+    process->scratch_dir_ = fmt::format("{}/{}/{}", scratch_->dir(), user, process->id_.value);
     folders_->Watch(process, process->scratch_dir_, "/scratch", limits().max_scratch_bytes);
   }
   if (!options_.data_root.empty()) {
-    process->data_dir_ = PIE_TRY(MakeData(process->options_.username));
+    process->data_dir_ = fmt::format("{}/{}", options_.data_root, user);
     folders_->Watch(process, process->data_dir_, "/data", limits().max_data_bytes);
   }
-  return {};
 }
 
 Status Engine::BeginNow(wasm::Program& code, const std::shared_ptr<Process>& process,
@@ -462,6 +456,21 @@ std::vector<std::shared_ptr<Process>> Engine::DetachedOf(std::string_view user) 
   return detached;
 }
 
+std::shared_ptr<Process> Engine::FindDetached(std::string_view user, std::string_view process_id) {
+  const size_t dash = process_id.rfind('-');
+  if (dash == std::string_view::npos) return nullptr;
+  const std::string_view digits = process_id.substr(dash + 1);
+  uint64_t number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  std::lock_guard lock(mutex_);
+  const auto found = running_.find(number);
+  if (found == running_.end()) return nullptr;
+  Process* const process = found->second;
+  const bool is_it =
+      process->id() == process_id && process->detached() && process->options().username == user;
+  return is_it ? process->shared_from_this() : nullptr;
+}
+
 EngineStats Engine::stats() {
   EngineStats stats;
   stats.instances = runtime_->live_instances();
@@ -479,7 +488,7 @@ EngineStats Engine::stats() {
 bool Engine::WaitIdle(int timeout_ms) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   while (runtime_->live_instances() > 0 ||
-         places_.waiting() > 0) {  // one that has just ended leaves a moment later
+         places_.waiting() > 0) {  // a process gives its place back a moment after its end
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }

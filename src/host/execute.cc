@@ -59,8 +59,8 @@ bool IsToken(const Slot& slot) {
   return std::holds_alternative<TokenSlot>(slot);
 }
 
-// Takes the result of a pass on the step thread. One that never ran (its context was destroyed)
-// fails: the waiting guest must be told.
+// Receives the result of a pass on the step thread. If the pass never runs, because its context was
+// destroyed, the destructor reports an error, so that the guest does not wait for ever.
 class Completion {
  public:
   Completion(std::shared_ptr<PassOutput> output, Charge input, std::shared_ptr<Pace> pace)
@@ -92,7 +92,8 @@ class Completion {
   std::shared_ptr<Pace> pace_;
 };
 
-// The pass runs under the version that its adapter has now, whatever becomes of the adapter.
+// Fixes the version of the adapter: the pass runs with the present one, even if the adapter changes
+// later.
 Status UseAdapter(Pass& pass) {
   if (!pass.adapter) {
     if (!pass.zo_seed) return {};
@@ -172,8 +173,8 @@ void ReadLastRow(Process& process, Pass& pass) {
   Forward& forward = pass.forward;
   if (!forward.tokens.empty() || forward.samples.empty() || !pass.drafts.empty()) return;
   const Result<Context*> context = ContextOf(process, pass);
-  if (!context || (*context)->tokens() == 0) return;  // Check or the caller says what is wrong
-  // The scheduler knows the row, and puts it in their place.
+  if (!context || (*context)->tokens() == 0) return;  // Check or the caller reports the error
+  // These are placeholders: the scheduler replaces them by the row's token and position.
   forward.tokens = {0};
   forward.positions = {(*context)->tokens() - 1};
   forward.repeats_last = true;
@@ -224,7 +225,7 @@ Status ChargeTokens(ByteBudget* budget, size_t tokens) {
 
 namespace {
 
-// A pass with drafts is a chain of one pass: the scheduler gives the tokens that were chosen.
+// Makes a pass with drafts a chain of one pass: the scheduler returns the tokens that were chosen.
 Status MakeSingle(Process& process, Pass& pass, const std::shared_ptr<PassOutput>& output) {
   Forward& forward = pass.forward;
   forward.chain = std::make_unique<Chain>();
@@ -273,7 +274,7 @@ Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
   if (!output->charge.Grow(sizeof(PassOutput) + size.bytes())) {
     return PassMemoryLimit(process);
   }
-  // The context keeps the masks of what it was fed.
+  // The context keeps the attention masks of its rows, so they are charged to the context below.
   Charge masks = process.NewCharge();
   if (!masks.Grow(MaskBytes(pass.forward))) return PassMemoryLimit(process);
   const uint32_t handle = PIE_TRY(process.handles().outputs.Emplace(output));

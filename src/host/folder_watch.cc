@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 constexpr auto kEvery = std::chrono::milliseconds(200);
 constexpr size_t kBlockBytes = 512;     // what st_blocks counts
 constexpr size_t kMostNameBytes = 128;  // a longer name becomes a hash
+constexpr std::string_view kScratch = "/scratch";
 
 constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
@@ -55,7 +56,10 @@ void Measure(int fd, size_t depth, size_t max_entries, FolderSize& size) {
 
 }  // namespace
 
-FolderWatch::FolderWatch() : thread_([this] { Run(); }) {}
+FolderWatch::FolderWatch(size_t max_scratch_entries, uint32_t user_share_percent)
+    : max_scratch_entries_(max_scratch_entries),
+      user_share_percent_(user_share_percent),
+      thread_([this] { Run(); }) {}
 
 FolderWatch::~FolderWatch() {
   {
@@ -83,11 +87,16 @@ void FolderWatch::Run() {
     const std::vector<Watched> all = watched_;
     lock.unlock();
     std::map<std::string, FolderSize> sizes;  // processes of a user share a folder
+    std::vector<std::pair<std::shared_ptr<Process>, size_t>> scratch;  // how many entries each has
     for (const Watched& one : all) {
       auto [size, unknown] = sizes.try_emplace(one.dir);
       if (unknown) size->second = MeasureFolder(one.dir, limits.max_folder_entries);
       const FolderSize& now = size->second;
       const bool too_deep = now.depth > kMostFolders;
+      if (one.name == kScratch) {
+        if (auto process = one.process.lock())
+          scratch.emplace_back(std::move(process), now.entries);
+      }
       if (now.bytes <= one.max_bytes && now.entries <= limits.max_folder_entries && !too_deep) {
         continue;
       }
@@ -101,7 +110,40 @@ void FolderWatch::Run() {
             now.bytes >> 20, now.entries, one.max_bytes >> 20, limits.max_folder_entries));
       }
     }
+    StopWhoHasMost(scratch);
+    scratch.clear();
     lock.lock();
+  }
+}
+
+// Files without content take no space of a quota, but there are only so many on a disk. When there
+// are too many, stops the process that has the most, of the user who has the most.
+void FolderWatch::StopWhoHasMost(
+    const std::vector<std::pair<std::shared_ptr<Process>, size_t>>& entries) const {
+  struct Own {
+    size_t entries = 0, most = 0;
+    Process* process = nullptr;  // the one with the most
+  };
+  std::map<std::string_view, Own> users;
+  size_t total = 0;
+  for (const auto& [process, count] : entries) {
+    Own& own = users[process->options().username];
+    total += count;
+    own.entries += count;
+    if (own.process == nullptr || count > own.most) {
+      own.most = count;
+      own.process = process.get();
+    }
+  }
+  const size_t share = max_scratch_entries_ / 100 * (users.size() > 1 ? user_share_percent_ : 100);
+  for (const auto& [user, own] : users) {
+    const bool has_most = std::ranges::none_of(
+        users, [&](const auto& other) { return other.second.entries > own.entries; });
+    if (!has_most || (own.entries <= share && total <= max_scratch_entries_)) continue;
+    own.process->Stop(fmt::format(
+        "disk quota: the /scratch folders of this user's inferlets hold {} files; all users "
+        "together may have {}",
+        own.entries, max_scratch_entries_));
   }
 }
 

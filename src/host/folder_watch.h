@@ -1,15 +1,18 @@
 // FolderWatch: limits the number of files and folders that a guest makes, and their depth. (The
 // bridge counts the bytes that guests write: bridge/src/wasm/quota.rs.) A thread of its own counts
-// them a few times a second, and stops a process that has made too many with an error. Any thread
-// may call it.
+// the files a few times a second, and stops a process that has made too many. Any thread may call
+// it.
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -20,7 +23,8 @@ class Process;
 
 class FolderWatch {
  public:
-  FolderWatch();
+  // `max_scratch_entries` is for the /scratch folders of all users together.
+  FolderWatch(size_t max_scratch_entries, uint32_t user_share_percent);
   ~FolderWatch();
   FolderWatch(const FolderWatch&) = delete;
   FolderWatch& operator=(const FolderWatch&) = delete;
@@ -36,6 +40,11 @@ class FolderWatch {
     size_t max_bytes;
   };
   void Run();
+  void StopWhoHasMost(
+      const std::vector<std::pair<std::shared_ptr<Process>, size_t>>& entries) const;
+
+  const size_t max_scratch_entries_;
+  const uint32_t user_share_percent_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Watched> watched_;

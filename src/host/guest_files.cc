@@ -44,8 +44,8 @@ std::unexpected<Error> Failed(std::string_view path, std::string_view what) {
   return Fail(code, "{} cannot be {}: {}", path, what, std::strerror(error));
 }
 
-// Opens a folder step by step, so that no step is a link. `make`: the last one is made if it is not
-// there.
+// Opens a folder step by step, so that no step is a link. With `make`, creates the last folder of
+// the path if it does not exist.
 Result<Descriptor> OpenFolder(const std::string& root, const std::vector<std::string>& steps,
                               std::string_view shown, bool make) {
   Descriptor folder(open(root.c_str(), kFolderFlags));
@@ -83,8 +83,8 @@ Result<GuestFiles::Place> GuestFiles::Resolve(std::string_view path) const {
   }
   if (place.root->path.empty()) {
     return Fail(Code::kUnavailable,
-                "the path '{}': this inferlet has no such folder (see allow_fs and data_dir in the "
-                "configuration)",
+                "the path '{}': this inferlet has no such folder (see allow_fs and fs_data_dir in "
+                "the configuration)",
                 path);
   }
   while (!rest.empty()) {
@@ -108,7 +108,7 @@ Result<std::string> GuestFiles::Read(std::string_view folder, std::string_view n
   const Place place = PIE_TRY(Resolve(folder));
   const Descriptor parent = PIE_TRY(OpenFolder(place.root->path, place.steps, folder, false));
   const std::string shown = fmt::format("{}/{}", folder, name);
-  // A pipe would wait for a writer, if it were not for O_NONBLOCK.
+  // Without O_NONBLOCK, opening a pipe would wait for a writer.
   const Descriptor file(openat(parent.get(), std::string(name).c_str(),
                                O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};

@@ -5,7 +5,8 @@
 // meanwhile. The files belong to the guest, which may change them at any time, so they are read,
 // not mapped.
 //
-// Any thread, except one that runs guests: the calls use the disk. Errors name the guest's path.
+// The calls use the disk, so any thread may make them except one that runs guests. Errors name the
+// guest's path.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ class GuestFiles {
   // Reads folder/name, of at most `max_bytes` bytes.
   Result<std::string> Read(std::string_view folder, std::string_view name,
                            uint64_t max_bytes) const;
-  // Writes files into a folder, which is made if it is not there (its parent is). Each file appears
+  // Writes files into a folder. Creates the folder if only its parent exists. Each file appears
   // whole or not at all.
   struct File {
     std::string_view name;

@@ -121,7 +121,7 @@ TEST_F(HubTest, TopicOfAnUnreadLetterStays) {
   auto letter = *hub_.Pull(users_.Of("ada"), "ada", "work");
   ASSERT_TRUE(hub_.Push(users_.Of("ada"), "ada", "work", "1"));
   EXPECT_EQ(hub_.topics(), 1u);
-  letter.reset();  // lost its race: the message is there for the next
+  letter.reset();  // the receive lost its race, so the message goes to the next one
   EXPECT_EQ(Pull("ada", "work"), "1");
 }
 
@@ -152,7 +152,7 @@ TEST_F(HubTest, AbandonedTopicsMakeRoom) {
 }
 
 TEST_F(HubTest, AMessageIsChargedToItsSender) {
-  // The topic is everybody's; what one user sends there leaves room for what another sends.
+  // The topic belongs to all users; the messages of one user leave room for those of another.
   Limits limits = Small();
   limits.max_queued_bytes = 10'000;
   limits.max_messaging_bytes = 2'000;
@@ -199,7 +199,8 @@ TEST_F(HubTest, BroadcastIsKeptOnceHoweverManyListen) {
   EXPECT_TRUE(hub.Broadcast(users.Of("ada"), "ada", "news", std::string(4'000, 'y')));
 }
 
-// What is dropped at once may not pile up: this took memory for each round.
+// Letters and subscriptions that are dropped at once must not pile up: each round leaked memory
+// once.
 TEST_F(HubTest, ComingAndGoingLeavesNothing) {
   for (int i = 0; i < 2'000; ++i) {
     ASSERT_TRUE(hub_.Pull(users_.Of("ada"), "ada", "work"));

@@ -43,9 +43,10 @@ struct Limits {
   size_t max_scratch_bytes = 1ull << 30;    // files in a process's /scratch
   // Files in all /scratch folders; one user's inferlets have their share of it.
   size_t max_scratch_total_bytes = 16ull << 30;
-  size_t max_data_bytes = 1ull << 30;   // files in a user's /data
-  size_t max_folder_entries = 100'000;  // files and folders in either
-  size_t max_mcp_requests = 64;         // to MCP servers of the configuration, in flight, a user
+  size_t max_data_bytes = 1ull << 30;      // files in a user's /data
+  size_t max_folder_entries = 100'000;     // files and folders in either
+  size_t max_scratch_entries = 1'000'000;  // files and folders in all /scratch folders
+  size_t max_mcp_requests = 64;            // to MCP servers of the configuration, in flight, a user
   size_t max_mcp_request_bytes = 1ull << 20;  // parameters of one of those
   size_t max_mcp_result_bytes = 4ull << 20;   // the result of one
 };

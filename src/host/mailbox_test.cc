@@ -82,7 +82,7 @@ TEST(Mailbox, FullByBytes) {
   EXPECT_FALSE(box->Push(std::string(11, 'x')));
 }
 
-// A guest that pulls and never reads may not grow the engine by it.
+// A guest that pulls and never reads must not make the engine's memory grow.
 TEST(Mailbox, UnreadLettersCountAgainstTheLimits) {
   auto box = Box(3, 1000);
   std::vector<std::shared_ptr<Letter>> unread;
@@ -153,7 +153,7 @@ TEST(Mailbox, IdleOnlyWhenNobodyNeedsIt) {
   EXPECT_TRUE(box->idle());
 }
 
-// Many writers, readers that give up now and then: every message arrives once.
+// There are many writers, and readers that give up now and then. Every message arrives once.
 TEST(Mailbox, ManyThreads) {
   constexpr int kWriters = 3, kReaders = 3, kEach = 400;
   auto box = Box(kWriters * kEach, 1 << 20);
@@ -201,7 +201,7 @@ TEST(Mailbox, AWriterThatLeavesIsToldOnce) {
   ASSERT_TRUE(box->Push("back")) << "and waits again";
   EXPECT_EQ(next->Take(), "back");
 
-  box->Interrupt();  // while nobody waits: what is here goes first, then the next is told
+  box->Interrupt();  // no letter waits: messages are delivered first, then one letter is told
   ASSERT_TRUE(box->Push("late"));
   EXPECT_EQ(box->Receive()->Take(), "late");
   auto told = box->Receive();
@@ -211,7 +211,7 @@ TEST(Mailbox, AWriterThatLeavesIsToldOnce) {
   EXPECT_EQ(after->Take(), "more");
 
   box->Interrupt();
-  box->Resume();  // it came back before anybody noticed
+  box->Resume();  // the writer came back before a letter was told
   auto unaware = box->Receive();
   ASSERT_TRUE(box->Push("on"));
   EXPECT_EQ(unaware->Take(), "on");

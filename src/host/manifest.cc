@@ -105,7 +105,7 @@ std::string Excerpt(const nlohmann::json& value) {
   return text.size() <= 80 ? text : ToValidUtf8(std::string_view(text).substr(0, 80)) + "…";
 }
 
-// A key for a message.
+// Returns the beginning of a key, as valid text for an error message.
 std::string ShortName(std::string_view key) {
   return ToValidUtf8(key.substr(0, 80));
 }
@@ -160,19 +160,19 @@ Result<Manifest> ParseManifest(std::string_view text, std::string_view path) {
   manifest.description = PIE_TRY(reader.Text(*package, "description", false));
   static const std::regex kName("[a-z][a-z0-9]*(-[a-z0-9]+)*");
   if (manifest.name.size() > 128 || !std::regex_match(manifest.name, kName)) {
-    return reader.FailAt(*package->get("name"),
-                         "the name '{}' must be small letters, digits and single hyphens",
-                         manifest.name);
+    return reader.FailAt(
+        *package->get("name"),
+        "the name '{}' must have lowercase letters, digits and single hyphens only", manifest.name);
   }
   if (std::ranges::find(kReserved, manifest.name) != std::end(kReserved)) {
-    return reader.FailAt(*package->get("name"), "'{}' is a name of Pie's own; choose another",
+    return reader.FailAt(*package->get("name"), "the name '{}' is reserved; choose another",
                          manifest.name);
   }
   static const std::regex kVersion(
       R"((0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})([-+][0-9A-Za-z.+-]{1,64})?)");
   if (!std::regex_match(manifest.version, kVersion)) {
-    return reader.FailAt(*package->get("version"), "the version '{}' must be like 1.2.3",
-                         manifest.version);
+    return reader.FailAt(*package->get("version"),
+                         "the version '{}' must be three numbers, such as 1.2.3", manifest.version);
   }
   if (const toml::node* node = root.get("parameters")) {
     const toml::table* table = node->as_table();

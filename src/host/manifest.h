@@ -25,12 +25,12 @@ struct Manifest {
   std::vector<Parameter> parameters;
 
   std::string id() const { return name + "@" + version; }
-  // What in this input the manifest does not describe: parameters that are missing, unknown, or of
-  // another type. The program decides what to do about it.
+  // Lists where the input differs from the manifest: parameters that are missing, unknown, or of
+  // another type. The program decides what to do about them.
   std::vector<std::string> Warnings(const nlohmann::json& input) const;
 };
 
-// `path` is for error messages, which name the line.
+// `path` is used in errors, which also name the line.
 Result<Manifest> ParseManifest(std::string_view text, std::string_view path);
 Result<Manifest> ReadManifest(const std::string& path);
 

@@ -69,7 +69,7 @@ TEST(Manifest, FaultsNameTheirLine) {
       {"[package]\nname = \"-a\"\nversion = \"1.0.0\"", "Pie.toml:2: "},
       {"[package]\nname = \"\"\nversion = \"1.0.0\"", "Pie.toml:2: "},
       {"[package]\nname = \"core\"\nversion = \"1.0.0\"",
-       "Pie.toml:2: 'core' is a name of Pie's own"},
+       "Pie.toml:2: the name 'core' is reserved"},
       {"[package]\nname = \"a\"\nversion = \"1.0\"", "Pie.toml:3: the version '1.0' must be"},
       {"[package]\nname = \"a\"\nversion = \"01.0.0\"", "Pie.toml:3: the version"},
       {"[package]\nname = \"a\"\nversion = \"1.0.0\"\n\n[parameters]\nn = \"int\"",

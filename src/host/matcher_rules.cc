@@ -48,7 +48,8 @@ void MatcherRules::Rollback(size_t tokens) {
   for (Named& named : matchers_) PIE_CHECK(named.matcher.Rollback(tokens).has_value());
 }
 
-// A matcher that has ended while another one has not leaves the end to the masks.
+// The text is complete when all matchers have ended. If only some have, the masks allow no token
+// but those that end a turn.
 bool MatcherRules::is_complete() const {
   return std::ranges::all_of(matchers_,
                              [](const Named& named) { return named.matcher.is_terminated(); });

@@ -1,6 +1,6 @@
-// MatcherRules: matchers of grammars and a logit mask as the rules of a pass or a chain (TokenRules
-// in sched/). The masks are made by a thread of the engine while the device runs, if there is one;
-// a device that needs one earlier makes it itself.
+// MatcherRules: the rules of a pass or a chain (TokenRules in sched/), made of matchers of grammars
+// and a logit mask. A thread of the engine makes the masks while the device runs, if there is such
+// a thread. A device that needs a mask earlier makes it itself.
 //
 // The step thread and the thread that makes masks take turns under a lock.
 #pragma once
@@ -24,14 +24,14 @@ class MatcherRules final : public TokenRules,
                            public TokenMasks,
                            public std::enable_shared_from_this<MatcherRules> {
  public:
-  // A matcher, and how an error calls it.
+  // A matcher, and its name in errors.
   struct Named {
     Matcher matcher;
     std::string name;
   };
 
-  // With two processors the device uses both. Another thread would take turns with it in the middle
-  // of a batch, which costs more than a mask.
+  // Returns whether a thread for masks pays off. On a machine of two processors the device uses
+  // both, and a thread that interrupts it in the middle of a batch costs more than a mask.
   static bool ThreadPays();
 
   // `matchers` is not empty. An empty `logit_mask` allows everything. Without `work`, the device
@@ -48,12 +48,13 @@ class MatcherRules final : public TokenRules,
  private:
   using Tokens = std::vector<uint32_t>;
 
-  // These are called under the lock. Takes the token in all matchers, or in none.
+  // The functions below are called under the lock.
+  // Advances all matchers by the token, or none of them.
   Status AcceptAll(uint32_t token);
   void Rollback(size_t tokens);
   bool is_complete() const;
-  // How many of the tokens can be taken so that the text is not complete behind them. Leaves the
-  // matchers where they were.
+  // Returns how many of the tokens fit before the text is complete. Leaves the matchers where they
+  // were.
   size_t CountOpen(const Tokens& tokens);
   void MakeMasks();
   Result<Tokens> MakeMask(size_t behind);
@@ -61,13 +62,13 @@ class MatcherRules final : public TokenRules,
 
   std::mutex mutex_;
   std::vector<Named> matchers_;
-  Tokens static_bits_;  // of the logit mask; empty = everything
+  Tokens static_bits_;  // the logit mask as bits; empty: every token is allowed
   WorkQueue* const work_;
   const std::string user_;  // the user to whom the work on that queue is counted
-  size_t taken_ = 0;        // tokens of the text
+  size_t taken_ = 0;        // tokens of the text that the matchers have accepted
   Tokens draft_;
-  std::vector<Result<Tokens>> masks_;  // empty: they are to be made
-  uint64_t prepared_ = 0;              // how often
+  std::vector<Result<Tokens>> masks_;  // empty: they are still to be made
+  uint64_t prepared_ = 0;              // the number of calls of Prepare
 };
 
 }  // namespace pie::host

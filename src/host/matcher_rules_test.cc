@@ -1,4 +1,4 @@
-// The masks of matchers, made by a thread or by whoever needs them first.
+// Tests the masks of matchers, which a thread or the device makes, whichever comes first.
 #include "host/matcher_rules.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class MatcherRulesTest : public ::testing::Test {
     }
     return masks;
   }
-  // Waits until the thread has done all that was pushed before.
+  // Waits until the thread has done all jobs that were pushed before.
   void WaitForThread() {
     std::promise<void> done;
     ASSERT_TRUE(work_.Push("ada", [&] { done.set_value(); }));

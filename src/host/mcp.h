@@ -1,6 +1,6 @@
-// McpServers: the MCP servers that a process can reach, and how it asks them. A process has those
-// of the client that is attached to it (server/mcp_relay.h), which it passes on to its children,
-// and those of the engine's configuration (host/mcp_pool.h).
+// McpServers: the MCP servers that a process can reach, and how it asks them. A process can reach
+// the servers of the client that is attached to it (server/mcp_relay.h), and so can its children.
+// It can also reach the servers of the engine's configuration (host/mcp_pool.h).
 #pragma once
 
 #include <expected>
@@ -15,8 +15,8 @@
 
 namespace pie::host {
 
-// The codes of errors that do not come from an MCP server. They are those of JSON-RPC, and three of
-// the range that it leaves to implementations.
+// The codes of errors that do not come from an MCP server: one of JSON-RPC's own, and three of the
+// range that JSON-RPC leaves to implementations.
 inline constexpr int kMcpInvalidParams = -32602;
 inline constexpr int kMcpUnreachable = -32000;     // the server did not answer
 inline constexpr int kMcpServerNotFound = -32001;  // no server of this name
@@ -35,15 +35,15 @@ struct McpRequest {
   std::string_view params;  // a JSON object
 };
 
-// The error that a text reports: a JSON-RPC error as JSON, or a plain text.
+// Reads an error from a text, which is a JSON-RPC error or a plain message.
 McpError McpErrorFrom(std::string_view text);
 
 class McpServers {
  public:
   virtual ~McpServers() = default;
-  // Both may be called from any thread and do not wait.
+  // Any thread may call these two functions. They do not wait.
   virtual std::vector<std::string> Names() = 0;
-  // Fails if the request cannot be sent now. A server that is not there is an answer.
+  // Fails if the request cannot be sent now. If there is no such server, the answer is an error.
   virtual Result<std::shared_ptr<Pending<McpAnswer>>> Ask(const McpRequest& request) = 0;
 };
 

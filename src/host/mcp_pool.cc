@@ -78,7 +78,7 @@ struct McpPool::Asked {
   size_t max_result_bytes;
 };
 
-// What one user sees of the pool.
+// The servers of the pool that one user sees.
 class McpPool::View final : public McpServers {
  public:
   View(std::shared_ptr<McpPool> pool, std::string user)

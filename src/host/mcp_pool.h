@@ -1,7 +1,7 @@
 // McpPool: the MCP servers of the engine's configuration, `[mcp.<name>]`. The engine runs a server
 // that is a program and asks a server that has a URL; the bridge speaks the protocol
 // (bridge/src/mcp). A server starts with the first request to it, and again when it has died. The
-// pool decides who sees which server and how many requests a user may have in flight.
+// pool decides which users see a server, and how many requests a user may have in flight.
 //
 // Any thread may use it. Nothing here waits for a server. Destroying it ends the servers.
 #pragma once
@@ -28,7 +28,7 @@ struct McpServerConfig {
   std::map<std::string, std::string> env;  // for the program, besides the engine's own
   std::string url;
   std::map<std::string, std::string> headers;  // of every HTTP request
-  std::vector<std::string> users;              // who sees it; empty: everybody
+  std::vector<std::string> users;              // the users who see it; empty: all users
   uint64_t timeout_ms = 60'000;                // of one request
 };
 

@@ -1,6 +1,5 @@
-// Pace: measures how fast processes get their tokens, for metrics. The step thread tells a
-// process's Pace of every pass that gave tokens. A pass keeps the Pace alive after the process has
-// ended.
+// Pace: measures for metrics how fast a process gets its tokens. The step thread reports every pass
+// that chose tokens to the process's Pace. A pass keeps the Pace alive after the process has ended.
 #pragma once
 
 #include <atomic>
@@ -36,7 +35,7 @@ class Pace {
     metrics_->last_wake_up_ns.store(took, std::memory_order_relaxed);
   }
 
-  // How often there were tokens.
+  // The number of calls of OnTokens.
   uint64_t tokens() const { return tokens_.load(std::memory_order_relaxed); }
 
  private:

@@ -1,5 +1,5 @@
-// Pending: the result of a call whose work another thread does. The guest that called waits for the
-// signal; the thread that it ran on goes on with inference and with other guests.
+// Pending: the result of a call whose work another thread does. The calling guest waits for the
+// signal, while the thread that it ran on goes on with inference and with other guests.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace pie::host {
 // Whether a call may compile a component, which takes up to minutes.
 enum class Compiling { kRefused, kAllowed };
 
-// What the tables of handles know of a Pending.
+// The part of a Pending that the tables of handles know.
 struct Waitable {
   virtual ~Waitable() = default;
   bool ready() const { return ready_.load(std::memory_order_acquire); }
@@ -32,21 +32,21 @@ struct Waitable {
 template <class T>
 class Pending final : public Waitable {
  public:
-  // Once, on any thread.
+  // Called once, by any thread.
   void Set(Result<T> result) {
     result_ = std::move(result);
     ready_.store(true, std::memory_order_release);
     signal.Fire();
   }
-  // Once it is ready, and once.
+  // Called once, when the result is ready.
   Result<T> Take() { return std::move(result_); }
 
  private:
   Result<T> result_ = Fail(Code::kInternal, "the result is not there yet");
 };
 
-// Promise: the side that sets the result of a Pending. A Promise that is destroyed before sets an
-// error, so that no guest waits for ever.
+// Promise: the side that sets the result of a Pending. A Promise that is destroyed before it has
+// set a result sets an error, so that no guest waits for ever.
 template <class T>
 class Promise {
  public:
@@ -62,8 +62,8 @@ class Promise {
   std::shared_ptr<Pending<T>> pending_;
 };
 
-// Runs `work` of a user, which returns a Result<T>, on the queue's threads. Fails if the queue is
-// full; `what` is the plural of what waits there.
+// Runs a user's `work`, which returns a Result<T>, on the queue's threads. Fails if the queue is
+// full; the error calls the waiting jobs `what`, a plural noun.
 template <class T, class Work>
 Result<std::shared_ptr<Pending<T>>> RunLater(WorkQueue& queue, std::string_view user,
                                              std::string_view what, Work work) {
@@ -80,8 +80,8 @@ Result<std::shared_ptr<Pending<T>>> RunLater(WorkQueue& queue, std::string_view 
   return Fail(Code::kExhausted, "{} {} wait already; try again later", queue.size(), what);
 }
 
-// The same for work that may need a compiler. `work(Compiling)` returns null if it needs one and
-// may not use it; it is then called again on the threads of `compilers`.
+// Runs work that may need a compiler. `work(kRefused)` returns null if it needs one. A thread of
+// `compilers` then calls `work(kAllowed)`.
 template <class T, class Work>
 Result<std::shared_ptr<Pending<T>>> RunLater(WorkQueue& queue, WorkQueue& compilers,
                                              std::string_view user, std::string_view what,

@@ -35,7 +35,8 @@ class PerUser {
   }
 
  private:
-  // Looking for those costs, so it is done only when their number has doubled.
+  // The search for objects that nobody holds is slow, so it runs only when their number has
+  // doubled.
   void ForgetExpired() {
     std::erase_if(objects_, [](const auto& entry) { return entry.second.expired(); });
     forget_at_ = std::max<size_t>(64, objects_.size() * 2);

@@ -28,7 +28,8 @@ void Places::Rerank(Lines::iterator line) {
 bool Places::TryEnter(std::string_view user) {
   std::lock_guard lock(mutex_);
   const auto line = LineOf(user);
-  // Waiting launches are refused as well: every free place was offered to them.
+  // If launches of this user wait, no place is free for the user: every free place is offered to
+  // waiting launches first.
   const bool enters = line->second.waiting.empty() && MayEnter(line->second);
   Unrank(line);
   if (enters) {
@@ -54,7 +55,7 @@ void Places::Enter(uint64_t id, std::string_view user, Start start) {
 }
 
 bool Places::Abandon(uint64_t id) {
-  Start dropped;  // destroyed without the lock: it may hold anything
+  Start dropped;  // destroyed after unlocking, because its destructor may run any code
   std::lock_guard lock(mutex_);
   const auto found = waits_.find(id);
   if (found == waits_.end()) return false;

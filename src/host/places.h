@@ -1,8 +1,8 @@
 // Places: which inferlets run, and which wait for a place. Any thread may use it.
 //
-// When a place is free, the user who has the fewest gets it, and of the launches of one user the
-// oldest. No user may have more places than their share of what is free (ByteBudget), so the
-// inferlets of one user, which may run for hours, leave places for others.
+// A free place goes to the user who holds the fewest places, and to the oldest launch of that user.
+// No user may hold more places than their share of what is free (ByteBudget), so the inferlets of
+// one user, which may run for hours, leave places for others.
 #pragma once
 
 #include <cstddef>
@@ -29,10 +29,10 @@ class Places {
 
   // Takes a place for the user if one is free for them. `Leave` gives it back.
   bool TryEnter(std::string_view user);
-  // Calls `start` once the user has another place: on this thread now, or on the thread of a
-  // `Leave`. `id` is not that of another one that waits.
+  // Calls `start` when the user gets another place: now on this thread, or later on a thread that
+  // calls `Leave`. No other waiting launch may have the same `id`.
   void Enter(uint64_t id, std::string_view user, Start start);
-  // Takes one out of the queue. False if it does not wait.
+  // Takes a launch out of the queue. Returns false if it does not wait.
   bool Abandon(uint64_t id);
   void Leave(std::string_view user);
 
@@ -46,10 +46,10 @@ class Places {
   };
   struct Line {
     size_t held = 0;
-    std::map<uint64_t, Waiting> waiting;  // by number: the older one has the smaller
+    std::map<uint64_t, Waiting> waiting;  // by number, which grows with each launch
   };
   using Lines = std::map<std::string, Line, std::less<>>;
-  // What decides who is next: places held, number of the first launch.
+  // The order of the lines: by places held, then by the number of the oldest waiting launch.
   using Rank = std::tuple<size_t, uint64_t, Lines::iterator>;
   struct Less {
     bool operator()(const Rank& a, const Rank& b) const {
@@ -57,11 +57,11 @@ class Places {
     }
   };
 
-  // All with the mutex held.
+  // These functions are called with the mutex held.
   bool MayEnter(const Line& line) const;
   Lines::iterator LineOf(std::string_view user);
   void Unrank(Lines::iterator line);
-  void Rerank(Lines::iterator line);  // or forgets an empty one
+  void Rerank(Lines::iterator line);  // removes a line that has no places and no launches
   std::deque<Start> Admit();
 
   const size_t limit_;
@@ -70,7 +70,7 @@ class Places {
   size_t taken_ = 0;
   uint64_t next_number_ = 0;
   Lines lines_;
-  std::set<Rank, Less> ranks_;  // of the lines in which a launch waits
+  std::set<Rank, Less> ranks_;  // the lines in which a launch waits
   std::unordered_map<uint64_t, std::pair<Lines::iterator, uint64_t>> waits_;  // id → line, number
 };
 

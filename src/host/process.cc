@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include <filesystem>
 #include <utility>
 
 #include "host/engine.h"
@@ -242,17 +241,13 @@ void Process::OnExit(wasm::Exit exit) {
   linear_.Release();
   {
     std::lock_guard lock(mutex_);
-    cancelled_ = true;  // nobody detaches it from here on
+    cancelled_ = true;  // from here on, no call detaches the process
     detached_.Release();
   }
   ChargeExit(exit);
   input_.Release();
   place_in_table_.Release();
   CloseInbox();
-  if (!scratch_dir_.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove_all(scratch_dir_, ignored);
-  }
   engine_->Forget(*this);
   if (Listener* l = listener()) l->OnExit(exit);
   std::shared_ptr<Process> self;

@@ -158,7 +158,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     std::string program;  // name@version
     std::string username = "local";
     std::shared_ptr<Listener> listener;  // null: the output is dropped
-    uint32_t depth = 0;                  // the number of ancestors: parent, its parent, …
+    uint32_t depth = 0;  // the number of ancestors: its parent, its parent's parent, …
     std::weak_ptr<Process> parent = {};  // its end cancels this process; may be empty
     // The number of tokens that this process and its children may compute. Null: no limit.
     std::shared_ptr<ByteBudget> token_budget = {};
@@ -174,7 +174,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   // Passes for which the guest gives no seed are numbered, and each draws from the seed of its
   // number. SetDrawsAside reserves `count` numbers and returns the first.
   uint64_t SetDrawsAside(uint64_t count);
-  // Gives back the numbers behind the first `used`, unless others were reserved meanwhile.
+  // Gives back the numbers behind the first `used`, unless other numbers were reserved meanwhile.
   void ReturnDraws(uint64_t first, uint64_t count, uint64_t used);
   DrawSeeds draw_seeds() const;
   uint64_t NextSeed() { return draw_seeds().Of(SetDrawsAside(1)); }
@@ -183,7 +183,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   Charge NewCharge() { return Charge(memory_); }
   const std::shared_ptr<Pace>& pace() const { return pace_; }
 
-  // The calls of a client.
+  // The functions below are for the process's client.
   Status SendMessage(std::string text);
   Status SendFile(std::string bytes);
   void CloseInbox();  // the client will not come back
@@ -192,7 +192,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   // Gives the process the next piece of the body of its HTTP request; see wasm::Instance.
   void PassBody(std::string_view piece, bool last);
   void Cancel();
-  void Stop(std::string reason);  // does the same; the exit is an error with this reason
+  void Stop(std::string reason);  // cancels the process; the exit is an error with this reason
   // Makes the child end when this process ends. Fails if this process has ended already.
   Status Adopt(const std::shared_ptr<Process>& child);
   // Lets the process run on when the inferlet that launched it ends, unless its user has too many
@@ -259,7 +259,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
   const std::shared_ptr<ByteBudget>
       memory_;  // memory of the engine that the guest causes to be allocated
   std::unique_ptr<Handles> handles_;
-  std::unique_ptr<Wallet> wallet_ = std::make_unique<Wallet>(id_.value);
+  std::unique_ptr<Wallet> wallet_ = std::make_unique<Wallet>(id_.value, user_->number);
   std::shared_ptr<Mailbox> inbox_, files_;
   Charge place_in_table_, input_;  // for the process itself, and for its input
   Charge detached_;                // for outliving its parent

@@ -36,7 +36,7 @@ void RemoveAbandoned(const std::string& root) {
 Result<std::unique_ptr<ScratchRoot>> ScratchRoot::Make(const std::string& root,
                                                        const std::string& engine) {
   PIE_RETURN_IF_ERROR(MakePrivateFolder(root));
-  // While one engine makes its folder and locks it, another must not remove it.
+  // Hold the lock of the root, so that no other engine removes the folder before it is locked.
   const int whole = open(root.c_str(), kOpenFolder);
   if (whole < 0 || flock(whole, LOCK_EX) != 0) {
     const int why = errno;

@@ -1,7 +1,7 @@
 // ScratchRoot: the folder below which an engine makes the /scratch folders of its inferlets.
 //
-// Engines share a root. Each has a folder of its own in it, which it locks, and removes when it
-// ends. An engine that starts removes the folders of those that were killed.
+// Engines share a root. Each engine has a folder of its own there, which it locks, and removes when
+// it ends. An engine that starts removes the folders of engines that were killed.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace pie::host {
 
 class ScratchRoot {
  public:
-  // Fails if `root` is not a folder of this user alone.
+  // Fails if another user of the machine owns `root` or may write to it.
   static Result<std::unique_ptr<ScratchRoot>> Make(const std::string& root,
                                                    const std::string& engine);
   ~ScratchRoot();

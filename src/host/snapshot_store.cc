@@ -104,8 +104,8 @@ Result<std::shared_ptr<SnapshotFile>> SnapshotStore::Open(const Key& key) const 
   const SnapshotInfo& info = (*file)->info();
   if (info.user != key.user || info.model != key.model || info.name != key.name) {
     return Fail(Code::kInvalid,
-                "snapshot '{}': the file in its place is that of another user, model or name; "
-                "`pie snapshot import` brings files in",
+                "snapshot '{}': the file in its place belongs to another user, model or name; use "
+                "`pie snapshot import` to import a file",
                 key.name);
   }
   return file;
@@ -160,7 +160,7 @@ Result<SnapshotWriter> SnapshotStore::Begin(const Key& key, uint64_t bytes) cons
   const std::string folder = FolderOf(key.user);
   const bool made = fs::create_directories(folder, error);
   if (error) {
-    return Fail(Code::kInternal, "there is no place for snapshots: {}", error.message());
+    return Fail(Code::kInternal, "cannot make the folder of snapshots: {}", error.message());
   }
   if (made) {  // the new folder must be on the disk before a snapshot in it
     PIE_RETURN_IF_ERROR(SyncFolder(root_));

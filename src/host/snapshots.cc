@@ -19,7 +19,7 @@ int64_t UnixSeconds() {
   return std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
 }
 
-// Waits for the step thread.
+// Reads pages of a sequence. Waits for the step thread.
 Result<KvContent> ReadPages(Scheduler& scheduler, SequenceId sequence, uint32_t first,
                             uint32_t count) {
   auto promise = std::make_shared<std::promise<Result<KvContent>>>();
@@ -30,12 +30,12 @@ Result<KvContent> ReadPages(Scheduler& scheduler, SequenceId sequence, uint32_t 
   promise.reset();
   try {
     return content.get();
-  } catch (const std::future_error&) {  // it was destroyed uncalled: the device stops
+  } catch (const std::future_error&) {  // the scheduler dropped the request: the device stops
     return Fail(Code::kCancelled, "the engine stops: the snapshot was not saved");
   }
 }
 
-// A file made by hand could hold anything.
+// Returns whether the model can have such rows. A file that was made by hand could hold any number.
 bool RowsFit(const RowsView& rows, const BackendInfo& info) {
   const auto below = [](std::span<const uint32_t> numbers, uint32_t limit) {
     return std::ranges::all_of(numbers, [limit](uint32_t n) { return n < limit; });
@@ -65,7 +65,7 @@ Result<std::shared_ptr<Saving>> Snapshots::Save(std::string_view user, std::stri
       [this, user = std::string(user), name = std::string(name),
        copy = PIE_TRY(context.Fork())]() mutable -> Result<std::string> {
         const Status written = WriteFile(user, name, *copy);
-        copy.reset();  // gives its pages back before the guest hears of the end
+        copy.reset();  // gives the pages back before the guest learns that the save has ended
         PIE_RETURN_IF_ERROR(written);
         ++saved_;
         return name;
@@ -74,7 +74,7 @@ Result<std::shared_ptr<Saving>> Snapshots::Save(std::string_view user, std::stri
 
 Result<std::shared_ptr<Saving>> Snapshots::SaveUnnamed(std::string_view user,
                                                        const Context& context) {
-  // Unlike those of other engines that share the folder.
+  // Other engines may share the folder, so the name contains a number of this engine's own.
   static const auto origin = static_cast<uint32_t>(
       Mix(static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())));
   std::string name;
@@ -114,7 +114,7 @@ Result<std::unique_ptr<Context>> Snapshots::Open(std::string_view user, uint32_t
 Result<std::unique_ptr<Context>> Snapshots::Take(std::string_view user, uint32_t model,
                                                  std::string_view name, const CacheSalt& salt) {
   if (store_) {
-    // One that cannot be opened is not taken away, either.
+    // A snapshot that cannot be opened must not be deleted, so open it before taking it.
     PIE_RETURN_IF_ERROR(Open(user, model, name, salt));
     return FromFile(PIE_TRY(store_->Take(FileKey(user, model, name))), model, salt);
   }
@@ -181,12 +181,14 @@ Result<std::unique_ptr<Context>> Snapshots::FromFile(std::shared_ptr<SnapshotFil
   if (info.layout != device.layout || info.page_bytes != device.page_bytes ||
       info.page_tokens != device.page_tokens) {
     return Fail(Code::kInvalid,
-                "snapshot '{}' has its KV as \"{}\", this engine as \"{}\": use the same settings, "
-                "or delete it and save it anew",
+                "snapshot '{}' has KV pages in the format \"{}\", this engine uses \"{}\": use the "
+                "same settings, or delete it and save it anew",
                 info.name, info.layout, device.layout);
   }
   if (!RowsFit(file->rows(), device)) {
-    return Fail(Code::kInvalid, "snapshot '{}' holds what this model cannot; delete it", info.name);
+    return Fail(Code::kInvalid,
+                "snapshot '{}' has tokens or positions that this model does not have; delete it",
+                info.name);
   }
   const Extent extent{info.committed_pages, info.working_pages, info.working_tokens};
   return std::make_unique<Context>(scheduler, model, scheduler->Open(salt, std::move(file)),

@@ -1,10 +1,10 @@
-// Snapshots: saved contexts, by (user, model, name). In files, where they outlive the engine; or,
-// without a folder, in memory with their pages. Any thread may use it.
+// Snapshots: saved contexts, by (user, model, name). With a folder, they are files, which outlive
+// the engine; without one, they are kept in memory with their pages. Any thread may use it.
 //
-// Save returns at once. Threads of this class write the file; they ask the step thread for some
-// pages at a time. The snapshot is the context as it was at the call. Open, Take and Delete use the
-// disk themselves, so a thread that runs guests must not call them. A context that was opened from
-// a file has no pages until a pass needs them.
+// Save returns at once. Threads of this class write the file, and ask the step thread for a few
+// pages at a time. The snapshot holds the context as it was at the call. Open, Take and Delete use
+// the disk themselves, so a thread that runs guests must not call them. A context that was opened
+// from a file has no pages until a pass needs them.
 #pragma once
 
 #include <atomic>
@@ -35,19 +35,19 @@ class Snapshots {
     std::string name;
     Scheduler* scheduler;
   };
-  // In memory.
+  // Keeps snapshots in memory.
   explicit Snapshots(const Limits& limits) : limits_(limits) {}
-  // Below `folder`.
+  // Keeps snapshots as files below `folder`.
   Snapshots(const Limits& limits, const std::string& folder, std::vector<ModelRef> models);
   ~Snapshots() = default;  // saves that have not begun fail
 
-  // Replaces an older snapshot of that name when all of it is there. The Saving has ended already
-  // where nothing has to be waited for.
+  // Saves the context under a name. An older snapshot of that name is replaced when the new one is
+  // complete. In memory, the Saving has ended when this function returns.
   Result<std::shared_ptr<Saving>> Save(std::string_view user, std::string_view name,
                                        const Context& context);
-  // Under a fresh name.
+  // Saves the context under a fresh name.
   Result<std::shared_ptr<Saving>> SaveUnnamed(std::string_view user, const Context& context);
-  // `salt` is the user's.
+  // `salt` is the salt of the user's KV pages (Engine::SaltOf).
   Result<std::unique_ptr<Context>> Open(std::string_view user, uint32_t model,
                                         std::string_view name, const CacheSalt& salt = {});
   Result<std::unique_ptr<Context>> Take(std::string_view user, uint32_t model,
@@ -56,16 +56,16 @@ class Snapshots {
 
   struct Listed {
     std::string name;
-    std::string model;  // of a snapshot in a file, as the rest
+    std::string model;  // empty for a snapshot in memory, as are the fields below
     uint32_t tokens = 0;
     uint64_t bytes = 0;
     int64_t saved_at = 0;  // seconds since 1970
   };
-  // The user's snapshots, `most` at most. Reads files.
+  // Returns at most `most` of the user's snapshots. Reads files.
   std::vector<Listed> List(std::string_view user, size_t most) const;
 
-  size_t size() const;                              // in memory
-  uint64_t saved() const { return saved_.load(); }  // to files, by this engine
+  size_t size() const;                              // the number of snapshots in memory
+  uint64_t saved() const { return saved_.load(); }  // how many files this engine has saved
 
  private:
   using Key = std::tuple<std::string, uint32_t, std::string>;
@@ -79,7 +79,7 @@ class Snapshots {
   Status WriteFile(std::string_view user, const std::string& name, const Context& context) const;
 
   const Limits& limits_;
-  const std::optional<SnapshotStore> store_;  // none: in memory
+  const std::optional<SnapshotStore> store_;  // none: snapshots are in memory
   const std::vector<ModelRef> models_;
   mutable std::mutex mutex_;
   std::map<Key, std::unique_ptr<Context>> kept_;
@@ -87,7 +87,7 @@ class Snapshots {
   uint64_t next_unnamed_ = 1;
   std::atomic<uint64_t> saved_ = 0;
 
-  std::optional<WorkQueue> writers_;  // last: its jobs use the rest
+  std::optional<WorkQueue> writers_;  // declared last: its jobs use the members above
 };
 
 }  // namespace pie::host

@@ -1,4 +1,5 @@
-// Snapshots in files: what they give back, whom they refuse, how they end.
+// Tests snapshots in files: what they restore, which users and models they refuse, and what a kill
+// or a power cut leaves.
 #include "host/snapshots.h"
 
 #include <gtest/gtest.h>
@@ -26,13 +27,13 @@
 
 namespace {
 
-// What was flushed, in order: a file, or a folder with the snapshots that it then had.
+// One flush to the disk: of a file, or of a folder with the snapshots that it had at that moment.
 std::mutex flush_mutex;
 std::vector<std::string> flushed;
 
 }  // namespace
 
-// In place of the C library's.
+// Replaces the function of the C library.
 extern "C" int fsync(int fd) {
   namespace fs = std::filesystem;
   const fs::path path = fs::read_symlink("/proc/self/fd/" + std::to_string(fd));
@@ -54,7 +55,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A device, and snapshots in a folder that stays when they are gone.
+// A device, and snapshots in a folder that outlives both.
 struct Machine {
   Machine(const std::string& folder, const Limits& limits, DummyOptions options)
       : device(options),
@@ -211,7 +212,7 @@ TEST_F(SnapshotFilesTest, UsersAndModelsAreApart) {
   EXPECT_EQ(snapshots().Open("bob", 0, "s").error().text, "no snapshot is named 's'");
   EXPECT_EQ(snapshots().Delete("bob", 0, "s").error().code, Code::kNotFound);
   EXPECT_EQ(snapshots().Open("ada", 1, "s").error().code, Code::kNotFound);
-  // Not even when somebody moves the files.
+  // The snapshot is refused even if somebody moves the files.
   ASSERT_TRUE(Save("bob", "s", *WithTokens(6)));
   const auto files = Files();
   ASSERT_EQ(files.size(), 2u);
@@ -349,11 +350,11 @@ TEST_F(SnapshotFilesTest, AFolderThatCannotBeWrittenIsAnError) {
   std::ofstream(folder_ + "/deep") << "in the way";
   const Status saved = Save("ada", "s", *WithTokens(3));
   ASSERT_FALSE(saved);
-  EXPECT_NE(saved.error().text.find("no place for snapshots"), std::string::npos);
+  EXPECT_NE(saved.error().text.find("cannot make the folder of snapshots"), std::string::npos);
 }
 
-// After a power cut the disk holds what was flushed: the new file before its name, and that a name
-// has gone before anybody is told.
+// After a power cut the disk holds what was flushed. So the new file is flushed before its name,
+// and the removal of a name before the call returns.
 TEST_F(SnapshotFilesTest, WhatIsDoneIsOnTheDisk) {
   const auto flushes = [] {
     const std::lock_guard lock(flush_mutex);
@@ -372,7 +373,7 @@ TEST_F(SnapshotFilesTest, WhatIsDoneIsOnTheDisk) {
   EXPECT_EQ(flushes(), Flushes({"folder of 0"}));
 }
 
-// Saves again and again until it is killed; what is in "s" tells which one it was.
+// Saves again and again until the process is killed. The content of "s" tells which save was last.
 [[noreturn]] void SaveForever(const std::string& folder) {
   const Limits limits;
   Machine machine(folder, limits, {.page_tokens = 4, .total_pages = 256});
@@ -395,7 +396,7 @@ TEST_F(SnapshotFilesTest, WhatIsDoneIsOnTheDisk) {
 
 TEST_F(SnapshotFilesTest, KilledAtAnyMomentThereIsTheOldOrTheNew) {
   machine_.reset();  // no threads while a process is forked
-  // In memory where there is such a folder: more moments in the same time.
+  // Use a folder in memory if there is one: saves are faster there, so more moments are tried.
   std::string pattern = fs::is_directory("/dev/shm") ? "/dev/shm/snapshots-XXXXXX"
                                                      : testing::TempDir() + "snapshots-XXXXXX";
   ASSERT_NE(mkdtemp(pattern.data()), nullptr);

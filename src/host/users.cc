@@ -8,11 +8,11 @@
 namespace pie::host {
 namespace {
 
-// The memory that an inferlet takes from its user's account at a time, and that account from the
+// An inferlet takes memory from its user's budget in multiples of this, and a user from the
 // engine's.
 constexpr size_t kMemoryGrain = 1 << 20;
 
-// The same whenever the user is known again, because a user may owe processor time.
+// A user who is forgotten and seen again has the same number, because they may owe processor time.
 uint64_t NumberOf(std::string_view name) {
   const std::array<uint8_t, 32> hash = Blake3(name);
   uint64_t number = 0;
@@ -55,7 +55,7 @@ User::User(std::string_view the_name, const Totals& totals, ByteBudget::Part par
       opened(totals.opened->limit(), totals.opened, part),
       detached(totals.detached->limit(), totals.detached, part) {}
 
-// What the engine does for itself, for the user without a name, does not count.
+// The user without a name is the engine itself, and is not counted.
 void Users::Note(std::string_view name) {
   if (name.empty()) return;
   std::lock_guard lock(mutex_);

@@ -1,7 +1,7 @@
 // Users: what the inferlets of each user hold of the engine. Any thread may use it.
 //
-// All users share one limit for each kind of thing; of what is left, a user has a share
-// (`Limits::user_share_percent`, see ByteBudget). So a user who takes all they can leaves room for
+// All users share one limit for each kind of thing. A user may take a share of what is left
+// (`Limits::user_share_percent`, see ByteBudget), so a user who takes all they can leaves room for
 // others.
 #pragma once
 
@@ -45,11 +45,11 @@ struct User {
   User(std::string_view the_name, const Totals& totals, ByteBudget::Part part);
 
   const std::string name;
-  const uint64_t number;  // of the user, for ever; unlike that of any other
-  ByteBudget processes;   // that run or wait for a place
+  const uint64_t number;  // the user's own; it never changes
+  ByteBudget processes;   // inferlets that run or wait for a place
   ByteBudget inputs;      // bytes of their inputs
-  ByteBudget contexts;    // that their handles name
-  ByteBudget topics;      // of messages
+  ByteBudget contexts;    // contexts that their handles name
+  ByteBudget topics;      // topics of messages
   ByteBudget messages;    // unread bytes in topics and inboxes
   ByteBudget memory;      // bytes of the engine's own memory that they cause
   ByteBudget linear;      // bytes of their linear memories
@@ -68,7 +68,7 @@ inline Charge ChargeTo(const std::shared_ptr<User>& user, ByteBudget User::* whi
 
 class Users {
  public:
-  // Unless `several`, shares do not apply until a second user is there.
+  // Unless `several`, shares do not apply until a second user is seen.
   explicit Users(const Limits& limits, bool several = true)
       : percent_(limits.user_share_percent),
         several_(several),

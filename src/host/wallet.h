@@ -12,8 +12,8 @@ namespace pie::host {
 
 class Wallet {
  public:
-  // `owner` is the process's number.
-  explicit Wallet(uint64_t owner) : owner_(owner) {}
+  // The numbers of the process and of its user.
+  Wallet(uint64_t owner, uint64_t user) : owner_(owner), user_(user) {}
   ~Wallet() {
     for (const auto& [scheduler, account] : accounts_) scheduler->CloseAccount(account.id);
   }
@@ -41,12 +41,14 @@ class Wallet {
     if (fresh) {
       account.view = std::make_shared<AccountView>();
       account.view->owner = owner_;
+      account.view->user = user_;
       account.id = scheduler.OpenAccount(account.view);
     }
     return account;
   }
 
   const uint64_t owner_;
+  const uint64_t user_;
   std::map<Scheduler*, Account> accounts_;
 };
 

@@ -94,8 +94,10 @@ void Boarding::PlanAndBoard() {
       .reading = time_.now_ns < reading_again_ns_ ? 0 : limits::kReadingPerBatch,
       .device_idle = !flights_.any_in_flight() && flight.empty(),
   };
+  const bool took_turns = TakeTurns(budget);
   Plan(requests_, budget, planned_);
   for (const Planned& planned : planned_) {
+    if (took_turns) turns_.Add(users_[order_[planned.request]], planned.tokens);
     Board(*std::exchange(ready[asked_[planned.request]], nullptr), planned.tokens);
     const uint64_t page = requests_[planned.request].next_page;
     if (page != 0) flight.pages_made.push_back(page);
@@ -112,6 +114,31 @@ void Boarding::PlanAndBoard() {
     if (requests_[i].pages_needed > pool_.pages_free()) short_of_pages_ = true;
   }
   std::erase(ready, nullptr);
+}
+
+bool Boarding::TakeTurns(const PlanBudget& budget) {
+  uint64_t tokens = 0;
+  for (const PlanRequest& request : requests_) tokens += request.tokens_left;
+  if (requests_.size() <= budget.members && tokens <= budget.tokens) return false;
+  users_.clear();
+  AccountId account;
+  uint64_t user = 0;
+  for (const uint32_t index : asked_) {
+    const AccountId next = states_.ready()[index]->account;
+    if (users_.empty() || next != account) user = market_.user(next);
+    account = next;
+    users_.push_back(user);
+  }
+  if (!turns_.Order(users_, order_)) return false;
+  ordered_requests_.clear();
+  ordered_asked_.clear();
+  for (const uint32_t request : order_) {
+    ordered_requests_.push_back(requests_[request]);
+    ordered_asked_.push_back(asked_[request]);
+  }
+  requests_.swap(ordered_requests_);
+  asked_.swap(ordered_asked_);
+  return true;
 }
 
 void Boarding::AdoptCached() {

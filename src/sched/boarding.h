@@ -15,6 +15,7 @@
 #include "sched/planner.h"
 #include "sched/scheduler.h"
 #include "sched/step_time.h"
+#include "sched/turns_of_users.h"
 
 namespace pie {
 
@@ -50,6 +51,9 @@ class Boarding {
   bool MayFindWholePages(const ScheduledPass& pass) const;
   PlanRequest RequestOf(const Lane& lane) const;
   void PlanAndBoard();
+  // If the requests are more than the budget allows, brings them into an order in which users take
+  // turns. Returns whether it did.
+  bool TakeTurns(const PlanBudget& budget);
   void Board(Lane& lane, uint32_t rows);
   bool CanBoardAhead(const Lane& lane) const;
   void BoardAhead(Lane& lane, uint32_t source);
@@ -70,6 +74,11 @@ class Boarding {
   std::vector<bool> allowed_;
   std::vector<Lane*> adopted_;
   std::vector<uint32_t> asked_;  // the index of each request's lane in ready()
+  std::vector<uint64_t> users_;  // the user of each request
+  std::vector<uint32_t> order_;
+  std::vector<PlanRequest> ordered_requests_;
+  std::vector<uint32_t> ordered_asked_;
+  TurnsOfUsers turns_;
 
   bool short_of_pages_ = false;  // did the last plan leave a lane out for want of pages?
   bool may_go_ahead_ = false;    // false: a lane waits for pages until no batch is in flight

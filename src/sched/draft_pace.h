@@ -10,7 +10,8 @@ namespace pie {
 
 class DraftPace {
  public:
-  explicit DraftPace(const StepTime& time) : time_(time) {}
+  // `right` is the share of guesses that is expected to be right, before there are any.
+  DraftPace(const StepTime& time, double right) : time_(time), right_(right) {}
 
   // The device was asked to verify `drafted` tokens, and chose the first `chosen` of them itself.
   // Each draft that was looked at is a verdict: those chosen, and the one that was not.
@@ -52,7 +53,7 @@ class DraftPace {
   static constexpr double kNew = 0.25;          // the weight of the newest verdict
 
   const StepTime& time_;
-  double right_ = 0.75;   // the share of guesses that were right
+  double right_;          // the share of guesses that were right
   uint32_t skipped_ = 0;  // passes without a guess since the last one
 };
 

@@ -155,6 +155,11 @@ Credits Market::dividend(AccountId id) const {
   return account == nullptr ? 0 : account->dividend;
 }
 
+uint64_t Market::user(AccountId id) const {
+  const Account* account = Find(id);
+  return account != nullptr && account->view ? account->view->user : 0;
+}
+
 uint64_t Market::owner(AccountId id) const {
   const Account* account = Find(id);
   return account != nullptr && account->view ? account->view->owner : 0;

@@ -93,7 +93,9 @@ bool RestoredBefore(const Standing& a, const Standing& b);
 
 // An account as other threads read it. It may trail by a step.
 struct AccountView {
-  uint64_t owner = 0;  // a number of the account's opener, who sets it before the account is opened
+  // Numbers of the account's opener and of their user, set before the account is opened.
+  uint64_t owner = 0;
+  uint64_t user = 0;
   std::atomic<Credits> balance = 0;
   std::atomic<Credits> dividend = 0;  // of the last tick
 };
@@ -118,6 +120,7 @@ class Market {
   Credits balance(AccountId id) const;
   Credits dividend(AccountId id) const;
   uint64_t owner(AccountId id) const;  // AccountView::owner; 0: there is no such account
+  uint64_t user(AccountId id) const;   // AccountView::user; 0: there is no such account
   bool defaulted(AccountId id) const;
 
   // The law above.

@@ -33,7 +33,7 @@ ModelDrafter::ModelDrafter(std::vector<uint32_t> text, const DraftModel& model,
       seed_(std::move(seed)),
       time_(time),
       ready_(std::move(ready)),
-      pace_(time),
+      pace_(time, /*right=*/0.75),
       text_(std::move(text)),
       before_(text_.size() - step),
       sequence_(model.scheduler->Create(model.salt)) {}

@@ -1,13 +1,14 @@
 // Planner: which waiting passes run in the next batch, and how much of each. A pure function: no
 // clock, no memory of earlier steps, no pages touched.
 //
-// The oldest pass is first. Short passes (decodes) that wait behind a long one (a prefill) keep
-// their room: the long one is cut into chunks around them, but the first long one always gets a
-// share, so neither kind starves the other. A pass gets all of its pages when it starts, or does
-// not start, so two half-done passes never wait for each other's pages. A long pass that waits for
-// pages is not overtaken by younger long ones, which would keep taking the pages it waits for. A
-// page that several passes begin with is computed by the first of them; the others find it after
-// the batch. A pass that is expensive to read is cut where the batch would take too long to read.
+// The first pass of the list is first: the oldest, or that of the user whose turn it is. Short
+// passes (decodes) that wait behind a long one (a prefill) keep their room: the long one is cut
+// into chunks around them, but the first long one always gets a share, so neither kind starves the
+// other. A pass gets all of its pages when it starts, or does not start, so two half-done passes
+// never wait for each other's pages. A long pass that waits for pages is not overtaken by younger
+// long ones, which would keep taking the pages it waits for. A page that several passes begin with
+// is computed by the first of them; the others find it after the batch. A pass that is expensive to
+// read is cut where the batch would take too long to read.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,7 @@ struct Planned {
   friend bool operator==(const Planned&, const Planned&) = default;
 };
 
-// `waiting` is oldest first. Replaces `planned`, in the same order.
+// `waiting` is in the order in which the passes should run. Replaces `planned`, in the same order.
 void Plan(std::span<const PlanRequest> waiting, PlanBudget budget, std::vector<Planned>& planned);
 
 }  // namespace pie

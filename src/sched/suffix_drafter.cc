@@ -11,6 +11,10 @@ namespace {
 // Places that are compared, and how far.
 constexpr uint32_t kPlaces = 8;
 constexpr size_t kLongest = 32;
+// The number of tokens that are proposed after many equal ones.
+constexpr uint32_t kMany = 4;
+// The shares of guesses that are expected to be right after few and after many equal tokens.
+constexpr double kRightAfterFew = 0.4, kRightAfterMany = 0.85;
 
 }  // namespace
 
@@ -80,7 +84,9 @@ std::vector<uint32_t> RecentTokens::After(std::span<const uint32_t> text, uint32
 
 SuffixDrafter::SuffixDrafter(std::span<const uint32_t> text, std::shared_ptr<RecentTokens> recent,
                              const StepTime& time)
-    : recent_(std::move(recent)), pace_(time) {
+    : recent_(std::move(recent)),
+      after_few_(time, kRightAfterFew),
+      after_many_(time, kRightAfterMany) {
   for (const uint32_t token : text) text_.Add(token);
 }
 
@@ -94,15 +100,18 @@ void SuffixDrafter::Add(uint32_t token) {
 }
 
 void SuffixDrafter::Judge(uint32_t drafted, uint32_t chosen) {
-  pace_.Judge(drafted, chosen);
+  asked_->Judge(drafted, chosen);
 }
 
 std::optional<std::vector<uint32_t>> SuffixDrafter::Draft(uint32_t most) {
-  uint32_t length = pace_.Length(most);
-  if (length == 0 && pace_.Probe()) length = std::min(most, 1U);
-  if (length == 0) return std::vector<uint32_t>();
-  std::vector<uint32_t> draft = text_.After(text_.tokens(), length);
-  if (draft.empty() && recent_) draft = recent_->After(text_.tokens(), length);
+  const uint32_t asked = std::max(most, kMany);
+  std::vector<uint32_t> draft = text_.After(text_.tokens(), asked);
+  if (draft.empty() && recent_) draft = recent_->After(text_.tokens(), asked);
+  if (draft.empty()) return draft;
+  asked_ = draft.size() < kMany ? &after_few_ : &after_many_;
+  uint32_t length = asked_->Length(most);
+  if (length == 0 && asked_->Probe()) length = std::min(most, 1U);
+  draft.resize(std::min<size_t>(draft.size(), length));
   return draft;
 }
 

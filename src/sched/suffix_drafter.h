@@ -4,7 +4,9 @@
 // well.
 //
 // How many tokens it proposes depends on what they cost and how many of its guesses were right.
-// Where guesses do not pay, it makes one now and then to see whether that has changed.
+// What follows many equal tokens is more often right than what follows a few, so the two are
+// counted apart. Where guesses do not pay, it makes one now and then to see whether that has
+// changed.
 #pragma once
 
 #include <cstdint>
@@ -68,8 +70,9 @@ class SuffixDrafter final : public Drafter {
  private:
   SuffixIndex text_;
   std::shared_ptr<RecentTokens> recent_;
-  DraftPace pace_;
-  std::vector<uint32_t> given_;  // by the chain
+  DraftPace after_few_, after_many_;  // equal tokens
+  DraftPace* asked_ = &after_few_;    // for the last draft
+  std::vector<uint32_t> given_;       // by the chain
 };
 
 }  // namespace pie

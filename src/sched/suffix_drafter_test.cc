@@ -73,6 +73,19 @@ TEST(SuffixDrafterTest, GuessesLessWhenItIsWrong) {
   EXPECT_GT(drafter.Draft(32)->size(), 8U);
 }
 
+TEST(SuffixDrafterTest, CountsGuessesAfterFewEqualTokensApart) {
+  StepTime time;
+  time.row_price = 0.25;
+  SuffixDrafter drafter(Tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}, nullptr, time);
+  for (int i = 0; i < 5; ++i) {
+    drafter.Draft(8);
+    drafter.Judge(1, 0);
+  }
+  EXPECT_EQ(drafter.Draft(8), Tokens());  // {1, 2, 3} was not followed by 4
+  for (const uint32_t token : {4, 5, 6, 7}) drafter.Add(token);
+  EXPECT_EQ(drafter.Draft(8), Tokens({8, 9, 1, 2, 3}));
+}
+
 TEST(SuffixDrafterTest, DoesNotGuessWhereRowsAreDear) {
   StepTime time;
   time.row_price = 0.95;

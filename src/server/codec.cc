@@ -82,7 +82,7 @@ class MapReader : public msgpack::null_visitor {
     std::string_view text(data, size);
     if (!in_key_) return Put(text);
     for (const Field& field : fields) {
-      if (field.key == text) return Stop(fmt::format("duplicate field '{}'", text));
+      if (field.key == text) return Stop(fmt::format("duplicate field '{}'", text.substr(0, 64)));
     }
     fields.push_back({text, Null{}});
     return true;
@@ -120,7 +120,8 @@ class MapReader : public msgpack::null_visitor {
 // Typed access to the fields. Remembers the first field that is missing or of the wrong type.
 class Fields {
  public:
-  explicit Fields(const std::vector<Field>& fields) : fields_(fields) {}
+  Fields(const std::vector<Field>& fields, const Limits& limits)
+      : fields_(fields), limits_(limits) {}
 
   const Value* Find(std::string_view key) const {
     for (const Field& field : fields_) {
@@ -129,7 +130,18 @@ class Fields {
     }
     return nullptr;
   }
-  std::string_view Text(std::string_view key) { return Need<std::string_view>(key, "a text"); }
+  // A name, an id, a hash or the like. The server copies these into queues and tables, and charges
+  // nobody for them, so they are short.
+  std::string_view Text(std::string_view key) {
+    const auto text = LongText(key);
+    if (text.size() <= limits_.max_name_bytes) return text;
+    return Complain<std::string_view>(
+        fmt::format("the field '{}' has {} bytes; at most {} are "
+                    "allowed",
+                    key, text.size(), limits_.max_name_bytes));
+  }
+  // A text that is charged to the user wherever it is kept.
+  std::string_view LongText(std::string_view key) { return Need<std::string_view>(key, "a text"); }
   bool Bool(std::string_view key) { return Need<bool>(key, "true or false"); }
   uint32_t U32(std::string_view key) { return static_cast<uint32_t>(Whole(key, UINT32_MAX)); }
   // Bytes may also come as a text, because older packers have no other type.
@@ -178,6 +190,7 @@ class Fields {
     return {};
   }
   const std::vector<Field>& fields_;
+  const Limits& limits_;
   std::string problem_;
 };
 
@@ -196,16 +209,16 @@ constexpr std::array<Make, kMessageTypes.size()> kMakers = {
       return Query{f.U32("corr_id"), f.Text("subject"), f.MaybeText("record").value_or("")};
     },
     [](Fields& f) -> ClientMessage {
-      return AddProgram{f.U32("corr_id"), f.Text("manifest"), f.Bool("force_overwrite"),
+      return AddProgram{f.U32("corr_id"), f.LongText("manifest"), f.Bool("force_overwrite"),
                         f.ReadChunk("program_hash")};
     },
     [](Fields& f) -> ClientMessage {
-      return LaunchProcess{
-          f.U32("corr_id"),          f.Text("inferlet"),         f.Text("input"),
-          f.Bool("capture_outputs"), f.MaybeU64("token_budget"), f.MaybeU64("seen")};
+      return LaunchProcess{f.U32("corr_id"),           f.Text("inferlet"),
+                           f.LongText("input"),        f.Bool("capture_outputs"),
+                           f.MaybeU64("token_budget"), f.MaybeU64("seen")};
     },
     [](Fields& f) -> ClientMessage {
-      return LaunchDaemon{f.U32("corr_id"), f.U32("port"), f.Text("inferlet"), f.Text("input")};
+      return LaunchDaemon{f.U32("corr_id"), f.U32("port"), f.Text("inferlet"), f.LongText("input")};
     },
     [](Fields& f) -> ClientMessage {
       return AttachProcess{f.U32("corr_id"), f.Text("process_id"), f.MaybeU64("seen")};
@@ -214,7 +227,7 @@ constexpr std::array<Make, kMessageTypes.size()> kMakers = {
       return TerminateProcess{f.U32("corr_id"), f.Text("process_id")};
     },
     [](Fields& f) -> ClientMessage {
-      return SignalProcess{f.MaybeU32("corr_id"), f.Text("process_id"), f.Text("message")};
+      return SignalProcess{f.MaybeU32("corr_id"), f.Text("process_id"), f.LongText("message")};
     },
     [](Fields& f) -> ClientMessage {
       return TransferFile{f.MaybeU32("corr_id"), f.Text("process_id"), f.ReadChunk("file_hash")};
@@ -226,13 +239,13 @@ constexpr std::array<Make, kMessageTypes.size()> kMakers = {
                                f.MaybeText("command"), f.MaybeText("url"), f.MaybeTexts("args")};
     },
     [](Fields& f) -> ClientMessage {
-      return McpResponse{f.U32("corr_id"), f.Bool("ok"), f.Text("result")};
+      return McpResponse{f.U32("corr_id"), f.Bool("ok"), f.LongText("result")};
     },
 };
 
 // Reads only the corr_id, to answer messages that are otherwise malformed.
-std::optional<uint32_t> CorrIdOf(const std::vector<Field>& fields) {
-  Fields alone(fields);
+std::optional<uint32_t> CorrIdOf(const std::vector<Field>& fields, const Limits& limits) {
+  Fields alone(fields, limits);
   auto corr_id = alone.MaybeU32("corr_id");
   return alone.problem().empty() ? corr_id : std::nullopt;
 }
@@ -296,12 +309,12 @@ std::expected<ClientMessage, BadFrame> Decode(std::string_view frame, const Limi
                  fmt::format("bad frame: {}", reader.problem.empty() ? "the message must be a map"
                                                                      : reader.problem)});
   }
-  const auto corr_id = CorrIdOf(reader.fields);
+  const auto corr_id = CorrIdOf(reader.fields, limits);
   if (end != frame.size()) {
     return std::unexpected(BadFrame{
         corr_id, fmt::format("bad frame: {} bytes follow the message", frame.size() - end)});
   }
-  Fields fields(reader.fields);
+  Fields fields(reader.fields, limits);
   const std::string_view tag = fields.Text("type");
   if (!fields.problem().empty()) return std::unexpected(BadFrame{corr_id, fields.problem()});
   for (size_t i = 0; i < kMessageTypes.size(); ++i) {

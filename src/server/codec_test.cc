@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/random.h"
 
@@ -130,6 +131,25 @@ TEST(Codec, ErrorsNameTheFieldOfTheWrongType) {
           << message.error().text;
       // The error can be answered unless the corr_id itself is wrong.
       EXPECT_EQ(message.error().corr_id.has_value(), key != "corr_id" && whole.contains("corr_id"));
+    }
+  }
+}
+
+TEST(Codec, RefusesLongNames) {
+  const std::set<std::string> long_texts = {"manifest", "input", "message", "result"};
+  const Limits limits;
+  for (const json& whole : AllMessages()) {
+    for (const auto& [key, value] : whole.items()) {
+      if (!value.is_string() || key == "type") continue;
+      json message = whole;
+      message[key] = std::string(limits.max_name_bytes + 1, 'x');
+      const std::string frame = Pack(message);
+      const auto decoded = Decode(frame, limits);
+      EXPECT_EQ(decoded.has_value(), long_texts.contains(key)) << whole["type"] << " " << key;
+      if (decoded) continue;
+      EXPECT_NE(decoded.error().text.find("at most 4096"), std::string::npos)
+          << decoded.error().text;
+      EXPECT_LT(decoded.error().text.size(), 200u) << "the text is not sent back";
     }
   }
 }

@@ -10,7 +10,10 @@
 namespace pie::server {
 namespace {
 
-constexpr size_t kMostEchoedBytes = 128;  // of what a client sent, in an answer to it
+constexpr size_t kMostEchoedBytes = 128;        // of what a client sent, in an answer to it
+constexpr size_t kUncountedBytes = 8ull << 10;  // of a message that arrives
+// Whom messages of clients are charged to that are not authenticated yet. Nobody has this name.
+constexpr std::string_view kStrangers = "";
 
 }  // namespace
 
@@ -19,7 +22,8 @@ Connection::Connection(Service& service, Wire* wire, std::string peer)
       wire_(wire),
       peer_(std::move(peer)),
       uploads_(service.limits),
-      relay_(std::make_shared<McpRelay>(service.limits)) {}
+      relay_(std::make_shared<McpRelay>(service.limits)),
+      receiving_(service.uploads.Of(kStrangers)) {}
 
 Connection::~Connection() = default;
 
@@ -45,6 +49,7 @@ void Connection::OnClosed() {
   auto attached = std::exchange(attached_, {});
   for (const auto& session : attached) session->Detach(this);
   ready_.clear();
+  queued_.clear();
   sending_.reset();
 }
 
@@ -61,7 +66,10 @@ std::optional<std::string> Connection::Next() {
     std::shared_ptr<Session> session = std::move(ready_.front());
     ready_.pop_front();
     auto outgoing = session->Take(this);
-    if (!outgoing) continue;  // all events are taken, or another client has attached
+    if (!outgoing) {  // all events are taken, or another client has attached
+      queued_.erase(session.get());
+      continue;
+    }
     sending_last_ = outgoing->last;
     sending_ = session;
     ready_.push_back(std::move(session));  // to the back of the queue: sessions take turns
@@ -93,14 +101,14 @@ bool Connection::Reads() const {
 void Connection::Wake(const std::shared_ptr<Session>& session) {
   service_.post([self = shared_from_this(), session] {
     if (self->wire_ == nullptr) return;
-    self->ready_.push_back(session);
+    self->Enqueue(session);
     self->wire_->Ready();
   });
 }
 
 bool Connection::Receiving(size_t bytes) {
   // Small messages are not worth the count; how many connections there are is limited.
-  return receiving_.Resize(bytes <= service_.limits.max_unknown_frame_bytes ? 0 : bytes);
+  return receiving_.Resize(bytes <= kUncountedBytes ? 0 : bytes);
 }
 
 void Connection::Send(std::string response) {
@@ -203,9 +211,16 @@ void Connection::Handle(const AuthProve& message) {
     Status good = self->service_.auth.Verify(self->username_, challenge, signature);
     self->service_.post([self, corr_id, good = std::move(good)] { self->Proved(corr_id, good); });
   };
-  if (!service_.logins.Push(username_, std::move(check))) {
+  if (!service_.logins.Push(Claimant(), std::move(check))) {
     Proved(message.corr_id, Fail(Code::kExhausted, "too many logins wait; try again later"));
   }
+}
+
+// Who takes turns when proofs are checked. Anybody can claim to be a user, so it is the address;
+// clients of this machine have the same address, and go by the name that they claim.
+std::string Connection::Claimant() const {
+  const std::string address = peer_.substr(0, peer_.rfind(':'));
+  return address == "127.0.0.1" || address == "::1" ? address + " " + username_ : address;
 }
 
 void Connection::Proved(uint32_t corr_id, const Status& good) {
@@ -280,7 +295,7 @@ void Connection::Handle(const AddProgram& message) {
                                                  compiling))) {
             return std::nullopt;
           }
-          service_.log.Info("program installed", {{"user", user}, {"bytes", component->size()}});
+          service_.log.OfUser(user, "program installed", {{"bytes", component->size()}});
           return "Program installed";
         });
 }
@@ -326,16 +341,26 @@ void Connection::Launch(uint32_t corr_id, const std::string& program, std::strin
 
 void Connection::Attach(const std::shared_ptr<Session>& session) {
   attached_.insert(session);
-  // The session may already be in the queue if the client attaches twice.
-  if (std::ranges::find(ready_, session) == ready_.end()) ready_.push_back(session);
+  Enqueue(session);
   if (auto process = session->process()) process->ClientCame();
   if (wire_ != nullptr) wire_->Ready();
+}
+
+// The session may already be in the queue, such as if the client attaches twice.
+void Connection::Enqueue(const std::shared_ptr<Session>& session) {
+  if (queued_.insert(session.get()).second) ready_.push_back(session);
 }
 
 void Connection::Handle(const LaunchDaemon& message) {
   if (service_.draining) return Respond(message.corr_id, false, "the server is shutting down");
   if (message.port > UINT16_MAX) {
     return Respond(message.corr_id, false, "launch_daemon: a port is a number from 0 to 65535");
+  }
+  if (message.input.size() > service_.limits.max_daemon_input_bytes) {
+    return Respond(message.corr_id, false,
+                   fmt::format("the input of a daemon has {} bytes; at most {} KiB are allowed, "
+                               "because each request gets a copy",
+                               message.input.size(), service_.limits.max_daemon_input_bytes >> 10));
   }
   auto charged = service_.engine.ChargeInput(username_, message.input.size());
   if (!charged) return Respond(message.corr_id, false, charged.error().text);
@@ -355,8 +380,8 @@ void Connection::Handle(const LaunchDaemon& message) {
         auto daemon = service_.daemons->Open(
             {.program = *program, .username = username_, .input = input}, port, std::move(*held));
         if (!daemon) return Respond(corr_id, false, daemon.error().text);
-        service_.log.Info("daemon opened",
-                          {{"user", username_}, {"program", *program}, {"port", daemon->port}});
+        service_.log.OfUser(username_, "daemon opened",
+                            {{"program", *program}, {"port", daemon->port}});
         Respond(corr_id, true, daemon->id);
       });
 }
@@ -380,8 +405,7 @@ void Connection::Handle(const TerminateProcess& message) {
     if (auto process = (*session)->process()) process->Cancel();
     return Respond(message.corr_id, true, "Terminated");
   }
-  for (const auto& process : service_.engine.DetachedOf(username_)) {
-    if (process->id() != message.process_id) continue;
+  if (auto process = service_.engine.FindDetached(username_, message.process_id)) {
     process->Cancel();
     return Respond(message.corr_id, true, "Terminated");
   }
@@ -527,7 +551,11 @@ void Connection::Handle(const Query& message) {
         });
   }
   if (message.subject == "output") {
-    return Respond(message.corr_id, WatchedOutput(service_, username_, message.record));
+    return Defer(message.corr_id,
+                 [this, user = username_, record = std::string(message.record)](
+                     host::Compiling) -> Result<std::optional<std::string>> {
+                   return WatchedOutput(service_, user, record);
+                 });
   }
   if (message.subject == "library") {
     return Defer(message.corr_id,

@@ -77,6 +77,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   void Handle(const RegisterMcpServer& message);
   void Handle(const McpResponse& message);
 
+  std::string Claimant() const;
   // The proof of the user was checked.
   void Proved(uint32_t corr_id, const Status& good);
   // Fails if the user has too many connections.
@@ -86,6 +87,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   void Respond(uint32_t corr_id, const Result<std::string>& result);
   void Tell(std::optional<uint32_t> corr_id, std::string_view process_id, const Status& status);
   void Attach(const std::shared_ptr<Session>& session);
+  void Enqueue(const std::shared_ptr<Session>& session);
   void Launch(uint32_t corr_id, const std::string& program, std::string_view input,
               const Session::Options& options, std::optional<uint64_t> token_budget);
   // Runs `job` on the work queue and responds with its result, or passes the result to `then` on
@@ -122,6 +124,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   host::Charge responses_charge_;
   // sessions that may have an event to send, each at most once
   std::deque<std::shared_ptr<Session>> ready_;
+  std::unordered_set<const Session*> queued_;  // those in `ready_`
   std::unordered_set<std::shared_ptr<Session>> attached_;
   std::shared_ptr<Session> sending_;  // session whose frame is being sent
   bool sending_last_ = false;

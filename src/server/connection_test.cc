@@ -295,7 +295,7 @@ TEST_F(ConnectionTest, WatchingShowsTheEngineAndNobodysThings) {
   EXPECT_EQ(query("watch", "")["result"], seen.dump()) << "asked too often: the same answer";
   EXPECT_FALSE(query("watch", "soon")["ok"]);
   for (const char* record : {"", "nobody", "nobody 3", "nobody x", " "}) {
-    EXPECT_FALSE(query("output", record)["ok"]) << record;
+    EXPECT_FALSE(query("output", record, 1)["ok"]) << record;
   }
   const json library = json::parse(query("library", "", 1)["result"].get<std::string>());
   for (const char* part : {"programs", "snapshots", "adapters", "mcp_servers"}) {
@@ -319,7 +319,7 @@ TEST_F(ConnectionTest, RefusesWebPagesOfOtherOrigins) {
 
 TEST_F(ConnectionTest, WhatAClientDoesNotReadIsBoundedByBytes) {
   Identify();
-  const std::string id(100'000, 'x');
+  const std::string id(4'000, 'x');
   for (int i = 0; i < 200 && connection->Reads(); ++i) {
     Send({{"type", "signal_process"}, {"process_id", id}, {"message", "m"}});
     Send({{"type", "query"}, {"corr_id", i}, {"subject", "model_status"}, {"record", ""}});

@@ -172,9 +172,8 @@ void Exchange::OnExit(const wasm::Exit& exit) {
     began = began_;
   }
   if (exit.kind != wasm::Exit::Kind::kReturned && exit.kind != wasm::Exit::Kind::kCancelled) {
-    service_.log.Info(
-        "an HTTP inferlet failed",
-        {{"program", call_.program}, {"user", call_.username}, {"why", exit.text.substr(0, 4096)}});
+    service_.log.OfUser(call_.username, "an HTTP inferlet failed",
+                        {{"program", call_.program}, {"why", exit.text.substr(0, 4096)}});
   }
   if (began) {
     OnResponseEnd(false);

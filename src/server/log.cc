@@ -9,6 +9,7 @@
 namespace pie::server {
 namespace {
 
+constexpr size_t kRecordBytes = 64;  // what a record has besides its event and its fields, roughly
 constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warning", "error"};
 
 std::string Now() {
@@ -61,6 +62,12 @@ bool Log::Admits(std::string_view user, size_t bytes) {
   found->second += bytes;
   admitted_ += bytes;
   return true;
+}
+
+void Log::OfUser(std::string_view user, std::string_view event, nlohmann::json fields) {
+  if (!Shows(Level::kInfo)) return;
+  fields["user"] = user;
+  if (Admits(user, event.size() + Dump(fields).size() + kRecordBytes)) Info(event, fields);
 }
 
 void Log::Write(Level level, std::string_view event, const nlohmann::json& fields) {

@@ -35,6 +35,8 @@ class Log {
   // write kUserBytes, and those of all users ten times as much.
   static constexpr size_t kUserBytes = size_t{4} << 20;
   bool Admits(std::string_view user, size_t bytes);
+  // For events that a user can cause as often as they like. They count among those bytes.
+  void OfUser(std::string_view user, std::string_view event, nlohmann::json fields);
   void Debug(std::string_view event, const nlohmann::json& fields = {}) {
     if (Shows(Level::kDebug)) Write(Level::kDebug, event, fields);
   }

@@ -92,10 +92,18 @@ Result<bool> Programs::Install(std::string_view manifest_text, std::string_view 
   PIE_RETURN_IF_ERROR(registry_.CheckQuota(user, component.size(), admin));
   auto code = PIE_TRY(engine_.Compile(component, user, compiling));
   if (!code) return false;
-  // Nobody waits here for a compiler: a program is compiled before it is known by its name.
-  std::lock_guard installing(installing_);
-  PIE_RETURN_IF_ERROR(registry_.CheckQuota(user, component.size(), admin));
-  PIE_RETURN_IF_ERROR(registry_.Add(manifest_text, component, user, overwrite, admin));
+  // Nobody waits here for a compiler or for the disk: a program is compiled and written before it
+  // is known by its name.
+  PIE_RETURN_IF_ERROR(registry_.Prepare(component));
+  std::unique_lock installing(installing_);
+  Status added = registry_.CheckQuota(user, component.size(), admin);
+  if (added) added = registry_.Add(manifest_text, component, user, overwrite, admin);
+  if (!added) {
+    installing.unlock();
+    registry_.Discard(component);
+    return std::unexpected(added.error());
+  }
+  registry_.Discard(component);  // what is added stays
   engine_.KeepProgram(manifest, std::move(code));
   NoteLoaded(manifest.id(), hash);
   std::lock_guard lock(mutex_);

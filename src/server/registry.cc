@@ -27,6 +27,10 @@ constexpr const char* kSchema =
     " name TEXT NOT NULL, version TEXT NOT NULL, wasm_hash TEXT NOT NULL,"
     " manifest_hash TEXT NOT NULL, manifest TEXT NOT NULL, bytes INTEGER NOT NULL,"
     " owner TEXT NOT NULL, installed_at INTEGER NOT NULL, PRIMARY KEY (name, version))";
+// Everything but the manifests, which may be large: a search reads this index and not the table.
+constexpr const char* kIndex =
+    "CREATE INDEX IF NOT EXISTS programs_listed ON programs"
+    " (name, version, wasm_hash, manifest_hash, bytes, owner, installed_at)";
 
 Error SqlError(sqlite3* db, std::string_view doing) {
   return {Code::kInternal, fmt::format("the program index: {}: {}", doing, sqlite3_errmsg(db))};
@@ -60,10 +64,16 @@ class Statement {
   int bound_ = 0;
 };
 
+// Without its manifest.
 InstalledProgram Row(Statement& row) {
-  return {row.GetText(0), row.GetText(1),  row.GetText(2),
-          row.GetText(3), row.GetText(4),  static_cast<uint64_t>(row.GetNumber(5)),
-          row.GetText(6), row.GetNumber(7)};
+  return {.name = row.GetText(0),
+          .version = row.GetText(1),
+          .wasm_hash = row.GetText(2),
+          .manifest_hash = row.GetText(3),
+          .manifest = "",
+          .bytes = static_cast<uint64_t>(row.GetNumber(4)),
+          .owner = row.GetText(5),
+          .installed_at = row.GetNumber(6)};
 }
 
 }  // namespace
@@ -79,7 +89,7 @@ Result<std::unique_ptr<Registry>> Registry::Open(const std::string& dir) {
   std::unique_ptr<Registry> registry(new Registry(dir, db));
   if (opened != SQLITE_OK) return std::unexpected(SqlError(db, "opening " + path));
   sqlite3_busy_timeout(db, kBusyTimeoutMs);
-  for (const char* sql : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", kSchema}) {
+  for (const char* sql : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", kSchema, kIndex}) {
     if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) != SQLITE_OK) {
       return std::unexpected(SqlError(db, "setting up " + path));
     }
@@ -114,8 +124,9 @@ Status Registry::RemoveOrphans() {
 
 Result<std::vector<InstalledProgram>> Registry::Select(std::string_view name) {
   Statement rows(db_,
-                 "SELECT name, version, wasm_hash, manifest_hash, manifest, bytes, owner,"
-                 " installed_at FROM programs WHERE ?1 = '' OR name = ?1 ORDER BY name");
+                 "SELECT name, version, wasm_hash, manifest_hash, bytes, owner, installed_at"
+                 " FROM programs INDEXED BY programs_listed WHERE ?1 = '' OR name = ?1"
+                 " ORDER BY name");
   rows.Text(name);
   std::vector<InstalledProgram> found;
   int step = 0;
@@ -159,7 +170,9 @@ Status Registry::CheckOverwriteLocked(const host::Manifest& manifest, std::strin
 Status Registry::CheckQuota(std::string_view user, uint64_t bytes, bool admin) {
   if (admin) return {};
   std::lock_guard lock(mutex_);
-  Statement sum(db_, "SELECT COUNT(*), COALESCE(SUM(bytes), 0) FROM programs WHERE owner = ?");
+  Statement sum(db_,
+                "SELECT COUNT(*), COALESCE(SUM(bytes), 0) FROM programs INDEXED BY programs_listed"
+                " WHERE owner = ?");
   sum.Text(user);
   if (sum.Step() != SQLITE_ROW) return std::unexpected(SqlError(db_, "reading"));
   const auto count = static_cast<uint64_t>(sum.GetNumber(0));
@@ -171,18 +184,74 @@ Status Registry::CheckQuota(std::string_view user, uint64_t bytes, bool admin) {
               count, total >> 20, kMostProgramsOfUser, kMostBytesOfUser >> 20);
 }
 
+Status Registry::Prepare(std::string_view component) {
+  return PrepareHash(host::Blake3Hex(component), component);
+}
+
+Status Registry::PrepareHash(const std::string& hash, std::string_view component) {
+  {
+    std::lock_guard lock(mutex_);
+    Prepared& prepared = prepared_[hash];
+    ++prepared.users;
+    if (prepared.is_whole) return {};
+  }
+  // A file that is there may be damaged.
+  const std::string path = BlobPath(hash);
+  std::ifstream file(path, std::ios::binary);
+  const std::string old(std::istreambuf_iterator<char>(file), {});
+  const bool is_there = file && old == component;
+  if (!is_there) {
+    if (Status written = WriteWhole(path, component); !written) {
+      DiscardHash(hash);
+      return written;
+    }
+  }
+  std::lock_guard lock(mutex_);
+  Prepared& prepared = prepared_[hash];
+  prepared.is_whole = true;
+  prepared.is_new |= !is_there;
+  return {};
+}
+
+void Registry::Discard(std::string_view component) {
+  DiscardHash(host::Blake3Hex(component));
+}
+
+void Registry::DiscardHash(const std::string& hash) {
+  std::lock_guard lock(mutex_);
+  const auto found = prepared_.find(hash);
+  if (found == prepared_.end() || --found->second.users > 0) return;
+  const bool is_new = found->second.is_new;
+  prepared_.erase(found);
+  if (!is_new) return;  // another process may be about to add it
+  Statement named(db_, "SELECT 1 FROM programs WHERE wasm_hash = ?");
+  named.Text(hash);
+  std::error_code ignored;
+  if (named.Step() == SQLITE_DONE) fs::remove(BlobPath(hash), ignored);
+}
+
 Status Registry::Add(std::string_view manifest_text, std::string_view component,
                      std::string_view user, bool overwrite, bool admin) {
   const host::Manifest manifest = PIE_TRY(host::ParseManifest(manifest_text, "Pie.toml"));
   const std::string hash = host::Blake3Hex(component);
-  std::lock_guard lock(mutex_);
-  PIE_RETURN_IF_ERROR(CheckOverwriteLocked(manifest, hash, user, overwrite, admin));
-  PIE_RETURN_IF_ERROR(WriteWhole(BlobPath(hash), component));
+  PIE_RETURN_IF_ERROR(CheckOverwrite(manifest, hash, user, overwrite, admin));
+  PIE_RETURN_IF_ERROR(PrepareHash(hash, component));
+  const Status added = [&]() -> Status {
+    std::lock_guard lock(mutex_);
+    PIE_RETURN_IF_ERROR(CheckOverwriteLocked(manifest, hash, user, overwrite, admin));
+    return Insert(manifest, manifest_text, hash, component.size(), user);
+  }();
+  DiscardHash(hash);  // what is added stays
+  return added;
+}
+
+Status Registry::Insert(const host::Manifest& manifest, std::string_view manifest_text,
+                        const std::string& hash, uint64_t bytes, std::string_view user) {
   const auto now = std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
   Statement insert(db_, "INSERT OR REPLACE INTO programs VALUES (?,?,?,?,?,?,?,?)");
   insert.Text(manifest.name).Text(manifest.version).Text(hash);
   insert.Text(host::Blake3Hex(manifest_text)).Text(manifest_text);
-  insert.Number(static_cast<int64_t>(component.size())).Text(user).Number(now);
+  insert.Number(static_cast<int64_t>(bytes)).Text(user).Number(now);
   if (insert.Step() != SQLITE_DONE) return std::unexpected(SqlError(db_, "writing"));
   return {};
 }
@@ -198,7 +267,12 @@ Result<InstalledProgram> Registry::Find(std::string_view program) {
   if (found.empty()) {
     return Fail(Code::kNotFound, "no program '{}' is installed; see `pie inferlet list`", program);
   }
-  return std::move(found.back());
+  InstalledProgram program_found = std::move(found.back());
+  Statement manifest(db_, "SELECT manifest FROM programs WHERE name = ? AND version = ?");
+  manifest.Text(program_found.name).Text(program_found.version);
+  if (manifest.Step() != SQLITE_ROW) return std::unexpected(SqlError(db_, "reading a manifest"));
+  program_found.manifest = manifest.GetText(0);
+  return program_found;
 }
 
 Result<std::vector<InstalledProgram>> Registry::List() {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -43,9 +44,13 @@ class Registry {
   // needs `overwrite`, and the user who installed it (or `admin`).
   Status Add(std::string_view manifest_text, std::string_view component, std::string_view user,
              bool overwrite, bool admin = false);
+  // Writes the component to the disk, which may take seconds; nobody waits for it meanwhile. Add
+  // does so too, but finds it done. A component that is not added afterwards must be discarded.
+  Status Prepare(std::string_view component);
+  void Discard(std::string_view component);
   // `program` is `name`, which means its latest version, or `name@version`.
   Result<InstalledProgram> Find(std::string_view program);
-  Result<std::vector<InstalledProgram>> List();
+  Result<std::vector<InstalledProgram>> List();  // without their manifests
   Result<std::string> ReadComponent(const InstalledProgram& program);
   Status Remove(std::string_view program);
   // Fails if the user would have too many programs, or too many bytes of them.
@@ -60,10 +65,21 @@ class Registry {
   Status RemoveOrphans();
   Status CheckOverwriteLocked(const host::Manifest& manifest, std::string_view wasm_hash,
                               std::string_view user, bool overwrite, bool admin);
-  Result<std::vector<InstalledProgram>> Select(std::string_view name);  // "": all programs
+  Result<std::vector<InstalledProgram>> Select(std::string_view name);  // "": all; no manifests
+
+  Status PrepareHash(const std::string& hash, std::string_view component);
+  Status Insert(const host::Manifest& manifest, std::string_view manifest_text,
+                const std::string& hash, uint64_t bytes, std::string_view user);
+  void DiscardHash(const std::string& hash);
 
   const std::string dir_;
   std::mutex mutex_;
+  struct Prepared {
+    size_t users = 0;       // calls that will add or discard it
+    bool is_whole = false;  // the file is on the disk
+    bool is_new = false;    // it was not there before
+  };
+  std::map<std::string, Prepared, std::less<>> prepared_;  // by hash
   sqlite3* db_;
 };
 

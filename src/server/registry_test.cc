@@ -110,6 +110,45 @@ TEST_F(RegistryTest, AUserHasAQuota) {
   EXPECT_TRUE(registry->CheckQuota("ada", 4ull << 30, /*admin=*/true));
 }
 
+TEST_F(RegistryTest, OnlyTheManifestOfAFoundProgramIsRead) {
+  // A user may have a thousand programs with large manifests.
+  ASSERT_TRUE(registry->Add(Manifest("a", "0.1.0"), "one", "ada", false));
+  ASSERT_TRUE(registry->Add(Manifest("a", "0.2.0"), "two", "ada", false));
+  const std::vector<InstalledProgram> programs = *registry->List();
+  for (const InstalledProgram& program : programs) EXPECT_EQ(program.manifest, "");
+  EXPECT_EQ(registry->Find("a")->manifest, Manifest("a", "0.2.0"));
+  EXPECT_EQ(registry->Find("a@0.1.0")->manifest, Manifest("a", "0.1.0"));
+}
+
+TEST_F(RegistryTest, AComponentThatIsNotAddedLeavesNoFile) {
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(dir + "/components"),
+                         std::filesystem::directory_iterator());
+  };
+  ASSERT_TRUE(registry->Add(Manifest("a", "0.1.0"), "one", "ada", false));
+  EXPECT_FALSE(registry->Add(Manifest("a", "0.1.0"), "two", "eve", true));
+  EXPECT_EQ(files(), 1);
+  ASSERT_TRUE(registry->Prepare("three"));
+  EXPECT_EQ(files(), 2);
+  registry->Discard("three");
+  EXPECT_EQ(files(), 1);
+  ASSERT_TRUE(registry->Prepare("one"));
+  registry->Discard("one");
+  EXPECT_EQ(files(), 1) << "a program has it";
+  ASSERT_TRUE(registry->Prepare("four"));
+  ASSERT_TRUE(registry->Add(Manifest("b", "0.1.0"), "four", "ada", false));
+  registry->Discard("four");
+  EXPECT_EQ(registry->ReadComponent(*registry->Find("b")), "four");
+}
+
+TEST_F(RegistryTest, ADamagedComponentIsRepairedByInstallingItAgain) {
+  ASSERT_TRUE(registry->Add(Manifest("a", "0.1.0"), "component", "ada", false));
+  const auto found = *registry->Find("a");
+  std::ofstream(dir + "/components/" + found.wasm_hash + ".wasm") << "comp0nent";
+  ASSERT_TRUE(registry->Add(Manifest("a", "0.1.0"), "component", "ada", false));
+  EXPECT_EQ(registry->ReadComponent(found), "component");
+}
+
 TEST_F(RegistryTest, RemovesOldOrphanedComponents) {
   const std::string left = dir + "/components/" + std::string(64, 'a') + ".wasm";
   std::ofstream(left) << "half";

@@ -7,8 +7,10 @@
 // clang-format on
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <thread>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "server/daemons.h"
@@ -25,7 +27,8 @@ namespace {
 constexpr auto kSweepEvery = std::chrono::seconds(1);
 // A stranger who is older gives way to a new connection when there are too many.
 constexpr auto kStranger = std::chrono::seconds(2);
-constexpr auto kMakePlaceEvery = std::chrono::milliseconds(100);
+constexpr auto kMakePlaceEvery = std::chrono::milliseconds(100);  // for one address
+constexpr size_t kMostAddresses = 4'096;                          // of which that is known
 constexpr auto kDrainLook = std::chrono::milliseconds(50);
 constexpr auto kCancelled = std::chrono::seconds(5);  // time that cancelled processes have to end
 constexpr auto kFarewell = std::chrono::seconds(2);   // time for closing handshakes
@@ -45,6 +48,8 @@ Status LoadTls(asio::ssl::context& context, const ServerOptions& options) {
                               asio::ssl::context::no_sslv3 | asio::ssl::context::no_tlsv1 |
                               asio::ssl::context::no_tlsv1_1,
                           error);
+  // A handshake costs much, so a connection has one.
+  SSL_CTX_set_options(context.native_handle(), SSL_OP_NO_RENEGOTIATION);
   if (context.use_certificate_chain_file(options.tls_cert, error)) {
     return Fail(Code::kInvalid, "cannot use the certificate {}: {}", options.tls_cert,
                 error.message());
@@ -75,7 +80,7 @@ struct Server::Impl {
 
   Status Listen();
   void Accept();
-  bool MakePlace();
+  bool MakePlace(const std::string& address);
   void SweepLater();
   void Drained(std::chrono::steady_clock::time_point deadline);
   void Farewell(std::chrono::steady_clock::time_point deadline);
@@ -90,7 +95,8 @@ struct Server::Impl {
   tcp::acceptor acceptor;
   Daemons daemons;
   asio::steady_timer sweep, retry;
-  std::chrono::steady_clock::time_point made_place;
+  // When there was last place made for an address.
+  std::unordered_map<std::string, std::chrono::steady_clock::time_point> made_place;
   uint16_t port = 0;
   std::thread thread;
 };
@@ -137,7 +143,9 @@ void Server::Impl::Accept() {
       });
     }
     Accept();  // first: what follows may throw
-    if (service.connections >= service.limits.max_connections && !MakePlace()) {
+    ErrorCode gone;
+    const std::string address = socket.remote_endpoint(gone).address().to_string();
+    if (service.connections >= service.limits.max_connections && !MakePlace(address)) {
       ++service.refused;
     } else {
       MakeSocket(std::move(socket), options.tls_cert.empty() ? nullptr : &tls, service, sockets)
@@ -147,17 +155,35 @@ void Server::Impl::Accept() {
 }
 
 // Closes connections of strangers when there are too many connections. A client that means to log
-// in has done so by then.
-bool Server::Impl::MakePlace() {
+// in has done so by then. If there is no such stranger, one gives way whose address has more
+// strangers than that of the new connection: the many cannot keep out the few.
+bool Server::Impl::MakePlace(const std::string& address) {
   const auto now = std::chrono::steady_clock::now();
-  if (now - made_place < kMakePlaceEvery) return false;  // all sockets are looked at, which costs
-  made_place = now;
-  std::vector<Socket*> strangers;
+  if (made_place.size() > kMostAddresses) made_place.clear();
+  auto& last = made_place[address];
+  if (now - last < kMakePlaceEvery) return false;  // all sockets are looked at, which costs
+  last = now;
+  struct OfAddress {
+    size_t strangers = 0;
+    Socket* oldest = nullptr;
+  };
+  std::unordered_map<std::string_view, OfAddress> addresses;
+  std::vector<Socket*> late;
   for (Socket* socket : sockets) {
-    if (socket->unknown() && now - socket->since > kStranger) strangers.push_back(socket);
+    if (!socket->unknown()) continue;
+    if (now - socket->since > kStranger) late.push_back(socket);
+    OfAddress& of = addresses[socket->address()];
+    ++of.strangers;
+    if (of.oldest == nullptr || socket->since < of.oldest->since) of.oldest = socket;
   }
-  for (Socket* socket : strangers) socket->CloseAtOnce();
-  return !strangers.empty();
+  if (late.empty() && !addresses.empty()) {
+    const size_t own = addresses[address].strangers;
+    const auto most = std::ranges::max_element(
+        addresses, {}, [](const auto& entry) { return entry.second.strangers; });
+    if (most->second.strangers > own + 1) late.push_back(most->second.oldest);
+  }
+  for (Socket* socket : late) socket->CloseAtOnce();
+  return !late.empty();
 }
 
 void Server::Impl::SweepLater() {

@@ -46,6 +46,7 @@ struct Service {
         requests(limits.max_http_requests, engine.users().share()),
         doors(limits.max_daemons, engine.users().share()),
         logins("pie-login", 1, limits.max_connections),
+        handshakes("pie-tls", 1, limits.max_connections),
         work("pie-work", kWorkThreads, limits.max_queued_jobs) {
     // Guests may launch programs that are only on disk. The resolver holds a reference to the
     // programs, because guests may outlive the service for a moment.
@@ -66,6 +67,7 @@ struct Service {
   // Waits for the jobs that run, and kills compilers.
   void Stop() {
     engine.StopCompiling();
+    handshakes.Stop();
     logins.Stop();
     work.Stop();
   }
@@ -101,8 +103,10 @@ struct Service {
     std::weak_ptr<McpRelay> relay;
   };
   std::vector<UsersRelay> relays;
-  WorkQueue logins;  // checks signatures; last but one, because its jobs use the rest
-  WorkQueue work;    // last, for the same reason
+  // The last members, because their jobs use the rest.
+  WorkQueue logins;      // checks signatures
+  WorkQueue handshakes;  // of TLS
+  WorkQueue work;
 };
 
 }  // namespace pie::server

@@ -16,11 +16,13 @@ constexpr auto kWatchedFor = std::chrono::seconds(10);  // after the last look
 
 }  // namespace
 
-Session::Session(Options options, const Limits& limits, std::shared_ptr<host::ByteBudget> budget)
+Session::Session(Options options, const Limits& limits, std::shared_ptr<host::ByteBudget> budget,
+                 Places places)
     : options_(std::move(options)),
       limits_(limits),
       numbered_(options_.numbered),
       budget_(std::move(budget)),
+      places_(std::move(places)),
       watched_charge_(budget_),
       stderr_log_(options_.log, limits.max_logged_stderr_bytes) {
   if (options_.running) ++*options_.running;
@@ -227,6 +229,7 @@ void Session::OnExit(const wasm::Exit& exit) {
     kind = EventKind::kError;
   }
   Put(false, kind, std::move(text));
+  places_.running.Release();
   // Last, because the server may be shut down once no process is running.
   if (options_.running) --*options_.running;
 }

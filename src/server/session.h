@@ -61,7 +61,13 @@ class Session final : public host::Listener,
     Log* log = nullptr;                            // receives a copy of stderr
     std::shared_ptr<std::atomic<size_t>> running;  // number of processes that have not ended
   };
-  Session(Options options, const Limits& limits, std::shared_ptr<host::ByteBudget> budget);
+  // What a session holds of what all users share.
+  struct Places {
+    host::Charge session;  // until it is destroyed
+    host::Charge running;  // until its process has ended
+  };
+  Session(Options options, const Limits& limits, std::shared_ptr<host::ByteBudget> budget,
+          Places places = {});
   ~Session() override;
 
   const Options& options() const { return options_; }
@@ -142,6 +148,7 @@ class Session final : public host::Listener,
   uint64_t lost_ = 0;  // lost events that the client has not been told about
   size_t bytes_ = 0;
   const std::shared_ptr<host::ByteBudget> budget_;  // for these bytes, of all the user's sessions
+  Places places_;
   // For watchers: the last text, and how many bytes there were before it.
   std::string watched_text_;
   uint64_t watched_before_ = 0;

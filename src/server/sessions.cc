@@ -11,22 +11,34 @@ Sessions::Sessions(host::Engine& engine, const Limits& limits, size_t max_proces
       limits_(limits),
       max_processes_(max_processes),
       buffered_(limits.max_buffered_bytes, engine.users().share()),
+      places_(limits.max_sessions, engine.users().share()),
+      running_places_(max_processes != 0 ? max_processes : limits.max_sessions,
+                      engine.users().share()),
       running_(std::make_shared<std::atomic<size_t>>(0)) {}
 
 Result<std::shared_ptr<Session>> Sessions::Launch(const std::string& program,
                                                   std::string_view input, Session::Options options,
                                                   std::optional<uint64_t> token_budget,
                                                   std::shared_ptr<Outlet> outlet) {
-  if (max_processes_ != 0 && running_->load() >= max_processes_) {
-    return Fail(
-        Code::kExhausted,
-        "{} processes are already running (server.max_concurrent_processes); try again later",
-        running_->load());
-  }
   const std::string username = options.username;
+  Session::Places places{.session = host::Charge(places_.Of(username)),
+                         .running = host::Charge(running_places_.Of(username))};
+  if (!places.session.Grow(1)) {
+    return Fail(Code::kExhausted,
+                "{} of your processes run, or have ended with events that your clients have not "
+                "read; read those first",
+                places.session.budget()->used());
+  }
+  if (max_processes_ != 0 && !places.running.Grow(1)) {
+    return Fail(Code::kExhausted,
+                "{} processes are already running (server.max_concurrent_processes), {} of them "
+                "yours; try again later",
+                running_->load(), places.running.budget()->used());
+  }
   options.program = program;
   options.running = running_;
-  auto session = std::make_shared<Session>(std::move(options), limits_, buffered_.Of(username));
+  auto session = std::make_shared<Session>(std::move(options), limits_, buffered_.Of(username),
+                                           std::move(places));
   // Attaches before the process can send an event: it may send faster than a ring without a reader
   // can hold.
   std::optional<uint64_t> seen;
@@ -51,10 +63,14 @@ Result<std::shared_ptr<Session>> Sessions::Find(std::string_view id, std::string
 
 std::vector<std::shared_ptr<Session>> Sessions::Of(std::string_view user) {
   std::vector<std::shared_ptr<Session>> own;
-  std::lock_guard lock(mutex_);
-  for (const auto& [id, session] : sessions_) {
-    if (session->options().username == user && !session->ended_at()) own.push_back(session);
+  {
+    // Held briefly, because the IO thread waits for it.
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, session] : sessions_) {
+      if (session->options().username == user) own.push_back(session);
+    }
   }
+  std::erase_if(own, [](const auto& session) { return session->ended_at().has_value(); });
   return own;
 }
 

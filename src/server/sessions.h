@@ -45,7 +45,7 @@ class Sessions {
   host::Engine& engine_;
   const Limits& limits_;
   const size_t max_processes_;
-  host::SharedBudget buffered_;
+  host::SharedBudget buffered_, places_, running_places_;
   const std::shared_ptr<std::atomic<size_t>> running_;
   std::mutex mutex_;
   struct Hash {

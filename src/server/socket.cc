@@ -7,12 +7,14 @@
 #include <boost/beast/version.hpp>
 #include <boost/beast/websocket.hpp>
 #include <boost/beast/websocket/ssl.hpp>
+#include <limits>
 #include <optional>
 
 #include "base/utf8.h"
 #include "server/connection.h"
 #include "server/http.h"
 #include "server/http_serving.h"
+#include "server/tls_stream.h"
 
 namespace pie::server {
 namespace {
@@ -20,10 +22,11 @@ namespace {
 namespace ws = beast::websocket;
 using tcp = asio::ip::tcp;
 using Plain = beast::tcp_stream;
-using Tls = beast::ssl_stream<beast::tcp_stream>;
+using Tls = beast::ssl_stream<TlsTcpStream>;
 
-constexpr size_t kKeptBufferBytes = 64ull << 10;  // a larger buffer is freed after each message
-constexpr size_t kReadBytes = 256ull << 10;       // of a message at a time
+constexpr size_t kKeptBufferBytes = 8ull << 10;  // a larger buffer is freed after each message
+constexpr size_t kHttpBufferBytes = 128ull << 10;
+constexpr size_t kReadBytes = 256ull << 10;  // of a message at a time
 constexpr const char* kApiKey = "x-api-key";
 constexpr size_t kMostReasonBytes = 120;  // limit of a close frame
 
@@ -68,10 +71,15 @@ class SocketOn final : public Socket,
   void Start() override {
     Lowest().expires_after(std::chrono::seconds(service_.limits.auth_timeout_secs));
     if constexpr (std::is_same_v<Stream, Tls>) {
-      ws_.next_layer().async_handshake(asio::ssl::stream_base::server,
-                                       [self = this->shared_from_this()](beast::error_code error) {
-                                         if (!error) self->ReadHttp();
-                                       });
+      TlsTcpStream& below = ws_.next_layer().next_layer();
+      below.BeginHandshake(service_.handshakes, std::string(address()));
+      // The handler may run on a work thread, which must not hold the last reference.
+      ws_.next_layer().async_handshake(
+          asio::ssl::stream_base::server,
+          [self = this->shared_from_this()](beast::error_code error) mutable {
+            Service& service = self->service_;
+            service.post([self = std::move(self), error] { self->OnHandshake(error); });
+          });
     } else {
       ReadHttp();
     }
@@ -80,6 +88,9 @@ class SocketOn final : public Socket,
   bool unknown() const override {
     if (serving_ && !serving_->finished()) return false;
     return !connection_ || !connection_->known();
+  }
+  std::string_view address() const override {
+    return std::string_view(peer_).substr(0, peer_.rfind(':'));
   }
   void CloseGently(const std::string& reason) override { Close(reason); }
   void CloseAtOnce() override {
@@ -111,7 +122,13 @@ class SocketOn final : public Socket,
 
   beast::tcp_stream& Lowest() { return beast::get_lowest_layer(ws_); }
 
+  void OnHandshake(beast::error_code error) {
+    if constexpr (std::is_same_v<Stream, Tls>) ws_.next_layer().next_layer().EndHandshake();
+    if (!error) ReadHttp();
+  }
+
   void ReadHttp() {
+    buffer_.max_size(kHttpBufferBytes);  // a client may send a line without an end
     parser_ = std::make_shared<Parser>();
     parser_->header_limit(static_cast<uint32_t>(service_.limits.max_http_header_bytes));
     parser_->body_limit(service_.limits.max_http_body_bytes);
@@ -238,6 +255,7 @@ class SocketOn final : public Socket,
   }
 
   void OnAccepted() {
+    buffer_.max_size(std::numeric_limits<size_t>::max());  // messages have a limit of their own
     connection_ = std::make_shared<Connection>(service_, this, peer_);
     Read();
   }

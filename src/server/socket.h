@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 
 #include "server/service.h"
@@ -26,6 +27,8 @@ class Socket {
   virtual void CloseAtOnce() = 0;
   // True until the client is authenticated.
   virtual bool unknown() const = 0;
+  // The address of the peer, without its port.
+  virtual std::string_view address() const = 0;
   std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
 };
 

@@ -99,7 +99,8 @@ std::string MetricsText(Service& service) {
                prefix.merged);
   writer.Value("pie_prefix_evictions_total", "counter", "Cached KV pages evicted.",
                prefix.evictions);
-  writer.Value("pie_pages_restored_total", "counter", "KV pages read back from swap.", restored);
+  writer.Value("pie_pages_restored_total", "counter",
+               "KV pages read back from swap or from saved contexts.", restored);
   writer.Value("pie_instances", "gauge", "Inferlets running.", stats.instances);
   writer.Value("pie_snapshots", "gauge", "Context snapshots in memory.", stats.snapshots);
   writer.Value("pie_snapshots_saved_total", "counter", "Context snapshots saved to files.",

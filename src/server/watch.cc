@@ -255,8 +255,9 @@ Result<std::string> WatchedOutput(Service& service, std::string_view user,
   const uint64_t from = PIE_TRY(NumberIn(place, "the place in the record of the query 'output'"));
   auto session = PIE_TRY(service.sessions.Find(record.substr(0, space), user));
   const Session::Seen seen = session->Look(from);
+  // The client may ask for a place within a character.
   return json{{"next", seen.next}, {"cut", seen.cut}, {"text", seen.text}, {"ending", seen.ending}}
-      .dump();
+      .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 Result<std::string> DescribeProgram(Service& service, std::string_view program) {
@@ -312,9 +313,13 @@ Result<std::string> DescribeLibrary(Service& service, std::string_view user,
 
 std::vector<McpServerRef> McpServersOf(Service& service, std::string_view user) {
   std::set<std::string> names;
+  size_t clients = 0;
   for (const Service::UsersRelay& of_user : service.relays) {
+    if (clients == kMostListed || names.size() >= kMostListed) break;
+    if (of_user.username != user) continue;
     const auto relay = of_user.relay.lock();
-    if (!relay || of_user.username != user) continue;
+    if (!relay) continue;
+    ++clients;
     for (std::string& name : relay->Names()) names.insert(std::move(name));
   }
   std::vector<McpServerRef> servers;

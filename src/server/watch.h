@@ -33,7 +33,7 @@ class Watching {
 };
 
 // The query `output`: the text of one process. `record` is its id, a space, and the place from
-// which on the client wants the text. IO thread.
+// which on the client wants the text. Any thread; takes a millisecond for a long text.
 Result<std::string> WatchedOutput(Service& service, std::string_view user, std::string_view record);
 
 // The query `program`: an installed program, with the parameters of its manifest. Reads files.

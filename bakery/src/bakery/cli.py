@@ -86,11 +86,16 @@ def _parser() -> argparse.ArgumentParser:
         help="build a project into a component",
         description="Builds the project in DIR. The language is detected from its files.",
         epilog=f"examples:\n  {build_command} my-app -o my-app.wasm\n"
-        f"  {build_command} . --debug        keep names, so that backtraces are readable\n",
+        f"  {build_command} --debug          keep names, so that backtraces are readable\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     building.add_argument(
-        "dir", metavar="DIR", type=Path, help="folder with a Pie.toml, or a source file in it"
+        "dir",
+        metavar="DIR",
+        type=Path,
+        nargs="?",
+        default=Path(),
+        help="folder with a Pie.toml, or a source file in it (default: this folder)",
     )
     building.add_argument(
         "-o", "--output", metavar="OUT.wasm", type=Path, help="default: ./NAME.wasm"

@@ -133,6 +133,10 @@ pub const WAITS: &[(&str, &str)] = &[
         "The device has to run the pass first.",
     ),
     (
+        "pie:plus/steps.repeat",
+        "The device has to run the pass first.",
+    ),
+    (
         "pie:mcp/client.session.list-tools",
         "The MCP server is another program, often on another machine.",
     ),

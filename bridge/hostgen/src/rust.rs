@@ -23,7 +23,7 @@ pub fn calls(contract: &Contract) -> Result<String> {
         use super::reply::{unknown_case, Reader, Take};
         use super::table::*;
         use crate::abi::{List, Str};
-        use crate::wasm::{leave_lent_thread, Guest};
+        use crate::wasm::{go_apart, leave_lent_thread, Guest};
         use wasmtime::component::{HasSelf, Linker, Resource};
         use wasmtime::Result;
         use wasmtime_wasi::p2::DynPollable;
@@ -142,25 +142,40 @@ fn method(contract: &Contract, function: &Function) -> String {
     format!("{keyword} {name}({params}) -> Result<{returned}> {{ {body} }}\n")
 }
 
-/// A statement that moves the guest away from a lent thread if the call may take long.
+/// Texts and lists that are longer than this, all together, make a call take many milliseconds. Nothing interrupts it.
+const MANY: usize = 16_384;
+
+/// A statement that moves the guest away from a lent thread if the call may take long, and apart from others if it may take
+/// very long.
 fn leaving(function: &Function) -> String {
-    let Some(most) = function.bulky else {
-        let leaves = if function.long {
-            "leave_lent_thread().await;"
-        } else {
-            ""
-        };
-        return leaves.into();
-    };
+    if !function.long && function.bulky.is_none() {
+        return String::new();
+    }
     let has_length = |param: &&Param| matches!(param.ty, Type::Text | Type::Bytes | Type::List(_));
-    let params = function.params.iter().filter(has_length);
-    let lengths: Vec<String> = params
+    let with_length: Vec<&Param> = function.params.iter().filter(has_length).collect();
+    // How long a list of texts is says nothing about the texts.
+    let nested = |param: &&Param| match &param.ty {
+        Type::List(item) => !matches!(**item, Type::Plain(..)),
+        _ => false,
+    };
+    if function.long && with_length.iter().any(nested) {
+        return "go_apart().await;".into();
+    }
+    let lengths: Vec<String> = with_length
+        .iter()
         .map(|param| format!("{}.len()", param.name))
         .collect();
-    format!(
-        "if {} > {most} {{ leave_lent_thread().await; }}",
-        lengths.join(" + ")
-    )
+    let length = lengths.join(" + ");
+    match function.bulky {
+        None if lengths.is_empty() => "leave_lent_thread().await;".into(),
+        None => format!(
+            "if {length} > {MANY} {{ go_apart().await; }} else {{ leave_lent_thread().await; }}"
+        ),
+        Some(most) => format!(
+            "if {length} > {} {{ go_apart().await; }} else if {length} > {most} {{ leave_lent_thread().await; }}",
+            MANY.max(most)
+        ),
+    }
 }
 
 /// Statements that call C++ once and give its answer.

@@ -131,7 +131,7 @@ pub unsafe extern "C" fn pie_grammar_compile(
     grammar: *const Grammar,
     error: *mut Out,
 ) -> bool {
-    let compiled = guarded(broken(), || (*vocabulary).get()?.compile(&(*grammar).0));
+    let compiled = guarded(broken(), || (*vocabulary).get()?.compile(&(*grammar).0, 0));
     answer(error, compiled.map(|_| Vec::new()))
 }
 
@@ -147,16 +147,20 @@ pub unsafe extern "C" fn pie_grammar_is_compiled(
     })
 }
 
-/// A matcher at the beginning of a text. Compiles the grammar if that was not done. Returns null, and a text in `error`,
-/// when it cannot be compiled.
+/// A matcher at the beginning of a text. Compiles the grammar if that was not done, for the user that `owner` stands
+/// for. Returns null, and a text in `error`, when it cannot be compiled.
 #[no_mangle]
 pub unsafe extern "C" fn pie_matcher_new(
     vocabulary: *const GrammarVocabulary,
     grammar: *const Grammar,
+    owner: u64,
     error: *mut Out,
 ) -> *mut Matcher {
     let made = guarded(broken(), || {
-        (*vocabulary).get()?.matcher(&(*grammar).0).map(Matcher)
+        (*vocabulary)
+            .get()?
+            .matcher(&(*grammar).0, owner)
+            .map(Matcher)
     });
     give(error, made)
 }
@@ -194,7 +198,7 @@ pub unsafe extern "C" fn pie_matcher_mask_runs(matcher: *mut Matcher, out: *mut 
 pub unsafe extern "C" fn pie_matcher_mask_bits(matcher: *mut Matcher, out: *mut Out) -> bool {
     answer(
         out,
-        guarded(broken(), || Ok((*matcher).0.mask()?.bits().to_vec())),
+        guarded(broken(), || Ok((*matcher).0.mask()?.into_bits())),
     )
 }
 

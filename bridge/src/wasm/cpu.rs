@@ -22,6 +22,8 @@ const LONGEST_SLICE: Duration = Duration::from_millis(4);
 const READING_LASTS: Duration = Duration::from_millis(1);
 
 thread_local! {
+    /// The meter of the guest that this thread runs. Null: it runs none.
+    static CURRENT: Cell<*const CpuMeter> = const { Cell::new(std::ptr::null()) };
     /// When this thread has read its processor time, and what it was.
     static READING: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
 }
@@ -34,6 +36,12 @@ fn thread_time() -> Duration {
     };
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Calls `f` with the meter of the guest that this thread runs. False if it runs none.
+pub fn current_meter(f: impl FnOnce(&CpuMeter) -> bool) -> bool {
+    let meter = CURRENT.get();
+    !meter.is_null() && f(unsafe { &*meter }) // `Metered::poll` holds it
 }
 
 /// Measures a slice of a guest on this thread.
@@ -90,6 +98,8 @@ pub struct CpuMeter {
     pub killed: AtomicBool,
     /// Whether the guest has more than [`BIG_MEMORY_BYTES`].
     pub big: AtomicBool,
+    /// Whether the guest runs apart for its next turn.
+    apart: AtomicBool,
     debt: Arc<Debt>,
 }
 
@@ -124,8 +134,21 @@ impl CpuMeter {
             slice_ns: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             big: AtomicBool::new(false),
+            apart: AtomicBool::new(false),
             debt,
         }
+    }
+    /// Whether the guest's next turn is apart from those of others; asked once for each turn.
+    pub fn runs_apart(&self) -> bool {
+        self.big.load(Relaxed) || self.apart.load(Relaxed) && self.apart.swap(false, Relaxed)
+    }
+    /// Asks for the next turn to be apart. False if all turns of the guest are.
+    pub fn ask_apart(&self) -> bool {
+        let asked = !self.big.load(Relaxed);
+        if asked {
+            self.apart.store(true, Relaxed);
+        }
+        asked
     }
     /// Whether the guest may take its next turn on a lent thread; asked once for each such turn. The guests of a user with a
     /// debt run on executor threads until it is paid. So they hold a lent thread for at most [`SHORT_TURN`] + [`REPAID`] on
@@ -167,7 +190,12 @@ impl<F: Future> Future for Metered<F> {
         self.meter
             .slice_ns
             .store(self.meter.ns_at(slice.begin), Relaxed);
-        let polled = self.inner.as_mut().poll(cx);
+        let meter = Arc::as_ptr(&self.meter);
+        let before = CURRENT.replace(meter);
+        let polled = {
+            let _restored = Restored(before);
+            self.inner.as_mut().poll(cx)
+        };
         let end = Instant::now();
         let spent = slice.end(end);
         let spent_ns = spent.as_nanos() as u64;
@@ -180,6 +208,14 @@ impl<F: Future> Future for Metered<F> {
         }
         self.ticker.guest_stops(spent_ns);
         polled
+    }
+}
+
+/// Says on drop, also after a panic, that the thread runs the guest that it ran before.
+struct Restored(*const CpuMeter);
+impl Drop for Restored {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
     }
 }
 

@@ -43,6 +43,8 @@ struct Launch {
     link: GuestLink,
     task: Task,
     folders: [Option<Quota>; 2], // /scratch, /data
+    /// Whether the folders shall not be made any more. Locked while they are made.
+    folders_gone: Arc<Mutex<bool>>,
     meter: Arc<CpuMeter>,
     cancel: Arc<Notify>,
 }
@@ -61,6 +63,9 @@ impl Launch {
         let Ok(_place) = runtime.places.acquire().await else {
             return Self::trapped("the engine is stopping");
         };
+        if let Err(e) = self.make_folders(runtime).await {
+            return Self::trapped(format!("cannot make the folders of the inferlet: {e}"));
+        }
         let stdio = Stdio::new(
             self.guest,
             runtime.callbacks,
@@ -99,6 +104,40 @@ impl Launch {
             (Task::Run(input), ..) => self.call_run(store, &code, input, &stdio).await,
             (_, Some(incoming), Some(http)) => self.serve(store, http, incoming, &stdio).await,
             _ => Self::trapped("the component does not export wasi:http/incoming-handler"),
+        }
+    }
+
+    /// Makes the guest's folders. A busy disk may take long for that, so a thread that runs no guests does it.
+    async fn make_folders(&self, runtime: &Runtime) -> std::io::Result<()> {
+        let dirs: Vec<String> = self
+            .folders
+            .iter()
+            .flatten()
+            .map(|f| f.dir.clone())
+            .collect();
+        if dirs.is_empty() {
+            return Ok(());
+        }
+        let gone = self.folders_gone.clone();
+        let make = move || {
+            let gone = gone.lock().unwrap();
+            if *gone {
+                return Ok(()); // the guest was cancelled meanwhile
+            }
+            dirs.iter().try_for_each(|dir| make_private_folder(dir))
+        };
+        runtime.tokio.spawn_blocking(make).await?
+    }
+
+    /// Removes the folder that goes with the guest, in the same way. There may be a hundred thousand files in it.
+    async fn remove_scratch(&self, runtime: &Runtime) {
+        if let Some(scratch) = &self.folders[0] {
+            let (dir, gone) = (scratch.dir.clone(), self.folders_gone.clone());
+            let remove = move || {
+                *gone.lock().unwrap() = true;
+                std::fs::remove_dir_all(dir)
+            };
+            let _ = runtime.tokio.spawn_blocking(remove).await;
         }
     }
 
@@ -179,6 +218,13 @@ impl Launch {
             _ = stopping.wait_for(|stop| *stop) => cancelled,
         }
     }
+}
+
+/// Makes a folder that only this user of the machine can enter, and those that it lies in.
+fn make_private_folder(dir: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(dir)
 }
 
 /// How many frames of a backtrace an error shows.
@@ -313,6 +359,7 @@ unsafe fn launch(
         link,
         task,
         folders: folders.map(given),
+        folders_gone: Arc::default(),
         meter: Arc::new(CpuMeter::new(user, runtime.turns.debts.of(user))),
         cancel: Arc::new(Notify::new()),
     };
@@ -337,6 +384,7 @@ unsafe fn launch(
                 Launch::trapped("the engine failed inside this inferlet's host call (a bug in Pie)")
             });
         launch.link.cut();
+        launch.remove_scratch(&runtime).await;
         (runtime.callbacks.on_exit)(launch.guest, kind, Str::of(&text));
         // The runtime must not be dropped on one of its own threads, so its reference is dropped before `leave`.
         let live = runtime.live.clone();

@@ -8,6 +8,7 @@ mod http_errors;
 mod http_in;
 pub mod http_out;
 mod instance;
+mod polling;
 mod program;
 mod quota;
 mod runtime;
@@ -16,7 +17,8 @@ mod stdio;
 mod store;
 mod ticker;
 mod turns;
+mod weight;
 
 pub use signal::{subscribe, waiter, Signal, SignalPollable};
 pub use store::Guest;
-pub use turns::leave_lent_thread;
+pub use turns::{go_apart, leave_lent_thread};

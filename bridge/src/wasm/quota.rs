@@ -249,6 +249,7 @@ pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                 let guest: &mut Guest = store.data_mut();
                 let counted = guest.counted(&fd)?;
                 bytes.truncate(WRITE_BYTES);
+                bytes.shrink_to_fit(); // it is kept until the disk has it
                 let taken = match &counted {
                     Some(to) => to.account.take(&to.file, bytes.len())?,
                     None => 0,

@@ -3,6 +3,7 @@ use super::cache::CodeCache;
 use super::compiler::{CompileLimits, Compiler};
 use super::http_errors;
 use super::http_out::{HttpConfig, HttpPolicy};
+use super::polling;
 use super::quota;
 use super::signal::Signal;
 use super::store::Guest;
@@ -189,6 +190,7 @@ impl Tier {
         let mut linker = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
         quota::add_to_linker(&mut linker)?;
+        polling::add_to_linker(&mut linker)?;
         wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
         http_errors::add_to_linker(&mut linker)?;
         crate::host::add_to_linker(&mut linker)?;

@@ -5,6 +5,7 @@ use super::quota::{Account, Quota};
 use super::runtime::Limits;
 use super::stdio::Stdio;
 use super::ticker::TICK;
+use super::weight::{self, HTTP_FIELDS_BYTES};
 use crate::abi::GuestPtr;
 use crate::host::{Host, Reply};
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,6 +32,8 @@ pub struct Guest {
     /// Bytes of all linear memories, and elements of all tables.
     memory_used: usize,
     tables_used: usize,
+    /// Bytes of WASI objects that were charged. They stay charged until the guest ends.
+    weighed: usize,
     meter: Arc<CpuMeter>,
     grow: extern "C" fn(GuestPtr, u64) -> bool,
     /// Why memory or a table was not allowed to grow. That is the likely cause of a trap that follows.
@@ -59,9 +62,6 @@ impl WasiHttpView for Guest {
     }
 }
 
-/// The size of one header of HTTP.
-const HTTP_FIELDS_BYTES: usize = 32 << 10;
-
 /// Random bytes of one call, which takes some milliseconds for so many.
 const RANDOM_BYTES: u64 = 16 << 20;
 
@@ -69,6 +69,29 @@ const RANDOM_BYTES: u64 = 16 << 20;
 const MAX_MEMORIES: usize = 16;
 const MAX_TABLES: usize = 64;
 const MAX_INSTANCES: usize = 256;
+
+/// What the WASI objects of a guest may weigh without a charge. Few guests have more.
+const FREE_WEIGHT: usize = 1 << 20;
+
+impl Guest {
+    /// Charges the guest's user for its WASI objects, if they have become more.
+    fn weigh(&mut self) -> wasmtime::Result<()> {
+        let weight = weight::of(&mut self.table).saturating_sub(FREE_WEIGHT);
+        let more = weight.saturating_sub(self.weighed);
+        if more == 0 {
+            return Ok(());
+        }
+        let wanted = self.memory_used.saturating_add(weight);
+        if wanted > self.memory_limit || !(self.grow)(self.host.guest, more as u64) {
+            wasmtime::bail!(
+                "memory limit: the streams, requests and other WASI objects of the inferlet hold {} MiB",
+                weight >> 20
+            );
+        }
+        self.weighed = weight;
+        Ok(())
+    }
+}
 
 #[async_trait]
 impl ResourceLimiterAsync for Guest {
@@ -80,7 +103,7 @@ impl ResourceLimiterAsync for Guest {
     ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current);
         let wanted = self.memory_used.saturating_add(more);
-        if wanted > self.memory_limit {
+        if wanted.saturating_add(self.weighed) > self.memory_limit {
             self.refused = Some(format!(
                 "memory limit: the inferlet asked for {} MiB; {} MiB are allowed (runtime.wasm_max_memory_mb)",
                 wanted >> 20,
@@ -175,6 +198,7 @@ pub fn new_store(
         table_limit: limits.max_table_elements as usize,
         memory_used: 0,
         tables_used: 0,
+        weighed: 0,
         meter: meter.clone(),
         grow,
         refused: None,
@@ -184,7 +208,7 @@ pub fn new_store(
     store.limiter_async(|guest| guest);
     store.set_epoch_deadline(1);
     let budget = Duration::from_millis(limits.cpu_budget_ms);
-    store.epoch_deadline_callback(move |_| {
+    store.epoch_deadline_callback(move |mut store| {
         if meter.killed.load(Relaxed) {
             return Err(wasmtime::Error::msg("cancelled"));
         }
@@ -195,6 +219,7 @@ pub fn new_store(
                 budget.as_millis()
             ));
         }
+        store.data_mut().weigh()?;
         // Epochs also pass while a guest waits, so only a guest that has computed for a whole tick yields.
         Ok(if meter.slice() < TICK {
             UpdateDeadline::Continue(1)

@@ -3,9 +3,10 @@
 //! A step thread wakes guests and then has nothing to do until they have run. So it lends itself: it runs the guests that it has
 //! woken, and no other thread has to be woken for them. Threads of a device that wait for its next batch do the same.
 //!
-//! A guest with much memory can hold a thread for a long time with one instruction, which fills or copies all of it. Such guests
-//! run on threads of their own, so only the operating system decides how long others wait for them.
-use super::cpu::{CpuMeter, Debts};
+//! A guest with much memory can hold a thread for a long time with one instruction, which fills or copies all of it. A host call
+//! with long arguments does the same. Such guests and calls run apart, on threads of their user, so only the operating system
+//! decides how long others wait for them.
+use super::cpu::{current_meter, CpuMeter, Debts};
 use super::runtime::Runtime;
 use crate::abi::guarded;
 use async_task::{Runnable, ScheduleInfo, WithInfo};
@@ -36,8 +37,8 @@ pub struct Turns {
     /// The length of `woken`, to be read without the lock.
     waiting: AtomicUsize,
     computing: Mutex<Computing>,
-    /// Guests with much memory, whether they compute or were woken.
-    big: Mutex<Computing>,
+    /// Guests that run apart, by user.
+    apart: Mutex<HashMap<u64, Apart>>,
     pub debts: Debts,
 }
 
@@ -51,6 +52,15 @@ struct Computing {
     order: VecDeque<u64>,
     /// Tasks of the executor that run them.
     tasks: usize,
+}
+
+/// The guests of one user that run apart: those with much memory, and those that are about to make a long host call. Each user
+/// has threads of their own for them, because nothing interrupts such a guest.
+#[derive(Default)]
+struct Apart {
+    line: VecDeque<Turn>,
+    /// Threads that run them.
+    threads: usize,
 }
 
 impl Computing {
@@ -82,7 +92,7 @@ impl Turns {
             woken: Mutex::default(),
             waiting: AtomicUsize::new(0),
             computing: Mutex::default(),
-            big: Mutex::default(),
+            apart: Mutex::default(),
             debts: Debts::default(),
         })
     }
@@ -103,7 +113,7 @@ impl Turns {
     }
 
     fn schedule(self: &Arc<Turns>, turn: Turn, info: ScheduleInfo) {
-        if turn.metadata().big.load(Relaxed) {
+        if turn.metadata().runs_apart() {
             self.run_apart(turn);
         } else if info.woken_while_running && on_lent_thread() {
             self.hand(turn); // it leaves the lent thread
@@ -131,14 +141,14 @@ impl Turns {
     }
 
     fn compute(self: &Arc<Turns>, turn: Turn) {
-        if !self.line_up(&self.computing, turn) {
+        if !self.line_up(turn) {
             return;
         }
         let turns = self.clone();
         self.tokio.spawn(async move {
             loop {
                 tokio::task::yield_now().await;
-                let Some(turn) = first_of(&turns.computing) else {
+                let Some(turn) = turns.next_computing() else {
                     break;
                 };
                 turn.run();
@@ -147,24 +157,53 @@ impl Turns {
     }
 
     fn run_apart(self: &Arc<Turns>, turn: Turn) {
-        if !self.line_up(&self.big, turn) {
-            return;
+        let user = turn.metadata().user;
+        {
+            let mut all = self.apart.lock().unwrap();
+            let apart = all.entry(user).or_default();
+            apart.line.push_back(turn);
+            if apart.threads >= self.tokio.metrics().num_workers() {
+                return;
+            }
+            apart.threads += 1;
         }
         let turns = self.clone();
         self.tokio.spawn_blocking(move || {
-            while let Some(turn) = first_of(&turns.big) {
+            while let Some(turn) = turns.next_apart(user) {
                 turn.run();
             }
         });
     }
 
+    /// The user's next guest that runs apart. Without one, the calling thread ends.
+    fn next_apart(&self, user: u64) -> Option<Turn> {
+        let mut all = self.apart.lock().unwrap();
+        let apart = all.get_mut(&user)?;
+        let turn = apart.line.pop_front();
+        if turn.is_none() {
+            apart.threads -= 1;
+            if apart.threads == 0 {
+                all.remove(&user);
+            }
+        }
+        turn
+    }
+
     /// Adds a guest to its user's line. Returns whether a further task has to run the guests.
-    fn line_up(&self, computing: &Mutex<Computing>, turn: Turn) -> bool {
-        let mut computing = computing.lock().unwrap();
+    fn line_up(&self, turn: Turn) -> bool {
+        let mut computing = self.computing.lock().unwrap();
         computing.push(turn);
         let more = computing.tasks < self.tokio.metrics().num_workers();
         computing.tasks += usize::from(more);
         more
+    }
+
+    /// The guest that computes next. Without one, the calling task ends.
+    fn next_computing(&self) -> Option<Turn> {
+        let mut computing = self.computing.lock().unwrap();
+        let turn = computing.pop();
+        computing.tasks -= usize::from(turn.is_none());
+        turn
     }
 
     fn next(&self) -> Option<Turn> {
@@ -205,14 +244,6 @@ impl Turns {
     }
 }
 
-/// The guest that is next. Without one, the calling task ends.
-fn first_of(computing: &Mutex<Computing>) -> Option<Turn> {
-    let mut computing = computing.lock().unwrap();
-    let turn = computing.pop();
-    computing.tasks -= usize::from(turn.is_none());
-    turn
-}
-
 /// Whether this thread is lent to the guest that it runs.
 pub fn on_lent_thread() -> bool {
     LENT.get()
@@ -223,6 +254,20 @@ pub async fn leave_lent_thread() {
     if on_lent_thread() {
         tokio::task::yield_now().await;
     }
+}
+
+/// Moves the guest to a thread of its user. Called before a host call that nothing interrupts and that may take many
+/// milliseconds. The guest goes back at its next turn.
+pub async fn go_apart() {
+    let mut asked = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut asked, true) || !current_meter(CpuMeter::ask_apart) {
+            return std::task::Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await
 }
 
 /// The turns of a runtime, for a thread that lends itself. Free them with `pie_turns_free`.
@@ -446,6 +491,47 @@ mod tests {
         assert_eq!(ran.recv_timeout(LATE), Ok(2), "the only worker is free");
         hold.send(()).unwrap();
         assert_eq!(ran.recv_timeout(LATE), Ok(3));
+    }
+
+    #[test]
+    fn long_calls_hold_up_only_the_same_user() {
+        let (_tokio, turns) = executor();
+        let (tell, ran) = channel();
+        let launch = |user: u64, name: &'static str, hold: Option<Receiver<()>>| {
+            let (meter, tell) = (Arc::new(CpuMeter::new(user, Arc::default())), tell.clone());
+            let task = Metered {
+                inner: Box::pin(async move {
+                    go_apart().await;
+                    tell.send(name).unwrap();
+                    if let Some(hold) = hold {
+                        hold.recv_timeout(LATE).unwrap(); // a long host call
+                    }
+                    yield_as_wasmtime_does().await;
+                    tell.send("is back").unwrap();
+                }),
+                meter: meter.clone(),
+                ticker: Arc::new(Ticker::new(vec![])),
+            };
+            turns.spawn(meter, task);
+        };
+        let (release, hold) = channel::<()>();
+        launch(1, "mallory", Some(hold));
+        assert_eq!(ran.recv_timeout(LATE), Ok("mallory"));
+        launch(1, "mallory's second", None); // one thread for each worker, and there is one
+        launch(2, "neighbour", None);
+        assert_eq!(ran.recv_timeout(LATE), Ok("neighbour"));
+        assert_eq!(ran.recv_timeout(LATE), Ok("is back"));
+        assert!(ran.recv_timeout(SOON).is_err());
+        release.send(()).unwrap();
+        assert_eq!(
+            ran.iter().take(3).filter(|name| *name == "is back").count(),
+            2
+        );
+        let begin = std::time::Instant::now();
+        while !turns.apart.lock().unwrap().is_empty() && begin.elapsed() < LATE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(turns.apart.lock().unwrap().is_empty(), "threads are left");
     }
 
     #[test]

@@ -464,6 +464,12 @@ void __wasm_import_pieX3AplusX2FstepsX00begin(int32_t, uint8_t *, size_t, uint8_
 extern "C" __attribute__((import_module("pie:plus/steps")))
 __attribute__((import_name("finish")))
 void __wasm_import_pieX3AplusX2FstepsX00finish(int32_t, uint8_t *);
+extern "C" __attribute__((import_module("pie:plus/steps")))
+__attribute__((import_name("repeat")))
+int32_t __wasm_import_pieX3AplusX2FstepsX00repeat(int32_t, int32_t);
+extern "C" __attribute__((import_module("pie:plus/steps")))
+__attribute__((import_name("problem")))
+void __wasm_import_pieX3AplusX2FstepsX00problem(int32_t, uint8_t *);
 extern "C" __attribute__((import_module("pie:plus/fallible")))
 __attribute__((import_name("push")))
 void __wasm_import_pieX3AplusX2FfallibleX00push(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
@@ -2985,6 +2991,26 @@ result15_opt.emplace(std::unexpected{wit::string((char const*)(*((uint8_t**) (pt
 std::expected<Given, wit::string> result15 = std::move(*result15_opt);
 auto result16 = std::move(result15);
 return result16;
+}
+uint32_t pie::plus::steps::Repeat(std::reference_wrapper<const core::context::Context> context, uint32_t token)
+{
+  auto ret = __wasm_import_pieX3AplusX2FstepsX00repeat(context.get().get_handle(), (int32_t(token)));
+  return (uint32_t(ret));
+}
+std::optional<wit::string> pie::plus::steps::Problem(std::reference_wrapper<const core::context::Context> context)
+{
+  uintptr_t ret_area[((3*sizeof(void*))+sizeof(uintptr_t)-1)/sizeof(uintptr_t)];
+  uint8_t* ptr0 = (uint8_t*)(&ret_area);
+  __wasm_import_pieX3AplusX2FstepsX00problem(context.get().get_handle(), std::move(ptr0));
+  std::optional<wit::string> option2;
+  if ((int32_t) (*((uint8_t*) (ptr0 + 0)))) {
+    auto _len1 = *((size_t*) (ptr0 + (2*sizeof(void*))));
+
+
+    option2.emplace(wit::string((char const*)(*((uint8_t**) (ptr0 + sizeof(void*)))), _len1));
+  }
+  auto result3 = std::move(option2);
+  return result3;
 }
 std::expected<void, wit::string> pie::plus::fallible::Push(std::string_view topic, std::string_view message)
 {

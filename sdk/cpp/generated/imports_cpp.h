@@ -659,7 +659,7 @@ namespace pie {
       /// pass; the tokens are the same as without it.
       std::expected<Chain, wit::string> Run(std::reference_wrapper<const core::inference::ForwardPass> pass, uint32_t max_tokens, std::span<uint32_t const> stops);
     }
-    /// A decode step in two host calls. `forward-pass`, `future-output` and `pollable` need about fifteen.
+    /// A decode step in one or two host calls. `forward-pass`, `future-output` and `pollable` need about fifteen.
     /// Between two steps the device waits for the guest, so each call costs throughput.
     namespace steps {
       using Error = wit::string;
@@ -680,6 +680,14 @@ namespace pie {
       std::expected<core::inference::FutureOutput, wit::string> Begin(std::reference_wrapper<const core::context::Context> context, std::span<uint32_t const> tokens, std::span<uint32_t const> logit_mask, std::optional<uint64_t> seed, core::inference::Sampler sampler);
       /// Waits for a pass and returns its output, or the reason why it failed.
       std::expected<Given, wit::string> Finish(core::inference::FutureOutput&& output);
+      /// Executes a pass that appends `token` to the context and samples it as the last `begin` on this context did. If
+      /// that `begin` had a seed, the seed grows by 1 with every pass. Waits for the pass and returns its token. The
+      /// arguments and the result are numbers, because interpreted languages convert other types slowly. Returns
+      /// 4294967295 if the pass failed: `problem` says why. Fails unless the last `begin` had no mask and a sampler that
+      /// chooses one token.
+      uint32_t Repeat(std::reference_wrapper<const core::context::Context> context, uint32_t token);
+      /// Returns why the last `repeat` on the context failed; none if it did not.
+      std::optional<wit::string> Problem(std::reference_wrapper<const core::context::Context> context);
     }
     /// Functions that can fail although their published form returns no `result`. The published form traps, which no
     /// guest can catch; the form here does the same work and returns the error. For chat turns, `turns.extend` is such a

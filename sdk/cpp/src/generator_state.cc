@@ -188,8 +188,9 @@ Result<void> Accept(GeneratorState& generator, size_t drafted, Output& output) {
 // Takes a step back that has failed or was given up before its end.
 class Undo {
  public:
-  explicit Undo(ContextState& context)
-      : context_(context), length_(context.SeqLen()), input_(std::exchange(context.buffer, {})) {}
+  // `length` is that of the context.
+  Undo(ContextState& context, uint32_t length)
+      : context_(context), length_(length), input_(std::exchange(context.buffer, {})) {}
   Undo(const Undo&) = delete;
   Undo& operator=(const Undo&) = delete;
   ~Undo() {
@@ -228,7 +229,7 @@ Task<Result<Output>> ExecuteStep(std::shared_ptr<StepState> step) {
   if (generator.EngineMatches()) pass->matchers = generator.Matchers();
   generator.Expect();
   context.turns.Settle();
-  Undo undo(context);
+  Undo undo(context, pass->start);
   Result<raw::Output> raw = co_await RunPass(pass);
   if (!raw) co_return Error(std::move(raw).error());
   undo.Dismiss();

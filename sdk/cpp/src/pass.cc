@@ -68,12 +68,24 @@ uint32_t SlotsWanted(const PassState& pass) {
   return wanted;
 }
 
-Task<Result<raw::Output>> Await(raw::FutureOutput future, uint32_t slots_wanted) {
-  std::optional<raw::Output> output = future.Get();
-  if (!output) {
-    co_await Ready(future.Pollable());
-    output = future.Get();
+// Waits for a pass that samples one row.
+Task<Result<raw::Output>> AwaitStep(raw::FutureOutput future) {
+  using Given = pie::plus::steps::Given;
+  using Slot = pie::core::inference::SlotOutput;
+  std::expected<Given, wit::string> given = co_await Finished(std::move(future));
+  if (!given) co_return Error(Text(given.error()));
+  if (auto* output = std::get_if<Given::Output>(&given->variants)) {
+    co_return std::move(output->value);
   }
+  raw::Output output;
+  output.slots = wit::vector<Slot>::allocate(1);
+  output.slots.initialize(0, Slot{Slot::Token{std::get<Given::Token>(given->variants).value}});
+  co_return output;
+}
+
+Task<Result<raw::Output>> Await(raw::FutureOutput future, uint32_t slots_wanted) {
+  co_await Ready(future.Pollable());
+  std::optional<raw::Output> output = future.Get();
   // A pass that failed after it was queued gives no slots; one that asked for none looks the same.
   if (!output || output->slots.size() < slots_wanted || slots_wanted == 0) {
     if (const auto failure = pie::plus::outcome::Failure(future)) co_return Error(Text(*failure));
@@ -134,7 +146,9 @@ Task<Result<raw::Output>> RunPass(std::shared_ptr<PassState> state) {
   auto future = PIE_TRY(pass ? pass->Execute()
                              : pie::plus::steps::Begin(context.raw, state->tokens, state->mask,
                                                        state->seed, sampler->ToRaw()));
-  Result<raw::Output> output = co_await Await(std::move(future), SlotsWanted(*state));
+  Result<raw::Output> output = co_await (sampler != nullptr
+                                             ? AwaitStep(std::move(future))
+                                             : Await(std::move(future), SlotsWanted(*state)));
   if (!output) {
     const uint32_t length = context.SeqLen();
     if (length > length_before) context.raw.TruncateWorkingPageTokens(length - length_before);

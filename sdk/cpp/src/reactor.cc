@@ -42,13 +42,13 @@ class Reactor {
   std::vector<bool> Poll() const {
     std::vector<bool> ready(waiting_.size());
     if (waiting_.size() == 1) {
-      waiting_.front()->pollable_.Block();
+      waiting_.front()->Block();
       ready[0] = true;
       return ready;
     }
     std::vector<std::reference_wrapper<const wasi::io::poll::Pollable>> pollables;
     pollables.reserve(waiting_.size());
-    for (const Ready* wait : waiting_) pollables.push_back(wait->pollable_);
+    for (Ready* wait : waiting_) pollables.push_back(wait->ToPoll());
     const auto indices = wasi::io::poll::Poll(pollables);
     for (uint32_t index : indices.get_view()) ready[index] = true;
     return ready;
@@ -68,7 +68,27 @@ Reactor& TheReactor() {
 }  // namespace
 
 Ready::~Ready() {
-  if (awaiting_) TheReactor().Remove(this);
+  EndWait();
+}
+
+void Ready::EndWait() {
+  if (std::exchange(awaiting_, {})) TheReactor().Remove(this);
+  pollable_.reset();
+}
+
+const wasi::io::poll::Pollable& Ready::ToPoll() {
+  if (!pollable_) pollable_.emplace(MakePollable());
+  return *pollable_;
+}
+
+void detail::Finished::Block() {
+  given_.emplace(pie::plus::steps::Finish(std::move(future_)));
+}
+
+std::expected<detail::Finished::Given, wit::string> detail::Finished::await_resume() {
+  EndWait();
+  if (!given_) Block();  // The pass has run, so this does not wait.
+  return *std::move(given_);
 }
 
 void Ready::await_suspend(std::coroutine_handle<> awaiting) {

@@ -25,6 +25,8 @@ export class Context implements Disposable {
   /** @internal */ readonly pages: Pages;
   /** @internal Tokens that wait for the next pass. */ readonly pending = new TokenList();
   /** @internal The chat turns. */ readonly turns: Turns;
+  /** @internal Who may repeat the last pass (`Pages.repeatStep`); undefined: nobody. */
+  stepOwner: object | undefined;
   #raw: RawContext | undefined;
   /** Scopes of `idle` that are open. */
   #idle = 0;
@@ -91,6 +93,7 @@ export class Context implements Disposable {
     this.#raw.destroy();
     this.#raw[Symbol.dispose]();
     this.#raw = undefined;
+    this.stepOwner = undefined;
   }
 
   /** Gives all pages back, as `release` does. `using` calls it. */
@@ -133,6 +136,7 @@ export class Context implements Disposable {
   #say(said: Turn): this {
     this.#checkLive();
     this.turns.add(this.model, this.pending, said);
+    this.stepOwner = undefined; // the next pass settles the turn
     return this;
   }
 

@@ -115,6 +115,6 @@ export class Forward {
     });
     this.#context.pages.truncate(this.#scored);
     this.#context.pages.commitFull();
-    return new Output(raw, this.#requests.layout);
+    return Output.of(raw, this.#requests.layout);
   }
 }

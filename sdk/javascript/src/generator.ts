@@ -13,6 +13,7 @@ import { Output, SlotHandle, tokensIn, type ProbeHandle } from './output.ts';
 import type { GenerateOptions } from './options.ts';
 import { Requests, runPass, type PassPlan, type Seed } from './pass.ts';
 import type { Probe } from './probe.ts';
+import { mayBlock } from './reactor.ts';
 import { checkSampler, type Sampler } from './sampler.ts';
 import { shapeOf, type Shape, type Shaped } from './shape.ts';
 import {
@@ -48,6 +49,8 @@ export class Generator implements AsyncIterable<GenStep> {
   readonly #systemSpeculation: boolean;
   readonly #constraints = new Constraints();
   readonly #everyStep: StepProbe[] = [];
+  /** Nothing is asked of a step but the choice of its sampler. */
+  #isPlain = true;
   #stops: Set<number>;
   #limit: number | undefined;
   #adapter: Adapter | undefined;
@@ -85,6 +88,7 @@ export class Generator implements AsyncIterable<GenStep> {
     this.#sampler = sampler;
     this.#speculator = options.speculator;
     this.#systemSpeculation = options.systemSpeculation ?? false;
+    if (this.#speculator || this.#systemSpeculation) this.#isPlain = false;
     this.#limit = optional('maxTokens', options.maxTokens);
     this.#adapter = options.adapter;
     this.#zoSeed = options.zoSeed;
@@ -92,7 +96,11 @@ export class Generator implements AsyncIterable<GenStep> {
     this.#horizon = optional('horizon', options.horizon);
     const constraints = options.constrain ?? [];
     for (const given of isList(constraints) ? constraints : [constraints]) this.constrain(given);
-    if (options.logitMask) this.#constraints.fixed = toU32(options.logitMask, 'logitMask');
+    if (options.logitMask) {
+      this.#constraints.fixed = toU32(options.logitMask, 'logitMask');
+      this.#isPlain = false;
+    }
+    if (options.adapter) this.#isPlain = false;
 
     if (options.autoFlush ?? true) context.cue();
     this.#stops = new Set(rawChat.stopTokens(context.model.raw));
@@ -123,6 +131,7 @@ export class Generator implements AsyncIterable<GenStep> {
   /** Restricts the choice at every step. Several constraints hold together. */
   constrain(constraint: Schema | Constraint): this {
     this.#constraints.add(toConstraint(constraint, this.#context.model));
+    this.#isPlain = false;
     return this;
   }
 
@@ -145,6 +154,7 @@ export class Generator implements AsyncIterable<GenStep> {
   /** Applies an adapter to every pass. */
   adapter(adapter: Adapter): this {
     this.#adapter = adapter;
+    this.#isPlain = false;
     return this;
   }
 
@@ -157,6 +167,7 @@ export class Generator implements AsyncIterable<GenStep> {
   /** Makes the random choices reproducible: step i draws from `seed + i`. */
   seed(seed: Seed): this {
     this.#seed = seed;
+    this.#context.stepOwner = undefined;
     return this;
   }
 
@@ -164,6 +175,7 @@ export class Generator implements AsyncIterable<GenStep> {
   probeEachStep(index: number, probe: Probe): ProbeHandle {
     const handle = new SlotHandle(1);
     this.#everyStep.push({ row: index, probe, handle });
+    this.#isPlain = false;
     return handle;
   }
 
@@ -245,9 +257,19 @@ export class Generator implements AsyncIterable<GenStep> {
   // ── step by step ────────────────────────────────────────────────────────────────────────────────
 
   /** The steps of the generation: `for await (const step of g)`. */
-  async *[Symbol.asyncIterator](): AsyncIterator<GenStep> {
-    for (let step = this.#next(); step; step = this.#next()) yield step;
+  [Symbol.asyncIterator](): AsyncIterator<GenStep> {
+    return { next: this.#nextResult };
   }
+
+  // Not an async generator: that awaits three promises a step where this awaits one.
+  readonly #nextResult = (): Promise<IteratorResult<GenStep, undefined>> => {
+    try {
+      const step = this.#next();
+      return Promise.resolve(step ? { value: step, done: false } : { value: undefined, done: true });
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  };
 
   /**
    * Continues with these tokens: in place of what the step's own sampler chose or, after
@@ -288,6 +310,12 @@ export class Generator implements AsyncIterable<GenStep> {
     if (this.#openStep) throw new Error('the last step was not executed: await step.execute()');
     this.#ownChoice = undefined;
     if (this.#limit !== undefined && this.#generated >= this.#limit) this.#done = true;
+    if (this.#isPlain) {
+      this.#untold.become(undefined);
+      if (this.#done) return undefined;
+      this.#openStep = true;
+      return new GenStep(this.#runStep);
+    }
     const accepted = this.#untold.take();
     if (!this.#done) {
       this.#done = this.#constraints.advance(accepted, engineMatches, this.#generated);
@@ -295,7 +323,46 @@ export class Generator implements AsyncIterable<GenStep> {
     if (this.#speculator) this.#tellSpeculator(this.#speculator, accepted);
     if (this.#done) return undefined;
     this.#openStep = true;
-    return new GenStep((probes, sample) => this.#run(probes, sample));
+    return new GenStep(this.#runStep);
+  }
+
+  readonly #runStep = (probes: readonly StepProbe[], sample: boolean): Promise<Output> => {
+    const context = this.#context;
+    const token = context.pending.only;
+    if (
+      context.stepOwner !== this ||
+      token === undefined ||
+      !sample ||
+      probes.length > 0 ||
+      this.#expectsAnew ||
+      !this.#isPlain ||
+      !mayBlock(context)
+    ) {
+      return this.#run(probes, sample);
+    }
+    try {
+      return Promise.resolve(this.#repeat(token));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  };
+
+  /** Does what `#run` does for a plain step like the last one, in place, without waiting for a turn of the loop. */
+  #repeat(token: number): Output {
+    this.#openStep = false;
+    const context = this.#context;
+    const chosen = context.pages.repeatStep(token);
+    this.#steps++;
+    const isStop = this.#stops.has(chosen);
+    const accepted = isStop ? undefined : chosen;
+    const tokens = isStop ? 0 : 1;
+    context.pending.become(accepted);
+    this.#untold.become(accepted);
+    this.#generated += tokens;
+    this.#stopped = isStop;
+    if (isStop || this.#generated === this.#limit) this.#done = true;
+    this.#ownChoice = { tokens, buffered: tokens, cached: 0, seqLen: context.pages.length };
+    return Output.ofToken(chosen, !isStop);
   }
 
   #tellSpeculator(speculator: Speculator, accepted: Uint32Array): void {
@@ -352,7 +419,7 @@ export class Generator implements AsyncIterable<GenStep> {
     }
     context.pages.commitFull(this.#ownChoice?.cached);
     if (accepted.length > 1) this.#expectsAnew = true; // the engine counts passes, not tokens
-    return new Output(raw, requests.layout, accepted, auto, kept + 1);
+    return Output.of(raw, requests.layout, accepted, auto, kept + 1);
   }
 
   /** Whether nothing has to be decided here between two tokens. The engine follows matchers by itself. */
@@ -424,6 +491,7 @@ export class Generator implements AsyncIterable<GenStep> {
       seed: this.#seed === undefined ? undefined : BigInt(this.#seed) + BigInt(this.#steps),
       zoSeed: this.#zoSeed,
       wantsDrafts: this.#systemSpeculation,
+      owner: this,
     };
   }
 

@@ -47,30 +47,80 @@ export function tokensIn(slots: readonly SlotOutput[], first: number, count: num
   return new Uint32Array(tokens);
 }
 
+/** What an output is made from. */
+interface Answer {
+  raw: RawOutput | undefined;
+  tokens: Uint32Array | undefined;
+  autoSampler: SampleHandle | undefined;
+  readonly layout: Layout | undefined;
+  /** How many tokens a step chose, which is the number of slots of each probe. */
+  readonly chosen: number;
+  /** The token of a step that chose one and nothing else. The other fields are made from it when they are read. */
+  readonly token: number | undefined;
+}
+
 /** What a pass answered. */
 export class Output {
-  /** The engine's answer as it came: slots, and the drafts beside them. */
-  readonly raw: RawOutput;
-  /** Tokens that the generator accepted in this step; empty for a plain `Forward`. */
-  readonly tokens: Uint32Array;
-  /** The generator's own sampler; undefined for a plain `Forward` and after `clearSampler()`. */
-  readonly autoSampler: SampleHandle | undefined;
-  readonly #layout: Layout;
-  readonly #chosen: number;
+  // One field: an interpreter spends most of a constructor's time on its fields, and there is one output a token.
+  readonly #answer: Answer;
 
-  /** @internal `chosen`: how many tokens a step chose, which is the number of slots of each probe. */
-  constructor(
+  private constructor(answer: Answer) {
+    this.#answer = answer;
+  }
+
+  /** @internal What a pass gave. `tokens`, `autoSampler` and `chosen` are a generator's. */
+  static of(
     raw: RawOutput,
     layout: Layout,
-    tokens?: Uint32Array,
+    tokens: Uint32Array = NO_TOKENS,
     autoSampler?: SampleHandle,
     chosen = 1,
-  ) {
-    this.raw = raw;
-    this.tokens = tokens ?? NO_TOKENS;
-    this.autoSampler = autoSampler;
-    this.#layout = layout;
-    this.#chosen = chosen;
+  ): Output {
+    return new Output({ raw, tokens, autoSampler, layout, chosen, token: undefined });
+  }
+
+  /** @internal What a step gave that chose one token and nothing else. `accepted`: the generator keeps it. */
+  static ofToken(token: number, accepted: boolean): Output {
+    return new Output({
+      raw: undefined,
+      tokens: accepted ? undefined : NO_TOKENS,
+      autoSampler: undefined,
+      layout: undefined,
+      chosen: 1,
+      token,
+    });
+  }
+
+  /** The engine's answer as it came: slots, and the drafts beside them. */
+  get raw(): RawOutput {
+    const answer = this.#answer;
+    answer.raw ??= {
+      slots: [{ tag: 'token', val: answer.token! }],
+      specTokens: NO_TOKENS,
+      specPositions: NO_TOKENS,
+    };
+    return answer.raw;
+  }
+
+  /** Tokens that the generator accepted in this step; empty for a plain `Forward`. */
+  get tokens(): Uint32Array {
+    const answer = this.#answer;
+    answer.tokens ??= new Uint32Array([answer.token!]);
+    return answer.tokens;
+  }
+
+  /** The generator's own sampler; undefined for a plain `Forward` and after `clearSampler()`. */
+  get autoSampler(): SampleHandle | undefined {
+    const answer = this.#answer;
+    if (answer.token !== undefined) answer.autoSampler ??= new SlotHandle(1);
+    return answer.autoSampler;
+  }
+
+  /** Where the slots of a handle begin; undefined for a handle of another output. */
+  #find(handle: SlotHandle): number | undefined {
+    const { layout, autoSampler } = this.#answer;
+    if (!layout) return handle === autoSampler ? 0 : undefined;
+    return layout.get(handle);
   }
 
   /** The (first) sampled token; undefined where `handle` is no sampler's. */
@@ -80,7 +130,7 @@ export class Output {
 
   /** All sampled tokens: a row after the other, and a row's draws together. */
   tokensAt(handle: SampleHandle): Uint32Array {
-    const first = this.#layout.get(handle);
+    const first = this.#find(handle);
     return first === undefined ? NO_TOKENS : tokensIn(this.raw.slots, first, handle.count);
   }
 
@@ -113,8 +163,8 @@ export class Output {
   }
 
   #read<Tag extends keyof SlotValues>(handle: SlotHandle, tag: Tag): SlotValues[Tag] | undefined {
-    const first = this.#layout.get(handle.given);
-    if (first === undefined || handle.index >= this.#chosen) return undefined;
+    const first = this.#find(handle.given);
+    if (first === undefined || handle.index >= this.#answer.chosen) return undefined;
     const slot = this.raw.slots[first + handle.index];
     return slot?.tag === tag ? (slot.val as SlotValues[Tag]) : undefined;
   }

@@ -5,6 +5,10 @@
  * a failure they are read again.
  */
 import type { Context as RawContext } from 'pie:core/context';
+import { problem, repeat } from 'pie:plus/steps';
+
+/** What `repeat` gives for a pass that failed. */
+const FAILED = 0xffff_ffff;
 
 export class Pages {
   /** Tokens a page holds. */
@@ -23,6 +27,21 @@ export class Pages {
   /** Tokens in the context, in committed and in working pages. */
   get length(): number {
     return this.#committed * this.size + this.#tokens;
+  }
+
+  /**
+   * Runs the context's last step again, with the next token, and waits for it. Gives the token that it chose. The
+   * context holds the input afterwards, and its full pages are committed.
+   */
+  repeatStep(token: number): number {
+    if (this.#tokens >= this.#reserved * this.size) this.reserve(1);
+    const chosen = repeat(this.#context, token);
+    if (chosen === FAILED) {
+      this.restore(this.length); // the token is counted below
+      throw new Error(problem(this.#context) ?? 'the pass failed');
+    }
+    if (++this.#tokens >= this.size) this.commitFull();
+    return chosen;
   }
 
   /** Makes room for `count` more tokens. */

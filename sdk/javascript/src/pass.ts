@@ -13,7 +13,7 @@ import type { Context } from './context.ts';
 import type { Matcher } from './grammar.ts';
 import { SlotHandle } from './output.ts';
 import type { Probe } from './probe.ts';
-import { ready } from './reactor.ts';
+import { passReady } from './reactor.ts';
 import type { Sampler } from './sampler.ts';
 import type { Drafts } from './speculation.ts';
 
@@ -90,6 +90,8 @@ export interface PassPlan {
   readonly drafts?: Drafts | undefined;
   /** The engine applies them to every sampler. */
   readonly matchers?: readonly Matcher[] | undefined;
+  /** Who may repeat the pass, if it is a plain step. */
+  readonly owner?: object | undefined;
 }
 
 /**
@@ -115,8 +117,9 @@ export async function runPass(context: Context, plan: PassPlan): Promise<RawOutp
       const mask = plan.logitMask ?? NO_MASK;
       future = begin(rawContext, plan.tokens, mask, seed, sampler!.raw);
     }
+    context.stepOwner = pass || plan.logitMask?.length ? undefined : plan.owner;
     pages.filled(plan.tokens.length);
-    await ready(future.pollable());
+    await passReady(future.pollable(), context);
     if (context.released) {
       throw new Error(
         'the context was released while a pass was running. ' +
@@ -171,6 +174,7 @@ export function startChain(
   stops: Uint32Array,
 ): Chain {
   const pass = new ForwardPass(context.model.raw);
+  context.stepOwner = undefined;
   try {
     context.pages.reserve(plan.tokens.length);
     describe(pass, context.raw, plan);

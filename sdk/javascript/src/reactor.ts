@@ -10,6 +10,8 @@ import { poll, type Pollable } from 'wasi:io/poll@0.2.12';
 interface Wait {
   readonly pollable: Pollable;
   readonly wake: () => void;
+  /** Whose pass it is; undefined for what is no pass. */
+  readonly owner: object | undefined;
 }
 
 interface Timer {
@@ -26,12 +28,54 @@ let waits: Wait[] = [];
 /** Earliest first; equal times in the order in which they were set. */
 const timers: Timer[] = [];
 let nextTimerId = 1;
+/** The only one whose passes were waited for in the last `aloneTurns` turns, in which nothing else was. */
+let alone: object | undefined;
+let aloneTurns = 0;
+/** Passes that have blocked the program since it began. */
+let blockingPasses = 0;
 let alarm: { readonly due_ns: bigint; readonly pollable: Pollable } | undefined;
+
+/** Turns after which the only one that waits is taken to be the only one that runs. */
+const ALONE_TURNS = 3;
+/** One pass in this many takes a turn all the same. Only turns let JavaScript's own timers and finalizers run. */
+const BLOCKING_PASSES = 256;
 
 /** Resolves once `pollable` is ready, and drops it then (or when `signal` aborts the wait). */
 export function ready(pollable: Pollable, signal?: AbortSignal): Promise<void> {
+  return join(pollable, signal, undefined);
+}
+
+/** Does the same for a pass of `owner`. */
+export function passReady(pollable: Pollable, owner: object): Promise<void> {
+  return join(pollable, undefined, owner);
+}
+
+/**
+ * Whether a pass of `owner` may block the program: nothing else waits, and nothing else has waited for some turns.
+ * That spares the turn. If another part of the program starts a pass meanwhile, the two are batched from their
+ * second passes on.
+ */
+export function mayBlock(owner: object): boolean {
+  return (
+    owner === alone &&
+    aloneTurns >= ALONE_TURNS &&
+    waits.length === 0 &&
+    timers.length === 0 &&
+    ++blockingPasses % BLOCKING_PASSES !== 0
+  );
+}
+
+function join(
+  pollable: Pollable,
+  signal: AbortSignal | undefined,
+  owner: object | undefined,
+): Promise<void> {
+  if (owner === undefined || owner !== alone) {
+    alone = owner;
+    aloneTurns = 0;
+  }
   return new Promise((resolve, reject) => {
-    const wait: Wait = { pollable, wake: resolve };
+    const wait: Wait = { pollable, wake: resolve, owner };
     waits.push(wait);
     signal?.addEventListener('abort', () => {
       const at = waits.indexOf(wait);
@@ -89,6 +133,8 @@ function turn(): void {
       'main waits for a promise that nothing can resolve: no timer, pass or message is pending',
     );
   }
+  if (waits.length === 1 && !clock && waits[0]!.owner === alone) aloneTurns++;
+  else aloneTurns = 0;
   const hits = poll(pollables); // in no particular order
   const isReady = new Uint8Array(pollables.length);
   for (let i = 0; i < hits.length; i++) isReady[hits[i]!] = 1;

@@ -8,37 +8,46 @@ export interface StepProbe {
   readonly handle: ProbeHandle;
 }
 
+/** Runs a step with these probes. */
+export type RunStep = (probes: readonly StepProbe[], sample: boolean) => Promise<Output>;
+
+const NO_PROBES: readonly StepProbe[] = [];
+
 /** One step of a generation. `for await (const step of g)` gives them. */
 export class GenStep {
-  readonly #run: (probes: readonly StepProbe[], sample: boolean) => Promise<Output>;
-  readonly #probes: StepProbe[] = [];
-  #sample = true;
-  #executed = false;
+  // One field: an interpreter spends most of a constructor's time on its fields, and there is one step a token.
+  readonly #order: {
+    /** Undefined once the step was executed. */
+    run: RunStep | undefined;
+    probes: StepProbe[] | undefined;
+    sample: boolean;
+  };
 
   /** @internal */
-  constructor(run: (probes: readonly StepProbe[], sample: boolean) => Promise<Output>) {
-    this.#run = run;
+  constructor(run: RunStep) {
+    this.#order = { run, probes: undefined, sample: true };
   }
 
   /** Chooses nothing in this step: read a probe, then give your own choice to `g.accept`. */
   clearSampler(): this {
-    this.#sample = false;
+    this.#order.sample = false;
     return this;
   }
 
   /** Reads a probe in this step; index 0 is the row that the step samples. */
   probe(index: number, probe: Probe): ProbeHandle {
     const handle = new SlotHandle(1);
-    this.#probes.push({ row: index, probe, handle });
+    this.#order.probes ??= [];
+    this.#order.probes.push({ row: index, probe, handle });
     return handle;
   }
 
   /** Runs the pass and folds its result into the generator. */
   execute(): Promise<Output> {
-    if (this.#executed) {
-      return Promise.reject(new Error('a step is executed once: take the next one'));
-    }
-    this.#executed = true;
-    return this.#run(this.#probes, this.#sample);
+    const order = this.#order;
+    const run = order.run;
+    if (!run) return Promise.reject(new Error('a step is executed once: take the next one'));
+    order.run = undefined;
+    return run(order.probes ?? NO_PROBES, order.sample);
   }
 }

@@ -49,6 +49,18 @@ export class TokenList {
     if (behind.length > 0) this.items = this.items.concat(behind);
   }
 
+  /** The only item; undefined if there are more, or none. */
+  get only(): number | undefined {
+    return this.items.length === 1 ? this.items[0] : undefined;
+  }
+
+  /** Puts `value` in the place of all items; undefined: nothing. */
+  become(value: number | undefined): void {
+    if (value === undefined) this.items.length = 0;
+    else if (this.items.length === 1) this.items[0] = value;
+    else this.items = [value];
+  }
+
   /** Removes the first `count`. */
   drop(count: number): void {
     if (count === this.items.length) this.items = [];

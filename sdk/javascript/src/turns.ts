@@ -54,6 +54,7 @@ export class Turns {
 
   /** Ends the pending turns: from here on only their kinds are known. */
   settle(): void {
+    if (this.#pending.length === 0) return;
     for (const turn of this.#pending) this.#settled.push(turn.kind);
     this.#pending = [];
   }

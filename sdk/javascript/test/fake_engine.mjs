@@ -188,6 +188,15 @@ export function begin(context, tokens, mask, _seed, _sampler) {
   return pass.execute();
 }
 
+/** Blocks the program: nothing else can run meanwhile. */
+export function repeat(context, token) {
+  machine.repeats++;
+  const chosen = begin(context, [token], [], undefined, undefined).get().slots[0].val;
+  machine.time_ns += 1_000_000n;
+  return chosen;
+}
+export const problem = () => undefined;
+
 /** Gives its tokens one, then eight at a time. */
 export function run(pass, limit, stops) {
   if (machine.chainsOff) throw new Error('chains are switched off');

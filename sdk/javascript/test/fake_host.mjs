@@ -6,6 +6,7 @@ export const machine = {
   chains: 0,
   chainsOff: false,
   steps: 0,
+  repeats: 0,
   masks: 0,
   drafts: [],
   schemas: [],

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Context } from '../src/context.ts';
 import { Model } from '../src/model.ts';
 import { Entropy } from '../src/probe.ts';
-import { drive } from '../src/reactor.ts';
+import { addTimer, cancelTimer, drive } from '../src/reactor.ts';
 import { Sampler } from '../src/sampler.ts';
 import { machine, market, PAGE, STOP, told } from './fake_host.mjs';
 
@@ -44,6 +44,40 @@ test('a step that asks for nothing else is one call, and gives the same', () =>
     }
     assert.equal(machine.steps - before, 5);
     assert.deepEqual(same, tokens);
+  }));
+
+test('steps of the only generation that runs are repeated in place, and give the same', () =>
+  run(async () => {
+    const stepped = async (g, between = () => {}) => {
+      const tokens = [];
+      for await (const step of g) {
+        const out = await step.execute();
+        assert.deepEqual([...out.tokensAt(out.autoSampler)].slice(0, out.tokens.length), [...out.tokens]);
+        tokens.push(...out.tokens);
+        await between();
+      }
+      return tokens;
+    };
+    const expected = [...(await generation().g.collectTokens())];
+    const before = machine.repeats;
+    assert.deepEqual(await stepped(generation().g), expected);
+    const repeats = machine.repeats - before;
+    assert.ok(repeats > 5, `${repeats} repeats`);
+    // Two at once share their batches: no step blocks the other.
+    const together = await Promise.all([stepped(generation().g), stepped(generation().g)]);
+    assert.deepEqual(together, [expected, expected]);
+    assert.ok(machine.repeats - before - repeats <= 1);
+    // Beside a timer no step blocks.
+    const timed = machine.repeats;
+    const timer = addTimer(1e6, () => {});
+    assert.deepEqual(await stepped(generation().g), expected);
+    cancelTimer(timer);
+    assert.equal(machine.repeats, timed);
+    // What the program accepts in a step's place goes into the next one.
+    const { ctx, g } = generation({ maxTokens: 8 });
+    const chosen = await stepped(g, () => g.accept([Z]));
+    assert.equal(chosen.length, 8);
+    assert.deepEqual([...ctx.buffer()], [Z]);
   }));
 
 test('accept takes the place of what the step chose', () =>

@@ -327,6 +327,7 @@ class ForwardPass(Resource):
 
 def begin(ctx: Context, tokens: list[int], mask: list[int], seed: Any, sampler: Any) -> Future:
     state.calls["begin"] += 1
+    ctx.last_step = (mask, seed, sampler)
     with ForwardPass(ctx.parent) as short:
         short.context(ctx)
         short.tokens, short.mask, short.seed = list(tokens), mask, seed
@@ -334,6 +335,19 @@ def begin(ctx: Context, tokens: list[int], mask: list[int], seed: Any, sampler: 
         future = short.execute()
         future.parent, short.children = None, 0  # nobody sees the pass
         return future
+
+
+def repeat(ctx: Context, token: int) -> int:
+    """Blocks the program: nothing else can run meanwhile."""
+    state.calls["repeat"] += 1
+    mask, seed, sampler = ctx.last_step
+    assert not mask
+    seed = None if seed is None else seed + 1
+    with begin(ctx, [token], mask, seed, sampler) as future:
+        state.now += PASS_NS
+        output = future.get()
+        ctx.problem = future.failure
+        return output.slots[0].value if output.slots else 0xFFFF_FFFF
 
 
 class Chain(Resource):
@@ -517,7 +531,7 @@ def install() -> None:
         **variants("SlotOutput", "Embedding!"),
     )
     module("sampling", seed=lambda raw, seed: setattr(raw, "seed", seed))
-    module("steps", begin=begin)
+    module("steps", begin=begin, repeat=repeat, problem=lambda ctx: ctx.problem)
     module(
         "chains",
         run=run_chain,

@@ -49,6 +49,57 @@ def test_tokens_text_and_steps_agree(model):
     assert text == bytes(tokens).decode()
 
 
+def test_steps_of_the_only_task_are_repeated_in_one_call(model):
+    async def stepped(sampler=GREEDY, **options):
+        tokens = []
+        with Context(model) as ctx:
+            async for step in ctx.user("hi").generate(sampler, max_tokens=9, **options):
+                out = await step.execute()
+                assert out.tokens == out.tokens_at(out.auto_sampler) == [out.raw.slots[0].value]
+                tokens += out.tokens
+        return tokens
+
+    async def beside_a_timer():
+        sleeper = asyncio.create_task(asyncio.sleep(1))
+        tokens = await stepped()
+        sleeper.cancel()
+        return tokens
+
+    async def together():
+        return await asyncio.gather(stepped(), stepped())
+
+    calls = engine.state.calls
+    expected = greedy_tokens(model, max_tokens=9)
+    assert run(stepped()) == expected
+    assert calls["repeat"] == 8  # all but the first
+    seeded = Sampler.top_p(1.0, 0.9)
+    tokens = run(stepped(seeded, seed=3))
+    assert calls["repeat"] == 16
+    assert tokens == tokens_of(model, seeded, seed=3)
+    # Where another task may run, no step blocks it.
+    assert run(beside_a_timer()) == expected
+    assert run(together()) == [expected, expected]
+    assert calls["repeat"] == 16
+
+
+def tokens_of(model, sampler, **options):
+    with Context(model) as ctx:
+        return ctx.user("hi").generate(sampler, max_tokens=9, **options).collect_tokens()
+
+
+def test_a_repeated_step_that_fails_leaves_the_context_as_it_was(model):
+    with Context(model) as ctx:
+        generator = ctx.user("hi").generate(GREEDY, max_tokens=9)
+        first = [next(generator), next(generator)]
+        length, buffer = ctx.seq_len, ctx.buffer()
+        engine.state.fail_next = "the device is gone"
+        with pytest.raises(PieError, match="the device is gone"):
+            next(generator)
+        assert (ctx.seq_len, ctx.buffer()) == (length, buffer)
+        rest = list(generator)
+    assert [token for [token] in first + rest] == greedy_tokens(model, max_tokens=9)
+
+
 def test_blocking_face_gives_the_same(model):
     tokens = greedy_tokens(model, max_tokens=5)
     with Context(model) as ctx:

@@ -24,25 +24,25 @@ struct AdapterFiles {
 // A LoRA adapter. It is a handle: copies of it mean the same adapter.
 class Adapter {
  public:
-  // Creates an adapter without weights. An error when the user has one of that name.
+  // Creates an adapter without weights. Fails if the user has one of that name.
   static Result<Adapter> Create(const Model& model, std::string_view name);
-  // None when there is no adapter of that name. An error when it cannot be read.
+  // Returns none if there is no adapter of that name. Fails if the adapter cannot be read.
   static Result<std::optional<Adapter>> Open(const Model& model, std::string_view name);
 
   // The names of your adapters of the model, in alphabetical order.
   static Result<std::vector<std::string>> Names(const Model& model);
 
-  // Copies the adapter under a new name. An error when the name is taken.
+  // Copies the adapter under a new name. Fails if the name is taken.
   Result<Adapter> Fork(std::string_view new_name) const;
   // Writes the weights as a folder of the PEFT package, below /scratch or /data.
   Result<void> Save(std::string_view path) const;
   // Reads a folder of the PEFT package, below /scratch or /data.
   Result<void> Load(std::string_view path) const;
-  // The files that Save would write, to send them to the client.
+  // Returns the files that Save would write, for example to send them to the client.
   Result<AdapterFiles> Export() const;
   // Does what Load does, with files that a client has sent.
   Result<void> Import(std::string_view config, std::span<const uint8_t> tensors) const;
-  // Removes the adapter from the engine, whoever else has it open.
+  // Removes the adapter from the engine, even if other inferlets have it open.
   Result<void> Destroy() const;
 
   const raw::Adapter& Inner() const { return *raw_; }  // the underlying resource
@@ -53,10 +53,11 @@ class Adapter {
   std::shared_ptr<raw::Adapter> raw_;
 };
 
-// Zeroth-order optimisation: adapters moved by seeds and scores.
+// Zeroth-order optimisation: tunes adapters by seeds and scores.
 namespace zo {
 
-// Prepares an adapter for tuning: one without weights gets random ones that change nothing yet.
+// Prepares an adapter for tuning. An adapter without weights gets random ones, which do not change
+// the model's output yet.
 Result<void> Initialize(const Adapter& adapter, uint32_t rank, float alpha,
                         uint32_t population_size, float mu_fraction, float initial_sigma);
 // Moves the adapter towards the seeds with the higher scores.

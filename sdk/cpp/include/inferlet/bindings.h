@@ -1,6 +1,7 @@
-// The bindings generated from wit/, and the way from their types to those of the standard library.
+// The bindings generated from wit/, and conversions from their types to those of the standard
+// library.
 //
-// `inferlet::raw` names what an inferlet may want to call by itself; all of it stands in
+// `inferlet::raw` names the types that an inferlet may want to use directly. All bindings are in
 // generated/imports_cpp.h.
 #pragma once
 
@@ -47,7 +48,7 @@ inline std::vector<std::string> Texts(const wit::vector<wit::string>& list) {
   return texts;
 }
 
-// Results of the bindings with their error as std::string; `convert` maps the value.
+// Converts a result of the bindings: `convert` maps the value, and the error becomes a std::string.
 template <class T, class Convert>
 auto Lift(std::expected<T, wit::string>&& result, Convert convert)
     -> Result<decltype(convert(*std::move(result)))> {

@@ -1,4 +1,7 @@
-// Chat turns as the model's own template writes them, and the way back from tokens to text.
+// Chat turns as the model's own template writes them, and a decoder from tokens to text.
+//
+// The functions here return tokens for Context::Append. Context::System and the like make the
+// tokens and append them.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +17,17 @@
 
 namespace inferlet::chat {
 
-// The functions here return tokens for Context::Append; Context::System and its like do both.
-// A system message.
+// Returns the tokens of a system message.
 std::vector<uint32_t> System(const Model& model, std::string_view message);
-// A turn of the user.
+// Returns the tokens of a turn of the user.
 std::vector<uint32_t> User(const Model& model, std::string_view message);
-// A finished turn of the model.
+// Returns the tokens of a finished turn of the model.
 std::vector<uint32_t> Assistant(const Model& model, std::string_view message);
-// What opens the model's own turn.
+// Returns the tokens that open the model's own turn.
 std::vector<uint32_t> Cue(const Model& model);
-// What closes the model's own turn.
+// Returns the tokens that close the model's own turn.
 std::vector<uint32_t> Seal(const Model& model);
-// Ids that end a turn.
+// Returns the ids that end a turn.
 std::vector<uint32_t> StopTokens(const Model& model);
 
 struct Delta {  // text that became visible
@@ -33,9 +35,9 @@ struct Delta {  // text that became visible
   std::string text;
 };
 struct Done {        // the turn has ended
-  std::string text;  // all of it
+  std::string text;  // the text of the whole turn
 };
-struct Idle {};     // nothing to tell
+struct Idle {};     // no new text
 struct Interrupt {  // a control token that the text does not show
   // The id of the token.
   uint32_t token;
@@ -43,15 +45,15 @@ struct Interrupt {  // a control token that the text does not show
 // What Feed returns.
 using Event = std::variant<Delta, Done, Idle, Interrupt>;
 
-// Turns the tokens of the model's turn into text. It holds bytes back until they are whole
+// Turns the tokens of the model's turn into text. It holds bytes back until they form whole
 // characters.
 class Decoder {
  public:
-  // A decoder at the beginning of a turn.
+  // Makes a decoder at the beginning of a turn.
   explicit Decoder(const Model& model);
-  // Takes the next tokens and says what they changed. An error for ids outside the vocabulary.
+  // Decodes the next tokens and returns what they changed. Fails on ids outside the vocabulary.
   Result<Event> Feed(std::span<const uint32_t> tokens);
-  void Reset();  // before another turn
+  void Reset();  // forgets the turn; call it before another turn
 
  private:
   pie::instruct::chat::Decoder raw_;

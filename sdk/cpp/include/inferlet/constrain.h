@@ -1,10 +1,10 @@
 // Constraints: which tokens a Generator may choose at each step.
 //
 // A constraint is any type with `std::vector<uint32_t> Step(std::span<const uint32_t> accepted)`,
-// or a lambda of that signature. It takes in the tokens just accepted (none at first) and gives the
-// BRLE logit mask of the next position; an empty mask restricts nothing. It may also return a
-// Result. A type with `bool IsFinished()` ends the generation when that says so; errors call it by
-// its `Name()`, if it has one.
+// or a lambda of that signature. It gets the tokens that were just accepted (none at first) and
+// returns the BRLE logit mask of the next position; an empty mask restricts nothing. It may also
+// return a Result. A type with `bool IsFinished()` ends the generation when that returns true.
+// Errors name a constraint by its `Name()`, if it has one.
 //
 // A schema is any type with `Result<GrammarConstraint> BuildConstraint(const Model&) const`.
 #pragma once
@@ -29,21 +29,22 @@ namespace brle {
 
 // Allows these token ids only.
 std::vector<uint32_t> Allow(std::vector<uint32_t> ids);
-// Allows what both allow. An empty mask restricts nothing.
+// Returns the mask of the tokens that both masks allow. An empty mask restricts nothing.
 std::vector<uint32_t> Intersect(std::span<const uint32_t> a, std::span<const uint32_t> b);
 // Whether a mask allows no token. An empty mask allows all.
 bool AllowsNone(std::span<const uint32_t> mask);
 
 }  // namespace brle
 
-// A compiled grammar. A handle: copies mean the same grammar.
+// A compiled grammar. It is a handle: copies mean the same grammar.
 class Grammar {
  public:
-  // JSON documents of a schema (its text). An error when it is no schema, or uses what is not
-  // supported.
+  // Makes the grammar of the JSON documents of a schema. Fails if the text is not a schema, or uses
+  // a keyword that is not enforced.
   static Result<Grammar> FromJsonSchema(std::string_view schema);
   static Result<Grammar> Json();  // any JSON text
-  // Texts that match a regular expression as a whole. An error when it cannot be parsed.
+  // Makes the grammar of the texts that a regular expression matches as a whole. Fails if the
+  // expression cannot be parsed.
   static Result<Grammar> FromRegex(std::string_view pattern);
   static Result<Grammar> FromEbnf(std::string_view source);  // Lark or GBNF
   // The source that the grammar was made from.
@@ -57,27 +58,28 @@ class Grammar {
   std::shared_ptr<raw::Grammar> raw_;
 };
 
-// A walker over a grammar, token by token.
+// Follows a text through a grammar, token by token.
 class Matcher {
  public:
-  // An error when the grammar cannot be compiled for the tokenizer.
+  // Fails if the grammar cannot be compiled for the tokenizer.
   static Result<Matcher> New(const Grammar& grammar, const Tokenizer& tokenizer);
   explicit Matcher(raw::Matcher raw) : raw_(std::move(raw)) {}
 
-  // Advances by these tokens, all or none. An error on one that the grammar does not allow here.
+  // Advances by all of these tokens, or by none. Fails on a token that the grammar does not allow
+  // here.
   Result<void> AcceptTokens(std::span<const uint32_t> tokens);
-  // The tokens that may come next. Where the text is complete, these are the tokens that end a
-  // turn.
+  // Returns the mask of the tokens that may come next. If the text is complete, these are the
+  // tokens that end a turn.
   std::vector<uint32_t> NextTokenLogitMask() const;
   // Whether the text is complete and nothing can follow.
   bool IsTerminated() const { return raw_.IsTerminated(); }
   // Goes back to the beginning of the grammar.
   void Reset() { raw_.Reset(); }
-  // Another matcher at the same place of the text.
+  // Makes another matcher at the same place of the text.
   Result<Matcher> Fork() const;
-  // Takes back the last `tokens` tokens. An error when it has accepted fewer.
+  // Takes back the last `tokens` tokens. Fails if the matcher has accepted fewer.
   Result<void> Rollback(uint32_t tokens);
-  // The tokens that must come next; empty where there is a choice.
+  // Returns the tokens that must come next; none if there is a choice.
   Result<std::vector<uint32_t>> ForcedTokens() const;
 
   // The engine's handle.
@@ -90,7 +92,7 @@ class Matcher {
 // A grammar as a constraint. The engine can apply it by itself: no mask enters the program.
 class GrammarConstraint {
  public:
-  // Applies a matcher. Errors call the constraint by `name`.
+  // Applies a matcher. Errors name the constraint `name`.
   explicit GrammarConstraint(Matcher matcher, std::string name = "grammar")
       : matcher_(std::move(matcher)), name_(std::move(name)) {}
 
@@ -105,11 +107,11 @@ class GrammarConstraint {
   // Texts of a grammar in Lark's EBNF or in GBNF.
   static Result<GrammarConstraint> FromEbnf(std::string_view source, const Model& model);
 
-  // Takes what was accepted and gives the mask of the next position. An error when the grammar does
-  // not allow what was accepted.
+  // Advances by the accepted tokens and returns the mask of the next position. Fails if the grammar
+  // does not allow these tokens.
   Result<std::vector<uint32_t>> Step(std::span<const uint32_t> accepted);
   bool IsFinished() const;                           // the text is complete
-  const std::string& Name() const { return name_; }  // what errors call it
+  const std::string& Name() const { return name_; }  // its name in errors
   // The matcher that it applies.
   const Matcher& Inner() const { return matcher_; }
 
@@ -118,7 +120,8 @@ class GrammarConstraint {
   std::string name_;
 };
 
-// Declarative schemas, for Generator::ConstrainWith. A Grammar is one too.
+// The types below are schemas for Generator::ConstrainWith, as a Grammar is. AnyJson allows any
+// JSON document.
 struct AnyJson {
   // A constraint that accepts any JSON document.
   Result<GrammarConstraint> BuildConstraint(const Model& model) const;
@@ -127,27 +130,27 @@ struct AnyJson {
 struct JsonSchema {
   // The text of the JSON Schema.
   std::string schema;
-  // An error when the schema cannot be compiled.
+  // Fails if the schema cannot be compiled.
   Result<GrammarConstraint> BuildConstraint(const Model& model) const;
 };
 // Texts that match a regular expression as a whole.
 struct Regex {
   // The regular expression.
   std::string pattern;
-  // An error when the pattern cannot be compiled.
+  // Fails if the pattern cannot be compiled.
   Result<GrammarConstraint> BuildConstraint(const Model& model) const;
 };
 // Texts of a grammar.
 struct Ebnf {
   // The grammar in Lark's EBNF or in GBNF.
   std::string source;
-  // An error when the grammar cannot be compiled.
+  // Fails if the grammar cannot be compiled.
   Result<GrammarConstraint> BuildConstraint(const Model& model) const;
 };
 
 namespace detail {
 
-// The one shape in which a Generator keeps constraints.
+// The form in which a Generator keeps constraints of all types.
 class Constraint {
  public:
   virtual ~Constraint() = default;

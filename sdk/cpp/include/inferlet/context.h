@@ -31,11 +31,12 @@ struct ContextState;
 // A token sequence with its KV cache, and a buffer of tokens that are still to be computed.
 class Context {
  public:
-  // A fresh one without a name. Its pages are given back when the last user of it is gone.
+  // Makes an empty context. Its pages are given back when the Context and all generators, passes
+  // and tasks that use it are destroyed.
   static Result<Context> New(const inferlet::Model& model);
-  // A copy of a saved snapshot. The snapshot stays.
+  // Returns a copy of a saved context. The snapshot stays.
   static Result<Context> Open(const inferlet::Model& model, std::string_view name);
-  // The same, and the snapshot is gone.
+  // Returns a saved context and deletes the snapshot.
   static Result<Context> Take(const inferlet::Model& model, std::string_view name);
   // Removes a snapshot.
   static Result<void> Delete(const inferlet::Model& model, std::string_view name);
@@ -45,56 +46,60 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // Keeps all tokens, buffered ones too, under a name. A snapshot of that name is replaced.
+  // Saves all tokens, buffered ones too, under a name. A snapshot of that name is replaced.
   Result<void> Save(std::string_view name) const;
-  Result<std::string> Snapshot() const;  // under a fresh name, which is returned
-  // A copy-on-write clone, with a copy of the buffer. O(1).
+  // Saves all tokens under a fresh name, and returns the name.
+  Result<std::string> Snapshot() const;
+  // Returns a copy-on-write clone, with a copy of the buffer. Takes O(1).
   Result<Context> Fork() const;
   // Gives all pages back now. Every later call that returns a Result fails.
   void Release();
 
-  // Calls that return a Context& report no error themselves: the next call that returns a Result
-  // does.
+  // Buffers a system message. Calls that return a Context& report no error themselves: the next
+  // call that returns a Result does.
   Context& System(std::string_view text);
   // Buffers a turn of the user.
   Context& User(std::string_view text);
   // Buffers a finished turn of the model.
   Context& Assistant(std::string_view text);
   Context& Cue();   // opens the model's own turn
-  Context& Seal();  // closes it
+  Context& Seal();  // closes the model's own turn
   // Tells the model which tools (JSON schemas) it has.
   Result<void> EquipTools(std::span<const std::string> schemas);
-  Context& AnswerTool(std::string_view name, std::string_view value);  // gives its answer back
-  Context& AppendText(std::string_view text);  // plain text, outside any chat turn
+  // Buffers the answer of a tool.
+  Context& AnswerTool(std::string_view name, std::string_view value);
+  // Buffers plain text, outside any chat turn.
+  Context& AppendText(std::string_view text);
   // Buffers tokens as they are.
   Context& Append(std::span<const uint32_t> tokens);
   Context& Append(std::initializer_list<uint32_t> tokens) {
     return Append(std::span(tokens.begin(), tokens.size()));
   }
 
-  // Runs what is buffered through the model. Nothing to do for an empty buffer. On an error the
-  // buffer is as before.
+  // Runs the buffered tokens through the model. Does nothing if the buffer is empty. On an error
+  // the buffer stays as it was.
   Task<Result<void>> Flush();
-  // Forgets the last `n` computed tokens. An error when there are fewer.
+  // Drops the last `n` computed tokens. Fails if there are fewer.
   Result<void> Truncate(uint32_t n);
 
-  // A generation of tokens from here on. See generate.h.
+  // Makes a generator that continues this context. See generate.h.
   Generator Generate(Sampler sampler);
-  // One forward pass of your own. See forward.h.
+  // Makes one forward pass that you compose. See forward.h.
   inferlet::Forward Forward();
 
-  // The model that it belongs to.
+  // The model that computes this context.
   const inferlet::Model& Model() const;
-  uint32_t PageSize() const;  // tokens a page
+  uint32_t PageSize() const;  // how many tokens a page holds
   uint32_t SeqLen() const;    // tokens in committed and working pages, without the buffer
   // The tokens that wait for the next pass.
   const std::vector<uint32_t>& Buffer() const;
   const raw::Context& Inner() const;  // for page-level operations
 
-  // Bids `value` credits a page in the next pass; the pass behind it bids as before. An error when
-  // `value` is no bid.
+  // Bids `value` credits per page in the next pass. Later passes bid as before. Fails if `value` is
+  // negative or not finite.
   Result<void> SetBid(double value);
-  // Bids nothing while the guard lives, then as before: others may get the pages meanwhile.
+  // Bids 0 while the guard lives, so that others may get the pages. Then the context bids as
+  // before.
   [[nodiscard]] inferlet::Idle Idle();
   // Gives the pages back until the next pass, which restores them.
   Result<void> Suspend();
@@ -103,13 +108,13 @@ class Context {
   explicit Context(std::shared_ptr<detail::ContextState> state) : state_(std::move(state)) {}
   static Result<Context> Adopt(const inferlet::Model& model,
                                std::expected<raw::Context, wit::string> made);
-  // One that holds the buffered tokens too: a copy, if there are any.
+  // Returns a context that holds the buffered tokens too: a fork, if there are any.
   Result<Context> Whole() const;
 
   std::shared_ptr<detail::ContextState> state_;
 };
 
-// The guard that Context::Idle returns. Its end restores the bid.
+// The guard that Context::Idle returns. Its destructor restores the bid.
 class Idle {
  public:
   explicit Idle(std::shared_ptr<detail::ContextState> state);

@@ -11,7 +11,7 @@
 //   City city = PIE_TRY(co_await generator.CollectJson<City>());
 //
 // bool, numbers, std::string, Json, and std::vector, std::optional and std::map<std::string, …> of
-// described types are described. An enum is, with an array of its values' texts:
+// described types are described. An enum is described by an array of its values' texts:
 // `constexpr std::array<const char*, 2> EnumTexts(Colour) { return {"red", "blue"}; }`.
 // An optional field may be missing. A type cannot contain itself.
 #pragma once
@@ -64,7 +64,7 @@ Json SchemaOf() {
   return detail::Description<T>::Schema();
 }
 
-// The value that a document stands for. The error names the member that is wrong.
+// Reads a value of the type from a document. The error names the member that is wrong.
 template <Described T>
 Result<T> FromJson(const Json& json) {
   return detail::Description<T>::Read(json);
@@ -108,7 +108,7 @@ template <std::integral T>
   requires(!std::same_as<T, bool>)
 struct Description<T> : Exists {
   static Json Schema() {
-    // Numbers beyond are not exact everywhere.
+    // Larger numbers are not exact in every JSON reader.
     constexpr int64_t kExact = (int64_t{1} << 53) - 1;
     using Limits = std::numeric_limits<T>;
     const int64_t least = std::is_signed_v<T> ? std::max<int64_t>(Limits::min(), -kExact) : 0;

@@ -1,4 +1,4 @@
-// Flags: options as on a command line, for inferlets that take their input as such a text.
+// Flags: options as on a command line, for inferlets whose input is a list of arguments.
 //
 //   Flags flags(PIE_TRY(input.Get<std::vector<std::string>>("args")));
 //   const auto n = PIE_TRY(flags.Get("--n", 4));           // `--n 8` or `--n=8`; 4 without it
@@ -33,14 +33,15 @@ class Flags {
     return true;
   }
 
-  // The value of a flag: a number or a text. An error when it is missing or no such value.
+  // Returns the value of a flag: a number or a text. Fails if the flag is missing or its value has
+  // another type.
   template <class T>
   Result<T> Get(std::string_view name) {
     Result<std::string> text = Take(name);
     if (!text) return Error(std::move(text).error());
     return Read<T>(name, *text);
   }
-  // The same, with a value for a flag that is missing.
+  // Returns the value of a flag, or `fallback` if the flag is missing.
   template <class T>
   Result<T> Get(std::string_view name, T fallback) {
     Result<std::string> text = Take(name);
@@ -53,9 +54,9 @@ class Flags {
     return Get<std::string>(name, fallback);
   }
 
-  // What is left: arguments that no call has asked for.
+  // The arguments that no call has asked for.
   const std::vector<std::string>& Left() const { return left_; }
-  // An error that names the first argument which no call has asked for.
+  // Fails if there are arguments that no call has asked for, and names the first of them.
   Result<void> CheckAllUsed() const {
     if (left_.empty()) return {};
     return Error("unknown argument " + left_.front());

@@ -5,8 +5,8 @@
 //   SampleHandle handle = forward.Sample({last}, Sampler::Argmax());
 //   Output out = PIE_TRY(co_await forward.Execute());
 //
-// Pages are reserved, positions counted and full pages committed for you. Rows are numbered by the
-// order of the inputs. The context's buffer is not part of it.
+// The SDK reserves pages, counts positions and commits full pages. Rows are numbered in the order
+// of the inputs. The context's buffer is not part of the pass.
 #pragma once
 
 #include <cstdint>
@@ -34,17 +34,17 @@ class Forward {
  public:
   explicit Forward(std::shared_ptr<detail::ContextState> context);
 
-  // Tokens that extend the context.
+  // Adds tokens that extend the context.
   Forward& Input(std::span<const uint32_t> tokens);
   Forward& Input(std::initializer_list<uint32_t> tokens) {
     return Input(std::span(tokens.begin(), tokens.size()));
   }
-  // Tokens at positions of your own, for scoring: the context forgets them after the pass. They
+  // Adds tokens at positions of your own, for scoring. The context drops them after the pass. They
   // come after all Input tokens.
   Forward& InputAt(std::span<const uint32_t> tokens, std::span<const uint32_t> positions);
-  // One BRLE row an input token; true = attend.
+  // Sets one BRLE mask for each input token; true = attend.
   Forward& AttentionMask(std::span<const std::vector<uint32_t>> rows);
-  // BRLE over the vocabulary; true = allowed.
+  // Sets the BRLE mask over the vocabulary; true = allowed.
   Forward& Mask(std::span<const uint32_t> brle);
   // Chooses a token at each of these rows. The handle reads them from the Output.
   SampleHandle Sample(std::span<const uint32_t> rows, Sampler sampler);
@@ -66,7 +66,7 @@ class Forward {
   // Runs the pass, once. An error leaves the context as it was.
   Task<Result<Output>> Execute();
 
-  // The position of the first Input token: the context's SeqLen() when this was made.
+  // The position of the first Input token: the context's SeqLen() when this pass was made.
   uint32_t StartPosition() const;
   // How many tokens a page of the context holds.
   uint32_t PageSize() const;

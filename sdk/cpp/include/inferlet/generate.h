@@ -6,7 +6,8 @@
 // Each step runs the context's buffer, samples on its last row, and puts the accepted token into
 // the buffer. The loop ends where the model ends its turn or the text, at a Stop token, or at
 // MaxTokens. It does not open the model's turn: call Context::Cue before. A Generator is a handle,
-// as its builder methods need it: copies mean the same generation, and keep its context alive.
+// so that its builder methods can be chained: copies mean the same generation, and keep its context
+// alive.
 #pragma once
 
 #include <cstddef>
@@ -39,17 +40,17 @@ struct StepState;
 class Thoughts;
 }  // namespace detail
 
-// A generation. Builder calls set it up; a collector or Next runs it.
+// A generation. Builder methods set it up; a collector or Next runs it.
 class Generator {
  public:
   Generator(std::shared_ptr<detail::ContextState> context, Sampler sampler);
 
-  // Ends after `n` accepted tokens.
+  // Ends the generation after `n` accepted tokens.
   Generator& MaxTokens(size_t n);
-  // Ends also at these tokens, which are not accepted. Each call adds to the stop tokens, whichever
-  // name it uses; a generator begins with those of the model, which end a turn or the text.
+  // Adds stop tokens. The generation ends at them, and they are not accepted. A generator begins
+  // with the model's own stop tokens, which end a turn or the text.
   Generator& Stop(std::span<const uint32_t> tokens = {});
-  // The same as Stop.
+  // Does the same as Stop.
   Generator& AddStop(std::span<const uint32_t> tokens) { return Stop(tokens); }
   // Removes the model's own stop tokens: the generation goes on past the end of a turn.
   Generator& IgnoreEos();
@@ -58,7 +59,7 @@ class Generator {
   Generator& Constrain(C constraint) {
     return AddConstraint(std::make_unique<detail::ConstraintOf<C>>(std::move(constraint)));
   }
-  // The same by a schema. An error when it cannot be compiled.
+  // Restricts the choice by a schema. Fails if the schema cannot be compiled.
   template <class Schema>
   Result<Generator> ConstrainWith(const Schema& schema) {
     if constexpr (std::same_as<Schema, Grammar>) {
@@ -70,46 +71,48 @@ class Generator {
   // Lets a model that reasons think before the document of CollectJson. A model whose turn begins
   // with its thoughts always does.
   Generator& ThinkFirst();
-  // The same mask (BRLE) at every step.
+  // Applies the same mask (BRLE) at every step.
   Generator& LogitMask(std::vector<uint32_t> brle);
-  // Drafts to verify in each step. Not used beside a constraint of your own, whose mask holds for
-  // one position only.
+  // Sets a drafter of your own, whose drafts each step verifies. It is not used beside a constraint
+  // of your own, whose mask holds for one position only.
   Generator& Speculator(std::unique_ptr<inferlet::Speculator> speculator);
-  // The engine's own drafter.
+  // Uses the engine's own drafter.
   Generator& SystemSpeculation();
   // Applies an adapter to every pass.
   Generator& Adapter(const inferlet::Adapter& adapter);
   // Perturbs the adapter in every pass (evolution strategies).
   Generator& ZoSeed(int64_t seed);
-  // Step i draws from `seed + i` alone: the same seed gives the same tokens.
+  // Makes step i draw from `seed + i` alone: the same seed gives the same tokens.
   Generator& Seed(uint64_t seed);
-  // How many tokens you expect, for bidding.
+  // Says how many tokens you expect, from which the engine computes bids.
   Generator& Horizon(size_t n);
-  // Reads every step: index 0 is the row that is sampled.
+  // Adds a probe to every step. Index 0 is the row that is sampled.
   template <class P>
   ProbeHandle<P> ProbeEachStep(uint32_t index, P probe) {
     return {AddProbe(index, std::move(probe))};
   }
 
-  // Run to the end.
+  // Runs to the end and returns the accepted tokens.
   Task<Result<std::vector<uint32_t>>> CollectTokens();
-  // The text that a reader of the chat would see. The end of the model's turn ends it, too.
+  // Runs to the end and returns the text that a reader of the chat would see. The end of the
+  // model's turn also ends the text.
   Task<Result<std::string>> CollectText();
-  // Runs until a JSON document of this schema (any JSON when it is empty) is complete, and parses
-  // it. A model that reasons may think before it: see ThinkFirst.
+  // Runs until a JSON document of this schema is complete, and parses it. An empty schema allows
+  // any JSON. A model that reasons may think before the document: see ThinkFirst.
   Task<Result<Json>> CollectJson(std::string_view schema = {});
-  // The same as a value of a described type (describe.h).
+  // Runs until a JSON document is complete, and returns it as a value of a described type
+  // (describe.h).
   template <Described T>
   Task<Result<T>> CollectJson() {
     return ReadJson<T>(CollectJson(SchemaOf<T>().Dump()));
   }
 
-  // The next step, or none when the generation has ended:
+  // Returns the next step, or none if the generation has ended:
   //   while (auto step = PIE_TRY(generator.Next())) { Output out = PIE_TRY(co_await
   //   step->Execute()); … }
   Result<std::optional<GenStep>> Next();
-  // Takes your tokens for this step's, after ClearSampler or in place of what it chose. Gives those
-  // that are left after stop tokens and the limit.
+  // Accepts your tokens in place of those that the step chose, or after ClearSampler. Returns the
+  // tokens that are left after stop tokens and the limit.
   std::vector<uint32_t> Accept(std::span<const uint32_t> tokens);
   std::vector<uint32_t> Accept(std::initializer_list<uint32_t> tokens) {
     return Accept(std::span(tokens.begin(), tokens.size()));
@@ -139,14 +142,14 @@ class GenStep {
  public:
   explicit GenStep(std::shared_ptr<detail::GeneratorState> generator);
 
-  // Chooses no token: read a probe and call Generator::Accept.
+  // Makes the step choose no token. Read a probe and call Generator::Accept.
   GenStep& ClearSampler();
-  // Reads this step: index 0 is the row that is sampled.
+  // Adds a probe to this step. Index 0 is the row that is sampled.
   template <class P>
   ProbeHandle<P> Probe(uint32_t index, P probe) {
     return {AddProbe(index, std::move(probe))};
   }
-  // Runs the pass and accepts what it chose: `tokens` of the output.
+  // Runs the pass and accepts the tokens that it chose: `tokens` of the output.
   Task<Result<Output>> Execute();
 
  private:

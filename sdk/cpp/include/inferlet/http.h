@@ -37,7 +37,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 // The bytes of a body, or a part of them.
 using Bytes = std::vector<uint8_t>;
 
-// The longest body that is collected without a limit of the caller's own.
+// The longest body that is collected if the caller gives no limit.
 inline constexpr size_t kMaxBodyBytes = size_t{64} << 20;
 
 namespace detail {
@@ -46,12 +46,12 @@ class Outgoing;
 class OutParam;
 }  // namespace detail
 
-// A response whose head has come. The body follows as it is read.
+// A response whose head has arrived. The body arrives as it is read.
 class Response {
  public:
   // The status code, such as 200.
   int Status() const { return status_; }
-  // Whether the status is of the 200s.
+  // Whether the status is from 200 to 299.
   bool Ok() const { return status_ >= 200 && status_ < 300; }
   // All headers, in the order of their arrival.
   const http::Headers& Headers() const { return headers_; }
@@ -62,9 +62,9 @@ class Response {
   Task<Result<std::optional<Bytes>>> Chunk() const;
   // The rest of the body.
   Task<Result<http::Bytes>> Bytes() const;
-  // The rest of the body as text. An error when it is not UTF-8, or longer than kMaxBodyBytes.
+  // Returns the rest of the body as text. Fails if it is not UTF-8, or longer than kMaxBodyBytes.
   Task<Result<std::string>> Text() const;
-  // The rest of the body, parsed. An error when it is no JSON.
+  // Returns the rest of the body as JSON. Fails if it is not JSON.
   Task<Result<inferlet::Json>> Json() const;
 
  private:
@@ -75,10 +75,10 @@ class Response {
   std::shared_ptr<detail::Incoming> body_;
 };
 
-// A request that is to be sent. Errors in its parts come from Send.
+// A request that is to be sent. Send reports errors in its parts.
 class Call {
  public:
-  // A request of any method. Nothing is sent before Send.
+  // Makes a request of any method. Nothing is sent before Send.
   Call(std::string_view method, std::string_view url) : method_(method), url_(url) {}
 
   // Adds a header.
@@ -96,13 +96,13 @@ class Call {
     body_ = value.Dump();
     return Header("content-type", "application/json");
   }
-  // How long to wait for the connection, and for the first byte of the response. The engine has a
-  // limit of its own.
+  // Sets how long to wait for the connection, and for the first byte of the response. The engine
+  // has a limit of its own.
   Call& Timeout(std::chrono::nanoseconds timeout) {
     timeout_ = timeout;
     return *this;
   }
-  // Sends the request, and returns when the head of the response has come.
+  // Sends the request, and returns when the head of the response has arrived.
   Task<Result<Response>> Send() const { return SendNow(*this); }
 
  private:
@@ -115,11 +115,11 @@ class Call {
   std::optional<std::chrono::nanoseconds> timeout_;
 };
 
-// A GET request.
+// Makes a GET request.
 inline Call Get(std::string_view url) {
   return Call("GET", url);
 }
-// A POST request.
+// Makes a POST request.
 inline Call Post(std::string_view url) {
   return Call("POST", url);
 }
@@ -130,7 +130,7 @@ class Request {
   // Made by PIE_HTTP from the engine's handle.
   explicit Request(int32_t handle);
 
-  // In capitals: `GET`.
+  // The method in capitals, such as `GET`.
   const std::string& Method() const { return method_; }
   // The path without the query.
   const std::string& Path() const { return path_; }
@@ -141,7 +141,7 @@ class Request {
   // The value of the first header of this name, in any case of letters.
   std::optional<std::string> Header(std::string_view name) const;
 
-  // The rest of the body. A longer one than `limit` bytes is an error.
+  // Returns the rest of the body. Fails if it is longer than `limit` bytes.
   Task<Result<std::string>> Body(size_t limit = kMaxBodyBytes) const;
   // The next bytes of the body; none at its end.
   Task<Result<std::optional<Bytes>>> Chunk() const;
@@ -154,15 +154,15 @@ class Request {
   std::shared_ptr<detail::Incoming> body_;
 };
 
-// The body of a response. Without Finish, the client sees that it was cut off.
+// The body of a response. If Finish is not called, the client sees that the body was cut off.
 class Body {
  public:
   explicit Body(std::shared_ptr<detail::Outgoing> outgoing) : outgoing_(std::move(outgoing)) {}
-  // Waits while the client reads slowly. Fails when the client has left. `text` must live until the
-  // task has ended.
+  // Writes to the body. Waits while the client reads slowly, and fails if the client has left.
+  // `text` must live until the task has ended.
   Task<Result<void>> Write(std::string_view text) const;
   Task<Result<void>> Write(std::span<const uint8_t> bytes) const;
-  // Ends the body. An error when the client has left.
+  // Ends the body. Fails if the client has left.
   Result<void> Finish() const;
 
  private:
@@ -175,7 +175,7 @@ class Responder {
   // Made by PIE_HTTP from the engine's handle.
   explicit Responder(int32_t handle);
 
-  // Sets the status code; 200 without a call.
+  // Sets the status code. The default is 200.
   Responder& Status(int status) {
     status_ = status;
     return *this;
@@ -203,7 +203,7 @@ void Answer(Task<Result<void>> handler);
 
 }  // namespace inferlet::http
 
-// PIE_HTTP(Serve): makes `Serve` what answers HTTP requests.
+// PIE_HTTP(Serve): makes `Serve` the function that answers HTTP requests.
 #define PIE_HTTP(function)                                                                        \
   extern "C" [[gnu::used, clang::export_name("wasi:http/incoming-handler@0.2.12#handle")]]        \
   void PieHandle(int32_t request, int32_t response_out) {                                         \

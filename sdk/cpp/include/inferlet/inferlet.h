@@ -1,4 +1,4 @@
-// The Pie inferlet SDK for C++: everything.
+// The Pie inferlet SDK for C++. This header includes all others.
 #pragma once
 
 #include "inferlet/adapter.h"

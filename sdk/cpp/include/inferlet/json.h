@@ -1,7 +1,7 @@
 // Json: a JSON value, to read inputs with and to build outputs from.
 //
-//   auto prompt = PIE_TRY(input.Get<std::string>("prompt"));       // an error when it is missing
-//   auto limit = PIE_TRY(input.Get("max_tokens", 64));             // 64 when it is missing
+//   auto prompt = PIE_TRY(input.Get<std::string>("prompt"));       // fails if it is missing
+//   auto limit = PIE_TRY(input.Get("max_tokens", 64));             // 64 if it is missing
 //   co_return Json::Object({{"text", text}, {"tokens", tokens}});
 //
 // Objects keep the order of their members and find them by a linear search.
@@ -49,20 +49,21 @@ class Json {
     if (value) *this = Json(*value);
   }
 
-  // An array of these items.
+  // Makes an array of these items.
   static Json Array(std::initializer_list<Json> items = {}) { return Json(Items(items)); }
-  // An object of these members, in this order.
+  // Makes an object of these members, in this order.
   static Json Object(std::initializer_list<Member> members = {}) {
     Json object;
     object.value_ = Members(members);
     return object;
   }
 
-  // Reads one JSON text; the error names the offset of the fault.
+  // Parses one JSON text. The error names the offset of the fault.
   static Result<Json> Parse(std::string_view text);
-  // Writes it without spaces. A number that JSON cannot write (NaN, infinity) becomes null.
+  // Returns the value as JSON without spaces. A number that JSON cannot write (NaN, infinity)
+  // becomes null.
   std::string Dump() const;
-  // What leaves the inferlet: a string as it is, everything else as JSON.
+  // Returns a string as it is, and everything else as JSON. This is how values leave the inferlet.
   std::string Text() const { return IsString() ? std::get<std::string>(value_) : Dump(); }
 
   // Whether the value is null.
@@ -80,28 +81,29 @@ class Json {
   // Whether the value is an object.
   bool IsObject() const { return Holds<Members>(); }
 
-  // The value as a C++ type: bool, a number, std::string, Json, or a std::vector of these.
+  // Returns the value as a C++ type: bool, a number, std::string, Json, or a std::vector of these.
   template <class T>
   Result<T> As() const;
 
-  // A member by name: an error when it is missing or of another type.
+  // Returns a member by name. Fails if it is missing or has another type.
   template <class T>
   Result<T> Get(std::string_view key) const;
-  // The same, with a value for a member that is missing or null.
+  // Returns a member by name, or a fallback if the member is missing or null.
   template <class T>
   Result<T> Get(std::string_view key, T fallback) const;
   Result<std::string> Get(std::string_view key, const char* fallback) const {
     return Get<std::string>(key, fallback);
   }
 
-  // A member or item; null when there is none.
+  // Returns a member or item, or null if there is none.
   const Json& operator[](std::string_view key) const;
   const Json& operator[](size_t index) const;
-  // A member to assign to; a value that is no object becomes one.
+  // Returns a member to assign to. A value that is not an object becomes an empty one first.
   Json& operator[](std::string_view key);
-  void Append(Json item);  // a value that is no array becomes one
+  // Adds an item to an array. A value that is not an array becomes an empty one first.
+  void Append(Json item);
 
-  size_t Size() const;  // members or items; 0 for everything else
+  size_t Size() const;  // the number of members or items; 0 for everything else
   // The items of an array; empty for everything else.
   const Items& ItemList() const;
   // The members of an object; empty for everything else.

@@ -1,4 +1,4 @@
-// PIE_MAIN(Main): makes `Main` what the engine runs.
+// PIE_MAIN(Main): makes `Main` the function that the engine runs.
 //
 //   Task<Result<Json>> Main(Json input) { … }
 //   PIE_MAIN(Main)
@@ -82,7 +82,7 @@ void Free(ReturnArea* area);
 
 }  // namespace inferlet::detail
 
-// Makes a function what the engine runs. An inferlet uses it once, outside any namespace.
+// Makes a function the one that the engine runs. An inferlet uses it once, outside any namespace.
 #define PIE_MAIN(function)                                                              \
   extern "C" [[gnu::used, clang::export_name("pie:" PIE_PACKAGE "/run#run")]]           \
   ::inferlet::detail::ReturnArea* PieRun(char* text, size_t size) {                     \

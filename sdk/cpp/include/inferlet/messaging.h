@@ -1,4 +1,4 @@
-// Messages between inferlets of one engine: queues (one receiver a message) and broadcasts.
+// Messages between inferlets of one engine: queues (each message has one receiver) and broadcasts.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@
 
 namespace inferlet::messaging {
 
-// Appends to a queue. An error when the queue is full, or the topic or message is too long.
+// Appends to a queue. Fails if the queue is full, or the topic or message is too long.
 Result<void> Push(std::string_view topic, std::string_view message);
-// A string goes out as it is, everything else as JSON.
+// Appends a JSON value to a queue: a string as it is, everything else as JSON.
 Result<void> Push(std::string_view topic, const Json& message);
 inline Result<void> Push(std::string_view topic, const char* message) {
   return Push(topic, std::string_view(message));
@@ -25,11 +25,11 @@ inline Result<void> Push(std::string_view topic, const char* message) {
 inline Result<void> Push(std::string_view topic, const std::string& message) {
   return Push(topic, std::string_view(message));
 }
-// The same, but waits while the queue is full.
+// Appends to a queue. Waits while the queue is full.
 Task<Result<void>> PushWait(std::string topic, std::string message);
-// Waits for the next message of a queue. An error when the topic is too long.
+// Waits for the next message of a queue. Fails if the topic is too long.
 Task<Result<std::string>> Pull(std::string_view topic);
-// Hands a message to everyone who is subscribed now. An error when it is too long.
+// Sends a message to all present subscribers. Fails if the topic or message is too long.
 Result<void> Broadcast(std::string_view topic, std::string_view message);
 Result<void> Broadcast(std::string_view topic, const Json& message);
 inline Result<void> Broadcast(std::string_view topic, const char* message) {
@@ -39,22 +39,23 @@ inline Result<void> Broadcast(std::string_view topic, const std::string& message
   return Broadcast(topic, std::string_view(message));
 }
 
-// Keeps the messages of a topic until they are read. A handle: copies mean the same subscription.
+// Keeps the messages of a topic until they are read. It is a handle: copies mean the same
+// subscription.
 class Subscription {
  public:
   explicit Subscription(pie::core::messaging::Subscription raw);
 
-  // Ready when a message is here.
+  // Returns a pollable that is ready when there is a message.
   wasi::io::poll::Pollable Pollable() const { return raw_->Pollable(); }
-  // The next message if one is here already.
+  // Returns the next message, or none if there is none yet.
   std::optional<std::string> Get() const;
-  // Waits for the next message; none after Unsubscribe.
+  // Waits for the next message. Returns none after Unsubscribe.
   Task<std::optional<std::string>> GetAsync() const;
-  // The same as GetAsync.
+  // Does the same as GetAsync.
   Task<std::optional<std::string>> Next() const { return GetAsync(); }
-  // How many messages were lost because the buffer was full: the oldest ones.
+  // How many messages were dropped, oldest first, because the buffer was full.
   uint64_t Dropped() const { return pie::plus::broadcasts::Dropped(*raw_); }
-  // Ends the subscription. Messages that are here already can still be read.
+  // Ends the subscription. Messages that have arrived can still be read.
   void Unsubscribe() const;
 
   // `for (const std::string& message : subscription)` waits for one message after the other, until
@@ -83,7 +84,7 @@ class Subscription {
   std::shared_ptr<pie::core::messaging::Subscription> raw_;
 };
 
-// Begins to keep the broadcasts of a topic. An error when the topic is too long.
+// Begins to keep the broadcasts of a topic. Fails if the topic is too long.
 Result<Subscription> Subscribe(std::string_view topic);
 
 }  // namespace inferlet::messaging

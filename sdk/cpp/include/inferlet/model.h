@@ -13,7 +13,7 @@
 
 namespace inferlet {
 
-// Token ids beside their bytes.
+// Token ids and their bytes.
 struct Vocabulary {
   // The id of each token.
   std::vector<uint32_t> ids;
@@ -25,16 +25,17 @@ class Tokenizer {
  public:
   explicit Tokenizer(raw::Tokenizer raw);
 
-  // A text that the vocabulary cannot express ends the run; TryEncode returns an error for it.
+  // Encodes a text. A text that the vocabulary cannot express ends the run.
   std::vector<uint32_t> Encode(std::string_view text) const;
-  // The same as Encode, with an error for a text that the vocabulary cannot express.
+  // Encodes a text. Fails if the vocabulary cannot express it.
   Result<std::vector<uint32_t>> TryEncode(std::string_view text) const;
-  // Special tokens become their names, or are left out. An error for ids outside the vocabulary.
+  // Decodes tokens. Special tokens become their names, or are left out. Fails on ids outside the
+  // vocabulary.
   Result<std::string> Decode(std::span<const uint32_t> tokens,
                              bool skip_special_tokens = false) const;
-  // Every token. Large: keep what you need of it.
+  // Returns every token. The result is large, so keep only what you need.
   Vocabulary Vocabs() const;
-  // The ids that stand for no text of their own, with their names.
+  // Returns the ids that stand for no text of their own, with their names.
   Vocabulary SpecialTokens() const;
   // The regular expression that splits text before merges apply.
   std::string SplitRegex() const;

@@ -1,4 +1,4 @@
-// Output: what a forward pass gave.
+// Output: the result of a forward pass.
 #pragma once
 
 #include <concepts>
@@ -13,11 +13,12 @@
 
 namespace inferlet {
 
-// A handle of another kind (a probe's for Token, a sampler's for Logits) does not compile.
-// Accessors answer nothing for a handle of another pass. Spans live as long as the Output.
+// The result of a forward pass, read through the handles that the pass returned. A handle of
+// another kind (a probe's for Token, a sampler's for Logits) does not compile. Accessors return
+// none for a handle of another pass. Spans live as long as the Output.
 class Output {
  public:
-  // Which slots belong to the handle whose id is the index here.
+  // The slots of one handle. A handle's id is the index of its range.
   struct SlotRange {
     uint32_t first = 0;
     uint32_t count = 0;
@@ -26,16 +27,16 @@ class Output {
   Output(raw::Output raw, std::vector<SlotRange> ranges, std::optional<SampleHandle> auto_sampler)
       : raw_(std::move(raw)), ranges_(std::move(ranges)), auto_sampler_(auto_sampler) {}
 
-  // The token of a single-row sampler; the first one of several.
+  // The token that a sampler chose; the first one if it chose several.
   std::optional<uint32_t> Token(SampleHandle handle) const;
   // All tokens of a sampler: row by row, draw by draw.
   std::vector<uint32_t> TokensAt(SampleHandle handle) const;
   // Token ids and their probabilities, the likeliest first.
   std::optional<std::pair<std::span<const uint32_t>, std::span<const float>>> Distribution(
       ProbeHandle<inferlet::Distribution> handle) const;
-  // Every logit of the row, one a token of the vocabulary.
+  // The logits of the row, one for each token of the vocabulary.
   std::optional<std::span<const float>> Logits(ProbeHandle<inferlet::Logits> handle) const;
-  // Of one token or of several.
+  // The log-probabilities of the probe's tokens, in their order.
   template <class P>
     requires std::same_as<P, inferlet::Logprob> || std::same_as<P, inferlet::Logprobs>
   std::optional<std::span<const float>> Logprobs(ProbeHandle<P> handle) const {
@@ -51,7 +52,8 @@ class Output {
     return EmbeddingAt(handle);
   }
 
-  // What the Generator accepted in this step, after stop tokens and the limit. Empty for a Forward.
+  // The tokens that the Generator accepted in this step, after stop tokens and the limit. Empty for
+  // a Forward.
   std::vector<uint32_t> tokens;
 
   // The sampler that the Generator attached; none for a Forward and after ClearSampler.

@@ -20,7 +20,7 @@ struct Delta {
   std::string text;
 };
 struct End {         // the block has ended
-  std::string text;  // all of it
+  std::string text;  // the text of the whole block
 };
 // What Feed returns.
 using Event = std::variant<Idle, Start, Delta, End>;
@@ -28,11 +28,11 @@ using Event = std::variant<Idle, Start, Delta, End>;
 // Finds reasoning blocks in the tokens of the model's turn.
 class Decoder {
  public:
-  // A decoder at the beginning of a turn.
+  // Makes a decoder at the beginning of a turn.
   explicit Decoder(const Model& model);
-  // Takes the next tokens and says what they changed. An error for ids outside the vocabulary.
+  // Decodes the next tokens and returns what they changed. Fails on ids outside the vocabulary.
   Result<Event> Feed(std::span<const uint32_t> tokens);
-  // Goes back to the beginning, before another turn.
+  // Forgets the turn. Call it before another turn.
   void Reset();
 
  private:

@@ -1,8 +1,8 @@
-// Results: a value, or a text for a person that says what was wrong.
+// Results: a value, or a text that tells a person what went wrong.
 //
-// The SDK throws nothing (inferlets are built with -fno-exceptions). What can fail returns
-// `Result<T>`; PIE_TRY takes the value out or ends the coroutine with the error. If the error ends
-// the run, stderr shows the lines of the program that it has passed.
+// The SDK throws nothing (inferlets are built with -fno-exceptions). Functions that can fail return
+// `Result<T>`. PIE_TRY takes the value out, or ends the coroutine with the error. If the error ends
+// the run, stderr shows the lines of the program that the error has passed.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ using Result = std::expected<T, std::string>;
 
 namespace detail {
 
-// Notes a line that an error has passed (trace.cc). Another message begins another trace.
+// Records a line that an error has passed (trace.cc). A different message begins a new trace.
 void NotePassage(const std::string& message, const char* file, uint32_t line, const char* function);
 
 inline std::unexpected<std::string> PassOn(std::string message, const char* file, uint32_t line,
@@ -39,7 +39,7 @@ inline std::unexpected<std::string> Error(
 
 namespace detail {
 
-// Error texts of the bindings are no std::string; they know how to become one.
+// Converts an error to std::string. Error texts of the bindings have a type of their own.
 template <class E>
 std::string ErrorText(E&& error) {
   if constexpr (std::is_convertible_v<E, std::string>) {
@@ -57,11 +57,11 @@ T ValueOf(std::expected<T, E>&& result) {
 }  // namespace detail
 }  // namespace inferlet
 
-// In a coroutine: the value of a Result, or the end of the coroutine with its error.
+// In a coroutine: takes the value of a Result, or ends the coroutine with its error.
 //   auto text = PIE_TRY(co_await generator.CollectText());
 #define PIE_TRY(...) PIE_TRY_WITH_(co_return, __VA_ARGS__)
 
-// The same in a function that is no coroutine.
+// Does the same in a function that is not a coroutine.
 #define PIE_TRY_SYNC(...) PIE_TRY_WITH_(return, __VA_ARGS__)
 
 #define PIE_TRY_WITH_(leave, ...)                                                          \

@@ -1,4 +1,4 @@
-// The engine around this inferlet, and other inferlets that it starts.
+// Information about the engine, and functions to launch other inferlets.
 #pragma once
 
 #include <memory>
@@ -13,23 +13,24 @@
 
 namespace inferlet::runtime {
 
-// Names of every model the engine has loaded, the default one first.
+// Returns the names of all models that the engine has loaded, the default one first.
 std::vector<std::string> Models();
-// The engine's version.
+// Returns the engine's version.
 std::string Version();
-// The id of this running inferlet.
+// Returns the id of this running inferlet.
 std::string InstanceId();
-// The user who launched it.
+// Returns the name of the user who launched this inferlet.
 std::string Username();
 
-// A launched inferlet. A handle: when the last copy is gone, the child runs on by itself.
+// A launched inferlet. It is a handle. When the last copy is destroyed, the child is detached: it
+// runs on, also after this inferlet has ended.
 class Child {
  public:
   explicit Child(pie::core::runtime::Child raw);
 
   // The id of the child's process.
   std::string Pid() const;
-  // None while it runs; then what it returned, or its error.
+  // Returns none while the child runs, then its return value or its error.
   std::optional<Result<std::string>> Get() const;
   // Waits for the child's end.
   Task<Result<std::string>> Wait() const;
@@ -40,7 +41,7 @@ class Child {
   std::shared_ptr<pie::core::runtime::Child> raw_;
 };
 
-// Starts another inferlet (`name` or `name@X.Y.Z`) with a JSON input, as the same user.
+// Launches another inferlet (`name` or `name@X.Y.Z`) with a JSON input, as the same user.
 Result<Child> Launch(std::string_view program, std::string_view input);
 
 }  // namespace inferlet::runtime

@@ -1,4 +1,5 @@
-// What to read from a forward pass: a Sampler chooses tokens, a probe reads what was computed.
+// Samplers and probes. A Sampler chooses tokens from a row of a forward pass; a probe reads what
+// the model computed there.
 #pragma once
 
 #include <cstdint>
@@ -9,38 +10,38 @@
 
 namespace inferlet {
 
-// Chooses one token a row. A temperature of 0 is greedy.
+// Chooses one token for each row. A temperature of 0 is greedy.
 class Sampler {
  public:
-  // The likeliest token.
+  // Chooses the likeliest token.
   static constexpr Sampler Argmax() { return Sampler(Kind::kTopK, 0, 1, 0); }
-  // Nucleus sampling: the likeliest tokens whose probabilities add up to `p`.
+  // Nucleus sampling: chooses among the likeliest tokens whose probabilities add up to `p`.
   static constexpr Sampler TopP(float temperature, float p) {
     return Sampler(Kind::kTopP, temperature, 0, p);
   }
-  // One of the `k` likeliest tokens.
+  // Chooses among the `k` likeliest tokens.
   static constexpr Sampler TopK(float temperature, uint32_t k) {
     return Sampler(Kind::kTopK, temperature, k, 0);
   }
-  // Tokens at least `p` times as likely as the likeliest.
+  // Chooses among the tokens that are at least `p` times as likely as the likeliest.
   static constexpr Sampler MinP(float temperature, float p) {
     return Sampler(Kind::kMinP, temperature, 0, p);
   }
-  // The k likeliest, then the nucleus of these.
+  // Chooses from the nucleus of the `k` likeliest tokens.
   static constexpr Sampler TopKTopP(float temperature, uint32_t k, float p) {
     return Sampler(Kind::kTopKTopP, temperature, k, p);
   }
-  // From the whole distribution; `draws` independent tokens at each row.
+  // Draws `draws` independent tokens at each row from the whole distribution.
   static constexpr Sampler Multinomial(float temperature, uint32_t draws = 1) {
     return Sampler(Kind::kMultinomial, temperature, draws, 0);
   }
-  // No token, but the hidden state of the row after the model's last norm. Output::Embedding. The
-  // probe Embedding reads the same.
+  // Chooses no token, but reads the hidden state of the row after the model's last norm
+  // (Output::Embedding), as the probe Embedding does.
   static constexpr Sampler Embedding() { return Sampler(Kind::kEmbedding, 0, 0, 0); }
 
-  // Whether it chooses a token; an embedding sampler does not.
+  // Whether the sampler chooses a token. An embedding sampler does not.
   bool ChoosesToken() const { return kind_ != Kind::kEmbedding; }
-  // How many tokens a row gives.
+  // How many slots of the output a row fills.
   uint32_t SlotsPerRow() const { return kind_ == Kind::kMultinomial && k_ > 1 ? k_ : 1; }
   // The sampler as the engine's interface spells it.
   pie::core::inference::Sampler ToRaw() const;
@@ -52,56 +53,57 @@ class Sampler {
 
   Kind kind_;
   float temperature_;
-  uint32_t k_;  // the draws of a multinomial sampler
+  uint32_t k_;  // of a multinomial sampler: the number of draws
   float p_;
 };
 
-// Every logit of a row, before the softmax. Read with Output::Logits.
+// Reads every logit of a row, before the softmax. The accessor is Output::Logits.
 struct Logits {};
-// The k likeliest tokens of the temperature-scaled distribution; 0 for all. Output::Distribution.
+// Reads the likeliest tokens of the temperature-scaled distribution. The accessor is
+// Output::Distribution.
 struct Distribution {
-  // Divides the logits before the softmax.
+  // The logits are divided by this before the softmax.
   float temperature = 1;
   // How many tokens; 0 for the whole vocabulary.
   uint32_t k = 0;
 };
-// log p(token). Output::Logprobs, of length 1.
+// Reads the log-probability of one token. The accessor is Output::Logprobs, with one value.
 struct Logprob {
   // The token whose probability is asked for.
   uint32_t token;
 };
-// log p of each candidate, in this order. Output::Logprobs.
+// Reads the log-probability of each candidate, in their order. The accessor is Output::Logprobs.
 struct Logprobs {
   // The candidates.
   std::vector<uint32_t> tokens;
 };
-// Shannon entropy of the unscaled distribution. Output::Entropy.
+// Reads the Shannon entropy of the unscaled distribution. The accessor is Output::Entropy.
 struct Entropy {};
-// The hidden state of a row after the model's last norm. Output::Embedding.
+// Reads the hidden state of a row after the model's last norm. The accessor is Output::Embedding.
 struct Embedding {};
 
-// What can be read at a row.
+// Any of the probes.
 using Probe = std::variant<Logits, Distribution, Logprob, Logprobs, Entropy, Embedding>;
 
 namespace detail {
 pie::core::inference::Sampler ToRaw(const Probe& probe);
 }  // namespace detail
 
-// Where in an Output a sampler's or probe's answer is. Valid for the outputs of the pass, or of the
-// generator, that gave it.
+// The place of a sampler's or probe's result in an Output. It is valid for the outputs of the pass,
+// or of the generator, that returned it.
 struct SlotHandle {
   // The number of the request within its pass.
   uint32_t id;
-  // Which of the tokens that a step chose.
+  // The index of the token, in a step that chose several.
   uint32_t index = 0;
 };
-// Of a sampler.
+// The handle of a sampler.
 struct SampleHandle : SlotHandle {};
-// Of a probe of kind P.
+// The handle of a probe of kind P.
 template <class P>
 struct ProbeHandle : SlotHandle {
-  // The same probe at another token of a step that accepted several: `out.Entropy(h.At(i))` belongs
-  // to `out.tokens[i]`. The handle itself reads the first one.
+  // Returns the handle of the same probe at another token of a step that accepted several:
+  // `out.Entropy(h.At(i))` belongs to `out.tokens[i]`. This handle reads the first token.
   ProbeHandle At(uint32_t token) const { return {{.id = this->id, .index = token}}; }
 };
 

@@ -1,4 +1,4 @@
-// The market for KV pages, read from inside. Bids are placed by Context::SetBid and by Generators.
+// Prices and balances of the market for KV pages. Context::SetBid and Generators place bids.
 #pragma once
 
 #include "inferlet/context.h"
@@ -9,7 +9,7 @@ namespace inferlet::scheduling {
 double Price();                          // credits that a new page costs
 double Rent(const Context& context);     // the clearing price of the last auction
 double Dividend(const Model& model);     // this inferlet's share of the last revenue
-double Latency(const Context& context);  // seconds a tick takes
-double Balance(const Model& model);      // credits left
+double Latency(const Context& context);  // the duration of the last batch, in seconds
+double Balance(const Model& model);      // this inferlet's credits
 
 }  // namespace inferlet::scheduling

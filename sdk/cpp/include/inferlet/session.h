@@ -14,7 +14,7 @@
 
 namespace inferlet::session {
 
-// Arrives at the client as a Stdout event. An error when the message is too long.
+// Sends a message, which arrives at the client as a Stdout event. Fails if it is too long.
 Result<void> Send(std::string_view message);
 inline Result<void> Send(const char* message) {
   return Send(std::string_view(message));
@@ -22,15 +22,15 @@ inline Result<void> Send(const char* message) {
 inline Result<void> Send(const std::string& message) {
   return Send(std::string_view(message));
 }
-// A string goes out as it is, everything else as JSON.
+// Sends a JSON value: a string as it is, everything else as JSON.
 Result<void> Send(const Json& message);
-// Arrives as a File event. An error when the file is too long.
+// Sends a file, which arrives at the client as a File event. Fails if it is too long.
 Result<void> SendFile(std::span<const uint8_t> data);
 
-// The client's next message or signal; none while no client is attached, which may come back. It is
-// asked for when the function is called, and waits as long as it takes: see Timeout.
+// Waits for the client's next message or signal. Returns none if no client is attached; a client
+// may come back later. The request begins with the call, and the wait has no limit: see Timeout.
 Task<std::optional<std::string>> Receive();
-// The client's next file; none while no client is attached.
+// Waits for the client's next file. Returns none if no client is attached.
 Task<std::optional<std::vector<uint8_t>>> ReceiveFile();
 
 }  // namespace inferlet::session

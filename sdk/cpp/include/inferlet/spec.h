@@ -13,15 +13,16 @@ class Speculator {
  public:
   virtual ~Speculator() = default;
 
-  // Draft tokens and their absolute positions. Without positions, the drafts follow the sequence.
-  // Empty: no speculation in this step.
+  // Returns draft tokens and their absolute positions. Without positions, the drafts follow the
+  // sequence. Without tokens, the step has no drafts.
   virtual std::pair<std::vector<uint32_t>, std::vector<uint32_t>> Draft() = 0;
-  // What was accepted: the drafts that the model chose too, then one token of its own.
+  // Called with the accepted tokens: the drafts that the model chose too, then one token of its
+  // own.
   virtual void Accept(std::span<const uint32_t> accepted) = 0;
-  // The last `n` drafted tokens were not accepted: the model chose another token, a constraint
-  // refuses them, or the generation has ended before them.
+  // Called if the last `n` drafted tokens were not accepted: the model chose another token, a
+  // constraint refused them, or the generation ended before them.
   virtual void Rollback(uint32_t n) { (void)n; }
-  // Goes back to the initial state. It is called when the generation has ended.
+  // Goes back to the initial state. Called when the generation has ended.
   virtual void Reset() {}
 };
 

@@ -4,9 +4,9 @@
 // waits for. Arguments taken by value live in the coroutine; those taken by reference must outlive
 // it. An inferlet has one thread, so nothing here locks.
 //
-// Awaiting resumes by plain calls, not by symmetric transfer: WebAssembly has tail calls only as an
-// option. A task that ends at once makes its awaiter carry on without suspending, so a loop of
-// `co_await`s runs in constant stack however many of them never wait.
+// Coroutines are resumed by plain calls, not by symmetric transfer, because WebAssembly has tail
+// calls only as an option. If a task ends at once, its awaiter carries on without suspending, so a
+// loop of `co_await`s that never wait runs in constant stack.
 #pragma once
 
 #include <coroutine>
@@ -23,7 +23,7 @@ class Task;
 
 namespace detail {
 
-// Whom a task tells that it has ended. It may destroy the task from within.
+// Receives the end of a task. It may destroy the task from within the call.
 class Waiter {
  public:
   virtual void TaskEnded() = 0;
@@ -68,7 +68,7 @@ struct Promise<void> : PromiseBase {
   void TakeValue() noexcept {}
 };
 
-// What stands for a task's value where `void` cannot stand.
+// The value of a task. It replaces `void`, which cannot be stored.
 template <class T>
 using ValueOrUnit = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
@@ -92,8 +92,8 @@ class [[nodiscard("a Task does nothing until it is awaited")]] Task {
     if (coroutine_) coroutine_.destroy();
   }
 
-  // Runs the task to its first wait, or its end. `waiter` hears of the end, also of one that comes
-  // within this call.
+  // Runs the task to its first wait or its end. Tells `waiter` of the end, which may come within
+  // this call.
   void Start(detail::Waiter* waiter) {
     coroutine_.promise().waiter = waiter;
     coroutine_.resume();
@@ -101,7 +101,7 @@ class [[nodiscard("a Task does nothing until it is awaited")]] Task {
   // Whether the coroutine has ended.
   bool Ended() const noexcept { return coroutine_.done(); }
 
-  // The value of a task that has ended; taken once.
+  // Returns the value of a task that has ended. Call it once.
   detail::ValueOrUnit<T> TakeValue() {
     if constexpr (std::is_void_v<T>) {
       return {};

@@ -18,9 +18,9 @@
 
 namespace inferlet::tools {
 
-// Tokens that tell the model which tools (JSON schemas) it has.
+// Returns the tokens that tell the model which tools (JSON schemas) it has.
 Result<std::vector<uint32_t>> EquipPrefix(const Model& model, std::span<const std::string> schemas);
-// Tokens that give a tool's result back.
+// Returns the tokens that give a tool's result back to the model.
 std::vector<uint32_t> AnswerPrefix(const Model& model, std::string_view name,
                                    std::string_view result_json);
 inline std::vector<uint32_t> AnswerPrefix(const Model& model, std::string_view name,
@@ -31,14 +31,14 @@ inline std::vector<uint32_t> AnswerPrefix(const Model& model, std::string_view n
                                           const char* result_json) {
   return AnswerPrefix(model, name, std::string_view(result_json));
 }
-// The texts of schemas, for the functions here and Context::EquipTools.
+// Returns the texts of schemas, for the functions here and for Context::EquipTools.
 inline std::vector<std::string> Texts(std::span<const Json> schemas) {
   std::vector<std::string> texts;
   for (const Json& schema : schemas) texts.push_back(schema.Text());
   return texts;
 }
 
-struct Idle {};   // no call here
+struct Idle {};   // no call has begun
 struct Start {};  // a call is being assembled
 // A complete call.
 struct Call {
@@ -49,26 +49,25 @@ struct Call {
 // What Feed returns.
 using Event = std::variant<Idle, Start, Call>;
 
-// Finds tool calls. When a batch completes several calls, each following Feed, also of an empty
-// batch, returns the next one. Where the model's format of tool calls is unknown, Feed returns an
-// error.
+// Finds tool calls. If a batch completes several calls, each following Feed, also with an empty
+// batch, returns the next one. If the model's format of tool calls is unknown, Feed fails.
 class Decoder {
  public:
-  // A decoder at the beginning of a turn.
+  // Makes a decoder at the beginning of a turn.
   explicit Decoder(const Model& model);
-  // Takes the next tokens and says what they changed.
+  // Decodes the next tokens and returns what they changed.
   Result<Event> Feed(std::span<const uint32_t> tokens);
-  void Reset();  // before another turn
+  void Reset();  // forgets the turn; call it before another turn
 
  private:
   std::expected<pie::instruct::tool_use::Decoder, wit::string> raw_;
 };
 
-// The one call in a finished text, if there is one.
+// Returns the first call in a finished text, if there is one.
 std::optional<Call> ParseCall(const Model& model, std::string_view text);
-// A grammar of the native call format; none when the model has no such format.
+// Returns a grammar of the native call format, or none if the model has no such format.
 std::optional<Grammar> NativeGrammar(const Model& model, std::span<const std::string> schemas);
-// The same as a matcher, for GrammarConstraint.
+// Returns a matcher of the native call format, for GrammarConstraint.
 std::optional<Matcher> NativeMatcher(const Model& model, std::span<const std::string> schemas);
 
 }  // namespace inferlet::tools

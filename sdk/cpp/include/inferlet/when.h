@@ -1,4 +1,5 @@
-// Several tasks at once: all of them, the first of them, or one against the clock.
+// Runs several tasks at once: waits for all of them, for the first of them, or for one against the
+// clock.
 #pragma once
 
 #include <chrono>
@@ -16,7 +17,7 @@
 namespace inferlet {
 namespace detail {
 
-// Awaits the end of a number of tasks that it starts.
+// Starts a number of tasks, and waits until enough of them have ended.
 class Join final : public Waiter {
  public:
   explicit Join(size_t wanted) : missing_(wanted) {}
@@ -63,7 +64,7 @@ std::optional<Variant> FirstEnded(std::tuple<Task<T>...>& tasks) {
 
 }  // namespace detail
 
-// Runs all tasks at once; their values in order.
+// Runs all tasks at once, and returns their values in order.
 template <class T>
 Task<std::vector<detail::ValueOrUnit<T>>> WhenAll(std::vector<Task<T>> tasks) {
   detail::Join join(tasks.size());
@@ -86,8 +87,8 @@ Task<std::tuple<detail::ValueOrUnit<T>...>> WhenAll(Task<T>... task) {
       tasks);
 }
 
-// Runs all tasks at once until the first has ended, and cancels the others. Gives the first one's
-// index and value. The list must not be empty.
+// Runs all tasks at once until the first has ended, and cancels the others. Returns the index and
+// the value of the first. The list must not be empty.
 template <class T>
 Task<std::pair<size_t, detail::ValueOrUnit<T>>> WhenAny(std::vector<Task<T>> tasks) {
   detail::Join first(1);
@@ -102,7 +103,8 @@ Task<std::pair<size_t, detail::ValueOrUnit<T>>> WhenAny(std::vector<Task<T>> tas
   }
 }
 
-// The same for tasks of different types: a variant whose index() tells which one was first.
+// Does the same for tasks of different types. Returns a variant whose index() tells which task was
+// first.
 template <class... T>
 Task<std::variant<detail::ValueOrUnit<T>...>> Select(Task<T>... task) {
   std::tuple<Task<T>...> tasks(std::move(task)...);
@@ -117,7 +119,7 @@ Task<std::variant<detail::ValueOrUnit<T>...>> Select(Task<T>... task) {
   co_return *detail::FirstEnded<0, Values>(tasks);
 }
 
-// The task's value, or nothing when `limit` has passed first; the task is cancelled then.
+// Returns the task's value. If `limit` passes first, cancels the task and returns none.
 template <class T>
 Task<std::optional<detail::ValueOrUnit<T>>> Timeout(Task<T> task, std::chrono::nanoseconds limit) {
   auto first = co_await Select(std::move(task), Sleep(limit));
@@ -125,7 +127,7 @@ Task<std::optional<detail::ValueOrUnit<T>>> Timeout(Task<T> task, std::chrono::n
   co_return std::get<0>(std::move(first));
 }
 
-// Many results as one: all values, or the first error.
+// Turns many results into one: all values, or the first error.
 template <class T>
 Result<std::vector<T>> Collect(std::vector<Result<T>> results) {
   std::vector<T> values;

@@ -11,6 +11,18 @@ declare module 'pie:plus/steps' {
    * Waits for a pass and returns its output, or the reason why it failed.
    */
   export function finish(output: FutureOutput): Given;
+  /**
+   * Executes a pass that appends `token` to the context and samples it as the last `begin` on this context did. If
+   * that `begin` had a seed, the seed grows by 1 with every pass. Waits for the pass and returns its token. The
+   * arguments and the result are numbers, because interpreted languages convert other types slowly. Returns
+   * 4294967295 if the pass failed: `problem` says why. Fails unless the last `begin` had no mask and a sampler that
+   * chooses one token.
+   */
+  export function repeat(context: Context, token: number): number;
+  /**
+   * Returns why the last `repeat` on the context failed; none if it did not.
+   */
+  export function problem(context: Context): Error | undefined;
   export type Error = import('pie:core/types').Error;
   export type Context = import('pie:core/context').Context;
   export type FutureOutput = import('pie:core/inference').FutureOutput;

@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from ._loop import Loop
 
-__all__ = ["Loop", "block_on", "outcome_of", "ready", "run", "waits"]
+__all__ = ["Loop", "block_on", "may_block", "outcome_of", "ready", "run", "waits"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,6 +43,12 @@ def ready(pollable: Any) -> Generator[Any, None, None]:
     finally:
         loop.forget(future)
         pollable.__exit__(None, None, None)
+
+
+def may_block() -> bool:
+    """Whether the caller may block the inferlet, because nothing else could run meanwhile."""
+    loop = _get_running_loop()
+    return loop is None or bool(_blocking) or cast("Loop", loop).alone
 
 
 async def outcome_of(future: Any) -> Any:

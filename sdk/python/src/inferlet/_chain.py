@@ -87,6 +87,7 @@ class Chained:
             except PieError as error:
                 raise ChainRefused from error
         ctx._in_pass = True
+        ctx._step_owner = None
 
     def __enter__(self) -> Chained:
         return self

@@ -57,6 +57,11 @@ class Loop(asyncio.AbstractEventLoop):
     def forget(self, future: asyncio.Future[None]) -> None:
         self._waiting.pop(future, None)
 
+    @property
+    def alone(self) -> bool:
+        """Whether the running task is the only one that can run: blocking it delays nobody."""
+        return not (self._ready or self._waiting or self._timers)
+
     def _wake(self, future: asyncio.Future[None]) -> None:
         del self._waiting[future]
         future.set_result(None)

@@ -14,9 +14,10 @@ from wit_world.imports import inference as wit
 from wit_world.imports import zo as wit_zo
 
 from . import _check, brle
+from ._async import may_block
 from .constraint import is_complete, matcher_of, name_of, next_mask
 from .errors import PieError, ask
-from .forward import U64, run_pass
+from .forward import U64, repeat_step, run_pass
 from .output import Output, SampleHandle
 from .sampler import Sampler
 
@@ -138,8 +139,37 @@ class StepLoop:
         follows matchers by itself."""
         return self._speculator is None and not self._probes and self._all_match
 
+    def _repeats(self, step: Any) -> bool:
+        """Whether the next step is a plain one like the last, and nothing else can run."""
+        ctx = self._ctx
+        return (
+            ctx._step_owner is self
+            and len(ctx._buffer) == 1
+            and not ctx._in_pass
+            and not (self._mask or self._expects_anew)
+            and (step is None or not step._cleared)
+            and self._is_plain(step)
+            and may_block()
+        )
+
+    def _repeat(self) -> Output:
+        """Does what `_run` does for a step like the last one, in one call."""
+        ctx = self._ctx
+        ctx._turns.settle()
+        chosen = repeat_step(ctx, ctx._buffer[0])
+        self._steps += 1
+        tokens = ctx._buffer = self._register([chosen])
+        count = len(tokens)
+        self._own_choice = OwnChoice(count, count, 0, ctx.seq_len)
+        pages = ctx._pages
+        if pages.tokens >= pages.page_size:
+            pages.commit()
+        return Output(None, tokens=tokens.copy(), token=chosen)
+
     async def _run(self, step: Any = None) -> Output:
         """One pass, folded into the state. A GenStep may add probes, drop the sampler."""
+        if self._repeats(step):
+            return self._repeat()
         ctx, sampler = self._ctx, self._sampler
         ctx._turns.settle()
         start, pending = ctx.seq_len, len(ctx._buffer)
@@ -158,6 +188,8 @@ class StepLoop:
 
         if samples and 0 < inputs <= FEW_TOKENS and self._is_plain(step):
             output = await run_pass(ctx, self._begin_short, inputs, slots)
+            if sampler.draws == 1 and not self._mask:
+                ctx._step_owner = self
         else:
             with wit.ForwardPass(ctx.model._raw) as raw:
                 raw.context(ctx._live())

@@ -48,6 +48,7 @@ class Context:
         """A label of yours, and the default name for `save`."""
         self._raw = ask(wit.Context.create, model._raw) if _raw is None else _raw
         self._pages = Pages(self._raw)
+        self._step_owner: Any = None  # the generator that may repeat the last pass
         self._buffer: list[int] = []
         self._turns = Turns(in_the_middle=_raw is not None)
         self._in_pass = False

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from wit_world.imports import inference as wit
-from wit_world.imports import outcome, sampling
+from wit_world.imports import outcome, sampling, steps
 from wit_world.imports import zo as wit_zo
 
 from . import _check
@@ -32,6 +32,7 @@ async def run_pass(ctx: Context, execute: Callable[[], Any], count: int, slots: 
     pages.reserve(count)
     before = pages.tokens
     ctx._in_pass = True
+    ctx._step_owner = None
     try:
         with ask(execute) as future:
             await ready(future.pollable())
@@ -50,6 +51,25 @@ async def run_pass(ctx: Context, execute: Callable[[], Any], count: int, slots: 
         ctx._in_pass = False
     pages.tokens = before + count
     return output
+
+
+FAILED = 0xFFFF_FFFF  # what `steps.repeat` returns for a pass that failed
+
+
+def repeat_step(ctx: Context, token: int) -> int:
+    """Runs the context's last step again with the next token, and blocks until it has run. Returns
+    the token that it chose."""
+    pages = ctx._pages
+    if pages.tokens == pages.reserved * pages.page_size:
+        pages.reserve(1)
+    raw = ctx._live()
+    chosen = steps.repeat(raw, token)
+    if chosen == FAILED:
+        ctx._step_owner = None
+        pages.roll_back(pages.tokens)
+        raise PieError(steps.problem(raw) or "the pass failed")
+    pages.tokens += 1
+    return chosen
 
 
 class Forward:

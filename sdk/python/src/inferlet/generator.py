@@ -165,6 +165,7 @@ class Generator(StepLoop):
     def seed(self, seed: int) -> Generator:
         """Makes the choices reproducible: step i draws from seed + i."""
         self._seed = seed
+        self._ctx._step_owner = None
         return self
 
     def probe_each_step(self, idx: int, probe: Probe) -> ProbeHandle:

@@ -47,7 +47,7 @@ Handle = SampleHandle | ProbeHandle
 class Output:
     """The slots of one pass. Reading a slot through a handle of another kind gives None."""
 
-    __slots__ = ("auto_sampler", "probe_base", "probe_slots", "raw", "tokens")
+    __slots__ = ("_auto_sampler", "_raw", "_token", "probe_base", "probe_slots", "tokens")
 
     def __init__(
         self,
@@ -57,17 +57,32 @@ class Output:
         auto_sampler: SampleHandle | None = None,
         probe_base: int = 0,
         probe_slots: int = 1,
+        token: int | None = None,
     ) -> None:
-        self.raw = raw
-        """The contract's own output: slots and the speculative side channel."""
+        self._raw = raw
+        # Of a step that chose one token and nothing else; `raw` is made from it when it is read.
+        self._token = token
         self.tokens: list[int] = [] if tokens is None else tokens
         """Tokens the Generator accepted in this step; empty for a plain `Forward`."""
-        self.auto_sampler = auto_sampler
-        """The Generator's own sampler; None for a plain `Forward` and after `clear_sampler`."""
+        self._auto_sampler = auto_sampler
         self.probe_base = probe_base
         """The slot of the first probe."""
         self.probe_slots = probe_slots
         """How many slots a probe has: one for each token that the step chose."""
+
+    @property
+    def raw(self) -> Any:
+        """The contract's own output: slots and the speculative side channel."""
+        if self._raw is None and self._token is not None:
+            self._raw = wit.Output([wit.SlotOutput_Token(self._token)], [], [])
+        return self._raw
+
+    @property
+    def auto_sampler(self) -> SampleHandle | None:
+        """The Generator's own sampler; None for a plain `Forward` and after `clear_sampler`."""
+        if self._auto_sampler is None and self._token is not None:
+            self._auto_sampler = SampleHandle(0, 1)
+        return self._auto_sampler
 
     def token(self, handle: Handle) -> int | None:
         """The token of a single-row sampler (the first of several)."""

@@ -30,7 +30,7 @@ impl Adapter {
         Self::try_open(model, name).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Opens the adapter of that name, if there is one. An adapter that cannot be read is an error.
+    /// Opens the adapter of that name, if there is one. Fails if the adapter cannot be read.
     pub fn try_open(model: &Model, name: &str) -> Result<Option<Adapter>> {
         Ok(adapters::open(model.inner(), name)?.map(Self::wrap))
     }
@@ -45,7 +45,7 @@ impl Adapter {
         self.try_fork(new_name).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Copies the adapter under a new name. A name that is taken is an error.
+    /// Copies the adapter under a new name. Fails if the name is taken.
     pub fn try_fork(&self, new_name: &str) -> Result<Adapter> {
         adapters::fork(&self.0, new_name).map(Self::wrap)
     }
@@ -60,7 +60,7 @@ impl Adapter {
         self.0.load(path)
     }
 
-    /// The files that `save` would write, to send them to the client.
+    /// Returns the files that `save` would write, for example to send them to the client.
     pub fn export(&self) -> Result<Files> {
         adapters::export_files(&self.0)
     }

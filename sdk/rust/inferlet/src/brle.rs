@@ -21,7 +21,7 @@ pub(crate) fn is_none(row: &[u32]) -> bool {
     !row.is_empty() && row.iter().skip(1).step_by(2).all(|run| *run == 0)
 }
 
-/// Walks the runs of a row; runs of length 0 are passed over.
+/// Walks the runs of a row. Runs of length 0 are skipped.
 struct Runs<'a> {
     runs: &'a [u32],
     index: usize,
@@ -35,7 +35,7 @@ impl<'a> Runs<'a> {
         walker
     }
 
-    /// The value here, and how long it lasts.
+    /// The value at this place, and how many places have it from here on.
     fn peek(&self) -> Option<(bool, u32)> {
         let run = self.runs.get(self.index)?;
         Some((self.index % 2 == 1, run - self.used))

@@ -4,37 +4,37 @@ use crate::model::Model;
 use crate::pie::instruct::chat as raw;
 use crate::Result;
 
-/// Tokens of a system message.
+/// Returns the tokens of a system message.
 pub fn system(model: &Model, text: &str) -> Vec<u32> {
     raw::system(model.inner(), text)
 }
 
-/// Tokens of a user message.
+/// Returns the tokens of a user message.
 pub fn user(model: &Model, text: &str) -> Vec<u32> {
     raw::user(model.inner(), text)
 }
 
-/// Tokens of an assistant turn that is already written.
+/// Returns the tokens of an assistant turn that is already written.
 pub fn assistant(model: &Model, text: &str) -> Vec<u32> {
     raw::assistant(model.inner(), text)
 }
 
-/// Tokens that open the model's own turn.
+/// Returns the tokens that open the model's own turn.
 pub fn cue(model: &Model) -> Vec<u32> {
     raw::cue(model.inner())
 }
 
-/// Tokens that close the model's own turn.
+/// Returns the tokens that close the model's own turn.
 pub fn seal(model: &Model) -> Vec<u32> {
     raw::seal(model.inner())
 }
 
-/// Ids of the tokens that end a turn or the text.
+/// Returns the ids of the tokens that end a turn or the text.
 pub fn stop_tokens(model: &Model) -> Vec<u32> {
     raw::stop_tokens(model.inner())
 }
 
-/// What a batch of tokens meant.
+/// What a batch of tokens contained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Text that became visible.
@@ -51,12 +51,12 @@ pub enum Event {
 pub struct Decoder(raw::Decoder);
 
 impl Decoder {
-    /// A decoder for one turn of this model.
+    /// Makes a decoder for one turn of this model.
     pub fn new(model: &Model) -> Self {
         Self(raw::create_decoder(model.inner()))
     }
 
-    /// Decodes a batch of tokens. An empty batch gives the text that an `Interrupt` has held back.
+    /// Decodes a batch of tokens. An empty batch returns the text that an `Interrupt` has held back.
     pub fn feed(&mut self, tokens: &[u32]) -> Result<Event> {
         Ok(match self.0.feed(tokens)? {
             raw::Event::Delta(text) if text.is_empty() => Event::Idle,

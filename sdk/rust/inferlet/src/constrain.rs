@@ -6,7 +6,7 @@ use crate::Result;
 
 /// Restricts a generation, step by step.
 pub trait Constrain: Send {
-    /// Advances by the tokens just accepted (none at the first call), then gives the mask of the next
+    /// Advances by the tokens that were just accepted (none at the first call), then returns the mask of the next
     /// position: BRLE over the vocabulary, true = allowed. An empty mask restricts nothing.
     fn step(&mut self, accepted: &[u32]) -> &[u32];
 
@@ -15,7 +15,7 @@ pub trait Constrain: Send {
         false
     }
 
-    /// Why the constraint can go no further, if so: the generation fails with this text.
+    /// The reason why the constraint cannot go on, if there is one. The generation fails with this text.
     fn failure(&self) -> Option<&str> {
         None
     }
@@ -25,7 +25,7 @@ pub trait Constrain: Send {
         None
     }
 
-    /// What errors call this constraint.
+    /// The name of this constraint in errors.
     fn name(&self) -> String {
         let path = std::any::type_name::<Self>();
         path.rsplit("::").next().unwrap_or(path).to_string()
@@ -52,7 +52,7 @@ impl<C: Constrain + ?Sized> Constrain for Box<C> {
 
 /// A description of the wanted text that can be made into a constraint.
 pub trait Schema {
-    /// The constraint for this model. An error when the schema cannot be compiled.
+    /// Makes the constraint for this model. Fails if the schema cannot be compiled.
     fn build_constraint(&self, model: &Model) -> Result<GrammarConstraint>;
 }
 
@@ -129,7 +129,7 @@ impl GrammarConstraint {
         }
     }
 
-    /// Any JSON text. Where the engine has no grammar compiler, the generation fails and says so.
+    /// Restricts the text to any JSON document. If the engine has no grammar compiler, the generation fails.
     pub fn json(model: &Model) -> Self {
         Self::named(&Grammar::json(), model, "JSON")
     }
@@ -149,7 +149,7 @@ impl GrammarConstraint {
         Self::named(&Grammar::from_regex(pattern)?, model, "regular expression").checked()
     }
 
-    /// A Lark or GBNF grammar.
+    /// Restricts the text to a Lark or GBNF grammar.
     pub fn from_ebnf(source: &str, model: &Model) -> Result<Self> {
         Self::named(&Grammar::from_ebnf(source)?, model, "EBNF grammar").checked()
     }

@@ -31,7 +31,7 @@ pub struct Context {
     fault: Cell<Option<String>>,
 }
 
-/// What a context holds, asked once a step.
+/// The pages and tokens of a context. The SDK asks for them once per step.
 #[derive(Clone, Copy)]
 pub(crate) struct Extent {
     pub committed_pages: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Working pages that hold so many more tokens.
+    /// The number of working pages that are needed for this many more tokens.
     pub fn pages_with(self, tokens: u32, page_size: u32) -> u32 {
         self.working_pages.max((self.working_tokens + tokens).div_ceil(page_size))
     }
@@ -53,18 +53,18 @@ impl Context {
         Self { raw, model, page_size, buffer, turns, idle, fault }
     }
 
-    /// An empty context.
+    /// Makes an empty context.
     pub fn new(model: &Model) -> Result<Context> {
         Ok(Self::wrap(RawContext::create(model.inner())?, model, Vec::new(), Turns::default()))
     }
 
-    /// A copy of a saved snapshot. The snapshot stays.
+    /// Returns a copy of a saved context. The snapshot stays.
     pub fn open(model: &Model, name: &str) -> Result<Context> {
         let raw = RawContext::open(model.inner(), name)?;
         Ok(Self::wrap(raw, model, Vec::new(), Turns::in_the_middle()))
     }
 
-    /// Moves a saved snapshot into a context. The snapshot is gone.
+    /// Returns a saved context, and deletes the snapshot.
     pub fn take(model: &Model, name: &str) -> Result<Context> {
         let raw = RawContext::take(model.inner(), name)?;
         Ok(Self::wrap(raw, model, Vec::new(), Turns::in_the_middle()))
@@ -80,7 +80,7 @@ impl Context {
         self.whole(|raw| raw.save(name))
     }
 
-    /// Saves under a name that the engine makes up, and returns it.
+    /// Saves all tokens under a fresh name, and returns the name.
     pub fn snapshot(&self) -> Result<String> {
         self.whole(RawContext::snapshot)
     }
@@ -96,7 +96,7 @@ impl Context {
         save(&copy.raw)
     }
 
-    /// A copy-on-write clone, buffered tokens included.
+    /// Returns a copy-on-write clone, with a copy of the buffered tokens.
     pub fn fork(&self) -> Result<Context> {
         self.check()?;
         Ok(Self::wrap(self.raw.fork()?, &self.model, self.buffer.clone(), self.turns.clone()))
@@ -129,7 +129,7 @@ impl Context {
         Ok(self)
     }
 
-    /// The same for tools that were made with `#[inferlet::tool]`, or that implement [`Tool`].
+    /// Tells the model of tools that were made with `#[inferlet::tool]`, or that implement [`Tool`].
     pub fn equip(&mut self, tools: &[&dyn Tool]) -> Result<&mut Context> {
         let schemas: Vec<String> = tools.iter().map(|tool| tool.schema()).collect();
         self.equip_tools(&schemas)
@@ -160,7 +160,7 @@ impl Context {
         self
     }
 
-    /// Computes the buffered tokens and commits the pages they fill. On an error they stay buffered.
+    /// Computes the buffered tokens and commits the pages that they fill. On an error the tokens stay buffered.
     pub async fn flush(&mut self) -> Result<()> {
         self.check()?;
         self.turns.settle();
@@ -179,7 +179,7 @@ impl Context {
         pass.settle(self, 0, 0).map(drop)
     }
 
-    /// Forgets the last `n` computed tokens. Fails if there are fewer.
+    /// Drops the last `n` computed tokens. Fails if there are fewer.
     pub fn truncate(&mut self, n: u32) -> Result<()> {
         self.turns.settle();
         fallible::truncate_working_page_tokens(&self.raw, n)
@@ -190,7 +190,7 @@ impl Context {
         &self.model
     }
 
-    /// Tokens a KV page holds.
+    /// How many tokens a KV page holds.
     pub fn page_size(&self) -> u32 {
         self.page_size
     }
@@ -218,25 +218,25 @@ impl Context {
         &self.raw
     }
 
-    /// Continues the sequence: configure the generator, then collect or step.
+    /// Makes a generator that continues the sequence. Configure it, then collect or step.
     pub fn generate(&mut self, sampler: Sampler) -> Generator<'_> {
         self.turns.settle();
         Generator::new(self, sampler)
     }
 
-    /// One forward pass of your own making. Buffered tokens take no part in it: `flush` them first.
+    /// Makes one forward pass that you compose. Buffered tokens are not part of it: `flush` them first.
     pub fn forward(&mut self) -> Forward<'_> {
         self.turns.settle();
         Forward::new(self)
     }
 
-    /// Bids `value` credits a page in the next pass. The pass behind it bids as before. If `value` is no bid (it is
-    /// negative or not finite), the next pass fails and says so.
+    /// Bids `value` credits per page in the next pass. Later passes bid as before. If `value` is negative or not
+    /// finite, the next pass fails with an error that says so.
     pub fn set_bid(&self, value: f64) {
         self.note(bidding::once(&self.raw, value));
     }
 
-    /// Bids nothing until the guard is dropped: others may get the pages meanwhile. Then the context bids as before.
+    /// Bids 0 until the guard is dropped, so that others may get the pages. Then the context bids as before.
     pub fn idle(&self) -> Idle<'_> {
         if self.idle.replace(self.idle.get() + 1) == 0 {
             self.note(bidding::idle(&self.raw, true));
@@ -259,7 +259,7 @@ impl Context {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Makes tokens the buffer's first ones.
+    /// Inserts tokens at the beginning of the buffer.
     pub(crate) fn put_back(&mut self, mut tokens: Vec<u32>) {
         self.turns.settle();
         tokens.append(&mut self.buffer);
@@ -271,8 +271,8 @@ impl Context {
         self.buffer.truncate(self.buffer.len().saturating_sub(by));
     }
 
-    /// Tells the engine how many more passes to expect, from which it bids; None if nobody knows. `variation` is the
-    /// squared coefficient of variation of that number: 0 = certain.
+    /// Tells the engine how many more passes to expect, from which it computes bids; None if the number is unknown.
+    /// `variation` is the squared coefficient of variation of that number: 0 = certain.
     pub(crate) fn expect(&self, passes: Option<f64>, variation: f64) {
         self.note(bidding::expect(&self.raw, passes, variation));
     }
@@ -290,7 +290,7 @@ impl Context {
     }
 }
 
-/// Holds a context out of the auction; see [`Context::idle`].
+/// Keeps a context out of the auction; see [`Context::idle`].
 #[must_use = "dropping the guard ends the idleness at once"]
 pub struct Idle<'ctx> {
     ctx: &'ctx Context,

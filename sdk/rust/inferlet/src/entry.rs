@@ -1,4 +1,5 @@
-//! What `#[inferlet::main]` expands to calls: JSON in, the user's future run to its end, JSON out.
+//! `#[inferlet::main]` expands to calls of these functions. They parse the input from JSON, run the user's future to
+//! its end, and write the output as JSON.
 
 use std::any::Any;
 use std::fmt::Display;

@@ -70,8 +70,8 @@ where
     given.take()
 }
 
-/// Writes out what was printed without a newline when the inferlet ends, also by a panic. Nobody else does: a
-/// component is a library, whose standard library sees no end.
+/// Flushes text that was printed without a newline when the inferlet ends, also by a panic. The standard library does
+/// not do it: a component is a library, which has no exit handler.
 struct Flush;
 
 impl Flush {
@@ -168,14 +168,14 @@ impl Future for Ready {
     }
 }
 
-/// Waits for a pass and takes its output. Dropping the future gives the pass up.
+/// Waits for a pass and takes its output. Dropping the future drops the pass.
 pub(crate) async fn finish(output: FutureOutput) -> Result<Given> {
     let mut wait = Wait::new(Source::Pass(output, None));
     let done = std::future::poll_fn(|cx| wait.poll(cx)).await;
     done.expect("a pass gives something, or says why not")
 }
 
-/// A wait; None when it is over.
+/// A wait for one source. It has no source any more when the wait is over.
 struct Wait(Option<Stage>);
 
 enum Stage {
@@ -220,11 +220,11 @@ impl Drop for Wait {
 
 thread_local!(static REACTOR: RefCell<Reactor> = const { RefCell::new(Reactor::new()) });
 
-/// What is waited for.
+/// The source that a future waits for.
 enum Source {
-    /// None: it is lent.
+    /// None while the pollable is lent to wstd's reactor.
     Pollable(Option<Pollable>),
-    /// A pass and its pollable, which is made only if something else is waited for, too.
+    /// A pass and its pollable, which is made only if the program also waits for something else.
     Pass(FutureOutput, Option<Pollable>),
     /// The output of a pass.
     Given(Result<Given>),
@@ -253,7 +253,7 @@ impl Source {
         }
     }
 
-    /// What is ready now.
+    /// Takes the output of a pass that is ready. Other sources stay as they are.
     fn take(self) -> Self {
         match self {
             Self::Pass(output, pollable) => {
@@ -340,7 +340,7 @@ impl Reactor {
         })
     }
 
-    /// Those that are not lent.
+    /// Returns the waiters whose pollables are not lent.
     fn own(&mut self) -> impl Iterator<Item = (usize, &mut Waiter)> {
         self.waiting().filter(|(_, waiter)| waiter.lent.is_none())
     }

@@ -7,7 +7,7 @@ use crate::pass::{Plan, Request};
 use crate::sample::{Probe, Sampler};
 use crate::Result;
 
-/// A pass over a context. Pages are reserved, positions derived and full pages committed for you.
+/// A pass over a context. The SDK reserves pages, derives positions and commits full pages.
 #[must_use = "a pass does nothing until it is executed"]
 pub struct Forward<'ctx> {
     ctx: &'ctx mut Context,
@@ -22,7 +22,7 @@ impl<'ctx> Forward<'ctx> {
         Self { ctx, plan: Plan::default(), start, is_mixed_up: false }
     }
 
-    /// Tokens that continue the sequence.
+    /// Adds tokens that continue the sequence.
     pub fn input(&mut self, tokens: &[u32]) -> &mut Self {
         self.is_mixed_up |= self.plan.scored > 0 && !tokens.is_empty();
         let start = self.start + self.plan.tokens.len() as u32;
@@ -30,8 +30,8 @@ impl<'ctx> Forward<'ctx> {
         self
     }
 
-    /// Tokens at positions of your choice, to be scored: the context forgets them after the pass. They go
-    /// behind all `input` tokens.
+    /// Adds tokens at positions of your choice, to be scored. The context drops them after the pass. They come
+    /// after all `input` tokens.
     pub fn input_at(&mut self, tokens: &[u32], positions: &[u32]) -> &mut Self {
         self.plan.tokens.extend_from_slice(tokens);
         self.plan.positions.extend_from_slice(positions);
@@ -39,13 +39,13 @@ impl<'ctx> Forward<'ctx> {
         self
     }
 
-    /// One mask a token of the input; true = attend.
+    /// Sets one mask for each token of the input; true = attend.
     pub fn attention_mask<M: AsRef<[u32]>>(&mut self, masks: &[M]) -> &mut Self {
         self.plan.attention = masks.iter().map(|mask| mask.as_ref().to_vec()).collect();
         self
     }
 
-    /// A mask over the vocabulary for every sampler of the pass; true = allowed.
+    /// Sets a mask over the vocabulary for every sampler of the pass; true = allowed.
     pub fn mask(&mut self, brle: &[u32]) -> &mut Self {
         self.plan.logit_mask = brle.to_vec();
         self
@@ -89,7 +89,7 @@ impl<'ctx> Forward<'ctx> {
         self.start
     }
 
-    /// Tokens a KV page of the context holds.
+    /// How many tokens a KV page of the context holds.
     pub fn page_size(&self) -> u32 {
         self.ctx.page_size()
     }

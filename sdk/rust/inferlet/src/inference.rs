@@ -9,7 +9,7 @@ pub use crate::pie::core::inference::{ForwardPass, FutureOutput, SlotOutput};
 
 /// A compiled grammar.
 ///
-/// Where the engine cannot compile it, a constructor that returns no `Result` keeps the error for the [`Matcher`].
+/// If the engine cannot compile it, a constructor that returns no `Result` keeps the error for the [`Matcher`].
 pub struct Grammar(Result<raw::Grammar>);
 
 impl Grammar {
@@ -54,11 +54,11 @@ impl std::fmt::Display for Grammar {
 
 /// Walks a grammar token by token.
 ///
-/// Where the engine cannot make one, it allows no token, and `accept_tokens` returns the error.
+/// If the engine cannot make a matcher, it allows no token, and `accept_tokens` returns the error.
 pub struct Matcher(Result<raw::Matcher>);
 
 impl Matcher {
-    /// A matcher at the beginning of the grammar.
+    /// Makes a matcher at the beginning of the grammar.
     pub fn new(grammar: &Grammar, tokenizer: &Tokenizer) -> Matcher {
         let grammar = grammar.0.as_ref().map_err(String::clone);
         Self(grammar.and_then(|grammar| fallible::create_matcher(grammar, tokenizer.inner())))
@@ -68,7 +68,7 @@ impl Matcher {
         Self(Ok(raw))
     }
 
-    /// Why there is no matcher, if so.
+    /// The reason why there is no matcher, if there is none.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.0.as_ref().err().map(String::as_str)
     }
@@ -82,7 +82,7 @@ impl Matcher {
         self.raw()?.accept_tokens(tokens)
     }
 
-    /// Another matcher at the same place of the text.
+    /// Makes another matcher at the same place of the text.
     pub fn fork(&self) -> Result<Matcher> {
         constraints::fork(self.raw()?).map(Self::wrap)
     }
@@ -92,13 +92,13 @@ impl Matcher {
         constraints::rollback(self.raw()?, tokens)
     }
 
-    /// The tokens that must come next; empty where there is a choice.
+    /// Returns the tokens that must come next; none if there is a choice.
     pub fn forced_tokens(&self) -> Result<Vec<u32>> {
         constraints::forced_tokens(self.raw()?)
     }
 
-    /// The tokens allowed next, as a BRLE over the vocabulary. Where the text is complete, these are the tokens that end
-    /// a turn.
+    /// Returns the tokens that may come next, as a BRLE over the vocabulary. If the text is complete, these are the
+    /// tokens that end a turn.
     pub fn next_token_logit_mask(&self) -> Vec<u32> {
         match &self.0 {
             Ok(matcher) => matcher.next_token_logit_mask(),

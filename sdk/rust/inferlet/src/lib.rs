@@ -12,9 +12,9 @@
 //! }
 //! ```
 //!
-//! Where to look: [`Context`] holds a token sequence, [`Generator`] extends it, [`Forward`] runs one pass of
-//! your own making, [`Output`] is what a pass gave. [`executor`] waits; everything else is the engine's API
-//! with Rust's manners. The raw bindings are under [`pie`] and [`wasi`].
+//! Where to look: [`Context`] holds a token sequence, [`Generator`] extends it, [`Forward`] runs one pass that you
+//! compose, and [`Output`] is the result of a pass. [`executor`] waits. Everything else is the engine's API in Rust's
+//! style. The raw bindings are under [`pie`] and [`wasi`].
 
 #![warn(missing_docs)]
 
@@ -88,11 +88,11 @@ pub use wait::{
 pub use pie::core::context::Context as RawContext;
 pub use pie::core::inference::Output as RawOutput;
 
-// What inferlets commonly need beside the SDK, in the versions that it was built with.
+// Crates that inferlets commonly need, in the versions that the SDK was built with.
 pub use {futures, schemars, serde, serde_json, wstd};
 
 #[doc(hidden)]
 pub use wit_bindgen;
 
-/// What fallible calls return: an error is a text for the person who reads it.
+/// The result of calls that can fail. An error is a text for the person who reads it.
 pub type Result<T> = std::result::Result<T, String>;

@@ -1,15 +1,16 @@
-//! Model Context Protocol servers that the client or the engine registered.
+//! Model Context Protocol servers: those that the inferlet's client has registered, and those of the engine's
+//! configuration.
 
 use std::fmt;
 
-/// A JSON-RPC error of a server, or why there is no answer. `?` makes a `String` of it.
+/// A JSON-RPC error of a server, or the reason why there is no answer. `?` makes a `String` of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpError {
     /// The code of JSON-RPC.
     pub code: i32,
-    /// The server's text, or why there is no answer.
+    /// The server's message, or the reason why there is no answer.
     pub message: String,
-    /// What the server says beside it, as JSON.
+    /// The data of the server's error as JSON, if there is any.
     pub data: Option<String>,
 }
 

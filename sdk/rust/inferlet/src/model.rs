@@ -46,7 +46,7 @@ impl Tokenizer {
         Self { raw, split_regex: OnceLock::new(), special_ids: OnceLock::new() }
     }
 
-    /// Text to token ids. A text that the vocabulary cannot express ends the run.
+    /// Encodes a text. A text that the vocabulary cannot express ends the run.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         self.raw.encode(text)
     }
@@ -56,7 +56,7 @@ impl Tokenizer {
         fallible::encode(&self.raw, text)
     }
 
-    /// Token ids to text. Special tokens become their names. Fails on an id outside the vocabulary.
+    /// Decodes tokens. Special tokens become their names. Fails on an id outside the vocabulary.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         self.raw.decode(ids)
     }

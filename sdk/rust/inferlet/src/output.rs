@@ -10,10 +10,10 @@ use crate::sample::{Distribution, Embedding, Entropy, GivesLogprobs, Logits};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleHandle(pub(crate) usize);
 
-/// Reads what a probe of kind `P` saw from the [`Output`] of its pass.
+/// Reads the result of a probe of kind `P` from the [`Output`] of its pass.
 pub struct ProbeHandle<P> {
     request: usize,
-    /// Which of the tokens that a step chose.
+    /// The index of the token, in a step that chose several.
     index: usize,
     kind: PhantomData<fn() -> P>,
 }
@@ -23,8 +23,8 @@ impl<P> ProbeHandle<P> {
         Self { request, index: 0, kind: PhantomData }
     }
 
-    /// The same probe at another token of a step that accepted several: `out.entropy(h.at(i))` belongs to
-    /// `out.tokens[i]`. The handle itself reads the first one.
+    /// Returns the handle of the same probe at another token of a step that accepted several:
+    /// `out.entropy(h.at(i))` belongs to `out.tokens[i]`. This handle reads the first token.
     pub fn at(self, index: usize) -> Self {
         Self { index, ..self }
     }
@@ -112,7 +112,7 @@ impl Output {
         }
     }
 
-    /// One packed `f32` for each token of the vocabulary.
+    /// The logits of the row: one packed `f32` for each token of the vocabulary.
     pub fn logits(&self, handle: ProbeHandle<Logits>) -> Option<&[u8]> {
         match self.slots(handle.request).get(handle.index)? {
             SlotOutput::Logits(bytes) => Some(bytes),

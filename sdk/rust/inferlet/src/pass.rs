@@ -41,10 +41,10 @@ impl Request {
 pub(crate) struct Plan {
     pub tokens: Vec<u32>,
     pub positions: Vec<u32>,
-    /// How many of the last tokens are only scored; the context forgets them after the pass.
+    /// How many of the last tokens are only scored; the context drops them after the pass.
     pub scored: u32,
-    /// Guesses that the engine verifies behind the tokens, and their positions. The slots of each request are then as
-    /// many as the tokens that were chosen.
+    /// Drafts that the engine verifies behind the tokens, and their positions. Each request then has as many slots as
+    /// tokens were chosen.
     pub drafts: (Vec<u32>, Vec<u32>),
     pub attention: Vec<Vec<u32>>,
     pub logit_mask: Vec<u32>,
@@ -53,7 +53,7 @@ pub(crate) struct Plan {
     pub adapter: Option<Adapter>,
     pub zo_seed: Option<i64>,
     pub seed: Option<u64>,
-    /// Whether the engine shall draft the tokens after this pass.
+    /// Whether the engine should draft the tokens after this pass.
     pub wants_drafts: bool,
 }
 
@@ -83,7 +83,7 @@ impl Plan {
         self.submit_behind(ctx, ctx.extent(), &[])
     }
 
-    /// The same for a caller that knows what the context holds. The engine applies the matchers.
+    /// Queues the pass for a caller that knows the extent of the context. The engine applies the matchers.
     pub fn submit_behind(
         &self,
         ctx: &Context,
@@ -179,15 +179,15 @@ impl Step<'_> {
 
 /// A queued pass. Fields are dropped in order: the output before the pass that it came from.
 pub(crate) struct InFlight {
-    /// None once it was taken.
+    /// None after the output was taken.
     output: Option<FutureOutput>,
     _pass: Option<ForwardPass>,
-    /// The slots that it has at least.
+    /// The least number of slots of its output.
     slots: usize,
     before: Extent,
-    /// The tokens that it adds to the context.
+    /// The number of tokens that it adds to the context.
     tokens: u32,
-    /// The tokens that it had room for.
+    /// The number of tokens for which pages were reserved.
     reserved: u32,
 }
 
@@ -209,16 +209,15 @@ impl InFlight {
         Ok(output)
     }
 
-    /// The slots that the engine gave beyond those that were certain: one for each draft that it kept.
+    /// Adds the drafts that the engine kept to the tokens of the pass. Each request has one more slot for each of them.
     pub fn keep_drafts(&mut self, output: &RawOutput, requests: usize) -> usize {
         let kept = (output.slots.len() - self.slots) / requests.max(1);
         self.tokens += kept as u32;
         kept
     }
 
-    /// Forgets the last `dropped` tokens of the pass, then commits the working pages that are full without
-    /// the last `held_back` of the remaining ones, which the caller may still forget. Returns what the
-    /// context holds then.
+    /// Drops the last `dropped` tokens of the pass. Then commits the full working pages, but none that holds one of the
+    /// last `held_back` tokens, which the caller may still drop. Returns the extent of the context.
     pub fn settle(&self, ctx: &Context, dropped: u32, held_back: u32) -> Result<Extent> {
         if dropped > 0 {
             ctx.inner().truncate_working_page_tokens(dropped);
@@ -236,7 +235,7 @@ impl InFlight {
         })
     }
 
-    /// After a failure: makes the context forget the pass's tokens, unless the engine has done so.
+    /// Called after a failure. Drops the tokens of the pass from the context, unless the engine has done so.
     pub fn undo(&self, ctx: &Context) {
         let tokens = ctx.inner().working_page_token_count();
         let left = tokens.saturating_sub(self.before.working_tokens);

@@ -4,7 +4,7 @@ use crate::model::Model;
 use crate::pie::instruct::reasoning as raw;
 use crate::Result;
 
-/// What a batch of tokens meant.
+/// What a batch of tokens contained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// No reasoning in these tokens.
@@ -21,12 +21,12 @@ pub enum Event {
 pub struct Decoder(raw::Decoder);
 
 impl Decoder {
-    /// A decoder for one turn of this model.
+    /// Makes a decoder for one turn of this model.
     pub fn new(model: &Model) -> Self {
         Self(raw::create_decoder(model.inner()))
     }
 
-    /// Decodes a batch of tokens. An empty batch gives the text that an earlier event has held back.
+    /// Decodes a batch of tokens. An empty batch returns the text that an earlier event has held back.
     pub fn feed(&mut self, tokens: &[u32]) -> Result<Event> {
         Ok(match self.0.feed(tokens)? {
             raw::Event::Start => Event::Start,

@@ -1,4 +1,5 @@
-//! What to read at an output row: a [`Sampler`] chooses a token, a [`Probe`] looks at what the model computed.
+//! Samplers and probes: a [`Sampler`] chooses a token at a row of a pass, and a [`Probe`] reads what the model
+//! computed there.
 
 use crate::pie::core::inference::Sampler as RawSampler;
 
@@ -94,7 +95,7 @@ pub struct Logits;
 /// The `k` likeliest tokens and their probabilities at `temperature`; `k = 0` for the whole vocabulary.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution {
-    /// Divides the logits before the softmax.
+    /// The logits are divided by this before the softmax.
     pub temperature: f32,
     /// How many tokens; 0 for the whole vocabulary.
     pub k: u32,

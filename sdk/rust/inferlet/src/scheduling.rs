@@ -1,10 +1,10 @@
-//! The market for KV pages, read from inside.
+//! Prices and balances of the market for KV pages.
 
 use crate::context::Context;
 use crate::model::Model;
 use crate::pie::core::scheduling as raw;
 
-/// Credits a new KV page costs.
+/// The credits that a new KV page costs.
 pub fn price() -> f64 {
     raw::price()
 }
@@ -19,12 +19,12 @@ pub fn dividend(model: &Model) -> f64 {
     raw::dividend(model.inner())
 }
 
-/// Seconds a tick takes.
+/// The duration of the last batch, in seconds.
 pub fn latency(ctx: &Context) -> f64 {
     raw::latency(ctx.inner())
 }
 
-/// Credits that this inferlet has left.
+/// The credits of this inferlet.
 pub fn balance(model: &Model) -> f64 {
     raw::balance(model.inner())
 }

@@ -2,20 +2,20 @@
 
 /// Proposes tokens that the next pass verifies.
 pub trait Speculator: Send {
-    /// Draft tokens and their absolute positions. Without positions, the drafts follow the sequence. Empty = no
-    /// speculation in this step.
+    /// Returns draft tokens and their absolute positions. Without positions, the drafts follow the sequence. Without
+    /// tokens, the step has no drafts.
     fn draft(&mut self) -> (Vec<u32>, Vec<u32>);
 
-    /// Is called with the tokens that were accepted: the drafts that matched, then the model's own next token.
+    /// Called with the accepted tokens: the drafts that matched, then one token of the model's own.
     fn accept(&mut self, accepted: &[u32]);
 
-    /// Is called when the last `n` drafted tokens were not accepted: because the model chose another token, a constraint
-    /// refuses them, or the generation has ended before them.
+    /// Called if the last `n` drafted tokens were not accepted: the model chose another token, a constraint refused
+    /// them, or the generation ended before them.
     fn rollback(&mut self, n: u32) {
         let _ = n;
     }
 
-    /// Goes back to the initial state. Is called when the generation has ended.
+    /// Goes back to the initial state. Called when the generation has ended.
     fn reset(&mut self) {}
 }
 

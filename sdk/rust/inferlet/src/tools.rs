@@ -17,11 +17,11 @@ pub trait Tool {
     fn name(&self) -> &str;
     /// What the tool does, for the model.
     fn description(&self) -> &str;
-    /// The JSON text that tells the model of the tool: name, description, and the schema of the arguments.
+    /// The JSON text that describes the tool to the model: its name, its description, and the schema of its arguments.
     fn schema(&self) -> String;
 }
 
-/// What `#[inferlet::tool]` reads arguments with.
+/// Reads the arguments of a tool. `#[inferlet::tool]` uses it.
 #[doc(hidden)]
 pub fn arguments<T: DeserializeOwned>(tool: &str, json: &str) -> Result<T> {
     let json = if json.trim().is_empty() { "{}" } else { json };
@@ -29,7 +29,7 @@ pub fn arguments<T: DeserializeOwned>(tool: &str, json: &str) -> Result<T> {
         .map_err(|error| format!("the arguments of {tool} are wrong: {error}"))
 }
 
-/// What `#[inferlet::tool]` writes answers with: a `String` as it is, anything else as JSON.
+/// Writes the answer of a tool: a `String` as it is, anything else as JSON. `#[inferlet::tool]` uses it.
 #[doc(hidden)]
 pub fn answer<T: Serialize + 'static>(answer: T) -> Result<String> {
     if let Some(text) = (&answer as &dyn Any).downcast_ref::<String>() {
@@ -39,7 +39,7 @@ pub fn answer<T: Serialize + 'static>(answer: T) -> Result<String> {
         .map_err(|error| format!("the answer cannot be written as JSON: {error}"))
 }
 
-/// What `#[inferlet::tool]` describes itself with.
+/// Describes a tool as JSON. `#[inferlet::tool]` uses it.
 #[doc(hidden)]
 pub fn schema<T: JsonSchema>(name: &str, description: &str) -> String {
     let mut parameters = crate::generator::schema_value::<T>();
@@ -52,7 +52,7 @@ pub fn schema<T: JsonSchema>(name: &str, description: &str) -> String {
         .to_string()
 }
 
-/// What a batch of tokens meant.
+/// What a batch of tokens contained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// No call is complete; [`Decoder::is_assembling`] tells whether one has begun.
@@ -63,17 +63,17 @@ pub enum Event {
 
 /// Finds tool calls. Call `reset` between turns.
 ///
-/// Where the model's format of tool calls is unknown, `feed` returns an error.
+/// If the model's format of tool calls is unknown, `feed` returns an error.
 pub struct Decoder(Result<raw::Decoder>);
 
 impl Decoder {
-    /// A decoder for one turn of this model.
+    /// Makes a decoder for one turn of this model.
     pub fn new(model: &Model) -> Self {
         Self(fallible::create_tool_decoder(model.inner()))
     }
 
-    /// Decodes a batch of tokens. When the batch completes several calls, the first one is returned, and each
-    /// following `feed`, also of an empty batch, returns the next.
+    /// Decodes a batch of tokens. If the batch completes several calls, this call returns the first one, and each
+    /// following `feed`, also with an empty batch, returns the next.
     pub fn feed(&mut self, tokens: &[u32]) -> Result<Event> {
         Ok(match self.0.as_ref().map_err(String::clone)?.feed(tokens)? {
             raw::Event::Start => Event::Start,
@@ -94,17 +94,17 @@ impl Decoder {
     }
 }
 
-/// Tokens that tell the model which tools (JSON schemas) it has.
+/// Returns the tokens that tell the model which tools (JSON schemas) it has.
 pub fn equip_prefix<S: AsRef<str>>(model: &Model, schemas: &[S]) -> Result<Vec<u32>> {
     raw::equip(model.inner(), &owned(schemas))
 }
 
-/// Tokens that give a tool's result back to the model.
+/// Returns the tokens that give a tool's result back to the model.
 pub fn answer_prefix(model: &Model, name: &str, result_json: &str) -> Vec<u32> {
     raw::answer(model.inner(), name, result_json)
 }
 
-/// The call in a finished text, if there is one: (name, arguments as JSON).
+/// Returns the call in a finished text, if there is one: (name, arguments as JSON).
 pub fn parse_call(model: &Model, text: &str) -> Option<(String, String)> {
     let tokens = model.tokenizer().encode(text);
     match Decoder::new(model).feed(&tokens) {
@@ -113,12 +113,12 @@ pub fn parse_call(model: &Model, text: &str) -> Option<(String, String)> {
     }
 }
 
-/// A grammar of the model's native call format; None where it has none.
+/// Returns a grammar of the model's native call format, or None if the model has none.
 pub fn native_grammar<S: AsRef<str>>(model: &Model, schemas: &[S]) -> Option<Grammar> {
     raw::format(model.inner(), &owned(schemas)).map(Grammar::wrap)
 }
 
-/// A matcher over the native call format, for `GrammarConstraint::new`; None where the model has none.
+/// Returns a matcher of the native call format, for `GrammarConstraint::new`, or None if the model has none.
 pub fn native_matcher<S: AsRef<str>>(model: &Model, schemas: &[S]) -> Option<Matcher> {
     fallible::create_tool_matcher(model.inner(), &owned(schemas)).ok().map(Matcher::wrap)
 }

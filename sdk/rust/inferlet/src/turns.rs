@@ -1,8 +1,9 @@
-//! Which chat turns a context has, so that the next one is written as the model's template writes it there.
+//! The chat turns of a context, so that the next turn is written as the model's template writes it at that place.
 //!
-//! A template renders whole conversations, and what a turn adds depends on where it stands. Turns whose tokens are still
-//! the end of the buffer are pending: they are rendered together, so that the buffer is the template's own rendering
-//! as long as nothing is flushed. Any other use of the buffer settles them: from then on only their kinds are known.
+//! A template renders whole conversations, and the text that a turn adds depends on the turns before it. Turns whose
+//! tokens are still at the end of the buffer are pending: they are rendered together, so until the first flush the
+//! buffer is the template's own rendering. Any other use of the buffer settles them; after that only their kinds are
+//! known.
 
 use crate::model::Model;
 use crate::pie::plus::turns::{extend, Kind, Turn};
@@ -18,13 +19,12 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// The turns of a context that nobody knows: it is taken to be in the middle of a conversation.
+    /// The turns of a context whose history is unknown. It is taken to be in the middle of a conversation.
     pub fn in_the_middle() -> Self {
         Self { settled: vec![Kind::User, Kind::Assistant], ..Self::default() }
     }
 
-    /// Adds a turn's tokens to the buffer, and writes those of the pending turns anew. On an error the buffer is as
-    /// before.
+    /// Adds a turn's tokens to the buffer, and renders the pending turns again. On an error the buffer stays as it was.
     pub fn add(&mut self, model: &Model, buffer: &mut Vec<u32>, turn: Turn) -> Result<()> {
         if !self.pending.is_empty() && buffer.len() != self.end {
             self.settle();
@@ -34,7 +34,7 @@ impl Turns {
         }
         self.pending.push(turn);
         let tokens = extend(model.inner(), &self.settled, &self.pending).or_else(|_| {
-            // The turns cannot be written together, for example because they are too many: the new one by itself.
+            // The turns cannot be rendered together, for example because they are too many. Render the new one alone.
             let turn = self.pending.pop().expect("it was just added");
             self.settle();
             self.start = buffer.len();
@@ -56,7 +56,7 @@ impl Turns {
         }
     }
 
-    /// Ends the pending turns: from here on only their kinds are known.
+    /// Settles the pending turns: from here on only their kinds are known.
     pub fn settle(&mut self) {
         self.settled.extend(self.pending.drain(..).map(|turn| turn.kind));
     }

@@ -1,4 +1,5 @@
-//! `async` for the engine's future resources: ask, else wait for the pollable, then ask again.
+//! `async` for the engine's future resources: ask for the answer; if there is none yet, wait for the pollable and ask
+//! again.
 
 use std::future::Future;
 
@@ -10,7 +11,7 @@ use crate::pie::core::types::{FutureBlob, FutureString};
 use crate::pie::plus::outcome;
 use crate::Result;
 
-/// Asks `get` at once. Only if there is no answer yet, a pollable is made; it is dropped before `source`.
+/// Calls `get` at once. Makes a pollable only if there is no answer yet, and drops it before `source`.
 macro_rules! answer {
     ($source:expr) => {
         match $source.get() {
@@ -25,7 +26,7 @@ macro_rules! answer {
 
 /// Waiting for a text: `session::receive()`, `messaging::pull(…)`.
 pub trait FutureStringExt {
-    /// The text, or None once its source is gone (the client disconnected).
+    /// Waits for the text. Returns None if its source is gone, for example because the client has disconnected.
     fn wait_async(self) -> impl Future<Output = Option<String>>;
 }
 
@@ -37,7 +38,7 @@ impl FutureStringExt for FutureString {
 
 /// Waiting for bytes: `session::receive_file()`.
 pub trait FutureBlobExt {
-    /// The bytes, or None once their source is gone.
+    /// Waits for the bytes. Returns None if their source is gone.
     fn wait_async(self) -> impl Future<Output = Option<Vec<u8>>>;
 }
 
@@ -49,10 +50,10 @@ impl FutureBlobExt for FutureBlob {
 
 /// Waiting for broadcasts.
 pub trait SubscriptionExt {
-    /// The next message, or None after `unsubscribe`.
+    /// Waits for the next message. Returns None after `unsubscribe`.
     fn get_async(&self) -> impl Future<Output = Option<String>>;
 
-    /// How many messages were lost because the subscription's buffer was full: the oldest ones.
+    /// How many messages were dropped, oldest first, because the subscription's buffer was full.
     fn dropped(&self) -> u64;
 }
 
@@ -68,7 +69,7 @@ impl SubscriptionExt for Subscription {
 
 /// Waiting for an inferlet that this one launched.
 pub trait ChildExt {
-    /// What the child returned, or why it failed.
+    /// Waits for the child's end. Returns its return value, or its error.
     fn wait_async(&self) -> impl Future<Output = Result<String>>;
 }
 
@@ -80,7 +81,7 @@ impl ChildExt for Child {
 
 /// Waiting for a queued pass.
 pub trait FutureOutputExt {
-    /// The pass's output, or why it could not run.
+    /// Waits for the pass. Returns its output, or the reason why it could not run.
     fn wait_async(&self) -> impl Future<Output = Result<Output>>;
 }
 
@@ -89,7 +90,7 @@ impl FutureOutputExt for FutureOutput {
         let output = answer!(self);
         match output {
             Some(output) if !output.slots.is_empty() => Ok(output),
-            // A pass that failed in the queue gives no slots, and so does one that asked for none.
+            // A pass that failed in the queue has no slots, and neither has a pass that asked for none.
             Some(output) => outcome::failure(self).map_or(Ok(output), Err),
             None => Err(outcome::failure(self).unwrap_or_else(|| "the pass was dropped".into())),
         }

@@ -1,4 +1,4 @@
-//! Zeroth-order optimisation: adapters moved by seeds and the scores they earned.
+//! Zeroth-order optimisation: tunes adapters by seeds and the scores that they earned.
 
 use crate::adapter::Adapter;
 use crate::pie::zo::zo;

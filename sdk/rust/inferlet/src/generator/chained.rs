@@ -14,18 +14,18 @@ use crate::Result;
 use super::cut::cut;
 use super::state::{Options, State};
 
-/// Dropping it ends the chain. The context forgets the tokens that were not taken.
+/// A running chain. Dropping it ends the chain, and the context drops the tokens that were not taken.
 pub(super) struct Chained<'ctx> {
     state: Rc<RefCell<State<'ctx>>>,
     chain: Chain,
-    /// The input of the first pass; None once that pass gave a token.
+    /// The input of the first pass; None after that pass has chosen a token.
     input: Option<Vec<u32>>,
     tokens_before: u32,
     ended: bool,
 }
 
 impl Options {
-    /// Whether nothing has to be decided here between two tokens. The engine follows matchers by itself.
+    /// Whether the program decides nothing between two tokens. The engine advances matchers by itself.
     fn chainable(&self) -> bool {
         self.constraints.iter().all(|constraint| constraint.matcher().is_some())
             && self.each_step.is_empty()
@@ -34,9 +34,9 @@ impl Options {
 }
 
 impl<'ctx> Chained<'ctx> {
-    /// Returns None if the generation has to be run step by step, or has ended. It is also run step by step where
-    /// the engine refuses the chain: the configuration may have switched chains off, and for any other reason a
-    /// single pass fails as well and says so. The tokens `ends` also end the chain, and are accepted.
+    /// Starts a chain. Returns None if the generation has ended, or has to be run step by step. That is also the case
+    /// if the engine refuses the chain: the configuration may have switched chains off, and if there is any other
+    /// reason, a single pass reports it as well. The tokens `ends` also end the chain, and are accepted.
     pub fn start(shared: &Rc<RefCell<State<'ctx>>>, ends: &[u32]) -> Result<Option<Self>> {
         let mut state = shared.borrow_mut();
         if !state.options.chainable() {
@@ -61,7 +61,7 @@ impl<'ctx> Chained<'ctx> {
         Ok(Some(Self { state: shared.clone(), chain, input, tokens_before, ended: false }))
     }
 
-    /// The tokens accepted since the last call; None at the end.
+    /// Returns the tokens accepted since the last call, or None at the end.
     pub async fn next(&mut self) -> Result<Option<Vec<u32>>> {
         while !self.ended {
             let progress = self.chain.take().inspect_err(|_| self.undo())?;
@@ -98,7 +98,7 @@ impl<'ctx> Chained<'ctx> {
         tokens
     }
 
-    /// Takes the first pass back if it has failed or was given up.
+    /// Takes the first pass back if it has failed or was cancelled.
     fn undo(&mut self) {
         let Some(input) = self.input.take() else { return };
         let ctx = &mut *self.state.borrow_mut().ctx;

@@ -11,16 +11,16 @@ use super::schema::schema_value;
 use super::thoughts::Thoughts;
 use super::Generator;
 
-/// A generation on its way to its end, in batches of accepted tokens.
+/// A generation that runs to its end, in batches of accepted tokens.
 enum Run<'ctx> {
-    /// The engine runs the loop, and a batch is what it has chosen meanwhile.
+    /// The engine runs the loop, and a batch holds the tokens that it has chosen since the last one.
     Chained(Chained<'ctx>),
-    /// Something has to be decided here between two passes: a batch is one step.
+    /// The program decides something between two passes, so a batch is one step.
     Stepped(Generator<'ctx>),
 }
 
 impl Run<'_> {
-    /// The tokens accepted since the last call; None at the end.
+    /// Returns the tokens accepted since the last call, or None at the end.
     async fn next(&mut self) -> Result<Option<Vec<u32>>> {
         match self {
             Run::Chained(chained) => chained.next().await,
@@ -51,8 +51,8 @@ impl<'ctx> Generator<'ctx> {
         Ok(tokens)
     }
 
-    /// Runs to the end and returns the text that a reader of the chat would see. The end of the model's turn
-    /// ends it, too.
+    /// Runs to the end and returns the text that a reader of the chat would see. The end of the model's turn also
+    /// ends the text.
     pub async fn collect_text(self) -> Result<String> {
         let model = self.state.borrow().ctx.model().clone();
         let mut decoder = chat::Decoder::new(&model);
@@ -78,7 +78,8 @@ impl<'ctx> Generator<'ctx> {
         self.collect_json_with(&schema_value::<T>().to_string()).await
     }
 
-    /// The same with a JSON Schema of your own. `T` may be `serde_json::Value`.
+    /// Runs under a JSON Schema of your own until the document is complete, and parses it as a `T`, which may be
+    /// `serde_json::Value`.
     pub async fn collect_json_with<T: DeserializeOwned>(self, schema: &str) -> Result<T> {
         let model = self.state.borrow().ctx.model().clone();
         let thinks_first = self.state.borrow().options.thinks_first;

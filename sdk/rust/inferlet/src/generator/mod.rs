@@ -1,9 +1,9 @@
 //! Token generation: a loop over forward passes that the program can collect, step through or override.
 //!
-//! A [`Generator`] and the [`GenStep`]s it gives out share one state, so that the body of a loop may use both:
-//! inspect the generator while a step is at hand, or accept tokens after it ran.
+//! A [`Generator`] and its [`GenStep`]s share one state, so the body of a loop may use both: it may inspect the
+//! generator before a step runs, and accept tokens after it has run.
 //!
-//! A collector whose generator asks nothing between two tokens lets the engine run the loop (`chained`).
+//! If the program decides nothing between two tokens, a collector lets the engine run the loop (`chained`).
 
 mod chained;
 mod collect;
@@ -53,18 +53,18 @@ impl<'ctx> Generator<'ctx> {
         self
     }
 
-    /// Ends after `n` accepted tokens.
+    /// Ends the generation after `n` accepted tokens.
     pub fn max_tokens(self, n: usize) -> Self {
         self.with(|options| options.max_tokens = Some(n))
     }
 
-    /// Ends also at these tokens, which are not accepted. Each call adds to the stop tokens; a generator begins
-    /// with those of the model, which end a turn or the text.
+    /// Adds stop tokens. The generation ends at them, and they are not accepted. A generator begins with the
+    /// model's own stop tokens, which end a turn or the text.
     pub fn stop(self, tokens: &[u32]) -> Self {
         self.with(|options| options.stops.extend_from_slice(tokens))
     }
 
-    /// The same as [`stop`](Generator::stop).
+    /// Does the same as [`stop`](Generator::stop).
     pub fn add_stop(self, tokens: &[u32]) -> Self {
         self.stop(tokens)
     }
@@ -92,17 +92,17 @@ impl<'ctx> Generator<'ctx> {
         self.with(|options| options.thinks_first = true)
     }
 
-    /// A fixed mask for every step, beside the constraints: BRLE over the vocabulary, true = allowed.
+    /// Sets a fixed mask for every step, beside the constraints: BRLE over the vocabulary, true = allowed.
     pub fn logit_mask(self, brle: &[u32]) -> Self {
         self.with(|options| options.logit_mask = brle.to_vec())
     }
 
-    /// Verifies this drafter's guesses.
+    /// Sets a drafter of your own, whose drafts each step verifies.
     pub fn speculator(self, speculator: impl Speculator + 'static) -> Self {
         self.with(|options| options.drafter = Drafter::Custom(Box::new(speculator)))
     }
 
-    /// Verifies the guesses of the engine's own drafter.
+    /// Uses the engine's own drafter.
     pub fn system_speculation(self) -> Self {
         let (tokens, positions) = Default::default();
         self.with(|options| options.drafter = Drafter::Engine { tokens, positions })
@@ -123,7 +123,7 @@ impl<'ctx> Generator<'ctx> {
         self.with(|options| options.seed = Some(seed))
     }
 
-    /// How long the output will be, as far as one knows: spreads the bids.
+    /// Says how many tokens you expect, from which the engine computes bids.
     pub fn horizon(self, n: usize) -> Self {
         self.with(|options| options.horizon = Some(n))
     }
@@ -151,7 +151,7 @@ impl<'ctx> Generator<'ctx> {
         self.state.borrow().ctx.set_bid(value)
     }
 
-    /// The next step, or None at the end.
+    /// Returns the next step, or None if the generation has ended.
     #[allow(clippy::should_implement_trait)] // `Iterator::next` could not report an error this way
     pub fn next(&mut self) -> Result<Option<GenStep<'ctx>>> {
         let mut state = self.state.borrow_mut();
@@ -163,8 +163,8 @@ impl<'ctx> Generator<'ctx> {
         Ok(Some(GenStep::new(self.state.clone(), state.options.each_step.len())))
     }
 
-    /// Continues with these tokens: in place of what the step's own sampler chose, or, after
-    /// `clear_sampler()`, as the step's tokens. Returns those that stop and max-tokens cuts left.
+    /// Accepts these tokens in place of those that the step's sampler chose, or after `clear_sampler()`. Returns
+    /// the tokens that are left after stop tokens and the limit.
     pub fn accept(&mut self, tokens: &[u32]) -> Vec<u32> {
         self.state.borrow_mut().accept(tokens)
     }

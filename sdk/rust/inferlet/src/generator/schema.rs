@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde_json::{json, Value};
 
-/// Numbers beyond are not exact everywhere.
+/// Larger numbers are not exact in every JSON reader.
 const MAX_EXACT: i64 = (1 << 53) - 1;
 
 pub(crate) fn schema_value<T: JsonSchema>() -> Value {
@@ -13,8 +13,8 @@ pub(crate) fn schema_value<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Lets objects have no other keys than the type's fields. A type has no place for them, and a model that may add keys
-/// of its own often finds no end. Where several schemas describe one object together, it stays open.
+/// Forbids keys that are not fields of the type. The type could not hold them, and a model that may add keys often goes
+/// on without end. If several schemas describe one object together, the object stays open.
 fn close_objects(schema: &mut Value, is_part: bool) {
     match schema {
         Value::Object(entries) => {
@@ -34,8 +34,8 @@ fn close_objects(schema: &mut Value, is_part: bool) {
     }
 }
 
-/// Says in bounds what schemars says in formats, so that every document can be read as the type. A set takes what is
-/// listed twice once.
+/// Replaces the formats of schemars by bounds, so that every document can be read as the type. Drops `uniqueItems` of
+/// sets: reading a set drops repeated items.
 fn tell_bounds(schema: &mut Value) {
     match schema {
         Value::Object(entries) => {
@@ -48,7 +48,7 @@ fn tell_bounds(schema: &mut Value) {
                 entries.remove("format");
             } else if let Some((least, most)) = bounds(format) {
                 entries.remove("format");
-                // schemars knows the least of some as a float.
+                // schemars writes some minimums as floats.
                 entries.insert("minimum".into(), narrower(entries.get("minimum"), least, i64::max));
                 entries.insert("maximum".into(), narrower(entries.get("maximum"), most, i64::min));
             }
@@ -72,7 +72,7 @@ fn bounds(format: &str) -> Option<(i64, i64)> {
     Some((if signed { -most } else { 0 }, most))
 }
 
-/// The bound that is written, if it is the narrower one.
+/// Returns the narrower one of the written bound, if there is one, and the type's own.
 fn narrower(written: Option<&Value>, own: i64, choose: fn(i64, i64) -> i64) -> Value {
     let written = written.and_then(Value::as_f64).map(|bound| bound as i64);
     json!(written.map_or(own, |bound| choose(bound, own)))

@@ -15,10 +15,10 @@ use crate::Result;
 
 use super::cut::cut;
 
-/// A step over more is a prompt, which takes its time anyway.
+/// A step over more tokens is a prompt, for which the cost of a few host calls does not matter.
 const FEW_TOKENS: usize = 16;
 
-/// What the builder methods set.
+/// The options that the builder methods set.
 pub(super) struct Options {
     pub sampler: Sampler,
     pub max_tokens: Option<usize>,
@@ -31,7 +31,7 @@ pub(super) struct Options {
     pub seed: Option<u64>,
     pub horizon: Option<usize>,
     pub thinks_first: bool,
-    /// Rows count from the sampled one.
+    /// Row 0 is the sampled one.
     pub each_step: Vec<Request>,
 }
 
@@ -43,21 +43,22 @@ pub(super) struct State<'ctx> {
     pub steps: u64,
     /// Accepted tokens that the constraints and the speculator have not been told about.
     fresh: Vec<u32>,
-    /// What the last step accepted by itself, as long as the program may still override it.
+    /// The tokens that the last step accepted by itself, while the program may still override them.
     auto: Option<Auto>,
     /// The mask of the next step; None while it is not known.
     pub mask: Option<Vec<u32>>,
-    /// What the context holds, where that is known without asking: nobody else has it meanwhile.
+    /// The extent of the context, if it is known without asking the engine. The generator borrows the context, so
+    /// nothing else changes it.
     extent: Option<Extent>,
     /// The speculator was told that the generation has ended.
     was_reset: bool,
     /// The engine does not know yet how long this generation will be, or it has changed by more than one token a pass.
     pub expects_anew: bool,
-    /// The last step's pass: let go once the next one is queued, when the engine has something to do.
+    /// The last step's pass. It is dropped after the next pass is queued, when the engine has work to do.
     spent: Option<InFlight>,
 }
 
-/// How to take a step's own choice back.
+/// What is needed to take a step's own choice back.
 struct Auto {
     buffered: usize,
     drafts_in_context: u32,
@@ -231,7 +232,7 @@ impl<'ctx> State<'ctx> {
         Ok(self.submitted(pass, drafted, plan.slot_ends(), step.samples))
     }
 
-    /// None: more is asked for than a short step has.
+    /// Returns None if the step needs more than a short step offers.
     fn submit_short(&self, step: &StepRequests, extent: Extent) -> Option<Result<InFlight>> {
         let Options { drafter, adapter, zo_seed, seed, sampler, .. } = &self.options;
         let plain = step.samples
@@ -321,14 +322,14 @@ impl<'ctx> State<'ctx> {
         }
     }
 
-    /// After a step has failed or was given up: as if it had not been.
+    /// Undoes a step that has failed or was cancelled.
     pub fn undo(&mut self, submitted: Submitted) {
         submitted.pass.undo(self.ctx);
         self.ctx.put_back(submitted.input);
         self.steps -= 1;
     }
 
-    /// After a step has run: accepts what its sampler chose and settles the pages.
+    /// Called after a step has run. Accepts the tokens that its sampler chose, and settles the pages.
     pub fn settle(&mut self, submitted: Submitted, raw: RawOutput) -> Result<Output> {
         let Submitted { mut pass, drafted, mut slot_ends, samples, .. } = submitted;
         if let Drafter::Engine { tokens, positions } = &mut self.options.drafter {

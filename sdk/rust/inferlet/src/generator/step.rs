@@ -22,21 +22,21 @@ impl<'ctx> GenStep<'ctx> {
         Self { state, requests: StepRequests { samples: true, each_step, probes: Vec::new() } }
     }
 
-    /// Drops the sampler: read a probe, choose a token and hand it to `g.accept`.
+    /// Makes the step choose no token. Read a probe, choose a token and pass it to `g.accept`.
     pub fn clear_sampler(&mut self) -> &mut Self {
         self.requests.samples = false;
         self
     }
 
-    /// Probes this step. Index 0 is the row that is sampled.
+    /// Adds a probe to this step. Index 0 is the row that is sampled.
     pub fn probe<P: Probe>(&mut self, index: u32, probe: P) -> ProbeHandle<P> {
         self.requests.probes.push(Request::probe(index, &probe));
         // Request 0 is the sampler, then come the probes of every step.
         ProbeHandle::new(self.requests.each_step + self.requests.probes.len())
     }
 
-    /// Runs the pass. What its sampler chose is accepted, unless `g.accept` says otherwise afterwards. Where the pass
-    /// fails, or is given up before its end, the context is as it was before.
+    /// Runs the pass, and accepts the tokens that its sampler chose. `g.accept` can replace them afterwards. If the
+    /// pass fails or is cancelled, the context stays as it was before.
     pub async fn execute(self) -> Result<Output> {
         let submitted = self.state.borrow_mut().submit(&self.requests)?;
         let mut running = Running { state: &self.state, submitted: Some(submitted) };

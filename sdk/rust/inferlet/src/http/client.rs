@@ -16,17 +16,17 @@ use std::time::Duration;
 /// The longest body that `text`, `bytes` and `json` collect.
 const MAX_BODY_BYTES: usize = 64 << 20;
 
-/// A GET request.
+/// Makes a GET request.
 pub fn get(url: &str) -> Builder {
     request("GET", url)
 }
 
-/// A POST request.
+/// Makes a POST request.
 pub fn post(url: &str) -> Builder {
     request("POST", url)
 }
 
-/// A request with any method.
+/// Makes a request with any method.
 pub fn request(method: &str, url: &str) -> Builder {
     Builder {
         method: method.to_string(),
@@ -38,7 +38,7 @@ pub fn request(method: &str, url: &str) -> Builder {
     }
 }
 
-/// A request on its way. Errors in its parts come from `send`.
+/// A request that is to be sent. `send` reports errors in its parts.
 pub struct Builder {
     method: String,
     url: String,
@@ -76,7 +76,7 @@ impl Builder {
         self
     }
 
-    /// Sends the request, and returns when the head of the response has come.
+    /// Sends the request, and returns when the head of the response has arrived.
     pub async fn send(self) -> Result<Response> {
         if let Some(fault) = self.fault {
             return Err(format!("{}: {fault}", self.url));
@@ -114,7 +114,7 @@ impl Builder {
         let pending = outgoing_handler::handle(request, Some(options))
             .map_err(|error| describe(&self.url, error))?;
         let writer = body.write().map_err(refused)?;
-        // A server may answer before it has read all; then the rest of the body is of no use.
+        // A server may answer before it has read the whole body; the rest is then not needed.
         let written = stream::write(&writer, &self.body).await;
         drop(writer);
         if written.is_ok() {
@@ -131,7 +131,7 @@ impl Builder {
     }
 }
 
-/// A response whose head has come. The body follows as it is read.
+/// A response whose head has arrived. The body arrives as it is read.
 pub struct Response {
     url: String,
     status: u16,
@@ -160,7 +160,7 @@ impl Response {
         self.status
     }
 
-    /// Whether the status is of the 200s.
+    /// Whether the status is from 200 to 299.
     pub fn is_ok(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -184,7 +184,7 @@ impl Response {
         read.map_err(|error| format!("{}: {error}", self.url))
     }
 
-    /// The rest of the body. More than 64 MiB are an error.
+    /// The rest of the body. Fails if it is longer than 64 MiB.
     pub async fn bytes(self) -> Result<Vec<u8>> {
         let Some(stream) = &self.stream else {
             return Ok(Vec::new());
@@ -198,7 +198,7 @@ impl Response {
         Ok(String::from_utf8_lossy(&self.bytes().await?).into_owned())
     }
 
-    /// The rest of the body, parsed. An error when it is no JSON of this type.
+    /// The rest of the body, parsed. Fails if it is not JSON of this type.
     pub async fn json<T: DeserializeOwned>(self) -> Result<T> {
         let url = self.url.clone();
         let bytes = self.bytes().await?;

@@ -1,4 +1,4 @@
-//! What errors of `wasi:http` mean, and what to do about them.
+//! Translates errors of `wasi:http` into texts that say what went wrong and what to do.
 
 use super::bindings::wasi::http::types::{http_error_code, ErrorCode};
 use super::bindings::wasi::io::error::Error as IoError;

@@ -32,7 +32,7 @@ impl Request {
         }
     }
 
-    /// In capitals: `GET`.
+    /// The method in capitals, such as `GET`.
     pub fn method(&self) -> &str {
         &self.method
     }
@@ -57,7 +57,7 @@ impl Request {
         &self.headers
     }
 
-    /// Reads the rest of the body. A longer one than `limit` bytes is an error.
+    /// Reads the rest of the body. Fails if it is longer than `limit` bytes.
     pub async fn body(&mut self, limit: usize) -> Result<Vec<u8>> {
         match &self.stream {
             Some(stream) => stream::read_all(stream, limit).await,
@@ -82,7 +82,7 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// Sets the status code; 200 without a call.
+    /// Sets the status code. The default is 200.
     pub fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
@@ -128,14 +128,14 @@ impl Drop for Responder {
     }
 }
 
-/// The body of a response. Without `finish`, the client sees that it was cut off.
+/// The body of a response. If `finish` is not called, the client sees that the body was cut off.
 pub struct Body {
     stream: Option<OutputStream>,
     body: Option<OutgoingBody>,
 }
 
 impl Body {
-    /// Waits while the client reads slowly. Fails when the client has left.
+    /// Writes to the body. Waits while the client reads slowly, and fails if the client has left.
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
         match &self.stream {
             Some(stream) => stream::write(stream, bytes.as_ref()).await,
@@ -143,7 +143,7 @@ impl Body {
         }
     }
 
-    /// Ends the body. An error when the client has left.
+    /// Ends the body. Fails if the client has left.
     pub fn finish(mut self) -> Result<()> {
         self.stream = None; // before the body that it belongs to
         match self.body.take() {
@@ -159,7 +159,7 @@ impl Drop for Body {
     }
 }
 
-/// What `#[inferlet::http_handler]` expands to calls.
+/// `#[inferlet::http_handler]` expands to a call of this function.
 #[doc(hidden)]
 pub fn answer<F>(
     raw: IncomingRequest,

@@ -1,0 +1,31 @@
+//! A limit on `wasi:io/poll.poll`: the host keeps several times as much memory for a list as the guest does, as long as it waits.
+use super::store::Guest;
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi::p2::bindings::io::poll::Host;
+use wasmtime_wasi::p2::DynPollable;
+
+/// Pollables of one call. A guest that has more of them asks for some at a time.
+const MOST: usize = 16_384;
+
+/// Replaces the function.
+pub fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    let mut poll = linker.instance("wasi:io/poll@0.2.12")?;
+    poll.func_wrap_async(
+        "poll",
+        |mut store, (pollables,): (Vec<Resource<DynPollable>>,)| {
+            Box::new(async move {
+                if pollables.len() > MOST {
+                    wasmtime::bail!(
+                        "handle limit: {} pollables in one call of poll; {MOST} are allowed",
+                        pollables.len()
+                    );
+                }
+                let guest: &mut Guest = store.data_mut();
+                Ok((guest.table.poll(pollables).await?,))
+            })
+        },
+    )?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
