@@ -59,6 +59,15 @@ def driver() -> Path:
         return out
 
 
+def driver_if_available() -> Path | None:
+    """The path of the driver. If it is not available, prints why."""
+    try:
+        return driver()
+    except Unavailable as reason:
+        print(f"peers: llama.cpp is not available and not compared: {reason}", flush=True)
+        return None
+
+
 def _fingerprint() -> str:
     """A hash of everything that determines what the compiler makes of the sources."""
     compiler = subprocess.run(["g++", "-v"], capture_output=True, text=True, check=True).stderr

@@ -315,8 +315,9 @@ def engine_keys() -> list[str]:
 
 def keys_of(source: str) -> list[str]:
     keys = re.search(r"^KEYS = \((.*?)^\)", text_of(source), re.S | re.M)
+    keys = keys or re.search(r"^AIMS = \{(.*?)^\}", text_of(source), re.S | re.M)
     assert keys
-    return re.findall(r'"(\w+)"', keys[1])
+    return re.findall(r'"(\w+)"[:,]', keys[1])
 
 
 @pytest.mark.parametrize(
@@ -327,6 +328,10 @@ def keys_of(source: str) -> list[str]:
         ("bench kv", "bench/kv.py"),
         ("bench serve", "bench/serve.py"),
         ("bench cpu", "bench/cpu.py"),
+        ("bench adapters", "bench/adapters.py"),
+        ("bench structured", "bench/structured.py"),
+        ("bench sdk", "bench/sdk.py"),
+        ("bench openai", "bench/openai_api.py"),
     ],
 )
 def test_figures_have_the_keys_and_aims_of_the_benchmarks(mark: str, source: str):

@@ -122,13 +122,13 @@ def key_of(server: Serving, user: str) -> str:
     return made.stdout.split()[0]
 
 
-def self_signed(folder: Path) -> tuple[Path, Path]:
+def self_signed(folder: Path, key_type: str = "rsa:2048") -> tuple[Path, Path]:
     """Makes a certificate for this machine. Returns its file and that of its key."""
     certificate, key = folder / "cert.pem", folder / "key.pem"
     subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
     files = ["-keyout", key, "-out", certificate]
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, *files],
+        ["openssl", "req", "-x509", "-newkey", key_type, "-nodes", *subject, *files],
         check=True,
         capture_output=True,
     )

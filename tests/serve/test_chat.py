@@ -151,6 +151,18 @@ def test_editing_and_history_on_a_terminal(tmp_path):
     assert (tmp_path / "chat_history").stat().st_mode & 0o077 == 0
 
 
+def test_ctrl_c_between_answers_does_not_leave(tmp_path):
+    terminal = Terminal(tmp_path)
+    terminal.until("lists the commands[^>]*>")
+    os.kill(terminal.pid, signal.SIGINT)  # what Ctrl-C sends while the prompt is not yet there
+    terminal.type("Hello\r")
+    terminal.until("tokens/s")
+    os.kill(terminal.pid, signal.SIGTERM)
+    _, status = os.waitpid(terminal.pid, 0)
+    os.close(terminal.fd)
+    assert os.waitstatus_to_exitcode(status) == 130
+
+
 def test_ctrl_c_stops_the_answer_and_not_the_program(tmp_path):
     terminal = Terminal(tmp_path)
     terminal.until("lists the commands")

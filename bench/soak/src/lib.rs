@@ -176,6 +176,8 @@ fn call_inference(model: &Model) -> Result<String> {
     any(pass.execute().map(wait));
     let output = steps::begin(&context, &[97], &[], Some(3), &GREEDY)?;
     any(steps::finish(output));
+    any(steps::repeat(&context, 97));
+    any(steps::problem(&context));
     Ok("called".into())
 }
 

@@ -1,11 +1,16 @@
 //! Attacks on others: each takes as much as it gets of something that all users share.
 //! `availability.cc` runs them beside a neighbour of another user.
 
-use inferlet::pie::core::inference::{ForwardPass, Sampler as RawSampler};
+use crate::wasi_calls;
+use inferlet::pie::core::inference::{
+    ForwardPass, Grammar as RawGrammar, Matcher as RawMatcher, Sampler as RawSampler,
+};
 use inferlet::pie::core::{messaging, runtime as raw_runtime};
 use inferlet::pie::instruct::chat;
+use inferlet::pie::plus::chains;
 use inferlet::prelude::*;
 use inferlet::wasi::clocks::monotonic_clock;
+use inferlet::wasi::io::poll::poll;
 use std::mem::forget;
 
 /// Runs an attack. Returns none for a mode that is no attack. `n` is its size.
@@ -163,9 +168,83 @@ pub async fn run(mode: &str, n: usize, model: &Model) -> Option<Result<String>> 
             }
             Ok("saved".into())
         }
+        "accept_many" => loop {
+            let matcher = match any_text(model) {
+                Ok(matcher) => matcher,
+                Err(error) => break Err(error),
+            };
+            // One call, which nothing interrupts.
+            if let Err(error) = matcher.accept_tokens(&vec![97; n]) {
+                break Err(error);
+            }
+        },
+        "queue_passes" => queue_passes(model, n),
+        "hold_streams" => hold(wasi_calls::hold_streams(n)),
+        "hold_methods" => hold(wasi_calls::hold_methods(n)),
+        "poll_duplicates" => {
+            let never = monotonic_clock::subscribe_duration(3_600_000_000_000);
+            poll(&vec![&never; n]);
+            Err("it was waited for".into())
+        }
+        "litter" => litter(n).map(|()| "littered".into()),
+        "hold_litter" => match litter(n) {
+            Ok(()) => hold("littered".into()),
+            Err(error) => Err(error),
+        },
+        "many_stops" => many_stops(model, n),
         "deep_folders" => deep_folders(n).map_err(|error| error.to_string()),
         _ => return None,
     })
+}
+
+/// A matcher that accepts every text.
+fn any_text(model: &Model) -> Result<RawMatcher> {
+    let grammar = RawGrammar::from_regex("(.|\n)*")?;
+    Ok(RawMatcher::new(&grammar, model.tokenizer().inner()))
+}
+
+/// Makes many files without content.
+fn litter(files: usize) -> Result<()> {
+    for i in 0..files {
+        std::fs::File::create(format!("/scratch/{i}")).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Has a pass of each of many contexts wait for the device, again and again.
+fn queue_passes(model: &Model, contexts: usize) -> Result<String> {
+    let mut held = vec![];
+    for i in 0..contexts as u32 {
+        let ctx = Context::new(model)?;
+        ctx.inner().reserve_working_pages(1)?;
+        held.push((ctx, i % 100));
+    }
+    loop {
+        let mut futures = vec![];
+        for (ctx, token) in &held {
+            let pass = ForwardPass::new(model.inner());
+            pass.context(ctx.inner());
+            pass.input_tokens(&[*token], &[0]);
+            futures.push(pass.execute()?);
+        }
+        for future in futures {
+            future.pollable().block();
+        }
+        for (ctx, _) in &held {
+            ctx.inner().truncate_working_page_tokens(1);
+        }
+    }
+}
+
+/// A chain with many stop tokens.
+fn many_stops(model: &Model, stops: usize) -> Result<String> {
+    let ctx = Context::new(model)?;
+    ctx.inner().reserve_working_pages(1)?;
+    let pass = ForwardPass::new(model.inner());
+    pass.context(ctx.inner());
+    pass.input_tokens(&[97], &[0]);
+    pass.sampler(&[0], &RawSampler::Multinomial((0.0, 1)));
+    chains::run(&pass, 10, &vec![1; stops]).map(|_| "ran".into())
 }
 
 fn launch_until_refused(input: &str) -> String {

@@ -1,6 +1,7 @@
 //! Misbehaves in one of many modes. `hostile.cc` says what the engine must do about each.
 
 mod attacks;
+mod wasi_calls;
 
 use inferlet::pie::core::inference::{ForwardPass, Sampler as RawSampler};
 use inferlet::pie::core::{messaging, runtime as raw_runtime, session};

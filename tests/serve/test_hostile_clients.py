@@ -1,0 +1,355 @@
+"""Clients and strangers that attack the server: others are served, and memory stays bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+import time
+
+import msgpack
+import pytest
+import websockets
+from conftest import ROOT, install_once, self_signed
+from raw_client import RawClient, Refused
+from test_availability import HOSTILE_MANIFEST, attacker, generate, memory_of
+
+HTTP_MANIFEST = (ROOT / "tests/serve/http/rust/Pie.toml").read_text()
+HOSTILE = "hostile@0.1.0"
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def attacked(start):
+    return start(config="[server]\ndrain_secs = 2\n")
+
+
+async def neighbour_of(server) -> RawClient:
+    """A client of another user, who has generated once."""
+    client = await RawClient.connect(server.uri, "neighbour")
+    await install_once(client, "hostile-guest", HOSTILE_MANIFEST)
+    await generate(client)
+    return client
+
+
+async def slowest_ping(client: RawClient, seconds: float = 1.5) -> float:
+    """The longest that a ping takes within a while."""
+    end = time.monotonic() + seconds
+    slowest = 0.0
+    while time.monotonic() < end:
+        begin = time.monotonic()
+        assert await client.ask("ping") == "Pong"
+        slowest = max(slowest, time.monotonic() - begin)
+        await asyncio.sleep(0.002)
+    return slowest
+
+
+# --- memory
+
+
+@pytest.mark.parametrize("kind", ["upload", "check"])
+def test_long_names_are_refused(attacked, on, kind):
+    """Names and hashes are copied into queues and tables, so they must be short."""
+
+    async def scenario():
+        before = memory_of(attacked)
+        clients = [await RawClient.connect(attacked.uri, "mallory") for _ in range(8)]
+        long = "x" * (16 * MIB)
+        for client in clients:
+            for number in range(8):
+                if kind == "upload":
+                    fields = {
+                        "program_hash": f"{number}{long}",
+                        "manifest": "",
+                        "force_overwrite": False,
+                        "chunk_index": 0,
+                        "total_chunks": 2,
+                        "chunk_data": b"x",
+                    }
+                    await client.send("add_program", corr_id=number, **fields)
+                else:
+                    fields = {"name": f"{number}{long}", "version": ""}
+                    client._waiting[number] = asyncio.get_running_loop().create_future()
+                    await client.send("check_program", corr_id=number, **fields)
+        async with await neighbour_of(attacked) as neighbour:
+            await generate(neighbour)
+            grown = memory_of(attacked) - before
+        for client in clients:
+            client.abort()
+        assert grown < 300 * MIB, f"{grown >> 20} MiB"
+
+    on(scenario())
+
+
+def test_a_client_that_takes_no_events_holds_up_nobody(start, on):
+    """Responses are sent before events, so a client can launch for ever and take no event."""
+    # A server of its own: the processes whose end nobody has seen stay for a while.
+    attacked = start(config="[server]\ndrain_secs = 2\n")
+
+    async def scenario():
+        async with (
+            await attacker(attacked) as mallory,
+            await neighbour_of(attacked) as neighbour,
+        ):
+            mallory._reader.cancel()
+            await asyncio.sleep(0)
+            launch = {
+                "type": "launch_process",
+                "corr_id": 7,
+                "inferlet": HOSTILE,
+                "input": '{"mode": "fail"}',
+                "capture_outputs": True,
+            }
+            frame = msgpack.packb(launch)
+            before = memory_of(attacked)
+            stop = False
+
+            async def storm():
+                # It reads one frame for each launch. Responses come first, so these are responses.
+                with contextlib.suppress(websockets.ConnectionClosed):
+                    for _ in range(2_000):
+                        await mallory.socket.send(frame)
+                    while not stop:
+                        await mallory.socket.send(frame)
+                        await mallory.socket.recv()
+
+            storming = asyncio.create_task(storm())
+            slowest = await slowest_ping(neighbour, 8)
+            times = sorted([await generate(neighbour) for _ in range(20)])
+            stop = True
+            mallory.abort()
+            await asyncio.gather(storming, return_exceptions=True)
+            grown = memory_of(attacked) - before
+            assert slowest < 1.0, slowest
+            assert times[len(times) // 2] < 1.0, times
+            assert grown < 500 * MIB, f"{grown >> 20} MiB"
+
+    on(scenario())
+
+
+async def http_user(server, user: str) -> RawClient:
+    client = await RawClient.connect(server.uri, user)
+    await install_once(client, "serve-http-rust", HTTP_MANIFEST)
+    return client
+
+
+def test_a_line_without_an_end_has_a_limit(attacked, on):
+    """The size line of a chunk may have extensions, which the parser skips when all have come."""
+
+    async def scenario():
+        async with await http_user(attacked, "mallory"), await neighbour_of(attacked) as neighbour:
+            before = memory_of(attacked)
+
+            def send() -> int:
+                sent = 0
+                with socket.create_connection(("127.0.0.1", attacked.port), timeout=10) as plain:
+                    head = "POST /apps/http-echo/echo HTTP/1.1\r\nHost: localhost\r\n"
+                    plain.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n5;".encode())
+                    with contextlib.suppress(OSError):
+                        while sent < 600 * MIB:
+                            plain.sendall(b"x" * MIB)
+                            sent += MIB
+                return sent
+
+            sent = await asyncio.to_thread(send)
+            grown = memory_of(attacked) - before
+            await generate(neighbour)
+            assert sent < 600 * MIB, "the server read a line of 600 MiB"
+            assert grown < 100 * MIB, f"{grown >> 20} MiB"
+
+    on(scenario())
+
+
+def test_inputs_of_daemons_are_short(attacked, on):
+    """Each request to a daemon gets a copy of its input, made by the thread of all connections."""
+
+    async def scenario():
+        async with await http_user(attacked, "mallory") as mallory:
+            with pytest.raises(Refused, match="each request gets a copy"):
+                await mallory.ask(
+                    "launch_daemon", port=0, inferlet="http-echo@0.1.0", input="x" * (2 * MIB)
+                )
+
+    on(scenario())
+
+
+# --- the thread of all connections
+
+
+def test_unknown_processes_are_looked_up_quickly(attacked, on):
+    """A terminate must not look at every process."""
+
+    async def scenario():
+        async with (
+            await attacker(attacked) as mallory,
+            await neighbour_of(attacked) as neighbour,
+        ):
+            sleeper = {"inferlet": HOSTILE, "input": '{"mode": "sleep"}', "capture_outputs": False}
+            sleepers = [await mallory.ask("launch_process", **sleeper) for _ in range(3_000)]
+            others = [await RawClient.connect(attacked.uri, "mallory") for _ in range(60)]
+            asked = []
+            for other in others:
+                for _ in range(200):
+                    asked.append(
+                        asyncio.create_task(
+                            other.request("terminate_process", process_id="no-such-process")
+                        )
+                    )
+            await asyncio.sleep(0)
+            slowest = await slowest_ping(neighbour, 1.5)
+            for other in others:
+                other.abort()
+            await asyncio.gather(*asked, return_exceptions=True)
+            for process in sleepers:
+                await mallory.ask("terminate_process", process_id=process)
+            assert slowest < 0.5, slowest
+
+    on(scenario())
+
+
+def test_a_place_within_a_character_is_no_error(attacked, on):
+    """The query `output` takes any place in the text, also one that no character begins at."""
+
+    async def scenario():
+        async with await attacker(attacked) as mallory:
+            process = await mallory.launch(HOSTILE, '{"mode": "ä"}', seen=0)
+            await mallory.until_end(process)
+            record = f"{process} 0"
+            whole = json.loads(await mallory.ask("query", subject="output", record=record))
+            assert whole["text"].endswith("ä")
+            record = f"{process} {whole['next'] - 1}"
+            await mallory.ask("query", subject="output", record=record)
+
+    on(scenario())
+
+
+# --- places
+
+
+def test_running_processes_of_one_user_leave_places_for_another(start, on):
+    server = start(config="[server]\nmax_concurrent_processes = 20\n")
+
+    async def scenario():
+        async with (
+            await neighbour_of(server) as neighbour,
+            await attacker(server) as mallory,
+        ):
+            with pytest.raises(Refused, match="max_concurrent_processes"):
+                for _ in range(20):
+                    await mallory.launch(HOSTILE, '{"mode": "sleep"}')
+            await generate(neighbour)
+
+    on(scenario())
+
+
+def test_strangers_of_one_address_leave_places_for_another(start, on):
+    """Strangers who connect anew all the time are never old enough to give way for that."""
+    server = start(config="[server]\nmax_connections = 30\n")
+
+    async def come_and_go(stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                await asyncio.sleep(0.5)
+                writer.transport.abort()
+
+    async def scenario():
+        stop = asyncio.Event()
+        crowd = [asyncio.create_task(come_and_go(stop)) for _ in range(120)]
+        await asyncio.sleep(1)
+        for _ in range(5):
+            other = await RawClient.connect(server.uri, "other", local_addr=("127.0.0.2", 0))
+            assert await other.ask("ping") == "Pong"
+            await other.close()
+            await asyncio.sleep(0.3)
+        stop.set()
+        await asyncio.gather(*crowd)
+
+    on(scenario())
+
+
+# --- the disk
+
+
+def test_failing_http_inferlets_do_not_fill_the_log(start, on):
+    server = start()
+
+    async def scenario():
+        async with await http_user(server, "mallory") as mallory:
+            daemon = await mallory.ask(
+                "launch_daemon", port=0, inferlet="http-echo@0.1.0", input="{}"
+            )
+            listed = json.loads(await mallory.ask("list_processes"))
+            port = next(one["port"] for one in listed if one["process_id"] == daemon)
+
+            def storm() -> None:
+                request = b"GET /trap HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+                for _ in range(3_000):
+                    with socket.create_connection(("127.0.0.1", port)) as plain:
+                        plain.sendall(request)
+                        while plain.recv(65536):
+                            pass
+
+            await asyncio.to_thread(storm)
+
+    on(scenario())
+    assert (server.home / "server.log").stat().st_size < 6 * MIB
+
+
+# --- TLS
+
+
+def client_hello() -> bytes:
+    """The first message of a handshake. It costs nothing to send it again and again."""
+    context = ssl.create_default_context()
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        session.do_handshake()
+    return outgoing.read()
+
+
+def test_a_flood_of_handshakes_holds_up_nobody(start, on, tmp_path):
+    certificate, key = self_signed(tmp_path, "rsa:4096")  # its handshakes are expensive
+    server = start(
+        config=f'[server]\ntls_cert = "{certificate}"\ntls_key = "{key}"\ndrain_secs = 2\n'
+    )
+    trusted = ssl.create_default_context(cafile=str(certificate))
+    hello = client_hello()
+
+    async def begin_handshakes(stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write(hello)
+                await reader.readexactly(1)  # the server has signed
+                writer.transport.abort()
+
+    async def scenario():
+        async with await RawClient.connect(server.uri, "neighbour", ssl=trusted) as neighbour:
+            await install_once(neighbour, "hostile-guest", HOSTILE_MANIFEST)
+            await generate(neighbour)
+            stop = asyncio.Event()
+            flood = [asyncio.create_task(begin_handshakes(stop)) for _ in range(100)]
+            await asyncio.sleep(0.5)
+            slowest = await slowest_ping(neighbour, 3)
+            times = sorted([await generate(neighbour) for _ in range(20)])
+            # A new client from another address does not wait for the flood.
+            begin = time.monotonic()
+            other = await RawClient.connect(
+                server.uri, "other", ssl=trusted, local_addr=("127.0.0.2", 0)
+            )
+            connected = time.monotonic() - begin
+            await other.close()
+            stop.set()
+            await asyncio.gather(*flood)
+            assert slowest < 0.25, slowest
+            assert times[-2] < 1.0, times
+            assert connected < 0.25, connected
+
+    on(scenario())
+    begin = time.monotonic()
+    assert server.stop() == 0
+    assert time.monotonic() - begin < 2 + 10
