@@ -1,4 +1,4 @@
-//! An answer: what the model says, thinks and calls, until it has nothing more to call.
+//! An answer of the model: its text, its thoughts and its tool calls, until it calls no more tools.
 
 use crate::{listen, Input, Talk};
 use inferlet::chat::{Decoder, Event};
@@ -14,8 +14,8 @@ pub type Inbox = LocalBoxFuture<'static, Option<String>>;
 /// How often the model may call tools before it has to answer.
 const MAX_ROUNDS: usize = 8;
 
-/// Answers the last turn of the conversation. A message that comes meanwhile ends the answer; a `stop` is all that a client
-/// sends then.
+/// Answers the last turn of the conversation. A message that arrives meanwhile ends the answer; a client sends nothing but
+/// `stop` during an answer.
 pub async fn answer(talk: &mut Talk, input: &Input, mut inbox: Inbox) -> Result<Inbox> {
     let began = Instant::now();
     let mut tokens = 0;
@@ -42,7 +42,7 @@ pub async fn answer(talk: &mut Talk, input: &Input, mut inbox: Inbox) -> Result<
     Ok(inbox)
 }
 
-/// What one generation gave.
+/// The result of one generation.
 struct Said {
     tokens: usize,
     calls: Vec<(String, String)>,
@@ -83,7 +83,7 @@ async fn generate(talk: &mut Talk, input: &Input, mut inbox: Inbox) -> Result<(S
     Ok((said, inbox))
 }
 
-/// Tells the client what the tokens say, and what of it is thought.
+/// Sends the text of the tokens to the client, and marks the thoughts.
 struct Speech {
     text: Decoder,
     thoughts: reasoning::Decoder,
@@ -123,7 +123,7 @@ impl Speech {
             reasoning::Event::End(_) => self.thinking = false,
             reasoning::Event::Idle => {}
         }
-        // A thought is text, too, and so are the marks around it.
+        // The text decoder also returns the thoughts and the marks around them.
         if let (Event::Delta(text), false) = (event, was_thinking || self.thinking) {
             tell("delta", &text);
         }

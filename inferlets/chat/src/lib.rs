@@ -5,14 +5,14 @@
 //! | message | what it does | answer |
 //! |---|---|---|
 //! | `{"say": "…"}` | a turn | `{"thought": "…"}`, `{"delta": "…"}` and `{"call": "…"}` as they come, then `{"done": {"tokens": …, "seconds": …}}` |
-//! | `{"stop": true}` | ends the answer that is under way | |
+//! | `{"stop": true}` | ends the running answer | |
 //! | `{"system": "…"}` | begins a new conversation | `{"note": "…"}` |
-//! | `{"model": "…"}` | begins one on another model; an empty name lists the models | `{"note": "…"}` |
+//! | `{"model": "…"}` | begins a conversation on another model; an empty name lists the models | `{"note": "…"}` |
 //! | `{"save": "…"}`, `{"open": "…"}` | keeps the conversation under a name; goes on with a kept one | `{"note": "…"}` |
 //! | `{"tools": null}` | lists the MCP servers and their tools | `{"note": "…"}` |
-//! | `{"tools": ["…"]}` | begins one in which the model may call the tools of these servers | `{"note": "…"}` |
+//! | `{"tools": ["…"]}` | begins a conversation in which the model may call the tools of these servers | `{"note": "…"}` |
 //!
-//! What cannot be done is a note, too, and changes nothing.
+//! A message that cannot be carried out is answered by a note that says why, and changes nothing.
 
 mod answer;
 mod tools;

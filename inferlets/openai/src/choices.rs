@@ -81,7 +81,7 @@ impl Usage {
     }
 }
 
-/// Generates all choices. `take` gets what each of them says, as it comes; if it fails, nobody listens any more.
+/// Generates all choices. `take` gets the text of each choice as it is generated. If `take` fails, the client has left.
 pub async fn generate<F>(
     options: &Options,
     mut prompt: Context,
@@ -94,7 +94,8 @@ where
     let tokens = prompt.seq_len() as usize + prompt.buffer().len();
     let mut contexts = Vec::new();
     if options.adapter.is_some() {
-        // What an adapter computes is computed by the generation alone. The engine shares equal beginnings.
+        // The adapter applies to passes of a generation only, so the prompt is computed there. The engine shares equal
+        // beginnings.
         for _ in 1..options.choices {
             let mut context = Context::new(&options.model)?;
             context.append(prompt.buffer());
@@ -102,7 +103,7 @@ where
         }
         contexts.push(prompt);
     } else if options.choices > 1 {
-        // All but the last token of the prompt is computed once, for all of them.
+        // All tokens of the prompt but the last are computed once, for all choices.
         let last = prompt.buffer().last().copied();
         if let Some(last) = last {
             let all = prompt.buffer().to_vec();
@@ -141,7 +142,7 @@ where
     })
 }
 
-/// The same context with this as its whole buffer, computed.
+/// Returns a context of the same model in which these tokens are computed.
 async fn prefilled(prompt: Context, tokens: &[u32]) -> Result<Context> {
     let mut context = Context::new(prompt.model())?;
     context.append(tokens);
@@ -167,7 +168,7 @@ async fn run(
     let mut generator = context
         .generate(options.sampler())
         .max_tokens(options.max_tokens);
-    // Far apart, so that no two choices draw the same numbers.
+    // The seeds are far apart, so that no two choices draw the same numbers.
     let seed = options
         .seed
         .map(|seed| seed.wrapping_add((choice as u64) << 32));
@@ -295,7 +296,7 @@ fn score(token: u32, ids: &[u32], probabilities: &[f32], top: usize) -> Scored {
     }
 }
 
-/// JSON has no infinity; the API writes this number for what is as good as impossible.
+/// JSON has no infinity. The API writes this number for tokens that are practically impossible.
 fn logarithm(probability: f32) -> f32 {
     if probability > 0.0 {
         probability.ln()

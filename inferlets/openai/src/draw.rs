@@ -4,13 +4,13 @@ use crate::options::Options;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// What changes the logits of a choice.
+/// The biases and penalties that change the logits of a choice.
 #[derive(Default, Clone)]
 pub struct Bias {
     pub added: HashMap<u32, f32>,
-    /// Taken off the logit of each token that the answer has.
+    /// Subtracted from the logit of each token that occurs in the answer.
     pub presence: f32,
-    /// Taken off it for each time that the answer has it.
+    /// Subtracted from the logit for each time that the token occurs in the answer.
     pub frequency: f32,
 }
 

@@ -1,8 +1,8 @@
-//! The OpenAI API, and Anthropic's, as an inferlet. `pie serve` routes `/v1` to it; a changed copy of it can be served in the
+//! The OpenAI API and the Anthropic API as an inferlet. `pie serve` routes `/v1` to it. A changed copy can be served in the
 //! same way.
 //!
-//! Each request runs in an instance of its own, on behalf of the user whose API key it carries. Equal beginnings of
-//! conversations are shared by the engine, so a conversation that goes on is not computed again.
+//! Each request runs in an instance of its own, on behalf of the user whose API key it carries. The engine shares the pages
+//! of equal beginnings, so a conversation that goes on is not computed again.
 
 mod api_error;
 mod chat;

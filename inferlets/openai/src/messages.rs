@@ -275,7 +275,7 @@ fn message(options: &Options, choice: &Choice, usage: &Usage) -> Value {
     message
 }
 
-/// The events of a stream: which block is open, and what follows.
+/// The state of an event stream: how many blocks have begun, whether a block of text is open, and why the answer ended.
 #[derive(Default)]
 struct Blocks {
     count: usize,

@@ -46,7 +46,7 @@ pub struct Options {
     pub stops: Vec<String>,
     /// How many alternatives to report for each token. None: no log-probabilities.
     pub logprobs: Option<usize>,
-    /// Tokens that are never chosen, and tokens besides which none is.
+    /// Tokens that are never chosen, and tokens that are the only ones allowed.
     pub banned: Vec<u32>,
     pub only: Vec<u32>,
     /// Other biases, and penalties.
@@ -205,7 +205,7 @@ pub fn find_model(name: &str) -> Parsed<(Model, Option<Adapter>)> {
     }
     for model in &models {
         let model = Model::load(model).map_err(ApiError::engine)?;
-        // A name that no adapter can have is an error there, and unknown here.
+        // Look the name up first: opening a name that no adapter can have would be an error of another kind.
         if !Adapter::names(&model)
             .map_err(ApiError::engine)?
             .iter()
@@ -256,8 +256,8 @@ fn stops(fields: &Fields) -> Parsed<Vec<String>> {
     Ok(stops)
 }
 
-/// The tokens that are never chosen, those besides which none is, and what is added to others. The first two are masks, which
-/// cost nothing.
+/// Splits the biases into tokens that are never chosen, tokens that are the only ones allowed, and biases of other tokens.
+/// The first two are masks, which cost nothing.
 fn biases(fields: &Fields) -> Parsed<(Vec<u32>, Vec<u32>, Bias)> {
     let wrong = |text: &str| Err(ApiError::invalid("logit_bias", text));
     let biases = match fields.get("logit_bias") {

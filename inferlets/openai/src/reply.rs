@@ -67,7 +67,7 @@ impl SharedEvents {
         SharedEvents(RefCell::new(Some(events)))
     }
 
-    /// A delivery takes the stream and puts it back. If it fails, the client has left.
+    /// Each delivery takes the stream and puts it back. If a delivery fails, the client has left.
     pub async fn send_all(&self, chunks: &[Value]) -> Result<()> {
         let mut stream = self.0.borrow_mut().take().ok_or("the stream has ended")?;
         for chunk in chunks {

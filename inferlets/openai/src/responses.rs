@@ -169,7 +169,7 @@ fn add(all: &mut Vec<Value>, item: &Value, place: &str) -> Parsed<()> {
                 "type": "function",
                 "function": { "name": item["name"], "arguments": item["arguments"] },
             });
-            // Calls that follow one another are one turn, together with what was said before them.
+            // Calls that follow one another form one turn, together with the text before them.
             let before = all
                 .last_mut()
                 .filter(|message| message["role"] == "assistant");
@@ -258,7 +258,7 @@ fn status_of(finish: &str) -> &'static str {
     }
 }
 
-/// The response object, which repeats what the request said.
+/// The response object, which repeats the fields of the request.
 struct Shown(Value);
 
 impl Shown {

@@ -36,7 +36,7 @@ impl Stops {
         (std::mem::replace(&mut self.held, rest), None)
     }
 
-    /// What was held back, at the end of the text.
+    /// Returns the text that was held back. Called at the end of the text.
     pub fn rest(&mut self) -> String {
         std::mem::take(&mut self.held)
     }

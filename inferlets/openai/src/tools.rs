@@ -1,4 +1,4 @@
-//! Tools and the form of answers: what constrains a generation, and what is read out of it.
+//! Tools and the form of answers: the constraints of a generation, and the calls that are found in its text.
 
 use crate::api_error::ApiError;
 use inferlet::model::Model;

@@ -1,6 +1,6 @@
 //! Text that can be shown while the model may call a tool: what may become a call is held back.
 
-/// A text that begins a call is at most so long. After that, what looked like one is text.
+/// The longest text that may begin a call. A longer text that looked like a call is ordinary text.
 const MARK_BYTES: usize = 32;
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Visible {
         self.show(keep)
     }
 
-    /// What was held back, at the end of the text.
+    /// Returns the text that was held back. Called at the end of the text.
     pub fn rest(&mut self) -> String {
         let held = std::mem::take(&mut self.held);
         if self.over {
@@ -49,13 +49,13 @@ impl Visible {
         held
     }
 
-    /// Some models write a call without a mark: it is the whole answer, and begins so.
+    /// Whether the answer may be a call without a mark, as some models write it. Such a call is the whole answer.
     fn may_be_bare_call(&self) -> bool {
         let text = self.held.trim_start();
         text.is_empty() || text.starts_with(['{', '['])
     }
 
-    /// What comes before the call that has just begun.
+    /// Returns the text before the call that has just begun.
     fn before_mark(&mut self) -> String {
         if self.inside || (!self.begun && self.may_be_bare_call()) {
             return String::new();

@@ -1,4 +1,4 @@
-//! Waits for a tool twice, and lets others have its pages meanwhile. What it says is what it would have said.
+//! Waits for a tool twice, and lets others have its pages meanwhile. Its tokens are the same as without the waits.
 
 use inferlet::prelude::*;
 use inferlet::{scheduling, time::sleep};
@@ -23,7 +23,7 @@ async fn main(input: Input) -> Result<String> {
     ctx.user(&input.prompt).cue();
     let mut plain = ctx.fork()?;
 
-    ctx.set_bid(2.5); // for the next pass; those behind it bid by themselves again
+    ctx.set_bid(2.5); // for the next pass; the engine bids for later ones
     let mut tokens = say(&mut ctx, 8).await?;
     {
         let _guard = ctx.idle(); // bid 0 until the guard is dropped

@@ -37,7 +37,7 @@ async fn main(input: Input) -> Result<String> {
         .max_tokens(input.max_tokens)
         .collect_text()
         .await?;
-    ctx.seal().flush().await?; // what is buffered would not be saved
+    ctx.seal().flush().await?; // so that seq_len below counts all tokens
     ctx.save(&input.name)?;
     let total = ctx.seq_len();
     Ok(format!("{answer}\n[{known} tokens remembered, {total} saved]"))

@@ -11,7 +11,8 @@ struct Input {
     max_tokens: Option<usize>,
 }
 
-/// The mask of the token at `position` as run lengths: so many tokens it does not see, so many it sees.
+/// The mask of the token at `position` as run lengths: the number of tokens that it does not see, then the number that it
+/// sees.
 fn mask(position: u32, window: u32) -> [u32; 2] {
     let seen = window.min(position + 1);
     [position + 1 - seen, seen]
