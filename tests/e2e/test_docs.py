@@ -287,6 +287,16 @@ def test_the_map_leads_from_behaviours_to_files():
         assert code(files), f"{behaviour}: no file is named"
 
 
+def test_names_in_files_of_the_map_are_there():
+    """Where the map says `Name` in `file`, or `file` (`Name`), the file has the name."""
+    text = text_of("ARCHITECTURE.md")
+    pairs = re.findall(r"`([\w:]+)` in `([\w./]+\.\w+)`", text)
+    pairs += [(name, file) for file, name in re.findall(r"`([\w./]+\.\w+)` \(`([\w:]+)`\)", text)]
+    assert len(pairs) >= 10
+    last = [(name.split("::")[-1], file) for name, file in pairs]
+    assert not [(name, file) for name, file in last if name not in text_of(file)]
+
+
 def test_the_architecture_names_every_source_folder():
     text = text_of("ARCHITECTURE.md")
     folders = [path for path in (ROOT / "src").iterdir() if path.is_dir()]
