@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/utf8.h"
 #include "base/whole_file.h"
 #include "cli/config.h"
 #include "cli/stored_command.h"
@@ -44,18 +43,11 @@ Result<std::unique_ptr<Place>> OpenPlace(const Arguments& arguments) {
   return std::make_unique<Place>(PIE_TRY(ReadConfig(arguments.config)));
 }
 
-// Names come from inferlets, so control characters are replaced before they reach a terminal.
-std::string Shown(std::string text) {
-  text = ToValidUtf8(text);
-  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
-  return text;
-}
-
 nlohmann::json ToJson(const AdapterStore::Entry& entry) {
   if (!entry.problem.empty()) return {{"path", entry.path}, {"problem", entry.problem}};
-  nlohmann::json shown = {{"user", Shown(entry.user)}, {"model", Shown(entry.model)},
-                          {"name", Shown(entry.name)}, {"rank", entry.rank},
-                          {"tensors", entry.tensors},  {"bytes", entry.bytes},
+  nlohmann::json shown = {{"user", Printable(entry.user)}, {"model", Printable(entry.model)},
+                          {"name", Printable(entry.name)}, {"rank", entry.rank},
+                          {"tensors", entry.tensors},      {"bytes", entry.bytes},
                           {"path", entry.path}};
   if (entry.zo.population > 0) {
     shown["zo"] = {{"population_size", entry.zo.population},
@@ -101,8 +93,9 @@ Status List(const Arguments& arguments) {
       fmt::print("{}: {}\n", entry.path, entry.problem);
       continue;
     }
-    fmt::print("{:<32} rank {:>3} {:>8.1f} MiB  {} on {}{}\n", Shown(entry.name), entry.rank,
-               static_cast<double>(entry.bytes) / (1 << 20), Shown(entry.user), Shown(entry.model),
+    fmt::print("{:<32} rank {:>3} {:>8.1f} MiB  {} on {}{}\n", Printable(entry.name), entry.rank,
+               static_cast<double>(entry.bytes) / (1 << 20), Printable(entry.user),
+               Printable(entry.model),
                entry.zo.generations > 0
                    ? fmt::format(", tuned for {} generations", entry.zo.generations)
                    : "");
@@ -145,8 +138,8 @@ Status Import(const Arguments& arguments) {
       PIE_TRY(ReadFile(folder / kPeftTensorFile, limits::kAdapterFileBytes));
   PIE_RETURN_IF_ERROR(
       place->store.Import({arguments.user, arguments.model, arguments.name}, config, tensors));
-  fmt::print("'{}' of {} on {}: {:.1f} MiB\n", Shown(arguments.name), Shown(arguments.user),
-             Shown(arguments.model), static_cast<double>(tensors.size()) / (1 << 20));
+  fmt::print("'{}' of {} on {}: {:.1f} MiB\n", Printable(arguments.name), Printable(arguments.user),
+             Printable(arguments.model), static_cast<double>(tensors.size()) / (1 << 20));
   return {};
 }
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t kMostBytes = 64ull << 10;
 
-server::Users Users() {
-  return server::Users(HomeDir() + "/authorized_users.toml");
+server::AuthorizedUsers Users() {
+  return server::AuthorizedUsers(HomeDir() + "/authorized_users.toml");
 }
 
 server::Tokens Tokens() {
@@ -59,10 +59,6 @@ Status List() {
     }
   }
   return {};
-}
-
-int ExitCode(const Status& status) {
-  return status ? 0 : ReportError(status.error().text);
 }
 
 }  // namespace

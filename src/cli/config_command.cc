@@ -57,10 +57,6 @@ std::string PathOf(const std::string& given) {
   return given.empty() ? HomeDir() + "/config.toml" : given;
 }
 
-int ExitCode(const Status& status) {
-  return status ? 0 : ReportError(status.error().text);
-}
-
 Status Write(const std::string& path, std::string_view text) {
   std::error_code ignored;
   fs::create_directories(fs::path(path).parent_path(), ignored);

@@ -90,10 +90,6 @@ Status Add(const std::string& component, const std::string& given, bool overwrit
   return {};
 }
 
-int ExitCode(const Status& status) {
-  return status ? 0 : ReportError(status.error().text);
-}
-
 }  // namespace
 
 int ListInferlets() {

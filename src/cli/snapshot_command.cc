@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/utf8.h"
 #include "cli/config.h"
 #include "cli/stored_command.h"
 #include "cli/terminal.h"
@@ -41,18 +40,11 @@ Result<std::unique_ptr<Place>> OpenPlace(const Arguments& arguments) {
   return std::make_unique<Place>(PIE_TRY(ReadConfig(arguments.config)));
 }
 
-// Names come from inferlets, so control characters are replaced before they reach a terminal.
-std::string Shown(std::string text) {
-  text = ToValidUtf8(text);
-  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
-  return text;
-}
-
 nlohmann::json ToJson(const SnapshotStore::Entry& entry) {
   if (!entry.problem.empty()) return {{"path", entry.path}, {"problem", entry.problem}};
-  return {{"user", Shown(entry.info.user)},
-          {"model", Shown(entry.info.model)},
-          {"name", Shown(entry.info.name)},
+  return {{"user", Printable(entry.info.user)},
+          {"model", Printable(entry.info.model)},
+          {"name", Printable(entry.info.name)},
           {"tokens", entry.tokens},
           {"bytes", entry.bytes},
           {"saved_at", entry.info.saved_at},
@@ -83,10 +75,10 @@ Status List(const Arguments& arguments) {
       fmt::print("{}: {}\n", entry.path, entry.problem);
       continue;
     }
-    fmt::print("{:<32} {:>8} tokens {:>8.1f} MiB  {:%F %R}  {} on {}\n", Shown(entry.info.name),
+    fmt::print("{:<32} {:>8} tokens {:>8.1f} MiB  {:%F %R}  {} on {}\n", Printable(entry.info.name),
                entry.tokens, static_cast<double>(entry.bytes) / (1 << 20),
-               fmt::gmtime(static_cast<std::time_t>(entry.info.saved_at)), Shown(entry.info.user),
-               Shown(entry.info.model));
+               fmt::gmtime(static_cast<std::time_t>(entry.info.saved_at)),
+               Printable(entry.info.user), Printable(entry.info.model));
   }
   return {};
 }
@@ -131,8 +123,8 @@ Status Import(const Arguments& arguments) {
   SnapshotWriter to = PIE_TRY(place->store.Begin(key, bytes));
   PIE_RETURN_IF_ERROR(CopyPages(**from, info, to));
   PIE_RETURN_IF_ERROR(place->store.Commit(key, std::move(to), bytes));
-  fmt::print("'{}' of {} on {}: {} tokens\n", Shown(info.name), Shown(info.user), Shown(info.model),
-             (*from)->rows().size());
+  fmt::print("'{}' of {} on {}: {} tokens\n", Printable(info.name), Printable(info.user),
+             Printable(info.model), (*from)->rows().size());
   return {};
 }
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "base/result.h"
+#include "base/utf8.h"
 #include "cli/terminal.h"
 
 namespace pie::cli {
@@ -21,6 +23,13 @@ struct StoredArguments {
   std::string model;
   bool json = false;
 };
+
+// Names come from inferlets, so control characters are replaced before they reach a terminal.
+inline std::string Printable(std::string text) {
+  text = ToValidUtf8(text);
+  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
+  return text;
+}
 
 // Adds the options that name one thing. `name` says what the name is.
 inline void AddWhose(CLI::App& command, StoredArguments& arguments, const char* name) {
@@ -42,7 +51,7 @@ inline std::pair<CLI::App*, std::shared_ptr<StoredArguments>> AddStored(
   sub->callback([arguments, run, &chosen] {
     chosen = [=] {
       const Status status = run(*arguments);
-      return status ? 0 : ReportError(status.error().text);
+      return ExitCode(status);
     };
   });
   return {sub, std::move(arguments)};

@@ -41,6 +41,10 @@ int ReportError(std::string_view text) {
   return 1;
 }
 
+int ExitCode(const Status& status) {
+  return status ? 0 : ReportError(status.error().text);
+}
+
 Spinner::Spinner(std::string text, bool enabled) : text_(std::move(text)) {
   if (!enabled || !IsTerminal(STDERR_FILENO)) return;
   thread_ = std::thread([this] {

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <thread>
 
+#include "base/result.h"
+
 namespace pie::cli {
 
 bool IsTerminal(int fd);  // and NO_COLOR is not set and TERM is not "dumb"
@@ -21,6 +23,8 @@ std::string Dim(std::string_view text, int fd = STDERR_FILENO);
 
 // Prints `error: …` on stderr. Returns the exit code of a failure.
 int ReportError(std::string_view text);
+// Reports the error, if there is one. Returns the exit code of the command.
+int ExitCode(const Status& status);
 
 // A spinner on stderr during a long operation. Shows nothing if stderr is not a terminal, or if the
 // operation is short.

@@ -32,6 +32,7 @@
 #include "host/adapter_store.h"
 #include "host/byte_budget.h"
 #include "host/limits.h"
+#include "host/model_ref.h"
 #include "host/per_user.h"
 #include "model/adapter/peft.h"
 #include "sched/scheduler.h"
@@ -87,10 +88,6 @@ struct AdapterStats {
 
 class Adapters {
  public:
-  struct ModelRef {
-    std::string name;
-    Scheduler* scheduler;
-  };
   using Ptr = std::shared_ptr<NamedAdapter>;
 
   // Keeps adapters as files below `folder`, or in memory if it is empty.

@@ -226,7 +226,7 @@ class AdapterFilesTest : public ::testing::Test {
   void Start() {
     adapters_.reset();
     adapters_ = std::make_unique<Adapters>(
-        limits_, folder_, std::vector<Adapters::ModelRef>{{"default", scheduler_.get()}});
+        limits_, folder_, std::vector<ModelRef>{{"default", scheduler_.get()}});
   }
   Status Load(const Adapters::Ptr& adapter, float number) {
     const PeftFiles files = *WritePeft(Weights(number), DummyAdapterShape());

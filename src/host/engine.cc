@@ -27,21 +27,21 @@ constexpr size_t kGrammarThreads = 2;
 constexpr size_t kQueuedMasks = 4'096;  // if the queue is full, the device makes the mask
 constexpr size_t kRecentUsers = 1'024;
 
-std::unique_ptr<Snapshots> MakeSnapshots(const EngineOptions& options) {
-  if (options.snapshot_root.empty()) return std::make_unique<Snapshots>(options.limits);
-  std::vector<Snapshots::ModelRef> models;
+std::vector<ModelRef> ModelsOf(const EngineOptions& options) {
+  std::vector<ModelRef> models;
   for (const LoadedModel& loaded : options.models) {
     models.push_back({loaded.model.name, loaded.scheduler.get()});
   }
-  return std::make_unique<Snapshots>(options.limits, options.snapshot_root, std::move(models));
+  return models;
+}
+
+std::unique_ptr<Snapshots> MakeSnapshots(const EngineOptions& options) {
+  if (options.snapshot_root.empty()) return std::make_unique<Snapshots>(options.limits);
+  return std::make_unique<Snapshots>(options.limits, options.snapshot_root, ModelsOf(options));
 }
 
 std::unique_ptr<Adapters> MakeAdapters(const EngineOptions& options) {
-  std::vector<Adapters::ModelRef> models;
-  for (const LoadedModel& loaded : options.models) {
-    models.push_back({loaded.model.name, loaded.scheduler.get()});
-  }
-  return std::make_unique<Adapters>(options.limits, options.adapter_root, std::move(models));
+  return std::make_unique<Adapters>(options.limits, options.adapter_root, ModelsOf(options));
 }
 
 }  // namespace

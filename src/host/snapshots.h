@@ -21,6 +21,7 @@
 #include "base/work_queue.h"
 #include "host/context.h"
 #include "host/limits.h"
+#include "host/model_ref.h"
 #include "host/pending.h"
 #include "host/snapshot_store.h"
 
@@ -31,10 +32,6 @@ using Saving = Pending<std::string>;
 
 class Snapshots {
  public:
-  struct ModelRef {
-    std::string name;
-    Scheduler* scheduler;
-  };
   // Keeps snapshots in memory.
   explicit Snapshots(const Limits& limits) : limits_(limits) {}
   // Keeps snapshots as files below `folder`.

@@ -55,7 +55,7 @@ class Auth {
   const std::vector<UserKey>* KeysToTry(const UserTable& users, std::string_view user,
                                         bool* exists) const;
   const bool enabled_;
-  const Users users_;
+  const AuthorizedUsers users_;
   const Tokens tokens_;
   const std::string token_;
   std::string binding_;  // the hash of the certificate; empty: none

@@ -26,7 +26,7 @@ Status CheckUsername(std::string_view name) {
   return {};
 }
 
-Result<UserTable> Users::Read() const {
+Result<UserTable> AuthorizedUsers::Read() const {
   UserTable users;
   struct stat status{};
   if (stat(path_.c_str(), &status) != 0) {
@@ -67,8 +67,8 @@ Result<UserTable> Users::Read() const {
   return users;
 }
 
-Status Users::Add(const std::string& user, const std::string& key_name,
-                  const std::string& key_text) {
+Status AuthorizedUsers::Add(const std::string& user, const std::string& key_name,
+                            const std::string& key_text) {
   PIE_RETURN_IF_ERROR(CheckUsername(user));
   auto key = PIE_TRY(PublicKey::Parse(key_text));
   UserTable users = PIE_TRY(Read());
@@ -78,7 +78,7 @@ Status Users::Add(const std::string& user, const std::string& key_name,
   return Write(users);
 }
 
-Status Users::Remove(const std::string& user, const std::string& key_name) {
+Status AuthorizedUsers::Remove(const std::string& user, const std::string& key_name) {
   UserTable users = PIE_TRY(Read());
   auto found = users.find(user);
   if (found == users.end())
@@ -91,7 +91,7 @@ Status Users::Remove(const std::string& user, const std::string& key_name) {
   return Write(users);
 }
 
-Status Users::Write(const UserTable& users) const {
+Status AuthorizedUsers::Write(const UserTable& users) const {
   toml::table root;
   for (const auto& [user, keys] : users) {
     toml::table table;

@@ -1,6 +1,6 @@
-// Users: the users who may connect and their public keys, in authorized_users.toml: one table per
-// user, one entry per key. The file is refused if others can read it. `pie auth` edits it; a
-// running server reads it again when it has changed.
+// AuthorizedUsers: the users who may connect and their public keys, in authorized_users.toml: one
+// table per user, one entry per key. The file is refused if others can read it. `pie auth` edits
+// it; a running server reads it again when it has changed.
 #pragma once
 
 #include <map>
@@ -21,9 +21,9 @@ struct UserKey {
 
 using UserTable = std::map<std::string, std::vector<UserKey>, std::less<>>;
 
-class Users {
+class AuthorizedUsers {
  public:
-  explicit Users(std::string path) : path_(std::move(path)) {}
+  explicit AuthorizedUsers(std::string path) : path_(std::move(path)) {}
   const std::string& path() const { return path_; }
 
   // A missing file means no users.

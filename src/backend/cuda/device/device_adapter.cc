@@ -11,7 +11,7 @@ namespace {
 
 static_assert(kMaxRank >= limits::kAdapterRank);
 
-class DeviceAdapter final : public StepAdapter {
+class CudaAdapter final : public StepAdapter {
  public:
   size_t bytes() const override { return memory_.bytes(); }
   uint64_t matrices() const override { return matrices_; }
@@ -94,7 +94,7 @@ class DeviceAdapter final : public StepAdapter {
 
 Result<std::shared_ptr<const StepAdapter>> MakeDeviceAdapter(const AdapterWeights& weights,
                                                              const ModelConfig& config) {
-  auto adapter = std::make_shared<DeviceAdapter>();
+  auto adapter = std::make_shared<CudaAdapter>();
   PIE_RETURN_IF_ERROR(adapter->Load(weights, config));
   return adapter;
 }
