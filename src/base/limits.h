@@ -17,8 +17,8 @@ inline constexpr uint64_t kValuesPerPass = 1ULL << 25;
 
 // Samplers and probes that may read one row.
 inline constexpr uint32_t kReadsPerRow = 64;
-// What the passes in one batch may cost to read, beside those that cost less than kCheapReading
-// each. In units of 1,024 numbers, which take about a microsecond.
+// Limit on the read cost of one batch. A pass that costs less than kCheapReading is not counted.
+// The unit is the time to read 1,024 numbers, about a microsecond.
 inline constexpr uint32_t kReadingPerBatch = 16'384;
 inline constexpr uint32_t kCheapReading = 16'384;
 

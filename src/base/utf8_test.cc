@@ -14,7 +14,7 @@ TEST(Utf8, LeavesATruncatedCharacter) {
     const size_t used = AppendWholeCharacters(std::string_view(text).substr(0, cut), out);
     EXPECT_EQ(out, text.substr(0, used));
     EXPECT_LT(cut - used, 4U);
-    // What was left, with the bytes that follow, is exactly the missing text.
+    // The rest of the bytes, with those that follow, is exactly the missing text.
     std::string rest;
     EXPECT_EQ(AppendWholeCharacters(std::string_view(text).substr(used), rest), text.size() - used);
     EXPECT_EQ(out + rest, text);

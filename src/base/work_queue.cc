@@ -10,7 +10,7 @@
 namespace pie {
 namespace {
 
-// A user may have this many times as many jobs waiting as there is room left.
+// A user may have at most this many waiting jobs for each free place of the queue.
 constexpr size_t kShareOfRoom = 4;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// PageCopy: a page that a device must copy before it writes to the copy.
+// PageCopy: tells a device to copy one page to another before the batch writes to the copy.
 #pragma once
 
 #include "base/ids.h"

@@ -99,16 +99,18 @@ class PrefixIndex final : public PageCache {
 
   // A number that equal pages share: the page of `rows` behind `parent`. 0: pages are not shared.
   uint64_t NumberOf(const Block& parent, const RowsView& rows) const;
-  // The block of a page's worth of `rows` behind `parent`, if its page is in memory. Moves the
-  // caller's hold from `parent` to it. Null: not there, nothing changed.
+  // Finds the block behind `parent` that holds a page's worth of `rows`, if its page is in memory.
+  // Moves the caller's hold from `parent` to the block. Returns null and changes nothing if there
+  // is none.
   Block* Descend(Block* parent, const RowsView& rows);
   // The same for a page that the caller computed. The block takes the page, or releases it if it
   // has one already.
   Block* Extend(Block* parent, Rows rows, PageId page);
   // Moves the caller's hold to the parent.
   Block* Ascend(Block* block);
-  // The block behind `parent` whose page is in memory and begins with most of `rows`, and how many
-  // rows these are. It is held for the caller. Null: there is none. O(page).
+  // Finds the block behind `parent` whose page is in memory and shares the longest beginning with
+  // `rows`, and counts the shared rows. The block is held for the caller. Returns null if there is
+  // none. O(page).
   std::pair<Block*, uint32_t> Borrow(const Block& parent, const RowsView& rows);
 
   // `pinned` is the blocks that all sequences hold, with repetition. Appends the pages that blocks

@@ -43,18 +43,20 @@ class Sequence {
   // and changes nothing. `copy` is set if the device has to copy the partial page; the source of
   // that copy is kept until Publish.
   bool Reserve(uint32_t more, std::optional<PageCopy>& copy);
-  // These rows are being written; room for them was reserved.
+  // Appends rows that the device writes with the next batch. Room for them was reserved.
   void Append(const RowsView& rows);
-  // All rows that were appended have been written, except the last `unwritten` ones. Others can
-  // find the full pages from now on. A page that is in memory already is used in place of ours.
+  // Call when all appended rows but the last `unwritten` ones are written. Other sequences can find
+  // the full pages from now on. A full page that is in memory already replaces ours.
   void Publish(uint32_t unwritten = 0);
-  // Row `index` was appended before its token was known, and is not published yet.
+  // Sets the token of a row that was appended before its token was known. The row is not published
+  // yet.
   void SetToken(uint32_t index, uint32_t token);
-  // Takes pages from memory for as many of `rows`, which are to come next, as are there; only
-  // whole pages, and only at the end of one. Returns how many rows need not be computed.
+  // Adopts cached pages for the beginning of `rows`, which are to be fed next. Adopts whole pages
+  // only, and only if the sequence ends with a full page. Returns how many rows need not be
+  // computed.
   uint32_t Adopt(const RowsView& rows);
-  // The same behind the last whole page: takes the beginning of a page that continues differently.
-  // The page is shared, so Reserve copies it, which takes one page more.
+  // Does the same behind the last whole page, with a cached page whose beginning matches `rows`.
+  // That page is shared, so Reserve copies it, which takes one page more.
   uint32_t AdoptBeginning(const RowsView& rows);
 
   // A number for the page that `rows`, which come next, would complete first. Equal pages have

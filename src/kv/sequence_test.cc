@@ -186,7 +186,8 @@ class RandomHistories {
     std::vector<uint32_t> expected;
   };
   uint32_t Random(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
-  // What a slot holds: it depends on all that comes before it, and on whose it is, as real KV does.
+  // The content of a slot. It depends on everything before the slot and on the sequence that wrote
+  // it, as real KV does.
   uint64_t Content(const Entry& entry, size_t slot) const {
     uint64_t state = entry.salt;
     for (size_t i = 0; i <= slot; ++i) state = Mix(state, entry.expected[i]);

@@ -24,7 +24,7 @@ class StoredKv {
   virtual Status CheckWhole() const { return {}; }
 };
 
-// What a device holds of a sequence.
+// The part of a sequence that a device holds.
 struct KvContent {
   Rows rows;                     // of the whole sequence; only with its first page
   std::vector<std::byte> bytes;  // of the pages asked for, one after another

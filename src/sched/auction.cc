@@ -25,15 +25,15 @@ Held HeldBy(const Lane& lane, const PagePool& pool) {
   return held;
 }
 
-// What each sequence pays for the full pages that it has together with others. The cost is that of
-// the different pages, however many sequences have them.
+// Divides the cost of shared full pages among the sequences that share them. Each different page is
+// paid for once, however many sequences have it.
 class Shared {
  public:
   // A sequence ends with this page.
   void Add(const Block* tail) {
     ++Find(tail).sharers;
     for (const Block* b = tail->parent; b != nullptr && b->parent != nullptr; b = b->parent) {
-      if (pages_.contains(b)) break;  // and so are those above
+      if (pages_.contains(b)) break;  // then the pages above it are there too
       Find(b);
     }
   }
@@ -48,7 +48,7 @@ class Shared {
       if (b->parent != nullptr) page.parts += kCredit / page.sharers;
     }
   }
-  // Of the chain up to and including this page.
+  // The part of the cost that a sequence pays for the pages up to and including this one.
   uint64_t PartsOf(const Block* tail) const {
     const auto found = pages_.find(tail);
     return found == pages_.end() ? 0 : found->second.parts;

@@ -155,8 +155,8 @@ void Boarding::AdoptCached() {
     }
     if (pass.rows_left() == 0) adopted_.push_back(lane);
   }
-  // This changes the list, but ends no lane that has a pass. Each lane has one pass ended in a
-  // round: a sequence that queues thousands of such passes does not delay the others.
+  // This changes the list, but ends no lane that has a pass. At most one pass of each lane ends in
+  // a round, so a sequence that queues thousands of such passes does not delay the others.
   for (Lane* const lane : adopted_) lanes_.EndAdopted(*lane);
 }
 

@@ -35,14 +35,14 @@ class Boarding {
 
   // Adds ready lanes to the next batch.
   void Assemble();
-  // Should the next batch be submitted while others are in flight? Then its chains board it with
-  // tokens that those still choose.
+  // Returns whether to submit the next batch while others are in flight. If so, its chains board it
+  // with tokens that the batches in flight have still to choose.
   bool BoardAhead();
-  // Until then, a pass that is expensive to read runs alone.
+  // Until that time, a pass that is expensive to read boards only if nothing else could run.
   void DelayReading(int64_t until_ns) { reading_again_ns_ = until_ns; }
 
  private:
-  // Takes pages from memory for rows that wait, so that they need not be computed.
+  // Adopts cached pages for the rows of waiting passes, so that these rows need not be computed.
   void AdoptCached();
   // Serves the overdue lane first. Returns false if no other lane may board.
   bool ServeOverdue();

@@ -65,15 +65,15 @@ Result<std::optional<Chain::End>> GiveChosen(ScheduledPass& pass, uint32_t token
   return end;
 }
 
-// How many tokens more the next pass may feed, at most `most`, so that one is left to choose. The
-// chain has given `given` tokens, and the pass feeds `fed` already.
+// Returns how many more tokens the next pass may feed, at most `most`, so that one token is left to
+// choose. The chain has given `given` tokens, and the pass already feeds `fed`.
 uint32_t MoreTokens(const Chain& chain, uint32_t given, uint32_t most, uint64_t fed) {
   const uint32_t left = chain.max_tokens - given;  // at least 1
   const uint64_t room = chain.room > fed ? chain.room - fed : 0;
   return static_cast<uint32_t>(std::min<uint64_t>({most, left - 1, room}));
 }
 
-// Completes a chain's next pass, whose tokens are there.
+// Completes a chain's next pass, whose tokens are known.
 void Complete(ScheduledPass& pass, std::vector<uint32_t> draft) {
   Forward& forward = pass.forward;
   if (forward.rules) forward.rules->Prepare(draft);
@@ -82,8 +82,8 @@ void Complete(ScheduledPass& pass, std::vector<uint32_t> draft) {
   if (own_key) SetDraws(forward, pass.chained, 0);
 }
 
-// What was chosen at the last row of the input and at its drafts. Every row that a sample of a
-// chain reads gives one slot.
+// Returns the slots chosen at the last row of the input and at its drafts. Every row that a sample
+// of a chain reads gives one slot.
 Result<std::span<const Slot>> ChoicesOf(const Forward& forward, std::span<const Slot> slots) {
   const std::optional<size_t> chooser = ChooserOf(forward);
   if (!chooser || slots.size() != SizeOfResult(forward.samples, BackendInfo{}).slots) {

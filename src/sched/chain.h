@@ -47,16 +47,16 @@ struct Chain {
   uint32_t given = 0;           // tokens that were given before the first pass
   bool single = false;          // ends after its first pass, whatever that chooses; may have probes
 
-  // The seed of token `step`, from 1 on; token 0 has the Forward's own. A pure function: it may be
-  // asked for passes that are taken back.
+  // Returns the seed of token `step`, from 1 on; token 0 has the Forward's own seed. A pure
+  // function, because it may be called for passes that are taken back.
   std::move_only_function<uint64_t(uint32_t step)> seed;
   // Takes a token, also a stop token, and says whether the chain ends with it.
   std::move_only_function<void(uint32_t token, std::optional<End> end)> give;
   // Asks whether a pass may feed this number of tokens. An error ends the chain and leaves its
   // sequence whole. Null: yes.
   std::move_only_function<Status(uint32_t tokens)> admit;
-  // How many tokens may be fed behind the first pass, and what the chain fails with when one more
-  // would be. Drafts stay within it.
+  // Limit on the tokens that are fed behind the first pass, and the error with which the chain
+  // fails beyond it. Drafts stay within the limit.
   uint64_t room = UINT64_MAX;
   Error no_room;
   // Guesses tokens ahead. Null: there is no drafter.
@@ -66,28 +66,29 @@ struct Chain {
   bool speculate = false;
   std::shared_ptr<RecentTokens> recent;
   std::optional<DraftModel> draft_model;
-  // Of a single pass: takes what the drafter would try next, and the position of the first draft.
+  // For a single pass: receives the draft for the pass after it, and the position of the first
+  // token of the draft.
   std::move_only_function<void(std::vector<uint32_t> draft, uint32_t position)> propose;
 };
 
-// What is wrong with a Forward that carries a chain; nothing for others.
+// Checks the chain of a Forward. A Forward without a chain is valid.
 Status CheckChain(const Forward& forward);
 
-// The one sampler of a pass that chooses tokens, one a row; none if there are none or several. The
-// others are probes.
+// Finds the sampler that chooses the tokens of a pass, one a row. Returns none if no sampler or
+// several do so. All other samples are probes.
 std::optional<size_t> ChooserOf(const Forward& forward);
 
 // Adds the drafts of a chain's pass behind its tokens. The sampler and the probes that read the
 // last token read the drafts too. The positions count on from the last one, or are given.
 void AppendDrafts(Forward& forward, const std::vector<uint32_t>& draft,
                   const std::vector<uint32_t>* positions = nullptr);
-// Sets the keys of the rows that choose tokens, the first of which is token `step` of the chain.
-// `first_row` is the number that the first of them draws by.
+// Sets the keys of the rows that choose tokens. The first of these rows chooses token `step` of the
+// chain, and draws as row `first_row`.
 void SetDraws(Forward& forward, uint32_t step, uint32_t first_row);
 
-// A pass of a chain that is in flight may be followed at once by the next one, whose token the
-// device carries over (batch.h), if it need not be known for that. Of the passes of a prompt, the
-// first of the chain has to end before others follow.
+// Returns whether the next pass of the chain may be submitted while `pass` is in flight. The device
+// then carries the token over (batch.h), so the pass must not need to know it. The first pass of a
+// chain, which has the prompt, must end first.
 bool MayGoAhead(const ScheduledPass& pass);
 // The seed of that next pass.
 uint64_t SeedAhead(ScheduledPass& pass);

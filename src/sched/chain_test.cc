@@ -15,7 +15,7 @@ using testing::Mirror;
 using testing::Outcome;
 using Tokens = std::vector<uint32_t>;
 
-// What a chain gave, and how it ended.
+// The tokens that a chain gave, and how it ended.
 class Given {
  public:
   auto Callback() {
@@ -78,7 +78,7 @@ class ChainTest : public testing::SchedulerFixture {
     running.outcome = Run(Chained(mirror, tokens, max_tokens, running.given));
     return running;
   }
-  // What the sequence should be after a chain: every token but the last was fed.
+  // The expected content of the sequence after a chain: every token but the last was fed.
   static void Feed(Mirror& mirror, const Tokens& tokens, size_t count) {
     for (size_t i = 0; i < count; ++i) mirror.Append({tokens[i]});
   }
@@ -272,8 +272,8 @@ TEST_P(ChainTest, PreemptedIsSwapped) {
   PreemptOneChain(false, 100);
 }
 
-// A chain asks for a pass in every batch, and always finds the little that it needs. Who has waited
-// too long for more than is free gets its pages all the same.
+// A chain runs a pass in every batch and always finds the few pages that it needs. A lane that
+// waits too long for more pages than are free gets them nevertheless.
 TEST_P(ChainTest, GivesWayToWhoHasWaitedTooLong) {
   SchedulerOptions options{.check_integrity = true};
   options.memory.overdue_ms = 1;

@@ -80,7 +80,7 @@ struct UseMeanwhile {
 struct Drafted {
   SequenceId sequence;
 };
-// Somebody wants a new view.
+// A reader asks for a new view.
 struct Look {};
 // Signals the fence when everything that was asked for before it is done.
 struct Await {

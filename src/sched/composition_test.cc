@@ -1,5 +1,5 @@
-// Everything that can happen to a sequence, each thing after each other: what the device then says
-// is, to the last bit, what it says to a fresh sequence that is fed the same rows at once.
+// Everything that can happen to a sequence, each event after each other one. Afterwards the device
+// gives, to the last bit, what it gives for a fresh sequence that is fed the same rows at once.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

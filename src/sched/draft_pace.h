@@ -1,5 +1,5 @@
-// DraftPace: how many tokens to draft. It learns which share of the guesses was right, and drafts
-// as many tokens as are each likelier to be right than what they cost. Owner: the step thread.
+// DraftPace: decides how many tokens to draft. It learns which share of the guesses was right. A
+// token is drafted if it is likely enough to be right to pay for its row. Owner: the step thread.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@ namespace pie {
 
 class DraftPace {
  public:
-  // `right` is the share of guesses that is expected to be right, before there are any.
+  // `right` is the expected share of right guesses, used until there are verdicts.
   DraftPace(const StepTime& time, double right) : time_(time), right_(right) {}
 
-  // The device was asked to verify `drafted` tokens, and chose the first `chosen` of them itself.
-  // Each draft that was looked at is a verdict: those chosen, and the one that was not.
+  // The device verified `drafted` tokens and chose the first `chosen` of them itself. Each of these
+  // is a right guess, and the draft after them, if there is one, is a wrong guess.
   void Judge(uint32_t drafted, uint32_t chosen) {
     if (drafted == 0) return;
     for (uint32_t i = 0; i < chosen; ++i) right_ += kNew * (1 - right_);
     if (chosen < drafted) right_ += kNew * (0 - right_);
   }
-  // How many tokens to draft, at most `most`, if a guess costs nothing but its row.
+  // Returns the number of tokens to draft, at most `most`, if a guess costs only its row.
   uint32_t Length(uint32_t most) const {
     uint32_t length = 0;
     double likely = right_;
@@ -30,8 +30,8 @@ class DraftPace {
     }
     return length;
   }
-  // The number of guesses, at most `most`, with which the most tokens a time are expected. Each
-  // guess costs `cost` beside its row, as a share of a pass, because the pass waits for it.
+  // Returns the number of guesses, at most `most`, that gives the most tokens in a given time. Each
+  // guess costs its row and `cost`, a share of a pass, because the pass waits for it.
   uint32_t Best(uint32_t most, double cost) const {
     uint32_t best = 0;
     double rate = 1, likely = 1, tokens = 1, passes = 1;
@@ -45,7 +45,8 @@ class DraftPace {
     }
     return best;
   }
-  // Drafts do not pay: whether to make one nevertheless, to see whether that has changed.
+  // Call when drafts do not pay. Returns whether to make one anyway, to see whether that has
+  // changed.
   bool Probe() { return ++skipped_ % kProbePasses == 0; }
 
  private:

@@ -1,4 +1,4 @@
-// What a device or a listener throws fails the passes that it is about, and nothing else.
+// An exception of a device or a listener fails the passes that it concerns, and nothing else.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -60,7 +60,7 @@ class Flights {
   void Keep(std::unique_ptr<ScheduledPass> pass);
 
  private:
-  // Without a division: this is on the way of every lane that boards.
+  // Avoids a division, because every lane that boards calls it.
   size_t Index(size_t i) const {
     const size_t at = first_ + i;
     return at < ring_.size() ? at : at - ring_.size();

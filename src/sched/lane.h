@@ -108,7 +108,8 @@ struct Lane {
   }
   // Pages that the lane must take for them. O(1).
   uint32_t PagesWanted(uint32_t page_tokens) const;
-  // Frees the spent front of a line that never gets empty, now and then.
+  // Erases operations that have begun from a line that never becomes empty. Runs rarely, so that an
+  // operation costs O(1).
   void Compact() {
     if (waiting() > 0 && (head < 64 || head < waiting())) return;
     operations.erase(operations.begin(), operations.begin() + static_cast<std::ptrdiff_t>(head));

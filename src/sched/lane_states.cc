@@ -8,7 +8,7 @@ namespace {
 
 constexpr auto ByVersion = [](const auto& adapter) { return adapter.first; };
 
-// What the lane was fed, wherever its tokens are.
+// The rows that the lane was fed, wherever its tokens are.
 Rows RowsOf(const Lane& lane) {
   if (!lane.parked) return lane.kv.history().From(0);
   if (lane.parked->history) return lane.parked->history->From(0);

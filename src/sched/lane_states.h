@@ -51,7 +51,7 @@ class LaneStates {
   void AwaitFork(Lane& lane);
   void EndFork(Lane& child, const Lane& parent);
 
-  // The lane's pass, or the next chunk of it, waits for a batch.
+  // The lane's pass, or its next chunk, begins to wait for a batch.
   void BeginPass(Lane& lane);
   // The lane's read waits for the next moment between two batches. If the lane's tokens have to be
   // computed again, it waits in ready() until they are.

@@ -12,7 +12,7 @@
 namespace pie {
 namespace {
 
-// Tells whoever asked how it ended. What they throw must not end the step thread.
+// Calls a `done` callback. An exception of the callback must not end the step thread.
 template <class Done, class Answer>
 void Tell(Done& done, Answer&& answer) {
   if (!done) return;
@@ -350,7 +350,7 @@ void LaneTable::Break(Lane& lane, const Error& error) {
 }
 
 void LaneTable::BreakAll(const Error& error) {
-  std::erase(states_.ready(), nullptr);  // those that were just taken into a batch
+  std::erase(states_.ready(), nullptr);  // lanes that were just taken into a batch
   std::vector<SequenceId> busy;
   for (const auto& [id, lane] : lanes_) {
     if (lane->pass || lane->read) busy.push_back(id);

@@ -74,7 +74,8 @@ struct Demand {
   Credits bid = 0;
   uint32_t pages = 0;
 };
-// The highest bid that is left out when `capacity` pages go to the highest bids. 0: none is.
+// Returns the highest bid that gets no page when `capacity` pages go to the highest bids; 0 if
+// every bid gets its pages.
 Credits ClearingPrice(std::vector<Demand> demands, uint64_t capacity);
 
 // How one context stands against another when memory is short.
@@ -108,7 +109,7 @@ class Market {
   // The account pays for new pages. Unknown accounts pay nothing.
   void ChargePages(AccountId id, uint64_t pages);
 
-  // What an account holds, in millionths of a page. A shared page is split among its sharers.
+  // The pages that an account holds, in millionths. A shared page is split among its sharers.
   struct Holding {
     AccountId account;
     uint64_t page_parts = 0;

@@ -41,28 +41,30 @@ class Memory {
         market_(market),
         time_(time) {}
 
-  // Sets what copies a lane's pages to host memory before the lane loses them; null = nothing does.
+  // Sets the function that copies a lane's pages to host memory before the lane loses them. Null:
+  // pages are not copied.
   void SetSwap(std::function<std::shared_ptr<const StoredKv>(const Lane&)> swap) {
     swap_ = std::move(swap);
   }
 
-  // Chooses the ready lanes that may take part in the next plan: fills `allowed`, one entry for
-  // each ready lane. Lets suspended lanes that enter return. False: there is plenty of memory, and
-  // all may.
+  // Fills `allowed`, with one entry for each ready lane: whether the lane may take part in the next
+  // plan. Lets suspended lanes that may enter return. Returns false if there is plenty of memory,
+  // so that all lanes may take part.
   bool Select(std::vector<bool>& allowed);
-  // Some ready lanes found no pages. Suspends other lanes for the best of them; true if that freed
-  // any pages. `device_idle`: nothing runs, so waiting will not help, and one lane has to go on.
+  // Call when ready lanes found no pages. Suspends other lanes in favour of the ready lane with the
+  // best standing. Returns whether that freed pages. `device_idle`: nothing runs, so waiting does
+  // not help, and one lane must go on.
   bool MakeRoom(bool device_idle);
-  // The ready lane that has waited too long for pages and is served next. Without this, a lane that
-  // runs in every batch could grow in front of it for ever. One lane at a time is served, until its
-  // pass has ended, and for a small part of the time: the lanes that are evicted for it have to
-  // compute their tokens again.
+  // Returns the ready lane that has waited too long for pages and is served next. Without this, a
+  // lane that runs in every batch could take every free page before it. One lane at a time is
+  // served, until its pass has ended, and only for a small part of the time, because the lanes that
+  // are evicted for it have to compute their tokens again.
   Lane* Overdue();
-  // Suspends lanes that stand lower than it. True: the pages that it needs are free.
+  // Suspends lanes with a lower standing. Returns whether the pages that `overdue` needs are free.
   bool MakeRoomFor(Lane& overdue);
   // Takes the pages of a lane that is in no batch; a copy may be kept in host memory.
   void SuspendLane(Lane& lane);
-  // Did a lane have to wait for pages, the last time?
+  // Whether a lane had to wait for pages in the last round.
   bool contended() const { return contended_; }
 
   Standing StandingOf(const Lane& lane) const;

@@ -16,7 +16,7 @@ constexpr uint32_t kGuesses = 8;
 
 }  // namespace
 
-// What the draft model has chosen. Written by its step thread.
+// The guesses of the draft model. Its step thread writes them.
 struct ModelDrafter::Guesses {
   std::mutex mutex;
   std::vector<uint32_t> tokens;

@@ -47,17 +47,18 @@ class ModelDrafter final : public Drafter {
  private:
   struct Guesses;
 
-  // What a guess costs beside its row, as a share of a pass.
+  // The cost of a guess besides its row, as a share of a pass.
   double Cost() const;
-  // The pass has waited for the guesses until now, and `made` of them are there.
+  // Notes that the pass has waited for the guesses until now, and that `made` of them are known.
   void NoteWait(size_t made);
-  // Learns from a guess for which nobody waited.
+  // Learns from a guess that no pass waited for.
   void JudgeProbe();
-  // Asks for `count` guesses of what follows the text. False: the draft model cannot make them.
+  // Asks for `count` guesses of the tokens behind the text. Returns false if the draft model cannot
+  // make them.
   bool Ask(uint32_t count, std::function<void()> ready);
   // How many tokens of the text, from the first, the draft model's sequence is known to hold.
   size_t TokensKept() const;
-  // Nobody is told of the guesses that were asked for last.
+  // Drops the guesses that were asked for last; `ready` is not called for them.
   void Forget();
 
   Scheduler& scheduler_;
@@ -72,7 +73,7 @@ class ModelDrafter final : public Drafter {
   size_t base_ = 0;       // tokens of the text that the guesses follow
   size_t fed_ = 0;        // tokens that were fed for them
   bool waits_ = false;    // a pass waits for the guesses
-  bool probes_ = false;   // nobody waits, and the guess is judged at the next pass
+  bool probes_ = false;   // no pass waits, and the guess is judged at the next pass
   int64_t asked_ns_ = 0;  // when the guesses were asked for
   int64_t guess_ns_ = 0;  // how long the last pass waited for each guess; 0 = it is not known
   std::shared_ptr<Guesses> guesses_;  // null: none was asked for

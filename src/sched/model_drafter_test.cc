@@ -63,7 +63,7 @@ class ModelDrafterTest : public ::testing::TestWithParam<testing::Device> {
     const std::lock_guard lock(given->first);
     return given->second;
   }
-  // What a chain has given so far.
+  // The tokens that a chain has given so far.
   using Given = std::pair<std::mutex, Tokens>;
   Outcome Begin(const Case& set, bool drafted, SequenceId sequence, uint32_t fed,
                 const Tokens& input, const std::shared_ptr<Given>& given) {

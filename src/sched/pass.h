@@ -1,5 +1,5 @@
-// ScheduledPass: a Forward on its way through the scheduler, with what became of it so far. It
-// lives on the heap from Execute to `done`, so that a batch can point into it.
+// ScheduledPass: a Forward on its way through the scheduler, with its progress. It lives on the
+// heap from Execute to `done`, so that a batch can point into it.
 #pragma once
 
 #include <algorithm>

@@ -17,8 +17,8 @@ bool IsMade(const PlanRequest& request, std::span<const PlanRequest> waiting,
          });
 }
 
-// How many of `tokens` the batch can read, and takes their cost from the budget. The first
-// expensive pass gets one in any case.
+// Returns how many of `tokens` the batch can read, and takes their cost from the budget. The first
+// expensive pass always gets one token.
 uint32_t FitReading(const PlanRequest& request, uint32_t tokens, bool first, PlanBudget& left) {
   if (request.read_costs.empty()) return tokens;
   if (left.reading == 0) return 0;
@@ -38,7 +38,7 @@ bool IsShort(const PlanRequest& request, const PlanBudget& whole) {
 void PlanInOrder(std::span<const PlanRequest> waiting, const PlanBudget& whole,
                  std::vector<Planned>& planned) {
   PlanBudget left = whole;
-  // What the short passes that are still to come would take.
+  // The tokens and pages that the short passes later in the list would take.
   uint64_t short_tokens = whole.expected_tokens;
   uint64_t short_pages = 0;
   for (const PlanRequest& request : waiting) {

@@ -33,10 +33,11 @@ struct PlanBudget {
   uint32_t pages_free = 0;
   // Short passes that are likely to arrive before the batch starts.
   uint32_t expected_tokens = 0;
-  // What the batch may cost to read, beside passes that are cheap to read. 0: only if nothing else
-  // could run.
+  // Limit on the read cost of the batch. Passes that are cheap to read are not counted. 0: an
+  // expensive pass runs only if nothing else could.
   uint32_t reading = limits::kReadingPerBatch;
-  // Nothing runs, so waiting does not help: rather than make an empty plan, take whatever fits.
+  // Set if nothing runs, so that waiting does not help. Any pass that fits is then planned rather
+  // than none.
   bool device_idle = false;
 };
 

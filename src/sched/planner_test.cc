@@ -142,8 +142,8 @@ TEST(Planner, Scenarios) {
   }
 }
 
-// Whatever waits: no budget is passed, nobody is chosen twice, order is kept, and with an idle
-// device somebody runs whenever anybody could.
+// For any waiting passes: no budget is exceeded, no pass is chosen twice, the order is kept, and
+// with an idle device some pass runs if one can.
 TEST(Planner, NeverPassesItsBudget) {
   std::mt19937 random(5);
   for (int round = 0; round < 20'000; ++round) {

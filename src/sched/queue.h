@@ -27,7 +27,7 @@ namespace pie {
 
 class CommandQueue {
  public:
-  // What a drain takes out. A bid may be for a sequence that one of the commands creates.
+  // The content of the queue. A bid may be for a sequence that one of the commands creates.
   struct Drained {
     std::vector<Command> commands;
     std::unordered_map<SequenceId, BidPlan> bids;
@@ -40,7 +40,7 @@ class CommandQueue {
   void Bid(SequenceId sequence, const BidPlan& bids);
   void Close();  // wakes every thread that waits
 
-  // The calling thread never waits for a queue from now on.
+  // From now on, the calling thread never waits for a queue.
   static void NeverWaitHere();
 
   // Step thread.
@@ -49,10 +49,10 @@ class CommandQueue {
     return pending_.load(std::memory_order_acquire);
   }
   size_t size() const { return size_.load(std::memory_order_relaxed); }  // commands
-  // `commands` are there, or nothing comes any more.
+  // Whether the queue holds `commands` commands, or is closed.
   bool Holds(size_t commands) const { return closed() || size() >= commands; }
   bool closed() const { return closed_.load(std::memory_order_acquire); }
-  // Until `commands` are there (or the queue is closed), or the timeout.
+  // Sleeps until the queue holds `commands` commands or is closed, or until the timeout.
   void Sleep(std::optional<std::chrono::nanoseconds> timeout, size_t commands = 1);
 
  private:

@@ -10,7 +10,7 @@ namespace pie {
 
 class RowPrice {
  public:
-  // A batch of `rows` rows took that long.
+  // Reports that a batch of `rows` rows took `ns`.
   void Add(size_t rows, int64_t ns) {
     if (rows == 0 || rows > kRows) return;
     const auto x = static_cast<double>(rows);
@@ -23,8 +23,8 @@ class RowPrice {
     xy_ += x * y;
   }
 
-  // The time of one more row as a share of the time that each of `rows` rows has in a batch: what
-  // it costs the others, counted in tokens of theirs.
+  // Returns the price of one more row in a batch of `rows` rows: the time that it adds, divided by
+  // the time that each of the rows has. So the price is in tokens that the other rows lose.
   double Of(size_t rows) const {
     const double spread = n_ * xx_ - x_ * x_;
     if (n_ < 1 || spread < kSpread * n_ * n_) return kUnknown;
@@ -39,7 +39,7 @@ class RowPrice {
  private:
   static constexpr size_t kRows = 128;     // larger batches are prompts
   static constexpr double kKept = 0.98;    // of the sums, by each batch
-  static constexpr double kSpread = 0.05;  // the least variance of the rows that tells anything
+  static constexpr double kSpread = 0.05;  // with less variance of the rows, the fit says nothing
   static constexpr double kUnknown = 0.25;
   static constexpr double kLeast = 0.02;
 

@@ -47,7 +47,8 @@ struct Forward {
   // The first token and its position stand for the last row of the sequence, which is read: the row
   // is computed again.
   bool repeats_last = false;
-  // What the tokens that are chosen must be, the logit mask included. Null: the logit mask alone.
+  // Rules that restrict the chosen tokens. They include the logit mask. Null: only the logit mask
+  // restricts them.
   std::shared_ptr<TokenRules> rules;
   // The last `drafts` tokens are guesses, of a pass with a chain. Rows from `first_draw` on choose
   // the chain's tokens, by these keys; none: every row has the seed and its own number.

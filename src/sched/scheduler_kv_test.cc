@@ -1,4 +1,4 @@
-// What the scheduler does with KV that exists already: equal beginnings, and stored sequences.
+// The scheduler with KV that exists already: equal beginnings, and stored sequences.
 #include <gtest/gtest.h>
 
 #include <future>

@@ -1,5 +1,5 @@
-// Many sequences that begin alike, asked for at once: what they share is computed once, and nobody
-// depends on whoever computes it.
+// Many sequences that begin alike and are queued together. Their common prefix is computed once,
+// and a failure of the pass that computes it fails no other pass.
 #include <gtest/gtest.h>
 
 #include "sched/testing.h"

@@ -11,9 +11,9 @@ namespace pie {
 
 struct StepTime {
   int64_t now_ns = 0;
-  int64_t last_latency_ns = 0;  // what the last batch took
-  // What a row more in a batch costs, as a share of what the batch gives: a guess that is right
-  // with a lower probability does not pay.
+  int64_t last_latency_ns = 0;  // how long the last batch took
+  // The price of one more row, as a share of a token. A guess that is right with a lower
+  // probability does not pay.
   double row_price = 0.25;
 };
 

@@ -23,27 +23,27 @@ namespace pie {
 // Tokens, and the places where the newest of them stood before.
 class SuffixIndex {
  public:
-  // The least number of equal tokens in a row that is a reason to guess.
+  // The minimum number of equal tokens in a row before anything is guessed.
   static constexpr size_t kGram = 3;
 
   void Add(uint32_t token);
   size_t size() const { return tokens_.size(); }
   std::span<const uint32_t> tokens() const { return tokens_; }
-  // What follows the place before which most of the last tokens of `text` stand: at most `most`
-  // tokens, and one more than the tokens beyond kGram that are equal. `text` may be this index's
-  // own: then its end is not such a place, and where a place is so near to the end that too little
-  // follows, the text is taken to repeat from there on.
+  // Finds the place whose preceding tokens match the end of `text` for the longest run, and returns
+  // the tokens that follow it: at most `most`, and at most one more than the number of equal tokens
+  // beyond kGram. `text` may be this index's own. Its end is then not a match, and if too few
+  // tokens follow a match near the end, the text is taken to repeat from there on.
   std::vector<uint32_t> After(std::span<const uint32_t> text, uint32_t most) const;
 
  private:
   uint32_t& HeadOf(const uint32_t* gram);
   void Grow();
   std::vector<uint32_t> tokens_;
-  std::vector<uint32_t> heads_;   // by hash: the end of the last gram; 0 = none
-  std::vector<uint32_t> before_;  // by the end of a gram: the end of the one before of that hash
+  std::vector<uint32_t> heads_;   // by hash of a gram: the end of its last occurrence; 0 = none
+  std::vector<uint32_t> before_;  // by the end of a gram: the end of its previous occurrence
 };
 
-// What the chains of one user gave lately. Any thread.
+// The last tokens that the chains of one user gave. Any thread.
 class RecentTokens {
  public:
   static constexpr size_t kTokens = 16'384;  // then it begins anew with what comes next

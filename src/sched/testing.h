@@ -100,7 +100,7 @@ class GatedBackend final : public AroundDummy {
   std::shared_ptr<Gate> gate_;
 };
 
-// What became of one pass: its result, or nothing if `done` was destroyed without a call.
+// The end of one pass: its result, or nothing if `done` was destroyed without a call.
 class Outcome {
  public:
   using Slots = Result<std::vector<Slot>>;

@@ -1,4 +1,4 @@
-// TokenRules: what the tokens of a pass or a chain must be. The host implements it with matchers of
+// TokenRules: restricts the tokens of a pass or a chain. The host implements it with matchers of
 // grammars; the scheduler knows no grammar.
 //
 // The scheduler calls it on the step thread, and the device asks for the masks (batch.h) while it

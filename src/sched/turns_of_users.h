@@ -1,7 +1,7 @@
-// TurnsOfUsers: whose passes are first when a batch has no room for all that wait. The user who was
-// served least is first, and users take turns, so that a user who queues thousands of passes does
-// not hold up one who queues few. A user's own passes keep their order. Costs O(passes) for each
-// batch that is too small, and nothing for others. Belongs to the step thread.
+// TurnsOfUsers: orders the waiting passes when a batch has no room for all of them. The user who
+// was served least is first, and users take turns, so that a user who queues thousands of passes
+// does not hold up one who queues few. A user's own passes keep their order. Costs O(passes) for
+// each batch that is too small, and nothing for others. Belongs to the step thread.
 #pragma once
 
 #include <cstdint>

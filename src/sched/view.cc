@@ -97,7 +97,8 @@ void Viewer::Look(const Lane& lane) {
   own_pages_.clear();
   lane.kv.CollectHeld(blocks_, own_pages_);
   for (PageId page : own_pages_) Mark(page, index);
-  // Whoever holds a block holds those above it. So above a shared page all pages are shared.
+  // A sequence that holds a block also holds the blocks above it. So all pages above a shared page
+  // are shared.
   for (const Block* block : blocks_) {
     for (; block != nullptr && block->parent != nullptr; block = block->parent) {
       if (block->page && !Mark(*block->page, index)) break;
