@@ -68,7 +68,8 @@ class Backend {
     return Fail(Code::kUnavailable, "the device {} applies no adapters", info().name);
   }
 
-  // What the device's own threads may do while it has no batch, for the rest of its life.
+  // Sets the work that the device's own threads may do while it has no batch, for the rest of its
+  // life.
   virtual void SetMeanwhile(const std::shared_ptr<Meanwhile>&) {}
 };
 

@@ -19,8 +19,8 @@
 
 namespace pie {
 
-// What to read at some rows. Kinds below kFirstProbe choose a token; temperature 0 makes all of
-// them greedy.
+// SampleSpec: what a device reads at some rows. Kinds below kFirstProbe choose a token; temperature
+// 0 makes all of them greedy.
 struct SampleSpec {
   enum class Kind : uint8_t {
     kMultinomial,

@@ -196,8 +196,8 @@ Result<int> ChatChecked(const ChatOptions& options) {
     return process->SendMessage(
         message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   };
-  // Ctrl-C stops an answer. While none is under way, it leaves, but not on a terminal: there the
-  // line editor reads it as a key, and one that comes before the prompt is shown is dropped.
+  // Ctrl-C stops an answer. While no answer is under way, Ctrl-C ends the chat, except on a
+  // terminal: there the line editor reads it as a key, and a Ctrl-C before the prompt is ignored.
   interrupts.WatchEach([&](int signal) {
     if (signal != SIGINT) return false;
     if (!screen->answering()) return IsTerminal(STDIN_FILENO);

@@ -43,8 +43,8 @@ struct ModelEntry {
   SchedulerOptions scheduler;
   // Tokens that a process may compute if its launch sets no budget; 0: no limit.
   uint64_t token_limit = 0;
-  std::shared_ptr<Script> script;          // what a dummy model says; null: gibberish
-  std::shared_ptr<TurnRecorder> recorder;  // hears what the model says; null: nobody does
+  std::shared_ptr<Script> script;          // the script of a dummy model; null: gibberish
+  std::shared_ptr<TurnRecorder> recorder;  // receives what the model says; may be null
 };
 
 struct Config {

@@ -1,4 +1,4 @@
-// What the dummy device needs to know of a model's vocabulary to stand in for the model.
+// The kinds of a model's tokens, from which the dummy device imitates the model.
 #pragma once
 
 #include <vector>

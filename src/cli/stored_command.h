@@ -1,5 +1,5 @@
-// What the commands about stored things have in common (`pie snapshot`, `pie adapter`): a thing
-// belongs to a user and a model, and has a name.
+// Shared by the commands about stored things (`pie snapshot`, `pie adapter`): a thing belongs to a
+// user and a model, and has a name.
 #pragma once
 
 #include <CLI/CLI.hpp>

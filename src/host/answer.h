@@ -58,7 +58,7 @@ inline void Put(Reply* reply, const std::vector<uint32_t>& words) {
   pie_bridge::pie_reply_words(reply, {words.data(), words.size()});
 }
 inline void Put(Reply* reply, const std::vector<float>& floats) {
-  // Rust takes them for words and gives the guest their bits.
+  // Rust reads the floats as 32-bit words and passes their bits to the guest.
   pie_bridge::pie_reply_words(reply,
                               {reinterpret_cast<const uint32_t*>(floats.data()), floats.size()});
 }

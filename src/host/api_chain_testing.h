@@ -104,7 +104,7 @@ class ApiChainTest : public ApiTest {
     }
     return all;
   }
-  // What a pass gave, once it has.
+  // The result of a pass that has run.
   InferenceOutput Wait(uint32_t future) {
     while (true) {
       auto output = Ok(FutureOutputGet(*process_, future));

@@ -73,7 +73,7 @@ class ApiTest : public ::testing::Test {
     }
   }
 
-  // What a call that must succeed returned.
+  // The result of a call that must succeed.
   template <class T>
   static T Ok(Result<T> answer) {
     EXPECT_TRUE(answer) << ErrorOf(answer);

@@ -1,4 +1,4 @@
-// What executing a pass, a step and a chain have in common.
+// Shared by the execution of a pass, a step and a chain.
 #pragma once
 
 #include <cstdint>

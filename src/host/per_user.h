@@ -1,5 +1,5 @@
-// PerUser: one object for each user, made when it is first asked for, and forgotten when nobody
-// holds it any longer. Any thread may use it.
+// PerUser: one object for each user, made when it is first asked for, and forgotten when no
+// reference to it is left. Any thread may use it.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class PerUser {
   }
 
  private:
-  // The search for objects that nobody holds is slow, so it runs only when their number has
+  // The search for objects without references is slow, so it runs only when their number has
   // doubled.
   void ForgetExpired() {
     std::erase_if(objects_, [](const auto& entry) { return entry.second.expired(); });

@@ -1,4 +1,4 @@
-// Places: which inferlets run, and which wait for a place. Any thread may use it.
+// Places: decides which inferlets run and which wait for a place. Any thread may use it.
 //
 // A free place goes to the user who holds the fewest places, and to the oldest launch of that user.
 // No user may hold more places than their share of what is free (ByteBudget), so the inferlets of

@@ -34,7 +34,7 @@ class SharedBudget {
   PerUser<ByteBudget> parts_;
 };
 
-// What all users hold together.
+// The budgets of all users together.
 struct Totals {
   explicit Totals(const Limits& limits);
   const std::shared_ptr<ByteBudget> processes, inputs, contexts, topics, messages, memory, linear,

@@ -12,8 +12,8 @@
 namespace pie {
 namespace {
 
-// What models in fp8 may have besides weights: scales for activations and for keys and values in
-// fp8. They say how to round, not what to compute.
+// Tensors of fp8 models besides weights: scales for activations, and for keys and values in fp8.
+// They say how to round, not what to compute.
 bool IsRoundingHint(std::string_view name) {
   constexpr std::string_view kHints[] = {".input_scale",   ".activation_scale", ".output_scale",
                                          ".q_scale",       ".k_scale",          ".v_scale",

@@ -1,5 +1,5 @@
-// What a scripted model may say next: a token, and how likely it is. The script (speech/script.h)
-// chooses them, and the dummy device turns them into logits.
+// ScriptedToken: a token that a scripted model may say next, and its probability. The script
+// (speech/script.h) chooses them, and the dummy device turns them into logits.
 #pragma once
 
 #include <cstdint>

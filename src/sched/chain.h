@@ -87,8 +87,8 @@ void AppendDrafts(Forward& forward, const std::vector<uint32_t>& draft,
 void SetDraws(Forward& forward, uint32_t step, uint32_t first_row);
 
 // Returns whether the next pass of the chain may be submitted while `pass` is in flight. The device
-// then carries the token over (batch.h), so the pass must not need to know it. The first pass of a
-// chain, which has the prompt, must end first.
+// then carries the token over (batch.h), so the host must not need to know it. A pass of several
+// rows, such as a prompt, must end first.
 bool MayGoAhead(const ScheduledPass& pass);
 // The seed of that next pass.
 uint64_t SeedAhead(ScheduledPass& pass);

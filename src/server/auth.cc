@@ -72,7 +72,7 @@ const std::vector<UserKey>* Auth::KeysToTry(const UserTable& users, std::string_
   *exists = found != users.end();
   if (*exists) return &found->second;
   if (users.empty()) return nullptr;
-  // The token is a secret, so nobody can tell whose keys stand in for a name.
+  // The token is secret, so a stranger cannot tell whose keys stand in for an unknown name.
   const auto hash = host::Blake3(token_ + std::string(user));
   size_t number = 0;
   std::memcpy(&number, hash.data(), sizeof(number));

@@ -37,7 +37,7 @@ class Auth {
   std::string NewChallenge() const;  // base64
   // Returns the same error for every failure, and takes as long for a user who does not exist as
   // for one who does, so that a stranger learns nothing about users. Takes up to milliseconds for
-  // each key of the user; nobody waits for it meanwhile.
+  // each key of the user, without holding a lock.
   Status Verify(std::string_view user, std::string_view challenge, std::string_view signature);
   bool IsToken(std::string_view token) const;  // takes the same time for right and wrong tokens
   // The user to whom the internal token or an API key belongs.
@@ -50,8 +50,8 @@ class Auth {
 
  private:
   Result<std::shared_ptr<const UserTable>> Current();  // the caller holds the mutex
-  // The keys of a user, or those of somebody else, always the same, if there is no such user. Null
-  // if there are no users.
+  // The keys of a user. If there is no such user, the keys of another user, always the same one, so
+  // that the check takes as long. Null if there are no users.
   const std::vector<UserKey>* KeysToTry(const UserTable& users, std::string_view user,
                                         bool* exists) const;
   const bool enabled_;

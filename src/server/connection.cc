@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostEchoedBytes = 128;        // of what a client sent, in an answer to it
 constexpr size_t kUncountedBytes = 8ull << 10;  // of a message that arrives
-// Whom messages of clients are charged to that are not authenticated yet. Nobody has this name.
+// Messages of clients that are not authenticated yet are charged to this name, which no user has.
 constexpr std::string_view kStrangers = "";
 
 }  // namespace
@@ -216,8 +216,9 @@ void Connection::Handle(const AuthProve& message) {
   }
 }
 
-// Who takes turns when proofs are checked. Anybody can claim to be a user, so it is the address;
-// clients of this machine have the same address, and go by the name that they claim.
+// The name by which clients take turns when proofs are checked. Any client can claim to be a user,
+// so the name is the address. Clients of this machine share an address, so the claimed name is
+// added.
 std::string Connection::Claimant() const {
   const std::string address = peer_.substr(0, peer_.rfind(':'));
   return address == "127.0.0.1" || address == "::1" ? address + " " + username_ : address;

@@ -96,7 +96,7 @@ class Connection final : public Outlet, public std::enable_shared_from_this<Conn
   using Then = std::function<void(Result<std::string>)>;
   void Defer(uint32_t corr_id, Job job, Then then = {});
 
-  // A file for a process, all of which has come.
+  // A file for a process. All of its chunks have arrived.
   struct File {
     std::shared_ptr<Session> session;
     std::shared_ptr<Uploads::Whole> whole;

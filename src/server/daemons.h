@@ -33,8 +33,8 @@ class Daemons {
     std::string username;
     uint16_t port = 0;
   };
-  // Listens on 127.0.0.1. Port 0 means any free one. `input` is what the door's input is charged
-  // to.
+  // Listens on 127.0.0.1. Port 0 means any free port. `input` is the charge for the input of the
+  // daemon.
   Result<Info> Open(const Door& door, uint16_t port, host::Charge input);
   std::vector<Info> Of(std::string_view user) const;
   // Closes the port; requests that are being answered go on. Daemons of other users count as not

@@ -45,7 +45,8 @@ class Exchange final : public host::Listener, public std::enable_shared_from_thi
   // The following are for the IO thread. Begin loads the program if needed, and starts it.
   void Begin();
   void PassBody(std::string_view piece, bool last);
-  // What has come since the last call. The head comes once, before the first bytes.
+  // The part of the response that has arrived since the last call. The head comes once, before the
+  // first bytes.
   struct Response {
     std::optional<uint16_t> status;
     std::string headers;

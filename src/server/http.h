@@ -22,11 +22,11 @@ struct HttpAnswer {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-// Who may ask, while authentication is on.
+// The login that a route requires while authentication is on.
 enum class Login : uint8_t {
   kNone,         // everybody
-  kServerToken,  // who shows the server's own token: Authorization: Bearer <token>
-  kApiKey,       // who shows an API key in the same way
+  kServerToken,  // the server's own token: Authorization: Bearer <token>
+  kApiKey,       // an API key, in the same header
 };
 // Every route of the server. A path that ends with a slash stands for all paths below it.
 struct HttpRoute {
@@ -35,12 +35,13 @@ struct HttpRoute {
 };
 inline constexpr std::array kHttpRoutes = {
     HttpRoute{"/", Login::kNone},       // the page, and only it
-    HttpRoute{"/page/", Login::kNone},  // the page's files; they hold no data of anybody
+    HttpRoute{"/page/", Login::kNone},  // the page's files; they hold no user's data
     HttpRoute{"/healthz", Login::kNone}, HttpRoute{"/metrics", Login::kServerToken},
     HttpRoute{"/apps/", Login::kApiKey},  // and the prefixes of server.routes
 };
 
-// What the routes know of a request: the first line, and the values of some headers, or empty.
+// The parts of a request that the routes use: the first line, and the values of some headers, which
+// may be empty.
 struct Asked {
   std::string_view method, target, authorization, origin, host, if_none_match;
   std::string_view api_key = {};  // x-api-key, as clients of the Anthropic API send it

@@ -177,7 +177,7 @@ class HttpServing final : public Exchange::Client,
         keep_alive_ = false;  // its end is the end of the connection
       }
     }
-    // What is left of the request's body would be taken for the next request.
+    // The unread rest of the request's body would be taken for the next request.
     if (!parser_->is_done()) keep_alive_ = false;
     response_->keep_alive(keep_alive_);
     response_->body().data = nullptr;

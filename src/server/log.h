@@ -31,11 +31,11 @@ class Log {
   // For events that strangers can cause. Of each kind, few are written within a minute; the next
   // one after that says how many were left out.
   void Limited(std::string_view event, nlohmann::json fields = nlohmann::json::object());
-  // Whether a user's inferlets may write so many bytes: within a minute, those of one user may
-  // write kUserBytes, and those of all users ten times as much.
+  // Returns whether a user's inferlets may write this many bytes. Within a minute, the inferlets of
+  // one user may write kUserBytes, and those of all users ten times as much.
   static constexpr size_t kUserBytes = size_t{4} << 20;
   bool Admits(std::string_view user, size_t bytes);
-  // For events that a user can cause as often as they like. They count among those bytes.
+  // For events that a user can cause without limit. They count towards the same bytes.
   void OfUser(std::string_view user, std::string_view event, nlohmann::json fields);
   void Debug(std::string_view event, const nlohmann::json& fields = {}) {
     if (Shows(Level::kDebug)) Write(Level::kDebug, event, fields);

@@ -27,13 +27,13 @@ class McpRelay final : public host::McpServers {
   using Time = std::chrono::steady_clock::time_point;
   explicit McpRelay(const Limits& limits) : limits_(limits) {}
 
-  // What requests are charged to while they wait to be sent.
+  // Sets the budget that requests are charged to while they wait to be sent.
   void SetBudget(std::shared_ptr<host::ByteBudget> budget);
   // `wake` is called on any thread when there may be a frame to send.
   Status Register(std::string_view name, std::function<void()> wake);
   // The next request to send.
   std::optional<std::string> Next();
-  // An answer that nobody waits for is dropped: its request may have timed out.
+  // An answer without a waiting request is dropped: the request may have timed out.
   void Answer(uint32_t corr_id, bool ok, std::string_view result);
   // Ends the requests whose time is over. Forgets those whose process is gone.
   void Expire(Time now);

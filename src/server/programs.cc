@@ -92,8 +92,8 @@ Result<bool> Programs::Install(std::string_view manifest_text, std::string_view 
   PIE_RETURN_IF_ERROR(registry_.CheckQuota(user, component.size(), admin));
   auto code = PIE_TRY(engine_.Compile(component, user, compiling));
   if (!code) return false;
-  // Nobody waits here for a compiler or for the disk: a program is compiled and written before it
-  // is known by its name.
+  // No thread waits here for a compiler or for the disk, because a program is compiled and written
+  // before it is known by its name.
   PIE_RETURN_IF_ERROR(registry_.Prepare(component));
   std::unique_lock installing(installing_);
   Status added = registry_.CheckQuota(user, component.size(), admin);

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kBusyTimeoutMs = 10'000;
-// What the programs of one user may take on the disk.
+// Limits on the installed programs of one user: their number, and their bytes on the disk.
 constexpr uint64_t kMostProgramsOfUser = 1'024;
 constexpr uint64_t kMostBytesOfUser = 4ull << 30;
 constexpr auto kOrphanAge = std::chrono::hours(1);

@@ -44,8 +44,8 @@ class Registry {
   // needs `overwrite`, and the user who installed it (or `admin`).
   Status Add(std::string_view manifest_text, std::string_view component, std::string_view user,
              bool overwrite, bool admin = false);
-  // Writes the component to the disk, which may take seconds; nobody waits for it meanwhile. Add
-  // does so too, but finds it done. A component that is not added afterwards must be discarded.
+  // Writes the component to the disk, which may take seconds, without holding a lock. Add does the
+  // same if it was not done before. A component that is not added afterwards must be discarded.
   Status Prepare(std::string_view component);
   void Discard(std::string_view component);
   // `program` is `name`, which means its latest version, or `name@version`.

@@ -25,10 +25,11 @@ using ErrorCode = boost::system::error_code;
 namespace {
 
 constexpr auto kSweepEvery = std::chrono::seconds(1);
-// A stranger who is older gives way to a new connection when there are too many.
+// When there are too many connections, a stranger that has been connected for longer than this
+// gives way to a new one.
 constexpr auto kStranger = std::chrono::seconds(2);
 constexpr auto kMakePlaceEvery = std::chrono::milliseconds(100);  // for one address
-constexpr size_t kMostAddresses = 4'096;                          // of which that is known
+constexpr size_t kMostAddresses = 4'096;                          // remembered addresses
 constexpr auto kDrainLook = std::chrono::milliseconds(50);
 constexpr auto kCancelled = std::chrono::seconds(5);  // time that cancelled processes have to end
 constexpr auto kFarewell = std::chrono::seconds(2);   // time for closing handshakes
@@ -95,7 +96,7 @@ struct Server::Impl {
   tcp::acceptor acceptor;
   Daemons daemons;
   asio::steady_timer sweep, retry;
-  // When there was last place made for an address.
+  // When a connection was last closed to make place for this address.
   std::unordered_map<std::string, std::chrono::steady_clock::time_point> made_place;
   uint16_t port = 0;
   std::thread thread;
@@ -154,9 +155,10 @@ void Server::Impl::Accept() {
   });
 }
 
-// Closes connections of strangers when there are too many connections. A client that means to log
-// in has done so by then. If there is no such stranger, one gives way whose address has more
-// strangers than that of the new connection: the many cannot keep out the few.
+// Closes a stranger's connection when there are too many connections. A client that means to log in
+// has usually done so within kStranger. If no stranger is that old, one gives way whose address has
+// more strangers than the address of the new connection, so that many connections from one address
+// cannot keep out others.
 bool Server::Impl::MakePlace(const std::string& address) {
   const auto now = std::chrono::steady_clock::now();
   if (made_place.size() > kMostAddresses) made_place.clear();
@@ -242,7 +244,7 @@ Result<std::unique_ptr<Server>> Server::Start(ServerOptions options, host::Engin
   impl->SweepLater();
   impl->thread = std::thread([raw = impl.get()] {
     pthread_setname_np(pthread_self(), "pie-io");
-    // What one handler throws, such as for want of memory, is not the end of all connections.
+    // An exception of one handler, such as for want of memory, must not end all connections.
     while (true) {
       try {
         raw->io.run();

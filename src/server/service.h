@@ -97,7 +97,7 @@ struct Service {
   std::atomic<size_t> answering = 0;   // of those, with an instance that has not ended
   Daemons* daemons = nullptr;          // IO thread; set by the server
   std::atomic<bool> draining = false;  // no new launches
-  // Of the connections that have MCP servers; IO thread.
+  // The MCP relays of the connections that have MCP servers; IO thread.
   struct UsersRelay {
     std::string username;
     std::weak_ptr<McpRelay> relay;

@@ -61,7 +61,7 @@ class Session final : public host::Listener,
     Log* log = nullptr;                            // receives a copy of stderr
     std::shared_ptr<std::atomic<size_t>> running;  // number of processes that have not ended
   };
-  // What a session holds of what all users share.
+  // The session's share of the places that all users share.
   struct Places {
     host::Charge session;  // until it is destroyed
     host::Charge running;  // until its process has ended
@@ -90,8 +90,8 @@ class Session final : public host::Listener,
   // The time at which the process ended, if it has.
   std::optional<std::chrono::steady_clock::time_point> ended_at() const;
 
-  // Text of the process that a watcher has not seen yet, who takes nothing from the client. A copy
-  // of the text is kept from the first look on, until nobody has looked for a while.
+  // Text of the process that a watcher has not seen yet. Watching takes no event from the client. A
+  // copy of the text is kept from the first look until no watcher has looked for a while.
   struct Seen {
     uint64_t next = 0;   // what to pass as `from` the next time
     bool cut = false;    // some of the text was not kept

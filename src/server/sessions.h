@@ -30,15 +30,15 @@ class Sessions {
   Result<std::shared_ptr<Session>> Find(std::string_view id, std::string_view user);
   std::vector<std::shared_ptr<Session>> Of(std::string_view user);
   void Remove(const std::string& id);
-  // Removes ended processes whose time is over or that are too many; of those, a user may have a
-  // share. Called periodically.
+  // Removes ended processes whose time is over, and the oldest of those that are too many. A user
+  // may keep a share of the places. Called periodically.
   void Sweep();
   void CancelAll();
 
   size_t running() const { return running_->load(); }
   size_t size();
   const host::ByteBudget& buffered() const { return buffered_.whole(); }
-  // What a user's events and unread responses are charged to.
+  // The budget that a user's events and unread responses are charged to.
   std::shared_ptr<host::ByteBudget> BufferOf(std::string_view user) { return buffered_.Of(user); }
 
  private:

@@ -30,8 +30,9 @@ constexpr size_t kReadBytes = 256ull << 10;  // of a message at a time
 constexpr const char* kApiKey = "x-api-key";
 constexpr size_t kMostReasonBytes = 120;  // limit of a close frame
 
-// Why a head is refused that Beast accepts; empty: it is not. A proxy before this server could see
-// another end of the body, or another host, and pass on a request that a client has hidden there.
+// Returns why a head is refused although Beast accepts it; empty if it is not refused. A proxy in
+// front of this server could see another end of the body, or another host, and pass on a request
+// that a client has hidden there.
 template <class Request>
 std::string_view AmbiguityOf(const Request& request) {
   const auto codings = request.count(http::field::transfer_encoding);
@@ -229,7 +230,7 @@ class SocketOn final : public Socket,
   static std::string_view Text(beast::string_view view) { return {view.data(), view.size()}; }
 
   void Answer(const Parser& parser, const HttpAnswer& answer) {
-    // What is left of a body would be taken for the next request.
+    // The unread rest of a body would be taken for the next request.
     Write(answer, parser.get().version(), parser.get().keep_alive() && parser.is_done(),
           parser.get().method() == http::verb::head);
   }

@@ -27,7 +27,7 @@ class TlsTcpStream : public boost::beast::tcp_stream {
   explicit TlsTcpStream(boost::asio::ip::tcp::socket&& socket) : Base(std::move(socket)) {}
 
   // IO thread. Between the two calls, completions of reads run on the threads of `queue`; the
-  // handler of the handshake may run on either thread. `address` is whose turn the work is.
+  // handler of the handshake may run on either thread. The work takes turns by `address`.
   void BeginHandshake(WorkQueue& queue, std::string address) {
     queue_ = &queue;
     address_ = std::move(address);

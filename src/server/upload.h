@@ -49,7 +49,7 @@ class Uploads {
   std::map<std::string, Upload> uploads_;
 };
 
-// Whether the whole is what its sender meant. Takes a while for a big one (about 1 ms for 1 MiB).
+// Checks that the bytes have the hash that the sender gave. Takes about 1 ms for 1 MiB.
 Status CheckHash(std::string_view bytes, std::string_view hash);
 
 }  // namespace pie::server

@@ -43,7 +43,7 @@ double InCredits(Credits amount) {
   return static_cast<double>(amount) / kCredit;
 }
 
-// What one user sees of a view.
+// The part of a view that one user sees.
 class Seen {
  public:
   Seen(const View& view, const std::vector<host::ProcessInfo>& processes) : view_(view) {

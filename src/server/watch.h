@@ -21,7 +21,8 @@ Result<uint64_t> WatchedSince(std::string_view record);
 // processes.
 std::string DescribeEngine(Service& service, const std::string& user, uint64_t since_us);
 
-// The last answer to `watch` of one connection: whoever asks too often gets it again. IO thread.
+// The last answer to `watch` of one connection. A client that asks too often gets it again. IO
+// thread.
 class Watching {
  public:
   const std::string* recent() const;  // null: it is too old, or there is none

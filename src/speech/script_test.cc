@@ -27,7 +27,7 @@ class ScriptTest : public testing::Test {
     a.insert(a.end(), b.begin(), b.end());
     return a;
   }
-  // What the model says by itself, with the end of its turn as "$".
+  // The answer that the model gives by itself, with the end of its turn as "$".
   std::string Say(Script& script, Tokens& context) const {
     std::string said;
     while (true) {

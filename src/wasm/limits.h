@@ -13,7 +13,7 @@ struct Limits {
   uint64_t max_output_bytes = 64ull << 20;  // stdout and stderr together
 };
 
-// What guests may reach by HTTP, and how much one guest may ask for.
+// Limits on the HTTP requests of one guest.
 struct HttpLimits {
   uint32_t max_requests = 1'000;              // of one guest
   uint32_t max_in_flight = 16;                // the greatest number of them at the same time
@@ -22,10 +22,10 @@ struct HttpLimits {
   uint64_t timeout_ms = 120'000;              // from the start to the last byte of the response
 };
 
-// What one compilation of a component may use.
+// Limits on one compilation of a component.
 struct CompileLimits {
-  uint32_t cpu_secs = 300;             // of all its threads; four times as long by the clock
-  uint64_t memory_bytes = 2ull << 30;  // and of the code that it makes
+  uint32_t cpu_secs = 300;             // of all its threads; four times as much wall time
+  uint64_t memory_bytes = 2ull << 30;  // of the compiler, with the code that it makes
 };
 
 }  // namespace pie::wasm

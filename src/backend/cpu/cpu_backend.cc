@@ -164,7 +164,7 @@ class CpuBackend final : public Backend {
       for (const uint32_t row : sample.rows) {
         if (row < member.pass_row || row - member.pass_row >= member.rows) continue;
         const Result<AllowedTokens> mask = Sampling::MaskOf(member, row);
-        if (!mask || mask->bits.empty()) return false;  // whoever samples is told of an error
+        if (!mask || mask->bits.empty()) return false;  // the sampler reports the error
         for (size_t word = 0; word < std::min(all, mask->bits.size()); ++word) {
           if (mask->bits[word] != 0) used[word] = true;
         }

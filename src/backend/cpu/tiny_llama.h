@@ -251,7 +251,7 @@ class TinyLlama {
     return y;
   }
 
-  // What the adapter adds to the embedding of a token, and to the logits of a state.
+  // The adapter's part of the embedding of a token, and of the logits of a state.
   std::vector<double> EmbeddingTimes(uint32_t token) const {
     const LowRank& part = adapter_->layers[kLayers][AdapterSlot(AdapterTarget::kEmbedding)];
     std::vector<double> y(kHidden);
@@ -273,7 +273,7 @@ class TinyLlama {
     return y;
   }
 
-  // What the adapter adds to a product, in the order of this file's rows.
+  // The adapter's part of a product, in the order of this file's rows.
   std::vector<double> AdapterTimes(const std::string& name, const std::vector<double>& x,
                                    size_t size) const {
     std::vector<double> y(size);

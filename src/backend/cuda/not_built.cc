@@ -1,4 +1,5 @@
-// What cuda_backend.h offers in builds without the kernels.
+// The functions of cuda_backend.h in builds without the kernels: each says that the kernels are
+// missing.
 #include "backend/cuda/cuda_backend.h"
 
 namespace pie {

@@ -19,7 +19,7 @@
 
 namespace pie::cuda {
 
-// What adapters change beside the projections of layers.
+// The parts of a model that adapters change, besides the projections of layers.
 struct AdapterParts {
   bool experts = false;
   bool embedding = false;

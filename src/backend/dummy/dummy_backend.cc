@@ -183,7 +183,7 @@ size_t SlotBytes(const DummyOptions& options) {
   return sizeof(uint64_t) + (options.script ? sizeof(uint32_t) : 0);
 }
 
-// So much less likely are tokens that a script does not name.
+// Tokens that a script does not name get logits that are lower by this much.
 constexpr float kOutOfReach = 1000;
 
 // Gives the script's tokens all the probability.

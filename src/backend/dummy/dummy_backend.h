@@ -25,7 +25,7 @@
 
 namespace pie {
 
-// What the device has to know of a token, to write something that looks like text and ends.
+// The kinds of tokens, by which the device writes something that looks like text and ends.
 enum class DummyToken : uint8_t {
   kWord,     // lowercase letters, perhaps with a space in front: what it writes
   kText,     // other printable text
@@ -51,7 +51,7 @@ struct DummyOptions {
 
 std::unique_ptr<Backend> MakeDummyBackend(DummyOptions options);
 
-// What the device computes for one row that attends to these slots: the oracle of tests.
+// The oracle of tests: the logits, or the embedding, of one row that attends to these slots.
 struct DummySlot {
   uint32_t token;
   uint32_t position;

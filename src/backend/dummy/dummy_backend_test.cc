@@ -325,7 +325,7 @@ TEST(DummyBackend, TakesItsTimeWhenTold) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::microseconds(3000));
 }
 
-// What people see: greedy text is lowercase letters and spaces, with all kinds of lengths.
+// Greedy text is lowercase letters and spaces, in answers of many lengths.
 TEST(DummyBackend, GreedyTextLooksLikeTextAndEnds) {
   int ended = 0;
   size_t total_length = 0;

@@ -14,7 +14,8 @@ struct Expectation {
   std::string text;     // a regular expression of ECMAScript, if it has to match
   nlohmann::json json;  // of kIsJson
 
-  // `what` names the text in the description ("the return value"). Nothing if all is well.
+  // Describes how `got` differs from the expectation; nothing if it does not. `what` names the text
+  // in the description ("the return value").
   std::optional<std::string> DifferenceOf(std::string_view what, std::string_view got) const;
 };
 

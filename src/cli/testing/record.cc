@@ -28,7 +28,7 @@ namespace pie::cli {
 namespace {
 
 constexpr int kPollMs = 50;
-// The client leaves when its lines have ended and the inferlet has said nothing for so long.
+// The client leaves when its lines have ended and the inferlet has been quiet for this long.
 constexpr auto kQuiet = std::chrono::seconds(2);
 
 // Writes down what both sides say, and shows the inferlet's words on stdout.

@@ -11,9 +11,9 @@
 
 namespace pie::cli {
 
-// Runs the inferlet with the first model of `config`. Lines of standard input are the messages of
-// the client, which leaves behind them, once the inferlet has been quiet for a while. Writes the
-// test to `path`, which must not exist.
+// Runs the inferlet with the first model of `config`. The lines of standard input are the messages
+// of the client. The client leaves after the last line, when the inferlet has been quiet for a
+// while. Writes the test to `path`, which must not exist.
 Status RecordTest(Config config, const TestProgram& program, const nlohmann::json& input,
                   const std::string& path, bool quiet);
 

@@ -32,7 +32,7 @@ class TestEngine {
   TestEngine(const TestEngine&) = delete;
   TestEngine& operator=(const TestEngine&) = delete;
 
-  // What a test begins with: the answers of its model, and files in /data.
+  // Sets the state that a test begins with: the answers of its model, and files in /data.
   Status Prepare(const TestCase& test);
   host::Engine& engine() { return *engine_; }
   const Script& script() const { return *script_; }

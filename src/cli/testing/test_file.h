@@ -14,7 +14,7 @@
 
 namespace pie::cli {
 
-// What the client does next.
+// The next action of the client.
 struct TestStep {
   enum class Kind { kSend, kSendFile, kExpect, kExpectStream, kExpectFile };
   Kind kind = Kind::kSend;

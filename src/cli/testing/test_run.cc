@@ -165,7 +165,7 @@ class Run {
     Check(test_.response, "the response", client_->response());
   }
 
-  // What may explain a problem.
+  // Adds facts that may explain a problem.
   void AddHints(const wasm::Exit& exit) {
     const bool failed =
         exit.kind == wasm::Exit::Kind::kFailed || exit.kind == wasm::Exit::Kind::kTrapped;

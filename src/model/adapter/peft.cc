@@ -21,7 +21,7 @@ namespace {
 
 constexpr float kLargestHalf = 65'504;
 
-// What a tensor's name says: "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight".
+// The parts of a tensor's name: "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight".
 struct Place {
   enum class Part : uint8_t { kA, kB, kBase };
 

@@ -220,7 +220,7 @@ Status DeviceBackend::Reserve(const StepPlan& plan) {
   if (complete) {
     if (!flights_.empty()) Synchronize(stream_);
     for (uint32_t i = 0; i < StepBuilder::kRing; ++i) {
-      // The outputs of a batch in flight that was waited for by nobody yet move along.
+      // The outputs of a batch in flight, which were not read yet, move along.
       if (outputs_[i].tokens != nullptr) {
         std::memcpy(outputs[i].tokens, outputs_[i].tokens, size_t{output_tokens_} * 4);
         std::memcpy(outputs[i].values, outputs_[i].values, size_t{output_values_} * 4);

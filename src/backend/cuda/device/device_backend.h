@@ -49,7 +49,7 @@ class DeviceBackend final : public Backend {
     std::vector<float> logits;  // of plan.host_reads
     std::vector<float> states;  // of plan.state_rows, before the last norm
   };
-  // What became of the first token of each member of a batch.
+  // Whether the first token of each member of a batch was chosen.
   struct Choices {
     Ticket ticket = 0;
     std::vector<bool> chosen;

@@ -52,7 +52,7 @@ TEST_F(CudaKvTest, LogitsAreCloseToThoseOfBFloat16) {
   }
 }
 
-// What a swap, a snapshot or a copy moves is as if it had been computed there.
+// Pages that a swap, a snapshot or a copy moves are as if they had been computed there.
 TEST_F(CudaKvTest, PagesComeBack) {
   const auto device = Open("qwen3", CudaKv::kFp8, true);
   ASSERT_TRUE(device);

@@ -65,10 +65,10 @@ void CopyNow(unsigned groups_left);
 
 // For tests. The next launch fails, and as on a GPU, everything fails from then on.
 void FailNextLaunch();
-// The next launch never ends. Whoever waits for the device from then on would wait forever: that
-// ends the program.
+// The next launch never ends. A later wait for the device would never return; it ends the program
+// instead.
 void HangNextLaunch();
-// What the device has, instead of the usual 4 GiB.
+// The memory of the device, instead of the usual 4 GiB.
 void SetMemory(size_t bytes);
 // The most that can be pinned at a time.
 void SetPinned(size_t bytes);

@@ -1,4 +1,4 @@
-// What goes wrong on a device: each fault has a clear error, and nothing hangs.
+// Faults of a device: each has a clear error, and nothing hangs.
 #include <gtest/gtest.h>
 
 #include "backend/cuda/cuda_backend.h"
@@ -74,8 +74,8 @@ TEST_F(CudaFaultsTest, TooLittleMemorySaysHowMuchIsMissing) {
             std::string::npos);
 }
 
-// A kernel that fails fails its batch and those behind it. The device says so at once from then on,
-// and takes nobody else along.
+// A kernel that fails also fails its batch and the batches behind it. The device reports that at
+// once from then on, and the engine goes on.
 TEST_F(CudaFaultsTest, KernelThatFailsTakesTheDeviceOutOfService) {
   auto backend = MakeRandomCudaBackend(TinyModel(), options_);
   ASSERT_TRUE(backend) << backend.error().text;
@@ -93,8 +93,8 @@ TEST_F(CudaFaultsTest, KernelThatFailsTakesTheDeviceOutOfService) {
   EXPECT_EQ(again.error().text, text);
 }
 
-// A kernel that never ends is given up after a while. Nobody waits for the device from then on, not
-// even its destructor.
+// A kernel that never ends is given up after a while. From then on nothing waits for the device,
+// not even its destructor.
 TEST_F(CudaFaultsTest, KernelThatNeverEndsTakesTheDeviceOutOfService) {
   CudaOptions options = options_;
   options.step_limit_ms = 30;

@@ -1,4 +1,4 @@
-// What the kernels of attention share: where a tile's numbers are, the running softmax of the lines
+// Shared by the kernels of attention: where a tile's numbers are, the running softmax of the lines
 // of a thread, and how results are written. A thread has two lines of every 16, in the layout of a
 // tensor core's result: numbers 0 and 1 of a group of four belong to the first, 2 and 3 to the
 // second, 8 lines below.
@@ -212,7 +212,7 @@ __device__ void Weigh(const Attention& a, bool all_see, uint32_t first_key, floa
       for (int i = 0; i < 4; ++i) change(scores[n][i], n, i);
     }
   };
-  // What is rare is apart, so that the usual instructions are close together.
+  // Rare cases are kept apart, so that the usual instructions are close together.
   if (a.softcap != 0) {
     each_score(
         [&](float& score, int, int) { score = a.softcap * tanhf(score * a.scale / a.softcap); });

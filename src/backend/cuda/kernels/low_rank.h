@@ -37,7 +37,7 @@ struct LowRankTarget {
   Order order = Order::kPlain;
 };
 
-// What the rows of a product are. Each is computed under the adapter of a row of the batch.
+// How the rows of a product are numbered. Each is computed under the adapter of a row of the batch.
 enum class LowRankRows : uint32_t {
   kBatch,   // row i is row i of the batch
   kReads,   // row i is row read_rows[first_read + i] of the batch

@@ -14,7 +14,7 @@
 
 namespace pie::cuda {
 
-// What becomes of the sums.
+// How the sums are written.
 enum class ProductOutput : uint8_t {
   kFloat,  // y[row][i] = sum, float
   kAdd,    // y[row][i] += sum, float
