@@ -48,7 +48,7 @@ struct Options {
   int clients = 1, count = 1000, repeat = 1;
 };
 
-// What all clients of a run have in common.
+// Shared by all clients of a run.
 struct Run {
   const Options options;
   const tcp::endpoint endpoint;

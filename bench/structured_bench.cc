@@ -167,7 +167,7 @@ class Chains {
     forward.done = [&state](Result<std::vector<Slot>> result) {
       const std::lock_guard lock(state.mutex);
       if (!result) state.error = result.error().text;
-      // What follows when the first has ended is a smaller batch: it does not count.
+      // When the first sequence has ended, the batch is smaller, so later steps do not count.
       if (state.end == Clock::time_point()) state.end = Clock::now();
       --state.running;
       state.changed.notify_all();

@@ -169,7 +169,7 @@ def main() -> int:
     if build_reference.write(check=True):
         return 1
     prepare()
-    # The theme's notice about its successor is no concern of whoever builds the site.
+    # The theme's notice about its successor does not concern a person who builds the site.
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     command = [mkdocs(), "build", "--strict", "--quiet", "-f", CONFIG]
     done = subprocess.run(command, env=environment, check=False)

@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "build" / "test-results"
 CONFIGURATIONS = ROOT / "tests" / "configurations"
 
-# What a user of the engine can see of a configuration: inferlets in every language, the default
-# model, saved contexts, the server.
+# The parts of the engine in which a user can notice a configuration: inferlets in every language,
+# the default model, saved contexts, the server.
 SUITES = (
     "tests/e2e/test_conformance.py",
     "tests/e2e/test_model.py",

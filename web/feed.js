@@ -1,5 +1,5 @@
-// The connection to the server: logs in, asks for what there is to watch a few times a second while
-// the page is seen, and comes back after an interruption.
+// The connection to the server: logs in, asks for a view of the engine a few times a second while
+// the page is visible, and reconnects after an interruption.
 import { AuthError, PieClient } from './pie-client.js';
 
 const EVERY_MS = 400;

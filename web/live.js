@@ -1,4 +1,4 @@
-// The view "Live": charts, the page map, the market, batches, and what runs.
+// The view "Live": charts, the page map, the market, batches, and running inferlets.
 import { Chart, percentile } from './charts.js';
 import { age, byId, count, make, milliseconds, say, short } from './dom.js';
 import { drawMap, Hues } from './pagemap.js';

@@ -40,7 +40,7 @@ export class Playground {
     const chosen = byId('program').value;
     if (!chosen) return;
     const program = await this.#feed.ask('program', chosen);
-    // What has to be given comes first.
+    // Required parameters come first.
     this.#parameters = program.parameters.toSorted((a, b) => Number(a.optional) - Number(b.optional));
     say(byId('about'), program.description);
     byId('parameters').replaceChildren(...this.#parameters.map(field));

@@ -1,4 +1,4 @@
-// The text of one running inferlet. It is a copy: whoever launched the inferlet still gets it all.
+// The text of one running inferlet. It is a copy: the client that launched the inferlet still gets all of it.
 import { byId, say } from './dom.js';
 import { append } from './output.js';
 

@@ -1,7 +1,7 @@
-// MappingGuard: keeps the process alive when a file that it has mapped is truncated by somebody
-// else. Reading behind the new end of such a file raises SIGBUS, which would end the process. While
-// a guard exists, the lost part of the mapping reads as zeros instead, and `lost` says so: whoever
-// reads the mapping checks it after reading, and reports the file as damaged.
+// MappingGuard: keeps the process alive when a file that it has mapped is truncated by another
+// process. Reading behind the new end of such a file raises SIGBUS, which would end the process.
+// While a guard exists, the lost part of the mapping reads as zeros instead, and `lost` says so. A
+// reader checks `lost` after reading, and reports the file as damaged.
 //
 // Any thread may make guards and read mappings. A guard costs nothing until something is lost. At
 // most 16,384 mappings can be guarded; further ones are not.

@@ -107,7 +107,7 @@ TEST_F(SnapshotFileTest, GivesBackWhatWasWritten) {
   ASSERT_TRUE(file);
   EXPECT_EQ((*file)->info().saved_at, 1234567890);
   EXPECT_EQ((*file)->info().working_tokens, 3U);
-  std::filesystem::remove(folder_ + "/one");  // whoever has it open goes on
+  std::filesystem::remove(folder_ + "/one");  // a reader that has it open goes on
   EXPECT_TRUE((*file)->Page(2));
 }
 
@@ -177,7 +177,7 @@ TEST_F(SnapshotFileTest, AWriterThatStopsLeavesNothing) {
     ASSERT_TRUE(writer->Write(PageContent(0)));
     EXPECT_EQ(Files(), 1U);
     SnapshotWriter::RemoveAbandoned(folder_);
-    EXPECT_EQ(Files(), 1U);  // somebody is at it
+    EXPECT_EQ(Files(), 1U);  // its writer is still at work
   }
   EXPECT_EQ(Files(), 0U);
   const std::string old = folder_ + "/1-1.unfinished";

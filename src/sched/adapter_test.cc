@@ -78,7 +78,7 @@ TEST_P(AdapterTest, PagesAreSharedOnlyUnderTheSameVersionAndNoise) {
   };
   for (const auto& change : std::initializer_list<std::function<Forward(Forward)>>{
            plain, under_first, under_second, with_noise, other_noise}) {
-    EXPECT_EQ(cost(change), 41U);  // nobody else's pages
+    EXPECT_EQ(cost(change), 41U);  // no other adapter's pages
     EXPECT_EQ(cost(change), 1U);   // its own
   }
 }

@@ -105,7 +105,7 @@ TEST_P(ChainTest, GivesTheTokensOfPassesOneByOne) {
   EXPECT_EQ(chain.outcome.Token(), Greedy(mirror, 30).back());
   EXPECT_EQ(chain.given.tokens(), Greedy(mirror, 30));
   EXPECT_EQ(chain.given.end(), Chain::End::kLimit);
-  EXPECT_EQ(gate_->batches().size(), 30u);  // one pass each, and none that nobody asked for
+  EXPECT_EQ(gate_->batches().size(), 30u);  // one pass each, and no further one
   Feed(mirror, chain.given.tokens(), 29);
   ExpectWhole(mirror);
 }
@@ -274,7 +274,7 @@ TEST_P(ChainTest, PreemptedIsSwapped) {
 
 // A chain runs a pass in every batch and always finds the few pages that it needs. A lane that
 // waits too long for more pages than are free gets them nevertheless.
-TEST_P(ChainTest, GivesWayToWhoHasWaitedTooLong) {
+TEST_P(ChainTest, GivesWayToAnOverdueLane) {
   SchedulerOptions options{.check_integrity = true};
   options.memory.overdue_ms = 1;
   Start({.seed = 5, .page_tokens = 4, .total_pages = 200, .latency_us = 50}, options);

@@ -6,7 +6,7 @@
 // everything behind the failure (forks included) fails with the same error.
 //
 // A dropped lane goes away with the operations that wait in it, except those that a live fork still
-// needs: they run, and nobody is told, until the fork has the tokens it was promised.
+// needs: they run, and no callback is called, until the fork has the tokens it was promised.
 //
 // Owner: the step thread. `done` callbacks are called from here; they may push commands but cannot
 // reach the table.

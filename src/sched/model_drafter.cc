@@ -22,7 +22,7 @@ struct ModelDrafter::Guesses {
   std::vector<uint32_t> tokens;
   bool running = true;
   bool failed = false;          // nothing more comes
-  std::function<void()> ready;  // called at the end; null: nobody waits
+  std::function<void()> ready;  // called at the end; null: no pass waits
 };
 
 ModelDrafter::ModelDrafter(std::vector<uint32_t> text, const DraftModel& model,

@@ -44,7 +44,7 @@ struct ScheduledPass {
 };
 
 // Checks a pass, its chain included: every number in it is one that the device can run. This is the
-// only check of a pass. Whoever makes a Forward calls it before `Scheduler::Execute`, and the
+// only check of a pass. The maker of a Forward calls it before `Scheduler::Execute`, and the
 // scheduler and the devices trust it. Pure, any thread; the cost is one look at every token.
 Status Validate(const Forward& forward, const BackendInfo& info);
 

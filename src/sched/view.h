@@ -1,7 +1,7 @@
 // View: a picture of one device for people who watch it: which account holds which page, what
 // accounts have, and how the last batches went.
 //
-// The step thread makes a view only when somebody has asked for one, in slices of a fraction of a
+// The step thread makes a view only when one was asked for, in slices of a fraction of a
 // millisecond between batches. So a view of a busy device is not of one moment, but of a few
 // batches. Other threads read the last complete view and never wait.
 #pragma once
@@ -37,7 +37,7 @@ struct View {
     uint32_t account = 0;  // index into `accounts`, of a held or shared page: its first holder
   };
   struct Account {
-    uint64_t owner = 0;  // AccountView::owner; 0: nobody pays
+    uint64_t owner = 0;  // AccountView::owner; 0: no account pays
     Credits balance = 0;
     Credits dividend = 0;
     uint32_t contexts = 0;

@@ -1,5 +1,5 @@
 // The identity of a server that speaks TLS itself: the hash of its certificate. A client sees the
-// same certificate, unless somebody is in between.
+// same certificate, unless an attacker is in between.
 #pragma once
 
 #include <string>

@@ -131,7 +131,7 @@ class Fields {
     return nullptr;
   }
   // A name, an id, a hash or the like. The server copies these into queues and tables, and charges
-  // nobody for them, so they are short.
+  // no user for them, so they are short.
   std::string_view Text(std::string_view key) {
     const auto text = LongText(key);
     if (text.size() <= limits_.max_name_bytes) return text;

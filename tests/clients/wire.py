@@ -150,7 +150,7 @@ def _chunk(data: bytes, index: int, total: int, whole: bytes, seq: int = 1) -> d
     }
 
 
-# What a server sends after a launch.
+# The frames that a server sends after a launch.
 STORIES: dict[str, list[Any]] = {
     "wrong_hash": [_chunk(b"false", 0, 1, b"true"), _event("stdout", "behind", seq=2)],
     "wrong_order": [

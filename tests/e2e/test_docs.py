@@ -120,7 +120,7 @@ def test_commands_do_what_is_shown(block: Block, expected: str | None, tmp_path:
     environment = {
         **os.environ,
         "PATH": f"{ROOT / 'build' / 'bin'}:{os.environ['PATH']}",
-        "PIE_HOME": str(tmp_path),  # not the config of whoever runs the tests
+        "PIE_HOME": str(tmp_path),  # not the config of the person who runs the tests
     }
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.text],

@@ -72,8 +72,8 @@ class Availability : public testing::Test {
     attackers_.clear();
     if (!engine_) return;
     EXPECT_TRUE(engine_->WaitIdle(10'000));
-    // Saves that were asked for are written, though nobody waits for them any longer. Launches that
-    // were queued fail when their turn comes.
+    // Saves that were asked for are written although their inferlets have ended. Launches that were
+    // queued fail when their turn comes.
     const auto& inputs = *engine_->users().totals().inputs;
     for (int i = 0; i < 10'000 && (engine_->stats().sequences > 0 || inputs.used() > 0); ++i) {
       std::this_thread::sleep_for(milliseconds(1));

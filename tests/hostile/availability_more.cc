@@ -66,7 +66,7 @@ TEST_F(Availability, ListsOfPollablesHaveALimit) {
 
 TEST_F(Availability, FoldersFullOfFilesHoldUpNobody) {
   StartEngine(WithScratch());
-  // Each leaves many files, which somebody has to remove.
+  // Each leaves many files, which the engine has to remove.
   Beside(
       [&] {
         for (int i = 0; i < 8; ++i) Attack("litter", 20'000);

@@ -1,5 +1,5 @@
-// Components that are hard to compile: compilers have limits of time and memory, hold up nobody,
-// and end with the engine.
+// Components that are hard to compile: compilers have limits of time and memory, delay no other
+// work, and end with the engine.
 #include <future>
 
 #include "hostile.h"
@@ -87,8 +87,7 @@ TEST_F(Compilers, AComponentThatTakesLongHoldsUpNobody) {
   Neighbour neighbour(*engine_, R"({"mode": "steady"})");
   neighbour.P99Of(5);
   neighbour.Start();
-  // Somebody else's component is compiled meanwhile. It has no entry point, which is found out
-  // last.
+  // Another user's component is compiled meanwhile. It has no entry point, which is found out last.
   auto other = Compile("neighbour", Bomb(2, 3));
   ASSERT_EQ(other.wait_for(seconds(30)), std::future_status::ready);
   EXPECT_NE(other.get().find("no entry point"), std::string::npos);

@@ -1,4 +1,4 @@
-// What the hostile tests share: where the guest is, and a neighbour that must not be disturbed.
+// Shared by the hostile tests: where the guest is, and a neighbour that must not be disturbed.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class Neighbour {
   Neighbour(const Neighbour&) = delete;
   Neighbour& operator=(const Neighbour&) = delete;
 
-  // The 99th percentile of so many launches, each of which must succeed.
+  // The 99th percentile of this many launches, each of which must succeed.
   Seconds P99Of(int launches) {
     times_.clear();
     for (int i = 0; i < launches; ++i) LaunchOnce();

@@ -301,7 +301,7 @@ def private_names() -> list[str]:
 
 
 def test_a_name_that_leads_to_a_private_address(start, upstream):
-    """A name on the list may be changed to any address by whoever owns it."""
+    """The owner of a name on the list may point it to any address."""
     if not (names := private_names()):
         pytest.skip("/etc/hosts has no other name for this machine")
     serving = start(config=f'[runtime.http]\nallow = ["{names[0]}:{upstream}"]\n')

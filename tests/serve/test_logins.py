@@ -1,5 +1,5 @@
 """Which routes and messages need a login. The lists come from the server's own tables, so that a
-new route or message fails here until somebody has decided about it."""
+new route or message fails until its login is decided here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROUTES = dict(
 )
 
 BEFORE_LOGIN = {"auth_identify", "auth_prove", "auth_by_token"}
-# What a stranger gets, and who shows the server's token, while authentication is on.
+# The answers to a stranger, and to a client with the server's token, while authentication is on.
 EXPECTED = {
     "/": ("kNone", 200, 200),
     "/page/": ("kNone", 404, 404),  # the folder is no file; its files are below

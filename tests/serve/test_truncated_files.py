@@ -1,4 +1,4 @@
-"""Files that somebody truncates while a server uses them: it goes on, and says what is damaged."""
+"""Files that are truncated while a server uses them: it goes on, and says what is damaged."""
 
 from __future__ import annotations
 

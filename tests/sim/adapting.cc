@@ -1,4 +1,4 @@
-// What guests do with adapters: a sequence is fed under several of them, forked and suspended. Each
+// Guests that use adapters: a sequence is fed under several of them, forked and suspended. Each
 // answer is compared with that of a device of its own, which computes the whole sequence again.
 #include <fmt/format.h>
 

@@ -21,7 +21,7 @@
 
 namespace pie::sim {
 
-// What all guests of a world share.
+// Shared by all guests of a world.
 struct Surroundings {
   Device& device;
   CommandQueue& queue;

@@ -1,4 +1,4 @@
-// What guests do with saved sequences: the part of Guest that saves and opens them.
+// The part of Guest that saves and opens sequences.
 #include <fmt/format.h>
 
 #include <utility>

@@ -1,5 +1,5 @@
-// What simulated chains are held and helped by: rules like those of a grammar, and a drafter that
-// is right most of the time.
+// Rules and drafts of simulated chains: rules like those of a grammar, and a drafter that is right
+// most of the time.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace pie::sim {
 
 // Letters only, and not two in a row that are equal modulo 3. Behind a letter that 7 divides there
-// is one choice. The text is complete after so many letters.
+// is one choice. The text is complete after a given number of letters.
 class Rules final : public TokenRules, public TokenMasks {
  public:
   explicit Rules(uint32_t letters) : left_(letters) {}

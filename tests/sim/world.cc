@@ -150,7 +150,7 @@ class World {
   Dice dice_;
   ManualClock clock_;
   uint32_t longest_ = 0;
-  const bool plenty_;  // of memory: nobody has to lose pages
+  const bool plenty_;  // of memory: no sequence has to lose pages
   Device device_;
   Store store_;
   Oracle oracle_;

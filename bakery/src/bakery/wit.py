@@ -13,7 +13,7 @@ from bakery.toolchain import sdk_root, wit_root
 WORLD = "inferlet"
 HTTP_WORLD = "http-inferlet"
 
-# What an inferlet of the second kind exports.
+# The export of an inferlet that answers HTTP requests.
 HANDLER = "wasi:http/incoming-handler@0.2.12"
 
 

@@ -1,4 +1,4 @@
-//! The one list of what the rules of this crate do not cover. Each entry says why it is here.
+//! The one list of exceptions to the rules of this crate. Each entry says why it is here.
 
 /// Host functions that wait. The C++ function takes a `Wait&` as its last parameter. When it sets `wait.signal`, its answer is
 /// dropped, and it is called again with the same arguments once the signal has fired.

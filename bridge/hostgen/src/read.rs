@@ -57,7 +57,7 @@ fn prefix(id: &str) -> String {
     name.to_upper_camel_case()
 }
 
-/// What bindgen asks for beside the functions of the contract.
+/// Methods that bindgen requires besides the functions of the contract.
 fn drop_of(index: usize, resource: &Resource) -> Function {
     Function {
         bindgen_id: format!("{}.[resource-drop]", resource.id),

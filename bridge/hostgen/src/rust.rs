@@ -14,7 +14,7 @@ pub fn formatted(source: &str) -> Result<String> {
     Ok(prettyplease::unparse(&file))
 }
 
-/// What bindgen makes of the contract, and its traits in terms of the table.
+/// The call of bindgen for the contract, and its traits in terms of the table.
 pub fn calls(contract: &Contract) -> Result<String> {
     let mut source = String::from(
         "use super::by_hand;

@@ -1,4 +1,4 @@
-//! What the generator promises to those who add a host function.
+//! The promises of the generator to those who add a host function.
 use crate::{generate, Generated};
 use std::path::{Path, PathBuf};
 

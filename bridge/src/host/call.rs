@@ -65,9 +65,10 @@ pub(super) fn own<T: 'static>(handle: u32) -> Resource<T> {
     Resource::new_own(handle)
 }
 
-/// What a function that waits has from one call to the next. It is empty at the first call.
+/// The state that a function that waits keeps from one call to the next. It is empty at the first call.
 ///
-/// A function that sets `signal` is called again with the same arguments once the signal has fired. Its answer is dropped.
+/// A function that sets `signal` is called again with the same arguments once the signal has fired. Its answer is
+/// dropped.
 #[repr(C)]
 pub struct Wait {
     /// For the function's own use, such as a handle of what it waits for.

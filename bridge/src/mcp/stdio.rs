@@ -17,7 +17,7 @@ use tokio::time::timeout;
 const STOP: Duration = Duration::from_secs(2);
 /// Messages that wait for a server that does not read.
 const MAX_WRITES: usize = 256;
-/// What a server may write to the engine's log in one life, and in one line.
+/// Limits on what a server may write to the engine's log: in one life, and in one line.
 const MAX_LOG_BYTES: usize = 256 << 10;
 const MAX_LOG_LINE_BYTES: u64 = 4 << 10;
 
@@ -157,7 +157,7 @@ impl Stdio {
     fn end(&self, why: String) {
         *self.why.borrow_mut() = Some(why);
         self.writes.borrow_mut().take();
-        self.waiting.borrow_mut().clear(); // whoever waits finds out
+        self.waiting.borrow_mut().clear(); // wakes every waiter
     }
 
     /// Returns whether the message was an answer.
@@ -276,7 +276,7 @@ async fn log_lines(name: String, mut stderr: impl AsyncBufRead + Unpin, log: Mcp
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
-        // What is not logged is still read, or the server would block.
+        // Lines that are not logged are still read, or the server would block.
         if logged <= MAX_LOG_BYTES {
             logged += line.len();
             log(

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 pub const PROTOCOL: &str = "2025-06-18";
 /// The longest message of a server.
 pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
-/// What a server may send besides answers until it counts as broken.
+/// The bytes besides answers that a server may send. A server that sends more counts as broken.
 pub const MAX_STRAY_BYTES: usize = 64 << 20;
 
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -51,7 +51,7 @@ fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("a text can be serialized")
 }
 
-/// A message of a server. What has another type than here makes the message invalid.
+/// A message of a server. A field of another type than here makes the message invalid.
 #[derive(Deserialize)]
 pub struct Message<'a> {
     #[serde(borrow, default)]
@@ -74,7 +74,7 @@ struct WireError<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// What the engine does with a message.
+/// How the engine treats a message.
 pub enum Incoming {
     /// The answer to the request of this number.
     Answer(u64, Answer),

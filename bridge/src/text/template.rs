@@ -8,7 +8,7 @@ use pie_text::template::{self as text, Turn, TurnKind};
 /// A loaded template. It shares its tokenizer.
 pub struct Template(text::ChatTemplate);
 
-/// What a template is made of, borrowed for the call.
+/// The parts that a template is made of, borrowed for the call.
 #[repr(C)]
 pub struct TemplateSetup {
     /// The Jinja source. It is empty for a model without a template, which then speaks plainly.

@@ -36,7 +36,7 @@ pub struct VocabularyRef {
     pub strip_accents: Maybe,
 }
 
-/// What a tokenizer knows of its tokens. It is borrowed until the tokenizer is freed.
+/// The table of a tokenizer's tokens. It is borrowed until the tokenizer is freed.
 #[repr(C)]
 pub struct TokenTable {
     /// The bytes of all tokens, one behind another.

@@ -1,12 +1,12 @@
 //! The cache of compiled code on disk.
 //!
-//! An entry is the file `<dir>/<key>/<checksum>.cwasm`. The key is a hash of the component and of the compiler's settings; the
-//! checksum is that of the file's content. A file is written under another name and then renamed, so several engines can share
-//! the folder. An entry that does not match its checksum is removed and made again. When the folder exceeds its limit, the
-//! least recently used entries are removed.
+//! An entry is the file `<dir>/<key>/<checksum>.cwasm`. The key is a hash of the component and of the compiler's
+//! settings; the checksum is that of the file's content. A file is written under another name and then renamed, so
+//! several engines can share the folder. An entry that does not match its checksum is removed and made again. When the
+//! folder exceeds its limit, the least recently used entries are removed.
 //!
-//! The files hold machine code, so only those count that nobody else can have written: the folder and its files must belong
-//! to the user who runs the engine, and nobody else may write to them.
+//! The files hold machine code, so a file that another user could have written is not used: the folder and its files
+//! must belong to the user who runs the engine, and no other user may write to them.
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::hash::{Hash, Hasher};
 use std::io::Seek;

@@ -16,7 +16,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Mutex;
 use wasmtime::{bail, format_err, Engine, Result};
 
-/// What one compilation may use.
+/// Limits on one compilation.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CompileLimits {
@@ -40,7 +40,7 @@ struct Running {
 
 /// The name of the internal command.
 const COMMAND: &str = "compile-component";
-/// What the compiler says about a component at most.
+/// The most bytes that are kept of the compiler's message about a component.
 const MOST_ERROR_BYTES: u64 = 4 << 10;
 const CLOCK_PER_CPU: u32 = 4;
 /// Guests and devices run before compilers.

@@ -47,7 +47,7 @@ pub fn current_meter(f: impl FnOnce(&CpuMeter) -> bool) -> bool {
 /// Measures a slice of a guest on this thread.
 struct Slice {
     begin: Instant,
-    /// What this thread did between its reading and the beginning, at most.
+    /// An upper bound of the time that this thread spent between its reading and the beginning.
     before: Duration,
     thread_time: Duration,
 }
@@ -112,7 +112,7 @@ pub struct Debt(AtomicU64);
 #[derive(Default)]
 pub struct Debts(Mutex<HashMap<u64, Arc<Debt>>>);
 
-/// Debts that nobody has any longer are forgotten when there are more than this many.
+/// Debts that no user has any longer are forgotten when there are more than this many.
 const MOST_DEBTS: usize = 4_096;
 
 impl Debts {

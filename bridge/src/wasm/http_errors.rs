@@ -1,7 +1,7 @@
-//! What went wrong with HTTP, as a code that guests understand (`wasi:http/types.error-code`).
+//! Maps failures of HTTP to the codes that guests understand (`wasi:http/types.error-code`).
 //!
-//! wasmtime-wasi-http keeps the error of a body as its own type, for which its `http-error-code` returns nothing. The function
-//! here replaces that one, so a guest learns why a body has ended early.
+//! wasmtime-wasi-http keeps the error of a body as its own type, for which its `http-error-code` returns nothing. The
+//! function here replaces that one, so a guest learns why a body has ended early.
 use super::store::Guest;
 use std::error::Error as _;
 use std::io;

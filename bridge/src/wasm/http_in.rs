@@ -28,7 +28,7 @@ pub struct RequestHead {
     pub secure: bool,
     /// Lines of the form `name:value`.
     pub headers: Str,
-    /// What the guest finds in its environment variable `PIE_INPUT`. Empty: it has none.
+    /// The guest's environment variable `PIE_INPUT`. Empty: the guest has no such variable.
     pub input: Str,
 }
 

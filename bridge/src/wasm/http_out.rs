@@ -104,7 +104,8 @@ impl HttpPolicy {
     }
 }
 
-/// TLS with the system's certificates. It is made once, for whoever needs it first: reading them takes milliseconds.
+/// TLS with the system's certificates. It is made once, at the first request that needs it, because reading them takes
+/// milliseconds.
 pub async fn system_tls() -> Result<&'static TlsConnector, Error> {
     static TLS: OnceCell<TlsConnector> = OnceCell::const_new();
     let make = || async {
@@ -189,7 +190,7 @@ impl WasiHttpHooks for HttpOut {
     fn p2_error_from_tls(&mut self, error: &std::io::Error) -> ErrorCode {
         http_errors::of_tls(error)
     }
-    // A guest may hold thousands of bodies, each with so much.
+    // A guest may hold thousands of bodies, each with this much.
     fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
         1
     }

@@ -56,7 +56,7 @@ pub struct Callbacks {
     pub on_output: extern "C" fn(GuestPtr, is_stderr: bool, Str),
     /// The signal to wait for before the guest may write more. Null while there is room.
     pub room: extern "C" fn(GuestPtr) -> *const Signal,
-    /// The guest's memories are about to grow by so many bytes. False: they may not.
+    /// The guest's memories are about to grow by this many bytes. False: they may not.
     pub grow: extern "C" fn(GuestPtr, bytes: u64) -> bool,
     pub on_exit: extern "C" fn(GuestPtr, ExitKind, Str),
     /// The guest has taken a piece of its request's body.

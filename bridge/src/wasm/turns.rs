@@ -27,7 +27,7 @@ thread_local! {
     static LENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// For each so many guests that wait, a thread of the executor is woken to help.
+/// For each group of this many waiting guests, a thread of the executor is woken to help.
 const CROWD: usize = 64;
 
 pub struct Turns {

@@ -263,5 +263,5 @@ async fn read(running: std::sync::Weak<Running>, inside: Lock<Inside>, stdout: C
     };
     let mut inside = lock(&inside);
     inside.ended = Some(why);
-    inside.waiting.clear(); // whoever waits finds out
+    inside.waiting.clear(); // wakes every waiter
 }

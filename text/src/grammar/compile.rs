@@ -109,7 +109,7 @@ pub(super) fn compile(
         .stack_size(limits::STACK_BYTES)
         .spawn(move || {
             let _permit = permit;
-            let _ = sender.send(build(&factory, tokens, &grammar)); // nobody waits any more: not needed
+            let _ = sender.send(build(&factory, tokens, &grammar)); // its caller has given up: not needed
         })
         .map_err(|e| Error::new(ErrorKind::TooLarge, format!("no thread to compile on: {e}")))?;
     let left = until.saturating_duration_since(Instant::now());
@@ -153,7 +153,8 @@ fn build(
 }
 
 /// Follows the beginning of a short text, so that the lexer, which all walks start with, knows its states: the first
-/// time that a text leads to a state takes ten times as long. A text that fails here is left to whoever writes it.
+/// time that a text leads to a state takes ten times as long. A failure here is ignored: a text that causes it gets the
+/// error when it is written.
 fn write_ahead(walk: &mut Matcher, trie: &TokTrie) {
     let until = Instant::now() + limits::AHEAD_TIME;
     for _ in 0..limits::AHEAD_TOKENS {
@@ -163,7 +164,7 @@ fn write_ahead(walk: &mut Matcher, trie: &TokTrie) {
         let Ok(mask) = walk.compute_mask_or_eos() else {
             return;
         };
-        // What closes a text, a list or an object makes the document short.
+        // Tokens that close a text, a list or an object make the document short.
         let closing = [b"\"", b"}", b"]", b",", b":"].map(|byte| trie.token_id(byte));
         let next = closing
             .into_iter()
@@ -177,7 +178,7 @@ fn write_ahead(walk: &mut Matcher, trie: &TokTrie) {
     }
 }
 
-/// What the crate says, with its position taken out of the text.
+/// The crate's message, with its position taken out of the text.
 fn explained(text: &str, grammar: &Grammar) -> Error {
     let line = text.lines().next().unwrap_or_default().trim();
     let (place, message) = match position(line) {

@@ -1,4 +1,4 @@
-//! What can be wrong with a grammar, and where.
+//! The faults of a grammar, and where they are.
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,7 +46,7 @@ thread_local! {
     static ANSWER: Cell<Option<Answer>> = const { Cell::new(None) };
 }
 
-/// Asks whoever computes the next mask on this thread. None: nobody asks.
+/// Asks a question of the code that computes the next mask on this thread. None: there is no question.
 pub fn ask(question: Option<Question>) {
     QUESTION.set(question);
     ANSWER.set(None);

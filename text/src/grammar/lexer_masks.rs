@@ -88,7 +88,7 @@ impl LexerMasks {
         decided
     }
 
-    /// Where the text of the walk is. None if nobody asks, or if the spot does not decide the mask.
+    /// Where the text of the walk is. None if there is no question, or if the spot does not decide the mask.
     fn spot(&self, parser: &mut ParserRecognizer<'_>) -> Option<Spot> {
         let question = history::take_question().filter(|_| self.follows)?;
         let state = parser.lexer_state().as_u32();

@@ -1,4 +1,4 @@
-//! What a grammar may cost. Real ones stay far below.
+//! Limits on the cost of a grammar. Real ones stay far below.
 use llguidance::api::ParserLimits;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub const LEXER_COST: u64 = 500_000;
 /// The bytes of what is kept for the masks of one lexer: by states, as much again by places, and the numbers of rows.
 pub const LEXER_MASK_BYTES: usize = 2 << 20;
 pub const ROW_BYTES: usize = 256 << 10;
-/// What it may cost to find out whether a lexer takes all texts of an expression, as in the crate.
+/// Limit on the cost of finding out whether a lexer takes all texts of an expression, as in the crate.
 pub const SLICE_BUDGET: u64 = 1_000;
 /// Bytes of one token. Longer ones are never allowed by a mask.
 pub const TOKEN_BYTES: usize = 512;

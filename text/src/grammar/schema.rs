@@ -239,7 +239,7 @@ impl<'a> Walk<'a> {
         if let Some(all) = out.get_mut("allOf").and_then(Json::as_array_mut) {
             all.append(&mut also);
         } else if out.is_empty() && also.len() == 1 {
-            // What is alone needs no `allOf`.
+            // A single schema needs no `allOf`.
             if let Some(Json::Object(only)) = also.pop() {
                 out = only;
             }

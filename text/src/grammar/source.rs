@@ -28,7 +28,7 @@ pub struct Grammar {
     made: Arc<Made>,
 }
 
-/// What the crate is given.
+/// The form of the grammar that is passed to the crate.
 #[derive(Debug)]
 enum Made {
     Schema(Json),

@@ -180,7 +180,7 @@ impl Tree {
     }
 }
 
-/// What one state of a lexer decides.
+/// The tokens that one state of a lexer decides.
 pub struct Decided {
     /// The tokens behind which the lexer is still in the lexeme.
     inside: SimpleVob,

@@ -74,8 +74,8 @@ fn slices() -> Vec<String> {
     slices
 }
 
-/// Compiled grammars by source. When there are too many, one of the owner who has most of them goes: the one that was
-/// not used for the longest time. So nobody's grammars are lost because somebody else has many.
+/// Compiled grammars by source. When there are too many, the least recently used grammar of the owner who has most of
+/// them is dropped. So an owner with many grammars cannot push out those of others.
 #[derive(Default)]
 struct Kept {
     all: HashMap<Key, Entry>,
@@ -126,7 +126,7 @@ impl Kept {
         }
     }
 
-    /// The grammar that was not used for the longest time among those of the owner whose grammars weigh most.
+    /// The least recently used grammar of the owner whose grammars weigh most.
     fn oldest_of_largest(&self, weight: impl Fn(&Key) -> usize) -> Option<Key> {
         let mut weights = HashMap::<u64, usize>::new();
         for (key, entry) in &self.all {

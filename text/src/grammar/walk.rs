@@ -13,10 +13,10 @@ pub struct Origin {
     lexer: Arc<Lexer>,
 }
 
-/// What is known of a lexer. The walks that use it hold a reference.
+/// The state of a lexer. The walks that use it hold a reference.
 #[derive(Default)]
 struct Lexer {
-    /// What it has cost so far.
+    /// Its cost so far.
     cost: AtomicU64,
     /// Whether a text has used it.
     is_used: AtomicBool,
@@ -80,7 +80,7 @@ pub struct Walk {
     pub masks: Arc<LexerMasks>,
     lexer: Arc<Lexer>,
     was_used: bool,
-    /// What the lexer had cost at the last mask.
+    /// The cost of the lexer at the last mask.
     seen_cost: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What one rendering may cost. A template comes with a model file and is not trusted: the engine counts its instructions
-//! (fuel), and every operation that can make a value larger is charged here first.
+//! The limits of one rendering. A template comes with a model file and is not trusted: the engine counts its
+//! instructions (fuel), and every operation that can make a value larger is charged here first.
 use minijinja::{Error, ErrorKind};
 use std::cell::Cell;
 

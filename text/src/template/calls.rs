@@ -61,7 +61,7 @@ impl Calls {
     }
 }
 
-/// What we ask of a model whose template knows no calls; see `turns.rs`.
+/// The format that we ask of a model whose template knows no calls; see `turns.rs`.
 fn described() -> Calls {
     Calls::Object {
         open: "<tool_call>".into(),
@@ -202,7 +202,7 @@ fn object(renderer: &Renderer, text: &str, name: usize, arguments: &Json) -> Opt
     None
 }
 
-/// What every call of a turn begins with: two calls tell what belongs to the first only.
+/// The text that every call of a turn begins with. Two calls show which text belongs to the first only.
 fn opening(renderer: &Renderer, before: &str, arguments: &Json) -> String {
     let second = written(renderer, arguments, 2).and_then(|text| {
         let first = text.find(TOOL)? + TOOL.len();
@@ -233,7 +233,7 @@ fn opening(renderer: &Renderer, before: &str, arguments: &Json) -> String {
     }
 }
 
-/// What stands before a call: from a special token on, or on its own line.
+/// The text before a call: from a special token on, or on its own line.
 fn line_mark(before: &str, renderer: &Renderer) -> String {
     let before = before.trim();
     let start = match renderer.specials.all(before).first() {
@@ -243,7 +243,7 @@ fn line_mark(before: &str, renderer: &Renderer) -> String {
     before[start..].to_string()
 }
 
-/// What stands behind a call, without what closes the turn.
+/// The text behind a call, without the text that closes the turn.
 fn closing(after: &str, renderer: &Renderer) -> String {
     let after = after.trim();
     let seal = seal(renderer).unwrap_or_default();

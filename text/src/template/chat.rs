@@ -30,7 +30,7 @@ const PLAIN: &str = "{{ bos_token }}{% for message in messages %}{{ message['rol
 pub struct Setup {
     /// The Jinja source, if the model has one.
     pub source: Option<String>,
-    /// What the template is given beside the conversation: `bos_token`, `eos_token`, ….
+    /// The variables of the template besides the conversation: `bos_token`, `eos_token`, ….
     pub variables: Map<String, Json>,
     /// Tokens that end a turn, whatever the template says.
     pub stops: Vec<u32>,

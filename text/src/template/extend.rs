@@ -84,7 +84,7 @@ impl Extension<'_> {
         }
     }
 
-    /// What the template writes for `turns` behind `before`. Fails if it does more than add to the text.
+    /// The text that the template writes for `turns` behind `before`. Fails if it does more than add to the text.
     fn attempt(&self, before: &[TurnKind], turns: &[Turn]) -> Result<Vec<u32>, String> {
         let (renderer, encoder) = (self.renderer, &self.encoder);
         let known = stand_ins(renderer, before, turns);

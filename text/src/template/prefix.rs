@@ -10,7 +10,7 @@ use super::renderer::Renderer;
 use super::specials::Specials;
 use super::turns::{Turn, TurnKind};
 
-/// What stands for a turn that is not known. `n` tells them apart.
+/// A stand-in for a turn that is not known. `n` tells stand-ins apart.
 pub fn stand_in(kind: TurnKind, n: usize) -> Turn {
     let text = stand_in_text(n);
     match kind {
@@ -37,7 +37,7 @@ pub fn stand_in_tool(name: &str) -> serde_json::Value {
                        "required": ["value"]}}})
 }
 
-/// What follows in trial renderings.
+/// The continuation in a trial rendering.
 const NEXT: usize = usize::MAX;
 
 struct Trial {

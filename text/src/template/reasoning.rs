@@ -52,7 +52,7 @@ pub fn reasoning(renderer: &Renderer, template: &str) -> Option<Reasoning> {
     })
 }
 
-/// What a template puts around the reasoning of a message that has one.
+/// The texts that a template puts around the reasoning of a message that has one.
 fn written(renderer: &Renderer, cue: &str) -> Option<(String, String)> {
     let (asked, thought, said) = (
         stand_in_text(ASKED),

@@ -103,7 +103,7 @@ fn map_json(json: &Json, with: &dyn Fn(&str) -> String) -> Json {
     }
 }
 
-/// What a template can be told, found by probing it.
+/// The properties of a template, found by probing it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Style {
     /// It refuses or forgets system turns: their text goes before the next user's.

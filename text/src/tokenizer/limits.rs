@@ -1,4 +1,4 @@
-//! What a vocabulary or a text may ask of us. Real ones stay far below.
+//! Limits of a vocabulary and of a text. Real ones stay far below.
 
 /// Tokens of a vocabulary.
 pub const TOKENS: usize = 1 << 22;

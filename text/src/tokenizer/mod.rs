@@ -88,7 +88,7 @@ impl Tokenizer {
             .encode(&self.model, text, self.text_stays_text)
     }
 
-    /// What a chat template has written: its special tokens are found in every vocabulary, also in one of bytes.
+    /// Encodes the output of a chat template: its special tokens are found in every vocabulary, also in one of bytes.
     pub fn encode_template(&self, text: &str) -> Result<Vec<u32>, String> {
         self.pipeline.encode(&self.model, text, false)
     }
@@ -122,7 +122,7 @@ impl Tokenizer {
         self.pieces.drops_leading_space()
     }
 
-    /// What the token stands for in a text; nothing for special tokens and for ids without a token.
+    /// The bytes of a token in a text; nothing for special tokens and for ids without a token.
     pub fn bytes(&self, id: u32) -> &[u8] {
         self.pieces.get(id)
     }

@@ -2,7 +2,7 @@
 use tokenizers::pre_tokenizers::split::SplitPattern;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 
-/// What the crate's byte-level pre-tokenizer cuts with.
+/// The pattern by which the crate's byte-level pre-tokenizer cuts.
 pub const GPT2: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 

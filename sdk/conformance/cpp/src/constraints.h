@@ -1,4 +1,4 @@
-// What cases about constraints and speculation share.
+// Shared by the cases about constraints and speculation.
 #pragma once
 
 #include "cases.h"

@@ -98,7 +98,7 @@ Task<Result<Json>> ForkParallel(const Json& input) {
   co_return PIE_TRY(Collect(co_await WhenAll(std::move(branches))));
 }
 
-// What greedily follows the token 97, which the context then forgets.
+// The token that greedily follows token 97, which the context then forgets.
 Task<Result<std::optional<uint32_t>>> NextToken(Context& context) {
   Forward forward = context.Forward();
   forward.InputAt({{97u}}, {{forward.StartPosition()}});

@@ -101,7 +101,7 @@ Json ToJson(const tools::Event& event) {
 
 using Tokens = std::vector<uint32_t>;
 
-// What a decoder is fed: the batches, or else one token at a time.
+// The tokens that a decoder is fed: the batches, or else one token at a time.
 Result<std::vector<Tokens>> Fed(const Json& input) {
   if (auto batches = input.Get<std::vector<Tokens>>("batches")) return batches;
   std::vector<Tokens> one_by_one;

@@ -156,7 +156,7 @@ pub async fn save_open(input: &Input) -> Result<Value> {
     }))
 }
 
-/// What greedily follows the token 97, which the context then forgets.
+/// The token that greedily follows token 97, which the context then forgets.
 async fn next_token(ctx: &mut Context) -> Result<Option<u32>> {
     let mut forward = ctx.forward();
     let position = forward.start_position();

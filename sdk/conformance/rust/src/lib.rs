@@ -55,7 +55,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// What a decoder is fed: the batches, or else one token at a time.
+    /// The tokens that a decoder is fed: the batches, or else one token at a time.
     fn batches(&self) -> Vec<Vec<u32>> {
         let one_by_one = || self.tokens.iter().map(|token| vec![*token]).collect();
         self.batches.clone().unwrap_or_else(one_by_one)

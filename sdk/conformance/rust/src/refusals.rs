@@ -1,4 +1,4 @@
-//! What the engine refuses is an error, and the program goes on.
+//! The engine refuses with an error, and the program goes on.
 
 use inferlet::prelude::*;
 use inferlet::{session, Regex};

@@ -79,7 +79,7 @@ fn ends(bodies: &[Node]) -> Vec<bool> {
 #[derive(Clone, Copy)]
 enum Found {
     No,
-    /// Being looked at: whoever comes here again is recursive.
+    /// The rule is being examined. Meeting it again means that it is recursive.
     Begun,
     /// Parts of the rule, written out. None: it is recursive, or too large to be written out.
     Size(Option<usize>),

@@ -27,7 +27,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// What is known of the values that fit a schema. It is never more than what holds.
+/// Facts about the values that fit a schema. They may be incomplete, and are never wrong.
 pub struct Facts<'a> {
     types: [bool; 6],
     /// The only values there are, by `const` or `enum`.

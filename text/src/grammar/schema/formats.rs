@@ -1,4 +1,4 @@
-//! What the formats mean that the crate does not know, or takes too lightly.
+//! The meaning of formats that the crate does not know or checks too loosely.
 use super::unsupported;
 use crate::grammar::Error;
 use serde_json::{json, Map, Value as Json};

@@ -116,7 +116,7 @@ impl<'a> Negation<'a> {
                         .collect();
                     options.push(json!({"allOf": others?}));
                 }
-                // What these say stands in `allOf`.
+                // The meaning of these keywords was added to `allOf`.
                 ("not" | "if" | "then" | "else" | "dependentRequired", _) => {}
                 ("$ref", Json::String(text)) => {
                     let target = text.strip_prefix('#').and_then(|at| self.root.pointer(at));
@@ -172,7 +172,7 @@ fn other_values(values: &[Json]) -> Option<Json> {
         match value {
             Json::Array(_) | Json::Object(_) => return None,
             Json::Number(_) => numbers.push(value),
-            // What JSON has to escape is not one character to an expression.
+            // A character that JSON has to escape is more than one character to an expression.
             Json::String(text) if text.chars().any(|c| c == '"' || c == '\\' || c < ' ') => {
                 return None;
             }

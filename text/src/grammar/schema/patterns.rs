@@ -88,7 +88,7 @@ pub fn check(pattern: &str) -> Result<(), String> {
         })
 }
 
-/// What an emptiness check may cost.
+/// Limit on the cost of an emptiness check.
 const FUEL: u64 = 10_000;
 
 /// Whether no text matches both. False also if that takes too long to find out.

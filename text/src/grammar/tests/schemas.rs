@@ -54,7 +54,7 @@ pub(super) fn accepted() -> Vec<Grammar> {
         .collect()
 }
 
-/// What is wrong with the row of a schema that is refused.
+/// Describes what is wrong with the row of a schema that is refused.
 fn fault_of_error(row: &Row, expected: &str) -> Option<String> {
     let started = Instant::now();
     let made = Grammar::from_json_schema(&row.schema.to_string())

@@ -1,7 +1,7 @@
-//! What a template's language does, as Python's Jinja in transformers does it.
+//! The language of templates does what Python's Jinja does in transformers.
 use super::*;
 
-/// What `body` prints, with the messages of a small conversation at hand.
+/// The text that `body` prints, with the messages of a small conversation at hand.
 fn print(body: &str) -> String {
     let chat = match load(&format!("{{{{ messages[0].content }}}}{body}")) {
         Ok(chat) => chat,

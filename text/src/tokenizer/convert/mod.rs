@@ -14,7 +14,7 @@ use tokenizers::decoders::{sequence::Sequence, DecoderWrapper};
 use tokenizers::normalizers::{replace::Replace, NormalizerWrapper};
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 
-/// What a vocabulary is converted into.
+/// The result of converting a vocabulary.
 struct Converted {
     normalizer: Option<NormalizerWrapper>,
     pre_tokenizer: Option<PreTokenizerWrapper>,

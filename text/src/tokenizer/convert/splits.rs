@@ -9,7 +9,7 @@ use tokenizers::pre_tokenizers::split::{Split as Cut, SplitPattern};
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::SplitDelimiterBehavior::{Contiguous, Isolated};
 
-/// What the tokens are written in.
+/// The alphabet of the tokens' spellings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Alphabet {
     /// GPT-2's: one character a byte.

@@ -40,7 +40,7 @@ fn special_tokens_are_tokens_in_encode_and_text_in_encode_plain() {
     let plain = tokenizer.encode_plain("he<|end|>").unwrap();
     assert!(!plain.contains(&end));
     assert_eq!(tokenizer.decode(&plain).unwrap(), "he<|end|>");
-    // What a user defined is no control token: it is found in both, and it is text.
+    // A token that a user defined is no control token: it is found in both forms of encoding, and it is text.
     assert_eq!(tokenizer.encode_plain("<tool>").unwrap(), [tool]);
     assert_eq!(tokenizer.bytes(tool), b"<tool>");
     assert_eq!(tokenizer.decode(&[end, tool, end]).unwrap(), "<tool>");
