@@ -10,9 +10,9 @@
 
 namespace pie {
 
-// The adapter, and in zeroth-order tuning the noise, under which the model computed a row. KV depends
-// on it, so rows under different ones are different rows. It only names the adapter; a lane that may
-// have to compute the row again keeps the weights (sched/lane.h).
+// The adapter, and in zeroth-order tuning the noise, under which the model computed a row. KV
+// depends on it, so rows under different ones are different rows. It only names the adapter; a lane
+// that may have to compute the row again keeps the weights (sched/lane.h).
 struct RowAdapter {
   uint64_t version = 0;  // of the weights; unique among all adapters. 0: the model alone
   int64_t seed = 0;      // of the noise; 0: none

@@ -1,6 +1,7 @@
-// The answers to a client that watches, as JSON: its user's own processes, their pages, accounts and
-// text, and counts of the whole engine that name no user. Nothing here waits for a device: the schedulers make
-// views of themselves when they are asked, a few times a second at most (sched/view.h).
+// The answers to a client that watches, as JSON: its user's own processes, their pages, accounts
+// and text, and counts of the whole engine that name no user. Nothing here waits for a device: the
+// schedulers make views of themselves when they are asked, a few times a second at most
+// (sched/view.h).
 #pragma once
 
 #include <chrono>
