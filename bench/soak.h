@@ -1,4 +1,4 @@
-// What the parts of pie-soak share: an engine on the dummy device that runs bench/soak, and its
+// Shared by the parts of pie-soak: an engine on the dummy device that runs bench/soak, and its
 // counters.
 #pragma once
 
@@ -27,7 +27,7 @@ struct Options {
 std::unique_ptr<host::Engine> StartEngine(const Options& options, const DummyOptions& device,
                                           host::EngineOptions engine = {});
 
-// What must be the same before and after, and how much memory the process has.
+// Counts that must be the same before and after, and the memory of the process.
 struct Counters {
   std::map<std::string, uint64_t> held;  // handles, contexts, pages, places, inputs and their bytes
   uint64_t resident_bytes = 0;

@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Kind = wasm::Exit::Kind;
 
-// Memory may grow by so much: allocators keep what they freed, and caches fill.
+// Memory may grow by this much: allocators keep what they freed, and caches fill.
 constexpr uint64_t kGrowth = uint64_t{64} << 20;
 constexpr size_t kAtOnce = 64;
 

@@ -1,4 +1,4 @@
-"""What the engine refuses is an exception, and the program goes on."""
+"""The engine refuses with an exception, and the program goes on."""
 
 from collections.abc import Callable
 from typing import Any

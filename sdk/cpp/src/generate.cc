@@ -86,7 +86,7 @@ Result<std::optional<GenStep>> Generator::Next() {
 std::vector<uint32_t> Generator::Accept(std::span<const uint32_t> tokens) {
   detail::ContextState& context = *state_->context;
   const auto revocable = std::exchange(state_->revocable, std::nullopt);
-  // What the program has flushed since stays.
+  // Tokens that the program has flushed since then stay.
   if (revocable && context.buffer.size() >= revocable->buffered) {
     context.buffer.resize(context.buffer.size() - revocable->buffered);
     if (revocable->cached > 0) context.raw.TruncateWorkingPageTokens(revocable->cached);

@@ -20,7 +20,7 @@ struct GeneratorState {
   GeneratorState(std::shared_ptr<ContextState> of, Sampler chooser)
       : context(std::move(of)), sampler(chooser) {}
 
-  // What the builder methods set.
+  // Set by the builder methods.
   std::shared_ptr<ContextState> context;
   Sampler sampler;
   std::optional<size_t> max_tokens;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kPieceBytes = 64 << 10;
 
-// What went wrong with a stream; none if it has ended.
+// The failure of a stream; none if it has ended.
 std::optional<std::string> FailureOf(const streams::StreamError& error) {
   using Failed = streams::StreamError::LastOperationFailed;
   const auto* failed = std::get_if<Failed>(&error.variants);

@@ -1,4 +1,4 @@
-// What Context, Forward and Generator share: the state of a context, and the one way to run a pass.
+// Shared by Context, Forward and Generator: the state of a context, and the one way to run a pass.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ export function bytes(name: string, value: unknown): Uint8Array {
   return value;
 }
 
-/** What a value is, for an error. */
+/** Describes a value, for an error. */
 export function kind(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   return typeof value === 'object' ? `an object (${value.constructor?.name ?? 'Object'})` : `a ${typeof value}`;

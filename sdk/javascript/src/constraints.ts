@@ -25,7 +25,7 @@ export class Constraints {
     return this.#list.filter(isMatcher).map((constraint) => constraint.matcher);
   }
 
-  /** What the program itself allows in the next step. */
+  /** The tokens that the program itself allows in the next step. */
   get mask(): Brle {
     return this.#mask ?? this.fixed;
   }

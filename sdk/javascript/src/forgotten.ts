@@ -7,7 +7,7 @@
  * was read is kept until the program waits for something: a program that never waits releases nothing here.
  */
 
-/** So many contexts may be open before the first search. */
+/** The number of open contexts at which the first search begins. */
 const FEW = 256;
 
 /** A program cannot start the garbage collector. It starts when about this much memory was asked for. */

@@ -31,7 +31,7 @@ export type { GenerateOptions };
 
 const NO_TOKENS = new Uint32Array();
 
-/** What a step accepted by itself, and where it is: `accept` may take it back. */
+/** The tokens that a step accepted by itself, and where they are: `accept` may take them back. */
 interface OwnChoice {
   readonly tokens: number;
   /** Of them, at the front of the context's buffer. */
@@ -469,7 +469,7 @@ export class Generator implements AsyncIterable<GenStep> {
     };
   }
 
-  /** What the next pass computes. */
+  /** The tokens that the next pass computes. */
   #pending(): Uint32Array {
     this.#context.turns.settle();
     const pending = this.#context.buffer();

@@ -32,7 +32,7 @@ export type ProbeHandle = SlotHandle;
 /** @internal Where each handle's slots begin. */
 export type Layout = ReadonlyMap<SlotHandle, number>;
 
-/** What a slot of each kind holds. */
+/** The content of a slot of each kind. */
 type SlotValues = { [Slot in SlotOutput as Slot['tag']]: Slot['val'] };
 
 const NO_TOKENS = new Uint32Array();
@@ -47,7 +47,7 @@ export function tokensIn(slots: readonly SlotOutput[], first: number, count: num
   return new Uint32Array(tokens);
 }
 
-/** What an output is made from. */
+/** The parts that an output is made from. */
 interface Answer {
   raw: RawOutput | undefined;
   tokens: Uint32Array | undefined;

@@ -7,7 +7,7 @@
 import type { Context as RawContext } from 'pie:core/context';
 import { problem, repeat } from 'pie:plus/steps';
 
-/** What `repeat` gives for a pass that failed. */
+/** The number that `repeat` returns for a pass that failed. */
 const FAILED = 0xffff_ffff;
 
 export class Pages {

@@ -20,7 +20,7 @@ import type { Drafts } from './speculation.ts';
 /** A seed: a whole number of 64 bits, as a number or a bigint. */
 export type Seed = number | bigint;
 
-/** What the samplers and probes of a pass ask for, in the order of their slots. */
+/** The requests of the samplers and probes of a pass, in the order of their slots. */
 export class Requests {
   readonly layout = new Map<SlotHandle, number>();
   slots = 0;
@@ -90,7 +90,7 @@ export interface PassPlan {
   readonly drafts?: Drafts | undefined;
   /** The engine applies them to every sampler. */
   readonly matchers?: readonly Matcher[] | undefined;
-  /** Who may repeat the pass, if it is a plain step. */
+  /** The repeater of the pass, if it is a plain step. */
   readonly owner?: object | undefined;
 }
 

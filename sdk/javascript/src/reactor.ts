@@ -10,7 +10,7 @@ import { poll, type Pollable } from 'wasi:io/poll@0.2.12';
 interface Wait {
   readonly pollable: Pollable;
   readonly wake: () => void;
-  /** Whose pass it is; undefined for what is no pass. */
+  /** The owner of the pass; undefined if it is not a pass. */
   readonly owner: object | undefined;
 }
 

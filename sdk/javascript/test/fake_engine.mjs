@@ -241,7 +241,7 @@ export function run(pass, limit, stops) {
 export const failure = () => undefined;
 export const seed = () => {};
 export const adapterSeed = () => {};
-/** What the program has told the market: [passes, variation], a bid, or idle. */
+/** The last statement of the program to the market: [passes, variation], a bid, or idle. */
 export const market = [];
 export const expect = (_context, passes, variation) => market.push([passes, variation]);
 export const once = (_context, value) => market.push(value);

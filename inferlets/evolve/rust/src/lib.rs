@@ -96,7 +96,7 @@ async fn main(input: Input) -> Result<Learned> {
     })
 }
 
-/// What is to be learnt.
+/// The prompts, and the answer that the model is to learn.
 struct Task {
     prompts: Vec<Context>, // up to the model's turn
     continued: Vec<u32>, // the beginning of that turn, then the wanted answer without its last token

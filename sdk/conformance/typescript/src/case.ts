@@ -1,4 +1,4 @@
-/** What all cases share. */
+/** Shared by all cases. */
 import { Context, Model, runtime } from 'inferlet';
 
 /** The input of a case. Which fields there are depends on the case. */

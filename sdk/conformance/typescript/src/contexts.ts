@@ -162,7 +162,7 @@ export const contextCases: Cases = {
   },
 };
 
-/** What greedily follows the token 97. */
+/** The token that greedily follows token 97. */
 async function nextToken(ctx: Context): Promise<number | undefined> {
   const forward = ctx.forward();
   const at = ctx.seqLen;

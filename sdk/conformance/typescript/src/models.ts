@@ -10,7 +10,7 @@ import {
 } from 'inferlet';
 import { asText, encode, failureOf, loadModel, type Cases, type Input } from './case.ts';
 
-/** What a decoder is fed: the batches, or else one token at a time. */
+/** The tokens that a decoder is fed: the batches, or else one token at a time. */
 function fed({ batches, tokens }: Input): number[][] {
   return batches ?? tokens!.map((token) => [token]);
 }

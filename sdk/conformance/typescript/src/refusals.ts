@@ -1,4 +1,4 @@
-/** What the engine refuses is thrown, and the program goes on. */
+/** The engine refuses with an error, which is thrown, and the program goes on. */
 import { Context, Grammar, messaging, Model, regex, Sampler, session } from 'inferlet';
 import { failureOf, loadModel, type Cases } from './case.ts';
 

@@ -1,4 +1,4 @@
-/** What errors of `wasi:http` mean, and what to do about them. */
+/** The meaning of errors of `wasi:http`, and what to do about them. */
 import { httpErrorCode, type ErrorCode } from 'wasi:http/types@0.2.12';
 import type { Error as IoError } from 'wasi:io/error@0.2.12';
 

@@ -22,7 +22,7 @@ import { bodyOf, pipe, write } from './streams.ts';
 const MAX_REDIRECTS = 20;
 const REDIRECTS = [301, 302, 303, 307, 308];
 const WITHOUT_BODY = [101, 103, 204, 205, 304];
-/** What a redirect to another origin must not carry along. */
+/** Headers that a redirect to another origin must not carry along. */
 const SECRETS = ['authorization', 'cookie', 'proxy-authorization'];
 const OF_THE_BODY = ['content-encoding', 'content-language', 'content-length', 'content-location', 'content-type'];
 

@@ -87,7 +87,7 @@ export async function pipe(from: ReadableStream<Uint8Array>, to: OutputStream): 
   }
 }
 
-/** What went wrong with a stream; undefined if it has ended. */
+/** The failure of a stream; undefined if it has ended. */
 function failureOf(error: unknown): string | undefined {
   const failure = payloadOf<StreamError>(error);
   if (failure.tag === 'closed') return undefined;

@@ -31,7 +31,7 @@ pub fn expand(arguments: TokenStream, mut function: ItemFn) -> Result<TokenStrea
             return Err(Error::new_spanned(&argument.pat, "name the argument"));
         };
         let (ident, kind) = (&pattern.ident, &argument.ty);
-        // What is said about an argument describes it to the model, and is no part of the function.
+        // The doc comment of an argument describes it to the model, and is no part of the function.
         let attributes = std::mem::take(&mut argument.attrs);
         fields.push(quote!(#(#attributes)* #ident: #kind));
         passed.push(quote!(arguments.#ident));

@@ -1,4 +1,4 @@
-"""What errors of `wasi:http` mean, and what to do about them."""
+"""The meaning of errors of `wasi:http`, and what to do about them."""
 
 from __future__ import annotations
 

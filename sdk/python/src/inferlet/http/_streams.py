@@ -79,7 +79,7 @@ async def write(stream: Any, data: bytes) -> None:
 
 
 def _failure_of(error: Any) -> str | None:
-    """What went wrong with a stream; None if it has ended."""
+    """The failure of a stream; None if it has ended."""
     if isinstance(error, streams.StreamError_Closed):
         return None
     with error.value as cause:

@@ -58,13 +58,13 @@ pub(super) struct State<'ctx> {
     spent: Option<InFlight>,
 }
 
-/// What is needed to take a step's own choice back.
+/// The state that is needed to take a step's own choice back.
 struct Auto {
     buffered: usize,
     drafts_in_context: u32,
 }
 
-/// What a step adds to the generator's options.
+/// The options that a step adds to the generator's own.
 pub(super) struct StepRequests {
     pub samples: bool,
     pub each_step: usize,
