@@ -205,7 +205,7 @@ void LaneStates::Truncate(Lane& lane, uint32_t tokens) {
   if (lane.parked->history) lane.parked->history->Truncate(lane.parked->tokens);
 }
 
-void LaneStates::Break(Lane& lane, Error error) {
+void LaneStates::MarkBroken(Lane& lane, Error error) {
   LeaveLists(lane);
   lane.phase = Phase::kIdle;
   lane.residence = Residence::kResident;

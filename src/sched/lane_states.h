@@ -86,7 +86,7 @@ class LaneStates {
   void Truncate(Lane& lane, uint32_t tokens);
 
   // The lane is broken from now on: it holds no pages, and nothing is parked.
-  void Break(Lane& lane, Error error);
+  void MarkBroken(Lane& lane, Error error);
   // The lane is about to be destroyed.
   void Forget(Lane& lane);
 

@@ -339,7 +339,7 @@ void LaneTable::FailChoice(Lane& lane, const Error& error) {
 
 void LaneTable::Break(Lane& lane, const Error& error) {
   if (lane.pass) TakeBackAhead(lane);
-  states_.Break(lane, error);
+  states_.MarkBroken(lane, error);
   if (lane.pass) {
     EndPass(lane, std::unexpected(error));
     Wake(lane);
@@ -364,7 +364,7 @@ void LaneTable::BreakAll(const Error& error) {
 
 void LaneTable::EndPass(Lane& lane, Result<std::vector<Slot>> result) {
   // A row that is neither in the sequence nor computed again would be missing in silence.
-  if (lane.pass->holds_last && !result && !lane.broken) states_.Break(lane, result.error());
+  if (lane.pass->holds_last && !result && !lane.broken) states_.MarkBroken(lane, result.error());
   TakeBackAhead(lane);
   std::unique_ptr<ScheduledPass> pass = std::move(lane.pass);
   states_.End(lane);
@@ -431,7 +431,7 @@ void LaneTable::Advance(Lane& lane) {
     CountEnded(operation.ticket);
   }
   if (lane.busy() || lane.waiting() > 0) return;
-  if (lane.closed && !lane.broken) states_.Break(lane, *lane.closed);
+  if (lane.closed && !lane.broken) states_.MarkBroken(lane, *lane.closed);
   if (lane.dropped) Erase(lane);
 }
 
@@ -454,7 +454,7 @@ void LaneTable::Begin(Lane& lane) {
     LaneStates::KeepAdapter(lane);
     return states_.BeginPass(lane);
   }
-  states_.Break(lane, *fault);
+  states_.MarkBroken(lane, *fault);
   EndPass(lane, std::unexpected(*fault));
 }
 

@@ -63,7 +63,7 @@ class LaneTable {
   // The lane's rows ran, but no token could be chosen. Its pass fails, and its sequence stays
   // whole.
   void FailChoice(Lane& lane, const Error& error);
-  // The lane's pass or read failed, in a batch or waiting for one.
+  // The lane's pass or read failed, in a batch or waiting for one. Ends it, and breaks the lane.
   void Break(Lane& lane, const Error& error);
 
   // Chains that have waited for drafts for too long go on without them.
