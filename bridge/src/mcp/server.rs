@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout, Instant};
 
 const START: Duration = Duration::from_secs(30);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// A server that ran for so long is restarted without a pause.
+/// A server that ran for this long is restarted without a pause.
 const STABLE: Duration = Duration::from_secs(60);
 
 pub enum Way {

@@ -8,7 +8,7 @@ namespace pie_client {
 namespace {
 
 constexpr int kAttempts = 5;
-// A challenge that begins so may be signed together with the hash of the server's certificate.
+// A challenge with this prefix may be signed together with the hash of the server's certificate.
 constexpr std::string_view kBinds = "PIE-BIND";
 
 }  // namespace

@@ -1,6 +1,6 @@
 import { concat } from './bytes.js';
 
-/** A challenge that begins so may be signed together with the hash of the server's certificate. */
+/** A challenge with this prefix may be signed together with the hash of the server's certificate. */
 const BINDS = new TextEncoder().encode('PIE-BIND');
 
 /**

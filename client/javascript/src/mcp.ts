@@ -1,5 +1,5 @@
 /** MCP servers that run beside this client. */
-// MCP servers that run beside this client. The engine's requests are relayed to them.
+// The requests of the engine are relayed to them.
 //
 // A server is a program that speaks the Model Context Protocol over its stdin and stdout, one JSON message
 // a line. A server that dies is started again by the next request, after a pause that grows.
@@ -12,7 +12,7 @@ export const MAX_LINE_BYTES = 8 << 20;
 const START_MS = 30_000;
 const REQUEST_MS = 60_000;
 const MAX_PAUSE_MS = 10_000;
-const STABLE_MS = 60_000; // a server that ran for so long is restarted without a pause
+const STABLE_MS = 60_000; // a server that ran for this long is restarted without a pause
 const PROTOCOL = '2025-06-18';
 const METHOD_NOT_FOUND = -32601;
 const INVALID_PARAMS = -32602;

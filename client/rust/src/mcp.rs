@@ -18,7 +18,7 @@ const MAX_LINE_BYTES: u64 = 8 << 20;
 const START: Duration = Duration::from_secs(30);
 const REQUEST: Duration = Duration::from_secs(60);
 const MAX_PAUSE: Duration = Duration::from_secs(10);
-/// A server that ran for so long is restarted without a pause.
+/// A server that ran for this long is restarted without a pause.
 const STABLE: Duration = Duration::from_secs(60);
 const PROTOCOL: &str = "2025-06-18";
 const METHOD_NOT_FOUND: i64 = -32601;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_tungstenite::{Connector, MaybeTlsStream};
 
-/// A challenge that begins so may be signed together with the hash of the server's certificate.
+/// A challenge with this prefix may be signed together with the hash of the server's certificate.
 const BINDS: &[u8] = b"PIE-BIND";
 
 /// Returns what to sign for a challenge. A proof that names the certificate is worth nothing to

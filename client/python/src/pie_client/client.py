@@ -431,7 +431,7 @@ def _parsed(key: Key | None) -> ParsedPrivateKey | None:
     return ParsedPrivateKey.load(key)
 
 
-# A challenge that begins so may be signed together with the hash of the server's certificate.
+# A challenge with this prefix may be signed together with the hash of the server's certificate.
 _BINDS = b"PIE-BIND"
 
 
