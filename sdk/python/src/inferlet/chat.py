@@ -62,19 +62,19 @@ class Decoder:
         self._raw.reset()
 
 
-def system(model: Model, message: str) -> list[int]:
+def system(model: Model, msg: str) -> list[int]:
     """Tokens of a system message."""
-    return wit.system(model._raw, _check.text("message", message))
+    return wit.system(model._raw, _check.text("msg", msg))
 
 
-def user(model: Model, message: str) -> list[int]:
+def user(model: Model, msg: str) -> list[int]:
     """Tokens of a user message."""
-    return wit.user(model._raw, _check.text("message", message))
+    return wit.user(model._raw, _check.text("msg", msg))
 
 
-def assistant(model: Model, message: str) -> list[int]:
+def assistant(model: Model, msg: str) -> list[int]:
     """Tokens of an assistant's turn."""
-    return wit.assistant(model._raw, _check.text("message", message))
+    return wit.assistant(model._raw, _check.text("msg", msg))
 
 
 def cue(model: Model) -> list[int]:

@@ -181,7 +181,7 @@ class Context:
 
     def answer_tool(self, name: str, value: Any) -> Self:
         """Gives a tool's answer back."""
-        return self._say(turn(Kind.ANSWER, tools.text(value), name=name))
+        return self._say(turn(Kind.ANSWER, tools.text(value), name=_check.text("name", name)))
 
     @waits
     async def flush(self) -> None:

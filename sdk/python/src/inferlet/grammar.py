@@ -74,7 +74,7 @@ class Matcher:
 
     def rollback(self, n: int) -> None:
         """Takes back the last `n` tokens. A PieError if it has accepted fewer."""
-        ask(constraints.rollback, self._raw, n)
+        ask(constraints.rollback, self._raw, _check.whole("n", n))
 
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next; `[]` where there is a choice."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from wit_world.imports import reasoning as wit
 
+from . import _check
 from .errors import ask
 from .model import Model
 
@@ -47,7 +48,7 @@ class Decoder:
 
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Start | Event.Delta | Event.End:
         """Decodes a batch. An empty batch gives the text that an earlier event has held back."""
-        event = ask(self._raw.feed, tokens)
+        event = ask(self._raw.feed, _check.tokens("tokens", tokens))
         if isinstance(event, wit.Event_Delta):
             return Event.Delta(event.value) if event.value else IDLE
         if isinstance(event, wit.Event_Complete):

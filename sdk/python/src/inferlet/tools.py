@@ -11,6 +11,7 @@ from wit_world.imports import calls as wit_calls
 from wit_world.imports import fallible
 from wit_world.imports import tool_use as wit
 
+from . import _check
 from .errors import ask
 from .grammar import Grammar, Matcher
 from .model import Model
@@ -49,7 +50,7 @@ class Decoder:
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Start | Event.Call:
         """Decodes a batch. When it completes several calls, each following `feed`, also of an empty
         batch, returns the next call."""
-        event = ask(self._raw.feed, tokens)
+        event = ask(self._raw.feed, _check.tokens("tokens", tokens))
         if type(event) is wit.Event_Call:
             return Event.Call(*event.value)
         # The engine answers "start" for text without a call, too.
@@ -67,7 +68,7 @@ def equip_prefix(model: Model, schemas: Iterable[Any]) -> list[int]:
 
 def answer_prefix(model: Model, name: str, value: Any) -> list[int]:
     """Tokens that give a tool's answer back; what is not a string is JSON-encoded."""
-    return wit.answer(model._raw, name, text(value))
+    return wit.answer(model._raw, _check.text("name", name), text(value))
 
 
 def native_grammar(model: Model, schemas: Iterable[Any]) -> Grammar | None:
@@ -84,6 +85,8 @@ def native_matcher(model: Model, schemas: Iterable[Any]) -> Matcher | None:
 
 def texts(schemas: Iterable[Any]) -> list[str]:
     """The JSON texts of schemas; a text stays as it is."""
+    if isinstance(schemas, (str, dict)):  # its letters or keys would each be taken for a schema
+        raise TypeError("schemas must be a list of JSON schemas, not a single one: [schema]")
     return [text(schema) for schema in schemas]
 
 
