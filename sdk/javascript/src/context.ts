@@ -13,7 +13,7 @@ import { Pages } from './pages.ts';
 import { computeNow, runPass } from './pass.ts';
 import type { Sampler } from './sampler.ts';
 import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
-import { encode } from './json.ts';
+import { encode, encodeSchemas } from './json.ts';
 import type { ToolSchema } from './tools.ts';
 import { forget, remember } from './forgotten.ts';
 import { turn, Turns } from './turns.ts';
@@ -125,12 +125,12 @@ export class Context implements Disposable {
 
   /** Tells the model which tools it has. */
   equipTools(schemas: Iterable<ToolSchema>): this {
-    return this.#say(turn('tools', '', '', Array.from(schemas, encode)));
+    return this.#say(turn('tools', '', '', encodeSchemas(schemas)));
   }
 
   /** Gives a tool's answer back. What is not a string is sent as JSON. */
   answerTool(name: string, value: unknown): this {
-    return this.#say(turn('answer', encode(value), name));
+    return this.#say(turn('answer', encode(value), check.text('name', name)));
   }
 
   #say(said: Turn): this {
