@@ -28,7 +28,7 @@ mod args;
 mod brle;
 pub mod chat;
 mod constrain;
-mod context;
+pub mod context;
 #[doc(hidden)]
 pub mod entry;
 pub mod executor;
