@@ -24,6 +24,12 @@ fn runtime_and_model() -> Result<()> {
     Ok(())
 }
 
+/// With the prelude, a program's own functions may name their error.
+fn other_errors() -> Result<u8, std::num::ParseIntError> {
+    let text: Result<String> = Ok("7".to_string());
+    text.unwrap_or_default().parse()
+}
+
 /// `unwrap_err()` needs `Debug` of the value that is not there, and so does a derived `Debug` of a program's own type.
 fn values_can_be_shown() {
     fn shown<T: std::fmt::Debug>() {}
