@@ -8,6 +8,7 @@ import * as check from './check.ts';
 import { describe } from './failure.ts';
 import { Forward } from './forward.ts';
 import { Generator, type GenerateOptions } from './generator.ts';
+import { RawContext as Inner } from './inner.ts';
 import type { Model } from './model.ts';
 import { Pages } from './pages.ts';
 import { computeNow, runPass } from './pass.ts';
@@ -198,6 +199,12 @@ export class Context implements Disposable {
     this.turns.settle();
     truncateWorkingPageTokens(this.raw, n);
     this.pages.resync();
+  }
+
+  /** The pages of this context, for passes and rollbacks of your own. */
+  inner(): Inner {
+    this.#checkLive();
+    return new Inner(this);
   }
 
   // ── running ─────────────────────────────────────────────────────────────────────────────────────

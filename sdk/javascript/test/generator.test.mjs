@@ -40,6 +40,24 @@ test('a loop of one\'s own asks for the next step', () =>
     assert.deepEqual(await g.next(), { value: undefined, done: true });
   }));
 
+test('pages are changed by hand, and the context follows', () =>
+  run(async () => {
+    const ctx = new Context(Model.load('fake'));
+    const raw = ctx.inner();
+    raw.reserveWorkingPages(3);
+    raw.releaseWorkingPages(1);
+    assert.equal(raw.workingPageCount(), 2);
+    assert.throws(() => raw.releaseWorkingPages(3), /cannot release 3 of 2/);
+    assert.throws(() => raw.reserveWorkingPages(-1), /^RangeError: n must be/);
+    await ctx.append([97, 98, 99, 100, 101, 102]).flush();
+    assert.deepEqual([raw.committedPageCount(), raw.workingPageTokenCount()], [1, 2]);
+    raw.truncateWorkingPageTokens(1);
+    assert.equal(ctx.seqLen, PAGE + 1);
+    raw.commitWorkingPages(0);
+    ctx.release();
+    assert.throws(() => raw.workingPageCount(), /released/);
+  }));
+
 test('an argument of a wrong type is named', () => {
   const { g } = generation({ maxTokens: 3 });
   assert.throws(() => g.horizon('9'), /^TypeError: n must be a number/);

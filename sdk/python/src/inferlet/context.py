@@ -22,6 +22,7 @@ from .events import Decoder, Event, EventStream
 from .forward import Forward, run_pass
 from .generator import GenerateOptions, Generator, TokenStream
 from .model import Model
+from .pages import RawContext
 from .sampler import Sampler
 
 if TYPE_CHECKING:
@@ -230,6 +231,11 @@ class Context:
         if n:
             ask(fallible.truncate_working_page_tokens, self._raw, n)
             self._pages.sync()
+
+    def inner(self) -> RawContext:
+        """The pages of this context, for passes and rollbacks of your own."""
+        self._live()
+        return RawContext(self)
 
     # Scheduling.
 
