@@ -21,7 +21,7 @@ from .errors import PieError, ask
 from .events import Decoder, Event, EventStream
 from .forward import Forward, run_pass
 from .generator import GenerateOptions, Generator, TokenStream
-from .model import Model
+from .model import Model, _raw_of
 from .pages import RawContext
 from .sampler import Sampler
 
@@ -43,11 +43,11 @@ class Context:
     """
 
     def __init__(self, model: Model, name: str | None = None, *, _raw: Any = None) -> None:
-        _check.instance("model", model, Model, "Model.load")
+        handle = _raw_of(model)
         self.model = model
         self.name = name
         """A label of yours, and the default name for `save`."""
-        self._raw = ask(wit.Context.create, model._raw) if _raw is None else _raw
+        self._raw = ask(wit.Context.create, handle) if _raw is None else _raw
         self._pages = Pages(self._raw)
         self._step_owner: Any = None  # the generator that may repeat the last pass
         self._buffer: list[int] = []
@@ -71,7 +71,7 @@ class Context:
     @classmethod
     def _saved(cls, how: Any, model: Model, name: str) -> Self | None:
         try:
-            return cls(model, name, _raw=ask(how, model._raw, _check.text("name", name)))
+            return cls(model, name, _raw=ask(how, _raw_of(model), _check.text("name", name)))
         except PieError as error:
             if str(error).startswith(ABSENT):
                 return None
@@ -80,7 +80,7 @@ class Context:
     @staticmethod
     def delete(model: Model, name: str) -> None:
         """Removes a saved snapshot."""
-        ask(wit.Context.delete, model._raw, _check.text("name", name))
+        ask(wit.Context.delete, _raw_of(model), _check.text("name", name))
 
     def fork(self, name: str | None = None) -> Self:
         """A copy-on-write clone, with a copy of the buffer."""

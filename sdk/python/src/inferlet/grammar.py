@@ -51,6 +51,8 @@ class Matcher:
     __slots__ = ("_raw",)
 
     def __init__(self, grammar: Grammar, tokenizer: Tokenizer) -> None:
+        _check.instance("grammar", grammar, Grammar, "Grammar.from_regex and others")
+        _check.instance("tokenizer", tokenizer, Tokenizer, "model.tokenizer()")
         self._raw = ask(fallible.create_matcher, grammar._raw, tokenizer._raw)
 
     @classmethod
