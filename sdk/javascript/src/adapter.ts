@@ -2,7 +2,7 @@
 import { Adapter as RawAdapter } from 'pie:core/adapter';
 import * as adapters from 'pie:plus/adapters';
 import { bytes, text } from './check.ts';
-import type { Model } from './model.ts';
+import { rawOf, type Model } from './model.ts';
 
 /** The two files of a folder of the PEFT package. */
 export interface AdapterFiles {
@@ -22,18 +22,18 @@ export class Adapter implements Disposable {
 
   /** A new adapter without weights. Throws if the user has one of that name. */
   static create(model: Model, name: string): Adapter {
-    return new Adapter(RawAdapter.create(model.raw, text('name', name)));
+    return new Adapter(RawAdapter.create(rawOf(model), text('name', name)));
   }
 
   /** An existing one; undefined where there is none. Throws if it cannot be read. */
   static open(model: Model, name: string): Adapter | undefined {
-    const raw = adapters.open(model.raw, text('name', name));
+    const raw = adapters.open(rawOf(model), text('name', name));
     return raw && new Adapter(raw);
   }
 
   /** The names of your adapters of the model, in alphabetical order. */
   static names(model: Model): string[] {
-    return adapters.names(model.raw);
+    return adapters.names(rawOf(model));
   }
 
   /** A copy under a new name. Throws if the name is taken. */

@@ -9,7 +9,7 @@ import { describe } from './failure.ts';
 import { Forward } from './forward.ts';
 import { Generator, type GenerateOptions } from './generator.ts';
 import { RawContext as Inner } from './inner.ts';
-import type { Model } from './model.ts';
+import { rawOf, type Model } from './model.ts';
 import { Pages } from './pages.ts';
 import { computeNow, runPass } from './pass.ts';
 import type { Sampler } from './sampler.ts';
@@ -36,7 +36,7 @@ export class Context implements Disposable {
   constructor(model: Model);
   /** @internal */
   constructor(model: Model, raw: RawContext, turns: Turns);
-  constructor(model: Model, raw = RawContext.create(model.raw), turns = new Turns()) {
+  constructor(model: Model, raw = RawContext.create(rawOf(model)), turns = new Turns()) {
     this.model = model;
     this.turns = turns;
     this.#raw = raw;
@@ -48,17 +48,17 @@ export class Context implements Disposable {
 
   /** A copy of a saved snapshot; undefined if the name is absent. Throws if it cannot be read. */
   static open(model: Model, name: string): Context | undefined {
-    return fromSnapshot(model, () => RawContext.open(model.raw, check.text('name', name)));
+    return fromSnapshot(model, () => RawContext.open(rawOf(model), check.text('name', name)));
   }
 
   /** Does the same as `open` and deletes the snapshot. */
   static take(model: Model, name: string): Context | undefined {
-    return fromSnapshot(model, () => RawContext.take(model.raw, check.text('name', name)));
+    return fromSnapshot(model, () => RawContext.take(rawOf(model), check.text('name', name)));
   }
 
   /** Drops a saved snapshot. */
   static delete(model: Model, name: string): void {
-    RawContext.delete(model.raw, check.text('name', name));
+    RawContext.delete(rawOf(model), check.text('name', name));
   }
 
   /** A copy-on-write clone, with the buffered tokens too. */

@@ -61,6 +61,7 @@ test('pages are changed by hand, and the context follows', () =>
 test('an argument of a wrong type is named', () => {
   const { g } = generation({ maxTokens: 3 });
   assert.throws(() => g.horizon('9'), /^TypeError: n must be a number/);
+  assert.throws(() => new Context('default'), /^TypeError: model must be a Model .*, not a string$/);
   assert.throws(() => g.probeEachStep(-1, Entropy()), /^RangeError: idx must be a whole number/);
   assert.throws(() => g.constrain('a+'), /^TypeError: constrain must be a Schema .*, not a string$/);
   assert.throws(() => generation({ constrain: [null] }), /^TypeError: constrain must be .*, not null$/);
