@@ -9,7 +9,7 @@ from wit_world.imports import adapters
 
 from . import _check
 from .errors import PieError, ask
-from .model import Model, _raw_of
+from .model import Model, raw_of
 
 MADE_BY = "Adapter.create or Adapter.open"  # for errors
 
@@ -38,18 +38,18 @@ class Adapter:
     @classmethod
     def create(cls, model: Model, name: str) -> Adapter:
         """A new adapter."""
-        return cls(ask(wit.Adapter.create, _raw_of(model), _check.text("name", name)))
+        return cls(ask(wit.Adapter.create, raw_of(model), _check.text("name", name)))
 
     @classmethod
     def open(cls, model: Model, name: str) -> Adapter | None:
         """An existing adapter, or None. An adapter that cannot be read is a PieError."""
-        raw = ask(adapters.open, _raw_of(model), _check.text("name", name))
+        raw = ask(adapters.open, raw_of(model), _check.text("name", name))
         return None if raw is None else cls(raw)
 
     @classmethod
     def names(cls, model: Model) -> list[str]:
         """The names of your adapters of the model, in alphabetical order."""
-        return list(ask(adapters.names, _raw_of(model)))
+        return list(ask(adapters.names, raw_of(model)))
 
     def fork(self, new_name: str) -> Adapter:
         """A copy under a new name. A name that is taken is a PieError."""

@@ -8,7 +8,7 @@ from wit_world.imports import chat as wit
 
 from . import _check
 from .errors import ask
-from .model import Model, _raw_of
+from .model import Model, raw_of
 
 
 class Event:
@@ -46,7 +46,7 @@ class Decoder:
     __slots__ = ("_raw",)
 
     def __init__(self, model: Model) -> None:
-        self._raw = wit.create_decoder(_raw_of(model))
+        self._raw = wit.create_decoder(raw_of(model))
 
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Delta | Event.Done | Event.Interrupt:
         """Decodes a batch. An empty batch gives the text that an `Interrupt` has held back."""
@@ -64,29 +64,29 @@ class Decoder:
 
 def system(model: Model, msg: str) -> list[int]:
     """Tokens of a system message."""
-    return wit.system(_raw_of(model), _check.text("msg", msg))
+    return wit.system(raw_of(model), _check.text("msg", msg))
 
 
 def user(model: Model, msg: str) -> list[int]:
     """Tokens of a user message."""
-    return wit.user(_raw_of(model), _check.text("msg", msg))
+    return wit.user(raw_of(model), _check.text("msg", msg))
 
 
 def assistant(model: Model, msg: str) -> list[int]:
     """Tokens of an assistant's turn."""
-    return wit.assistant(_raw_of(model), _check.text("msg", msg))
+    return wit.assistant(raw_of(model), _check.text("msg", msg))
 
 
 def cue(model: Model) -> list[int]:
     """Tokens that open the model's turn."""
-    return wit.cue(_raw_of(model))
+    return wit.cue(raw_of(model))
 
 
 def seal(model: Model) -> list[int]:
     """Tokens that close the model's turn."""
-    return wit.seal(_raw_of(model))
+    return wit.seal(raw_of(model))
 
 
 def stop_tokens(model: Model) -> list[int]:
     """Ids of the tokens that end a turn or the text."""
-    return wit.stop_tokens(_raw_of(model))
+    return wit.stop_tokens(raw_of(model))

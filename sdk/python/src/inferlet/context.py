@@ -21,7 +21,7 @@ from .errors import PieError, ask
 from .events import Decoder, Event, EventStream
 from .forward import Forward, run_pass
 from .generator import GenerateOptions, Generator, TokenStream
-from .model import Model, _raw_of
+from .model import Model, raw_of
 from .pages import RawContext
 from .sampler import Sampler
 
@@ -43,7 +43,7 @@ class Context:
     """
 
     def __init__(self, model: Model, name: str | None = None, *, _raw: Any = None) -> None:
-        handle = _raw_of(model)
+        handle = raw_of(model)
         self.model = model
         self.name = name
         """A label of yours, and the default name for `save`."""
@@ -71,7 +71,7 @@ class Context:
     @classmethod
     def _saved(cls, how: Any, model: Model, name: str) -> Self | None:
         try:
-            return cls(model, name, _raw=ask(how, _raw_of(model), _check.text("name", name)))
+            return cls(model, name, _raw=ask(how, raw_of(model), _check.text("name", name)))
         except PieError as error:
             if str(error).startswith(ABSENT):
                 return None
@@ -80,7 +80,7 @@ class Context:
     @staticmethod
     def delete(model: Model, name: str) -> None:
         """Removes a saved snapshot."""
-        ask(wit.Context.delete, _raw_of(model), _check.text("name", name))
+        ask(wit.Context.delete, raw_of(model), _check.text("name", name))
 
     def fork(self, name: str | None = None) -> Self:
         """A copy-on-write clone, with a copy of the buffer."""

@@ -69,7 +69,7 @@ class Model:
         return self._tokenizer
 
 
-def _raw_of(model: Model) -> Any:
+def raw_of(model: Model) -> Any:
     """The engine's handle of an argument that must be a model."""
     _check.instance("model", model, Model, "Model.load")
     return model._raw

@@ -8,7 +8,7 @@ from wit_world.imports import reasoning as wit
 
 from . import _check
 from .errors import ask
-from .model import Model, _raw_of
+from .model import Model, raw_of
 
 
 class Event:
@@ -44,7 +44,7 @@ class Decoder:
     __slots__ = ("_raw",)
 
     def __init__(self, model: Model) -> None:
-        self._raw = wit.create_decoder(_raw_of(model))
+        self._raw = wit.create_decoder(raw_of(model))
 
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Start | Event.Delta | Event.End:
         """Decodes a batch. An empty batch gives the text that an earlier event has held back."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wit_world.imports import scheduling as wit
 
-from .model import Model, _raw_of
+from .model import Model, raw_of
 
 if TYPE_CHECKING:
     from .context import Context
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def balance(model: Model) -> float:
     """Credits left."""
-    return wit.balance(_raw_of(model))
+    return wit.balance(raw_of(model))
 
 
 def rent(ctx: Context) -> float:
@@ -24,7 +24,7 @@ def rent(ctx: Context) -> float:
 
 def dividend(model: Model) -> float:
     """This inferlet's share of the last step's revenue."""
-    return wit.dividend(_raw_of(model))
+    return wit.dividend(raw_of(model))
 
 
 def latency(ctx: Context) -> float:

@@ -14,7 +14,7 @@ from wit_world.imports import tool_use as wit
 from . import _check
 from .errors import ask
 from .grammar import Grammar, Matcher
-from .model import Model, _raw_of
+from .model import Model, raw_of
 
 
 class Event:
@@ -45,7 +45,7 @@ class Decoder:
     __slots__ = ("_raw",)
 
     def __init__(self, model: Model) -> None:
-        self._raw = ask(fallible.create_tool_decoder, _raw_of(model))
+        self._raw = ask(fallible.create_tool_decoder, raw_of(model))
 
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Start | Event.Call:
         """Decodes a batch. When it completes several calls, each following `feed`, also of an empty
@@ -63,17 +63,17 @@ class Decoder:
 
 def equip_prefix(model: Model, schemas: Iterable[Any]) -> list[int]:
     """Tokens that tell the model which tools it has. A schema is JSON text or a dict."""
-    return ask(wit.equip, _raw_of(model), texts(schemas))
+    return ask(wit.equip, raw_of(model), texts(schemas))
 
 
 def answer_prefix(model: Model, name: str, value: Any) -> list[int]:
     """Tokens that give a tool's answer back; what is not a string is JSON-encoded."""
-    return wit.answer(_raw_of(model), _check.text("name", name), text(value))
+    return wit.answer(raw_of(model), _check.text("name", name), text(value))
 
 
 def native_grammar(model: Model, schemas: Iterable[Any]) -> Grammar | None:
     """The grammar of the model's own call format, if it has one."""
-    raw = wit.format(_raw_of(model), texts(schemas))
+    raw = wit.format(raw_of(model), texts(schemas))
     return None if raw is None else Grammar(raw)
 
 
