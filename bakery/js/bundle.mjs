@@ -18,14 +18,17 @@ const SHOWN_ERRORS = 5;
 function findEntry(project) {
   const manifest = join(project, 'package.json');
   const main = existsSync(manifest) ? readManifest(manifest).main : undefined;
+  if (main !== undefined && existsSync(join(project, main))) return main;
+  // `npm init` and compilers name a .js file, which may not be there: the source beside it is the entry.
+  if (main === undefined || /\.[cm]?js$/.test(main)) {
+    const entry = ENTRY_NAMES.find((name) => existsSync(join(project, name)));
+    if (entry) return entry;
+  }
   if (main !== undefined) {
-    if (existsSync(join(project, main))) return main;
     throw new Fault(`"main" in package.json names ${main}, which does not exist`, {
       where: 'package.json',
     });
   }
-  const entry = ENTRY_NAMES.find((name) => existsSync(join(project, name)));
-  if (entry) return entry;
   throw new Fault('the project has no entry file: there is no index.ts, main.ts or src/index.ts', {
     hint: 'add one that exports main, or name your file in "main" of package.json',
   });

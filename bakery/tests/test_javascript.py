@@ -64,6 +64,13 @@ def test_package_json_names_the_entry(tmp_path):
     assert "lib/app.ts" in fault.message
 
 
+@pytest.mark.parametrize("main", ["index.js", "dist/main.mjs"])
+def test_a_compiled_entry_that_is_not_there_stands_for_its_source(tmp_path, main):
+    (tmp_path / "package.json").write_text(f'{{"main": "{main}"}}')
+    fault = _fault(tmp_path, "async function main() {}\n")
+    assert fault.message == "index.ts does not export main"
+
+
 def test_calling_the_engine_outside_of_main_is_shown_at_its_line(tmp_path):
     source = "import { runtime } from 'inferlet';\n\nconst names = runtime.models();\n"
     fault = _fault(tmp_path, source + "export const main = () => names;\n")

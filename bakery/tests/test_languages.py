@@ -25,6 +25,8 @@ def _folder(tmp_path, *names: str):
         (["main.cpp"], "cpp"),
         (["pyproject.toml", "main.py"], "python"),
         (["main.py"], "python"),
+        (["src/main.py"], "python"),
+        (["Cargo.toml", "src/lib.rs", "src/main.py"], "rust"),
         (["Cargo.toml", "main.py"], "rust"),
         (["pyproject.toml", "helper.cpp"], "python"),
     ],

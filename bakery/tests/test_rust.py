@@ -11,6 +11,7 @@ from bakery.errors import BakeryError
 from bakery.languages import load, rust_manifest
 from bakery.project import open_project
 from bakery.report import Report
+from bakery.toolchain import sdk_root
 
 rust = load("rust")
 pytestmark = pytest.mark.skipif(bool(rust.missing()), reason="no Rust toolchain for components")
@@ -88,6 +89,10 @@ def test_what_is_missing_is_named_with_the_command_that_adds_it(monkeypatch, her
         '[dependencies]\nserde = "1"\ninferlet = { git = "https://example.org/x" }\n',
         '[dependencies]\nserde = "1"\ninferlet.path = "../../sdk"\n',
         '[dependencies.inferlet]\npath = "../../sdk"\n\n[dependencies]\nserde = "1"\n',
+        '[dependencies]\ninferlet = "0.3.1"\nserde = "1"\n',
+        '[dependencies]\ninferlet = "0.2"\nserde = "1"\n',
+        '[dependencies]\ninferlet = { version = "0.4", features = ["x"] }\nserde = "1"\n',
+        '[dependencies]\ninferlet = { version = "0.3", features = ["x"] }\nserde = "1"\n',
     ],
 )
 def test_another_sdk_is_replaced_by_ours(tmp_path, dependency):
@@ -102,8 +107,16 @@ def test_another_sdk_is_replaced_by_ours(tmp_path, dependency):
     assert made["profile"] == {"release": {}}
 
 
-def test_the_published_sdk_is_no_other(tmp_path):
-    published = {"dependencies": {"inferlet": "0.3"}}
+@pytest.mark.parametrize(
+    "dependency", ["0.3", "0.3.0", "^0.3", "~0.3", "=0.3.0", "*", ">=0.2, <0.9", {"version": "0.3"}]
+)
+def test_the_published_sdk_is_no_other(tmp_path, dependency):
+    published = {"dependencies": {"inferlet": dependency}}
     assert not rust_manifest.names_another_sdk(published, tmp_path, tmp_path)
     ours = {"dependencies": {"inferlet": {"path": "sdk"}}}
     assert not rust_manifest.names_another_sdk(ours, tmp_path, tmp_path / "sdk")
+
+
+def test_the_version_is_that_of_the_sdk():
+    settings = tomllib.loads((sdk_root() / "rust" / "Cargo.toml").read_text())
+    assert settings["workspace"]["package"]["version"] == rust_manifest.VERSION

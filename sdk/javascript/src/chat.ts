@@ -1,21 +1,22 @@
 /** Chat turns as the model's own template writes them, and the way back from tokens to text. */
 import * as check from './check.ts';
 import * as raw from 'pie:instruct/chat';
-import type { Model } from './model.ts';
+import { rawOf, type Model } from './model.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
 /** Tokens of a system message. */
-export const system = (model: Model, text: string): Uint32Array => raw.system(model.raw, check.text('text', text));
+export const system = (model: Model, text: string): Uint32Array => raw.system(rawOf(model), check.text('text', text));
 /** Tokens of a user message. */
-export const user = (model: Model, text: string): Uint32Array => raw.user(model.raw, check.text('text', text));
+export const user = (model: Model, text: string): Uint32Array => raw.user(rawOf(model), check.text('text', text));
 /** Tokens of an assistant's turn. */
-export const assistant = (model: Model, text: string): Uint32Array => raw.assistant(model.raw, check.text('text', text));
+export const assistant = (model: Model, text: string): Uint32Array =>
+  raw.assistant(rawOf(model), check.text('text', text));
 /** Tokens that open the model's own turn. */
-export const cue = (model: Model): Uint32Array => raw.cue(model.raw);
+export const cue = (model: Model): Uint32Array => raw.cue(rawOf(model));
 /** Tokens that close the model's own turn. */
-export const seal = (model: Model): Uint32Array => raw.seal(model.raw);
+export const seal = (model: Model): Uint32Array => raw.seal(rawOf(model));
 /** Ids of the tokens that end a turn or the text. */
-export const stopTokens = (model: Model): Uint32Array => raw.stopTokens(model.raw);
+export const stopTokens = (model: Model): Uint32Array => raw.stopTokens(rawOf(model));
 
 /** What a batch of tokens changed. */
 export type Event =
@@ -36,7 +37,7 @@ export class Decoder implements Disposable {
 
   /** A decoder at the beginning of a turn. */
   constructor(model: Model) {
-    this.#raw = raw.createDecoder(model.raw);
+    this.#raw = raw.createDecoder(rawOf(model));
   }
 
   /** Decodes a batch. An empty batch gives the text that an `interrupt` has held back. */

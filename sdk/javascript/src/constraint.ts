@@ -1,5 +1,6 @@
 /** What a generation may say next. */
 import type { Brle } from './brle.ts';
+import { kind } from './check.ts';
 import type { Model } from './model.ts';
 
 /** Asked before every step, with the tokens accepted since it was asked last. */
@@ -15,6 +16,15 @@ export interface Schema {
 }
 
 export function toConstraint(from: Schema | Constraint, model: Model): Constraint {
-  return 'buildConstraint' in from ? from.buildConstraint(model) : from;
+  if (has(from, 'buildConstraint')) return (from as Schema).buildConstraint(model);
+  if (has(from, 'step')) return from as Constraint;
+  throw new TypeError(
+    `constrain must be a Schema (buildConstraint) or a Constraint (step), not ${kind(from)}`,
+  );
+}
+
+/** Whether a value has a method of this name. */
+function has(value: unknown, method: string): boolean {
+  return typeof (value as Record<string, unknown> | null | undefined)?.[method] === 'function';
 }
 

@@ -8,12 +8,13 @@ import * as check from './check.ts';
 import { describe } from './failure.ts';
 import { Forward } from './forward.ts';
 import { Generator, type GenerateOptions } from './generator.ts';
-import type { Model } from './model.ts';
+import { RawContext as Inner } from './inner.ts';
+import { rawOf, type Model } from './model.ts';
 import { Pages } from './pages.ts';
 import { computeNow, runPass } from './pass.ts';
 import type { Sampler } from './sampler.ts';
 import { positionsFrom, TokenList, toU32, type Tokens } from './tokens.ts';
-import { encode } from './json.ts';
+import { encode, encodeSchemas } from './json.ts';
 import type { ToolSchema } from './tools.ts';
 import { forget, remember } from './forgotten.ts';
 import { turn, Turns } from './turns.ts';
@@ -35,7 +36,7 @@ export class Context implements Disposable {
   constructor(model: Model);
   /** @internal */
   constructor(model: Model, raw: RawContext, turns: Turns);
-  constructor(model: Model, raw = RawContext.create(model.raw), turns = new Turns()) {
+  constructor(model: Model, raw = RawContext.create(rawOf(model)), turns = new Turns()) {
     this.model = model;
     this.turns = turns;
     this.#raw = raw;
@@ -47,17 +48,17 @@ export class Context implements Disposable {
 
   /** A copy of a saved snapshot; undefined if the name is absent. Throws if it cannot be read. */
   static open(model: Model, name: string): Context | undefined {
-    return fromSnapshot(model, () => RawContext.open(model.raw, check.text('name', name)));
+    return fromSnapshot(model, () => RawContext.open(rawOf(model), check.text('name', name)));
   }
 
   /** Does the same as `open` and deletes the snapshot. */
   static take(model: Model, name: string): Context | undefined {
-    return fromSnapshot(model, () => RawContext.take(model.raw, check.text('name', name)));
+    return fromSnapshot(model, () => RawContext.take(rawOf(model), check.text('name', name)));
   }
 
   /** Drops a saved snapshot. */
   static delete(model: Model, name: string): void {
-    RawContext.delete(model.raw, check.text('name', name));
+    RawContext.delete(rawOf(model), check.text('name', name));
   }
 
   /** A copy-on-write clone, with the buffered tokens too. */
@@ -125,12 +126,12 @@ export class Context implements Disposable {
 
   /** Tells the model which tools it has. */
   equipTools(schemas: Iterable<ToolSchema>): this {
-    return this.#say(turn('tools', '', '', Array.from(schemas, encode)));
+    return this.#say(turn('tools', '', '', encodeSchemas(schemas)));
   }
 
   /** Gives a tool's answer back. What is not a string is sent as JSON. */
   answerTool(name: string, value: unknown): this {
-    return this.#say(turn('answer', encode(value), name));
+    return this.#say(turn('answer', encode(value), check.text('name', name)));
   }
 
   #say(said: Turn): this {
@@ -198,6 +199,12 @@ export class Context implements Disposable {
     this.turns.settle();
     truncateWorkingPageTokens(this.raw, n);
     this.pages.resync();
+  }
+
+  /** The pages of this context, for passes and rollbacks of your own. */
+  inner(): Inner {
+    this.#checkLive();
+    return new Inner(this);
   }
 
   // ── running ─────────────────────────────────────────────────────────────────────────────────────

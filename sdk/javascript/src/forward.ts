@@ -77,8 +77,8 @@ export class Forward {
   }
 
   /** Reads something else at an input row. */
-  probe(index: number, probe: Probe): ProbeHandle {
-    return this.#requests.probe(whole('index', index), probe);
+  probe(idx: number, probe: Probe): ProbeHandle {
+    return this.#requests.probe(whole('idx', idx), probe);
   }
 
   /** Applies an adapter to the pass. */

@@ -146,7 +146,7 @@ export class Generator implements AsyncIterable<GenStep> {
 
   /** How many tokens are expected, for bids. */
   horizon(n: number): this {
-    this.#horizon = n;
+    this.#horizon = whole('n', n);
     this.#expectsAnew = true;
     return this;
   }
@@ -172,9 +172,9 @@ export class Generator implements AsyncIterable<GenStep> {
   }
 
   /** Reads a probe in every step; index 0 is the row that the step samples. */
-  probeEachStep(index: number, probe: Probe): ProbeHandle {
+  probeEachStep(idx: number, probe: Probe): ProbeHandle {
     const handle = new SlotHandle(1);
-    this.#everyStep.push({ row: index, probe, handle });
+    this.#everyStep.push({ row: whole('idx', idx), probe, handle });
     this.#isPlain = false;
     return handle;
   }
@@ -259,6 +259,11 @@ export class Generator implements AsyncIterable<GenStep> {
   /** The steps of the generation: `for await (const step of g)`. */
   [Symbol.asyncIterator](): AsyncIterator<GenStep> {
     return { next: this.#nextResult };
+  }
+
+  /** The next step, for a loop of your own: `const { value: step, done } = await g.next();` */
+  next(): Promise<IteratorResult<GenStep, undefined>> {
+    return this.#nextResult();
   }
 
   // Not an async generator: that awaits three promises a step where this awaits one.

@@ -18,6 +18,7 @@ export {
   regex,
 } from './grammar.ts';
 export type { HttpHandler } from './http/serve.ts';
+export { RawContext } from './inner.ts';
 export { McpError, McpSession } from './mcp.ts';
 export { Subscription } from './messaging.ts';
 export { Model, Tokenizer } from './model.ts';

@@ -1,6 +1,7 @@
 /** Model Context Protocol servers that the client or the engine registered. */
 import * as raw from 'pie:mcp/client';
 import type { Error as RpcError } from 'pie:mcp/types';
+import { text } from './check.ts';
 import { encode } from './json.ts';
 
 /** A JSON-RPC error of a server. */
@@ -24,7 +25,7 @@ export const availableServers = (): string[] => raw.availableServers();
 
 /** Opens a session with a server. An unknown name throws an McpError. */
 export function connect(name: string): McpSession {
-  return new McpSession(attempt(() => raw.connect(name)));
+  return new McpSession(attempt(() => raw.connect(text('name', name))));
 }
 
 /** Every method gives the server's raw result, as JSON. */
@@ -43,7 +44,7 @@ export class McpSession implements Disposable {
 
   /** `args`: JSON text, or an object. */
   callTool(name: string, args: unknown = {}): string {
-    return attempt(() => this.#raw.callTool(name, encode(args)));
+    return attempt(() => this.#raw.callTool(text('name', name), encode(args)));
   }
 
   /** The server's resources. */
@@ -53,7 +54,7 @@ export class McpSession implements Disposable {
 
   /** The content of a resource. */
   readResource(uri: string): string {
-    return attempt(() => this.#raw.readResource(uri));
+    return attempt(() => this.#raw.readResource(text('uri', uri)));
   }
 
   /** The server's prompts. */
@@ -63,7 +64,7 @@ export class McpSession implements Disposable {
 
   /** `args`: JSON text, or an object. */
   getPrompt(name: string, args: unknown = {}): string {
-    return attempt(() => this.#raw.getPrompt(name, encode(args)));
+    return attempt(() => this.#raw.getPrompt(text('name', name), encode(args)));
   }
 
   /** Ends the session. `using` calls it. */

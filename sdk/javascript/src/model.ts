@@ -30,6 +30,12 @@ export class Model implements Disposable {
   }
 }
 
+/** @internal The engine's handle of an argument that must be a model. */
+export function rawOf(model: Model): RawModel {
+  if (model instanceof Model) return model.raw;
+  throw new TypeError(`model must be a Model (Model.load()), not ${check.kind(model)}`);
+}
+
 /** Text to token ids and back. */
 export class Tokenizer {
   /** @internal */ readonly raw: RawTokenizer;

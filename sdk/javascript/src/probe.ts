@@ -1,5 +1,6 @@
 /** What can be read at a row besides a token. Each probe gives one slot of the output. */
 import type { Sampler as RawSampler } from 'pie:core/inference';
+import { number, whole } from './check.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
 /** What to read at a row. The functions below make probes. */
@@ -8,23 +9,31 @@ export interface Probe {
 }
 
 /** The raw logits: `out.logits(h)`. */
-export const Logits = (): Probe => ({ raw: { tag: 'raw-logits' } });
+export function Logits(): Probe {
+  return { raw: { tag: 'raw-logits' } };
+}
 
 /** The `k` likeliest tokens with their probabilities (0 = the whole vocabulary): `out.distribution(h)`. */
-export const Distribution = (temperature: number, k: number): Probe => ({
-  raw: { tag: 'dist', val: [temperature, k] },
-});
+export function Distribution(temperature: number, k: number): Probe {
+  return { raw: { tag: 'dist', val: [number('temperature', temperature), whole('k', k)] } };
+}
 
 /** The log-probability of one token: `out.logprobs(h)`, of length 1. */
-export const Logprob = (token: number): Probe => ({ raw: { tag: 'logprob', val: token } });
+export function Logprob(token: number): Probe {
+  return { raw: { tag: 'logprob', val: whole('token', token) } };
+}
 
 /** The log-probabilities of several tokens, in that order: `out.logprobs(h)`. */
-export const Logprobs = (tokens: Tokens): Probe => ({
-  raw: { tag: 'logprobs', val: toU32(tokens) },
-});
+export function Logprobs(tokens: Tokens): Probe {
+  return { raw: { tag: 'logprobs', val: toU32(tokens) } };
+}
 
 /** The Shannon entropy of the distribution: `out.entropy(h)`. */
-export const Entropy = (): Probe => ({ raw: { tag: 'entropy' } });
+export function Entropy(): Probe {
+  return { raw: { tag: 'entropy' } };
+}
 
 /** The hidden state of the row after the model's last norm: `out.embedding(h)`. */
-export const Embedding = (): Probe => ({ raw: { tag: 'embedding' } });
+export function Embedding(): Probe {
+  return { raw: { tag: 'embedding' } };
+}

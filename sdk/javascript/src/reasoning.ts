@@ -1,6 +1,6 @@
 /** The model's reasoning, apart from its answer. */
 import * as raw from 'pie:instruct/reasoning';
-import type { Model } from './model.ts';
+import { rawOf, type Model } from './model.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
 /** What a batch of tokens changed. */
@@ -22,7 +22,7 @@ export class Decoder implements Disposable {
 
   /** A decoder at the beginning of a turn. */
   constructor(model: Model) {
-    this.#raw = raw.createDecoder(model.raw);
+    this.#raw = raw.createDecoder(rawOf(model));
   }
 
   /** Decodes a batch. An empty batch gives the text that an earlier event has held back. */

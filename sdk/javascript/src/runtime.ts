@@ -1,5 +1,6 @@
 /** The engine around this inferlet, and other inferlets that it starts. */
 import * as raw from 'pie:core/runtime';
+import { text } from './check.ts';
 import { encode } from './json.ts';
 import { ready } from './reactor.ts';
 
@@ -17,7 +18,7 @@ export const username = (): string => raw.username();
 
 /** Starts another inferlet (`name` or `name@1.2.3`) as the same user. `input` is sent as JSON. */
 export function launch(program: string, input: unknown = {}): Child {
-  return new Child(raw.launch(program, encode(input)));
+  return new Child(raw.launch(text('program', program), encode(input)));
 }
 
 /** A launched inferlet. Disposing it detaches; the child runs on. */

@@ -1,4 +1,5 @@
 /** One step of a generation, handed to the user before it runs. */
+import { whole } from './check.ts';
 import { SlotHandle, type Output, type ProbeHandle } from './output.ts';
 import type { Probe } from './probe.ts';
 
@@ -35,10 +36,10 @@ export class GenStep {
   }
 
   /** Reads a probe in this step; index 0 is the row that the step samples. */
-  probe(index: number, probe: Probe): ProbeHandle {
+  probe(idx: number, probe: Probe): ProbeHandle {
     const handle = new SlotHandle(1);
     this.#order.probes ??= [];
-    this.#order.probes.push({ row: index, probe, handle });
+    this.#order.probes.push({ row: whole('idx', idx), probe, handle });
     return handle;
   }
 

@@ -2,9 +2,10 @@
 import * as raw from 'pie:instruct/tool-use';
 import { assembling } from 'pie:plus/calls';
 import { createToolDecoder } from 'pie:plus/fallible';
+import { text } from './check.ts';
 import { Grammar, Matcher } from './grammar.ts';
-import { encode } from './json.ts';
-import type { Model } from './model.ts';
+import { encode, encodeSchemas } from './json.ts';
+import { rawOf, type Model } from './model.ts';
 import { toU32, type Tokens } from './tokens.ts';
 
 /** A tool's JSON schema: its text, or the object. */
@@ -21,17 +22,17 @@ export type Event =
 
 /** Tokens that tell the model which tools it has: append them before the user's message. */
 export function equipPrefix(model: Model, schemas: Iterable<ToolSchema>): Uint32Array {
-  return raw.equip(model.raw, Array.from(schemas, encode));
+  return raw.equip(rawOf(model), encodeSchemas(schemas));
 }
 
 /** Tokens that give a tool's answer back. What is not a string is sent as JSON. */
 export function answerPrefix(model: Model, name: string, value: unknown): Uint32Array {
-  return raw.answer(model.raw, name, encode(value));
+  return raw.answer(rawOf(model), text('name', name), encode(value));
 }
 
 /** The grammar of the model's own call format; undefined where it has none that can be enforced. */
 export function nativeGrammar(model: Model, schemas: Iterable<ToolSchema>): Grammar | undefined {
-  const format = raw.format(model.raw, Array.from(schemas, encode));
+  const format = raw.format(rawOf(model), encodeSchemas(schemas));
   return format && new Grammar(format);
 }
 
@@ -50,7 +51,7 @@ export class Decoder implements Disposable {
 
   /** A decoder at the beginning of a turn. */
   constructor(model: Model) {
-    this.#raw = createToolDecoder(model.raw);
+    this.#raw = createToolDecoder(rawOf(model));
   }
 
   /**

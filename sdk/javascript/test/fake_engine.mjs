@@ -246,6 +246,10 @@ export const market = [];
 export const expect = (_context, passes, variation) => market.push([passes, variation]);
 export const once = (_context, value) => market.push(value);
 export const idle = (_context, isIdle) => market.push(isIdle ? 'idle' : 'as before');
+export const releaseWorkingPages = (context, count) => {
+  if (count > context.pages) throw new Error(`cannot release ${count} of ${context.pages} working pages`);
+  context.pages -= count;
+};
 export const truncateWorkingPageTokens = (context, count) => {
   if (count > 0) context.truncateWorkingPageTokens(count);
 };

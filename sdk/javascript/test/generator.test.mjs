@@ -29,6 +29,44 @@ test('a generation ends in front of the stop id, or at the limit', async () => {
   assert.deepEqual([...(await greedyTokens({ maxTokens: 6 }))], tokens.slice(0, 6));
 });
 
+test('a loop of one\'s own asks for the next step', () =>
+  run(async () => {
+    const tokens = [];
+    const { g } = generation({ maxTokens: 3 });
+    for (let next = await g.next(); !next.done; next = await g.next()) {
+      tokens.push(...(await next.value.execute()).tokens);
+    }
+    assert.deepEqual(tokens, [...(await generation({ maxTokens: 3 }).g.collectTokens())]);
+    assert.deepEqual(await g.next(), { value: undefined, done: true });
+  }));
+
+test('pages are changed by hand, and the context follows', () =>
+  run(async () => {
+    const ctx = new Context(Model.load('fake'));
+    const raw = ctx.inner();
+    raw.reserveWorkingPages(3);
+    raw.releaseWorkingPages(1);
+    assert.equal(raw.workingPageCount(), 2);
+    assert.throws(() => raw.releaseWorkingPages(3), /cannot release 3 of 2/);
+    assert.throws(() => raw.reserveWorkingPages(-1), /^RangeError: n must be/);
+    await ctx.append([97, 98, 99, 100, 101, 102]).flush();
+    assert.deepEqual([raw.committedPageCount(), raw.workingPageTokenCount()], [1, 2]);
+    raw.truncateWorkingPageTokens(1);
+    assert.equal(ctx.seqLen, PAGE + 1);
+    raw.commitWorkingPages(0);
+    ctx.release();
+    assert.throws(() => raw.workingPageCount(), /released/);
+  }));
+
+test('an argument of a wrong type is named', () => {
+  const { g } = generation({ maxTokens: 3 });
+  assert.throws(() => g.horizon('9'), /^TypeError: n must be a number/);
+  assert.throws(() => new Context('default'), /^TypeError: model must be a Model .*, not a string$/);
+  assert.throws(() => g.probeEachStep(-1, Entropy()), /^RangeError: idx must be a whole number/);
+  assert.throws(() => g.constrain('a+'), /^TypeError: constrain must be a Schema .*, not a string$/);
+  assert.throws(() => generation({ constrain: [null] }), /^TypeError: constrain must be .*, not null$/);
+});
+
 test('a step that asks for nothing else is one call, and gives the same', () =>
   run(async () => {
     const { g } = generation({ maxTokens: 5 });

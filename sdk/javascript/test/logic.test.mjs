@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allowOnly, allowsNone, intersect } from '../src/brle.ts';
 import { describe } from '../src/failure.ts';
-import { encode } from '../src/json.ts';
+import { encode, encodeSchemas } from '../src/json.ts';
+import { Distribution, Entropy, Logprob, Logprobs } from '../src/probe.ts';
 import { draftsFrom, draftsKept } from '../src/speculation.ts';
 import { TokenList } from '../src/tokens.ts';
 
@@ -59,6 +60,21 @@ test('strings leave verbatim, tokens as arrays, nothing as null', () => {
   assert.equal(encode('a "b"'), 'a "b"');
   assert.equal(encode({ tokens: u32(1, 2), logprobs: Float32Array.of(0.5) }), '{"tokens":[1,2],"logprobs":[0.5]}');
   assert.equal(encode(undefined), 'null');
+});
+
+test('schemas are a list', () => {
+  assert.deepEqual(encodeSchemas(['{}', { name: 'f' }]), ['{}', '{"name":"f"}']);
+  assert.throws(() => encodeSchemas('{"name":"f"}'), /^TypeError: schemas must be a list/);
+  assert.throws(() => encodeSchemas({ name: 'f' }), /^TypeError: schemas must be a list/);
+});
+
+test('probes check what they are given, and may be made with new', () => {
+  assert.deepEqual(Distribution(1, 5).raw, { tag: 'dist', val: [1, 5] });
+  assert.deepEqual(new Entropy(), Entropy());
+  assert.throws(() => Distribution('hot', 5), /^TypeError: temperature must be a number/);
+  assert.throws(() => Distribution(1, 0.5), /^RangeError: k must be a whole number/);
+  assert.throws(() => Logprob('a'), /^TypeError: token must be a number/);
+  assert.throws(() => Logprobs('ab'), /^TypeError: tokens must be a list/);
 });
 
 test('a stack names the user\'s files, and only those', () => {

@@ -177,6 +177,11 @@ class Context(Resource):
         assert 0 < n <= len(self.working), f"cannot truncate {n} of {len(self.working)}"
         del self.working[-n:]
 
+    def release_pages(self, n: int) -> None:
+        if n > self.pages:
+            raise Err(f"cannot release {n} of {self.pages} working pages")
+        self.pages -= n
+
     def truncate(self, n: int) -> None:
         """Goes back into committed pages, too."""
         left = (self.committed + self.working)[: len(self.committed) + len(self.working) - n]
@@ -567,6 +572,7 @@ def install() -> None:
         send_file=lambda data: state.sent.append(data),
         encode=lambda tokenizer, text: tokenizer.encode(text),
         truncate_working_page_tokens=Context.truncate,
+        release_working_pages=Context.release_pages,
         json_grammar=unavailable,
         create_matcher=Matcher,
         create_tool_decoder=unavailable,

@@ -258,3 +258,22 @@ def test_a_turn_that_the_template_refuses_among_others_stands_alone(model):
         ctx.user("a").user("refused").user("b")
         assert engine.state.before == ["USER", "USER"]
         assert ctx.buffer().count(engine.IM_START) == 3
+
+
+def test_pages_are_changed_by_hand_and_the_context_follows(model):
+    with Context(model) as ctx:
+        raw = ctx.inner()
+        raw.reserve_working_pages(3)
+        raw.release_working_pages(1)
+        assert raw.working_page_count() == 2
+        with pytest.raises(PieError, match="cannot release 3 of 2"):
+            raw.release_working_pages(3)
+        with pytest.raises(ValueError, match="n must be"):
+            raw.reserve_working_pages(-1)
+        ctx.append(range(97, 103)).flush()
+        assert (raw.committed_page_count(), raw.working_page_token_count()) == (1, 2)
+        raw.truncate_working_page_tokens(1)
+        assert ctx.seq_len == engine.PAGE + 1
+        raw.commit_working_pages(0)
+    with pytest.raises(PieError, match="released"):
+        raw.working_page_count()

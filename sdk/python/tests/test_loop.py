@@ -193,6 +193,29 @@ def test_outside_a_loop_the_same_calls_block():
     assert session.receive() == "hello"
 
 
+def test_push_wait_waits_in_a_plain_program(monkeypatch):
+    tried = []
+
+    def push(topic, message):
+        tried.append(message)
+        if len(tried) < 3:
+            raise engine.Err("the queue is full: it holds 100 messages")
+
+    monkeypatch.setattr(messaging.wit, "push", push)
+    messaging.push_wait("t", "one")
+    assert tried == ["one"] * 3
+    assert engine.state.now == 3_000_000  # 1 ms, then 2 ms
+
+
+def test_messages_that_are_no_texts_go_out_as_json():
+    messaging.push("t", {"a": "é"})
+    assert messaging.pull("t") == '{"a": "é"}'
+    with messaging.subscribe("t") as sub:
+        messaging.broadcast("t", [1, 2])
+        assert sub.next() == "[1, 2]"
+    del sub
+
+
 def test_a_client_that_is_gone():
     engine.state.client_gone = True
     with pytest.raises(ConnectionError):

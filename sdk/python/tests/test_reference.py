@@ -97,6 +97,28 @@ def test_generate_takes_the_documented_options():
     )
 
 
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (inferlet.Generator.adapter, "a"),
+        (inferlet.Forward.adapter, "a"),
+        (inferlet.Output.token, "h"),
+        (inferlet.Output.tokens_at, "h"),
+        (inferlet.Output.distribution, "h"),
+        (inferlet.Output.logits, "h"),
+        (inferlet.Output.logprobs, "h"),
+        (inferlet.Output.entropy, "h"),
+        (chat.system, "model msg"),
+        (chat.user, "model msg"),
+        (chat.assistant, "model msg"),
+    ],
+    ids=lambda value: getattr(value, "__qualname__", ""),
+)
+def test_parameters_have_the_documented_names(function, names):
+    found = [name for name in inspect.signature(function).parameters if name != "self"]
+    assert found == names.split()
+
+
 def test_schemas_take_the_documented_keywords():
     assert inferlet.JsonSchema(schema="{}").schema == "{}"
     assert inferlet.Regex(pattern="a").pattern == "a"

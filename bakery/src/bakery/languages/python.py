@@ -45,7 +45,7 @@ class Program:
 
 
 def detects(root: Path) -> bool:
-    return (root / "pyproject.toml").is_file() or (root / "main.py").is_file()
+    return any((root / name).is_file() for name in ("pyproject.toml", "main.py", "src/main.py"))
 
 
 def missing() -> list[Missing]:

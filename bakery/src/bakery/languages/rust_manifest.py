@@ -1,7 +1,8 @@
-"""Cargo.toml of a project whose dependency `inferlet` is somewhere else: a path or a repository.
+"""Cargo.toml of a project whose dependency `inferlet` is another one than ours: a path, a
+repository, or a release that cargo does not replace by our version.
 
-Cargo replaces only crates of a registry by ours. So such a project is built in a folder of links to
-its files, with a Cargo.toml that names this checkout's SDK.
+Such a project is built in a folder of links to its files, with a Cargo.toml that names this
+checkout's SDK.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ from typing import Any
 
 from bakery.toolchain import cache_dir
 
+VERSION = "0.3.0"  # of this SDK
+
+# Requirements of a single release before 1.0, and those of them that our version satisfies.
+_RELEASE = re.compile(r"\s*[\^~=]?\s*0\.\d+(\.\d+)?\s*\Z")
+_SATISFIED = re.compile(r"\s*[\^~=]?\s*0\.3(\.0)?\s*\Z")
 _INLINE = re.compile(r"^(\s*)inferlet(\.\w+)?\s*=.*$", re.MULTILINE)
 _TABLE = re.compile(r"^\[dependencies\.inferlet\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
 _DEPENDENCIES = re.compile(r"^\[dependencies\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
@@ -21,11 +27,22 @@ _PATH = re.compile(r'(\bpath\s*=\s*)"([^"/][^"]*)"')
 
 
 def names_another_sdk(settings: dict[str, Any], root: Path, sdk: Path) -> bool:
-    """Whether the project takes `inferlet` from a path or a repository that is not this SDK."""
+    """Whether cargo would not take this SDK for the project's dependency `inferlet`."""
     dependency = settings.get("dependencies", {}).get("inferlet")
-    if not isinstance(dependency, dict) or not dependency.keys() & {"path", "git"}:
+    if isinstance(dependency, str):
+        dependency = {"version": dependency}
+    if not isinstance(dependency, dict):
         return False
-    return "path" not in dependency or (root / dependency["path"]).resolve() != sdk.resolve()
+    if dependency.keys() & {"path", "git"}:
+        return "path" not in dependency or (root / dependency["path"]).resolve() != sdk.resolve()
+    # This SDK has no features: everything is there.
+    return bool(dependency.get("features")) or _is_another_release(dependency.get("version"))
+
+
+def _is_another_release(requirement: Any) -> bool:
+    if not isinstance(requirement, str):
+        return False
+    return bool(_RELEASE.match(requirement)) and not _SATISFIED.match(requirement)
 
 
 def rewritten(text: str, root: Path, sdk: Path) -> str:

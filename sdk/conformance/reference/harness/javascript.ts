@@ -4,7 +4,8 @@ import {
   grammar, GrammarConstraint, jsonSchema, Logits, Logprob, Logprobs, Matcher, McpSession, Model, Output, regex, Sampler,
   Subscription, Tokenizer, chat, mcp, messaging, reasoning, runtime, scheduling, session, tools, zo,
 } from 'inferlet';
-import type { Constraint, ProbeHandle, SampleHandle, Schema, Speculator } from 'inferlet';
+import type { Constraint, ProbeHandle, RawContext, SampleHandle, Schema, Speculator } from 'inferlet';
+import { readFile, writeFile } from 'node:fs/promises';
 
 const GREEDY = Sampler.argmax();
 const TUNING = { rank: 2, alpha: 2.0, populationSize: 4, muFraction: 0.5, initialSigma: 0.5 };

@@ -1,6 +1,6 @@
 /**
  * `node:fs/promises`, for the folders of an inferlet: `/scratch`, which ends with it, and `/data`, which
- * its user keeps. Contents are `Uint8Array`s, or texts where an encoding is given.
+ * its user keeps. Contents are `Uint8Array`s, whose `toString()` decodes them, or texts where an encoding is given.
  */
 import type { Descriptor, DescriptorFlags, DescriptorStat, OpenFlags } from 'wasi:filesystem/types@0.2.12';
 import { attempt, fault, placeOf } from './paths.ts';
@@ -82,7 +82,16 @@ export async function readFile(
     all.set(piece, at);
     at += piece.length;
   }
-  return encodingOf(options) ? new TextDecoder().decode(all) : all;
+  return encodingOf(options) ? new TextDecoder().decode(all) : readable(all);
+}
+
+/** Bytes whose `toString` gives their text, like that of Node's Buffer. */
+function readable(bytes: Uint8Array): Uint8Array {
+  const toString = (encoding?: Encoding): string => {
+    encodingOf(encoding);
+    return new TextDecoder().decode(bytes);
+  };
+  return Object.defineProperty(bytes, 'toString', { value: toString });
 }
 
 function encodingOf(options?: Encoding | { encoding?: Encoding | null } | null): Encoding | undefined {

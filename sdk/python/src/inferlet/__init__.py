@@ -35,6 +35,7 @@ from .mcp import McpSession
 from .messaging import Subscription
 from .model import Model, Tokenizer
 from .output import Output, ProbeHandle, SampleHandle
+from .pages import RawContext
 from .probes import Distribution, Embedding, Entropy, Logits, Logprob, Logprobs, Probe
 from .sampler import Sampler
 from .spec import Speculator
@@ -70,6 +71,7 @@ __all__ = [
     "PieError",
     "Probe",
     "ProbeHandle",
+    "RawContext",
     "Regex",
     "SampleHandle",
     "Sampler",

@@ -320,7 +320,8 @@ class StepLoop:
             tokens, positions = self._speculator.draft()
         else:
             (tokens, positions), self._engine_drafts = self._engine_drafts, ([], [])
-        tokens, positions = list(tokens), list(positions)
+        tokens = _check.tokens("the tokens of draft()", tokens)
+        positions = _check.tokens("the positions of draft()", positions)
         if not positions:
             positions = list(range(position, position + len(tokens)))
         elif len(positions) != len(tokens):

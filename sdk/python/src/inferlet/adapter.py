@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 from wit_world.imports import adapter as wit
 from wit_world.imports import adapters
 
+from . import _check
 from .errors import PieError, ask
-from .model import Model
+from .model import Model, raw_of
+
+MADE_BY = "Adapter.create or Adapter.open"  # for errors
 
 
 class AdapterFiles(NamedTuple):
@@ -35,30 +38,30 @@ class Adapter:
     @classmethod
     def create(cls, model: Model, name: str) -> Adapter:
         """A new adapter."""
-        return cls(ask(wit.Adapter.create, model._raw, name))
+        return cls(ask(wit.Adapter.create, raw_of(model), _check.text("name", name)))
 
     @classmethod
     def open(cls, model: Model, name: str) -> Adapter | None:
         """An existing adapter, or None. An adapter that cannot be read is a PieError."""
-        raw = ask(adapters.open, model._raw, name)
+        raw = ask(adapters.open, raw_of(model), _check.text("name", name))
         return None if raw is None else cls(raw)
 
     @classmethod
     def names(cls, model: Model) -> list[str]:
         """The names of your adapters of the model, in alphabetical order."""
-        return list(ask(adapters.names, model._raw))
+        return list(ask(adapters.names, raw_of(model)))
 
     def fork(self, new_name: str) -> Adapter:
         """A copy under a new name. A name that is taken is a PieError."""
-        return Adapter(ask(adapters.fork, self._raw, new_name))
+        return Adapter(ask(adapters.fork, self._raw, _check.text("new_name", new_name)))
 
     def save(self, path: str) -> None:
         """Writes the weights as a folder of the PEFT package, below /scratch or /data."""
-        ask(self._raw.save, path)
+        ask(self._raw.save, _check.text("path", path))
 
     def load(self, path: str) -> None:
         """Reads a folder of the PEFT package, below /scratch or /data."""
-        ask(self._raw.load, path)
+        ask(self._raw.load, _check.text("path", path))
 
     def export(self) -> AdapterFiles:
         """The files that `save` would write, to send them to the client."""
@@ -67,7 +70,8 @@ class Adapter:
 
     def import_(self, config: str, tensors: bytes) -> None:
         """Does what `load` does, with files that a client has sent."""
-        ask(adapters.import_files, self._raw, config, tensors)
+        config = _check.text("config", config)
+        ask(adapters.import_files, self._raw, config, _check.data("tensors", tensors))
 
     def destroy(self) -> None:
         """Removes the adapter from the engine, whoever else has it open."""

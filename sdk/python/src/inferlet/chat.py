@@ -8,7 +8,7 @@ from wit_world.imports import chat as wit
 
 from . import _check
 from .errors import ask
-from .model import Model
+from .model import Model, raw_of
 
 
 class Event:
@@ -46,7 +46,7 @@ class Decoder:
     __slots__ = ("_raw",)
 
     def __init__(self, model: Model) -> None:
-        self._raw = wit.create_decoder(model._raw)
+        self._raw = wit.create_decoder(raw_of(model))
 
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Delta | Event.Done | Event.Interrupt:
         """Decodes a batch. An empty batch gives the text that an `Interrupt` has held back."""
@@ -62,31 +62,31 @@ class Decoder:
         self._raw.reset()
 
 
-def system(model: Model, message: str) -> list[int]:
+def system(model: Model, msg: str) -> list[int]:
     """Tokens of a system message."""
-    return wit.system(model._raw, _check.text("message", message))
+    return wit.system(raw_of(model), _check.text("msg", msg))
 
 
-def user(model: Model, message: str) -> list[int]:
+def user(model: Model, msg: str) -> list[int]:
     """Tokens of a user message."""
-    return wit.user(model._raw, _check.text("message", message))
+    return wit.user(raw_of(model), _check.text("msg", msg))
 
 
-def assistant(model: Model, message: str) -> list[int]:
+def assistant(model: Model, msg: str) -> list[int]:
     """Tokens of an assistant's turn."""
-    return wit.assistant(model._raw, _check.text("message", message))
+    return wit.assistant(raw_of(model), _check.text("msg", msg))
 
 
 def cue(model: Model) -> list[int]:
     """Tokens that open the model's turn."""
-    return wit.cue(model._raw)
+    return wit.cue(raw_of(model))
 
 
 def seal(model: Model) -> list[int]:
     """Tokens that close the model's turn."""
-    return wit.seal(model._raw)
+    return wit.seal(raw_of(model))
 
 
 def stop_tokens(model: Model) -> list[int]:
     """Ids of the tokens that end a turn or the text."""
-    return wit.stop_tokens(model._raw)
+    return wit.stop_tokens(raw_of(model))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from . import brle
+from . import _check, brle
 from .grammar import Grammar, Matcher
 from .model import Model
 
@@ -168,5 +168,7 @@ def next_mask(constraints: list[Any], static: list[int], accepted: list[int]) ->
     for constraint in constraints:
         allowed = constraint.step(accepted)
         if allowed:
+            if type(constraint) is not GrammarConstraint:
+                allowed = _check.mask("the mask of step()", allowed)
             mask = brle.intersect(mask, allowed) if mask else allowed
     return mask

@@ -21,7 +21,8 @@ from .errors import PieError, ask
 from .events import Decoder, Event, EventStream
 from .forward import Forward, run_pass
 from .generator import GenerateOptions, Generator, TokenStream
-from .model import Model
+from .model import Model, raw_of
+from .pages import RawContext
 from .sampler import Sampler
 
 if TYPE_CHECKING:
@@ -42,11 +43,11 @@ class Context:
     """
 
     def __init__(self, model: Model, name: str | None = None, *, _raw: Any = None) -> None:
-        _check.instance("model", model, Model, "Model.load")
+        handle = raw_of(model)
         self.model = model
         self.name = name
         """A label of yours, and the default name for `save`."""
-        self._raw = ask(wit.Context.create, model._raw) if _raw is None else _raw
+        self._raw = ask(wit.Context.create, handle) if _raw is None else _raw
         self._pages = Pages(self._raw)
         self._step_owner: Any = None  # the generator that may repeat the last pass
         self._buffer: list[int] = []
@@ -70,7 +71,7 @@ class Context:
     @classmethod
     def _saved(cls, how: Any, model: Model, name: str) -> Self | None:
         try:
-            return cls(model, name, _raw=ask(how, model._raw, _check.text("name", name)))
+            return cls(model, name, _raw=ask(how, raw_of(model), _check.text("name", name)))
         except PieError as error:
             if str(error).startswith(ABSENT):
                 return None
@@ -79,7 +80,7 @@ class Context:
     @staticmethod
     def delete(model: Model, name: str) -> None:
         """Removes a saved snapshot."""
-        ask(wit.Context.delete, model._raw, _check.text("name", name))
+        ask(wit.Context.delete, raw_of(model), _check.text("name", name))
 
     def fork(self, name: str | None = None) -> Self:
         """A copy-on-write clone, with a copy of the buffer."""
@@ -181,7 +182,7 @@ class Context:
 
     def answer_tool(self, name: str, value: Any) -> Self:
         """Gives a tool's answer back."""
-        return self._say(turn(Kind.ANSWER, tools.text(value), name=name))
+        return self._say(turn(Kind.ANSWER, tools.text(value), name=_check.text("name", name)))
 
     @waits
     async def flush(self) -> None:
@@ -230,6 +231,11 @@ class Context:
         if n:
             ask(fallible.truncate_working_page_tokens, self._raw, n)
             self._pages.sync()
+
+    def inner(self) -> RawContext:
+        """The pages of this context, for passes and rollbacks of your own."""
+        self._live()
+        return RawContext(self)
 
     # Scheduling.
 

@@ -11,7 +11,7 @@ from wit_world.imports import zo as wit_zo
 
 from . import _check
 from ._async import ready, waits
-from .adapter import Adapter
+from .adapter import MADE_BY, Adapter
 from .errors import PieError, ask
 from .output import Output, ProbeHandle, SampleHandle
 from .probes import Probe
@@ -143,19 +143,20 @@ class Forward:
         self._slots += 1
         return ProbeHandle(self._slots - 1)
 
-    def adapter(self, adapter: Adapter) -> Forward:
+    def adapter(self, a: Adapter) -> Forward:
         """Applies an adapter."""
-        self._pass().adapter(adapter._raw)
+        _check.instance("a", a, Adapter, MADE_BY)
+        self._pass().adapter(a._raw)
         return self
 
     def zo_seed(self, seed: int) -> Forward:
         """Perturbs the pass's adapter by an Evolution Strategies seed."""
-        wit_zo.adapter_seed(self._pass(), seed)
+        wit_zo.adapter_seed(self._pass(), _check.zo_seed("seed", seed))
         return self
 
     def seed(self, seed: int) -> Forward:
         """Makes the pass's random choices reproducible."""
-        self._seed = seed & U64
+        self._seed = _check.seed("seed", seed) & U64
         sampling.seed(self._pass(), self._seed)
         return self
 

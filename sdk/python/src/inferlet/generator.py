@@ -14,7 +14,7 @@ from ._chain import run
 from ._shape import shape_of
 from ._step import StepLoop
 from ._thoughts import Thoughts, thoughts_of
-from .adapter import Adapter
+from .adapter import MADE_BY, Adapter
 from .chat import Decoder, Event
 from .constraint import AnyJson, Ebnf, JsonSchema, as_constraint
 from .errors import PieError
@@ -96,11 +96,13 @@ class Generator(StepLoop):
         self._limit = None if max_tokens is None else _check.whole("max_tokens", max_tokens)
         self._speculator = speculator
         self._system_speculation = system_speculation
+        if adapter is not None:
+            _check.instance("adapter", adapter, Adapter, MADE_BY)
         self._adapter = adapter
-        self._zo_seed = zo_seed
+        self._zo_seed = None if zo_seed is None else _check.zo_seed("zo_seed", zo_seed)
         self._horizon = None if horizon is None else _check.whole("horizon", horizon)
         if seed is not None:
-            self._seed = seed
+            self._seed = _check.seed("seed", seed)
         self._open_step = False
         self._thinks_first = False
 
@@ -148,29 +150,30 @@ class Generator(StepLoop):
 
     def horizon(self, n: int) -> Generator:
         """Says how many tokens you expect, for the bids."""
-        self._horizon = n
+        self._horizon = _check.whole("n", n)
         self._expects_anew = True
         return self
 
-    def adapter(self, adapter: Adapter) -> Generator:
+    def adapter(self, a: Adapter) -> Generator:
         """Applies an adapter to every pass."""
-        self._adapter = adapter
+        _check.instance("a", a, Adapter, MADE_BY)
+        self._adapter = a
         return self
 
     def zo_seed(self, seed: int) -> Generator:
         """Perturbs the adapter by an Evolution Strategies seed in every pass."""
-        self._zo_seed = seed
+        self._zo_seed = _check.zo_seed("seed", seed)
         return self
 
     def seed(self, seed: int) -> Generator:
         """Makes the choices reproducible: step i draws from seed + i."""
-        self._seed = seed
+        self._seed = _check.seed("seed", seed)
         self._ctx._step_owner = None
         return self
 
     def probe_each_step(self, idx: int, probe: Probe) -> ProbeHandle:
         """Reads a probe at every step; `idx` 0 is the row that the step samples."""
-        self._probes.append((idx, probe.wit()))
+        self._probes.append((_check.whole("idx", idx), probe.wit()))
         return ProbeHandle(len(self._probes) - 1)
 
     # Inspection.
@@ -275,11 +278,12 @@ class Generator(StepLoop):
         """Continues with these tokens: in place of what the step's own sampler chose or, after
         `clear_sampler`, as the step's tokens. Further calls in the same step add to them. They are
         cut like the loop's own; returns those that are left."""
+        chosen = _check.tokens("tokens", tokens)
         buffer = self._ctx._buffer
         at = 0 if self._take_back() else len(buffer)
         if self._done:
             return []
-        accepted = self._register(list(tokens))
+        accepted = self._register(chosen)
         buffer[at:at] = accepted
         return accepted
 
@@ -329,7 +333,7 @@ class GenStep:
         """Reads a probe in this step only; `idx` 0 is the row that the step samples."""
         if self._generator is None:
             raise PieError("this step has been executed")
-        self._probes.append((idx, probe.wit()))
+        self._probes.append((_check.whole("idx", idx), probe.wit()))
         return ProbeHandle(len(self._generator._probes) + len(self._probes) - 1)
 
     @waits

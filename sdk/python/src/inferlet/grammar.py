@@ -51,6 +51,8 @@ class Matcher:
     __slots__ = ("_raw",)
 
     def __init__(self, grammar: Grammar, tokenizer: Tokenizer) -> None:
+        _check.instance("grammar", grammar, Grammar, "Grammar.from_regex and others")
+        _check.instance("tokenizer", tokenizer, Tokenizer, "model.tokenizer()")
         self._raw = ask(fallible.create_matcher, grammar._raw, tokenizer._raw)
 
     @classmethod
@@ -74,7 +76,7 @@ class Matcher:
 
     def rollback(self, n: int) -> None:
         """Takes back the last `n` tokens. A PieError if it has accepted fewer."""
-        ask(constraints.rollback, self._raw, n)
+        ask(constraints.rollback, self._raw, _check.whole("n", n))
 
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next; `[]` where there is a choice."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from wit_world.imports import client as wit
 
+from . import _check
 from .errors import PieError, ask
 
 
@@ -17,7 +18,7 @@ def available_servers() -> list[str]:
 
 def connect(name: str) -> McpSession:
     """Opens a session with a server. An unknown name is an McpError."""
-    return McpSession(ask(wit.connect, name))
+    return McpSession(ask(wit.connect, _check.text("name", name)))
 
 
 class McpSession:
@@ -38,7 +39,7 @@ class McpSession:
 
     def call_tool(self, name: str, args: Any = None) -> str:
         """Calls a tool and returns its result."""
-        return ask(self._raw.call_tool, name, _json(args))
+        return ask(self._raw.call_tool, _check.text("name", name), _json(args))
 
     def list_resources(self) -> str:
         """The server's resources."""
@@ -46,7 +47,7 @@ class McpSession:
 
     def read_resource(self, uri: str) -> str:
         """The content of a resource."""
-        return ask(self._raw.read_resource, uri)
+        return ask(self._raw.read_resource, _check.text("uri", uri))
 
     def list_prompts(self) -> str:
         """The server's prompts."""
@@ -54,7 +55,7 @@ class McpSession:
 
     def get_prompt(self, name: str, args: Any = None) -> str:
         """A prompt, filled in with `args`."""
-        return ask(self._raw.get_prompt, name, _json(args))
+        return ask(self._raw.get_prompt, _check.text("name", name), _json(args))
 
     def close(self) -> None:
         """Ends the session. A second call does nothing; any other call is a PieError from now

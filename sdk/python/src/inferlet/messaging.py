@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 from typing import Any
 
-from wit_world.imports import broadcasts
+from wit_world.imports import broadcasts, monotonic_clock
 from wit_world.imports import fallible as wit
 
 from . import _check
@@ -13,25 +13,29 @@ from ._async import block_on, outcome_of, ready, waits
 from .errors import PieError, ask
 
 _FULL = "the queue is full"  # how the engine's error for it begins
+_FIRST_PAUSE_NS = 1_000_000
+_LONGEST_PAUSE_NS = 50_000_000
 
 
-def push(topic: str, message: str) -> None:
-    """Appends to a queue; one `pull` takes each message. A full queue is a PieError."""
-    ask(wit.push, _check.text("topic", topic), _check.text("message", message))
+def push(topic: str, message: Any) -> None:
+    """Appends to a queue; one `pull` takes each message. A string goes out as it is, anything else
+    as JSON. A full queue is a PieError."""
+    ask(wit.push, _check.text("topic", topic), _text(message))
 
 
 @waits
-async def push_wait(topic: str, message: str) -> None:
+async def push_wait(topic: str, message: Any) -> None:
     """Like `push`, but waits while the queue is full."""
-    pause = 0.001
+    pause_ns = _FIRST_PAUSE_NS
     while True:
         try:
             return push(topic, message)
         except PieError as error:
             if not str(error).startswith(_FULL):
                 raise
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, 0.05)
+        # Not asyncio.sleep, which a plain program has no loop for.
+        await ready(monotonic_clock.subscribe_instant(monotonic_clock.now() + pause_ns))
+        pause_ns = min(2 * pause_ns, _LONGEST_PAUSE_NS)
 
 
 @waits
@@ -43,9 +47,14 @@ async def pull(topic: str) -> str:
     return message
 
 
-def broadcast(topic: str, message: str) -> None:
-    """Hands a message to every present subscriber."""
-    ask(wit.broadcast, _check.text("topic", topic), _check.text("message", message))
+def broadcast(topic: str, message: Any) -> None:
+    """Hands a message to every present subscriber. A string goes out as it is, anything else as
+    JSON."""
+    ask(wit.broadcast, _check.text("topic", topic), _text(message))
+
+
+def _text(message: Any) -> str:
+    return message if isinstance(message, str) else json.dumps(message, ensure_ascii=False)
 
 
 def subscribe(topic: str) -> Subscription:

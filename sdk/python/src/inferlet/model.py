@@ -67,3 +67,9 @@ class Model:
         if self._tokenizer is None:
             self._tokenizer = Tokenizer(self._raw.tokenizer())
         return self._tokenizer
+
+
+def raw_of(model: Model) -> Any:
+    """The engine's handle of an argument that must be a model."""
+    _check.instance("model", model, Model, "Model.load")
+    return model._raw

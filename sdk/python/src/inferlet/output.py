@@ -84,38 +84,38 @@ class Output:
             self._auto_sampler = SampleHandle(0, 1)
         return self._auto_sampler
 
-    def token(self, handle: Handle) -> int | None:
+    def token(self, h: Handle) -> int | None:
         """The token of a single-row sampler (the first of several)."""
-        is_sampler = isinstance(handle, SampleHandle)
-        return self._read(handle, wit.SlotOutput_Token) if is_sampler else None
+        is_sampler = isinstance(h, SampleHandle)
+        return self._read(h, wit.SlotOutput_Token) if is_sampler else None
 
-    def tokens_at(self, handle: Handle) -> list[int]:
+    def tokens_at(self, h: Handle) -> list[int]:
         """All tokens of a sampler: row by row, and each row's draws together."""
-        if not isinstance(handle, SampleHandle):
+        if not isinstance(h, SampleHandle):
             return []
-        slots = self.raw.slots[handle.start : handle.start + handle.count]
+        slots = self.raw.slots[h.start : h.start + h.count]
         return [slot.value for slot in slots if type(slot) is wit.SlotOutput_Token]
 
-    def distribution(self, handle: Handle) -> tuple[list[int], list[float]] | None:
+    def distribution(self, h: Handle) -> tuple[list[int], list[float]] | None:
         """Token ids and their probabilities, the likeliest first."""
-        return self._read(handle, wit.SlotOutput_Distribution)
+        return self._read(h, wit.SlotOutput_Distribution)
 
-    def logits(self, handle: Handle) -> bytes | None:
+    def logits(self, h: Handle) -> bytes | None:
         """Native-endian f32, one for each token: `array.array("f", out.logits(h))`."""
-        return self._read(handle, wit.SlotOutput_Logits)
+        return self._read(h, wit.SlotOutput_Logits)
 
-    def logprobs(self, handle: Handle) -> list[float] | None:
+    def logprobs(self, h: Handle) -> list[float] | None:
         """The log-probabilities that the probe asked for, in its order."""
-        return self._read(handle, wit.SlotOutput_Logprobs)
+        return self._read(h, wit.SlotOutput_Logprobs)
 
-    def entropy(self, handle: Handle) -> float | None:
+    def entropy(self, h: Handle) -> float | None:
         """The Shannon entropy of the distribution."""
-        return self._read(handle, wit.SlotOutput_Entropy)
+        return self._read(h, wit.SlotOutput_Entropy)
 
-    def embedding(self, handle: Handle) -> bytes | None:
+    def embedding(self, h: Handle) -> bytes | None:
         """The hidden state that `Embedding()` or `Sampler.embedding()` asked for (the first of
         several rows): native-endian f32, `array.array("f", out.embedding(h))`."""
-        return self._read(handle, wit.SlotOutput_Embedding)
+        return self._read(h, wit.SlotOutput_Embedding)
 
     def _read(self, handle: Handle, kind: type) -> Any:
         if isinstance(handle, SampleHandle):

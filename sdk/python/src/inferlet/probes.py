@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from wit_world.imports import inference as wit
 
+from . import _check
+
 
 class Probe(Protocol):
     """Anything with a `wit` like this one can be probed."""
@@ -36,7 +38,8 @@ class Distribution:
 
     def wit(self) -> Any:
         """The probe as the contract spells it."""
-        return wit.Sampler_Dist((float(self.temperature), self.k))
+        temperature = _check.number("temperature", self.temperature)
+        return wit.Sampler_Dist((temperature, _check.whole("k", self.k)))
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Logprob:
 
     def wit(self) -> Any:
         """The probe as the contract spells it."""
-        return wit.Sampler_Logprob(self.token_id)
+        return wit.Sampler_Logprob(_check.whole("token_id", self.token_id))
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Logprobs:
 
     def wit(self) -> Any:
         """The probe as the contract spells it."""
-        return wit.Sampler_Logprobs(list(self.token_ids))
+        return wit.Sampler_Logprobs(_check.tokens("token_ids", self.token_ids))
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from wit_world.imports import reasoning as wit
 
+from . import _check
 from .errors import ask
-from .model import Model
+from .model import Model, raw_of
 
 
 class Event:
@@ -43,11 +44,11 @@ class Decoder:
     __slots__ = ("_raw",)
 
     def __init__(self, model: Model) -> None:
-        self._raw = wit.create_decoder(model._raw)
+        self._raw = wit.create_decoder(raw_of(model))
 
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Start | Event.Delta | Event.End:
         """Decodes a batch. An empty batch gives the text that an earlier event has held back."""
-        event = ask(self._raw.feed, tokens)
+        event = ask(self._raw.feed, _check.tokens("tokens", tokens))
         if isinstance(event, wit.Event_Delta):
             return Event.Delta(event.value) if event.value else IDLE
         if isinstance(event, wit.Event_Complete):

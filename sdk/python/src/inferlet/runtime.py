@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from wit_world.imports import runtime as wit
 
+from . import _check
 from ._async import ready, waits
 from .errors import Refused, ask, from_wit
 
@@ -36,7 +37,7 @@ def launch(program: str, input: Any = None) -> Child:
     """Starts another inferlet (`name` or `name@X.Y.Z`) as the same user. A string goes in as it is,
     anything else as JSON."""
     text = input if isinstance(input, str) else json.dumps({} if input is None else input)
-    return Child(ask(wit.launch, program, text))
+    return Child(ask(wit.launch, _check.text("program", program), text))
 
 
 spawn = launch  # the older name

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wit_world.imports import scheduling as wit
 
-from .model import Model
+from .model import Model, raw_of
 
 if TYPE_CHECKING:
     from .context import Context
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def balance(model: Model) -> float:
     """Credits left."""
-    return wit.balance(model._raw)
+    return wit.balance(raw_of(model))
 
 
 def rent(ctx: Context) -> float:
@@ -24,7 +24,7 @@ def rent(ctx: Context) -> float:
 
 def dividend(model: Model) -> float:
     """This inferlet's share of the last step's revenue."""
-    return wit.dividend(model._raw)
+    return wit.dividend(raw_of(model))
 
 
 def latency(ctx: Context) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any
 
 from wit_world.imports import fallible
 from wit_world.imports import session as wit
 
+from . import _check
 from ._async import outcome_of, waits
 from .errors import ask
 
@@ -20,9 +21,7 @@ def send(message: Any) -> None:
 
 def send_file(data: bytes) -> None:
     """Sends bytes, which the client receives as a file."""
-    if not isinstance(cast("Any", data), (bytes, bytearray, memoryview)):
-        raise TypeError(f"data must be bytes, not a value of type {type(data).__name__}")
-    ask(fallible.send_file, bytes(data))
+    ask(fallible.send_file, _check.data("data", data))
 
 
 @waits

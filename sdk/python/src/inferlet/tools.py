@@ -11,9 +11,10 @@ from wit_world.imports import calls as wit_calls
 from wit_world.imports import fallible
 from wit_world.imports import tool_use as wit
 
+from . import _check
 from .errors import ask
 from .grammar import Grammar, Matcher
-from .model import Model
+from .model import Model, raw_of
 
 
 class Event:
@@ -44,12 +45,12 @@ class Decoder:
     __slots__ = ("_raw",)
 
     def __init__(self, model: Model) -> None:
-        self._raw = ask(fallible.create_tool_decoder, model._raw)
+        self._raw = ask(fallible.create_tool_decoder, raw_of(model))
 
     def feed(self, tokens: list[int]) -> Event.Idle | Event.Start | Event.Call:
         """Decodes a batch. When it completes several calls, each following `feed`, also of an empty
         batch, returns the next call."""
-        event = ask(self._raw.feed, tokens)
+        event = ask(self._raw.feed, _check.tokens("tokens", tokens))
         if type(event) is wit.Event_Call:
             return Event.Call(*event.value)
         # The engine answers "start" for text without a call, too.
@@ -62,17 +63,17 @@ class Decoder:
 
 def equip_prefix(model: Model, schemas: Iterable[Any]) -> list[int]:
     """Tokens that tell the model which tools it has. A schema is JSON text or a dict."""
-    return ask(wit.equip, model._raw, texts(schemas))
+    return ask(wit.equip, raw_of(model), texts(schemas))
 
 
 def answer_prefix(model: Model, name: str, value: Any) -> list[int]:
     """Tokens that give a tool's answer back; what is not a string is JSON-encoded."""
-    return wit.answer(model._raw, name, text(value))
+    return wit.answer(raw_of(model), _check.text("name", name), text(value))
 
 
 def native_grammar(model: Model, schemas: Iterable[Any]) -> Grammar | None:
     """The grammar of the model's own call format, if it has one."""
-    raw = wit.format(model._raw, texts(schemas))
+    raw = wit.format(raw_of(model), texts(schemas))
     return None if raw is None else Grammar(raw)
 
 
@@ -84,6 +85,8 @@ def native_matcher(model: Model, schemas: Iterable[Any]) -> Matcher | None:
 
 def texts(schemas: Iterable[Any]) -> list[str]:
     """The JSON texts of schemas; a text stays as it is."""
+    if isinstance(schemas, (str, dict)):  # its letters or keys would each be taken for a schema
+        raise TypeError("schemas must be a list of JSON schemas, not a single one: [schema]")
     return [text(schema) for schema in schemas]
 
 

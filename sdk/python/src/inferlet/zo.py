@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from wit_world.imports import zo as wit
 
-from .adapter import Adapter
+from . import _check
+from .adapter import MADE_BY, Adapter
 from .errors import ask
 from .forward import Forward
 
@@ -25,11 +26,27 @@ def initialize(
     initial_sigma: float,
 ) -> None:
     """Prepares an adapter for optimisation."""
-    ask(wit.initialize, adapter._raw, rank, alpha, population_size, mu_fraction, initial_sigma)
+    _check.instance("adapter", adapter, Adapter, MADE_BY)
+    ask(
+        wit.initialize,
+        adapter._raw,
+        _check.whole("rank", rank),
+        _check.number("alpha", alpha),
+        _check.whole("population_size", population_size),
+        _check.number("mu_fraction", mu_fraction),
+        _check.number("initial_sigma", initial_sigma),
+    )
 
 
 def update(
     adapter: Adapter, scores: Iterable[float], seeds: Iterable[int], max_sigma: float
 ) -> None:
     """Moves the adapter towards the seeds that scored well."""
-    ask(wit.update, adapter._raw, [float(s) for s in scores], list(seeds), max_sigma)
+    _check.instance("adapter", adapter, Adapter, MADE_BY)
+    ask(
+        wit.update,
+        adapter._raw,
+        [_check.number("each of scores", score) for score in scores],
+        [_check.zo_seed("each of seeds", seed) for seed in seeds],
+        _check.number("max_sigma", max_sigma),
+    )

@@ -1,5 +1,6 @@
 //! LoRA adapters of a model.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::model::Model;
@@ -78,5 +79,11 @@ impl Adapter {
     /// The underlying resource.
     pub fn inner(&self) -> &RawAdapter {
         &self.0
+    }
+}
+
+impl fmt::Debug for Adapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Adapter").finish_non_exhaustive()
     }
 }

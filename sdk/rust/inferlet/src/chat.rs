@@ -50,6 +50,12 @@ pub enum Event {
 /// Turns tokens into visible text. Call `reset` between turns.
 pub struct Decoder(raw::Decoder);
 
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoder").finish_non_exhaustive()
+    }
+}
+
 impl Decoder {
     /// Makes a decoder for one turn of this model.
     pub fn new(model: &Model) -> Self {

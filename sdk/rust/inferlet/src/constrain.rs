@@ -1,5 +1,7 @@
 //! Constraints: which tokens may come next.
 
+use std::fmt;
+
 use crate::inference::{Grammar, Matcher};
 use crate::model::Model;
 use crate::Result;
@@ -152,6 +154,15 @@ impl GrammarConstraint {
     /// Restricts the text to a Lark or GBNF grammar.
     pub fn from_ebnf(source: &str, model: &Model) -> Result<Self> {
         Self::named(&Grammar::from_ebnf(source)?, model, "EBNF grammar").checked()
+    }
+}
+
+impl fmt::Debug for GrammarConstraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GrammarConstraint")
+            .field("name", &self.name)
+            .field("failure", &self.failure)
+            .finish_non_exhaustive()
     }
 }
 

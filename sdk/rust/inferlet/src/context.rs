@@ -1,6 +1,7 @@
 //! A token sequence with its KV cache.
 
 use std::cell::Cell;
+use std::fmt;
 
 use crate::executor::block_on;
 use crate::forward::Forward;
@@ -290,10 +291,25 @@ impl Context {
     }
 }
 
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("seq_len", &self.seq_len())
+            .field("buffer", &self.buffer)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Keeps a context out of the auction; see [`Context::idle`].
 #[must_use = "dropping the guard ends the idleness at once"]
 pub struct Idle<'ctx> {
     ctx: &'ctx Context,
+}
+
+impl fmt::Debug for Idle<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idle").finish_non_exhaustive()
+    }
 }
 
 impl Drop for Idle<'_> {

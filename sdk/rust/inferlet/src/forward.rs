@@ -1,5 +1,7 @@
 //! One forward pass, built by hand.
 
+use std::fmt;
+
 use crate::adapter::Adapter;
 use crate::context::Context;
 pub use crate::output::{Output, ProbeHandle, SampleHandle};
@@ -117,5 +119,11 @@ impl<'ctx> Forward<'ctx> {
                 Err(error)
             }
         }
+    }
+}
+
+impl fmt::Debug for Forward<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Forward").field("start_position", &self.start).finish_non_exhaustive()
     }
 }

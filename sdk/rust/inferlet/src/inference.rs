@@ -52,6 +52,12 @@ impl std::fmt::Display for Grammar {
     }
 }
 
+impl std::fmt::Debug for Grammar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Grammar").field("failure", &self.0.as_ref().err()).finish_non_exhaustive()
+    }
+}
+
 /// Walks a grammar token by token.
 ///
 /// If the engine cannot make a matcher, it allows no token, and `accept_tokens` returns the error.
@@ -121,5 +127,11 @@ impl Matcher {
     /// The underlying resource. Panics if there is none.
     pub fn inner(&self) -> &raw::Matcher {
         self.0.as_ref().unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+impl std::fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Matcher").field("failure", &self.failure()).finish_non_exhaustive()
     }
 }

@@ -28,7 +28,7 @@ mod args;
 mod brle;
 pub mod chat;
 mod constrain;
-mod context;
+pub mod context;
 #[doc(hidden)]
 pub mod entry;
 pub mod executor;
@@ -95,4 +95,4 @@ pub use {futures, schemars, serde, serde_json, wstd};
 pub use wit_bindgen;
 
 /// The result of calls that can fail. An error is a text for the person who reads it.
-pub type Result<T> = std::result::Result<T, String>;
+pub type Result<T, E = String> = std::result::Result<T, E>;

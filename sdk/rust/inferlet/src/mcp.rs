@@ -55,6 +55,12 @@ pub mod client {
     /// A session with one server. Every answer is a JSON text.
     pub struct Session(raw::Session);
 
+    impl std::fmt::Debug for Session {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.debug_struct("Session").finish_non_exhaustive()
+        }
+    }
+
     impl Session {
         /// The tools that the server offers.
         pub fn list_tools(&self) -> Result<String> {

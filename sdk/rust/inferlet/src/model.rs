@@ -1,5 +1,6 @@
 //! Loaded models and their tokenizers.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use crate::pie::core::model::{Model as RawModel, Tokenizer as RawTokenizer};
@@ -30,6 +31,12 @@ impl Model {
     /// The underlying resource.
     pub fn inner(&self) -> &RawModel {
         &self.0.raw
+    }
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model").finish_non_exhaustive()
     }
 }
 
@@ -93,5 +100,11 @@ impl Tokenizer {
     /// The underlying resource.
     pub fn inner(&self) -> &RawTokenizer {
         &self.raw
+    }
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokenizer").finish_non_exhaustive()
     }
 }

@@ -66,6 +66,12 @@ pub enum Event {
 /// If the model's format of tool calls is unknown, `feed` returns an error.
 pub struct Decoder(Result<raw::Decoder>);
 
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoder").finish_non_exhaustive()
+    }
+}
+
 impl Decoder {
     /// Makes a decoder for one turn of this model.
     pub fn new(model: &Model) -> Self {

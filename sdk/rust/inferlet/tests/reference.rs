@@ -24,6 +24,23 @@ fn runtime_and_model() -> Result<()> {
     Ok(())
 }
 
+/// With the prelude, a program's own functions may name their error.
+fn other_errors() -> Result<u8, std::num::ParseIntError> {
+    let text: Result<String> = Ok("7".to_string());
+    text.unwrap_or_default().parse()
+}
+
+/// `unwrap_err()` needs `Debug` of the value that is not there, and so does a derived `Debug` of a program's own type.
+fn values_can_be_shown() {
+    fn shown<T: std::fmt::Debug>() {}
+    shown::<inferlet::context::Context>();
+    shown::<(Model, inferlet::Tokenizer, Adapter)>();
+    shown::<(inferlet::Grammar, inferlet::Matcher, GrammarConstraint)>();
+    shown::<(Generator<'static>, GenStep<'static>, Forward<'static>, inferlet::Idle<'static>)>();
+    shown::<(chat::Decoder, inferlet::reasoning::Decoder, inferlet::tools::Decoder)>();
+    shown::<inferlet::mcp::client::Session>();
+}
+
 async fn context(model: &Model) -> Result<()> {
     let mut ctx = Context::new(model)?;
     ctx.system("s").user("u").assistant("a").cue().seal().append(&[1, 2]);

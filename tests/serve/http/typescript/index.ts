@@ -88,11 +88,12 @@ const PATHS: Record<string, (request: Request, query: string) => Response | Prom
     await fs.writeFile('/scratch/a/text', 'one\n');
     await fs.appendFile('/scratch/a/text', 'two\n');
     const text = await fs.readFile('/scratch/a/text', 'utf8');
+    const same = (await fs.readFile('/scratch/a/text')).toString() === text;
     const seen = [text, (await fs.readdir('/scratch/a')).sort(), (await fs.stat('/scratch/a/text')).size];
     await fs.rm('/scratch/a/text');
     await fs.rm('/scratch/a/b', { recursive: true });
     const gone = await fs.stat('/scratch/a/text').catch((error) => error.code);
-    return Response.json([...seen, await fs.readdir('/scratch/a'), gone !== 'ENOENT']);
+    return Response.json([...seen, await fs.readdir('/scratch/a'), gone !== 'ENOENT' || !same]);
   },
 };
 

@@ -14,6 +14,7 @@ mod step;
 mod thoughts;
 
 use std::cell::RefCell;
+use std::fmt;
 use std::rc::Rc;
 
 use crate::adapter::Adapter;
@@ -167,5 +168,14 @@ impl<'ctx> Generator<'ctx> {
     /// the tokens that are left after stop tokens and the limit.
     pub fn accept(&mut self, tokens: &[u32]) -> Vec<u32> {
         self.state.borrow_mut().accept(tokens)
+    }
+}
+
+impl fmt::Debug for Generator<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Generator")
+            .field("tokens_generated", &self.tokens_generated())
+            .field("is_done", &self.is_done())
+            .finish_non_exhaustive()
     }
 }

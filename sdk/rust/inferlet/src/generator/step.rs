@@ -1,6 +1,7 @@
 //! One step of a generation.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::rc::Rc;
 
 use crate::output::{Output, ProbeHandle};
@@ -43,6 +44,12 @@ impl<'ctx> GenStep<'ctx> {
         let raw = running.submitted.as_mut().expect("taken below").pass.output().await?;
         let submitted = running.submitted.take().expect("taken once");
         self.state.borrow_mut().settle(submitted, raw)
+    }
+}
+
+impl fmt::Debug for GenStep<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GenStep").finish_non_exhaustive()
     }
 }
 
