@@ -27,13 +27,14 @@ constexpr size_t kGrammarThreads = 2;
 constexpr size_t kQueuedMasks = 4'096;  // if the queue is full, the device makes the mask
 constexpr size_t kRecentUsers = 1'024;
 
-std::unique_ptr<Snapshots> MakeSnapshots(const EngineOptions& options) {
+std::unique_ptr<Snapshots> MakeSnapshots(const EngineOptions& options, Adapters& adapters) {
   if (options.snapshot_root.empty()) return std::make_unique<Snapshots>(options.limits);
   std::vector<Snapshots::ModelRef> models;
   for (const LoadedModel& loaded : options.models) {
     models.push_back({loaded.model.name, loaded.scheduler.get()});
   }
-  return std::make_unique<Snapshots>(options.limits, options.snapshot_root, std::move(models));
+  return std::make_unique<Snapshots>(options.limits, options.snapshot_root, std::move(models),
+                                     &adapters);
 }
 
 std::unique_ptr<Adapters> MakeAdapters(const EngineOptions& options) {
@@ -51,8 +52,8 @@ Engine::Engine(EngineOptions options)
       users_(options_.limits, options_.several_users),
       places_(options_.runtime.max_instances, users_.share()),
       hub_(options_.limits),
-      snapshots_(MakeSnapshots(options_)),
       adapters_(MakeAdapters(options_)),
+      snapshots_(MakeSnapshots(options_, *adapters_)),
       file_work_("pie-files", kFileThreads, options_.limits.max_queued_calls),
       launch_work_("pie-launch", kLaunchThreads, options_.limits.max_queued_calls),
       compile_work_("pie-compile", kCompilers, options_.limits.max_queued_calls),

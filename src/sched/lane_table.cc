@@ -28,7 +28,9 @@ void Tell(Done& done, Answer&& answer) {
 void LaneTable::Apply(command::Create&& command) {
   Lane& lane = Add(command.sequence, command.salt);
   lane.account = command.account;
-  if (command.stored) states_.BeginStored(lane, std::move(command.stored));
+  if (command.stored) {
+    states_.BeginStored(lane, std::move(command.stored), std::move(command.adapters));
+  }
 }
 
 void LaneTable::Apply(command::Fork&& command) {
