@@ -233,7 +233,7 @@ void LaneTable::MakeDrafter(Lane& lane) const {
     };
     chain.drafter = std::make_unique<ModelDrafter>(
         std::vector(tokens.begin(), tokens.end()), *chain.draft_model, forward.samples[0], seed,
-        lane.pass->chained, time_,
+        lane.pass->chained, info_.vocab_size, time_,
         [&queue = queue_, id = lane.id] { queue.Push(command::Drafted{id}); });
     return;
   }
