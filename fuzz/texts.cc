@@ -101,6 +101,10 @@ std::string MakeSnapshot(Dice& dice) {
     rows.positions.push_back(i);
     if (tokens % 3 == 0) rows.masks.push_back({0, i + 1});
   }
+  if (dice.Once(3)) {
+    info.adapters.push_back({.name = "a", .digest = "d", .version = 1});
+    for (uint32_t i = 0; i < tokens; ++i) rows.adapters.push_back({.version = dice.Below(2)});
+  }
   const auto pages = (tokens + page_tokens - 1) / page_tokens;
   const size_t page_bytes = info.page_bytes;
   if (dice.Once(3)) info.page_bytes = dice.Extreme(page_bytes);

@@ -50,7 +50,8 @@ def prepared(schema):
     made = {key: prepared(value) for key, value in schema.items()}
     if isinstance(schema.get("format"), str) and schema["format"] in WIDTHS:
         low, high = WIDTHS[schema["format"]]
-        made["allOf"] = [*made.get("allOf", []), {"minimum": low, "maximum": high}]
+        bounds = {"minimum": low, "maximum": high, "multipleOf": 1}
+        made["allOf"] = [*made.get("allOf", []), bounds]
     if isinstance(schema.get("pattern"), str):
         made["pattern"] = ecma(schema["pattern"])
     return made

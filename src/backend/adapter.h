@@ -6,7 +6,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace pie {
 
@@ -16,5 +19,8 @@ class DeviceAdapter {
   virtual size_t bytes() const = 0;  // of the device's memory
 };
 using DeviceAdapterPtr = std::shared_ptr<const DeviceAdapter>;
+
+// Adapters by the versions that rows name (RowAdapter in kv/rows.h).
+using AdaptersByVersion = std::vector<std::pair<uint64_t, DeviceAdapterPtr>>;
 
 }  // namespace pie

@@ -3,8 +3,36 @@
 #include <algorithm>
 #include <utility>
 
+#include "host/hash.h"
+
 namespace pie::host {
 namespace {
+
+// Two adapters with the same digest change a model in the same way.
+std::string DigestOf(const AdapterWeights& weights) {
+  std::string all;
+  const auto add = [&all](const auto& number) {
+    all.append(reinterpret_cast<const char*>(&number), sizeof(number));
+  };
+  const auto add_matrix = [&all](const std::vector<float>& matrix) {
+    const auto hash = Blake3(
+        {reinterpret_cast<const char*>(matrix.data()), matrix.size() * sizeof(float)});
+    all.append(reinterpret_cast<const char*>(hash.data()), hash.size());
+  };
+  for (uint32_t layer = 0; layer < weights.layers.size(); ++layer) {
+    for (uint32_t slot = 0; slot < weights.layers[layer].size(); ++slot) {
+      const LowRank& part = weights.layers[layer][slot];
+      if (part.rank == 0) continue;
+      add(layer);
+      add(slot);
+      add(part.rank);
+      add(part.scale);
+      add_matrix(part.a);
+      add_matrix(part.b);
+    }
+  }
+  return Blake3Hex(all);
+}
 
 // The device's form of a version, and the charge for its memory.
 struct ChargedDevice {
@@ -62,8 +90,68 @@ Result<std::shared_ptr<const AdapterVersion>> Adapters::MakeVersion(std::string_
     }
     const auto held = std::make_shared<ChargedDevice>(std::move(device), std::move(charge));
     version->device = DeviceAdapterPtr(held, held->device.get());
+    version->digest = DigestOf(weights);
+    const std::lock_guard lock(mutex_);
+    std::erase_if(made_, [](const auto& made) { return made.second.device.expired(); });
+    made_[version->number] = {.origin = {.name = {}, .digest = version->digest},
+                              .device = version->device};
   }
   version->weights = std::make_shared<const AdapterWeights>(std::move(weights));
+  return version;
+}
+
+void Adapters::NoteName(const AdapterVersion& version, const std::string& name) {
+  const auto made = made_.find(version.number);
+  if (made != made_.end() && made->second.origin.name.empty()) made->second.origin.name = name;
+}
+
+Result<Adapters::Origin> Adapters::OriginOf(std::string_view user, uint32_t model,
+                                            uint64_t version) const {
+  const std::lock_guard lock(mutex_);
+  const auto made = made_.find(version);
+  const std::string name = made == made_.end() ? "" : made->second.origin.name;
+  if (!name.empty()) {
+    const std::string& digest = made->second.origin.digest;
+    const auto has_it = [&digest](const NamedAdapter& adapter) {
+      const auto current = adapter.current();
+      return current && (*current)->digest == digest;
+    };
+    const auto noted = loaded_.find(Key(user, model, name));
+    if (noted != loaded_.end() && has_it(*noted->second)) return Origin{name, digest};
+    // An adapter that was evicted is in its file as it was.
+    if (noted == loaded_.end() && store_ &&
+        store_->Exists({.user = user, .model = models_[model].name, .name = name})) {
+      return Origin{name, digest};
+    }
+    for (const auto& [key, adapter] : loaded_) {
+      if (std::get<0>(key) != user || std::get<1>(key) != model) continue;
+      if (has_it(*adapter)) return Origin{adapter->name(), digest};
+    }
+  }
+  return Fail(Code::kInvalid,
+              "the context has tokens that were computed with weights of adapter '{}' that it does "
+              "not have any more; save a context before its adapter is changed or destroyed, or "
+              "fork the adapter",
+              name);
+}
+
+Result<std::shared_ptr<const AdapterVersion>> Adapters::VersionOf(std::string_view user,
+                                                                  uint32_t model,
+                                                                  const Origin& origin) {
+  const Ptr adapter = PIE_TRY(Open(user, model, origin.name));
+  if (!adapter) {
+    return Fail(Code::kNotFound,
+                "it has tokens that were computed with adapter '{}', which does not exist (any "
+                "more)",
+                origin.name);
+  }
+  auto version = PIE_TRY(adapter->current());
+  if (version->digest != origin.digest || !version->device) {
+    return Fail(Code::kInvalid,
+                "it has tokens that were computed with other weights of adapter '{}' than it has "
+                "now; load those weights again, or delete the snapshot",
+                origin.name);
+  }
   return version;
 }
 
@@ -123,6 +211,10 @@ Status Adapters::Write(NamedAdapter& adapter) const {
 Status Adapters::Install(const Ptr& adapter, std::shared_ptr<const AdapterVersion> version,
                          bool write) {
   std::shared_ptr<const AdapterVersion> before;
+  {
+    const std::lock_guard lock(mutex_);
+    NoteName(*version, adapter->name_);
+  }
   {
     const std::lock_guard lock(adapter->mutex_);
     if (adapter->destroyed_) {
@@ -196,6 +288,7 @@ Result<Adapters::Ptr> Adapters::Open(std::string_view user, uint32_t model, std:
       PIE_TRY(MakeVersion(user, model, std::move(content->weights), std::move(content->zo)));
   ++loads_;
   const std::lock_guard lock(mutex_);
+  NoteName(*adapter->version_, adapter->name_);
   adapter->last_use_ = ++uses_;
   loaded_[key] = adapter;
   return adapter;

@@ -45,6 +45,7 @@ struct AdapterVersion {
   std::shared_ptr<const AdapterWeights> weights;
   // Null if the adapter has no weights and changes nothing. It stays charged while a pass uses it.
   DeviceAdapterPtr device;
+  std::string digest;  // of `weights`; empty if there are none
   ZoState zo;
   Charge charge;  // for `weights`
 
@@ -108,6 +109,19 @@ class Adapters {
   Status Update(const Ptr& adapter, std::span<const float> scores, std::span<const int64_t> seeds,
                 float max_sigma);
 
+  // What remains of a version in a snapshot's file.
+  struct Origin {
+    std::string name;    // of an adapter with these weights
+    std::string digest;  // of the weights
+  };
+  // Finds the adapter of a version that tokens were computed with. Fails if no adapter of the user
+  // has its weights any more.
+  Result<Origin> OriginOf(std::string_view user, uint32_t model, uint64_t version) const;
+  // The version with these weights. Fails if the user has no adapter of that name, or if it has
+  // other weights now.
+  Result<std::shared_ptr<const AdapterVersion>> VersionOf(std::string_view user, uint32_t model,
+                                                          const Origin& origin);
+
   // Called when a handle of the adapter is destroyed. A job of `work` writes the newest version, if
   // it is not on the disk yet.
   void Release(const Ptr& adapter, WorkQueue& work);
@@ -141,6 +155,8 @@ class Adapters {
   Status Write(NamedAdapter& adapter) const;
   Result<Ptr> Add(std::string_view user, uint32_t model, std::string_view name,
                   std::shared_ptr<const AdapterVersion> version);
+  // Notes the name of an adapter that has this version, if none is noted. With mutex_ held.
+  void NoteName(const AdapterVersion& version, const std::string& name);
   // Charges `bytes` to the user. Evicts adapters until they fit.
   Result<Charge> TakeRoom(std::string_view user, size_t bytes);
 
@@ -155,6 +171,13 @@ class Adapters {
   PerUser<std::mutex> opening_;
   mutable std::mutex mutex_;
   std::map<Key, Ptr> loaded_;
+  // Versions by number, as long as something could compute with them. An adapter that is evicted
+  // and read again gets another number, but the tokens of a context keep the old one.
+  struct Made {
+    Origin origin;
+    std::weak_ptr<const DeviceAdapter> device;
+  };
+  std::map<uint64_t, Made> made_;
   uint64_t uses_ = 0;
 };
 

@@ -202,14 +202,71 @@ TEST_F(AdapterApiTest, AContextUnderAnAdapterIsSavedInMemory) {
 
 class AdapterSnapshotTest : public AdapterApiTest {
  protected:
-  AdapterSnapshotTest() : AdapterApiTest(TestFolder()) {}
+  AdapterSnapshotTest()
+      : AdapterApiTest(Setup{.snapshot_root = TestFolder(),
+                             .scheduler = {.prefix = {.share = false}, .check_integrity = true}}) {}
+  auto Save(uint32_t context) {
+    return Waited([&](Wait& wait) { return ContextSave(*process_, context, "saved", wait); });
+  }
+  auto OpenSaved() {
+    return Waited([&](Wait& wait) { return ContextOpen(*process_, model_, "saved", wait); });
+  }
+  // The logits behind one more token, under an adapter.
+  std::vector<float> LogitsBehind(uint32_t context, uint32_t adapter) {
+    const uint32_t pass = Ok(ForwardPassNew(*process_, model_));
+    Ok(ForwardPassContext(*process_, pass, context));
+    Ok(Input(pass, {'f'}, {5}));
+    Sample(pass, pie_bridge::SamplerKind::Logits, 1, {0});
+    Ok(ForwardPassAdapter(*process_, pass, adapter));
+    const uint32_t future = Ok(ForwardPassExecute(*process_, pass));
+    std::optional<InferenceOutput> output;
+    while (!output) output = Ok(FutureOutputGet(*process_, future));
+    return std::get<LogitsSlot>(output->slots.at(0)).logits;
+  }
 };
 
-TEST_F(AdapterSnapshotTest, AContextUnderAnAdapterIsNotSavedToAFile) {
-  RunUnder(Create("a"));
-  const auto saved =
-      Waited([&](Wait& wait) { return ContextSave(*process_, context_, "saved", wait); });
-  EXPECT_NE(ErrorOf(saved).find("adapter"), std::string::npos) << ErrorOf(saved);
+TEST_F(AdapterSnapshotTest, AContextUnderAnAdapterIsSavedToAFile) {
+  const uint32_t adapter = Create("a");
+  RunUnder(adapter);
+  Ok(Save(context_));
+  const uint32_t opened = Ok(OpenSaved());
+  const std::vector<float> expected = LogitsBehind(context_, adapter);
+  EXPECT_EQ(LogitsBehind(opened, adapter), expected);
+  // Without its pages, it is computed again, under the adapter.
+  Ok(ContextTruncateWorkingPageTokens(*process_, opened, 1));
+  Ok(ContextSuspend(*process_, opened));
+  EXPECT_EQ(LogitsBehind(opened, adapter), expected);
+  // A context that was opened and not used yet can be saved again.
+  const uint32_t unused = Ok(OpenSaved());
+  Ok(Save(unused));
+  EXPECT_EQ(LogitsBehind(Ok(OpenSaved()), adapter), expected);
+}
+
+TEST_F(AdapterSnapshotTest, ASnapshotOpensOnlyWithTheSameWeights) {
+  const uint32_t adapter = Create("a");
+  RunUnder(adapter);
+  Ok(Save(context_));
+  Ok(LoadWeights(adapter, Weights(2)));
+  EXPECT_NE(ErrorOf(OpenSaved()).find("other weights of adapter 'a'"), std::string::npos);
+  const auto late = Save(context_);
+  EXPECT_NE(ErrorOf(late).find("does not have any more"), std::string::npos) << ErrorOf(late);
+  Ok(LoadWeights(adapter, Weights(1)));  // another version of the same weights
+  EXPECT_TRUE(OpenSaved());
+  Ok(Save(context_));
+  Ok(Waited([&](Wait& wait) { return AdapterDestroy(*process_, adapter, wait); }));
+  const auto opened = OpenSaved();
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::kNotFound);
+  EXPECT_NE(ErrorOf(opened).find("adapter 'a'"), std::string::npos) << ErrorOf(opened);
+}
+
+TEST_F(AdapterSnapshotTest, AForkOfTheAdapterKeepsItsWeights) {
+  const uint32_t adapter = Create("a");
+  RunUnder(adapter);
+  Ok(Waited([&](Wait& wait) { return AdapterFork(*process_, adapter, "b", wait); }));
+  Ok(LoadWeights(adapter, Weights(2)));
+  Ok(Save(context_));
+  EXPECT_TRUE(OpenSaved());
 }
 
 // Adapters in files.

@@ -35,9 +35,10 @@ std::vector<ModelRef> ModelsOf(const EngineOptions& options) {
   return models;
 }
 
-std::unique_ptr<Snapshots> MakeSnapshots(const EngineOptions& options) {
+std::unique_ptr<Snapshots> MakeSnapshots(const EngineOptions& options, Adapters& adapters) {
   if (options.snapshot_root.empty()) return std::make_unique<Snapshots>(options.limits);
-  return std::make_unique<Snapshots>(options.limits, options.snapshot_root, ModelsOf(options));
+  return std::make_unique<Snapshots>(options.limits, options.snapshot_root, ModelsOf(options),
+                                     &adapters);
 }
 
 std::unique_ptr<Adapters> MakeAdapters(const EngineOptions& options) {
@@ -51,8 +52,8 @@ Engine::Engine(EngineOptions options)
       users_(options_.limits, options_.several_users),
       places_(options_.runtime.max_instances, users_.share()),
       hub_(options_.limits),
-      snapshots_(MakeSnapshots(options_)),
       adapters_(MakeAdapters(options_)),
+      snapshots_(MakeSnapshots(options_, *adapters_)),
       file_work_("pie-files", kFileThreads, options_.limits.max_queued_calls),
       launch_work_("pie-launch", kLaunchThreads, options_.limits.max_queued_calls),
       compile_work_("pie-compile", kCompilers, options_.limits.max_queued_calls),

@@ -212,8 +212,8 @@ class Engine {
   Users users_;
   Places places_;
   Hub hub_;
-  std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<Adapters> adapters_;
+  std::unique_ptr<Snapshots> snapshots_;  // uses adapters_
   std::shared_ptr<McpPool> mcp_;
   const std::shared_ptr<PaceMetrics> pace_ = std::make_shared<PaceMetrics>();
 

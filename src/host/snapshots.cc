@@ -45,8 +45,12 @@ bool RowsFit(const RowsView& rows, const BackendInfo& info) {
 
 }  // namespace
 
-Snapshots::Snapshots(const Limits& limits, const std::string& folder, std::vector<ModelRef> models)
-    : limits_(limits), store_(std::in_place, folder, limits), models_(std::move(models)) {
+Snapshots::Snapshots(const Limits& limits, const std::string& folder, std::vector<ModelRef> models,
+                     Adapters* adapters)
+    : limits_(limits),
+      store_(std::in_place, folder, limits),
+      models_(std::move(models)),
+      adapters_(adapters) {
   store_->RemoveAbandoned();
   writers_.emplace("pie-snapshot", kWriters, limits.max_queued_saves);
 }
@@ -191,8 +195,53 @@ Result<std::unique_ptr<Context>> Snapshots::FromFile(std::shared_ptr<SnapshotFil
                 info.name);
   }
   const Extent extent{info.committed_pages, info.working_pages, info.working_tokens};
-  return std::make_unique<Context>(scheduler, model, scheduler->Open(salt, std::move(file)),
-                                   extent);
+  AdaptersByVersion adapters = PIE_TRY(Bind(*file, model));
+  return std::make_unique<Context>(
+      scheduler, model, scheduler->Open(salt, std::move(file), {}, std::move(adapters)), extent);
+}
+
+Result<AdaptersByVersion> Snapshots::Bind(SnapshotFile& file, uint32_t model) const {
+  const SnapshotInfo& info = file.info();
+  AdaptersByVersion adapters;
+  if (info.adapters.empty()) return adapters;
+  std::vector<uint64_t> versions;
+  for (const SnapshotAdapter& saved : info.adapters) {
+    if (adapters_ == nullptr) {
+      return Fail(Code::kUnavailable,
+                  "snapshot '{}' has tokens of adapter '{}', and this engine has no adapters",
+                  info.name, saved.name);
+    }
+    const auto version = adapters_->VersionOf(info.user, model, {saved.name, saved.digest});
+    if (!version) {
+      return Fail(version.error().code, "snapshot '{}' cannot be opened: {}", info.name,
+                  version.error().text);
+    }
+    versions.push_back((*version)->number);
+    adapters.emplace_back((*version)->number, (*version)->device);
+  }
+  file.BindAdapters(versions);
+  return adapters;
+}
+
+Result<std::vector<SnapshotAdapter>> Snapshots::AdaptersOf(std::string_view user, uint32_t model,
+                                                           const Rows& rows) const {
+  std::vector<SnapshotAdapter> adapters;
+  for (const RowAdapter& row : rows.adapters) {
+    if (row.version == 0) continue;
+    if (std::ranges::find(adapters, row.version, &SnapshotAdapter::version) != adapters.end()) {
+      continue;
+    }
+    if (adapters_ == nullptr) {
+      return Fail(Code::kUnavailable,
+                  "the context has tokens that were computed with an adapter; such a context "
+                  "cannot be saved to a file here");
+    }
+    Adapters::Origin origin = PIE_TRY(adapters_->OriginOf(user, model, row.version));
+    adapters.push_back({.name = std::move(origin.name),
+                        .digest = std::move(origin.digest),
+                        .version = row.version});
+  }
+  return adapters;
 }
 
 Status Snapshots::WriteFile(std::string_view user, const std::string& name,
@@ -205,6 +254,8 @@ Status Snapshots::WriteFile(std::string_view user, const std::string& name,
   const SnapshotStore::Key key = FileKey(user, context.model(), name);
 
   KvContent content = PIE_TRY(ReadPages(scheduler, context.sequence(), 0, chunk));
+  const Rows rows = std::move(content.rows);
+  auto adapters = PIE_TRY(AdaptersOf(user, context.model(), rows));
   const SnapshotInfo info{.user = std::string(user),
                           .model = std::string(key.model),
                           .name = name,
@@ -215,16 +266,11 @@ Status Snapshots::WriteFile(std::string_view user, const std::string& name,
                           .committed_pages = extent.committed_pages,
                           .working_pages = extent.working_pages,
                           .working_tokens = extent.working_tokens,
-                          .saved_at = UnixSeconds()};
-  const Rows rows = std::move(content.rows);
+                          .saved_at = UnixSeconds(),
+                          .adapters = std::move(adapters)};
   if (rows.size() != context.tokens()) {
     return Fail(Code::kInternal, "the context counts {} tokens, its pages hold {}",
                 context.tokens(), rows.size());
-  }
-  if (std::ranges::any_of(rows.adapters, [](const RowAdapter& a) { return a.version != 0; })) {
-    return Fail(Code::kUnavailable,
-                "the context has tokens that were computed with an adapter; such a context cannot "
-                "be saved to a file");
   }
   const uint64_t bytes = SnapshotBytes(info, rows.view());
   SnapshotWriter writer = PIE_TRY(store_->Begin(key, bytes));

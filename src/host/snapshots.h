@@ -5,6 +5,9 @@
 // pages at a time. The snapshot holds the context as it was at the call. Open, Take and Delete use
 // the disk themselves, so a thread that runs guests must not call them. A context that was opened
 // from a file has no pages until a pass needs them.
+//
+// The file of a context with tokens of an adapter names the adapter and the digest of its weights.
+// It opens where the user has an adapter of that name with these weights.
 #pragma once
 
 #include <atomic>
@@ -19,6 +22,7 @@
 #include <vector>
 
 #include "base/work_queue.h"
+#include "host/adapters.h"
 #include "host/context.h"
 #include "host/limits.h"
 #include "host/model_ref.h"
@@ -34,8 +38,10 @@ class Snapshots {
  public:
   // Keeps snapshots in memory.
   explicit Snapshots(const Limits& limits) : limits_(limits) {}
-  // Keeps snapshots as files below `folder`.
-  Snapshots(const Limits& limits, const std::string& folder, std::vector<ModelRef> models);
+  // Keeps snapshots as files below `folder`. `adapters` are those of the same models, and outlive
+  // this object; without them, contexts with tokens of adapters are not saved.
+  Snapshots(const Limits& limits, const std::string& folder, std::vector<ModelRef> models,
+            Adapters* adapters = nullptr);
   ~Snapshots() = default;  // saves that have not begun fail
 
   // Saves the context under a name. An older snapshot of that name is replaced when the new one is
@@ -74,10 +80,16 @@ class Snapshots {
   Result<std::unique_ptr<Context>> FromFile(std::shared_ptr<SnapshotFile> file, uint32_t model,
                                             const CacheSalt& salt) const;
   Status WriteFile(std::string_view user, const std::string& name, const Context& context) const;
+  // The adapters that the rows name.
+  Result<std::vector<SnapshotAdapter>> AdaptersOf(std::string_view user, uint32_t model,
+                                                  const Rows& rows) const;
+  // Finds the adapters of a file, and gives its rows the versions that they have now.
+  Result<AdaptersByVersion> Bind(SnapshotFile& file, uint32_t model) const;
 
   const Limits& limits_;
   const std::optional<SnapshotStore> store_;  // none: snapshots are in memory
   const std::vector<ModelRef> models_;
+  Adapters* const adapters_ = nullptr;
   mutable std::mutex mutex_;
   std::map<Key, std::unique_ptr<Context>> kept_;
   std::map<std::string, size_t, std::less<>> per_user_;

@@ -17,7 +17,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr uint64_t kMagic = 0x3150414E53454950ULL;  // "PIESNAP1"
+constexpr uint64_t kMagic = 0x3150414E53454950ULL;          // "PIESNAP1"
+constexpr uint64_t kMagicAdapters = 0x3250414E53454950ULL;  // "PIESNAP2": some rows have adapters
 // More tokens than any context of any model has.
 constexpr uint64_t kMaxHeadBytes = 1ULL << 32;
 constexpr size_t kSumBytes = sizeof(uint64_t);
@@ -112,6 +113,55 @@ class Unpacker {
   bool ok_ = true;
 };
 
+uint64_t MagicOf(const SnapshotInfo& info) {
+  return info.adapters.empty() ? kMagic : kMagicAdapters;
+}
+
+// Rows in a run with the same adapter and noise.
+void PackAdapters(Packer& packer, const SnapshotInfo& info, const RowsView& rows) {
+  packer.Number(static_cast<uint32_t>(info.adapters.size()));
+  for (const SnapshotAdapter& adapter : info.adapters) {
+    packer.Text(adapter.name);
+    packer.Text(adapter.digest);
+  }
+  for (uint32_t first = 0; first < rows.size();) {
+    const RowAdapter adapter = rows.adapter(first);
+    uint32_t count = 1;
+    while (first + count < rows.size() && rows.adapter(first + count) == adapter) ++count;
+    const auto found =
+        std::ranges::find(info.adapters, adapter.version, &SnapshotAdapter::version);
+    PIE_CHECK(adapter.version == 0 || found != info.adapters.end());
+    packer.Number(count);
+    packer.Number(static_cast<uint32_t>(
+        adapter.version == 0 ? 0 : found - info.adapters.begin() + 1));  // 0: the model alone
+    packer.Number(adapter.seed);
+    packer.Number(adapter.sigma);
+    first += count;
+  }
+}
+
+// Reads what PackAdapters wrote. False: it does not fit the number of rows.
+bool UnpackAdapters(Unpacker& unpacker, size_t tokens, SnapshotInfo& info, Rows& rows) {
+  const auto adapters = unpacker.Number<uint32_t>();
+  for (uint32_t i = 0; i < adapters && unpacker.ok(); ++i) {
+    SnapshotAdapter& adapter = info.adapters.emplace_back();
+    adapter.name = unpacker.Text();
+    adapter.digest = unpacker.Text();
+    adapter.version = i + 1;
+  }
+  while (unpacker.ok() && rows.adapters.size() < tokens) {
+    const auto count = unpacker.Number<uint32_t>();
+    RowAdapter adapter{.version = unpacker.Number<uint32_t>()};
+    adapter.seed = unpacker.Number<int64_t>();
+    adapter.sigma = unpacker.Number<float>();
+    if (count == 0 || count > tokens - rows.adapters.size() || adapter.version > adapters) {
+      return false;
+    }
+    rows.adapters.insert(rows.adapters.end(), count, adapter);
+  }
+  return unpacker.ok() && adapters > 0;
+}
+
 std::vector<std::byte> PackMeta(const SnapshotInfo& info, const RowsView& rows) {
   Packer packer;
   for (const std::string* text :
@@ -128,6 +178,7 @@ std::vector<std::byte> PackMeta(const SnapshotInfo& info, const RowsView& rows) 
   packer.Words(rows.positions);
   packer.Number(static_cast<uint32_t>(rows.masks.size()));
   for (const Brle& mask : rows.masks) packer.Words(mask);
+  if (!info.adapters.empty()) PackAdapters(packer, info, rows);
   return packer.Take();
 }
 
@@ -154,12 +205,13 @@ uint64_t PageChecksum(uint32_t index, std::span<const std::byte> page) {
 
 std::vector<std::byte> SnapshotHead(const SnapshotInfo& info, const RowsView& rows) {
   const std::vector<std::byte> meta = PackMeta(info, rows);
+  const uint64_t magic = MagicOf(info);
   Packer packer;
-  packer.Number(kMagic);
+  packer.Number(magic);
   packer.Number(static_cast<uint64_t>(meta.size()));
   std::vector<std::byte> head = packer.Take();
   head.insert(head.end(), meta.begin(), meta.end());
-  const uint64_t sum = Checksum(kMagic, head);
+  const uint64_t sum = Checksum(magic, head);
   const auto raw = std::as_bytes(std::span(&sum, 1));
   head.insert(head.end(), raw.begin(), raw.end());
   return head;
@@ -206,7 +258,8 @@ SnapshotFile::~SnapshotFile() {
 Status SnapshotFile::Parse() {
   constexpr size_t kFixed = 2 * sizeof(uint64_t);
   if (map_.size() < kFixed + kSumBytes) return Damaged("it is too short");
-  if (At<uint64_t>(map_, 0) != kMagic) {
+  const auto magic = At<uint64_t>(map_, 0);
+  if (magic != kMagic && magic != kMagicAdapters) {
     return Fail(Code::kInvalid, "this is no snapshot, or one of another version of pie");
   }
   const auto meta_bytes = At<uint64_t>(map_, sizeof(uint64_t));
@@ -214,7 +267,7 @@ Status SnapshotFile::Parse() {
     return Damaged("it is cut off");
   }
   const size_t head = kFixed + meta_bytes;
-  if (At<uint64_t>(map_, head) != Checksum(kMagic, map_.first(head))) {
+  if (At<uint64_t>(map_, head) != Checksum(magic, map_.first(head))) {
     return Damaged("its head has changed");
   }
   Unpacker unpacker(map_.subspan(kFixed, meta_bytes));
@@ -232,10 +285,12 @@ Status SnapshotFile::Parse() {
   rows_.positions = unpacker.Words();
   const auto masks = unpacker.Number<uint32_t>();
   for (uint32_t i = 0; i < masks && unpacker.ok(); ++i) rows_.masks.push_back(unpacker.Words());
+  const bool adapters_fit =
+      magic == kMagic || UnpackAdapters(unpacker, rows_.tokens.size(), info_, rows_);
   // The checksum is right, so these can only be wrong if the file was made by hand.
   const uint64_t tokens =
       uint64_t{info_.committed_pages} * info_.page_tokens + info_.working_tokens;
-  if (!unpacker.ok() || !unpacker.at_end() || info_.page_tokens == 0 ||
+  if (!unpacker.ok() || !unpacker.at_end() || !adapters_fit || info_.page_tokens == 0 ||
       tokens != rows_.tokens.size() || rows_.positions.size() != tokens ||
       (masks != 0 && masks != tokens) ||
       info_.working_tokens > uint64_t{info_.working_pages} * info_.page_tokens) {
@@ -249,6 +304,14 @@ Status SnapshotFile::Parse() {
     return Damaged("it is longer or shorter than it was");
   }
   return {};
+}
+
+void SnapshotFile::BindAdapters(std::span<const uint64_t> versions) {
+  PIE_CHECK(versions.size() == info_.adapters.size());
+  for (RowAdapter& adapter : rows_.adapters) {
+    if (adapter.version != 0) adapter.version = versions[adapter.version - 1];
+  }
+  for (size_t i = 0; i < versions.size(); ++i) info_.adapters[i].version = versions[i];
 }
 
 void SnapshotFile::Populate(size_t end) const {

@@ -3,6 +3,9 @@
 //   magic, size of the head │ user, model, counts, all rows │ checksum │ page 0,
 //   checksum │ page 1, checksum │ …
 //
+// A file whose rows were computed with adapters has another magic, and in its head the adapters'
+// names, digests of their weights, and which rows each of them changed.
+//
 // Numbers are little-endian. The checksum of each part finds every changed byte, and a file of
 // another length is refused. The checksum of a page is verified when the page is read, so opening a
 // file costs the same whatever its size.
@@ -26,6 +29,15 @@
 
 namespace pie {
 
+// An adapter that rows of a snapshot were computed with. The file has its name and digest. The
+// numbers of versions are an engine's own: in the rows of a file that was opened, the first adapter
+// has version 1, the next one 2, until BindAdapters.
+struct SnapshotAdapter {
+  std::string name;
+  std::string digest;  // of its weights
+  uint64_t version = 0;
+};
+
 // What a snapshot holds. It loads only where fingerprint, layout and page_bytes match the device's.
 struct SnapshotInfo {
   std::string user;
@@ -39,6 +51,7 @@ struct SnapshotInfo {
   uint32_t working_pages = 0;
   uint32_t working_tokens = 0;
   int64_t saved_at = 0;  // seconds since 1970
+  std::vector<SnapshotAdapter> adapters = {};
 };
 
 class SnapshotFile final : public StoredKv {
@@ -56,6 +69,9 @@ class SnapshotFile final : public StoredKv {
   RowsView rows() const override { return rows_.view(); }
   Result<std::span<const std::byte>> Page(uint32_t index) const override;
   Status CheckWhole() const override;
+  // Gives the adapters, in the order of info(), the versions that they have in this engine. Call it
+  // before other threads see the file.
+  void BindAdapters(std::span<const uint64_t> versions);
 
  private:
   SnapshotFile(int fd, std::span<const std::byte> map) : fd_(fd), map_(map), guard_(map) {}

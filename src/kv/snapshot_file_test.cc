@@ -81,6 +81,38 @@ class SnapshotFileTest : public ::testing::Test {
   Rows rows_;
 };
 
+TEST_F(SnapshotFileTest, AdaptersAreKeptByNameAndGetTheVersionsOfTheEngine) {
+  info_.adapters.push_back({.name = "a", .digest = "d1", .version = 7});
+  info_.adapters.push_back({.name = "b", .digest = "d2", .version = 4});
+  const RowAdapter noisy{.version = 7, .seed = -3, .sigma = 0.5F};
+  const RowAdapter first{.version = 7}, second{.version = 4};
+  rows_.adapters = {RowAdapter(), second, second, noisy, first};
+  ASSERT_TRUE(Save("x"));
+  const auto file = *SnapshotFile::Open(folder_ + "/x");
+  ASSERT_EQ(file->info().adapters.size(), 2U);
+  EXPECT_EQ(file->info().adapters[0].name, "a");
+  EXPECT_EQ(file->info().adapters[1].digest, "d2");
+  // A file that was opened can be written again, as `pie snapshot import` does.
+  EXPECT_TRUE(SnapshotHead(file->info(), file->rows()) == SnapshotHead(info_, rows_.view()));
+  EXPECT_EQ(SnapshotBytes(info_, rows_.view()), file->bytes());
+  file->BindAdapters(std::vector<uint64_t>{7, 4});
+  EXPECT_TRUE(rows_ == file->rows());
+}
+
+TEST_F(SnapshotFileTest, AdaptersThatDoNotFitAreDamage) {
+  info_.adapters.push_back({.name = "a", .digest = "d", .version = 1});
+  rows_.adapters.push_back({.version = 1});
+  ASSERT_TRUE(Save("x"));
+  EXPECT_TRUE(SnapshotFile::Open(folder_ + "/x"));
+  const std::string bytes = Bytes(folder_ + "/x");
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    std::string changed = bytes;
+    changed[i] = static_cast<char>(changed[i] ^ 0x55);
+    Put(folder_ + "/x", changed);
+    EXPECT_FALSE(Verify(folder_ + "/x")) << i;
+  }
+}
+
 // Files of earlier versions must be readable: these are sums that those made.
 TEST(SnapshotFile, ChecksumsStayTheSame) {
   std::vector<std::byte> bytes;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <variant>
 
+#include "backend/adapter.h"
 #include "backend/meanwhile.h"
 #include "base/ids.h"
 #include "kv/prefix_index.h"
@@ -38,6 +39,7 @@ struct Create {
   CacheSalt salt = {};
   AccountId account = {};
   std::shared_ptr<const StoredKv> stored = {};  // the tokens it begins with; null = none
+  AdaptersByVersion adapters = {};              // those that its rows name
 };
 struct Fork {
   SequenceId parent;

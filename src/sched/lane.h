@@ -77,7 +77,7 @@ struct Lane {
   std::optional<Parked> parked;       // set while the lane is suspended or returning
   Cohort::Peer peer;                  // for the batch policy
   // Adapters that its tokens were computed with, kept in memory in case they are computed again.
-  std::vector<std::pair<uint64_t, DeviceAdapterPtr>> adapters;  // by version
+  AdaptersByVersion adapters;
   std::vector<Operation> operations;  // [head, end) wait; the vector is reused
   size_t head = 0;
 

@@ -25,8 +25,10 @@ uint32_t Lane::PagesWanted(uint32_t page_tokens) const {
   return static_cast<uint32_t>((uint64_t{missing} + rows_wanted() + page_tokens - 1) / page_tokens);
 }
 
-void LaneStates::BeginStored(Lane& lane, std::shared_ptr<const StoredKv> stored) {
+void LaneStates::BeginStored(Lane& lane, std::shared_ptr<const StoredKv> stored,
+                             AdaptersByVersion adapters) {
   const uint32_t tokens = stored->rows().size();
+  lane.adapters = std::move(adapters);
   lane.parked = Parked{.stored = std::move(stored), .tokens = tokens};
   lane.residence = Residence::kSuspended;
 }

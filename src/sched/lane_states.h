@@ -45,8 +45,8 @@ class LaneStates {
   uint64_t suspensions() const { return suspensions_; }
   uint64_t replayed_tokens() const { return replayed_tokens_; }
 
-  // A new lane with stored tokens.
-  void BeginStored(Lane& lane, std::shared_ptr<const StoredKv> stored);
+  // A new lane with stored tokens, and the adapters that they were computed with.
+  void BeginStored(Lane& lane, std::shared_ptr<const StoredKv> stored, AdaptersByVersion adapters);
   // A new lane that waits for its parent, and the moment at which the parent has reached the fork.
   void AwaitFork(Lane& lane);
   void EndFork(Lane& child, const Lane& parent);

@@ -28,7 +28,9 @@ void Tell(Done& done, Answer&& answer) {
 void LaneTable::Apply(command::Create&& command) {
   Lane& lane = Add(command.sequence, command.salt);
   lane.account = command.account;
-  if (command.stored) states_.BeginStored(lane, std::move(command.stored));
+  if (command.stored) {
+    states_.BeginStored(lane, std::move(command.stored), std::move(command.adapters));
+  }
 }
 
 void LaneTable::Apply(command::Fork&& command) {
@@ -231,7 +233,7 @@ void LaneTable::MakeDrafter(Lane& lane) const {
     };
     chain.drafter = std::make_unique<ModelDrafter>(
         std::vector(tokens.begin(), tokens.end()), *chain.draft_model, forward.samples[0], seed,
-        lane.pass->chained, time_,
+        lane.pass->chained, info_.vocab_size, time_,
         [&queue = queue_, id = lane.id] { queue.Push(command::Drafted{id}); });
     return;
   }

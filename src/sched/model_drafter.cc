@@ -27,10 +27,12 @@ struct ModelDrafter::Guesses {
 
 ModelDrafter::ModelDrafter(std::vector<uint32_t> text, const DraftModel& model,
                            const SampleSpec& sampler, std::function<uint64_t(uint32_t)> seed,
-                           uint32_t step, const StepTime& time, std::function<void()> ready)
+                           uint32_t step, uint32_t vocab_size, const StepTime& time,
+                           std::function<void()> ready)
     : scheduler_(*model.scheduler),
       sampler_(sampler),
       seed_(std::move(seed)),
+      vocab_size_(vocab_size),
       time_(time),
       ready_(std::move(ready)),
       pace_(time, /*right=*/0.75),
@@ -60,9 +62,11 @@ std::optional<std::vector<uint32_t>> ModelDrafter::Draft(uint32_t most) {
       if (guesses_->running) return std::nullopt;
       waits_ = false;
       NoteWait(guesses_->tokens.size());
-      const size_t count = std::min<size_t>(guesses_->tokens.size(), most);
-      return Tokens(guesses_->tokens.begin(),
-                    guesses_->tokens.begin() + static_cast<std::ptrdiff_t>(count));
+      const auto guesses = std::span(guesses_->tokens)
+                               .first(std::min<size_t>(guesses_->tokens.size(), most));
+      const auto end =
+          std::ranges::find_if(guesses, [this](uint32_t token) { return token >= vocab_size_; });
+      return Tokens(guesses.begin(), end);
     }
   }
   if (std::exchange(probes_, false)) JudgeProbe();

@@ -32,11 +32,13 @@ class Scheduler;
 class ModelDrafter final : public Drafter {
  public:
   // `text` is what the sequence holds and will be fed first; `step` is the number of the chain's
-  // next token, and `seed` gives the seed of each. `ready` says that Draft can be called again. It
-  // is called by the step thread of the draft model, and never after this object is destroyed.
+  // next token, and `seed` gives the seed of each. Guesses end before a token that is not below
+  // `vocab_size`: models of one tokenizer may have rows of logits of different lengths. `ready`
+  // says that Draft can be called again. It is called by the step thread of the draft model, and
+  // never after this object is destroyed.
   ModelDrafter(std::vector<uint32_t> text, const DraftModel& model, const SampleSpec& sampler,
-               std::function<uint64_t(uint32_t step)> seed, uint32_t step, const StepTime& time,
-               std::function<void()> ready);
+               std::function<uint64_t(uint32_t step)> seed, uint32_t step, uint32_t vocab_size,
+               const StepTime& time, std::function<void()> ready);
   ~ModelDrafter() override;
 
   void Add(uint32_t token) override;
@@ -64,6 +66,7 @@ class ModelDrafter final : public Drafter {
   Scheduler& scheduler_;
   const SampleSpec sampler_;
   const std::function<uint64_t(uint32_t)> seed_;
+  const uint32_t vocab_size_;  // of the large model
   const StepTime& time_;
   const std::function<void()> ready_;
   DraftPace pace_;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <future>
 #include <mutex>
 
 #include "sched/testing.h"
@@ -125,6 +127,27 @@ TEST_P(ModelDrafterTest, TheSameModelGuessesWithTheSameSeeds) {
   }
   // How many guesses come in time depends on the machine; those that do are right.
   EXPECT_EQ(ConfirmedShare(), 1.0);
+}
+
+TEST_P(ModelDrafterTest, GuessesEndBeforeATokenThatTheLargeModelDoesNotHave) {
+  Start(kSame);
+  const StepTime time{};
+  const auto guesses = [&](uint32_t vocab_size) {
+    std::promise<void> ready;
+    const DraftModel model{.scheduler = draft_.get(), .salt = {}};
+    const SampleSpec sampler{.kind = SampleSpec::Kind::kMultinomial, .temperature = 1.5F};
+    ModelDrafter drafter(
+        {'h', 'e', 'y'}, model, sampler, [](uint32_t step) { return 70 + step; }, 0, vocab_size,
+        time, [&ready] { ready.set_value(); });
+    EXPECT_FALSE(drafter.Draft(8).has_value());
+    ready.get_future().wait();
+    return drafter.Draft(8).value_or(Tokens());
+  };
+  const Tokens all = guesses(UINT32_MAX);
+  ASSERT_GT(all.size(), 1U);
+  const auto largest = std::ranges::max_element(all);
+  EXPECT_EQ(guesses(*largest + 1), all);
+  EXPECT_EQ(guesses(*largest), Tokens(all.begin(), largest));
 }
 
 TEST_P(ModelDrafterTest, OnePassVerifiesManyTokens) {

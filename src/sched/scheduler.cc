@@ -67,10 +67,13 @@ SequenceId Scheduler::Create(const CacheSalt& salt, AccountId account) {
 }
 
 SequenceId Scheduler::Open(const CacheSalt& salt, std::shared_ptr<const StoredKv> stored,
-                           AccountId account) {
+                           AccountId account, AdaptersByVersion adapters) {
   const SequenceId id{impl_->next_sequence.fetch_add(1, std::memory_order_relaxed)};
-  impl_->queue.Push(command::Create{
-      .sequence = id, .salt = salt, .account = account, .stored = std::move(stored)});
+  impl_->queue.Push(command::Create{.sequence = id,
+                                    .salt = salt,
+                                    .account = account,
+                                    .stored = std::move(stored),
+                                    .adapters = std::move(adapters)});
   return id;
 }
 

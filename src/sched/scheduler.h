@@ -138,9 +138,10 @@ class Scheduler {
   void Execute(Forward forward);
 
   // A sequence that begins with `stored`, whose layout and model are those of this device. Its
-  // pages come into the device when a pass needs them, unless they are there already.
+  // pages come into the device when a pass needs them, unless they are there already. `adapters`
+  // holds every version that the stored rows name.
   SequenceId Open(const CacheSalt& salt, std::shared_ptr<const StoredKv> stored,
-                  AccountId account = {});
+                  AccountId account = {}, AdaptersByVersion adapters = {});
   // Reads pages [first_page, first_page + pages) of a sequence, as far as it has them, when all
   // operations before are done. `done` is called like that of a Forward.
   void Read(SequenceId, uint32_t first_page, uint32_t pages,

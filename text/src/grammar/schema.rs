@@ -16,13 +16,13 @@ mod rewritten;
 
 use super::{Error, ErrorKind, Place};
 use checks::{
-    check_bounds, check_counts, checked_bound, checked_count, checked_names, checked_type,
-    has_control, refused,
+    check_bounds, check_counts, check_items, checked_bound, checked_count, checked_names,
+    checked_type, has_control, refused,
 };
 use disjoint::Ground;
 use formats::Format;
 pub use options::with_options;
-pub use patterns::check as check_pattern;
+pub use patterns::{check as check_pattern, without_stops, Fault};
 use patterns::{pattern_at, patterns_at};
 use references::References;
 use serde_json::{json, Map, Value as Json};
@@ -54,6 +54,7 @@ pub fn checked(schema: &Json) -> Result<Json, Error> {
         references: References::new(schema),
         ground: Ground::new(schema),
         multiples: Vec::new(),
+        is_composed: is_composed(schema),
         intersects: false,
         open_names: false,
         control: None,
@@ -99,6 +100,18 @@ fn is_annotation(key: &str) -> bool {
     ANNOTATIONS.contains(&key) || key.starts_with("x-")
 }
 
+/// Whether schemas may be combined with one another anywhere in this one.
+fn is_composed(json: &Json) -> bool {
+    const KEYWORDS: [&str; 5] = ["allOf", "anyOf", "oneOf", "$ref", "patternProperties"];
+    match json {
+        Json::Object(entries) => entries
+            .iter()
+            .any(|(key, value)| KEYWORDS.contains(&key.as_str()) || is_composed(value)),
+        Json::Array(items) => items.iter().any(is_composed),
+        _ => false,
+    }
+}
+
 fn below(pointer: &str, key: &str) -> String {
     format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
@@ -108,6 +121,8 @@ struct Walk<'a> {
     ground: Ground<'a>,
     /// Every `multipleOf`, with its pointer.
     multiples: Vec<(numbers::Decimal, String)>,
+    /// Whether a value may have to fit several schemas, as a look at the source says before the walk.
+    is_composed: bool,
     /// Whether a value may have to fit several schemas.
     intersects: bool,
     /// Whether an object has properties of its own and others of any name.
@@ -135,6 +150,7 @@ impl<'a> Walk<'a> {
         let mut also: Vec<Json> = Vec::new();
         // Up to draft 2019-09, a list of `items` was what `prefixItems` is now.
         let old_items = entries.get("items").is_some_and(Json::is_array);
+        check_items(entries, old_items, pointer)?;
         for (key, value) in entries {
             let here = below(pointer, key);
             if is_annotation(key) {
@@ -193,6 +209,10 @@ impl<'a> Walk<'a> {
                 "format" => match formats::format_of(value, entries, &here)? {
                     Format::Text => value.clone(),
                     Format::Schema(schema) => {
+                        if let Some(multiple) = schema.get("multipleOf") {
+                            let number = numbers::checked_multiple(multiple, &here)?;
+                            self.multiples.push((number, here));
+                        }
                         also.push(schema);
                         continue;
                     }
@@ -213,6 +233,7 @@ impl<'a> Walk<'a> {
         if numbers::leaves_nothing(&mut made) {
             return Ok(json!(false));
         }
+        numbers::move_excluded(&mut made, self.is_composed);
         let has = |key: &str| made.contains_key(key);
         self.open_names |= (has("properties") || has("required") || has("patternProperties"))
             && made.get("additionalProperties") != Some(&json!(false));

@@ -72,12 +72,25 @@ impl Grammar {
         let checked = own_stack::run("pie-grammar", limits::STACK_BYTES, || {
             schema::check_pattern(inner)
         });
-        if let Err(error) = checked.unwrap_or_else(|| Err("it is nested too deep".into())) {
-            return Err(Error::invalid(format!(
-                "the regular expression is not accepted: {error}"
-            )));
+        let too_deep = || {
+            Err(schema::Fault {
+                text: "it is nested too deep".into(),
+                at: None,
+            })
+        };
+        if let Err(fault) = checked.unwrap_or_else(too_deep) {
+            let error = Error::invalid(format!(
+                "the regular expression is not accepted: {}",
+                fault.text
+            ));
+            let before = usize::from(pattern.starts_with('^'));
+            return Err(match fault.at {
+                Some(at) => error.at(place_in(pattern, before + at)),
+                None => error,
+            });
         }
-        let lark = match inner {
+        let inner = schema::without_stops(inner);
+        let lark = match inner.as_str() {
             "" => "start: \"\"".into(),
             inner => format!("start: /{}/", regex_to_lark(inner, "")),
         };
@@ -188,6 +201,18 @@ fn check_depth(text: &str) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The line and the column of a character, which is counted from 0.
+fn place_in(text: &str, at: usize) -> Place {
+    let (mut line, mut column) = (1, 1);
+    for c in text.chars().take(at) {
+        (line, column) = match c {
+            '\n' => (line + 1, 1),
+            _ => (line, column + 1),
+        };
+    }
+    Place::Position { line, column }
 }
 
 fn unanchored(pattern: &str) -> &str {

@@ -2,6 +2,7 @@
 use super::{below, invalid, numbers, unsupported};
 use crate::grammar::Error;
 use serde_json::{json, Map, Value as Json};
+use std::collections::HashSet;
 
 const TYPES: [&str; 7] = [
     "null", "boolean", "integer", "number", "string", "array", "object",
@@ -71,13 +72,42 @@ pub fn checked_bound(key: &str, value: &Json, here: &str) -> Result<Json, Error>
 }
 
 pub fn checked_names(key: &str, value: &Json, here: &str) -> Result<Json, Error> {
-    match value.as_array() {
-        Some(names) if names.iter().all(Json::is_string) => Ok(value.clone()),
-        _ => Err(invalid(
-            here,
-            format!("`{key}` is a list of property names"),
-        )),
+    let names = match value.as_array() {
+        Some(names) if names.iter().all(Json::is_string) => names,
+        _ => {
+            return Err(invalid(
+                here,
+                format!("`{key}` is a list of property names"),
+            ))
+        }
+    };
+    let mut seen = HashSet::new();
+    let mut texts = names.iter().filter_map(Json::as_str);
+    match texts.find(|name| !seen.insert(*name)) {
+        Some(name) => Err(invalid(here, format!("`{key}` has {name:?} twice"))),
+        None => Ok(value.clone()),
     }
+}
+
+/// The keywords for items have different meanings in different drafts, which must not be mixed.
+pub fn check_items(
+    schema: &Map<String, Json>,
+    old_items: bool,
+    pointer: &str,
+) -> Result<(), Error> {
+    if old_items && schema.contains_key("prefixItems") {
+        return Err(invalid(
+            &below(pointer, "items"),
+            "`items` is a list beside `prefixItems`: only one of them can be the first items",
+        ));
+    }
+    if schema.contains_key("additionalItems") && !schema.contains_key("items") {
+        return Err(unsupported(
+            &below(pointer, "additionalItems"),
+            "the keyword `additionalItems` means nothing without `items`; items behind those of `prefixItems` are in `items`",
+        ));
+    }
+    Ok(())
 }
 
 /// Bounds that no value can meet.

@@ -31,7 +31,12 @@ pub fn format_of(value: &Json, schema: &Map<String, Json>, here: &str) -> Result
         None => {}
     }
     match range(name) {
-        Some(range) if of_number => Ok(Format::Schema(range)),
+        Some(mut range) if of_number => {
+            if types.contains(&"number") {
+                range["multipleOf"] = json!(1);
+            }
+            Ok(Format::Schema(range))
+        }
         None if of_number && ["float", "double"].contains(&name) => Ok(Format::Nothing),
         _ => Err(unsupported(
             here,

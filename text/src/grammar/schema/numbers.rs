@@ -47,11 +47,35 @@ impl Decimal {
             scaled *= 10.0;
             digits += 1;
         }
-        let fits = scaled <= f64::from(u32::MAX) && digits <= 6;
+        let fits = scaled <= f64::from(u32::MAX)
+            && digits <= 6
+            && units(value, digits) == (scaled as i128, true);
         fits.then_some(Decimal {
             coefficient: scaled as u64,
             digits,
         })
+    }
+
+    fn divides(self, value: f64) -> bool {
+        let (units, is_exact) = units(value, self.digits);
+        is_exact && units % i128::from(self.coefficient) == 0
+    }
+}
+
+/// The most units of `1 / 10^digits` that are not above the value, which is below 2^53, and whether they are the value.
+/// The value is the decimal number that is written shortest, as in a document.
+fn units(value: f64, digits: u32) -> (i128, bool) {
+    let text = value.abs().to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let (near, far) = fraction.split_at(fraction.len().min(digits as usize));
+    let count = format!("{whole}{near:0<width$}", width = digits as usize)
+        .parse()
+        .unwrap_or(i128::MAX);
+    let is_exact = far.bytes().all(|digit| digit == b'0');
+    match (value < 0.0, is_exact) {
+        (false, _) => (count, is_exact),
+        (true, true) => (-count, true),
+        (true, false) => (-count - 1, false),
     }
 }
 
@@ -95,16 +119,11 @@ fn gcd(a: u64, b: u64) -> u64 {
 /// Whether `multipleOf` leaves nothing of the constants or of the range beside it. Values of `enum` that are no multiples
 /// are taken out. The crate would offer such a value and then not know how to go on.
 pub fn leaves_nothing(schema: &mut Map<String, Json>) -> bool {
-    let Some(step) = schema.get("multipleOf").and_then(Json::as_f64) else {
+    let multiple = schema.get("multipleOf").and_then(Json::as_f64);
+    let Some(step) = multiple.and_then(Decimal::of) else {
         return false;
     };
-    let fits = |value: &Json| match value.as_f64() {
-        Some(number) => {
-            let times = number / step;
-            (times - times.round()).abs() < 1e-9
-        }
-        None => true,
-    };
+    let fits = |value: &Json| value.as_f64().is_none_or(|number| step.divides(number));
     if schema.get("const").is_some_and(|value| !fits(value)) {
         return true;
     }
@@ -114,19 +133,135 @@ pub fn leaves_nothing(schema: &mut Map<String, Json>) -> bool {
             return true;
         }
     }
-    let of_numbers = matches!(
-        schema.get("type").and_then(Json::as_str),
-        Some("integer" | "number")
-    );
-    let bound = |key: &str| schema.get(key).and_then(Json::as_f64);
-    let low = bound("minimum").or(bound("exclusiveMinimum"));
-    let high = bound("maximum").or(bound("exclusiveMaximum"));
-    let (Some(low), Some(high), true) = (low, high, of_numbers) else {
+    if schema.contains_key("const") || schema.contains_key("enum") {
+        // The crate divides in floating point: it takes 0.3 for no multiple of 0.1.
+        schema.remove("multipleOf");
         return false;
-    };
-    let mut first = (low / step).ceil() * step;
-    if bound("exclusiveMinimum").is_some_and(|low| first <= low) {
-        first += step;
     }
-    first > high || bound("exclusiveMaximum").is_some_and(|high| first >= high)
+    // Multiples within the bounds, in units.
+    let power = 10i128.pow(step.digits);
+    let step_units = i128::from(step.coefficient);
+    let step_units = match schema.get("type").and_then(Json::as_str) {
+        Some("integer") => step_units / gcd(step.coefficient, power as u64) as i128 * power,
+        Some("number") => step_units,
+        _ => return false,
+    };
+    let bound = |key: &str| {
+        let value = schema.get(key).and_then(Json::as_f64);
+        value.map(|value| units(value, step.digits))
+    };
+    let (mut first, mut last) = (i128::MIN, i128::MAX);
+    if let Some((floor, is_exact)) = bound("minimum") {
+        let least = floor + i128::from(!is_exact);
+        first = first.max(-(-least).div_euclid(step_units) * step_units);
+    }
+    if let Some((floor, _)) = bound("exclusiveMinimum") {
+        first = first.max((floor.div_euclid(step_units) + 1) * step_units);
+    }
+    if let Some((floor, _)) = bound("maximum") {
+        last = last.min(floor.div_euclid(step_units) * step_units);
+    }
+    if let Some((floor, is_exact)) = bound("exclusiveMaximum") {
+        let most = floor - i128::from(is_exact);
+        last = last.min(most.div_euclid(step_units) * step_units);
+    }
+    first > last
+}
+
+/// The least number above 0 that is written where 0 is excluded, and another bound is below 1.
+const LEAST: f64 = 1e-50;
+
+/// Moves a whole bound that is excluded to the next number. Between it and another bound with the same whole part, as in
+/// 0 < x ≤ 0.5, the crate's expression lets the bound itself pass. `is_composed`: the other bound may be elsewhere.
+pub fn move_excluded(schema: &mut Map<String, Json>, is_composed: bool) {
+    if schema.get("type").and_then(Json::as_str) == Some("integer") {
+        return; // integers have an expression of their own
+    }
+    let sides = [
+        (
+            1.0,
+            "exclusiveMinimum",
+            "minimum",
+            "maximum",
+            "exclusiveMaximum",
+        ),
+        (
+            -1.0,
+            "exclusiveMaximum",
+            "maximum",
+            "minimum",
+            "exclusiveMinimum",
+        ),
+    ];
+    for (sign, excluded, included, other, other_excluded) in sides {
+        // An upper bound below 0 is treated as a lower bound above 0.
+        let bound = |key: &str| Some(schema.get(key)?.as_f64()? * sign);
+        let Some(whole) = bound(excluded).filter(|n| *n >= 0.0 && n.fract() == 0.0) else {
+            continue;
+        };
+        let is_near = |bound: Option<f64>| bound.is_some_and(|n| n > whole && n < whole + 1.0);
+        if !is_composed && !is_near(bound(other)) && !is_near(bound(other_excluded)) {
+            continue;
+        }
+        let next = match whole == 0.0 {
+            true => LEAST,
+            false => f64::from_bits(whole.to_bits() + 1),
+        };
+        let moved = bound(included).map_or(next, |n| n.max(next));
+        schema.insert(included.into(), Json::from(moved * sign));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_counted_exactly() {
+        assert_eq!(units(0.3, 1), (3, true));
+        assert_eq!(units(0.35, 1), (3, false));
+        assert_eq!(units(-0.35, 1), (-4, false));
+        assert_eq!(units(-2.0, 2), (-200, true));
+        assert_eq!(units(1e-10, 0), (0, false));
+        assert_eq!(units(12.0, 0), (12, true));
+        assert_eq!(units(9007199254740991.0, 6), (9007199254740991000000, true));
+    }
+
+    #[test]
+    fn multiples_are_found_exactly() {
+        let nothing = |text: &str| {
+            let mut schema: Map<String, Json> = serde_json::from_str(text).unwrap();
+            leaves_nothing(&mut schema)
+        };
+        for (text, expected) in [
+            (
+                r#"{"type": "number", "minimum": 0.3, "maximum": 0.35, "multipleOf": 0.1}"#,
+                false,
+            ),
+            (
+                r#"{"type": "number", "exclusiveMinimum": 0.3, "exclusiveMaximum": 0.4, "multipleOf": 0.1}"#,
+                true,
+            ),
+            (
+                r#"{"type": "number", "minimum": -0.4, "exclusiveMaximum": -0.3, "multipleOf": 0.1}"#,
+                false,
+            ),
+            (
+                r#"{"type": "integer", "minimum": 1, "maximum": 1.9, "multipleOf": 0.4}"#,
+                true,
+            ),
+            (
+                r#"{"type": "integer", "minimum": 1, "maximum": 2, "multipleOf": 0.4}"#,
+                false,
+            ),
+            (
+                r#"{"type": "integer", "minimum": -9, "exclusiveMinimum": -5, "maximum": -1, "multipleOf": 5}"#,
+                true,
+            ),
+            (r#"{"const": 0.3, "multipleOf": 0.1}"#, false),
+            (r#"{"const": 0.0000000001, "multipleOf": 1}"#, true),
+        ] {
+            assert_eq!(nothing(text), expected, "{text}");
+        }
+    }
 }

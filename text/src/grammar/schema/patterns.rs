@@ -7,7 +7,8 @@ use serde_json::{Map, Value as Json};
 
 /// The expression as the crate reads it.
 pub fn pattern_at(pattern: &str, here: &str) -> Result<String, Error> {
-    let made = translated(pattern).and_then(|made| check(&made).map(|()| made));
+    let made = translated(pattern)
+        .and_then(|made| check(&made).map(|()| made).map_err(|fault| fault.text));
     made.map_err(|error| {
         invalid(
             here,
@@ -33,17 +34,26 @@ pub fn patterns_at(schemas: Json, here: &str) -> Result<Json, Error> {
     Ok(Json::Object(made))
 }
 
+/// What `\s` stands for.
+const SPACE: &str =
+    "\\t\\n\\x0b\\x0c\\r \\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}\\x{feff}";
+
 /// Writes an ECMA-262 expression so that the crate gives it the same meaning.
 fn translated(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len());
+    let pattern = without_stops(pattern);
     let mut chars = pattern.chars().peekable();
     let mut in_class = false;
     while let Some(c) = chars.next() {
         match c {
-            '\\' => {
-                out.push(c);
-                out.extend(chars.next());
-            }
+            '\\' => match chars.next() {
+                Some('s') => out += &format!("[{SPACE}]"),
+                Some('S') => out += &format!("[^{SPACE}]"),
+                next => {
+                    out.push(c);
+                    out.extend(next);
+                }
+            },
             '[' if in_class => out.push_str("\\["),
             '[' => {
                 in_class = true;
@@ -62,6 +72,9 @@ fn translated(pattern: &str) -> Result<String, String> {
             '-' if in_class && chars.peek() == Some(&'-') => {
                 return Err("`--` in a class; write \\- for the character".into());
             }
+            '{' if !in_class && chars.peek() == Some(&',') => {
+                return Err("`{,` begins no count; write {0,".into());
+            }
             '.' if !in_class => out.push_str("[^\\n\\r\\x{2028}\\x{2029}]"),
             c => out.push(c),
         }
@@ -69,11 +82,44 @@ fn translated(pattern: &str) -> Result<String, String> {
     Ok(out)
 }
 
+/// The expression without the name `stop` of a group, which the crate takes for a look-ahead.
+pub fn without_stops(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let (mut rest, mut in_class) = (pattern, false);
+    while let Some(c) = rest.chars().next() {
+        let group = ["(?<stop>", "(?P<stop>"]
+            .into_iter()
+            .find(|g| rest.starts_with(g));
+        let taken = match (c, group) {
+            (_, Some(group)) if !in_class => {
+                out.push_str("(?:");
+                rest = &rest[group.len()..];
+                continue;
+            }
+            ('\\', _) => rest.chars().take(2).map(char::len_utf8).sum::<usize>(),
+            _ => c.len_utf8(),
+        };
+        in_class = c == '[' || in_class && c != ']';
+        out.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    out
+}
+
+/// What is wrong with an expression, and which of its characters, counted from 0.
+pub struct Fault {
+    pub text: String,
+    pub at: Option<usize>,
+}
+
 /// Whether the crate can follow an expression.
-pub fn check(pattern: &str) -> Result<(), String> {
+pub fn check(pattern: &str) -> Result<(), Fault> {
     let backslashes = pattern.len() - pattern.trim_end_matches('\\').len();
     if backslashes % 2 == 1 {
-        return Err("it ends with a backslash".into());
+        return Err(Fault {
+            text: "it ends with a backslash".into(),
+            at: Some(pattern.chars().count() - 1),
+        });
     }
     RegexBuilder::new()
         .mk_regex_for_serach(&regex_to_lark(pattern, "dw"))
@@ -81,12 +127,34 @@ pub fn check(pattern: &str) -> Result<(), String> {
         .map_err(|error| {
             let text = error.to_string();
             let last = text.lines().rfind(|line| !line.trim().is_empty());
-            last.unwrap_or_default()
-                .trim()
-                .trim_start_matches("error: ")
-                .to_string()
+            let last = last.unwrap_or_default().trim();
+            Fault {
+                text: last.trim_start_matches("error: ").to_string(),
+                at: marked(&text).and_then(|column| position(pattern, column)),
+            }
         })
 }
+
+/// The column that the parser of expressions marks by a `^` below the expression, which it indents by four blanks.
+fn marked(text: &str) -> Option<usize> {
+    let marks = text.lines().nth(2)?;
+    let is_marks = marks.bytes().all(|c| c == b'^' || c == b' ');
+    marks.find('^').filter(|_| is_marks)?.checked_sub(4)
+}
+
+/// The character of `pattern` that stands in a column of what the crate was given.
+fn position(pattern: &str, column: usize) -> Option<usize> {
+    if pattern.len() > LONGEST {
+        return None;
+    }
+    let ends = pattern.char_indices().map(|(i, c)| i + c.len_utf8());
+    let written = |end: usize| regex_to_lark(&pattern[..end], "dw").chars().count();
+    let found = ends.enumerate().find(|(_, end)| written(*end) > column);
+    Some(found.map_or(pattern.chars().count(), |(i, _)| i))
+}
+
+/// Bytes of an expression in which the place of a mistake is looked for.
+const LONGEST: usize = 1_000;
 
 /// Limit on the cost of an emptiness check.
 const FUEL: u64 = 10_000;

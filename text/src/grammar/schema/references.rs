@@ -11,8 +11,8 @@ pub struct References<'a> {
     names: HashMap<String, String>,
     /// Pointers of those that were not walked yet.
     waiting: VecDeque<String>,
-    /// Pointers by `$anchor`.
-    anchors: HashMap<String, String>,
+    /// Pointers by `$anchor`; none for a name that different schemas have.
+    anchors: HashMap<String, Option<String>>,
     /// From a definition to the definitions that apply to the same value: a circle of them never ends.
     steps: HashMap<String, Vec<(String, String)>>,
 }
@@ -53,14 +53,28 @@ impl<'a> References<'a> {
         found.map_or("", |(pointer, _)| pointer)
     }
 
-    fn find_anchors(&mut self, json: &Json, pointer: &str) {
-        match json {
-            Json::Object(entries) => {
+    fn find_anchors(&mut self, schema: &'a Json, pointer: &str) {
+        match schema {
+            // Another `$id` begins a schema with anchors of its own.
+            Json::Object(entries) if pointer.is_empty() || !entries.contains_key("$id") => {
                 if let Some(Json::String(anchor)) = entries.get("$anchor") {
-                    self.anchors.insert(anchor.clone(), pointer.into());
+                    self.add_anchor(anchor, pointer, schema);
                 }
                 for (key, value) in entries {
-                    self.find_anchors(value, &below(pointer, key));
+                    let here = below(pointer, key);
+                    match (key.as_str(), value) {
+                        ("const" | "enum" | "default" | "examples", _) => {}
+                        (
+                            "properties" | "patternProperties" | "$defs" | "definitions"
+                            | "dependentSchemas" | "dependencies",
+                            Json::Object(all),
+                        ) => {
+                            for (name, one) in all {
+                                self.find_anchors(one, &below(&here, name));
+                            }
+                        }
+                        _ => self.find_anchors(value, &here),
+                    }
                 }
             }
             Json::Array(items) => {
@@ -70,6 +84,16 @@ impl<'a> References<'a> {
             }
             _ => {}
         }
+    }
+
+    fn add_anchor(&mut self, anchor: &str, pointer: &str, schema: &Json) {
+        let place = match self.anchors.get(anchor) {
+            None => Some(pointer.to_string()),
+            // What a rewritten keyword says is a copy, which has the anchors of the original.
+            Some(Some(first)) if self.root.pointer(first) == Some(schema) => Some(first.clone()),
+            Some(_) => None,
+        };
+        self.anchors.insert(anchor.into(), place);
     }
 
     /// The simple name of the schema that `value` refers to; `false` if that is the schema.
@@ -91,14 +115,25 @@ impl<'a> References<'a> {
             }
         };
         let decoded = percent_decoded(fragment);
-        let pointer =
-            match decoded.as_str() {
-                "" => String::new(),
-                pointer if pointer.starts_with('/') => pointer.to_string(),
-                anchor => self.anchors.get(anchor).cloned().ok_or_else(|| {
-                    invalid(here, format!("`$ref`: there is no anchor {anchor:?}"))
-                })?,
-            };
+        let pointer = match decoded.as_str() {
+            "" => String::new(),
+            pointer if pointer.starts_with('/') => pointer.to_string(),
+            anchor => match self.anchors.get(anchor) {
+                Some(Some(pointer)) => pointer.clone(),
+                Some(None) => {
+                    return Err(invalid(
+                        here,
+                        format!("`$ref`: several schemas have the anchor {anchor:?}"),
+                    ))
+                }
+                None => {
+                    return Err(invalid(
+                        here,
+                        format!("`$ref`: there is no anchor {anchor:?}"),
+                    ))
+                }
+            },
+        };
         self.steps
             .entry(owner.into())
             .or_default()

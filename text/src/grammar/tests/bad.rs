@@ -294,6 +294,22 @@ fn regex_errors_say_what_is_wrong() {
 }
 
 #[test]
+fn regex_errors_tell_their_place() {
+    for (pattern, line, column) in [
+        ("(", 1, 1),
+        ("^(", 1, 2),
+        ("\\d/(", 1, 4),
+        ("a\n(", 2, 1),
+        ("x(?=a)", 1, 2),
+        ("(a)\\1", 1, 4),
+        ("ab\\", 1, 3),
+    ] {
+        let place = error(Grammar::from_regex(pattern)).place;
+        assert_eq!(place, Some(Place::Position { line, column }), "{pattern}");
+    }
+}
+
+#[test]
 fn a_grammar_that_matches_nothing_is_refused() {
     assert!(error(Grammar::from_ebnf("root ::= root")).kind == ErrorKind::Invalid);
     assert!(error(Grammar::from_ebnf("root ::= \"a\" root")).kind == ErrorKind::Invalid);

@@ -255,3 +255,41 @@ fn a_document_ends_where_it_is_complete() {
     assert_eq!(matcher.mask().unwrap().runs(), [END, 1]);
     assert!(matcher.accept(&tokens(" ")).is_err());
 }
+
+/// Rows that the script which checks the tables cannot judge: Python divides in floating point, and its expressions have
+/// another `\s` and other names of groups.
+#[test]
+fn decimals_and_expressions_are_exact() {
+    for (schema, accepted, rejected) in [
+        (
+            r#"{"const": 0.3, "multipleOf": 0.1}"#,
+            vec!["0.3"],
+            vec!["0.2", "0.1"],
+        ),
+        (
+            r#"{"enum": [0.7, 0.75, "a"], "multipleOf": 0.1}"#,
+            vec!["0.7", "\"a\""],
+            vec!["0.75"],
+        ),
+        (
+            r#"{"type": "string", "pattern": "^\\s$"}"#,
+            vec!["\" \"", "\"\u{a0}\"", "\"\u{feff}\"", "\"\\n\""],
+            vec!["\"\u{85}\"", "\"a\""],
+        ),
+        (
+            r#"{"type": "string", "pattern": "^[\\S-]$"}"#,
+            vec!["\"\u{85}\"", "\"a\"", "\"-\""],
+            vec!["\"\u{feff}\"", "\" \""],
+        ),
+        (
+            r#"{"type": "string", "pattern": "^(?<stop>ab)c$"}"#,
+            vec!["\"abc\""],
+            vec!["\"ab\"", "\"c\""],
+        ),
+    ] {
+        let grammar = Grammar::from_json_schema(schema).unwrap();
+        check(schema, &grammar, &accepted, &rejected);
+    }
+    let grammar = Grammar::from_regex("(?P<stop>ab)c").unwrap();
+    check("a group", &grammar, &["abc"], &["ab", "c"]);
+}
