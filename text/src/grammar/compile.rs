@@ -1,12 +1,13 @@
 //! Compilation under limits of time and memory, on a thread of its own.
 use super::lexer_masks::LexerMasks;
+use super::permits::Permits;
 use super::source::Grammar;
 use super::tokens::Tokens;
 use super::walk::{Origin, Walk};
 use super::{limits, Error, ErrorKind, Place};
 use llguidance::toktrie::TokTrie;
 use llguidance::{Matcher, ParserFactory};
-use std::sync::{mpsc, Arc, Condvar, Mutex};
+use std::sync::{mpsc, Arc, Mutex};
 use std::time::Instant;
 
 /// A grammar, compiled for one vocabulary. Immutable for its users, shared by threads.
@@ -57,33 +58,7 @@ impl Compiled {
     }
 }
 
-/// How many compilations run. One that exceeded its time goes on until its fuel is spent, and is counted until then.
-static RUNNING: Mutex<usize> = Mutex::new(0);
-static ENDED: Condvar = Condvar::new();
-
-struct Permit;
-
-impl Permit {
-    fn wait(until: Instant) -> Option<Permit> {
-        let mut running = RUNNING.lock().unwrap_or_else(|e| e.into_inner());
-        while *running >= limits::COMPILING {
-            let left = until.checked_duration_since(Instant::now())?;
-            running = ENDED
-                .wait_timeout(running, left)
-                .unwrap_or_else(|e| e.into_inner())
-                .0;
-        }
-        *running += 1;
-        Some(Permit)
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        *RUNNING.lock().unwrap_or_else(|e| e.into_inner()) -= 1;
-        ENDED.notify_one();
-    }
-}
+static PERMITS: Permits = Permits::new();
 
 fn too_slow() -> Error {
     Error::new(
@@ -99,9 +74,11 @@ pub(super) fn compile(
     factory: &Arc<ParserFactory>,
     tokens: &Arc<Tokens>,
     grammar: &Grammar,
+    owner: u64,
 ) -> Result<Arc<Compiled>, Error> {
     let until = Instant::now() + limits::COMPILE_TIME;
-    let permit = Permit::wait(until).ok_or_else(too_slow)?;
+    let permit = PERMITS.wait(owner, until).ok_or_else(too_slow)?;
+    let number = permit.number();
     let (factory, tokens, grammar) = (factory.clone(), tokens.clone(), grammar.clone());
     let (sender, receiver) = mpsc::channel();
     std::thread::Builder::new()
@@ -115,7 +92,10 @@ pub(super) fn compile(
     let left = until.saturating_duration_since(Instant::now());
     match receiver.recv_timeout(left) {
         Ok(compiled) => compiled.map(Arc::new),
-        Err(mpsc::RecvTimeoutError::Timeout) => Err(too_slow()),
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            PERMITS.mark_late(number);
+            Err(too_slow())
+        }
         Err(mpsc::RecvTimeoutError::Disconnected) => {
             Err(Error::invalid("the grammar made the compiler fail"))
         }

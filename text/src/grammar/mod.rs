@@ -13,6 +13,7 @@ mod lexer_masks;
 mod limits;
 mod mask;
 mod matcher;
+mod permits;
 mod schema;
 mod source;
 mod tokens;

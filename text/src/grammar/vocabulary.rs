@@ -38,7 +38,7 @@ impl Vocabulary {
         if let Some(found) = self.kept().get(grammar) {
             return Ok(found);
         }
-        let compiled = compile(&self.factory, &self.tokens, grammar)?;
+        let compiled = compile(&self.factory, &self.tokens, grammar, owner)?;
         self.kept().put(grammar, compiled.clone(), owner);
         Ok(compiled)
     }
