@@ -10,7 +10,8 @@ import subprocess
 import httpx2 as httpx
 import openai
 import pytest
-from conftest import ROOT
+from conftest import ROOT, install_once
+from raw_client import RawClient
 
 from bakery.toolchain import cache_dir
 
@@ -518,6 +519,52 @@ def test_the_tokens_of_an_input_are_counted(client, model):
     answer = client.responses.create(**asked, max_output_tokens=2)
     assert counted["input_tokens"] == answer.usage.input_tokens
     assert counted["object"] == "response.input_tokens"
+
+
+@pytest.fixture(scope="module")
+def stateful(start, tmp_path_factory) -> openai.OpenAI:
+    """A client of a server whose users have a folder for files."""
+    data = tmp_path_factory.mktemp("data")
+    serving = start(config=f'[runtime]\nfs_data_dir = "{data}"\n')
+
+    async def install() -> None:
+        async with await RawClient.connect(serving.uri) as client:
+            manifest = (ROOT / "inferlets/openai/Pie.toml").read_text()
+            await install_once(client, "openai", manifest)
+
+    asyncio.run(install())
+    base = f"http://127.0.0.1:{serving.port}/v1"
+    return openai.OpenAI(base_url=base, api_key="unused", max_retries=0, timeout=300)
+
+
+def test_a_response_goes_on_from_a_stored_one(stateful, model):
+    asked = {"model": model, "max_output_tokens": 8, "temperature": 0}
+    first = stateful.responses.create(input="Hello", **asked)
+    assert stateful.responses.retrieve(first.id).output_text == first.output_text
+    second = stateful.responses.create(input="Why?", previous_response_id=first.id, **asked)
+    assert second.previous_response_id == first.id
+    history = [
+        {"role": "user", "content": "Hello"},
+        *(item.model_dump() for item in first.output),
+        {"role": "user", "content": "Why?"},
+    ]
+    whole = stateful.responses.create(input=history, store=False, **asked)
+    assert second.output_text == whole.output_text
+    assert second.usage.input_tokens == whole.usage.input_tokens
+    with pytest.raises(openai.NotFoundError):
+        stateful.responses.retrieve(whole.id)
+    *_, last = stateful.responses.create(
+        input="And?", previous_response_id=second.id, stream=True, **asked
+    )
+    third = stateful.responses.retrieve(last.response.id)
+    assert third.usage.input_tokens > second.usage.input_tokens
+    stateful.responses.delete(first.id)
+    with pytest.raises(openai.NotFoundError):
+        stateful.responses.retrieve(first.id)
+    for gone in (first.id, "resp_1", "../../etc/passwd", "resp_../x"):
+        with pytest.raises(openai.BadRequestError) as refused:
+            stateful.responses.create(input="Why?", previous_response_id=gone, **asked)
+        assert refused.value.code == "previous_response_not_found"
 
 
 def test_responses_as_json(client, model):

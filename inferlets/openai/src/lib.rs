@@ -18,6 +18,7 @@ mod prompt_scores;
 mod reply;
 mod responses;
 mod stops;
+mod store;
 mod thoughts;
 mod tools;
 mod visible;
@@ -57,6 +58,13 @@ async fn serve(mut request: Request, respond: Responder) -> Result<()> {
         ("GET", path) if path.starts_with("models/") => {
             match models::one(&path["models/".len()..], anthropic) {
                 Ok(model) => return reply::send(respond, &model).await,
+                Err(error) => error,
+            }
+        }
+        ("GET" | "DELETE", path) if path.starts_with("responses/") && !POSTS.contains(&path) => {
+            let id = &path["responses/".len()..];
+            match responses::stored(id, method == "DELETE") {
+                Ok(found) => return reply::send(respond, &found).await,
                 Err(error) => error,
             }
         }

@@ -1,11 +1,12 @@
-//! `/v1/responses`. A request is translated to one of `/v1/chat/completions`. Responses are not stored: a request brings
-//! the whole conversation.
+//! `/v1/responses`. A request is translated to one of `/v1/chat/completions`. Responses are stored if users have a folder
+//! for files; a request can then go on from one of them, and otherwise brings the whole conversation.
 
 use crate::api_error::ApiError;
 use crate::chat;
 use crate::choices::{collect, generate, length, Choice, Delta, Scored, Usage};
 use crate::options::{boolean, Options};
 use crate::reply::{self, now, SharedEvents};
+use crate::store;
 use crate::tools;
 use inferlet::http::Responder;
 use inferlet::prelude::*;
@@ -30,6 +31,8 @@ const KNOWN: &[&str] = &[
     "parallel_tool_calls",
     "top_logprobs",
     "include",
+    "previous_response_id",
+    "store",
     // These change nothing here.
     "max_tool_calls",
     "metadata",
@@ -38,25 +41,21 @@ const KNOWN: &[&str] = &[
     "reasoning",
     "safety_identifier",
     "service_tier",
-    "store",
     "stream_options",
     "truncation",
     "user",
 ];
-/// Fields that would need stored responses, or work without a client.
-const REFUSED: &[&str] = &[
-    "previous_response_id",
-    "conversation",
-    "prompt",
-    "background",
-];
+/// Fields that would need stored conversations or prompts, or work without a client.
+const REFUSED: &[&str] = &["conversation", "prompt", "background"];
 
 pub async fn serve(body: Fields, respond: Responder) -> Result<()> {
-    let (options, prompt) = match prepare(&body) {
+    let (options, prompt, items) = match prepare(&body) {
         Ok(prepared) => prepared,
         Err(error) => return reply::fail(respond, error).await,
     };
-    let shown = Shown::new(&body, &options);
+    let wanted = body.get("store") != Some(&Value::Bool(false));
+    let items = (wanted && store::has_room()).then_some(items);
+    let shown = Shown::new(&body, &options, items);
     if options.stream {
         return stream(options, prompt, shown, respond).await;
     }
@@ -70,10 +69,25 @@ pub async fn serve(body: Fields, respond: Responder) -> Result<()> {
     }
 }
 
+/// `GET` and `DELETE` of `/v1/responses/<id>`
+pub fn stored(id: &str, deletes: bool) -> Parsed<Value> {
+    if deletes && store::delete(id) {
+        return Ok(json!({ "id": id, "object": "response", "deleted": true }));
+    }
+    match store::find(id) {
+        Some(found) if !deletes => Ok(found.response),
+        _ => Err(ApiError::new(
+            404,
+            "response_not_found",
+            format!("Response with id '{id}' not found."),
+        )),
+    }
+}
+
 /// `/v1/responses/input_tokens`
 pub async fn count_tokens(body: Fields, respond: Responder) -> Result<()> {
     match prepare(&body) {
-        Ok((_, prompt)) => {
+        Ok((_, prompt, _)) => {
             let count = json!({
                 "object": "response.input_tokens", "input_tokens": length(&prompt),
             });
@@ -83,7 +97,8 @@ pub async fn count_tokens(body: Fields, respond: Responder) -> Result<()> {
     }
 }
 
-fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
+/// Reads a request. The last part of the result is the whole input, as items.
+fn prepare(fields: &Fields) -> Parsed<(Options, Context, Vec<Value>)> {
     for (name, value) in fields {
         let given = !value.is_null() && value != &Value::Bool(false);
         if REFUSED.contains(&name.as_str()) {
@@ -120,7 +135,8 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
     if let Some(limit) = fields.get("max_output_tokens") {
         chat.insert("max_completion_tokens".into(), limit.clone());
     }
-    chat.insert("messages".into(), messages(fields)?);
+    let items = items(fields)?;
+    chat.insert("messages".into(), messages(fields, &items)?);
     if let Some(list) = fields.get("tools").filter(|list| !list.is_null()) {
         chat.insert("tools".into(), tools_of(list)?);
     }
@@ -145,7 +161,43 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
         ("messages", "input"),
         ("response_format", "text.format"),
     ];
-    chat::prepare(&chat).map_err(|error| error.rename(&names))
+    let (options, prompt) = chat::prepare(&chat).map_err(|error| error.rename(&names))?;
+    Ok((options, prompt, items))
+}
+
+/// The input as items, behind those of the responses before it.
+fn items(fields: &Fields) -> Parsed<Vec<Value>> {
+    let mut all = match fields.get("previous_response_id") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(id) => before(id)?,
+    };
+    match fields.get("input") {
+        Some(Value::String(text)) => all.push(json!({ "role": "user", "content": text })),
+        Some(Value::Array(items)) => all.extend(items.iter().cloned()),
+        _ => {
+            let text = "'input' must be a text or a list of items";
+            return Err(ApiError::invalid("input", text));
+        }
+    }
+    Ok(all)
+}
+
+/// The items of a stored response: what it answered, and what it said.
+fn before(id: &Value) -> Parsed<Vec<Value>> {
+    let name = "previous_response_id";
+    if !store::has_room() {
+        let hint = "responses are stored if the config sets runtime.fs_data_dir; without it, send \
+                    the whole conversation as 'input'";
+        return Err(ApiError::unsupported(name, hint));
+    }
+    let Some(found) = id.as_str().and_then(store::find) else {
+        let text = format!("Previous response with id {id} not found.");
+        return Err(ApiError::invalid(name, text).with_code("previous_response_not_found"));
+    };
+    let mut items = found.items;
+    let said = found.response["output"].as_array();
+    items.extend(said.into_iter().flatten().cloned());
+    Ok(items)
 }
 
 fn tools_of(list: &Value) -> Parsed<Value> {
@@ -164,24 +216,15 @@ fn tools_of(list: &Value) -> Parsed<Value> {
     Ok(Value::Array(list.iter().map(one).collect::<Parsed<_>>()?))
 }
 
-fn messages(fields: &Fields) -> Parsed<Value> {
+fn messages(fields: &Fields, items: &[Value]) -> Parsed<Value> {
     let mut all = Vec::new();
     match fields.get("instructions") {
         None | Some(Value::Null) => {}
         Some(Value::String(text)) => all.push(json!({ "role": "system", "content": text })),
         Some(_) => return Err(ApiError::invalid("instructions", "must be a text")),
     }
-    match fields.get("input") {
-        Some(Value::String(text)) => all.push(json!({ "role": "user", "content": text })),
-        Some(Value::Array(items)) => {
-            for (index, item) in items.iter().enumerate() {
-                add(&mut all, item, &format!("input[{index}]"))?;
-            }
-        }
-        _ => {
-            let text = "'input' must be a text or a list of items";
-            return Err(ApiError::invalid("input", text));
-        }
+    for (index, item) in items.iter().enumerate() {
+        add(&mut all, item, &format!("input[{index}]"))?;
     }
     Ok(Value::Array(all))
 }
@@ -314,16 +357,20 @@ fn status_of(finish: &str) -> &'static str {
 }
 
 /// The response object, which repeats the fields of the request.
-struct Shown(Value);
+struct Shown {
+    response: Value,
+    /// What the response answers, if it is to be stored.
+    items: Option<Vec<Value>>,
+}
 
 impl Shown {
-    fn new(fields: &Fields, options: &Options) -> Shown {
+    fn new(fields: &Fields, options: &Options, items: Option<Vec<Value>>) -> Shown {
         let said = |name: &str| fields.get(name).cloned().unwrap_or_default();
         let or = |name: &str, otherwise: Value| match said(name) {
             Value::Null => otherwise,
             value => value,
         };
-        Shown(json!({
+        let response = json!({
             "id": format!("resp_{}", runtime::instance_id()),
             "object": "response",
             "created_at": now(),
@@ -335,9 +382,9 @@ impl Shown {
             "model": options.name,
             "output": [],
             "parallel_tool_calls": or("parallel_tool_calls", json!(true)),
-            "previous_response_id": null,
+            "previous_response_id": said("previous_response_id"),
             "reasoning": { "effort": null, "summary": null },
-            "store": false,
+            "store": items.is_some(),
             "temperature": options.temperature,
             "text": or("text", json!({ "format": { "type": "text" } })),
             "tool_choice": or("tool_choice", json!("auto")),
@@ -348,11 +395,13 @@ impl Shown {
             "usage": null,
             "user": said("user"),
             "metadata": or("metadata", json!({})),
-        }))
+        });
+        Shown { response, items }
     }
 
+    /// The finished response, which is stored if that was asked for.
     fn finished(&self, output: Vec<Value>, finish: &str, usage: &Usage) -> Value {
-        let mut response = self.0.clone();
+        let mut response = self.response.clone();
         response["status"] = status_of(finish).into();
         if finish == "length" {
             response["incomplete_details"] = json!({ "reason": "max_output_tokens" });
@@ -365,6 +414,9 @@ impl Shown {
             "output_tokens_details": { "reasoning_tokens": usage.thoughts },
             "total_tokens": usage.prompt + usage.completion,
         });
+        if let Some(items) = &self.items {
+            response["store"] = store::keep(&response, items).into();
+        }
         response
     }
 }
@@ -505,7 +557,7 @@ async fn stream(options: Options, prompt: Context, shown: Shown, respond: Respon
         unsent: Vec::new(),
     };
     let first = ["created", "in_progress"];
-    let first = first.map(|kind| items.event(kind, json!({ "response": shown.0 })));
+    let first = first.map(|kind| items.event(kind, json!({ "response": shown.response })));
     let events = &SharedEvents::named(respond, first.to_vec());
     let items = RefCell::new(items);
     let take = |delta: Delta| {
@@ -524,7 +576,7 @@ async fn stream(options: Options, prompt: Context, shown: Shown, respond: Respon
             if let Some(respond) = events.unused() {
                 return reply::fail(respond, error).await;
             }
-            let mut response = shown.0.clone();
+            let mut response = shown.response.clone();
             response["status"] = "failed".into();
             let text = error.json()["error"]["message"].take();
             response["error"] = json!({ "code": "server_error", "message": text });
