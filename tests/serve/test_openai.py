@@ -6,9 +6,11 @@ import asyncio
 import hashlib
 import json
 import subprocess
+from typing import Literal
 
 import httpx2 as httpx
 import openai
+import pydantic
 import pytest
 from conftest import ROOT, install_once
 from raw_client import RawClient
@@ -140,6 +142,33 @@ def test_a_schema_that_cannot_be_used(client, model):
             response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": bad}},
         )
     assert refused.value.param == "response_format"
+
+
+class City(pydantic.BaseModel):
+    city: Literal["Seoul", "Oslo"]
+    degrees: int = pydantic.Field(ge=0, le=40)
+
+
+def test_helpers_of_the_package(client, model):
+    """They build schemas, put streams together, and read answers."""
+    asked = {"model": model, "messages": CHAT}
+    answer = client.chat.completions.parse(response_format=City, max_tokens=200, **asked)
+    assert 0 <= answer.choices[0].message.parsed.degrees <= 40
+    with client.chat.completions.stream(max_tokens=8, temperature=0, **asked) as stream:
+        kinds = {event.type for event in stream}
+        said = stream.get_final_completion().choices[0].message.content
+    whole = client.chat.completions.create(max_tokens=8, temperature=0, **asked)
+    assert said == whole.choices[0].message.content and "content.delta" in kinds
+    tool = openai.pydantic_function_tool(City, name="weather")
+    answer = client.chat.completions.parse(
+        tools=[tool], tool_choice="required", max_tokens=300, **asked
+    )
+    (call,) = answer.choices[0].message.tool_calls
+    assert call.function.parsed_arguments.city in ("Seoul", "Oslo")
+    response = client.responses.parse(
+        model=model, input="Hello", text_format=City, max_output_tokens=200
+    )
+    assert response.output_parsed.city in ("Seoul", "Oslo")
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -137,7 +137,7 @@ fn add(
         Value::Null => Vec::new(),
         Value::Array(calls) if calls.iter().all(is_call) => calls.clone(),
         _ => {
-            let text = "each call must have an id, and a function with a name and arguments, which are texts";
+            let text = "each call must have an id and a function with the texts name and arguments";
             return Err(ApiError::invalid(&format!("{place}.tool_calls"), text));
         }
     };

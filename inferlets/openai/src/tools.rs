@@ -9,6 +9,8 @@ use serde_json::{json, Map, Value};
 type Parsed<T> = std::result::Result<T, ApiError>;
 
 const MAX_TOOLS: usize = 128;
+const CHOICES: &str =
+    "'tool_choice' must be none, auto, required (with tools), name a tool or list allowed_tools";
 
 /// The form that an answer must have.
 #[derive(Default)]
@@ -157,15 +159,10 @@ fn allowed<'a>(choice: &Value, names: &[&'a str]) -> Parsed<(Vec<&'a str>, bool)
             .copied()
             .ok_or_else(|| wrong(format!("no tool is named {asked}")))
     };
-    let mode = |mode: &Value, of: Vec<&'a str>| {
-        match mode.as_str() {
+    let mode = |mode: &Value, of: Vec<&'a str>| match mode.as_str() {
         Some("auto") => Ok((of, false)),
         Some("required") if !of.is_empty() => Ok((of, true)),
-        _ => Err(wrong(
-            "'tool_choice' must be none, auto, required (with tools), name a tool or list allowed_tools"
-                .into(),
-        )),
-    }
+        _ => Err(wrong(CHOICES.into())),
     };
     match (choice, choice["type"].as_str()) {
         (Value::Null, _) => Ok((names.to_vec(), false)),
