@@ -319,6 +319,23 @@ def test_a_conversation_goes_on(client, model):
     assert client.chat.completions.create(model=model, messages=turns, max_tokens=6).choices
 
 
+def metric(api, name: str) -> int:
+    text = httpx.get(f"http://127.0.0.1:{api.port}/metrics").text
+    line = next(line for line in text.splitlines() if line.startswith(f"{name} "))
+    return int(float(line.split()[1]))
+
+
+def test_a_conversation_is_computed_once(api, client, model):
+    turns = [{"role": "system", "content": "You are brief. " * 40}, {"role": "user", "content": "a"}]
+    first = client.chat.completions.create(model=model, messages=turns, max_tokens=4)
+    said = first.choices[0].message.content
+    turns += [{"role": "assistant", "content": said}, {"role": "user", "content": "b"}]
+    before = metric(api, "pie_tokens_total")
+    second = client.chat.completions.create(model=model, messages=turns, max_tokens=4)
+    computed = metric(api, "pie_tokens_total") - before
+    assert computed < second.usage.prompt_tokens / 4
+
+
 @pytest.mark.parametrize(
     ("change", "param"),
     [
@@ -697,13 +714,8 @@ def test_a_client_that_leaves_ends_the_generation(api, client, model):
         next(stream)
     stream.close()
 
-    def instances() -> int:
-        text = httpx.get(f"http://127.0.0.1:{api.port}/metrics").text
-        line = next(line for line in text.splitlines() if line.startswith("pie_instances "))
-        return int(line.split()[1])
-
     for _ in range(600):
-        if instances() == 0:
+        if metric(api, "pie_instances") == 0:
             return
         asyncio.run(asyncio.sleep(0.1))
     pytest.fail("the instance did not end")
