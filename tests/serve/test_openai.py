@@ -326,7 +326,8 @@ def metric(api, name: str) -> int:
 
 
 def test_a_conversation_is_computed_once(api, client, model):
-    turns = [{"role": "system", "content": "You are brief. " * 40}, {"role": "user", "content": "a"}]
+    system = {"role": "system", "content": "You are brief. " * 40}
+    turns = [system, {"role": "user", "content": "a"}]
     first = client.chat.completions.create(model=model, messages=turns, max_tokens=4)
     said = first.choices[0].message.content
     turns += [{"role": "assistant", "content": said}, {"role": "user", "content": "b"}]
