@@ -168,7 +168,9 @@ def test_a_call_is_well_formed_although_the_model_is_not_made_to_call(client, mo
 
 
 def test_several_calls_or_one(client, claude, model):
-    both = chat(client, model, "Call twice", tools=[WEATHER]).choices[0].message.tool_calls
+    message = chat(client, model, "Call twice", tools=[WEATHER]).choices[0].message
+    assert message.content is None
+    both = message.tool_calls
     cities = [json.loads(call.function.arguments)["city"] for call in both]
     assert cities == ["Oslo", "Seoul"] and len({call.id for call in both}) == 2
     (one,) = (

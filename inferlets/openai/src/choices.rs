@@ -328,11 +328,24 @@ impl<'a> Speech<'a> {
 
     /// Takes tokens, and the text that became visible with them.
     fn take(&mut self, tokens: &[u32], text: String) -> Result<Delta> {
-        let split = match &mut self.thoughts {
+        let pieces = match &mut self.thoughts {
             Some(thoughts) => thoughts.take(tokens, text)?,
-            None => Split::answer(tokens, text),
+            None => vec![Split::answer(tokens, text)],
         };
-        self.show(split)
+        self.show_all(pieces)
+    }
+
+    fn show_all(&mut self, pieces: Vec<Split>) -> Result<Delta> {
+        let mut all = Delta::default();
+        for piece in pieces {
+            let shown = self.show(piece)?;
+            all.text += &shown.text;
+            all.thought += &shown.thought;
+            if self.stopped_by.is_some() {
+                break;
+            }
+        }
+        Ok(all)
     }
 
     fn show(&mut self, split: Split) -> Result<Delta> {
@@ -358,7 +371,7 @@ impl<'a> Speech<'a> {
         if self.stopped_by.is_none() {
             if let Some(thoughts) = &mut self.thoughts {
                 let rest = thoughts.rest()?;
-                last = self.show(rest)?;
+                last = self.show_all(rest)?;
             }
         }
         let held = self.stops.rest();

@@ -10,8 +10,8 @@ const MARK_BYTES: usize = 32;
 pub struct Thoughts {
     decoder: Decoder,
     state: State,
-    /// The text and the tokens of which it is not known yet whether they are the mark of thoughts.
-    held: Split,
+    /// The tokens of which it is not known yet whether they are the mark of thoughts.
+    held: Vec<Split>,
     /// The bytes of the thoughts that were returned.
     sent: usize,
     /// The number of tokens that were thoughts.
@@ -50,42 +50,43 @@ impl Thoughts {
         Thoughts {
             decoder: Decoder::new(model),
             state: State::Unknown,
-            held: Split::default(),
+            held: Vec::new(),
             sent: 0,
             count: 0,
         }
     }
 
-    /// Takes tokens, and the text that became visible with them.
-    pub fn take(&mut self, tokens: &[u32], text: String) -> Result<Split> {
+    /// Takes tokens, and the text that became visible with them. Returns what is known of these tokens and of those that
+    /// were held back, in their order.
+    pub fn take(&mut self, tokens: &[u32], text: String) -> Result<Vec<Split>> {
         match self.state {
             State::Unknown => {
-                self.held.tokens.extend_from_slice(tokens);
-                self.held.text.push_str(&text);
+                self.held.push(Split::answer(tokens, text));
                 let event = self.decoder.feed(tokens)?;
                 if event != Event::Idle {
-                    let held = std::mem::take(&mut self.held);
+                    let count: usize = self.held.drain(..).map(|piece| piece.tokens.len()).sum();
                     self.state = State::Thinking;
-                    return Ok(self.think(held.tokens.len(), event));
+                    return Ok(vec![self.think(count, event)]);
                 }
-                if may_be_mark(&self.held.text) {
-                    return Ok(Split::default());
+                let begun: String = self.held.iter().map(|piece| piece.text.as_str()).collect();
+                if may_be_mark(&begun) {
+                    return Ok(Vec::new());
                 }
                 self.state = State::Answering;
                 Ok(std::mem::take(&mut self.held))
             }
             State::Thinking => {
                 let event = self.decoder.feed(tokens)?;
-                Ok(self.think(tokens.len(), event))
+                Ok(vec![self.think(tokens.len(), event)])
             }
             State::Between => {
                 let text = text.trim_start().to_string();
                 if !text.is_empty() {
                     self.state = State::Answering;
                 }
-                Ok(Split::answer(tokens, text))
+                Ok(vec![Split::answer(tokens, text)])
             }
-            State::Answering => Ok(Split::answer(tokens, text)),
+            State::Answering => Ok(vec![Split::answer(tokens, text)]),
         }
     }
 
@@ -107,10 +108,10 @@ impl Thoughts {
     }
 
     /// Returns what was held back. Called at the end of the generation.
-    pub fn rest(&mut self) -> Result<Split> {
+    pub fn rest(&mut self) -> Result<Vec<Split>> {
         if let State::Thinking = self.state {
             let event = self.decoder.feed(&[])?;
-            return Ok(self.think(0, event));
+            return Ok(vec![self.think(0, event)]);
         }
         Ok(std::mem::take(&mut self.held))
     }
