@@ -170,6 +170,11 @@ TEST_F(AuthTest, RoutesOfInferletsNeedAKey) {
         FindCall(*service, nullptr, {.method = "GET", .target = "/apps/x/y", .authorization = key});
     ASSERT_TRUE(std::holds_alternative<HttpAnswer>(refused)) << key;
     EXPECT_EQ(std::get<HttpAnswer>(refused).status, 401u);
+    // Clients of the OpenAI API read `error`, those of the Anthropic API read `type` too.
+    const json body = json::parse(std::get<HttpAnswer>(refused).body);
+    EXPECT_EQ(body["type"], "error");
+    EXPECT_EQ(body["error"]["type"], "authentication_error");
+    EXPECT_EQ(body["error"]["code"], "invalid_api_key");
   }
   const auto found = FindCall(*service, nullptr,
                               {.method = "GET", .target = "/apps/x/y?z", .authorization = known});
@@ -391,7 +396,11 @@ TEST_F(FewPlacesTest, HttpRequestsOfAUserLeaveRoomForOthers) {
   const auto ask = [&](const char* user) {
     const Door door{.program = "p", .username = user};
     auto call = FindCall(*service, &door, {.method = "GET", .target = "/"});
-    if (!std::holds_alternative<Call>(call)) return false;
+    if (const auto* refusal = std::get_if<HttpAnswer>(&call)) {
+      EXPECT_EQ(refusal->status, 429u);
+      EXPECT_EQ(json::parse(refusal->body)["error"]["code"], "rate_limit_exceeded");
+      return false;
+    }
     held.push_back(std::make_shared<Exchange>(*service, nullptr, std::get<Call>(call)));
     return true;
   };

@@ -10,10 +10,11 @@ constexpr size_t kMostUnsentBytes = 256ull << 10;
 
 }  // namespace
 
-std::string ErrorJson(std::string_view type, std::string_view message) {
-  const nlohmann::json error = {
+std::string ErrorJson(std::string_view type, std::string_view message, std::string_view code) {
+  nlohmann::json error = {
       {"message", ToValidUtf8(message)}, {"type", type}, {"param", nullptr}, {"code", nullptr}};
-  return nlohmann::json{{"error", error}}.dump() + "\n";
+  if (!code.empty()) error["code"] = code;
+  return nlohmann::json{{"type", "error"}, {"error", error}}.dump() + "\n";
 }
 
 Exchange::Exchange(Service& service, Client* client, Call call)

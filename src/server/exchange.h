@@ -97,7 +97,8 @@ class Exchange final : public host::Listener, public std::enable_shared_from_thi
   wasm::Signal room_;
 };
 
-// The body of an error, in the form that clients of the OpenAI API know.
-std::string ErrorJson(std::string_view type, std::string_view message);
+// The body of an error, in the form that clients of the OpenAI API and of the Anthropic API know.
+// An empty code is null.
+std::string ErrorJson(std::string_view type, std::string_view message, std::string_view code = {});
 
 }  // namespace pie::server

@@ -14,8 +14,9 @@ std::string_view BearerOf(std::string_view authorization) {
                                             : std::string_view();
 }
 
-HttpAnswer Refusal(unsigned status, std::string_view type, std::string_view message) {
-  return {status, "application/json", ErrorJson(type, message)};
+HttpAnswer Refusal(unsigned status, std::string_view type, std::string_view message,
+                   std::string_view code = {}) {
+  return {status, "application/json", ErrorJson(type, message, code)};
 }
 
 bool MayAsk(Service& service, std::string_view path, std::string_view authorization) {
@@ -73,7 +74,8 @@ std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, cons
       return Refusal(
           401, "authentication_error",
           "this route needs an API key: Authorization: Bearer <key>, or x-api-key: <key>. "
-          "Make one with `pie auth token create USER`");
+          "Make one with `pie auth token create USER`",
+          "invalid_api_key");
     }
     call.username = *user;
   }
@@ -83,8 +85,11 @@ std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, cons
   if (service.draining) return Refusal(503, "server_error", "the server is shutting down");
   (void)service.engine.users().Of(call.username);  // from the second user on, each has a share
   if (!service.requests.Of(call.username)->Fits(1)) {
-    return Refusal(503, "server_error",
-                   "too many requests of this user are being answered; try again later");
+    HttpAnswer refusal = Refusal(
+        429, "rate_limit_error",
+        "too many requests of this user are being answered; try again later", "rate_limit_exceeded");
+    refusal.headers = {{"Retry-After", "1"}};
+    return refusal;
   }
   return call;
 }

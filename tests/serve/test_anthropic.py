@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import anthropic
 import httpx2 as httpx
 import pytest
@@ -92,6 +94,31 @@ def test_a_call_of_a_tool(client, model, stream, choice):
     assert after.content[0].type == "text"
 
 
+def test_the_beginning_of_an_answer(client, model):
+    """A last message of the assistant is continued, not answered."""
+    asked = {"model": model, "max_tokens": 12, "extra_body": {"temperature": 0}}
+    whole = client.messages.create(messages=HELLO, **asked).content[0].text
+    begun = whole[:4].rstrip()
+    asked["max_tokens"] = 12 - len(begun)
+    turns = [*HELLO, {"role": "assistant", "content": begun}]
+    assert begun + client.messages.create(messages=turns, **asked).content[0].text == whole
+    turns[-1]["content"] += " "
+    with pytest.raises(anthropic.BadRequestError, match="trailing whitespace"):
+        client.messages.create(messages=turns, **asked)
+
+
+def test_an_answer_of_a_schema(client, model):
+    form = {"format": {"type": "json_schema", "schema": CITY}}
+    asked = {"model": model, "messages": HELLO, "max_tokens": 200}
+    message = client.messages.create(**asked, extra_body={"output_config": form})
+    assert json.loads(message.content[0].text)["city"] in ("Seoul", "Oslo")
+
+
+def test_answers_name_their_request(client, model):
+    message = client.messages.create(model=model, messages=HELLO, max_tokens=2)
+    assert message._request_id.startswith("req_")
+
+
 def test_top_k(client, model):
     asked = {"model": model, "messages": HELLO, "max_tokens": 12}
     greedy = client.messages.create(**asked, extra_body={"temperature": 0}).content[0].text
@@ -110,6 +137,8 @@ def test_top_k(client, model):
         ({"stop_sequences": [""]}, "stop_sequences"),
         ({"tools": [{"name": "x"}]}, "tools"),
         ({"tool_choice": {"type": "perhaps"}}, "tool_choice"),
+        ({"extra_body": {"thinking": {"type": "deeply"}}}, "thinking"),
+        ({"extra_body": {"output_config": {"format": {"type": "poem"}}}}, "output_config.format"),
         ({"extra_body": {"unheard_of": 1}}, "unheard_of: Extra inputs are not permitted"),
     ],
 )

@@ -104,11 +104,29 @@ def test_tools_of_the_configuration(tmp_path):
     assert "there are no MCP servers" in said
 
 
+DUMMY = """
+[[model]]
+[model.driver]
+type = "dummy"
+[model.driver.options]
+"""
+
+
+def test_a_conversation_that_is_too_long(tmp_path):
+    """It cannot go on, but another one can begin."""
+    config = DUMMY + "kv_page_size = 16\ntotal_pages = 40\n"
+    chat = start(tmp_path, "--speed", config=config)
+    said, errors = chat.communicate("x" * 700 + "\n/new\nHello\n", LIMIT_S)
+    assert chat.returncode == 0, errors
+    assert "error: cannot reserve" in said and "a new conversation" in said
+    assert said.count(" tokens, ") == 1
+
+
 class Terminal:
     """`pie chat` on a terminal, as a person sees it."""
 
-    def __init__(self, home) -> None:
-        configuration.write(home, "")
+    def __init__(self, home, config: str = "") -> None:
+        configuration.write(home, config)
         self.shown = ""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
@@ -172,4 +190,16 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(tmp_path):
     terminal.until("tokens/s")
     terminal.type("Again\r")
     terminal.until("tokens/s", times=2)
+    assert terminal.leave() == 0
+
+
+def test_thoughts_are_dimmed(tmp_path):
+    script = tmp_path / "answers.toml"
+    script.write_text('[[answer]]\nsay = "<think>\\nhm\\n</think>\\nYes"\n')
+    terminal = Terminal(tmp_path / "home", DUMMY + f'script = "{script}"\n')
+    terminal.until("lists the commands[^>]*>")
+    terminal.type("Hello\r")
+    terminal.until("tokens/s")
+    dimmed = "".join(re.findall(r"\x1b\[2m([a-z])\x1b", terminal.shown))
+    assert dimmed == "hm" and "think" not in terminal.shown
     assert terminal.leave() == 0

@@ -6,11 +6,14 @@ import asyncio
 import hashlib
 import json
 import subprocess
+from typing import Literal
 
 import httpx2 as httpx
 import openai
+import pydantic
 import pytest
-from conftest import ROOT
+from conftest import ROOT, install_once
+from raw_client import RawClient
 
 from bakery.toolchain import cache_dir
 
@@ -141,6 +144,33 @@ def test_a_schema_that_cannot_be_used(client, model):
     assert refused.value.param == "response_format"
 
 
+class City(pydantic.BaseModel):
+    city: Literal["Seoul", "Oslo"]
+    degrees: int = pydantic.Field(ge=0, le=40)
+
+
+def test_helpers_of_the_package(client, model):
+    """They build schemas, put streams together, and read answers."""
+    asked = {"model": model, "messages": CHAT}
+    answer = client.chat.completions.parse(response_format=City, max_tokens=200, **asked)
+    assert 0 <= answer.choices[0].message.parsed.degrees <= 40
+    with client.chat.completions.stream(max_tokens=8, temperature=0, **asked) as stream:
+        kinds = {event.type for event in stream}
+        said = stream.get_final_completion().choices[0].message.content
+    whole = client.chat.completions.create(max_tokens=8, temperature=0, **asked)
+    assert said == whole.choices[0].message.content and "content.delta" in kinds
+    tool = openai.pydantic_function_tool(City, name="weather")
+    answer = client.chat.completions.parse(
+        tools=[tool], tool_choice="required", max_tokens=300, **asked
+    )
+    (call,) = answer.choices[0].message.tool_calls
+    assert call.function.parsed_arguments.city in ("Seoul", "Oslo")
+    response = client.responses.parse(
+        model=model, input="Hello", text_format=City, max_output_tokens=200
+    )
+    assert response.output_parsed.city in ("Seoul", "Oslo")
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_of_a_tool(client, model, stream):
     asked = {
@@ -202,6 +232,82 @@ def test_completions(client, model):
     assert "".join(chunk.choices[0].text for chunk in chunks) == answer.choices[0].text
 
 
+def test_completions_of_several_prompts(client, model):
+    asked = {"model": model, "max_tokens": 6, "temperature": 0}
+    prompts = ["Once upon", "In the end"]
+    alone = [client.completions.create(prompt=text, **asked).choices[0].text for text in prompts]
+    # The tokens of the dummy model are bytes.
+    for given in (prompts, [list(text.encode()) for text in prompts]):
+        answer = client.completions.create(prompt=given, **asked)
+        assert [(c.index, c.text) for c in answer.choices] == list(enumerate(alone))
+        assert answer.usage.prompt_tokens == sum(map(len, prompts))
+    one = client.completions.create(prompt=list(prompts[1].encode()), **asked)
+    assert one.choices[0].text == alone[1]
+    texts = ["", "", "", ""]
+    for chunk in client.completions.create(prompt=prompts, n=2, stream=True, **asked):
+        texts[chunk.choices[0].index] += chunk.choices[0].text
+    assert texts == [alone[0], alone[0], alone[1], alone[1]]
+
+
+def test_logprobs_of_completions(client, model):
+    asked = {"model": model, "max_tokens": 5, "temperature": 0, "logprobs": 2}
+    (choice,) = client.completions.create(prompt="Once", **asked).choices
+    scored = choice.logprobs
+    assert "".join(scored.tokens) == choice.text
+    assert scored.text_offset == [len("Once") + i for i in range(len(scored.tokens))]
+    for word, logprob, top in zip(
+        scored.tokens, scored.token_logprobs, scored.top_logprobs, strict=True
+    ):
+        assert len(top) == 2 and top[word] == logprob == max(top.values())
+    # The same tokens as a part of a prompt get the same scores.
+    whole = client.completions.create(
+        model=model, prompt="Once" + choice.text, max_tokens=0, echo=True, logprobs=1
+    ).choices[0]
+    assert whole.text == "Once" + choice.text and whole.finish_reason == "length"
+    assert whole.logprobs.tokens == list(whole.text)
+    assert whole.logprobs.text_offset == list(range(len(whole.text)))
+    assert whole.logprobs.token_logprobs[0] is None and whole.logprobs.top_logprobs[0] is None
+    assert whole.logprobs.token_logprobs[4:] == pytest.approx(scored.token_logprobs, abs=1e-3)
+    chunks = list(client.completions.create(prompt="Once", echo=True, stream=True, **asked))
+    words = [w for c in chunks if c.choices[0].logprobs for w in c.choices[0].logprobs.tokens]
+    assert words == [*"Once", *scored.tokens]
+
+
+def test_the_best_of_several_completions(client, model):
+    asked = {"model": model, "prompt": "Once", "max_tokens": 6, "temperature": 1.5, "seed": 3}
+    all_of_them = client.completions.create(**asked, n=4, logprobs=0)
+
+    def quality(choice) -> float:
+        return sum(choice.logprobs.token_logprobs) / max(len(choice.logprobs.token_logprobs), 1)
+
+    best = max(all_of_them.choices, key=quality)
+    (choice,) = client.completions.create(**asked, n=1, best_of=4).choices
+    assert choice.text == best.text and choice.logprobs is None
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"prompt": ""}, "prompt"),
+        ({"prompt": []}, "prompt"),
+        ({"prompt": ["a", ""]}, "prompt"),
+        ({"prompt": [1, "a"]}, "prompt"),
+        ({"prompt": [10**9]}, "prompt"),
+        ({"prompt": ["a"] * 257}, "prompt"),
+        ({"prompt": ["a"] * 256, "n": 5}, "prompt"),
+        ({"suffix": "b"}, "suffix"),
+        ({"best_of": 1, "n": 2}, "best_of"),
+        ({"best_of": 2, "stream": True}, "best_of"),
+        ({"logprobs": 21}, "logprobs"),
+        ({"max_tokens": -1}, "max_tokens"),
+    ],
+)
+def test_bad_completions(client, model, change, param):
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.completions.create(**{"model": model, "prompt": "a", "max_tokens": 2, **change})
+    assert refused.value.param == param
+
+
 def test_a_conversation_goes_on(client, model):
     turns = list(CHAT)
     for said in ("And then?", "Why?"):
@@ -211,6 +317,24 @@ def test_a_conversation_goes_on(client, model):
             {"role": "user", "content": [{"type": "text", "text": said}]},
         ]
     assert client.chat.completions.create(model=model, messages=turns, max_tokens=6).choices
+
+
+def metric(api, name: str) -> int:
+    text = httpx.get(f"http://127.0.0.1:{api.port}/metrics").text
+    line = next(line for line in text.splitlines() if line.startswith(f"{name} "))
+    return int(float(line.split()[1]))
+
+
+def test_a_conversation_is_computed_once(api, client, model):
+    system = {"role": "system", "content": "You are brief. " * 40}
+    turns = [system, {"role": "user", "content": "a"}]
+    first = client.chat.completions.create(model=model, messages=turns, max_tokens=4)
+    said = first.choices[0].message.content
+    turns += [{"role": "assistant", "content": said}, {"role": "user", "content": "b"}]
+    before = metric(api, "pie_tokens_total")
+    second = client.chat.completions.create(model=model, messages=turns, max_tokens=4)
+    computed = metric(api, "pie_tokens_total") - before
+    assert computed < second.usage.prompt_tokens / 4
 
 
 @pytest.mark.parametrize(
@@ -228,18 +352,100 @@ def test_a_conversation_goes_on(client, model):
         ({"presence_penalty": 3}, "presence_penalty"),
         ({"logit_bias": {"5": 101}}, "logit_bias"),
         ({"logit_bias": {"x": 1}}, "logit_bias"),
-        ({"logit_bias": {"5": 1}, "response_format": {"type": "json_object"}}, "logit_bias"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice"),
+        ({"tools": [{"type": "function"}]}, "tools[0]"),
+        ({"parallel_tool_calls": 5}, "parallel_tool_calls"),
+        ({"messages": [{"role": "assistant", "content": None}]}, "messages[0].content"),
+        ({"messages": [{"role": "assistant", "tool_calls": [{}]}]}, "messages[0].tool_calls"),
+        ({"functions": [{"name": "x"}]}, "functions"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"n": 129}, "n"),
         ({"unheard_of": 1}, "unheard_of"),
     ],
 )
 def test_bad_parameters(client, model, change, param):
     fields = {"model": model, "messages": CHAT, "max_tokens": 4, **change}
-    known = {k: v for k, v in fields.items() if k != "unheard_of"}
-    extra = {k: v for k, v in fields.items() if k == "unheard_of"}
     with pytest.raises(openai.BadRequestError) as refused:
-        client.chat.completions.create(**known, extra_body=extra)
+        client.post("/chat/completions", body=fields, cast_to=object)
     assert refused.value.param == param
     assert refused.value.type == "invalid_request_error"
+
+
+def test_fields_that_change_nothing(client, model):
+    """They are accepted, as is null for every field."""
+    fields = {"model": model, "messages": CHAT, "max_tokens": 4, "temperature": 0}
+    known = {
+        "user": "ada", "metadata": {"a": "b"}, "store": True, "service_tier": "auto",
+        "parallel_tool_calls": True, "modalities": ["text"], "prediction": None,
+        "functions": None, "audio": None, "stop": None, "n": None, "tools": None, "seed": None,
+        "logit_bias": None, "stream_options": None, "response_format": {"type": "text"},
+    }  # fmt: skip
+    answers = [
+        client.post("/chat/completions", body=body, cast_to=object)
+        for body in (fields, {**fields, **known})
+    ]
+    texts = [answer["choices"][0]["message"]["content"] for answer in answers]
+    assert texts[0] == texts[1]
+
+
+def test_messages_of_every_kind(client, model):
+    turns = [
+        {"role": "developer", "content": [{"type": "text", "text": "You are brief."}]},
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {"role": "assistant", "content": None, "refusal": "No."},
+        {"role": "user", "content": "c", "name": "ada"},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
+        {"role": "user", "content": "d"},
+    ]
+    same = [
+        {"role": "system", "content": "You are brief."},
+        {"role": "user", "content": "ab"},
+        {"role": "assistant", "content": "No."},
+        {"role": "user", "content": "c"},
+        {"role": "assistant", "content": "No."},
+        {"role": "user", "content": "d"},
+    ]
+    asked = {"model": model, "max_tokens": 8, "temperature": 0}
+    answers = [client.chat.completions.create(messages=said, **asked) for said in (turns, same)]
+    assert answers[0].usage == answers[1].usage
+    assert answers[0].choices[0].message.content == answers[1].choices[0].message.content
+
+
+def test_answers_name_their_request(client, model):
+    answer = client.chat.completions.create(model=model, messages=CHAT, max_tokens=2)
+    other = client.chat.completions.create(model=model, messages=CHAT, max_tokens=2)
+    assert answer._request_id.startswith("req_") and answer._request_id != other._request_id
+
+
+def test_a_stream_of_several_choices_with_logprobs(client, model):
+    asked = {"model": model, "messages": CHAT, "max_tokens": 10, "temperature": 1.5, "seed": 11}
+    asked |= {"n": 2, "logprobs": True, "top_logprobs": 2}
+    whole = client.chat.completions.create(**asked)
+    texts, words = ["", ""], [[], []]
+    for chunk in client.chat.completions.create(**asked, stream=True):
+        (choice,) = chunk.choices
+        texts[choice.index] += choice.delta.content or ""
+        if choice.logprobs:
+            words[choice.index] += [token.token for token in choice.logprobs.content]
+    assert texts == [choice.message.content for choice in whole.choices]
+    for choice, own in zip(whole.choices, words, strict=True):
+        assert own == [token.token for token in choice.logprobs.content]
+
+
+def test_a_form_with_biases_and_penalties(client, model):
+    form = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY, "strict": True}}
+    asked = {"model": model, "messages": CHAT, "max_tokens": 200, "response_format": form}
+    for more in ({"frequency_penalty": 1.5}, {"logit_bias": {"100": 20}}):
+        (choice,) = client.chat.completions.create(**asked, **more).choices
+        assert choice.finish_reason == "stop"
+        assert json.loads(choice.message.content)["city"] in ("Seoul", "Oslo")
+    call = {"tools": [WEATHER], "tool_choice": "required", "presence_penalty": 0.5}
+    (choice,) = client.chat.completions.create(
+        model=model, messages=CHAT, max_tokens=300, **call
+    ).choices
+    (called,) = choice.message.tool_calls
+    assert json.loads(called.function.arguments)["city"] in ("Seoul", "Oslo")
 
 
 def test_biases_and_penalties(client, model):
@@ -339,6 +545,73 @@ def test_responses_with_tools(client, model, stream):
     ]
     after = client.responses.create(model=model, input=history, max_output_tokens=4)
     assert after.output_text
+
+
+def test_responses_with_logprobs(client, model):
+    asked = {"model": model, "input": "Hello", "max_output_tokens": 6, "temperature": 0}
+    asked |= {"top_logprobs": 2, "include": ["message.output_text.logprobs"]}
+    part = client.responses.create(**asked).output[0].content[0]
+    assert part.logprobs and all(len(token.top_logprobs) == 2 for token in part.logprobs)
+    assert "".join(token.token for token in part.logprobs) == part.text
+    events = list(client.responses.create(**asked, stream=True))
+    deltas = [event for event in events if event.type == "response.output_text.delta"]
+    assert [token.token for event in deltas for token in event.logprobs] == [
+        token.token for token in part.logprobs
+    ]
+
+
+def test_the_tokens_of_an_input_are_counted(client, model):
+    asked = {"model": model, "input": "Hello", "instructions": "Be brief."}
+    counted = client.post("/responses/input_tokens", body=asked, cast_to=object)
+    answer = client.responses.create(**asked, max_output_tokens=2)
+    assert counted["input_tokens"] == answer.usage.input_tokens
+    assert counted["object"] == "response.input_tokens"
+
+
+@pytest.fixture(scope="module")
+def stateful(start, tmp_path_factory) -> openai.OpenAI:
+    """A client of a server whose users have a folder for files."""
+    data = tmp_path_factory.mktemp("data")
+    serving = start(config=f'[runtime]\nfs_data_dir = "{data}"\n')
+
+    async def install() -> None:
+        async with await RawClient.connect(serving.uri) as client:
+            manifest = (ROOT / "inferlets/openai/Pie.toml").read_text()
+            await install_once(client, "openai", manifest)
+
+    asyncio.run(install())
+    base = f"http://127.0.0.1:{serving.port}/v1"
+    return openai.OpenAI(base_url=base, api_key="unused", max_retries=0, timeout=300)
+
+
+def test_a_response_goes_on_from_a_stored_one(stateful, model):
+    asked = {"model": model, "max_output_tokens": 8, "temperature": 0}
+    first = stateful.responses.create(input="Hello", **asked)
+    assert stateful.responses.retrieve(first.id).output_text == first.output_text
+    second = stateful.responses.create(input="Why?", previous_response_id=first.id, **asked)
+    assert second.previous_response_id == first.id
+    history = [
+        {"role": "user", "content": "Hello"},
+        *(item.model_dump() for item in first.output),
+        {"role": "user", "content": "Why?"},
+    ]
+    whole = stateful.responses.create(input=history, store=False, **asked)
+    assert second.output_text == whole.output_text
+    assert second.usage.input_tokens == whole.usage.input_tokens
+    with pytest.raises(openai.NotFoundError):
+        stateful.responses.retrieve(whole.id)
+    *_, last = stateful.responses.create(
+        input="And?", previous_response_id=second.id, stream=True, **asked
+    )
+    third = stateful.responses.retrieve(last.response.id)
+    assert third.usage.input_tokens > second.usage.input_tokens
+    stateful.responses.delete(first.id)
+    with pytest.raises(openai.NotFoundError):
+        stateful.responses.retrieve(first.id)
+    for gone in (first.id, "resp_1", "../../etc/passwd", "resp_../x"):
+        with pytest.raises(openai.BadRequestError) as refused:
+            stateful.responses.create(input="Why?", previous_response_id=gone, **asked)
+        assert refused.value.code == "previous_response_not_found"
 
 
 def test_responses_as_json(client, model):
@@ -442,13 +715,8 @@ def test_a_client_that_leaves_ends_the_generation(api, client, model):
         next(stream)
     stream.close()
 
-    def instances() -> int:
-        text = httpx.get(f"http://127.0.0.1:{api.port}/metrics").text
-        line = next(line for line in text.splitlines() if line.startswith("pie_instances "))
-        return int(line.split()[1])
-
     for _ in range(600):
-        if instances() == 0:
+        if metric(api, "pie_instances") == 0:
             return
         asyncio.run(asyncio.sleep(0.1))
     pytest.fail("the instance did not end")

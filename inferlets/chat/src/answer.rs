@@ -75,6 +75,7 @@ async fn generate(talk: &mut Talk, input: &Input, mut inbox: Inbox) -> Result<(S
             break;
         }
     }
+    speech.end();
     let said = Said {
         tokens: generator.tokens_generated(),
         calls: speech.calls,
@@ -83,11 +84,18 @@ async fn generate(talk: &mut Talk, input: &Input, mut inbox: Inbox) -> Result<(S
     Ok((said, inbox))
 }
 
+/// The longest text that may be the mark of thoughts.
+const MARK_BYTES: usize = 32;
+
 /// Sends the text of the tokens to the client, and marks the thoughts.
 struct Speech {
     text: Decoder,
     thoughts: reasoning::Decoder,
     thinking: bool,
+    /// The bytes of the present thoughts that the client has.
+    sent: usize,
+    /// The beginning of the answer, as long as it may be the mark of thoughts. None: it is not.
+    held: Option<String>,
     call_decoder: Option<tools::Decoder>,
     calls: Vec<(String, String)>,
 }
@@ -98,6 +106,8 @@ impl Speech {
             text: Decoder::new(&talk.model),
             thoughts: reasoning::Decoder::new(&talk.model),
             thinking: false,
+            sent: 0,
+            held: Some(String::new()),
             call_decoder: (!talk.tools.is_empty()).then(|| tools::Decoder::new(&talk.model)),
             calls: Vec::new(),
         }
@@ -116,18 +126,46 @@ impl Speech {
         if let Event::Interrupt(_) = event {
             event = self.text.feed(&[])?; // the text around the control token
         }
-        let was_thinking = self.thinking;
-        match thought {
-            reasoning::Event::Start => self.thinking = true,
-            reasoning::Event::Delta(text) => tell("thought", &text),
-            reasoning::Event::End(_) => self.thinking = false,
-            reasoning::Event::Idle => {}
-        }
         // The text decoder also returns the thoughts and the marks around them.
-        if let (Event::Delta(text), false) = (event, was_thinking || self.thinking) {
-            tell("delta", &text);
+        match thought {
+            reasoning::Event::Start => {
+                (self.thinking, self.sent, self.held) = (true, 0, None);
+            }
+            reasoning::Event::Delta(text) => {
+                self.sent += text.len();
+                tell("thought", &text);
+            }
+            reasoning::Event::End(all) => {
+                tell("thought", all.get(self.sent..).unwrap_or_default());
+                (self.thinking, self.held) = (false, None);
+            }
+            reasoning::Event::Idle if self.thinking => {}
+            reasoning::Event::Idle => {
+                if let Event::Delta(text) = event {
+                    self.show(&text);
+                }
+            }
         }
         Ok(())
+    }
+
+    fn show(&mut self, text: &str) {
+        let Some(held) = &mut self.held else {
+            return tell("delta", text);
+        };
+        held.push_str(text);
+        let begun = held.trim_start();
+        let may_be_mark = begun.starts_with(['<', '[']) && begun.len() <= MARK_BYTES;
+        if !begun.is_empty() && !may_be_mark {
+            self.end();
+        }
+    }
+
+    /// Sends what was held back. Called at the end of the answer.
+    fn end(&mut self) {
+        if let Some(held) = self.held.take() {
+            tell("delta", &held);
+        }
     }
 }
 

@@ -12,7 +12,8 @@
 //! | `{"tools": null}` | lists the MCP servers and their tools | `{"note": "…"}` |
 //! | `{"tools": ["…"]}` | begins a conversation in which the model may call the tools of these servers | `{"note": "…"}` |
 //!
-//! A message that cannot be carried out is answered by a note that says why, and changes nothing.
+//! A message that cannot be carried out is answered by a note that says why. A turn that fails ends its answer with such a
+//! note; other messages change nothing then.
 
 mod answer;
 mod tools;
@@ -118,7 +119,14 @@ async fn main(input: Input) -> Result<String> {
         let message: Value = serde_json::from_str(&message).unwrap_or_default();
         if let Some(text) = message["say"].as_str() {
             talk.context.user(text).cue();
-            inbox = answer::answer(&mut talk, &input, inbox).await?;
+            inbox = match answer::answer(&mut talk, &input, inbox).await {
+                Ok(inbox) => inbox,
+                // For example, the conversation is as long as the model takes. Another one can begin.
+                Err(error) => {
+                    session::send(&json!({ "note": format!("error: {error}") }).to_string());
+                    listen()
+                }
+            };
         } else if message["stop"].is_null() {
             let note = talk.obey(&message).unwrap_or_else(|error| error);
             session::send(&json!({ "note": note }).to_string());

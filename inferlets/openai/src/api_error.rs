@@ -10,6 +10,17 @@ pub struct ApiError {
     message: String,
 }
 
+/// Whether the engine refused a pass because its sequence is longer than the model or the KV memory takes. The engine's
+/// errors are texts, without codes.
+pub fn is_too_long(message: &str) -> bool {
+    const TEXTS: [&str; 3] = [
+        "the sequence would have ",
+        "is past this model's last position",
+        "cannot reserve ",
+    ];
+    TEXTS.iter().any(|text| message.contains(text))
+}
+
 impl ApiError {
     pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> ApiError {
         ApiError {
@@ -44,14 +55,24 @@ impl ApiError {
         ApiError::new(413, "request_too_large", message)
     }
 
-    /// An error of the engine while it generates.
+    /// An error of the engine while it generates. A conversation that is too long is the client's.
     pub fn engine(message: impl Into<String>) -> ApiError {
+        let message = message.into();
+        if is_too_long(&message) {
+            return ApiError::new(400, "context_length_exceeded", message);
+        }
         ApiError {
             status: 500,
             code: None,
             param: None,
-            message: message.into(),
+            message,
         }
+    }
+
+    /// A parameter of the API that the engine does not serve.
+    pub fn unsupported(param: &str, hint: &str) -> ApiError {
+        let text = format!("Unsupported parameter: '{param}' is not served; {hint}");
+        ApiError::invalid(param, text).with_code("unsupported_parameter")
     }
 
     pub fn with_code(mut self, code: &'static str) -> ApiError {
@@ -97,5 +118,22 @@ impl ApiError {
             None => self.message.clone(),
         };
         json!({ "type": "error", "error": { "type": kind, "message": message } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_that_is_too_long_is_the_clients_error() {
+        let error =
+            ApiError::engine("the sequence would have 9 tokens; this model takes at most 8");
+        assert_eq!(error.status, 400);
+        assert_eq!(error.json()["error"]["code"], "context_length_exceeded");
+        assert!(is_too_long(
+            "position 8 is past this model's last position, 7"
+        ));
+        assert_eq!(ApiError::engine("the device is gone").status, 500);
     }
 }

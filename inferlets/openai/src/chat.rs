@@ -3,7 +3,7 @@
 use crate::api_error::ApiError;
 use crate::choices::{collect, generate, Delta, Scored, Usage};
 use crate::options::{alternatives, boolean, check_names, whole, Options};
-use crate::reply::{self, now, Events, SharedEvents};
+use crate::reply::{self, now, SharedEvents};
 use crate::tools::{self, Form};
 use inferlet::http::Responder;
 use inferlet::prelude::*;
@@ -17,6 +17,14 @@ type Parsed<T> = std::result::Result<T, ApiError>;
 const DEFAULT_TOKENS: usize = 4096;
 const MAX_TOKENS: u64 = 1 << 20;
 const MAX_MESSAGES: usize = 4096;
+
+/// Fields of the API that the engine does not serve, and what to do instead.
+const REFUSED: &[(&str, &str)] = &[
+    ("functions", "use 'tools'"),
+    ("function_call", "use 'tool_choice'"),
+    ("audio", "answers are texts"),
+    ("web_search_options", "give the model a tool that searches"),
+];
 
 pub async fn serve(body: Map<String, Value>, respond: Responder) -> Result<()> {
     let (options, prompt) = match prepare(&body) {
@@ -41,9 +49,23 @@ pub fn prepare(fields: &Map<String, Value>) -> Parsed<(Options, Context)> {
             "response_format",
             "tools",
             "tool_choice",
+            "parallel_tool_calls",
             "modalities",
+            "functions",
+            "function_call",
+            "audio",
+            "web_search_options",
         ],
     )?;
+    for (name, hint) in REFUSED {
+        if fields.get(*name).is_some_and(|value| !value.is_null()) {
+            return Err(ApiError::unsupported(name, hint));
+        }
+    }
+    let modalities = fields.get("modalities").filter(|list| !list.is_null());
+    if modalities.is_some_and(|list| *list != json!(["text"])) {
+        return Err(ApiError::unsupported("modalities", "answers are texts"));
+    }
     let limit = match whole(fields, "max_completion_tokens", 1, MAX_TOKENS)? {
         Some(limit) => Some(limit),
         None => whole(fields, "max_tokens", 1, MAX_TOKENS)?,
@@ -59,27 +81,24 @@ pub fn prepare(fields: &Map<String, Value>) -> Parsed<(Options, Context)> {
         }
         (false, None) => None,
     };
-    let (known, wanted) = tools::parse(fields)?;
+    let tools = tools::parse(fields)?;
     let mut options = Options::parse(
         fields,
         limit.map_or(DEFAULT_TOKENS, |limit| limit as usize),
         logprobs,
     )?;
     options.form = Form::parse(fields, &options.model)?;
-    options.tools = !known.is_empty();
-    if let Some(wanted) = wanted {
-        options.form = Form::Call(wanted);
+    if tools.must {
+        options.form = Form::call_of(&tools.callable, &options.model)?;
     }
-    if !options.bias.is_none() && !matches!(options.form, Form::Text) {
-        let text = "biases and penalties cannot be combined with a form that the answer must have";
-        return Err(ApiError::invalid("logit_bias", text));
-    }
+    options.splits_thoughts = true;
     let mut context = Context::new(&options.model).map_err(ApiError::engine)?;
-    if !known.is_empty() {
+    if !tools.told.is_empty() {
         context
-            .equip_tools(&known)
+            .equip_tools(&tools.told)
             .map_err(|error| ApiError::invalid("tools", error))?;
     }
+    options.tools = tools;
     let messages = match fields.get("messages") {
         Some(Value::Array(messages)) if !messages.is_empty() => messages,
         _ => {
@@ -114,14 +133,20 @@ fn add(
     place: &str,
     called: &mut HashMap<String, String>,
 ) -> Parsed<()> {
-    let calls = message["tool_calls"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
+    let calls = match &message["tool_calls"] {
+        Value::Null => Vec::new(),
+        Value::Array(calls) if calls.iter().all(is_call) => calls.clone(),
+        _ => {
+            let text = "each call must have an id and a function with the texts name and arguments";
+            return Err(ApiError::invalid(&format!("{place}.tool_calls"), text));
+        }
+    };
+    let refusal = message["refusal"].as_str();
     let mut text = match &message["content"] {
-        Value::Null if !calls.is_empty() => String::new(),
+        Value::Null if !calls.is_empty() || refusal.is_some() => String::new(),
         content => text_of(content, place)?,
     };
+    text += refusal.unwrap_or_default();
     for call in &calls {
         // As most models write calls themselves.
         let name = call["function"]["name"].as_str().unwrap_or_default();
@@ -163,7 +188,12 @@ fn add(
     Ok(())
 }
 
-/// A text, or a list of parts that are texts.
+fn is_call(call: &Value) -> bool {
+    let function = &call["function"];
+    call["id"].is_string() && function["name"].is_string() && function["arguments"].is_string()
+}
+
+/// A text, or a list of parts that are texts. A refusal is what the model said earlier.
 fn text_of(content: &Value, place: &str) -> Parsed<String> {
     let wrong = || {
         ApiError::invalid(
@@ -176,10 +206,12 @@ fn text_of(content: &Value, place: &str) -> Parsed<String> {
         Value::Array(parts) => {
             let mut all = String::new();
             for part in parts {
-                match (part["type"].as_str(), part["text"].as_str()) {
-                    (Some("text"), Some(text)) => all.push_str(text),
-                    _ => return Err(wrong()),
-                }
+                let text = match part["type"].as_str() {
+                    Some("text") => part["text"].as_str(),
+                    Some("refusal") => part["refusal"].as_str(),
+                    _ => None,
+                };
+                all.push_str(text.ok_or_else(wrong)?);
             }
             Ok(all)
         }
@@ -187,28 +219,20 @@ fn text_of(content: &Value, place: &str) -> Parsed<String> {
     }
 }
 
-fn scores(options: &Options, tokens: &[Scored]) -> Value {
+/// The log-probabilities of tokens in the form of the API.
+pub fn scores(options: &Options, tokens: &[Scored]) -> Value {
     if options.logprobs.is_none() {
         return Value::Null;
     }
-    let word = |token: u32| {
-        let text = options
-            .model
-            .tokenizer()
-            .decode(&[token])
-            .unwrap_or_default();
-        let bytes = text.as_bytes().to_vec();
-        (text, bytes)
-    };
     let content: Vec<Value> = tokens
         .iter()
         .map(|scored| {
-            let (text, bytes) = word(scored.token);
+            let (text, bytes) = options.word(scored.token);
             let top: Vec<Value> = scored
                 .top
                 .iter()
                 .map(|(token, logprob)| {
-                    let (text, bytes) = word(*token);
+                    let (text, bytes) = options.word(*token);
                     json!({ "token": text, "logprob": logprob, "bytes": bytes })
                 })
                 .collect();
@@ -229,7 +253,7 @@ fn head(options: &Options, object: &str) -> Map<String, Value> {
 }
 
 async fn whole_answer(options: Options, prompt: Context, respond: Responder) -> Result<()> {
-    let (choices, usage) = match collect(&options, prompt).await {
+    let (choices, usage) = match collect(&options, vec![prompt]).await {
         Ok(collected) => collected,
         Err(error) => return reply::fail(respond, ApiError::engine(error)).await,
     };
@@ -244,6 +268,10 @@ async fn whole_answer(options: Options, prompt: Context, respond: Responder) -> 
                     message["content"] = Value::Null;
                 }
                 message["tool_calls"] = tools::json(&choice.calls, index, false);
+            }
+            // The official API hides thoughts. Servers of open models return them under this name.
+            if !choice.thought.is_empty() {
+                message["reasoning_content"] = json!(choice.thought);
             }
             json!({
                 "index": index,
@@ -270,16 +298,17 @@ async fn stream(options: Options, prompt: Context, respond: Responder) -> Result
         Value::Object(chunk)
     };
     let choice = |index: usize, delta: Value, logprobs: Value, finish: Option<&str>| json!([{ "index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish }]);
-    let mut first = Events::start(respond)?;
-    for index in 0..options.choices {
-        let delta = json!({ "role": "assistant", "content": "" });
-        first
-            .send(&chunk(choice(index, delta, Value::Null, None), None))
-            .await?;
-    }
-    let events = &SharedEvents::new(first);
+    let begin = |index: usize| {
+        let delta = json!({ "role": "assistant", "content": "", "refusal": null });
+        chunk(choice(index, delta, Value::Null, None), None)
+    };
+    let events = &SharedEvents::new(respond, (0..options.choices).map(begin).collect());
     let take = |delta: Delta| {
         let mut chunks = Vec::new();
+        if !delta.thought.is_empty() {
+            let said = json!({ "reasoning_content": delta.thought });
+            chunks.push(chunk(choice(delta.choice, said, Value::Null, None), None));
+        }
         if !delta.text.is_empty() || !delta.tokens.is_empty() {
             let said = json!({ "content": delta.text });
             chunks.push(chunk(
@@ -300,11 +329,14 @@ async fn stream(options: Options, prompt: Context, respond: Responder) -> Result
         }
         async move { events.send_all(&chunks).await }
     };
-    let generated = generate(&options, prompt, take).await;
-    let last = match generated {
+    let generated = generate(&options, vec![prompt], take).await;
+    let last = match generated.map_err(ApiError::engine) {
         Ok(usage) if options.include_usage => vec![chunk(json!([]), Some(&usage))],
         Ok(_) => Vec::new(),
-        Err(error) => vec![ApiError::engine(error).json()],
+        Err(error) => match events.unused() {
+            Some(respond) => return reply::fail(respond, error).await,
+            None => vec![error.json()],
+        },
     };
     events.finish(&last).await
 }

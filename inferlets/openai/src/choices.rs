@@ -1,16 +1,19 @@
 //! Generation: the choices of a request, side by side, each in a fork of the prompt's context.
 
+use crate::api_error::is_too_long;
 use crate::draw::Draw;
 use crate::options::{vocabulary_size, Options};
 use crate::stops::Stops;
-use crate::tools::{Call, Calls};
+use crate::thoughts::{Split, Thoughts};
+use crate::tools::{Call, Calls, Form};
 use crate::visible::Visible;
 use inferlet::chat::{Decoder, Event};
 use inferlet::futures::channel::mpsc;
-use inferlet::futures::future::join_all;
+use inferlet::futures::future::{join_all, try_join_all};
 use inferlet::futures::StreamExt;
 use inferlet::prelude::*;
 use inferlet::sample::{Distribution, Logits};
+use inferlet::Constrain;
 use serde_json::{json, Value};
 use std::cell::RefCell;
 
@@ -19,6 +22,7 @@ use std::cell::RefCell;
 pub struct Delta {
     pub choice: usize,
     pub text: String,
+    pub thought: String,
     pub tokens: Vec<Scored>,
     pub calls: Vec<Call>,
     /// Set by the last one: why the choice ended.
@@ -31,6 +35,7 @@ pub struct Delta {
 #[derive(Default)]
 pub struct Choice {
     pub text: String,
+    pub thought: String,
     pub tokens: Vec<Scored>,
     pub calls: Vec<Call>,
     pub finish: &'static str,
@@ -40,6 +45,7 @@ pub struct Choice {
 impl Choice {
     pub fn take(&mut self, delta: Delta) {
         self.text.push_str(&delta.text);
+        self.thought.push_str(&delta.thought);
         self.tokens.extend(delta.tokens);
         self.calls.extend(delta.calls);
         self.finish = delta.finish.unwrap_or(self.finish);
@@ -47,15 +53,15 @@ impl Choice {
     }
 }
 
-/// Generates all choices, and waits for their ends.
-pub async fn collect(options: &Options, prompt: Context) -> Result<(Vec<Choice>, Usage)> {
-    let choices = (0..options.choices).map(|_| Choice::default());
+/// Generates all choices of all prompts, and waits for their ends.
+pub async fn collect(options: &Options, prompts: Vec<Context>) -> Result<(Vec<Choice>, Usage)> {
+    let choices = (0..options.choices * prompts.len()).map(|_| Choice::default());
     let choices: RefCell<Vec<Choice>> = RefCell::new(choices.collect());
     let take = |delta: Delta| {
         choices.borrow_mut()[delta.choice].take(delta);
         std::future::ready(Ok(()))
     };
-    let usage = generate(options, prompt, take).await?;
+    let usage = generate(options, prompts, take).await?;
     Ok((choices.into_inner(), usage))
 }
 
@@ -69,6 +75,8 @@ pub struct Scored {
 pub struct Usage {
     pub prompt: usize,
     pub completion: usize,
+    /// Those of the completion that were thoughts.
+    pub thoughts: usize,
 }
 
 impl Usage {
@@ -77,21 +85,59 @@ impl Usage {
             "prompt_tokens": self.prompt,
             "completion_tokens": self.completion,
             "total_tokens": self.prompt + self.completion,
+            "completion_tokens_details": { "reasoning_tokens": self.thoughts },
         })
     }
 }
 
-/// Generates all choices. `take` gets the text of each choice as it is generated. If `take` fails, the client has left.
+/// Generates all choices of all prompts: choice `c` of prompt `p` has the number `p * options.choices + c`. `take` gets the
+/// text of each choice as it is generated. If `take` fails, the client has left.
 pub async fn generate<F>(
     options: &Options,
-    mut prompt: Context,
+    prompts: Vec<Context>,
     take: impl FnMut(Delta) -> F,
 ) -> Result<Usage>
 where
     F: std::future::Future<Output = Result<()>>,
 {
     let mut take = take;
-    let tokens = prompt.seq_len() as usize + prompt.buffer().len();
+    let mut usage = Usage {
+        prompt: prompts.iter().map(length).sum(),
+        completion: 0,
+        thoughts: 0,
+    };
+    let groups = prompts.into_iter().map(|prompt| forks(options, prompt));
+    let contexts = try_join_all(groups).await?.into_iter().flatten();
+    let (tell, mut told) = mpsc::unbounded();
+    let runs = contexts.enumerate().map(|(choice, context)| {
+        let tell = tell.clone();
+        async move { run(options, choice, context, tell).await }
+    });
+    let runs = join_all(runs);
+    drop(tell);
+    let deliver = async {
+        while let Some(delta) = told.next().await {
+            take(delta).await?;
+        }
+        Ok::<(), String>(())
+    };
+    let (counts, delivered) = inferlet::futures::join!(runs, deliver);
+    delivered?;
+    for count in counts {
+        let (generated, thoughts) = count?;
+        usage.completion += generated;
+        usage.thoughts += thoughts;
+    }
+    Ok(usage)
+}
+
+/// The number of tokens of a prompt.
+pub fn length(prompt: &Context) -> usize {
+    prompt.seq_len() as usize + prompt.buffer().len()
+}
+
+/// The contexts of the choices of one prompt.
+async fn forks(options: &Options, mut prompt: Context) -> Result<Vec<Context>> {
     let mut contexts = Vec::new();
     if options.adapter.is_some() {
         // The adapter applies to passes of a generation only, so the prompt is computed there. The engine shares equal
@@ -117,29 +163,7 @@ where
     } else {
         contexts.push(prompt);
     }
-    let (tell, mut told) = mpsc::unbounded();
-    let runs = contexts.into_iter().enumerate().map(|(choice, context)| {
-        let tell = tell.clone();
-        async move { run(options, choice, context, tell).await }
-    });
-    let runs = join_all(runs);
-    drop(tell);
-    let deliver = async {
-        while let Some(delta) = told.next().await {
-            take(delta).await?;
-        }
-        Ok::<(), String>(())
-    };
-    let (counts, delivered) = inferlet::futures::join!(runs, deliver);
-    delivered?;
-    let mut completion = 0;
-    for count in counts {
-        completion += count?;
-    }
-    Ok(Usage {
-        prompt: tokens,
-        completion,
-    })
+    Ok(contexts)
 }
 
 /// Returns a context of the same model in which these tokens are computed.
@@ -152,37 +176,38 @@ async fn prefilled(prompt: Context, tokens: &[u32]) -> Result<Context> {
     Ok(context)
 }
 
-/// Generates one choice. Returns the number of its tokens.
+/// Generates one choice. Returns the number of its tokens, and how many of them were thoughts.
 async fn run(
     options: &Options,
     choice: usize,
     mut context: Context,
     tell: mpsc::UnboundedSender<Delta>,
-) -> Result<usize> {
+) -> Result<(usize, usize)> {
     let model = options.model.clone();
     let say = |delta: Delta| drop(tell.unbounded_send(Delta { choice, ..delta }));
-    let mut calls = options.tools.then(|| Calls::new(&model));
-    let mut visible = Visible::default();
-    let mut decoder = Decoder::new(&model);
-    let mut stops = Stops::new(&options.stops);
+    let mut speech = Speech::new(options);
     let mut generator = context
         .generate(options.sampler())
         .max_tokens(options.max_tokens);
-    // The seeds are far apart, so that no two choices draw the same numbers.
-    let seed = options
-        .seed
-        .map(|seed| seed.wrapping_add((choice as u64) << 32));
+    // The seeds are far apart, so that no two choices of a prompt draw the same numbers.
+    let number = (choice % options.choices) as u64;
+    let seed = options.seed.map(|seed| seed.wrapping_add(number << 32));
     if let Some(seed) = seed {
         generator = generator.seed(seed);
     }
     let mut draw = (!options.bias.is_none()).then(|| Draw::new(options, seed));
-    if let (Some(mask), None) = (mask(options), &draw) {
-        generator = generator.logit_mask(&mask);
+    let mut constraint = options.constraint()?;
+    if draw.is_none() {
+        if let Some(mask) = mask(options) {
+            generator = generator.logit_mask(&mask);
+        }
+        if let Some(constraint) = constraint.take() {
+            generator = generator.constrain(constraint);
+        }
     }
     if let Some(adapter) = &options.adapter {
         generator = generator.adapter(adapter);
     }
-    generator = options.form.constrain(generator, &model)?;
     // A distribution is of the model itself: at temperature 1, before any cut.
     let whole = Distribution {
         temperature: 1.0,
@@ -191,17 +216,30 @@ async fn run(
     let probe = options
         .logprobs
         .map(|_| generator.probe_each_step(0, whole));
-    let mut stopped_by = None;
+    let mut decoder = Decoder::new(&model);
+    let mut accepted = Vec::new();
+    let mut is_full = false;
     while let Some(mut step) = generator.next()? {
+        // Where the inferlet draws the tokens, it applies the constraint too.
+        let Some(mask) = allowed(&mut constraint, &accepted)? else {
+            break;
+        };
         let logits = draw.is_some().then(|| {
             step.clear_sampler();
             step.probe(0, Logits)
         });
-        let mut output = step.execute().await?;
+        let mut output = match step.execute().await {
+            Err(error) if is_too_long(&error) && generator.tokens_generated() > 0 => {
+                is_full = true;
+                break;
+            }
+            output => output?,
+        };
         if let (Some(draw), Some(logits)) = (&mut draw, logits) {
             let packed = output.logits(logits).ok_or("the engine gave no logits")?;
-            let token = draw.next(packed);
+            let token = draw.next(packed, &mask)?;
             output.tokens = generator.accept(&[token]);
+            accepted.clone_from(&output.tokens);
         }
         let scored = match (probe, options.logprobs) {
             (Some(probe), Some(top)) => output
@@ -216,57 +254,139 @@ async fn run(
                 .unwrap_or_default(),
             _ => Vec::new(),
         };
-        if let Some(calls) = &mut calls {
-            calls.feed(&output.tokens)?;
-        }
         let mut event = decoder.feed(&output.tokens)?;
         if let Event::Interrupt(_) = event {
             event = decoder.feed(&[])?; // the text around the control token
         }
-        let (mut text, stop) = match event {
-            Event::Delta(text) => stops.push(&text),
+        let text = match event {
+            Event::Delta(text) => text,
             Event::Done(_) => break,
-            Event::Idle | Event::Interrupt(_) => (String::new(), None),
+            Event::Idle | Event::Interrupt(_) => String::new(),
         };
-        if let Some(calls) = &calls {
-            text = visible.push(&text, calls.is_assembling(), !calls.found.is_empty());
-        }
-        if !text.is_empty() || !scored.is_empty() {
+        let said = speech.take(&output.tokens, text)?;
+        if !said.text.is_empty() || !said.thought.is_empty() || !scored.is_empty() {
             say(Delta {
-                text,
                 tokens: scored,
-                ..Delta::default()
+                ..said
             });
         }
-        if stop.is_some() {
-            stopped_by = stop;
+        if speech.stopped_by.is_some() {
             break;
         }
     }
     let generated = generator.tokens_generated();
-    let found = calls
-        .as_mut()
-        .map_or_else(Vec::new, |calls| std::mem::take(&mut calls.found));
-    let mut text = String::new();
-    if found.is_empty() {
-        text = match calls.is_some() {
-            true => visible.push(&stops.rest(), false, false) + &visible.rest(),
-            false => stops.rest(),
-        };
-    }
-    let finish = match (found.is_empty(), &stopped_by) {
+    let mut last = speech.end()?;
+    last.finish = Some(match (last.calls.is_empty(), &last.stopped_by) {
         (false, _) => "tool_calls",
-        (true, None) if generated >= options.max_tokens => "length",
+        (true, None) if is_full || generated >= options.max_tokens => "length",
         _ => "stop",
-    };
-    say(Delta {
-        text,
-        calls: found,
-        finish: Some(finish),
-        stopped_by,
-        ..Delta::default()
     });
-    Ok(generated)
+    say(last);
+    Ok((
+        generated,
+        speech.thoughts.map_or(0, |thoughts| thoughts.count),
+    ))
+}
+
+/// The mask of the next token under a constraint that the inferlet applies itself. An empty mask allows all tokens. None
+/// means that the text is complete.
+fn allowed(
+    constraint: &mut Option<Box<dyn Constrain>>,
+    accepted: &[u32],
+) -> Result<Option<Vec<u32>>> {
+    let Some(constraint) = constraint else {
+        return Ok(Some(Vec::new()));
+    };
+    let mask = constraint.step(accepted).to_vec();
+    match constraint.failure() {
+        Some(failure) => Err(failure.to_string()),
+        None => Ok((!constraint.is_finished()).then_some(mask)),
+    }
+}
+
+/// What is shown of the text of a choice: thoughts, calls and stop texts are taken out of it.
+struct Speech<'a> {
+    thoughts: Option<Thoughts>,
+    calls: Option<Calls<'a>>,
+    visible: Visible,
+    stops: Stops,
+    stopped_by: Option<String>,
+}
+
+impl<'a> Speech<'a> {
+    fn new(options: &'a Options) -> Speech<'a> {
+        let has_tools = !options.tools.callable.is_empty();
+        let thinks = options.splits_thoughts && matches!(options.form, Form::Text);
+        Speech {
+            thoughts: thinks.then(|| Thoughts::new(&options.model)),
+            calls: has_tools.then(|| Calls::new(&options.model, &options.tools)),
+            visible: Visible::default(),
+            stops: Stops::new(&options.stops),
+            stopped_by: None,
+        }
+    }
+
+    /// Takes tokens, and the text that became visible with them.
+    fn take(&mut self, tokens: &[u32], text: String) -> Result<Delta> {
+        let pieces = match &mut self.thoughts {
+            Some(thoughts) => thoughts.take(tokens, text)?,
+            None => vec![Split::answer(tokens, text)],
+        };
+        self.show_all(pieces)
+    }
+
+    fn show_all(&mut self, pieces: Vec<Split>) -> Result<Delta> {
+        let mut all = Delta::default();
+        for piece in pieces {
+            let shown = self.show(piece)?;
+            all.text += &shown.text;
+            all.thought += &shown.thought;
+            if self.stopped_by.is_some() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    fn show(&mut self, split: Split) -> Result<Delta> {
+        if let Some(calls) = &mut self.calls {
+            calls.feed(&split.tokens)?;
+        }
+        let (mut text, stop) = self.stops.push(&split.text);
+        self.stopped_by = stop;
+        if let Some(calls) = &self.calls {
+            let called = !calls.found.is_empty();
+            text = self.visible.push(&text, calls.is_assembling(), called);
+        }
+        Ok(Delta {
+            text,
+            thought: split.thought,
+            ..Delta::default()
+        })
+    }
+
+    /// The end of the text: what was held back, and the calls.
+    fn end(&mut self) -> Result<Delta> {
+        let mut last = Delta::default();
+        if self.stopped_by.is_none() {
+            if let Some(thoughts) = &mut self.thoughts {
+                let rest = thoughts.rest()?;
+                last = self.show_all(rest)?;
+            }
+        }
+        let held = self.stops.rest();
+        if let Some(calls) = &mut self.calls {
+            last.calls = std::mem::take(&mut calls.found);
+            if last.calls.is_empty() {
+                last.text += &self.visible.push(&held, false, false);
+                last.text += &self.visible.rest();
+            }
+        } else {
+            last.text += &held;
+        }
+        last.stopped_by = self.stopped_by.take();
+        Ok(last)
+    }
 }
 
 fn score(token: u32, ids: &[u32], probabilities: &[f32], top: usize) -> Scored {

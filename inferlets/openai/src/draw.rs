@@ -38,8 +38,9 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// Draws a token from the packed logits of the whole vocabulary.
-    pub fn next(&mut self, packed: &[u8]) -> u32 {
+    /// Draws a token from the packed logits of the whole vocabulary. `mask` has run lengths of forbidden and allowed
+    /// tokens, beginning with forbidden ones. An empty mask allows all tokens.
+    pub fn next(&mut self, packed: &[u8], mask: &[u32]) -> inferlet::Result<u32> {
         let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let mut logits: Vec<f32> = packed.chunks_exact(4).map(number).collect();
         let bias = &self.options.bias;
@@ -65,11 +66,15 @@ impl<'a> Draw<'a> {
                 }
             }
         }
+        forbid(&mut logits, mask);
+        if logits.iter().all(|logit| *logit == f32::NEG_INFINITY) {
+            return Err("the form of the answer and 'logit_bias' allow no token together".into());
+        }
         let (temperature, top_p) = (self.options.temperature, self.options.top_p);
         let uniform = self.uniform();
         let token = choose(&logits, temperature, self.options.top_k, top_p, uniform);
         *self.seen.entry(token).or_default() += 1;
-        token
+        Ok(token)
     }
 
     /// A number from 0 to 1, by SplitMix64.
@@ -80,6 +85,21 @@ impl<'a> Draw<'a> {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
+}
+
+fn forbid(logits: &mut [f32], mask: &[u32]) {
+    if mask.is_empty() {
+        return;
+    }
+    let mut begin = 0;
+    for (index, run) in mask.iter().enumerate() {
+        let end = begin + (*run as usize).min(logits.len() - begin);
+        if index % 2 == 0 {
+            logits[begin..end].fill(f32::NEG_INFINITY);
+        }
+        begin = end;
+    }
+    logits[begin..].fill(f32::NEG_INFINITY); // a mask forbids what is past its end
 }
 
 fn choose(logits: &[f32], temperature: f32, top_k: Option<u32>, top_p: f32, uniform: f64) -> u32 {
@@ -126,6 +146,18 @@ mod tests {
     #[test]
     fn the_likeliest_token_without_temperature() {
         assert_eq!(choose(&[0.0, 3.0, 3.0, -1.0], 0.0, None, 1.0, 0.99), 1);
+    }
+
+    #[test]
+    fn masks_forbid_tokens() {
+        let mut logits = [1.0; 6];
+        forbid(&mut logits, &[1, 2, 1, 1]);
+        let no = f32::NEG_INFINITY;
+        assert_eq!(logits, [no, 1.0, 1.0, no, 1.0, no]);
+        forbid(&mut logits, &[]);
+        assert_eq!(logits[1], 1.0);
+        forbid(&mut logits, &[u32::MAX]);
+        assert_eq!(logits, [no; 6]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! of equal beginnings, so a conversation that goes on is not computed again.
 
 mod api_error;
+mod auto_calls;
 mod chat;
 mod choices;
 mod completions;
@@ -13,9 +14,12 @@ mod embeddings;
 mod messages;
 mod models;
 mod options;
+mod prompt_scores;
 mod reply;
 mod responses;
 mod stops;
+mod store;
+mod thoughts;
 mod tools;
 mod visible;
 
@@ -31,6 +35,7 @@ const POSTS: &[&str] = &[
     "completions",
     "embeddings",
     "responses",
+    "responses/input_tokens",
     "messages",
     "messages/count_tokens",
 ];
@@ -56,6 +61,13 @@ async fn serve(mut request: Request, respond: Responder) -> Result<()> {
                 Err(error) => error,
             }
         }
+        ("GET" | "DELETE", path) if path.starts_with("responses/") && !POSTS.contains(&path) => {
+            let id = &path["responses/".len()..];
+            match responses::stored(id, method == "DELETE") {
+                Ok(found) => return reply::send(respond, &found).await,
+                Err(error) => error,
+            }
+        }
         ("POST", path) if POSTS.contains(&path) => {
             let parsed = match request.body(MAX_BODY_BYTES).await {
                 Ok(body) => parse(&body),
@@ -66,6 +78,9 @@ async fn serve(mut request: Request, respond: Responder) -> Result<()> {
                 (Ok(body), "completions") => return completions::serve(body, respond).await,
                 (Ok(body), "embeddings") => return embeddings::serve(body, respond).await,
                 (Ok(body), "responses") => return responses::serve(body, respond).await,
+                (Ok(body), "responses/input_tokens") => {
+                    return responses::count_tokens(body, respond).await
+                }
                 (Ok(body), "messages") => return messages::serve(body, respond).await,
                 (Ok(body), _) => return messages::count_tokens(body, respond).await,
                 (Err(error), _) => error,

@@ -2,9 +2,9 @@
 
 use crate::api_error::ApiError;
 use crate::chat;
-use crate::choices::{collect, generate, Choice, Delta, Usage};
+use crate::choices::{collect, generate, length, Choice, Delta, Usage};
 use crate::options::{whole, Options};
-use crate::reply::{self, Events, SharedEvents};
+use crate::reply::{self, SharedEvents};
 use crate::tools;
 use inferlet::http::Responder;
 use inferlet::prelude::*;
@@ -30,10 +30,12 @@ const KNOWN: &[&str] = &[
     "top_k",
     "tools",
     "tool_choice",
+    "thinking",
+    "output_config",
+    "output_format",
     // These change nothing here.
     "metadata",
     "service_tier",
-    "thinking",
     "cache_control",
     "inference_geo",
 ];
@@ -43,11 +45,21 @@ pub async fn serve(body: Fields, respond: Responder) -> Result<()> {
         Ok(prepared) => prepared,
         Err(error) => return fail(respond, error).await,
     };
+    let shows_thoughts = matches!(
+        body.get("thinking")
+            .and_then(|thinking| thinking["type"].as_str()),
+        Some("enabled" | "adaptive")
+    );
     if options.stream {
-        return stream(options, prompt, respond).await;
+        return stream(options, prompt, shows_thoughts, respond).await;
     }
-    match collect(&options, prompt).await {
-        Ok((choices, usage)) => reply::send(respond, &message(&options, &choices[0], &usage)).await,
+    match collect(&options, vec![prompt]).await {
+        Ok((mut choices, usage)) => {
+            if !shows_thoughts {
+                choices[0].thought.clear();
+            }
+            reply::send(respond, &message(&options, &choices[0], &usage)).await
+        }
         Err(error) => fail(respond, ApiError::engine(error)).await,
     }
 }
@@ -56,10 +68,7 @@ pub async fn serve(body: Fields, respond: Responder) -> Result<()> {
 pub async fn count_tokens(mut body: Fields, respond: Responder) -> Result<()> {
     body.insert("max_tokens".into(), json!(1));
     match prepare(&body) {
-        Ok((_, prompt)) => {
-            let tokens = prompt.seq_len() as usize + prompt.buffer().len();
-            reply::send(respond, &json!({ "input_tokens": tokens })).await
-        }
+        Ok((_, prompt)) => reply::send(respond, &json!({ "input_tokens": length(&prompt) })).await,
         Err(error) => fail(respond, error).await,
     }
 }
@@ -77,7 +86,8 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
     if whole(fields, "max_tokens", 1, MAX_TOKENS)?.is_none() {
         return Err(ApiError::invalid("max_tokens", "Field required"));
     }
-    let top_k = whole(fields, "top_k", 1, MAX_TOP_K)?;
+    let top_k = whole(fields, "top_k", 0, MAX_TOP_K)?.filter(|k| *k > 0);
+    check_thinking(fields)?;
     let stops = stop_sequences(fields)?;
     let mut chat = Fields::new();
     for name in ["model", "max_tokens", "stream", "temperature", "top_p"] {
@@ -85,17 +95,61 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
             chat.insert(name.into(), value.clone());
         }
     }
-    chat.insert("messages".into(), messages(fields)?);
+    let (list, begun) = messages(fields)?;
+    chat.insert("messages".into(), list);
     if let Some(list) = fields.get("tools") {
         chat.insert("tools".into(), tools_of(list)?);
     }
     if let Some(choice) = fields.get("tool_choice") {
         chat.insert("tool_choice".into(), tool_choice(choice)?);
+        let alone = choice["disable_parallel_tool_use"] == true;
+        chat.insert("parallel_tool_calls".into(), json!(!alone));
     }
-    let (mut options, prompt) = chat::prepare(&chat)?;
+    if let Some(form) = form(fields)? {
+        chat.insert("response_format".into(), form);
+    }
+    let names = [("response_format", "output_config.format")];
+    let (mut options, mut prompt) = chat::prepare(&chat).map_err(|error| error.rename(&names))?;
+    if !begun.is_empty() {
+        prompt.append(&options.model.tokenizer().encode(&begun));
+    }
     options.stops = stops;
     options.top_k = top_k.map(|k| k as u32);
     Ok((options, prompt))
+}
+
+fn check_thinking(fields: &Fields) -> Parsed<()> {
+    match fields.get("thinking") {
+        None | Some(Value::Null) => Ok(()),
+        Some(thinking) => match thinking["type"].as_str() {
+            Some("enabled" | "adaptive" | "disabled") => Ok(()),
+            _ => {
+                let text = "the type must be enabled, adaptive or disabled";
+                Err(ApiError::invalid("thinking", text))
+            }
+        },
+    }
+}
+
+/// Reads the JSON Schema that an answer must match, if there is one.
+fn form(fields: &Fields) -> Parsed<Option<Value>> {
+    let of_config = fields
+        .get("output_config")
+        .and_then(|config| config.get("format"));
+    let Some(format) = of_config
+        .or(fields.get("output_format"))
+        .filter(|format| !format.is_null())
+    else {
+        return Ok(None);
+    };
+    if format["type"] != "json_schema" {
+        let text = "the type must be json_schema";
+        return Err(ApiError::invalid("output_config.format", text));
+    }
+    let schema = json!({ "schema": format["schema"] });
+    Ok(Some(
+        json!({ "type": "json_schema", "json_schema": schema }),
+    ))
 }
 
 fn stop_sequences(fields: &Fields) -> Parsed<Vec<String>> {
@@ -149,8 +203,10 @@ fn tool_choice(choice: &Value) -> Parsed<Value> {
     }
 }
 
-fn messages(fields: &Fields) -> Parsed<Value> {
+/// Translates the messages. A last message of the assistant is returned apart: it is the beginning of the answer.
+fn messages(fields: &Fields) -> Parsed<(Value, String)> {
     let mut all = Vec::new();
+    let mut begun = String::new();
     match fields.get("system") {
         None | Some(Value::Null) => {}
         Some(system) => {
@@ -173,6 +229,13 @@ fn messages(fields: &Fields) -> Parsed<Value> {
                     all.push(json!({ "role": "user", "content": text }));
                 }
             }
+            Some("assistant") if index > 0 && index + 1 == list.len() && calls.is_empty() => {
+                if text.ends_with(char::is_whitespace) {
+                    let text = "final assistant content cannot end with trailing whitespace";
+                    return Err(ApiError::invalid("messages", text));
+                }
+                begun = text;
+            }
             Some("assistant") => {
                 all.push(json!({ "role": "assistant", "content": text, "tool_calls": calls }));
             }
@@ -182,7 +245,7 @@ fn messages(fields: &Fields) -> Parsed<Value> {
             }
         }
     }
-    Ok(Value::Array(all))
+    Ok((Value::Array(all), begun))
 }
 
 /// Reads content: a text, or a list of blocks. Returns its text; calls and results of tools are put aside.
@@ -247,6 +310,11 @@ fn tool_use(index: usize, call: &tools::Call) -> Value {
     json!({ "type": "tool_use", "id": id, "name": call.0, "input": input })
 }
 
+/// A block of thoughts. The API signs them; nothing here does.
+fn thinking(text: &str) -> Value {
+    json!({ "type": "thinking", "thinking": text, "signature": "" })
+}
+
 fn head(options: &Options, usage: Value) -> Value {
     json!({
         "id": format!("msg_{}", runtime::instance_id()),
@@ -262,6 +330,9 @@ fn head(options: &Options, usage: Value) -> Value {
 
 fn message(options: &Options, choice: &Choice, usage: &Usage) -> Value {
     let mut content = Vec::new();
+    if !choice.thought.is_empty() {
+        content.push(thinking(&choice.thought));
+    }
     if !choice.text.is_empty() || choice.calls.is_empty() {
         content.push(json!({ "type": "text", "text": choice.text }));
     }
@@ -275,11 +346,13 @@ fn message(options: &Options, choice: &Choice, usage: &Usage) -> Value {
     message
 }
 
-/// The state of an event stream: how many blocks have begun, whether a block of text is open, and why the answer ended.
+/// The state of an event stream: how many blocks have begun, which kind of delta the open one takes, and why the answer
+/// ended.
 #[derive(Default)]
 struct Blocks {
     count: usize,
-    in_text: bool,
+    open: Option<&'static str>,
+    shows_thoughts: bool,
     stop_reason: &'static str,
     stopped_by: Option<String>,
 }
@@ -287,14 +360,17 @@ struct Blocks {
 impl Blocks {
     fn take(&mut self, delta: Delta) -> Vec<Value> {
         let mut events = Vec::new();
+        if !delta.thought.is_empty() && self.shows_thoughts {
+            self.open_block("thinking_delta", thinking(""), &mut events);
+            let more = json!({ "type": "thinking_delta", "thinking": delta.thought });
+            events.push(self.delta(more));
+        }
         if !delta.text.is_empty() {
-            if !self.in_text {
-                self.in_text = true;
-                events.push(self.start(json!({ "type": "text", "text": "" })));
-            }
+            let block = json!({ "type": "text", "text": "" });
+            self.open_block("text_delta", block, &mut events);
             events.push(self.delta(json!({ "type": "text_delta", "text": delta.text })));
         }
-        if delta.finish.is_some() && self.in_text {
+        if delta.finish.is_some() && self.open.is_some() {
             events.push(self.stop());
         }
         for (index, call) in delta.calls.iter().enumerate() {
@@ -312,6 +388,18 @@ impl Blocks {
         events
     }
 
+    /// Opens a block for deltas of this kind, unless it is open. Closes a block of another kind.
+    fn open_block(&mut self, kind: &'static str, block: Value, events: &mut Vec<Value>) {
+        if self.open == Some(kind) {
+            return;
+        }
+        if self.open.is_some() {
+            events.push(self.stop());
+        }
+        self.open = Some(kind);
+        events.push(self.start(block));
+    }
+
     fn start(&self, block: Value) -> Value {
         json!({ "type": "content_block_start", "index": self.count, "content_block": block })
     }
@@ -321,26 +409,31 @@ impl Blocks {
     fn stop(&mut self) -> Value {
         let event = json!({ "type": "content_block_stop", "index": self.count });
         self.count += 1;
-        self.in_text = false;
+        self.open = None;
         event
     }
 }
 
-async fn stream(options: Options, prompt: Context, respond: Responder) -> Result<()> {
-    let tokens = prompt.seq_len() as usize + prompt.buffer().len();
-    let usage = json!({ "input_tokens": tokens, "output_tokens": 0 });
-    let mut first = Events::start_named(respond)?;
+async fn stream(
+    options: Options,
+    prompt: Context,
+    shows_thoughts: bool,
+    respond: Responder,
+) -> Result<()> {
+    let usage = json!({ "input_tokens": length(&prompt), "output_tokens": 0 });
     let start = json!({ "type": "message_start", "message": head(&options, usage) });
-    first.send(&start).await?;
-    let events = &SharedEvents::new(first);
-    let blocks = RefCell::new(Blocks::default());
+    let events = &SharedEvents::named(respond, vec![start]);
+    let blocks = RefCell::new(Blocks {
+        shows_thoughts,
+        ..Blocks::default()
+    });
     let take = |delta: Delta| {
         let chunks = blocks.borrow_mut().take(delta);
         async move { events.send_all(&chunks).await }
     };
-    let generated = generate(&options, prompt, take).await;
+    let generated = generate(&options, vec![prompt], take).await;
     let blocks = blocks.into_inner();
-    let last = match generated {
+    let last = match generated.map_err(ApiError::engine) {
         Ok(usage) => vec![
             json!({
                 "type": "message_delta",
@@ -349,7 +442,10 @@ async fn stream(options: Options, prompt: Context, respond: Responder) -> Result
             }),
             json!({ "type": "message_stop" }),
         ],
-        Err(error) => vec![ApiError::engine(error).in_messages_form()],
+        Err(error) => match events.unused() {
+            Some(respond) => return fail(respond, error).await,
+            None => vec![error.in_messages_form()],
+        },
     };
     events.finish(&last).await
 }

@@ -1,17 +1,20 @@
 //! The parameters that both kinds of completions share.
 
 use crate::api_error::ApiError;
+use crate::auto_calls::AutoCalls;
 use crate::draw::Bias;
-use crate::tools::Form;
+use crate::tools::{Form, Tools};
 use inferlet::adapter::Adapter;
 use inferlet::model::Model;
-use inferlet::{runtime, Sampler};
+use inferlet::{runtime, Constrain, Sampler};
 use serde_json::{Map, Value};
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
 
 type Fields = Map<String, Value>;
 type Parsed<T> = std::result::Result<T, ApiError>;
 
-const MAX_CHOICES: u64 = 16;
+const MAX_CHOICES: u64 = 128;
 const MAX_STOPS: usize = 4;
 const MAX_LOGPROBS: u64 = 20;
 const MAX_BIASES: usize = 4096;
@@ -25,7 +28,7 @@ const IGNORED: &[&str] = &[
     "safety_identifier",
     "prompt_cache_key",
     "prompt_cache_retention",
-    "parallel_tool_calls",
+    "prediction",
     "reasoning_effort",
     "verbosity",
 ];
@@ -47,13 +50,17 @@ pub struct Options {
     /// How many alternatives to report for each token. None: no log-probabilities.
     pub logprobs: Option<usize>,
     /// Tokens that are never chosen, and tokens that are the only ones allowed.
-    pub banned: Vec<u32>,
-    pub only: Vec<u32>,
+    pub banned: HashSet<u32>,
+    pub only: HashSet<u32>,
     /// Other biases, and penalties.
     pub bias: Bias,
     pub form: Form,
-    /// Whether the answer may call tools.
-    pub tools: bool,
+    /// The tools that the answer may call.
+    pub tools: Tools,
+    /// Whether the thoughts of the model are told apart from its answer.
+    pub splits_thoughts: bool,
+    /// The bytes of every token, once they were asked for.
+    pub vocabulary: OnceCell<HashMap<u32, Vec<u8>>>,
 }
 
 /// Refuses fields that the API does not have.
@@ -170,8 +177,42 @@ impl Options {
             only,
             bias,
             form: Form::default(),
-            tools: false,
+            tools: Tools::default(),
+            splits_thoughts: false,
+            vocabulary: OnceCell::new(),
         })
+    }
+
+    /// What the text of an answer is held to, if it is held to anything.
+    pub fn constraint(&self) -> inferlet::Result<Option<Box<dyn Constrain>>> {
+        if let Some(constraint) = self.form.constraint(&self.model)? {
+            return Ok(Some(Box::new(constraint)));
+        }
+        match self.form {
+            Form::Text if !self.tools.callable.is_empty() => {
+                let calls = AutoCalls::new(&self.model, &self.tools);
+                Ok(calls.map(|calls| Box::new(calls) as Box<dyn Constrain>))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The text of a token, and its bytes. A token that is a part of a character is written by its bytes.
+    pub fn word(&self, token: u32) -> (String, Vec<u8>) {
+        let text = self.model.tokenizer().decode(&[token]);
+        let text = text.unwrap_or_default();
+        if !text.contains(char::REPLACEMENT_CHARACTER) {
+            let bytes = text.as_bytes().to_vec();
+            return (text, bytes);
+        }
+        let all = || {
+            let (ids, words) = self.model.tokenizer().vocabs();
+            ids.into_iter().zip(words).collect()
+        };
+        let bytes = self.vocabulary.get_or_init(all).get(&token);
+        let bytes = bytes.cloned().unwrap_or_default();
+        let text = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+        (text, bytes)
     }
 
     pub fn sampler(&self) -> Sampler {
@@ -258,14 +299,15 @@ fn stops(fields: &Fields) -> Parsed<Vec<String>> {
 
 /// Splits the biases into tokens that are never chosen, tokens that are the only ones allowed, and biases of other tokens.
 /// The first two are masks, which cost nothing.
-fn biases(fields: &Fields) -> Parsed<(Vec<u32>, Vec<u32>, Bias)> {
+fn biases(fields: &Fields) -> Parsed<(HashSet<u32>, HashSet<u32>, Bias)> {
     let wrong = |text: &str| Err(ApiError::invalid("logit_bias", text));
     let biases = match fields.get("logit_bias") {
         None | Some(Value::Null) => return Ok(Default::default()),
         Some(Value::Object(biases)) => biases,
         Some(_) => return wrong("'logit_bias' must be an object from token ids to numbers"),
     };
-    let (mut banned, mut only, mut bias) = (Vec::new(), Vec::new(), Bias::default());
+    let (mut banned, mut only) = (HashSet::new(), HashSet::new());
+    let mut bias = Bias::default();
     if biases.len() > MAX_BIASES {
         return wrong("'logit_bias' has too many tokens");
     }
@@ -274,8 +316,12 @@ fn biases(fields: &Fields) -> Parsed<(Vec<u32>, Vec<u32>, Bias)> {
             return wrong("the keys of 'logit_bias' must be token ids");
         };
         match value.as_f64() {
-            Some(-100.0) => banned.push(token),
-            Some(100.0) => only.push(token),
+            Some(-100.0) => {
+                banned.insert(token);
+            }
+            Some(100.0) => {
+                only.insert(token);
+            }
             Some(0.0) => {}
             Some(value) if (-100.0..=100.0).contains(&value) => {
                 bias.added.insert(token, value as f32);

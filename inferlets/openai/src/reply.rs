@@ -8,10 +8,18 @@ use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub async fn send(respond: Responder, body: &Value) -> Result<()> {
-    respond
+    identified(respond)
         .header("content-type", "application/json")
         .send(body.to_string())
         .await
+}
+
+/// Adds the id of the request, under the names that clients of the two APIs look for.
+fn identified(respond: Responder) -> Responder {
+    let id = format!("req_{}", inferlet::runtime::instance_id());
+    respond
+        .header("x-request-id", &id)
+        .header("request-id", &id)
 }
 
 pub async fn fail(respond: Responder, error: ApiError) -> Result<()> {
@@ -19,31 +27,21 @@ pub async fn fail(respond: Responder, error: ApiError) -> Result<()> {
 }
 
 /// A stream of server-sent events.
-pub struct Events {
+struct Events {
     body: Body,
     named: bool,
 }
 
 impl Events {
-    /// Events without names, as of completions: the last one is `[DONE]`.
-    pub fn start(respond: Responder) -> Result<Events> {
-        Events::begin(respond, false)
-    }
-
-    /// Events that have the name of their type, as of the newer APIs.
-    pub fn start_named(respond: Responder) -> Result<Events> {
-        Events::begin(respond, true)
-    }
-
     fn begin(respond: Responder, named: bool) -> Result<Events> {
-        let respond = respond
+        let respond = identified(respond)
             .header("content-type", "text/event-stream; charset=utf-8")
             .header("cache-control", "no-cache");
         let body = respond.start()?;
         Ok(Events { body, named })
     }
 
-    pub async fn send(&mut self, event: &Value) -> Result<()> {
+    async fn send(&mut self, event: &Value) -> Result<()> {
         let name = match event["type"].as_str() {
             Some(name) if self.named => format!("event: {name}\n"),
             _ => String::new(),
@@ -51,7 +49,7 @@ impl Events {
         self.body.write(format!("{name}data: {event}\n\n")).await
     }
 
-    pub async fn finish(mut self) -> Result<()> {
+    async fn finish(mut self) -> Result<()> {
         if !self.named {
             self.body.write("data: [DONE]\n\n").await?;
         }
@@ -59,29 +57,79 @@ impl Events {
     }
 }
 
-/// A stream that the deliveries of several choices write to, one at a time.
-pub struct SharedEvents(RefCell<Option<Events>>);
+/// A stream that the deliveries of several choices write to, one at a time. Its head is sent with the first delivery: a
+/// request that fails before gets an answer with a status of its own.
+pub struct SharedEvents {
+    state: RefCell<State>,
+    named: bool,
+}
+
+enum State {
+    /// Nothing is sent yet. The stream will begin with these events.
+    Waiting(Responder, Vec<Value>),
+    Open(Events),
+    /// A delivery has the stream. If it does not put the stream back, the client has left.
+    Taken,
+}
 
 impl SharedEvents {
-    pub fn new(events: Events) -> Self {
-        SharedEvents(RefCell::new(Some(events)))
+    /// Events without names, as of completions: the last one is `[DONE]`.
+    pub fn new(respond: Responder, first: Vec<Value>) -> Self {
+        let state = RefCell::new(State::Waiting(respond, first));
+        SharedEvents {
+            state,
+            named: false,
+        }
     }
 
-    /// Each delivery takes the stream and puts it back. If a delivery fails, the client has left.
+    /// Events that have the name of their type, as of the newer APIs.
+    pub fn named(respond: Responder, first: Vec<Value>) -> Self {
+        SharedEvents {
+            named: true,
+            ..SharedEvents::new(respond, first)
+        }
+    }
+
+    async fn take(&self) -> Result<Events> {
+        match self.state.replace(State::Taken) {
+            State::Open(events) => Ok(events),
+            State::Waiting(respond, first) => {
+                let mut events = Events::begin(respond, self.named)?;
+                for event in &first {
+                    events.send(event).await?;
+                }
+                Ok(events)
+            }
+            State::Taken => Err("the client has left".into()),
+        }
+    }
+
     pub async fn send_all(&self, chunks: &[Value]) -> Result<()> {
-        let mut stream = self.0.borrow_mut().take().ok_or("the stream has ended")?;
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        let mut stream = self.take().await?;
         for chunk in chunks {
             stream.send(chunk).await?;
         }
-        *self.0.borrow_mut() = Some(stream);
+        *self.state.borrow_mut() = State::Open(stream);
         Ok(())
+    }
+
+    /// The place for a response, if nothing was sent there yet.
+    pub fn unused(&self) -> Option<Responder> {
+        match self.state.replace(State::Taken) {
+            State::Waiting(respond, _) => Some(respond),
+            other => {
+                *self.state.borrow_mut() = other;
+                None
+            }
+        }
     }
 
     /// Ends the stream with these chunks.
     pub async fn finish(&self, last: &[Value]) -> Result<()> {
-        let Some(mut stream) = self.0.borrow_mut().take() else {
-            return Err("the client has left".into());
-        };
+        let mut stream = self.take().await?;
         for chunk in last {
             stream.send(chunk).await?;
         }

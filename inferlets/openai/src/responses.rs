@@ -1,11 +1,12 @@
-//! `/v1/responses`. A request is translated to one of `/v1/chat/completions`. Responses are not stored: a request brings
-//! the whole conversation.
+//! `/v1/responses`. A request is translated to one of `/v1/chat/completions`. Responses are stored if users have a folder
+//! for files; a request can then go on from one of them, and otherwise brings the whole conversation.
 
 use crate::api_error::ApiError;
 use crate::chat;
-use crate::choices::{collect, generate, Choice, Delta, Usage};
+use crate::choices::{collect, generate, length, Choice, Delta, Scored, Usage};
 use crate::options::{boolean, Options};
-use crate::reply::{self, now, Events, SharedEvents};
+use crate::reply::{self, now, SharedEvents};
+use crate::store;
 use crate::tools;
 use inferlet::http::Responder;
 use inferlet::prelude::*;
@@ -27,48 +28,77 @@ const KNOWN: &[&str] = &[
     "text",
     "tools",
     "tool_choice",
-    // These change nothing here.
+    "parallel_tool_calls",
+    "top_logprobs",
     "include",
+    "previous_response_id",
+    "store",
+    // These change nothing here.
     "max_tool_calls",
     "metadata",
-    "parallel_tool_calls",
     "prompt_cache_key",
     "prompt_cache_retention",
     "reasoning",
     "safety_identifier",
     "service_tier",
-    "store",
     "stream_options",
     "truncation",
     "user",
 ];
-/// Fields that would need stored responses, or work without a client.
-const REFUSED: &[&str] = &[
-    "previous_response_id",
-    "conversation",
-    "prompt",
-    "background",
-];
+/// Fields that would need stored conversations or prompts, or work without a client.
+const REFUSED: &[&str] = &["conversation", "prompt", "background"];
 
 pub async fn serve(body: Fields, respond: Responder) -> Result<()> {
-    let (options, prompt) = match prepare(&body) {
+    let (options, prompt, items) = match prepare(&body) {
         Ok(prepared) => prepared,
         Err(error) => return reply::fail(respond, error).await,
     };
-    let shown = Shown::new(&body, &options);
+    let wanted = body.get("store") != Some(&Value::Bool(false));
+    let items = (wanted && store::has_room()).then_some(items);
+    let shown = Shown::new(&body, &options, items);
     if options.stream {
         return stream(options, prompt, shown, respond).await;
     }
-    match collect(&options, prompt).await {
+    match collect(&options, vec![prompt]).await {
         Ok((choices, usage)) => {
-            let answer = shown.finished(output(&choices[0]), choices[0].finish, &usage);
+            let choice = &choices[0];
+            let answer = shown.finished(output(&options, choice), choice.finish, &usage);
             reply::send(respond, &answer).await
         }
         Err(error) => reply::fail(respond, ApiError::engine(error)).await,
     }
 }
 
-fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
+/// `GET` and `DELETE` of `/v1/responses/<id>`
+pub fn stored(id: &str, deletes: bool) -> Parsed<Value> {
+    if deletes && store::delete(id) {
+        return Ok(json!({ "id": id, "object": "response", "deleted": true }));
+    }
+    match store::find(id) {
+        Some(found) if !deletes => Ok(found.response),
+        _ => Err(ApiError::new(
+            404,
+            "response_not_found",
+            format!("Response with id '{id}' not found."),
+        )),
+    }
+}
+
+/// `/v1/responses/input_tokens`
+pub async fn count_tokens(body: Fields, respond: Responder) -> Result<()> {
+    match prepare(&body) {
+        Ok((_, prompt, _)) => {
+            let count = json!({
+                "object": "response.input_tokens", "input_tokens": length(&prompt),
+            });
+            reply::send(respond, &count).await
+        }
+        Err(error) => reply::fail(respond, error).await,
+    }
+}
+
+/// Reads a request. The last part of the result is the whole input, as items.
+fn prepare(fields: &Fields) -> Parsed<(Options, Context, Vec<Value>)> {
     for (name, value) in fields {
         let given = !value.is_null() && value != &Value::Bool(false);
         if REFUSED.contains(&name.as_str()) {
@@ -84,15 +114,29 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
     }
     boolean(fields, "store")?;
     let mut chat = Fields::new();
-    for name in ["model", "stream", "temperature", "top_p"] {
+    for name in [
+        "model",
+        "stream",
+        "temperature",
+        "top_p",
+        "parallel_tool_calls",
+    ] {
         if let Some(value) = fields.get(name) {
             chat.insert(name.into(), value.clone());
         }
     }
+    let top = fields.get("top_logprobs").filter(|top| !top.is_null());
+    let wanted = json!("message.output_text.logprobs");
+    let included = fields.get("include").and_then(Value::as_array);
+    if top.is_some() || included.is_some_and(|list| list.contains(&wanted)) {
+        chat.insert("logprobs".into(), json!(true));
+        chat.insert("top_logprobs".into(), top.cloned().unwrap_or(json!(0)));
+    }
     if let Some(limit) = fields.get("max_output_tokens") {
         chat.insert("max_completion_tokens".into(), limit.clone());
     }
-    chat.insert("messages".into(), messages(fields)?);
+    let items = items(fields)?;
+    chat.insert("messages".into(), messages(fields, &items)?);
     if let Some(list) = fields.get("tools").filter(|list| !list.is_null()) {
         chat.insert("tools".into(), tools_of(list)?);
     }
@@ -117,7 +161,43 @@ fn prepare(fields: &Fields) -> Parsed<(Options, Context)> {
         ("messages", "input"),
         ("response_format", "text.format"),
     ];
-    chat::prepare(&chat).map_err(|error| error.rename(&names))
+    let (options, prompt) = chat::prepare(&chat).map_err(|error| error.rename(&names))?;
+    Ok((options, prompt, items))
+}
+
+/// The input as items, behind those of the responses before it.
+fn items(fields: &Fields) -> Parsed<Vec<Value>> {
+    let mut all = match fields.get("previous_response_id") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(id) => before(id)?,
+    };
+    match fields.get("input") {
+        Some(Value::String(text)) => all.push(json!({ "role": "user", "content": text })),
+        Some(Value::Array(items)) => all.extend(items.iter().cloned()),
+        _ => {
+            let text = "'input' must be a text or a list of items";
+            return Err(ApiError::invalid("input", text));
+        }
+    }
+    Ok(all)
+}
+
+/// The items of a stored response: what it answered, and what it said.
+fn before(id: &Value) -> Parsed<Vec<Value>> {
+    let name = "previous_response_id";
+    if !store::has_room() {
+        let hint = "responses are stored if the config sets runtime.fs_data_dir; without it, send \
+                    the whole conversation as 'input'";
+        return Err(ApiError::unsupported(name, hint));
+    }
+    let Some(found) = id.as_str().and_then(store::find) else {
+        let text = format!("Previous response with id {id} not found.");
+        return Err(ApiError::invalid(name, text).with_code("previous_response_not_found"));
+    };
+    let mut items = found.items;
+    let said = found.response["output"].as_array();
+    items.extend(said.into_iter().flatten().cloned());
+    Ok(items)
 }
 
 fn tools_of(list: &Value) -> Parsed<Value> {
@@ -136,24 +216,15 @@ fn tools_of(list: &Value) -> Parsed<Value> {
     Ok(Value::Array(list.iter().map(one).collect::<Parsed<_>>()?))
 }
 
-fn messages(fields: &Fields) -> Parsed<Value> {
+fn messages(fields: &Fields, items: &[Value]) -> Parsed<Value> {
     let mut all = Vec::new();
     match fields.get("instructions") {
         None | Some(Value::Null) => {}
         Some(Value::String(text)) => all.push(json!({ "role": "system", "content": text })),
         Some(_) => return Err(ApiError::invalid("instructions", "must be a text")),
     }
-    match fields.get("input") {
-        Some(Value::String(text)) => all.push(json!({ "role": "user", "content": text })),
-        Some(Value::Array(items)) => {
-            for (index, item) in items.iter().enumerate() {
-                add(&mut all, item, &format!("input[{index}]"))?;
-            }
-        }
-        _ => {
-            let text = "'input' must be a text or a list of items";
-            return Err(ApiError::invalid("input", text));
-        }
+    for (index, item) in items.iter().enumerate() {
+        add(&mut all, item, &format!("input[{index}]"))?;
     }
     Ok(Value::Array(all))
 }
@@ -203,17 +274,17 @@ fn text_of(content: &Value, place: &str) -> Parsed<String> {
             "the content must be a text or a list of parts of the types input_text and output_text",
         )
     };
+    let one = |part: &Value| {
+        let text = match part["type"].as_str() {
+            Some("input_text" | "output_text" | "text") => part["text"].as_str(),
+            Some("refusal") => part["refusal"].as_str(),
+            _ => None,
+        };
+        text.map(str::to_string).ok_or_else(wrong)
+    };
     match content {
         Value::String(text) => Ok(text.clone()),
-        Value::Array(parts) => parts
-            .iter()
-            .map(
-                |part| match (part["type"].as_str(), part["text"].as_str()) {
-                    (Some("input_text" | "output_text" | "text"), Some(text)) => Ok(text),
-                    _ => Err(wrong()),
-                },
-            )
-            .collect(),
+        Value::Array(parts) => parts.iter().map(one).collect(),
         _ => Err(wrong()),
     }
 }
@@ -222,8 +293,31 @@ fn message_id() -> String {
     format!("msg_{}", runtime::instance_id())
 }
 
-fn part(text: &str) -> Value {
-    json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] })
+fn part(text: &str, logprobs: Value) -> Value {
+    json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": logprobs })
+}
+
+/// The log-probabilities of tokens; an empty list if they were not asked for.
+fn logprobs(options: &Options, tokens: &[Scored]) -> Value {
+    match chat::scores(options, tokens) {
+        Value::Null => json!([]),
+        mut scores => scores["content"].take(),
+    }
+}
+
+fn reasoning_id() -> String {
+    format!("rs_{}", runtime::instance_id())
+}
+
+fn reasoning(text: &str, status: &str) -> Value {
+    let content = match text {
+        "" => json!([]),
+        text => json!([{ "type": "reasoning_text", "text": text }]),
+    };
+    json!({
+        "type": "reasoning", "id": reasoning_id(), "summary": [], "content": content,
+        "status": status,
+    })
 }
 
 fn message(content: Vec<Value>, status: &str) -> Value {
@@ -241,10 +335,14 @@ fn function_call(index: usize, call: &tools::Call, arguments: &str, status: &str
     })
 }
 
-fn output(choice: &Choice) -> Vec<Value> {
+fn output(options: &Options, choice: &Choice) -> Vec<Value> {
     let mut items = Vec::new();
+    if !choice.thought.is_empty() {
+        items.push(reasoning(&choice.thought, "completed"));
+    }
     if !choice.text.is_empty() || choice.calls.is_empty() {
-        items.push(message(vec![part(&choice.text)], status_of(choice.finish)));
+        let part = part(&choice.text, logprobs(options, &choice.tokens));
+        items.push(message(vec![part], status_of(choice.finish)));
     }
     let calls = choice.calls.iter().enumerate();
     items.extend(calls.map(|(index, call)| function_call(index, call, &call.1, "completed")));
@@ -259,16 +357,20 @@ fn status_of(finish: &str) -> &'static str {
 }
 
 /// The response object, which repeats the fields of the request.
-struct Shown(Value);
+struct Shown {
+    response: Value,
+    /// What the response answers, if it is to be stored.
+    items: Option<Vec<Value>>,
+}
 
 impl Shown {
-    fn new(fields: &Fields, options: &Options) -> Shown {
+    fn new(fields: &Fields, options: &Options, items: Option<Vec<Value>>) -> Shown {
         let said = |name: &str| fields.get(name).cloned().unwrap_or_default();
         let or = |name: &str, otherwise: Value| match said(name) {
             Value::Null => otherwise,
             value => value,
         };
-        Shown(json!({
+        let response = json!({
             "id": format!("resp_{}", runtime::instance_id()),
             "object": "response",
             "created_at": now(),
@@ -280,23 +382,26 @@ impl Shown {
             "model": options.name,
             "output": [],
             "parallel_tool_calls": or("parallel_tool_calls", json!(true)),
-            "previous_response_id": null,
+            "previous_response_id": said("previous_response_id"),
             "reasoning": { "effort": null, "summary": null },
-            "store": false,
+            "store": items.is_some(),
             "temperature": options.temperature,
             "text": or("text", json!({ "format": { "type": "text" } })),
             "tool_choice": or("tool_choice", json!("auto")),
             "tools": or("tools", json!([])),
+            "top_logprobs": or("top_logprobs", json!(0)),
             "top_p": options.top_p,
             "truncation": or("truncation", json!("disabled")),
             "usage": null,
             "user": said("user"),
             "metadata": or("metadata", json!({})),
-        }))
+        });
+        Shown { response, items }
     }
 
+    /// The finished response, which is stored if that was asked for.
     fn finished(&self, output: Vec<Value>, finish: &str, usage: &Usage) -> Value {
-        let mut response = self.0.clone();
+        let mut response = self.response.clone();
         response["status"] = status_of(finish).into();
         if finish == "length" {
             response["incomplete_details"] = json!({ "reason": "max_output_tokens" });
@@ -306,22 +411,28 @@ impl Shown {
             "input_tokens": usage.prompt,
             "input_tokens_details": { "cached_tokens": 0 },
             "output_tokens": usage.completion,
-            "output_tokens_details": { "reasoning_tokens": 0 },
+            "output_tokens_details": { "reasoning_tokens": usage.thoughts },
             "total_tokens": usage.prompt + usage.completion,
         });
+        if let Some(items) = &self.items {
+            response["store"] = store::keep(&response, items).into();
+        }
         response
     }
 }
 
 /// The events of a stream, which are numbered.
-#[derive(Default)]
-struct Items {
+struct Items<'a> {
+    options: &'a Options,
     number: u64,
     choice: Choice,
+    in_thought: bool,
     in_text: bool,
+    /// Log-probabilities of tokens whose text was held back.
+    unsent: Vec<Value>,
 }
 
-impl Items {
+impl Items<'_> {
     fn event(&mut self, kind: &str, mut fields: Value) -> Value {
         fields["type"] = format!("response.{kind}").into();
         fields["sequence_number"] = self.number.into();
@@ -331,86 +442,144 @@ impl Items {
 
     fn take(&mut self, delta: Delta) -> Vec<Value> {
         let mut events = Vec::new();
-        let at = json!({ "item_id": message_id(), "output_index": 0, "content_index": 0 });
-        let place = |more: Value| {
-            let mut fields = at.clone();
-            for (name, value) in more.as_object().into_iter().flatten() {
-                fields[name] = value.clone();
-            }
-            fields
-        };
-        let ends_empty = delta.finish.is_some() && delta.calls.is_empty();
+        if !delta.thought.is_empty() {
+            self.think(&delta.thought, &mut events);
+        }
+        let ends = delta.finish.is_some();
+        if self.in_thought && (ends || !delta.text.is_empty()) {
+            self.end_thought(&delta.thought, &mut events);
+        }
+        let has_thought = !self.choice.thought.is_empty() || !delta.thought.is_empty();
+        let index = usize::from(has_thought);
+        let at = json!({ "item_id": message_id(), "output_index": index, "content_index": 0 });
+        let place = |more: Value| joined(&at, more);
+        let ends_empty = ends && delta.calls.is_empty();
         if !self.in_text && (!delta.text.is_empty() || ends_empty) {
             self.in_text = true;
             let item = message(Vec::new(), "in_progress");
-            let added = json!({ "output_index": 0, "item": item });
+            let added = json!({ "output_index": index, "item": item });
             events.push(self.event("output_item.added", added));
-            events.push(self.event("content_part.added", place(json!({ "part": part("") }))));
+            let added = place(json!({ "part": part("", json!([])) }));
+            events.push(self.event("content_part.added", added));
+        }
+        if let Value::Array(scores) = logprobs(self.options, &delta.tokens) {
+            self.unsent.extend(scores);
         }
         if !delta.text.is_empty() {
-            let said = place(json!({ "delta": delta.text, "logprobs": [] }));
+            let scores = std::mem::take(&mut self.unsent);
+            let said = place(json!({ "delta": delta.text, "logprobs": scores }));
             events.push(self.event("output_text.delta", said));
         }
         self.choice.take(delta);
-        if self.choice.finish.is_empty() {
+        if !ends {
             return events;
         }
         if self.in_text {
             let text = self.choice.text.clone();
-            let done = place(json!({ "text": text, "logprobs": [] }));
+            let scores = logprobs(self.options, &self.choice.tokens);
+            let done = place(json!({ "text": text, "logprobs": scores }));
             events.push(self.event("output_text.done", done));
-            let done = place(json!({ "part": part(&text) }));
+            let done = place(json!({ "part": part(&text, scores) }));
             events.push(self.event("content_part.done", done));
         }
-        for (index, item) in output(&self.choice).into_iter().enumerate() {
+        let items = output(self.options, &self.choice);
+        for (index, item) in items.into_iter().enumerate() {
+            if item["type"] == "reasoning" {
+                continue; // it has ended already
+            }
             if item["type"] == "function_call" {
-                let arguments = item["arguments"].clone();
-                let mut begun = item.clone();
-                begun["arguments"] = "".into();
-                begun["status"] = "in_progress".into();
-                let added = json!({ "output_index": index, "item": begun });
-                events.push(self.event("output_item.added", added));
-                let at =
-                    json!({ "item_id": item["id"], "output_index": index, "delta": arguments });
-                events.push(self.event("function_call_arguments.delta", at));
-                let done = json!({
-                    "item_id": item["id"], "output_index": index, "name": item["name"],
-                    "arguments": arguments,
-                });
-                events.push(self.event("function_call_arguments.done", done));
+                self.call(index, &item, &mut events);
             }
             let done = json!({ "output_index": index, "item": item });
             events.push(self.event("output_item.done", done));
         }
         events
     }
+
+    fn think(&mut self, text: &str, events: &mut Vec<Value>) {
+        if !self.in_thought {
+            self.in_thought = true;
+            let item = reasoning("", "in_progress");
+            let added = json!({ "output_index": 0, "item": item });
+            events.push(self.event("output_item.added", added));
+        }
+        let said = json!({
+            "item_id": reasoning_id(), "output_index": 0, "content_index": 0, "delta": text,
+        });
+        events.push(self.event("reasoning_text.delta", said));
+    }
+
+    /// Ends the thoughts, of which `last` was not counted yet.
+    fn end_thought(&mut self, last: &str, events: &mut Vec<Value>) {
+        self.in_thought = false;
+        let text = format!("{}{last}", self.choice.thought);
+        let done = json!({
+            "item_id": reasoning_id(), "output_index": 0, "content_index": 0, "text": text,
+        });
+        events.push(self.event("reasoning_text.done", done));
+        let done = json!({ "output_index": 0, "item": reasoning(&text, "completed") });
+        events.push(self.event("output_item.done", done));
+    }
+
+    fn call(&mut self, index: usize, item: &Value, events: &mut Vec<Value>) {
+        let arguments = item["arguments"].clone();
+        let mut begun = item.clone();
+        begun["arguments"] = "".into();
+        begun["status"] = "in_progress".into();
+        let added = json!({ "output_index": index, "item": begun });
+        events.push(self.event("output_item.added", added));
+        let at = json!({ "item_id": item["id"], "output_index": index, "delta": arguments });
+        events.push(self.event("function_call_arguments.delta", at));
+        let done = json!({
+            "item_id": item["id"], "output_index": index, "name": item["name"],
+            "arguments": arguments,
+        });
+        events.push(self.event("function_call_arguments.done", done));
+    }
+}
+
+/// The fields of both objects.
+fn joined(one: &Value, other: Value) -> Value {
+    let mut fields = one.clone();
+    for (name, value) in other.as_object().into_iter().flatten() {
+        fields[name] = value.clone();
+    }
+    fields
 }
 
 async fn stream(options: Options, prompt: Context, shown: Shown, respond: Responder) -> Result<()> {
-    let mut items = Items::default();
-    let mut first = Events::start_named(respond)?;
-    for kind in ["created", "in_progress"] {
-        let event = items.event(kind, json!({ "response": shown.0 }));
-        first.send(&event).await?;
-    }
-    let events = &SharedEvents::new(first);
+    let mut items = Items {
+        options: &options,
+        number: 0,
+        choice: Choice::default(),
+        in_thought: false,
+        in_text: false,
+        unsent: Vec::new(),
+    };
+    let first = ["created", "in_progress"];
+    let first = first.map(|kind| items.event(kind, json!({ "response": shown.response })));
+    let events = &SharedEvents::named(respond, first.to_vec());
     let items = RefCell::new(items);
     let take = |delta: Delta| {
         let chunks = items.borrow_mut().take(delta);
         async move { events.send_all(&chunks).await }
     };
-    let generated = generate(&options, prompt, take).await;
+    let generated = generate(&options, vec![prompt], take).await;
     let mut items = items.into_inner();
-    let last = match generated {
+    let last = match generated.map_err(ApiError::engine) {
         Ok(usage) => {
             let finish = items.choice.finish;
-            let response = shown.finished(output(&items.choice), finish, &usage);
+            let response = shown.finished(output(&options, &items.choice), finish, &usage);
             items.event(status_of(finish), json!({ "response": response }))
         }
         Err(error) => {
-            let mut response = shown.0.clone();
+            if let Some(respond) = events.unused() {
+                return reply::fail(respond, error).await;
+            }
+            let mut response = shown.response.clone();
             response["status"] = "failed".into();
-            response["error"] = json!({ "code": "server_error", "message": error });
+            let text = error.json()["error"]["message"].take();
+            response["error"] = json!({ "code": "server_error", "message": text });
             items.event("failed", json!({ "response": response }))
         }
     };

@@ -2,12 +2,15 @@
 
 use crate::api_error::ApiError;
 use inferlet::model::Model;
-use inferlet::{tools, AnyJson, Generator, GrammarConstraint, JsonSchema, Schema};
+use inferlet::pie::plus::fallible::create_tool_matcher;
+use inferlet::{tools, AnyJson, GrammarConstraint, JsonSchema, Schema};
 use serde_json::{json, Map, Value};
 
 type Parsed<T> = std::result::Result<T, ApiError>;
 
 const MAX_TOOLS: usize = 128;
+const CHOICES: &str =
+    "'tool_choice' must be none, auto, required (with tools), name a tool or list allowed_tools";
 
 /// The form that an answer must have.
 #[derive(Default)]
@@ -49,29 +52,83 @@ impl Form {
         }
     }
 
-    pub fn constrain<'a>(
-        &self,
-        generator: Generator<'a>,
-        model: &Model,
-    ) -> inferlet::Result<Generator<'a>> {
-        match self {
-            Form::Text => Ok(generator),
-            Form::Json => generator.constrain_with(AnyJson),
-            Form::Schema(schema) => generator.constrain_with(JsonSchema(schema)),
+    /// The grammar of the form. Text has none.
+    pub fn constraint(&self, model: &Model) -> inferlet::Result<Option<GrammarConstraint>> {
+        Ok(Some(match self {
+            Form::Text => return Ok(None),
+            Form::Json => AnyJson.build_constraint(model)?,
+            Form::Schema(schema) => JsonSchema(schema).build_constraint(model)?,
             Form::Call(schemas) => {
                 let matcher = tools::native_matcher(model, schemas)
                     .ok_or("this model has no grammar of tool calls")?;
-                Ok(generator.constrain(GrammarConstraint::new(matcher)))
+                GrammarConstraint::new(matcher)
             }
+        }))
+    }
+
+    /// The form of an answer that must call one of these tools. Fails if no grammar can be made of them.
+    pub fn call_of(schemas: &[String], model: &Model) -> Parsed<Form> {
+        match create_tool_matcher(model.inner(), schemas) {
+            Ok(_) => Ok(Form::Call(schemas.to_vec())),
+            Err(error) => Err(ApiError::invalid("tools", error)),
         }
     }
 }
 
-/// Reads `tools` and `tool_choice`: the tools that the model is told about, and those of which it must call one.
-pub fn parse(fields: &Map<String, Value>) -> Parsed<(Vec<String>, Option<Vec<String>>)> {
-    let empty = Vec::new();
+/// The tools of a request.
+#[derive(Default)]
+pub struct Tools {
+    /// The tools that the model is told about, as JSON texts.
+    pub told: Vec<String>,
+    /// Those of them that it may call.
+    pub callable: Vec<String>,
+    /// The names of those that it may call.
+    pub names: Vec<String>,
+    /// Whether it must call one.
+    pub must: bool,
+    /// Whether it may call at most one.
+    pub one_call: bool,
+}
+
+/// Reads `tools`, `tool_choice` and `parallel_tool_calls`.
+pub fn parse(fields: &Map<String, Value>) -> Parsed<Tools> {
+    let list = list(fields)?;
+    let one_call = fields.get("parallel_tool_calls") == Some(&Value::Bool(false));
+    if !boolean_or_none(fields.get("parallel_tool_calls")) {
+        return Err(ApiError::invalid(
+            "parallel_tool_calls",
+            "'parallel_tool_calls' must be true or false",
+        ));
+    }
+    let names: Vec<&str> = list
+        .iter()
+        .filter_map(|tool| tool["function"]["name"].as_str())
+        .collect();
+    let choice = fields.get("tool_choice").cloned().unwrap_or_default();
+    let (allowed, must) = allowed(&choice, &names)?;
+    if allowed.is_empty() {
+        return Ok(Tools::default());
+    }
+    let callable = list
+        .iter()
+        .filter(|tool| allowed.iter().any(|name| tool["function"]["name"] == *name))
+        .map(Value::to_string);
+    Ok(Tools {
+        told: list.iter().map(Value::to_string).collect(),
+        callable: callable.collect(),
+        names: allowed.iter().map(|name| name.to_string()).collect(),
+        must,
+        one_call,
+    })
+}
+
+fn boolean_or_none(value: Option<&Value>) -> bool {
+    matches!(value, None | Some(Value::Null | Value::Bool(_)))
+}
+
+fn list(fields: &Map<String, Value>) -> Parsed<Vec<Value>> {
     let list = match fields.get("tools") {
-        None | Some(Value::Null) => &empty,
+        None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(list)) if list.len() <= MAX_TOOLS => list,
         Some(_) => {
             return Err(ApiError::invalid(
@@ -81,7 +138,8 @@ pub fn parse(fields: &Map<String, Value>) -> Parsed<(Vec<String>, Option<Vec<Str
         }
     };
     for (index, tool) in list.iter().enumerate() {
-        if tool["type"] != "function" || !tool["function"]["name"].is_string() {
+        let named = tool["function"]["name"].as_str();
+        if tool["type"] != "function" || named.is_none_or(str::is_empty) {
             let place = format!("tools[{index}]");
             return Err(ApiError::invalid(
                 &place,
@@ -89,45 +147,58 @@ pub fn parse(fields: &Map<String, Value>) -> Parsed<(Vec<String>, Option<Vec<Str
             ));
         }
     }
-    let all: Vec<String> = list.iter().map(Value::to_string).collect();
-    let choice = fields.get("tool_choice").cloned().unwrap_or_default();
-    let named = choice["function"]["name"].as_str();
-    match (choice.as_str(), named) {
-        (None, None) if choice.is_null() => Ok((all, None)),
-        (Some("auto"), _) => Ok((all, None)),
-        (Some("none"), _) => Ok((Vec::new(), None)),
-        (Some("required"), _) if !all.is_empty() => Ok((all.clone(), Some(all))),
-        (None, Some(name)) => {
-            let chosen: Vec<String> = list
-                .iter()
-                .filter(|tool| tool["function"]["name"] == name)
-                .map(Value::to_string)
-                .collect();
-            if chosen.is_empty() {
-                return Err(ApiError::invalid(
-                    "tool_choice",
-                    format!("no tool is named '{name}'"),
-                ));
-            }
-            Ok((all, Some(chosen)))
+    Ok(list.clone())
+}
+
+/// Reads `tool_choice`: the names of the tools that may be called, and whether one of them must be.
+fn allowed<'a>(choice: &Value, names: &[&'a str]) -> Parsed<(Vec<&'a str>, bool)> {
+    let wrong = |text: String| ApiError::invalid("tool_choice", text);
+    let known = |asked: &Value| {
+        let found = names.iter().find(|name| asked == **name);
+        found
+            .copied()
+            .ok_or_else(|| wrong(format!("no tool is named {asked}")))
+    };
+    let mode = |mode: &Value, of: Vec<&'a str>| match mode.as_str() {
+        Some("auto") => Ok((of, false)),
+        Some("required") if !of.is_empty() => Ok((of, true)),
+        _ => Err(wrong(CHOICES.into())),
+    };
+    match (choice, choice["type"].as_str()) {
+        (Value::Null, _) => Ok((names.to_vec(), false)),
+        (Value::String(word), _) if word == "none" => Ok((Vec::new(), false)),
+        (_, Some("allowed_tools")) => {
+            // `/v1/responses` has the same fields without the object around them.
+            let nested = &choice["allowed_tools"];
+            let fields = if nested.is_object() { nested } else { choice };
+            let tools = fields["tools"].as_array().map_or(&[][..], Vec::as_slice);
+            let one = |tool: &Value| match tool.get("function") {
+                Some(function) => known(&function["name"]),
+                None => known(&tool["name"]),
+            };
+            let listed: Vec<&str> = tools.iter().map(one).collect::<Parsed<_>>()?;
+            mode(&fields["mode"], listed)
         }
-        _ => Err(ApiError::invalid(
-            "tool_choice",
-            "'tool_choice' must be none, auto, required (with tools) or name a tool",
-        )),
+        _ if choice["function"]["name"].is_string() => {
+            Ok((vec![known(&choice["function"]["name"])?], true))
+        }
+        _ => mode(choice, names.to_vec()),
     }
 }
 
-/// Collects the calls of an answer. A call whose arguments are not JSON does not count.
-pub struct Calls {
+/// Collects the calls of an answer. A call of a tool that is not to be called does not count, nor one whose arguments are
+/// not JSON.
+pub struct Calls<'a> {
     decoder: tools::Decoder,
+    tools: &'a Tools,
     pub found: Vec<Call>,
 }
 
-impl Calls {
-    pub fn new(model: &Model) -> Calls {
+impl<'a> Calls<'a> {
+    pub fn new(model: &Model, tools: &'a Tools) -> Calls<'a> {
         Calls {
             decoder: tools::Decoder::new(model),
+            tools,
             found: Vec::new(),
         }
     }
@@ -140,7 +211,12 @@ impl Calls {
     pub fn feed(&mut self, tokens: &[u32]) -> inferlet::Result<()> {
         let mut event = self.decoder.feed(tokens)?;
         while let tools::Event::Call(name, arguments) = event {
-            if serde_json::from_str::<Value>(&arguments).is_ok_and(|value| value.is_object()) {
+            let given = serde_json::from_str::<Value>(&arguments);
+            let room = !self.tools.one_call || self.found.is_empty();
+            if room
+                && self.tools.names.contains(&name)
+                && given.is_ok_and(|value| value.is_object())
+            {
                 self.found.push((name, arguments));
             }
             event = self.decoder.feed(&[])?;
@@ -160,4 +236,57 @@ pub fn json(calls: &[Call], choice: usize, indexed: bool) -> Value {
         call
     };
     calls.iter().enumerate().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(choice: Value) -> Parsed<Tools> {
+        let tool = |name: &str| json!({ "type": "function", "function": { "name": name } });
+        let fields = json!({ "tools": [tool("a"), tool("b")], "tool_choice": choice });
+        parse(fields.as_object().unwrap())
+    }
+
+    #[test]
+    fn every_form_of_the_choice() {
+        let forms = [
+            (json!(null), vec!["a", "b"], false),
+            (json!("auto"), vec!["a", "b"], false),
+            (json!("required"), vec!["a", "b"], true),
+            (
+                json!({ "type": "function", "function": { "name": "b" } }),
+                vec!["b"],
+                true,
+            ),
+            (
+                json!({ "type": "allowed_tools", "allowed_tools": {
+                    "mode": "auto", "tools": [{ "type": "function", "function": { "name": "a" } }],
+                }}),
+                vec!["a"],
+                false,
+            ),
+            (
+                json!({ "type": "allowed_tools", "mode": "required",
+                    "tools": [{ "type": "function", "name": "b" }] }),
+                vec!["b"],
+                true,
+            ),
+        ];
+        for (choice, names, must) in forms {
+            let tools = read(choice.clone()).unwrap();
+            assert_eq!(tools.names, names, "{choice}");
+            assert_eq!(tools.must, must, "{choice}");
+            assert_eq!(tools.told.len(), 2, "{choice}");
+        }
+        assert!(read(json!("none")).unwrap().told.is_empty());
+        for wrong in [
+            json!("sometimes"),
+            json!({ "type": "function", "function": { "name": "c" } }),
+            json!({ "type": "allowed_tools", "allowed_tools": { "mode": "auto", "tools": [{}] } }),
+            json!(5),
+        ] {
+            assert!(read(wrong).is_err());
+        }
+    }
 }

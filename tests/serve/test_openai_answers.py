@@ -1,0 +1,250 @@
+"""What the OpenAI API and the Anthropic API make of answers: thoughts, calls, and too long texts.
+
+The dummy model says what a script tells it to say, as models that think and call tools would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import anthropic
+import openai
+import pytest
+from conftest import ROOT, Serving, install_once
+from raw_client import RawClient
+from test_openai import CITY, WEATHER
+
+CALL = '<tool_call>\n{"name": "%s", "arguments": {"city": "%s", "degrees": 3}}\n</tool_call>'
+ANSWERS = {
+    "Think first": "<think>\nApples are sweet.\n</think>\n\nEat an apple.",
+    "Call wrongly": "Let me see. " + CALL % ("wether", "Paris"),
+    "Call twice": CALL % ("weather", "Oslo") + "\n" + CALL % ("weather", "Seoul"),
+    "Say it in pieces": "<b>bold</b> is a tag that may begin a thought or a call, but does not",
+    "Go on for ever": "a" * 2000,
+}
+PLACES = 1600  # tokens that the KV memory holds
+CONFIG = """
+[[model]]
+[model.driver]
+type = "dummy"
+[model.driver.options]
+kv_page_size = 16
+total_pages = 100
+script = "{script}"
+"""
+
+
+@pytest.fixture(scope="module")
+def scripted(start, tmp_path_factory) -> Serving:
+    script: Path = tmp_path_factory.mktemp("script") / "answers.toml"
+    text = "[[answer]]\nrepeat = true\nwhen = {}\nsay = {}\n"
+    tables = (text.format(json.dumps(when), json.dumps(say)) for when, say in ANSWERS.items())
+    script.write_text("".join(tables))
+    serving = start(config=CONFIG.format(script=script))
+    manifest = (ROOT / "inferlets/openai/Pie.toml").read_text()
+
+    async def install() -> None:
+        async with await RawClient.connect(serving.uri) as client:
+            await install_once(client, "openai", manifest)
+
+    asyncio.run(install())
+    return serving
+
+
+@pytest.fixture(scope="module")
+def client(scripted) -> openai.OpenAI:
+    base = f"http://127.0.0.1:{scripted.port}/v1"
+    return openai.OpenAI(base_url=base, api_key="unused", max_retries=0, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def claude(scripted) -> anthropic.Anthropic:
+    base = f"http://127.0.0.1:{scripted.port}"
+    return anthropic.Anthropic(base_url=base, api_key="unused", max_retries=0, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def model(client) -> str:
+    return client.models.list().data[0].id
+
+
+def say(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+def chat(client, model, text: str, **more):
+    return client.chat.completions.create(
+        model=model, messages=say(text), temperature=0, max_tokens=300, **more
+    )
+
+
+# --- thoughts
+
+
+def test_thoughts_are_no_part_of_the_answer(client, model):
+    answer = chat(client, model, "Think first")
+    message = answer.choices[0].message
+    assert message.content == "Eat an apple."
+    assert message.reasoning_content == "Apples are sweet."
+    counted = answer.usage.completion_tokens_details.reasoning_tokens
+    assert len("Apples are sweet.") < counted < answer.usage.completion_tokens
+    text = thought = ""
+    for chunk in chat(client, model, "Think first", stream=True):
+        delta = chunk.choices[0].delta
+        text += delta.content or ""
+        thought += getattr(delta, "reasoning_content", None) or ""
+    assert (text, thought) == ("Eat an apple.", "Apples are sweet.")
+
+
+def test_an_answer_that_begins_like_a_thought(client, model):
+    said = ANSWERS["Say it in pieces"]
+    assert chat(client, model, "Say it in pieces").choices[0].message.content == said
+    chunks = chat(client, model, "Say it in pieces", stream=True)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == said
+    chunks = chat(client, model, "Say it in pieces", stream=True, tools=[WEATHER])
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == said
+
+
+def test_thoughts_in_responses(client, model):
+    asked = {"model": model, "input": "Think first", "max_output_tokens": 300, "temperature": 0}
+    answer = client.responses.create(**asked)
+    reasoning, message = answer.output
+    assert reasoning.type == "reasoning" and reasoning.content[0].text == "Apples are sweet."
+    assert message.type == "message" and answer.output_text == "Eat an apple."
+    assert answer.usage.output_tokens_details.reasoning_tokens > 0
+    events = list(client.responses.create(**asked, stream=True))
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    kinds = [event.type for event in events]
+    thought = [e.delta for e in events if e.type == "response.reasoning_text.delta"]
+    assert "".join(thought) == "Apples are sweet."
+    ended = kinds.index("response.output_item.done")
+    assert kinds[ended - 1] == "response.reasoning_text.done"
+    assert kinds[ended + 1] == "response.output_item.added"
+    assert events[-1].response.output_text == "Eat an apple."
+    with client.responses.stream(**asked) as stream:
+        *_, last = stream
+    assert last.response.output_text == "Eat an apple."
+    history = [{"role": "user", "content": "Hello"}, *(item.model_dump() for item in answer.output)]
+    again = [*history, {"role": "user", "content": "And then?"}]
+    assert client.responses.create(model=model, input=again, max_output_tokens=4).output
+
+
+def test_thoughts_in_messages(claude, model):
+    asked = {"model": model, "messages": say("Think first"), "max_tokens": 300}
+    asked["extra_body"] = {"temperature": 0}
+    (block,) = claude.messages.create(**asked).content
+    assert block.text == "Eat an apple."
+    asked["extra_body"]["thinking"] = {"type": "enabled", "budget_tokens": 1024}
+    thinking, block = claude.messages.create(**asked).content
+    assert thinking.type == "thinking" and thinking.thinking == "Apples are sweet."
+    assert block.text == "Eat an apple."
+    with claude.messages.stream(**asked) as stream:
+        thinking, block = stream.get_final_message().content
+    assert (thinking.thinking, block.text) == ("Apples are sweet.", "Eat an apple.")
+
+
+# --- calls
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_is_well_formed_although_the_model_is_not_made_to_call(client, model, stream):
+    """The model would call a tool that does not exist, for a city that the schema does not have."""
+    answer = chat(client, model, "Call wrongly", tools=[WEATHER], stream=stream)
+    if stream:
+        choices = [chunk.choices[0] for chunk in answer]
+        text = "".join(choice.delta.content or "" for choice in choices)
+        calls = [call for choice in choices for call in choice.delta.tool_calls or []]
+        finish = choices[-1].finish_reason
+    else:
+        message = answer.choices[0].message
+        text, calls, finish = message.content, message.tool_calls, answer.choices[0].finish_reason
+    (call,) = calls
+    assert text.strip() == "Let me see." and finish == "tool_calls"
+    assert call.function.name == "weather"
+    arguments = json.loads(call.function.arguments)
+    assert arguments.keys() == {"city", "degrees"} and arguments["city"] in ("Seoul", "Oslo")
+
+
+def test_several_calls_or_one(client, claude, model):
+    message = chat(client, model, "Call twice", tools=[WEATHER]).choices[0].message
+    assert message.content is None
+    both = message.tool_calls
+    cities = [json.loads(call.function.arguments)["city"] for call in both]
+    assert cities == ["Oslo", "Seoul"] and len({call.id for call in both}) == 2
+    (one,) = (
+        chat(client, model, "Call twice", tools=[WEATHER], parallel_tool_calls=False)
+        .choices[0]
+        .message.tool_calls
+    )
+    assert json.loads(one.function.arguments)["city"] == "Oslo"
+    tool = {"name": "weather", "input_schema": CITY}
+    asked = {"model": model, "messages": say("Call twice"), "max_tokens": 300, "tools": [tool]}
+    asked["extra_body"] = {"temperature": 0}
+    assert len(claude.messages.create(**asked).content) == 2
+    choice = {"type": "auto", "disable_parallel_tool_use": True}
+    (call,) = claude.messages.create(**asked, tool_choice=choice).content
+    assert call.input["city"] == "Oslo"
+
+
+def test_only_allowed_tools_are_called(client, model):
+    other = {"type": "function", "function": {"name": "bake", "parameters": CITY}}
+    choice = {
+        "type": "allowed_tools",
+        "allowed_tools": {
+            "mode": "auto",
+            "tools": [{"type": "function", "function": {"name": "bake"}}],
+        },
+    }
+    answer = chat(client, model, "Call twice", tools=[WEATHER, other], tool_choice=choice)
+    calls = answer.choices[0].message.tool_calls
+    assert calls and {call.function.name for call in calls} == {"bake"}
+    choice["allowed_tools"]["mode"] = "required"
+    answer = chat(client, model, "Hello", tools=[WEATHER, other], tool_choice=choice)
+    (call,) = answer.choices[0].message.tool_calls
+    assert call.function.name == "bake"
+
+
+def test_a_tool_whose_schema_cannot_be_used(client, model):
+    bad = {"type": "object", "properties": {"x": {"type": "nonsense"}}}
+    tool = {"type": "function", "function": {"name": "x", "parameters": bad}}
+    with pytest.raises(openai.BadRequestError) as refused:
+        chat(client, model, "Hello", tools=[tool], tool_choice="required")
+    assert refused.value.param == "tools"
+
+
+# --- texts that are too long
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_prompt_that_is_too_long(client, claude, model, stream):
+    long = "x" * (PLACES + 1)
+    asked = {"model": model, "max_tokens": 4, "stream": stream}
+    for ask in (
+        lambda: client.chat.completions.create(messages=say(long), **asked),
+        lambda: client.completions.create(prompt=long, **asked),
+        lambda: client.responses.create(model=model, input=long, stream=stream),
+    ):
+        with pytest.raises(openai.BadRequestError) as refused:
+            ask()
+        assert refused.value.code == "context_length_exceeded"
+    with pytest.raises(anthropic.BadRequestError) as refused:
+        claude.messages.create(messages=say(long), **asked)
+    assert refused.value.body["error"]["type"] == "invalid_request_error"
+
+
+def test_an_answer_ends_where_the_memory_ends(client, claude, model):
+    answer = client.chat.completions.create(
+        model=model, messages=say("Go on for ever"), max_tokens=3000, temperature=0
+    )
+    assert answer.choices[0].finish_reason == "length"
+    assert 0 < answer.usage.completion_tokens < PLACES
+    assert set(answer.choices[0].message.content) == {"a"}
+    message = claude.messages.create(
+        model=model,
+        messages=say("Go on for ever"),
+        max_tokens=3000,
+        extra_body={"temperature": 0},
+    )
+    assert message.stop_reason == "max_tokens"
