@@ -117,6 +117,10 @@ Status Matcher::Rollback(size_t tokens) {
   return {};
 }
 
+size_t Matcher::bytes() const {
+  return pie_bridge::pie_matcher_bytes(raw_.get());
+}
+
 bool Matcher::is_terminated() const {
   return pie_bridge::pie_matcher_is_terminated(raw_.get());
 }

@@ -219,6 +219,12 @@ pub unsafe extern "C" fn pie_matcher_rollback(
     answer(error, done.map(|()| Vec::new()))
 }
 
+/// The memory that the text takes, in bytes.
+#[no_mangle]
+pub unsafe extern "C" fn pie_matcher_bytes(matcher: *const Matcher) -> usize {
+    (*matcher).0.bytes()
+}
+
 /// Whether the text has ended.
 #[no_mangle]
 pub unsafe extern "C" fn pie_matcher_is_terminated(matcher: *const Matcher) -> bool {
