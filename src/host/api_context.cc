@@ -38,7 +38,15 @@ Result<uint32_t> KeepOpened(Process& process, std::unique_ptr<Context> context) 
                 "users {} of {}; drop some",
                 own.used(), own.whole().used(), own.whole().limit());
   }
-  context->CountOpened(std::move(charge));
+  // A file holds as many masks as a context may have, and can be opened many times.
+  Charge rows = process.NewCharge();
+  if (!rows.Grow(context->stored_bytes())) {
+    return Fail(Code::kExhausted,
+                "memory limit: the tokens and attention masks of the snapshot take {} MiB; drop "
+                "some contexts",
+                (context->stored_bytes() >> 20) + 1);
+  }
+  context->CountOpened(std::move(charge), std::move(rows));
   return Keep(process, std::move(context));
 }
 

@@ -10,8 +10,6 @@ namespace pie::host {
 namespace {
 
 constexpr size_t kMatchersPerPass = 16;
-// Bytes that a matcher is charged for in a pass. Nearly all matchers need less.
-constexpr size_t kMatcherBytes = 64U << 10U;
 
 Result<uint32_t> Insert(Process& process, Grammar grammar) {
   return process.handles().grammars.Emplace(std::move(grammar));
@@ -48,8 +46,8 @@ Result<GuestMatcher*> MatcherOf(Process& process, uint32_t handle) {
 }
 
 Result<uint32_t> InsertMatcher(Process& process, Matcher matcher, std::string name) {
-  return process.handles().matchers.Emplace(
-      std::make_shared<GuestMatcher>(std::move(matcher), std::move(name)));
+  return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
+      std::move(matcher), std::move(name), process.NewCharge()));
 }
 
 }  // namespace
@@ -94,7 +92,7 @@ Result<uint32_t> MatcherNew(Process& process, uint32_t grammar, uint32_t tokeniz
 }
 Status MatcherAcceptTokens(Process& process, uint32_t matcher, std::span<const uint32_t> tokens) {
   PIE_RETURN_IF_ERROR(CheckTokens(process, tokens));
-  return PIE_TRY(MatcherOf(process, matcher))->matcher.Accept(tokens);
+  return PIE_TRY(MatcherOf(process, matcher))->Accept(tokens);
 }
 Result<std::vector<uint32_t>> MatcherNextTokenLogitMask(Process& process, uint32_t matcher) {
   return PIE_TRY(MatcherOf(process, matcher))->matcher.MaskRuns();
@@ -119,14 +117,19 @@ Status ConstraintsConstrain(Process& process, uint32_t pass, uint32_t matcher) {
   if (open->matchers.size() >= kMatchersPerPass) {
     return Fail(Code::kExhausted, "a pass has at most {} matchers", kMatchersPerPass);
   }
-  if (!Keep(process, *open, kMatcherBytes)) return std::unexpected(*open->refusal);
+  if (!Keep(process, *open, kMatcherBytes + BytesBeyond(guest->matcher))) {
+    return std::unexpected(*open->refusal);
+  }
   open->matchers.push_back({.matcher = guest->matcher.Fork(), .name = guest->name});
   open->followers.push_back(*PIE_TRY(process.handles().matchers.Get(matcher)));
   return {};
 }
 Result<uint32_t> ConstraintsFork(Process& process, uint32_t matcher) {
-  GuestMatcher* guest = PIE_TRY(MatcherOf(process, matcher));
-  return InsertMatcher(process, guest->matcher.Fork(), guest->name);
+  const GuestMatcher* guest = PIE_TRY(MatcherOf(process, matcher));
+  Charge charge = process.NewCharge();
+  if (!charge.Grow(BytesBeyond(guest->matcher))) return PassMemoryLimit(process);
+  return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
+      guest->matcher.Fork(), guest->name, std::move(charge)));
 }
 Status ConstraintsRollback(Process& process, uint32_t matcher, uint32_t tokens) {
   return PIE_TRY(MatcherOf(process, matcher))->matcher.Rollback(tokens);

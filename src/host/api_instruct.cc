@@ -238,8 +238,8 @@ Result<uint32_t> ToolUseCreateMatcher(Process& process, uint32_t model, std::spa
                 "are given",
                 loaded->model.name);
   }
-  return process.handles().matchers.Emplace(
-      std::make_shared<GuestMatcher>(**std::move(made), "the grammar of the tools' calls"));
+  return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
+      **std::move(made), "the grammar of the tools' calls", process.NewCharge()));
 }
 
 }  // namespace pie::host

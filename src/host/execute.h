@@ -42,6 +42,9 @@ Result<uint32_t> Execute(Process& process, Pass& pass, Context& context);
 std::vector<Slot> TakeSlots(Process& process, PassOutput& output);
 // Returns the result together with the engine's drafts for the next pass.
 InferenceOutput OutputOf(Process& process, PassOutput& output);
+// Counts a pass or a chain that waits for the device, until the charge is released: the step thread
+// looks at all of them before every batch.
+Result<Charge> CountPass(Process& process);
 // Returns the error for passes and results that would hold too much memory.
 std::unexpected<Error> PassMemoryLimit(Process& process);
 // Ends a chain. The context drops the tokens that the guest has not taken.

@@ -6,12 +6,14 @@
 // reference, for example of a session or of the parent's child handle.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -69,15 +71,25 @@ class Listener {
 // A matcher that a guest holds. When the guest uses it, it first accepts the tokens that the guest
 // has taken from a chain since.
 struct GuestMatcher {
-  GuestMatcher(Matcher of, std::string called) : matcher(std::move(of)), name(std::move(called)) {}
+  GuestMatcher(Matcher of, std::string called, Charge paid)
+      : matcher(std::move(of)), name(std::move(called)), charge(std::move(paid)) {}
+  // Accepts all tokens, or none. Fails also if the text would take too much memory.
+  Status Accept(std::span<const uint32_t> tokens);
   Status CatchUp() {
     if (behind.empty()) return {};
-    return matcher.Accept(std::exchange(behind, {}));
+    return Accept(std::exchange(behind, {}));
   }
   Matcher matcher;
   std::string name;              // how errors call it
   std::vector<uint32_t> behind;  // taken from a chain, and not accepted yet
+  Charge charge;                 // for the memory of the text beyond kMatcherBytes
 };
+// Each matcher is charged for this, and for the memory of its text beyond it. Nearly all texts need
+// less.
+inline constexpr size_t kMatcherBytes = 64 << 10;
+inline size_t BytesBeyond(const Matcher& matcher) {
+  return matcher.bytes() - std::min(matcher.bytes(), kMatcherBytes);
+}
 
 // A pass that a guest is putting together.
 struct Pass {
