@@ -4,6 +4,7 @@
 
 #include "host/api.h"
 #include "host/await.h"
+#include "host/execute.h"
 
 namespace pie::host {
 namespace {
@@ -75,6 +76,7 @@ Result<uint32_t> ContextCreate(Process& process, uint32_t model) {
 }
 
 Result<uint32_t> ContextOpen(Process& process, uint32_t model, std::string_view name, Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckName(name));
   const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
   auto opened = PIE_TRY(OnFiles<std::unique_ptr<Context>>(
       process, wait,
@@ -86,6 +88,7 @@ Result<uint32_t> ContextOpen(Process& process, uint32_t model, std::string_view 
 }
 
 Result<uint32_t> ContextTake(Process& process, uint32_t model, std::string_view name, Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckName(name));
   const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
   auto taken = PIE_TRY(OnFiles<std::unique_ptr<Context>>(
       process, wait,
@@ -97,6 +100,7 @@ Result<uint32_t> ContextTake(Process& process, uint32_t model, std::string_view 
 }
 
 Status ContextDelete(Process& process, uint32_t model, std::string_view name, Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckName(name));
   const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
   const auto deleted =
       OnFiles<std::monostate>(process, wait,

@@ -67,6 +67,16 @@ TEST_F(ApiGrammarTest, AMatcherFollowsATextAndGoesBack) {
   EXPECT_EQ(Ok(GrammarToString(*process_, Regex("xy"))), "xy");
 }
 
+TEST_F(ApiGrammarTest, AGrammarIsChargedForItsMemory) {
+  const std::string lark = fmt::format("start: \"{}\"", std::string(300'000, 'a'));
+  std::string refused;
+  for (int i = 0; i < 10 && refused.empty(); ++i) {
+    refused = ErrorOf(
+        Waited([&](host::Wait& wait) { return GrammarFromEbnf(*process_, lark, wait); }));
+  }
+  EXPECT_NE(refused.find("memory limit"), std::string::npos) << refused;
+}
+
 TEST_F(ApiGrammarTest, AMatcherIsChargedForItsText) {
   const uint32_t matcher = RegexMatcher("(.|\n)*");
   const Tokens text(10'000, 'a');

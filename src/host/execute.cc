@@ -130,6 +130,13 @@ Status CheckTokens(Process& process, std::span<const uint32_t> tokens) {
               most);
 }
 
+Status CheckName(std::string_view name) {
+  constexpr size_t kMostBytes = 4'096;
+  if (name.size() <= kMostBytes) return {};
+  return Fail(Code::kInvalid, "a name or path of {} bytes; at most {} are allowed", name.size(),
+              kMostBytes);
+}
+
 Result<Pass*> OpenPass(Process& process, uint32_t handle) {
   Pass* pass = PIE_TRY(process.handles().passes.Get(handle));
   if (pass->executed) {

@@ -9,9 +9,7 @@
 namespace pie::host {
 namespace {
 
-// The memory of a grammar. Some hold a megabyte, most much less.
-constexpr uint32_t kMostGrammars = 1'024;
-constexpr size_t kGrammarBytes = 64 << 10;
+constexpr uint32_t kMostGrammars = 1'024;  // and as many matchers
 // The memory that a process takes from its user's account at a time.
 constexpr size_t kMemoryGrain = 64 << 10;
 // The memory of a context: its handle and its lane in the scheduler.

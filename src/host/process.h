@@ -68,6 +68,16 @@ class Listener {
   virtual wasm::Signal* room() { return nullptr; }
 };
 
+// A grammar that a guest holds.
+struct HeldGrammar {
+  explicit HeldGrammar(Grammar of, Charge paid = {})
+      : grammar(std::move(of)), charge(std::move(paid)) {}
+  Grammar grammar;
+  Charge charge;  // for its memory beyond kGrammarBytes
+};
+// Each grammar is charged for this, and for its memory beyond it.
+inline constexpr size_t kGrammarBytes = 64 << 10;
+
 // A matcher that a guest holds. When the guest uses it, it first accepts the tokens that the guest
 // has taken from a chain since.
 struct GuestMatcher {
@@ -235,7 +245,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<Pass> passes;
     HandleTable<std::shared_ptr<PassOutput>> outputs;
     HandleTable<RunningChain> chains;
-    HandleTable<Grammar> grammars;
+    HandleTable<HeldGrammar> grammars;
     HandleTable<std::shared_ptr<GuestMatcher>> matchers;
     HandleTable<AdapterHandle> adapters;
     HandleTable<std::shared_ptr<Waitable>> calls;  // host calls on which another thread works

@@ -48,6 +48,10 @@ std::string_view Grammar::source() const {
   return View(pie_bridge::pie_grammar_source(raw_.get()));
 }
 
+size_t Grammar::bytes() const {
+  return pie_bridge::pie_grammar_bytes(raw_.get());
+}
+
 GrammarVocabulary::GrammarVocabulary(const Model& model)
     : raw_(pie_bridge::pie_grammar_vocabulary_new(
                model.tokenizer->raw(),

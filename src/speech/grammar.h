@@ -39,6 +39,7 @@ class Grammar {
                                                 std::span<const std::string> tools);
 
   std::string_view source() const;
+  size_t bytes() const;  // the memory that it takes
   const pie_bridge::Grammar* raw() const { return raw_.get(); }
 
  private:

@@ -131,6 +131,20 @@ TEST_F(Availability, TextsOfMatchersAreCharged) {
   EXPECT_FALSE(attackers_.back()->exit()) << attackers_.back()->exit()->text;
 }
 
+TEST_F(Availability, GrammarsAreCharged) {
+  EngineOptions options;
+  options.limits.max_inferlet_bytes = 64 << 20;
+  StartEngine(std::move(options));
+  Beside([&] { Attack("hoard_grammars", 2'000'000); });
+  EXPECT_LE(engine_->users().totals().memory->used(), 66u << 20);
+  EXPECT_FALSE(attackers_.back()->exit()) << attackers_.back()->exit()->text;
+}
+
+TEST_F(Availability, NamesThatGuestsGiveAreShort) {
+  StartEngine();
+  ExpectText(Attack("long_name", 64 << 20)->Wait(), Kind::kFailed, "at most 4096 are allowed");
+}
+
 TEST_F(Availability, WaitingPassesHaveALimit) {
   EngineOptions options;
   options.limits.max_passes = 4'096;

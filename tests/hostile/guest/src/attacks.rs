@@ -196,6 +196,8 @@ pub async fn run(mode: &str, n: usize, model: &Model) -> Option<Result<String>> 
         "masked_drafts" => masked_drafts(model, n),
         "hoard_opened_masks" => hold(hoard_opened_masks(model, n)),
         "hoard_matchers" => hold(hoard_matchers(model, n)),
+        "hoard_grammars" => hold(hoard_grammars(n)),
+        "long_name" => Context::open(model, &"x".repeat(n)).map(|_| "opened".into()),
         "queue_all" => queue_all(model, n),
         "deep_folders" => deep_folders(n).map_err(|error| error.to_string()),
         _ => return None,
@@ -444,6 +446,18 @@ fn hoard_matchers(model: &Model, tokens: usize) -> String {
     for _ in 0..1_000 {
         match constraints::fork(&matcher) {
             Ok(fork) => forget(fork),
+            Err(refused) => return refused,
+        }
+    }
+    panic!("no limit was met")
+}
+
+/// Holds many grammars with long sources.
+fn hoard_grammars(bytes: usize) -> String {
+    let source = format!("start: \"{}\"", "a".repeat(bytes));
+    for _ in 0..1_000 {
+        match RawGrammar::from_ebnf(&source) {
+            Ok(grammar) => forget(grammar),
             Err(refused) => return refused,
         }
     }

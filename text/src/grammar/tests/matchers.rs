@@ -18,6 +18,17 @@ fn masks_are_runs_and_bits() {
 }
 
 #[test]
+fn the_memory_of_a_grammar_is_known() {
+    let lark = format!("start: \"{}\"", "a".repeat(10_000));
+    assert!(Grammar::from_ebnf(&lark).unwrap().bytes() >= 20_000);
+    let numbers: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
+    let schema = format!(r#"{{"enum": [{}]}}"#, numbers.join(","));
+    let bytes = Grammar::from_json_schema(&schema).unwrap().bytes();
+    assert!((10_000..1_000_000).contains(&bytes), "{bytes}");
+    assert!(Grammar::json().bytes() < 1_000);
+}
+
+#[test]
 fn the_memory_of_a_text_is_known() {
     let any = Grammar::from_regex("(.|\n)*").unwrap();
     let mut matcher = BYTES.matcher(&any, 0).unwrap();
