@@ -145,6 +145,16 @@ TEST_F(Availability, NamesThatGuestsGiveAreShort) {
   ExpectText(Attack("long_name", 64 << 20)->Wait(), Kind::kFailed, "at most 4096 are allowed");
 }
 
+TEST_F(Availability, PagesAreSharedByUser) {
+  StartEngine({}, {.total_pages = 512, .latency_us = 200});
+  // Each of them runs until it has filled all pages.
+  Beside(
+      [&] {
+        for (int i = 0; i < 8; ++i) Attack("wait_for_pass_forever");
+      },
+      std::string(kSteady), milliseconds(2'500));
+}
+
 TEST_F(Availability, WaitingPassesHaveALimit) {
   EngineOptions options;
   options.limits.max_passes = 4'096;
