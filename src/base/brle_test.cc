@@ -57,6 +57,20 @@ TEST(Brle, BuilderMergesAdjacentRuns) {
   EXPECT_EQ(std::move(builder).Take(), (Runs{0, 3, 2, 1}));
 }
 
+TEST(Brle, TheShortestFormHasNoEmptyRuns) {
+  EXPECT_EQ(BrleShortest(Runs{}, 10), Runs{});
+  EXPECT_EQ(BrleShortest(Runs{0, 4}, 10), (Runs{0, 4}));
+  EXPECT_EQ(BrleShortest(Runs{2, 3, 0, 4, 1, 0, 1, 2}, 100), (Runs{2, 7, 2, 2}));
+  EXPECT_EQ(BrleShortest(Runs{2, 3, 1, 4}, 7), (Runs{2, 3, 1, 1}));
+  // A mask that allows nothing does not become one that restricts nothing.
+  EXPECT_EQ(BrleShortest(Runs{5}, 10), Runs{10});
+  EXPECT_EQ(BrleShortest(Runs{10, 5}, 10), Runs{10});
+  EXPECT_EQ(BrleShortest(Runs(1'000, 0), 10), Runs{10});
+  Runs long_form(100'000, 0);
+  long_form.insert(long_form.end(), {3, 5});
+  EXPECT_EQ(BrleShortest(long_form, 100), (Runs{3, 5}));
+}
+
 TEST(Brle, AgreesWithPlainBits) {
   std::mt19937 random(7);
   for (int round = 0; round < 500; ++round) {
@@ -71,7 +85,11 @@ TEST(Brle, AgreesWithPlainBits) {
       EXPECT_LT(begin, end);
       for (uint32_t i = begin; i < end; ++i) walked[i] = true;
     });
-    for (uint32_t bit = 0; bit < 64; ++bit) EXPECT_EQ(walked[bit], BrleTest(a, bit));
+    const Runs shortest = BrleShortest(a, 64);
+    for (uint32_t bit = 0; bit < 64; ++bit) {
+      EXPECT_EQ(walked[bit], BrleTest(a, bit));
+      EXPECT_EQ(walked[bit], BrleTest(shortest, bit));
+    }
   }
 }
 

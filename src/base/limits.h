@@ -10,7 +10,10 @@ namespace pie::limits {
 inline constexpr uint32_t kQueuedCommands = 16'384;
 // Operations that may wait on one sequence. Further ones fail.
 inline constexpr uint32_t kOperationsPerSequence = 4'096;
-// Slots that one pass may ask for: rows × draws, summed over its samplers and probes.
+// Versions of adapters that the tokens of one sequence were computed with.
+inline constexpr uint32_t kAdaptersPerSequence = 64;
+// Slots that one pass may ask for: rows × draws, summed over its samplers and probes. It has no
+// more samplers and probes than that.
 inline constexpr uint64_t kSlotsPerPass = 65'536;
 // Floats that one pass may ask for: the logits, distributions and logprobs of all its slots.
 inline constexpr uint64_t kValuesPerPass = 1ULL << 25;

@@ -1,4 +1,5 @@
 // pie:core/adapter, pie:plus/adapters and pie:zo/zo: LoRA adapters, and tuning them by scores.
+#include <algorithm>
 #include <variant>
 
 #include "host/api.h"
@@ -51,6 +52,7 @@ GuestFiles FilesOf(Process& process) {
 
 Result<uint32_t> AdapterCreate(Process& process, uint32_t model, std::string_view name,
                                Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckName(name));
   const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
   auto made = PIE_TRY(OnFiles<Ptr>(
       process, wait,
@@ -61,6 +63,7 @@ Result<uint32_t> AdapterCreate(Process& process, uint32_t model, std::string_vie
 
 Result<std::optional<uint32_t>> AdapterOpen(Process& process, uint32_t model, std::string_view name,
                                             Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckName(name));
   const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
   auto opened = PIE_TRY(
       OnFiles<Ptr>(process, wait,
@@ -80,6 +83,7 @@ Status AdapterDestroy(Process& process, uint32_t adapter, Wait& wait) {
 
 Result<uint32_t> AdapterFork(Process& process, uint32_t adapter, std::string_view name,
                              Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckName(name));
   Ptr original = PIE_TRY(AdapterOf(process, adapter));
   auto forked =
       PIE_TRY(OnFiles<Ptr>(process, wait,
@@ -89,6 +93,7 @@ Result<uint32_t> AdapterFork(Process& process, uint32_t adapter, std::string_vie
 }
 
 Status AdapterLoad(Process& process, uint32_t adapter, std::string_view path, Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckName(path));
   Ptr loaded = PIE_TRY(AdapterOf(process, adapter));
   return DoOnFiles(process, wait,
                    [&adapters = process.engine().adapters(), loaded = std::move(loaded),
@@ -102,6 +107,7 @@ Status AdapterLoad(Process& process, uint32_t adapter, std::string_view path, Wa
 }
 
 Status AdapterSave(Process& process, uint32_t adapter, std::string_view path, Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckName(path));
   Ptr saved = PIE_TRY(AdapterOf(process, adapter));
   return DoOnFiles(process, wait,
                    [&adapters = process.engine().adapters(), saved = std::move(saved),
@@ -202,6 +208,10 @@ Status ZoInitialize(Process& process, uint32_t adapter, uint32_t rank, float alp
 
 Status ZoUpdate(Process& process, uint32_t adapter, std::span<const float> scores,
                 std::span<const int64_t> seeds, float max_sigma, Wait& wait) {
+  if (std::max(scores.size(), seeds.size()) > limits::kZoPopulation) {
+    return Fail(Code::kExhausted, "{} scores and {} seeds; a population has at most {}",
+                scores.size(), seeds.size(), limits::kZoPopulation);
+  }
   Ptr tuned = PIE_TRY(AdapterOf(process, adapter));
   return DoOnFiles(process, wait,
                    [&adapters = process.engine().adapters(), tuned = std::move(tuned),

@@ -19,24 +19,25 @@ Context* ContextOf(Process& process, const RunningChain& chain) {
 }
 
 // Tells a chain's output that the chain has ended, also when the pass is destroyed without having
-// run. It holds the charge for the memory of the passes until then.
+// run. It holds the charges for the memory and for the number of the passes until then.
 class Completion {
  public:
-  Completion(std::shared_ptr<ChainOutput> output, Charge input)
-      : output_(std::move(output)), input_(std::move(input)) {}
+  Completion(std::shared_ptr<ChainOutput> output, Charge input, Charge counted)
+      : output_(std::move(output)), input_(std::move(input)), counted_(std::move(counted)) {}
   Completion(Completion&&) noexcept = default;
   Completion& operator=(Completion&&) = delete;
   ~Completion() {
     if (output_) output_->Finish({});
   }
   void operator()(Result<std::vector<Slot>> result) {
+    counted_.Release();  // before the guest may run the next one
     output_->Finish(result ? Status() : std::unexpected(std::move(result.error())));
     output_.reset();
   }
 
  private:
   std::shared_ptr<ChainOutput> output_;
-  Charge input_;
+  Charge input_, counted_;
 };
 
 std::unique_ptr<Chain> MakeChain(uint32_t max_tokens, std::span<const uint32_t> stops) {
@@ -126,6 +127,7 @@ Result<uint32_t> Start(Process& process, Pass& pass) {
   Context* context = PIE_TRY(ContextOf(process, pass));
   Context::Room room = context->RoomBehind(pass.forward);
   const Chain& chain = *pass.forward.chain;
+  Charge counted = PIE_TRY(CountPass(process));
   Charge charge = process.NewCharge();
   const uint64_t gathered = std::min<uint64_t>(chain.max_tokens, room.passes + 1);
   if (!charge.Grow(sizeof(ChainOutput) + gathered * sizeof(uint32_t)) ||
@@ -153,7 +155,7 @@ Result<uint32_t> Start(Process& process, Pass& pass) {
   const auto own = static_cast<uint32_t>(pass.forward.tokens.size());
   PIE_RETURN_IF_ERROR(AddTokensAhead(process, pass));
   Forward forward = std::move(pass.forward);
-  forward.done = Completion(output, std::move(pass.charge));
+  forward.done = Completion(output, std::move(pass.charge), std::move(counted));
   pass.executed = true;
   const uint32_t handle = PIE_TRY(process.handles().chains.Emplace(std::move(running)));
   if (Status queued = context->Run(std::move(forward), own, std::move(output)); !queued) {

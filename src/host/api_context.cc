@@ -4,6 +4,7 @@
 
 #include "host/api.h"
 #include "host/await.h"
+#include "host/execute.h"
 
 namespace pie::host {
 namespace {
@@ -38,7 +39,15 @@ Result<uint32_t> KeepOpened(Process& process, std::unique_ptr<Context> context) 
                 "users {} of {}; drop some",
                 own.used(), own.whole().used(), own.whole().limit());
   }
-  context->CountOpened(std::move(charge));
+  // A file holds as many masks as a context may have, and can be opened many times.
+  Charge rows = process.NewCharge();
+  if (!rows.Grow(context->stored_bytes())) {
+    return Fail(Code::kExhausted,
+                "memory limit: the tokens and attention masks of the snapshot take {} MiB; drop "
+                "some contexts",
+                (context->stored_bytes() >> 20) + 1);
+  }
+  context->CountOpened(std::move(charge), std::move(rows));
   return Keep(process, std::move(context));
 }
 
@@ -67,6 +76,7 @@ Result<uint32_t> ContextCreate(Process& process, uint32_t model) {
 }
 
 Result<uint32_t> ContextOpen(Process& process, uint32_t model, std::string_view name, Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckName(name));
   const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
   auto opened = PIE_TRY(OnFiles<std::unique_ptr<Context>>(
       process, wait,
@@ -78,6 +88,7 @@ Result<uint32_t> ContextOpen(Process& process, uint32_t model, std::string_view 
 }
 
 Result<uint32_t> ContextTake(Process& process, uint32_t model, std::string_view name, Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckName(name));
   const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
   auto taken = PIE_TRY(OnFiles<std::unique_ptr<Context>>(
       process, wait,
@@ -89,6 +100,7 @@ Result<uint32_t> ContextTake(Process& process, uint32_t model, std::string_view 
 }
 
 Status ContextDelete(Process& process, uint32_t model, std::string_view name, Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckName(name));
   const uint32_t index = *PIE_TRY(process.handles().models.Get(model));
   const auto deleted =
       OnFiles<std::monostate>(process, wait,

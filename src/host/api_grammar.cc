@@ -2,6 +2,8 @@
 //
 // Sources are checked and compiled by threads of the engine; a grammar that is compiled already
 // gives a matcher at once.
+#include <algorithm>
+
 #include "host/api.h"
 #include "host/await.h"
 #include "host/execute.h"
@@ -10,12 +12,7 @@ namespace pie::host {
 namespace {
 
 constexpr size_t kMatchersPerPass = 16;
-// Bytes that a matcher is charged for in a pass. Nearly all matchers need less.
-constexpr size_t kMatcherBytes = 64U << 10U;
 
-Result<uint32_t> Insert(Process& process, Grammar grammar) {
-  return process.handles().grammars.Emplace(std::move(grammar));
-}
 
 // Checks a source on another thread.
 template <class Make>
@@ -28,7 +25,7 @@ Result<uint32_t> MakeGrammar(Process& process, std::string_view source, Make mak
             process.engine().grammar_work(), process.user()->name, "grammars",
             [make, text = std::string(source), charge = std::move(charge)] { return make(text); });
       }));
-  return grammar ? Insert(process, *std::move(grammar)) : 0;
+  return grammar ? InsertGrammar(process, *std::move(grammar)) : 0;
 }
 
 // Returns the name of a grammar for errors: the beginning of its source.
@@ -48,11 +45,18 @@ Result<GuestMatcher*> MatcherOf(Process& process, uint32_t handle) {
 }
 
 Result<uint32_t> InsertMatcher(Process& process, Matcher matcher, std::string name) {
-  return process.handles().matchers.Emplace(
-      std::make_shared<GuestMatcher>(std::move(matcher), std::move(name)));
+  return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
+      std::move(matcher), std::move(name), process.NewCharge()));
 }
 
 }  // namespace
+
+Result<uint32_t> InsertGrammar(Process& process, Grammar grammar) {
+  Charge charge = process.NewCharge();
+  const size_t bytes = grammar.bytes();
+  if (!charge.Grow(bytes - std::min(bytes, kGrammarBytes))) return PassMemoryLimit(process);
+  return process.handles().grammars.Emplace(std::move(grammar), std::move(charge));
+}
 
 Result<uint32_t> NewMatcher(Process& process, const Grammar& grammar, uint32_t model, Wait& wait) {
   const GrammarVocabulary& vocabulary = *process.engine().models()[model].vocabulary;
@@ -72,7 +76,7 @@ Result<uint32_t> GrammarFromJsonSchema(Process& process, std::string_view schema
   return MakeGrammar(process, schema, Grammar::FromJsonSchema, wait);
 }
 Result<uint32_t> GrammarJson(Process& process) {
-  return Insert(process, PIE_TRY(Grammar::Json()));
+  return InsertGrammar(process, PIE_TRY(Grammar::Json()));
 }
 Result<uint32_t> GrammarFromRegex(Process& process, std::string_view pattern, Wait& wait) {
   return MakeGrammar(process, pattern, Grammar::FromRegex, wait);
@@ -81,7 +85,7 @@ Result<uint32_t> GrammarFromEbnf(Process& process, std::string_view source, Wait
   return MakeGrammar(process, source, Grammar::FromEbnf, wait);
 }
 Result<std::string> GrammarToString(Process& process, uint32_t grammar) {
-  return std::string(PIE_TRY(process.handles().grammars.Get(grammar))->source());
+  return std::string(PIE_TRY(process.handles().grammars.Get(grammar))->grammar.source());
 }
 Status GrammarDrop(Process& process, uint32_t grammar) {
   process.handles().grammars.Remove(grammar);
@@ -89,12 +93,12 @@ Status GrammarDrop(Process& process, uint32_t grammar) {
 }
 
 Result<uint32_t> MatcherNew(Process& process, uint32_t grammar, uint32_t tokenizer, Wait& wait) {
-  const Grammar& source = *PIE_TRY(process.handles().grammars.Get(grammar));
+  const Grammar& source = PIE_TRY(process.handles().grammars.Get(grammar))->grammar;
   return NewMatcher(process, source, *PIE_TRY(process.handles().tokenizers.Get(tokenizer)), wait);
 }
 Status MatcherAcceptTokens(Process& process, uint32_t matcher, std::span<const uint32_t> tokens) {
   PIE_RETURN_IF_ERROR(CheckTokens(process, tokens));
-  return PIE_TRY(MatcherOf(process, matcher))->matcher.Accept(tokens);
+  return PIE_TRY(MatcherOf(process, matcher))->Accept(tokens);
 }
 Result<std::vector<uint32_t>> MatcherNextTokenLogitMask(Process& process, uint32_t matcher) {
   return PIE_TRY(MatcherOf(process, matcher))->matcher.MaskRuns();
@@ -119,14 +123,19 @@ Status ConstraintsConstrain(Process& process, uint32_t pass, uint32_t matcher) {
   if (open->matchers.size() >= kMatchersPerPass) {
     return Fail(Code::kExhausted, "a pass has at most {} matchers", kMatchersPerPass);
   }
-  if (!Keep(process, *open, kMatcherBytes)) return std::unexpected(*open->refusal);
+  if (!Keep(process, *open, kMatcherBytes + BytesBeyond(guest->matcher))) {
+    return std::unexpected(*open->refusal);
+  }
   open->matchers.push_back({.matcher = guest->matcher.Fork(), .name = guest->name});
   open->followers.push_back(*PIE_TRY(process.handles().matchers.Get(matcher)));
   return {};
 }
 Result<uint32_t> ConstraintsFork(Process& process, uint32_t matcher) {
-  GuestMatcher* guest = PIE_TRY(MatcherOf(process, matcher));
-  return InsertMatcher(process, guest->matcher.Fork(), guest->name);
+  const GuestMatcher* guest = PIE_TRY(MatcherOf(process, matcher));
+  Charge charge = process.NewCharge();
+  if (!charge.Grow(BytesBeyond(guest->matcher))) return PassMemoryLimit(process);
+  return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
+      guest->matcher.Fork(), guest->name, std::move(charge)));
 }
 Status ConstraintsRollback(Process& process, uint32_t matcher, uint32_t tokens) {
   return PIE_TRY(MatcherOf(process, matcher))->matcher.Rollback(tokens);

@@ -67,6 +67,43 @@ TEST_F(ApiGrammarTest, AMatcherFollowsATextAndGoesBack) {
   EXPECT_EQ(Ok(GrammarToString(*process_, Regex("xy"))), "xy");
 }
 
+TEST_F(ApiGrammarTest, AGrammarIsChargedForItsMemory) {
+  const std::string lark = fmt::format("start: \"{}\"", std::string(300'000, 'a'));
+  std::string refused;
+  for (int i = 0; i < 10 && refused.empty(); ++i) {
+    refused = ErrorOf(
+        Waited([&](host::Wait& wait) { return GrammarFromEbnf(*process_, lark, wait); }));
+  }
+  EXPECT_NE(refused.find("memory limit"), std::string::npos) << refused;
+}
+
+TEST_F(ApiGrammarTest, AMatcherIsChargedForItsText) {
+  const uint32_t matcher = RegexMatcher("(.|\n)*");
+  const Tokens text(10'000, 'a');
+  std::string refused;
+  uint32_t taken = 0;
+  while (refused.empty() && taken < 10'000'000) {
+    refused = ErrorOf(MatcherAcceptTokens(*process_, matcher, text));
+    if (refused.empty()) taken += 10'000;
+  }
+  EXPECT_NE(refused.find("memory limit"), std::string::npos) << refused;
+  EXPECT_GT(taken, 0u);
+  // The tokens of the call that was refused were not accepted.
+  EXPECT_NE(ErrorOf(ConstraintsRollback(*process_, matcher, taken + 1)), "");
+  Ok(ConstraintsRollback(*process_, matcher, taken));
+  Ok(MatcherAcceptTokens(*process_, matcher, Bytes("a")));
+}
+
+TEST_F(ApiGrammarTest, ForksOfAMatcherAreChargedForItsText) {
+  const uint32_t matcher = RegexMatcher("(.|\n)*");
+  Ok(MatcherAcceptTokens(*process_, matcher, Tokens(10'000, 'a')));
+  std::string refused;
+  for (int i = 0; i < 20 && refused.empty(); ++i) {
+    refused = ErrorOf(ConstraintsFork(*process_, matcher));
+  }
+  EXPECT_NE(refused.find("memory limit"), std::string::npos) << refused;
+}
+
 TEST_F(ApiGrammarTest, WrongSourcesAreErrorsWithTheirPlace) {
   const auto fault = [&](auto call) { return ErrorOf(Waited(call)); };
   EXPECT_NE(fault([&](host::Wait& w) { return GrammarFromRegex(*process_, "a(", w); }), "");

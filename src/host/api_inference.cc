@@ -1,4 +1,5 @@
 // pie:core/inference: forward passes and their results; pie:plus/sampling and pie:plus/outcome.
+#include "base/brle.h"
 #include "host/api.h"
 #include "host/execute.h"
 
@@ -57,14 +58,15 @@ Status ForwardPassAttentionMask(Process& process, uint32_t pass, std::span<const
   if (!Keep(process, *open, bytes)) return {};
   auto& attention = open->forward.attention;
   attention.clear();
-  for (const Words& row : rows) attention.emplace_back(row.ptr, row.ptr + row.len);
+  const uint32_t limit = InfoOf(process, *open).max_positions;
+  for (const Words& row : rows) attention.push_back(BrleShortest({row.ptr, row.len}, limit));
   return {};
 }
 
 Status ForwardPassLogitMask(Process& process, uint32_t pass, std::span<const uint32_t> mask) {
   Pass* open = PIE_TRY(OpenPass(process, pass));
   if (!Keep(process, *open, mask.size() * sizeof(uint32_t))) return {};
-  open->forward.logit_mask.assign(mask.begin(), mask.end());
+  open->forward.logit_mask = BrleShortest(mask, InfoOf(process, *open).vocab_size);
   return {};
 }
 

@@ -201,8 +201,13 @@ Result<std::optional<T>> AwaitWork(Process& process, std::span<const Str> tools,
                                    Work work) {
   return Await<T>(process, wait, [&]() -> Result<std::shared_ptr<Pending<T>>> {
     auto texts = PIE_TRY(TextsOf(process, tools));
+    Charge charge = process.NewCharge();  // for the copies, until they are used
+    size_t bytes = texts.size() * sizeof(std::string);
+    for (const std::string& text : texts) bytes += text.size();
+    if (!charge.Grow(bytes)) return PassMemoryLimit(process);
     return RunLater<T>(process.engine().grammar_work(), process.user()->name, "grammars",
-                       [work = std::move(work), texts = std::move(texts)] { return work(texts); });
+                       [work = std::move(work), texts = std::move(texts),
+                        charge = std::move(charge)] { return work(texts); });
   });
 }
 
@@ -216,7 +221,7 @@ Result<std::optional<uint32_t>> ToolUseFormat(Process& process, uint32_t model,
         return Grammar::OfCalls(*chat, texts);
       }));
   if (!made || !*made) return std::nullopt;
-  return PIE_TRY(process.handles().grammars.Emplace(**std::move(made)));
+  return PIE_TRY(InsertGrammar(process, **std::move(made)));
 }
 
 Result<uint32_t> ToolUseCreateMatcher(Process& process, uint32_t model, std::span<const Str> tools,
@@ -238,8 +243,8 @@ Result<uint32_t> ToolUseCreateMatcher(Process& process, uint32_t model, std::spa
                 "are given",
                 loaded->model.name);
   }
-  return process.handles().matchers.Emplace(
-      std::make_shared<GuestMatcher>(**std::move(made), "the grammar of the tools' calls"));
+  return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
+      **std::move(made), "the grammar of the tools' calls", process.NewCharge()));
 }
 
 }  // namespace pie::host

@@ -1,6 +1,7 @@
 // pie:core/runtime
 #include "host/api.h"
 #include "host/await.h"
+#include "host/execute.h"
 
 namespace pie::host {
 
@@ -24,6 +25,7 @@ Result<std::vector<std::string>> RuntimeModels(Process& process) {
 
 Result<uint32_t> RuntimeLaunch(Process& process, std::string_view program, std::string_view input,
                                Wait& wait) {
+  PIE_RETURN_IF_ERROR(CheckName(program));
   using Child = std::shared_ptr<Process>;
   auto child = PIE_TRY(Await<Child>(process, wait, [&] {
     return process.engine().LaunchLater(std::string(program), std::string(input),

@@ -2,6 +2,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/brle.h"
 #include "host/api.h"
 #include "host/execute.h"
 
@@ -23,7 +24,7 @@ Result<Pass> NewStep(Process& process, const Context& context, std::span<const u
   forward.tokens.assign(tokens.begin(), tokens.end());
   forward.positions.resize(tokens.size());
   std::iota(forward.positions.begin(), forward.positions.end(), context.tokens());
-  forward.logit_mask.assign(logit_mask.begin(), logit_mask.end());
+  forward.logit_mask = BrleShortest(logit_mask, InfoOf(process, pass).vocab_size);
   if (seed) {
     forward.seed = *seed;
     pass.seeded = true;

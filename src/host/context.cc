@@ -48,6 +48,7 @@ Result<std::unique_ptr<Context>> Context::Fork() const {
   auto fork = std::make_unique<Context>(scheduler_, model_, copy, extent_);
   fork->KeepMasks(std::move(masks));
   fork->opened_ = opened_;
+  fork->stored_bytes_ = stored_bytes_;
   return fork;
 }
 

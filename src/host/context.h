@@ -51,9 +51,17 @@ class Context {
   // Keeps the charge for the attention masks of the context's rows until the context is destroyed.
   // A fork is charged for them as well.
   void KeepMasks(Charge masks) { masks_.Absorb(std::move(masks)); }
-  // Keeps the charge for the file that the context was opened from. The file may stay open as long
-  // as the context or a fork of it lives.
-  void CountOpened(Charge charge) { opened_ = std::make_shared<Charge>(std::move(charge)); }
+  // The memory that the rows of the file take from which the context was opened; 0 if there is
+  // none. SetStored is called once, before anybody else knows of the context.
+  void SetStored(size_t bytes) { stored_bytes_ = bytes; }
+  size_t stored_bytes() const { return stored_bytes_; }
+  // Keeps the charges for the file that the context was opened from, and for the memory of its
+  // rows. Both may stay as long as the context or a fork of it lives.
+  void CountOpened(Charge file, Charge rows) {
+    opened_ = std::make_shared<Opened>(std::move(file), std::move(rows));
+  }
+  // The attention masks of the context's rows, in bytes, with all that its file had.
+  size_t mask_bytes() const { return masks_.bytes() + stored_bytes_ / 2; }
   // Keeps the charge for the context itself until the context is destroyed.
   void Count(Charge charge) { charge_ = std::move(charge); }
   uint32_t model() const { return model_; }  // index of the engine's model
@@ -117,12 +125,19 @@ class Context {
   // Counts the drafts that were kept. Fails if there is no verdict yet.
   Status CountDrafts() const;
   void CountPass(uint32_t tokens);
+  // The charges of a context that was opened from a file.
+  struct Opened {
+    Opened(Charge of_file, Charge of_rows) : file(std::move(of_file)), rows(std::move(of_rows)) {}
+    Charge file, rows;
+  };
+
   Scheduler* scheduler_;
   uint32_t model_;
   SequenceId sequence_;
   mutable Extent extent_;
   Charge charge_, masks_;
-  std::shared_ptr<Charge> opened_;  // null: the context was not opened from a file
+  std::shared_ptr<Opened> opened_;  // null: the context was not opened from a file
+  size_t stored_bytes_ = 0;
   BidPlan bids_;
   std::optional<double> next_bid_;
   mutable std::shared_ptr<ChainOutput>

@@ -172,7 +172,8 @@ class Engine {
   bool Abandon(const Process& process) { return places_.Abandon(process.id_.value); }
   void Forget(const Process& process);
 
-  EngineStats stats();
+  EngineStats stats();  // slow: goes through all topics
+  size_t instances() const { return runtime_->live_instances(); }
   // The user's processes that have not ended, the newest first.
   std::vector<ProcessInfo> ProcessesOf(std::string_view user);
   // Waits until no process runs and the schedulers are idle. Returns false after `timeout_ms`.

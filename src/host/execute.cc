@@ -63,8 +63,12 @@ bool IsToken(const Slot& slot) {
 // destroyed, the destructor reports an error, so that the guest does not wait for ever.
 class Completion {
  public:
-  Completion(std::shared_ptr<PassOutput> output, Charge input, std::shared_ptr<Pace> pace)
-      : output_(std::move(output)), input_(std::move(input)), pace_(std::move(pace)) {}
+  Completion(std::shared_ptr<PassOutput> output, Charge input, Charge counted,
+             std::shared_ptr<Pace> pace)
+      : output_(std::move(output)),
+        input_(std::move(input)),
+        counted_(std::move(counted)),
+        pace_(std::move(pace)) {}
   Completion(Completion&&) noexcept = default;
   Completion& operator=(Completion&&) = delete;
   ~Completion() {
@@ -82,13 +86,14 @@ class Completion {
     output->ended_ns = SteadyClock::Get().NowNs();
     if (result && std::ranges::any_of(*result, IsToken)) pace_->OnTokens(output->ended_ns);
     output->result = std::move(result);
+    counted_.Release();  // before the guest may execute the next one
     output->ready.store(true, std::memory_order_release);
     output->signal.Fire();
   }
 
  private:
   std::shared_ptr<PassOutput> output_;
-  Charge input_;
+  Charge input_, counted_;
   std::shared_ptr<Pace> pace_;
 };
 
@@ -123,6 +128,13 @@ Status CheckTokens(Process& process, std::span<const uint32_t> tokens) {
   if (tokens.size() <= most) return {};
   return Fail(Code::kExhausted, "{} tokens in one call; at most {} are allowed", tokens.size(),
               most);
+}
+
+Status CheckName(std::string_view name) {
+  constexpr size_t kMostBytes = 4'096;
+  if (name.size() <= kMostBytes) return {};
+  return Fail(Code::kInvalid, "a name or path of {} bytes; at most {} are allowed", name.size(),
+              kMostBytes);
 }
 
 Result<Pass*> OpenPass(Process& process, uint32_t handle) {
@@ -258,6 +270,7 @@ bool MayPropose(const Pass& pass) {
 }  // namespace
 
 Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
+  Charge counted = PIE_TRY(CountPass(process));
   PIE_RETURN_IF_ERROR(
       ChargeTokens(process.options().token_budget.get(), pass.forward.tokens.size()));
   auto output = std::make_shared<PassOutput>();
@@ -275,11 +288,19 @@ Result<uint32_t> Execute(Process& process, Pass& pass, Context& context) {
     return PassMemoryLimit(process);
   }
   // The context keeps the attention masks of its rows, so they are charged to the context below.
+  const size_t mask_bytes = MaskBytes(pass.forward);
+  const size_t most_mask_bytes = process.engine().limits().max_mask_bytes;
+  if (mask_bytes > most_mask_bytes - std::min(context.mask_bytes(), most_mask_bytes)) {
+    return Fail(Code::kExhausted,
+                "the attention masks of a context would take {} KiB, {} are allowed; use masks "
+                "of fewer runs, or a new context",
+                (context.mask_bytes() + mask_bytes) >> 10, most_mask_bytes >> 10);
+  }
   Charge masks = process.NewCharge();
-  if (!masks.Grow(MaskBytes(pass.forward))) return PassMemoryLimit(process);
+  if (!masks.Grow(mask_bytes)) return PassMemoryLimit(process);
   const uint32_t handle = PIE_TRY(process.handles().outputs.Emplace(output));
   Forward forward = std::move(pass.forward);
-  forward.done = Completion(output, std::move(pass.charge), process.pace());
+  forward.done = Completion(output, std::move(pass.charge), std::move(counted), process.pace());
   pass.executed = true;
   Status queued = output->verdict ? context.ExecuteDrafts(std::move(forward), output->verdict)
                                   : context.Execute(std::move(forward));
@@ -305,6 +326,16 @@ InferenceOutput OutputOf(Process& process, PassOutput& output) {
     given.spec_positions.push_back(output.draft_position + i);
   }
   return given;
+}
+
+Result<Charge> CountPass(Process& process) {
+  Charge charge = ChargeTo(process.user(), &User::passes);
+  if (charge.Grow(1)) return charge;
+  const ByteBudget& own = process.user()->passes;
+  return Fail(Code::kExhausted,
+              "{} passes of your inferlets wait for the device or run, and {} of {} of all users: "
+              "wait for some of them first",
+              own.used(), own.whole().used(), own.whole().limit());
 }
 
 std::unexpected<Error> PassMemoryLimit(Process& process) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "host/api.h"
@@ -10,6 +11,10 @@ namespace pie::host {
 
 // Checks the number of tokens that a guest gives to be decoded.
 Status CheckTokens(Process& process, std::span<const uint32_t> tokens);
+// Checks the length of a name that a guest gives, before the name is copied into a queue.
+Status CheckName(std::string_view name);
+// Gives the process a handle of the grammar, which is charged to it.
+Result<uint32_t> InsertGrammar(Process& process, Grammar grammar);
 // Returns the pass. Fails if it was executed already, so that it cannot be changed any more.
 Result<Pass*> OpenPass(Process& process, uint32_t handle);
 // Describes the device that the pass is for.
@@ -42,6 +47,9 @@ Result<uint32_t> Execute(Process& process, Pass& pass, Context& context);
 std::vector<Slot> TakeSlots(Process& process, PassOutput& output);
 // Returns the result together with the engine's drafts for the next pass.
 InferenceOutput OutputOf(Process& process, PassOutput& output);
+// Counts a pass or a chain that waits for the device, until the charge is released: the step thread
+// looks at all of them before every batch.
+Result<Charge> CountPass(Process& process);
 // Returns the error for passes and results that would hold too much memory.
 std::unexpected<Error> PassMemoryLimit(Process& process);
 // Ends a chain. The context drops the tokens that the guest has not taken.

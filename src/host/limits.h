@@ -27,6 +27,7 @@ struct Limits {
   size_t max_queued_saves = 1'024;           // contexts that wait to be written, of all users
   size_t max_queued_calls = 1'024;           // launches that wait for a thread; the same for opens
   size_t max_inferlet_bytes = 256ull << 20;  // of the engine's memory, by one inferlet
+  size_t max_mask_bytes = 16ull << 20;       // attention masks of one context
   size_t max_turns = 4'096;                  // of one call for chat turns
   size_t max_turn_bytes = 16ull << 20;       // the texts of all turns together
   size_t max_host_bytes = 4ull << 30;       // of the engine's memory, by the inferlets of all users
@@ -34,6 +35,7 @@ struct Limits {
   size_t max_tokens_per_call = 1ull << 20;  // to decode in one call
   size_t max_text_bytes = 16ull << 20;      // to encode in one call
   size_t max_contexts = 262'144;            // that the inferlets of all users hold
+  size_t max_passes = 8'192;                // passes and chains that wait or run, of all users
   size_t max_opened_contexts = 4'096;       // contexts opened from snapshots, whose files stay open
   uint32_t max_launch_depth = 8;            // inferlets that launch inferlets that …
   size_t max_processes = 16'384;            // inferlets that run or wait for their turn

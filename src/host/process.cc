@@ -9,15 +9,36 @@
 namespace pie::host {
 namespace {
 
-// The memory of a grammar or matcher. Some hold a megabyte, most much less.
-constexpr uint32_t kMostGrammars = 1'024;
-constexpr size_t kGrammarBytes = 64 << 10;
+constexpr uint32_t kMostGrammars = 1'024;  // and as many matchers
 // The memory that a process takes from its user's account at a time.
 constexpr size_t kMemoryGrain = 64 << 10;
 // The memory of a context: its handle and its lane in the scheduler.
 constexpr size_t kContextBytes = 2'048;
 
 }  // namespace
+
+Status GuestMatcher::Accept(std::span<const uint32_t> tokens) {
+  // What tokens take is known when they were accepted, so a few are accepted at a time.
+  constexpr size_t kTokens = 64;
+  size_t taken = 0;
+  do {
+    const auto next = tokens.subspan(taken, std::min(kTokens, tokens.size() - taken));
+    Status accepted = matcher.Accept(next);
+    if (accepted) taken += next.size();
+    const bool paid = charge.Resize(BytesBeyond(matcher));
+    if (accepted && paid) continue;
+    if (taken > 0) {
+      if (Status back = matcher.Rollback(taken); !back) return back;
+    }
+    if (!paid) {
+      matcher = matcher.Fork();  // gives back the memory of what was rolled back
+      charge.Resize(BytesBeyond(matcher));
+      return Fail(Code::kExhausted, "memory limit: the text of {} takes too much memory", name);
+    }
+    return accepted;
+  } while (taken < tokens.size());
+  return {};
+}
 
 Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live, ByteBudget* memory)
     : models("model", limit, live, memory),
@@ -27,7 +48,7 @@ Process::Handles::Handles(uint32_t limit, std::atomic<int64_t>* live, ByteBudget
       outputs("output", limit, live, memory),
       chains("chain", limit, live, memory, 4 * kHandleBytes),
       grammars("grammar", std::min(limit, kMostGrammars), live, memory, kGrammarBytes),
-      matchers("matcher", std::min(limit, kMostGrammars), live, memory, kGrammarBytes),
+      matchers("matcher", std::min(limit, kMostGrammars), live, memory, kMatcherBytes),
       adapters("adapter", limit, live, memory),
       calls("call", limit, live, memory),
       texts("future string", limit, live, memory),

@@ -6,12 +6,14 @@
 // reference, for example of a session or of the parent's child handle.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -66,18 +68,38 @@ class Listener {
   virtual wasm::Signal* room() { return nullptr; }
 };
 
+// A grammar that a guest holds.
+struct HeldGrammar {
+  explicit HeldGrammar(Grammar of, Charge paid = {})
+      : grammar(std::move(of)), charge(std::move(paid)) {}
+  Grammar grammar;
+  Charge charge;  // for its memory beyond kGrammarBytes
+};
+// Each grammar is charged for this, and for its memory beyond it.
+inline constexpr size_t kGrammarBytes = 64 << 10;
+
 // A matcher that a guest holds. When the guest uses it, it first accepts the tokens that the guest
 // has taken from a chain since.
 struct GuestMatcher {
-  GuestMatcher(Matcher of, std::string called) : matcher(std::move(of)), name(std::move(called)) {}
+  GuestMatcher(Matcher of, std::string called, Charge paid)
+      : matcher(std::move(of)), name(std::move(called)), charge(std::move(paid)) {}
+  // Accepts all tokens, or none. Fails also if the text would take too much memory.
+  Status Accept(std::span<const uint32_t> tokens);
   Status CatchUp() {
     if (behind.empty()) return {};
-    return matcher.Accept(std::exchange(behind, {}));
+    return Accept(std::exchange(behind, {}));
   }
   Matcher matcher;
   std::string name;              // how errors call it
   std::vector<uint32_t> behind;  // taken from a chain, and not accepted yet
+  Charge charge;                 // for the memory of the text beyond kMatcherBytes
 };
+// Each matcher is charged for this, and for the memory of its text beyond it. Nearly all texts need
+// less.
+inline constexpr size_t kMatcherBytes = 64 << 10;
+inline size_t BytesBeyond(const Matcher& matcher) {
+  return matcher.bytes() - std::min(matcher.bytes(), kMatcherBytes);
+}
 
 // A pass that a guest is putting together.
 struct Pass {
@@ -223,7 +245,7 @@ class Process final : public wasm::Guest, public std::enable_shared_from_this<Pr
     HandleTable<Pass> passes;
     HandleTable<std::shared_ptr<PassOutput>> outputs;
     HandleTable<RunningChain> chains;
-    HandleTable<Grammar> grammars;
+    HandleTable<HeldGrammar> grammars;
     HandleTable<std::shared_ptr<GuestMatcher>> matchers;
     HandleTable<AdapterHandle> adapters;
     HandleTable<std::shared_ptr<Waitable>> calls;  // host calls on which another thread works

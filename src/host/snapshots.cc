@@ -43,6 +43,14 @@ bool RowsFit(const RowsView& rows, const BackendInfo& info) {
   return below(rows.tokens, info.vocab_size) && below(rows.positions, info.max_positions);
 }
 
+// The memory that the rows of a file take: once as they were read, and once more in the context's
+// pages when a pass has run.
+size_t StoredBytes(const RowsView& rows) {
+  size_t bytes = rows.tokens.size_bytes() + rows.positions.size_bytes();
+  for (const Brle& mask : rows.masks) bytes += sizeof(Brle) + mask.size() * sizeof(uint32_t);
+  return 2 * bytes;
+}
+
 }  // namespace
 
 Snapshots::Snapshots(const Limits& limits, const std::string& folder, std::vector<ModelRef> models,
@@ -196,8 +204,11 @@ Result<std::unique_ptr<Context>> Snapshots::FromFile(std::shared_ptr<SnapshotFil
   }
   const Extent extent{info.committed_pages, info.working_pages, info.working_tokens};
   AdaptersByVersion adapters = PIE_TRY(Bind(*file, model));
-  return std::make_unique<Context>(
+  const size_t stored_bytes = StoredBytes(file->rows());
+  auto context = std::make_unique<Context>(
       scheduler, model, scheduler->Open(salt, std::move(file), {}, std::move(adapters)), extent);
+  context->SetStored(stored_bytes);
+  return context;
 }
 
 Result<AdaptersByVersion> Snapshots::Bind(SnapshotFile& file, uint32_t model) const {

@@ -40,7 +40,8 @@ Totals::Totals(const Limits& limits)
       memory(Whole(limits.max_host_bytes)),
       linear(Whole(limits.max_linear_bytes)),
       opened(Whole(limits.max_opened_contexts)),
-      detached(Whole(limits.max_detached)) {}
+      detached(Whole(limits.max_detached)),
+      passes(Whole(limits.max_passes)) {}
 
 User::User(std::string_view the_name, const Totals& totals, ByteBudget::Part part)
     : name(the_name),
@@ -53,7 +54,8 @@ User::User(std::string_view the_name, const Totals& totals, ByteBudget::Part par
       memory(totals.memory->limit(), totals.memory, InGrains(part)),
       linear(totals.linear->limit(), totals.linear, part),
       opened(totals.opened->limit(), totals.opened, part),
-      detached(totals.detached->limit(), totals.detached, part) {}
+      detached(totals.detached->limit(), totals.detached, part),
+      passes(totals.passes->limit(), totals.passes, part) {}
 
 // The user without a name is the engine itself, and is not counted.
 void Users::Note(std::string_view name) {

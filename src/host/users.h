@@ -38,7 +38,7 @@ class SharedBudget {
 struct Totals {
   explicit Totals(const Limits& limits);
   const std::shared_ptr<ByteBudget> processes, inputs, contexts, topics, messages, memory, linear,
-      opened, detached;
+      opened, detached, passes;
 };
 
 struct User {
@@ -55,6 +55,7 @@ struct User {
   ByteBudget linear;      // bytes of their linear memories
   ByteBudget opened;      // contexts that were opened from files
   ByteBudget detached;    // inferlets that do not end with the one that launched them
+  ByteBudget passes;      // passes and chains that wait for the device or run
 };
 
 // A charge that keeps its user alive.

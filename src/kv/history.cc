@@ -1,6 +1,7 @@
 #include "kv/history.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 namespace pie {
@@ -56,6 +57,37 @@ Rows History::From(uint32_t first) const {
     add(open_, begin);
   }
   return rows;
+}
+
+std::vector<uint32_t> History::TokensFrom(uint32_t first) const {
+  const uint32_t all = this->tokens();
+  std::vector<uint32_t> found(all - std::min(first, all));
+  auto begin = found.end();  // those from here on are filled in
+  const auto add = [&](const std::vector<uint32_t>& more) {
+    const auto count = std::min<std::ptrdiff_t>(std::ssize(more), begin - found.begin());
+    begin = std::copy_backward(more.end() - count, more.end(), begin);
+  };
+  add(open_.tokens);
+  for (const Block* block = tail_; begin != found.begin(); block = block->parent) {
+    add(block->rows.tokens);
+  }
+  return found;
+}
+
+bool History::IsText(uint32_t count) const {
+  const auto is_text = [count](const Rows& rows, uint32_t begin) {
+    if (!rows.masks.empty()) return false;
+    for (uint32_t i = 0; i < rows.size() && begin + i < count; ++i) {
+      if (rows.positions[i] != begin + i) return false;
+    }
+    return true;
+  };
+  const uint32_t page_tokens = index_->page_tokens();
+  if (!is_text(open_, tail_->pages * page_tokens)) return false;
+  for (const Block* block = tail_; block->parent != nullptr; block = block->parent) {
+    if (!is_text(block->rows, (block->pages - 1) * page_tokens)) return false;
+  }
+  return true;
 }
 
 }  // namespace pie

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "kv/prefix_index.h"
 #include "kv/rows.h"
@@ -30,6 +31,10 @@ class History {
   void Truncate(uint32_t tokens);  // keeps the first `tokens`
   // Rows [first, tokens()), as they can be fed to a device. O(tokens).
   Rows From(uint32_t first) const;
+  // The tokens of these rows. Does not touch their masks, which may be large. O(tokens returned).
+  std::vector<uint32_t> TokensFrom(uint32_t first) const;
+  // Are the first `count` rows a text: no row has a mask, and each has the position of its place?
+  bool IsText(uint32_t count) const;
 
  private:
   PrefixIndex* index_;

@@ -147,6 +147,7 @@ uint32_t Sequence::AdoptBeginning(const RowsView& rows) {
 
 uint64_t Sequence::NextPage(const RowsView& rows) const {
   if (open_.size() + rows.size() < page_tokens() || open_.size() >= page_tokens()) return 0;
+  if (!open_.masks.empty()) return 0;  // they may be long to hash, and this is asked often
   Rows page = open_;
   page.Append(rows.Sub(0, page_tokens() - open_.size()), tokens());
   return index_->NumberOf(*tail_, page.view());

@@ -2,6 +2,7 @@
 // computed again after a suspension.
 #include <gtest/gtest.h>
 
+#include "base/limits.h"
 #include "sched/scheduler.h"
 #include "sched/testing.h"
 
@@ -125,6 +126,20 @@ TEST_P(AdapterTest, AdaptersOfASuspendedSequenceStayInMemory) {
   EXPECT_TRUE(Idle());
   EXPECT_TRUE(kept.expired());
   EXPECT_TRUE(unused.expired());
+}
+
+// Every fork has a list of the adapters of its tokens, so the list is short.
+TEST_P(AdapterTest, OneSequenceHasTokensOfFewVersions) {
+  Start({.page_tokens = 4, .total_pages = 256}, {.check_integrity = true});
+  Mirror mirror = Create();
+  uint64_t version = 0;
+  while (++version <= limits::kAdaptersPerSequence) {
+    EXPECT_NE(Run(Under(mirror.Append({'a'}), Load(version, 1))).Token(), UINT32_MAX) << version;
+  }
+  const Error refused = Run(Under(mirror.Append({'a'}), Load(version, 1))).Failure();
+  EXPECT_NE(refused.text.find("64 versions"), std::string::npos) << refused.text;
+  scheduler_->Drop(mirror.id);
+  EXPECT_TRUE(Idle());
 }
 
 TEST_P(AdapterTest, AChainStaysUnderItsAdapter) {

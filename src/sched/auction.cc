@@ -79,6 +79,7 @@ class Shared {
 void HoldAuction(LaneTable& lanes, const Memory& memory, const PagePool& pool, uint32_t page_tokens,
                  Market& market) {
   std::vector<Demand> demands;
+  std::vector<Market::Holding> holdings;
   std::vector<Held> all;
   Shared shared;
   lanes.ForEach([&](const Lane& lane) {
@@ -86,12 +87,14 @@ void HoldAuction(LaneTable& lanes, const Memory& memory, const PagePool& pool, u
     const bool waits = lane.phase == Phase::kReady || lane.phase == Phase::kRestoring;
     if (waits) pages += lane.PagesWanted(page_tokens);
     if (pages > 0) demands.push_back({memory.BidOf(lane), pages});
-    if (lane.kv.pages_held() == 0) return;
+    if (lane.kv.pages_held() == 0) {
+      if (pages > 0) holdings.push_back({lane.account, 0});  // its user has a share too
+      return;
+    }
     all.push_back(HeldBy(lane, pool));
     shared.Add(all.back().tail);
   });
   shared.Divide();
-  std::vector<Market::Holding> holdings;
   for (const Held& held : all) {
     holdings.push_back({held.lane->account, held.own_parts + shared.PartsOf(held.tail)});
   }

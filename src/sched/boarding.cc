@@ -22,7 +22,8 @@ bool Boarding::NextIsFull() const {
 void Boarding::Assemble() {
   AdoptCached();
   may_go_ahead_ = ServeOverdue();
-  if (!may_go_ahead_) return;
+  // Looking at all lanes that wait is in vain while the batch has no room for one more.
+  if (!may_go_ahead_ || NextIsFull()) return;
   // Every iteration but the last takes the pages of at least one lane.
   while (!states_.ready().empty()) {
     const bool choose = memory_.Select(allowed_);
@@ -67,10 +68,12 @@ PlanRequest Boarding::RequestOf(const Lane& lane) const {
     request.read_costs = std::span(pass.read_costs).subspan(pass.rows_done);
   }
   if (!options_.prefix.share || pass.rows() < info_.page_tokens) return request;
+  // A pass with masks finds no pages by their content, and its masks may be long to hash.
+  if (!pass.forward.attention.empty()) return request;
   request.next_page = lane.kv.NextPage(pass.forward.rows(pass.rows_done, pass.rows_left()));
   // As AdoptCached would take it.
-  request.may_wait = request.next_page != 0 && pass.forward.attention.empty() &&
-                     lane.kv.tokens() % info_.page_tokens == 0 && MayFindWholePages(pass);
+  request.may_wait = request.next_page != 0 && lane.kv.tokens() % info_.page_tokens == 0 &&
+                     MayFindWholePages(pass);
   return request;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/limits.h"
+
 namespace pie {
 namespace {
 
@@ -157,12 +159,12 @@ void LaneStates::MakeReplay(Lane& lane, const Rows& rows) {
   forward.adapter_weights = kept->second;
 }
 
-void LaneStates::KeepAdapter(Lane& lane) {
+Status LaneStates::KeepAdapter(Lane& lane) {
   constexpr size_t kUnchecked = 8;
   const Forward& forward = lane.pass->forward;
-  if (!forward.adapter_weights) return;
+  if (!forward.adapter_weights) return {};
   const uint64_t version = forward.adapter.version;
-  if (std::ranges::find(lane.adapters, version, ByVersion) != lane.adapters.end()) return;
+  if (std::ranges::find(lane.adapters, version, ByVersion) != lane.adapters.end()) return {};
   if (lane.adapters.size() >= kUnchecked) {
     const Rows rows = RowsOf(lane);
     std::erase_if(lane.adapters, [&](const auto& kept) {
@@ -170,7 +172,14 @@ void LaneStates::KeepAdapter(Lane& lane) {
              rows.adapters.end();
     });
   }
+  if (lane.adapters.size() >= limits::kAdaptersPerSequence) {
+    return Fail(Code::kExhausted,
+                "the context has tokens of {} versions of adapters, which is the limit: use a new "
+                "context",
+                lane.adapters.size());
+  }
   lane.adapters.emplace_back(version, forward.adapter_weights);
+  return {};
 }
 
 void LaneStates::EndReturn(Lane& lane) {

@@ -79,8 +79,9 @@ class LaneStates {
   // next replay, its pass or its read follows.
   void EndReturn(Lane& lane);
   // The lane's pass begins: its adapter stays in memory as long as the lane may have to compute its
-  // tokens again. Adapters that no token of the lane needs any more go once there are many.
-  static void KeepAdapter(Lane& lane);
+  // tokens again. Adapters that no token of the lane needs any more go once there are many. Fails
+  // if the lane needs too many: each fork has a list of them too.
+  static Status KeepAdapter(Lane& lane);
   // A lane that has no pages may take some, and keeps them until some of its pass has run.
   void Admit(Lane& lane);
   void Truncate(Lane& lane, uint32_t tokens);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <ranges>
 #include <utility>
 
 #include "base/limits.h"
@@ -222,18 +221,16 @@ void LaneTable::MakeDrafter(Lane& lane) const {
   const Forward& forward = lane.pass->forward;
   Chain& chain = *forward.chain;
   const uint32_t end = lane.kv.tokens() - forward.drafts;
-  const Rows rows = lane.kv.history().From(end - std::min(end, kTokens));
-  const std::span<const uint32_t> tokens = rows.view().tokens.first(rows.size() - forward.drafts);
-  const bool is_text = end <= kTokens && rows.masks.empty() &&
-                       std::ranges::equal(rows.view().positions.first(tokens.size()),
-                                          std::views::iota(0U, static_cast<uint32_t>(end)));
-  if (chain.draft_model && is_text) {
+  const History history = lane.kv.history();
+  std::vector<uint32_t> tokens = history.TokensFrom(end - std::min(end, kTokens));
+  tokens.resize(tokens.size() - forward.drafts);
+  if (chain.draft_model && end <= kTokens && history.IsText(end)) {
     const auto seed = [&chain, own = forward.seed](uint32_t step) {
       return chain.seed ? chain.seed(step) : own;
     };
     chain.drafter = std::make_unique<ModelDrafter>(
-        std::vector(tokens.begin(), tokens.end()), *chain.draft_model, forward.samples[0], seed,
-        lane.pass->chained, info_.vocab_size, time_,
+        std::move(tokens), *chain.draft_model, forward.samples[0], seed, lane.pass->chained,
+        info_.vocab_size, time_,
         [&queue = queue_, id = lane.id] { queue.Push(command::Drafted{id}); });
     return;
   }
@@ -451,10 +448,11 @@ void LaneTable::Begin(Lane& lane) {
       return EndPass(lane, std::unexpected(taken.error()));
     }
   }
-  const std::optional<Error> fault = FaultOf(lane);
+  std::optional<Error> fault = FaultOf(lane);
   if (!fault) {
-    LaneStates::KeepAdapter(lane);
-    return states_.BeginPass(lane);
+    const Status kept = LaneStates::KeepAdapter(lane);
+    if (kept) return states_.BeginPass(lane);
+    fault = kept.error();
   }
   states_.MarkBroken(lane, *fault);
   EndPass(lane, std::unexpected(*fault));

@@ -13,6 +13,11 @@ using Wide = __int128;
 constexpr double kHighestBid = 1e9;  // credits: past it, bids are all the same
 constexpr Credits kMostDue = INT64_MAX;
 
+// Is this more than 5/4 of the share?
+bool IsOver(uint64_t parts, uint64_t share) {
+  return parts / 5 * 4 > share;
+}
+
 // part / whole of `amount`, rounded down.
 Credits Share(Credits amount, uint64_t part, uint64_t whole) {
   return static_cast<Credits>(Wide{amount} * part / whole);
@@ -60,12 +65,13 @@ Credits ClearingPrice(std::vector<Demand> demands, uint64_t capacity) {
 }
 
 bool EvictedBefore(const Standing& a, const Standing& b) {
-  return std::tuple(!a.idle, a.overdue, !a.defaulted, a.bid, b.age) <
-         std::tuple(!b.idle, b.overdue, !b.defaulted, b.bid, a.age);
+  return std::tuple(!a.idle, !a.over_share, a.overdue, !a.defaulted, a.bid, b.age) <
+         std::tuple(!b.idle, !b.over_share, b.overdue, !b.defaulted, b.bid, a.age);
 }
 
 bool RestoredBefore(const Standing& a, const Standing& b) {
-  return std::tuple(b.overdue, b.bid, a.age) < std::tuple(a.overdue, a.bid, b.age);
+  return std::tuple(a.over_share, b.overdue, b.bid, a.age) <
+         std::tuple(b.over_share, a.overdue, a.bid, b.age);
 }
 
 void Market::Account::Show() const {
@@ -106,8 +112,40 @@ void Market::ChargePages(AccountId id, uint64_t pages) {
   account.Show();
 }
 
+void Market::ShareOut(std::span<const Holding> holdings) {
+  parts_of_users_.clear();
+  uint64_t all = 0;
+  for (const Holding& holding : holdings) {
+    const Account* const account = Find(holding.account);
+    if (account == nullptr || !account->view) continue;
+    parts_of_users_[account->view->user] += holding.page_parts;
+    all += holding.page_parts;
+  }
+  equal_parts_ = parts_of_users_.size() < 2 ? 0 : all / parts_of_users_.size();
+  const auto is_over = [this](const auto& entry) { return IsOver(entry.second, equal_parts_); };
+  any_over_share_ = has_shares() && std::ranges::any_of(parts_of_users_, is_over);
+}
+
+bool Market::over_share(AccountId id) const {
+  if (!has_shares()) return false;
+  const auto found = parts_of_users_.find(user(id));
+  return found != parts_of_users_.end() && IsOver(found->second, equal_parts_);
+}
+
+bool Market::WithinShare(AccountId id, uint64_t pages) const {
+  if (!has_shares()) return false;
+  const auto found = parts_of_users_.find(user(id));
+  const uint64_t held = found == parts_of_users_.end() ? 0 : found->second;
+  return held + pages * kCredit <= equal_parts_;
+}
+
+void Market::Grant(AccountId id, uint64_t pages) {
+  if (has_shares()) parts_of_users_[user(id)] += pages * kCredit;
+}
+
 void Market::Tick(Credits price, std::span<const Holding> holdings) {
   price_ = price;
+  ShareOut(holdings);
   for (const Holding& holding : holdings) {
     const auto found = accounts_.find(holding.account.value);
     if (found == accounts_.end()) continue;

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
@@ -80,16 +81,18 @@ Credits ClearingPrice(std::vector<Demand> demands, uint64_t capacity);
 
 // How one context stands against another when memory is short.
 struct Standing {
-  bool idle = false;       // asks for nothing
-  bool overdue = false;    // has waited too long already
+  bool idle = false;        // asks for nothing
+  bool over_share = false;  // its user holds more than their share (Market::over_share)
+  bool overdue = false;     // has waited too long already
   bool defaulted = false;  // its account could not pay
   Credits bid = 0;
   uint64_t age = 0;  // its number: the youngest has the highest
 };
-// Is `a` evicted before `b`? Idle ones are first, then defaulted ones, then the lowest bid, then
-// the youngest; overdue ones are last.
+// Is `a` evicted before `b`? Idle ones are first, then those of users who hold more than their
+// share, then defaulted ones, then the lowest bid, then the youngest; overdue ones are last.
 bool EvictedBefore(const Standing& a, const Standing& b);
-// Is `a` restored before `b`? Overdue ones are first, then the highest bid, then the oldest.
+// Is `a` restored before `b`? Those of users who hold more than their share are last. Of the
+// others, overdue ones are first, then the highest bid, then the oldest.
 bool RestoredBefore(const Standing& a, const Standing& b);
 
 // An account as other threads read it. It may trail by a step.
@@ -124,6 +127,18 @@ class Market {
   uint64_t user(AccountId id) const;   // AccountView::user; 0: there is no such account
   bool defaulted(AccountId id) const;
 
+  // Users have equal shares of the pages that all of them held at the last tick. A user who held
+  // none but wanted some has a share too. Without a second such user there are no shares.
+  bool has_shares() const { return equal_parts_ > 0; }
+  // Does the account's user, or any user, hold more than 5/4 of their share? Up to that, bids
+  // decide.
+  bool over_share(AccountId id) const;
+  bool any_over_share() const { return any_over_share_; }
+  // Would the account's user still hold no more than their share with this number of pages more?
+  bool WithinShare(AccountId id, uint64_t pages) const;
+  // The account's user gets these pages. They count in WithinShare until the next tick.
+  void Grant(AccountId id, uint64_t pages);
+
   // The law above.
   Credits endowed() const { return endowed_; }
   Credits spent() const { return spent_; }
@@ -144,9 +159,13 @@ class Market {
     void Show() const;
   };
   const Account* Find(AccountId id) const;
+  void ShareOut(std::span<const Holding> holdings);
 
   std::map<uint64_t, Account> accounts_;  // in order: what a division leaves over goes by it
   uint64_t endowment_pages_ = 0;          // of all of them
+  std::unordered_map<uint64_t, uint64_t> parts_of_users_;  // held at the last tick, by user
+  uint64_t equal_parts_ = 0;                               // the share of each; 0: no shares
+  bool any_over_share_ = false;
   Credits price_ = 0;
   Credits endowed_ = 0;
   Credits spent_ = 0;

@@ -101,10 +101,54 @@ TEST(Market, WhoGoesAndWhoComesBack) {
       EXPECT_EQ(EvictedBefore(in_order[i], in_order[j]), i < j) << i << " " << j;
     }
   }
+  const Standing over = {.over_share = true, .overdue = true, .bid = 100, .age = 6};
+  EXPECT_TRUE(EvictedBefore(idle, over));
+  EXPECT_TRUE(EvictedBefore(over, broke));
+  EXPECT_FALSE(EvictedBefore(old, over));
+  EXPECT_TRUE(RestoredBefore(low, over));
+  EXPECT_FALSE(RestoredBefore(over, low));
   EXPECT_TRUE(RestoredBefore(old, low));
   EXPECT_TRUE(RestoredBefore(old, young));
   EXPECT_FALSE(RestoredBefore(young, old));
   EXPECT_FALSE(RestoredBefore(old, old));
+}
+
+TEST(Market, UsersHaveEqualSharesHoweverManyAccountsTheyHave) {
+  Market market;
+  const auto of_user = [](uint64_t user) {
+    auto view = std::make_shared<AccountView>();
+    view->user = user;
+    return view;
+  };
+  market.Open(kAnna, 10, of_user(1));
+  market.Open(kBert, 10, of_user(1));
+  market.Open(kCleo, 10, of_user(2));
+  const Market::Holding alone[] = {{kAnna, 40 * kPage}, {kBert, 30 * kPage}};
+  market.Tick(0, alone);
+  EXPECT_FALSE(market.has_shares());
+  EXPECT_FALSE(market.over_share(kAnna));
+  EXPECT_FALSE(market.WithinShare(kCleo, 1));
+
+  const Market::Holding one_waits[] = {{kAnna, 40 * kPage}, {kBert, 30 * kPage}, {kCleo, 0}};
+  market.Tick(0, one_waits);
+  EXPECT_TRUE(market.any_over_share());
+  EXPECT_TRUE(market.over_share(kAnna));
+  EXPECT_TRUE(market.over_share(kBert));
+  EXPECT_FALSE(market.over_share(kCleo));
+  EXPECT_TRUE(market.WithinShare(kCleo, 35));
+  EXPECT_FALSE(market.WithinShare(kCleo, 36));
+  EXPECT_FALSE(market.WithinShare(kAnna, 0));
+  market.Grant(kCleo, 30);
+  EXPECT_TRUE(market.WithinShare(kCleo, 5));
+  EXPECT_FALSE(market.WithinShare(kCleo, 6));
+
+  const Market::Holding nearly_even[] = {{kAnna, 40 * kPage}, {kCleo, 30 * kPage}};
+  market.Tick(0, nearly_even);
+  EXPECT_TRUE(market.has_shares());
+  EXPECT_FALSE(market.any_over_share());
+  EXPECT_FALSE(market.over_share(kAnna));
+  market.Tick(0, {});
+  EXPECT_FALSE(market.has_shares());
 }
 
 TEST(Market, RentComesBackAsDividendsByEndowment) {

@@ -8,6 +8,12 @@ namespace {
 
 // After serving an overdue lane for t, wait 4 t before evicting for another.
 constexpr int64_t kOthersShare = 4;
+// A lane within the share of its user waits this long for pages of a user who holds more than
+// theirs.
+constexpr int64_t kShareWaitNs = 20'000'000;
+// A lane that has waited this many times as long as an overdue one stands as if its user held no
+// more than their share.
+constexpr int64_t kPatience = 5;
 
 // Does the lane have pages, or has it been promised some?
 bool IsIn(const Lane& lane) {
@@ -45,9 +51,12 @@ Credits Memory::BidOf(const Lane& lane) const {
 Standing Memory::StandingOf(const Lane& lane) const {
   const bool asks = lane.busy() || lane.waiting() > 0;
   const bool waits = lane.phase == Phase::kReady || lane.phase == Phase::kRestoring;
+  const int64_t waited_ns = waits ? time_.now_ns - lane.ready_since_ns : 0;
+  const int64_t overdue_ns = options_.overdue_ms * 1'000'000LL;
   return {
       .idle = !asks && !states_.cohort().JustWoken(lane.peer),
-      .overdue = waits && time_.now_ns - lane.ready_since_ns > options_.overdue_ms * 1'000'000LL,
+      .over_share = waited_ns <= kPatience * overdue_ns && market_.over_share(lane.account),
+      .overdue = waits && waited_ns > overdue_ns,
       .defaulted = market_.defaulted(lane.account),
       .bid = BidOf(lane),
       .age = lane.id.value,
@@ -116,6 +125,7 @@ bool Memory::MakeRoom(bool device_idle) {
   Lane* best = nullptr;
   Standing best_standing;
   const auto outranks = [](const Lane& a, const Standing& as, const Lane& b, const Standing& bs) {
+    if (as.over_share != bs.over_share && IsIn(a) == IsIn(b)) return bs.over_share;
     const bool a_first = as.overdue || IsIn(a);
     const bool b_first = bs.overdue || IsIn(b);
     return a_first != b_first ? a_first : RestoredBefore(as, bs);
@@ -134,9 +144,9 @@ bool Memory::MakeRoom(bool device_idle) {
       is_in || best_standing.overdue || device_idle
           ? 0
           : pool_.pages_total() - std::min<uint64_t>(Mark(), pool_.pages_total());
-  const bool forced = device_idle;
-  const bool idle_only = !is_in && !best_standing.overdue && !device_idle;
-  bool freed = Evict(*best, wanted + spare, idle_only, forced);
+  const bool waits_in_line = !is_in && !best_standing.overdue;
+  const Reach reach = waits_in_line ? Reach::kIdle : Reach::kLower;
+  bool freed = Evict(*best, wanted + spare, device_idle ? Reach::kAny : reach);
   if (!device_idle) return freed;
   if (wanted > pool_.pages_free() && best->kv.pages_held() > 0) {
     // There is not even a page for the copy of its own partial page: the lane computes all of its
@@ -158,21 +168,33 @@ bool Memory::IsServed(const Lane& lane) const {
   return served_ && lane.id == served_->lane && lane.busy() && lane.place == served_->place;
 }
 
+// Such lanes are served at any time: they get no more than their share.
+bool Memory::IsServedByShare(const Lane& lane) const {
+  return market_.any_over_share() && time_.now_ns - lane.ready_since_ns > kShareWaitNs &&
+         market_.WithinShare(lane.account, lane.PagesWanted(info_.page_tokens));
+}
+
 Lane* Memory::Overdue() {
   if (!contended_) return nullptr;
   if (served_) {
     const Lane* const served = lanes_.Get(served_->lane);
     if (served != nullptr && IsServed(*served)) return nullptr;
     const int64_t pause_ns = kOthersShare * (time_.now_ns - served_->since_ns);
+    const bool by_share = served_->by_share;
     served_.reset();
-    next_served_ns_ = time_.now_ns + std::max<int64_t>(pause_ns, options_.overdue_ms * 1'000'000LL);
+    if (!by_share) {
+      next_served_ns_ =
+          time_.now_ns + std::max<int64_t>(pause_ns, options_.overdue_ms * 1'000'000LL);
+    }
   }
-  if (time_.now_ns < next_served_ns_) return nullptr;
+  const bool any = time_.now_ns >= next_served_ns_;
+  if (!any && !market_.any_over_share()) return nullptr;
   Lane* best = nullptr;
   Standing best_standing;
   for (Lane* lane : states_.ready()) {
     const Standing standing = StandingOf(*lane);
-    if (!standing.overdue || lane->PagesWanted(info_.page_tokens) == 0) continue;
+    if (lane->PagesWanted(info_.page_tokens) == 0) continue;
+    if (!(any && standing.overdue) && !IsServedByShare(*lane)) continue;
     if (best != nullptr && !RestoredBefore(standing, best_standing)) continue;
     best = lane;
     best_standing = standing;
@@ -182,13 +204,25 @@ Lane* Memory::Overdue() {
 
 bool Memory::MakeRoomFor(Lane& overdue) {
   const uint32_t wanted = overdue.PagesWanted(info_.page_tokens);
-  Evict(overdue, wanted, false, false);
+  bool by_share = IsServedByShare(overdue);
+  if (by_share) {
+    Evict(overdue, wanted, Reach::kOverShare);
+    by_share = pool_.pages_free() >= wanted;
+  }
+  if (by_share) {
+    market_.Grant(overdue.account, wanted);
+  } else if (time_.now_ns >= next_served_ns_ && StandingOf(overdue).overdue) {
+    Evict(overdue, wanted, Reach::kLower);
+  }
   if (pool_.pages_free() < wanted) return false;
-  served_ = Served{.lane = overdue.id, .place = overdue.place, .since_ns = time_.now_ns};
+  served_ = Served{.lane = overdue.id,
+                   .place = overdue.place,
+                   .since_ns = time_.now_ns,
+                   .by_share = by_share};
   return true;
 }
 
-bool Memory::Evict(const Lane& waiter, uint64_t free_wanted, bool idle_only, bool force) {
+bool Memory::Evict(const Lane& waiter, uint64_t free_wanted, Reach reach) {
   if (pool_.pages_free() >= free_wanted) return false;
   const Standing standing = StandingOf(waiter);
   candidates_.clear();
@@ -197,13 +231,15 @@ bool Memory::Evict(const Lane& waiter, uint64_t free_wanted, bool idle_only, boo
     if (&lane == &waiter || lane.in_batch() || lane.phase == Phase::kReading) return;
     if (lane.kv.pages_held() == 0) return;
     const Standing other = StandingOf(lane);
-    const bool kept = lane.keeps_pages() || IsServed(lane);
-    if (!other.idle && (idle_only || kept) && !force) return;
-    if (!other.idle && !force && !EvictedBefore(other, standing)) return;
+    if (!other.idle && reach != Reach::kAny) {
+      if (reach == Reach::kIdle || lane.keeps_pages() || IsServed(lane)) return;
+      if (reach == Reach::kOverShare && !other.over_share) return;
+      if (!EvictedBefore(other, standing)) return;
+    }
     candidates_.emplace_back(other, &lane);
     most += lane.kv.pages_held();
   });
-  if (most < free_wanted && !force) return false;
+  if (most < free_wanted && reach != Reach::kAny) return false;
   std::ranges::sort(candidates_, EvictedBefore, [](const auto& c) { return c.first; });
   bool freed = false;
   for (const auto& [unused, lane] : candidates_) {

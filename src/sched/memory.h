@@ -7,6 +7,10 @@
 // came back keeps its pages until some of its pass has run, and an overdue lane is served first. So
 // no two lanes take pages from each other for ever, and no lane waits for ever.
 //
+// While one user holds more than their share of the pages, a lane of another user who stays within
+// theirs is served soon, with pages of the former. So how long a user waits depends neither on how
+// many inferlets another one runs, nor on what these bid.
+//
 // Owner: the step thread. Nothing here costs anything while there is plenty of memory.
 #pragma once
 
@@ -32,7 +36,7 @@ bool MayEnter(const MemoryOptions& options, uint64_t pages_total, uint64_t pages
 class Memory {
  public:
   Memory(const MemoryOptions& options, const BackendInfo& info, PagePool& pool, LaneTable& lanes,
-         const Market& market, const StepTime& time)
+         Market& market, const StepTime& time)
       : options_(options),
         info_(info),
         pool_(pool),
@@ -57,10 +61,12 @@ class Memory {
   bool MakeRoom(bool device_idle);
   // Returns the ready lane that has waited too long for pages and is served next. Without this, a
   // lane that runs in every batch could take every free page before it. One lane at a time is
-  // served, until its pass has ended, and only for a small part of the time, because the lanes that
-  // are evicted for it have to compute their tokens again.
+  // served, until its pass has ended. A lane that stays within the share of its user may be served
+  // at any time; others only for a small part of the time, because the lanes that are evicted for
+  // them have to compute their tokens again.
   Lane* Overdue();
-  // Suspends lanes with a lower standing. Returns whether the pages that `overdue` needs are free.
+  // Suspends lanes of users who hold more than their share if `overdue` stays within the share of
+  // its own user, else lanes with a lower standing. Returns whether the pages that it needs are free.
   bool MakeRoomFor(Lane& overdue);
   // Takes the pages of a lane that is in no batch; a copy may be kept in host memory.
   void SuspendLane(Lane& lane);
@@ -75,14 +81,23 @@ class Memory {
     return static_cast<uint64_t>(options_.restore_pause_at * pool_.pages_total());
   }
   bool IsServed(const Lane& lane) const;
-  bool Evict(const Lane& waiter, uint64_t free_wanted, bool idle_only, bool force);
+  // Has this ready lane waited long enough for what its user has a share of, and others hold?
+  bool IsServedByShare(const Lane& lane) const;
+  // Which lanes may lose their pages to another, beside idle ones.
+  enum class Reach : uint8_t {
+    kIdle,       // no others
+    kOverShare,  // those of users who hold more than their share
+    kLower,      // those that stand lower
+    kAny,
+  };
+  bool Evict(const Lane& waiter, uint64_t free_wanted, Reach reach);
 
   const MemoryOptions options_;
   const BackendInfo& info_;
   PagePool& pool_;
   LaneTable& lanes_;
   LaneStates& states_;
-  const Market& market_;
+  Market& market_;
   const StepTime& time_;
   std::function<std::shared_ptr<const StoredKv>(const Lane&)> swap_;
   bool contended_ = false;
@@ -90,6 +105,7 @@ class Memory {
     SequenceId lane;
     uint64_t place;
     int64_t since_ns;
+    bool by_share;  // its user has a share of what it got
   };
   std::optional<Served> served_;
   int64_t next_served_ns_ = 0;                          // no lane is served before

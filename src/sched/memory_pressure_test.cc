@@ -1,6 +1,9 @@
 // Sequences that do not fit into the device's memory, at once or at all.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "sched/scheduler.h"
 #include "sched/testing.h"
 
@@ -62,6 +65,41 @@ TEST_P(MemoryPressureTest, SequencesThatDoNotFitTogetherAllFinish) {
     }
   }
   EXPECT_GT(scheduler_->stats().suspensions, 0U);
+}
+
+// Nobody is overdue here, and the user of the long sequences bids more than anybody else.
+TEST_P(MemoryPressureTest, AUserWithinTheirShareNeedNotWaitForOneWhoIsNot) {
+  SchedulerOptions options{.check_integrity = true};
+  options.memory.overdue_ms = 60'000;
+  Start({.page_tokens = 4, .total_pages = 64, .latency_us = 3'000}, options);
+  const auto open = [&](uint64_t user) {
+    auto view = std::make_shared<AccountView>();
+    view->user = user;
+    return scheduler_->OpenAccount(std::move(view));
+  };
+  const AccountId large = open(1);
+  const AccountId small = open(2);
+  std::vector<Mirror> greedy;
+  std::vector<Outcome> ends;
+  for (uint32_t i = 0; i < 4; ++i) {  // each grows to 60 pages
+    Mirror& mirror = greedy.emplace_back(Mirror{scheduler_->Create({}, large), {}});
+    scheduler_->Bid(mirror.id, {.fixed = 1'000});
+    Forward forward = mirror.Append(Tokens(4, 'a' + i));
+    forward.chain = std::make_unique<Chain>();
+    forward.chain->max_tokens = 236;
+    forward.chain->give = [](uint32_t, std::optional<Chain::End>) {};
+    ends.push_back(Run(std::move(forward)));
+  }
+  for (int i = 0; i < 10'000 && pages_used() < 56; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  Mirror modest{scheduler_->Create({}, small), {}};
+  ExpectAppend(modest, Tokens(16, 'x'));
+  ExpectAppend(modest, Tokens(16, 'y'));
+  for (const Outcome& end : ends) EXPECT_FALSE(end.ended()) << "it waited for a long sequence";
+  for (const Mirror& mirror : greedy) scheduler_->Drop(mirror.id);
+  scheduler_->Drop(modest.id);
+  EXPECT_TRUE(Idle());
 }
 
 TEST_P(MemoryPressureTest, SuspendGivesPagesBackAndTheNextPassBringsThem) {

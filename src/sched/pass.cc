@@ -64,6 +64,11 @@ Status CheckReads(const std::vector<SampleSpec>& samples, size_t rows) {
 
 Status CheckResult(const std::vector<SampleSpec>& samples, const BackendInfo& info) {
   const ResultSize size = SizeOfResult(samples, info);
+  // Samplers that read no row give no slots, but each batch of the pass looks at all of them.
+  if (samples.size() > limits::kSlotsPerPass) {
+    return Fail(Code::kExhausted, "a pass has at most {} samplers and probes, but this one has {}",
+                limits::kSlotsPerPass, samples.size());
+  }
   if (size.slots > limits::kSlotsPerPass) {
     return Fail(Code::kExhausted, "a pass gives at most {} slots, but this one asks for {}",
                 limits::kSlotsPerPass, size.slots);

@@ -102,6 +102,8 @@ TEST(Validate, HoldsGuestsToTheLimits) {
               f.samples = {all};
             }),
             "a pass gives at most 33554432 numbers, but this one asks for 50000000");
+  EXPECT_EQ(Fault([](Forward& f) { f.samples.resize(limits::kSlotsPerPass + 1); }),
+            "a pass has at most 65536 samplers and probes, but this one has 65537");
 }
 
 TEST(CheckLength, NamesTheLimitThatWasMet) {

@@ -52,8 +52,9 @@ nlohmann::json ModelStatus(host::Engine& engine) {
 
 std::string MetricsText(Service& service) {
   Writer writer;
-  const host::EngineStats stats = service.engine.stats();
-  uint64_t steps = 0, tokens = 0, queued = 0, total = 0, cached = 0, restored = 0;
+  // Not Engine::stats, which goes through all topics: anybody may ask for metrics, and the thread of
+  // all connections answers.
+  uint64_t steps = 0, tokens = 0, queued = 0, total = 0, used = 0, cached = 0, restored = 0;
   uint64_t suspensions = 0, replayed = 0, drafted = 0, confirmed = 0, steps_ahead = 0,
            integrity_failures = 0;
   double price = 0;
@@ -66,6 +67,7 @@ std::string MetricsText(Service& service) {
     tokens += scheduler.tokens;
     queued += scheduler.queued;
     total += scheduler.pages_total;
+    used += scheduler.pages_used;
     cached += scheduler.pages_cached;
     restored += scheduler.pages_restored;
     prefix.hits += scheduler.prefix.hits;
@@ -87,8 +89,8 @@ std::string MetricsText(Service& service) {
       integrity_failures);
   writer.Value("pie_tokens_total", "counter", "Tokens computed by the devices.", tokens);
   writer.Value("pie_queued_passes", "gauge", "Passes waiting for a device.", queued);
-  writer.Value("pie_pages_used", "gauge", "KV pages in use.", stats.pages);
-  writer.Value("pie_pages_free", "gauge", "KV pages that are free.", total - stats.pages);
+  writer.Value("pie_pages_used", "gauge", "KV pages in use.", used);
+  writer.Value("pie_pages_free", "gauge", "KV pages that are free.", total - used);
   writer.Value("pie_pages_cached", "gauge", "Free KV pages whose content can still be reused.",
                cached);
   writer.Value("pie_prefix_hits_total", "counter", "KV pages reused from the prefix cache.",
@@ -101,8 +103,9 @@ std::string MetricsText(Service& service) {
                prefix.evictions);
   writer.Value("pie_pages_restored_total", "counter",
                "KV pages read back from swap or from saved contexts.", restored);
-  writer.Value("pie_instances", "gauge", "Inferlets running.", stats.instances);
-  writer.Value("pie_snapshots", "gauge", "Context snapshots in memory.", stats.snapshots);
+  writer.Value("pie_instances", "gauge", "Inferlets running.", service.engine.instances());
+  writer.Value("pie_snapshots", "gauge", "Context snapshots in memory.",
+               service.engine.snapshots().size());
   writer.Value("pie_snapshots_saved_total", "counter", "Context snapshots saved to files.",
                service.engine.snapshots().saved());
   const host::AdapterStats adapters = service.engine.adapters().stats();

@@ -237,7 +237,7 @@ std::string DescribeEngine(Service& service, const std::string& user, uint64_t s
   const json answer = {{"version", PIE_VERSION},
                        {"user", user},
                        {"now_us", SteadyClock::Get().NowNs() / 1'000},
-                       {"inferlets", service.engine.stats().instances},
+                       {"inferlets", service.engine.instances()},
                        {"connections", service.connections.load()},
                        {"first_token", CountsOf(pace.first_token)},
                        {"next_token", CountsOf(pace.next_token)},

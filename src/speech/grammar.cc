@@ -48,6 +48,10 @@ std::string_view Grammar::source() const {
   return View(pie_bridge::pie_grammar_source(raw_.get()));
 }
 
+size_t Grammar::bytes() const {
+  return pie_bridge::pie_grammar_bytes(raw_.get());
+}
+
 GrammarVocabulary::GrammarVocabulary(const Model& model)
     : raw_(pie_bridge::pie_grammar_vocabulary_new(
                model.tokenizer->raw(),
@@ -115,6 +119,10 @@ Status Matcher::Rollback(size_t tokens) {
     return Fail(Code::kInvalid, "matcher: {}", error.text());
   }
   return {};
+}
+
+size_t Matcher::bytes() const {
+  return pie_bridge::pie_matcher_bytes(raw_.get());
 }
 
 bool Matcher::is_terminated() const {

@@ -39,6 +39,7 @@ class Grammar {
                                                 std::span<const std::string> tools);
 
   std::string_view source() const;
+  size_t bytes() const;  // the memory that it takes
   const pie_bridge::Grammar* raw() const { return raw_.get(); }
 
  private:
@@ -83,6 +84,8 @@ class Matcher {
   std::vector<uint32_t> ForcedTokens();
   // Takes back the last tokens. Fails if the text has fewer.
   Status Rollback(size_t tokens);
+  // The memory that the text takes, in bytes. It grows with the tokens that are accepted.
+  size_t bytes() const;
   // Whether nothing may follow, or the last token ended a turn.
   bool is_terminated() const;
   void Reset();

@@ -87,6 +87,7 @@ class Availability : public testing::Test {
     EXPECT_EQ(totals.processes->used(), 0u);
     EXPECT_EQ(totals.inputs->used(), 0u);
     EXPECT_EQ(totals.contexts->used(), 0u);
+    EXPECT_EQ(totals.passes->used(), 0u);
     EXPECT_LE(totals.memory->used(), 2u << 20);  // what two users keep for their next inferlet
   }
 

@@ -93,6 +93,77 @@ TEST_F(Availability, FilesOfOneUserHaveALimit) {
   EXPECT_GE(stopped, 1u);
 }
 
+TEST_F(Availability, EmptyRunsOfMasksHoldUpNobody) {
+  StartEngine();
+  // Every row would walk over all of them.
+  Beside([&] { Attack("empty_runs", 8 << 20); });
+  EXPECT_FALSE(attackers_.back()->exit()) << attackers_.back()->exit()->text;
+}
+
+TEST_F(Availability, LargeMasksHoldUpNobody) {
+  StartEngine();
+  Beside([&] { Attack("masked_drafts", 2'500); });
+  EXPECT_FALSE(attackers_.back()->exit()) << attackers_.back()->exit()->text;
+}
+
+TEST_F(Availability, MasksOfAContextHaveALimit) {
+  StartEngine();
+  ExpectText(Attack("masked_drafts", 3'500)->Wait(), Kind::kFailed, "attention masks of a context");
+}
+
+TEST_F(Availability, MasksOfOpenedSnapshotsAreCharged) {
+  EngineOptions options;
+  options.snapshot_root = std::filesystem::path(Env("PIE_HOSTILE_CACHE")) / "snapshots";
+  options.limits.max_inferlet_bytes = 64 << 20;
+  StartEngine(std::move(options));
+  Beside([&] { Attack("hoard_opened_masks", 1'500); });
+  EXPECT_LE(engine_->users().totals().memory->used(), 66u << 20);
+  EXPECT_FALSE(attackers_.back()->exit()) << attackers_.back()->exit()->text;
+}
+
+TEST_F(Availability, TextsOfMatchersAreCharged) {
+  EngineOptions options;
+  options.limits.max_inferlet_bytes = 64 << 20;
+  StartEngine(std::move(options));
+  const size_t before = ResidentBytes();
+  Beside([&] { Attack("hoard_matchers", 400'000); });
+  EXPECT_LT(ResidentBytes(), before + (size_t{512} << 20));
+  EXPECT_FALSE(attackers_.back()->exit()) << attackers_.back()->exit()->text;
+}
+
+TEST_F(Availability, GrammarsAreCharged) {
+  EngineOptions options;
+  options.limits.max_inferlet_bytes = 64 << 20;
+  StartEngine(std::move(options));
+  Beside([&] { Attack("hoard_grammars", 2'000'000); });
+  EXPECT_LE(engine_->users().totals().memory->used(), 66u << 20);
+  EXPECT_FALSE(attackers_.back()->exit()) << attackers_.back()->exit()->text;
+}
+
+TEST_F(Availability, NamesThatGuestsGiveAreShort) {
+  StartEngine();
+  ExpectText(Attack("long_name", 64 << 20)->Wait(), Kind::kFailed, "at most 4096 are allowed");
+}
+
+TEST_F(Availability, PagesAreSharedByUser) {
+  StartEngine({}, {.total_pages = 512, .latency_us = 200});
+  // Each of them runs until it has filled all pages.
+  Beside(
+      [&] {
+        for (int i = 0; i < 8; ++i) Attack("wait_for_pass_forever");
+      },
+      std::string(kSteady), milliseconds(2'500));
+}
+
+TEST_F(Availability, WaitingPassesHaveALimit) {
+  EngineOptions options;
+  options.limits.max_passes = 4'096;
+  StartEngine(std::move(options), {.max_batch_members = 64, .latency_us = 200});
+  Beside([&] { Attack("queue_all", 40'000); });
+  EXPECT_LE(engine_->users().Of("mallory")->passes.used(), 3'277u);
+  EXPECT_FALSE(attackers_.back()->exit()) << attackers_.back()->exit()->text;
+}
+
 TEST_F(Availability, StopTokensHaveALimit) {
   StartEngine();
   ExpectText(Attack("many_stops", 1 << 20)->Wait(), Kind::kFailed, "stop tokens");

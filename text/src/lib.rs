@@ -3,6 +3,7 @@
 #![warn(clippy::all)]
 
 pub mod grammar;
+mod memory;
 mod own_stack;
 pub mod template;
 pub mod tokenizer;

@@ -212,6 +212,10 @@ pub const LONG: &[(&str, &str)] = &[
         "pie:plus/constraints.forced-tokens",
         "A grammar can be expensive.",
     ),
+    (
+        "pie:plus/constraints.fork",
+        "The text is copied, and may be long.",
+    ),
 ];
 
 /// Host functions that are short, unless their texts and lists are longer than the number, all together.

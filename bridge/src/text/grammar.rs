@@ -105,6 +105,12 @@ pub unsafe extern "C" fn pie_grammar_source(grammar: *const Grammar) -> Str {
     Str::of((*grammar).0.text())
 }
 
+/// The memory that the grammar takes, in bytes.
+#[no_mangle]
+pub unsafe extern "C" fn pie_grammar_bytes(grammar: *const Grammar) -> usize {
+    (*grammar).0.bytes()
+}
+
 /// `stops` are the tokens that end a text. Costs nothing yet: the first grammar pays.
 #[no_mangle]
 pub unsafe extern "C" fn pie_grammar_vocabulary_new(
@@ -217,6 +223,12 @@ pub unsafe extern "C" fn pie_matcher_rollback(
 ) -> bool {
     let done = guarded(broken(), || (*matcher).0.rollback(tokens));
     answer(error, done.map(|()| Vec::new()))
+}
+
+/// The memory that the text takes, in bytes.
+#[no_mangle]
+pub unsafe extern "C" fn pie_matcher_bytes(matcher: *const Matcher) -> usize {
+    (*matcher).0.bytes()
 }
 
 /// Whether the text has ended.

@@ -2,6 +2,7 @@
 use super::history::{self, Trail};
 use super::walk::Walk;
 use super::{Compiled, Error, ErrorKind, Mask};
+use crate::memory;
 use llguidance::api::StopReason;
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ pub struct Matcher {
     trail: Trail,
     /// A token that ends a text was taken where nothing else could follow: the crate has already ended there.
     ended: bool,
+    /// What taking tokens has allocated.
+    bytes: isize,
 }
 
 impl Matcher {
@@ -24,6 +27,7 @@ impl Matcher {
             tokens: Vec::new(),
             trail: Trail::default(),
             ended: false,
+            bytes: 0,
         }
     }
 
@@ -36,7 +40,7 @@ impl Matcher {
             )));
         }
         self.check()?;
-        let fit = self.retried(|state| state.try_consume_tokens(tokens))?;
+        let fit = self.counted(|own| own.retried(|state| state.try_consume_tokens(tokens)))?;
         let ends = fit + 1 == tokens.len()
             && !self.ended
             && self.is_terminated()
@@ -55,8 +59,14 @@ impl Matcher {
                 format!("token {} {what} (position {place})", tokens[fit]),
             ));
         }
-        self.tokens.extend_from_slice(tokens);
+        self.counted(|own| own.tokens.extend_from_slice(tokens));
         Ok(())
+    }
+
+    /// The memory that the text takes: the crate keeps the rows of its parser for all of it. A matcher whose text was
+    /// taken back keeps the memory, and uses it again; a fork has only what it needs.
+    pub fn bytes(&self) -> usize {
+        self.bytes.unsigned_abs()
     }
 
     /// The tokens that may come next. If the text is complete and nothing may follow, these are the tokens that end it.
@@ -118,7 +128,7 @@ impl Matcher {
     pub fn reset(&mut self) {
         let known = self.tokens.len() - usize::from(self.ended);
         if self.walk.state.is_error() || self.walk.go_back(known).is_err() {
-            self.walk = self.compiled.start();
+            self.counted(|own| own.walk = own.compiled.start());
         }
         self.tokens.clear();
         self.trail = Trail::default();
@@ -127,18 +137,28 @@ impl Matcher {
 
     /// Another matcher at the same place.
     pub fn fork(&self) -> Matcher {
-        Matcher {
+        let (mut fork, bytes) = memory::counted(|| Matcher {
             compiled: self.compiled.clone(),
             walk: self.walk.fork(),
             tokens: self.tokens.clone(),
             trail: self.trail.clone(),
             ended: self.ended,
-        }
+            bytes: 0,
+        });
+        fork.bytes = bytes.max(0);
+        fork
     }
 
     /// The number of tokens taken so far.
     pub fn taken(&self) -> usize {
         self.tokens.len()
+    }
+
+    /// Adds what the work allocates to the memory of the matcher.
+    fn counted<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let (value, bytes) = memory::counted(|| work(&mut *self));
+        self.bytes = self.bytes.saturating_add(bytes).max(0);
+        value
     }
 
     fn check(&self) -> Result<(), Error> {

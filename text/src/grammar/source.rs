@@ -1,6 +1,6 @@
 //! The source of a grammar, checked as far as that needs no vocabulary.
 use super::{gbnf, limits, schema, Error, ErrorKind, Place};
-use crate::own_stack;
+use crate::{memory, own_stack};
 use llguidance::api::TopLevelGrammar;
 use llguidance::regex_to_lark;
 use serde_json::Value as Json;
@@ -26,6 +26,8 @@ pub struct Grammar {
     kind: Kind,
     text: Arc<str>,
     made: Arc<Made>,
+    /// The memory that it takes. A schema takes many times as much as its text.
+    bytes: usize,
 }
 
 /// The form of the grammar that is passed to the crate.
@@ -38,7 +40,12 @@ enum Made {
 impl Grammar {
     pub fn from_json_schema(text: &str) -> Result<Grammar, Error> {
         check_size(text)?;
-        on_own_stack(|| Self::of_schema(text))
+        on_own_stack(|| {
+            let (grammar, bytes) = memory::counted(|| Self::of_schema(text));
+            let mut grammar = grammar?;
+            grammar.bytes = grammar.bytes.max(bytes.max(0).unsigned_abs());
+            Ok(grammar)
+        })
     }
 
     fn of_schema(text: &str) -> Result<Grammar, Error> {
@@ -115,10 +122,15 @@ impl Grammar {
     }
 
     fn new(kind: Kind, text: &str, made: Made) -> Grammar {
+        let made_bytes = match &made {
+            Made::Schema(_) => 0, // whoever reads the schema counts
+            Made::Lark(lark) => lark.len(),
+        };
         Grammar {
             kind,
             text: text.into(),
             made: Arc::new(made),
+            bytes: text.len() + made_bytes,
         }
     }
 
@@ -129,6 +141,11 @@ impl Grammar {
     /// The source as it was given.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The memory that it takes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn key(&self) -> (Kind, Arc<str>) {

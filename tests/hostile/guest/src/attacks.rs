@@ -7,7 +7,7 @@ use inferlet::pie::core::inference::{
 };
 use inferlet::pie::core::{messaging, runtime as raw_runtime};
 use inferlet::pie::instruct::chat;
-use inferlet::pie::plus::chains;
+use inferlet::pie::plus::{chains, constraints};
 use inferlet::prelude::*;
 use inferlet::wasi::clocks::monotonic_clock;
 use inferlet::wasi::io::poll::poll;
@@ -192,6 +192,13 @@ pub async fn run(mode: &str, n: usize, model: &Model) -> Option<Result<String>> 
             Err(error) => Err(error),
         },
         "many_stops" => many_stops(model, n),
+        "empty_runs" => empty_runs(model, n),
+        "masked_drafts" => masked_drafts(model, n),
+        "hoard_opened_masks" => hold(hoard_opened_masks(model, n)),
+        "hoard_matchers" => hold(hoard_matchers(model, n)),
+        "hoard_grammars" => hold(hoard_grammars(n)),
+        "long_name" => Context::open(model, &"x".repeat(n)).map(|_| "opened".into()),
+        "queue_all" => queue_all(model, n),
         "deep_folders" => deep_folders(n).map_err(|error| error.to_string()),
         _ => return None,
     })
@@ -355,6 +362,133 @@ async fn fork_storm(model: &Model, forks: usize) -> Result<String> {
         drop(held);
     }
     Ok("stormed".into())
+}
+
+/// Reads many rows under a logit mask that consists of empty runs, but for the last two.
+fn empty_runs(model: &Model, runs: usize) -> Result<String> {
+    const ROWS: u32 = 500;
+    let mut mask = vec![0; runs / 2 * 2];
+    mask.extend([0, 1 << 20]);
+    let all: Vec<u32> = (0..ROWS).collect();
+    loop {
+        let ctx = Context::new(model)?;
+        let page = ctx.inner().tokens_per_page();
+        ctx.inner().reserve_working_pages(ROWS / page + 1)?;
+        let pass = ForwardPass::new(model.inner());
+        pass.context(ctx.inner());
+        pass.input_tokens(&vec![97; ROWS as usize], &all);
+        pass.logit_mask(&mask);
+        pass.sampler(&all, &RawSampler::TopK((0.0, 1)));
+        let future = pass.execute()?;
+        future.pollable().block();
+        future.get();
+    }
+}
+
+/// Feeds a context whose rows have masks of as many runs as they can see.
+fn masked_context(model: &Model, rows: usize) -> Result<Context> {
+    let ctx = Context::new(model)?;
+    let page = ctx.inner().tokens_per_page() as usize;
+    ctx.inner()
+        .reserve_working_pages((rows / page + 2) as u32)?;
+    let pass = ForwardPass::new(model.inner());
+    pass.context(ctx.inner());
+    pass.input_tokens(&vec![97; rows], &(0..rows as u32).collect::<Vec<u32>>());
+    let masks: Vec<Vec<u32>> = (0..rows).map(|row| vec![1; row + 1]).collect();
+    pass.attention_mask(&masks);
+    pass.execute()?.pollable().block();
+    Ok(ctx)
+}
+
+/// Has the engine guess what follows a context with large masks, again and again.
+fn masked_drafts(model: &Model, rows: usize) -> Result<String> {
+    let ctx = masked_context(model, rows)?;
+    loop {
+        let pass = ForwardPass::new(model.inner());
+        pass.context(ctx.inner());
+        pass.input_tokens(&[97], &[rows as u32]);
+        pass.sampler(&[0], &RawSampler::TopK((0.0, 1)));
+        pass.output_speculative_tokens(true);
+        let future = pass.execute()?;
+        future.pollable().block();
+        if future.get().is_none_or(|output| output.slots.is_empty()) {
+            return Err("the pass failed".into());
+        }
+        ctx.inner().truncate_working_page_tokens(1);
+    }
+}
+
+/// Opens a saved context with large masks many times.
+fn hoard_opened_masks(model: &Model, rows: usize) -> String {
+    let saved = masked_context(model, rows).and_then(|ctx| ctx.inner().save("masked"));
+    if let Err(error) = saved {
+        return error;
+    }
+    for _ in 0..3_000 {
+        match Context::open(model, "masked") {
+            Ok(opened) => forget(opened),
+            Err(refused) => return refused,
+        }
+    }
+    panic!("no limit was met")
+}
+
+/// Forks a matcher of a long text many times.
+fn hoard_matchers(model: &Model, tokens: usize) -> String {
+    let long = any_text(model).and_then(|matcher| {
+        matcher.accept_tokens(&vec![97; tokens])?;
+        Ok(matcher)
+    });
+    let matcher = match long {
+        Ok(matcher) => matcher,
+        Err(error) => return error,
+    };
+    for _ in 0..1_000 {
+        match constraints::fork(&matcher) {
+            Ok(fork) => forget(fork),
+            Err(refused) => return refused,
+        }
+    }
+    panic!("no limit was met")
+}
+
+/// Holds many grammars with long sources.
+fn hoard_grammars(bytes: usize) -> String {
+    let source = format!("start: \"{}\"", "a".repeat(bytes));
+    for _ in 0..1_000 {
+        match RawGrammar::from_ebnf(&source) {
+            Ok(grammar) => forget(grammar),
+            Err(refused) => return refused,
+        }
+    }
+    panic!("no limit was met")
+}
+
+/// Has a pass of each of very many contexts wait for the device, as far as that is allowed.
+fn queue_all(model: &Model, contexts: usize) -> Result<String> {
+    let mut held = vec![];
+    for _ in 0..contexts {
+        let ctx = Context::new(model)?;
+        ctx.inner().reserve_working_pages(1)?;
+        held.push(ctx);
+    }
+    loop {
+        let mut futures = vec![];
+        for ctx in &held {
+            let pass = ForwardPass::new(model.inner());
+            pass.context(ctx.inner());
+            pass.input_tokens(&[97], &[0]);
+            match pass.execute() {
+                Ok(future) => futures.push(future),
+                Err(refused) if refused.contains("wait for the device") => break,
+                Err(error) => return Err(error),
+            }
+        }
+        for (future, ctx) in futures.into_iter().zip(&held) {
+            future.pollable().block();
+            ctx.inner().truncate_working_page_tokens(1);
+        }
+    }
 }
 
 /// Makes folders within folders, each with a file, relative to one another.

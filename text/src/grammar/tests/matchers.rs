@@ -18,6 +18,31 @@ fn masks_are_runs_and_bits() {
 }
 
 #[test]
+fn the_memory_of_a_grammar_is_known() {
+    let lark = format!("start: \"{}\"", "a".repeat(10_000));
+    assert!(Grammar::from_ebnf(&lark).unwrap().bytes() >= 20_000);
+    let numbers: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
+    let schema = format!(r#"{{"enum": [{}]}}"#, numbers.join(","));
+    let bytes = Grammar::from_json_schema(&schema).unwrap().bytes();
+    assert!((10_000..1_000_000).contains(&bytes), "{bytes}");
+    assert!(Grammar::json().bytes() < 1_000);
+}
+
+#[test]
+fn the_memory_of_a_text_is_known() {
+    let any = Grammar::from_regex("(.|\n)*").unwrap();
+    let mut matcher = BYTES.matcher(&any, 0).unwrap();
+    matcher.accept(&tokens(&"a".repeat(100_000))).unwrap();
+    let bytes = matcher.bytes();
+    assert!((1_000_000..100_000_000).contains(&bytes), "{bytes}");
+    let fork = matcher.fork().bytes();
+    assert!((1_000_000..=bytes + 1_000_000).contains(&fork), "{fork}");
+    matcher.rollback(100_000).unwrap();
+    let short = matcher.fork().bytes();
+    assert!(short < bytes / 2, "{short} of {bytes}");
+}
+
+#[test]
 fn refused_tokens_change_nothing() {
     let mut matcher = BYTES.matcher(&ab(), 0).unwrap();
     let error = matcher.accept(&tokens("abb")).unwrap_err();
