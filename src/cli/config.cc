@@ -183,6 +183,7 @@ Result<Config> ReadConfig(const std::string& given) {
   config.runtime.cache_dir = CacheDir() + "/code";
   config.runtime.compiler = "/proc/self/exe";
   config.scratch_root = fmt::format("{}/pie-scratch-{}", TempDir(), geteuid());
+  config.data_root = HomeDir() + "/data";
   config.snapshot_root = HomeDir() + "/snapshots";
   config.adapter_root = HomeDir() + "/adapters";
   std::string path = given.empty() ? HomeDir() + "/config.toml" : given;
@@ -216,6 +217,8 @@ Result<Config> ReadConfig(const std::string& given) {
   runtime.Read("fs_scratch_total_mb", &config.limits.max_scratch_total_bytes, {.scale = 1 << 20});
   runtime.Read("fs_scratch_quota_mb", &config.limits.max_scratch_bytes, {.scale = 1 << 20});
   runtime.Read("fs_data_dir", &config.data_root);
+  if (config.data_root.starts_with("~/")) config.data_root.replace(0, 1, UserHome());
+  if (!config.allow_fs) config.data_root.clear();
   runtime.Read("fs_data_quota_mb", &config.limits.max_data_bytes, {.scale = 1 << 20});
   runtime.Read("shared_topics", &config.shared_topics);
   runtime.Read("snapshot_dir", &config.snapshot_root);

@@ -43,7 +43,7 @@ json_logs = false
 wasm_max_instances = 1000
 wasm_max_memory_mb = 1024
 max_upload_mb = 256
-allow_fs = true               # every process gets an empty folder /scratch
+allow_fs = true               # processes have the folders /scratch and /data
 
 [[model]]                     # the first model is the default; more may follow
 name = "default"

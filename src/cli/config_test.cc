@@ -248,9 +248,10 @@ TEST_F(ConfigTest, FoldersComeFromTheEnvironment) {
   setenv("PIE_CACHE", "/tmp/some-cache", 1);
   EXPECT_EQ(HomeDir(), dir_);
   EXPECT_EQ(CacheDir(), "/tmp/some-cache");
-  EXPECT_TRUE(ReadConfig("")) << "without a file, the defaults apply";
+  EXPECT_EQ(ReadConfig("")->data_root, dir_.string() + "/data") << "without a file";
   std::ofstream(path_) << "[runtime]\nallow_fs = false";
   EXPECT_FALSE(ReadConfig("")->allow_fs);
+  EXPECT_EQ(ReadConfig("")->data_root, "");
   EXPECT_EQ(ReadConfig("")->runtime.cache_dir, "/tmp/some-cache/code");
   unsetenv("PIE_CACHE");
   setenv("XDG_CACHE_HOME", "/tmp/xdg", 1);

@@ -40,9 +40,12 @@ fs_data_quota_mb = 20
     return server
 
 
-def test_by_default_there_is_a_scratch_folder_and_nothing_else(server, on):
-    assert run(on, server, [["write", "/scratch/a", "x"], ["read", "/scratch/a"]]) == ["ok", "x"]
-    for path in ("/scratch/a", "/data/a", "/etc/passwd", "a"):
+def test_by_default_there_are_two_folders_and_nothing_else(server, on):
+    for folder in ("/scratch", "/data"):
+        path = f"{folder}/by-default"
+        assert run(on, server, [["write", path, "x"], ["read", path]]) == ["ok", "x"]
+    assert run(on, server, [["read", "/data/by-default"]]) == ["x"]
+    for path in ("/scratch/by-default", "/data/never", "/etc/passwd", "a"):
         assert run(on, server, [["read", path]])[0].startswith("error"), path
 
 

@@ -186,7 +186,7 @@ fn items(fields: &Fields) -> Parsed<Vec<Value>> {
 fn before(id: &Value) -> Parsed<Vec<Value>> {
     let name = "previous_response_id";
     if !store::has_room() {
-        let hint = "responses are stored if the config sets runtime.fs_data_dir; without it, send \
+        let hint = "this server stores no responses, because its config turns /data off; send \
                     the whole conversation as 'input'";
         return Err(ApiError::unsupported(name, hint));
     }

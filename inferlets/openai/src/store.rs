@@ -1,4 +1,4 @@
-//! Stored responses: files in the user's folder `/data`, if the config gives users such a folder (`runtime.fs_data_dir`).
+//! Stored responses: files in the user's folder `/data`, unless the config turns such folders off.
 //! The oldest ones are deleted when there are too many.
 
 use serde_json::{json, Value};
