@@ -24,5 +24,8 @@ inline constexpr uint32_t kReadsPerRow = 64;
 // The unit is the time to read 1,024 numbers, about a microsecond.
 inline constexpr uint32_t kReadingPerBatch = 16'384;
 inline constexpr uint32_t kCheapReading = 16'384;
+// Of passes that are not counted, the first reading of a row costs about as much as its forward
+// pass. This is the limit on the cost of all further readings in one batch.
+inline constexpr uint32_t kFurtherReadingPerBatch = 65'536;
 
 }  // namespace pie::limits

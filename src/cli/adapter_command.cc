@@ -45,9 +45,12 @@ Result<std::unique_ptr<Place>> OpenPlace(const Arguments& arguments) {
 
 nlohmann::json ToJson(const AdapterStore::Entry& entry) {
   if (!entry.problem.empty()) return {{"path", entry.path}, {"problem", entry.problem}};
-  nlohmann::json shown = {{"user", Printable(entry.user)}, {"model", Printable(entry.model)},
-                          {"name", Printable(entry.name)}, {"rank", entry.rank},
-                          {"tensors", entry.tensors},      {"bytes", entry.bytes},
+  nlohmann::json shown = {{"user", Printable(entry.user)},
+                          {"model", Printable(entry.model)},
+                          {"name", Printable(entry.name)},
+                          {"rank", entry.rank},
+                          {"tensors", entry.tensors},
+                          {"bytes", entry.bytes},
                           {"path", entry.path}};
   if (entry.zo.population > 0) {
     shown["zo"] = {{"population_size", entry.zo.population},
@@ -93,12 +96,11 @@ Status List(const Arguments& arguments) {
       fmt::print("{}: {}\n", entry.path, entry.problem);
       continue;
     }
-    fmt::print("{:<32} rank {:>3} {:>8.1f} MiB  {} on {}{}\n", Printable(entry.name), entry.rank,
-               static_cast<double>(entry.bytes) / (1 << 20), Printable(entry.user),
-               Printable(entry.model),
-               entry.zo.generations > 0
-                   ? fmt::format(", tuned for {} generations", entry.zo.generations)
-                   : "");
+    fmt::print(
+        "{:<32} rank {:>3} {:>8.1f} MiB  {} on {}{}\n", Printable(entry.name), entry.rank,
+        static_cast<double>(entry.bytes) / (1 << 20), Printable(entry.user), Printable(entry.model),
+        entry.zo.generations > 0 ? fmt::format(", tuned for {} generations", entry.zo.generations)
+                                 : "");
   }
   return {};
 }

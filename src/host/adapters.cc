@@ -15,8 +15,8 @@ std::string DigestOf(const AdapterWeights& weights) {
     all.append(reinterpret_cast<const char*>(&number), sizeof(number));
   };
   const auto add_matrix = [&all](const std::vector<float>& matrix) {
-    const auto hash = Blake3(
-        {reinterpret_cast<const char*>(matrix.data()), matrix.size() * sizeof(float)});
+    const auto hash =
+        Blake3({reinterpret_cast<const char*>(matrix.data()), matrix.size() * sizeof(float)});
     all.append(reinterpret_cast<const char*>(hash.data()), hash.size());
   };
   for (uint32_t layer = 0; layer < weights.layers.size(); ++layer) {

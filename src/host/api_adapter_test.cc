@@ -282,8 +282,8 @@ class AdapterFilesTest : public ::testing::Test {
   }
   void Start() {
     adapters_.reset();
-    adapters_ = std::make_unique<Adapters>(
-        limits_, folder_, std::vector<ModelRef>{{"default", scheduler_.get()}});
+    adapters_ = std::make_unique<Adapters>(limits_, folder_,
+                                           std::vector<ModelRef>{{"default", scheduler_.get()}});
   }
   Status Load(const Adapters::Ptr& adapter, float number) {
     const PeftFiles files = *WritePeft(Weights(number), DummyAdapterShape());

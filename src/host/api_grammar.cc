@@ -13,7 +13,6 @@ namespace {
 
 constexpr size_t kMatchersPerPass = 16;
 
-
 // Checks a source on another thread.
 template <class Make>
 Result<uint32_t> MakeGrammar(Process& process, std::string_view source, Make make, Wait& wait) {
@@ -45,8 +44,8 @@ Result<GuestMatcher*> MatcherOf(Process& process, uint32_t handle) {
 }
 
 Result<uint32_t> InsertMatcher(Process& process, Matcher matcher, std::string name) {
-  return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
-      std::move(matcher), std::move(name), process.NewCharge()));
+  return process.handles().matchers.Emplace(
+      std::make_shared<GuestMatcher>(std::move(matcher), std::move(name), process.NewCharge()));
 }
 
 }  // namespace
@@ -134,8 +133,8 @@ Result<uint32_t> ConstraintsFork(Process& process, uint32_t matcher) {
   const GuestMatcher* guest = PIE_TRY(MatcherOf(process, matcher));
   Charge charge = process.NewCharge();
   if (!charge.Grow(BytesBeyond(guest->matcher))) return PassMemoryLimit(process);
-  return process.handles().matchers.Emplace(std::make_shared<GuestMatcher>(
-      guest->matcher.Fork(), guest->name, std::move(charge)));
+  return process.handles().matchers.Emplace(
+      std::make_shared<GuestMatcher>(guest->matcher.Fork(), guest->name, std::move(charge)));
 }
 Status ConstraintsRollback(Process& process, uint32_t matcher, uint32_t tokens) {
   return PIE_TRY(MatcherOf(process, matcher))->matcher.Rollback(tokens);

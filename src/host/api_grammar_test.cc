@@ -71,8 +71,8 @@ TEST_F(ApiGrammarTest, AGrammarIsChargedForItsMemory) {
   const std::string lark = fmt::format("start: \"{}\"", std::string(300'000, 'a'));
   std::string refused;
   for (int i = 0; i < 10 && refused.empty(); ++i) {
-    refused = ErrorOf(
-        Waited([&](host::Wait& wait) { return GrammarFromEbnf(*process_, lark, wait); }));
+    refused =
+        ErrorOf(Waited([&](host::Wait& wait) { return GrammarFromEbnf(*process_, lark, wait); }));
   }
   EXPECT_NE(refused.find("memory limit"), std::string::npos) << refused;
 }

@@ -278,8 +278,7 @@ class RandomHistories {
     const auto part = static_cast<uint32_t>(Random(rows.size() + 1));
     ASSERT_EQ(history.From(part).tokens,
               std::vector(rows.tokens.begin() + part, rows.tokens.end()));
-    ASSERT_EQ(history.TokensFrom(part),
-              std::vector(rows.tokens.begin() + part, rows.tokens.end()));
+    ASSERT_EQ(history.TokensFrom(part), std::vector(rows.tokens.begin() + part, rows.tokens.end()));
     History shorter = history;
     shorter.Truncate(part);
     ASSERT_EQ(shorter.From(0).tokens, std::vector(rows.tokens.begin(), rows.tokens.begin() + part));

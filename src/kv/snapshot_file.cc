@@ -128,8 +128,7 @@ void PackAdapters(Packer& packer, const SnapshotInfo& info, const RowsView& rows
     const RowAdapter adapter = rows.adapter(first);
     uint32_t count = 1;
     while (first + count < rows.size() && rows.adapter(first + count) == adapter) ++count;
-    const auto found =
-        std::ranges::find(info.adapters, adapter.version, &SnapshotAdapter::version);
+    const auto found = std::ranges::find(info.adapters, adapter.version, &SnapshotAdapter::version);
     PIE_CHECK(adapter.version == 0 || found != info.adapters.end());
     packer.Number(count);
     packer.Number(static_cast<uint32_t>(

@@ -67,6 +67,7 @@ PlanRequest Boarding::RequestOf(const Lane& lane) const {
   if (pass.read_costs.size() == pass.rows()) {
     request.read_costs = std::span(pass.read_costs).subspan(pass.rows_done);
   }
+  request.further_reading = pass.further_reading;
   if (!options_.prefix.share || pass.rows() < info_.page_tokens) return request;
   // A pass with masks finds no pages by their content, and its masks may be long to hash.
   if (!pass.forward.attention.empty()) return request;
@@ -121,8 +122,15 @@ void Boarding::PlanAndBoard() {
 
 bool Boarding::TakeTurns(const PlanBudget& budget) {
   uint64_t tokens = 0;
-  for (const PlanRequest& request : requests_) tokens += request.tokens_left;
-  if (requests_.size() <= budget.members && tokens <= budget.tokens) return false;
+  uint64_t reading = 0;
+  for (const PlanRequest& request : requests_) {
+    tokens += request.tokens_left;
+    reading += request.further_reading;
+  }
+  if (requests_.size() <= budget.members && tokens <= budget.tokens &&
+      reading <= budget.further_reading) {
+    return false;
+  }
   users_.clear();
   AccountId account;
   uint64_t user = 0;

@@ -84,7 +84,7 @@ struct Standing {
   bool idle = false;        // asks for nothing
   bool over_share = false;  // its user holds more than their share (Market::over_share)
   bool overdue = false;     // has waited too long already
-  bool defaulted = false;  // its account could not pay
+  bool defaulted = false;   // its account could not pay
   Credits bid = 0;
   uint64_t age = 0;  // its number: the youngest has the highest
 };

@@ -215,10 +215,8 @@ bool Memory::MakeRoomFor(Lane& overdue) {
     Evict(overdue, wanted, Reach::kLower);
   }
   if (pool_.pages_free() < wanted) return false;
-  served_ = Served{.lane = overdue.id,
-                   .place = overdue.place,
-                   .since_ns = time_.now_ns,
-                   .by_share = by_share};
+  served_ = Served{
+      .lane = overdue.id, .place = overdue.place, .since_ns = time_.now_ns, .by_share = by_share};
   return true;
 }
 

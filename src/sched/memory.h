@@ -66,7 +66,8 @@ class Memory {
   // them have to compute their tokens again.
   Lane* Overdue();
   // Suspends lanes of users who hold more than their share if `overdue` stays within the share of
-  // its own user, else lanes with a lower standing. Returns whether the pages that it needs are free.
+  // its own user, else lanes with a lower standing. Returns whether the pages that it needs are
+  // free.
   bool MakeRoomFor(Lane& overdue);
   // Takes the pages of a lane that is in no batch; a copy may be kept in host memory.
   void SuspendLane(Lane& lane);

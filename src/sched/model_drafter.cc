@@ -62,8 +62,8 @@ std::optional<std::vector<uint32_t>> ModelDrafter::Draft(uint32_t most) {
       if (guesses_->running) return std::nullopt;
       waits_ = false;
       NoteWait(guesses_->tokens.size());
-      const auto guesses = std::span(guesses_->tokens)
-                               .first(std::min<size_t>(guesses_->tokens.size(), most));
+      const auto guesses =
+          std::span(guesses_->tokens).first(std::min<size_t>(guesses_->tokens.size(), most));
       const auto end =
           std::ranges::find_if(guesses, [this](uint32_t token) { return token >= vocab_size_; });
       return Tokens(guesses.begin(), end);

@@ -23,6 +23,7 @@ struct ScheduledPass {
   Forward forward;
   uint32_t rows_done = 0;                 // rows that ran, or run now
   std::vector<uint32_t> read_costs = {};  // of each row (read_cost.h); empty: it is cheap to read
+  uint32_t further_reading = 0;           // of a cheap pass (read_cost.h)
   uint32_t first_read = 0;                // the first row that a sample reads; rows() if none does
   std::vector<Slot> slots;                // of a chunked pass: what its chunks gave so far
   uint32_t chained = 0;                   // tokens that its chain has given

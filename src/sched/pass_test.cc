@@ -167,5 +167,16 @@ TEST(ReadCosts, AreCountedForExpensivePassesOnly) {
   EXPECT_NEAR(costs[7], 10 * 50, 5);
 }
 
+TEST(ReadCosts, TheFirstReadingOfARowIsNotFurtherReading) {
+  Forward forward = Good();
+  forward.tokens.assign(3, 1);
+  forward.samples = {{.kind = Kind::kTopP, .temperature = 1, .rows = {0, 1, 2}}};
+  EXPECT_EQ(FurtherReading(forward, 51'200), 0u) << "as drafts are verified";
+  forward.samples.push_back({.kind = Kind::kEntropy, .rows = {2}});
+  EXPECT_NEAR(FurtherReading(forward, 51'200), 2 * 50, 5);
+  forward.samples[0].rows = {2, 2};
+  EXPECT_NEAR(FurtherReading(forward, 51'200), 10 * 50, 10);
+}
+
 }  // namespace
 }  // namespace pie

@@ -31,6 +31,17 @@ uint32_t FitReading(const PlanRequest& request, uint32_t tokens, bool first, Pla
   return fit;
 }
 
+// Takes the further reading of a cheap pass from the budget. Returns false if there is too little
+// left.
+bool TakeFurtherReading(const PlanRequest& request, const PlanBudget& whole, PlanBudget& left) {
+  if (request.further_reading > left.further_reading &&
+      left.further_reading < whole.further_reading) {
+    return false;
+  }
+  left.further_reading -= std::min(request.further_reading, left.further_reading);
+  return true;
+}
+
 bool IsShort(const PlanRequest& request, const PlanBudget& whole) {
   return request.read_costs.empty() && request.tokens_left <= std::min(kShortTokens, whole.tokens);
 }
@@ -71,8 +82,9 @@ void PlanInOrder(std::span<const PlanRequest> waiting, const PlanBudget& whole,
       tokens = std::min({tokens, std::max(spare, share), left.tokens});
       tokens = FitReading(request, tokens, unread(), left);
       if (tokens == 0) continue;
-      share = 0;
     }
+    if (!TakeFurtherReading(request, whole, left)) continue;
+    if (!is_short) share = 0;
     planned.push_back({.request = i, .tokens = tokens});
     left.tokens -= tokens;
     left.pages_free -= request.pages_needed;
@@ -80,14 +92,15 @@ void PlanInOrder(std::span<const PlanRequest> waiting, const PlanBudget& whole,
   }
 }
 
-void PlanWhateverFits(std::span<const PlanRequest> waiting, PlanBudget left,
+void PlanWhateverFits(std::span<const PlanRequest> waiting, const PlanBudget& whole,
                       std::vector<Planned>& planned) {
+  PlanBudget left = whole;
   for (uint32_t i = 0; i < waiting.size() && left.members > 0 && left.tokens > 0; ++i) {
     if (waiting[i].pages_needed > left.pages_free) continue;
     if (IsMade(waiting[i], waiting, planned)) continue;
     const uint32_t tokens = FitReading(waiting[i], std::min(waiting[i].tokens_left, left.tokens),
                                        planned.empty(), left);
-    if (tokens == 0) continue;
+    if (tokens == 0 || !TakeFurtherReading(waiting[i], whole, left)) continue;
     planned.push_back({.request = i, .tokens = tokens});
     left.tokens -= tokens;
     left.pages_free -= waiting[i].pages_needed;

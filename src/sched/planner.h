@@ -25,6 +25,7 @@ struct PlanRequest {
   uint64_t next_page = 0;     // the page it would complete first; equal pages are equal; 0 = none
   bool may_wait = false;      // it may wait for another pass that completes that page
   std::span<const uint32_t> read_costs;  // of each token left (read_cost.h); empty: it is cheap
+  uint32_t further_reading = 0;          // of a cheap one (read_cost.h)
 };
 
 struct PlanBudget {
@@ -36,6 +37,9 @@ struct PlanBudget {
   // Limit on the read cost of the batch. Passes that are cheap to read are not counted. 0: an
   // expensive pass runs only if nothing else could.
   uint32_t reading = limits::kReadingPerBatch;
+  // Limit on the further reading of the passes that are cheap to read. The first of them may exceed
+  // it.
+  uint32_t further_reading = limits::kFurtherReadingPerBatch;
   // Set if nothing runs, so that waiting does not help. Any pass that fits is then planned rather
   // than none.
   bool device_idle = false;

@@ -202,6 +202,17 @@ TEST(Planner, ARowThatIsTooExpensiveRunsAlone) {
   EXPECT_EQ(planned, (std::vector<Planned>{{0, 1}}));
 }
 
+TEST(Planner, FurtherReadingHasALimit) {
+  const PlanRequest probed{.tokens_left = 1, .further_reading = 400};
+  const PlanBudget budget{.tokens = 512, .members = 8, .pages_free = 8, .further_reading = 1'000};
+  std::vector<Planned> planned;
+  Plan({{probed, probed, probed, {.tokens_left = 1}}}, budget, planned);
+  EXPECT_EQ(planned, (std::vector<Planned>{{0, 1}, {1, 1}, {3, 1}}));
+  // The first may exceed the limit, or it would never run.
+  Plan({{{.tokens_left = 1, .further_reading = 5'000}, probed}}, budget, planned);
+  EXPECT_EQ(planned, (std::vector<Planned>{{0, 1}}));
+}
+
 TEST(Planner, ExpensivePassesWaitWhileOthersRun) {
   const std::vector<uint32_t> costs(100, 10);
   const PlanRequest expensive{.tokens_left = 100, .read_costs = costs};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/limits.h"
 
@@ -49,6 +50,20 @@ std::vector<uint32_t> ReadCosts(const Forward& forward, uint32_t vocab_size) {
     }
   }
   return costs;
+}
+
+uint32_t FurtherReading(const Forward& forward, uint32_t vocab_size) {
+  if (forward.samples.size() == 1 && forward.samples[0].rows.size() == 1) return 0;  // a plain step
+  std::vector<std::pair<uint32_t, uint64_t>> reads;                                  // row, cost
+  for (const SampleSpec& spec : forward.samples) {
+    for (const uint32_t row : spec.rows) reads.emplace_back(row, CostOf(spec, vocab_size));
+  }
+  std::ranges::sort(reads);  // the most expensive one of a row is its last
+  uint64_t further = 0;
+  for (size_t i = 0; i + 1 < reads.size(); ++i) {
+    if (reads[i].first == reads[i + 1].first) further += reads[i].second;
+  }
+  return static_cast<uint32_t>(std::min<uint64_t>(further, std::numeric_limits<uint32_t>::max()));
 }
 
 }  // namespace pie

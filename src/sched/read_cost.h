@@ -18,4 +18,8 @@ inline constexpr uint32_t kReadUnit = 1'024;
 // The cost of each row, in units; empty if the pass as a whole is cheap to read, as nearly all are.
 std::vector<uint32_t> ReadCosts(const Forward& forward, uint32_t vocab_size);
 
+// The cost of a cheap pass without the most expensive sampler or probe of each row: what the pass
+// reads beyond one token for each row.
+uint32_t FurtherReading(const Forward& forward, uint32_t vocab_size);
+
 }  // namespace pie

@@ -127,6 +127,9 @@ void Scheduler::Execute(Forward forward) {
   auto pass = std::make_unique<ScheduledPass>();
   pass->first_read = FirstRead(forward);
   pass->read_costs = ReadCosts(forward, info().vocab_size);
+  if (pass->read_costs.empty()) {
+    pass->further_reading = FurtherReading(forward, info().vocab_size);
+  }
   pass->forward = std::move(forward);
   if (pass->forward.chain) pass->chained = pass->forward.chain->given;
   impl_->queue.Push(command::Execute{std::move(pass)});

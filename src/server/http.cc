@@ -85,9 +85,10 @@ std::variant<Call, HttpAnswer> FindCall(Service& service, const Door* door, cons
   if (service.draining) return Refusal(503, "server_error", "the server is shutting down");
   (void)service.engine.users().Of(call.username);  // from the second user on, each has a share
   if (!service.requests.Of(call.username)->Fits(1)) {
-    HttpAnswer refusal = Refusal(
-        429, "rate_limit_error",
-        "too many requests of this user are being answered; try again later", "rate_limit_exceeded");
+    HttpAnswer refusal =
+        Refusal(429, "rate_limit_error",
+                "too many requests of this user are being answered; try again later",
+                "rate_limit_exceeded");
     refusal.headers = {{"Retry-After", "1"}};
     return refusal;
   }

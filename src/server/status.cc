@@ -52,8 +52,8 @@ nlohmann::json ModelStatus(host::Engine& engine) {
 
 std::string MetricsText(Service& service) {
   Writer writer;
-  // Not Engine::stats, which goes through all topics: anybody may ask for metrics, and the thread of
-  // all connections answers.
+  // Not Engine::stats, which goes through all topics: anybody may ask for metrics, and the thread
+  // of all connections answers.
   uint64_t steps = 0, tokens = 0, queued = 0, total = 0, used = 0, cached = 0, restored = 0;
   uint64_t suspensions = 0, replayed = 0, drafted = 0, confirmed = 0, steps_ahead = 0,
            integrity_failures = 0;
