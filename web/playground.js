@@ -54,8 +54,7 @@ export class Playground {
     for (const { name, type } of this.#parameters) {
       const { value } = byId(`parameter-${name}`);
       if (value === '') continue;
-      if (type === 'string') input[name] = value;
-      else input[name] = type === 'bool' ? value === 'true' : Number(value);
+      input[name] = valueOf(value, type);
     }
     return input;
   }
@@ -133,13 +132,25 @@ function on(form, action) {
   });
 }
 
+/** What the text of a field stands for. In a field of any type, that is JSON, or else the text itself. */
+function valueOf(text, type) {
+  if (type === 'string') return text;
+  if (type === 'bool') return text === 'true';
+  if (type !== 'any') return Number(text);
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
 /** The field of one parameter of the manifest. */
 function field({ name, type, optional, description }) {
   const id = `parameter-${name}`;
   const about = `${id}-about`;
   const common = { id, name, required: !optional, 'aria-describedby': description ? about : undefined };
   let control;
-  if (type === 'string') control = make('textarea', { ...common, rows: 2 });
+  if (type === 'string' || type === 'any') control = make('textarea', { ...common, rows: 2 });
   else if (type === 'bool') {
     const values = optional ? ['', 'true', 'false'] : ['true', 'false'];
     control = make('select', common, ...values.map((value) => make('option', { value }, value || 'not given')));

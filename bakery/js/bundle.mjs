@@ -42,7 +42,7 @@ function readManifest(path) {
   }
 }
 
-export async function bundle(esbuild, { project, sdk, debug }) {
+export async function bundle(esbuild, { project, sdk, packages, debug }) {
   const entry = findEntry(project);
   const options = {
     absWorkingDir: project,
@@ -54,6 +54,8 @@ export async function bundle(esbuild, { project, sdk, debug }) {
     platform: 'neutral',
     mainFields: ['module', 'main'],
     conditions: ['worker', 'module'],
+    // Where bakery has installed the dependencies of the project. Its own node_modules comes first.
+    nodePaths: packages ? [packages] : [],
     alias: Object.fromEntries(SDK_NAMES.map((name) => [name, join(sdk, 'src', 'index.ts')])),
     define: { 'process.env.NODE_ENV': debug ? '"development"' : '"production"' },
     charset: 'utf8',
@@ -68,8 +70,11 @@ export async function bundle(esbuild, { project, sdk, debug }) {
     const contents = (handles ? handlerGlue : mainGlue)(sdk, join(project, entry));
     const stdin = { contents, resolveDir: project, sourcefile: GLUE };
     const result = await esbuild.build({ ...options, stdin });
-    // esbuild accepts a file without any export or require, which is not a module.
-    if (!result.metafile.inputs[normalize(entry)]?.format) throw noMain(entry);
+    // esbuild accepts a file without any export or require, which is not a module, and only warns of a
+    // module without any export.
+    const isModule = result.metafile.inputs[normalize(entry)]?.format;
+    const isEmpty = ({ id, location }) => id === 'import-is-undefined' && location?.file === GLUE;
+    if (!isModule || result.warnings.some(isEmpty)) throw noMain(entry);
     const output = (suffix) => result.outputFiles.find((file) => file.path.endsWith(suffix)).text;
     return { code: output('.js'), map: JSON.parse(output('.map')), handles };
   } catch (error) {

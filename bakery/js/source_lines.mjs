@@ -9,12 +9,14 @@ const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
 const DIGITS = new Map([...BASE64].map((character, value) => [character, value]));
 
 /** Returns {files, lines}. `lines` holds a pair (file index or -1, line) for each line of the bundle. */
-export function sourceLineTable(map, project, sdk) {
+export function sourceLineTable(map, { project, sdk, packages }) {
   const files = [];
   const indices = map.sources.map((source) => {
     const path = resolve(project, source);
     if (source === GLUE || path.startsWith(sdk + sep)) return -1;
-    return files.push(source) - 1;
+    // A component names no folder of the machine that built it.
+    const installed = packages && path.startsWith(packages + sep);
+    return files.push(installed ? `node_modules${path.slice(packages.length)}` : source) - 1;
   });
   const lines = [];
   let source = 0;

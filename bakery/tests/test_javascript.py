@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,8 +50,9 @@ def test_a_name_that_the_sdk_does_not_have(tmp_path, sdk):
     assert "Contxt" in fault.message
 
 
-def test_main_must_be_exported(tmp_path):
-    fault = _fault(tmp_path, "async function main() {}\n", "main.ts")
+@pytest.mark.parametrize("imports", ["", "import { runtime } from 'inferlet';\n"])
+def test_main_must_be_exported(tmp_path, imports):
+    fault = _fault(tmp_path, f"{imports}async function main() {{}}\n", "main.ts")
     assert fault.message == "main.ts does not export main"
 
 
@@ -76,6 +80,67 @@ def test_calling_the_engine_outside_of_main_is_shown_at_its_line(tmp_path):
     fault = _fault(tmp_path, source + "export const main = () => names;\n")
     assert fault.where == str(tmp_path / "index.ts") + ":3"
     assert "main()" in fault.hint
+
+
+@pytest.fixture
+def npm(tmp_path, monkeypatch):
+    """Stands in for npm: installs a package `helper`. Gives the package.json of each call."""
+    asked: list[dict[str, Any]] = []
+    others = javascript.run
+
+    def run(cmd, *, cwd, report):
+        if cmd[0] != "npm":
+            return others(cmd, cwd=cwd, report=report)
+        asked.append(json.loads((cwd / "package.json").read_text()))
+        helper = cwd / "node_modules" / "helper"
+        helper.mkdir(parents=True)
+        (helper / "index.js").write_text("export const help = () => 'helped';\n")
+        (cwd / "package-lock.json").write_text("{}")
+        return subprocess.CompletedProcess(cmd, 0, "", "")
+
+    def cache_dir(name: str) -> Path:
+        (tmp_path / "cache" / name).mkdir(parents=True, exist_ok=True)
+        return tmp_path / "cache" / name
+
+    monkeypatch.setattr(javascript, "run", run)
+    monkeypatch.setattr(javascript, "find", Path)
+    monkeypatch.setattr(javascript, "cache_dir", cache_dir)
+    return asked
+
+
+@pytest.mark.parametrize("sdk", ["inferlet", "@pie-project/inferlet"])
+@pytest.mark.parametrize("version", ["workspace:*", "file:../sdk", "^0.3.0"])
+def test_npm_installs_the_packages_without_the_sdk(tmp_path, npm, sdk, version):
+    root = tmp_path / "project"
+    root.mkdir()
+    packages = {sdk: version, "helper": "^1", "near": "file:../near", "far": "file:/far"}
+    settings = {"dependencies": packages, "peerDependencies": {sdk: "*"}, "devDependencies": {}}
+    (root / "package.json").write_text(json.dumps(settings))
+    fault = _fault(root, "import { help } from 'helper';\nconsole.log(help());\n")
+    assert fault.message == "index.ts does not export main"  # so it has found the package
+    wanted = {"helper": "^1", "near": f"file:{tmp_path / 'near'}", "far": "file:/far"}
+    assert npm == [{"private": True, "dependencies": wanted, "peerDependencies": {}}]
+    assert {path.name for path in root.iterdir()} == {"index.ts", "out", "package.json"}
+    javascript._install_dependencies(root, Report(quiet=True))
+    assert len(npm) == 1  # the packages are kept
+
+
+def test_npm_takes_the_versions_and_settings_of_the_project(tmp_path, npm):
+    (tmp_path / "package.json").write_text('{"dependencies": {"helper": "^1"}}')
+    (tmp_path / ".npmrc").write_text("//host/:_authToken=secret")
+    first = javascript._install_dependencies(tmp_path, Report(quiet=True))
+    (tmp_path / "package-lock.json").write_text('{"lockfileVersion": 3}')
+    second = javascript._install_dependencies(tmp_path, Report(quiet=True))
+    assert first != second
+    assert len(npm) == 2
+    assert not list((tmp_path / "cache").rglob(".npmrc"))
+
+
+def test_packages_that_are_installed_are_not_installed_again(tmp_path, npm):
+    (tmp_path / "package.json").write_text('{"dependencies": {"helper": "^1", "inferlet": "*"}}')
+    (tmp_path / "node_modules" / "helper").mkdir(parents=True)
+    assert javascript._install_dependencies(tmp_path, Report(quiet=True)) is None
+    assert not npm
 
 
 _SPLICES = """

@@ -59,10 +59,7 @@ def test_name_and_version_are_enough(tmp_path):
         ('"0.1.0"', '"01.0.0"', 4, "not a semantic version"),
         ('["Ada"]', '"Ada"', 6, "authors must be a list"),
         ('"^0.2.0"', '"newest"', 9, "'newest' in [runtime] is not a version requirement"),
-        ('"int"', '"integer"', 13, "parameter max_tokens has unknown type 'integer'"),
-        ('type = "int"', "", 13, "parameter max_tokens has no type"),
         ("optional = true", "optional = 1", 12, "optional must be true or false"),
-        ('{ type = "int" }', '"int"', 13, "parameter max_tokens must be a table"),
         ('= "Says hello"', '= "Says hello', 5, "not valid TOML"),
     ],
 )
@@ -73,8 +70,27 @@ def test_each_fault_has_its_line(tmp_path, find, put, line, said):
 
 
 def test_a_parameter_in_a_table_of_its_own_has_its_line(tmp_path):
-    text = '[package]\nname = "a"\nversion = "0.1.0"\n\n[parameters.n]\ntype = "number"\n'
+    text = '[package]\nname = "a"\nversion = "0.1.0"\n\n[parameters.n]\noptional = "yes"\n'
     assert _fault(tmp_path, text).where.endswith("Pie.toml:5")
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ('{ type = "integer" }', "int"),
+        ('{ type = "number" }', "float"),
+        ('{ type = "boolean" }', "bool"),
+        ('{ type = "str" }', "string"),
+        ('{ description = "Anything" }', "any"),
+        ("{}", "any"),
+        ('"string"', "string"),
+        ('"integer"', "int"),
+    ],
+)
+def test_types_have_several_names_and_a_short_form(tmp_path, given, wanted):
+    read = _read(tmp_path, _GOOD.replace('{ type = "int" }', given))
+    assert read.parameters["max_tokens"]["type"] == wanted
+    assert read.notices == ()
 
 
 @pytest.mark.parametrize(
@@ -85,6 +101,9 @@ def test_a_parameter_in_a_table_of_its_own_has_its_line(tmp_path):
         ("[runtime]", "[run-time]", 8, "unknown section is ignored: run-time"),
         ("core", "python-runtime", 9, "unknown key in [runtime] is ignored: python-runtime"),
         ("optional = true", "default = 1", 12, "key in parameter prompt is ignored: default"),
+        ('"int"', '"json"', 13, "parameter max_tokens has an unknown type: 'json'"),
+        ('{ type = "int" }', "5", 13, "parameter max_tokens has an unknown type: 5"),
+        ("[runtime]\ncore =", '[dependencies]\nb = { path = "../b" }\nc =', 9, "b = {'path':"),
     ],
 )
 def test_what_means_nothing_here_is_a_notice(tmp_path, find, put, line, said):

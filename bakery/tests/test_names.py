@@ -3,13 +3,16 @@ import pytest
 from bakery import names
 
 
-@pytest.mark.parametrize("name", ["a", "hello", "my-app", "beam-search2", "list", "a1-b2"])
+@pytest.mark.parametrize(
+    "name",
+    ["a", "hello", "my-app", "beam-search2", "list", "a1-b2", "my-app-2", "a-2b-3", "a" * 128],
+)
 def test_allowed(name):
     assert names.problem_with(name) is None
 
 
 @pytest.mark.parametrize(
-    "name", ["", "My-App", "my_app", "-a", "a-", "a--b", "1a", "a-1", "a.b", "ä", "a\n", "a" * 65]
+    "name", ["", "My-App", "my_app", "-a", "a-", "a--b", "1a", "2-a", "a.b", "ä", "a\n", "a" * 129]
 )
 def test_refused(name):
     assert names.problem_with(name)
@@ -23,7 +26,13 @@ def test_packages_of_the_contract_are_reserved(name):
 
 @pytest.mark.parametrize(
     ("given", "better"),
-    [("MyApp", "my-app"), ("my_app", "my-app"), ("my app", "my-app"), ("app-2", "app2")],
+    [
+        ("MyApp", "my-app"),
+        ("my_app", "my-app"),
+        ("my app", "my-app"),
+        ("App 2", "app-2"),
+        ("2fast", "fast"),
+    ],
 )
 def test_suggestions(given, better):
     assert names.suggestion_for(given) == better

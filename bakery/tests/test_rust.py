@@ -2,6 +2,7 @@
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,9 +83,17 @@ def test_what_is_missing_is_named_with_the_command_that_adds_it(monkeypatch, her
     assert part.install.endswith(command)
 
 
+def _standalone(text: str, root: Path, sdk: Path) -> dict[str, Any]:
+    """The Cargo.toml that is built instead of `text`."""
+    made, _ = rust_manifest.standalone(tomllib.loads(text), root, sdk, "0.1.0")
+    return tomllib.loads(rust_manifest.as_toml(made))
+
+
 @pytest.mark.parametrize(
     "dependency",
     [
+        '[dependencies]\ninferlet.workspace = true\nserde = "1"\n',
+        '[dependencies]\ninferlet = { workspace = true, features = ["x"] }\nserde = "1"\n',
         '[dependencies]\ninferlet = { path = "../../sdk" }\nserde = "1"\n',
         '[dependencies]\nserde = "1"\ninferlet = { git = "https://example.org/x" }\n',
         '[dependencies]\nserde = "1"\ninferlet.path = "../../sdk"\n',
@@ -99,8 +108,8 @@ def test_another_sdk_is_replaced_by_ours(tmp_path, dependency):
     package = '[package]\nname = "a"\nversion = "0.1.0"\n\n[lib]\npath = "src/lib.rs"\n\n'
     text = f"{package}{dependency}\n[profile.release]\n"
     sdk = tmp_path / "sdk"
-    assert rust_manifest.names_another_sdk(tomllib.loads(text), tmp_path, sdk)
-    made = tomllib.loads(rust_manifest.rewritten(text, tmp_path, sdk))
+    assert rust_manifest.needs_copy(tomllib.loads(text), tmp_path, sdk)
+    made = _standalone(text, tmp_path, sdk)
     assert made["dependencies"]["inferlet"] == {"path": str(sdk)}
     assert made["dependencies"]["serde"] == "1"
     assert made["lib"]["path"] == str(tmp_path / "src/lib.rs")
@@ -115,6 +124,138 @@ def test_the_published_sdk_is_no_other(tmp_path, dependency):
     assert not rust_manifest.names_another_sdk(published, tmp_path, tmp_path)
     ours = {"dependencies": {"inferlet": {"path": "sdk"}}}
     assert not rust_manifest.names_another_sdk(ours, tmp_path, tmp_path / "sdk")
+
+
+_INHERITS = """\
+[package]
+name = "a"
+version.workspace = true
+edition.workspace = true
+authors.workspace = true
+readme.workspace = true
+
+[lib]
+crate-type = ["cdylib"]
+
+[lints]
+workspace = true
+
+[dependencies]
+inferlet.workspace = true
+serde = { workspace = true, features = ["derive"] }
+helper.workspace = true
+
+[dev-dependencies]
+proptest.workspace = true
+
+[target.'cfg(unix)'.dependencies]
+log.workspace = true
+"""
+
+_WORKSPACE = """\
+[workspace]
+members = ["inferlets/*"]
+resolver = "2"
+
+[workspace.package]
+version = "4.5.6"
+edition = "2018"
+authors = ["Ada"]
+readme = "README.md"
+
+[workspace.dependencies]
+inferlet = { path = "sdk" }
+serde = { version = "1", features = ["rc"], default-features = false }
+helper = { path = "helper" }
+proptest = "1"
+log = "0.4"
+
+[workspace.lints.rust]
+unused = "allow"
+"""
+
+
+def _member(tmp_path: Path, workspace: str) -> Path:
+    root = tmp_path / "inferlets" / "a"
+    root.mkdir(parents=True)
+    (tmp_path / "Cargo.toml").write_text(workspace)
+    return root
+
+
+def test_what_a_workspace_shares_is_written_out(tmp_path):
+    root, sdk = _member(tmp_path, _WORKSPACE), tmp_path / "elsewhere"
+    assert rust_manifest.needs_copy(tomllib.loads(_INHERITS), root, sdk)
+    made = _standalone(_INHERITS, root, sdk)
+    assert made["package"] == {
+        "name": "a", "version": "4.5.6", "edition": "2018", "authors": ["Ada"],
+    }  # fmt: skip
+    assert made["lints"] == {"rust": {"unused": "allow"}}
+    assert made["dependencies"] == {
+        "inferlet": {"path": str(sdk)},
+        "serde": {"version": "1", "features": ["rc", "derive"], "default-features": False},
+        "helper": {"path": str(tmp_path / "helper")},
+    }
+    assert made["dev-dependencies"] == {"proptest": {"version": "1"}}
+    assert made["target"]["cfg(unix)"]["dependencies"] == {"log": {"version": "0.4"}}
+    assert made["workspace"] == {"resolver": "2"}
+    assert made["lib"] == {"crate-type": ["cdylib"]}
+
+
+def test_a_member_of_a_workspace_with_our_sdk_is_built_where_it_is(tmp_path):
+    root, sdk = _member(tmp_path, _WORKSPACE), tmp_path / "sdk"
+    assert not rust_manifest.needs_copy(tomllib.loads(_INHERITS), root, sdk)
+
+
+def test_without_its_workspace_a_package_gets_defaults_and_notices(tmp_path):
+    orphan = """\
+[package]
+name = "a"
+version.workspace = true
+edition.workspace = true
+license.workspace = true
+
+[lints]
+workspace = true
+
+[dependencies]
+inferlet.workspace = true
+
+[dev-dependencies]
+proptest.workspace = true
+"""
+    assert rust_manifest.needs_copy(tomllib.loads(orphan), tmp_path, tmp_path / "sdk")
+    made, notices = rust_manifest.standalone(
+        tomllib.loads(orphan), tmp_path, tmp_path / "sdk", "7.8.9"
+    )
+    assert made["package"] == {"name": "a", "version": "7.8.9", "edition": "2021"}
+    assert made["dependencies"] == {"inferlet": {"path": str(tmp_path / "sdk")}}
+    assert made["dev-dependencies"] == {}
+    assert made["lints"] == {}
+    said = "\n".join(notices)
+    assert 'version = "7.8.9" is used' in said
+    assert 'edition = "2021" is used' in said
+    assert "license is inherited" in said
+    assert all(notice.startswith(str(tmp_path / "Cargo.toml")) for notice in notices)
+
+
+def test_a_dependency_that_cannot_be_inherited_is_named(tmp_path):
+    settings = tomllib.loads(_INHERITS)
+    with pytest.raises(BakeryError, match="the dependency serde is inherited, but") as caught:
+        rust_manifest.standalone(settings, tmp_path, tmp_path / "sdk", "0.1.0")
+    assert 'serde = { version = "1.0", features = ["derive"] }' in caught.value.hint
+    assert caught.value.where == str(tmp_path / "Cargo.toml")
+    root = _member(tmp_path, _WORKSPACE.replace("serde =", "serbe ="))
+    with pytest.raises(BakeryError, match=r"\[workspace.dependencies\] of .* has no serde"):
+        rust_manifest.standalone(settings, root, tmp_path / "sdk", "0.1.0")
+
+
+def test_a_project_without_its_workspace_is_built(tmp_path):
+    root = _project(tmp_path / "a")
+    cargo_toml = root / "Cargo.toml"
+    text = cargo_toml.read_text().replace('inferlet = "0.3"', "inferlet.workspace = true")
+    cargo_toml.write_text(text.replace('edition = "2021"', "edition.workspace = true"))
+    assert text != cargo_toml.read_text()
+    assert _build(root, tmp_path / "a.wasm")
 
 
 def test_the_version_is_that_of_the_sdk():

@@ -43,20 +43,6 @@ Status List() {
   return {};
 }
 
-const char* NameOf(host::Parameter::Type type) {
-  switch (type) {
-    case host::Parameter::Type::kInt:
-      return "int";
-    case host::Parameter::Type::kFloat:
-      return "float";
-    case host::Parameter::Type::kBool:
-      return "bool";
-    case host::Parameter::Type::kString:
-      break;
-  }
-  return "string";
-}
-
 Status Show(const std::string& name) {
   const auto program = PIE_TRY(PIE_TRY(Open())->Find(name));
   const auto manifest = PIE_TRY(host::ParseManifest(program.manifest, program.id()));
@@ -66,7 +52,7 @@ Status Show(const std::string& name) {
   fmt::print("  installed  {:%F %T} by {}\n",
              fmt::gmtime(static_cast<std::time_t>(program.installed_at)), program.owner);
   for (const host::Parameter& parameter : manifest.parameters) {
-    fmt::print("  --{:<10} {}{}  {}\n", parameter.name, NameOf(parameter.type),
+    fmt::print("  --{:<10} {}{}  {}\n", parameter.name, host::NameOf(parameter.type),
                parameter.optional ? ", optional" : "", parameter.description);
   }
   return {};
@@ -80,6 +66,7 @@ Status Add(const std::string& component, const std::string& given, bool overwrit
   const std::string wasm = PIE_TRY(ReadFile(component, limits.max_upload_bytes));
   const std::string manifest = PIE_TRY(ReadFile(path, limits.max_manifest_bytes));
   const auto parsed = PIE_TRY(host::ParseManifest(manifest, path));
+  for (const std::string& notice : parsed.notices) fmt::print(stderr, "warning: {}\n", notice);
   if (!wasm.starts_with(std::string_view("\0asm", 4))) {
     return Fail(Code::kInvalid, "{} is not a WebAssembly component; make one with `pie build`",
                 component);

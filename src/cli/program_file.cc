@@ -47,6 +47,7 @@ Result<nlohmann::json> MakeInput(const std::string& given,
     }
     input.update(trailing);
   }
+  for (const std::string& notice : manifest.notices) fmt::print(stderr, "warning: {}\n", notice);
   for (const std::string& warning : manifest.Warnings(input)) {
     fmt::print(stderr, "warning: {}\n", warning);
   }

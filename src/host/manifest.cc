@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <regex>
 #include <sstream>
+#include <utility>
 
 #include "base/utf8.h"
 
@@ -16,6 +18,24 @@ namespace {
 
 constexpr std::string_view kReserved[] = {"core", "instruct", "mcp", "zo",
                                           "plus", "inferlet", "wasi"};
+
+// An input may have any number of unknown keys, and a manifest any number of unknown types.
+constexpr size_t kMaxWarnings = 16;
+
+// Returns the beginning of a key, as valid text for an error message.
+std::string ShortName(std::string_view key) {
+  return ToValidUtf8(key.substr(0, 80));
+}
+
+// Returns the type that a manifest calls `name`.
+std::optional<Parameter::Type> TypeOf(std::string_view name) {
+  if (name == "string" || name == "str" || name == "text") return Parameter::Type::kString;
+  if (name == "int" || name == "integer") return Parameter::Type::kInt;
+  if (name == "float" || name == "number" || name == "double") return Parameter::Type::kFloat;
+  if (name == "bool" || name == "boolean") return Parameter::Type::kBool;
+  if (name == "any") return Parameter::Type::kAny;
+  return std::nullopt;
+}
 
 class Reader {
  public:
@@ -38,25 +58,13 @@ class Reader {
     return node->as_string()->get();
   }
 
-  Result<Parameter> ReadParameter(std::string_view name, const toml::node& node) const {
+  Result<Parameter> ReadParameter(std::string_view name, const toml::node& node) {
+    Parameter parameter{.name = std::string(name), .type = Parameter::Type::kAny};
     const toml::table* table = node.as_table();
-    if (table == nullptr) {
-      return FailAt(node, "parameter '{}' must be a table, like {{ type = \"string\" }}", name);
-    }
-    Parameter parameter{.name = std::string(name)};
-    const toml::node* type = table->get("type");
-    std::string text = type != nullptr && type->is_string() ? type->as_string()->get() : "";
-    if (text == "string") {
-      parameter.type = Parameter::Type::kString;
-    } else if (text == "int") {
-      parameter.type = Parameter::Type::kInt;
-    } else if (text == "float") {
-      parameter.type = Parameter::Type::kFloat;
-    } else if (text == "bool") {
-      parameter.type = Parameter::Type::kBool;
-    } else {
-      return FailAt(node, "parameter '{}' needs a type: string, int, float or bool", name);
-    }
+    // The short form is the type alone: n = "int".
+    const toml::node* type = table != nullptr ? table->get("type") : &node;
+    if (type != nullptr) parameter.type = ReadType(name, *type);
+    if (table == nullptr) return parameter;
     if (const toml::node* optional = table->get("optional")) {
       if (!optional->is_boolean()) {
         return FailAt(*optional, "parameter '{}': 'optional' must be true or false", name);
@@ -67,23 +75,25 @@ class Reader {
     return parameter;
   }
 
- private:
-  std::string path_;
-};
+  std::vector<std::string> TakeNotices() { return std::move(notices_); }
 
-std::string_view TypeName(Parameter::Type type) {
-  switch (type) {
-    case Parameter::Type::kString:
-      return "string";
-    case Parameter::Type::kInt:
-      return "int";
-    case Parameter::Type::kFloat:
-      return "float";
-    case Parameter::Type::kBool:
-      break;
+ private:
+  // Other tools know other types. The program decides what it takes, so these are no errors.
+  Parameter::Type ReadType(std::string_view name, const toml::node& node) {
+    const std::string text = node.is_string() ? node.as_string()->get() : "";
+    if (const auto type = TypeOf(text)) return *type;
+    if (notices_.size() < kMaxWarnings) {
+      notices_.push_back(fmt::format(
+          "{}:{}: parameter '{}' has an unknown type{}; known are string, int, float and bool",
+          path_, node.source().begin.line, ShortName(name),
+          text.empty() ? "" : ": " + ShortName(text)));
+    }
+    return Parameter::Type::kAny;
   }
-  return "bool";
-}
+
+  std::string path_;
+  std::vector<std::string> notices_;
+};
 
 bool Fits(Parameter::Type type, const nlohmann::json& value) {
   switch (type) {
@@ -94,9 +104,11 @@ bool Fits(Parameter::Type type, const nlohmann::json& value) {
     case Parameter::Type::kFloat:
       return value.is_number();
     case Parameter::Type::kBool:
+      return value.is_boolean();
+    case Parameter::Type::kAny:
       break;
   }
-  return value.is_boolean();
+  return true;
 }
 
 // Returns the beginning of a value, as valid text for an error message.
@@ -105,15 +117,23 @@ std::string Excerpt(const nlohmann::json& value) {
   return text.size() <= 80 ? text : ToValidUtf8(std::string_view(text).substr(0, 80)) + "…";
 }
 
-// Returns the beginning of a key, as valid text for an error message.
-std::string ShortName(std::string_view key) {
-  return ToValidUtf8(key.substr(0, 80));
-}
-
-// An input may have any number of unknown keys.
-constexpr size_t kMaxWarnings = 16;
-
 }  // namespace
+
+std::string_view NameOf(Parameter::Type type) {
+  switch (type) {
+    case Parameter::Type::kString:
+      return "string";
+    case Parameter::Type::kInt:
+      return "int";
+    case Parameter::Type::kFloat:
+      return "float";
+    case Parameter::Type::kBool:
+      return "bool";
+    case Parameter::Type::kAny:
+      break;
+  }
+  return "any";
+}
 
 std::vector<std::string> Manifest::Warnings(const nlohmann::json& input) const {
   std::vector<std::string> warnings;
@@ -124,12 +144,12 @@ std::vector<std::string> Manifest::Warnings(const nlohmann::json& input) const {
   for (const Parameter& parameter : parameters) {
     const nlohmann::json* value = value_of(parameter.name);
     if (value == nullptr && !parameter.optional) {
-      warnings.push_back(fmt::format(
-          "parameter '{}' ({}) is missing{}{}", parameter.name, TypeName(parameter.type),
-          parameter.description.empty() ? "" : ": ", parameter.description));
+      warnings.push_back(
+          fmt::format("parameter '{}' ({}) is missing{}{}", parameter.name, NameOf(parameter.type),
+                      parameter.description.empty() ? "" : ": ", parameter.description));
     } else if (value != nullptr && !Fits(parameter.type, *value)) {
       warnings.push_back(fmt::format("parameter '{}' is declared as {}, but is {}", parameter.name,
-                                     TypeName(parameter.type), Excerpt(*value)));
+                                     NameOf(parameter.type), Excerpt(*value)));
     }
   }
   if (parameters.empty() || !input.is_object()) return warnings;
@@ -158,11 +178,13 @@ Result<Manifest> ParseManifest(std::string_view text, std::string_view path) {
   manifest.name = PIE_TRY(reader.Text(*package, "name", true));
   manifest.version = PIE_TRY(reader.Text(*package, "version", true));
   manifest.description = PIE_TRY(reader.Text(*package, "description", false));
+  // The rule of WIT for a package, because the component exports pie:NAME/run.
   static const std::regex kName("[a-z][a-z0-9]*(-[a-z0-9]+)*");
   if (manifest.name.size() > 128 || !std::regex_match(manifest.name, kName)) {
-    return reader.FailAt(
-        *package->get("name"),
-        "the name '{}' must have lowercase letters, digits and single hyphens only", manifest.name);
+    return reader.FailAt(*package->get("name"),
+                         "the name '{}' must be lowercase words joined by hyphens, such as "
+                         "my-app-2; it begins with a letter and has at most 128 characters",
+                         ShortName(manifest.name));
   }
   if (std::ranges::find(kReserved, manifest.name) != std::end(kReserved)) {
     return reader.FailAt(*package->get("name"), "the name '{}' is reserved; choose another",
@@ -181,6 +203,7 @@ Result<Manifest> ParseManifest(std::string_view text, std::string_view path) {
       manifest.parameters.push_back(PIE_TRY(reader.ReadParameter(name.str(), value)));
     }
   }
+  manifest.notices = reader.TakeNotices();
   return manifest;
 }
 

@@ -11,18 +11,24 @@
 namespace pie::host {
 
 struct Parameter {
-  enum class Type { kString, kInt, kFloat, kBool };
+  // kAny is a type that the manifest does not name, or that is not known here. Every value fits it.
+  enum class Type { kString, kInt, kFloat, kBool, kAny };
   std::string name;
   Type type = Type::kString;
   bool optional = false;
   std::string description;
 };
 
+// Returns the type as a manifest spells it, such as "int".
+std::string_view NameOf(Parameter::Type type);
+
 struct Manifest {
   std::string name;
   std::string version;
   std::string description;
   std::vector<Parameter> parameters;
+  // Says what is unknown here and has no effect, each with its line.
+  std::vector<std::string> notices;
 
   std::string id() const { return name + "@" + version; }
   // Lists where the input differs from the manifest: parameters that are missing, unknown, or of

@@ -42,7 +42,7 @@ TEST(Manifest, ReadsAGoodOne) {
 }
 
 TEST(Manifest, NamesAndVersionsThatAreGood) {
-  for (const char* name : {"a", "a1", "my-app", "a-1-b"}) {
+  for (const char* name : {"a", "a1", "my-app", "a-1-b", "my-app-2"}) {
     EXPECT_TRUE(
         ParseManifest(fmt::format("[package]\nname = \"{}\"\nversion = \"1.0.0\"", name), ""));
   }
@@ -67,17 +67,12 @@ TEST(Manifest, FaultsNameTheirLine) {
       {"[package]\nname = \"My App\"\nversion = \"1.0.0\"", "Pie.toml:2: the name 'My App' must"},
       {"[package]\nname = \"a--b\"\nversion = \"1.0.0\"", "Pie.toml:2: the name 'a--b' must"},
       {"[package]\nname = \"-a\"\nversion = \"1.0.0\"", "Pie.toml:2: "},
+      {"[package]\nname = \"2fast\"\nversion = \"1.0.0\"", "Pie.toml:2: the name '2fast' must"},
       {"[package]\nname = \"\"\nversion = \"1.0.0\"", "Pie.toml:2: "},
       {"[package]\nname = \"core\"\nversion = \"1.0.0\"",
        "Pie.toml:2: the name 'core' is reserved"},
       {"[package]\nname = \"a\"\nversion = \"1.0\"", "Pie.toml:3: the version '1.0' must be"},
       {"[package]\nname = \"a\"\nversion = \"01.0.0\"", "Pie.toml:3: the version"},
-      {"[package]\nname = \"a\"\nversion = \"1.0.0\"\n\n[parameters]\nn = \"int\"",
-       "Pie.toml:6: parameter 'n' must be a table"},
-      {"[package]\nname = \"a\"\nversion = \"1.0.0\"\n[parameters]\nn = {}",
-       "Pie.toml:5: parameter 'n' needs a type"},
-      {"[package]\nname = \"a\"\nversion = \"1.0.0\"\n[parameters]\nn = { type = \"integer\" }",
-       "Pie.toml:5: parameter 'n' needs a type: string, int, float or bool"},
       {"[package]\nname = \"a\"\nversion = \"1.0.0\"\n[parameters]\n"
        "n = { type = \"int\", optional = \"yes\" }",
        "Pie.toml:5: parameter 'n': 'optional' must be true or false"},
@@ -91,6 +86,71 @@ TEST(Manifest, FaultsNameTheirLine) {
     const std::string error = ErrorOf(text);
     EXPECT_TRUE(error.starts_with(wanted)) << text << "\ngave: " << error;
   }
+}
+
+// Parses a manifest with one parameter `n`.
+Manifest WithParameter(std::string_view specification) {
+  auto manifest = ParseManifest(
+      fmt::format("[package]\nname = \"a\"\nversion = \"1.0.0\"\n[parameters]\nn = {}",
+                  specification),
+      "Pie.toml");
+  EXPECT_TRUE(manifest) << manifest.error().text;
+  return manifest ? *manifest : Manifest{};
+}
+
+TEST(Manifest, TypesHaveSeveralNamesAndAShortForm) {
+  const std::pair<const char*, Parameter::Type> cases[] = {
+      {R"({ type = "string" })", Parameter::Type::kString},
+      {R"({ type = "str" })", Parameter::Type::kString},
+      {R"({ type = "integer" })", Parameter::Type::kInt},
+      {R"({ type = "number" })", Parameter::Type::kFloat},
+      {R"({ type = "boolean" })", Parameter::Type::kBool},
+      {R"({ type = "any" })", Parameter::Type::kAny},
+      {R"({ description = "Anything" })", Parameter::Type::kAny},
+      {"{}", Parameter::Type::kAny},
+      {R"("int")", Parameter::Type::kInt},
+      {R"("boolean")", Parameter::Type::kBool},
+  };
+  for (const auto& [specification, type] : cases) {
+    const Manifest manifest = WithParameter(specification);
+    ASSERT_EQ(manifest.parameters.size(), 1u) << specification;
+    EXPECT_EQ(manifest.parameters[0].type, type) << specification;
+    EXPECT_FALSE(manifest.parameters[0].optional) << specification;
+    EXPECT_TRUE(manifest.notices.empty()) << specification;
+  }
+}
+
+TEST(Manifest, UnknownTypesAreNotices) {
+  for (const char* specification :
+       {R"({ type = "json" })", R"("What to ask")", "{ type = 3 }", "5", "[1]"}) {
+    const Manifest manifest = WithParameter(specification);
+    ASSERT_EQ(manifest.parameters.size(), 1u) << specification;
+    EXPECT_EQ(manifest.parameters[0].type, Parameter::Type::kAny) << specification;
+    ASSERT_EQ(manifest.notices.size(), 1u) << specification;
+    EXPECT_TRUE(manifest.notices[0].starts_with("Pie.toml:5: parameter 'n' has an unknown type"))
+        << manifest.notices[0];
+    for (const char* value : {"3", R"("x")", "[1, 2]", R"({"a": true})"}) {
+      EXPECT_TRUE(manifest.Warnings({{"n", nlohmann::json::parse(value)}}).empty()) << value;
+    }
+  }
+  EXPECT_EQ(fmt::format("{}", fmt::join(WithParameter(R"("json")").Warnings({{"m", 1}}), "; ")),
+            "parameter 'n' (any) is missing; the manifest has no parameter 'm'");
+}
+
+TEST(Manifest, NoticesAreFewAndShort) {
+  std::string text = "[package]\nname = \"a\"\nversion = \"1.0.0\"\n[parameters]\n";
+  for (int i = 0; i < 100; ++i) text += fmt::format("n{} = \"{}\"\n", i, std::string(1000, 'x'));
+  const auto manifest = ParseManifest(text, "Pie.toml");
+  ASSERT_TRUE(manifest) << manifest.error().text;
+  EXPECT_EQ(manifest->parameters.size(), 100u);
+  EXPECT_LT(manifest->notices.size(), 20u);
+  EXPECT_LT(manifest->notices[0].size(), 240u);
+}
+
+TEST(Manifest, DependenciesMayBeTables) {
+  EXPECT_TRUE(ParseManifest(
+      "[package]\nname = \"a\"\nversion = \"1.0.0\"\n[dependencies]\nb = { path = \"../b\" }",
+      "Pie.toml"));
 }
 
 TEST(Manifest, LongTextsAreRefusedNotCrashedOn) {

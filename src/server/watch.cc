@@ -1,7 +1,6 @@
 #include "server/watch.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <map>
 #include <set>
@@ -198,13 +197,12 @@ json ProcessesOf(Service& service, const std::string& user,
 }
 
 json ParametersOf(const std::string& manifest_text) {
-  constexpr std::array<const char*, 4> kTypes = {"string", "int", "float", "bool"};
   json list = json::array();
   const auto manifest = host::ParseManifest(manifest_text, "Pie.toml");
   if (!manifest) return list;  // it was installed by an older version, which accepted it
   for (const host::Parameter& parameter : manifest->parameters) {
     list.push_back({{"name", parameter.name},
-                    {"type", kTypes[static_cast<size_t>(parameter.type)]},
+                    {"type", std::string(host::NameOf(parameter.type))},
                     {"optional", parameter.optional},
                     {"description", parameter.description}});
   }

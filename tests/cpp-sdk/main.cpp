@@ -14,10 +14,37 @@ struct Never {
   void await_resume() {}
 };
 
+Task<Result<void>> ReturnsNothing(Json) {
+  co_return {};
+}
+
+Result<void> FailsPlainly(std::string input) {
+  return Error("no: " + input);
+}
+
+Result<Json> Echo(Json input) {
+  return input;
+}
+
+// What a program is given and what it returns, as texts.
+void CheckTexts(Faults& faults) {
+  const auto text = [](const Result<std::string>& returned) { return returned.value_or("error"); };
+  faults.Expect(text(inferlet::detail::Call(&ReturnsNothing, "{}")).empty(),
+                "nothing is the empty text");
+  faults.Expect(inferlet::detail::Call(&FailsPlainly, "x").error() == "no: x",
+                "an error of a void Main");
+  faults.Expect(text(inferlet::detail::Call(&Echo, "")) == "{}", "no input is an empty object");
+  faults.Expect(text(inferlet::detail::Call(&Echo, " \n")) == "{}",
+                "a blank input is an empty object");
+  faults.Expect(text(inferlet::detail::Call(&Echo, "null")) == "null", "null stays null");
+  faults.Expect(text(inferlet::detail::Call(&Echo, "\"a\"")) == "a", "a string is the text itself");
+}
+
 Task<Result<Json>> Main(Json input) {
   const std::string group = PIE_TRY(input.Get<std::string>("group"));
   Faults faults;
   if (group == "json") {
+    CheckTexts(faults);
     PIE_TRY(co_await CheckJson(faults));
     PIE_TRY(co_await CheckDescribed(faults));
   } else if (group == "tasks") {

@@ -35,9 +35,9 @@ def _run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 
 @every_language
 def test_create_build_run(tmp_path, flag):
-    project = tmp_path / "my-app"
-    component = tmp_path / "my-app.wasm"
-    created = _run(BAKERY, "create", "my-app", f"--{flag}", "-o", project)
+    project = tmp_path / "my-app-2"  # a later word of a name may begin with a digit
+    component = tmp_path / "my-app-2.wasm"
+    created = _run(BAKERY, "create", "my-app-2", f"--{flag}", "-o", project)
     assert created.returncode == 0, created.stderr
     built = _run(BAKERY, "build", project, "-o", component)
     assert built.returncode == 0, built.stderr

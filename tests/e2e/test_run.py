@@ -272,6 +272,20 @@ def test_manifest_beside_the_component_is_found(run, guest, tmp_path):
     assert done.stderr == "warning: parameter 'needed' (int) is missing\n"
 
 
+def test_a_type_that_is_not_known_is_a_notice(run, guest, tmp_path):
+    manifest = tmp_path / "Pie.toml"
+    manifest.write_text(
+        '[package]\nname = "a"\nversion = "1.0.0"\n[parameters]\nname = { type = "person" }\n'
+    )
+    hello = ("run", "--dummy", *guest("hello-rust")[:2], "--manifest", manifest)
+    done = run(*hello, "--", "--name", "Ada")
+    assert done.stdout == "Hello, Ada!\n"
+    assert done.stderr.startswith(f"warning: {manifest}:5: parameter 'name' has an unknown type")
+    manifest.write_text(manifest.read_text().replace('{ type = "person" }', '"str"'))
+    done = run(*hello, "--", "--name", "42")
+    assert (done.stdout, done.stderr) == ("Hello, 42!\n", "")
+
+
 def test_config_faults_name_their_line(run, guest, tmp_path):
     config = tmp_path / "config.toml"
     hello = ("run", *guest("hello-rust"), "--config", config)

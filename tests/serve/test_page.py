@@ -247,13 +247,14 @@ def test_the_form_is_made_from_the_manifest(open_server, visit):
             "(id) => [e = document.getElementById(id), e.tagName, e.type, e.required].slice(1)",
             f"parameter-{name}",
         )
-        for name in ("word", "forks", "pause_s", "loud")
+        for name in ("word", "forks", "pause_s", "loud", "notes")
     }
     assert kinds == {
         "word": ["TEXTAREA", "textarea", True],
         "forks": ["INPUT", "number", False],
         "pause_s": ["INPUT", "number", False],
         "loud": ["SELECT", "select-one", False],
+        "notes": ["TEXTAREA", "textarea", False],
     }
     launch = page.page.get_by_role("button", name="Launch")
     launch.click()
@@ -262,12 +263,14 @@ def test_the_form_is_made_from_the_manifest(open_server, visit):
     page.page.fill("#parameter-forks", "2")
     page.page.fill("#parameter-pause_s", "0.5")
     page.page.select_option("#parameter-loud", "false")
+    page.page.fill("#parameter-notes", '["a", 2]')
     page.page.click("summary")
     page.page.fill("#json", '{"more": [1]}')
     launch.click()
     page.sees("#output", "input ")
     sent = json.loads(page.text("#output").split("input ")[1].splitlines()[0])
-    assert sent == {"word": "apple", "forks": 2, "pause_s": 0.5, "loud": False, "more": [1]}
+    given = {"word": "apple", "forks": 2, "pause_s": 0.5, "loud": False, "notes": ["a", 2]}
+    assert sent == {**given, "more": [1]}
     page.page.fill("#message", "enough <i>now</i>")
     page.page.get_by_role("button", name="Send").click()
     page.sees("#output", '{"forks":2,"said":"enough <i>now</i>"}')

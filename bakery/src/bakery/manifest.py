@@ -13,7 +13,16 @@ from bakery import names
 from bakery.errors import BakeryError
 
 FILE_NAME = "Pie.toml"
-PARAMETER_TYPES = ("string", "int", "float", "bool")
+
+# The types of parameters, by the names that manifests have for them. Every value fits `any`.
+# src/host/manifest.cc has the same.
+PARAMETER_TYPES = {
+    "string": "string", "str": "string", "text": "string",
+    "int": "int", "integer": "int",
+    "float": "float", "number": "float", "double": "float",
+    "bool": "bool", "boolean": "bool",
+    "any": "any",
+}  # fmt: skip
 
 _KNOWN = {
     "package": ("name", "version", "description", "authors"),
@@ -46,7 +55,7 @@ class Manifest:
     runtime: dict[str, str] = field(default_factory=dict)
     dependencies: dict[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
-    """Keys and sections that mean nothing here, each with its line."""
+    """What is unknown here and has no effect, each with its line."""
 
 
 def read(path: Path) -> Manifest:
@@ -138,65 +147,62 @@ class _Reader:
         return tuple(authors)
 
     def _parameters(self) -> dict[str, dict[str, Any]]:
-        parameters = self._data.get("parameters", {})
-        for name, spec in parameters.items():
+        """The parameters, each with a type of ours."""
+        parameters = {}
+        for name, given in self._data.get("parameters", {}).items():
             at = ("parameters", name)
             if not _PARAMETER_NAME.match(name):
                 raise self._fault(
                     f"parameter name {name!r} must be one word, such as max_tokens", *at
                 )
-            if not isinstance(spec, dict):
-                raise self._fault(
-                    f"parameter {name} must be a table",
-                    *at,
-                    hint=f'write {name} = {{ type = "string" }}',
-                )
+            # The short form is the type alone: n = "int".
+            spec = given if isinstance(given, dict) else {"type": given}
             for key in spec:
                 if key not in _PARAMETER_KEYS:
                     self._notice(key, _PARAMETER_KEYS, *at, what=f"key in parameter {name}")
-            self._check_parameter(name, spec)
+            if not isinstance(spec.get("optional", False), bool):
+                raise self._fault(f"parameter {name}: optional must be true or false", *at)
+            if not isinstance(spec.get("description", ""), str):
+                raise self._fault(f"parameter {name}: description must be a string in quotes", *at)
+            parameters[name] = {**spec, "type": self._type(name, spec)}
         return parameters
 
-    def _check_parameter(self, name: str, spec: dict[str, Any]) -> None:
-        at = ("parameters", name)
-        kinds = ", ".join(PARAMETER_TYPES)
-        if "type" not in spec:
-            raise self._fault(
-                f"parameter {name} has no type", *at, hint=f"add type = one of {kinds}"
-            )
-        if spec["type"] not in PARAMETER_TYPES:
-            raise self._fault(
-                f"parameter {name} has unknown type {spec['type']!r}",
-                *at,
-                hint=f"use one of {kinds}",
-            )
-        if not isinstance(spec.get("optional", False), bool):
-            raise self._fault(f"parameter {name}: optional must be true or false", *at)
-        if not isinstance(spec.get("description", ""), str):
-            raise self._fault(f"parameter {name}: description must be a string in quotes", *at)
+    def _type(self, name: str, spec: dict[str, Any]) -> str:
+        """Other tools know other types. The program decides what it takes, so these are no
+        errors."""
+        given = spec.get("type", "any")
+        if isinstance(given, str) and given in PARAMETER_TYPES:
+            return PARAMETER_TYPES[given]
+        self._note(
+            f"parameter {name} has an unknown type: {given!r}; known are string, int, float and "
+            "bool",
+            "parameters",
+            name,
+        )
+        return "any"
 
     def _requirements(self, section: str) -> dict[str, str]:
-        table = self._data.get(section, {})
-        for key, value in table.items():
+        requirements = {}
+        for key, value in self._data.get(section, {}).items():
             if section in _KNOWN and key not in _KNOWN[section]:
                 continue  # there is a notice about it
-            if not isinstance(value, str) or not all(
-                _REQUIREMENT.match(part) for part in value.split(",")
-            ):
-                raise self._fault(
-                    f"{key} = {value!r} in [{section}] is not a version requirement",
-                    section,
-                    key,
-                    hint=f'write for example {key} = "^0.2.0"',
-                )
-        return table
+            said = f"{key} = {value!r} in [{section}] is not a version requirement"
+            if isinstance(value, str) and all(map(_REQUIREMENT.match, value.split(","))):
+                requirements[key] = value
+            elif section == "dependencies":  # nothing here depends on them
+                self._note(f"{said}, and is ignored", section, key)
+            else:
+                raise self._fault(said, section, key, hint=f'write for example {key} = "^0.2.0"')
+        return requirements
 
     def _notice(self, key: str, known: tuple[str, ...], *at: str, what: str) -> None:
         """Notes a name that means nothing here. It may mean something to other tools."""
         close = difflib.get_close_matches(key, known, n=1)
         hint = f" (did you mean {close[0]}?)" if close else ""
-        where = f"{self._path}:{self._line_of(*at)}"
-        self._notices.append(f"{where}: unknown {what} is ignored: {key}{hint}")
+        self._note(f"unknown {what} is ignored: {key}{hint}", *at)
+
+    def _note(self, text: str, *at: str) -> None:
+        self._notices.append(f"{self._path}:{self._line_of(*at)}: {text}")
 
     def _fault(self, message: str, *at: str, hint: str | None = None) -> BakeryError:
         return BakeryError(message, hint=hint, where=f"{self._path}:{self._line_of(*at)}")

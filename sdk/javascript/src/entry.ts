@@ -1,6 +1,6 @@
 /** What bakery exports as the component's `run`: JSON in, `main`, JSON (or a string) out. */
 import { startConsole } from './console.ts';
-import { encode } from './json.ts';
+import { encodeReturn } from './json.ts';
 import { drive } from './reactor.ts';
 import { describe } from './failure.ts';
 import { startTimers } from './timers.ts';
@@ -13,7 +13,7 @@ export async function serve(main: Main, text: string): Promise<string> {
   startConsole();
   try {
     const input = parseInput(text) as never;
-    return encode(await drive(Promise.resolve().then(() => main(input))));
+    return encodeReturn(await drive(Promise.resolve().then(() => main(input))));
   } catch (error) {
     const failure = describe(error);
     if (failure.stack) console.error(failure.stack);

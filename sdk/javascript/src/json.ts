@@ -17,6 +17,11 @@ export function encodeSchemas(schemas: Iterable<string | object>): string[] {
   return Array.from(schemas, encode);
 }
 
+/** What `main` returns. Nothing is the empty text, as it is in every language; `null` is JSON. */
+export function encodeReturn(value: unknown): string {
+  return value === undefined ? '' : encode(value);
+}
+
 export function encode(value: unknown): string {
   if (typeof value === 'string') return value;
   return JSON.stringify(value, plain) ?? 'null';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allowOnly, allowsNone, intersect } from '../src/brle.ts';
 import { describe } from '../src/failure.ts';
-import { encode, encodeSchemas } from '../src/json.ts';
+import { encode, encodeReturn, encodeSchemas } from '../src/json.ts';
 import { Distribution, Entropy, Logprob, Logprobs } from '../src/probe.ts';
 import { draftsFrom, draftsKept } from '../src/speculation.ts';
 import { TokenList } from '../src/tokens.ts';
@@ -60,6 +60,9 @@ test('strings leave verbatim, tokens as arrays, nothing as null', () => {
   assert.equal(encode('a "b"'), 'a "b"');
   assert.equal(encode({ tokens: u32(1, 2), logprobs: Float32Array.of(0.5) }), '{"tokens":[1,2],"logprobs":[0.5]}');
   assert.equal(encode(undefined), 'null');
+  assert.equal(encodeReturn(undefined), '');
+  assert.equal(encodeReturn(null), 'null');
+  assert.equal(encodeReturn('a'), 'a');
 });
 
 test('schemas are a list', () => {

@@ -6,14 +6,19 @@ npm packages, and turns the script's errors into a BakeryError.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import shutil
+import tempfile
 from pathlib import Path
+from typing import Any
 
 from bakery import wit
 from bakery.errors import BakeryError
 from bakery.project import Project
 from bakery.report import Report
-from bakery.toolchain import Missing, find, node_modules, run, sdk_root
+from bakery.toolchain import Missing, cache_dir, find, lock, node_modules, run, sdk_root
 
 NAME = "javascript"
 TITLE = "TypeScript"
@@ -29,6 +34,8 @@ _ENTRIES = [
 
 # The names under which a program imports the SDK.
 _SDK_NAMES = ("inferlet", "@pie-project/inferlet")
+# What npm reads of package.json to install the packages that a program imports.
+_INSTALLED = ("dependencies", "optionalDependencies", "peerDependencies", "overrides")
 
 
 def detects(root: Path) -> bool:
@@ -47,7 +54,7 @@ def missing() -> list[Missing]:
 
 
 def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
-    _install_dependencies(project.root, report)
+    packages = _install_dependencies(project.root, report)
     report.step("Bundling and making the component")
     world = wit.write_world(project, out.parent / "wit", files=True)
     sdk = sdk_root() / "javascript"
@@ -56,6 +63,7 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
         "wit": str(world),
         "sdk": str(sdk.resolve()),
         "modules": str(node_modules()),
+        "packages": str(packages) if packages else None,
         "out": str(out),
         "debug": debug,
     }
@@ -82,29 +90,74 @@ def _failure(root: Path, stdout: str, stderr: str) -> BakeryError:
     return BakeryError(message, where=str(root / where) if where else None, hint=fault.get("hint"))
 
 
-def _install_dependencies(root: Path, report: Report) -> None:
+def _install_dependencies(root: Path, report: Report) -> Path | None:
+    """Returns a node_modules folder with the npm packages of the project, from the cache if
+    possible. None if the project has no dependencies, or has installed them itself."""
     manifest = root / "package.json"
-    if not manifest.is_file():
-        return
     try:
-        packages = json.loads(manifest.read_text(encoding="utf-8")).get("dependencies", {})
-    except (ValueError, AttributeError):
-        return  # build.mjs reports what is wrong with it
-    packages = {name for name in packages if name not in _SDK_NAMES}
+        wanted = _without_sdk(json.loads(manifest.read_text(encoding="utf-8")), root)
+    except (OSError, ValueError):
+        return None  # build.mjs reports what is wrong with it
+    packages = wanted.get("dependencies", {})
     if all((root / "node_modules" / name).exists() for name in packages):
-        return
+        return None
     if not find("npm"):
         raise BakeryError(
             f"npm is missing, and {manifest} has dependencies that are not installed",
             hint="install npm with\nsudo apt-get install -y npm",
         )
-    report.step(f"Installing {', '.join(packages)}")
-    done = run(["npm", "install", "--no-audit", "--no-fund"], cwd=root, report=report)
+    pinned = root / "package-lock.json"
+    digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode())
+    if pinned.is_file():
+        digest.update(pinned.read_bytes())
+    target = cache_dir("js-packages") / digest.hexdigest()[:16]
+    with lock(f"js-packages-{target.name}"):
+        if not target.is_dir():
+            report.step(f"Installing {', '.join(packages)}")
+            scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
+            try:
+                _npm_install(root, wanted, scratch, report)
+                os.replace(scratch, target)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+    return (target / "node_modules").resolve()
+
+
+def _without_sdk(settings: Any, root: Path) -> dict[str, Any]:
+    """A package.json for a folder elsewhere, without the SDK, which bakery adds itself."""
+    made: dict[str, Any] = {"private": True}
+    for section in _INSTALLED:
+        table = settings.get(section) if isinstance(settings, dict) else None
+        if isinstance(table, dict):
+            made[section] = {
+                name: _from_folder(asked, root)
+                for name, asked in table.items()
+                if name not in _SDK_NAMES
+            }
+    return made
+
+
+def _from_folder(asked: Any, root: Path) -> Any:
+    """What package.json asks for. A relative path begins at `root`."""
+    if not isinstance(asked, str) or not asked.startswith(("file:", "link:", "./", "../")):
+        return asked
+    path = asked.removeprefix("file:").removeprefix("link:")
+    return asked if path.startswith("~") else f"file:{os.path.normpath(root / path)}"
+
+
+def _npm_install(root: Path, wanted: dict[str, Any], folder: Path, report: Report) -> None:
+    """Installs the packages into `folder`, in the versions and by the settings of the project."""
+    (folder / "package.json").write_text(json.dumps(wanted), encoding="utf-8")
+    for name in ("package-lock.json", ".npmrc"):
+        if (root / name).is_file():
+            shutil.copy(root / name, folder / name)
+    done = run(["npm", "install", "--no-audit", "--no-fund"], cwd=folder, report=report)
+    (folder / ".npmrc").unlink(missing_ok=True)  # it may hold a password
     if done.returncode != 0:
         raise BakeryError(
             f"npm could not install the dependencies:\n{_last_lines(done.stderr)}",
-            where=str(manifest),
-            hint=f"run it yourself to see more: cd {root} && npm install",
+            where=str(root / "package.json"),
+            hint="check the dependencies; the first build of a project needs a network",
         )
 
 

@@ -73,10 +73,11 @@ def build(project: Project, out: Path, *, debug: bool, report: Report) -> None:
     report.step(f"compiling {project.manifest.name} ({profile})")
     # No other project may overwrite the component before it is copied.
     with lock(f"rust-{profile}"):
-        artifact = _cargo_build(project, settings, stamp, debug=debug, report=report)
+        crate = _crate(project, settings, report)
+        artifact = _cargo_build(project, crate, settings, stamp, debug=debug, report=report)
         if artifact["fresh"] and not kept.is_file():
             once = f"{stamp}-{time.time_ns()}"
-            artifact = _cargo_build(project, settings, once, debug=debug, report=report)
+            artifact = _cargo_build(project, crate, settings, once, debug=debug, report=report)
         if not artifact["fresh"]:
             for old in kept.parent.glob(f"{kept.name.partition('-')[0]}-*"):
                 old.unlink()
@@ -131,10 +132,28 @@ def _kept_component(root: Path, profile: str, stamp: str) -> Path:
     return cache_dir(f"guests/rust/components/{profile}") / f"{place}-{stamp}.wasm"
 
 
+def _crate(project: Project, settings: dict[str, Any], report: Report) -> Path:
+    """The folder that cargo builds: the project's, or one of links to it."""
+    sdk = sdk_root() / "rust" / "inferlet"
+    if not rust_manifest.needs_copy(settings, project.root, sdk):
+        return project.root
+    version = project.manifest.version
+    folder, notices = rust_manifest.linked(settings, project.root, sdk, version)
+    for notice in notices:
+        report.step(notice)
+    return folder
+
+
 def _cargo_build(
-    project: Project, settings: dict[str, Any], stamp: str, *, debug: bool, report: Report
+    project: Project,
+    crate: Path,
+    settings: dict[str, Any],
+    stamp: str,
+    *,
+    debug: bool,
+    report: Report,
 ) -> dict[str, Any]:
-    """Compiles the project and returns cargo's message about its library."""
+    """Compiles the project in the folder `crate` and returns cargo's message about its library."""
     arguments = ["rustc", "--lib", "--target", _TARGET, "--message-format=json"]
     own_profiles = settings.get("profile", {})
     if not debug:
@@ -142,18 +161,14 @@ def _cargo_build(
         if "release" not in own_profiles:
             for key, value in _RELEASE_PROFILE.items():
                 arguments += ["--config", f"profile.release.{key}={value}"]
-    sdk = sdk_root() / "rust" / "inferlet"
-    root = project.root
-    if rust_manifest.names_another_sdk(settings, root, sdk):
-        root = rust_manifest.linked(root, sdk)
     done = _cargo(
-        [*arguments, "--config", _sdk_patch(), "--", "-C", f"metadata={stamp}"], root, report
+        [*arguments, "--config", _sdk_patch(), "--", "-C", f"metadata={stamp}"], crate, report
     )
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0:
         raise _failure(project, messages, done.stderr)
     for message in messages:
-        is_own = message.get("manifest_path") == str(root / "Cargo.toml")
+        is_own = message.get("manifest_path") == str(crate / "Cargo.toml")
         is_artifact = is_own and message["reason"] == "compiler-artifact"
         if is_artifact and "cdylib" in message["target"]["crate_types"]:
             return message

@@ -1,8 +1,10 @@
-"""Cargo.toml of a project whose dependency `inferlet` is another one than ours: a path, a
-repository, or a release that cargo does not replace by our version.
+"""Cargo.toml of a project that cargo cannot build as it is: its dependency `inferlet` is another
+one than ours (a path, a repository, or a release that cargo does not replace by our version), or
+it inherits from a workspace that is not there.
 
 Such a project is built in a folder of links to its files, with a Cargo.toml that names this
-checkout's SDK.
+checkout's SDK and belongs to no workspace. What the project inherits from its workspace is written
+out in it.
 """
 
 from __future__ import annotations
@@ -10,9 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bakery.errors import BakeryError
 from bakery.toolchain import cache_dir
 
 VERSION = "0.3.0"  # of this SDK
@@ -20,21 +26,68 @@ VERSION = "0.3.0"  # of this SDK
 # Requirements of a single release before 1.0, and those of them that our version satisfies.
 _RELEASE = re.compile(r"\s*[\^~=]?\s*0\.\d+(\.\d+)?\s*\Z")
 _SATISFIED = re.compile(r"\s*[\^~=]?\s*0\.3(\.0)?\s*\Z")
-_INLINE = re.compile(r"^(\s*)inferlet(\.\w+)?\s*=.*$", re.MULTILINE)
-_TABLE = re.compile(r"^\[dependencies\.inferlet\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
-_DEPENDENCIES = re.compile(r"^\[dependencies\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
-_PATH = re.compile(r'(\bpath\s*=\s*)"([^"/][^"]*)"')
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+_SDK = "inferlet"
+_KINDS = ("dependencies", "dev-dependencies", "build-dependencies")
+_FILES = ("readme", "license-file")  # keys of [package] that name files, which no build reads
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A Cargo.toml with [workspace]."""
+
+    root: Path
+    settings: dict[str, Any]
+
+    def shared(self, section: str) -> dict[str, Any]:
+        """What members inherit from `[workspace.SECTION]`."""
+        return _table(_table(self.settings.get("workspace")).get(section))
+
+
+def workspace_of(settings: dict[str, Any], root: Path) -> Workspace | None:
+    """The workspace that the project in `root` belongs to."""
+    if "workspace" in settings:
+        return Workspace(root, settings)
+    named = _table(settings.get("package")).get("workspace")
+    folders = [root / named] if isinstance(named, str) else root.parents
+    for folder in folders:
+        try:
+            found = tomllib.loads((folder / "Cargo.toml").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if "workspace" in found:
+            return Workspace(folder.resolve(), found)
+    return None
+
+
+def needs_copy(settings: dict[str, Any], root: Path, sdk: Path) -> bool:
+    """Whether cargo cannot build the project where it is."""
+    orphaned = _inherits_anything(settings) and workspace_of(settings, root) is None
+    return orphaned or names_another_sdk(settings, root, sdk)
 
 
 def names_another_sdk(settings: dict[str, Any], root: Path, sdk: Path) -> bool:
     """Whether cargo would not take this SDK for the project's dependency `inferlet`."""
-    dependency = settings.get("dependencies", {}).get("inferlet")
+    named = [table[_SDK] for _, table in _dependency_tables(settings) if _SDK in table]
+    workspace = workspace_of(settings, root) if any(map(_inherits, named)) else None
+    return any(_is_another_sdk(dependency, root, workspace, sdk) for dependency in named)
+
+
+def _is_another_sdk(dependency: Any, root: Path, workspace: Workspace | None, sdk: Path) -> bool:
+    if _inherits(dependency):
+        shared = workspace.shared("dependencies").get(_SDK) if workspace else None
+        if workspace is None or shared is None or dependency.get("features"):
+            return True
+        dependency, root = shared, workspace.root
     if isinstance(dependency, str):
         dependency = {"version": dependency}
     if not isinstance(dependency, dict):
         return False
     if dependency.keys() & {"path", "git"}:
-        return "path" not in dependency or (root / dependency["path"]).resolve() != sdk.resolve()
+        path = dependency.get("path")
+        return not isinstance(path, str) or (root / path).resolve() != sdk.resolve()
     # This SDK has no features: everything is there.
     return bool(dependency.get("features")) or _is_another_release(dependency.get("version"))
 
@@ -45,25 +98,182 @@ def _is_another_release(requirement: Any) -> bool:
     return bool(_RELEASE.match(requirement)) and not _SATISFIED.match(requirement)
 
 
-def rewritten(text: str, root: Path, sdk: Path) -> str:
-    """The text of Cargo.toml with this SDK, for a folder elsewhere."""
-    ours = f"inferlet = {{ path = {json.dumps(str(sdk))} }}"
-    text = _PATH.sub(lambda found: f"{found[1]}{json.dumps(str(root / found[2]))}", text)
-    if _TABLE.search(text):
-        return _TABLE.sub(
-            lambda _: f"[dependencies.inferlet]\npath = {json.dumps(str(sdk))}\n\n", text
-        )
+def standalone(
+    settings: dict[str, Any], root: Path, sdk: Path, version: str
+) -> tuple[dict[str, Any], list[str]]:
+    """The settings with this SDK and without a workspace, for a folder elsewhere; and notices about
+    what had to be assumed. `version` is the inferlet's, for a package that inherits its own."""
+    workspace = workspace_of(settings, root)
+    made = _from_folder(settings, root)
+    notices: list[str] = []
+    if isinstance(made.get("package"), dict):
+        made["package"] = _package(made["package"], workspace, root, version, notices)
+    for kind, table in _dependency_tables(made):
+        for name, dependency in list(table.items()):
+            if name == _SDK:
+                table[name] = {"path": str(sdk)}
+            elif not _inherits(dependency):
+                continue
+            elif (found := _inherited(name, dependency, workspace)) is not None:
+                table[name] = found
+            elif kind == "dev-dependencies":
+                del table[name]  # tests and examples are not built here
+            else:
+                raise _absent(name, dependency, workspace, root)
+    if _inherits(made.get("lints")):
+        made["lints"] = workspace.shared("lints") if workspace else {}
+    for crates in _table(made.get("patch")).values():
+        _table(crates).pop(_SDK, None)
+    # With a workspace of its own, the copy takes no part in one around the cache.
+    resolver = _table(workspace.settings.get("workspace")).get("resolver") if workspace else None
+    made["workspace"] = {"resolver": resolver} if resolver else {}
+    return made, notices
 
-    def replace(section: re.Match[str]) -> str:
-        lines = _INLINE.sub(lambda _: "", section[0])
-        head, _, rest = lines.partition("\n")
-        return f"{head}\n{ours}\n{rest}"
 
-    return _DEPENDENCIES.sub(replace, text)
+def _package(
+    package: dict[str, Any],
+    workspace: Workspace | None,
+    root: Path,
+    version: str,
+    notices: list[str],
+) -> dict[str, Any]:
+    """[package], with the keys that it inherits."""
+    shared = workspace.shared("package") if workspace else {}
+    assumed = {"version": version, "edition": "2021"}
+    made: dict[str, Any] = {}
+    for key, value in package.items():
+        if key == "workspace":
+            continue
+        if not _inherits(value):
+            made[key] = value
+        elif key in _FILES:
+            continue
+        elif key in shared:
+            made[key] = shared[key]
+        elif key in assumed:
+            made[key] = assumed[key]
+            notices.append(
+                f"{root / 'Cargo.toml'}: {key} is inherited, but {_gap(workspace, 'package', key)};"
+                f' {key} = "{assumed[key]}" is used'
+            )
+        else:
+            notices.append(
+                f"{root / 'Cargo.toml'}: {key} is inherited, but {_gap(workspace, 'package', key)};"
+                " it is left out"
+            )
+    return made
 
 
-def linked(root: Path, sdk: Path) -> Path:
-    """A folder that is the project, but for the Cargo.toml."""
+def _inherited(
+    name: str, dependency: dict[str, Any], workspace: Workspace | None
+) -> dict[str, Any] | None:
+    """A dependency as its workspace has it, with what the member adds."""
+    shared = workspace.shared("dependencies").get(name) if workspace else None
+    if workspace is None or shared is None:
+        return None
+    made = {"version": shared}
+    if isinstance(shared, dict):
+        made = _from_folder(shared, workspace.root)
+    features = [*made.get("features", []), *dependency.get("features", [])]
+    if features:
+        made["features"] = features
+    if "optional" in dependency:
+        made["optional"] = dependency["optional"]
+    if dependency.get("default-features") is True:  # a member can add them, but not remove them
+        made["default-features"] = True
+    return made
+
+
+def _absent(
+    name: str, dependency: dict[str, Any], workspace: Workspace | None, root: Path
+) -> BakeryError:
+    features = dependency.get("features")
+    instead = f'{name} = "1.0"'
+    if features:
+        instead = f'{name} = {{ version = "1.0", features = {json.dumps(features)} }}'
+    return BakeryError(
+        f"the dependency {name} is inherited, but {_gap(workspace, 'dependencies', name)}",
+        where=str(root / "Cargo.toml"),
+        hint=f"write the version that you need instead of `workspace = true`, such as\n{instead}",
+    )
+
+
+def _gap(workspace: Workspace | None, section: str, key: str) -> str:
+    """Says why a key cannot be inherited."""
+    if workspace is None:
+        return "no folder above has a Cargo.toml with [workspace]"
+    return f"[workspace.{section}] of {workspace.root / 'Cargo.toml'} has no {key}"
+
+
+def _inherits(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("workspace") is True
+
+
+def _inherits_anything(settings: dict[str, Any]) -> bool:
+    values = [settings.get("lints"), *_table(settings.get("package")).values()]
+    for _, table in _dependency_tables(settings):
+        values += table.values()
+    return any(map(_inherits, values))
+
+
+def _dependency_tables(settings: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The tables of dependencies, for all targets and for single ones, each with its kind."""
+    for part in (settings, *_table(settings.get("target")).values()):
+        for kind in _KINDS:
+            if isinstance(part, dict) and isinstance(part.get(kind), dict):
+                yield kind, part[kind]
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _from_folder(value: Any, folder: Path, *, names: bool = False) -> Any:
+    """A copy in which relative paths begin at `folder`. In a table of dependencies, `path` would
+    be the name of a crate."""
+    if isinstance(value, list):
+        return [_from_folder(item, folder) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: str(folder / item)
+        if key == "path" and isinstance(item, str) and not names
+        else _from_folder(item, folder, names=key in _KINDS)
+        for key, item in value.items()
+    }
+
+
+def as_toml(settings: dict[str, Any]) -> str:
+    """The text of a Cargo.toml."""
+    plain = {key: value for key, value in settings.items() if not isinstance(value, dict)}
+    lines = _as_lines(plain)
+    for key, table in settings.items():
+        if key not in plain:
+            lines += ["", f"[{_as_key(key)}]", *_as_lines(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _as_lines(table: dict[str, Any]) -> list[str]:
+    return [f"{_as_key(key)} = {_as_value(value)}" for key, value in table.items()]
+
+
+def _as_key(key: str) -> str:
+    return key if _BARE_KEY.match(key) else json.dumps(key)
+
+
+def _as_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(_as_lines(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_as_value, value)) + "]"
+    if isinstance(value, (str, bool)):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)  # a number or a time
+
+
+def linked(settings: dict[str, Any], root: Path, sdk: Path, version: str) -> tuple[Path, list[str]]:
+    """A folder that is the project, but for the Cargo.toml; and the notices of `standalone`."""
+    made, notices = standalone(settings, root, sdk, version)
     place = hashlib.sha256(str(root).encode()).hexdigest()[:16]
     folder = cache_dir(f"guests/rust/linked/{place}")
     for entry in folder.iterdir():
@@ -71,6 +281,5 @@ def linked(root: Path, sdk: Path) -> Path:
     for entry in root.iterdir():
         if entry.name not in ("Cargo.toml", "Cargo.lock", "target"):
             (folder / entry.name).symlink_to(entry)
-    source = (root / "Cargo.toml").read_text(encoding="utf-8")
-    (folder / "Cargo.toml").write_text(rewritten(source, root, sdk), encoding="utf-8")
-    return folder
+    (folder / "Cargo.toml").write_text(as_toml(made), encoding="utf-8")
+    return folder, notices

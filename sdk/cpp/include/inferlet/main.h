@@ -6,15 +6,17 @@
 // `Main` may be a coroutine or a plain function that returns Result<Output>. Input and Output are
 //   Json          parsed and written; a returned Json string goes out as plain text
 //   std::string   the text itself, untouched
+//   void          (output) nothing, which is the empty text
 //   any type      with `static Result<T> FromJson(const Json&)` (input), `Json ToJson() const`
 //   (output)
-// An error becomes the Error event that the client receives.
+// An empty input stands for {}. An error becomes the Error event that the client receives.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "inferlet/json.h"
@@ -34,7 +36,8 @@ Result<T> Decode(std::string_view text) {
   if constexpr (std::same_as<T, std::string>) {
     return std::string(text);
   } else {
-    Result<Json> json = text.empty() ? Json() : Json::Parse(text);
+    const bool blank = text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+    Result<Json> json = blank ? Json::Object() : Json::Parse(text);
     if (!json) return Error("the input is not JSON: " + json.error());
     if constexpr (std::same_as<T, Json>) {
       return json;
@@ -57,17 +60,28 @@ std::string Encode(T value) {
   }
 }
 
+// The text of what Main returned.
+template <class T>
+Result<std::string> Returned(Result<T> result) {
+  if constexpr (std::is_void_v<T>) {
+    PIE_TRY_SYNC(std::move(result));
+    return std::string();
+  } else {
+    return Encode(PIE_TRY_SYNC(std::move(result)));
+  }
+}
+
 template <class Input, class Output>
 Result<std::string> Call(Task<Result<Output>> (*main)(Input), std::string_view text) {
   Input input = PIE_TRY_SYNC(Decode<std::remove_cvref_t<Input>>(text));
   Result<Output> output = PIE_TRY_SYNC(BlockOn(main(std::move(input))));
-  return Encode(PIE_TRY_SYNC(std::move(output)));
+  return Returned(std::move(output));
 }
 
 template <class Input, class Output>
 Result<std::string> Call(Result<Output> (*main)(Input), std::string_view text) {
   Input input = PIE_TRY_SYNC(Decode<std::remove_cvref_t<Input>>(text));
-  return Encode(PIE_TRY_SYNC(main(std::move(input))));
+  return Returned(main(std::move(input)));
 }
 
 // The canonical ABI's side of `run: func(input: string) -> result<string, string>`.

@@ -16,7 +16,7 @@ mod tool;
 /// ```
 ///
 /// The input is parsed from JSON and the output written as JSON; a `String` on either side passes through
-/// untouched. The component exports `pie:<package-name>/run`, where the name is `[package].name` of the
+/// untouched, an empty input stands for `{}`, and `()` is returned as the empty text. The component exports `pie:<package-name>/run`, where the name is `[package].name` of the
 /// `Pie.toml` beside `Cargo.toml`, or the crate's own name where there is no such file.
 #[proc_macro_attribute]
 pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {

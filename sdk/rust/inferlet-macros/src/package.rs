@@ -50,15 +50,16 @@ fn name_in(manifest: &str) -> Option<String> {
     None
 }
 
+/// WIT's own rule for a package: lower-case words, the first of which begins with a letter.
 fn check(name: &str) -> Result<(), String> {
     let word_is_good = |word: &str| {
-        word.starts_with(|c: char| c.is_ascii_lowercase())
-            && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
     };
-    if !name.split('-').all(word_is_good) {
+    let begins_well = name.starts_with(|c: char| c.is_ascii_lowercase());
+    if !begins_well || !name.split('-').all(word_is_good) {
         return Err(format!(
-            "`{name}` cannot name an inferlet: use lower-case words that begin with a letter, \
-             joined by hyphens (for example `my-app`)"
+            "`{name}` cannot name an inferlet: use lower-case words joined by hyphens, the first of \
+             which begins with a letter (for example `my-app-2`)"
         ));
     }
     if RESERVED.contains(&name) {
@@ -81,8 +82,10 @@ mod tests {
 
     #[test]
     fn refuses_names_that_cannot_be_exported() {
-        assert!(check("my-app2").is_ok());
-        for bad in ["My-App", "my_app", "2fast", "a-", "", "core"] {
+        for good in ["my-app2", "my-app-2", "a-2b-3"] {
+            assert!(check(good).is_ok(), "{good}");
+        }
+        for bad in ["My-App", "my_app", "2fast", "a-", "a--b", "", "core"] {
             assert!(check(bad).is_err(), "{bad}");
         }
     }

@@ -23,21 +23,27 @@ where
     encode(output.map_err(|error| format!("{error:#}"))?)
 }
 
-/// A `String` is the text itself; anything else is parsed from it as JSON.
+/// A `String` is the text itself; anything else is parsed from it as JSON. No text stands for `{}`.
 fn decode<I: DeserializeOwned + 'static>(input: String) -> Result<I, String> {
     let mut text = Some(input);
     if let Some(slot) = (&mut text as &mut dyn Any).downcast_mut::<Option<I>>() {
         return Ok(slot.take().expect("just filled"));
     }
     let text = text.unwrap_or_default();
-    serde_json::from_str(&text).map_err(|error| {
+    let json = if text.trim().is_empty() { "{}" } else { text.as_str() };
+    serde_json::from_str(json).map_err(|error| {
         format!("the input does not fit this inferlet: {error} (the input was: {})", shorten(&text))
     })
 }
 
+/// A `String` is the text itself, and `()` is no text, as nothing is in every language.
 fn encode<O: Serialize + 'static>(output: O) -> Result<String, String> {
-    if let Some(text) = (&output as &dyn Any).downcast_ref::<String>() {
+    let value = &output as &dyn Any;
+    if let Some(text) = value.downcast_ref::<String>() {
         return Ok(text.clone());
+    }
+    if value.is::<()>() {
+        return Ok(String::new());
     }
     serde_json::to_string(&output)
         .map_err(|error| format!("the return value cannot be written as JSON: {error}"))
@@ -61,6 +67,28 @@ mod tests {
         assert!(decode::<u32>("\"x\"".into()).unwrap_err().contains("does not fit"));
         assert_eq!(encode("plain".to_string()).unwrap(), "plain");
         assert_eq!(encode(Some("json")).unwrap(), "\"json\"");
+    }
+
+    #[test]
+    fn nothing_is_the_empty_text_and_null_is_json() {
+        assert_eq!(encode(()).unwrap(), "");
+        assert_eq!(encode(None::<u32>).unwrap(), "null");
+        assert_eq!(encode(serde_json::Value::Null).unwrap(), "null");
+    }
+
+    #[test]
+    fn no_input_is_an_empty_object() {
+        #[derive(serde::Deserialize)]
+        struct Input {
+            #[serde(default)]
+            name: String,
+        }
+        for text in ["", " \n", "{}"] {
+            assert_eq!(decode::<Input>(text.into()).unwrap().name, "", "{text:?}");
+            assert_eq!(decode::<serde_json::Value>(text.into()).unwrap(), serde_json::json!({}));
+        }
+        assert_eq!(decode::<String>("".into()).unwrap(), "");
+        assert!(decode::<Vec<u32>>("".into()).is_err());
     }
 
     #[test]
