@@ -8,8 +8,10 @@ it. A guest that does not build counts as a failed test.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import build_guests
@@ -35,11 +37,47 @@ def build_all_guests() -> Totals:
     return Totals(failed=failed)
 
 
+# These suites mostly wait for servers and clients, so they run beside the others. Hostile guests are
+# measured, so they run alone.
+BESIDE = ("tests/serve", "tests/clients")
+ALONE = ("tests/hostile",)
+
+
 def run_pytest(arguments: list[str]) -> Totals:
-    report = RESULTS / "pytest.xml"
+    if arguments:
+        return start_pytest("pytest", arguments).wait()
+    ignored = [f"--ignore={suite}" for suite in (*BESIDE, *ALONE)]
+    beside = start_pytest("pytest-beside", list(BESIDE), RESULTS / "pytest-beside.log")
+    totals = start_pytest("pytest", ignored).wait()
+    totals += beside.wait()
+    return totals + start_pytest("pytest-alone", list(ALONE)).wait()
+
+
+@dataclass
+class Running:
+    """A pytest that runs. Its output is shown at once, or from a log when it has ended."""
+
+    process: subprocess.Popen[bytes]
+    report: Path
+    log: Path | None
+
+    def wait(self) -> Totals:
+        exit_code = self.process.wait()
+        if self.log:
+            print(f"\n{self.log.stem}:", flush=True)
+            print(self.log.read_text(encoding="utf-8", errors="replace"), flush=True)
+        return Totals.of(self.report, exit_code)
+
+
+def start_pytest(name: str, arguments: list[str], log: Path | None = None) -> Running:
+    report = RESULTS / f"{name}.xml"
     command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
-    done = subprocess.run(command, cwd=ROOT, check=False)
-    return Totals.of(report, done.returncode)
+    # Two runs at the same time must not write one cache.
+    command += ["-p", "no:cacheprovider"] if log else []
+    with contextlib.ExitStack() as stack:
+        output = stack.enter_context(log.open("wb")) if log else None
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+    return Running(process, report, log)
 
 
 def main() -> int:
